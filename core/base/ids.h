@@ -1,0 +1,58 @@
+// Identities and counters as distinct types, so that a Rank cannot pass for a PeerId.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+
+namespace lockstep {
+
+// One process in a run: random, 128 bits, never reused. Zero means "nobody".
+struct PeerId {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+
+  constexpr auto operator<=>(const PeerId&) const = default;
+  [[nodiscard]] constexpr bool is_nobody() const { return high == 0 && low == 0; }
+};
+
+// An integer with a meaning; `Name` keeps the meanings apart.
+template <typename Name, typename Int>
+struct Number {
+  using Value = Int;
+  Int value = 0;
+
+  constexpr auto operator<=>(const Number&) const = default;
+  [[nodiscard]] constexpr Number next() const { return {static_cast<Int>(value + 1)}; }
+};
+
+using Rank = Number<struct RankName, std::uint32_t>;            // place in one group's ring of one view
+using GroupId = Number<struct GroupName, std::uint32_t>;        // peers that reduce with each other
+using GangId = Number<struct GangName, std::uint64_t>;          // peers of use only together; 0 is "no gang"
+using Tag = Number<struct TagName, std::uint64_t>;              // the caller's name for a round
+using Term = Number<struct TermName, std::uint64_t>;            // which coordinator
+using ViewNumber = Number<struct ViewName, std::uint64_t>;      // membership version
+using ProposalNumber = Number<struct ProposalName, std::uint64_t>;  // change of membership or outcome under way
+using StreamId = Number<struct StreamName, std::uint64_t>;      // one TCP or TLS stream of this process
+using CallId = Number<struct CallName, std::uint64_t>;          // one API call of this process
+using BufferId = Number<struct BufferName, std::uint32_t>;      // memory by name; see buffers/buffer_ref.h
+using StripeIndex = Number<struct StripeName, std::uint16_t>;   // one of the parallel streams between two peers
+using SegmentIndex = Number<struct SegmentName, std::uint32_t>; // a pipelined piece of a chunk
+
+// The cohort that was formed by the admission installed as this view; see DESIGN.md, "Words".
+using CohortId = Number<struct CohortName, std::uint64_t>;
+
+// A cohort loses members without changing its id; each loss starts a generation, and rounds are attempted in one.
+using Generation = Number<struct GenerationName, std::uint64_t>;
+
+// A round's name: the n-th use of a tag in one group of one cohort.
+struct RoundKey {
+  CohortId cohort;
+  GroupId group;
+  Tag tag;
+  std::uint32_t use = 0;
+
+  constexpr auto operator<=>(const RoundKey&) const = default;
+};
+
+}  // namespace lockstep

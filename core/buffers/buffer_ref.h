@@ -1,0 +1,23 @@
+// Memory by name. Core moves these around; only drivers turn them into addresses.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "core/base/ids.h"
+
+namespace lockstep {
+
+struct BufferRef {
+  BufferId id;
+  std::uint64_t offset = 0;  // bytes from the start of the buffer
+  std::uint64_t length = 0;  // bytes
+
+  constexpr auto operator<=>(const BufferRef&) const = default;
+
+  [[nodiscard]] constexpr BufferRef slice(std::uint64_t at, std::uint64_t bytes) const {
+    return {id, offset + at, bytes};
+  }
+};
+
+}  // namespace lockstep
