@@ -20,4 +20,11 @@ struct BufferRef {
   }
 };
 
+// Two buffers that every driver has, at least kStandingBufferBytes long. The sink takes bytes that nobody wants; the zeros are
+// what a frame is filled up with when its payload was taken back.
+inline constexpr BufferId kSinkBuffer{0};
+inline constexpr BufferId kZeroBuffer{1};
+inline constexpr std::uint64_t kStandingBufferBytes = 65'536;
+inline constexpr BufferId kFirstFreeBuffer{16};
+
 }  // namespace lockstep
