@@ -1,0 +1,64 @@
+# How every target of ours is compiled, and two helpers that keep the CMakeLists.txt of the folders short.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+# Build type of the sanitizer presets: fast enough to test with, and stack traces that can be read.
+set(CMAKE_C_FLAGS_SANITIZE "-O1 -g -fno-omit-frame-pointer")
+set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g -fno-omit-frame-pointer")
+
+find_program(LOCKSTEP_CCACHE ccache)
+mark_as_advanced(LOCKSTEP_CCACHE)
+if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER AND PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_C_COMPILER_LAUNCHER ${LOCKSTEP_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCKSTEP_CCACHE})
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(LOCKSTEP_XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+find_package(fmt REQUIRED)
+
+# asio without Boost is headers only and has no CMake package.
+find_path(LOCKSTEP_ASIO_INCLUDE asio.hpp REQUIRED)
+mark_as_advanced(LOCKSTEP_ASIO_INCLUDE)
+add_library(lockstep_asio INTERFACE)
+target_include_directories(lockstep_asio SYSTEM INTERFACE ${LOCKSTEP_ASIO_INCLUDE})
+target_compile_definitions(lockstep_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+
+# Flags of one target. Warnings are errors. Floating point is what the source says: no contraction, no fast-math, so that
+# all compilers and machines give the same bits. Everything is hidden unless it is marked as part of the C API.
+function(lockstep_target_flags target)
+  set_target_properties(${target} PROPERTIES
+    C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
+    POSITION_INDEPENDENT_CODE ON
+    C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wswitch -Werror -ffp-contract=off)
+  if(LOCKSTEP_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # its flow analysis is misled by the checks it inserts
+      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    endif()
+    target_link_options(${target} PRIVATE -fsanitize=${LOCKSTEP_SANITIZE})
+  endif()
+endfunction()
+
+# lockstep_library(core FILES a.cc b.cc LINKS x y): the static library lockstep_core, known to others as lockstep::core.
+# Sources include each other by their path from the top: "core/base/ids.h".
+function(lockstep_library name)
+  cmake_parse_arguments(ARG "" "" "FILES;LINKS" ${ARGN})
+  if(ARG_FILES)
+    add_library(lockstep_${name} STATIC ${ARG_FILES})
+    lockstep_target_flags(lockstep_${name})
+    target_include_directories(lockstep_${name} PUBLIC ${PROJECT_SOURCE_DIR})
+    target_link_libraries(lockstep_${name} PUBLIC ${ARG_LINKS})
+  else()  # nothing to compile yet: headers
+    add_library(lockstep_${name} INTERFACE)
+    target_include_directories(lockstep_${name} INTERFACE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(lockstep_${name} INTERFACE ${ARG_LINKS})
+  endif()
+  add_library(lockstep::${name} ALIAS lockstep_${name})
+endfunction()

@@ -1,0 +1,42 @@
+# Helpers for the folders under tests/.
+
+find_package(GTest REQUIRED)
+include(GoogleTest)
+find_package(rapidcheck REQUIRED)
+
+# rapidcheck's package knows the library; its GoogleTest header comes with it.
+set(LOCKSTEP_TEST_LIBRARIES GTest::gtest GTest::gmock rapidcheck)
+
+# Sanitizers make programs slower; what they run gets more time.
+set(LOCKSTEP_TEST_TIME_FACTOR 1)
+if(LOCKSTEP_SANITIZE)
+  set(LOCKSTEP_TEST_TIME_FACTOR 5)
+endif()
+
+# lockstep_tests(core TIMEOUT 60 FILES a_test.cc LINKS lockstep::core): the GoogleTest program lockstep_core_tests. Each
+# of its tests is one ctest test with the label `core`, ended after TIMEOUT seconds (more under sanitizers).
+# Without files there is no program. SERIAL: its tests never run beside others (they measure time).
+function(lockstep_tests name)
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "FILES;LINKS" ${ARGN})
+  if(NOT ARG_FILES)
+    return()
+  endif()
+  set(target lockstep_${name}_tests)
+  add_executable(${target} ${ARG_FILES})
+  lockstep_target_flags(${target})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_options(${target} PRIVATE
+    $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-zero-variadic-macro-arguments>)  # GoogleTest's macros
+  target_compile_definitions(${target} PRIVATE LOCKSTEP_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${target} PRIVATE ${ARG_LINKS} ${LOCKSTEP_TEST_LIBRARIES} GTest::gtest_main)
+  math(EXPR timeout "${ARG_TIMEOUT} * ${LOCKSTEP_TEST_TIME_FACTOR}")
+  set(serial)
+  if(ARG_SERIAL)
+    set(serial RUN_SERIAL ON)
+  endif()
+  gtest_discover_tests(${target}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS ${name} TIMEOUT ${timeout} ${serial})
+endfunction()

@@ -1,0 +1,37 @@
+#include "core/base/data_type.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+// The numbers travel on the wire and in the ABI: a change here is a change of version.
+TEST(DataType, NumbersNamesAndSizes) {
+  struct Row {
+    DataType type;
+    int number;
+    std::string_view name;
+    std::size_t size;
+  };
+  constexpr Row kRows[] = {
+      {DataType::kU8, 0, "u8", 1},    {DataType::kI8, 1, "i8", 1},   {DataType::kU16, 2, "u16", 2},
+      {DataType::kI16, 3, "i16", 2},  {DataType::kU32, 4, "u32", 4}, {DataType::kI32, 5, "i32", 4},
+      {DataType::kU64, 6, "u64", 8},  {DataType::kI64, 7, "i64", 8}, {DataType::kF16, 8, "f16", 2},
+      {DataType::kBF16, 9, "bf16", 2}, {DataType::kF32, 10, "f32", 4}, {DataType::kF64, 11, "f64", 8},
+  };
+  EXPECT_EQ(std::size(kRows), kDataTypeCount);
+  for (const Row& row : kRows) {
+    EXPECT_EQ(static_cast<int>(row.type), row.number) << row.name;
+    EXPECT_EQ(name_of(row.type), row.name);
+    EXPECT_EQ(size_of(row.type), row.size) << row.name;
+  }
+}
+
+TEST(ReduceOp, NumbersAndNames) {
+  constexpr std::string_view kNames[] = {"sum", "avg", "prod", "min", "max"};
+  static_assert(std::size(kNames) == kReduceOpCount);
+  for (std::uint8_t i = 0; i < kReduceOpCount; ++i) EXPECT_EQ(name_of(static_cast<ReduceOp>(i)), kNames[i]);
+}
+
+}  // namespace
+}  // namespace lockstep
