@@ -1,0 +1,294 @@
+// What peers and the coordinator say to each other, as plain structs. codec.h turns them into bytes and back.
+//
+// A stream starts, in both directions, with a preamble (magic, version, feature bits). Then come frames: a header of 24
+// bytes (type, length, term, checksum of header and body) and a body. A Segment's body is followed by its payload and a
+// trailer of 16 bytes (checksum of the payload, and whether the sender took it back).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/data_type.h"
+#include "core/base/ids.h"
+#include "core/base/status.h"
+#include "core/base/time.h"
+#include "core/io/stream.h"
+
+namespace lockstep::wire {
+
+inline constexpr std::uint64_t kMagic = 0x50455453'4b434f4cU;  // "LOCKSTEP" in memory order
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint64_t kFeatures = 0;  // none defined yet; unknown bits of the other side are ignored
+
+// ---- vocabulary ----
+
+enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier };
+inline constexpr std::uint8_t kCollectiveCount = 5;
+
+// The arguments of a round that must be equal on all peers (promise S10).
+struct Descriptor {
+  Collective collective = Collective::kBarrier;
+  DataType type = DataType::kU8;
+  ReduceOp op = ReduceOp::kSum;
+  bool retry = true;                // try again among the survivors when a member is lost
+  std::uint32_t minimum_world = 1;  // below this many contributors the round returns kBelowMinimum
+  std::uint32_t tensors = 0;
+  std::uint64_t count = 0;   // elements in all tensors together; 0 for all-gather, whose blocks may differ
+  std::uint64_t layout = 0;  // XXH3-64 of the tensors' counts, in order; 0 for all-gather
+  PeerId root;               // broadcast only
+
+  auto operator<=>(const Descriptor&) const = default;
+};
+
+// A member as everybody sees it.
+struct Member {
+  PeerId id;
+  GroupId group;
+  GangId gang;
+  io::Address address;  // where it listens
+  std::string name;     // for people; may be empty
+
+  bool operator==(const Member&) const = default;
+};
+
+// One immutable membership. `members` is sorted by group, and within a group in ring order: a member's place among those of
+// its group is its rank. `cohort` is the newest cohort: the view that the last admission installed.
+struct View {
+  Term term;
+  ViewNumber number;
+  CohortId cohort;
+  std::vector<Member> members;
+
+  bool operator==(const View&) const = default;
+};
+
+// A round that a peer has launched and whose outcome it does not know.
+struct OpenRound {
+  RoundKey key;
+  Generation attempt;
+  bool done = false;
+  bool retry = false;
+  std::uint64_t hash = 0;  // of the result, when done
+
+  bool operator==(const OpenRound&) const = default;
+};
+
+// What a proposal decides about one round. kOk: committed. Anything else: this use of the tag is used up, with this status.
+struct Verdict {
+  RoundKey key;
+  Generation attempt;
+  Status status = Status::kOk;
+  std::uint64_t hash = 0;  // of the committed result
+  std::string text;
+
+  bool operator==(const Verdict&) const = default;
+};
+
+// ---- greeting: the first message of the side that dialled ----
+
+// To a coordinator: let me join.
+struct Join {
+  PeerId peer;
+  GroupId group;
+  GangId gang;
+  std::uint32_t gang_size = 1;
+  std::uint32_t founders = 1;  // an empty run is founded once this many peers wait
+  bool auto_admit = false;
+  io::Address advertised;      // family kNone: use the address this stream comes from, with this port
+  std::string name;
+};
+
+// To another peer: this stream is stripe `stripe` of the link between us.
+struct Link {
+  PeerId from;
+  PeerId to;
+  StripeIndex stripe;
+  std::uint16_t stripes = 1;
+};
+
+// To a coordinator: tell me how the run is.
+struct StatusRequest {};
+
+// ---- answers to a greeting ----
+
+struct Refused {
+  Status status = Status::kRefused;
+  std::string text;
+};
+
+// You are in the waiting room.
+struct Waiting {
+  io::Address seen_from;  // as the coordinator sees the joiner; with the port it listens on
+  Duration heartbeat;     // send something at least this often
+  Duration silence;       // after so long without a byte the other side is lost
+};
+
+struct LinkWelcome {};
+
+// ---- both ways, on every stream ----
+
+// A sign of life.
+struct Heartbeat {};
+
+// ---- peer to coordinator ----
+
+// My part of this round is complete and the whole result is in hand.
+struct Done {
+  RoundKey key;
+  Generation attempt;
+  Descriptor what;
+  std::uint64_t hash = 0;
+};
+
+// Let waiting peers in; from now on I launch nothing into `cohort`. Answered by an Install, or by AdmitEnded.
+struct Admit {
+  CohortId cohort;
+  std::uint32_t at_least = 1;  // wait until the new view has this many members
+  std::vector<OpenRound> open;
+};
+
+// I no longer ask for admission (time-out or abort of the call).
+struct AdmitCancel {
+  Status status = Status::kTimedOut;
+};
+
+// I leave; the rounds in `open` I finish first. Answered by Left.
+struct Leave {
+  std::vector<OpenRound> open;
+};
+
+// End this round for everybody unless it is committed: a time-out, an abort, or arguments that differ.
+struct StopRound {
+  RoundKey key;
+  Generation attempt;
+  Status status = Status::kAborted;
+  bool done = false;  // a Done for it was sent before
+  std::string text;
+};
+
+// I cannot exchange bytes with this member although the coordinator says that it lives.
+struct LinkBroken {
+  PeerId other;
+  std::string text;
+};
+
+// I have seen this proposal, I am frozen for the rounds it touches, and these are my open rounds.
+struct Flush {
+  ProposalNumber proposal;
+  std::vector<OpenRound> open;
+};
+
+// ---- coordinator to peer ----
+
+// So many peers wait for admission.
+struct Pending {
+  std::uint32_t count = 0;
+};
+
+// `peer` has called admit with these rounds open; others that it has not launched in this cohort, it never will.
+struct Admitting {
+  PeerId peer;
+  CohortId cohort;
+  std::vector<OpenRound> open;
+};
+
+struct AdmitEnded {
+  Status status = Status::kTimedOut;
+  std::string text;
+};
+
+// A change of membership, or of the outcome of rounds, to be frozen for and acknowledged with a Flush. A later proposal
+// replaces an earlier one. Rounds whose attempt has a member in `lost`, or one in `left` without being in `kept`, are
+// touched: they take their verdict from `verdicts`, or are attempted again in the new generation.
+struct Propose {
+  ProposalNumber number;
+  View view;
+  std::vector<PeerId> lost;
+  std::vector<PeerId> left;
+  std::vector<RoundKey> kept;
+  std::vector<Verdict> verdicts;
+};
+
+// Everybody has acknowledged; it holds.
+struct Install {
+  ProposalNumber number;
+};
+
+// All members of the cohort's group (with gangs: of all its groups) are done.
+struct Commit {
+  RoundKey key;
+  Generation attempt;
+  std::uint64_t hash = 0;
+  bool admit_here = false;  // peers with auto_admit: the cohort ends with this round
+};
+
+struct Evicted {
+  Status status = Status::kEvicted;
+  std::string text;
+};
+
+// Your leaving is complete.
+struct Left {};
+
+struct RoundStatus {
+  RoundKey key;
+  Generation attempt;
+  std::uint32_t done = 0;
+  std::uint32_t members = 0;
+};
+
+struct StatusReply {
+  View view;
+  std::vector<Member> waiting;
+  std::vector<RoundStatus> rounds;  // those of which at least one member is done
+  bool proposal_open = false;
+  Duration uptime;
+  std::uint64_t commits = 0;
+  std::uint64_t aborts = 0;
+  std::uint64_t admitted = 0;
+  std::uint64_t lost = 0;
+  std::uint64_t left = 0;
+  std::uint64_t bytes_reduced = 0;  // sum over committed rounds of the tensors' bytes on one peer
+};
+
+// ---- peer to peer ----
+
+// To the upstream neighbour: I have launched this round. `landing`: places are ready, segments may come, except those whose
+// bit is set in `have` (see ring/schedule.h for the order; empty: none). Said again on a stripe that was opened again.
+struct Ready {
+  RoundKey key;
+  Generation attempt;
+  Descriptor what;
+  bool landing = true;
+  std::vector<std::uint64_t> have;
+};
+
+// All-gather: the block of the member at `rank` has this many bytes. Travels once around the ring.
+struct BlockSize {
+  RoundKey key;
+  Generation attempt;
+  Rank rank;
+  std::uint64_t bytes = 0;
+};
+
+enum class Phase : std::uint8_t { kReduceScatter, kAllGather };
+
+// A segment's header; `length` bytes of payload and the trailer follow.
+struct Segment {
+  RoundKey key;
+  Generation attempt;
+  Phase phase = Phase::kReduceScatter;
+  SegmentIndex index;
+  std::uint32_t length = 0;
+
+  bool operator==(const Segment&) const = default;
+};
+
+// The order is the wire's type number, from 1: append only.
+using Message = std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit, AdmitCancel,
+                             Leave, StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose, Install, Commit,
+                             Evicted, Left, StatusReply, Ready, BlockSize, Segment>;
+
+}  // namespace lockstep::wire
