@@ -1,0 +1,57 @@
+// The coordinator: decides membership, order and outcome, and never sees a tensor. Pure: streams and time come in, effects go
+// out. Rounds start and move without it; it commits them when all are done, and settles them when somebody is lost.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "core/base/time.h"
+#include "core/io/stream.h"
+#include "core/trace/event.h"
+#include "core/wire/message.h"
+
+namespace lockstep::coordinator {
+
+struct Options {
+  Term term{1};
+  Duration heartbeat = lockstep::milliseconds(500);  // told to every peer
+  Duration silence = lockstep::seconds(3);           // a peer without a byte for so long is lost
+  Duration greeting = lockstep::seconds(3);          // a stranger must have said what it wants by then
+};
+
+struct Timer {};
+
+using Input = std::variant<Timer, io::Accepted, io::ReadDone, io::WriteDone, io::Revoked, io::Closed>;
+using Effect = std::variant<trace::Event, io::Read, io::Write, io::Revoke, io::Close>;
+using Effects = std::vector<Effect>;
+
+class Coordinator {
+ public:
+  Coordinator(const Options& options, Instant now);
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+  ~Coordinator();
+
+  void step(Input input, Instant now, Effects& out);
+  [[nodiscard]] Instant deadline() const;
+
+  // Members, view, rounds, counters: what `lockstep status` shows.
+  [[nodiscard]] wire::StatusReply snapshot(Instant now) const;
+
+  struct Footprint {
+    std::size_t streams = 0;
+    std::size_t members = 0;
+    std::size_t waiting = 0;
+    std::size_t rounds = 0;
+    std::size_t queued_bytes = 0;
+  };
+  [[nodiscard]] Footprint footprint() const;
+
+ private:
+  class Machine;
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,73 @@
+// Everything a peer can ask of its driver.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/status.h"
+#include "core/io/stream.h"
+#include "core/kernels/job.h"
+#include "core/trace/event.h"
+#include "core/wire/message.h"
+
+namespace lockstep::peer {
+
+// Look up the coordinator's name. Answered by Resolved.
+struct Resolve {
+  std::string coordinator;
+};
+
+// Listen on one port out of Options::first_port..last_port. Answered by Listening. Streams come as io::Accepted until the
+// Peer is destroyed.
+struct Listen {};
+
+// How a call ended. What does not apply is zero.
+struct Outcome {
+  Status status = Status::kOk;
+  std::string text;                // empty on success
+  ViewNumber view;                 // newest installed view
+  RoundKey round;                  // collectives
+  Generation attempt;              // collectives: the generation it committed in
+  std::uint32_t world = 0;         // contributors of a committed round; else members of the caller's group now
+  std::shared_ptr<const std::vector<PeerId>> contributors;  // committed rounds: in rank order
+  std::uint64_t hash = 0;          // committed rounds: of the result, the same on every peer
+  std::uint32_t retries = 0;       // attempts that were given up because a member was lost or left
+  std::uint64_t bytes_sent = 0;    // payload on the wire, this call, all attempts
+  std::uint64_t bytes_received = 0;
+  std::uint64_t chunk_begin = 0;   // reduce-scatter with one tensor: which elements of the input `recv` now holds
+  std::uint64_t chunk_count = 0;
+  std::vector<std::uint64_t> blocks;  // all-gather: elements of each rank's block
+};
+
+// The call is over: none of its memory is touched any more.
+struct Complete {
+  CallId call;
+  Outcome outcome;
+};
+
+// A view was installed; this peer is a member of it.
+struct Installed {
+  std::shared_ptr<const wire::View> view;
+};
+
+// So many peers wait for admission now.
+struct PendingChanged {
+  std::uint32_t count = 0;
+};
+
+// The run is lost to this peer (evicted, coordinator gone, left): every later call fails with this status and text.
+struct RunOver {
+  Status status = Status::kNotConnected;
+  std::string text;
+};
+
+using Effect = std::variant<Resolve, Listen, Complete, Installed, PendingChanged, RunOver, KernelJob, trace::Event, io::Dial,
+                            io::Read, io::Write, io::Revoke, io::Close, io::Place>;
+// Carried out in order. The driver owns the vector and clears it between steps: steady state allocates nothing.
+using Effects = std::vector<Effect>;
+
+}  // namespace lockstep::peer

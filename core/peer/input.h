@@ -1,0 +1,75 @@
+// Everything that can happen to a peer: API commands, streams, finished jobs, facts of the outside world, time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/result.h"
+#include "core/base/time.h"
+#include "core/io/stream.h"
+#include "core/kernels/job.h"
+#include "core/peer/request.h"
+
+namespace lockstep::peer {
+
+// ---- API commands; each `call` is completed exactly once ----
+
+// Join a run. Completes when this peer is a member. Once per Peer.
+struct Connect {
+  CallId call;
+  std::string coordinator;    // "host:port", as the user wrote it, for texts
+  Duration timeout{0};        // 0: none; the time to be admitted counts
+};
+
+struct Launch {
+  CallId call;
+  Request request;
+};
+
+// Let waiting peers in. Completes with the new view (also when nobody waited).
+struct Admit {
+  CallId call;
+  std::uint32_t at_least = 1;  // wait until the view has this many members
+  Duration timeout{0};
+};
+
+// Leave politely. Completes when the calls launched before it have ended and the others know.
+struct Leave {
+  CallId call;
+  Duration timeout{0};
+};
+
+// End a call that has not completed: a round is aborted for all unless it is committed.
+struct Stop {
+  CallId call;
+  std::string why;
+};
+
+// ---- facts ----
+
+// Answer to Resolve: addresses in the order to be tried, or why there are none.
+struct Resolved {
+  Result<std::vector<io::Address>> addresses;
+};
+
+// Answer to Listen: the port, or why not.
+struct Listening {
+  Result<std::uint16_t> port;
+};
+
+struct JobDone {
+  JobToken token;
+  JobResult result;
+};
+
+// deadline() has come.
+struct Timer {};
+
+using Input = std::variant<Connect, Launch, Admit, Leave, Stop, Resolved, Listening, JobDone, Timer, io::Opened,
+                           io::Accepted, io::ReadDone, io::WriteDone, io::Revoked, io::Closed>;
+
+}  // namespace lockstep::peer

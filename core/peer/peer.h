@@ -1,0 +1,42 @@
+// One peer: its place in the run, its links to neighbours, its calls. The facade that drivers see; it routes inputs to
+// Session (the coordinator), Mesh (neighbours) and Rounds (calls), and never sees a socket, a clock or a tensor byte.
+#pragma once
+
+#include <memory>
+
+#include "core/base/time.h"
+#include "core/peer/effect.h"
+#include "core/peer/input.h"
+#include "core/peer/options.h"
+
+namespace lockstep::peer {
+
+class Peer {
+ public:
+  Peer(const Options& options, Instant now);
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  ~Peer();
+
+  // Appends to `out` what is to be done. Drivers never run time backwards.
+  void step(Input input, Instant now, Effects& out);
+
+  // When to send the next Timer; kNever when there is nothing to wait for.
+  [[nodiscard]] Instant deadline() const;
+
+  // What is left over (promise S11): all zero at rest without a run.
+  struct Footprint {
+    std::size_t streams = 0;
+    std::size_t rounds = 0;
+    std::size_t calls = 0;
+    std::size_t queued_bytes = 0;
+    std::size_t remembered = 0;  // outcomes kept for calls not yet launched, announcements of neighbours not yet matched
+  };
+  [[nodiscard]] Footprint footprint() const;
+
+ private:
+  class Machine;
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace lockstep::peer

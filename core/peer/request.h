@@ -1,0 +1,47 @@
+// One collective call as the caller states it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/data_type.h"
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/buffers/buffer_ref.h"
+#include "core/wire/message.h"
+
+namespace lockstep::peer {
+
+using wire::Collective;
+
+// One tensor of a call. What the two places mean:
+//   all-reduce      send, recv: `count` elements each; the same buffer and offset (in place), or no overlap
+//   reduce-scatter  send: `count` elements; recv: room for this rank's chunk (recv.length bytes of room; the chunk of rank r
+//                   of n has count/n elements, one more for r < count % n)
+//   all-gather      send: this rank's block, `count` elements (may differ between peers); recv: room for all blocks, in rank
+//                   order; send may lie inside recv only exactly at its own place
+//   broadcast       recv: `count` elements, read on the root and written elsewhere; send is ignored
+struct Tensor {
+  BufferRef send;
+  BufferRef recv;
+  std::uint64_t count = 0;
+};
+
+struct Request {
+  Collective collective = Collective::kBarrier;
+  DataType type = DataType::kU8;
+  ReduceOp op = ReduceOp::kSum;
+  Tag tag;
+  bool retry = true;                // all-reduce and barrier only; the others never retry
+  std::uint32_t minimum_world = 1;
+  PeerId root;                      // broadcast
+  Duration timeout{0};              // 0: none
+  std::vector<Tensor> tensors;      // exactly one for all-gather; none for barrier
+  BufferRef scratch;                // scratch_bytes() bytes, lent until the call completes
+};
+
+// How much scratch a call needs: a copy of the input where it is reduced in place (to restore it after an abort), or the
+// partial sums of a reduce-scatter. Same order as `tensors`, one after the other.
+std::uint64_t scratch_bytes(const Request& request);
+
+}  // namespace lockstep::peer
