@@ -26,18 +26,18 @@ struct Number {
   [[nodiscard]] constexpr Number next() const { return {static_cast<Int>(value + 1)}; }
 };
 
-using Rank = Number<struct RankName, std::uint32_t>;            // place in one group's ring of one view
-using GroupId = Number<struct GroupName, std::uint32_t>;        // peers that reduce with each other
-using GangId = Number<struct GangName, std::uint64_t>;          // peers of use only together; 0 is "no gang"
-using Tag = Number<struct TagName, std::uint64_t>;              // the caller's name for a round
-using Term = Number<struct TermName, std::uint64_t>;            // which coordinator
-using ViewNumber = Number<struct ViewName, std::uint64_t>;      // membership version
+using Rank = Number<struct RankName, std::uint32_t>;                // place in one group's ring of one view
+using GroupId = Number<struct GroupName, std::uint32_t>;            // peers that reduce with each other
+using GangId = Number<struct GangName, std::uint64_t>;              // peers of use only together; 0 is "no gang"
+using Tag = Number<struct TagName, std::uint64_t>;                  // the caller's name for a round
+using Term = Number<struct TermName, std::uint64_t>;                // which coordinator
+using ViewNumber = Number<struct ViewName, std::uint64_t>;          // membership version
 using ProposalNumber = Number<struct ProposalName, std::uint64_t>;  // change of membership or outcome under way
-using StreamId = Number<struct StreamName, std::uint64_t>;      // one TCP or TLS stream of this process
-using CallId = Number<struct CallName, std::uint64_t>;          // one API call of this process
-using BufferId = Number<struct BufferName, std::uint32_t>;      // memory by name; see buffers/buffer_ref.h
-using StripeIndex = Number<struct StripeName, std::uint16_t>;   // one of the parallel streams between two peers
-using SegmentIndex = Number<struct SegmentName, std::uint32_t>; // a pipelined piece of a chunk
+using StreamId = Number<struct StreamName, std::uint64_t>;          // one TCP or TLS stream of this process
+using CallId = Number<struct CallName, std::uint64_t>;              // one API call of this process
+using BufferId = Number<struct BufferName, std::uint32_t>;          // memory by name; see buffers/buffer_ref.h
+using StripeIndex = Number<struct StripeName, std::uint16_t>;       // one of the parallel streams between two peers
+using SegmentIndex = Number<struct SegmentName, std::uint32_t>;     // a pipelined piece of a chunk
 
 // The cohort that was formed by the admission installed as this view; see DESIGN.md, "Words".
 using CohortId = Number<struct CohortName, std::uint64_t>;

@@ -19,8 +19,8 @@ struct Error {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor): reads as `return value;`
-  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor): reads as `return Error{...};`
+  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor): for `return value;`
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor): for `return Error{...};`
 
   [[nodiscard]] bool ok() const { return std::holds_alternative<T>(state_); }
   explicit operator bool() const { return ok(); }

@@ -49,8 +49,8 @@ void append_v6(std::string& out, const std::array<std::uint8_t, 16>& bytes) {
   std::array<unsigned, kGroups> groups{};
   for (std::size_t i = 0; i < kGroups; ++i) groups[i] = (unsigned{bytes[2 * i]} << 8U) | bytes[2 * i + 1];
 
-  const bool maps_v4 = groups[0] == 0 && groups[1] == 0 && groups[2] == 0 && groups[3] == 0 && groups[4] == 0 &&
-                       groups[5] == 0xffff;
+  const bool maps_v4 =
+      groups[0] == 0 && groups[1] == 0 && groups[2] == 0 && groups[3] == 0 && groups[4] == 0 && groups[5] == 0xffff;
   if (maps_v4) {  // RFC 5952, section 5
     out += "::ffff:";
     append_v4(out, std::span(bytes).subspan<12, 4>());

@@ -30,13 +30,13 @@ struct Address {
 
 // Why a stream ended, or was never opened.
 enum class CloseReason : std::uint8_t {
-  kAsked,         // by our own Close effect
-  kEnd,           // the other side closed it in order
-  kReset,         // the other side, or something between, reset it
-  kRefused,       // dialling: nobody listens there
-  kUnreachable,   // dialling: no route, or the network says no
-  kTimedOut,      // dialling: the operating system gave up
-  kFailed,        // anything else; the driver's text says what
+  kAsked,        // by our own Close effect
+  kEnd,          // the other side closed it in order
+  kReset,        // the other side, or something between, reset it
+  kRefused,      // dialling: nobody listens there
+  kUnreachable,  // dialling: no route, or the network says no
+  kTimedOut,     // dialling: the operating system gave up
+  kFailed,       // anything else; the driver's text says what
 };
 
 // ---- what a machine asks ----
@@ -97,7 +97,7 @@ enum class Direction : std::uint8_t { kRead, kWrite };
 // bytes) once no byte can land there, or be taken from there, any more.
 struct Revoke {
   StreamId stream;
-  Direction direction;
+  Direction direction = Direction::kRead;
 };
 
 // End the stream; `flush_first`: in order, after what was written (an orderly end), else at once. Answered by Closed, which
@@ -137,7 +137,7 @@ struct WriteDone {
 // A loan came back; `bytes` moved since the last answer.
 struct Revoked {
   StreamId stream;
-  Direction direction;
+  Direction direction = Direction::kRead;
   std::size_t bytes = 0;
 };
 // The stream is no more; both loans are back. Said once per stream, the last thing said about it.

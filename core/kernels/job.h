@@ -17,7 +17,7 @@ enum class JobKind : std::uint8_t {
   kHash,    // checksum(from)
   kCopy,    // into = from (no overlap)
   kVerify,  // checksum(from) must equal `expected`
-  kFold,    // checksum(from) must equal `expected`; into = from op own; divided by `divisor` if that is not 0; checksum(into)
+  kFold,  // checksum(from) must equal `expected`; into = from op own; divided by `divisor` if that is not 0; checksum(into)
 };
 
 struct KernelJob {

@@ -96,7 +96,7 @@ struct Join {
   std::uint32_t gang_size = 1;
   std::uint32_t founders = 1;  // an empty run is founded once this many peers wait
   bool auto_admit = false;
-  io::Address advertised;      // family kNone: use the address this stream comes from, with this port
+  io::Address advertised;  // family kNone: use the address this stream comes from, with this port
   std::string name;
 };
 
@@ -287,8 +287,8 @@ struct Segment {
 };
 
 // The order is the wire's type number, from 1: append only.
-using Message = std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit, AdmitCancel,
-                             Leave, StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose, Install, Commit,
-                             Evicted, Left, StatusReply, Ready, BlockSize, Segment>;
+using Message = std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit,
+                             AdmitCancel, Leave, StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose,
+                             Install, Commit, Evicted, Left, StatusReply, Ready, BlockSize, Segment>;
 
 }  // namespace lockstep::wire

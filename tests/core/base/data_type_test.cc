@@ -14,9 +14,9 @@ TEST(DataType, NumbersNamesAndSizes) {
     std::size_t size;
   };
   constexpr Row kRows[] = {
-      {DataType::kU8, 0, "u8", 1},    {DataType::kI8, 1, "i8", 1},   {DataType::kU16, 2, "u16", 2},
-      {DataType::kI16, 3, "i16", 2},  {DataType::kU32, 4, "u32", 4}, {DataType::kI32, 5, "i32", 4},
-      {DataType::kU64, 6, "u64", 8},  {DataType::kI64, 7, "i64", 8}, {DataType::kF16, 8, "f16", 2},
+      {DataType::kU8, 0, "u8", 1},     {DataType::kI8, 1, "i8", 1},    {DataType::kU16, 2, "u16", 2},
+      {DataType::kI16, 3, "i16", 2},   {DataType::kU32, 4, "u32", 4},  {DataType::kI32, 5, "i32", 4},
+      {DataType::kU64, 6, "u64", 8},   {DataType::kI64, 7, "i64", 8},  {DataType::kF16, 8, "f16", 2},
       {DataType::kBF16, 9, "bf16", 2}, {DataType::kF32, 10, "f32", 4}, {DataType::kF64, 11, "f64", 8},
   };
   EXPECT_EQ(std::size(kRows), kDataTypeCount);
