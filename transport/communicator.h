@@ -1,0 +1,135 @@
+// One peer as a program sees it: raw memory in, handles on calls out. A thread of its own (engine.h) does the work.
+//
+// Every method may be called from any thread at any time; none blocks, except create(), footprint() (a moment) and the
+// destructor. Only the destructor must be the last call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/data_type.h"
+#include "core/base/ids.h"
+#include "core/base/result.h"
+#include "core/base/time.h"
+#include "core/peer/options.h"
+#include "core/peer/peer.h"
+#include "core/wire/message.h"
+#include "transport/work.h"
+
+namespace lockstep::transport {
+
+// One line for people, without an end of line. Called on the communicator's own thread: must be quick, must not throw, and
+// must not wait for a call of this communicator.
+using Log = std::function<void(std::string_view line)>;
+
+// The defaults are those of peer::Options, where their meaning is written down.
+struct CommunicatorOptions {
+  std::string name;  // for people; at most kMaxNameBytes
+  GroupId group;
+  GangId gang;
+  std::uint32_t gang_size = 1;
+  std::uint32_t founders = 1;
+  bool auto_admit = false;
+
+  std::string listen_host;            // address or host name to listen on; empty: every address, IPv6 and IPv4
+  std::uint16_t first_port = 0;       // the first free port of this range; 0: any port
+  std::uint16_t last_port = 0;        // 0: same as first_port
+  std::string advertised_host;        // address or host name told to the others; empty: the one the coordinator sees
+  std::uint16_t advertised_port = 0;  // 0: the port listened on
+
+  std::uint16_t stripes = peer::Options{}.stripes;
+  std::uint32_t segment_bytes = peer::Options{}.segment_bytes;
+  std::uint32_t minimum_world = 1;  // of launches that state none
+
+  Duration dial_timeout = peer::Options{}.dial_timeout;
+  Duration link_heartbeat = peer::Options{}.link_heartbeat;
+  Duration link_silence = peer::Options{}.link_silence;
+  Duration link_timeout = peer::Options{}.link_timeout;
+  Duration abort_grace = peer::Options{}.abort_grace;
+
+  std::string
+      congestion_control;  // such as "bbr"; empty: the system's default. Refused by the kernel: logged, not fatal
+  Log log;                 // may be empty
+};
+
+// One tensor of a call; the meaning of the places is that of peer::Tensor. The memory is lent until the call is over.
+struct TensorArgs {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  std::uint64_t count = 0;       // elements; with 0 the pointers may be null
+  std::uint64_t recv_bytes = 0;  // room at `recv`: reduce-scatter and all-gather; elsewhere `count` says it
+};
+
+struct LaunchArgs {
+  wire::Collective collective = wire::Collective::kBarrier;
+  DataType type = DataType::kU8;
+  ReduceOp op = ReduceOp::kSum;
+  Tag tag;
+  bool retry = true;                // all-reduce and barrier only
+  std::uint32_t minimum_world = 0;  // 0: CommunicatorOptions::minimum_world
+  PeerId root;                      // broadcast
+  Duration timeout{0};              // 0: none
+  std::vector<TensorArgs> tensors;  // exactly one for all-gather; none for barrier
+};
+
+class Engine;
+
+class Communicator {
+ public:
+  // Draws the peer's id, starts its thread. Looks up `listen_host` and `advertised_host` if they are names: may block as long as
+  // the system's resolver does. Errors: invalid options, unknown host, out of memory or threads.
+  static Result<std::unique_ptr<Communicator>> create(CommunicatorOptions options);
+
+  // Ends every call in flight (kNotConnected, unless it was over already), closes every stream, joins the thread. The others
+  // see a peer that is lost: leave() first to go politely.
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  // Join the run of the coordinator at "host:port" ("[v6]:port"). Over when this peer is a member. Once per communicator.
+  // Time-outs of 0: none.
+  Work connect(std::string coordinator, Duration timeout = {0});
+  // Let waiting peers in; wait until the view has `at_least` members.
+  Work admit(std::uint32_t at_least = 1, Duration timeout = {0});
+  // Leave politely. Over when the calls launched before it are, and the others know.
+  Work leave(Duration timeout = {0});
+  // Start a collective. An error here (kInvalidArgument: null, overlapping or impossible memory; kOutOfMemory: scratch) means
+  // that nothing was started and no other peer knows of it.
+  Result<Work> launch(const LaunchArgs& args);
+  // End a call that is not over; a round is aborted for all unless it is committed. The call itself tells how it ended.
+  void stop(const Work& work, std::string why);
+
+  // How many peers wait for admission. Local, an atomic load.
+  [[nodiscard]] std::uint32_t pending() const;
+  // The newest installed view; null before the first. Never changes under the caller's hands.
+  [[nodiscard]] std::shared_ptr<const wire::View> view() const;
+  [[nodiscard]] PeerId self() const;
+
+  // Bytes that went through the sockets, all streams, headers included.
+  struct Traffic {
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+  };
+  [[nodiscard]] Traffic traffic() const;
+
+  // What is held right now (promise S11).
+  struct Footprint {
+    peer::Peer::Footprint machine;
+    std::size_t sockets = 0;
+    std::size_t buffers = 0;        // registered places of calls in flight
+    std::size_t scratch_bytes = 0;  // lent to calls in flight
+    std::size_t cached_bytes = 0;   // scratch kept for the next call
+  };
+  [[nodiscard]] Footprint footprint() const;
+
+ private:
+  explicit Communicator(std::unique_ptr<Engine> engine);
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace lockstep::transport

@@ -1,0 +1,46 @@
+// A handle on one API call in flight. Cheap to copy; the last copy frees it. Outlives its communicator.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/peer/effect.h"
+
+namespace lockstep::transport {
+
+using peer::Outcome;
+
+class Call;  // call.h; the engine's side of the handle
+
+// Thread-safe: any number of threads may wait for one call.
+class Work {
+ public:
+  Work() = default;  // no call; only to be assigned to
+  explicit Work(std::shared_ptr<Call> call) : call_(std::move(call)) {}
+
+  [[nodiscard]] explicit operator bool() const { return call_ != nullptr; }
+  // Unique within its communicator; 0 without a call.
+  [[nodiscard]] CallId id() const;
+  // Whether the call is over. Never blocks.
+  [[nodiscard]] bool test() const;
+  // Blocks until the call is over (true) or `timeout` has passed (false; the call goes on). Without a time-out: until it is
+  // over, which promise L4 says it will be.
+  bool wait(std::optional<Duration> timeout = std::nullopt) const;
+  // How it ended. Only once test() or wait() said true; valid as long as a handle lives.
+  [[nodiscard]] const Outcome& outcome() const;
+
+ private:
+  friend std::optional<std::size_t> wait_any(std::span<const Work> works, std::optional<Duration> timeout);
+  std::shared_ptr<Call> call_;
+};
+
+// Blocks until one of `works` is over: its index, the lowest if there are several. Nothing: `timeout` has passed, or `works`
+// is empty.
+std::optional<std::size_t> wait_any(std::span<const Work> works, std::optional<Duration> timeout = std::nullopt);
+
+}  // namespace lockstep::transport
