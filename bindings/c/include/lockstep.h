@@ -1,0 +1,538 @@
+/* Lockstep: fault-tolerant collectives. The C99 interface.
+ *
+ * Peers on the public internet join, leave and fail while they all-reduce tensors with each other. In short:
+ *
+ *   lockstep_comm* comm;
+ *   lockstep_comm_create(NULL, &comm);
+ *   lockstep_connect(comm, "coordinator.example:4000", LOCKSTEP_FOREVER);
+ *   for (;;) {
+ *     lockstep_admit(comm, LOCKSTEP_FOREVER, NULL);      let newcomers in; everybody calls it in the same place
+ *     ... compute gradients ...
+ *     lockstep_all_reduce(comm, &args, &result);         survives the loss of any other peer
+ *   }
+ *   lockstep_leave(comm, 10000);
+ *   lockstep_comm_destroy(comm);
+ *
+ * Words. peer: one process in a run. coordinator: the process that decides who is in; it never sees a tensor. view: one
+ * numbered membership. group: peers that reduce with each other. rank: a peer's place in its group in one view. cohort: the
+ * members that a collective is called among: all those in since the caller's last admit, less the lost. tag: the caller's
+ * name for a collective; the n-th call with a tag meets the n-th call with that tag on every other member of the cohort, so
+ * any number may be in flight at once, launched in any order.
+ *
+ * Errors. Every function that can fail returns a lockstep_status; after anything but LOCKSTEP_OK, lockstep_last_error() gives
+ * this thread a sentence that says what happened, with which values, and what to do. No function throws, exits or prints.
+ *
+ * Threads. Any function may be called from any thread at any time, except that the one that destroys, stops or frees a handle
+ * must be the last to use it. No process may fork() and use a communicator in the child.
+ *
+ * Sizes. Structs begin with `struct_size`, set by their *_INIT macro (or by hand to sizeof). A library that knows more fields
+ * than the caller takes the missing ones as 0; one that knows fewer refuses the call if the unknown ones are not 0. In
+ * structs that go in, 0 or NULL in every field means its default, so that C99's designated initializers read well:
+ *
+ *   lockstep_all_reduce_args args = {.struct_size = sizeof args, .send = x, .recv = x, .count = n, .type = LOCKSTEP_F32};
+ *
+ * Time-outs. In milliseconds. A call's time-out ends the call, for everybody (LOCKSTEP_ERR_TIMED_OUT); in a struct 0 means
+ * none. A wait's time-out ends only the wait (LOCKSTEP_ERR_PENDING); there 0 means "look once". LOCKSTEP_FOREVER is never.
+ */
+#ifndef LOCKSTEP_H
+#define LOCKSTEP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The version of this header; lockstep_version_string() is that of the library. */
+#define LOCKSTEP_VERSION_MAJOR 0
+#define LOCKSTEP_VERSION_MINOR 1
+#define LOCKSTEP_VERSION_PATCH 0
+#define LOCKSTEP_VERSION_STRING "0.1.0"
+
+#if defined(__GNUC__)
+#define LOCKSTEP_API __attribute__((visibility("default")))
+#else
+#define LOCKSTEP_API
+#endif
+
+/* No time-out. */
+#define LOCKSTEP_FOREVER ((int64_t)-1)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- statuses ------------------------------------------------------------------------------------------------------ */
+
+/* How a call ended. Numbers never change. To rejoin is to make a new communicator and connect it. */
+typedef enum lockstep_status {
+  LOCKSTEP_OK = 0,
+  LOCKSTEP_ERR_INVALID_ARGUMENT = 1,    /* this call's arguments are wrong by themselves; nothing was started */
+  LOCKSTEP_ERR_MISMATCH = 2,            /* peers gave different arguments for one round; none has reduced anything */
+  LOCKSTEP_ERR_PEER_LOST = 3,           /* a member was lost, and this call does not retry by itself */
+  LOCKSTEP_ERR_WORLD_CHANGED = 4,       /* a member left or came, and this call depends on who is there */
+  LOCKSTEP_ERR_BELOW_MINIMUM = 5,       /* fewer members than minimum_world; lockstep_wait_for_world() waits */
+  LOCKSTEP_ERR_ABORTED = 6,             /* a caller, here or elsewhere, aborted it; the text says who and why */
+  LOCKSTEP_ERR_TIMED_OUT = 7,           /* a caller's time-out, here or elsewhere, ended the call */
+  LOCKSTEP_ERR_COHORT_CLOSED = 8,       /* a member has called admit, so it cannot launch this round any more */
+  LOCKSTEP_ERR_OUTCOME_UNKNOWN = 9,     /* the run was lost before the outcome could be learnt; rejoin */
+  LOCKSTEP_ERR_EVICTED = 10,            /* the coordinator removed this peer; the text says why; rejoin */
+  LOCKSTEP_ERR_NOT_CONNECTED = 11,      /* the communicator is not (or no longer) part of a run */
+  LOCKSTEP_ERR_UNREACHABLE = 12,        /* an address could not be resolved or reached */
+  LOCKSTEP_ERR_REFUSED = 13,            /* the coordinator refused this peer; the text says why */
+  LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* 256 collectives are in flight; wait for one of them first */
+  LOCKSTEP_ERR_BUFFER_TOO_SMALL = 15,   /* a receive buffer cannot hold the result; the text says what it needs */
+  LOCKSTEP_ERR_OUT_OF_MEMORY = 16,
+  LOCKSTEP_ERR_PROTOCOL = 17, /* the other side does not speak Lockstep, or another version of it */
+  LOCKSTEP_ERR_INTERNAL = 18, /* a mistake in Lockstep; please report it with the text */
+  LOCKSTEP_ERR_PENDING = 100  /* from waits only: the call is not over yet, and goes on */
+} lockstep_status;
+
+/* A short name such as "peer lost"; for a number that is no status, "unknown status". Never NULL; never freed. */
+LOCKSTEP_API const char* lockstep_status_string(lockstep_status status);
+
+/* What happened when a function last failed on this thread: a sentence. Empty before the first failure. Valid until the next
+ * failure on this thread; a success leaves it as it is. Never NULL. */
+LOCKSTEP_API const char* lockstep_last_error(void);
+
+/* The library's version, such as "0.1.0". */
+LOCKSTEP_API const char* lockstep_version_string(void);
+
+/* ---- elements and operations --------------------------------------------------------------------------------------- */
+
+/* Element types, in the byte order of the machine. F16 is IEEE binary16, BF16 the upper half of an F32. Numbers never change. */
+typedef enum lockstep_data_type {
+  LOCKSTEP_U8 = 0,
+  LOCKSTEP_I8 = 1,
+  LOCKSTEP_U16 = 2,
+  LOCKSTEP_I16 = 3,
+  LOCKSTEP_U32 = 4,
+  LOCKSTEP_I32 = 5,
+  LOCKSTEP_U64 = 6,
+  LOCKSTEP_I64 = 7,
+  LOCKSTEP_F16 = 8,
+  LOCKSTEP_BF16 = 9,
+  LOCKSTEP_F32 = 10,
+  LOCKSTEP_F64 = 11
+} lockstep_data_type;
+
+/* How elements are folded. What a fold gives is defined to the last bit and is the same on every CPU:
+ *
+ * - Order. Inputs are folded one after the other along the ring of the round, from a start that depends on the element's place.
+ *   Each chunk is folded on one path only and then copied to everybody, so all peers hold equal bits. Another ring (another
+ *   view) may round floats differently.
+ * - Integers wrap (two's complement). AVG of integers is the wrapped sum divided by the number of contributors, toward zero.
+ * - Floats follow IEEE 754, round to nearest, ties to even; denormals are kept, infinities arise and spread as usual. F16 and
+ *   BF16 are folded in F32 and rounded back after every fold. AVG is the sum divided once, at the end.
+ * - NaN: any NaN in gives the canonical quiet NaN out (positive, payload zero), also for MIN and MAX.
+ * - MIN and MAX take -0.0 as less than +0.0.
+ *
+ * Numbers never change. */
+typedef enum lockstep_op {
+  LOCKSTEP_SUM = 0,
+  LOCKSTEP_AVG = 1,
+  LOCKSTEP_PROD = 2,
+  LOCKSTEP_MIN = 3,
+  LOCKSTEP_MAX = 4
+} lockstep_op;
+
+/* Bytes of one element; 0 for a number that is no data type. */
+LOCKSTEP_API size_t lockstep_data_type_size(lockstep_data_type type);
+/* "u8" ... "f64"; "unknown" for a number that is no data type. Never NULL; never freed. */
+LOCKSTEP_API const char* lockstep_data_type_name(lockstep_data_type type);
+/* "sum", "avg", "prod", "min", "max"; "unknown" for a number that is no operation. Never NULL; never freed. */
+LOCKSTEP_API const char* lockstep_op_name(lockstep_op op);
+
+/* ---- peers --------------------------------------------------------------------------------------------------------- */
+
+/* One process in a run: random, 128 bits, never reused; all zero means nobody. Compare with memcmp(). */
+typedef struct lockstep_peer_id {
+  uint8_t bytes[16];
+} lockstep_peer_id;
+
+/* Characters of a peer id as text, with the end: 32 hexadecimal digits and a 0. */
+#define LOCKSTEP_PEER_ID_TEXT_SIZE 33
+
+/* Writes `id` as 32 hexadecimal digits; logs show the first eight. `text`: room for LOCKSTEP_PEER_ID_TEXT_SIZE characters. */
+LOCKSTEP_API lockstep_status lockstep_peer_id_text(const lockstep_peer_id* id, char* text);
+
+/* ---- communicators ------------------------------------------------------------------------------------------------- */
+
+/* This process's place in one run. A process may have several. */
+typedef struct lockstep_comm lockstep_comm;
+
+/* A call in flight; see "Work". */
+typedef struct lockstep_work lockstep_work;
+
+/* Takes one line of log, without an end of line, valid during the call. Called on a thread of the library, one line at a time:
+ * must be quick and must not call functions of this header with the same handle. */
+typedef void (*lockstep_log_fn)(void* user, const char* line);
+
+/* How a peer takes part. 0 or NULL in a field: its default. Strings are copied. */
+typedef struct lockstep_comm_options {
+  size_t struct_size;
+  const char* name; /* for people, in logs and `lockstep status`; at most 64 bytes. Default: none */
+
+  uint32_t group;         /* peers of one group reduce with each other. Default: 0 */
+  uint32_t gang_size;     /* peers of the gang; admitted once so many wait. Default: 1 */
+  uint64_t gang;          /* peers that are admitted and lost together. Default: 0, none */
+  uint32_t founders;      /* an empty run is founded once so many peers wait. Default: 1 */
+  uint32_t minimum_world; /* of collectives that state none. Default: 1 */
+  int auto_admit;         /* not 0: newcomers come in between rounds, without lockstep_admit(). Default: 0 */
+
+  uint16_t first_port;        /* listen on the first free port of first_port..last_port. Default: any port */
+  uint16_t last_port;         /* Default: first_port */
+  const char* listen_host;    /* address or name to listen on. Default: every address, IPv6 and IPv4 */
+  const char* advertise_host; /* where others reach this peer. Default: where the coordinator sees it */
+  uint16_t advertise_port;    /* port that others reach it at. Default: the one it listens on */
+
+  uint16_t stripes;               /* parallel streams to each neighbour, 1 to 16. Default: 2 */
+  uint32_t segment_bytes;         /* pipelined piece of a tensor, up to 1 MiB; equal on all peers. Default: by size */
+  uint32_t dial_timeout_ms;       /* one attempt to open a stream and be greeted. Default: 5000 */
+  uint32_t link_heartbeat_ms;     /* a sign of life on an idle stream so often. Default: 500 */
+  uint32_t link_silence_ms;       /* a stream without a byte for so long is opened again. Default: 4000 */
+  uint32_t link_timeout_ms;       /* a neighbour without a working stream for so long is reported. Default: 8000 */
+  uint32_t abort_grace_ms;        /* from a time-out without a verdict to OUTCOME_UNKNOWN. Default: 10000 */
+  const char* congestion_control; /* of TCP, such as "bbr"; if the system refuses, it is logged. Default: its own */
+
+  lockstep_log_fn log; /* Default: none; nothing is printed */
+  void* log_user;      /* handed to `log`; must stay valid until lockstep_comm_destroy() has returned */
+} lockstep_comm_options;
+
+#define LOCKSTEP_COMM_OPTIONS_INIT \
+  { sizeof(lockstep_comm_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL }
+
+/* Makes a communicator: a random peer id, a listening port, a thread. Not yet part of a run. `options` NULL: all defaults.
+ * *comm: to be destroyed by the caller; NULL on failure. Blocks as long as the system looks up the hosts in `options`.
+ * Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host), OUT_OF_MEMORY. */
+LOCKSTEP_API lockstep_status lockstep_comm_create(const lockstep_comm_options* options, lockstep_comm** comm);
+
+/* Ends every call in flight (LOCKSTEP_ERR_NOT_CONNECTED), closes every stream and gives all memory back. The others see a peer
+ * that is lost: lockstep_leave() first to go politely. Its work handles stay valid until they are freed. NULL: nothing. */
+LOCKSTEP_API void lockstep_comm_destroy(lockstep_comm* comm);
+
+/* ---- results ------------------------------------------------------------------------------------------------------- */
+
+/* What came of a call. Set `struct_size` (LOCKSTEP_RESULT_INIT) and, where wanted, the arrays; the rest is filled in. What does
+ * not apply to a call is 0. Functions take NULL where the caller does not care. */
+typedef struct lockstep_result {
+  size_t struct_size;
+  lockstep_status status; /* same as returned */
+  uint32_t world_size;    /* contributors of a committed round; else members of this peer's group now */
+  uint32_t rank;          /* this peer's place among them */
+  uint32_t retries;       /* attempts that were given up because a member was lost or left */
+  uint64_t view;          /* number of the newest view */
+  double seconds;         /* from the call to its end, on this peer */
+  uint64_t bytes_sent;    /* payload, this call, all attempts */
+  uint64_t bytes_received;
+
+  /* The receipt of a committed round, equal on every peer: its name (the use-th call with `tag` in this cohort, from 0), the
+   * attempt that committed, the hash of the result and who contributed. */
+  uint64_t cohort;
+  uint64_t tag;
+  uint64_t attempt;
+  uint64_t hash;
+  uint32_t use;
+
+  uint32_t contributors_count;    /* how many contributed, also if the array is smaller */
+  lockstep_peer_id* contributors; /* in: the caller's array, or NULL; filled in rank order as far as it reaches */
+  size_t contributors_capacity;   /* in: elements of it */
+
+  uint64_t chunk_begin; /* reduce-scatter: recv holds the elements from here on */
+  uint64_t chunk_count; /*                 so many of them */
+
+  uint64_t* blocks;       /* in: the caller's array, or NULL; all-gather: elements of each rank's block */
+  size_t blocks_capacity; /* in: elements of it */
+  size_t blocks_count;    /* all-gather: how many blocks, also if the array is smaller */
+} lockstep_result;
+
+#define LOCKSTEP_RESULT_INIT \
+  { sizeof(lockstep_result), LOCKSTEP_OK, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0 }
+
+/* ---- being part of a run ------------------------------------------------------------------------------------------- */
+
+/* Joins the run of the coordinator at `coordinator`: "host:port" or "[IPv6 address]:port". Blocks until the members have let
+ * this peer in (at once for the founders). Once per communicator. timeout_ms: above 0, or LOCKSTEP_FOREVER.
+ * Errors: INVALID_ARGUMENT, UNREACHABLE, REFUSED, PROTOCOL (somebody else listens there), TIMED_OUT. After an error make a new
+ * communicator. */
+LOCKSTEP_API lockstep_status lockstep_connect(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms);
+LOCKSTEP_API lockstep_status lockstep_connect_async(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms,
+                                                    lockstep_work** work);
+
+/* Lets waiting peers in. Called by all members, in the same place of their program; ends for all of them in the same new view
+ * (also when nobody waited). Collectives in flight end among those they were called among; later ones are among the members of
+ * the new view. Costs about one round trip to the coordinator. timeout_ms: above 0, or LOCKSTEP_FOREVER.
+ * Errors: INVALID_ARGUMENT, TIMED_OUT, NOT_CONNECTED, EVICTED. */
+LOCKSTEP_API lockstep_status lockstep_admit(lockstep_comm* comm, int64_t timeout_ms, lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_admit_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work);
+
+/* lockstep_admit() that waits until the view has at least `members` members, in all groups together (1 to 1024). */
+LOCKSTEP_API lockstep_status lockstep_wait_for_world(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
+                                                     lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
+                                                           lockstep_work** work);
+
+/* How many peers wait for admission. Local and free: never blocks, never fails but for a NULL. */
+LOCKSTEP_API lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count);
+
+/* Leaves politely: waits for the calls this peer has launched; the others go on without it and see no error. Everything later
+ * fails with NOT_CONNECTED. timeout_ms: above 0, or LOCKSTEP_FOREVER. Errors: INVALID_ARGUMENT, TIMED_OUT, NOT_CONNECTED. */
+LOCKSTEP_API lockstep_status lockstep_leave(lockstep_comm* comm, int64_t timeout_ms);
+LOCKSTEP_API lockstep_status lockstep_leave_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work);
+
+/* Aborts every call of this communicator that is in flight, blocking ones of other threads included, as lockstep_abort() does.
+ * `why`: for the texts of all peers; may be NULL. Does not wait. */
+LOCKSTEP_API lockstep_status lockstep_abort_all(lockstep_comm* comm, const char* why);
+
+/* ---- the world ----------------------------------------------------------------------------------------------------- */
+
+/* The newest view, as this peer sees it. */
+typedef struct lockstep_world {
+  size_t struct_size;
+  uint64_t view;         /* its number; 0 before this peer has joined */
+  uint64_t cohort;       /* the view of the newest admission */
+  uint64_t term;         /* of its coordinator */
+  lockstep_peer_id self; /* this peer */
+  uint32_t group;        /* this peer's group */
+  uint32_t rank;         /* this peer's place in its group */
+  uint32_t world_size;   /* members of its group */
+  uint32_t members;      /* members of all groups */
+  uint32_t groups;       /* groups with at least one member */
+  uint32_t pending;      /* peers that wait for admission */
+} lockstep_world;
+
+#define LOCKSTEP_WORLD_INIT \
+  { sizeof(lockstep_world), 0, 0, 0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0, 0, 0, 0, 0, 0 }
+
+/* Fills `world`. Local; never blocks. NOT_CONNECTED before this peer has joined. A view may be followed by another one at any
+ * moment; what a collective was done among is in its lockstep_result. */
+LOCKSTEP_API lockstep_status lockstep_world_get(lockstep_comm* comm, lockstep_world* world);
+
+/* A group and how many members it has in one view. */
+typedef struct lockstep_group_size {
+  uint32_t group;
+  uint32_t members;
+} lockstep_group_size;
+
+/* The groups of the newest view, by ascending number. sizes: room for `capacity` groups, filled as far as it reaches; may be
+ * NULL with 0. *count: how many there are. view: NULL, or where to put the view's number. Errors as lockstep_world_get(). */
+LOCKSTEP_API lockstep_status lockstep_group_sizes(lockstep_comm* comm, lockstep_group_size* sizes, size_t capacity,
+                                                  size_t* count, uint64_t* view);
+
+/* The members of `group` in the newest view, in rank order. ids: room for `capacity`, filled as far as it reaches; may be NULL
+ * with 0. *count: how many there are (0: no such group). view: NULL, or where to put the view's number. Errors as
+ * lockstep_world_get(). */
+LOCKSTEP_API lockstep_status lockstep_member_ids(lockstep_comm* comm, uint32_t group, lockstep_peer_id* ids,
+                                                 size_t capacity, size_t* count, uint64_t* view);
+
+/* This peer's id; known from lockstep_comm_create() on. */
+LOCKSTEP_API lockstep_status lockstep_peer_id_self(lockstep_comm* comm, lockstep_peer_id* id);
+
+/* ---- collectives ---------------------------------------------------------------------------------------------------
+ *
+ * Called by every member of the cohort's group with the same tag and equal arguments (LOCKSTEP_ERR_MISMATCH on all of them if
+ * not). Memory is lent to the library from the call to its end, and not touched outside of that. The blocking form ends with
+ * the call; the asynchronous form gives a lockstep_work. Data flows around the ring, over every link at once.
+ *
+ * One outcome: whoever gets LOCKSTEP_OK holds the result, and so does everybody else. Anything else: nothing was reduced, `send`
+ * (and `recv` where it is the same memory) holds what it held before, other `recv` memory is unspecified.
+ *
+ * If a member is lost in mid-call, all-reduce and barrier go on among the survivors by themselves (unless `no_retry`); the
+ * others end with PEER_LOST, because their arguments depend on who is there.
+ *
+ * Fields that all have in common:
+ *   tag            the call's name; 0 is as good as any other
+ *   timeout_ms     of the call; 0 or LOCKSTEP_FOREVER: none
+ *   minimum_world  fewer contributors than this: BELOW_MINIMUM; 0: that of the communicator; equal on all peers
+ *
+ * Errors of all: INVALID_ARGUMENT, MISMATCH, BELOW_MINIMUM, ABORTED, TIMED_OUT, COHORT_CLOSED, OUTCOME_UNKNOWN, EVICTED,
+ * NOT_CONNECTED, TOO_MANY_IN_FLIGHT, OUT_OF_MEMORY. A world of 1 succeeds at once.
+ */
+
+/* One of many tensors in one call. */
+typedef struct lockstep_tensor {
+  const void* send; /* broadcast: ignored */
+  void* recv;
+  uint64_t count; /* elements; with 0 the pointers may be NULL */
+} lockstep_tensor;
+
+/* Folds `count` elements over all contributors; everybody gets all of the result. */
+typedef struct lockstep_all_reduce_args {
+  size_t struct_size;
+  const void* send;               /* `count` contiguous elements, aligned to their size */
+  void* recv;                     /* same; the same pointer as `send` (in place), or no overlap */
+  uint64_t count;                 /* elements; 0 is allowed */
+  const lockstep_tensor* tensors; /* many tensors as one round, instead of send, recv, count; else NULL */
+  size_t tensors_count;           /* at most 65536 */
+  lockstep_data_type type;
+  lockstep_op op;
+  uint64_t tag;
+  int64_t timeout_ms;
+  uint32_t minimum_world;
+  int no_retry; /* not 0: PEER_LOST instead of going on without; equal on all peers */
+} lockstep_all_reduce_args;
+
+#define LOCKSTEP_ALL_REDUCE_ARGS_INIT \
+  { sizeof(lockstep_all_reduce_args), NULL, NULL, 0, NULL, 0, LOCKSTEP_U8, LOCKSTEP_SUM, 0, 0, 0, 0 }
+
+/* Each peer sends 2(n-1)/n of the tensors' bytes (ring; formula as in nccl-tests doc/PERFORMANCE.md). In place needs memory
+ * for a copy of the input; out of place needs none. Errors: those of all, and PEER_LOST with `no_retry`. */
+LOCKSTEP_API lockstep_status lockstep_all_reduce(lockstep_comm* comm, const lockstep_all_reduce_args* args,
+                                                 lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_all_reduce_async(lockstep_comm* comm, const lockstep_all_reduce_args* args,
+                                                       lockstep_work** work);
+
+/* Folds `count` elements over all contributors; rank r of n gets the r-th of n chunks: count/n elements, one more for
+ * r < count % n. Which ones is in the result (chunk_begin, chunk_count). */
+typedef struct lockstep_reduce_scatter_args {
+  size_t struct_size;
+  const void* send;       /* `count` contiguous elements */
+  void* recv;             /* room for `recv_capacity` elements; no overlap with `send` */
+  uint64_t count;         /* elements of `send` */
+  uint64_t recv_capacity; /* elements; count/n rounded up always suffices */
+  lockstep_data_type type;
+  lockstep_op op;
+  uint64_t tag;
+  int64_t timeout_ms;
+  uint32_t minimum_world;
+} lockstep_reduce_scatter_args;
+
+#define LOCKSTEP_REDUCE_SCATTER_ARGS_INIT \
+  { sizeof(lockstep_reduce_scatter_args), NULL, NULL, 0, 0, LOCKSTEP_U8, LOCKSTEP_SUM, 0, 0, 0 }
+
+/* Each peer sends (n-1)/n of the tensor's bytes. Errors: those of all, PEER_LOST, WORLD_CHANGED, BUFFER_TOO_SMALL. */
+LOCKSTEP_API lockstep_status lockstep_reduce_scatter(lockstep_comm* comm, const lockstep_reduce_scatter_args* args,
+                                                     lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_reduce_scatter_async(lockstep_comm* comm,
+                                                           const lockstep_reduce_scatter_args* args,
+                                                           lockstep_work** work);
+
+/* Everybody gets everybody's block, in rank order, without gaps. Blocks may differ in size; sizes are in the result (blocks). */
+typedef struct lockstep_all_gather_args {
+  size_t struct_size;
+  const void* send;       /* this peer's block; no overlap with `recv`, except exactly its own place */
+  void* recv;             /* room for `recv_capacity` elements */
+  uint64_t send_count;    /* elements; may differ between peers; 0 is allowed */
+  uint64_t recv_capacity; /* elements: at least the sum of all blocks */
+  lockstep_data_type type;
+  uint64_t tag;
+  int64_t timeout_ms;
+  uint32_t minimum_world;
+} lockstep_all_gather_args;
+
+#define LOCKSTEP_ALL_GATHER_ARGS_INIT \
+  { sizeof(lockstep_all_gather_args), NULL, NULL, 0, 0, LOCKSTEP_U8, 0, 0, 0 }
+
+/* Each peer sends all blocks but one. Errors: those of all, PEER_LOST, WORLD_CHANGED, BUFFER_TOO_SMALL. */
+LOCKSTEP_API lockstep_status lockstep_all_gather(lockstep_comm* comm, const lockstep_all_gather_args* args,
+                                                 lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_all_gather_async(lockstep_comm* comm, const lockstep_all_gather_args* args,
+                                                       lockstep_work** work);
+
+/* Everybody gets the root's elements. */
+typedef struct lockstep_broadcast_args {
+  size_t struct_size;
+  void* data;                     /* `count` contiguous elements: read on the root, written elsewhere */
+  uint64_t count;                 /* elements */
+  const lockstep_tensor* tensors; /* many tensors (recv) as one round, instead of data, count; else NULL */
+  size_t tensors_count;           /* at most 65536 */
+  lockstep_peer_id root;          /* a peer id and not a rank, since ranks change with the view */
+  lockstep_data_type type;
+  uint64_t tag;
+  int64_t timeout_ms;
+  uint32_t minimum_world;
+} lockstep_broadcast_args;
+
+#define LOCKSTEP_BROADCAST_ARGS_INIT                                                                       \
+  {                                                                                                        \
+    sizeof(lockstep_broadcast_args), NULL, 0, NULL, 0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, \
+        LOCKSTEP_U8, 0, 0, 0                                                                               \
+  }
+
+/* Each peer but the last of the ring sends the tensors' bytes once. Errors: those of all, PEER_LOST, WORLD_CHANGED;
+ * INVALID_ARGUMENT if the root is no member of the group. After an error `data` is unspecified, except on the root. */
+LOCKSTEP_API lockstep_status lockstep_broadcast(lockstep_comm* comm, const lockstep_broadcast_args* args,
+                                                lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_broadcast_async(lockstep_comm* comm, const lockstep_broadcast_args* args,
+                                                      lockstep_work** work);
+
+/* Ends once everybody has called it. */
+typedef struct lockstep_barrier_args {
+  size_t struct_size;
+  uint64_t tag;
+  int64_t timeout_ms;
+  uint32_t minimum_world;
+  int no_retry; /* as in all-reduce */
+} lockstep_barrier_args;
+
+#define LOCKSTEP_BARRIER_ARGS_INIT \
+  { sizeof(lockstep_barrier_args), 0, 0, 0, 0 }
+
+/* `args` NULL: all defaults. Errors: those of all, and PEER_LOST with `no_retry`. */
+LOCKSTEP_API lockstep_status lockstep_barrier(lockstep_comm* comm, const lockstep_barrier_args* args,
+                                              lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_barrier_async(lockstep_comm* comm, const lockstep_barrier_args* args,
+                                                    lockstep_work** work);
+
+/* ---- work ----------------------------------------------------------------------------------------------------------
+ *
+ * An asynchronous function that returns LOCKSTEP_OK gives a handle, owned by the caller until lockstep_work_free(); one that
+ * fails gives NULL and has started nothing. The call's memory stays lent until a wait or test says that it is over.
+ */
+
+/* Waits until the call is over, at most timeout_ms (0: looks once; LOCKSTEP_FOREVER). Returns how the call ended and fills
+ * `result` (may be NULL), or LOCKSTEP_ERR_PENDING, and the call goes on. May be repeated, and called by many threads. */
+LOCKSTEP_API lockstep_status lockstep_wait(lockstep_work* work, int64_t timeout_ms, lockstep_result* result);
+
+/* lockstep_wait() that looks once: never blocks. */
+LOCKSTEP_API lockstep_status lockstep_test(lockstep_work* work, lockstep_result* result);
+
+/* Waits until one of `count` calls is over, at most timeout_ms (0: looks once; LOCKSTEP_FOREVER). NULLs in `works` are passed
+ * over; at least one entry must not be NULL. LOCKSTEP_OK: *index is the first that is over, however it ended;
+ * LOCKSTEP_ERR_PENDING: none is. */
+LOCKSTEP_API lockstep_status lockstep_wait_any(lockstep_work* const* works, size_t count, int64_t timeout_ms,
+                                               size_t* index);
+
+/* Ends a call that is not over: its round is aborted for everybody, unless it is committed already. Asks and does not wait: the
+ * call itself tells how it ended. `why`: for the texts of all peers; may be NULL. */
+LOCKSTEP_API lockstep_status lockstep_abort(lockstep_work* work, const char* why);
+
+/* Frees the handle. A call that is not over is aborted first, and its end waited for, so that its memory is the caller's again
+ * when this returns. NULL: nothing. */
+LOCKSTEP_API void lockstep_work_free(lockstep_work* work);
+
+/* ---- embedded coordinator ------------------------------------------------------------------------------------------ */
+
+/* A coordinator in this process, with a thread of its own: what `lockstep coordinator` runs. It needs little; it may live beside
+ * a peer, but when its process ends, so does the run. */
+typedef struct lockstep_coordinator lockstep_coordinator;
+
+/* 0 or NULL in a field: its default. Strings are copied. */
+typedef struct lockstep_coordinator_options {
+  size_t struct_size;
+  const char* listen;    /* "host:port", "[IPv6]:port"; port 0: any. Default: every address, any port */
+  uint32_t heartbeat_ms; /* every peer gives a sign of life so often. Default: 500 */
+  uint32_t silence_ms;   /* a peer without a byte for so long is lost. Default: 3000 */
+  uint32_t greeting_ms;  /* a stranger must have said what it wants by then. Default: 3000 */
+  lockstep_log_fn log;   /* Default: none; nothing is printed */
+  void* log_user;        /* handed to `log`; must stay valid until lockstep_coordinator_stop() has returned */
+} lockstep_coordinator_options;
+
+#define LOCKSTEP_COORDINATOR_OPTIONS_INIT \
+  { sizeof(lockstep_coordinator_options), NULL, 0, 0, 0, NULL, NULL }
+
+/* Starts one; it listens when this returns. `options` NULL: all defaults. *coordinator: to be stopped by the caller; NULL on
+ * failure. Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host, or the address cannot be listened on). */
+LOCKSTEP_API lockstep_status lockstep_coordinator_start(const lockstep_coordinator_options* options,
+                                                        lockstep_coordinator** coordinator);
+
+/* Writes the address to connect to from this machine, such as "127.0.0.1:40123" (loopback where it listens on every address).
+ * size: bytes of `address`; 64 always suffice, BUFFER_TOO_SMALL otherwise. */
+LOCKSTEP_API lockstep_status lockstep_coordinator_address(lockstep_coordinator* coordinator, char* address,
+                                                          size_t size);
+
+/* Stops and frees it. Peers that are still in the run lose it. NULL: nothing. */
+LOCKSTEP_API void lockstep_coordinator_stop(lockstep_coordinator* coordinator);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LOCKSTEP_H */
