@@ -28,17 +28,17 @@ struct Listen {};
 // How a call ended. What does not apply is zero.
 struct Outcome {
   Status status = Status::kOk;
-  std::string text;                // empty on success
-  ViewNumber view;                 // newest installed view
-  RoundKey round;                  // collectives
-  Generation attempt;              // collectives: the generation it committed in
-  std::uint32_t world = 0;         // contributors of a committed round; else members of the caller's group now
+  std::string text;         // empty on success
+  ViewNumber view;          // newest installed view
+  RoundKey round;           // collectives
+  Generation attempt;       // collectives: the generation it committed in
+  std::uint32_t world = 0;  // contributors of a committed round; else members of the caller's group now
   std::shared_ptr<const std::vector<PeerId>> contributors;  // committed rounds: in rank order
-  std::uint64_t hash = 0;          // committed rounds: of the result, the same on every peer
-  std::uint32_t retries = 0;       // attempts that were given up because a member was lost or left
-  std::uint64_t bytes_sent = 0;    // payload on the wire, this call, all attempts
+  std::uint64_t hash = 0;                                   // committed rounds: of the result, the same on every peer
+  std::uint32_t retries = 0;     // attempts that were given up because a member was lost or left
+  std::uint64_t bytes_sent = 0;  // payload on the wire, this call, all attempts
   std::uint64_t bytes_received = 0;
-  std::uint64_t chunk_begin = 0;   // reduce-scatter with one tensor: which elements of the input `recv` now holds
+  std::uint64_t chunk_begin = 0;  // reduce-scatter with one tensor: which elements of the input `recv` now holds
   std::uint64_t chunk_count = 0;
   std::vector<std::uint64_t> blocks;  // all-gather: elements of each rank's block
 };
@@ -65,8 +65,8 @@ struct RunOver {
   std::string text;
 };
 
-using Effect = std::variant<Resolve, Listen, Complete, Installed, PendingChanged, RunOver, KernelJob, trace::Event, io::Dial,
-                            io::Read, io::Write, io::Revoke, io::Close, io::Place>;
+using Effect = std::variant<Resolve, Listen, Complete, Installed, PendingChanged, RunOver, KernelJob, trace::Event,
+                            io::Dial, io::Read, io::Write, io::Revoke, io::Close, io::Place>;
 // Carried out in order. The driver owns the vector and clears it between steps: steady state allocates nothing.
 using Effects = std::vector<Effect>;
 

@@ -21,8 +21,8 @@ namespace lockstep::peer {
 // Join a run. Completes when this peer is a member. Once per Peer.
 struct Connect {
   CallId call;
-  std::string coordinator;    // "host:port", as the user wrote it, for texts
-  Duration timeout{0};        // 0: none; the time to be admitted counts
+  std::string coordinator;  // "host:port", as the user wrote it, for texts
+  Duration timeout{0};      // 0: none; the time to be admitted counts
 };
 
 struct Launch {

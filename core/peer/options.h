@@ -11,25 +11,25 @@
 namespace lockstep::peer {
 
 struct Options {
-  PeerId id;                      // random, from the driver's entropy
-  std::uint64_t seed = 0;         // for jitter; from the driver's entropy
-  std::string name;               // for people
+  PeerId id;               // random, from the driver's entropy
+  std::uint64_t seed = 0;  // for jitter; from the driver's entropy
+  std::string name;        // for people
   GroupId group;
-  GangId gang;                    // 0: none
+  GangId gang;  // 0: none
   std::uint32_t gang_size = 1;
-  std::uint32_t founders = 1;     // an empty run is founded once this many peers wait
-  bool auto_admit = false;        // admit waiting peers at round boundaries
-  io::Address advertised;         // family kNone: the address the coordinator sees; port 0: the port it listens on
-  std::uint16_t first_port = 0;   // listen on the first free port of this range; 0: any port
+  std::uint32_t founders = 1;    // an empty run is founded once this many peers wait
+  bool auto_admit = false;       // admit waiting peers at round boundaries
+  io::Address advertised;        // family kNone: the address the coordinator sees; port 0: the port it listens on
+  std::uint16_t first_port = 0;  // listen on the first free port of this range; 0: any port
   std::uint16_t last_port = 0;
-  std::uint16_t stripes = 2;      // parallel streams to each neighbour
+  std::uint16_t stripes = 2;        // parallel streams to each neighbour
   std::uint32_t segment_bytes = 0;  // 0: chosen from the size of the tensors; must be equal on all peers
 
-  Duration dial_timeout = lockstep::seconds(5);        // one attempt to open a stream and be greeted
+  Duration dial_timeout = lockstep::seconds(5);  // one attempt to open a stream and be greeted
   Duration link_heartbeat = lockstep::milliseconds(500);
-  Duration link_silence = lockstep::seconds(4);        // a stripe without a byte for so long is reset
-  Duration link_timeout = lockstep::seconds(8);        // a link without a stripe for so long is reported as broken
-  Duration abort_grace = lockstep::seconds(10);        // from a call's time-out to `outcome unknown`, if no verdict comes
+  Duration link_silence = lockstep::seconds(4);  // a stripe without a byte for so long is reset
+  Duration link_timeout = lockstep::seconds(8);  // a link without a stripe for so long is reported as broken
+  Duration abort_grace = lockstep::seconds(10);  // from a call's time-out to `outcome unknown`, if no verdict comes
 };
 
 }  // namespace lockstep::peer

@@ -30,7 +30,8 @@ class Peer {
     std::size_t rounds = 0;
     std::size_t calls = 0;
     std::size_t queued_bytes = 0;
-    std::size_t remembered = 0;  // outcomes kept for calls not yet launched, announcements of neighbours not yet matched
+    std::size_t remembered =
+        0;  // outcomes kept for calls not yet launched, announcements of neighbours not yet matched
   };
   [[nodiscard]] Footprint footprint() const;
 

@@ -32,12 +32,12 @@ struct Request {
   DataType type = DataType::kU8;
   ReduceOp op = ReduceOp::kSum;
   Tag tag;
-  bool retry = true;                // all-reduce and barrier only; the others never retry
+  bool retry = true;  // all-reduce and barrier only; the others never retry
   std::uint32_t minimum_world = 1;
-  PeerId root;                      // broadcast
-  Duration timeout{0};              // 0: none
-  std::vector<Tensor> tensors;      // exactly one for all-gather; none for barrier
-  BufferRef scratch;                // scratch_bytes() bytes, lent until the call completes
+  PeerId root;                  // broadcast
+  Duration timeout{0};          // 0: none
+  std::vector<Tensor> tensors;  // exactly one for all-gather; none for barrier
+  BufferRef scratch;            // scratch_bytes() bytes, lent until the call completes
 };
 
 // How much scratch a call needs: a copy of the input where it is reduced in place (to restore it after an abort), or the

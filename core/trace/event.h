@@ -12,22 +12,22 @@ namespace lockstep::trace {
 
 enum class Kind : std::uint8_t {
   // on the coordinator
-  kPeerWaiting,    // peer: asks to join
-  kPeerRefused,    // text: who and why (address, reason)
-  kPeerLost,       // peer, text: why
-  kPeerLeaving,    // peer
-  kProposed,       // view, number: the proposal
-  kInstalled,      // view, number: members
-  kCommitted,      // round, number: contributors
-  kRoundEnded,     // round, status, text: a verdict other than commit
-  kLinkReported,   // peer, text: a broken pair
+  kPeerWaiting,   // peer: asks to join
+  kPeerRefused,   // text: who and why (address, reason)
+  kPeerLost,      // peer, text: why
+  kPeerLeaving,   // peer
+  kProposed,      // view, number: the proposal
+  kInstalled,     // view, number: members
+  kCommitted,     // round, number: contributors
+  kRoundEnded,    // round, status, text: a verdict other than commit
+  kLinkReported,  // peer, text: a broken pair
   // on a peer
-  kJoined,         // view
-  kViewChanged,    // view, number: members
-  kRoundRetried,   // round, view
-  kLinkLost,       // peer, text
-  kLinkRestored,   // peer
-  kRunLost,        // status, text: this peer is out
+  kJoined,        // view
+  kViewChanged,   // view, number: members
+  kRoundRetried,  // round, view
+  kLinkLost,      // peer, text
+  kLinkRestored,  // peer
+  kRunLost,       // status, text: this peer is out
   // on both
   kProtocolError,  // peer (if known), text
 };
