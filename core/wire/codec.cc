@@ -1,0 +1,376 @@
+#include "core/wire/codec.h"
+
+#define XXH_STATIC_LINKING_ONLY  // the hash state lives on the stack
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "core/wire/fields.h"
+
+namespace lockstep::wire {
+namespace {
+
+constexpr std::string_view kTypeNames[] = {
+    "Join",    "Link",        "StatusRequest", "Refused",   "Waiting",   "LinkWelcome", "Heartbeat",
+    "Done",    "Admit",       "AdmitCancel",   "Leave",     "StopRound", "LinkBroken",  "Flush",
+    "Pending", "Admitting",   "AdmitEnded",    "Propose",   "Install",   "Commit",      "Evicted",
+    "Left",    "StatusReply", "Ready",         "BlockSize", "Segment"};
+constexpr std::size_t kTypes = std::variant_size_v<Message>;
+static_assert(std::size(kTypeNames) == kTypes);
+
+// ---- numbers ----
+
+template <std::unsigned_integral U>
+void store(U value, std::byte* at) {
+  for (std::size_t i = 0; i < sizeof(U); ++i) at[i] = static_cast<std::byte>(value >> (8 * i));
+}
+
+template <std::unsigned_integral U>
+U load(const std::byte* at) {
+  U value = 0;
+  for (std::size_t i = 0; i < sizeof(U); ++i) value = static_cast<U>(value | (static_cast<U>(at[i]) << (8 * i)));
+  return value;
+}
+
+template <std::unsigned_integral U>
+void append(U value, std::vector<std::byte>& out) {
+  std::array<std::byte, sizeof(U)> bytes;
+  store(value, bytes.data());
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+// ---- encoding ----
+
+// At most `most` bytes of a text, not ending inside a UTF-8 character.
+std::string_view cut(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0U) == 0x80U) --most;
+  return text.substr(0, most);
+}
+
+class Encoder {
+ public:
+  explicit Encoder(std::vector<std::byte>& out) : out_(out) {}
+
+  template <typename T>
+  void operator()(std::string_view name, const T& field) {
+    if constexpr (std::same_as<T, bool>) {
+      append(static_cast<std::uint8_t>(field ? 1 : 0), out_);
+    } else if constexpr (std::unsigned_integral<T>) {
+      append(field, out_);
+    } else if constexpr (std::is_enum_v<T>) {
+      LOCKSTEP_ASSERT(is_known(field));
+      append(static_cast<std::underlying_type_t<T>>(field), out_);
+    } else if constexpr (kIsNumber<T>) {
+      (*this)(name, field.value);
+    } else if constexpr (std::same_as<T, Duration>) {
+      LOCKSTEP_ASSERT(field >= Duration{} && field <= kMaxDuration);
+      append(static_cast<std::uint64_t>(field.ns), out_);
+    } else {
+      LOCKSTEP_ASSERT(fault(field).empty());
+      fields(*this, field);
+    }
+  }
+
+  template <typename T>
+  void operator()(std::string_view name, const T& number, std::uint32_t most) {
+    if constexpr (kIsNumber<T>) {
+      LOCKSTEP_ASSERT(number.value <= most);
+    } else {
+      LOCKSTEP_ASSERT(number <= most);
+    }
+    (*this)(name, number);
+  }
+
+  template <typename T>
+  void operator()(std::string_view name, const std::vector<T>& list, std::uint32_t most) {
+    LOCKSTEP_ASSERT(list.size() <= most);
+    append(static_cast<std::uint32_t>(list.size()), out_);
+    for (const T& entry : list) (*this)(name, entry);
+  }
+
+  void operator()(std::string_view, const std::string& text, std::size_t most) {
+    const std::string_view kept = cut(text, most);
+    append(static_cast<std::uint16_t>(kept.size()), out_);
+    const auto bytes = std::as_bytes(std::span(kept));
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
+  }
+
+ private:
+  std::vector<std::byte>& out_;
+};
+
+// The least number of bytes that a T takes: those of an empty one.
+template <typename T>
+std::size_t least_bytes() {
+  if constexpr (std::unsigned_integral<T>) return sizeof(T);
+  std::vector<std::byte> bytes;
+  Encoder encoder(bytes);
+  encoder("", T{});
+  return bytes.size();
+}
+
+// ---- decoding ----
+
+// Reads fields until the first mistake; after it every field keeps its default and the first mistake stands.
+class Decoder {
+ public:
+  Decoder(std::string_view message, std::span<const std::byte> body) : rest_(body) { path_[depth_++] = message; }
+
+  [[nodiscard]] bool failed() const { return !error_.empty(); }
+  // The mistake, or the trailing bytes that no field claimed.
+  [[nodiscard]] std::string finish() {
+    if (!failed() && !rest_.empty()) fail(std::to_string(rest_.size()) + " bytes after its last field");
+    return std::move(error_);
+  }
+
+  // The message itself.
+  template <typename T>
+  void message(T& message) {
+    fields(*this, message);
+    if (failed()) return;
+    if (const std::string_view why = fault(message); !why.empty()) fail(std::string(why));
+  }
+
+  template <typename T>
+  void operator()(std::string_view name, T& field) {
+    if (failed()) return;
+    const Step step(*this, name);
+    if constexpr (std::same_as<T, bool>) {
+      const auto value = take<std::uint8_t>();
+      if (value > 1) return fail(std::to_string(value) + " is not a bool (0 or 1)");
+      field = value == 1;
+    } else if constexpr (std::unsigned_integral<T>) {
+      field = take<T>();
+    } else if constexpr (std::is_enum_v<T>) {
+      const auto value = take<std::underlying_type_t<T>>();
+      if (!is_known(static_cast<T>(value))) return fail(std::to_string(value) + " is not a known value");
+      field = static_cast<T>(value);
+    } else if constexpr (kIsNumber<T>) {
+      field.value = take<typename T::Value>();
+    } else if constexpr (std::same_as<T, Duration>) {
+      const auto ns = take<std::uint64_t>();
+      if (at_most(ns, static_cast<std::uint64_t>(kMaxDuration.ns), " ns")) field.ns = static_cast<std::int64_t>(ns);
+    } else {
+      message(field);
+    }
+  }
+
+  template <typename T>
+  void operator()(std::string_view name, T& number, std::uint32_t most) {
+    if (failed()) return;
+    (*this)(name, number);
+    const Step step(*this, name);
+    if constexpr (kIsNumber<T>) {
+      at_most(number.value, most, "");
+    } else {
+      at_most(number, most, "");
+    }
+  }
+
+  template <typename T>
+  void operator()(std::string_view name, std::vector<T>& list, std::uint32_t most) {
+    if (failed()) return;
+    {
+      const Step step(*this, name);
+      const auto count = take<std::uint32_t>();
+      if (!at_most(count, most, " entries")) return;
+      if (!has(count * least_bytes<T>())) return;
+      list.resize(count);
+    }
+    for (T& entry : list) (*this)(name, entry);
+  }
+
+  void operator()(std::string_view name, std::string& text, std::size_t most) {
+    if (failed()) return;
+    const Step step(*this, name);
+    const auto size = take<std::uint16_t>();
+    if (!at_most(size, most, " bytes") || !has(size)) return;
+    text.resize(size);
+    std::transform(rest_.begin(), rest_.begin() + size, text.begin(), [](std::byte b) { return static_cast<char>(b); });
+    rest_ = rest_.subspan(size);
+  }
+
+ private:
+  // Where we are, for the error: "Propose.view.members".
+  class Step {
+   public:
+    Step(Decoder& decoder, std::string_view name) : decoder_(decoder) {
+      LOCKSTEP_ASSERT(decoder.depth_ < decoder.path_.size());
+      decoder.path_[decoder.depth_++] = name;
+    }
+    ~Step() { --decoder_.depth_; }
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+
+   private:
+    Decoder& decoder_;
+  };
+
+  void fail(const std::string& what) {
+    if (failed()) return;
+    for (std::size_t i = 0; i < depth_; ++i) error_.append(i == 0 ? "" : ".").append(path_[i]);
+    error_.append(": ").append(what);
+  }
+
+  bool at_most(std::uint64_t value, std::uint64_t most, const char* unit) {
+    if (failed()) return false;
+    if (value <= most) return true;
+    fail(std::to_string(value) + unit + ", at most " + std::to_string(most) + " allowed");
+    return false;
+  }
+
+  bool has(std::size_t bytes) {
+    if (failed()) return false;
+    if (bytes <= rest_.size()) return true;
+    fail("needs " + std::to_string(bytes) + " bytes, the message has " + std::to_string(rest_.size()) + " left");
+    return false;
+  }
+
+  template <std::unsigned_integral U>
+  U take() {
+    if (!has(sizeof(U))) return 0;
+    const U value = load<U>(rest_.data());
+    rest_ = rest_.subspan(sizeof(U));
+    return value;
+  }
+
+  std::span<const std::byte> rest_;
+  std::string error_;
+  std::array<std::string_view, 8> path_{};  // message, field, field of the field, ...: four at most today
+  std::size_t depth_ = 0;
+};
+
+Error protocol_error(std::string text) { return Error{Status::kProtocolError, std::move(text)}; }
+
+template <typename T>
+Result<Message> decode_as(std::string_view name, std::span<const std::byte> body) {
+  T message;
+  Decoder decoder(name, body);
+  decoder.message(message);
+  if (std::string error = decoder.finish(); !error.empty()) return protocol_error(std::move(error));
+  return Message(std::move(message));
+}
+
+// One decoder per type of message, in the order of the variant.
+using DecodeAs = Result<Message> (*)(std::string_view, std::span<const std::byte>);
+constexpr auto kDecoders = []<std::size_t... I>(std::index_sequence<I...>) {
+  return std::array<DecodeAs, kTypes>{decode_as<std::variant_alternative_t<I, Message>>...};
+}
+(std::make_index_sequence<kTypes>{});
+
+void store_header(const FrameHeader& header, std::byte* at) {
+  store(header.type, at);
+  store(std::uint8_t{0}, at + 1);
+  store(std::uint16_t{0}, at + 2);
+  store(header.length, at + 4);
+  store(header.term.value, at + 8);
+  store(header.checksum, at + 16);
+}
+
+// "47 45 54 20 ('GET ')"
+std::string as_text(std::span<const std::byte> bytes) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string hex;
+  std::string text;
+  for (const std::byte byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    hex.append({kHex[value >> 4U], kHex[value & 15U], ' '});
+    text += value >= 0x20 && value < 0x7f ? static_cast<char>(value) : '.';
+  }
+  return hex + "('" + text + "')";
+}
+
+}  // namespace
+
+std::string_view name_of_type(std::uint8_t type) {
+  LOCKSTEP_ASSERT(type >= 1 && type <= kTypes);
+  return kTypeNames[type - 1U];
+}
+
+std::uint8_t type_of(const Message& message) { return static_cast<std::uint8_t>(message.index() + 1); }
+
+std::uint64_t frame_checksum(const FrameHeader& header, std::span<const std::byte> body) {
+  std::array<std::byte, kHeaderBytes> bytes;
+  store_header(header, bytes.data());
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  XXH3_64bits_update(&state, bytes.data(), 16);
+  XXH3_64bits_update(&state, body.data(), body.size());
+  return XXH3_64bits_digest(&state);
+}
+
+void encode(const Preamble& preamble, std::vector<std::byte>& out) {
+  append(kMagic, out);
+  append(preamble.version, out);
+  append(std::uint32_t{0}, out);
+  append(preamble.features, out);
+}
+
+void encode(const Message& message, Term term, std::vector<std::byte>& out) {
+  const std::size_t start = out.size();
+  out.resize(start + kHeaderBytes);
+  Encoder encoder(out);
+  std::visit([&](const auto& m) { encoder("", m); }, message);
+
+  const auto body = std::span<const std::byte>(out).subspan(start + kHeaderBytes);
+  LOCKSTEP_ASSERT(body.size() <= kMaxBodyBytes);
+  FrameHeader header{type_of(message), static_cast<std::uint32_t>(body.size()), term, 0};
+  header.checksum = frame_checksum(header, body);
+  store_header(header, out.data() + start);
+}
+
+void encode(const Trailer& trailer, std::span<std::byte, kTrailerBytes> out) {
+  store(trailer.checksum, out.data());
+  store(std::uint64_t{trailer.taken_back ? 1U : 0U}, out.data() + 8);
+}
+
+Result<bool> check_magic(std::span<const std::byte, kMagicBytes> bytes) {
+  if (load<std::uint64_t>(bytes.data()) == kMagic) return true;
+  return protocol_error("not a Lockstep stream: first bytes " + as_text(bytes.first<4>()));
+}
+
+Result<Preamble> decode_preamble(std::span<const std::byte, kPreambleBytes> bytes) {
+  if (const auto magic = check_magic(bytes.first<kMagicBytes>()); !magic) return magic.error();
+  const Preamble preamble{load<std::uint32_t>(bytes.data() + 8), load<std::uint64_t>(bytes.data() + 16)};
+  const auto reserved = load<std::uint32_t>(bytes.data() + 12);
+  if (preamble.version == kVersion && reserved != 0) {
+    return protocol_error("preamble.reserved: " + std::to_string(reserved) + ", must be 0");
+  }
+  return preamble;
+}
+
+Result<FrameHeader> decode_header(std::span<const std::byte, kHeaderBytes> bytes) {
+  const std::byte* at = bytes.data();
+  const FrameHeader header{load<std::uint8_t>(at), load<std::uint32_t>(at + 4), Term{load<std::uint64_t>(at + 8)},
+                           load<std::uint64_t>(at + 16)};
+  if (header.type < 1 || header.type > kTypes) {
+    return protocol_error("header.type: " + std::to_string(header.type) + " is not a known message (1 to " +
+                          std::to_string(kTypes) + ")");
+  }
+  const auto flags = load<std::uint8_t>(at + 1);
+  if (flags != 0) return protocol_error("header.flags: " + std::to_string(flags) + ", must be 0");
+  const auto reserved = load<std::uint16_t>(at + 2);
+  if (reserved != 0) return protocol_error("header.reserved: " + std::to_string(reserved) + ", must be 0");
+  return header;
+}
+
+Result<Message> decode_body(const FrameHeader& header, std::span<const std::byte> body) {
+  LOCKSTEP_ASSERT(body.size() == header.length);
+  const std::string_view name = name_of_type(header.type);
+  if (frame_checksum(header, body) != header.checksum) {
+    return protocol_error(std::string(name) + ": header and body do not have the stated checksum");
+  }
+  return kDecoders[header.type - 1U](name, body);
+}
+
+Result<Trailer> decode_trailer(std::span<const std::byte, kTrailerBytes> bytes) {
+  const auto status = load<std::uint64_t>(bytes.data() + 8);
+  if (status > 1) return protocol_error("trailer.status: " + std::to_string(status) + ", at most 1 allowed");
+  return Trailer{load<std::uint64_t>(bytes.data()), status == 1};
+}
+
+}  // namespace lockstep::wire

@@ -1,0 +1,293 @@
+// What is on the wire, field by field: one list per struct, in the order of the bytes. The same list encodes, decodes and
+// describes, and in tests it generates; so no two of them can disagree. Changing a list changes the wire: bump kVersion.
+//
+// A visitor `a` is called as a(name, field), or as a(name, field, most) where `most` is the largest number, the most
+// entries of a list, or the most bytes of a string.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/wire/limits.h"
+#include "core/wire/message.h"
+
+namespace lockstep::wire {
+
+// `T` is `Plain`, const or not: encoders see const fields, decoders do not.
+template <typename T, typename Plain>
+concept Is = std::same_as<std::remove_const_t<T>, Plain>;
+
+template <typename T>
+inline constexpr bool kIsNumber = false;
+template <typename Name, typename Int>
+inline constexpr bool kIsNumber<Number<Name, Int>> = true;
+
+// Each round in a proposal or a status is one that somebody keeps the outcome of.
+inline constexpr std::uint32_t kMaxRoundsInMessage = kMaxRememberedOutcomes;
+inline constexpr std::uint32_t kMaxHaveWords = kMaxSegments / 64;
+// About 31 years: far from overflow when a few of them are added to an Instant.
+inline constexpr Duration kMaxDuration{1'000'000'000'000'000'000};
+
+// ---- enums: which values exist ----
+
+constexpr bool is_known(Collective v) { return static_cast<std::uint8_t>(v) < kCollectiveCount; }
+constexpr bool is_known(DataType v) { return static_cast<std::uint8_t>(v) < kDataTypeCount; }
+constexpr bool is_known(ReduceOp v) { return static_cast<std::uint8_t>(v) < kReduceOpCount; }
+constexpr bool is_known(Status v) { return static_cast<std::uint8_t>(v) < kStatusCount; }
+constexpr bool is_known(Phase v) { return v == Phase::kReduceScatter || v == Phase::kAllGather; }
+constexpr bool is_known(io::Address::Family v) {
+  using Family = io::Address::Family;
+  return v == Family::kNone || v == Family::kV4 || v == Family::kV6;
+}
+
+// ---- structs inside messages ----
+
+void fields(auto& a, Is<PeerId> auto& m) {
+  a("high", m.high);
+  a("low", m.low);
+}
+
+void fields(auto& a, Is<RoundKey> auto& m) {
+  a("cohort", m.cohort);
+  a("group", m.group);
+  a("tag", m.tag);
+  a("use", m.use);
+}
+
+void fields(auto& a, Is<io::Address> auto& m) {
+  a("family", m.family);
+  for (auto& byte : m.bytes) a("bytes", byte);
+  a("port", m.port);
+}
+
+void fields(auto& a, Is<Descriptor> auto& m) {
+  a("collective", m.collective);
+  a("type", m.type);
+  a("op", m.op);
+  a("retry", m.retry);
+  a("minimum_world", m.minimum_world);
+  a("tensors", m.tensors, kMaxTensorsPerCall);
+  a("count", m.count);
+  a("layout", m.layout);
+  a("root", m.root);
+}
+
+void fields(auto& a, Is<Member> auto& m) {
+  a("id", m.id);
+  a("group", m.group);
+  a("gang", m.gang);
+  a("address", m.address);
+  a("name", m.name, kMaxNameBytes);
+}
+
+void fields(auto& a, Is<View> auto& m) {
+  a("term", m.term);
+  a("number", m.number);
+  a("cohort", m.cohort);
+  a("members", m.members, kMaxMembers);
+}
+
+void fields(auto& a, Is<OpenRound> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("done", m.done);
+  a("retry", m.retry);
+  a("hash", m.hash);
+}
+
+void fields(auto& a, Is<Verdict> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("status", m.status);
+  a("hash", m.hash);
+  a("text", m.text, kMaxTextBytes);
+}
+
+void fields(auto& a, Is<RoundStatus> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("done", m.done);
+  a("members", m.members);
+}
+
+// ---- messages, in the order of the variant ----
+
+void fields(auto& a, Is<Join> auto& m) {
+  a("peer", m.peer);
+  a("group", m.group);
+  a("gang", m.gang);
+  a("gang_size", m.gang_size);
+  a("founders", m.founders);
+  a("auto_admit", m.auto_admit);
+  a("advertised", m.advertised);
+  a("name", m.name, kMaxNameBytes);
+}
+
+void fields(auto& a, Is<Link> auto& m) {
+  a("from", m.from);
+  a("to", m.to);
+  a("stripe", m.stripe);
+  a("stripes", m.stripes, kMaxStripes);
+}
+
+void fields(auto&, Is<StatusRequest> auto&) {}
+
+void fields(auto& a, Is<Refused> auto& m) {
+  a("status", m.status);
+  a("text", m.text, kMaxTextBytes);
+}
+
+void fields(auto& a, Is<Waiting> auto& m) {
+  a("seen_from", m.seen_from);
+  a("heartbeat", m.heartbeat);
+  a("silence", m.silence);
+}
+
+void fields(auto&, Is<LinkWelcome> auto&) {}
+
+void fields(auto&, Is<Heartbeat> auto&) {}
+
+void fields(auto& a, Is<Done> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("what", m.what);
+  a("hash", m.hash);
+}
+
+void fields(auto& a, Is<Admit> auto& m) {
+  a("cohort", m.cohort);
+  a("at_least", m.at_least);
+  a("open", m.open, kMaxRoundsInFlight);
+}
+
+void fields(auto& a, Is<AdmitCancel> auto& m) { a("status", m.status); }
+
+void fields(auto& a, Is<Leave> auto& m) { a("open", m.open, kMaxRoundsInFlight); }
+
+void fields(auto& a, Is<StopRound> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("status", m.status);
+  a("done", m.done);
+  a("text", m.text, kMaxTextBytes);
+}
+
+void fields(auto& a, Is<LinkBroken> auto& m) {
+  a("other", m.other);
+  a("text", m.text, kMaxTextBytes);
+}
+
+void fields(auto& a, Is<Flush> auto& m) {
+  a("proposal", m.proposal);
+  a("open", m.open, kMaxRoundsInFlight);
+}
+
+void fields(auto& a, Is<Pending> auto& m) { a("count", m.count); }
+
+void fields(auto& a, Is<Admitting> auto& m) {
+  a("peer", m.peer);
+  a("cohort", m.cohort);
+  a("open", m.open, kMaxRoundsInFlight);
+}
+
+void fields(auto& a, Is<AdmitEnded> auto& m) {
+  a("status", m.status);
+  a("text", m.text, kMaxTextBytes);
+}
+
+void fields(auto& a, Is<Propose> auto& m) {
+  a("number", m.number);
+  a("view", m.view);
+  a("lost", m.lost, kMaxMembers);
+  a("left", m.left, kMaxMembers);
+  a("relinked", m.relinked);
+  a("kept", m.kept, kMaxRoundsInMessage);
+  a("verdicts", m.verdicts, kMaxRoundsInMessage);
+}
+
+void fields(auto& a, Is<Install> auto& m) { a("number", m.number); }
+
+void fields(auto& a, Is<Commit> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("hash", m.hash);
+  a("admit_here", m.admit_here);
+}
+
+void fields(auto& a, Is<Evicted> auto& m) {
+  a("status", m.status);
+  a("text", m.text, kMaxTextBytes);
+}
+
+void fields(auto&, Is<Left> auto&) {}
+
+void fields(auto& a, Is<StatusReply> auto& m) {
+  a("view", m.view);
+  a("waiting", m.waiting, kMaxMembers);
+  a("rounds", m.rounds, kMaxRoundsInMessage);
+  a("proposal_open", m.proposal_open);
+  a("uptime", m.uptime);
+  a("commits", m.commits);
+  a("aborts", m.aborts);
+  a("admitted", m.admitted);
+  a("lost", m.lost);
+  a("left", m.left);
+  a("bytes_reduced", m.bytes_reduced);
+}
+
+void fields(auto& a, Is<Ready> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("what", m.what);
+  a("landing", m.landing);
+  a("have", m.have, kMaxHaveWords);
+}
+
+void fields(auto& a, Is<BlockSize> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("rank", m.rank);
+  a("bytes", m.bytes);
+}
+
+void fields(auto& a, Is<Segment> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("phase", m.phase);
+  a("index", m.index, kMaxSegments - 1);
+  a("length", m.length, kMaxSegmentBytes);
+}
+
+// ---- what fields must be together; empty: nothing is wrong ----
+
+template <typename T>
+constexpr std::string_view fault(const T&) {
+  return {};
+}
+
+inline std::string_view fault(const io::Address& m) {
+  using Family = io::Address::Family;
+  const std::size_t used = m.family == Family::kV6 ? 16 : m.family == Family::kV4 ? 4 : 0;
+  for (std::size_t i = used; i < m.bytes.size(); ++i) {
+    if (m.bytes[i] != 0) return "bytes that this family does not use must be 0";
+  }
+  return {};
+}
+
+inline std::string_view fault(const Descriptor& m) {
+  if (m.collective != Collective::kBroadcast && !m.root.is_nobody()) return "only a broadcast has a root";
+  if (m.collective == Collective::kAllGather && (m.count != 0 || m.layout != 0)) {
+    return "an all-gather states no count and no layout";
+  }
+  return {};
+}
+
+inline std::string_view fault(const Link& m) {
+  return m.stripe.value < m.stripes ? std::string_view{} : "the stripe must be below the number of stripes";
+}
+
+}  // namespace lockstep::wire
