@@ -11,16 +11,11 @@
 
 #include "core/base/result.h"
 #include "core/buffers/buffer_ref.h"
+#include "core/wire/codec.h"
 #include "core/wire/limits.h"
 #include "core/wire/message.h"
 
 namespace lockstep::wire {
-
-// The other side's first bytes.
-struct Preamble {
-  std::uint32_t version = 0;
-  std::uint64_t features = 0;
-};
 
 // A whole control message.
 struct Received {
@@ -43,6 +38,7 @@ struct SegmentEnded {
   std::uint64_t checksum = 0;  // XXH3-64 that the sender states; checked by the kernel that uses the payload
 };
 
+// A stream gives its Preamble first; what follows that of a foreign version is not looked at until next() is called again.
 using ReadEvent = std::variant<Preamble, Received, SegmentBegan, SegmentEnded>;
 
 class LinkReader {
@@ -75,15 +71,48 @@ class LinkReader {
   [[nodiscard]] const std::optional<Segment>& arriving() const { return arriving_; }
   // A segment has begun and neither place() nor sink() was said.
   [[nodiscard]] bool awaits_place() const { return state_ == State::kAwaitPlace; }
-  // Payload is on its way to named memory (placed, not sunk, not ended).
-  [[nodiscard]] bool holds_place() const { return state_ == State::kPayload && !sunk_; }
+  // A segment has its place in named memory and has not ended: it will end there unless sink() is said. (Its payload may
+  // be whole already, and only the trailer missing.)
+  [[nodiscard]] bool holds_place() const { return arriving_.has_value() && !awaits_place() && !sunk_; }
 
  private:
   enum class State : std::uint8_t { kPreamble, kHeader, kBody, kAwaitPlace, kPayload, kTrailer };
 
+  using Step = std::optional<ReadEvent>;
+
+  // What came and is not looked at yet.
+  [[nodiscard]] std::span<const std::byte> pending() const { return std::span(buffer_).subspan(begin_, end_ - begin_); }
+  template <std::size_t Bytes>
+  [[nodiscard]] std::span<const std::byte, Bytes> pending_first() const {
+    return pending().first<Bytes>();
+  }
+  [[nodiscard]] std::uint64_t payload_rest() const { return arriving_->length - payload_done_; }
+  [[nodiscard]] std::size_t tail_bytes() const;
+  void make_room(std::size_t bytes);
+  std::span<const std::byte> take_payload();
+  void payload_came(std::uint64_t bytes);
+  Step fail(Error error);
+
+  // What next() would give; they set error_ when there is one.
+  Step next_event();
+  Step next_preamble();
+  Step next_header();
+  Step next_body();
+  Step next_trailer();
+
   std::uint32_t max_body_bytes_;
   State state_ = State::kPreamble;
+  std::optional<Error> error_;  // once said, said for ever
+
+  std::vector<std::byte> buffer_;  // [begin_, end_) is pending; a window's tail lies behind
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::optional<Window> window_;  // lent, until landed()
+
+  FrameHeader header_;  // kBody: of the body that is awaited
   std::optional<Segment> arriving_;
+  BufferRef into_;
+  std::uint64_t payload_done_ = 0;
   bool sunk_ = false;
 };
 

@@ -1,0 +1,177 @@
+#include "core/wire/link_reader.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace lockstep::wire {
+namespace {
+
+// A header is awaited: room for a burst of control messages.
+constexpr std::size_t kTailForHeader = 4096;
+// Behind a payload's rest: room for the trailer and the next headers, and little of the next payload, which would have to
+// be copied.
+constexpr std::size_t kTailForTrailer = 256;
+// A long body is read in pieces, so that memory grows with the bytes that come and not with those that were promised.
+constexpr std::size_t kMaxTail = 65'536;
+
+}  // namespace
+
+LinkReader::LinkReader(std::uint32_t max_body_bytes) : max_body_bytes_(max_body_bytes) {}
+
+LinkReader::Window LinkReader::window() {
+  LOCKSTEP_ASSERT(!window_ && !awaits_place());
+  Window window;
+  if (state_ == State::kPayload) {
+    LOCKSTEP_ASSERT(pending().empty());  // place() and next() have used it up
+    const std::uint64_t rest = payload_rest();
+    window.place =
+        sunk_ ? BufferRef{kSinkBuffer, 0, std::min(rest, kStandingBufferBytes)} : into_.slice(payload_done_, rest);
+  }
+  const std::size_t tail = tail_bytes();
+  make_room(tail);
+  window.tail = std::span(buffer_).subspan(end_, tail);
+  window_ = window;
+  return window;
+}
+
+std::size_t LinkReader::tail_bytes() const {
+  switch (state_) {
+    case State::kPreamble:
+    case State::kHeader: return kTailForHeader;
+    case State::kBody: return std::clamp(header_.length - pending().size(), kTailForHeader, kMaxTail);
+    case State::kPayload:  // a sink smaller than the rest: what follows it is payload still
+      return sunk_ && payload_rest() > kStandingBufferBytes ? 0 : kTailForTrailer;
+    case State::kTrailer: return kTailForTrailer;
+    case State::kAwaitPlace: break;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+// Moves what is pending to the front when there is no room behind it, and gives the memory of a long body back.
+void LinkReader::make_room(std::size_t bytes) {
+  if (begin_ == end_) {
+    begin_ = end_ = 0;
+    if (buffer_.size() > kMaxTail) buffer_ = {};
+  }
+  if (end_ + bytes <= buffer_.size()) return;
+  std::ranges::copy(pending(), buffer_.begin());
+  end_ -= begin_;
+  begin_ = 0;
+  if (end_ + bytes > buffer_.size()) buffer_.resize(end_ + bytes);
+}
+
+void LinkReader::landed(std::size_t bytes) {
+  LOCKSTEP_ASSERT(window_ && bytes <= window_->place.length + window_->tail.size());
+  const std::uint64_t placed = std::min<std::uint64_t>(bytes, window_->place.length);
+  end_ += bytes - placed;
+  window_.reset();
+  if (state_ == State::kPayload) payload_came(placed);
+}
+
+Result<std::optional<ReadEvent>> LinkReader::next() {
+  if (error_) return *error_;
+  Step event = next_event();
+  if (error_) return *error_;
+  return event;
+}
+
+LinkReader::Step LinkReader::next_event() {
+  switch (state_) {
+    case State::kPreamble: return next_preamble();
+    case State::kHeader: return next_header();
+    case State::kBody: return next_body();
+    case State::kTrailer: return next_trailer();
+    case State::kAwaitPlace:
+    case State::kPayload: return std::nullopt;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+LinkReader::Step LinkReader::next_preamble() {
+  if (pending().size() < kMagicBytes) return std::nullopt;
+  if (const auto magic = check_magic(pending_first<kMagicBytes>()); !magic) return fail(magic.error());
+  if (pending().size() < kPreambleBytes) return std::nullopt;
+  const auto preamble = decode_preamble(pending_first<kPreambleBytes>());
+  if (!preamble) return fail(preamble.error());
+  begin_ += kPreambleBytes;
+  state_ = State::kHeader;
+  return ReadEvent{*preamble};
+}
+
+LinkReader::Step LinkReader::next_header() {
+  if (pending().size() < kHeaderBytes) return std::nullopt;
+  const auto header = decode_header(pending_first<kHeaderBytes>());
+  if (!header) return fail(header.error());
+  if (header->length > max_body_bytes_) {
+    return fail({Status::kProtocolError, std::string(name_of_type(header->type)) + ": a body of " +
+                                             std::to_string(header->length) + " bytes, at most " +
+                                             std::to_string(max_body_bytes_) + " allowed here"});
+  }
+  header_ = *header;
+  begin_ += kHeaderBytes;
+  state_ = State::kBody;
+  return next_body();
+}
+
+LinkReader::Step LinkReader::next_body() {
+  if (pending().size() < header_.length) return std::nullopt;
+  auto message = decode_body(header_, pending().first(header_.length));
+  if (!message) return fail(message.error());
+  begin_ += header_.length;
+  if (const auto* segment = std::get_if<Segment>(&*message)) {
+    arriving_ = *segment;
+    state_ = State::kAwaitPlace;
+    return ReadEvent{SegmentBegan{header_.term, *segment}};
+  }
+  state_ = State::kHeader;
+  return ReadEvent{Received{header_.term, std::move(*message)}};
+}
+
+LinkReader::Step LinkReader::next_trailer() {
+  if (pending().size() < kTrailerBytes) return std::nullopt;
+  const auto trailer = decode_trailer(pending_first<kTrailerBytes>());
+  if (!trailer) return fail(trailer.error());
+  begin_ += kTrailerBytes;
+  state_ = State::kHeader;
+  const SegmentEnded ended{*arriving_, into_, sunk_, trailer->taken_back, trailer->checksum};
+  arriving_.reset();
+  return ReadEvent{ended};
+}
+
+std::span<const std::byte> LinkReader::place(BufferRef into) {
+  LOCKSTEP_ASSERT(awaits_place() && into.length == arriving_->length);
+  into_ = into;
+  sunk_ = false;
+  return take_payload();
+}
+
+void LinkReader::sink() {
+  LOCKSTEP_ASSERT(arriving_ && !window_);
+  const bool began = awaits_place();
+  into_ = {};
+  sunk_ = true;
+  if (began) take_payload();
+}
+
+// Starts the payload with the part of it that came with the header.
+std::span<const std::byte> LinkReader::take_payload() {
+  const auto stray = pending().first(std::min<std::size_t>(pending().size(), arriving_->length));
+  begin_ += stray.size();
+  state_ = State::kPayload;
+  payload_done_ = 0;
+  payload_came(stray.size());
+  return stray;
+}
+
+void LinkReader::payload_came(std::uint64_t bytes) {
+  payload_done_ += bytes;
+  if (payload_rest() == 0) state_ = State::kTrailer;
+}
+
+LinkReader::Step LinkReader::fail(Error error) {
+  error_ = std::move(error);
+  return std::nullopt;
+}
+
+}  // namespace lockstep::wire
