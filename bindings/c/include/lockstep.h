@@ -216,7 +216,7 @@ typedef struct lockstep_result {
   size_t struct_size;
   lockstep_status status; /* same as returned */
   uint32_t world_size;    /* contributors of a committed round; else members of this peer's group now */
-  uint32_t rank;          /* this peer's place among them */
+  uint32_t rank;          /* this peer's place among the contributors of a committed round */
   uint32_t retries;       /* attempts that were given up because a member was lost or left */
   uint64_t view;          /* number of the newest view */
   double seconds;         /* from the call to its end, on this peer */

@@ -1,0 +1,75 @@
+// What the library says about itself: version, statuses, types, operations.
+#include "lockstep.h"
+
+#include "bindings/c/error.h"
+#include "core/base/data_type.h"
+#include "core/base/status.h"
+
+using namespace lockstep;  // NOLINT(google-build-using-namespace): the C API is a thin coat over it
+
+// The numbers are the same on both sides; these lines are where that is checked.
+static_assert(c::to_c(Status::kOk) == LOCKSTEP_OK);
+static_assert(c::to_c(Status::kInvalidArgument) == LOCKSTEP_ERR_INVALID_ARGUMENT);
+static_assert(c::to_c(Status::kMismatch) == LOCKSTEP_ERR_MISMATCH);
+static_assert(c::to_c(Status::kPeerLost) == LOCKSTEP_ERR_PEER_LOST);
+static_assert(c::to_c(Status::kWorldChanged) == LOCKSTEP_ERR_WORLD_CHANGED);
+static_assert(c::to_c(Status::kBelowMinimum) == LOCKSTEP_ERR_BELOW_MINIMUM);
+static_assert(c::to_c(Status::kAborted) == LOCKSTEP_ERR_ABORTED);
+static_assert(c::to_c(Status::kTimedOut) == LOCKSTEP_ERR_TIMED_OUT);
+static_assert(c::to_c(Status::kCohortClosed) == LOCKSTEP_ERR_COHORT_CLOSED);
+static_assert(c::to_c(Status::kOutcomeUnknown) == LOCKSTEP_ERR_OUTCOME_UNKNOWN);
+static_assert(c::to_c(Status::kEvicted) == LOCKSTEP_ERR_EVICTED);
+static_assert(c::to_c(Status::kNotConnected) == LOCKSTEP_ERR_NOT_CONNECTED);
+static_assert(c::to_c(Status::kUnreachable) == LOCKSTEP_ERR_UNREACHABLE);
+static_assert(c::to_c(Status::kRefused) == LOCKSTEP_ERR_REFUSED);
+static_assert(c::to_c(Status::kTooManyInFlight) == LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT);
+static_assert(c::to_c(Status::kBufferTooSmall) == LOCKSTEP_ERR_BUFFER_TOO_SMALL);
+static_assert(c::to_c(Status::kOutOfMemory) == LOCKSTEP_ERR_OUT_OF_MEMORY);
+static_assert(c::to_c(Status::kProtocolError) == LOCKSTEP_ERR_PROTOCOL);
+static_assert(c::to_c(Status::kInternal) == LOCKSTEP_ERR_INTERNAL);
+static_assert(kStatusCount == LOCKSTEP_ERR_INTERNAL + 1);
+
+static_assert(static_cast<unsigned>(DataType::kU8) == LOCKSTEP_U8 &&
+              static_cast<unsigned>(DataType::kI8) == LOCKSTEP_I8);
+static_assert(static_cast<unsigned>(DataType::kU16) == LOCKSTEP_U16 &&
+              static_cast<unsigned>(DataType::kI16) == LOCKSTEP_I16);
+static_assert(static_cast<unsigned>(DataType::kU32) == LOCKSTEP_U32 &&
+              static_cast<unsigned>(DataType::kI32) == LOCKSTEP_I32);
+static_assert(static_cast<unsigned>(DataType::kU64) == LOCKSTEP_U64 &&
+              static_cast<unsigned>(DataType::kI64) == LOCKSTEP_I64);
+static_assert(static_cast<unsigned>(DataType::kF16) == LOCKSTEP_F16 &&
+              static_cast<unsigned>(DataType::kBF16) == LOCKSTEP_BF16);
+static_assert(static_cast<unsigned>(DataType::kF32) == LOCKSTEP_F32 &&
+              static_cast<unsigned>(DataType::kF64) == LOCKSTEP_F64);
+static_assert(kDataTypeCount == LOCKSTEP_F64 + 1);
+
+static_assert(static_cast<unsigned>(ReduceOp::kSum) == LOCKSTEP_SUM &&
+              static_cast<unsigned>(ReduceOp::kAvg) == LOCKSTEP_AVG);
+static_assert(static_cast<unsigned>(ReduceOp::kProd) == LOCKSTEP_PROD);
+static_assert(static_cast<unsigned>(ReduceOp::kMin) == LOCKSTEP_MIN &&
+              static_cast<unsigned>(ReduceOp::kMax) == LOCKSTEP_MAX);
+static_assert(kReduceOpCount == LOCKSTEP_MAX + 1);
+
+const char* lockstep_version_string(void) { return LOCKSTEP_VERSION_STRING; }
+
+const char* lockstep_status_string(lockstep_status status) {
+  const unsigned number = c::number_of(status);
+  if (number == LOCKSTEP_ERR_PENDING) return "pending";
+  if (number >= kStatusCount) return "unknown status";
+  return status_name(static_cast<Status>(number)).data();  // names are literals: they end with a 0
+}
+
+size_t lockstep_data_type_size(lockstep_data_type type) {
+  const unsigned number = c::number_of(type);
+  return number < kDataTypeCount ? size_of(static_cast<DataType>(number)) : 0;
+}
+
+const char* lockstep_data_type_name(lockstep_data_type type) {
+  const unsigned number = c::number_of(type);
+  return number < kDataTypeCount ? name_of(static_cast<DataType>(number)).data() : "unknown";
+}
+
+const char* lockstep_op_name(lockstep_op op) {
+  const unsigned number = c::number_of(op);
+  return number < kReduceOpCount ? name_of(static_cast<ReduceOp>(number)).data() : "unknown";
+}

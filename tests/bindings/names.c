@@ -1,0 +1,51 @@
+/* What the library says about itself, and that numbers it does not know are answered and not followed. */
+#include "check.h"
+
+static void version_is_that_of_the_header(void) {
+  char text[32];
+  snprintf(text, sizeof text, "%d.%d.%d", LOCKSTEP_VERSION_MAJOR, LOCKSTEP_VERSION_MINOR, LOCKSTEP_VERSION_PATCH);
+  CHECK(strcmp(text, LOCKSTEP_VERSION_STRING) == 0);
+  CHECK(strcmp(text, lockstep_version_string()) == 0);
+  CHECK(strcmp(text, PROJECT_VERSION) == 0); /* of CMake */
+}
+
+static void every_status_has_a_name(void) {
+  int number;
+  for (number = LOCKSTEP_OK; number <= LOCKSTEP_ERR_INTERNAL; ++number) {
+    const char* name = lockstep_status_string((lockstep_status)number);
+    CHECK(name[0] != '\0');
+    CHECK(strcmp(name, "unknown status") != 0);
+  }
+  CHECK(strcmp(lockstep_status_string(LOCKSTEP_OK), "ok") == 0);
+  CHECK(strcmp(lockstep_status_string(LOCKSTEP_ERR_PEER_LOST), "peer lost") == 0);
+  CHECK(strcmp(lockstep_status_string(LOCKSTEP_ERR_PENDING), "pending") == 0);
+  CHECK(strcmp(lockstep_status_string((lockstep_status)(LOCKSTEP_ERR_INTERNAL + 1)), "unknown status") == 0);
+  CHECK(strcmp(lockstep_status_string((lockstep_status)-1), "unknown status") == 0);
+}
+
+static void types_and_operations_have_names_and_sizes(void) {
+  static const char* const names[] = {"u8",  "i8",  "u16", "i16",  "u32", "i32",
+                                      "u64", "i64", "f16", "bf16", "f32", "f64"};
+  static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
+  static const char* const ops[] = {"sum", "avg", "prod", "min", "max"};
+  int number;
+  for (number = LOCKSTEP_U8; number <= LOCKSTEP_F64; ++number) {
+    CHECK(strcmp(lockstep_data_type_name((lockstep_data_type)number), names[number]) == 0);
+    CHECK(lockstep_data_type_size((lockstep_data_type)number) == sizes[number]);
+  }
+  CHECK(strcmp(lockstep_data_type_name((lockstep_data_type)12), "unknown") == 0);
+  CHECK(lockstep_data_type_size((lockstep_data_type)12) == 0);
+  for (number = LOCKSTEP_SUM; number <= LOCKSTEP_MAX; ++number) {
+    CHECK(strcmp(lockstep_op_name((lockstep_op)number), ops[number]) == 0);
+  }
+  CHECK(strcmp(lockstep_op_name((lockstep_op)77), "unknown") == 0);
+}
+
+int main(void) {
+  CHECK(strcmp(lockstep_last_error(), "") == 0);
+  version_is_that_of_the_header();
+  every_status_has_a_name();
+  types_and_operations_have_names_and_sizes();
+  CHECK(strcmp(lockstep_last_error(), "") == 0);
+  return 0;
+}
