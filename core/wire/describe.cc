@@ -1,0 +1,139 @@
+#include "core/wire/describe.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/wire/codec.h"
+#include "core/wire/fields.h"
+
+namespace lockstep::wire {
+namespace {
+
+constexpr std::size_t kMaxEntries = 8;  // of a list, in one line
+
+std::string hex(std::uint64_t value) {
+  std::string digits(16, '0');
+  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, value >>= 4U) {
+    *digit = "0123456789abcdef"[value & 15U];
+  }
+  return digits;
+}
+
+// Without leading zeros.
+std::string text_of(PeerId id) {
+  const std::string digits = hex(id.high) + hex(id.low);
+  return digits.substr(std::min(digits.find_first_not_of('0'), digits.size() - 1));
+}
+
+std::string_view name_of(Collective collective) {
+  constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier"};
+  static_assert(std::size(kNames) == kCollectiveCount);
+  return kNames[static_cast<std::size_t>(collective)];
+}
+std::string_view name_of(Status status) { return status_name(status); }
+std::string_view name_of(Phase phase) { return phase == Phase::kReduceScatter ? "reduce_scatter" : "all_gather"; }
+
+std::string counted(std::uint64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
+// Visits fields and writes them down: "name: value, name: value".
+class Writer {
+ public:
+  explicit Writer(std::string& out) : out_(out) {}
+
+  template <typename T>
+  void operator()(std::string_view name, const T& field) {
+    begin(name);
+    value(name, field);
+  }
+  template <typename T>
+  void operator()(std::string_view name, const T& field, std::size_t) {
+    (*this)(name, field);
+  }
+
+ private:
+  void begin(std::string_view name) {
+    if (!first_) out_ += ", ";
+    first_ = false;
+    out_.append(name).append(": ");
+  }
+
+  template <typename T>
+  void value(std::string_view name, const T& field) {
+    if constexpr (std::same_as<T, bool>) {
+      out_ += field ? "true" : "false";
+    } else if constexpr (std::unsigned_integral<T>) {
+      out_ += name == "hash" ? hex(field) : std::to_string(field);
+    } else if constexpr (std::is_enum_v<T>) {
+      out_ += name_of(field);
+    } else if constexpr (kIsNumber<T>) {
+      out_ += std::to_string(field.value);
+    } else {
+      out_ += '{';
+      Writer inner(out_);
+      fields(inner, field);
+      out_ += '}';
+    }
+  }
+
+  template <typename T>
+  void value(std::string_view name, const std::vector<T>& list) {
+    out_ += '[';
+    for (std::size_t i = 0; i < std::min(list.size(), kMaxEntries); ++i) {
+      if (i > 0) out_ += ", ";
+      value(name, list[i]);
+    }
+    if (list.size() > kMaxEntries) out_ += ", and " + std::to_string(list.size() - kMaxEntries) + " more";
+    out_ += ']';
+  }
+
+  // A remote wrote it: it must not break the line.
+  void value(std::string_view, const std::string& text) {
+    out_ += '"';
+    for (const char c : text) out_ += static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '"' ? '?' : c;
+    out_ += '"';
+  }
+
+  void value(std::string_view, const PeerId& id) { out_ += text_of(id); }
+  void value(std::string_view, const Descriptor& what) { out_ += "(" + describe(what) + ")"; }
+  void value(std::string_view, const io::Address& address) { out_ += address.text(); }
+  void value(std::string_view, const Duration& duration) { out_ += std::to_string(duration.ns) + "ns"; }
+  void value(std::string_view, const RoundKey& key) {
+    out_ += "c" + std::to_string(key.cohort.value) + " g" + std::to_string(key.group.value) + " t" +
+            std::to_string(key.tag.value) + " #" + std::to_string(key.use);
+  }
+
+  std::string& out_;
+  bool first_ = true;
+};
+
+}  // namespace
+
+std::string describe(const Descriptor& what) {
+  const bool reduces = what.collective == Collective::kAllReduce || what.collective == Collective::kReduceScatter;
+  const bool moves = what.collective != Collective::kBarrier;
+  std::string out(name_of(what.collective));
+  // What a collective does not use is named only when it is set all the same.
+  if (moves || what.type != DataType::kU8) out.append(" ").append(lockstep::name_of(what.type));
+  if (reduces || what.op != ReduceOp::kSum) out.append(" ").append(lockstep::name_of(what.op));
+  if (moves || what.tensors != 0 || what.count != 0) {
+    out += ", ";
+    if (what.collective != Collective::kAllGather) out += counted(what.count, "element") + " in ";
+    out += counted(what.tensors, "tensor");
+  }
+  if (what.tensors != 1 && what.layout != 0) out += ", layout " + hex(what.layout);
+  if (!what.root.is_nobody()) out += ", root " + text_of(what.root);
+  if (what.minimum_world != 1) out += ", minimum world " + std::to_string(what.minimum_world);
+  return out + (what.retry ? ", retry" : ", no retry");
+}
+
+std::string describe(const Message& message) {
+  std::string out(name_of_type(type_of(message)));
+  out += '{';
+  Writer writer(out);
+  std::visit([&](const auto& m) { fields(writer, m); }, message);
+  return out + '}';
+}
+
+}  // namespace lockstep::wire
