@@ -1,0 +1,58 @@
+#include "core/kernels/run_job.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/assert.h"
+#include "core/kernels/checksum.h"
+#include "core/kernels/float_environment.h"
+#include "core/kernels/reduce.h"
+
+namespace lockstep {
+namespace {
+
+// Two of these, input and result, leave room in a first-level cache of 32 KiB. Measured with f32 against three passes
+// over everything: the same for a segment of 256 KiB, a quarter faster for 4 MiB; between 4 and 32 KiB a block's size
+// made no difference that stood out from the noise.
+constexpr std::size_t kBlockBytes = 8192;
+
+JobResult run_fold(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+                   std::span<const std::byte> own) {
+  LOCKSTEP_ASSERT(into.size() == from.size() && own.size() == from.size());
+  const bool average = job.op == ReduceOp::kAvg && job.divisor != 0;
+  const StandardFloats standard_floats;
+  ChecksumStream arrived;
+  ChecksumStream result;
+  for (std::size_t at = 0; at < from.size(); at += kBlockBytes) {
+    const std::size_t size = std::min(kBlockBytes, from.size() - at);
+    const auto block = into.subspan(at, size);
+    arrived.update(from.subspan(at, size));
+    fold(job.type, job.op, block, from.subspan(at, size), own.subspan(at, size));
+    if (average) divide(job.type, block, job.divisor);
+    result.update(block);
+  }
+  return {.intact = arrived.value() == job.expected, .checksum = result.value()};
+}
+
+void copy(std::span<std::byte> into, std::span<const std::byte> from) {
+  LOCKSTEP_ASSERT(into.size() == from.size());
+  if (!from.empty()) std::memmove(into.data(), from.data(), from.size());
+}
+
+}  // namespace
+
+JobResult run_job(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+                  std::span<const std::byte> own) {
+  switch (job.kind) {
+    case JobKind::kHash: return {.intact = true, .checksum = checksum(from)};
+    case JobKind::kCopy: copy(into, from); return {};
+    case JobKind::kVerify: {
+      const std::uint64_t found = checksum(from);
+      return {.intact = found == job.expected, .checksum = found};
+    }
+    case JobKind::kFold: return run_fold(job, into, from, own);
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+}  // namespace lockstep
