@@ -1,0 +1,67 @@
+// Chances and ranges on top of the keyed draw: what is drawn, for whom, the n-th time. Integer arithmetic only.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/rng.h"
+
+namespace lockstep::sim {
+
+// What a number is drawn for; a purpose of its own for each, so that no draw moves another.
+enum class Purpose : std::uint64_t {
+  kTie = 1,
+  kJitter,
+  kShortRead,
+  kShortWrite,
+  kLandDelay,
+  kTakeDelay,
+  kPieces,
+  kAnswerDelay,
+  kRevokeDelay,
+  kCloseDelay,
+  kLoss,
+  kKernelDelay,
+  kTimerDelay,
+  kResolveDelay,
+  kIdentity,
+  kPort,
+  kLink,
+  kPlan,
+  kFault,
+  kStep,
+  kOp,
+  kLaunch,
+  kThink,
+  kContent,
+};
+
+class Dice {
+ public:
+  constexpr explicit Dice(std::uint64_t seed) : seed_(seed) {}
+  [[nodiscard]] constexpr std::uint64_t seed() const { return seed_; }
+
+  [[nodiscard]] constexpr std::uint64_t bits(Purpose purpose, std::uint64_t a, std::uint64_t b = 0,
+                                             std::uint64_t n = 0) const {
+    return draw(seed_, static_cast<std::uint64_t>(purpose), a, b, n);
+  }
+  // lo..hi, both included.
+  [[nodiscard]] constexpr std::uint64_t range(std::uint64_t lo, std::uint64_t hi, Purpose purpose, std::uint64_t a,
+                                              std::uint64_t b = 0, std::uint64_t n = 0) const {
+    return lo + below(bits(purpose, a, b, n), hi - lo + 1);
+  }
+  [[nodiscard]] constexpr bool permille(std::uint64_t chance, Purpose purpose, std::uint64_t a, std::uint64_t b = 0,
+                                        std::uint64_t n = 0) const {
+    return below(bits(purpose, a, b, n), 1000) < chance;
+  }
+  // Mostly small, sometimes large: a uniform power of two of `hi`, then uniform below it.
+  [[nodiscard]] constexpr std::uint64_t skewed(std::uint64_t hi, Purpose purpose, std::uint64_t a, std::uint64_t b = 0,
+                                               std::uint64_t n = 0) const {
+    const std::uint64_t x = bits(purpose, a, b, n);
+    return below(mix64(x), (hi >> (x & 7U)) + 1);
+  }
+
+ private:
+  std::uint64_t seed_;
+};
+
+}  // namespace lockstep::sim

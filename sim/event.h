@@ -1,0 +1,70 @@
+// What waits to happen, and the queue that orders it: integer nanoseconds, ties by a keyed hash.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/base/time.h"
+#include "sim/dice.h"
+
+namespace lockstep::sim {
+
+enum class What : std::uint8_t {
+  // on the wire; nobody is woken up to see them
+  kArrive,       // a: end that receives
+  kSyn,          // a: connection; a dial reaches the other host
+  kDialExpires,  // a: connection
+  // in a process; held back while it is stopped
+  kLand,      // a: end, b: loan; bytes move from the kernel into the lent memory
+  kTold,      // a: end, b: loan; ReadDone
+  kTake,      // a: end, b: loan
+  kTaken,     // a: end, b: loan; WriteDone
+  kRevoked,   // a: end, b: direction
+  kClosed,    // a: end, b: reason
+  kOpened,    // a: end
+  kAccepted,  // a: end
+  kTimer,
+  kJobRuns,  // a: job
+  kJobDone,  // a: job
+  kResolved,
+  kListening,
+  kApp,  // a: what the application wanted to do
+  // the nemesis
+  kWake,
+  kEntry,  // a: plan entry, b: 0 begins, 1 ends
+  kHeal,
+  kGiveUp,
+};
+std::string_view name_of(What what);
+
+inline constexpr std::uint32_t kNoProcess = 0xffffffff;
+
+struct Event {
+  std::int64_t at = 0;
+  std::uint64_t tie = 0;
+  std::uint64_t a = 0;
+  std::uint64_t b = 0;
+  std::uint32_t process = kNoProcess;  // whom it happens to
+  What what = What::kTimer;
+};
+
+// A binary heap of small values.
+class EventQueue {
+ public:
+  explicit EventQueue(Dice dice) : dice_(dice) { heap_.reserve(1024); }
+
+  void push(Instant at, What what, std::uint32_t process, std::uint64_t a = 0, std::uint64_t b = 0);
+  [[nodiscard]] bool empty() const { return heap_.empty(); }
+  [[nodiscard]] const Event& top() const { return heap_.front(); }
+  Event pop();
+  [[nodiscard]] std::size_t size() const { return heap_.size(); }
+
+ private:
+  Dice dice_;
+  std::uint64_t pushed_ = 0;
+  std::vector<Event> heap_;
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,329 @@
+#include "sim/memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/base/assert.h"
+#include "core/kernels/checksum.h"
+#include "core/kernels/run_job.h"
+
+namespace lockstep::sim {
+namespace {
+
+using Piece = TokenMap::Piece;
+
+// The part [from, to) of a piece. A token that is cut means nothing any more.
+Piece part_of(const Piece& piece, std::uint64_t from, std::uint64_t to) {
+  Piece part = piece;
+  part.at = from;
+  part.length = to - from;
+  if (piece.kind == Piece::Kind::kContent) part.begin += from - piece.at;
+  if (piece.kind == Piece::Kind::kToken && part.length != piece.length) part.kind = Piece::Kind::kSpoilt;
+  return part;
+}
+
+std::string_view words_for(Touch touch) {
+  switch (touch) {
+    case Touch::kSend: return "sent from";
+    case Touch::kLand: return "received into";
+    case Touch::kPlace: return "placed into";
+    case Touch::kJob: return "used by a kernel";
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+}  // namespace
+
+// ---- TokenMap ----
+
+void TokenMap::reset(std::uint64_t length) {
+  pieces_.clear();
+  if (length > 0) pieces_.push_back({0, length, Piece::Kind::kSpoilt, 0, 0, {}});
+}
+
+void TokenMap::replace(const Piece& piece) {
+  if (piece.length == 0) return;
+  const std::uint64_t end = piece.at + piece.length;
+  const auto ends_after = [](std::uint64_t at, const Piece& p) { return at < p.at + p.length; };
+  auto first = std::upper_bound(pieces_.begin(), pieces_.end(), piece.at, ends_after);
+  LOCKSTEP_ASSERT(first != pieces_.end());
+  if (first->at == piece.at && first->length == piece.length) {
+    *first = piece;
+    return;
+  }
+  scratch_.clear();
+  if (first->at < piece.at) scratch_.push_back(part_of(*first, first->at, piece.at));
+  scratch_.push_back(piece);
+  auto last = first;
+  while (last != pieces_.end() && last->at < end) {
+    if (last->at + last->length > end) scratch_.push_back(part_of(*last, end, last->at + last->length));
+    ++last;
+  }
+  const auto at = pieces_.erase(first, last);
+  pieces_.insert(at, scratch_.begin(), scratch_.end());
+}
+
+void TokenMap::write_content(std::uint64_t at, std::uint64_t length, std::uint64_t content, std::uint64_t begin) {
+  replace({at, length, Piece::Kind::kContent, content, begin, {}});
+}
+
+void TokenMap::write_token(std::uint64_t at, std::uint64_t length, const Token& token) {
+  replace({at, length, Piece::Kind::kToken, 0, 0, token});
+}
+
+void TokenMap::spoil(std::uint64_t at, std::uint64_t length) { replace({at, length, Piece::Kind::kSpoilt, 0, 0, {}}); }
+
+void TokenMap::copy_from(const TokenMap& other, std::uint64_t from, std::uint64_t at, std::uint64_t length) {
+  std::vector<Piece> copied;
+  for (const Piece& piece : other.pieces_) {
+    const std::uint64_t begin = std::max(piece.at, from);
+    const std::uint64_t end = std::min(piece.at + piece.length, from + length);
+    if (begin >= end) continue;
+    Piece part = part_of(piece, begin, end);
+    part.at = at + (begin - from);
+    copied.push_back(part);
+  }
+  for (const Piece& piece : copied) replace(piece);
+}
+
+bool TokenMap::read(std::uint64_t at, std::uint64_t length, Token& out) const {
+  out = {};
+  if (length == 0) return true;
+  const std::uint64_t end = at + length;
+  const auto ends_after = [](std::uint64_t x, const Piece& p) { return x < p.at + p.length; };
+  bool whole = true;
+  for (auto it = std::upper_bound(pieces_.begin(), pieces_.end(), at, ends_after); it != pieces_.end() && it->at < end;
+       ++it) {
+    const Piece part = part_of(*it, std::max(it->at, at), std::min(it->at + it->length, end));
+    switch (part.kind) {
+      case Piece::Kind::kSpoilt:
+        whole = false;
+        out += {mix64(part.at), mix64(part.length)};
+        break;
+      case Piece::Kind::kContent: out += token_of_content(part.content, part.begin, part.begin + part.length); break;
+      case Piece::Kind::kToken: out += part.token; break;
+    }
+  }
+  return whole;
+}
+
+// ---- Memory ----
+
+Memory::Memory(Mode mode) : mode_(mode) {
+  if (mode == Mode::kBytes) {
+    sink_.resize(kStandingBufferBytes);
+    zeros_.resize(kStandingBufferBytes);
+  }
+}
+
+BufferId Memory::make(std::uint64_t length) {
+  std::unique_ptr<Buffer> buffer;
+  if (spare_.empty()) {
+    buffer = std::make_unique<Buffer>();
+  } else {
+    buffer = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  buffer->length = length;
+  buffer->lent = false;
+  if (mode_ == Mode::kBytes) {
+    buffer->bytes.assign(length, std::byte{0xa5});
+  } else {
+    buffer->map.reset(length);
+  }
+  buffers_.push_back(std::move(buffer));
+  live_ += 1;
+  return BufferId{kFirstFreeBuffer.value + static_cast<std::uint32_t>(buffers_.size() - 1)};
+}
+
+void Memory::release(BufferId id) {
+  LOCKSTEP_ASSERT(find(id) != nullptr);
+  auto& slot = buffers_[id.value - kFirstFreeBuffer.value];
+  spare_.push_back(std::move(slot));
+  slot.reset();
+  live_ -= 1;
+}
+
+Memory::Buffer* Memory::find(BufferId id) const {
+  if (id < kFirstFreeBuffer || id.value - kFirstFreeBuffer.value >= buffers_.size()) return nullptr;
+  return buffers_[id.value - kFirstFreeBuffer.value].get();
+}
+
+Memory::Buffer* Memory::reach(BufferRef where, Touch touch) {
+  Buffer* buffer = find(where.id);
+  const bool inside =
+      buffer != nullptr && where.offset <= buffer->length && where.length <= buffer->length - where.offset;
+  if (inside && buffer->lent) return buffer;
+  if (trespass_.empty()) {
+    trespass_ = "buffer " + std::to_string(where.id.value) + " [" + std::to_string(where.offset) + ", +" +
+                std::to_string(where.length) + ") is " + std::string(words_for(touch)) + ", ";
+    trespass_ += buffer == nullptr ? "which no call has lent"
+                 : inside          ? "after its call was completed"
+                                   : "beyond its end at " + std::to_string(buffer->length);
+  }
+  return inside ? buffer : nullptr;
+}
+
+namespace {
+
+// Floats lie within some powers of two of each other, so that another order of folding gives other bits; one in 64 is any
+// bit pattern (NaN, infinity, denormal). Integers are any bit pattern.
+std::uint64_t element_of(DataType type, std::uint64_t word) {
+  if ((word >> 58U) == 0) return word;
+  const std::uint64_t scale = (word >> 50U) & 15U;
+  switch (type) {
+    case DataType::kF16: return (word & 0x83ffU) | ((10U + scale / 2) << 10U);
+    case DataType::kBF16: return (word & 0x807fU) | ((120U + scale) << 7U);
+    case DataType::kF32: return (word & 0x807fffffU) | ((116U + scale) << 23U);
+    case DataType::kF64: return (word & 0x800fffffffffffffU) | ((1016U + scale) << 52U);
+    case DataType::kU8:
+    case DataType::kI8:
+    case DataType::kU16:
+    case DataType::kI16:
+    case DataType::kU32:
+    case DataType::kI32:
+    case DataType::kU64:
+    case DataType::kI64: return word;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+}  // namespace
+
+void Memory::fill(BufferRef where, std::uint64_t content, DataType type) {
+  Buffer* buffer = find(where.id);
+  LOCKSTEP_ASSERT(buffer != nullptr && where.offset + where.length <= buffer->length);
+  if (mode_ == Mode::kToken) {
+    buffer->map.write_content(where.offset, where.length, content, 0);
+    return;
+  }
+  fill_content(std::span(buffer->bytes).subspan(where.offset, where.length), content, type);
+}
+
+void fill_content(std::span<std::byte> where, std::uint64_t content, DataType type) {
+  const std::size_t width = size_of(type);
+  for (std::size_t i = 0; i + width <= where.size(); i += width) {
+    const std::uint64_t element = element_of(type, draw(content, 5, i));
+    for (std::size_t k = 0; k < width; ++k) where[i + k] = static_cast<std::byte>(element >> (8 * k));
+  }
+}
+
+void Memory::lend(BufferId id) {
+  Buffer* buffer = find(id);
+  LOCKSTEP_ASSERT(buffer != nullptr);
+  buffer->lent = true;
+}
+
+void Memory::take_back(BufferId id) {
+  Buffer* buffer = find(id);
+  LOCKSTEP_ASSERT(buffer != nullptr);
+  buffer->lent = false;
+}
+
+std::uint64_t Memory::fingerprint(BufferRef where) const {
+  const Buffer* buffer = find(where.id);
+  LOCKSTEP_ASSERT(buffer != nullptr && where.offset + where.length <= buffer->length);
+  if (mode_ == Mode::kBytes) return checksum(std::span(buffer->bytes).subspan(where.offset, where.length));
+  Token token;
+  const bool whole = buffer->map.read(where.offset, where.length, token);
+  return checksum_of(token, where.length) + (whole ? 0U : 1U);
+}
+
+std::uint64_t Memory::fingerprint(BufferId id) const {
+  const Buffer* buffer = find(id);
+  LOCKSTEP_ASSERT(buffer != nullptr);
+  return fingerprint(BufferRef{id, 0, buffer->length});
+}
+
+std::span<const std::byte> Memory::look(BufferRef where) const {
+  const Buffer* buffer = find(where.id);
+  LOCKSTEP_ASSERT(buffer != nullptr && mode_ == Mode::kBytes && where.offset + where.length <= buffer->length);
+  return std::span(buffer->bytes).subspan(where.offset, where.length);
+}
+
+const TokenMap& Memory::tokens(BufferId id) const {
+  const Buffer* buffer = find(id);
+  LOCKSTEP_ASSERT(buffer != nullptr && mode_ == Mode::kToken);
+  return buffer->map;
+}
+
+std::span<std::byte> Memory::open(BufferRef where, Touch touch) {
+  LOCKSTEP_ASSERT(mode_ == Mode::kBytes);
+  if (where.length == 0) return {};
+  if (where.id == kSinkBuffer || where.id == kZeroBuffer) {
+    auto& bytes = where.id == kSinkBuffer ? sink_ : zeros_;
+    LOCKSTEP_ASSERT(where.offset + where.length <= bytes.size());
+    return std::span(bytes).subspan(where.offset, where.length);
+  }
+  Buffer* buffer = reach(where, touch);
+  if (buffer == nullptr) return {};
+  return std::span(buffer->bytes).subspan(where.offset, where.length);
+}
+
+bool Memory::read_token(BufferRef where, Touch touch, Token& out) {
+  out = {};
+  if (where.length == 0) return true;
+  if (where.id == kSinkBuffer || where.id == kZeroBuffer) return false;
+  Buffer* buffer = reach(where, touch);
+  return buffer != nullptr && buffer->map.read(where.offset, where.length, out);
+}
+
+void Memory::write_token(BufferRef where, Touch touch, const Token& token) {
+  if (where.length == 0 || where.id == kSinkBuffer) return;
+  if (Buffer* buffer = reach(where, touch)) buffer->map.write_token(where.offset, where.length, token);
+}
+
+void Memory::spoil(BufferRef where, Touch touch) {
+  if (where.length == 0 || where.id == kSinkBuffer) return;
+  if (Buffer* buffer = reach(where, touch)) buffer->map.spoil(where.offset, where.length);
+}
+
+JobResult Memory::run(const KernelJob& job) {
+  if (mode_ == Mode::kToken) return run_tokens(job);
+  const bool writes = job.kind == JobKind::kCopy || job.kind == JobKind::kFold;
+  const auto into = writes ? open(job.into, Touch::kJob) : std::span<std::byte>{};
+  const auto from = open(job.from, Touch::kJob);
+  const auto own = job.kind == JobKind::kFold ? open(job.own, Touch::kJob) : std::span<std::byte>{};
+  if (!trespass_.empty()) return {};
+  return run_job(job, into, from, own);
+}
+
+JobResult Memory::run_tokens(const KernelJob& job) {
+  JobResult result;
+  Token from;
+  const bool whole = read_token(job.from, Touch::kJob, from);
+  const std::uint64_t stated = checksum_of(from, job.from.length) + (whole ? 0U : 1U);
+  switch (job.kind) {
+    case JobKind::kHash: result.checksum = stated; break;
+    case JobKind::kVerify:
+      result.intact = stated == job.expected;
+      result.checksum = stated;
+      break;
+    case JobKind::kCopy: {
+      if (job.into.length == 0) break;
+      Buffer* source = reach(job.from, Touch::kJob);
+      Buffer* target = reach(job.into, Touch::kJob);
+      if (source != nullptr && target != nullptr) {
+        target->map.copy_from(source->map, job.from.offset, job.into.offset, job.into.length);
+      }
+      break;
+    }
+    case JobKind::kFold: {
+      Token own;
+      const bool own_whole = read_token(job.own, Touch::kJob, own);
+      result.intact = stated == job.expected;
+      if (whole && own_whole && result.intact) {
+        const Token folded = sim::fold(from, own, job.type, job.op, job.divisor);
+        write_token(job.into, Touch::kJob, folded);
+        result.checksum = checksum_of(folded, job.into.length);
+      } else {
+        spoil(job.into, Touch::kJob);
+      }
+      break;
+    }
+  }
+  return result;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,105 @@
+// The memory of one process: real bytes, or tokens that stand for them. Knows which buffer is lent to a call, so that
+// every touch outside of one is seen (promise S4).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/buffers/buffer_ref.h"
+#include "core/kernels/job.h"
+#include "sim/token.h"
+
+namespace lockstep::sim {
+
+enum class Mode : std::uint8_t { kToken, kBytes };
+
+// The contents of one buffer in token mode: neighbouring pieces, each with a token or without a meaning.
+class TokenMap {
+ public:
+  void reset(std::uint64_t length);
+  // Bytes [at, at+length) become bytes [begin, begin+length) of `content`.
+  void write_content(std::uint64_t at, std::uint64_t length, std::uint64_t content, std::uint64_t begin);
+  void write_token(std::uint64_t at, std::uint64_t length, const Token& token);
+  void spoil(std::uint64_t at, std::uint64_t length);
+  void copy_from(const TokenMap& other, std::uint64_t from, std::uint64_t at, std::uint64_t length);
+
+  // False: a part of it has no meaning, or a token would have to be cut.
+  [[nodiscard]] bool read(std::uint64_t at, std::uint64_t length, Token& out) const;
+
+  struct Piece {
+    enum class Kind : std::uint8_t { kSpoilt, kContent, kToken };
+    std::uint64_t at = 0;
+    std::uint64_t length = 0;
+    Kind kind = Kind::kSpoilt;
+    std::uint64_t content = 0;  // kContent
+    std::uint64_t begin = 0;    // kContent
+    Token token;                // kToken
+  };
+  [[nodiscard]] std::span<const Piece> pieces() const { return pieces_; }
+
+ private:
+  void replace(const Piece& piece);
+  std::vector<Piece> pieces_;  // in order, without gaps
+  std::vector<Piece> scratch_;
+};
+
+// The bytes that fill() writes.
+void fill_content(std::span<std::byte> where, std::uint64_t content, DataType type);
+
+// Why core touches memory; for the words of a failure.
+enum class Touch : std::uint8_t { kSend, kLand, kPlace, kJob };
+
+class Memory {
+ public:
+  explicit Memory(Mode mode);
+
+  // A new buffer, lent to nobody; its bytes have no meaning.
+  BufferId make(std::uint64_t length);
+  void release(BufferId id);
+  [[nodiscard]] std::size_t buffers() const { return live_; }
+
+  // ---- the application's side ----
+  void fill(BufferRef where, std::uint64_t content, DataType type = DataType::kU8);
+  void lend(BufferId id);
+  void take_back(BufferId id);
+  // Counts every touch by core; compare to know whether somebody wrote.
+  [[nodiscard]] std::uint64_t fingerprint(BufferId id) const;
+  [[nodiscard]] std::uint64_t fingerprint(BufferRef where) const;
+  [[nodiscard]] std::span<const std::byte> look(BufferRef where) const;  // bytes mode
+  [[nodiscard]] const TokenMap& tokens(BufferId id) const;               // token mode
+
+  // ---- core's side; a touch of memory that is not lent is remembered as the first trespass ----
+  std::span<std::byte> open(BufferRef where, Touch touch);  // bytes mode
+  bool read_token(BufferRef where, Touch touch, Token& out);
+  void write_token(BufferRef where, Touch touch, const Token& token);
+  void spoil(BufferRef where, Touch touch);
+  JobResult run(const KernelJob& job);
+
+  [[nodiscard]] const std::string& trespass() const { return trespass_; }
+  [[nodiscard]] Mode mode() const { return mode_; }
+
+ private:
+  struct Buffer {
+    std::uint64_t length = 0;
+    bool lent = false;
+    std::vector<std::byte> bytes;
+    TokenMap map;
+  };
+  Buffer* find(BufferId id) const;
+  Buffer* reach(BufferRef where, Touch touch);
+  JobResult run_tokens(const KernelJob& job);
+
+  Mode mode_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;  // by id - kFirstFreeBuffer
+  std::vector<std::unique_ptr<Buffer>> spare_;
+  std::size_t live_ = 0;
+  std::vector<std::byte> sink_;
+  std::vector<std::byte> zeros_;
+  std::string trespass_;
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,41 @@
+// Sixteen bytes that stand for a stretch of memory, however long: the sum says who contributed and how often, the chain in
+// which order it was folded. Both add up over neighbouring stretches, so that a region has one token whatever its pieces.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/data_type.h"
+#include "core/base/rng.h"
+
+namespace lockstep::sim {
+
+struct Token {
+  std::uint64_t sum = 0;
+  std::uint64_t chain = 0;
+
+  constexpr bool operator==(const Token&) const = default;
+  constexpr Token& operator+=(const Token& other) {
+    sum += other.sum;
+    chain += other.chain;
+    return *this;
+  }
+};
+
+// What an application wrote: bytes [begin, end) of the content with this name. Differences of a keyed hash of the borders,
+// so that pieces add up to the whole.
+constexpr Token token_of_content(std::uint64_t content, std::uint64_t begin, std::uint64_t end) {
+  if (begin == end) return {};
+  return {draw(content, 1, end) - draw(content, 1, begin), draw(content, 2, end) - draw(content, 2, begin)};
+}
+
+// in op own, this way around; divided by `divisor` when that is not 0.
+constexpr Token fold(const Token& in, const Token& own, DataType type, ReduceOp op, std::uint32_t divisor) {
+  const auto how = static_cast<std::uint64_t>(type) << 8U | static_cast<std::uint64_t>(op);
+  return {in.sum + own.sum, draw(in.chain, 3, own.chain, how, divisor)};
+}
+
+constexpr std::uint64_t checksum_of(const Token& token, std::uint64_t length) {
+  return length == 0 ? 0x2d06800538d394c2U : draw(token.sum, 4, token.chain, length);  // XXH3-64 of nothing
+}
+
+}  // namespace lockstep::sim

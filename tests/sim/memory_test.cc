@@ -1,0 +1,121 @@
+// Memory of a simulated process: tokens add up, folds show their order, touches outside of a call are seen.
+#include "sim/memory.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::sim {
+namespace {
+
+constexpr std::uint64_t kContent = 77;
+
+BufferRef lent(Memory& memory, std::uint64_t length) {
+  const BufferId id = memory.make(length);
+  memory.lend(id);
+  return {id, 0, length};
+}
+
+KernelJob fold_job(BufferRef into, BufferRef from, BufferRef own, std::uint64_t expected) {
+  KernelJob job;
+  job.kind = JobKind::kFold;
+  job.into = into;
+  job.from = from;
+  job.own = own;
+  job.expected = expected;
+  return job;
+}
+
+TEST(Token, PiecesOfAContentAddUpToTheWhole) {
+  Token sum = token_of_content(kContent, 0, 10);
+  sum += token_of_content(kContent, 10, 11);
+  sum += token_of_content(kContent, 11, 100);
+  EXPECT_EQ(sum, token_of_content(kContent, 0, 100));
+}
+
+TEST(Token, FoldsInAnotherOrderHaveTheSameSumAndAnotherChain) {
+  const Token a = token_of_content(1, 0, 8);
+  const Token b = token_of_content(2, 0, 8);
+  const Token ab = fold(a, b, DataType::kF32, ReduceOp::kSum, 0);
+  const Token ba = fold(b, a, DataType::kF32, ReduceOp::kSum, 0);
+  EXPECT_EQ(ab.sum, ba.sum);
+  EXPECT_NE(ab.chain, ba.chain);
+}
+
+TEST(TokenMemory, ATokenThatIsCutHasNoMeaning) {
+  Memory memory(Mode::kToken);
+  const BufferRef a = lent(memory, 100);
+  memory.write_token(a.slice(0, 50), Touch::kLand, Token{1, 2});
+  Token out;
+  EXPECT_TRUE(memory.read_token(a.slice(0, 50), Touch::kJob, out));
+  EXPECT_EQ(out, (Token{1, 2}));
+  EXPECT_FALSE(memory.read_token(a.slice(0, 49), Touch::kJob, out));
+  memory.spoil(a.slice(20, 1), Touch::kLand);
+  EXPECT_FALSE(memory.read_token(a.slice(0, 50), Touch::kJob, out));
+}
+
+TEST(TokenMemory, CopyAndFoldKeepTokens) {
+  Memory memory(Mode::kToken);
+  const BufferRef a = lent(memory, 64);
+  const BufferRef b = lent(memory, 64);
+  memory.fill(a, kContent);
+  KernelJob copy;
+  copy.kind = JobKind::kCopy;
+  copy.into = b;
+  copy.from = a;
+  memory.run(copy);
+  EXPECT_EQ(memory.fingerprint(a), memory.fingerprint(b));
+
+  const BufferRef in = lent(memory, 16);
+  memory.write_token(in, Touch::kLand, Token{5, 6});
+  EXPECT_FALSE(memory.run(fold_job(in, in, a.slice(16, 16), 1)).intact);  // another checksum than stated
+  memory.write_token(in, Touch::kLand, Token{5, 6});
+  EXPECT_TRUE(memory.run(fold_job(in, in, a.slice(16, 16), checksum_of(Token{5, 6}, 16))).intact);
+  Token out;
+  ASSERT_TRUE(memory.read_token(in, Touch::kJob, out));
+  EXPECT_EQ(out, fold(Token{5, 6}, token_of_content(kContent, 16, 32), DataType::kU8, ReduceOp::kSum, 0));
+}
+
+class AnyMemory : public testing::TestWithParam<Mode> {};
+INSTANTIATE_TEST_SUITE_P(Modes, AnyMemory, testing::Values(Mode::kToken, Mode::kBytes));
+
+TEST_P(AnyMemory, TouchesOutsideOfACallAreSeen) {
+  Memory memory(GetParam());
+  const BufferRef a = lent(memory, 64);
+  memory.fill(a, kContent);
+  KernelJob hash;
+  hash.from = a;
+  memory.run(hash);
+  EXPECT_EQ(memory.trespass(), "");
+  memory.take_back(a.id);
+  memory.run(hash);
+  EXPECT_NE(memory.trespass(), "");
+}
+
+TEST_P(AnyMemory, TouchesOfReleasedMemoryAndBeyondItsEndAreSeen) {
+  Memory memory(GetParam());
+  const BufferRef a = lent(memory, 64);
+  KernelJob hash;
+  hash.from = a.slice(60, 8);
+  memory.run(hash);
+  EXPECT_NE(memory.trespass().find("beyond its end"), std::string::npos);
+
+  Memory other(GetParam());
+  const BufferRef b = lent(other, 64);
+  other.release(b.id);
+  hash.from = b;
+  other.run(hash);
+  EXPECT_NE(other.trespass().find("no call has lent"), std::string::npos);
+}
+
+TEST_P(AnyMemory, FingerprintsFollowTheContents) {
+  Memory memory(GetParam());
+  const BufferRef a = lent(memory, 64);
+  const BufferRef b = lent(memory, 64);
+  memory.fill(a, 1);
+  memory.fill(b, 1);
+  EXPECT_EQ(memory.fingerprint(a), memory.fingerprint(b));
+  memory.fill(b, 2);
+  EXPECT_NE(memory.fingerprint(a), memory.fingerprint(b));
+}
+
+}  // namespace
+}  // namespace lockstep::sim
