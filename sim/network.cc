@@ -1,0 +1,786 @@
+#include "sim/network.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "core/base/assert.h"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr std::int64_t kSynAgain = 250'000'000;  // a lost first packet is sent again after so long
+
+constexpr std::size_t kCompactAt = 1U << 16U;
+
+std::string stream_text(StreamId id) { return "stream " + std::to_string(id.value); }
+
+}  // namespace
+
+std::string_view name_of(io::CloseReason reason) {
+  switch (reason) {
+    case io::CloseReason::kAsked: return "asked";
+    case io::CloseReason::kEnd: return "end of stream";
+    case io::CloseReason::kReset: return "connection reset by peer";
+    case io::CloseReason::kRefused: return "connection refused";
+    case io::CloseReason::kUnreachable: return "no route to host";
+    case io::CloseReason::kTimedOut: return "connection timed out";
+    case io::CloseReason::kFailed: return "failed";
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+Network::Network(const NetworkOptions& options, Dice dice, EventQueue& events, NetworkUser& user)
+    : options_(options),
+      dice_(dice),
+      events_(events),
+      user_(user),
+      ways_(kMaxHosts * kMaxHosts),
+      host_silent_(kMaxHosts) {
+  for (std::uint32_t from = 0; from < kMaxHosts; ++from) {
+    for (std::uint32_t to = 0; to < kMaxHosts; ++to) {
+      way(from, to).latency = static_cast<std::int64_t>(dice_.range(
+          static_cast<std::uint64_t>(options.latency_lo_ns), static_cast<std::uint64_t>(options.latency_hi_ns),
+          Purpose::kLink, std::min(from, to), std::max(from, to)));
+    }
+  }
+}
+
+std::size_t Network::way_index(std::uint32_t from, std::uint32_t to) {
+  LOCKSTEP_ASSERT(from < kMaxHosts && to < kMaxHosts);
+  return std::size_t{from} * kMaxHosts + to;
+}
+
+io::Address Network::address_of(std::uint32_t host, std::uint16_t port) {
+  io::Address address;
+  address.family = io::Address::Family::kV4;
+  address.bytes[0] = 10;
+  address.bytes[3] = static_cast<std::uint8_t>(host);
+  address.port = port;
+  return address;
+}
+
+std::uint32_t Network::host_at(const io::Address& address) {
+  const bool ours =
+      address.family == io::Address::Family::kV4 && address.bytes[0] == 10 && address.bytes[3] < kMaxHosts;
+  return ours ? address.bytes[3] : kMaxHosts;
+}
+
+Network::Port& Network::port_of(std::uint32_t process) {
+  while (ports_.size() <= process) ports_.emplace_back();
+  return ports_[process];
+}
+
+Network::End* Network::find(std::uint32_t process, StreamId id) {
+  auto& ends = port_of(process).ends;
+  const auto it = ends.find(id.value);
+  return it == ends.end() ? nullptr : &it->second;
+}
+
+// An event for this side, at a random moment from now on.
+void Network::soon(End end, What what, std::uint64_t b, std::int64_t at_most, Purpose purpose, Instant now) {
+  Side& s = side(end);
+  const std::uint64_t delay = dice_.skewed(static_cast<std::uint64_t>(at_most), purpose, end, s.draws++);
+  events_.push(now + nanoseconds(static_cast<std::int64_t>(delay) + 1), what, s.process, end, b);
+}
+
+bool Network::chance(Side& s, std::uint64_t permille, Purpose purpose, End end) {
+  return permille > 0 && dice_.permille(permille, purpose, end, s.draws++);
+}
+
+// ---- effects ----
+
+void Network::dial(std::uint32_t process, const io::Dial& dial, Instant now) {
+  if (dial.stream.value % 2 != 0 || find(process, dial.stream) != nullptr) {
+    user_.contract_broken(process, "dials as " + stream_text(dial.stream) + ", a name that is taken or not its own");
+    return;
+  }
+  counts_.dials += 1;
+  const auto index = static_cast<std::uint32_t>(connections_.size());
+  Connection& connection = connections_.emplace_back();
+  const End end = 2 * index;
+  Side& s = connection.sides[0];
+  s.process = process;
+  s.host = user_.host_of(process);
+  s.id = dial.stream;
+  s.state = State::kOpening;
+  connection.port = dial.to.port;
+  connection.to_host = host_at(dial.to);
+  Port& port = port_of(process);
+  port.ends.emplace(dial.stream.value, end);
+  port.order.push_back(end);
+  if (connection.to_host == kMaxHosts) {
+    start_close(end, io::CloseReason::kUnreachable, now);
+    return;
+  }
+  events_.push(now + nanoseconds(way(s.host, connection.to_host).latency + 1), What::kSyn, kNoProcess, index);
+  events_.push(now + nanoseconds(options_.dial_gives_up_ns), What::kDialExpires, kNoProcess, index);
+}
+
+Network::Side* Network::usable(std::uint32_t process, StreamId id, std::string_view what, End& end) {
+  const End* found = find(process, id);
+  if (found == nullptr) {
+    user_.contract_broken(process, std::string(what) + " on " + stream_text(id) + ", which is over or was never there");
+    return nullptr;
+  }
+  end = *found;
+  Side& s = side(end);
+  if (s.asked || s.state == State::kOpening || s.state == State::kUnborn) {
+    user_.contract_broken(process, std::string(what) + " on " + stream_text(id) +
+                                       (s.asked ? ", which it has closed" : ", which is not open yet"));
+    return nullptr;
+  }
+  return &s;
+}
+
+void Network::read(std::uint32_t process, const io::Read& read, Instant now) {
+  End end = 0;
+  Side* s = usable(process, read.stream, "read", end);
+  if (s == nullptr) return;
+  if (s->reading || s->read_revoked) {
+    user_.contract_broken(process,
+                          "a second read on " + stream_text(read.stream) + " while the first is lent or revoked");
+    return;
+  }
+  if (read.place.length + read.tail.size() == 0) {
+    user_.contract_broken(process, "an empty read on " + stream_text(read.stream));
+    return;
+  }
+  s->reading = true;
+  s->place = read.place;
+  s->tail = read.tail;
+  s->landed = 0;
+  s->read_loan += 1;
+  offer_read(end, now);
+  notice_end(end, now);
+}
+
+void Network::write(std::uint32_t process, const io::Write& write, Instant now) {
+  End end = 0;
+  Side* s = usable(process, write.stream, "write", end);
+  if (s == nullptr) return;
+  if (s->writing || s->write_revoked) {
+    user_.contract_broken(process,
+                          "a second write on " + stream_text(write.stream) + " while the first is lent or revoked");
+    return;
+  }
+  if (write.slices.bytes() == 0) {
+    user_.contract_broken(process, "an empty write on " + stream_text(write.stream));
+    return;
+  }
+  s->writing = true;
+  s->slices = write.slices;
+  s->taken = 0;
+  s->write_loan += 1;
+  offer_write(end, now);
+  notice_end(end, now);
+}
+
+void Network::revoke(std::uint32_t process, const io::Revoke& revoke, Instant now) {
+  End end = 0;
+  Side* s = usable(process, revoke.stream, "revoke", end);
+  if (s == nullptr) return;
+  const bool reads = revoke.direction == io::Direction::kRead;
+  bool& revoked = reads ? s->read_revoked : s->write_revoked;
+  if (revoked || !(reads ? s->reading : s->writing)) {
+    user_.contract_broken(process, "revokes on " + stream_text(revoke.stream) + " what is not lent");
+    return;
+  }
+  revoked = true;
+  soon(end, What::kRevoked, static_cast<std::uint64_t>(revoke.direction), options_.revoke_delay_ns,
+       Purpose::kRevokeDelay, now);
+}
+
+void Network::close(std::uint32_t process, const io::Close& close, Instant now) {
+  const End* found = find(process, close.stream);
+  if (found == nullptr || side(*found).asked) {
+    user_.contract_broken(process, "closes " + stream_text(close.stream) + ", which is over or closed already");
+    return;
+  }
+  const End end = *found;
+  Side& s = side(end);
+  s.asked = true;
+  if (s.state == State::kClosing) return;  // the answer is on its way, for another reason
+  if (side(other(end)).state != State::kUnborn) send(end, 0, close.flush_first ? Mark::kEnd : Mark::kReset, now);
+  start_close(end, io::CloseReason::kAsked, now);
+}
+
+void Network::place(std::uint32_t process, const io::Place& place) {
+  if (place.bytes.size() > place.into.length) {
+    user_.contract_broken(process, "places more bytes than there is room for");
+    return;
+  }
+  Memory& memory = user_.memory_of(process);
+  if (memory.mode() == Mode::kToken) {
+    memory.spoil({place.into.id, place.into.offset, place.bytes.size()}, Touch::kPlace);
+    return;
+  }
+  const auto into = memory.open({place.into.id, place.into.offset, place.bytes.size()}, Touch::kPlace);
+  if (!into.empty()) std::memcpy(into.data(), place.bytes.data(), place.bytes.size());
+}
+
+// ---- the wire ----
+
+void Network::send(End from, std::uint64_t bytes, Mark mark, Instant now) {
+  Connection& c = connection(from);
+  if (c.black || c.over) return;
+  Side& s = side(from);
+  Side& to = side(other(from));
+  Pipe& pipe = to.in;
+  counts_.bytes += bytes;
+  const std::uint32_t to_host = to.state == State::kUnborn ? c.to_host : to.host;
+  Way& w = way(s.host, to_host);
+  const auto wire = static_cast<std::int64_t>(bytes * 1'000'000'000U / options_.rate_bytes_per_s * w.slow);
+  w.busy_until = std::max(w.busy_until, now.ns) + wire;
+  const std::uint64_t jitter =
+      dice_.skewed(static_cast<std::uint64_t>(options_.jitter_ns), Purpose::kJitter, other(from), pipe.arrivals++);
+  pipe.last_arrival = std::max(w.busy_until + w.latency + static_cast<std::int64_t>(jitter), pipe.last_arrival + 1);
+  pipe.flights.push_back({bytes, mark});
+  events_.push({pipe.last_arrival}, What::kArrive, kNoProcess, other(from));
+}
+
+void Network::arrive(End to, Instant now) {
+  Connection& c = connection(to);
+  if (c.black || c.over) return;
+  Side& s = side(to);
+  Side& from = side(other(to));
+  if (silent(s.host) || silent(from.host)) {
+    c.black = true;
+    return;
+  }
+  if (is_cut(from.host, s.host)) {
+    s.in.held += 1;
+    return;
+  }
+  give_flight(to, now);
+}
+
+void Network::give_flight(End to, Instant now) {
+  Side& s = side(to);
+  Pipe& pipe = s.in;
+  if (pipe.flights.empty()) return;
+  const Flight flight = pipe.flights.front();
+  pipe.flights.pop_front();
+  if (s.state == State::kGone || s.state == State::kClosing) {  // nobody there any more: the sender is told so
+    if (flight.mark == Mark::kBytes && s.state == State::kGone) send(to, 0, Mark::kReset, now);
+    return;
+  }
+  switch (flight.mark) {
+    case Mark::kBytes:
+      pipe.arrived += flight.bytes;
+      offer_read(to, now);
+      return;
+    case Mark::kEnd: see_end(to, io::CloseReason::kEnd, now); return;
+    case Mark::kReset:
+      counts_.resets += 1;
+      see_end(to, io::CloseReason::kReset, now);
+      return;
+  }
+}
+
+void Network::see_end(End end, io::CloseReason reason, Instant now) {
+  Side& s = side(end);
+  s.end_seen = true;
+  s.end_reason = reason;
+  if (reason == io::CloseReason::kReset && chance(s, 500, Purpose::kLoss, end)) {
+    s.in.arrived = s.in.taken;  // what was not read yet is lost
+    s.in.flights.clear();
+  }
+  notice_end(end, now);
+}
+
+// A driver sees an end when it reads; a reset also when it writes, or (some) at once.
+void Network::notice_end(End end, Instant now) {
+  Side& s = side(end);
+  if (!s.end_seen || s.state != State::kOpen) return;
+  if (s.end_reason == io::CloseReason::kReset) {
+    if (s.reading || s.writing || chance(s, 500, Purpose::kLoss, end)) start_close(end, s.end_reason, now);
+    return;
+  }
+  if (s.reading && !s.landing && s.landed == 0 && s.in.arrived == s.in.taken) start_close(end, s.end_reason, now);
+}
+
+void Network::start_close(End end, io::CloseReason reason, Instant now) {
+  Side& s = side(end);
+  if (s.state == State::kClosing || s.state == State::kGone) return;
+  s.state = State::kClosing;
+  soon(end, What::kClosed, static_cast<std::uint64_t>(reason), options_.revoke_delay_ns, Purpose::kCloseDelay, now);
+}
+
+void Network::finish_close(End end, io::CloseReason reason, Instant) {
+  Side& s = side(end);
+  if (s.state == State::kGone) return;
+  s.state = State::kGone;
+  s.reading = s.writing = false;
+  Port& port = port_of(s.process);
+  port.ends.erase(s.id.value);
+  std::erase(port.order, end);
+  user_.tell(s.process, io::Closed{s.id, reason, std::string(name_of(reason))});
+}
+
+void Network::syn(std::uint32_t index, Instant now) {
+  Connection& c = connections_[index];
+  Side& from = c.sides[0];
+  if (from.state != State::kOpening || c.sides[1].state != State::kUnborn) return;
+  if (is_cut(from.host, c.to_host) || is_cut(c.to_host, from.host) || silent(c.to_host) || silent(from.host)) {
+    events_.push(now + nanoseconds(kSynAgain), What::kSyn, kNoProcess, index);
+    return;
+  }
+  const std::uint32_t listener = user_.listener(c.to_host, c.port);
+  const std::int64_t back = way(c.to_host, from.host).latency;
+  if (listener == kNoProcess) {
+    events_.push(now + nanoseconds(back + 1), What::kClosed, from.process, 2 * index,
+                 static_cast<std::uint64_t>(io::CloseReason::kRefused));
+    return;
+  }
+  Side& to = c.sides[1];
+  to.process = listener;
+  to.host = c.to_host;
+  to.id = port_of(listener).accepting.next();
+  to.state = State::kOpening;
+  Port& port = port_of(listener);
+  port.ends.emplace(to.id.value, 2 * index + 1);
+  port.order.push_back(2 * index + 1);
+  soon(2 * index + 1, What::kAccepted, 0, options_.host_delay_ns, Purpose::kAnswerDelay, now);
+  events_.push(now + nanoseconds(back + 1), What::kOpened, from.process, 2 * index);
+}
+
+// ---- reading ----
+
+void Network::offer_read(End end, Instant now) {
+  Side& s = side(end);
+  if (s.state != State::kOpen || !s.reading || s.landing || s.in.arrived == s.in.taken) return;
+  s.landing = true;
+  soon(end, What::kLand, s.read_loan, options_.host_delay_ns, Purpose::kLandDelay, now);
+}
+
+void Network::land(End end, std::uint64_t loan, Instant now) {
+  Side& s = side(end);
+  if (!s.reading || loan != s.read_loan) return;
+  const std::size_t moved = land_once(end, now);
+  if (!s.reading || loan != s.read_loan) return;
+  if (s.read_revoked || s.state == State::kClosing) {
+    if (moved > 0) counts_.revoked_midway += 1;
+    const bool told =
+        s.read_revoked && s.state == State::kOpen && s.landed > 0 && chance(s, 300, Purpose::kPieces, end);
+    s.landing = told;
+    if (told) soon(end, What::kTold, loan, options_.host_delay_ns, Purpose::kAnswerDelay, now);
+    return;
+  }
+  if (s.landed == 0) {
+    s.landing = false;
+    return;
+  }
+  if (chance(s, options_.pieces_permille, Purpose::kPieces, end)) {  // more may land before it is told
+    soon(end, chance(s, 500, Purpose::kPieces, end) ? What::kLand : What::kTold, loan, options_.revoke_delay_ns,
+         Purpose::kAnswerDelay, now);
+    return;
+  }
+  const std::size_t bytes = s.landed;
+  s.reading = s.landing = false;
+  s.landed = 0;
+  user_.tell(s.process, io::ReadDone{s.id, bytes});
+}
+
+std::size_t Network::land_once(End end, Instant now) {
+  Side& s = side(end);
+  Pipe& pipe = s.in;
+  Memory& memory = user_.memory_of(s.process);
+  const std::size_t room = s.place.length + s.tail.size() - s.landed;
+  std::uint64_t limit = std::min<std::uint64_t>(pipe.arrived - pipe.taken, room);
+  if (limit == 0) return 0;
+  if (limit > 1 && chance(s, options_.short_permille, Purpose::kShortRead, end)) {
+    limit = dice_.range(1, limit, Purpose::kShortRead, end, s.draws++);
+  }
+  std::size_t moved = 0;
+  if (memory.mode() == Mode::kToken) {
+    moved = land_tokens(s, memory, limit);
+  } else {
+    while (moved < limit) {
+      const bool in_place = s.landed < s.place.length;
+      const std::size_t n = std::min<std::size_t>(limit - moved, in_place ? s.place.length - s.landed : limit);
+      const auto into = in_place ? memory.open(s.place.slice(s.landed, n), Touch::kLand)
+                                 : s.tail.subspan(s.landed - s.place.length, n);
+      if (!into.empty()) std::memcpy(into.data(), pipe.bytes.data() + pipe.head, n);
+      pipe.head += n;
+      s.landed += n;
+      moved += n;
+    }
+  }
+  pipe.taken += moved;
+  if (pipe.head == pipe.bytes.size() || pipe.head > kCompactAt) {
+    pipe.bytes.erase(pipe.bytes.begin(), pipe.bytes.begin() + static_cast<std::ptrdiff_t>(pipe.head));
+    pipe.head = 0;
+  }
+  credit(end, now);
+  return moved;
+}
+
+// Stops where a payload ends: virtual payload never lands in a tail.
+std::size_t Network::land_tokens(Side& s, Memory& memory, std::uint64_t limit) {
+  Pipe& pipe = s.in;
+  std::size_t moved = 0;
+  while (moved < limit && !pipe.spans.empty()) {
+    Span& span = pipe.spans.front();
+    const std::uint64_t ready = span.length - span.read;
+    const std::uint64_t in_place = s.landed < s.place.length ? s.place.length - s.landed : 0;
+    if (!span.payload) {
+      if (in_place > 0) {
+        user_.contract_broken(s.process, "reads payload on " + stream_text(s.id) + " where a header comes");
+        return moved;
+      }
+      const std::size_t at = s.landed - s.place.length;
+      const std::size_t n = std::min<std::uint64_t>({limit - moved, ready, s.tail.size() - at});
+      if (n == 0) return moved;
+      std::memcpy(s.tail.data() + at, pipe.bytes.data() + pipe.head, n);
+      pipe.head += n;
+      span.read += n;
+      s.landed += n;
+      moved += n;
+      if (span.read == span.length) pipe.spans.pop_front();
+      continue;
+    }
+    if (in_place == 0) {
+      if (s.landed == 0) {
+        user_.contract_broken(s.process, "reads a header on " + stream_text(s.id) + " where payload comes");
+      }
+      return moved;
+    }
+    const std::uint64_t n = std::min({limit - moved, ready, in_place});
+    const BufferRef target = s.place.slice(s.landed, n);
+    if (span.read == 0) {
+      span.target = {target.id, target.offset, span.total};
+    } else if (target.id != span.target.id || target.offset != span.target.offset + span.read) {
+      span.target.id = kSinkBuffer;
+    }
+    memory.spoil(target, Touch::kLand);
+    span.read += n;
+    s.landed += n;
+    moved += n;
+    if (span.read == span.total) {
+      if (!span.spoilt) memory.write_token(span.target, Touch::kLand, span.token);
+      pipe.spans.pop_front();
+      return moved;
+    }
+    if (n == ready) return moved;
+  }
+  return moved;
+}
+
+// What was read gives room to the sender, unless the way back is cut.
+void Network::credit(End reader, Instant now) {
+  Side& s = side(reader);
+  Side& sender = side(other(reader));
+  Connection& c = connection(reader);
+  if (c.black || c.over || is_cut(s.host, sender.host)) return;
+  s.in.credited = s.in.taken;
+  offer_write(other(reader), now);
+}
+
+// ---- writing ----
+
+void Network::offer_write(End end, Instant now) {
+  Side& s = side(end);
+  if (s.state != State::kOpen || !s.writing || s.taking) return;
+  const Pipe& pipe = side(other(end)).in;
+  if (pipe.sent - pipe.credited >= options_.window_bytes) return;
+  s.taking = true;
+  soon(end, What::kTake, s.write_loan, options_.host_delay_ns, Purpose::kTakeDelay, now);
+}
+
+void Network::take(End end, std::uint64_t loan, Instant now) {
+  Side& s = side(end);
+  if (!s.writing || loan != s.write_loan || s.state != State::kOpen) return;
+  const std::size_t moved = take_once(end, now);
+  const bool more = s.taken < s.slices.bytes();
+  if (s.write_revoked) {
+    if (moved > 0) counts_.revoked_midway += 1;
+    s.taking = false;
+    return;
+  }
+  if (s.taken == 0) {
+    s.taking = false;
+    return;
+  }
+  if (chance(s, options_.pieces_permille, Purpose::kPieces, end)) {
+    soon(end, more && chance(s, 500, Purpose::kPieces, end) ? What::kTake : What::kTaken, loan,
+         options_.revoke_delay_ns, Purpose::kAnswerDelay, now);
+    return;
+  }
+  const std::size_t bytes = s.taken;
+  s.writing = s.taking = false;
+  s.taken = 0;
+  user_.tell(s.process, io::WriteDone{s.id, bytes});
+}
+
+std::size_t Network::take_once(End end, Instant now) {
+  Side& s = side(end);
+  Pipe& pipe = side(other(end)).in;
+  const std::uint64_t used = pipe.sent - pipe.credited;
+  const std::uint64_t room = used < options_.window_bytes ? options_.window_bytes - used : 0;
+  std::uint64_t limit = std::min<std::uint64_t>(s.slices.bytes() - s.taken, room);
+  if (limit == 0) return 0;
+  if (limit > 1 && chance(s, options_.short_permille, Purpose::kShortWrite, end)) {
+    limit = dice_.range(1, limit, Purpose::kShortWrite, end, s.draws++);
+  }
+  Memory& memory = user_.memory_of(s.process);
+  std::size_t skip = s.taken;
+  std::size_t left = limit;
+  for (const io::Slice& slice : s.slices.all()) {
+    if (skip >= slice.size()) {
+      skip -= slice.size();
+      continue;
+    }
+    const std::size_t n = std::min(left, slice.size() - skip);
+    if (n == 0) break;
+    push_slice(end, memory, slice, skip, n);
+    left -= n;
+    skip = 0;
+  }
+  s.taken += limit;
+  pipe.sent += limit;
+  send(end, limit, Mark::kBytes, now);
+  return limit;
+}
+
+void Network::push_slice(End from, Memory& memory, const io::Slice& slice, std::size_t skip, std::size_t bytes) {
+  Side& s = side(from);
+  const Connection& c = connection(from);
+  Pipe& pipe = side(other(from)).in;
+  const bool lost = c.black || c.over;  // still read, so that trespassing is seen
+  const bool header = !slice.bytes.empty();
+  if (memory.mode() == Mode::kToken && !header) {
+    if (!lost) push_payload(s, pipe, memory, slice.payload, skip, bytes);
+    return;
+  }
+  const auto source = header ? slice.bytes.subspan(skip, bytes)
+                             : std::span<const std::byte>(memory.open(slice.payload.slice(skip, bytes), Touch::kSend));
+  if (lost) return;
+  if (memory.mode() == Mode::kToken) {
+    if (!pipe.spans.empty() && pipe.spans.back().payload && pipe.spans.back().length < pipe.spans.back().total) {
+      user_.contract_broken(s.process, "writes a header on " + stream_text(s.id) + " in the middle of a payload");
+    }
+    if (pipe.spans.empty() || pipe.spans.back().payload) pipe.spans.emplace_back();
+    pipe.spans.back().length += bytes;
+  }
+  if (source.empty()) {  // trespassing; the stream goes on with nothing in particular
+    pipe.bytes.resize(pipe.bytes.size() + bytes);
+  } else {
+    pipe.bytes.insert(pipe.bytes.end(), source.begin(), source.end());
+  }
+}
+
+void Network::push_payload(Side& s, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip,
+                           std::size_t bytes) {
+  const bool goes_on =
+      !pipe.spans.empty() && pipe.spans.back().payload && pipe.spans.back().length < pipe.spans.back().total;
+  if (!goes_on) {
+    if (skip != 0) user_.contract_broken(s.process, "begins a payload on " + stream_text(s.id) + " in its middle");
+    Span& span = pipe.spans.emplace_back();
+    span.payload = true;
+    span.total = payload.length;
+    span.origin = payload;
+    span.spoilt = !memory.read_token(payload, Touch::kSend, span.token);
+    span.length = bytes;
+    return;
+  }
+  Span& span = pipe.spans.back();
+  const bool same = payload.id == span.origin.id && payload.offset + skip == span.origin.offset + span.length;
+  Token again;
+  if (!same || !memory.read_token(span.origin, Touch::kSend, again) || again != span.token) span.spoilt = true;
+  span.length += bytes;
+}
+
+// ---- events ----
+
+void Network::handle(const Event& event, Instant now) {
+  const auto end = static_cast<End>(event.a);
+  switch (event.what) {
+    case What::kArrive: arrive(end, now); return;
+    case What::kSyn: syn(end, now); return;
+    case What::kDialExpires:
+      if (connections_[end].sides[0].state == State::kOpening) start_close(2 * end, io::CloseReason::kTimedOut, now);
+      return;
+    case What::kLand: land(end, event.b, now); return;
+    case What::kTold: {
+      Side& s = side(end);
+      if (!s.reading || event.b != s.read_loan || s.state != State::kOpen) return;
+      const std::size_t bytes = s.landed;
+      s.reading = s.landing = false;
+      s.landed = 0;
+      user_.tell(s.process, io::ReadDone{s.id, bytes});
+      return;
+    }
+    case What::kTake: take(end, event.b, now); return;
+    case What::kTaken: {
+      Side& s = side(end);
+      if (!s.writing || event.b != s.write_loan || s.state != State::kOpen) return;
+      const std::size_t bytes = s.taken;
+      s.writing = s.taking = false;
+      s.taken = 0;
+      user_.tell(s.process, io::WriteDone{s.id, bytes});
+      return;
+    }
+    case What::kRevoked: {
+      Side& s = side(end);
+      if (s.state != State::kOpen) return;
+      const auto direction = static_cast<io::Direction>(event.b);
+      const bool reads = direction == io::Direction::kRead;
+      std::size_t& count = reads ? s.landed : s.taken;
+      const std::size_t bytes = count;
+      count = 0;
+      if (reads) {
+        s.reading = s.landing = s.read_revoked = false;
+      } else {
+        s.writing = s.taking = s.write_revoked = false;
+      }
+      user_.tell(s.process, io::Revoked{s.id, direction, bytes});
+      return;
+    }
+    case What::kClosed:
+      if (side(end).state == State::kOpening) side(end).state = State::kClosing;  // refused
+      finish_close(end, static_cast<io::CloseReason>(event.b), now);
+      return;
+    case What::kOpened: {
+      Side& s = side(end);
+      if (s.state != State::kOpening) return;
+      s.state = State::kOpen;
+      user_.tell(s.process, io::Opened{s.id});
+      notice_end(end, now);
+      return;
+    }
+    case What::kAccepted: {
+      Side& s = side(end);
+      if (s.state != State::kOpening) return;
+      s.state = State::kOpen;
+      const auto ephemeral = static_cast<std::uint16_t>(30'000 + (end / 2) % 30'000);
+      user_.tell(s.process, io::Accepted{s.id, address_of(side(other(end)).host, ephemeral)});
+      notice_end(end, now);
+      return;
+    }
+    default: LOCKSTEP_UNREACHABLE();
+  }
+}
+
+// ---- faults ----
+
+bool Network::is_cut(std::uint32_t from, std::uint32_t to) const { return way(from, to).cuts > 0; }
+
+void Network::cut(std::uint32_t from, std::uint32_t to) { way(from, to).cuts += 1; }
+
+void Network::heal(std::uint32_t from, std::uint32_t to, Instant now) {
+  Way& w = way(from, to);
+  if (w.cuts == 0) return;
+  w.cuts -= 1;
+  if (w.cuts > 0) return;
+  for (End end = 0; end < 2 * connections_.size(); ++end) {
+    Side& s = side(end);
+    Side& o = side(other(end));
+    if (s.state == State::kUnborn || o.state == State::kUnborn) continue;
+    if (o.host == from && s.host == to) {  // what was held goes on
+      for (std::uint32_t i = 0; i < s.in.held; ++i) {
+        const std::int64_t at = std::max(now.ns + w.latency + 1, s.in.last_arrival + 1);
+        s.in.last_arrival = at;
+        events_.push({at}, What::kArrive, kNoProcess, end);
+      }
+      s.in.held = 0;
+    }
+    if (s.host == from && o.host == to) credit(end, now);
+  }
+}
+
+void Network::slow(std::uint32_t a, std::uint32_t b, std::uint64_t factor) {
+  way(a, b).slow = factor;
+  way(b, a).slow = factor;
+}
+
+void Network::reset_connection(std::uint32_t index, Instant now) {
+  Connection& c = connections_[index];
+  c.over = true;
+  counts_.resets += 1;
+  for (End end = 2 * index; end < 2 * index + 2; ++end) {
+    Side& s = side(end);
+    if (s.state == State::kUnborn || s.state == State::kGone) continue;
+    s.in.flights.clear();
+    see_end(end, io::CloseReason::kReset, now);
+  }
+}
+
+std::size_t Network::reset(std::uint32_t a, std::uint32_t b, Instant now) {
+  std::size_t count = 0;
+  for (std::uint32_t i = 0; i < connections_.size(); ++i) {
+    Connection& c = connections_[i];
+    const bool open = c.sides[0].state == State::kOpen && c.sides[1].state == State::kOpen && !c.over;
+    const bool between =
+        (c.sides[0].host == a && c.sides[1].host == b) || (c.sides[0].host == b && c.sides[1].host == a);
+    if (!open || !between) continue;
+    reset_connection(i, now);
+    count += 1;
+  }
+  return count;
+}
+
+std::size_t Network::silence(std::uint32_t a, std::uint32_t b) {
+  std::size_t count = 0;
+  for (Connection& c : connections_) {
+    const bool open = c.sides[0].state == State::kOpen && c.sides[1].state == State::kOpen && !c.over;
+    const bool between =
+        (c.sides[0].host == a && c.sides[1].host == b) || (c.sides[0].host == b && c.sides[1].host == a);
+    if (!open || !between) continue;
+    c.black = true;
+    count += 1;
+  }
+  return count;
+}
+
+void Network::died(std::uint32_t process, Death death, Instant now) {
+  Port& port = port_of(process);
+  const std::vector<End> ends = port.order;
+  port.order.clear();
+  port.ends.clear();
+  for (const End end : ends) {
+    Side& s = side(end);
+    s.state = State::kGone;
+    s.reading = s.writing = false;
+    if (death == Death::kReset && side(other(end)).state != State::kUnborn) send(end, 0, Mark::kReset, now);
+  }
+  if (death == Death::kSilence) host_silent_[user_.host_of(process)] = true;
+}
+
+void Network::host_returned(std::uint32_t host, Instant now) {
+  if (!host_silent_[host]) return;
+  host_silent_[host] = false;
+  for (End end = 0; end < 2 * connections_.size(); ++end) {
+    Side& s = side(end);
+    Side& o = side(other(end));
+    if (s.host != host || s.state != State::kGone || o.state == State::kGone || o.state == State::kUnborn) continue;
+    Connection& c = connection(end);
+    if (c.over) continue;
+    c.black = false;
+    o.in.flights.clear();
+    o.in.held = 0;
+    send(end, 0, Mark::kReset, now);
+  }
+}
+
+// ---- for checkers ----
+
+StreamId Network::lent_to(std::uint32_t process, BufferId buffer) const {
+  if (process >= ports_.size()) return {};
+  for (const End end : ports_[process].order) {
+    const Side& s = connections_[end / 2].sides[end % 2];
+    if (s.reading && s.place.length > 0 && s.place.id == buffer) return s.id;
+    if (!s.writing) continue;
+    for (const io::Slice& slice : s.slices.all()) {
+      if (slice.bytes.empty() && slice.payload.id == buffer) return s.id;
+    }
+  }
+  return {};
+}
+
+std::size_t Network::streams_of(std::uint32_t process) const {
+  return process < ports_.size() ? ports_[process].order.size() : 0;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,227 @@
+// Streams between processes as TCP gives them: ordered bytes with delay, bandwidth and a window, cut anywhere; and what can
+// happen to them: cut links, resets, silence, dials that hang or are refused. Carries out core's io effects and answers
+// them late, at random moments that the contract of core/io/stream.h allows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/time.h"
+#include "core/io/stream.h"
+#include "sim/dice.h"
+#include "sim/event.h"
+#include "sim/memory.h"
+
+namespace lockstep::sim {
+
+struct NetworkOptions {
+  Mode mode = Mode::kToken;
+  std::int64_t latency_lo_ns = 50'000;  // one way; a pair of hosts draws its own in this range
+  std::int64_t latency_hi_ns = 50'000;
+  std::int64_t jitter_ns = 10'000;
+  std::uint64_t rate_bytes_per_s = 1'000'000'000;  // of a pair of hosts, in one direction
+  std::uint64_t window_bytes = 262'144;            // sent and not yet read, per stream and direction
+  std::uint64_t short_permille = 100;              // reads and writes that move less than they could
+  std::uint64_t pieces_permille = 50;              // bytes that land some time before it is told
+  std::int64_t host_delay_ns = 3'000;              // between two steps of a driver
+  std::int64_t revoke_delay_ns = 50'000;           // until a loan comes back
+  std::int64_t dial_gives_up_ns = 20'000'000'000;
+};
+
+// Who sees the answers. Implemented by World; by a script in tests.
+class NetworkUser {
+ public:
+  virtual ~NetworkUser() = default;
+  virtual void tell(std::uint32_t process, io::Input input) = 0;
+  virtual Memory& memory_of(std::uint32_t process) = 0;
+  // The process that listens at this port of a host now; kNoProcess: none.
+  virtual std::uint32_t listener(std::uint32_t host, std::uint16_t port) = 0;
+  virtual std::uint32_t host_of(std::uint32_t process) = 0;
+  // Core or the simulator broke the contract of core/io/stream.h.
+  virtual void contract_broken(std::uint32_t process, std::string what) = 0;
+};
+
+// Whether one that is dead, or its machine, answers packets.
+enum class Death : std::uint8_t { kReset, kSilence };
+
+class Network {
+ public:
+  using End = std::uint32_t;  // one side of a connection: 2 * connection + (0: who dialled, 1: who accepted)
+
+  static constexpr std::uint32_t kMaxHosts = 64;
+
+  Network(const NetworkOptions& options, Dice dice, EventQueue& events, NetworkUser& user);
+
+  // ---- effects of a process ----
+  void dial(std::uint32_t process, const io::Dial& dial, Instant now);
+  void read(std::uint32_t process, const io::Read& read, Instant now);
+  void write(std::uint32_t process, const io::Write& write, Instant now);
+  void revoke(std::uint32_t process, const io::Revoke& revoke, Instant now);
+  void close(std::uint32_t process, const io::Close& close, Instant now);
+  void place(std::uint32_t process, const io::Place& place);
+
+  // An event of the kinds kArrive .. kAccepted.
+  void handle(const Event& event, Instant now);
+
+  // ---- faults ----
+  void cut(std::uint32_t from, std::uint32_t to);  // one way; counted
+  void heal(std::uint32_t from, std::uint32_t to, Instant now);
+  void slow(std::uint32_t a, std::uint32_t b, std::uint64_t factor);  // both ways; 1: as before
+  // Streams between two hosts that are open now: reset, or silent for ever.
+  std::size_t reset(std::uint32_t a, std::uint32_t b, Instant now);
+  std::size_t silence(std::uint32_t a, std::uint32_t b);
+  void died(std::uint32_t process, Death death, Instant now);
+  // The machine answers again: streams that nobody owns any more are reset.
+  void host_returned(std::uint32_t host, Instant now);
+
+  // ---- for checkers ----
+  // The stream that holds a part of this buffer as a loan; 0: none.
+  [[nodiscard]] StreamId lent_to(std::uint32_t process, BufferId buffer) const;
+  [[nodiscard]] std::size_t streams_of(std::uint32_t process) const;
+  [[nodiscard]] bool is_cut(std::uint32_t from, std::uint32_t to) const;
+
+  struct Counts {
+    std::uint64_t dials = 0;
+    std::uint64_t resets = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t revoked_midway = 0;  // revocations that bytes raced with
+  };
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+
+  // 10.0.0.h, and back.
+  static io::Address address_of(std::uint32_t host, std::uint16_t port);
+  static std::uint32_t host_at(const io::Address& address);
+
+ private:
+  struct Span {                // token mode: a run of header bytes, or one payload
+    std::uint64_t length = 0;  // pushed so far
+    std::uint64_t read = 0;
+    std::uint64_t total = 0;  // payload: its whole length
+    bool payload = false;
+    bool spoilt = false;
+    BufferRef origin;
+    Token token;
+    BufferRef target;
+  };
+  enum class Mark : std::uint8_t { kBytes, kEnd, kReset };
+  struct Flight {
+    std::uint64_t bytes = 0;
+    Mark mark = Mark::kBytes;
+  };
+  // One direction. Owned by the end that reads.
+  struct Pipe {
+    std::vector<std::byte> bytes;
+    std::size_t head = 0;
+    std::deque<Span> spans;
+    std::deque<Flight> flights;
+    std::uint64_t sent = 0;
+    std::uint64_t arrived = 0;
+    std::uint64_t taken = 0;     // by the reader
+    std::uint64_t credited = 0;  // window given back to the sender
+    std::uint64_t arrivals = 0;  // for draws
+    std::int64_t last_arrival = 0;
+    std::uint32_t held = 0;  // flights that wait for a cut to heal
+    bool ended = false;      // the end has arrived
+  };
+  enum class State : std::uint8_t { kUnborn, kOpening, kOpen, kClosing, kGone };
+  struct Side {
+    std::uint32_t process = kNoProcess;
+    std::uint32_t host = 0;
+    StreamId id;
+    State state = State::kUnborn;
+    // read loan
+    bool reading = false;
+    bool landing = false;  // an event is on its way
+    bool read_revoked = false;
+    BufferRef place;
+    std::span<std::byte> tail;
+    std::size_t landed = 0;
+    std::uint64_t read_loan = 0;
+    // write loan
+    bool writing = false;
+    bool taking = false;
+    bool write_revoked = false;
+    io::SliceList slices;
+    std::size_t taken = 0;
+    std::uint64_t write_loan = 0;
+    bool flush = false;     // an orderly end was asked for
+    bool end_seen = false;  // FIN or RST came and waits to be noticed
+    io::CloseReason end_reason = io::CloseReason::kEnd;
+    bool asked = false;       // core said Close
+    std::uint64_t draws = 0;  // made for this side
+    Pipe in;
+  };
+  struct Connection {
+    Side sides[2];
+    std::uint16_t port = 0;
+    std::uint32_t to_host = 0;
+    bool black = false;  // silent, for ever or until the host returns
+    bool over = false;   // reset: nothing flows any more
+  };
+
+  Side& side(End end) { return connections_[end / 2].sides[end % 2]; }
+  Connection& connection(End end) { return connections_[end / 2]; }
+  static End other(End end) { return end ^ 1U; }
+  End* find(std::uint32_t process, StreamId id);
+  Side* usable(std::uint32_t process, StreamId id, std::string_view what, End& end);
+
+  void soon(End end, What what, std::uint64_t b, std::int64_t at_most, Purpose purpose, Instant now);
+  bool chance(Side& side, std::uint64_t permille, Purpose purpose, End end);
+  void send(End from, std::uint64_t bytes, Mark mark, Instant now);
+  void arrive(End to, Instant now);
+  void give_flight(End to, Instant now);
+  void see_end(End end, io::CloseReason reason, Instant now);
+  void notice_end(End end, Instant now);
+  void offer_read(End end, Instant now);
+  void offer_write(End end, Instant now);
+  void land(End end, std::uint64_t loan, Instant now);
+  std::size_t land_once(End end, Instant now);
+  std::size_t land_tokens(Side& to, Memory& memory, std::uint64_t limit);
+  void take(End end, std::uint64_t loan, Instant now);
+  std::size_t take_once(End end, Instant now);
+  void push_slice(End from, Memory& memory, const io::Slice& slice, std::size_t skip, std::size_t bytes);
+  void push_payload(Side& from, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip,
+                    std::size_t bytes);
+  void credit(End reader, Instant now);
+  void start_close(End end, io::CloseReason reason, Instant now);
+  void finish_close(End end, io::CloseReason reason, Instant now);
+  void syn(std::uint32_t index, Instant now);
+  void reset_connection(std::uint32_t index, Instant now);
+
+  NetworkOptions options_;
+  Dice dice_;
+  EventQueue& events_;
+  NetworkUser& user_;
+  std::deque<Connection> connections_;
+  struct Port {
+    std::unordered_map<std::uint64_t, End> ends;  // looked up only
+    std::vector<End> order;
+    io::StreamNames accepting = io::StreamNames::for_accepting();
+  };
+  std::deque<Port> ports_;  // by process
+  struct Way {              // from one host to another
+    std::int64_t latency = 0;
+    std::int64_t busy_until = 0;
+    std::uint64_t slow = 1;
+    int cuts = 0;
+  };
+  std::vector<Way> ways_;  // kMaxHosts x kMaxHosts
+  std::vector<bool> host_silent_;
+  Counts counts_;
+
+  [[nodiscard]] static std::size_t way_index(std::uint32_t from, std::uint32_t to);
+  Way& way(std::uint32_t from, std::uint32_t to) { return ways_[way_index(from, to)]; }
+  [[nodiscard]] const Way& way(std::uint32_t from, std::uint32_t to) const { return ways_[way_index(from, to)]; }
+
+  Port& port_of(std::uint32_t process);
+  [[nodiscard]] bool silent(std::uint32_t host) const { return host < host_silent_.size() && host_silent_[host]; }
+};
+
+std::string_view name_of(io::CloseReason reason);
+
+}  // namespace lockstep::sim

@@ -1,0 +1,346 @@
+// Simulated streams keep the contract of core/io/stream.h, and fail in the ways that were asked for.
+#include "sim/network.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace lockstep::sim {
+namespace {
+
+constexpr std::uint16_t kPort = 4000;
+
+// Two processes on hosts 1 and 2; process 1 listens. What they are told is kept.
+class Pair : public NetworkUser, public testing::Test {
+ public:
+  void tell(std::uint32_t process, io::Input input) override { told[process].push_back(std::move(input)); }
+  Memory& memory_of(std::uint32_t process) override { return *memory[process]; }
+  std::uint32_t listener(std::uint32_t host, std::uint16_t port) override {
+    return host == 2 && port == kPort && listening ? 1 : kNoProcess;
+  }
+  std::uint32_t host_of(std::uint32_t process) override { return process + 1; }
+  void contract_broken(std::uint32_t, std::string what) override { broken.push_back(std::move(what)); }
+
+ protected:
+  void begin(NetworkOptions options = {}, std::uint64_t seed = 1) {
+    dice = Dice(seed);
+    queue.emplace(dice);
+    network.emplace(options, dice, *queue, *this);
+    for (auto& m : memory) m = std::make_unique<Memory>(options.mode);
+  }
+  void run_for(Duration duration) {
+    const Instant end = now + duration;
+    while (!queue->empty() && queue->top().at <= end.ns) {
+      const Event event = queue->pop();
+      now = Instant{event.at};
+      network->handle(event, now);
+    }
+    now = end;
+  }
+  template <typename T>
+  std::size_t count(std::uint32_t process) {
+    return static_cast<std::size_t>(std::count_if(told[process].begin(), told[process].end(),
+                                                  [](const auto& in) { return std::holds_alternative<T>(in); }));
+  }
+  template <typename T>
+  const T& last(std::uint32_t process) {
+    for (auto it = told[process].rbegin(); it != told[process].rend(); ++it) {
+      if (const T* found = std::get_if<T>(&*it)) return *found;
+    }
+    throw std::runtime_error("never told");
+  }
+  void connect() {
+    network->dial(0, {kDialled, Network::address_of(2, kPort)}, now);
+    run_for(milliseconds(5));
+    ASSERT_EQ(count<io::Opened>(0), 1U);
+    ASSERT_EQ(count<io::Accepted>(1), 1U);
+  }
+  void write(const std::string& text) {
+    sent.push_back(std::make_unique<std::string>(text));
+    io::Write write{kDialled, {}};
+    write.slices.push({std::as_bytes(std::span(*sent.back())), {}});
+    network->write(0, write, now);
+  }
+  void read() { network->read(1, {kAccepted, {}, std::as_writable_bytes(std::span(buffer))}, now); }
+  // Everything that comes within so long.
+  std::string read_all(Duration duration) {
+    std::string text;
+    const Instant end = now + duration;
+    std::size_t seen = count<io::ReadDone>(1);
+    read();
+    while (now < end) {
+      run_for(milliseconds(1));
+      if (count<io::Closed>(1) > 0) break;
+      if (count<io::ReadDone>(1) == seen) continue;
+      seen += 1;
+      text.append(buffer, last<io::ReadDone>(1).bytes);
+      read();
+    }
+    return text;
+  }
+
+  static constexpr StreamId kDialled{2};
+  static constexpr StreamId kAccepted{1};
+  Dice dice{1};
+  std::optional<EventQueue> queue;
+  std::optional<Network> network;
+  std::unique_ptr<Memory> memory[2];
+  std::vector<io::Input> told[2];
+  std::vector<std::string> broken;
+  std::vector<std::unique_ptr<std::string>> sent;
+  char buffer[64] = {};
+  bool listening = true;
+  Instant now;
+};
+
+TEST_F(Pair, BytesComeInOrderWhateverTheCuts) {
+  for (std::uint64_t seed = 1; seed < 20; ++seed) {
+    NetworkOptions options;
+    options.mode = Mode::kBytes;
+    options.short_permille = 700;
+    options.pieces_permille = 300;
+    options.window_bytes = 7;
+    told[0].clear();
+    told[1].clear();
+    begin(options, seed);
+    connect();
+    const std::string text = "the quick brown fox jumps over the lazy dog";
+    write(text);
+    std::string got;
+    std::size_t done = 0;
+    std::size_t writes = 0;
+    std::size_t reads = 0;
+    read();
+    for (int i = 0; i < 2000 && got.size() < text.size(); ++i) {
+      run_for(microseconds(100));
+      if (count<io::WriteDone>(0) > writes) {
+        writes += 1;
+        done += last<io::WriteDone>(0).bytes;
+        if (done < text.size()) write(text.substr(done));
+      }
+      if (count<io::ReadDone>(1) > reads) {
+        reads += 1;
+        got.append(buffer, last<io::ReadDone>(1).bytes);
+        read();
+      }
+    }
+    EXPECT_EQ(got, text);
+    EXPECT_TRUE(broken.empty()) << broken.front();
+  }
+}
+
+TEST_F(Pair, AnOrderlyEndComesAfterTheBytes) {
+  begin({.mode = Mode::kBytes});
+  connect();
+  write("bye");
+  run_for(milliseconds(1));
+  network->close(0, {kDialled, true}, now);
+  EXPECT_EQ(read_all(seconds(1)), "bye");
+  EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kAsked);
+  EXPECT_EQ(last<io::Closed>(1).reason, io::CloseReason::kEnd);
+}
+
+TEST_F(Pair, BytesAreHeldByACutAndComeWhenItHeals) {
+  begin({.mode = Mode::kBytes});
+  connect();
+  network->cut(1, 2);
+  write("late");
+  EXPECT_EQ(read_all(seconds(1)), "");
+  network->heal(1, 2, now);
+  run_for(seconds(1));
+  EXPECT_EQ(std::string(buffer, last<io::ReadDone>(1).bytes), "late");
+}
+
+TEST_F(Pair, ACutOfTheOtherWayLetsBytesThroughUntilTheWindowIsFull) {
+  begin({.mode = Mode::kBytes, .window_bytes = 4});
+  connect();
+  network->cut(2, 1);
+  write("12345678");
+  EXPECT_EQ(read_all(seconds(1)), "1234");
+  network->heal(2, 1, now);
+  write("5678");
+  run_for(seconds(1));
+  EXPECT_EQ(std::string(buffer, last<io::ReadDone>(1).bytes), "5678");
+}
+
+TEST_F(Pair, BothSidesSeeAReset) {
+  begin();
+  connect();
+  EXPECT_EQ(network->reset(1, 2, now), 1U);
+  write("x");
+  read();
+  run_for(seconds(1));
+  EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kReset);
+  EXPECT_EQ(last<io::Closed>(1).reason, io::CloseReason::kReset);
+}
+
+TEST_F(Pair, ASilentStreamTakesBytesUntilTheWindowIsFullAndNeverEnds) {
+  begin({.window_bytes = 4});
+  connect();
+  EXPECT_EQ(network->silence(1, 2), 1U);
+  write("12345678");
+  run_for(seconds(100));
+  EXPECT_EQ(last<io::WriteDone>(0).bytes, 4U);
+  write("5678");
+  EXPECT_EQ(read_all(seconds(1)), "");
+  EXPECT_EQ(count<io::WriteDone>(0), 1U);
+  EXPECT_EQ(count<io::Closed>(0) + count<io::Closed>(1), 0U);
+}
+
+TEST_F(Pair, DiallingNobodyIsRefused) {
+  begin();
+  listening = false;
+  network->dial(0, {kDialled, Network::address_of(2, kPort)}, now);
+  run_for(seconds(1));
+  EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kRefused);
+}
+
+TEST_F(Pair, DiallingThroughACutHangsThenOpensWhenItHeals) {
+  begin();
+  network->cut(2, 1);
+  network->dial(0, {kDialled, Network::address_of(2, kPort)}, now);
+  run_for(seconds(3));
+  EXPECT_TRUE(told[0].empty());
+  network->heal(2, 1, now);
+  run_for(seconds(3));
+  EXPECT_EQ(count<io::Opened>(0), 1U);
+}
+
+TEST_F(Pair, DiallingASilentMachineTimesOut) {
+  begin();
+  connect();
+  network->died(1, Death::kSilence, now);
+  listening = false;
+  network->dial(0, {StreamId{4}, Network::address_of(2, kPort)}, now);
+  run_for(seconds(30));
+  EXPECT_EQ(last<io::Closed>(0).stream, StreamId{4});
+  EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kTimedOut);
+}
+
+TEST_F(Pair, AMachineThatReturnsResetsTheStreamsOfItsFormerLife) {
+  begin();
+  connect();
+  network->read(0, {kDialled, {}, std::as_writable_bytes(std::span(buffer))}, now);
+  network->died(1, Death::kSilence, now);
+  run_for(seconds(10));
+  EXPECT_EQ(count<io::Closed>(0), 0U);
+  network->host_returned(2, now);
+  run_for(seconds(1));
+  EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kReset);
+}
+
+TEST_F(Pair, ARevokedLoanComesBackAndSaysWhatLanded) {
+  std::size_t midway = 0;
+  for (std::uint64_t seed = 1; seed < 200; ++seed) {
+    told[0].clear();
+    told[1].clear();
+    begin({.mode = Mode::kBytes, .short_permille = 500, .pieces_permille = 500}, seed);
+    connect();
+    std::string rest = "0123456789";
+    for (std::size_t writes = 1; !rest.empty(); ++writes) {
+      write(rest);
+      while (count<io::WriteDone>(0) < writes) run_for(microseconds(10));
+      rest.erase(0, last<io::WriteDone>(0).bytes);
+    }
+    run_for(milliseconds(1));
+    read();
+    run_for(nanoseconds(static_cast<std::int64_t>(seed) * 20));
+    if (count<io::ReadDone>(1) == 0) {
+      network->revoke(1, {kAccepted, io::Direction::kRead}, now);
+      run_for(milliseconds(10));
+      ASSERT_EQ(count<io::Revoked>(1), 1U);
+      midway += last<io::Revoked>(1).bytes > 0 ? 1 : 0;
+      std::size_t bytes = last<io::Revoked>(1).bytes;
+      if (count<io::ReadDone>(1) > 0) bytes += last<io::ReadDone>(1).bytes;
+      const std::string first(buffer, bytes);
+      EXPECT_EQ(first + read_all(milliseconds(20)), "0123456789");
+    }
+  }
+  EXPECT_GT(midway, 0U);
+  EXPECT_TRUE(broken.empty());
+}
+
+TEST_F(Pair, BreakingTheContractIsSeen) {
+  begin();
+  connect();
+  read();
+  read();
+  EXPECT_EQ(broken.size(), 1U);
+  network->write(0, {StreamId{98}, {}}, now);
+  EXPECT_EQ(broken.size(), 2U);
+  network->revoke(1, {kAccepted, io::Direction::kWrite}, now);
+  EXPECT_EQ(broken.size(), 3U);
+  network->close(0, {kDialled, false}, now);
+  write("x");
+  EXPECT_EQ(broken.size(), 4U);
+}
+
+TEST_F(Pair, APayloadCarriesItsTokenAndStopsTheReadAtItsEnd) {
+  begin({.mode = Mode::kToken, .short_permille = 500, .pieces_permille = 200});
+  connect();
+  const BufferId from = memory[0]->make(1000);
+  const BufferId into = memory[1]->make(1000);
+  memory[0]->fill({from, 0, 1000}, 9);
+  memory[0]->lend(from);
+  memory[1]->lend(into);
+  std::size_t written = 0;
+  std::size_t landed = 0;
+  std::size_t writes = 0;
+  std::size_t reads = 0;
+  const auto write_rest = [&] {
+    io::Write write{kDialled, {}};
+    write.slices.push({{}, BufferRef{from, 100 + written, 500 - written}});
+    network->write(0, write, now);
+  };
+  const auto read_rest = [&] {
+    network->read(
+        1, {kAccepted, BufferRef{into, 300 + landed, 500 - landed}, std::as_writable_bytes(std::span(buffer))}, now);
+  };
+  write_rest();
+  read_rest();
+  for (int i = 0; i < 1000 && landed < 500; ++i) {
+    run_for(microseconds(50));
+    if (count<io::WriteDone>(0) > writes) {
+      writes += 1;
+      written += last<io::WriteDone>(0).bytes;
+      if (written < 500) write_rest();
+    }
+    if (count<io::ReadDone>(1) > reads) {
+      reads += 1;
+      landed += last<io::ReadDone>(1).bytes;
+      if (landed < 500) read_rest();
+    }
+  }
+  ASSERT_EQ(landed, 500U);
+  Token token;
+  EXPECT_TRUE(memory[1]->read_token({into, 300, 500}, Touch::kJob, token));
+  EXPECT_EQ(token, token_of_content(9, 100, 600));
+  EXPECT_TRUE(broken.empty());
+}
+
+TEST_F(Pair, BandwidthAndLatencyTakeTime) {
+  begin({.mode = Mode::kBytes,
+         .latency_lo_ns = 10'000'000,
+         .latency_hi_ns = 10'000'000,
+         .jitter_ns = 0,
+         .rate_bytes_per_s = 1000,
+         .short_permille = 0,
+         .pieces_permille = 0});
+  network->dial(0, {kDialled, Network::address_of(2, kPort)}, now);
+  run_for(milliseconds(19));
+  EXPECT_EQ(count<io::Opened>(0), 0U);
+  run_for(milliseconds(2));
+  EXPECT_EQ(count<io::Opened>(0), 1U);
+  write(std::string(50, 'x'));  // 50 ms on the wire, 10 ms to get there
+  EXPECT_EQ(read_all(milliseconds(59)), "");
+  run_for(milliseconds(3));
+  EXPECT_EQ(last<io::ReadDone>(1).bytes, 50U);
+}
+
+}  // namespace
+}  // namespace lockstep::sim
