@@ -1,0 +1,197 @@
+#include "sim/plan.h"
+
+#include <algorithm>
+
+#include "core/base/assert.h"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr std::string_view kFaultNames[kFaultCount] = {"crash", "vanish",  "stall",   "cut",      "cut-both",
+                                                       "reset", "silence", "slow",    "kernels",  "join",
+                                                       "leave", "stop",    "timeout", "mismatch", "skip"};
+
+// Draws for the world: one number each, by name.
+class Draws {
+ public:
+  explicit Draws(Dice dice) : dice_(dice) {}
+  std::uint64_t range(std::uint64_t lo, std::uint64_t hi) { return dice_.range(lo, hi, Purpose::kPlan, 0, n_++); }
+  bool permille(std::uint64_t chance) { return dice_.permille(chance, Purpose::kPlan, 0, n_++); }
+  template <typename T, std::size_t N>
+  T one_of(const T (&values)[N]) {
+    return values[range(0, N - 1)];
+  }
+
+ private:
+  Dice dice_;
+  std::uint64_t n_ = 0;
+};
+
+struct Weight {
+  Fault fault;
+  std::uint32_t weight;
+};
+constexpr Weight kWeights[] = {{Fault::kCrash, 10},  {Fault::kVanish, 5},   {Fault::kStall, 6},   {Fault::kCut, 5},
+                               {Fault::kCutBoth, 5}, {Fault::kReset, 6},    {Fault::kSilence, 3}, {Fault::kSlow, 3},
+                               {Fault::kKernels, 2}, {Fault::kJoin, 8},     {Fault::kLeave, 6},   {Fault::kStop, 4},
+                               {Fault::kTimeout, 3}, {Fault::kMismatch, 3}, {Fault::kSkip, 3}};
+
+bool needs_timeouts(Fault fault) { return fault == Fault::kSkip || fault == Fault::kMismatch; }
+
+void draw_network(Plan& plan, Draws& draws) {
+  NetworkOptions& net = plan.network;
+  net.mode = plan.mode;
+  const std::int64_t profile = static_cast<std::int64_t>(draws.range(0, 2));  // rack, region, world
+  net.latency_lo_ns = profile == 0 ? 20'000 : profile == 1 ? 200'000 : 2'000'000;
+  net.latency_hi_ns = profile == 0 ? 60'000 : profile == 1 ? 2'000'000 : 80'000'000;
+  net.jitter_ns = net.latency_lo_ns / static_cast<std::int64_t>(draws.range(1, 20));
+  net.rate_bytes_per_s = profile == 0 ? 1'000'000'000 : profile == 1 ? 200'000'000 : 20'000'000;
+  net.window_bytes = draws.one_of<std::uint64_t>({2'000, 16'384, 262'144, 262'144});
+  net.short_permille = draws.one_of<std::uint64_t>({0, 50, 200, 700});
+  net.pieces_permille = draws.one_of<std::uint64_t>({0, 30, 200});
+  net.host_delay_ns = draws.one_of<std::int64_t>({2'000, 5'000, 50'000});
+  net.revoke_delay_ns = draws.one_of<std::int64_t>({10'000, 200'000, 5'000'000});
+  plan.kernel_delay = microseconds(static_cast<std::int64_t>(draws.one_of<std::uint64_t>({2, 20, 1000})));
+  plan.timer_delay = microseconds(static_cast<std::int64_t>(draws.one_of<std::uint64_t>({10, 100, 5000})));
+}
+
+void draw_program(Plan& plan, Draws& draws) {
+  plan.steps_per_admit = static_cast<std::uint32_t>(draws.range(1, 4));
+  plan.ops_per_step = static_cast<std::uint32_t>(draws.range(1, 4));
+  plan.max_count = plan.mode == Mode::kBytes ? draws.one_of<std::uint64_t>({7, 64, 1000, 5000})
+                                             : draws.one_of<std::uint64_t>({7, 64, 5000, 100'000});
+  plan.segment_bytes = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 64, 1024, 16'384}));
+  // Not so many segments that a run takes for ever.
+  const std::uint64_t bytes = plan.max_count * 8;
+  if (plan.segment_bytes != 0 && bytes / plan.segment_bytes > 64) {
+    plan.segment_bytes = static_cast<std::uint32_t>(bytes / 64 / 8 * 8);
+  }
+}
+
+Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights, std::uint64_t n) {
+  std::uint64_t k = 0;
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi) { return dice.range(lo, hi, Purpose::kFault, n, k++); };
+  std::uint32_t total = 0;
+  for (const Weight& w : weights) total += w.weight;
+  std::uint64_t at = range(0, total - 1);
+  Entry entry;
+  for (const Weight& w : weights) {
+    entry.fault = w.fault;
+    if (at < w.weight) break;
+    at -= w.weight;
+  }
+  const auto beat = static_cast<std::uint64_t>(plan.heartbeat.ns);
+  if (range(0, 3) == 0) {
+    entry.after = nanoseconds(static_cast<std::int64_t>(range(0, static_cast<std::uint64_t>(plan.safety.ns))));
+  } else {  // soon after something was launched
+    entry.launch = range(1, 12U * plan.peers);
+    const std::uint64_t far = static_cast<std::uint64_t>(plan.network.latency_hi_ns) * 6 + 200'000;
+    entry.after = nanoseconds(static_cast<std::int64_t>(range(0, far) >> range(0, 4)));
+  }
+  entry.a = static_cast<std::uint32_t>(range(1, plan.peers));
+  entry.b = static_cast<std::uint32_t>(range(1, plan.peers - 1));
+  if (entry.b >= entry.a) entry.b += 1;
+  const bool of_pair = entry.fault == Fault::kCut || entry.fault == Fault::kCutBoth || entry.fault == Fault::kReset ||
+                       entry.fault == Fault::kSilence || entry.fault == Fault::kSlow;
+  if (of_pair && range(0, 3) == 0) (range(0, 1) == 0 ? entry.a : entry.b) = 0;  // the way to the coordinator
+  if (!of_pair) entry.b = 0;
+  switch (entry.fault) {
+    case Fault::kCrash:
+    case Fault::kVanish:
+    case Fault::kLeave:
+      entry.length = nanoseconds(static_cast<std::int64_t>(range(0, 2) == 0 ? 0 : range(1, beat * 12)));
+      break;
+    case Fault::kStall:
+    case Fault::kCut:
+    case Fault::kCutBoth:
+    case Fault::kSlow:
+    case Fault::kKernels:
+      entry.length = nanoseconds(static_cast<std::int64_t>(range(1, beat * 16) >> range(0, 4)));
+      break;
+    case Fault::kTimeout:
+      entry.length = nanoseconds(static_cast<std::int64_t>(range(1, beat * 4) >> range(0, 10)));
+      break;
+    case Fault::kReset:
+    case Fault::kSilence:
+    case Fault::kJoin:
+    case Fault::kStop:
+    case Fault::kMismatch:
+    case Fault::kSkip: break;
+  }
+  if (entry.fault == Fault::kSlow || entry.fault == Fault::kKernels) entry.number = range(2, 100);
+  return entry;
+}
+
+}  // namespace
+
+std::string_view name_of(Fault fault) { return kFaultNames[static_cast<std::size_t>(fault)]; }
+
+bool may_lose_members(Fault fault) {
+  switch (fault) {
+    case Fault::kCrash:
+    case Fault::kVanish:
+    case Fault::kStall:
+    case Fault::kCut:
+    case Fault::kCutBoth:
+    case Fault::kReset:
+    case Fault::kSilence:
+    case Fault::kLeave: return true;
+    case Fault::kSlow:
+    case Fault::kKernels:
+    case Fault::kJoin:
+    case Fault::kStop:
+    case Fault::kTimeout:
+    case Fault::kMismatch:
+    case Fault::kSkip: return false;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
+  const Dice dice(seed);
+  Draws draws(dice);
+  Plan plan;
+  plan.seed = seed;
+  const bool bytes = draws.permille(100);
+  plan.mode = options.payload == PlanOptions::Payload::kDrawn   ? (bytes ? Mode::kBytes : Mode::kToken)
+              : options.payload == PlanOptions::Payload::kBytes ? Mode::kBytes
+                                                                : Mode::kToken;
+  const auto most = std::max<std::uint32_t>(
+      2, draws.permille(700) ? std::min<std::uint32_t>(options.max_peers, 5) : options.max_peers);
+  const auto drawn = static_cast<std::uint32_t>(draws.range(2, most));
+  plan.peers = std::clamp<std::uint32_t>(options.peers != 0 ? options.peers : drawn, 2, 60);
+  plan.founders = static_cast<std::uint32_t>(draws.range(1, plan.peers));
+  draw_network(plan, draws);
+  draw_program(plan, draws);
+  plan.heartbeat = milliseconds(draws.one_of<std::int64_t>({100, 200, 500}));
+  if (plan.network.latency_hi_ns > 20'000'000) plan.heartbeat = std::max(plan.heartbeat, milliseconds(200));
+  plan.stripes = static_cast<std::uint32_t>(draws.range(1, 3));
+  plan.auto_admit = draws.permille(100);
+  if (!plan.auto_admit && draws.permille(150)) plan.groups = 2;
+  if (plan.groups == 2 && draws.permille(500) && plan.peers >= 2) {
+    plan.gang_size = 2;
+    plan.peers &= ~1U;
+    plan.founders = std::max<std::uint32_t>(2, plan.founders & ~1U);
+  }
+  if (plan.groups == 1 && draws.permille(100))
+    plan.minimum_world = static_cast<std::uint32_t>(draws.range(1, plan.founders));
+  plan.think = nanoseconds(plan.heartbeat.ns / draws.one_of<std::int64_t>({1, 2, 8}));
+  plan.safety = plan.heartbeat * static_cast<std::int64_t>(draws.range(10, 60));
+
+  const bool every_kind = draws.permille(500);
+  std::vector<Weight> weights;
+  for (const Weight& weight : kWeights) {
+    if (every_kind || draws.permille(300)) weights.push_back(weight);
+  }
+  const auto faults = draws.permille(80) || options.calm ? 0 : draws.range(1, 4 + plan.peers);
+  if (weights.empty()) weights.push_back(kWeights[0]);
+  for (std::uint64_t n = 0; n < faults; ++n) plan.entries.push_back(draw_entry(plan, dice, weights, n));
+  const bool waits = std::any_of(plan.entries.begin(), plan.entries.end(),
+                                 [](const Entry& entry) { return needs_timeouts(entry.fault); });
+  if (waits || draws.permille(50)) plan.call_timeout = plan.heartbeat * static_cast<std::int64_t>(draws.range(30, 80));
+  return plan;
+}
+
+bool Plan::operator==(const Plan& other) const { return seed == other.seed && entries == other.entries; }
+
+}  // namespace lockstep::sim

@@ -1,0 +1,97 @@
+// One run, spelled out: the world, the program that applications run, and every fault with its moment. A seed expands to a
+// plan; a plan is written to a file and read back (plan_file.h), and gives the same run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/time.h"
+#include "sim/memory.h"
+#include "sim/network.h"
+
+namespace lockstep::sim {
+
+// Host 0 is the coordinator's; peers live on hosts 1..peers.
+enum class Fault : std::uint8_t {
+  kCrash,     // a: its process dies and resets its streams; starts again after `length` (0: when the network heals)
+  kVanish,    // a: its machine dies, in silence; likewise
+  kStall,     // a: stopped for `length`, then wakes with old state
+  kCut,       // a -> b: nothing gets through for `length`
+  kCutBoth,   // a <-> b
+  kReset,     // a, b: streams between them are reset
+  kSilence,   // a, b: streams between them go silent for ever; new ones work
+  kSlow,      // a, b: bandwidth falls by `number` for `length`
+  kKernels,   // a: kernels take `number` times as long for `length`
+  kJoin,      // a: starts, when it does not run
+  kLeave,     // a: leaves politely; starts again after `length`
+  kStop,      // a: aborts its oldest call
+  kTimeout,   // a: its next collective gets a time-out of `length`
+  kMismatch,  // a: its next collective has another count or operation than the others'
+  kSkip,      // a: does not launch its next collective
+};
+inline constexpr std::uint8_t kFaultCount = 15;
+std::string_view name_of(Fault fault);
+
+// Whether this can be the cause of a lost member, and of a round that does not commit.
+bool may_lose_members(Fault fault);
+
+struct Entry {
+  Fault fault = Fault::kCrash;
+  // When: `after`, counted from the start, or from the launch of the n-th collective of the run (1, 2, ...), or from the
+  // n-th event.
+  Duration after{};
+  std::uint64_t launch = 0;
+  std::uint64_t event = 0;
+  std::uint32_t a = 0;
+  std::uint32_t b = 0;
+  Duration length{};
+  std::uint64_t number = 0;
+
+  bool operator==(const Entry&) const = default;
+};
+
+struct Plan {
+  std::uint64_t seed = 0;
+  Mode mode = Mode::kToken;
+  std::uint32_t peers = 4;     // hosts that may run one
+  std::uint32_t founders = 3;  // start at once; the others by kJoin, or when the network heals
+  std::uint32_t gang_size = 1;
+  std::uint32_t groups = 1;
+  bool auto_admit = false;
+  std::uint32_t minimum_world = 1;
+
+  NetworkOptions network;
+  Duration kernel_delay = microseconds(20);  // of one kernel, at most
+  std::int64_t kernel_ns_per_kib = 200;
+  Duration timer_delay = microseconds(100);  // how late timers come, at most
+
+  Duration heartbeat = milliseconds(200);  // coordinator and links; the other times follow from it
+  std::uint32_t stripes = 2;
+  std::uint32_t segment_bytes = 0;
+
+  // The program.
+  std::uint32_t steps_per_admit = 2;
+  std::uint32_t ops_per_step = 2;
+  std::uint64_t max_count = 4096;
+  Duration think = milliseconds(100);  // between steps, about
+  Duration call_timeout{};             // of every collective; 0: none
+
+  Duration safety = lockstep::seconds(5);  // then faults stop and the network heals
+  std::uint32_t commits_after = 3;         // that every peer must see before the run may end
+  std::vector<Entry> entries;
+
+  bool operator==(const Plan& other) const;
+};
+
+struct PlanOptions {
+  std::uint32_t peers = 0;  // 0: drawn, 2..max_peers
+  std::uint32_t max_peers = 16;
+  enum class Payload : std::uint8_t { kDrawn, kToken, kBytes } payload = Payload::kDrawn;
+  bool calm = false;  // no faults
+};
+
+Plan plan_of(std::uint64_t seed, const PlanOptions& options = {});
+
+}  // namespace lockstep::sim
