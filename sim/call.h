@@ -1,0 +1,59 @@
+// One call that an application made, and all that it may know about it: what checkers judge by.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/rng.h"
+#include "core/base/time.h"
+#include "core/buffers/buffer_ref.h"
+#include "core/peer/effect.h"
+#include "core/peer/request.h"
+
+namespace lockstep::sim {
+
+enum class CallKind : std::uint8_t { kConnect, kCollective, kAdmit, kLeave };
+
+struct Call {
+  CallKind kind = CallKind::kCollective;
+  std::uint32_t process = 0;
+  PeerId peer;
+  GroupId group;
+  CallId id;
+  Instant made;
+  bool stopped = false;       // the application asked for its end
+  bool told_to_wait = false;  // it may rightly wait for others (joining, minimum world)
+
+  // collectives
+  peer::Request request;
+  std::uint64_t content = 0;  // of tensor t: content_of(content, t)
+  CohortId cohort;            // the newest that the caller knew of
+  std::uint32_t use = 0;      // how many launches of the tag in that cohort came before
+  std::vector<BufferId> buffers;
+  std::vector<std::uint64_t> inputs;  // fingerprints of the inputs at the call
+  std::uint64_t step = 0;             // what the application tells the others in an all-gather
+  std::uint64_t state = 0;
+  bool wish = false;
+
+  std::optional<peer::Outcome> outcome;
+  Instant ended;
+  std::vector<std::uint64_t> at_end;  // fingerprints of `buffers` when it was completed
+};
+
+constexpr std::uint64_t content_of(std::uint64_t content, std::size_t tensor) { return mix64(content + tensor); }
+
+// Where the input of a tensor lies.
+inline BufferRef input_of(const peer::Request& request, const peer::Tensor& tensor) {
+  const std::uint64_t bytes = tensor.count * size_of(request.type);
+  const BufferRef& from = request.collective == peer::Collective::kBroadcast ? tensor.recv : tensor.send;
+  return {from.id, from.offset, bytes};
+}
+
+// The peer knows that the round was given up for all.
+inline bool is_out(Status status) {
+  return status == Status::kOutcomeUnknown || status == Status::kEvicted || status == Status::kNotConnected;
+}
+
+}  // namespace lockstep::sim

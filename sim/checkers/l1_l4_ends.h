@@ -1,0 +1,37 @@
+// L1: once faults stop, every submitted collective ends within a stated bound. L3: a joiner is in within a stated bound.
+// L4: no call hangs. Judged in the liveness phase.
+#pragma once
+
+#include <algorithm>
+
+#include "sim/call.h"
+#include "sim/checkers/complaint.h"
+#include "sim/text.h"
+
+namespace lockstep::sim {
+
+// Which promise a call breaks by not ending.
+inline const char* promise_of(CallKind kind) {
+  switch (kind) {
+    case CallKind::kConnect: return "L3";
+    case CallKind::kCollective: return "L1";
+    case CallKind::kAdmit: return "L3";
+    case CallKind::kLeave: return "L4";
+  }
+  return "L4";
+}
+
+inline Complaint check_ends(const Call& call, Instant healed, Instant now, Duration bound) {
+  if (call.outcome || call.told_to_wait) return {};
+  const Instant since = std::max(call.made, healed);
+  if (now - since <= bound) return {};
+  const char* what = call.kind == CallKind::kConnect ? "connect"
+                     : call.kind == CallKind::kAdmit ? "admit"
+                     : call.kind == CallKind::kLeave ? "leave"
+                                                     : nullptr;
+  return text_of(call.peer) + " waits for its " + (what != nullptr ? std::string(what) : text_of(call.request)) +
+         ", made at " + text_of(call.made) + ", for " + std::to_string((now - since).ns / 1'000'000) +
+         " ms since all is well";
+}
+
+}  // namespace lockstep::sim

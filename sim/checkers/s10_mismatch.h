@@ -1,0 +1,38 @@
+// S10: arguments that differ between peers are refused on all of them alike, with a message, and reduce nothing. First writer
+// wins: the first launch of a round states its arguments.
+#pragma once
+
+#include <algorithm>
+
+#include "sim/call.h"
+#include "sim/checkers/complaint.h"
+#include "sim/checkers/s2_exact_fold.h"
+#include "sim/text.h"
+
+namespace lockstep::sim {
+
+inline bool same_arguments(const peer::Request& a, const peer::Request& b) {
+  const bool alike = a.collective == b.collective && a.type == b.type && a.op == b.op && a.retry == b.retry &&
+                     a.minimum_world == b.minimum_world && a.root == b.root && a.tensors.size() == b.tensors.size();
+  if (!alike || a.collective == peer::Collective::kAllGather) return alike;
+  return std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(),
+                    [](const peer::Tensor& x, const peer::Tensor& y) { return x.count == y.count; });
+}
+
+inline Complaint check_mismatch(const Call& call, const FindCall& find) {
+  if (call.kind != CallKind::kCollective) return {};
+  const peer::Outcome& outcome = *call.outcome;
+  if (outcome.status == Status::kMismatch && outcome.text.empty()) {
+    return text_of(outcome.round) + " is a mismatch for " + text_of(call.peer) + ", and the text does not say of what";
+  }
+  if (outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
+  for (const PeerId& id : *outcome.contributors) {
+    const Call* theirs = find(id, outcome.round);
+    if (theirs == nullptr || same_arguments(call.request, theirs->request)) continue;
+    return text_of(outcome.round) + " is committed, although " + text_of(call.peer) + " called " +
+           text_of(call.request) + " and " + text_of(id) + " " + text_of(theirs->request);
+  }
+  return {};
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,40 @@
+#include "sim/checkers/s1_one_outcome.h"
+
+#include "core/trace/event.h"
+#include "sim/text.h"
+
+namespace lockstep::sim {
+
+Complaint OneOutcome::ended(const Call& call) {
+  if (call.kind != CallKind::kCollective) return {};
+  const peer::Outcome& now = *call.outcome;
+  if (now.round == RoundKey{}) return {};  // never became part of a round
+  if (is_out(now.status)) return {};
+  if (now.status == Status::kOk && (now.contributors == nullptr || now.contributors->empty())) {
+    return text_of(now.round) + " is committed for " + text_of(call.peer) + " without naming contributors";
+  }
+  const auto [it, first] = ledger_.try_emplace(now.round, Entry{call.peer, now});
+  if (first) return {};
+  const peer::Outcome& then = it->second.outcome;
+  const PeerId teller = it->second.first;
+  const auto differ = [&](const std::string& what, const std::string& a, const std::string& b) {
+    return text_of(now.round) + ": " + what + " is " + a + " for " + text_of(teller) + ", " + b + " for " +
+           text_of(call.peer);
+  };
+  const bool committed = then.status == Status::kOk;
+  if (committed != (now.status == Status::kOk)) {
+    return differ("the outcome", text_of(then), text_of(now));
+  }
+  if (!committed) return {};
+  if (then.attempt != now.attempt) {
+    return differ("the attempt", std::to_string(then.attempt.value), std::to_string(now.attempt.value));
+  }
+  if (*then.contributors != *now.contributors) {
+    return differ("the list of contributors", text_of(*then.contributors), text_of(*now.contributors));
+  }
+  if (then.world != now.world) return differ("the world", std::to_string(then.world), std::to_string(now.world));
+  if (then.hash != now.hash) return differ("the hash", std::to_string(then.hash), std::to_string(now.hash));
+  return {};
+}
+
+}  // namespace lockstep::sim

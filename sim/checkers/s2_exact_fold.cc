@@ -1,0 +1,226 @@
+#include "sim/checkers/s2_exact_fold.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/kernels/reference.h"
+#include "sim/text.h"
+
+namespace lockstep::sim {
+namespace {
+
+using peer::Collective;
+using peer::Tensor;
+
+struct Range {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+// Written down a second time on purpose: the checker shares no arithmetic with core/ring.
+Range chunk_of(std::uint64_t rank, std::uint64_t world, std::uint64_t count) {
+  const std::uint64_t base = count / world;
+  const std::uint64_t more = count % world;
+  const std::uint64_t begin = rank * base + std::min(rank, more);
+  return {begin, begin + base + (rank < more ? 1 : 0)};
+}
+
+// Elements [begin, end) of one tensor of one contributor.
+Token token_of(const Call& call, std::size_t tensor, Range elements) {
+  const std::uint64_t width = size_of(call.request.type);
+  return token_of_content(content_of(call.content, tensor), elements.begin * width, elements.end * width);
+}
+
+std::vector<std::byte> bytes_of(const Call& call, std::size_t tensor) {
+  std::vector<std::byte> bytes(call.request.tensors[tensor].count * size_of(call.request.type));
+  fill_content(bytes, content_of(call.content, tensor), call.request.type);
+  return bytes;
+}
+
+struct Round {
+  const Call& call;
+  const Memory& memory;
+  std::vector<const Call*> contributors;  // by rank
+  std::size_t rank = 0;
+
+  [[nodiscard]] std::size_t world() const { return contributors.size(); }
+  [[nodiscard]] std::string place(std::size_t tensor, Range elements) const {
+    return text_of(call.outcome->round) + " on " + text_of(call.peer) + ": " + text_of(call.request) + ", tensor " +
+           std::to_string(tensor) + ", elements " + std::to_string(elements.begin) + ".." +
+           std::to_string(elements.end);
+  }
+};
+
+// Elements of a tensor that belong to one chunk lie at `where` and must be the fold of everybody's.
+Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t owner, Range elements, BufferRef where) {
+  if (elements.begin == elements.end) return {};
+  const peer::Request& request = round.call.request;
+  const std::size_t n = round.world();
+  const auto who = [&](std::size_t i) -> const Call& { return *round.contributors[(owner + 1 + i) % n]; };
+  const bool divides = request.op == ReduceOp::kAvg && n > 1;
+  const std::uint64_t width = size_of(request.type);
+  if (round.memory.mode() == Mode::kBytes) {
+    std::vector<std::byte> expected = bytes_of(who(0), tensor);
+    for (std::size_t i = 1; i < n; ++i) {
+      const std::vector<std::byte> own = bytes_of(who(i), tensor);
+      reference::fold(request.type, request.op, expected, expected, own);
+    }
+    if (divides) reference::divide(request.type, expected, static_cast<std::uint32_t>(n));
+    const auto got = round.memory.look(where);
+    const auto want = std::span(expected).subspan(elements.begin * width, where.length);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      if (got[i] != want[i]) {
+        return round.place(tensor, elements) + " of chunk " + std::to_string(owner) + ": byte " + std::to_string(i) +
+               " is not that of the fold of " + std::to_string(n) + " contributors";
+      }
+    }
+    return {};
+  }
+  std::uint64_t covered = where.offset;
+  for (const TokenMap::Piece& piece : round.memory.tokens(where.id).pieces()) {
+    const std::uint64_t begin = std::max(piece.at, where.offset);
+    const std::uint64_t end = std::min(piece.at + piece.length, where.offset + where.length);
+    if (begin >= end) continue;
+    const Range part = {elements.begin + (begin - where.offset) / width, elements.begin + (end - where.offset) / width};
+    Token got;
+    const bool whole = round.memory.tokens(where.id).read(begin, end - begin, got);
+    Token want = token_of(who(0), tensor, part);
+    for (std::size_t i = 1; i < n; ++i) {
+      const bool last = i + 1 == n;
+      want = fold(want, token_of(who(i), tensor, part), request.type, request.op,
+                  divides && last ? static_cast<std::uint32_t>(n) : 0);
+    }
+    if (whole && got == want) {
+      covered = end;
+      continue;
+    }
+    return round.place(tensor, part) + " of chunk " + std::to_string(owner) +
+           (!whole                ? " have no meaning (never arrived, or torn)"
+            : got.sum == want.sum ? " hold everybody's input once, folded in another order"
+                                  : " are not the sum of the inputs of the " + std::to_string(n) + " contributors");
+  }
+  if (covered != where.offset + where.length) return round.place(tensor, elements) + " are not covered";
+  return {};
+}
+
+// A copy of elements of one contributor's tensor.
+Complaint check_copied(const Round& round, const Call& source, std::size_t tensor, BufferRef where) {
+  const std::uint64_t width = size_of(round.call.request.type);
+  const Range elements = {0, where.length / width};
+  bool same = false;
+  if (round.memory.mode() == Mode::kBytes) {
+    const auto got = round.memory.look(where);
+    const std::vector<std::byte> want = bytes_of(source, tensor);
+    same = got.size() <= want.size() && std::equal(got.begin(), got.end(), want.begin());
+  } else {
+    Token got;
+    same = round.memory.tokens(where.id).read(where.offset, where.length, got) &&
+           got == token_of(source, tensor, elements);
+  }
+  if (same) return {};
+  return round.place(tensor, elements) + " are not those of " + text_of(source.peer);
+}
+
+Complaint check_all_reduce(const Round& round) {
+  const auto& tensors = round.call.request.tensors;
+  const std::uint64_t width = size_of(round.call.request.type);
+  std::uint64_t total = 0;
+  for (const Tensor& tensor : tensors) total += tensor.count;
+  std::uint64_t base = 0;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    for (std::uint64_t owner = 0; owner < round.world(); ++owner) {
+      const Range chunk = chunk_of(owner, round.world(), total);
+      const std::uint64_t begin = std::clamp(chunk.begin, base, base + tensors[t].count) - base;
+      const std::uint64_t end = std::clamp(chunk.end, base, base + tensors[t].count) - base;
+      const BufferRef where = tensors[t].recv.slice(begin * width, (end - begin) * width);
+      if (Complaint bad = check_folded(round, t, owner, {begin, end}, where)) return bad;
+    }
+    base += tensors[t].count;
+  }
+  return {};
+}
+
+Complaint check_reduce_scatter(const Round& round) {
+  const Tensor& tensor = round.call.request.tensors.front();
+  const std::uint64_t width = size_of(round.call.request.type);
+  const Range mine = chunk_of(round.rank, round.world(), tensor.count);
+  const peer::Outcome& outcome = *round.call.outcome;
+  if (outcome.chunk_begin != mine.begin || outcome.chunk_count != mine.end - mine.begin) {
+    return round.place(0, mine) + " are this rank's chunk, but its receipt says " +
+           std::to_string(outcome.chunk_begin) + " +" + std::to_string(outcome.chunk_count);
+  }
+  return check_folded(round, 0, round.rank, mine, tensor.recv.slice(0, (mine.end - mine.begin) * width));
+}
+
+Complaint check_all_gather(const Round& round) {
+  const Tensor& tensor = round.call.request.tensors.front();
+  const std::uint64_t width = size_of(round.call.request.type);
+  const auto& blocks = round.call.outcome->blocks;
+  if (blocks.size() != round.world()) {
+    return round.place(0, {}) + ": the receipt names " + std::to_string(blocks.size()) + " blocks for " +
+           std::to_string(round.world()) + " contributors";
+  }
+  std::uint64_t at = 0;
+  for (std::size_t rank = 0; rank < round.world(); ++rank) {
+    const Call& source = *round.contributors[rank];
+    const std::uint64_t count = source.request.tensors.front().count;
+    if (blocks[rank] != count) {
+      return round.place(0, {}) + ": the block of rank " + std::to_string(rank) + " has " + std::to_string(count) +
+             " elements, the receipt says " + std::to_string(blocks[rank]);
+    }
+    if (Complaint bad = check_copied(round, source, 0, tensor.recv.slice(at * width, count * width))) return bad;
+    at += count;
+  }
+  return {};
+}
+
+Complaint check_broadcast(const Round& round) {
+  const auto& tensors = round.call.request.tensors;
+  const auto root = std::find_if(round.contributors.begin(), round.contributors.end(),
+                                 [&](const Call* call) { return call->peer == round.call.request.root; });
+  if (root == round.contributors.end()) return round.place(0, {}) + ": the root is not among the contributors";
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const std::uint64_t bytes = tensors[t].count * size_of(round.call.request.type);
+    if (Complaint bad = check_copied(round, **root, t, tensors[t].recv.slice(0, bytes))) return bad;
+  }
+  return {};
+}
+
+}  // namespace
+
+Complaint check_exact_fold(const Call& call, const Memory& memory, const FindCall& find) {
+  const peer::Outcome& outcome = *call.outcome;
+  if (call.kind != CallKind::kCollective || outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
+  Round round{call, memory, {}, 0};
+  bool among = false;
+  for (const PeerId& id : *outcome.contributors) {
+    const Call* theirs = find(id, outcome.round);
+    if (theirs == nullptr) {
+      return text_of(outcome.round) + ": " + text_of(id) + " is a contributor, but it never launched this round";
+    }
+    if (theirs->request.tensors.size() != call.request.tensors.size() || theirs->request.type != call.request.type) {
+      return text_of(outcome.round) + ": committed, although " + text_of(id) + " called it with other arguments (" +
+             text_of(theirs->request) + ") than " + text_of(call.peer) + " (" + text_of(call.request) + ")";
+    }
+    if (id == call.peer) {
+      among = true;
+      round.rank = round.contributors.size();
+    }
+    for (const Call* earlier : round.contributors) {
+      if (earlier->peer == id) return text_of(outcome.round) + ": " + text_of(id) + " is named twice as a contributor";
+    }
+    round.contributors.push_back(theirs);
+  }
+  if (!among)
+    return text_of(outcome.round) + " is committed for " + text_of(call.peer) + ", which is not a contributor";
+  switch (call.request.collective) {
+    case Collective::kAllReduce: return check_all_reduce(round);
+    case Collective::kReduceScatter: return check_reduce_scatter(round);
+    case Collective::kAllGather: return check_all_gather(round);
+    case Collective::kBroadcast: return check_broadcast(round);
+    case Collective::kBarrier: return {};
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,38 @@
+// S4, hands off: no buffer is read before its call or touched after its completion. Three eyes: no loan and no kernel names
+// the memory of a call that is told to be complete; Memory sees every touch of what is not lent; and the bits stay as they
+// were at completion until the application takes the buffer again.
+#pragma once
+
+#include "sim/call.h"
+#include "sim/checkers/complaint.h"
+#include "sim/memory.h"
+#include "sim/text.h"
+
+namespace lockstep::sim {
+
+// At completion. `stream`: one that still borrows from a buffer of the call; `job`: a kernel that still works on one.
+inline Complaint check_loans_are_back(const Call& call, StreamId stream, JobToken job) {
+  const std::string what = text_of(call.request) + " of " + text_of(call.peer) + " is told to be complete (" +
+                           text_of(*call.outcome) + ") while ";
+  if (stream != StreamId{}) return what + "stream " + std::to_string(stream.value) + " still borrows its memory";
+  if (job != JobToken{}) return what + "kernel job " + std::to_string(job.value) + " still works on its memory";
+  return {};
+}
+
+// Some time after completion.
+inline Complaint check_untouched(const Call& call, const Memory& memory) {
+  for (std::size_t i = 0; i < call.buffers.size(); ++i) {
+    if (memory.fingerprint(call.buffers[i]) != call.at_end[i]) {
+      return "buffer " + std::to_string(call.buffers[i].value) + " of " + text_of(call.request) + " of " +
+             text_of(call.peer) + " was written after the call was completed";
+    }
+  }
+  return {};
+}
+
+inline Complaint check_trespass(const Memory& memory) {
+  if (memory.trespass().empty()) return {};
+  return memory.trespass();
+}
+
+}  // namespace lockstep::sim

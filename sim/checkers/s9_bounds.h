@@ -1,0 +1,41 @@
+// S9, bounded: queues, buffers and streams stay under the declared limits, whatever a remote sends.
+#pragma once
+
+#include "core/coordinator/coordinator.h"
+#include "core/peer/peer.h"
+#include "core/wire/limits.h"
+#include "sim/checkers/complaint.h"
+#include "sim/text.h"
+
+namespace lockstep::sim {
+
+// `members`: hosts of the run; `stripes` between two neighbours.
+inline Complaint check_bounds(const peer::Peer::Footprint& f, PeerId peer, std::size_t members, std::size_t stripes) {
+  // Streams to the coordinator and to every other member, both ways and while one replaces the other; strangers.
+  const std::size_t streams = 4 + 4 * members * stripes + kMaxStrangers;
+  const auto over = [&](const char* what, std::size_t is, std::size_t limit) {
+    return text_of(peer) + " has " + std::to_string(is) + " " + what + ", the limit is " + std::to_string(limit);
+  };
+  if (f.streams > streams) return over("streams", f.streams, streams);
+  if (f.rounds > kMaxRoundsInFlight) return over("rounds in flight", f.rounds, kMaxRoundsInFlight);
+  if (f.remembered > 2U * kMaxRememberedOutcomes)
+    return over("remembered outcomes", f.remembered, 2U * kMaxRememberedOutcomes);
+  const std::size_t queued = f.streams * kMaxQueuedControlBytes;
+  if (f.queued_bytes > queued) return over("queued bytes", f.queued_bytes, queued);
+  return {};
+}
+
+inline Complaint check_bounds(const coordinator::Coordinator::Footprint& f) {
+  const auto over = [&](const char* what, std::size_t is, std::size_t limit) {
+    return std::string("the coordinator has ") + std::to_string(is) + " " + what + ", the limit is " +
+           std::to_string(limit);
+  };
+  if (f.members > kMaxMembers) return over("members", f.members, kMaxMembers);
+  if (f.members + f.waiting > kMaxMembers) return over("members and waiting", f.members + f.waiting, kMaxMembers);
+  if (f.streams > kMaxMembers + kMaxStrangers) return over("streams", f.streams, kMaxMembers + kMaxStrangers);
+  const std::size_t queued = f.streams * kMaxQueuedControlBytes;
+  if (f.queued_bytes > queued) return over("queued bytes", f.queued_bytes, queued);
+  return {};
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,67 @@
+#include "sim/text.h"
+
+#include "core/base/assert.h"
+#include "core/trace/event.h"
+
+namespace lockstep::sim {
+
+std::string hex(std::uint64_t value) {
+  std::string out(16, '0');
+  for (std::size_t i = 0; i < 16; ++i) out[15 - i] = "0123456789abcdef"[(value >> (4 * i)) & 15U];
+  return out;
+}
+
+std::string text_of(PeerId peer) { return hex(peer.high).substr(0, 8); }
+
+std::string text_of(const std::vector<PeerId>& peers) {
+  std::string out = "[";
+  for (const PeerId& peer : peers) out += (out.size() > 1 ? " " : "") + text_of(peer);
+  return out + "]";
+}
+
+std::string text_of(const RoundKey& round) {
+  return "round c" + std::to_string(round.cohort.value) + ".g" + std::to_string(round.group.value) + ".t" +
+         std::to_string(round.tag.value) + ".u" + std::to_string(round.use);
+}
+
+std::string text_of(const peer::Outcome& outcome) {
+  std::string out(status_name(outcome.status));
+  if (!outcome.text.empty()) out += " (" + outcome.text + ")";
+  return out;
+}
+
+std::string text_of(const peer::Request& request) {
+  std::string out;
+  switch (request.collective) {
+    case peer::Collective::kAllReduce: out = "all-reduce "; break;
+    case peer::Collective::kReduceScatter: out = "reduce-scatter "; break;
+    case peer::Collective::kAllGather: out = "all-gather "; break;
+    case peer::Collective::kBroadcast: out = "broadcast "; break;
+    case peer::Collective::kBarrier: return "barrier tag " + std::to_string(request.tag.value);
+  }
+  for (const peer::Tensor& tensor : request.tensors) {
+    out += std::to_string(tensor.count) + (&tensor == &request.tensors.back() ? "" : "+");
+  }
+  out += ' ';
+  out += name_of(request.type);
+  out += ' ';
+  out += name_of(request.op);
+  return out + " tag " + std::to_string(request.tag.value);
+}
+
+std::string text_of(Instant at) {
+  const std::string digits = std::to_string(at.ns % 1'000'000'000);
+  return std::to_string(at.ns / 1'000'000'000) + "." + std::string(9 - digits.size(), '0').append(digits).substr(0, 6) +
+         "s";
+}
+
+std::string text_of(const wire::View& view) {
+  std::string out = "view " + std::to_string(view.term.value) + "." + std::to_string(view.number.value) + " cohort " +
+                    std::to_string(view.cohort.value) + " {";
+  for (const wire::Member& member : view.members) {
+    out += (&member == view.members.data() ? "" : " ") + text_of(member.id) + "/g" + std::to_string(member.group.value);
+  }
+  return out + "}";
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,24 @@
+// Values as words, for failures and traces.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/peer/effect.h"
+#include "core/peer/request.h"
+#include "core/wire/message.h"
+
+namespace lockstep::sim {
+
+std::string hex(std::uint64_t value);
+std::string text_of(PeerId peer);
+std::string text_of(const std::vector<PeerId>& peers);
+std::string text_of(const RoundKey& round);
+std::string text_of(const peer::Outcome& outcome);
+std::string text_of(const peer::Request& request);
+std::string text_of(Instant at);  // "1.234567s"
+std::string text_of(const wire::View& view);
+
+}  // namespace lockstep::sim

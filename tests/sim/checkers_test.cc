@@ -1,0 +1,341 @@
+// Every checker is shown a history that keeps its promise and one that breaks it.
+#include <array>
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "core/kernels/reference.h"
+#include "sim/checkers/l1_l4_ends.h"
+#include "sim/checkers/l2_causes.h"
+#include "sim/checkers/s10_mismatch.h"
+#include "sim/checkers/s11_at_rest.h"
+#include "sim/checkers/s1_one_outcome.h"
+#include "sim/checkers/s2_exact_fold.h"
+#include "sim/checkers/s3_restored.h"
+#include "sim/checkers/s4_hands_off.h"
+#include "sim/checkers/s6_membership.h"
+#include "sim/checkers/s8_once.h"
+#include "sim/checkers/s9_bounds.h"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr PeerId kA{0xa, 1};
+constexpr PeerId kB{0xb, 2};
+constexpr PeerId kC{0xc, 3};
+constexpr RoundKey kRound{CohortId{1}, GroupId{0}, Tag{5}, 0};
+
+peer::Outcome committed(std::vector<PeerId> contributors) {
+  peer::Outcome outcome;
+  outcome.round = kRound;
+  outcome.world = static_cast<std::uint32_t>(contributors.size());
+  outcome.hash = 99;
+  outcome.contributors = std::make_shared<const std::vector<PeerId>>(std::move(contributors));
+  return outcome;
+}
+
+peer::Outcome aborted(Status status) {
+  peer::Outcome outcome;
+  outcome.round = kRound;
+  outcome.status = status;
+  outcome.text = "because";
+  return outcome;
+}
+
+Call ended(PeerId peer, peer::Outcome outcome) {
+  Call call;
+  call.peer = peer;
+  call.outcome = std::move(outcome);
+  return call;
+}
+
+TEST(S1OneOutcome, AgreeingPeersPass) {
+  OneOutcome checker;
+  EXPECT_FALSE(checker.ended(ended(kA, committed({kA, kB}))));
+  EXPECT_FALSE(checker.ended(ended(kB, committed({kA, kB}))));
+  EXPECT_FALSE(checker.ended(ended(kC, aborted(Status::kOutcomeUnknown))));
+}
+
+TEST(S1OneOutcome, CommittedForOneAndAbortedForAnotherFails) {
+  OneOutcome checker;
+  EXPECT_FALSE(checker.ended(ended(kA, committed({kA, kB}))));
+  EXPECT_TRUE(checker.ended(ended(kB, aborted(Status::kPeerLost))));
+}
+
+TEST(S1OneOutcome, AbortsForDifferentReasonsPass) {
+  OneOutcome checker;
+  EXPECT_FALSE(checker.ended(ended(kA, aborted(Status::kTimedOut))));
+  EXPECT_FALSE(checker.ended(ended(kB, aborted(Status::kAborted))));
+}
+
+TEST(S1OneOutcome, ReceiptsThatDifferFail) {
+  for (int field = 0; field < 4; ++field) {
+    OneOutcome checker;
+    EXPECT_FALSE(checker.ended(ended(kA, committed({kA, kB}))));
+    peer::Outcome other = committed({kA, kB});
+    if (field == 0) other.hash = 98;
+    if (field == 1) other.attempt = Generation{1};
+    if (field == 2) other.world = 3;
+    if (field == 3) other.contributors = std::make_shared<const std::vector<PeerId>>(std::vector{kB, kA});
+    EXPECT_TRUE(checker.ended(ended(kB, other))) << field;
+  }
+}
+
+// ---- S2, S3, S4 on three peers that reduce five elements ----
+
+class Fold : public testing::TestWithParam<Mode> {
+ protected:
+  static constexpr std::uint64_t kCount = 5;
+  static constexpr DataType kType = DataType::kF32;
+  static constexpr std::uint64_t kWidth = 4;
+
+  Fold() {
+    for (std::size_t i = 0; i < 3; ++i) {
+      calls[i].peer = ids[i];
+      calls[i].content = 1000 + i;
+      calls[i].request.collective = peer::Collective::kAllReduce;
+      calls[i].request.type = kType;
+      const BufferRef send{memory.make(kCount * kWidth), 0, kCount * kWidth};
+      const BufferRef recv{memory.make(kCount * kWidth), 0, kCount * kWidth};
+      calls[i].buffers = {send.id, recv.id};
+      for (const BufferId id : calls[i].buffers) memory.lend(id);
+      calls[i].request.tensors.push_back({send, recv, kCount});
+      memory.fill(send, content_of(calls[i].content, 0), kType);
+      calls[i].inputs.push_back(memory.fingerprint(send));
+      calls[i].outcome = committed({kA, kB, kC});
+    }
+  }
+
+  // What a right (or wrong) ring would leave in the first peer's memory.
+  void fold_chunk(std::uint64_t begin, std::uint64_t end, std::array<std::size_t, 3> order) {
+    const BufferRef into = calls[0].request.tensors[0].recv.slice(begin * kWidth, (end - begin) * kWidth);
+    const auto own = [&](std::size_t i) {
+      return calls[order[i]].request.tensors[0].send.slice(begin * kWidth, (end - begin) * kWidth);
+    };
+    if (GetParam() == Mode::kToken) {
+      Token acc = token_of_content(content_of(calls[order[0]].content, 0), begin * kWidth, end * kWidth);
+      for (std::size_t i = 1; i < 3; ++i) {
+        acc = fold(acc, token_of_content(content_of(calls[order[i]].content, 0), begin * kWidth, end * kWidth), kType,
+                   ReduceOp::kSum, 0);
+      }
+      memory.write_token(into, Touch::kJob, acc);
+      return;
+    }
+    const auto bytes = memory.open(into, Touch::kJob);
+    std::ranges::copy(memory.look(own(0)), bytes.begin());
+    for (std::size_t i = 1; i < 3; ++i) reference::fold(kType, ReduceOp::kSum, bytes, bytes, memory.look(own(i)));
+  }
+  void fold_right() {  // chunks of 2, 2 and 1 elements
+    fold_chunk(0, 2, {1, 2, 0});
+    fold_chunk(2, 4, {2, 0, 1});
+    fold_chunk(4, 5, {0, 1, 2});
+  }
+  Complaint judge() {
+    return check_exact_fold(calls[0], memory, [&](PeerId id, const RoundKey&) -> const Call* {
+      for (const Call& call : calls) {
+        if (call.peer == id && !(absent == id)) return &call;
+      }
+      return nullptr;
+    });
+  }
+
+  Memory memory{GetParam()};
+  std::array<PeerId, 3> ids{kA, kB, kC};
+  std::array<Call, 3> calls;
+  PeerId absent;
+};
+INSTANTIATE_TEST_SUITE_P(Modes, Fold, testing::Values(Mode::kToken, Mode::kBytes));
+
+TEST_P(Fold, S2TheFoldInRingOrderPasses) {
+  fold_right();
+  const Complaint complaint = judge();
+  EXPECT_FALSE(complaint) << *complaint;
+}
+
+TEST_P(Fold, S2AnotherOrderFails) {
+  bool seen = false;
+  for (std::uint64_t content = 0; content < 40; ++content) {  // not every three floats show their order
+    calls[0].content = content;
+    memory.fill(calls[0].request.tensors[0].send, content_of(content, 0), kType);
+    fold_right();
+    ASSERT_FALSE(judge());
+    fold_chunk(2, 4, {0, 1, 2});
+    seen = seen || judge().has_value();
+  }
+  EXPECT_TRUE(seen);
+}
+
+TEST_P(Fold, S2AnInputTwiceFails) {
+  fold_right();
+  fold_chunk(4, 5, {0, 1, 1});
+  EXPECT_TRUE(judge());
+}
+
+TEST_P(Fold, S2AForgottenRemainderFails) {
+  fold_chunk(0, 2, {1, 2, 0});
+  fold_chunk(2, 4, {2, 0, 1});
+  EXPECT_TRUE(judge());
+}
+
+TEST_P(Fold, S2AContributorThatNeverLaunchedFails) {
+  fold_right();
+  absent = kB;
+  EXPECT_TRUE(judge());
+}
+
+TEST_P(Fold, S2OneWhoIsNoContributorFails) {
+  fold_right();
+  calls[0].outcome = committed({kB, kC});
+  EXPECT_TRUE(judge());
+}
+
+TEST_P(Fold, S3AnInputThatChangedInAnAbortFails) {
+  calls[0].outcome = aborted(Status::kPeerLost);
+  EXPECT_FALSE(check_restored(calls[0], memory));
+  memory.fill(calls[0].request.tensors[0].send, 5, kType);
+  EXPECT_TRUE(check_restored(calls[0], memory));
+}
+
+TEST_P(Fold, S4MemoryWrittenAfterCompletionFails) {
+  for (const BufferId id : calls[0].buffers) calls[0].at_end.push_back(memory.fingerprint(id));
+  EXPECT_FALSE(check_untouched(calls[0], memory));
+  memory.fill(calls[0].request.tensors[0].recv, 5, kType);
+  EXPECT_TRUE(check_untouched(calls[0], memory));
+}
+
+TEST_P(Fold, S4ALoanOrAKernelThatOutlivesTheCallFails) {
+  EXPECT_FALSE(check_loans_are_back(calls[0], {}, {}));
+  EXPECT_TRUE(check_loans_are_back(calls[0], StreamId{2}, {}));
+  EXPECT_TRUE(check_loans_are_back(calls[0], {}, JobToken{1}));
+}
+
+TEST_P(Fold, S10ACommitOverDifferentArgumentsFails) {
+  const FindCall find = [&](PeerId id, const RoundKey&) { return id == kB ? &calls[1] : &calls[0]; };
+  EXPECT_FALSE(check_mismatch(calls[0], find));
+  calls[1].request.op = ReduceOp::kMax;
+  EXPECT_TRUE(check_mismatch(calls[0], find));
+  calls[1].request.op = ReduceOp::kSum;
+  calls[1].request.tensors[0].count = 4;
+  EXPECT_TRUE(check_mismatch(calls[0], find));
+}
+
+TEST_P(Fold, S10AMismatchWithoutWordsFails) {
+  calls[0].outcome = aborted(Status::kMismatch);
+  EXPECT_FALSE(check_mismatch(calls[0], {}));
+  calls[0].outcome->text.clear();
+  EXPECT_TRUE(check_mismatch(calls[0], {}));
+}
+
+// ---- S6 ----
+
+std::shared_ptr<const wire::View> view(std::uint64_t number, std::vector<std::pair<PeerId, std::uint32_t>> members) {
+  wire::View v;
+  v.term = Term{1};
+  v.number = ViewNumber{number};
+  v.cohort = CohortId{number};
+  for (const auto& [id, group] : members) {
+    wire::Member member;
+    member.id = id;
+    member.group = GroupId{group};
+    v.members.push_back(member);
+  }
+  return std::make_shared<const wire::View>(v);
+}
+
+TEST(S6Membership, OneSequenceOfViewsPasses) {
+  Membership checker;
+  EXPECT_FALSE(checker.installed(kA, view(1, {{kA, 0}, {kB, 0}})));
+  EXPECT_FALSE(checker.installed(kB, view(1, {{kA, 0}, {kB, 0}})));
+  EXPECT_FALSE(checker.installed(kA, view(3, {{kA, 0}})));
+}
+
+TEST(S6Membership, TwoViewsOfOneNumberFail) {
+  Membership checker;
+  EXPECT_FALSE(checker.installed(kA, view(1, {{kA, 0}, {kB, 0}})));
+  EXPECT_TRUE(checker.installed(kB, view(1, {{kB, 0}, {kA, 0}})));
+}
+
+TEST(S6Membership, GoingBackDoublesStrangersAndDisorderFail) {
+  Membership checker;
+  EXPECT_FALSE(checker.installed(kA, view(2, {{kA, 0}})));
+  EXPECT_TRUE(checker.installed(kA, view(1, {{kA, 0}})));
+  EXPECT_TRUE(Membership().installed(kA, view(1, {{kA, 0}, {kA, 0}})));
+  EXPECT_TRUE(Membership().installed(kC, view(1, {{kA, 0}, {kB, 0}})));
+  EXPECT_TRUE(Membership().installed(kA, view(1, {{kB, 1}, {kA, 0}})));
+}
+
+// ---- the others ----
+
+TEST(S8Once, TwiceOrNeverMadeFails) {
+  Call call = ended(kA, committed({kA}));
+  Call open;
+  EXPECT_FALSE(check_once(&open, kA, CallId{1}, *call.outcome));
+  EXPECT_TRUE(check_once(&call, kA, CallId{1}, *call.outcome));
+  EXPECT_TRUE(check_once(nullptr, kA, CallId{1}, *call.outcome));
+}
+
+TEST(S9Bounds, WhatIsOverALimitFails) {
+  peer::Peer::Footprint peer;
+  EXPECT_FALSE(check_bounds(peer, kA, 4, 2));
+  peer.streams = 1000;
+  EXPECT_TRUE(check_bounds(peer, kA, 4, 2));
+  peer = {};
+  peer.rounds = kMaxRoundsInFlight + 1;
+  EXPECT_TRUE(check_bounds(peer, kA, 4, 2));
+  peer = {};
+  peer.remembered = 1'000'000;
+  EXPECT_TRUE(check_bounds(peer, kA, 4, 2));
+  coordinator::Coordinator::Footprint c;
+  EXPECT_FALSE(check_bounds(c));
+  c.members = kMaxMembers + 1;
+  EXPECT_TRUE(check_bounds(c));
+}
+
+TEST(S11AtRest, WhatIsLeftOverFails) {
+  peer::Peer::Footprint peer;
+  EXPECT_FALSE(check_at_rest(peer, kA, false, 0));
+  EXPECT_TRUE(check_at_rest(peer, kA, true, 0));
+  EXPECT_TRUE(check_at_rest(peer, kA, false, 1));
+  peer.remembered = 1;
+  EXPECT_TRUE(check_at_rest(peer, kA, false, 0));
+  coordinator::Coordinator::Footprint c;
+  EXPECT_FALSE(check_at_rest(c));
+  c.streams = 1;
+  EXPECT_TRUE(check_at_rest(c));
+}
+
+TEST(L1Ends, ACallThatWaitsTooLongFails) {
+  Call call;
+  call.made = Instant{0} + seconds(5);
+  const Instant healed = Instant{0} + seconds(10);
+  EXPECT_FALSE(check_ends(call, healed, healed + seconds(20), seconds(20)));
+  EXPECT_TRUE(check_ends(call, healed, healed + seconds(21), seconds(20)));
+  call.made = healed + seconds(10);
+  EXPECT_FALSE(check_ends(call, healed, healed + seconds(21), seconds(20)));
+  call.told_to_wait = true;
+  EXPECT_FALSE(check_ends(call, healed, healed + seconds(100), seconds(20)));
+}
+
+TEST(L2Causes, AHealthyPeerThatIsLostFails) {
+  Causes causes;
+  EXPECT_TRUE(causes.lost(kA, {1}, "evicted"));
+  causes.began({.fault = Fault::kSlow, .a = 1, .b = 2});
+  causes.began({.fault = Fault::kCrash, .a = 2});
+  EXPECT_TRUE(causes.lost(kA, {1}, "evicted"));
+  EXPECT_FALSE(causes.lost(kA, {1, 2}, "its gang"));
+  causes.began({.fault = Fault::kCut, .a = 3, .b = 1});
+  EXPECT_FALSE(causes.lost(kA, {1}, "evicted"));
+}
+
+TEST(L2Causes, AnAbortWithoutACauseFails) {
+  Causes causes;
+  Call call = ended(kA, aborted(Status::kPeerLost));
+  EXPECT_TRUE(causes.aborted(call));
+  causes.began({.fault = Fault::kJoin, .a = 1});
+  EXPECT_TRUE(causes.aborted(call));
+  causes.began({.fault = Fault::kLeave, .a = 1});
+  EXPECT_FALSE(causes.aborted(call));
+}
+
+}  // namespace
+}  // namespace lockstep::sim
