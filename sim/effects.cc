@@ -1,0 +1,203 @@
+// World, second part: what core asks a driver for.
+#include <algorithm>
+#include <utility>
+
+#include "core/base/assert.h"
+#include "core/base/overloaded.h"
+#include "core/trace/event.h"
+#include "sim/checkers/l1_l4_ends.h"
+#include "sim/checkers/s10_mismatch.h"
+#include "sim/checkers/s2_exact_fold.h"
+#include "sim/checkers/s3_restored.h"
+#include "sim/checkers/s4_hands_off.h"
+#include "sim/checkers/s8_once.h"
+#include "sim/text.h"
+#include "sim/world.h"
+
+namespace lockstep::sim {
+
+void World::carry_out(Process& process, peer::Effect& effect) {
+  std::visit(overloaded{
+                 [&](const peer::Resolve&) {
+                   queue_.push(now_ + nanoseconds(delay(process, milliseconds(2), Purpose::kResolveDelay)),
+                               What::kResolved, process.index);
+                 },
+                 [&](const peer::Listen&) {
+                   queue_.push(now_ + nanoseconds(delay(process, milliseconds(1), Purpose::kResolveDelay)),
+                               What::kListening, process.index);
+                 },
+                 [&](peer::Complete& complete) { completed(process, complete); },
+                 [&](const peer::Installed& installed) {
+                   mix(11, process.index, installed.view->number.value, installed.view->members.size());
+                   say(process, "installs " + text_of(*installed.view));
+                   check("S6", membership_.installed(process.id, installed.view));
+                   process.connected = true;
+                   process.app->on_view(*installed.view);
+                 },
+                 [&](const peer::PendingChanged& pending) { mix(12, process.index, pending.count, 0); },
+                 [&](const peer::RunOver& over) { run_over(process, over); },
+                 [&](const KernelJob& job) { start_job(process, job); },
+                 [&](const trace::Event& event) {
+                   mix(13, process.index, static_cast<std::uint64_t>(event.kind), event.number);
+                   if (options_.trace) say(process, "| " + trace::to_line(event));
+                 },
+                 [&](const io::Dial& io) { carry_out_io(process, io); },
+                 [&](const io::Read& io) { carry_out_io(process, io); },
+                 [&](const io::Write& io) { carry_out_io(process, io); },
+                 [&](const io::Revoke& io) { carry_out_io(process, io); },
+                 [&](const io::Close& io) { carry_out_io(process, io); },
+                 [&](const io::Place& io) { carry_out_io(process, io); },
+             },
+             effect);
+}
+
+void World::carry_out(Process& process, coordinator::Effect& effect) {
+  std::visit(overloaded{
+                 [&](const trace::Event& event) {
+                   mix(14, static_cast<std::uint64_t>(event.kind), event.view.value, event.number);
+                   if (options_.trace) say(process, "| " + trace::to_line(event));
+                 },
+                 [&](const io::Read& io) { carry_out_io(process, io); },
+                 [&](const io::Write& io) { carry_out_io(process, io); },
+                 [&](const io::Revoke& io) { carry_out_io(process, io); },
+                 [&](const io::Close& io) { carry_out_io(process, io); },
+             },
+             effect);
+}
+
+bool World::carry_out_io(Process& process, const io::Effect& effect) {
+  const std::uint32_t index = process.index;
+  if (options_.trace_streams && options_.trace) {
+    const auto id = [](const auto& io) { return "  stream " + std::to_string(io.stream.value); };
+    std::visit(overloaded{
+                   [&](const io::Dial& io) { say(process, id(io) + " dial " + io.to.text()); },
+                   [&](const io::Read& io) {
+                     say(process, id(io) + " lend for reading: buffer " + std::to_string(io.place.id.value) + " +" +
+                                      std::to_string(io.place.length) + ", tail " + std::to_string(io.tail.size()));
+                   },
+                   [&](const io::Write& io) {
+                     say(process, id(io) + " lend for writing " + std::to_string(io.slices.bytes()));
+                   },
+                   [&](const io::Revoke& io) {
+                     say(process, id(io) + (io.direction == io::Direction::kRead ? " revoke read" : " revoke write"));
+                   },
+                   [&](const io::Close& io) { say(process, id(io) + (io.flush_first ? " end" : " close")); },
+                   [&](const io::Place&) {},
+               },
+               effect);
+  }
+  std::visit(overloaded{
+                 [&](const io::Dial& io) { network_.dial(index, io, now_); },
+                 [&](const io::Read& io) { network_.read(index, io, now_); },
+                 [&](const io::Write& io) { network_.write(index, io, now_); },
+                 [&](const io::Revoke& io) { network_.revoke(index, io, now_); },
+                 [&](const io::Close& io) { network_.close(index, io, now_); },
+                 [&](const io::Place& io) { network_.place(index, io); },
+             },
+             effect);
+  return true;
+}
+
+// ---- kernels ----
+
+void World::start_job(Process& process, const KernelJob& job) {
+  std::uint64_t slot = 0;
+  while (slot < process.jobs.size() && process.jobs[slot].busy) ++slot;
+  if (slot == process.jobs.size()) process.jobs.emplace_back();
+  process.jobs[slot] = {job, {}, true, false};
+  const auto kib = static_cast<std::int64_t>(job.from.length / 1024);
+  const auto factor = static_cast<std::int64_t>(hosts_[process.host].kernel_factor);
+  const std::int64_t takes =
+      (delay(process, plan_.kernel_delay, Purpose::kKernelDelay) + kib * plan_.kernel_ns_per_kib) * factor;
+  if (dice_.permille(plan_.network.pieces_permille, Purpose::kPieces, process.index, process.draws++)) {
+    const auto runs =
+        dice_.range(0, static_cast<std::uint64_t>(takes), Purpose::kPieces, process.index, process.draws++);
+    queue_.push(now_ + nanoseconds(static_cast<std::int64_t>(runs)), What::kJobRuns, process.index, slot);
+  }
+  queue_.push(now_ + nanoseconds(takes + 1), What::kJobDone, process.index, slot);
+}
+
+void World::run_job_now(Process& process, std::uint64_t slot) {
+  Job& job = process.jobs[slot];
+  if (!job.busy || job.ran) return;
+  job.result = process.memory->run(job.job);
+  job.ran = true;
+}
+
+// ---- calls ----
+
+void World::completed(Process& process, peer::Complete& complete) {
+  const std::uint64_t index = complete.call.value - 1;
+  Call* call = index < process.calls.size() ? &process.calls[index] : nullptr;
+  check("S8", check_once(call, process.id, complete.call, complete.outcome));
+  if (over_) return;
+  call->outcome = std::move(complete.outcome);
+  call->ended = now_;
+  std::erase(process.open_calls, static_cast<std::uint32_t>(index));
+  const peer::Outcome& outcome = *call->outcome;
+  mix(10 | complete.call.value << 8U, static_cast<std::uint64_t>(outcome.status), outcome.hash, outcome.view.value);
+  if (options_.trace) {
+    say(process, "call " + std::to_string(complete.call.value) + " ends: " + text_of(outcome) +
+                     (call->kind == CallKind::kCollective ? ", " + text_of(outcome.round) : "") +
+                     (outcome.contributors ? " of " + text_of(*outcome.contributors) : ""));
+  }
+  if (outcome.status == Status::kOutcomeUnknown) report_.unknown += 1;
+  if (call->kind == CallKind::kCollective) {
+    StreamId stream;
+    JobToken job;
+    for (const BufferId buffer : call->buffers) {
+      if (stream == StreamId{}) stream = network_.lent_to(process.index, buffer);
+      for (const Job& j : process.jobs) {
+        if (j.busy && (j.job.into.id == buffer || j.job.from.id == buffer || j.job.own.id == buffer)) job = j.job.token;
+      }
+    }
+    check("S4", check_loans_are_back(*call, stream, job));
+    check("S1", one_outcome_.ended(*call));
+    if (outcome.retries > 0) report_.retries += 1;
+    if (outcome.round != RoundKey{} && !is_out(outcome.status))
+      rounds_.emplace(outcome.round, outcome.status == Status::kOk);
+    const FindCall find = [&](PeerId peer, const RoundKey& round) { return contribution(peer, round); };
+    check("S10", check_mismatch(*call, find));
+    if (!over_) check("S2", check_exact_fold(*call, *process.memory, find));
+    if (!over_) check("S3", check_restored(*call, *process.memory));
+    check("L2", causes_.aborted(*call));
+    for (const BufferId buffer : call->buffers) {
+      call->at_end.push_back(process.memory->fingerprint(buffer));
+      process.memory->take_back(buffer);
+    }
+    if (!call->buffers.empty()) {
+      queue_.push(now_ + plan_.heartbeat * 4, What::kApp, process.index, index, 1);
+    }
+  }
+  if (call->kind == CallKind::kConnect && outcome.status != Status::kOk && !process.over) {
+    process.over = true;
+    process.over_at = now_;
+    queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);
+  }
+  process.app->on_complete(*call);
+}
+
+void World::release(Process& process, std::uint64_t index) {
+  Call& call = process.calls[index];
+  check("S4", check_untouched(call, *process.memory));
+  for (const BufferId buffer : call.buffers) process.memory->release(buffer);
+}
+
+void World::run_over(Process& process, const peer::RunOver& over) {
+  mix(15, process.index, static_cast<std::uint64_t>(over.status), 0);
+  say(process, "loses the run: " + std::string(status_name(over.status)) + " (" + over.text + ")");
+  if (process.over) {
+    fail("S8", text_of(process.id) + " is told twice that the run is over");
+    return;
+  }
+  process.over = true;
+  process.over_at = now_;
+  if (!process.app->leaving()) {
+    report_.lost_runs += 1;
+    check("L2", causes_.lost(process.id, gang_of(process.host), over.text));
+  }
+  process.app->on_over();
+  queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);
+}
+
+}  // namespace lockstep::sim

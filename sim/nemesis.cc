@@ -1,0 +1,341 @@
+// World, third part: processes start and end, faults begin and end, the network heals, and the run comes to its end.
+#include <algorithm>
+
+#include "core/base/assert.h"
+#include "sim/checkers/l1_l4_ends.h"
+#include "sim/checkers/s11_at_rest.h"
+#include "sim/text.h"
+#include "sim/world.h"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr std::uint64_t kMostStarts = 2000;  // of processes, in one run
+
+}  // namespace
+
+// ---- processes ----
+
+World::Process* World::running(std::uint32_t host) {
+  if (host >= hosts_.size() || hosts_[host].process == kNoProcess) return nullptr;
+  Process& process = processes_[hosts_[host].process];
+  return process.alive ? &process : nullptr;
+}
+
+std::vector<std::uint32_t> World::gang_of(std::uint32_t host) const {
+  if (plan_.gang_size == 1) return {host};
+  const std::uint32_t first = host - (host - 1) % plan_.gang_size;
+  std::vector<std::uint32_t> hosts;
+  for (std::uint32_t h = first; h < first + plan_.gang_size; ++h) hosts.push_back(h);
+  return hosts;
+}
+
+void World::start_host(std::uint32_t host) {
+  Host& h = hosts_[host];
+  Process* old = running(host);
+  if (h.finished || (old != nullptr && !old->over)) return;
+  if (starts_++ > kMostStarts) {
+    fail("limit", "processes start again and again");
+    return;
+  }
+  network_.host_returned(host, now_);
+  Process& process = processes_.emplace_back();
+  process.index = static_cast<std::uint32_t>(processes_.size() - 1);
+  process.host = host;
+  process.id = {dice_.bits(Purpose::kIdentity, process.index, 1), dice_.bits(Purpose::kIdentity, process.index, 2)};
+  by_id_.emplace(process.id, process.index);
+  process.memory = std::make_unique<Memory>(plan_.mode);
+
+  const GroupId group{(host - 1) % plan_.groups};
+  peer::Options options;
+  options.id = process.id;
+  options.seed = dice_.bits(Purpose::kIdentity, process.index, 3);
+  options.name = "h" + std::to_string(host) + "." + std::to_string(process.index);
+  options.group = group;
+  options.gang = GangId{plan_.gang_size > 1 ? 1 + (host - 1) / plan_.gang_size : 0};
+  options.gang_size = plan_.gang_size;
+  options.founders = plan_.founders;
+  options.auto_admit = plan_.auto_admit;
+  options.stripes = static_cast<std::uint16_t>(plan_.stripes);
+  options.segment_bytes = plan_.segment_bytes;
+  options.dial_timeout = plan_.heartbeat * 10;
+  options.link_heartbeat = plan_.heartbeat;
+  options.link_silence = plan_.heartbeat * 8;
+  options.link_timeout = plan_.heartbeat * 16;
+  options.abort_grace = plan_.heartbeat * 20;
+  process.peer = std::make_unique<peer::Peer>(options, now_);
+  process.app = std::make_unique<App>(*this, plan_, process.index, host, process.id, group);
+  h.process = process.index;
+  mix(20, host, process.index, process.id.low);
+  say(process, "starts");
+  process.app->begin();
+  arm(process);
+}
+
+void World::stop_process(Process& process, Death death) {
+  say(process, death == Death::kReset ? "dies" : "vanishes");
+  process.alive = false;
+  process.timer_at = INT64_MAX;
+  network_.died(process.index, death, now_);
+  process.peer.reset();
+  if (hosts_[process.host].process == process.index) hosts_[process.host].process = kNoProcess;
+}
+
+void World::stall(Process& process, bool on) {
+  if (on) {
+    process.stalled += 1;
+    return;
+  }
+  if (process.stalled == 0 || --process.stalled > 0) return;
+  say(process, "wakes");
+  std::int64_t after = 1;
+  for (const Event& event : process.held_back) {
+    queue_.push(now_ + nanoseconds(after++), event.what, event.process, event.a, event.b);
+  }
+  process.held_back.clear();
+}
+
+// A while after its run was over: all its calls must have ended. Its host goes on with a new process at once; the old one must
+// come to rest beside it.
+void World::after_run(Process& process) {
+  if (!process.open_calls.empty()) {
+    if (now_ - process.over_at > bound_) {
+      const Call& call = process.calls[process.open_calls.front()];
+      fail("L4", text_of(process.id) + " lost its run at " + text_of(process.over_at) + ", and call " +
+                     std::to_string(call.id.value) + " (" + text_of(call.request) + ") has not ended");
+      return;
+    }
+    queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);
+    return;
+  }
+  Host& host = hosts_[process.host];
+  if (process.app->done()) {
+    host.finished = true;
+  } else if (host.process == process.index) {
+    const bool left = process.app->leaving();
+    if (!left || host.pause.ns != 0 || healed_) {
+      const Duration wait =
+          left && !healed_ ? host.pause : nanoseconds(delay(process, plan_.heartbeat * 4, Purpose::kThink));
+      queue_.push(now_ + wait, What::kWake, kNoProcess, process.host);
+    }
+    host.pause = {};
+  }
+  queue_.push(now_ + plan_.heartbeat * 40, What::kGiveUp, process.index, 2);
+}
+
+void World::rest(Process& process) {
+  const bool timer = process.peer->deadline() != kNever;
+  check("S11", check_at_rest(process.peer->footprint(), process.id, timer, network_.streams_of(process.index)));
+  if (over_) return;
+  stop_process(process, Death::kReset);
+}
+
+// ---- faults ----
+
+void World::begin_entry(std::uint64_t index) {
+  if (healed_) return;
+  const Entry& entry = plan_.entries[index];
+  Process* process = running(entry.a);
+  if (process != nullptr && (process->over || process->coordinator)) process = nullptr;
+  if (options_.trace) {
+    options_.trace(text_of(now_) + " fault " + std::string(name_of(entry.fault)) + " " + std::to_string(entry.a) +
+                   (entry.b != 0 || entry.a == 0 ? " " + std::to_string(entry.b) : "") + " for " +
+                   std::to_string(entry.length.ns / 1'000'000) + " ms" +
+                   (process == nullptr && entry.a != 0 ? " (not running)" : ""));
+  }
+  mix(21, index, 0, 0);
+  Active& active = active_[index];
+  const auto lasts = [&] {
+    active.on = true;
+    queue_.push(now_ + entry.length, What::kEntry, kNoProcess, index, 1);
+  };
+  switch (entry.fault) {
+    case Fault::kCrash:
+    case Fault::kVanish: {
+      if (process == nullptr) return;
+      causes_.began(entry);
+      report_.kills += 1;
+      if (entry.fault == Fault::kCrash) {
+        stop_process(*process, Death::kReset);
+      } else {
+        for (Process& p : processes_) {
+          if (p.alive && p.host == entry.a) stop_process(p, Death::kSilence);
+        }
+      }
+      if (entry.length.ns != 0) queue_.push(now_ + entry.length, What::kWake, kNoProcess, entry.a);
+      return;
+    }
+    case Fault::kStall:
+      if (process == nullptr) return;
+      causes_.began(entry);
+      report_.stalls += 1;
+      active.process = process->index;
+      stall(*process, true);
+      lasts();
+      return;
+    case Fault::kCut:
+      causes_.began(entry);
+      report_.cuts += 1;
+      network_.cut(entry.a, entry.b);
+      lasts();
+      return;
+    case Fault::kCutBoth:
+      causes_.began(entry);
+      report_.cuts += 1;
+      network_.cut(entry.a, entry.b);
+      network_.cut(entry.b, entry.a);
+      lasts();
+      return;
+    case Fault::kReset:
+      if (network_.reset(entry.a, entry.b, now_) > 0) causes_.began(entry);
+      return;
+    case Fault::kSilence:
+      if (network_.silence(entry.a, entry.b) == 0) return;
+      causes_.began(entry);
+      report_.silences += 1;
+      return;
+    case Fault::kSlow:
+      causes_.began(entry);
+      network_.slow(entry.a, entry.b, entry.number);
+      lasts();
+      return;
+    case Fault::kKernels:
+      hosts_[entry.a].kernel_factor = std::max<std::uint64_t>(1, entry.number);
+      lasts();
+      return;
+    case Fault::kJoin:
+      if (running(entry.a) != nullptr) return;
+      report_.joins += 1;
+      start_host(entry.a);
+      return;
+    case Fault::kLeave:
+      if (process == nullptr || !process->app->connected() || process->app->leaving()) return;
+      causes_.began(entry);
+      report_.leaves += 1;
+      hosts_[entry.a].pause = entry.length;
+      process->app->leave();
+      return;
+    case Fault::kStop: {
+      if (process == nullptr || process->stalled > 0) return;
+      for (const std::uint32_t open : process->open_calls) {
+        const Call& call = process->calls[open];
+        if (call.stopped || (call.kind != CallKind::kCollective && call.kind != CallKind::kAdmit)) continue;
+        causes_.began(entry);
+        report_.misuses += 1;
+        process->calls[open].stopped = true;
+        process->app->stop_oldest(call.id);
+        return;
+      }
+      return;
+    }
+    case Fault::kTimeout:
+    case Fault::kMismatch:
+    case Fault::kSkip:
+      if (process == nullptr) return;
+      if (plan_.auto_admit && entry.fault == Fault::kSkip) return;
+      causes_.began(entry);
+      report_.misuses += 1;
+      process->app->misuse(entry);
+      return;
+  }
+}
+
+void World::end_entry(std::uint64_t index) {
+  Active& active = active_[index];
+  if (!active.on) return;
+  active.on = false;
+  const Entry& entry = plan_.entries[index];
+  mix(22, index, 0, 0);
+  switch (entry.fault) {
+    case Fault::kStall:
+      if (processes_[active.process].alive) stall(processes_[active.process], false);
+      return;
+    case Fault::kCut: network_.heal(entry.a, entry.b, now_); return;
+    case Fault::kCutBoth:
+      network_.heal(entry.a, entry.b, now_);
+      network_.heal(entry.b, entry.a, now_);
+      return;
+    case Fault::kSlow: network_.slow(entry.a, entry.b, 1); return;
+    case Fault::kKernels: hosts_[entry.a].kernel_factor = 1; return;
+    case Fault::kCrash:
+    case Fault::kVanish:
+    case Fault::kReset:
+    case Fault::kSilence:
+    case Fault::kJoin:
+    case Fault::kLeave:
+    case Fault::kStop:
+    case Fault::kTimeout:
+    case Fault::kMismatch:
+    case Fault::kSkip: return;
+  }
+}
+
+// ---- the liveness phase ----
+
+void World::heal() {
+  if (options_.trace) options_.trace(text_of(now_) + " faults stop, the network heals");
+  for (std::uint64_t i = 0; i < plan_.entries.size(); ++i) end_entry(i);
+  healed_ = true;
+  healed_at_ = now_;
+  for (std::uint32_t host = 1; host < hosts_.size(); ++host) {
+    hosts_[host].pause = {};
+    queue_.push(now_ + nanoseconds(static_cast<std::int64_t>(dice_.skewed(1'000'000, Purpose::kThink, host, 1))),
+                What::kWake, kNoProcess, host);
+  }
+  watch();
+}
+
+void World::watch() {
+  for (const Process& process : processes_) {
+    if (!process.alive || process.coordinator || process.over) continue;
+    for (const std::uint32_t open : process.open_calls) {
+      const Call& call = process.calls[open];
+      const bool alone = call.kind == CallKind::kConnect && settled_;
+      if (!alone) check(promise_of(call.kind), check_ends(call, healed_at_, now_, bound_));
+      if (over_) return;
+    }
+  }
+  if (now_ - healed_at_ > bound_ * 10) {
+    fail("L1", "the run does not come to its end after the network healed");
+    return;
+  }
+  settle();
+  end_when_all_are_gone();
+  if (!over_) queue_.push(now_ + plan_.heartbeat * 2, What::kGiveUp, kNoProcess);
+}
+
+// Once everybody is in and has seen results, everybody may leave.
+void World::settle() {
+  if (settled_) return;
+  std::uint64_t furthest = 0;
+  for (std::uint32_t host = 1; host < hosts_.size(); ++host) {
+    const Process* process = running(host);
+    if (process == nullptr || process->over || !process->app->connected()) return;
+    if (process->app->commits() < plan_.commits_after) return;
+    furthest = std::max(furthest, process->app->step());
+  }
+  settled_ = true;
+  last_step_ = plan_.auto_admit ? 0 : furthest + 1;
+  if (options_.trace)
+    options_.trace(text_of(now_) + " everybody is in: the run ends with step " + std::to_string(last_step_));
+}
+
+void World::end_when_all_are_gone() {
+  if (!settled_) return;
+  bool left_over = false;
+  for (std::uint32_t host = 1; host < hosts_.size(); ++host) {
+    if (hosts_[host].finished) continue;
+    const Process* process = running(host);
+    if (process != nullptr && !process->over && process->connected) return;
+    left_over = true;
+  }
+  for (const Process& process : processes_) {
+    if (process.alive && !process.coordinator && process.over && process.connected) return;  // comes to rest
+  }
+  if (all_gone_at_ == kNever) all_gone_at_ = now_;
+  if (now_ - all_gone_at_ < plan_.heartbeat * (left_over ? 60 : 20)) return;
+  if (!left_over) check("S11", check_at_rest(processes_[0].coordinator->footprint()));
+  over_ = true;
+}
+
+}  // namespace lockstep::sim

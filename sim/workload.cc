@@ -1,0 +1,405 @@
+#include "sim/workload.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/assert.h"
+
+namespace lockstep::sim {
+namespace {
+
+using peer::Collective;
+using peer::Request;
+using peer::Tensor;
+
+constexpr Tag kSyncTag{1000};
+constexpr Tag kStateTag{1001};
+constexpr Tag kLoopTag{7};
+
+constexpr std::uint64_t kPrimes[] = {2, 3, 5, 7, 11, 13, 31, 97, 101, 251, 997, 1009, 4999};
+
+}  // namespace
+
+App::App(AppHost& host, const Plan& plan, std::uint32_t process, std::uint32_t on_host, PeerId peer, GroupId group)
+    : host_(host), plan_(plan), dice_(plan.seed), process_(process), on_host_(on_host), peer_(peer), group_(group) {}
+
+void App::later(Do what, std::uint64_t index, std::int64_t delay_ns) {
+  host_.app_after(process_, nanoseconds(delay_ns), static_cast<std::uint64_t>(what) | index << 8U | generation_ << 32U);
+}
+
+std::int64_t App::pause(std::uint64_t at_most) {
+  return 1 + static_cast<std::int64_t>(dice_.skewed(at_most, Purpose::kThink, process_, draws_++));
+}
+
+void App::begin() { later(Do::kConnect, 0, pause(1'000'000)); }
+
+void App::on_event(std::uint64_t what) {
+  const auto index = (what >> 8U) & 0xffffffU;
+  if (phase_ == Phase::kOver) return;
+  switch (static_cast<Do>(what & 0xffU)) {
+    case Do::kStop: host_.app_command(process_, peer::Stop{CallId{index}, "the nemesis asked for it"}); return;
+    case Do::kLeave: do_leave(); return;
+    default: break;
+  }
+  if (what >> 32U != generation_ || phase_ == Phase::kLeaving) return;
+  switch (static_cast<Do>(what & 0xffU)) {
+    case Do::kConnect: connect(); return;
+    case Do::kSync: sync(); return;
+    case Do::kAgain: share_state(); return;
+    case Do::kStep: begin_step(); return;
+    case Do::kLaunch: launch_op(index); return;
+    case Do::kAdmit: admit(); return;
+    case Do::kLeave:
+    case Do::kStop: return;
+  }
+}
+
+void App::on_view(const wire::View& view) {
+  if (view.cohort == cohort_) return;
+  cohort_ = view.cohort;
+  uses_.clear();
+}
+
+// ---- calls ----
+
+void App::connect() {
+  Call& call = host_.app_call(process_, CallKind::kConnect);
+  host_.app_command(process_, peer::Connect{call.id, "coordinator:4000", Duration{0}});
+}
+
+void App::launch(Request request, std::uint64_t here) {
+  Memory& memory = host_.memory_of(process_);
+  Call& call = host_.app_call(process_, CallKind::kCollective);
+  launches_ += 1;
+  call.content = dice_.bits(Purpose::kContent, process_, launches_);
+  call.step = step_;
+  call.state = state_;
+  const std::uint64_t width = size_of(request.type);
+  const auto lend = [&](std::uint64_t bytes) {
+    const BufferId id = memory.make(bytes);
+    call.buffers.push_back(id);
+    return BufferRef{id, 0, bytes};
+  };
+  for (Tensor& tensor : request.tensors) {
+    const std::uint64_t bytes = tensor.count * width;
+    switch (request.collective) {
+      case Collective::kAllReduce: {
+        const bool in_place = dice_.permille(500, Purpose::kLaunch, process_, launches_, call.buffers.size());
+        tensor.send = lend(bytes);
+        tensor.recv = in_place ? tensor.send : lend(bytes);
+        break;
+      }
+      case Collective::kReduceScatter:
+        tensor.send = lend(bytes);
+        tensor.recv = lend(bytes);
+        break;
+      case Collective::kAllGather:
+        tensor.send = lend(bytes);
+        tensor.recv = lend((here + 16) * width * plan_.peers);
+        break;
+      case Collective::kBroadcast: tensor.recv = lend(bytes); break;
+      case Collective::kBarrier: break;
+    }
+  }
+  for (std::size_t t = 0; t < request.tensors.size(); ++t) {
+    const BufferRef input = input_of(request, request.tensors[t]);
+    memory.fill(input, content_of(call.content, t), request.type);
+    call.inputs.push_back(memory.fingerprint(input));
+  }
+  request.scratch = {};
+  if (const std::uint64_t scratch = scratch_bytes(request); scratch > 0) request.scratch = lend(scratch);
+  for (const BufferId id : call.buffers) memory.lend(id);
+  if (next_timeout_.ns != 0) {
+    request.timeout = next_timeout_;
+    next_timeout_ = {};
+  } else if (request.timeout.ns == 0) {
+    request.timeout = plan_.call_timeout;
+  }
+  call.cohort = cohort_;
+  auto use = std::find_if(uses_.begin(), uses_.end(), [&](const auto& entry) { return entry.first == request.tag; });
+  if (use == uses_.end()) use = uses_.insert(uses_.end(), {request.tag, 0});
+  call.use = use->second++;
+  call.request = request;
+  const CallId id = call.id;
+  host_.app_launched(call);
+  host_.app_command(process_, peer::Launch{id, std::move(request)});
+}
+
+// ---- where are we? ----
+
+void App::sync() {
+  if (plan_.auto_admit) {
+    begin_step();
+    return;
+  }
+  phase_ = Phase::kSyncing;
+  sharing_ = false;
+  Request request;
+  request.collective = Collective::kAllGather;
+  request.tag = kSyncTag;
+  request.retry = false;
+  Tensor tensor;
+  tensor.count = 8 + on_host_ % 3;
+  request.tensors.push_back(tensor);
+  launch(std::move(request), 16);
+}
+
+void App::share_state() {
+  sharing_ = true;
+  Request request;
+  request.collective = Collective::kBroadcast;
+  request.type = DataType::kU64;
+  request.tag = kStateTag;
+  request.retry = false;
+  request.root = donor_;
+  Tensor tensor;
+  tensor.count = 40;
+  request.tensors.push_back(tensor);
+  launch(std::move(request), 0);
+}
+
+void App::synced(const Call& call) {
+  const Status status = call.outcome->status;
+  if (is_out(status)) return;  // RunOver comes, or came
+  if (status != Status::kOk) {
+    failed_syncs_ += 1;
+    generation_ += 1;
+    const bool admits = status == Status::kCohortClosed || failed_syncs_ % 8 == 0;
+    if (admits) {
+      phase_ = Phase::kAdmitting;
+      later(Do::kAdmit, 0, pause(static_cast<std::uint64_t>(plan_.think.ns) / 4 + 1));
+    } else {
+      later(Do::kSync, 0, pause(static_cast<std::uint64_t>(plan_.heartbeat.ns) / 4 + 1));
+    }
+    return;
+  }
+  failed_syncs_ = 0;
+  generation_ += 1;
+  if (sharing_) {
+    synced_at_ = step_;
+    later(Do::kStep, 0, pause(100'000));
+    return;
+  }
+  roots_ = *call.outcome->contributors;
+  bool alike = true;
+  const Call* best = nullptr;
+  for (const PeerId& id : roots_) {
+    const Call* theirs = host_.contribution(id, call.outcome->round);
+    if (theirs == nullptr) return;  // a checker has said so
+    if (best != nullptr && (theirs->step != best->step || theirs->state != best->state)) alike = false;
+    if (best == nullptr || theirs->step > best->step) {
+      best = theirs;
+      donor_ = id;
+    }
+  }
+  step_ = best->step;
+  state_ = best->state;
+  synced_at_ = step_;
+  if (step_ >= host_.last_step()) {
+    finished_ = true;
+    later(Do::kLeave, 0, pause(100'000));
+    return;
+  }
+  later(alike ? Do::kStep : Do::kAgain, 0, pause(100'000));
+}
+
+// ---- steps ----
+
+Request App::request_of(std::uint64_t op) {
+  std::uint64_t k = 0;
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi) {
+    return dice_.range(lo, hi, Purpose::kOp, step_, op, k++);
+  };
+  Request request;
+  const std::uint64_t kind = range(0, 99);
+  request.collective = kind < 60   ? Collective::kAllReduce
+                       : kind < 70 ? Collective::kReduceScatter
+                       : kind < 80 ? Collective::kAllGather
+                       : kind < 90 ? Collective::kBroadcast
+                                   : Collective::kBarrier;
+  request.type = static_cast<DataType>(range(0, kDataTypeCount - 1));
+  request.op = static_cast<ReduceOp>(range(0, kReduceOpCount - 1));
+  request.tag = Tag{range(0, 1) == 0 ? op : 10 + op};
+  request.retry = range(0, 9) < 7;
+  request.minimum_world = plan_.minimum_world;
+  const auto count = [&]() -> std::uint64_t {
+    switch (range(0, 4)) {
+      case 0: return range(0, plan_.peers + 1);
+      case 1: return std::min(plan_.max_count, kPrimes[range(0, std::size(kPrimes) - 1)]);
+      case 2: return range(0, plan_.max_count);
+      case 3: return plan_.max_count / (range(1, 8));
+      default: return range(0, std::min<std::uint64_t>(64, plan_.max_count));
+    }
+  };
+  switch (request.collective) {
+    case Collective::kAllReduce:
+    case Collective::kBroadcast: {
+      const std::uint64_t tensors = range(0, 3) == 0 ? range(0, 4) : 1;
+      for (std::uint64_t t = 0; t < tensors; ++t) request.tensors.push_back({{}, {}, count()});
+      break;
+    }
+    case Collective::kReduceScatter:
+    case Collective::kAllGather: request.tensors.push_back({{}, {}, count()}); break;
+    case Collective::kBarrier: break;
+  }
+  if (request.collective == Collective::kBroadcast)
+    request.root = roots_.empty() ? peer_ : roots_[range(0, roots_.size() - 1)];
+  if (request.collective != Collective::kAllReduce && request.collective != Collective::kBarrier) request.retry = false;
+  return request;
+}
+
+void App::begin_step() {
+  generation_ += 1;
+  phase_ = Phase::kStepping;
+  must_admit_ = false;
+  results_.clear();
+  if (plan_.auto_admit) {
+    if (step_ >= host_.last_step()) {
+      finished_ = true;
+      do_leave();
+      return;
+    }
+    pending_ = 1;
+    launch_op(0);
+    return;
+  }
+  const std::uint64_t ops = dice_.range(1, plan_.ops_per_step, Purpose::kStep, step_);
+  pending_ = static_cast<std::uint32_t>(ops);
+  // Another order on every peer, and sometimes a while between two.
+  std::int64_t at = 0;
+  const std::uint64_t first = dice_.range(0, ops - 1, Purpose::kLaunch, process_, step_);
+  const bool backwards = dice_.permille(300, Purpose::kLaunch, process_, step_, 1);
+  for (std::uint64_t i = 0; i < ops; ++i) {
+    at += pause(dice_.permille(200, Purpose::kLaunch, process_, step_, 2 + i) ? 2'000'000 : 20'000);
+    later(Do::kLaunch, (first + (backwards ? ops - i : i)) % ops, at);
+  }
+}
+
+void App::launch_op(std::uint64_t index) {
+  Request request;
+  if (plan_.auto_admit) {
+    request.collective = Collective::kAllReduce;
+    request.type = DataType::kF32;
+    request.tag = kLoopTag;
+    request.minimum_world = plan_.minimum_world;
+    request.tensors.push_back({{}, {}, plan_.max_count / 3});
+  } else {
+    request = request_of(index);
+  }
+  if (next_skip_) {
+    next_skip_ = false;
+    pending_ -= 1;
+    if (pending_ == 0) step_is_over();
+    return;
+  }
+  if (next_mismatch_) {
+    next_mismatch_ = false;
+    if (request.tensors.empty() || dice_.permille(300, Purpose::kLaunch, process_, launches_, 77)) {
+      request.op = request.op == ReduceOp::kSum ? ReduceOp::kMax : ReduceOp::kSum;
+    } else {
+      request.tensors.front().count += 1;
+    }
+  }
+  std::uint64_t here = 0;
+  if (request.collective == Collective::kAllGather) {
+    here = request.tensors.front().count;
+    request.tensors.front().count += on_host_ % 7;
+  }
+  launch(std::move(request), here);
+}
+
+void App::stepped(const Call& call) {
+  const Status status = call.outcome->status;
+  if (status == Status::kOk) commits_ += 1;
+  if (status == Status::kCohortClosed) must_admit_ = true;
+  if (status == Status::kBelowMinimum) must_admit_ = wait_for_world_ = true;
+  results_.emplace_back(CallId{call.request.tag.value}, status == Status::kOk ? call.outcome->hash : 1);
+  pending_ -= 1;
+  if (is_out(status)) return;
+  if (pending_ == 0) step_is_over();
+}
+
+void App::step_is_over() {
+  std::sort(results_.begin(), results_.end());
+  for (const auto& [tag, hash] : results_) state_ = mix64(state_ ^ mix64(hash ^ tag.value));
+  step_ += 1;
+  generation_ += 1;
+  const bool far = dice_.permille(300, Purpose::kStep, step_, 1);
+  const auto think = static_cast<std::uint64_t>(plan_.think.ns);
+  const std::int64_t wait = far ? static_cast<std::int64_t>(think) + pause(think) : pause(1'000'000);
+  if (plan_.auto_admit) {
+    later(Do::kStep, 0, wait);
+    return;
+  }
+  if (must_admit_ || step_ - synced_at_ >= plan_.steps_per_admit) {
+    phase_ = Phase::kAdmitting;
+    later(Do::kAdmit, 0, wait);
+  } else {
+    later(Do::kStep, 0, wait);
+  }
+}
+
+// ---- coming and going ----
+
+void App::admit() {
+  generation_ += 1;
+  phase_ = Phase::kAdmitting;
+  Call& call = host_.app_call(process_, CallKind::kAdmit);
+  call.told_to_wait = wait_for_world_ && plan_.minimum_world > 1;
+  const std::uint32_t at_least = wait_for_world_ ? plan_.minimum_world : 1;
+  wait_for_world_ = false;
+  host_.app_command(process_, peer::Admit{call.id, at_least, Duration{0}});
+}
+
+void App::leave() {
+  if (phase_ == Phase::kConnecting || phase_ == Phase::kOver || leaving_) return;
+  later(Do::kLeave, 0, 1);
+}
+
+void App::do_leave() {
+  if (leaving_ || phase_ == Phase::kOver || phase_ == Phase::kConnecting) return;
+  leaving_ = true;
+  phase_ = Phase::kLeaving;
+  Call& call = host_.app_call(process_, CallKind::kLeave);
+  host_.app_command(process_, peer::Leave{call.id, Duration{0}});
+}
+
+void App::stop_oldest(CallId call) { later(Do::kStop, call.value, 1); }
+
+void App::misuse(const Entry& entry) {
+  if (entry.fault == Fault::kTimeout) next_timeout_ = entry.length;
+  if (entry.fault == Fault::kMismatch) next_mismatch_ = true;
+  if (entry.fault == Fault::kSkip) next_skip_ = true;
+}
+
+void App::on_complete(const Call& call) {
+  if (phase_ == Phase::kOver || phase_ == Phase::kLeaving) return;
+  const Status status = call.outcome->status;
+  switch (call.kind) {
+    case CallKind::kConnect:
+      if (status == Status::kOk) {
+        phase_ = Phase::kSyncing;
+        later(Do::kSync, 0, pause(200'000));
+      }
+      return;
+    case CallKind::kAdmit:
+      if (is_out(status)) return;
+      generation_ += 1;
+      if (status == Status::kOk) {
+        later(Do::kSync, 0, pause(200'000));
+      } else {
+        later(Do::kAdmit, 0, pause(static_cast<std::uint64_t>(plan_.heartbeat.ns)));
+      }
+      return;
+    case CallKind::kCollective:
+      if (phase_ == Phase::kSyncing) {
+        synced(call);
+      } else {
+        stepped(call);
+      }
+      return;
+    case CallKind::kLeave: return;
+  }
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,114 @@
+// What applications do: a training loop per peer. Admit, tell each other where they are, broadcast the state to newcomers,
+// then steps of several collectives in flight at once, launched in another order on every peer. Control flow depends only on
+// what all peers see alike: outcomes. A peer that has lost the run starts again as a newcomer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/peer/input.h"
+#include "sim/call.h"
+#include "sim/dice.h"
+#include "sim/memory.h"
+#include "sim/plan.h"
+
+namespace lockstep::sim {
+
+// What an application can do in its world.
+class AppHost {
+ public:
+  virtual ~AppHost() = default;
+  [[nodiscard]] virtual Instant app_now() const = 0;
+  // on_event(what) is called after so long.
+  virtual void app_after(std::uint32_t process, Duration delay, std::uint64_t what) = 0;
+  // Only from on_event(), never from within a completion.
+  virtual void app_command(std::uint32_t process, peer::Input input) = 0;
+  virtual Memory& memory_of(std::uint32_t process) = 0;
+  virtual Call& app_call(std::uint32_t process, CallKind kind) = 0;
+  virtual void app_launched(Call& call) = 0;
+  [[nodiscard]] virtual const Call* contribution(PeerId peer, const RoundKey& round) = 0;
+  // The step at which everybody leaves; far away until the run has shown that it lives.
+  [[nodiscard]] virtual std::uint64_t last_step() const = 0;
+};
+
+class App {
+ public:
+  enum class Phase : std::uint8_t { kConnecting, kSyncing, kStepping, kAdmitting, kLeaving, kOver };
+
+  App(AppHost& host, const Plan& plan, std::uint32_t process, std::uint32_t on_host, PeerId peer, GroupId group);
+
+  void begin();
+  void on_event(std::uint64_t what);
+  void on_complete(const Call& call);
+  void on_view(const wire::View& view);
+  void on_over() { phase_ = Phase::kOver; }
+
+  // What the nemesis makes it do.
+  void leave();
+  void stop_oldest(CallId call);
+  void misuse(const Entry& entry);
+
+  [[nodiscard]] Phase phase() const { return phase_; }
+  [[nodiscard]] bool connected() const { return phase_ != Phase::kConnecting && phase_ != Phase::kOver; }
+  [[nodiscard]] std::uint64_t step() const { return step_; }
+  [[nodiscard]] std::uint64_t state() const { return state_; }
+  [[nodiscard]] bool leaving() const { return leaving_; }
+  [[nodiscard]] bool done() const { return finished_; }
+  [[nodiscard]] std::uint64_t commits() const { return commits_; }
+
+ private:
+  enum class Do : std::uint8_t { kConnect, kSync, kStep, kLaunch, kAdmit, kLeave, kStop, kAgain };
+
+  void later(Do what, std::uint64_t index, std::int64_t delay_ns);
+  std::int64_t pause(std::uint64_t at_most);
+  void connect();
+  void sync();
+  void share_state();
+  void begin_step();
+  void launch_op(std::uint64_t index);
+  void admit();
+  void do_leave();
+  void synced(const Call& call);
+  void stepped(const Call& call);
+  void step_is_over();
+  void launch(peer::Request request, std::uint64_t count_here);
+  peer::Request request_of(std::uint64_t op);
+  void forget_uses(CohortId cohort);
+
+  AppHost& host_;
+  const Plan& plan_;
+  Dice dice_;
+  std::uint32_t process_;
+  std::uint32_t on_host_;
+  PeerId peer_;
+  GroupId group_;
+  Phase phase_ = Phase::kConnecting;
+  std::uint64_t generation_ = 0;
+  std::uint64_t draws_ = 0;
+  std::uint64_t launches_ = 0;
+  std::uint64_t commits_ = 0;
+  CohortId cohort_;
+  std::vector<std::pair<Tag, std::uint32_t>> uses_;  // in this cohort
+  std::vector<PeerId> roots_;                        // who took part in the last all-gather
+  PeerId donor_;
+  bool sharing_ = false;  // the broadcast after the all-gather
+  std::uint64_t step_ = 0;
+  std::uint64_t synced_at_ = 0;
+  std::uint64_t state_ = 1;
+  std::uint32_t pending_ = 0;  // operations of this step that have not ended
+  std::uint32_t failed_syncs_ = 0;
+  bool must_admit_ = false;
+  bool wait_for_world_ = false;
+  std::vector<std::pair<CallId, std::uint64_t>> results_;
+  bool leaving_ = false;
+  bool finished_ = false;
+  CallId stop_;
+  Duration next_timeout_;
+  bool next_mismatch_ = false;
+  bool next_skip_ = false;
+};
+
+}  // namespace lockstep::sim

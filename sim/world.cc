@@ -1,0 +1,365 @@
+#include "sim/world.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include <xxhash.h>
+
+#include "core/base/assert.h"
+#include "core/base/overloaded.h"
+#include "sim/checkers/s11_at_rest.h"
+#include "sim/checkers/s9_bounds.h"
+#include "sim/text.h"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr std::uint16_t kCoordinatorPort = 4000;
+constexpr std::uint32_t kIdleTimers = 1000;  // so often in one nanosecond is a machine that spins
+constexpr std::uint64_t kCheckpoint = 4096;
+
+}  // namespace
+
+World::World(const Plan& plan, WorldOptions options)
+    : plan_(plan),
+      options_(std::move(options)),
+      dice_(plan.seed),
+      queue_(dice_),
+      network_(plan_.network, dice_, queue_, *this),
+      hash_(plan.seed),
+      hosts_(plan.peers + 1),
+      active_(plan.entries.size()) {
+  LOCKSTEP_ASSERT(plan.peers + 1 < Network::kMaxHosts);
+  report_.seed = plan.seed;
+  report_.peers = plan.peers;
+  report_.bytes_mode = plan.mode == Mode::kBytes;
+  bound_ = plan.heartbeat * 250 + plan.call_timeout * 4;
+
+  Process& process = processes_.emplace_back();
+  process.memory = std::make_unique<Memory>(plan.mode);
+  process.port = kCoordinatorPort;
+  coordinator::Options c;
+  c.heartbeat = plan.heartbeat;
+  c.silence = plan.heartbeat * 6;
+  c.greeting = plan.heartbeat * 6;
+  process.coordinator = std::make_unique<coordinator::Coordinator>(c, now_);
+  hosts_[0].process = 0;
+
+  for (std::uint32_t host = 1; host <= plan.founders; ++host) start_host(host);
+  for (std::uint64_t i = 0; i < plan.entries.size(); ++i) {
+    const Entry& entry = plan.entries[i];
+    if (entry.event != 0) {
+      event_entries_.push_back(i);
+    } else if (entry.launch == 0) {
+      queue_.push(now_ + entry.after, What::kEntry, kNoProcess, i, 0);
+    }
+  }
+  std::stable_sort(event_entries_.begin(), event_entries_.end(),
+                   [&](auto a, auto b) { return plan_.entries[a].event > plan_.entries[b].event; });
+  queue_.push(now_ + plan.safety, What::kHeal, kNoProcess);
+}
+
+World::~World() = default;
+
+Report run(const Plan& plan, const WorldOptions& options) { return World(plan, options).run(); }
+
+Report World::run() {
+  while (!over_ && !queue_.empty()) {
+    const Event event = queue_.pop();
+    now_ = Instant{std::max(now_.ns, event.at)};
+    report_.events += 1;
+    while (!event_entries_.empty() && plan_.entries[event_entries_.back()].event <= report_.events) {
+      queue_.push(now_ + plan_.entries[event_entries_.back()].after, What::kEntry, kNoProcess, event_entries_.back(),
+                  0);
+      event_entries_.pop_back();
+    }
+    handle(event);
+    if (report_.events % kCheckpoint == 0) report_.checkpoints.push_back(hash_);
+    if (report_.events >= options_.max_events) fail("limit", "the run goes on and on: see how often what happens");
+    if (options_.until != 0 && report_.events >= options_.until) break;
+  }
+  report_.hash = hash_;
+  report_.time_ns = now_.ns;
+  report_.views = membership_.views();
+  report_.resets += network_.counts().resets;
+  report_.revoked_midway = network_.counts().revoked_midway;
+  for (const auto& [round, committed] : rounds_) (committed ? report_.commits : report_.aborts) += 1;
+  return report_;
+}
+
+void World::handle(const Event& event) {
+  if (event.process != kNoProcess) {
+    Process& process = processes_[event.process];
+    if (!process.alive) return;
+    if (process.stalled > 0) {
+      process.held_back.push_back(event);
+      return;
+    }
+  }
+  mix(static_cast<std::uint64_t>(event.what) | std::uint64_t{event.process} << 8U, static_cast<std::uint64_t>(now_.ns),
+      event.a, event.b);
+  switch (event.what) {
+    case What::kArrive:
+    case What::kSyn:
+    case What::kDialExpires:
+    case What::kLand:
+    case What::kTold:
+    case What::kTake:
+    case What::kTaken:
+    case What::kRevoked:
+    case What::kClosed:
+    case What::kOpened:
+    case What::kAccepted: network_.handle(event, now_); break;
+    case What::kTimer: on_timer(processes_[event.process]); break;
+    case What::kJobRuns: run_job_now(processes_[event.process], event.a); break;
+    case What::kJobDone: {
+      Process& process = processes_[event.process];
+      run_job_now(process, event.a);
+      Job& job = process.jobs[event.a];
+      job.busy = false;
+      step(process, peer::JobDone{job.job.token, job.result});
+      break;
+    }
+    case What::kResolved:
+      step(processes_[event.process],
+           peer::Resolved{std::vector<io::Address>{Network::address_of(0, kCoordinatorPort)}});
+      break;
+    case What::kListening: {
+      Process& process = processes_[event.process];
+      process.port = static_cast<std::uint16_t>(20'000 + process.index % 40'000);
+      step(process, peer::Listening{process.port});
+      break;
+    }
+    case What::kApp:
+      if (event.b == 1) {
+        release(processes_[event.process], event.a);
+      } else {
+        processes_[event.process].app->on_event(event.a);
+      }
+      break;
+    case What::kWake: start_host(static_cast<std::uint32_t>(event.a)); break;
+    case What::kEntry: event.b == 0 ? begin_entry(event.a) : end_entry(event.a); break;
+    case What::kHeal: heal(); break;
+    case What::kGiveUp:
+      if (event.process == kNoProcess) {
+        watch();
+      } else if (event.a == 1) {
+        after_run(processes_[event.process]);
+      } else {
+        rest(processes_[event.process]);
+      }
+      break;
+  }
+  if (event.process != kNoProcess) {
+    const std::string& trespass = processes_[event.process].memory->trespass();
+    if (!trespass.empty()) fail("S4", text_of(processes_[event.process].id) + ": " + trespass);
+  }
+}
+
+// ---- machines ----
+
+void World::tell(std::uint32_t index, io::Input input) {
+  Process& process = processes_[index];
+  std::visit(overloaded{
+                 [&](const io::ReadDone& in) { mix(1, in.stream.value, in.bytes, index); },
+                 [&](const io::WriteDone& in) { mix(2, in.stream.value, in.bytes, index); },
+                 [&](const io::Revoked& in) { mix(3, in.stream.value, in.bytes, index); },
+                 [&](const auto& in) { mix(4, in.stream.value, 0, index); },
+             },
+             input);
+  if (options_.trace_streams && options_.trace) {
+    std::visit(
+        overloaded{
+            [&](const io::ReadDone& in) {
+              say(process, "  stream " + std::to_string(in.stream.value) + " read " + std::to_string(in.bytes));
+            },
+            [&](const io::WriteDone& in) {
+              say(process, "  stream " + std::to_string(in.stream.value) + " wrote " + std::to_string(in.bytes));
+            },
+            [&](const io::Revoked& in) {
+              say(process,
+                  "  stream " + std::to_string(in.stream.value) + " gave back after " + std::to_string(in.bytes));
+            },
+            [&](const io::Closed& in) {
+              say(process,
+                  "  stream " + std::to_string(in.stream.value) + " closed: " + std::string(name_of(in.reason)));
+            },
+            [&](const io::Opened& in) { say(process, "  stream " + std::to_string(in.stream.value) + " opened"); },
+            [&](const io::Accepted& in) {
+              say(process, "  stream " + std::to_string(in.stream.value) + " accepted from " + in.from.text());
+            },
+        },
+        input);
+  }
+  if (process.coordinator) {
+    std::visit(
+        [&]<typename T>(T& in) {
+          if constexpr (std::is_same_v<T, io::Opened>) {
+            fail("contract", "the coordinator does not dial");
+          } else {
+            step(process, coordinator::Input{std::move(in)});
+          }
+        },
+        input);
+  } else {
+    std::visit([&](auto& in) { step(process, peer::Input{std::move(in)}); }, input);
+  }
+}
+
+void World::step(Process& process, peer::Input input) {
+  if (over_) return;
+  peer_effects_.clear();
+  process.peer->step(std::move(input), now_, peer_effects_);
+  for (peer::Effect& effect : peer_effects_) carry_out(process, effect);
+  process.idle_timers = 0;
+  if (report_.events % 16 == 0)
+    check("S9", check_bounds(process.peer->footprint(), process.id, plan_.peers, plan_.stripes));
+  arm(process);
+}
+
+void World::step(Process& process, coordinator::Input input) {
+  if (over_) return;
+  coordinator_effects_.clear();
+  process.coordinator->step(std::move(input), now_, coordinator_effects_);
+  for (coordinator::Effect& effect : coordinator_effects_) carry_out(process, effect);
+  process.idle_timers = 0;
+  if (report_.events % 16 == 0) check("S9", check_bounds(process.coordinator->footprint()));
+  arm(process);
+}
+
+Instant World::deadline_of(const Process& process) const {
+  return process.coordinator ? process.coordinator->deadline() : process.peer->deadline();
+}
+
+std::int64_t World::delay(Process& process, Duration at_most, Purpose purpose) {
+  return 1 + static_cast<std::int64_t>(
+                 dice_.skewed(static_cast<std::uint64_t>(at_most.ns), purpose, process.index, process.draws++));
+}
+
+// One timer event per machine, as a rule: an early one asks again.
+void World::arm(Process& process) {
+  const Instant deadline = deadline_of(process);
+  if (deadline == kNever || deadline.ns >= process.timer_at) return;
+  process.timer_at = std::max(deadline.ns, now_.ns) + delay(process, plan_.timer_delay, Purpose::kTimerDelay);
+  queue_.push({process.timer_at}, What::kTimer, process.index);
+}
+
+void World::on_timer(Process& process) {
+  process.timer_at = INT64_MAX;
+  if (deadline_of(process) > now_) {
+    arm(process);
+    return;
+  }
+  const std::uint32_t idle = process.idle_timers;
+  if (process.coordinator) {
+    step(process, coordinator::Input{coordinator::Timer{}});
+  } else {
+    step(process, peer::Input{peer::Timer{}});
+  }
+  process.idle_timers = idle + 1;
+  if (process.idle_timers > kIdleTimers && deadline_of(process) <= now_) {
+    fail("contract", "deadline() stays in the past after a Timer: the machine spins");
+  }
+}
+
+// ---- what happened ----
+
+void World::mix(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t d) {
+  const std::uint64_t fields[4] = {a, b, c, d};
+  hash_ = XXH3_64bits_withSeed(fields, sizeof fields, hash_);
+}
+
+void World::say(const Process& process, const std::string& line) {
+  if (!options_.trace) return;
+  const std::string who =
+      process.coordinator ? "coordinator" : "h" + std::to_string(process.host) + " " + text_of(process.id);
+  options_.trace(text_of(now_) + " " + who + " " + line);
+}
+
+void World::fail(std::string promise, std::string text) {
+  over_ = true;
+  if (report_.failure) return;
+  report_.failure = Failure{std::move(promise), std::move(text), now_.ns, report_.events};
+  if (options_.trace)
+    options_.trace(text_of(now_) + " " + report_.failure->promise + " BROKEN: " + report_.failure->text);
+}
+
+void World::check(const char* promise, Complaint complaint) {
+  if (complaint) fail(promise, *std::move(complaint));
+}
+
+// ---- who is where ----
+
+Memory& World::memory_of(std::uint32_t process) { return *processes_[process].memory; }
+std::uint32_t World::host_of(std::uint32_t process) { return processes_[process].host; }
+
+std::uint32_t World::listener(std::uint32_t host, std::uint16_t port) {
+  if (host >= hosts_.size()) return kNoProcess;
+  for (const Process& process : processes_) {
+    if (process.alive && process.host == host && process.port == port) return process.index;
+  }
+  return kNoProcess;
+}
+
+void World::contract_broken(std::uint32_t process, std::string what) {
+  fail("contract", (process == 0 ? "coordinator" : text_of(processes_[process].id)) + " " + std::move(what));
+}
+
+// ---- applications ----
+
+void World::app_after(std::uint32_t process, Duration delay, std::uint64_t what) {
+  queue_.push(now_ + delay, What::kApp, process, what, 0);
+}
+
+void World::app_command(std::uint32_t process, peer::Input input) { step(processes_[process], std::move(input)); }
+
+Call& World::app_call(std::uint32_t index, CallKind kind) {
+  Process& process = processes_[index];
+  Call& call = process.calls.emplace_back();
+  call.kind = kind;
+  call.process = index;
+  call.peer = process.id;
+  call.id = CallId{process.calls.size()};
+  call.made = now_;
+  process.open_calls.push_back(static_cast<std::uint32_t>(process.calls.size() - 1));
+  mix(static_cast<std::uint64_t>(kind), index, call.id.value, 0);
+  if (options_.trace && kind != CallKind::kCollective) {
+    say(process, kind == CallKind::kConnect ? "connect" : kind == CallKind::kAdmit ? "admit" : "leave");
+  }
+  return call;
+}
+
+void World::app_launched(Call& call) {
+  report_.launches += 1;
+  if (options_.trace) {
+    say(processes_[call.process], "launch #" + std::to_string(report_.launches) + " call " +
+                                      std::to_string(call.id.value) + ": " + text_of(call.request) + " step " +
+                                      std::to_string(call.step));
+  }
+  for (std::uint64_t i = 0; i < plan_.entries.size(); ++i) {
+    if (plan_.entries[i].launch == report_.launches) {
+      queue_.push(now_ + plan_.entries[i].after, What::kEntry, kNoProcess, i, 0);
+    }
+  }
+}
+
+const Call* World::contribution(PeerId peer, const RoundKey& round) {
+  const auto it = by_id_.find(peer);
+  if (it == by_id_.end()) return nullptr;
+  const Process& process = processes_[it->second];
+  const Call* open = nullptr;
+  for (auto call = process.calls.rbegin(); call != process.calls.rend(); ++call) {
+    if (call->kind != CallKind::kCollective || call->request.tag != round.tag) continue;
+    if (call->outcome && call->outcome->round != RoundKey{}) {
+      if (call->outcome->round == round) return &*call;
+      continue;
+    }
+    if (call->cohort == round.cohort && call->use == round.use) open = &*call;
+    if (open == nullptr && plan_.auto_admit)
+      open = &*call;  // the cohort may have ended between its launch and its start
+  }
+  return open;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,169 @@
+// Many peers and a coordinator in one thread and in virtual time: runs one plan on the machines of core, carries their
+// effects out, and asks every checker after everything that happens.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/coordinator/coordinator.h"
+#include "core/peer/peer.h"
+#include "sim/call.h"
+#include "sim/checkers/complaint.h"
+#include "sim/checkers/l2_causes.h"
+#include "sim/checkers/s1_one_outcome.h"
+#include "sim/checkers/s6_membership.h"
+#include "sim/event.h"
+#include "sim/network.h"
+#include "sim/plan.h"
+#include "sim/report.h"
+#include "sim/workload.h"
+
+namespace lockstep::sim {
+
+struct WorldOptions {
+  std::function<void(const std::string&)> trace;  // a line for everything a person may want to know; may be empty
+  bool trace_streams = false;                     // also every input and effect of a stream
+  std::uint64_t max_events = 20'000'000;
+  std::uint64_t until = 0;  // stop after so many events; 0: at the end
+};
+
+class World final : public NetworkUser, public AppHost {
+ public:
+  World(const Plan& plan, WorldOptions options);
+  ~World() override;
+
+  Report run();
+
+  // NetworkUser
+  void tell(std::uint32_t process, io::Input input) override;
+  Memory& memory_of(std::uint32_t process) override;
+  std::uint32_t listener(std::uint32_t host, std::uint16_t port) override;
+  std::uint32_t host_of(std::uint32_t process) override;
+  void contract_broken(std::uint32_t process, std::string what) override;
+
+  // AppHost
+  [[nodiscard]] Instant app_now() const override { return now_; }
+  void app_after(std::uint32_t process, Duration delay, std::uint64_t what) override;
+  void app_command(std::uint32_t process, peer::Input input) override;
+  Call& app_call(std::uint32_t process, CallKind kind) override;
+  void app_launched(Call& call) override;
+  [[nodiscard]] const Call* contribution(PeerId peer, const RoundKey& round) override;
+  [[nodiscard]] std::uint64_t last_step() const override { return last_step_; }
+
+ private:
+  struct Job {
+    KernelJob job;
+    JobResult result;
+    bool busy = false;
+    bool ran = false;
+  };
+  struct Process {
+    std::uint32_t index = 0;
+    std::uint32_t host = 0;
+    PeerId id;
+    GangId gang;
+    bool alive = true;
+    bool over = false;  // the run is lost to it, or left
+    bool connected = false;
+    std::uint32_t stalled = 0;  // how many stalls hold it
+    std::uint16_t port = 0;     // 0: does not listen
+    std::int64_t timer_at = INT64_MAX;
+    std::uint32_t idle_timers = 0;
+    std::uint64_t draws = 0;
+    std::vector<Event> held_back;
+    std::unique_ptr<peer::Peer> peer;
+    std::unique_ptr<coordinator::Coordinator> coordinator;
+    std::unique_ptr<Memory> memory;
+    std::unique_ptr<App> app;
+    std::deque<Call> calls;
+    std::vector<std::uint32_t> open_calls;
+    Instant over_at;
+    std::vector<Job> jobs;
+  };
+  struct Host {
+    std::uint32_t process = kNoProcess;
+    bool finished = false;
+    Duration pause;  // between leaving and coming back; 0: when the network heals
+    std::uint64_t kernel_factor = 1;
+  };
+
+  // world.cc
+  void handle(const Event& event);
+  void step(Process& process, peer::Input input);
+  void step(Process& process, coordinator::Input input);
+  void arm(Process& process);
+  void fail(std::string promise, std::string text);
+  void check(const char* promise, Complaint complaint);
+  void mix(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t d);
+  void say(const Process& process, const std::string& line);
+  void on_timer(Process& process);
+  [[nodiscard]] Instant deadline_of(const Process& process) const;
+  [[nodiscard]] std::int64_t delay(Process& process, Duration at_most, Purpose purpose);
+
+  // effects.cc
+  void carry_out(Process& process, peer::Effect& effect);
+  void carry_out(Process& process, coordinator::Effect& effect);
+  bool carry_out_io(Process& process, const io::Effect& effect);
+  void start_job(Process& process, const KernelJob& job);
+  void run_job_now(Process& process, std::uint64_t slot);
+  void completed(Process& process, peer::Complete& complete);
+  void release(Process& process, std::uint64_t call);
+  void run_over(Process& process, const peer::RunOver& over);
+
+  // nemesis.cc
+  void start_host(std::uint32_t host);
+  void stop_process(Process& process, Death death);
+  void begin_entry(std::uint64_t index);
+  void end_entry(std::uint64_t index);
+  void stall(Process& process, bool on);
+  void heal();
+  void watch();
+  void settle();
+  void after_run(Process& process);
+  void rest(Process& process);
+  void end_when_all_are_gone();
+  [[nodiscard]] std::vector<std::uint32_t> gang_of(std::uint32_t host) const;
+  Process* running(std::uint32_t host);
+
+  const Plan plan_;
+  WorldOptions options_;
+  Dice dice_;
+  EventQueue queue_;
+  Network network_;
+  Instant now_;
+  std::uint64_t hash_ = 0;
+  std::deque<Process> processes_;
+  std::vector<Host> hosts_;
+  std::map<PeerId, std::uint32_t> by_id_;
+  std::map<RoundKey, bool> rounds_;  // committed?
+  peer::Effects peer_effects_;
+  coordinator::Effects coordinator_effects_;
+  Report report_;
+  OneOutcome one_outcome_;
+  Membership membership_;
+  Causes causes_;
+  struct Active {
+    bool on = false;
+    std::uint32_t process = kNoProcess;
+  };
+  std::vector<Active> active_;                // by entry
+  std::vector<std::uint64_t> event_entries_;  // sorted by event, the next one last
+  bool healed_ = false;
+  bool over_ = false;
+  bool settled_ = false;
+  Instant healed_at_;
+  Instant all_gone_at_{INT64_MAX};
+  Duration bound_;
+  std::uint64_t last_step_ = UINT64_MAX;
+  std::uint64_t starts_ = 0;
+};
+
+// Runs a plan from its beginning to its end.
+Report run(const Plan& plan, const WorldOptions& options = {});
+
+}  // namespace lockstep::sim
