@@ -1,0 +1,174 @@
+#include "core/coordinator/membership.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/trace/event.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::coordinator {
+
+namespace {
+
+// Steps that the search for a ring may take: a budget in iterations, so that every machine finds the same ring. Enough for
+// any pattern of a few broken pairs among dozens of members.
+constexpr int kRingSearchSteps = 20'000;
+
+using Adjacent = std::vector<std::vector<bool>>;  // [i][j]: i and j may be neighbours
+
+// Depth-first search for a cycle through all, preferring the given order.
+bool extend_ring(std::vector<std::size_t>& path, std::vector<bool>& used, const Adjacent& may, int& steps) {
+  const std::size_t n = may.size();
+  if (path.size() == n) return may[path.back()][path.front()];
+  for (std::size_t next = 0; next < n; ++next) {
+    if (used[next] || !may[path.back()][next]) continue;
+    if (--steps < 0) return false;
+    used[next] = true;
+    path.push_back(next);
+    if (extend_ring(path, used, may, steps)) return true;
+    path.pop_back();
+    used[next] = false;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<bool> Membership::may_wait(const Candidate& candidate) const {
+  const auto refuse = [](std::string text) { return Error{Status::kRefused, std::move(text)}; };
+  if (candidate.member.id.is_nobody()) return refuse("a peer needs an id that is not zero");
+  if (contains(candidate.member.id) || candidates_.contains(candidate.member.id)) {
+    return refuse("peer id " + trace::short_name(candidate.member.id) + " is already part of this run: ids are never reused");
+  }
+  if (view_.members.size() + candidates_.size() >= kMaxMembers) {
+    return refuse("the run is full: " + std::to_string(kMaxMembers) + " members and waiting peers");
+  }
+  if (candidate.gang_size == 0 || (candidate.member.gang.value == 0 && candidate.gang_size != 1)) {
+    return refuse("gang size " + std::to_string(candidate.gang_size) + " needs a gang id that is not zero");
+  }
+  if (!view_.members.empty() && candidate.auto_admit != auto_admit_) {
+    return refuse(std::string("auto_admit is ") + (auto_admit_ ? "on" : "off") + " in this run and " +
+                  (candidate.auto_admit ? "on" : "off") + " at this peer: it must be equal on all peers");
+  }
+  for (const auto& [id, other] : candidates_) {
+    if (view_.members.empty() && other.auto_admit != candidate.auto_admit) {
+      return refuse("auto_admit differs from that of waiting peer " + trace::short_name(id, other.member.name));
+    }
+    if (candidate.member.gang.value != 0 && other.member.gang == candidate.member.gang &&
+        other.gang_size != candidate.gang_size) {
+      return refuse("gang " + std::to_string(candidate.member.gang.value) + " has size " + std::to_string(other.gang_size) +
+                    " at " + trace::short_name(id, other.member.name) + " and " + std::to_string(candidate.gang_size) +
+                    " at this peer");
+    }
+  }
+  return true;
+}
+
+void Membership::add_candidate(Candidate candidate) {
+  const PeerId id = candidate.member.id;
+  candidates_.emplace(id, std::move(candidate));
+}
+
+void Membership::remove_candidate(PeerId peer) { candidates_.erase(peer); }
+
+std::vector<Candidate> Membership::admissible() const {
+  std::map<GangId, std::uint32_t> waiting_of_gang;
+  for (const auto& [id, candidate] : candidates_) ++waiting_of_gang[candidate.member.gang];
+
+  std::vector<Candidate> ready;
+  std::uint32_t founders = 1;
+  for (const auto& [id, candidate] : candidates_) {
+    const bool whole =
+        candidate.member.gang.value == 0 || waiting_of_gang[candidate.member.gang] == candidate.gang_size;
+    if (!whole) continue;
+    founders = std::max(founders, candidate.founders);
+    ready.push_back(candidate);
+  }
+  if (view_.members.empty() && ready.size() < founders) return {};
+  std::sort(ready.begin(), ready.end(),
+            [](const Candidate& a, const Candidate& b) { return a.arrival < b.arrival; });
+  return ready;
+}
+
+const wire::Member* Membership::find(PeerId peer) const {
+  const auto at = std::find_if(view_.members.begin(), view_.members.end(),
+                               [&](const wire::Member& member) { return member.id == peer; });
+  return at == view_.members.end() ? nullptr : &*at;
+}
+
+std::vector<PeerId> Membership::gang_of(PeerId peer) const {
+  const wire::Member* member = find(peer);
+  if (member == nullptr || member->gang.value == 0) return {peer};
+  std::vector<PeerId> gang;
+  for (const wire::Member& other : view_.members) {
+    if (other.gang == member->gang) gang.push_back(other.id);
+  }
+  return gang;
+}
+
+std::vector<wire::Member> Membership::next_members(const std::set<PeerId>& gone,
+                                                   const std::vector<Candidate>& added) const {
+  std::map<GroupId, std::vector<wire::Member>> rings;
+  for (const wire::Member& member : view_.members) {
+    if (!gone.contains(member.id)) rings[member.group].push_back(member);
+  }
+  for (const Candidate& candidate : added) rings[candidate.member.group].push_back(candidate.member);
+  std::vector<wire::Member> members;
+  for (auto& [group, ring] : rings) {
+    lay_ring(ring);
+    members.insert(members.end(), ring.begin(), ring.end());
+  }
+  return members;
+}
+
+void Membership::install(wire::View view) {
+  if (view_.members.empty() && !view.members.empty()) {
+    auto_admit_ = candidates_.at(view.members.front().id).auto_admit;
+  }
+  view_ = std::move(view);
+  for (const wire::Member& member : view_.members) candidates_.erase(member.id);
+  std::erase_if(broken_, [&](const Pair& pair) { return !contains(pair.first) || !contains(pair.second); });
+}
+
+void Membership::lay_ring(std::vector<wire::Member>& ring) const {
+  const std::size_t n = ring.size();
+  if (broken_.empty() || n < 4) return;  // with three or fewer, everybody is everybody's neighbour
+  Adjacent may(n, std::vector<bool>(n, true));
+  bool whole = true;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) may[i][j] = !broken_.contains(pair_of(ring[i].id, ring[j].id));
+    whole = whole && may[i][(i + 1) % n];
+  }
+  if (whole) return;
+  std::vector<std::size_t> path{0};
+  std::vector<bool> used(n, false);
+  used[0] = true;
+  int steps = kRingSearchSteps;
+  if (!extend_ring(path, used, may, steps)) return;  // unavoidable() names the pair
+  std::vector<wire::Member> laid;
+  for (const std::size_t index : path) laid.push_back(std::move(ring[index]));
+  ring = std::move(laid);
+}
+
+std::vector<Pair> Membership::unavoidable(const std::vector<wire::Member>& members) const {
+  std::vector<Pair> pairs;
+  for (std::size_t begin = 0; begin < members.size();) {
+    std::size_t end = begin;
+    while (end < members.size() && members[end].group == members[begin].group) ++end;
+    const std::size_t n = end - begin;
+    for (std::size_t i = 0; n > 1 && i < n; ++i) {
+      const Pair pair = pair_of(members[begin + i].id, members[begin + (i + 1) % n].id);
+      if (broken_.contains(pair)) pairs.push_back(pair);
+    }
+    begin = end;
+  }
+  return pairs;
+}
+
+std::size_t Membership::broken_links_of(PeerId peer) const {
+  return static_cast<std::size_t>(std::count_if(broken_.begin(), broken_.end(), [&](const Pair& pair) {
+    return pair.first == peer || pair.second == peer;
+  }));
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,73 @@
+// Who is in, in which order, and who waits: the arithmetic of views. Decides nothing about rounds and knows no streams.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/result.h"
+#include "core/wire/message.h"
+
+namespace lockstep::coordinator {
+
+// A peer in the waiting room.
+struct Candidate {
+  wire::Member member;
+  std::uint32_t gang_size = 1;
+  std::uint32_t founders = 1;
+  bool auto_admit = false;
+  std::uint64_t arrival = 0;  // order of arrival; nobody overtakes
+};
+
+// An unordered pair of members that cannot exchange bytes.
+using Pair = std::pair<PeerId, PeerId>;
+inline Pair pair_of(PeerId a, PeerId b) { return a < b ? Pair{a, b} : Pair{b, a}; }
+
+class Membership {
+ public:
+  // May this one wait? Refuses ids that are in use, full runs, and options that differ from those of the run or of its gang.
+  [[nodiscard]] Result<bool> may_wait(const Candidate& candidate) const;
+  void add_candidate(Candidate candidate);
+  void remove_candidate(PeerId peer);
+  [[nodiscard]] const std::map<PeerId, Candidate>& candidates() const { return candidates_; }
+
+  // Those who can be admitted now, in order of arrival: singles, and gangs of which everybody waits. An empty run is founded
+  // only when enough wait.
+  [[nodiscard]] std::vector<Candidate> admissible() const;
+
+  [[nodiscard]] const wire::View& view() const { return view_; }
+  [[nodiscard]] bool contains(PeerId peer) const { return find(peer) != nullptr; }
+  [[nodiscard]] const wire::Member* find(PeerId peer) const;
+  // The peer and everybody of its gang.
+  [[nodiscard]] std::vector<PeerId> gang_of(PeerId peer) const;
+  [[nodiscard]] bool auto_admit() const { return auto_admit_; }
+
+  // The next view without `gone` and with `added` (at the end of their groups), its rings laid around broken pairs. Numbers are
+  // the caller's to set.
+  [[nodiscard]] std::vector<wire::Member> next_members(const std::set<PeerId>& gone,
+                                                       const std::vector<Candidate>& added) const;
+
+  // Takes the view over; its members leave the waiting room.
+  void install(wire::View view);
+
+  // These two cannot reach each other. Returns false when that was known.
+  bool mark_broken(Pair pair) { return broken_.insert(pair).second; }
+  // A pair of ring neighbours that no order of the group's ring can keep apart; nobody when all is well.
+  [[nodiscard]] std::vector<Pair> unavoidable(const std::vector<wire::Member>& members) const;
+  // How many broken pairs a peer is part of: the one with more is to blame.
+  [[nodiscard]] std::size_t broken_links_of(PeerId peer) const;
+
+ private:
+  void lay_ring(std::vector<wire::Member>& ring) const;
+
+  wire::View view_;
+  bool auto_admit_ = false;
+  std::map<PeerId, Candidate> candidates_;
+  std::set<Pair> broken_;
+};
+
+}  // namespace lockstep::coordinator

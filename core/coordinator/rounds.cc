@@ -1,0 +1,396 @@
+#include "core/coordinator/rounds.h"
+
+#include <algorithm>
+
+#include "core/base/assert.h"
+#include "core/trace/event.h"
+#include "core/wire/describe.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::coordinator {
+
+namespace {
+
+std::string name_in(const std::vector<wire::Member>& members, PeerId peer) {
+  const auto at = std::find_if(members.begin(), members.end(), [&](const wire::Member& m) { return m.id == peer; });
+  return trace::short_name(peer, at == members.end() ? std::string_view{} : std::string_view{at->name});
+}
+
+bool has_member(const std::vector<wire::Member>& members, PeerId peer) {
+  return std::any_of(members.begin(), members.end(), [&](const wire::Member& m) { return m.id == peer; });
+}
+
+// Whether being done proves that every member took part: bytes of all had to pass. A round without bytes proves nothing.
+bool done_proves_all(const wire::Descriptor& what) {
+  switch (what.collective) {
+    case wire::Collective::kAllReduce:
+    case wire::Collective::kReduceScatter:
+    case wire::Collective::kBroadcast: return what.count > 0;
+    case wire::Collective::kAllGather: return true;
+    case wire::Collective::kBarrier: return false;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+std::string cut_text(std::string text) {
+  if (text.size() > kMaxTextBytes) text.resize(kMaxTextBytes);
+  return text;
+}
+
+}  // namespace
+
+const Rounds::Cohort* Rounds::cohort_of(const RoundKey& key) const {
+  const auto at = cohorts_.find(key.cohort);
+  return at == cohorts_.end() ? nullptr : &at->second;
+}
+
+const Rounds::Group* Rounds::group_of(const RoundKey& key) const {
+  const Cohort* cohort = cohort_of(key);
+  if (cohort == nullptr) return nullptr;
+  const auto at = cohort->groups.find(key.group);
+  return at == cohort->groups.end() ? nullptr : &at->second;
+}
+
+std::optional<Generation> Rounds::attempt_of(const RoundKey& key) const {
+  const Group* group = group_of(key);
+  if (group == nullptr) return std::nullopt;
+  const auto kept = kept_.find(key);
+  return kept == kept_.end() ? group->current : kept->second;
+}
+
+const std::vector<wire::Member>& Rounds::members_of(const RoundKey& key, Generation attempt) const {
+  static const std::vector<wire::Member> kNobody;
+  const Group* group = group_of(key);
+  if (group == nullptr) return kNobody;
+  const auto at = group->generations.find(attempt);
+  return at == group->generations.end() ? kNobody : at->second;
+}
+
+std::vector<RoundKey> Rounds::bound_with(const RoundKey& key) const {
+  const Cohort* cohort = cohort_of(key);
+  if (cohort == nullptr || !cohort->bound) return {key};
+  std::vector<RoundKey> keys;
+  for (const auto& [id, group] : cohort->groups) {
+    const RoundKey other{key.cohort, id, key.tag, key.use};
+    if (!members_of(other, *attempt_of(other)).empty()) keys.push_back(other);
+  }
+  return keys;
+}
+
+bool Rounds::all_done(const RoundKey& key, Generation attempt, const std::set<PeerId>& lost) const {
+  const auto at = rounds_.find(key);
+  if (at == rounds_.end() || at->second.attempt != attempt) return false;
+  const Round& round = at->second;
+  const bool lost_must_be_done = !done_proves_all(round.what);
+  const auto& members = members_of(key, attempt);
+  return std::all_of(members.begin(), members.end(), [&](const wire::Member& member) {
+    return round.done.contains(member.id) || (lost.contains(member.id) && !lost_must_be_done);
+  });
+}
+
+Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
+  DoneResult result;
+  const std::optional<Generation> now = attempt_of(done.key);
+  if (!now) {
+    result.violation = "done with a round of cohort " + std::to_string(done.key.cohort.value) + ", which does not exist";
+    return result;
+  }
+  const Generation attempt = *now;
+  if (done.attempt < attempt) return result;  // given up meanwhile
+  const auto& members = members_of(done.key, attempt);
+  if (done.attempt != attempt || !has_member(members, from)) {
+    result.violation = "done with attempt " + std::to_string(done.attempt.value) + " of a round it is not part of";
+    return result;
+  }
+  const auto [at, is_first] = rounds_.try_emplace(done.key);
+  Round& round = at->second;
+  if (is_first || round.attempt != attempt) round = Round{attempt, done.what, from, done.hash, {}};
+  if (!round.done.insert(from).second) {
+    result.violation = "done twice with the same attempt of a round";
+    return result;
+  }
+  if (stops_.contains(done.key)) return result;
+  if (round.what != done.what || round.hash != done.hash) {
+    const bool arguments = round.what != done.what;
+    const auto say = [&](PeerId who, const wire::Descriptor& what, std::uint64_t hash) {
+      return name_in(members, who) + ": " + (arguments ? wire::describe(what) : "hash " + std::to_string(hash));
+    };
+    result.stop = wire::Verdict{done.key, attempt, arguments ? Status::kMismatch : Status::kInternal, 0,
+                                cut_text(std::string(arguments ? "arguments" : "results") + " differ in tag " +
+                                         std::to_string(done.key.tag.value) + ": " +
+                                         say(round.first, round.what, round.hash) + "; " +
+                                         say(from, done.what, done.hash))};
+    for (const RoundKey& key : bound_with(done.key)) {
+      wire::Verdict verdict = *result.stop;
+      verdict.key = key;
+      stops_.emplace(key, verdict);
+    }
+    return result;
+  }
+  const auto bound = bound_with(done.key);
+  if (!std::all_of(bound.begin(), bound.end(), [&](const RoundKey& key) { return all_done(key, attempt, {}); })) {
+    return result;
+  }
+  for (const RoundKey& key : bound) result.committed.push_back(take_committed(key, attempt, rounds_.at(key).hash));
+  return result;
+}
+
+Rounds::Committed Rounds::take_committed(const RoundKey& key, Generation attempt, std::uint64_t hash) {
+  Committed committed{{key, attempt, hash, false}, members_of(key, attempt), 0};
+  if (const auto at = rounds_.find(key); at != rounds_.end()) {
+    committed.bytes = at->second.what.count * size_of(at->second.what.type);
+  }
+  forget(key);
+  return committed;
+}
+
+void Rounds::forget(const RoundKey& key) {
+  rounds_.erase(key);
+  stops_.erase(key);
+  kept_.erase(key);
+  const auto cohort = cohorts_.find(key.cohort);
+  if (cohort == cohorts_.end()) return;
+  cohort->second.live.erase(key);
+  const bool newest = std::next(cohort) == cohorts_.end();
+  if (newest || !cohort->second.live.empty()) {
+    drop_unused_generations(key.cohort);
+  } else {
+    drop_cohort(key.cohort);
+  }
+}
+
+void Rounds::drop_unused_generations(CohortId id) {
+  for (auto& [group_id, group] : cohorts_.at(id).groups) {
+    std::erase_if(group.generations, [&](const auto& entry) {
+      return entry.first != group.current && std::none_of(kept_.begin(), kept_.end(), [&](const auto& kept) {
+               return kept.first.cohort == id && kept.first.group == group_id && kept.second == entry.first;
+             });
+    });
+  }
+}
+
+void Rounds::drop_cohort(CohortId id) {
+  const auto belongs = [&](const auto& entry) { return entry.first.cohort == id; };
+  std::erase_if(rounds_, belongs);
+  std::erase_if(stops_, belongs);
+  std::erase_if(kept_, belongs);
+  cohorts_.erase(id);
+}
+
+void Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
+  if (stops_.contains(stop.key) || attempt_of(stop.key) != stop.attempt) return;
+  if (!has_member(members_of(stop.key, stop.attempt), from)) return;
+  if (stop.done && !rounds_.contains(stop.key)) return;  // committed: the news is on its way
+  for (const RoundKey& key : bound_with(stop.key)) {
+    stops_.emplace(key, wire::Verdict{key, stop.attempt, stop.status, 0, cut_text(stop.text)});
+  }
+}
+
+bool Rounds::touched(const RoundKey& key, Generation attempt, const Change& change) const {
+  if (change.relinked) return true;
+  const bool kept = change.kept.contains(key) || kept_.contains(key);
+  for (const RoundKey& bound : bound_with(key)) {
+    for (const wire::Member& member : members_of(bound, attempt)) {
+      if (change.lost.contains(member.id) || (change.left.contains(member.id) && !kept)) return true;
+    }
+  }
+  return false;
+}
+
+std::string Rounds::describe_waiting(const RoundKey& key, Generation attempt, const Change& change) const {
+  std::string text;
+  for (const wire::Member& member : members_of(key, attempt)) {
+    const auto open = change.flushed.find(member.id);
+    if (open == change.flushed.end()) continue;
+    const auto launched = std::any_of(open->second.begin(), open->second.end(),
+                                      [&](const wire::OpenRound& round) { return round.key == key; });
+    if (launched) continue;
+    text += (text.empty() ? "; it waited for " : ", ") + trace::short_name(member.id, member.name);
+    const auto busy = std::find_if(open->second.begin(), open->second.end(),
+                                   [](const wire::OpenRound& round) { return !round.done; });
+    text += busy == open->second.end() ? " (in no call)" : " (in tag " + std::to_string(busy->key.tag.value) + ")";
+    if (text.size() > kMaxTextBytes / 2) break;
+  }
+  return text;
+}
+
+std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::View& next) const {
+  // Every undecided round that somebody has open or is done with.
+  struct Known {
+    Generation attempt;
+    bool retry = true;
+  };
+  std::map<RoundKey, Known> known;
+  for (const auto& [peer, open] : change.flushed) {
+    for (const wire::OpenRound& round : open) {
+      if (attempt_of(round.key) != round.attempt) continue;
+      Known& entry = known.try_emplace(round.key, Known{round.attempt, true}).first->second;
+      entry.retry = entry.retry && round.retry;
+    }
+  }
+  std::vector<wire::Verdict> verdicts;
+  for (const auto& [key, round] : known) {
+    if (stops_.contains(key) || !touched(key, round.attempt, change)) continue;
+    const auto bound = bound_with(key);
+    const bool commits = std::all_of(bound.begin(), bound.end(), [&](const RoundKey& other) {
+      return all_done(other, round.attempt, change.lost);
+    });
+    if (commits) {
+      verdicts.push_back({key, round.attempt, Status::kOk, rounds_.at(key).hash, {}});
+      continue;
+    }
+    if (round.retry) continue;
+    std::string who;
+    for (const RoundKey& other : bound) {
+      for (const wire::Member& member : members_of(other, round.attempt)) {
+        if (!change.lost.contains(member.id) && !change.left.contains(member.id)) continue;
+        if (who.size() < kMaxTextBytes / 2) who += (who.empty() ? "" : ", ") + trace::short_name(member.id, member.name);
+      }
+    }
+    const auto world = std::count_if(next.members.begin(), next.members.end(),
+                                     [&](const wire::Member& member) { return member.group == key.group; });
+    const std::string now = "; the group has " + std::to_string(world) + " members now";
+    if (!change.lost.empty()) {
+      verdicts.push_back({key, round.attempt, Status::kPeerLost, 0, "lost " + who + " during tag " + std::to_string(key.tag.value) + now});
+    } else if (!change.left.empty()) {
+      verdicts.push_back({key, round.attempt, Status::kWorldChanged, 0, who + " left before tag " + std::to_string(key.tag.value) + now});
+    } else {
+      verdicts.push_back({key, round.attempt, Status::kWorldChanged, 0, "the ring was laid around a broken link during tag " + std::to_string(key.tag.value) + ": call again"});
+    }
+  }
+  for (const auto& [key, stop] : stops_) {
+    wire::Verdict verdict = stop;
+    if (verdict.status == Status::kTimedOut) verdict.text += describe_waiting(key, verdict.attempt, change);
+    verdicts.push_back(std::move(verdict));
+  }
+  return verdicts;
+}
+
+std::vector<wire::Verdict> Rounds::closed_by_admission(
+    CohortId cohort, const std::map<PeerId, std::vector<wire::OpenRound>>& open) const {
+  std::map<RoundKey, std::set<PeerId>> launched;
+  for (const auto& [peer, list] : open) {
+    for (const wire::OpenRound& round : list) {
+      if (round.key.cohort == cohort) launched[round.key].insert(peer);
+    }
+  }
+  std::vector<wire::Verdict> verdicts;
+  for (const auto& [key, who] : launched) {
+    const std::optional<Generation> attempt = attempt_of(key);
+    if (!attempt) continue;
+    for (const RoundKey& other : bound_with(key)) {
+      for (const wire::Member& member : members_of(other, *attempt)) {
+        const auto has = launched.find(other);
+        if (has != launched.end() && has->second.contains(member.id)) continue;
+        if (!open.contains(member.id)) continue;  // a leaver whose rounds are kept
+        if (!verdicts.empty() && verdicts.back().key == key) continue;
+        verdicts.push_back({key, *attempt, Status::kCohortClosed, 0,
+                            trace::short_name(member.id, member.name) + " has called admit without launching tag " +
+                                std::to_string(key.tag.value) + ": launch the same calls on all peers before admit"});
+      }
+    }
+  }
+  return verdicts;
+}
+
+std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire::View& next,
+                                               const std::vector<wire::Verdict>& verdicts) {
+  std::vector<Committed> committed;
+  for (const wire::Verdict& verdict : verdicts) {
+    if (cohort_of(verdict.key) == nullptr) continue;
+    if (verdict.status == Status::kOk) {
+      committed.push_back(take_committed(verdict.key, verdict.attempt, verdict.hash));
+    } else {
+      forget(verdict.key);
+    }
+  }
+  if (change.lost.empty() && change.left.empty() && !change.relinked) return committed;
+  for (auto& [key, attempt] : std::map<RoundKey, Generation>(kept_)) {
+    if (touched(key, attempt, change)) kept_.erase(key);
+  }
+  std::vector<CohortId> ended;
+  for (auto& [id, cohort] : cohorts_) {
+    const auto shrinks = [&](const Group& group) {
+      const auto& members = group.generations.at(group.current);
+      return std::any_of(members.begin(), members.end(), [&](const wire::Member& member) {
+        return change.lost.contains(member.id) || change.left.contains(member.id);
+      });
+    };
+    const bool any = std::any_of(cohort.groups.begin(), cohort.groups.end(),
+                                 [&](const auto& entry) { return shrinks(entry.second); });
+    bool empty = true;
+    for (auto& [group_id, group] : cohort.groups) {
+      if (change.relinked || shrinks(group) || (cohort.bound && any)) move_on(group, group_id, id, change, next);
+      empty = empty && group.generations.at(group.current).empty();
+    }
+    drop_unused_generations(id);
+    const bool keeps_some =
+        std::any_of(kept_.begin(), kept_.end(), [&](const auto& kept) { return kept.first.cohort == id; });
+    if (id != next.cohort && empty && !keeps_some) ended.push_back(id);
+  }
+  for (const CohortId id : ended) drop_cohort(id);
+  // What was given up starts again from nothing.
+  std::erase_if(rounds_, [&](const auto& entry) { return attempt_of(entry.first) != entry.second.attempt; });
+  return committed;
+}
+
+// A new generation of one group begins.
+void Rounds::move_on(Group& group, GroupId id, CohortId cohort, const Change& change, const wire::View& next) {
+  for (const RoundKey& key : change.kept) {
+    if (key.cohort == cohort && key.group == id) kept_.emplace(key, group.current);
+  }
+  const std::vector<wire::Member>& before = group.generations.at(group.current);
+  std::vector<wire::Member> after;
+  for (const wire::Member& member : next.members) {
+    if (has_member(before, member.id)) after.push_back(member);
+  }
+  group.current = Generation{next.number.value};
+  group.generations.emplace(group.current, std::move(after));
+}
+
+void Rounds::admit(const wire::View& next, const std::map<PeerId, std::vector<wire::OpenRound>>& open) {
+  const auto live = [&](const RoundKey& key) {
+    const auto at = cohorts_.find(key.cohort);
+    if (at != cohorts_.end()) at->second.live.insert(key);
+  };
+  for (const auto& [peer, list] : open) {
+    for (const wire::OpenRound& round : list) live(round.key);
+  }
+  for (const auto& [key, attempt] : kept_) live(key);
+  std::vector<CohortId> ended;
+  for (const auto& [id, cohort] : cohorts_) {
+    if (cohort.live.empty()) ended.push_back(id);
+  }
+  for (const CohortId id : ended) drop_cohort(id);
+
+  Cohort cohort;
+  for (const wire::Member& member : next.members) {
+    Group& group = cohort.groups[member.group];
+    group.current = Generation{next.number.value};
+    group.generations[group.current].push_back(member);
+    cohort.bound = cohort.bound || member.gang.value != 0;
+  }
+  cohorts_.emplace(next.cohort, std::move(cohort));
+}
+
+void Rounds::drop_decided(std::vector<wire::OpenRound>& open) const {
+  std::erase_if(open, [&](const wire::OpenRound& round) {
+    return cohort_of(round.key) == nullptr || (round.done && !rounds_.contains(round.key));
+  });
+}
+
+bool Rounds::keeps(PeerId leaver) const {
+  return std::any_of(kept_.begin(), kept_.end(),
+                     [&](const auto& kept) { return has_member(members_of(kept.first, kept.second), leaver); });
+}
+
+std::vector<wire::RoundStatus> Rounds::status() const {
+  std::vector<wire::RoundStatus> status;
+  for (const auto& [key, round] : rounds_) {
+    status.push_back({key, round.attempt, static_cast<std::uint32_t>(round.done.size()),
+                      static_cast<std::uint32_t>(members_of(key, round.attempt).size())});
+  }
+  return status;
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,118 @@
+// The coordinator's account of rounds: which cohorts live, who is done with what, and what becomes of a round when members are
+// lost, leave, or ask to stop it. Knows no streams and changes no membership.
+//
+// A cohort loses members without changing its id. Each loss starts a generation of the group that it touches (with gangs: of
+// all groups); a round is attempted in the newest one, except that rounds which a leaver had launched are kept in the
+// generation that still has it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/wire/message.h"
+
+namespace lockstep::coordinator {
+
+class Rounds {
+ public:
+  // ---- commits ----
+
+  struct Committed {
+    wire::Commit commit;                // admit_here is the caller's to set
+    std::vector<wire::Member> members;  // to be told; also the contributors
+    std::uint64_t bytes = 0;            // of the round's tensors
+  };
+  struct DoneResult {
+    std::vector<Committed> committed;            // one per group whose round commits with this Done
+    std::optional<wire::Verdict> stop;           // the arguments or results differ: to be proposed
+    std::string violation;                       // not empty: the sender breaks the protocol
+  };
+  DoneResult on_done(PeerId from, const wire::Done& done);
+
+  // ---- stops ----
+
+  // A member asks to end a round. Nothing happens when it is decided already, or belongs to an older attempt.
+  void on_stop(PeerId from, const wire::StopRound& stop);
+  [[nodiscard]] bool has_stops() const { return !stops_.empty(); }
+
+  // ---- proposals ----
+
+  // What a proposal changes, as far as rounds care.
+  struct Change {
+    std::set<PeerId> lost;
+    std::set<PeerId> left;
+    bool relinked = false;
+    std::set<RoundKey> kept;
+    std::map<PeerId, std::vector<wire::OpenRound>> flushed;  // what each participant has open
+  };
+  // The verdicts on all rounds that the change touches or that are to be stopped, from what is known now. Settled once a
+  // proposal that carries just these was acknowledged by everybody.
+  [[nodiscard]] std::vector<wire::Verdict> verdicts(const Change& change, const wire::View& next) const;
+
+  // Rounds of the closing cohort that can never be launched by all: `open` is what each member had open when it called admit.
+  [[nodiscard]] std::vector<wire::Verdict> closed_by_admission(
+      CohortId cohort, const std::map<PeerId, std::vector<wire::OpenRound>>& open) const;
+
+  // The proposal holds: verdicts are carried out, generations move on. Returns the committed ones.
+  std::vector<Committed> install(const Change& change, const wire::View& next, const std::vector<wire::Verdict>& verdicts);
+  // The admission holds: a new cohort begins; the old one lives on for the rounds that are open in it.
+  void admit(const wire::View& next, const std::map<PeerId, std::vector<wire::OpenRound>>& open);
+
+  // The keys whose outcomes are bound together with this one: itself, or with gangs the same use of the tag in all groups.
+  [[nodiscard]] std::vector<RoundKey> bound_with(const RoundKey& key) const;
+
+  // Takes rounds that were decided meanwhile out of a list that was sent before its sender knew.
+  void drop_decided(std::vector<wire::OpenRound>& open) const;
+
+  // Whether a round that was kept for this leaver is undecided.
+  [[nodiscard]] bool keeps(PeerId leaver) const;
+
+  [[nodiscard]] std::vector<wire::RoundStatus> status() const;
+  [[nodiscard]] std::size_t size() const { return rounds_.size(); }
+
+ private:
+  struct Group {
+    Generation current;
+    std::map<Generation, std::vector<wire::Member>> generations;  // in rank order; the newest, and those of kept rounds
+  };
+  struct Cohort {
+    std::map<GroupId, Group> groups;
+    std::set<RoundKey> live;  // an older cohort lives while these are undecided
+    bool bound = false;       // it has gangs: a tag has one outcome in all groups
+  };
+  struct Round {
+    Generation attempt;
+    wire::Descriptor what;
+    PeerId first;  // who said `what`
+    std::uint64_t hash = 0;
+    std::set<PeerId> done;
+  };
+
+  [[nodiscard]] const Cohort* cohort_of(const RoundKey& key) const;
+  [[nodiscard]] const Group* group_of(const RoundKey& key) const;
+  // In which generation the round is attempted now; nothing when there is no such cohort or group.
+  [[nodiscard]] std::optional<Generation> attempt_of(const RoundKey& key) const;
+  // The contributors of an attempt, in rank order.
+  [[nodiscard]] const std::vector<wire::Member>& members_of(const RoundKey& key, Generation attempt) const;
+  [[nodiscard]] bool touched(const RoundKey& key, Generation attempt, const Change& change) const;
+  // Whether all members but the lost are done with the round and agree on its result.
+  [[nodiscard]] bool all_done(const RoundKey& key, Generation attempt, const std::set<PeerId>& lost) const;
+  [[nodiscard]] std::string describe_waiting(const RoundKey& key, Generation attempt, const Change& change) const;
+  Committed take_committed(const RoundKey& key, Generation attempt, std::uint64_t hash);
+  void forget(const RoundKey& key);
+  void move_on(Group& group, GroupId id, CohortId cohort, const Change& change, const wire::View& next);
+  void drop_unused_generations(CohortId id);
+  void drop_cohort(CohortId id);
+
+  std::map<CohortId, Cohort> cohorts_;
+  std::map<RoundKey, Round> rounds_;
+  std::map<RoundKey, wire::Verdict> stops_;
+  std::map<RoundKey, Generation> kept_;
+};
+
+}  // namespace lockstep::coordinator

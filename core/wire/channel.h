@@ -1,0 +1,123 @@
+// One stream with its two halves and its two loans: turns what the halves want into Read and Write effects, one of each at a
+// time, and keeps account of what the driver holds. Used by both machines.
+#pragma once
+
+#include <array>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/io/stream.h"
+#include "core/wire/link_reader.h"
+#include "core/wire/link_writer.h"
+
+namespace lockstep::wire {
+
+class Channel {
+ public:
+  Channel(StreamId stream, Instant now) : stream_(stream), heard_(now) {}
+
+  LinkReader reader;
+  LinkWriter writer;
+
+  [[nodiscard]] StreamId stream() const { return stream_; }
+  // When the last byte came.
+  [[nodiscard]] Instant heard() const { return heard_; }
+  void forgive_silence(Instant now) { heard_ = now; }
+  // Close was asked for; only Closed is still to come.
+  [[nodiscard]] bool closing() const { return closing_; }
+  // finish() was called: nothing more is read or said.
+  [[nodiscard]] bool finishing() const { return finishing_ || closing_; }
+  [[nodiscard]] bool read_lent() const { return loans_[kRead].lent; }
+
+  void read_done(std::size_t bytes, Instant now) {
+    end_loan(kRead);
+    if (bytes > 0) heard_ = now;
+    reader.landed(bytes);
+  }
+
+  void write_done(std::size_t bytes) {
+    end_loan(kWrite);
+    writer.written(bytes);
+  }
+
+  void revoked(io::Direction direction, std::size_t bytes, Instant now) {
+    Loan& loan = loans_[direction == io::Direction::kRead ? kRead : kWrite];
+    LOCKSTEP_ASSERT(loan.revoking && (loan.lent || bytes == 0));
+    loan.revoking = false;
+    if (!loan.lent) return;  // the answer to the loan crossed our request
+    if (direction == io::Direction::kRead) {
+      read_done(bytes, now);
+    } else {
+      write_done(bytes);
+    }
+  }
+
+  // Asks for a loan back; once per loan. Returns false when the loan is not out, so that nothing need be waited for.
+  template <typename Effects>
+  bool revoke(io::Direction direction, Effects& out) {
+    Loan& loan = loans_[direction == io::Direction::kRead ? kRead : kWrite];
+    if (!loan.lent) return false;
+    if (!loan.revoking && !closing_) {
+      loan.revoking = true;
+      out.emplace_back(io::Revoke{stream_, direction});
+    }
+    return true;
+  }
+
+  // Lends again what is not lent and wanted. Call when all events of the reader were taken.
+  template <typename Effects>
+  void pump(Effects& out) {
+    if (closing_) return;
+    Loan& read = loans_[kRead];
+    if (!read.lent && !read.revoking && !finishing_ && !reader.awaits_place()) {
+      const LinkReader::Window window = reader.window();
+      read.lent = true;
+      out.emplace_back(io::Read{stream_, window.place, window.tail});
+    }
+    Loan& write = loans_[kWrite];
+    if (!write.lent && !write.revoking && writer.wants_write()) {
+      write.lent = true;
+      out.emplace_back(io::Write{stream_, writer.begin_write()});
+    }
+    if (finishing_ && !write.lent && !writer.wants_write()) {
+      closing_ = true;
+      out.emplace_back(io::Close{stream_, true});
+    }
+  }
+
+  // Ends the stream at once.
+  template <typename Effects>
+  void close(Effects& out) {
+    if (closing_) return;
+    closing_ = true;
+    out.emplace_back(io::Close{stream_, false});
+  }
+
+  // Ends the stream in order once everything queued is written; the owner sees to it that this does not take forever.
+  template <typename Effects>
+  void finish(Effects& out) {
+    finishing_ = true;
+    pump(out);
+  }
+
+ private:
+  static constexpr std::size_t kRead = 0;
+  static constexpr std::size_t kWrite = 1;
+  struct Loan {
+    bool lent = false;
+    bool revoking = false;
+  };
+
+  void end_loan(std::size_t which) {
+    LOCKSTEP_ASSERT(loans_[which].lent);
+    loans_[which].lent = false;
+  }
+
+  StreamId stream_;
+  Instant heard_;
+  std::array<Loan, 2> loans_{};
+  bool finishing_ = false;
+  bool closing_ = false;
+};
+
+}  // namespace lockstep::wire
