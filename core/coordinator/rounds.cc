@@ -131,17 +131,14 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
   if (!std::all_of(bound.begin(), bound.end(), [&](const RoundKey& key) { return all_done(key, attempt, {}); })) {
     return result;
   }
-  for (const RoundKey& key : bound) result.committed.push_back(take_committed(key, attempt, rounds_.at(key).hash));
+  for (const RoundKey& key : bound) result.committed.push_back(committed(key, attempt, rounds_.at(key).hash));
+  for (const RoundKey& key : bound) forget(key);
   return result;
 }
 
-Rounds::Committed Rounds::take_committed(const RoundKey& key, Generation attempt, std::uint64_t hash) {
-  Committed committed{{key, attempt, hash, false}, members_of(key, attempt), 0};
-  if (const auto at = rounds_.find(key); at != rounds_.end()) {
-    committed.bytes = at->second.what.count * size_of(at->second.what.type);
-  }
-  forget(key);
-  return committed;
+Rounds::Committed Rounds::committed(const RoundKey& key, Generation attempt, std::uint64_t hash) const {
+  const wire::Descriptor& what = rounds_.at(key).what;
+  return {{key, attempt, hash, false}, members_of(key, attempt), what.count * size_of(what.type)};
 }
 
 void Rounds::forget(const RoundKey& key) {
@@ -295,16 +292,12 @@ std::vector<wire::Verdict> Rounds::closed_by_admission(
 
 std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire::View& next,
                                                const std::vector<wire::Verdict>& verdicts) {
-  std::vector<Committed> committed;
+  std::vector<Committed> commits;
   for (const wire::Verdict& verdict : verdicts) {
-    if (cohort_of(verdict.key) == nullptr) continue;
-    if (verdict.status == Status::kOk) {
-      committed.push_back(take_committed(verdict.key, verdict.attempt, verdict.hash));
-    } else {
-      forget(verdict.key);
-    }
+    if (verdict.status == Status::kOk) commits.push_back(committed(verdict.key, verdict.attempt, verdict.hash));
   }
-  if (change.lost.empty() && change.left.empty() && !change.relinked) return committed;
+  for (const wire::Verdict& verdict : verdicts) forget(verdict.key);
+  if (change.lost.empty() && change.left.empty() && !change.relinked) return commits;
   for (auto& [key, attempt] : std::map<RoundKey, Generation>(kept_)) {
     if (touched(key, attempt, change)) kept_.erase(key);
   }
@@ -331,7 +324,7 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
   for (const CohortId id : ended) drop_cohort(id);
   // What was given up starts again from nothing.
   std::erase_if(rounds_, [&](const auto& entry) { return attempt_of(entry.first) != entry.second.attempt; });
-  return committed;
+  return commits;
 }
 
 // A new generation of one group begins.

@@ -103,7 +103,7 @@ class Rounds {
   // Whether all members but the lost are done with the round and agree on its result.
   [[nodiscard]] bool all_done(const RoundKey& key, Generation attempt, const std::set<PeerId>& lost) const;
   [[nodiscard]] std::string describe_waiting(const RoundKey& key, Generation attempt, const Change& change) const;
-  Committed take_committed(const RoundKey& key, Generation attempt, std::uint64_t hash);
+  [[nodiscard]] Committed committed(const RoundKey& key, Generation attempt, std::uint64_t hash) const;
   void forget(const RoundKey& key);
   void move_on(Group& group, GroupId id, CohortId cohort, const Change& change, const wire::View& next);
   void drop_unused_generations(CohortId id);

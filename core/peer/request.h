@@ -40,8 +40,24 @@ struct Request {
   BufferRef scratch;            // scratch_bytes() bytes, lent until the call completes
 };
 
-// How much scratch a call needs: a copy of the input where it is reduced in place (to restore it after an abort), or the
-// partial sums of a reduce-scatter. Same order as `tensors`, one after the other.
-std::uint64_t scratch_bytes(const Request& request);
+// An all-reduce whose result replaces its input.
+inline bool reduces_in_place(const Request& request, const Tensor& tensor) {
+  return request.collective == Collective::kAllReduce && tensor.send.id == tensor.recv.id &&
+         tensor.send.offset == tensor.recv.offset;
+}
+
+// How much scratch a tensor needs: a copy of the input where it is reduced in place (to restore it after an abort), or the
+// partial sums of a reduce-scatter.
+inline std::uint64_t scratch_bytes(const Request& request, const Tensor& tensor) {
+  const bool needed = request.collective == Collective::kReduceScatter || reduces_in_place(request, tensor);
+  return needed ? tensor.count * size_of(request.type) : 0;
+}
+
+// How much scratch a call needs: that of its tensors, one after the other.
+inline std::uint64_t scratch_bytes(const Request& request) {
+  std::uint64_t bytes = 0;
+  for (const Tensor& tensor : request.tensors) bytes += scratch_bytes(request, tensor);
+  return bytes;
+}
 
 }  // namespace lockstep::peer

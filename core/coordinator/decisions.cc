@@ -1,0 +1,362 @@
+// What the coordinator decides: commits, and proposals that change the membership or settle rounds. One proposal is open at a
+// time; a new loss replaces it; nothing that it aborts is reported before everybody has acknowledged it.
+#include <algorithm>
+#include <utility>
+
+#include "core/coordinator/machine.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::coordinator {
+
+namespace {
+
+// Whether two lists decide the same. Texts may differ: they name who waits for whom at the moment of asking.
+bool same_decisions(const std::vector<wire::Verdict>& a, const std::vector<wire::Verdict>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const wire::Verdict& x, const wire::Verdict& y) {
+    return x.key == y.key && x.attempt == y.attempt && x.status == y.status && x.hash == y.hash;
+  });
+}
+
+void drop(std::vector<wire::OpenRound>& open, const RoundKey& key) {
+  std::erase_if(open, [&](const wire::OpenRound& round) { return round.key == key; });
+}
+
+}  // namespace
+
+void Coordinator::Machine::on_done(PeerId from, const wire::Done& in) {
+  Rounds::DoneResult result = rounds_.on_done(from, in);
+  if (!result.violation.empty()) return lose(from, Status::kProtocolError, result.violation, true);
+  for (Rounds::Committed& committed : result.committed) announce_commit(std::move(committed));
+  if (!result.committed.empty()) release_leavers();
+}
+
+void Coordinator::Machine::announce_commit(Rounds::Committed committed) {
+  committed.commit.admit_here = membership_.auto_admit() && committed.commit.key.cohort == membership_.view().cohort &&
+                                !membership_.admissible().empty();
+  for (const wire::Member& member : committed.members) say(member.id, committed.commit);
+  count_commit(committed);
+}
+
+void Coordinator::Machine::count_commit(const Rounds::Committed& committed) {
+  ++counters_.commits;
+  counters_.bytes_reduced += committed.bytes;
+  note({.kind = trace::Kind::kCommitted, .view = ViewNumber{committed.commit.attempt.value}, .peer = {},
+        .round = committed.commit.key, .number = committed.members.size(), .text = {}});
+  for (auto& [peer, seat] : seats_) {
+    if (seat.admit) drop(seat.admit->open, committed.commit.key);
+    if (seat.leave) drop(seat.leave->open, committed.commit.key);
+  }
+  if (proposal_) {
+    for (auto& [peer, open] : proposal_->admits) drop(open, committed.commit.key);
+  }
+}
+
+void Coordinator::Machine::on_admit(PeerId from, wire::Admit in) {
+  Seat& seat = seats_.at(from);
+  if (!is_member(from) || seat.admit || seat.leave || in.cohort != membership_.view().cohort) {
+    return lose(from, Status::kProtocolError, "called admit out of turn", true);
+  }
+  rounds_.drop_decided(in.open);
+  for (const wire::Member& member : membership_.view().members) {
+    if (member.id != from) say(member.id, wire::Admitting{from, in.cohort, in.open});
+  }
+  seat.admit = std::move(in);
+}
+
+void Coordinator::Machine::on_admit_cancel(PeerId from, const wire::AdmitCancel& in) {
+  Seat& seat = seats_.at(from);
+  if (seat.admit) seat.admit_cancelled = in.status;
+}
+
+void Coordinator::Machine::answer_cancelled_admits() {
+  for (auto& [peer, seat] : seats_) {
+    if (!seat.admit_cancelled) continue;
+    std::string waits;
+    for (const wire::Member& member : membership_.view().members) {
+      const auto other = seats_.find(member.id);
+      if (other == seats_.end() || other->second.admit || waits.size() > kMaxTextBytes / 2) continue;
+      waits += (waits.empty() ? "" : ", ") + name_of(member.id);
+    }
+    std::string text = waits.empty() ? "only " + std::to_string(membership_.view().members.size()) + " members and " +
+                                           std::to_string(membership_.admissible().size()) + " that could be admitted, of " +
+                                           std::to_string(seat.admit->at_least) + " wanted"
+                                     : "admit waited for " + waits + ": all members must call it";
+    say(peer, wire::AdmitEnded{*seat.admit_cancelled, std::move(text)});
+    seat.admit.reset();
+    seat.admit_cancelled.reset();
+  }
+}
+
+void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
+  Seat& seat = seats_.at(from);
+  if (!is_member(from)) {  // never admitted: nothing to finish
+    membership_.remove_candidate(from);
+    say(from, wire::Left{});
+    break_off(parties_.at(seat.stream));
+    seats_.erase(from);
+    return;
+  }
+  if (seat.leave) return lose(from, Status::kProtocolError, "left twice", true);
+  rounds_.drop_decided(in.open);
+  seat.leave = std::move(in);
+  note({.kind = trace::Kind::kPeerLeaving, .view = membership_.view().number, .peer = from, .round = {}, .text = {}});
+}
+
+void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& in) {
+  if (!is_member(from) || !is_member(in.other) || from == in.other) return;
+  if (lost_.contains(from) || lost_.contains(in.other)) return;
+  if (!membership_.mark_broken(pair_of(from, in.other))) return;
+  note({.kind = trace::Kind::kLinkReported, .view = membership_.view().number, .peer = in.other, .round = {},
+        .text = name_of(from) + " cannot reach " + name_of(in.other) + ": " + in.text});
+  relink_ = true;
+}
+
+void Coordinator::Machine::on_flush(PeerId from, wire::Flush in) {
+  if (!proposal_ || in.proposal != proposal_->message.number) return;  // an answer to one that was replaced
+  proposal_->awaited.erase(from);
+  proposal_->change.flushed[from] = std::move(in.open);
+}
+
+void Coordinator::Machine::lose(PeerId peer, Status status, const std::string& why, bool tell) {
+  const std::vector<PeerId> gang = membership_.gang_of(peer);
+  const std::string name = name_of(peer);
+  lose_one(peer, status, why, tell);
+  for (const PeerId mate : gang) {
+    if (mate != peer) lose_one(mate, Status::kEvicted, "its gang lost " + name + ": " + why, true);
+  }
+}
+
+void Coordinator::Machine::lose_one(PeerId peer, Status status, const std::string& why, bool tell) {
+  const auto seat = seats_.find(peer);
+  if (seat == seats_.end()) return;
+  if (tell) {
+    say(peer, wire::Evicted{status == Status::kPeerLost ? Status::kEvicted : status, why.substr(0, kMaxTextBytes)});
+  }
+  const auto party = parties_.find(seat->second.stream);
+  if (party != parties_.end()) break_off(party->second);
+  note({.kind = trace::Kind::kPeerLost, .view = membership_.view().number, .peer = peer, .round = {}, .status = status,
+        .text = name_of(peer) + ": " + why});
+  const bool in_view = is_member(peer);
+  if (in_view || seat->second.cut) {
+    lost_.insert(peer);
+    if (in_view) ++counters_.lost;
+  }
+  membership_.remove_candidate(peer);
+  seats_.erase(seat);
+}
+
+bool Coordinator::Machine::stale(const Proposal& proposal) const {
+  const bool new_loss = std::any_of(lost_.begin(), lost_.end(),
+                                    [&](PeerId peer) { return !proposal.change.lost.contains(peer); });
+  const bool gone = std::any_of(proposal.added.begin(), proposal.added.end(),
+                                [&](PeerId peer) { return !seats_.contains(peer); });
+  return new_loss || gone;
+}
+
+void Coordinator::Machine::decide() {
+  for (;;) {
+    if (proposal_ && stale(*proposal_)) proposal_.reset();
+    if (proposal_) {
+      if (!proposal_->awaited.empty()) break;
+      settle();
+      continue;
+    }
+    answer_cancelled_admits();
+    std::optional<Proposal> next = next_proposal();
+    if (!next) break;
+    propose(*std::move(next));
+  }
+  announce_pending();
+}
+
+std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::next_proposal() {
+  std::optional<Proposal> change = change_proposal();
+  return change ? std::move(change) : admission_proposal();
+}
+
+// Losses, leaves, broken links and rounds to be stopped.
+std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::change_proposal() {
+  Proposal proposal;
+  for (;;) {
+    proposal = {};
+    proposal.change.lost = lost_;
+    for (const wire::Member& member : membership_.view().members) {
+      const auto gang = membership_.gang_of(member.id);
+      const bool whole_gang_leaves = std::all_of(gang.begin(), gang.end(), [&](PeerId mate) {
+        const auto seat = seats_.find(mate);
+        return seat != seats_.end() && seat->second.leave.has_value();
+      });
+      if (!whole_gang_leaves) continue;
+      proposal.change.left.insert(member.id);
+      for (const wire::OpenRound& round : seats_.at(member.id).leave->open) {
+        for (const RoundKey& key : rounds_.bound_with(round.key)) proposal.change.kept.insert(key);
+      }
+    }
+    std::set<PeerId> gone = proposal.change.lost;
+    gone.insert(proposal.change.left.begin(), proposal.change.left.end());
+    proposal.message.view.members = membership_.next_members(gone, {});
+    if (!evict_for_broken_links(proposal.message.view.members)) break;
+  }
+  proposal.change.relinked = std::exchange(relink_, false);
+  if (proposal.change.lost.empty() && proposal.change.left.empty() && !proposal.change.relinked && !rounds_.has_stops()) {
+    return std::nullopt;
+  }
+  wire::View& view = proposal.message.view;
+  const bool same = !proposal.change.relinked && view.members == membership_.view().members &&
+                    proposal.change.lost.empty();
+  view.term = options_.term;
+  view.number = same ? membership_.view().number : last_view_.next();
+  view.cohort = membership_.view().cohort;
+  return proposal;
+}
+
+// Members that no ring can contain must go: of each pair, the one with more broken links, else the later one.
+bool Coordinator::Machine::evict_for_broken_links(const std::vector<wire::Member>& members) {
+  const std::vector<Pair> pairs = membership_.unavoidable(members);
+  if (pairs.empty()) return false;
+  const auto [a, b] = pairs.front();
+  const auto place = [&](PeerId peer) {
+    return std::find_if(members.begin(), members.end(), [&](const wire::Member& m) { return m.id == peer; }) -
+           members.begin();
+  };
+  const std::size_t links_a = membership_.broken_links_of(a);
+  const std::size_t links_b = membership_.broken_links_of(b);
+  const PeerId victim = links_a != links_b ? (links_a > links_b ? a : b) : (place(a) > place(b) ? a : b);
+  lose(victim, Status::kEvicted,
+       "it and " + name_of(victim == a ? b : a) + " cannot reach each other, and no ring avoids that link", true);
+  return true;
+}
+
+std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_proposal() {
+  const std::vector<Candidate> admissible = membership_.admissible();
+  const auto& members = membership_.view().members;
+  Proposal proposal;
+  if (members.empty()) {
+    if (admissible.empty()) return std::nullopt;
+  } else {
+    std::size_t wanted = 1;
+    for (const wire::Member& member : members) {
+      const Seat& seat = seats_.at(member.id);
+      if (!seat.admit) return std::nullopt;
+      wanted = std::max<std::size_t>(wanted, seat.admit->at_least);
+      proposal.admits[member.id] = seat.admit->open;
+    }
+    if (members.size() + admissible.size() < wanted) return std::nullopt;
+  }
+  proposal.admission = true;
+  for (const Candidate& candidate : admissible) proposal.added.push_back(candidate.member.id);
+  wire::View& view = proposal.message.view;
+  view.term = options_.term;
+  view.number = last_view_.next();
+  view.cohort = CohortId{view.number.value};
+  view.members = membership_.next_members({}, admissible);
+  return proposal;
+}
+
+void Coordinator::Machine::propose(Proposal proposal) {
+  wire::Propose& message = proposal.message;
+  if (message.number.value == 0) {  // a new one; else one that was changed after its first answers
+    message.lost.assign(proposal.change.lost.begin(), proposal.change.lost.end());
+    message.left.assign(proposal.change.left.begin(), proposal.change.left.end());
+    message.relinked = proposal.change.relinked;
+    message.kept.assign(proposal.change.kept.begin(), proposal.change.kept.end());
+    message.verdicts = proposal.admission ? rounds_.closed_by_admission(membership_.view().cohort, proposal.admits)
+                                          : rounds_.verdicts(proposal.change, message.view);
+    for (const auto& [peer, seat] : seats_) {
+      const bool added = std::find(proposal.added.begin(), proposal.added.end(), peer) != proposal.added.end();
+      if (is_member(peer) || seat.cut || added) proposal.participants.insert(peer);
+    }
+  }
+  last_proposal_ = last_proposal_.next();
+  message.number = last_proposal_;
+  proposal.awaited = proposal.participants;
+  proposal.change.flushed.clear();
+  for (const PeerId peer : proposal.participants) say(peer, message);
+  note({.kind = trace::Kind::kProposed, .view = message.view.number, .peer = {}, .round = {},
+        .number = message.number.value, .text = {}});
+  proposal_ = std::move(proposal);
+}
+
+// Everybody has answered: install it, or propose it again when the answers change a verdict.
+void Coordinator::Machine::settle() {
+  Proposal& proposal = *proposal_;
+  std::vector<wire::Verdict> verdicts = rounds_.verdicts(proposal.change, proposal.message.view);
+  if (proposal.admission) {
+    const auto closed = rounds_.closed_by_admission(membership_.view().cohort, proposal.admits);
+    for (const wire::Verdict& verdict : closed) {
+      const bool stopped = std::any_of(verdicts.begin(), verdicts.end(),
+                                       [&](const wire::Verdict& other) { return other.key == verdict.key; });
+      if (!stopped) verdicts.push_back(verdict);
+    }
+  }
+  const bool first = !std::exchange(proposal.settled_once, true);
+  const bool holds = first ? verdicts == proposal.message.verdicts : same_decisions(verdicts, proposal.message.verdicts);
+  if (holds) return install();
+  proposal.message.verdicts = std::move(verdicts);
+  propose(*std::exchange(proposal_, std::nullopt));
+}
+
+void Coordinator::Machine::install() {
+  const Proposal proposal = *std::exchange(proposal_, std::nullopt);
+  const wire::View& view = proposal.message.view;
+  last_view_ = view.number;
+
+  auto admits = proposal.admits;
+  for (const wire::Verdict& verdict : proposal.message.verdicts) {
+    for (auto& [peer, open] : admits) drop(open, verdict.key);
+    for (auto& [peer, seat] : seats_) {
+      if (seat.admit) drop(seat.admit->open, verdict.key);
+    }
+    if (verdict.status == Status::kOk) continue;
+    ++counters_.aborts;
+    note({.kind = trace::Kind::kRoundEnded, .view = view.number, .peer = {}, .round = verdict.key,
+          .status = verdict.status, .text = verdict.text});
+  }
+  for (const Rounds::Committed& committed : rounds_.install(proposal.change, view, proposal.message.verdicts)) {
+    count_commit(committed);
+  }
+  if (proposal.admission) {
+    rounds_.admit(view, admits);
+    for (auto& [peer, seat] : seats_) {
+      seat.admit.reset();
+      seat.admit_cancelled.reset();
+    }
+    counters_.admitted += proposal.added.size();
+    pending_told_ = 0;  // an admission starts everybody's count anew
+  }
+  membership_.install(view);
+  for (const PeerId peer : proposal.change.lost) lost_.erase(peer);
+  for (const PeerId peer : proposal.change.left) {
+    const auto seat = seats_.find(peer);
+    if (seat == seats_.end()) continue;
+    seat->second.cut = true;
+    ++counters_.left;
+  }
+  for (const PeerId peer : proposal.participants) say(peer, wire::Install{proposal.message.number});
+  note({.kind = trace::Kind::kInstalled, .view = view.number, .peer = {}, .round = {}, .number = view.members.size(),
+        .text = {}});
+  release_leavers();
+}
+
+// Leavers whose last rounds are decided may go.
+void Coordinator::Machine::release_leavers() {
+  for (auto at = seats_.begin(); at != seats_.end();) {
+    const auto& [peer, seat] = *at;
+    if (!seat.cut || rounds_.keeps(peer) || (proposal_ && proposal_->participants.contains(peer))) {
+      ++at;
+      continue;
+    }
+    say(peer, wire::Left{});
+    break_off(parties_.at(seat.stream));
+    at = seats_.erase(at);
+  }
+}
+
+void Coordinator::Machine::announce_pending() {
+  const auto count = static_cast<std::uint32_t>(membership_.view().members.empty() ? 0 : membership_.admissible().size());
+  if (count == pending_told_) return;
+  pending_told_ = count;
+  for (const wire::Member& member : membership_.view().members) say(member.id, wire::Pending{count});
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,130 @@
+// The coordinator's inside: parties (streams and who is behind them) and decisions (proposals and commits). Two files carry it
+// out: parties.cc and decisions.cc.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/coordinator/coordinator.h"
+#include "core/coordinator/membership.h"
+#include "core/coordinator/rounds.h"
+#include "core/wire/channel.h"
+
+namespace lockstep::coordinator {
+
+class Coordinator::Machine {
+ public:
+  Machine(const Options& options, Instant now);
+
+  void step(Input input, Instant now, Effects& out);
+  [[nodiscard]] Instant deadline() const { return next_look_; }
+  [[nodiscard]] wire::StatusReply snapshot(Instant now) const;
+  [[nodiscard]] Footprint footprint() const;
+
+ private:
+  // Who is at the other end of a stream, as far as we know.
+  struct Party {
+    Party(StreamId stream, Instant now, const io::Address& address)
+        : channel(stream, now), from(address), since(now) {}
+    wire::Channel channel;
+    io::Address from;
+    Instant since;        // of the stream; of finishing, once that began
+    PeerId peer;          // nobody: a stranger
+    bool greeted = false; // its preamble came
+  };
+
+  // Somebody who joined: waiting, a member, or leaving with rounds to finish.
+  struct Seat {
+    StreamId stream;
+    std::string name;
+    std::optional<wire::Admit> admit;
+    std::optional<Status> admit_cancelled;
+    std::optional<wire::Leave> leave;
+    bool cut = false;  // out of the view; finishes the rounds that were kept for it
+  };
+
+  struct Proposal {
+    wire::Propose message;
+    Rounds::Change change;
+    bool admission = false;
+    std::vector<PeerId> added;
+    std::map<PeerId, std::vector<wire::OpenRound>> admits;  // an admission: what each member had open
+    std::set<PeerId> participants;
+    std::set<PeerId> awaited;
+    bool settled_once = false;
+  };
+
+  // ---- parties.cc ----
+  void on_accepted(const io::Accepted& in);
+  void on_closed(const io::Closed& in);
+  void take_events(Party& party);
+  void on_preamble(Party& party, const wire::Preamble& preamble);
+  void on_message(Party& party, wire::Received received);
+  void on_greeting(Party& party, const wire::Message& message);
+  void on_join(Party& party, const wire::Join& join);
+  void refuse(Party& party, Status status, std::string text);
+  void look(Instant now);  // heartbeats, silence, strangers that say nothing
+  void say(PeerId to, const wire::Message& message);
+  void say_on(Party& party, const wire::Message& message);
+  void break_off(Party& party);
+  void pump_all();
+  [[nodiscard]] std::string name_of(PeerId peer) const;
+  void note(trace::Event event) { out_->emplace_back(std::move(event)); }
+
+  // ---- decisions.cc ----
+  void on_done(PeerId from, const wire::Done& in);
+  void on_admit(PeerId from, wire::Admit in);
+  void on_admit_cancel(PeerId from, const wire::AdmitCancel& in);
+  void on_leave(PeerId from, wire::Leave in);
+  void on_link_broken(PeerId from, const wire::LinkBroken& in);
+  void on_flush(PeerId from, wire::Flush in);
+  // The peer is out of the run, with all of its gang. `tell`: it lives, and learns why.
+  void lose(PeerId peer, Status status, const std::string& why, bool tell);
+  void lose_one(PeerId peer, Status status, const std::string& why, bool tell);
+  void decide();
+  [[nodiscard]] std::optional<Proposal> next_proposal();
+  [[nodiscard]] std::optional<Proposal> change_proposal();
+  [[nodiscard]] std::optional<Proposal> admission_proposal();
+  [[nodiscard]] bool evict_for_broken_links(const std::vector<wire::Member>& members);
+  void answer_cancelled_admits();
+  [[nodiscard]] bool stale(const Proposal& proposal) const;
+  void propose(Proposal proposal);
+  void settle();
+  void install();
+  void announce_commit(Rounds::Committed committed);
+  void count_commit(const Rounds::Committed& committed);
+  void release_leavers();
+  void announce_pending();
+  void drop_decided_from_lists();
+  [[nodiscard]] bool is_member(PeerId peer) const { return membership_.contains(peer); }
+
+  Options options_;
+  Instant born_;
+  Instant now_;
+  Effects* out_ = nullptr;  // during a step
+
+  std::map<StreamId, Party> parties_;
+  std::map<PeerId, Seat> seats_;
+  std::set<StreamId> dirty_;
+  std::uint64_t arrivals_ = 0;
+  Instant next_heartbeat_;
+  Instant next_look_ = kNever;
+
+  Membership membership_;
+  Rounds rounds_;
+  std::set<PeerId> lost_;
+  bool relink_ = false;
+  std::optional<Proposal> proposal_;
+  ProposalNumber last_proposal_;
+  ViewNumber last_view_;
+  std::uint32_t pending_told_ = 0;
+
+  struct {
+    std::uint64_t commits = 0, aborts = 0, admitted = 0, lost = 0, left = 0, bytes_reduced = 0;
+  } counters_;
+};
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,433 @@
+#include "core/peer/mesh.h"
+
+#include <algorithm>
+
+#include "core/base/overloaded.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::peer {
+
+namespace {
+
+// A stripe whose neighbour does not listen yet, or no more, is tried again at once, then ever more slowly.
+constexpr Duration kFirstBackoff = milliseconds(10);
+constexpr Duration kLastBackoff = milliseconds(500);
+// Segments that a stripe holds: one being written, one to follow without a gap.
+constexpr std::size_t kSegmentsPerStripe = 2;
+
+}  // namespace
+
+void Mesh::want(const std::map<PeerId, io::Address>& neighbours, Instant now, Effects& out) {
+  for (auto at = links_.begin(); at != links_.end();) {
+    if (neighbours.contains(at->first)) {
+      ++at;
+      continue;
+    }
+    for (const Stripe& stripe : at->second.stripes) {
+      if (stripe.stream.value == 0) continue;
+      Flow& flow = flows_.at(stripe.stream);
+      const bool open = flow.kind == Kind::kUp;
+      flow.kind = Kind::kDying;
+      flow.since = now;
+      look_soon(now + options_.dial_timeout);
+      if (open) {
+        flow.channel.finish(out);
+      } else {
+        flow.channel.close(out);
+      }
+    }
+    at = links_.erase(at);
+  }
+  for (const auto& [peer, address] : neighbours) {
+    const auto [at, fresh] = links_.try_emplace(peer);
+    Link& link = at->second;
+    link.address = address;
+    if (!fresh) continue;
+    link.dials = options_.id < peer;
+    link.reported = now;
+    link.stripes.resize(link.dials ? options_.stripes : 1, Stripe{{}, false, now, now, kFirstBackoff});
+    if (link.dials) {
+      for (std::uint16_t i = 0; i < link.stripes.size(); ++i) dial(peer, link, StripeIndex{i}, now, out);
+    }
+    look_soon(now + options_.link_timeout);
+  }
+  std::vector<StreamId> parked;
+  for (const auto& [stream, flow] : flows_) {
+    if (flow.kind == Kind::kParked) parked.push_back(stream);
+  }
+  for (const StreamId stream : parked) attach_parked(flows_.at(stream), now, out);
+}
+
+void Mesh::close_all(Effects& out) {
+  links_.clear();
+  for (auto& [stream, flow] : flows_) {
+    flow.kind = Kind::kDying;
+    flow.channel.close(out);
+  }
+  next_look_ = kNever;
+}
+
+void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effects& out) {
+  Stripe& slot = link.stripes[stripe.value];
+  slot.stream = names_.next();
+  Flow& flow = flows_.try_emplace(slot.stream, slot.stream, now, Kind::kDialling).first->second;
+  flow.peer = peer;
+  flow.stripe = stripe;
+  out.emplace_back(io::Dial{slot.stream, link.address});
+  look_soon(now + options_.dial_timeout);
+}
+
+void Mesh::on_accepted(const io::Accepted& in, Instant now, Effects& out) {
+  const bool crowded = unattached() >= kMaxStrangers;
+  Flow& flow = flows_.try_emplace(in.stream, in.stream, now, Kind::kStranger).first->second;
+  if (crowded) return drop(flow, false, now, out);
+  look_soon(now + options_.dial_timeout);
+}
+
+std::size_t Mesh::unattached() const {
+  return static_cast<std::size_t>(std::count_if(flows_.begin(), flows_.end(), [](const auto& entry) {
+    return entry.second.kind == Kind::kStranger || entry.second.kind == Kind::kParked;
+  }));
+}
+
+void Mesh::on_opened(const io::Opened& in, Instant now) {
+  Flow& flow = flows_.at(in.stream);
+  if (flow.kind == Kind::kDying) return;
+  flow.kind = Kind::kGreeting;
+  flow.channel.forgive_silence(now);
+  const Link& link = links_.at(flow.peer);
+  flow.channel.writer.preamble();
+  flow.channel.writer.message(
+      wire::Link{options_.id, flow.peer, flow.stripe, static_cast<std::uint16_t>(link.stripes.size())}, term_);
+}
+
+void Mesh::on_read_done(const io::ReadDone& in, Instant now, Effects& out) {
+  Flow& flow = flows_.at(in.stream);
+  flow.channel.read_done(in.bytes, now);
+  take_events(flow, now, out);
+}
+
+void Mesh::on_write_done(const io::WriteDone& in) { flows_.at(in.stream).channel.write_done(in.bytes); }
+
+void Mesh::on_revoked(const io::Revoked& in, Instant now, Effects& out) {
+  Flow& flow = flows_.at(in.stream);
+  flow.channel.revoked(in.direction, in.bytes, now);
+  if (in.direction == io::Direction::kRead) take_events(flow, now, out);
+}
+
+void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
+  while (!flow.channel.finishing() && flow.kind != Kind::kDying) {
+    auto next = flow.channel.reader.next();
+    if (!next.ok()) {
+      out.emplace_back(trace::Event{.kind = trace::Kind::kProtocolError, .view = {}, .peer = flow.peer, .round = {},
+                                    .status = Status::kProtocolError, .text = next.error().text});
+      return drop(flow, false, now, out);
+    }
+    if (!next->has_value()) return;
+    std::visit(overloaded{
+                   [&](wire::Preamble& in) {
+                     if (flow.kind == Kind::kStranger) flow.channel.writer.preamble();
+                     if (in.version != wire::kVersion) {
+                       refuse(flow, "this peer speaks protocol version " + std::to_string(wire::kVersion) +
+                                        ", you speak version " + std::to_string(in.version), now, out);
+                     }
+                   },
+                   [&](wire::Received& in) {
+                     if (in.term >= term_ || flow.kind != Kind::kUp) on_message(flow, std::move(in.message), now, out);
+                   },
+                   [&](wire::SegmentBegan& in) {
+                     if (flow.kind != Kind::kUp) return drop(flow, false, now, out);
+                     if (in.term < term_) return flow.channel.reader.sink();
+                     const auto place = owner_.on_segment_began(flow.peer, flow.channel.stream(), in.segment);
+                     switch (place.landing) {
+                       case ring::Operation::Landing::kPlace: return put(flow, place.into, out);
+                       case ring::Operation::Landing::kLater: return;
+                       case ring::Operation::Landing::kSink: return flow.channel.reader.sink();
+                       case ring::Operation::Landing::kNonsense:
+                         return reset(flow.channel.stream(), "a segment that no round expects", now, out);
+                     }
+                   },
+                   [&](wire::SegmentEnded& in) {
+                     if (!in.sunk) owner_.on_segment_ended(flow.peer, in);
+                   },
+               },
+               **next);
+    if (flow.channel.reader.awaits_place()) return;
+  }
+}
+
+void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& out) {
+  if (flow.kind == Kind::kStranger) {
+    const auto* link = std::get_if<wire::Link>(&message);
+    if (link == nullptr) return refuse(flow, "a stream to a peer starts with Link; this is a peer, not a coordinator", now, out);
+    return on_greeting(flow, *link, now, out);
+  }
+  if (flow.kind == Kind::kGreeting) {
+    if (std::holds_alternative<wire::LinkWelcome>(message)) return bring_up(flow, now);
+    if (const auto* refused = std::get_if<wire::Refused>(&message)) {
+      out.emplace_back(trace::Event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = flow.peer, .round = {},
+                                    .status = refused->status, .text = refused->text});
+    }
+    return drop(flow, false, now, out);
+  }
+  if (flow.kind == Kind::kParked) return drop(flow, false, now, out);  // must wait for its welcome
+  if (auto* ready = std::get_if<wire::Ready>(&message)) {
+    return owner_.on_ready(flow.peer, flow.stripe, flow.channel.stream(), std::move(*ready));
+  }
+  if (const auto* size = std::get_if<wire::BlockSize>(&message)) return owner_.on_block_size(flow.peer, *size);
+  if (std::holds_alternative<wire::Heartbeat>(message)) return;
+  reset(flow.channel.stream(), "a message that neighbours do not send", now, out);
+}
+
+void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out) {
+  if (link.to != options_.id) return refuse(flow, "another peer was meant: this is not the one you look for", now, out);
+  if (!(link.from < link.to)) return refuse(flow, "the peer with the smaller id dials", now, out);
+  if (link.stripes == 0 || link.stripes > kMaxStripes || link.stripe.value >= link.stripes) {
+    return refuse(flow, "stripe " + std::to_string(link.stripe.value) + " of " + std::to_string(link.stripes) +
+                            ": at most " + std::to_string(kMaxStripes) + " are taken", now, out);
+  }
+  flow.peer = link.from;
+  flow.stripe = link.stripe;
+  flow.stripes = link.stripes;
+  flow.kind = Kind::kParked;
+  flow.since = now;
+  look_soon(now + options_.dial_timeout);
+  attach_parked(flow, now, out);
+}
+
+// Welcomes a parked stream once its link is wanted and its stripe is free.
+void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
+  const auto at = links_.find(flow.peer);
+  if (at == links_.end()) return;
+  Link& link = at->second;
+  if (link.stripes.size() < flow.stripes) link.stripes.resize(flow.stripes, Stripe{{}, false, now, now, kFirstBackoff});
+  Stripe& stripe = link.stripes[flow.stripe.value];
+  if (stripe.stream == flow.channel.stream()) return;
+  if (stripe.stream.value != 0) {  // on_closed comes back to the parked one
+    Flow& old = flows_.at(stripe.stream);
+    if (old.kind != Kind::kDying) drop(old, false, now, out);
+    return;
+  }
+  stripe.stream = flow.channel.stream();
+  flow.channel.writer.message(wire::LinkWelcome{}, term_);
+  bring_up(flow, now);
+}
+
+void Mesh::bring_up(Flow& flow, Instant now) {
+  flow.kind = Kind::kUp;
+  flow.since = now;
+  flow.channel.reader.set_max_body_bytes(kMaxBodyBytes);
+  flow.channel.forgive_silence(now);
+  Stripe& stripe = links_.at(flow.peer).stripes[flow.stripe.value];
+  stripe.up = true;
+  stripe.backoff = kFirstBackoff;
+  if (next_look_ == kNever || next_heartbeat_ <= now) next_heartbeat_ = now + options_.link_heartbeat;
+  look_soon(next_heartbeat_);
+  owner_.on_stripe_up(flow.peer, flow.stripe, flow.channel.stream());
+}
+
+void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
+  const auto at = flows_.find(in.stream);
+  LOCKSTEP_ASSERT(at != flows_.end());
+  const PeerId peer = at->second.peer;
+  const StripeIndex index = at->second.stripe;
+  const bool was_up = at->second.kind == Kind::kUp;
+  flows_.erase(at);
+  owner_.on_stream_gone(in.stream);
+  const auto link = links_.find(peer);
+  if (link == links_.end() || index.value >= link->second.stripes.size()) return;
+  Stripe& stripe = link->second.stripes[index.value];
+  if (stripe.stream != in.stream) return;
+  if (stripe.up || was_up) {
+    stripe.down_since = now;
+    out.emplace_back(trace::Event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = peer, .round = {}, .text = in.text});
+  }
+  stripe.stream = {};
+  stripe.up = false;
+  look_soon(now + options_.link_timeout);
+  if (link->second.dials) {
+    stripe.retry_at = now + stripe.backoff;
+    stripe.backoff = std::min(stripe.backoff * 2, kLastBackoff);
+    look_soon(stripe.retry_at);
+    return;
+  }
+  for (auto& [stream, flow] : flows_) {
+    if (flow.kind == Kind::kParked && flow.peer == peer && flow.stripe == index) return attach_parked(flow, now, out);
+  }
+}
+
+void Mesh::drop(Flow& flow, bool in_order, Instant now, Effects& out) {
+  if (flow.kind == Kind::kUp) {
+    Stripe& stripe = links_.at(flow.peer).stripes[flow.stripe.value];
+    stripe.up = false;
+    stripe.down_since = now;
+  }
+  flow.kind = Kind::kDying;
+  flow.since = now;
+  if (in_order) {
+    flow.channel.finish(out);
+    look_soon(now + options_.dial_timeout);
+  } else {
+    flow.channel.close(out);
+  }
+}
+
+void Mesh::refuse(Flow& flow, const std::string& why, Instant now, Effects& out) {
+  out.emplace_back(trace::Event{.kind = trace::Kind::kPeerRefused, .view = {}, .peer = flow.peer, .round = {},
+                                .status = Status::kRefused, .text = why});
+  flow.channel.writer.message(wire::Refused{Status::kRefused, why}, term_);
+  drop(flow, true, now, out);
+}
+
+void Mesh::reset(StreamId stream, const std::string& why, Instant now, Effects& out) {
+  const auto at = flows_.find(stream);
+  if (at == flows_.end() || at->second.kind == Kind::kDying) return;
+  out.emplace_back(trace::Event{.kind = trace::Kind::kProtocolError, .view = {}, .peer = at->second.peer, .round = {},
+                                .status = Status::kProtocolError, .text = why});
+  drop(at->second, false, now, out);
+}
+
+void Mesh::on_timer(Instant now, Effects& out) {
+  if (now < next_look_) return;
+  // When this very process stood still, everybody seems silent: give them the time that we lost.
+  const bool slept = now - next_look_ > options_.link_heartbeat;
+  const bool beat = now >= next_heartbeat_;
+  if (beat) next_heartbeat_ = now + options_.link_heartbeat;
+  next_look_ = kNever;
+  for (auto& [stream, flow] : flows_) {
+    if (slept) {
+      flow.channel.forgive_silence(now);
+      flow.since = now;
+    }
+    if (flow.channel.closing()) continue;
+    if (flow.kind == Kind::kUp) {
+      const Instant limit = flow.channel.heard() + options_.link_silence;
+      if (now >= limit) {
+        drop(flow, false, now, out);
+        continue;
+      }
+      if (beat) flow.channel.writer.message(wire::Heartbeat{}, term_);
+      look_soon(std::min(limit, next_heartbeat_));
+    } else if (now >= flow.since + options_.dial_timeout) {
+      if (flow.kind == Kind::kDying) {
+        flow.channel.close(out);
+      } else {
+        drop(flow, false, now, out);
+      }
+    } else {
+      look_soon(flow.since + options_.dial_timeout);
+    }
+  }
+  std::vector<PeerId> broken;
+  for (auto& [peer, link] : links_) {
+    if (slept) link.reported = now;
+    for (std::uint16_t i = 0; i < link.stripes.size(); ++i) {
+      Stripe& stripe = link.stripes[i];
+      if (stripe.up) continue;
+      if (slept) stripe.down_since = now;
+      if (link.dials && stripe.stream.value == 0) {
+        if (now >= stripe.retry_at) {
+          dial(peer, link, StripeIndex{i}, now, out);
+        } else {
+          look_soon(stripe.retry_at);
+        }
+      }
+      const Instant limit = std::max(stripe.down_since, link.reported) + options_.link_timeout;
+      if (now >= limit) {
+        link.reported = now;
+        broken.push_back(peer);
+      }
+      look_soon(std::max(stripe.down_since, link.reported) + options_.link_timeout);
+    }
+  }
+  for (const PeerId peer : broken) {
+    owner_.on_link_broken(peer, "no stream to " + links_.at(peer).address.text() + " for " +
+                                    std::to_string(options_.link_timeout.ns / 1'000'000) + " ms");
+  }
+}
+
+bool Mesh::say(PeerId to, const wire::Message& message) {
+  const auto link = links_.find(to);
+  if (link == links_.end()) return false;
+  for (const Stripe& stripe : link->second.stripes) {
+    if (!stripe.up) continue;
+    flows_.at(stripe.stream).channel.writer.message(message, term_);
+    return true;
+  }
+  return false;
+}
+
+void Mesh::say_on(StreamId stream, const wire::Message& message) {
+  const auto at = flows_.find(stream);
+  if (at != flows_.end() && at->second.kind == Kind::kUp) at->second.channel.writer.message(message, term_);
+}
+
+void Mesh::put(Flow& flow, BufferRef into, Effects& out) {
+  const std::span<const std::byte> early = flow.channel.reader.place(into);
+  if (!early.empty()) out.emplace_back(io::Place{into.slice(0, early.size()), early});
+}
+
+void Mesh::place(StreamId stream, BufferRef into, Instant now, Effects& out) {
+  const auto at = flows_.find(stream);
+  if (at == flows_.end() || !at->second.channel.reader.awaits_place()) return;
+  put(at->second, into, out);
+  take_events(at->second, now, out);
+}
+
+bool Mesh::release(const RoundKey& key, Generation attempt, Instant now, Effects& out) {
+  bool free = true;
+  std::vector<StreamId> sunk;
+  for (auto& [stream, flow] : flows_) {
+    wire::Channel& channel = flow.channel;
+    if (channel.writer.lends(key, attempt)) {
+      channel.revoke(io::Direction::kWrite, out);
+      free = false;
+    } else {
+      channel.writer.forget(key, attempt);
+    }
+    const auto& arriving = channel.reader.arriving();
+    if (!arriving || arriving->key != key || arriving->attempt != attempt) continue;
+    if (channel.reader.awaits_place()) {
+      channel.reader.sink();
+      sunk.push_back(stream);
+    } else if (channel.reader.holds_place()) {
+      if (channel.revoke(io::Direction::kRead, out)) {
+        free = false;
+      } else {
+        channel.reader.sink();
+      }
+    }
+  }
+  for (const StreamId stream : sunk) take_events(flows_.at(stream), now, out);
+  return free;
+}
+
+void Mesh::pump(Effects& out) {
+  for (auto& [peer, link] : links_) {
+    for (bool more = true; more;) {
+      more = false;
+      for (std::uint16_t i = 0; i < link.stripes.size(); ++i) {
+        if (!link.stripes[i].up) continue;
+        Flow& flow = flows_.at(link.stripes[i].stream);
+        if (flow.channel.writer.segments_queued() >= kSegmentsPerStripe) continue;
+        more = owner_.next_segment(peer, StripeIndex{i}, link.stripes[i].stream, flow.channel.writer) || more;
+      }
+    }
+  }
+  for (auto& [stream, flow] : flows_) {
+    if (flow.kind == Kind::kDialling || flow.channel.closing()) continue;
+    if (flow.channel.writer.control_bytes_queued() > kMaxQueuedControlBytes) {
+      flow.channel.close(out);
+      continue;
+    }
+    flow.channel.pump(out);
+  }
+}
+
+std::size_t Mesh::queued_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [stream, flow] : flows_) bytes += flow.channel.writer.control_bytes_queued();
+  return bytes;
+}
+
+}  // namespace lockstep::peer

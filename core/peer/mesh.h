@@ -1,0 +1,133 @@
+// One peer's links to its neighbours: which streams to dial, which to take, when to give up on one, and which stripe a segment
+// goes to. Knows nothing of what is reduced: that is its owner's.
+//
+// The peer with the smaller id dials. A stripe that breaks is dialled again; what it had lost is told by Ready on the new one.
+// A stripe is only replaced once the driver has given back all memory of the old one, so that a place has one stream at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/io/stream.h"
+#include "core/peer/effect.h"
+#include "core/peer/options.h"
+#include "core/ring/operation.h"
+#include "core/wire/channel.h"
+
+namespace lockstep::peer {
+
+// What Mesh asks of the machine that owns it.
+class MeshOwner {
+ public:
+  virtual ~MeshOwner() = default;
+  virtual void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) = 0;
+  virtual void on_block_size(PeerId from, const wire::BlockSize& size) = 0;
+  virtual ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) = 0;
+  virtual void on_segment_ended(PeerId from, const wire::SegmentEnded& segment) = 0;
+  // Queues the next segment for this neighbour on `writer`; false when there is none now.
+  virtual bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) = 0;
+  virtual void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) = 0;
+  virtual void on_stream_gone(StreamId stream) = 0;
+  virtual void on_link_broken(PeerId peer, const std::string& why) = 0;
+};
+
+class Mesh {
+ public:
+  Mesh(const Options& options, MeshOwner& owner) : options_(options), owner_(owner) {}
+
+  void set_term(Term term) { term_ = term; }
+
+  // The neighbours that are needed from now on; others are let go.
+  void want(const std::map<PeerId, io::Address>& neighbours, Instant now, Effects& out);
+  void close_all(Effects& out);
+
+  // Whether the stream is one of ours (dialled by us, or accepted: those are all ours).
+  [[nodiscard]] bool owns(StreamId stream) const { return flows_.contains(stream); }
+  void on_accepted(const io::Accepted& in, Instant now, Effects& out);
+  void on_opened(const io::Opened& in, Instant now);
+  void on_read_done(const io::ReadDone& in, Instant now, Effects& out);
+  void on_write_done(const io::WriteDone& in);
+  void on_revoked(const io::Revoked& in, Instant now, Effects& out);
+  void on_closed(const io::Closed& in, Instant now, Effects& out);
+  void on_timer(Instant now, Effects& out);
+  [[nodiscard]] Instant deadline() const { return next_look_; }
+
+  // To a neighbour, on its first stripe that is up; false when none is.
+  bool say(PeerId to, const wire::Message& message);
+  void say_on(StreamId stream, const wire::Message& message);
+
+  // A segment that had to wait gets its place.
+  void place(StreamId stream, BufferRef into, Instant now, Effects& out);
+  // What came on this stream was not what was sent.
+  void reset(StreamId stream, const std::string& why, Instant now, Effects& out);
+  // Takes the round's memory back from all streams; true once none holds any. Call again until it is.
+  bool release(const RoundKey& key, Generation attempt, Instant now, Effects& out);
+
+  // Fills stripes with segments and lends what is wanted. Call at the end of every step.
+  void pump(Effects& out);
+
+  [[nodiscard]] std::size_t streams() const { return flows_.size(); }
+  [[nodiscard]] std::size_t queued_bytes() const;
+  StreamId next_stream() { return names_.next(); }
+
+ private:
+  struct Stripe {
+    StreamId stream;        // 0: none
+    bool up = false;
+    Instant down_since;     // while not up
+    Instant retry_at;       // dialler, while there is no stream
+    Duration backoff;
+  };
+  struct Link {
+    io::Address address;
+    bool dials = false;
+    std::vector<Stripe> stripes;
+    Instant reported;       // when it was last said to be broken
+  };
+  enum class Kind : std::uint8_t {
+    kDialling,  // asked for
+    kGreeting,  // dialled and open; waits for LinkWelcome
+    kStranger,  // accepted; has not said who it is
+    kParked,    // accepted; said who it is; waits until its link is wanted, or until the old stream is gone
+    kUp,
+    kDying,     // being closed
+  };
+  struct Flow {
+    Flow(StreamId stream, Instant now, Kind kind_now) : channel(stream, now), kind(kind_now), since(now) {}
+    wire::Channel channel;
+    Kind kind;
+    Instant since;  // of its kind
+    PeerId peer;
+    StripeIndex stripe;
+    std::uint16_t stripes = 1;
+  };
+
+  void put(Flow& flow, BufferRef into, Effects& out);
+  void take_events(Flow& flow, Instant now, Effects& out);
+  void on_message(Flow& flow, wire::Message message, Instant now, Effects& out);
+  void on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out);
+  void attach_parked(Flow& flow, Instant now, Effects& out);
+  void bring_up(Flow& flow, Instant now);
+  void dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effects& out);
+  void drop(Flow& flow, bool in_order, Instant now, Effects& out);
+  void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);
+  void look_soon(Instant at) { next_look_ = at < next_look_ ? at : next_look_; }
+  [[nodiscard]] std::size_t unattached() const;
+
+  Options options_;
+  MeshOwner& owner_;
+  Term term_;
+  io::StreamNames names_ = io::StreamNames::for_dialling();
+  std::map<PeerId, Link> links_;
+  std::map<StreamId, Flow> flows_;
+  Instant next_heartbeat_;
+  Instant next_look_ = kNever;
+};
+
+}  // namespace lockstep::peer

@@ -1,0 +1,372 @@
+#include "core/ring/operation.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "core/base/assert.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::ring {
+
+namespace {
+
+using wire::Phase;
+
+// Own segments that are hashed ahead of their departure: enough to keep every stripe busy, few enough to stay in cache.
+constexpr std::size_t kPreparedAhead = 4;
+
+constexpr std::size_t index_of(Phase phase) { return phase == Phase::kReduceScatter ? 0 : 1; }
+
+// A job's token says what to do with its answer: segment, phase, purpose. The owner adds which operation it was.
+constexpr std::uint64_t token_of(std::size_t index, Phase phase, std::uint8_t purpose) {
+  return (static_cast<std::uint64_t>(index) << 8U) | (index_of(phase) << 4U) | purpose;
+}
+
+}  // namespace
+
+Operation::Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
+                     std::vector<std::uint64_t> blocks, std::uint32_t configured_segment_bytes)
+    : request_(request), rank_(rank), world_(world), blocks_(std::move(blocks)) {
+  const auto element_bytes = static_cast<std::uint32_t>(size_of(request.type));
+  if (request.collective == wire::Collective::kAllGather) {
+    LOCKSTEP_ASSERT(blocks_.size() == world);
+    pieces_ = cut_blocks(blocks_, element_bytes, configured_segment_bytes);
+  } else {
+    std::vector<std::uint64_t> counts;
+    for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
+    pieces_ = cut(request.collective, counts, element_bytes, world, root, configured_segment_bytes);
+  }
+  std::uint64_t scratch = 0;
+  for (const peer::Tensor& tensor : request.tensors) {
+    scratch_offsets_.push_back(scratch);
+    scratch += peer::scratch_bytes(request, tensor);
+  }
+  segments_.resize(pieces_.size());
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    Segment& segment = segments_[i];
+    for (const Phase phase : {Phase::kReduceScatter, Phase::kAllGather}) {
+      if (!has_phase(request.collective, phase)) continue;
+      const Part part = part_of(phase, rank.value, piece.owner, world);
+      Half& half = segment.half[index_of(phase)];
+      if (part.receives) half.arrival = Arrival::kExpected;
+      if (part.sends) half.departure = Departure::kNotReady;
+    }
+    segment.has_final = request.collective != wire::Collective::kReduceScatter || piece.owner == rank.value;
+    if (segment.has_final) ++finals_missing_;
+    if (starts_here(piece)) own_.push_back(static_cast<std::uint32_t>(i));
+  }
+}
+
+bool Operation::starts_here(const Piece& piece) const {
+  const Phase first = reduces(request_.collective) ? Phase::kReduceScatter : Phase::kAllGather;
+  return !part_of(first, rank_.value, piece.owner, world_).receives;
+}
+
+std::optional<Error> Operation::refusal() const {
+  const std::uint64_t element = size_of(request_.type);
+  const auto too_small = [&](std::uint64_t has, std::uint64_t needs) {
+    return Error{Status::kBufferTooSmall, "the receive buffer holds " + std::to_string(has) + " bytes, the result needs " +
+                                              std::to_string(needs) + " (world size " + std::to_string(world_) + ")"};
+  };
+  if (pieces_.size() > kMaxSegments) {
+    return Error{Status::kInvalidArgument, "the call cuts into " + std::to_string(pieces_.size()) +
+                                               " segments, more than " + std::to_string(kMaxSegments) +
+                                               ": split it, or use larger segments"};
+  }
+  if (request_.collective == wire::Collective::kReduceScatter) {
+    for (const peer::Tensor& tensor : request_.tensors) {
+      const std::uint64_t needs = chunk_of(rank_.value, world_, tensor.count).size() * element;
+      if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs);
+    }
+  }
+  if (request_.collective == wire::Collective::kAllGather) {
+    std::uint64_t needs = 0;
+    std::uint64_t mine = 0;
+    for (std::uint32_t r = 0; r < world_; ++r) {
+      if (r == rank_.value) mine = needs;
+      needs += blocks_[r];
+    }
+    const peer::Tensor& tensor = request_.tensors.front();
+    if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs);
+    const BufferRef own = tensor.recv.slice(mine, blocks_[rank_.value]);
+    const bool overlaps = tensor.send.id == tensor.recv.id && tensor.send.length > 0 &&
+                          tensor.send.offset < tensor.recv.offset + needs &&
+                          tensor.recv.offset < tensor.send.offset + tensor.send.length;
+    if (overlaps && tensor.send.offset != own.offset) {
+      return Error{Status::kInvalidArgument,
+                   "send lies inside recv, but not at this rank's place: byte " + std::to_string(mine) + " of the result"};
+    }
+  }
+  return std::nullopt;
+}
+
+bool Operation::in_place(const Piece& piece) const {
+  return peer::reduces_in_place(request_, request_.tensors[piece.tensor]);
+}
+
+BufferRef Operation::backup(const Piece& piece) const {
+  return request_.scratch.slice(scratch_offsets_[piece.tensor] + piece.offset, piece.length);
+}
+
+BufferRef Operation::input(const Piece& piece) const {
+  const peer::Tensor& tensor = request_.tensors[piece.tensor];
+  switch (request_.collective) {
+    case wire::Collective::kBroadcast: return tensor.recv.slice(piece.offset, piece.length);
+    case wire::Collective::kAllGather: {
+      std::uint64_t begin = 0;
+      for (std::uint32_t r = 0; r < rank_.value; ++r) begin += blocks_[r];
+      return tensor.send.slice(piece.offset - begin, piece.length);
+    }
+    case wire::Collective::kAllReduce:
+    case wire::Collective::kReduceScatter:
+    case wire::Collective::kBarrier: return tensor.send.slice(piece.offset, piece.length);
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+BufferRef Operation::work(const Piece& piece) const {
+  if (request_.collective == wire::Collective::kReduceScatter) return backup(piece);
+  return request_.tensors[piece.tensor].recv.slice(piece.offset, piece.length);
+}
+
+BufferRef Operation::result(const Piece& piece) const {
+  if (request_.collective != wire::Collective::kReduceScatter) return work(piece);
+  const peer::Tensor& tensor = request_.tensors[piece.tensor];
+  const std::uint64_t begin = chunk_of(rank_.value, world_, tensor.count).begin * size_of(request_.type);
+  return tensor.recv.slice(piece.offset - begin, piece.length);
+}
+
+bool Operation::needs_backup(const Piece& piece, Phase phase, const Segment& segment) const {
+  if (!in_place(piece) || segment.backed_up) return false;
+  // The owner's own place is never overwritten by all-gather; everybody else's is, first by reduce-scatter.
+  return phase == Phase::kReduceScatter || segment.half[0].arrival == Arrival::kNotOurs;
+}
+
+KernelJob& Operation::start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index, Phase phase) {
+  KernelJob job;
+  job.token = JobToken{token_of(index, phase, static_cast<std::uint8_t>(purpose))};
+  job.kind = kind;
+  job.type = request_.type;
+  job.op = request_.op;
+  ++running_;
+  return jobs.emplace_back(job);
+}
+
+Operation::Place Operation::begin(const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) {
+  const std::size_t index = wanted.index.value;
+  if (index >= pieces_.size()) return {Landing::kNonsense, {}};
+  const Piece& piece = pieces_[index];
+  Segment& segment = segments_[index];
+  Half& half = segment.half[index_of(wanted.phase)];
+  if (half.arrival == Arrival::kNotOurs || wanted.length != piece.length) return {Landing::kNonsense, {}};
+  if (stopped_ || half.arrival != Arrival::kExpected) return {Landing::kSink, {}};
+  half.stream = stream;
+  if (needs_backup(piece, wanted.phase, segment)) {
+    half.arrival = Arrival::kBackingUp;
+    KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kBackUp, index, wanted.phase);
+    job.from = work(piece);
+    job.into = backup(piece);
+    return {Landing::kLater, {}};
+  }
+  half.arrival = Arrival::kLanding;
+  return {Landing::kPlace, work(piece)};
+}
+
+void Operation::landed(const wire::Segment& arrived, bool taken_back, std::uint64_t checksum, std::vector<KernelJob>& jobs) {
+  const std::size_t index = arrived.index.value;
+  Segment& segment = segments_[index];
+  Half& half = segment.half[index_of(arrived.phase)];
+  LOCKSTEP_ASSERT(half.arrival == Arrival::kLanding);
+  bytes_received_ += arrived.length;
+  if (taken_back || stopped_) {
+    half.arrival = Arrival::kExpected;
+    return;
+  }
+  half.arrival = Arrival::kWorking;
+  const Piece& piece = pieces_[index];
+  if (arrived.phase == Phase::kAllGather) {
+    KernelJob& job = start(jobs, JobKind::kVerify, Purpose::kArrived, index, arrived.phase);
+    job.from = work(piece);
+    job.expected = checksum;
+    return;
+  }
+  KernelJob& job = start(jobs, JobKind::kFold, Purpose::kArrived, index, arrived.phase);
+  job.from = work(piece);
+  job.own = in_place(piece) ? backup(piece) : input(piece);
+  job.expected = checksum;
+  const bool last = piece.owner == rank_.value;
+  job.into = last ? result(piece) : work(piece);
+  if (last && request_.op == ReduceOp::kAvg) job.divisor = world_;
+}
+
+void Operation::stream_closed(StreamId stream) {
+  for (Segment& segment : segments_) {
+    for (Half& half : segment.half) {
+      if (half.stream != stream) continue;
+      if (half.arrival == Arrival::kLanding) half.arrival = Arrival::kExpected;
+      if (half.arrival == Arrival::kBackingUp) half.stream = StreamId{};  // the job's answer sees to it
+    }
+  }
+}
+
+std::vector<std::uint64_t> Operation::have() const {
+  std::vector<std::uint64_t> bits((pieces_.size() * 2 + 63) / 64);
+  bool any = false;
+  for (std::size_t phase = 0; phase < 2; ++phase) {
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+      const Arrival arrival = segments_[i].half[phase].arrival;
+      if (arrival != Arrival::kWorking && arrival != Arrival::kHere) continue;
+      const std::size_t bit = phase * segments_.size() + i;
+      bits[bit / 64] |= std::uint64_t{1} << (bit % 64);
+      any = true;
+    }
+  }
+  if (!any) bits.clear();
+  return bits;
+}
+
+bool Operation::grant(std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) {
+  if (!have.empty() && have.size() != (pieces_.size() * 2 + 63) / 64) return false;
+  granted_ = true;
+  if (stopped_) return true;
+  const auto has = [&](std::size_t bit) { return !have.empty() && ((have[bit / 64] >> (bit % 64)) & 1U) != 0; };
+  for (std::size_t phase = 0; phase < 2; ++phase) {
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+      Half& half = segments_[i].half[phase];
+      if (half.departure != Departure::kSent || half.stripe != stripe || half.stream == stream) continue;
+      if (has(phase * segments_.size() + i)) continue;
+      half.departure = Departure::kReady;
+      ready_.push_back(i * 2 + phase);
+    }
+  }
+  return true;
+}
+
+std::optional<Operation::Outgoing> Operation::next(StripeIndex stripe, StreamId stream) {
+  if (!granted_ || stopped_ || ready_.empty()) return std::nullopt;
+  const std::uint64_t code = ready_.front();
+  ready_.pop_front();
+  const std::size_t index = code / 2;
+  const Phase phase = code % 2 == 0 ? Phase::kReduceScatter : Phase::kAllGather;
+  Half& half = segments_[index].half[code % 2];
+  LOCKSTEP_ASSERT(half.departure == Departure::kReady);
+  half.departure = Departure::kSent;
+  half.stripe = stripe;
+  half.stream = stream;
+  const Piece& piece = pieces_[index];
+  const bool first_hop = half.arrival == Arrival::kNotOurs && starts_here(piece);
+  if (first_hop && own_ready_ > 0) --own_ready_;
+  bytes_sent_ += piece.length;
+  const bool raw = first_hop && phase == Phase::kReduceScatter;
+  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, raw ? input(piece) : work(piece), half.checksum};
+}
+
+void Operation::prepare(std::vector<KernelJob>& jobs) {
+  if (stopped_) return;
+  // Alone, or with nobody to send to, everything can be done at once; else only when it can soon go.
+  const bool alone = world_ == 1;
+  while (own_prepared_ < own_.size() && (alone || (granted_ && own_ready_ < kPreparedAhead))) {
+    const std::size_t index = own_[own_prepared_++];
+    const Piece& piece = pieces_[index];
+    ++own_ready_;
+    const BufferRef from = input(piece);
+    const BufferRef into = result(piece);
+    const bool copies = (alone || request_.collective == wire::Collective::kAllGather) && from != into;
+    const Phase phase = reduces(request_.collective) ? Phase::kReduceScatter : Phase::kAllGather;
+    if (copies) {
+      KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kOwnCopy, index, phase);
+      job.from = from;
+      job.into = into;
+      continue;
+    }
+    start(jobs, JobKind::kHash, Purpose::kOwn, index, phase).from = from;
+  }
+}
+
+Operation::Finished Operation::job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs) {
+  LOCKSTEP_ASSERT(running_ > 0);
+  --running_;
+  const auto index = static_cast<std::size_t>(token.value >> 8U);
+  const Phase phase = ((token.value >> 4U) & 1U) == 0 ? Phase::kReduceScatter : Phase::kAllGather;
+  const auto purpose = static_cast<Purpose>(token.value & 0xfU);
+  LOCKSTEP_ASSERT(index < segments_.size());
+  Segment& segment = segments_[index];
+  Half& half = segment.half[index_of(phase)];
+  const Piece& piece = pieces_[index];
+  Finished finished;
+  switch (purpose) {
+    case Purpose::kRestore: return finished;
+    case Purpose::kBackUp:
+      segment.backed_up = true;
+      LOCKSTEP_ASSERT(half.arrival == Arrival::kBackingUp);
+      if (stopped_ || half.stream == StreamId{}) {
+        half.arrival = Arrival::kExpected;
+        return finished;
+      }
+      half.arrival = Arrival::kLanding;
+      finished.placeable = half.stream;
+      finished.place = work(piece);
+      return finished;
+    case Purpose::kOwnCopy:
+      if (!stopped_) start(jobs, JobKind::kHash, Purpose::kOwn, index, phase).from = this->result(piece);
+      return finished;
+    case Purpose::kOwn:
+      if (world_ == 1 || phase == Phase::kAllGather) finish_final(index, result.checksum);
+      make_ready(index, phase, result.checksum);
+      return finished;
+    case Purpose::kArrived:
+      if (!result.intact) {
+        half.arrival = Arrival::kExpected;
+        finished.corrupt = true;
+        finished.stream = half.stream;
+        return finished;
+      }
+      half.arrival = Arrival::kHere;
+      make_ready(index, phase, result.checksum);
+      if (phase == Phase::kAllGather) {
+        finish_final(index, result.checksum);
+      } else if (piece.owner == rank_.value) {
+        finish_final(index, result.checksum);
+        make_ready(index, Phase::kAllGather, result.checksum);
+      }
+      return finished;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+void Operation::finish_final(std::size_t index, std::uint64_t checksum) {
+  LOCKSTEP_ASSERT(finals_missing_ > 0);
+  --finals_missing_;
+  segments_[index].half[1].checksum = checksum;
+}
+
+void Operation::make_ready(std::size_t index, Phase phase, std::uint64_t checksum) {
+  Half& half = segments_[index].half[index_of(phase)];
+  if (half.departure != Departure::kNotReady) return;
+  half.checksum = checksum;
+  half.departure = Departure::kReady;
+  ready_.push_back(index * 2 + index_of(phase));
+}
+
+std::uint64_t Operation::result_hash() const {
+  if (request_.collective == wire::Collective::kReduceScatter || pieces_.empty()) return 0;
+  std::vector<std::uint64_t> checksums;
+  checksums.reserve(segments_.size());
+  for (const Segment& segment : segments_) checksums.push_back(segment.half[1].checksum);
+  return XXH3_64bits(checksums.data(), checksums.size() * sizeof(std::uint64_t));
+}
+
+void Operation::restore(std::vector<KernelJob>& jobs) {
+  LOCKSTEP_ASSERT(stopped_ && running_ == 0);
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    if (!segments_[i].backed_up) continue;
+    KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kRestore, i, Phase::kReduceScatter);
+    job.from = backup(pieces_[i]);
+    job.into = work(pieces_[i]);
+    segments_[i].backed_up = false;
+  }
+}
+
+}  // namespace lockstep::ring

@@ -1,0 +1,137 @@
+// One attempt of one collective on one rank: which segments are expected, which can go, what is to be computed, and when the
+// whole result is in hand. Emits jobs; never sees a stream, a clock or a tensor byte. Owned by peer::Rounds, one per attempt.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/result.h"
+#include "core/kernels/job.h"
+#include "core/peer/request.h"
+#include "core/ring/schedule.h"
+#include "core/wire/message.h"
+
+namespace lockstep::ring {
+
+class Operation {
+ public:
+  // `blocks`: all-gather only, the bytes of every rank's block. The request outlives the operation.
+  Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
+            std::vector<std::uint64_t> blocks, std::uint32_t configured_segment_bytes);
+
+  // Why this operation cannot run on this peer (a receive buffer that is too small), or nothing.
+  [[nodiscard]] std::optional<Error> refusal() const;
+
+  // ---- receiving, from the upstream neighbour ----
+
+  enum class Landing { kPlace, kLater, kSink, kNonsense };
+  struct Place {
+    Landing landing = Landing::kSink;
+    BufferRef into;  // kPlace
+  };
+  // A segment begins on `stream`. kLater: a job must finish first; take_placeable() names the stream then. kSink: it is here
+  // already, or on its way on another stream. kNonsense: the neighbour breaks the protocol.
+  Place begin(const wire::Segment& segment, StreamId stream, std::vector<KernelJob>& jobs);
+  // Its payload is whole (or was taken back by the sender).
+  void landed(const wire::Segment& segment, bool taken_back, std::uint64_t checksum, std::vector<KernelJob>& jobs);
+  // The stream is gone, and with it what was landing from it.
+  void stream_closed(StreamId stream);
+  // What has arrived, as told in Ready: a bit per segment, reduce-scatter first, then all-gather.
+  [[nodiscard]] std::vector<std::uint64_t> have() const;
+
+  // ---- sending, to the downstream neighbour ----
+
+  // Downstream has places for everything but `have`. What was sent on an earlier stream of this stripe and is not there goes
+  // again. Returns false if `have` makes no sense.
+  bool grant(std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream);
+  struct Outgoing {
+    wire::Phase phase;
+    SegmentIndex index;
+    BufferRef payload;
+    std::uint64_t checksum = 0;
+  };
+  // The next segment to go, on this stream; nothing when none is ready now.
+  std::optional<Outgoing> next(StripeIndex stripe, StreamId stream);
+  // Starts preparing own segments, so that next() finds some.
+  void prepare(std::vector<KernelJob>& jobs);
+
+  // ---- jobs ----
+
+  struct Finished {
+    bool corrupt = false;                // what arrived was not what was sent: reset `stream`
+    StreamId stream;
+    std::optional<StreamId> placeable;   // a stream whose segment waited for this job; into `place`
+    BufferRef place;
+  };
+  Finished job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs);
+
+  // ---- ending ----
+
+  // The whole result is in hand.
+  [[nodiscard]] bool complete() const { return finals_missing_ == 0; }
+  // Of the result; the same on every peer. 0 for a reduce-scatter, whose results differ.
+  [[nodiscard]] std::uint64_t result_hash() const;
+  // Nothing new is begun. Jobs that run still have to answer.
+  void stop() { stopped_ = true; }
+  [[nodiscard]] std::size_t jobs_running() const { return running_; }
+  // Gives the input its bits back (promise S3), after stop() and when nothing runs or lands any more.
+  void restore(std::vector<KernelJob>& jobs);
+
+  [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
+  [[nodiscard]] std::uint64_t bytes_received() const { return bytes_received_; }
+  [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
+
+ private:
+  enum class Arrival : std::uint8_t { kNotOurs, kExpected, kBackingUp, kLanding, kWorking, kHere };
+  enum class Departure : std::uint8_t { kNotOurs, kNotReady, kReady, kSent };
+  struct Half {
+    Arrival arrival = Arrival::kNotOurs;
+    Departure departure = Departure::kNotOurs;
+    StripeIndex stripe;        // kSent
+    StreamId stream;           // kLanding or kBackingUp: from; kSent: on
+    std::uint64_t checksum = 0;  // once kReady or kHere
+  };
+  struct Segment {
+    std::array<Half, 2> half;  // by phase
+    bool backed_up = false;
+    bool has_final = false;
+  };
+  enum class Purpose : std::uint8_t { kBackUp, kOwn, kOwnCopy, kArrived, kRestore };
+
+  [[nodiscard]] bool in_place(const Piece& piece) const;
+  [[nodiscard]] BufferRef input(const Piece& piece) const;    // this rank's contribution
+  [[nodiscard]] BufferRef work(const Piece& piece) const;     // where partial sums and finals lie
+  [[nodiscard]] BufferRef backup(const Piece& piece) const;   // in place: the input's copy
+  [[nodiscard]] BufferRef result(const Piece& piece) const;   // where the final goes
+  [[nodiscard]] bool needs_backup(const Piece& piece, wire::Phase phase, const Segment& segment) const;
+  KernelJob& start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index, wire::Phase phase);
+  void finish_final(std::size_t index, std::uint64_t checksum);
+  void make_ready(std::size_t index, wire::Phase phase, std::uint64_t checksum);
+  [[nodiscard]] bool starts_here(const Piece& piece) const;
+
+  const peer::Request& request_;
+  Rank rank_;
+  std::uint32_t world_;
+  std::vector<std::uint64_t> blocks_;
+  std::vector<Piece> pieces_;
+  std::vector<Segment> segments_;
+  std::vector<std::uint64_t> scratch_offsets_;  // of each tensor
+  std::size_t finals_missing_ = 0;
+  bool granted_ = false;
+  bool stopped_ = false;
+
+  std::vector<std::uint32_t> own_;     // segments that start here, in order of departure
+  std::size_t own_prepared_ = 0;       // of those: handed to a job
+  std::size_t own_ready_ = 0;          // prepared (or being prepared) and not departed
+  std::deque<std::uint64_t> ready_;    // index * 2 + phase
+  std::size_t running_ = 0;
+  std::uint64_t bytes_sent_ = 0;
+  std::uint64_t bytes_received_ = 0;
+};
+
+}  // namespace lockstep::ring

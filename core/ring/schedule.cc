@@ -1,0 +1,67 @@
+#include "core/ring/schedule.h"
+
+#include <algorithm>
+
+#include "core/wire/limits.h"
+
+namespace lockstep::ring {
+
+namespace {
+
+// Segments fit a core's second-level cache several times over (256 KiB of 1 to 2 MiB); below 16 KiB headers, system calls and
+// steps of the machines would weigh more than the bytes.
+constexpr std::uint64_t kLargestSegment = 256 * 1024;
+constexpr std::uint64_t kSmallestSegment = 16 * 1024;
+constexpr std::uint64_t kSegmentsPerChunk = 8;
+
+void cut_range(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t owner, std::uint64_t begin,
+               std::uint64_t end, std::uint32_t segment) {
+  for (std::uint64_t at = begin; at < end; at += segment) {
+    pieces.push_back({tensor, owner, at, static_cast<std::uint32_t>(std::min<std::uint64_t>(segment, end - at))});
+  }
+}
+
+}  // namespace
+
+std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t configured) {
+  std::uint64_t bytes = configured != 0 ? configured : std::clamp(chunk_bytes / kSegmentsPerChunk, kSmallestSegment, kLargestSegment);
+  bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // the number of segments is bounded, too
+  bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes / element_bytes * element_bytes, element_bytes));
+}
+
+std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_t> counts, std::uint32_t element_bytes,
+                       std::uint32_t world, std::uint32_t root, std::uint32_t configured_segment_bytes) {
+  std::vector<Piece> pieces;
+  for (std::uint32_t tensor = 0; tensor < counts.size(); ++tensor) {
+    const std::uint64_t count = counts[tensor];
+    if (collective == wire::Collective::kBroadcast) {
+      const std::uint64_t bytes = count * element_bytes;
+      cut_range(pieces, tensor, root, 0, bytes, segment_bytes_for(bytes, element_bytes, configured_segment_bytes));
+      continue;
+    }
+    const std::uint32_t segment =
+        segment_bytes_for(chunk_of(0, world, count).size() * element_bytes, element_bytes, configured_segment_bytes);
+    for (std::uint32_t owner = 0; owner < world; ++owner) {
+      const Chunk chunk = chunk_of(owner, world, count);
+      cut_range(pieces, tensor, owner, chunk.begin * element_bytes, chunk.end * element_bytes, segment);
+    }
+  }
+  return pieces;
+}
+
+std::vector<Piece> cut_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
+                              std::uint32_t configured_segment_bytes) {
+  const std::uint64_t largest =
+      block_bytes.empty() ? 0 : *std::max_element(block_bytes.begin(), block_bytes.end());
+  const std::uint32_t segment = segment_bytes_for(largest, element_bytes, configured_segment_bytes);
+  std::vector<Piece> pieces;
+  std::uint64_t begin = 0;
+  for (std::uint32_t owner = 0; owner < block_bytes.size(); ++owner) {
+    cut_range(pieces, 0, owner, begin, begin + block_bytes[owner], segment);
+    begin += block_bytes[owner];
+  }
+  return pieces;
+}
+
+}  // namespace lockstep::ring

@@ -1,0 +1,78 @@
+// Who sends which piece to whom: arithmetic only. A tensor is cut into one chunk per rank, a chunk into segments. Every chunk has
+// an owner, the rank of the same number. In reduce-scatter a chunk starts at the rank after its owner, travels once around the
+// ring, is folded at every stop, and ends whole at its owner; in all-gather it travels from its owner to everybody else. So the
+// fold of chunk c is ((x_{c+1} op x_{c+2}) op ...) op x_c, ranks modulo the world size, on every peer.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/wire/message.h"
+
+namespace lockstep::ring {
+
+struct Chunk {
+  std::uint64_t begin = 0;  // in elements
+  std::uint64_t end = 0;
+  [[nodiscard]] constexpr std::uint64_t size() const { return end - begin; }
+};
+
+// The chunk of one rank: count/world elements, one more for the first count % world ranks.
+constexpr Chunk chunk_of(std::uint32_t rank, std::uint32_t world, std::uint64_t count) {
+  const std::uint64_t base = count / world;
+  const std::uint64_t rest = count % world;
+  const std::uint64_t begin = base * rank + (rank < rest ? rank : rest);
+  return {begin, begin + base + (rank < rest ? 1 : 0)};
+}
+
+constexpr bool reduces(wire::Collective collective) {
+  return collective == wire::Collective::kAllReduce || collective == wire::Collective::kReduceScatter;
+}
+
+// Which phases a collective has.
+constexpr bool has_phase(wire::Collective collective, wire::Phase phase) {
+  switch (collective) {
+    case wire::Collective::kAllReduce: return true;
+    case wire::Collective::kReduceScatter: return phase == wire::Phase::kReduceScatter;
+    case wire::Collective::kAllGather:
+    case wire::Collective::kBroadcast: return phase == wire::Phase::kAllGather;
+    case wire::Collective::kBarrier: return false;
+  }
+  return false;
+}
+
+// What a rank does with a chunk in one phase. `hops` counts from the rank where the chunk starts.
+struct Part {
+  bool receives = false;
+  bool sends = false;
+};
+constexpr Part part_of(wire::Phase phase, std::uint32_t rank, std::uint32_t owner, std::uint32_t world) {
+  const std::uint32_t start = phase == wire::Phase::kReduceScatter ? (owner + 1) % world : owner;
+  const std::uint32_t hops = (rank + world - start) % world;
+  return {hops > 0, hops + 1 < world};
+}
+
+// One segment: a piece of one tensor within one owner's chunk.
+struct Piece {
+  std::uint32_t tensor = 0;
+  std::uint32_t owner = 0;
+  std::uint64_t offset = 0;  // bytes from the start of the tensor (all-gather: of the whole result)
+  std::uint32_t length = 0;  // bytes
+};
+
+// The payload of a segment: large enough that headers do not count, small enough that it stays in cache between its arrival
+// and its departure and that every rank has some under way. `configured` 0: chosen from the chunk's size.
+std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t configured);
+
+// All segments of a call on tensors of these sizes (in elements), the same list on every rank. An owner's chunk of a
+// broadcast is the whole tensor; `root` owns it.
+std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_t> counts, std::uint32_t element_bytes,
+                       std::uint32_t world, std::uint32_t root, std::uint32_t configured_segment_bytes);
+
+// All segments of an all-gather whose blocks have these sizes (in bytes), in rank order.
+std::vector<Piece> cut_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
+                              std::uint32_t configured_segment_bytes);
+
+}  // namespace lockstep::ring
