@@ -82,6 +82,9 @@ void Coordinator::Machine::answer_cancelled_admits() {
                                            std::to_string(seat.admit->at_least) + " wanted"
                                      : "admit waited for " + waits + ": all members must call it";
     say(peer, wire::AdmitEnded{*seat.admit_cancelled, std::move(text)});
+    for (const wire::Member& member : membership_.view().members) {
+      if (member.id != peer) say(member.id, wire::Admitting{peer, CohortId{}, {}});
+    }
     seat.admit.reset();
     seat.admit_cancelled.reset();
   }

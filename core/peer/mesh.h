@@ -39,7 +39,8 @@ class MeshOwner {
 
 class Mesh {
  public:
-  Mesh(const Options& options, MeshOwner& owner) : options_(options), owner_(owner) {}
+  Mesh(const Options& options, io::StreamNames& names, MeshOwner& owner)
+      : options_(options), names_(names), owner_(owner) {}
 
   void set_term(Term term) { term_ = term; }
 
@@ -74,7 +75,6 @@ class Mesh {
 
   [[nodiscard]] std::size_t streams() const { return flows_.size(); }
   [[nodiscard]] std::size_t queued_bytes() const;
-  StreamId next_stream() { return names_.next(); }
 
  private:
   struct Stripe {
@@ -121,9 +121,9 @@ class Mesh {
   [[nodiscard]] std::size_t unattached() const;
 
   Options options_;
+  io::StreamNames& names_;
   MeshOwner& owner_;
   Term term_;
-  io::StreamNames names_ = io::StreamNames::for_dialling();
   std::map<PeerId, Link> links_;
   std::map<StreamId, Flow> flows_;
   Instant next_heartbeat_;

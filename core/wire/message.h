@@ -187,7 +187,8 @@ struct Pending {
   std::uint32_t count = 0;
 };
 
-// `peer` has called admit with these rounds open; others that it has not launched in this cohort, it never will.
+// `peer` has called admit with these rounds open; others that it has not launched in this cohort, it never will. Cohort 0: it
+// has given up asking, and launches again.
 struct Admitting {
   PeerId peer;
   CohortId cohort;

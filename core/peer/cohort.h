@@ -1,0 +1,104 @@
+// One cohort as a member sees it: who a call is made among, in which generations, and which uses of tags are spent.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/wire/message.h"
+
+namespace lockstep::peer {
+
+struct Cohort {
+  struct Membership {
+    std::shared_ptr<const std::vector<PeerId>> ring;  // our group, in rank order
+    std::vector<PeerId> everyone;                     // all groups
+  };
+
+  CohortId id;
+  GroupId group;
+  bool bound = false;  // it has gangs: a tag has one outcome in all groups
+  Generation current;
+  std::map<Generation, Membership> generations;  // the current one, and those that kept rounds need
+  std::map<RoundKey, Generation> kept;           // rounds that a leaver had launched
+  std::map<Tag, std::uint32_t> uses;             // of each tag, by us
+  std::map<RoundKey, wire::Verdict> used_up;     // outcomes of uses that we have not launched yet
+  std::map<PeerId, std::set<RoundKey>> closers;  // members that have admitted, and what they had open then
+
+  static Cohort founded(const wire::View& view, GroupId group) {
+    Cohort cohort;
+    cohort.id = view.cohort;
+    cohort.group = group;
+    cohort.current = Generation{view.number.value};
+    cohort.generations.emplace(cohort.current, membership_in(view, group, nullptr));
+    cohort.bound = std::any_of(view.members.begin(), view.members.end(),
+                               [](const wire::Member& member) { return member.gang.value != 0; });
+    return cohort;
+  }
+
+  [[nodiscard]] const Membership& now() const { return generations.at(current); }
+  [[nodiscard]] Generation attempt_of(const RoundKey& key) const {
+    const auto at = kept.find(key);
+    return at == kept.end() ? current : at->second;
+  }
+
+  // Whether the proposal loses, or takes away, anybody that this generation needs.
+  [[nodiscard]] bool shrinks(const wire::Propose& change, Generation generation, bool spare_left) const {
+    const Membership& members = generations.at(generation);
+    const std::vector<PeerId>& needed = bound ? members.everyone : *members.ring;
+    const auto gone = [&](const std::vector<PeerId>& who) {
+      return std::any_of(who.begin(), who.end(), [&](PeerId peer) {
+        return std::find(needed.begin(), needed.end(), peer) != needed.end();
+      });
+    };
+    return gone(change.lost) || (!spare_left && gone(change.left));
+  }
+  [[nodiscard]] bool touched(const RoundKey& key, Generation attempt, const wire::Propose& change) const {
+    if (change.relinked) return true;
+    const bool keep = kept.contains(key) || std::find(change.kept.begin(), change.kept.end(), key) != change.kept.end();
+    return shrinks(change, attempt, keep);
+  }
+
+  // The proposal holds: begins a new generation if it takes anybody away from us.
+  void install(const wire::Propose& change) {
+    std::erase_if(kept, [&](const auto& entry) { return touched(entry.first, entry.second, change); });
+    if (change.relinked || shrinks(change, current, false)) {
+      for (const RoundKey& key : change.kept) {
+        if (key.cohort == id && key.group == group) kept.emplace(key, current);
+      }
+      Membership next = membership_in(change.view, group, &now());
+      current = Generation{change.view.number.value};
+      generations.insert_or_assign(current, std::move(next));
+    }
+    drop_unused();
+  }
+  void drop_unused() {
+    std::erase_if(generations, [&](const auto& entry) {
+      return entry.first != current &&
+             std::none_of(kept.begin(), kept.end(), [&](const auto& round) { return round.second == entry.first; });
+    });
+  }
+
+  // Those of the view that are in `among` (everybody when null).
+  static Membership membership_in(const wire::View& view, GroupId group, const Membership* among) {
+    Membership membership;
+    std::vector<PeerId> ring;
+    for (const wire::Member& member : view.members) {
+      if (among != nullptr &&
+          std::find(among->everyone.begin(), among->everyone.end(), member.id) == among->everyone.end()) {
+        continue;
+      }
+      membership.everyone.push_back(member.id);
+      if (member.group == group) ring.push_back(member.id);
+    }
+    membership.ring = std::make_shared<const std::vector<PeerId>>(std::move(ring));
+    return membership;
+  }
+};
+
+}  // namespace lockstep::peer

@@ -1,0 +1,217 @@
+#include "core/peer/machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/overloaded.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::peer {
+
+Peer::Machine::Machine(const Options& options, Instant now)
+    : options_(options), now_(now), session_(options, names_, *this), mesh_(options, names_, *this) {
+  LOCKSTEP_ASSERT(!options.id.is_nobody() && options.stripes >= 1 && options.stripes <= kMaxStripes);
+}
+
+void Peer::Machine::step(Input input, Instant now, Effects& out) {
+  LOCKSTEP_ASSERT(now >= now_);  // drivers never run time backwards
+  now_ = now;
+  out_ = &out;
+  std::visit(overloaded{
+                 [&](Connect& in) { on_connect(std::move(in)); },
+                 [&](Launch& in) { on_launch(std::move(in)); },
+                 [&](Admit& in) { on_admit(in); },
+                 [&](Leave& in) { on_leave(in); },
+                 [&](Stop& in) { on_stop(in); },
+                 [&](Resolved& in) { session_.on_resolved(std::move(in), now, out); },
+                 [&](Listening& in) { session_.on_listening(in, now, out); },
+                 [&](JobDone& in) { on_job_done(in); },
+                 [&](Timer&) { on_timer(); },
+                 [&](io::Opened& in) { session_.owns(in.stream) ? session_.on_opened(now) : mesh_.on_opened(in, now); },
+                 [&](io::Accepted& in) { mesh_.on_accepted(in, now, out); },
+                 [&](io::ReadDone& in) {
+                   session_.owns(in.stream) ? session_.on_read_done(in.bytes, now, out) : mesh_.on_read_done(in, now, out);
+                 },
+                 [&](io::WriteDone& in) {
+                   session_.owns(in.stream) ? session_.on_write_done(in.bytes) : mesh_.on_write_done(in);
+                 },
+                 [&](io::Revoked& in) {
+                   session_.owns(in.stream) ? session_.on_revoked(in.direction, in.bytes, now, out)
+                                            : mesh_.on_revoked(in, now, out);
+                 },
+                 [&](io::Closed& in) {
+                   session_.owns(in.stream) ? session_.on_closed(in, now, out) : mesh_.on_closed(in, now, out);
+                 },
+             },
+             input);
+  mesh_.set_term(session_.term());
+  drive_ends();
+  try_leave();
+  session_.pump(out);
+  mesh_.pump(out);
+  out_ = nullptr;
+}
+
+Instant Peer::Machine::deadline() const {
+  Instant next = std::min(session_.deadline(), mesh_.deadline());
+  for (const auto& waiting : {connect_, admit_, leave_}) {
+    if (waiting) next = std::min(next, waiting->deadline);
+  }
+  for (const auto& [order, round] : rounds_) next = std::min(next, round.deadline);
+  return next;
+}
+
+Peer::Footprint Peer::Machine::footprint() const {
+  Footprint footprint;
+  footprint.streams = mesh_.streams() + session_.streams();
+  footprint.rounds = rounds_.size();
+  footprint.calls = rounds_.size() + (connect_ ? 1 : 0) + (admit_ && !admit_->by_itself ? 1 : 0) + (leave_ ? 1 : 0);
+  footprint.queued_bytes = mesh_.queued_bytes() + session_.queued_bytes();
+  for (const auto& [id, cohort] : cohorts_) footprint.remembered += cohort.used_up.size();
+  for (const auto& [peer, heralds] : heralds_) footprint.remembered += heralds.size();
+  return footprint;
+}
+
+void Peer::Machine::on_connect(Connect in) {
+  if (life_ != Life::kNew) return fail(in.call, Status::kInvalidArgument, "connect was called before: create a new communicator to join again");
+  life_ = Life::kJoining;
+  over_text_ = "this communicator is not admitted yet: wait for connect to complete";
+  connect_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout)};
+  session_.connect(in.coordinator, *out_);
+}
+
+void Peer::Machine::on_admit(const Admit& in) {
+  if (life_ != Life::kMember) {
+    return fail(in.call, over_status_, life_ == Life::kLeaving ? "this peer is leaving" : over_text_);
+  }
+  if (admit_ && !admit_->by_itself) return fail(in.call, Status::kInvalidArgument, "admit is being called already: one at a time");
+  const bool said = admit_ && admit_->said;
+  admit_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout), .said = said, .at_least = in.at_least};
+  say_admit();
+}
+
+// From here on, launches wait for the next cohort.
+void Peer::Machine::admit_by_itself() {
+  if (life_ != Life::kMember || admit_) return;
+  admit_.emplace();
+  admit_->by_itself = true;
+  say_admit();
+}
+
+void Peer::Machine::say_admit() {
+  if (!admit_ || admit_->said || proposal_) return;  // a proposal may decide rounds: say it when that is installed
+  admit_->said = true;
+  session_.say(wire::Admit{view_->cohort, admit_->at_least, open_rounds()});
+}
+
+void Peer::Machine::on_leave(const Leave& in) {
+  if (life_ == Life::kJoining) {
+    leave_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout)};
+    life_ = Life::kLeaving;
+    return;
+  }
+  if (life_ != Life::kMember) return fail(in.call, over_status_, life_ == Life::kLeaving ? "leave is being called already" : over_text_);
+  leave_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout)};
+  life_ = Life::kLeaving;
+}
+
+// Says that we leave, once every call that was made before has a round.
+void Peer::Machine::try_leave() {
+  if (!leave_ || leave_->said || proposal_ || admit_) return;
+  if (connect_) {
+    if (!session_.welcomed()) return;
+    end_waiting(connect_, Status::kAborted, "left before being admitted");
+  }
+  leave_->said = true;
+  session_.say(wire::Leave{open_rounds()});
+}
+
+void Peer::Machine::on_stop(const Stop& in) {
+  if (connect_ && connect_->call == in.call) return end_run(Status::kAborted, "connect was aborted: " + in.why);
+  if (leave_ && leave_->call == in.call) return end_run(Status::kAborted, "leave was aborted: " + in.why);
+  if (admit_ && admit_->call == in.call && !admit_->by_itself && !admit_->cancelled) {
+    if (!admit_->said) return end_waiting(admit_, Status::kAborted, in.why);
+    admit_->cancelled = true;
+    admit_->deadline = now_ + options_.abort_grace;
+    return session_.say(wire::AdmitCancel{Status::kAborted});
+  }
+  for (auto& [order, round] : rounds_) {
+    if (round.call == in.call) {
+      return ask_to_stop(round, Status::kAborted, "aborted by " + name_of(options_.id) + ": " + in.why);
+    }
+  }
+}
+
+void Peer::Machine::on_timer() {
+  session_.on_timer(now_, *out_);
+  mesh_.on_timer(now_, *out_);
+  if (connect_ && now_ >= connect_->deadline) {
+    return end_run(Status::kTimedOut, session_.welcomed()
+                                          ? "not admitted in time: the members of the run must call admit, and a new run "
+                                            "must have enough founders"
+                                          : "no greeting from the coordinator at '" + session_.coordinator() + "' in time");
+  }
+  if (leave_ && now_ >= leave_->deadline) {
+    return end_run(Status::kTimedOut, "leave timed out: the calls launched before it had not all ended; left by force");
+  }
+  if (admit_ && now_ >= admit_->deadline) {
+    if (admit_->cancelled) return end_run(Status::kOutcomeUnknown, "admit got no answer from the coordinator in time; left the run");
+    if (!admit_->said) {
+      end_waiting(admit_, Status::kTimedOut, "admit timed out while the membership was changing");
+    } else {
+      admit_->cancelled = true;
+      admit_->deadline = now_ + options_.abort_grace;
+      session_.say(wire::AdmitCancel{Status::kTimedOut});
+    }
+  }
+  std::vector<std::uint64_t> due;
+  for (const auto& [order, round] : rounds_) {
+    if (now_ >= round.deadline) due.push_back(order);
+  }
+  for (const std::uint64_t order : due) {
+    const auto at = rounds_.find(order);
+    if (at == rounds_.end()) continue;
+    Round& round = at->second;
+    if (round.stop) {
+      return end_run(Status::kOutcomeUnknown, "no verdict on tag " + std::to_string(round.request.tag.value) +
+                                                  " within " + std::to_string(options_.abort_grace.ns / 1'000'000) +
+                                                  " ms of asking to stop it; left the run");
+    }
+    ask_to_stop(round, Status::kTimedOut,
+                name_of(options_.id) + " timed out after " + std::to_string(round.request.timeout.ns / 1'000'000) +
+                    " ms in tag " + std::to_string(round.request.tag.value));
+  }
+}
+
+void Peer::Machine::complete(CallId call, Outcome outcome) {
+  outcome.view = view_->number;
+  out_->emplace_back(Complete{call, std::move(outcome)});
+}
+
+void Peer::Machine::fail(CallId call, Status status, std::string text) {
+  Outcome outcome;
+  outcome.status = status;
+  outcome.text = std::move(text);
+  complete(call, std::move(outcome));
+}
+
+void Peer::Machine::end_waiting(std::optional<Waiting>& waiting, Status status, const std::string& text) {
+  if (!waiting) return;
+  const Waiting ended = *std::exchange(waiting, std::nullopt);
+  if (ended.by_itself) return;
+  Outcome outcome;
+  outcome.status = status;
+  outcome.text = text;
+  outcome.world = static_cast<std::uint32_t>(std::count_if(view_->members.begin(), view_->members.end(),
+                                                           [&](const wire::Member& m) { return m.group == options_.group; }));
+  complete(ended.call, std::move(outcome));
+}
+
+std::string Peer::Machine::name_of(PeerId peer) const {
+  if (peer == options_.id) return trace::short_name(peer, options_.name);
+  const auto at = std::find_if(view_->members.begin(), view_->members.end(),
+                               [&](const wire::Member& member) { return member.id == peer; });
+  return trace::short_name(peer, at == view_->members.end() ? std::string_view{} : std::string_view{at->name});
+}
+
+}  // namespace lockstep::peer

@@ -1,0 +1,197 @@
+// The peer's inside. Session talks to the coordinator, Mesh to the neighbours; this machine holds the calls in between. Three
+// files carry it out: machine.cc (inputs, and the calls that are about membership), rounds.cc (collectives and their data),
+// views.cc (what the coordinator decides).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/peer/cohort.h"
+#include "core/peer/mesh.h"
+#include "core/peer/peer.h"
+#include "core/peer/session.h"
+#include "core/ring/operation.h"
+
+namespace lockstep::peer {
+
+class Peer::Machine final : private SessionOwner, private MeshOwner {
+ public:
+  Machine(const Options& options, Instant now);
+
+  void step(Input input, Instant now, Effects& out);
+  [[nodiscard]] Instant deadline() const;
+  [[nodiscard]] Footprint footprint() const;
+
+ private:
+  enum class Life : std::uint8_t { kNew, kJoining, kMember, kLeaving, kOver };
+
+  // A call about membership: connect, admit or leave; at most one of each.
+  struct Waiting {
+    CallId call;
+    Instant deadline = kNever;
+    bool cancelled = false;  // admit: the coordinator was asked to let go of it
+    bool said = false;       // admit, leave: the coordinator knows
+    std::uint32_t at_least = 1;
+    bool by_itself = false;  // admit: begun by auto_admit, no call waits
+  };
+
+  // A collective call and the round it takes part in.
+  struct Round {
+    enum class State : std::uint8_t {
+      kQueued,   // waits for admission to end; has no key
+      kHeld,     // has a key; waits for a proposal to be installed
+      kSizes,    // all-gather: the blocks' sizes go around
+      kRunning,  // data flows
+      kStuck,    // cannot run here; waits for the coordinator's verdict
+      kDone,     // the result is in hand; waits for the commit
+      kEnding,   // waits for memory to come back
+    };
+    CallId call;
+    Request request;
+    wire::Descriptor what;
+    State state = State::kQueued;
+    Instant deadline = kNever;
+    RoundKey key;        // what it is called now, and the attempt that is due
+    Generation attempt;
+    RoundKey wire_key;   // what the running attempt is called on streams; differs while an attempt is being given up
+    Generation wire_attempt;
+    std::uint64_t hash = 0;
+
+    // The attempt.
+    std::unique_ptr<ring::Operation> operation;
+    std::uint64_t serial = 0;  // names the operation in its jobs
+    std::shared_ptr<const std::vector<PeerId>> ring;
+    Rank rank;
+    std::vector<std::optional<std::uint64_t>> blocks;  // all-gather: bytes of each rank's block
+    bool downstream_ready = false;                     // it has launched, too
+
+    // A stop that was asked for (time-out, abort, refusal).
+    std::optional<wire::StopRound> stop;
+
+    // The end.
+    std::optional<Outcome> outcome;  // nothing: try again in the newest generation
+    bool restores = false;
+    bool restoring = false;
+    bool requeue = false;            // wants a key of the next cohort
+
+    std::uint32_t retries = 0;
+    std::uint64_t bytes_sent = 0;
+    std::uint64_t bytes_received = 0;
+
+    [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(ring->size()); }
+    [[nodiscard]] PeerId downstream() const { return (*ring)[(rank.value + 1) % ring->size()]; }
+    [[nodiscard]] PeerId upstream() const { return (*ring)[(rank.value + ring->size() - 1) % ring->size()]; }
+    [[nodiscard]] bool open() const { return state != State::kQueued && !(state == State::kEnding && outcome); }
+    [[nodiscard]] bool attempted() const { return state != State::kQueued && state != State::kHeld && state != State::kEnding; }
+  };
+  using Rounds = std::map<std::uint64_t, Round>;  // in the order of their launch
+
+  // ---- machine.cc ----
+  void on_connect(Connect in);
+  void on_admit(const Admit& in);
+  void on_leave(const Leave& in);
+  void on_stop(const Stop& in);
+  void on_timer();
+  void say_admit();
+  void try_leave();
+  void complete(CallId call, Outcome outcome);
+  void fail(CallId call, Status status, std::string text);
+  void end_waiting(std::optional<Waiting>& waiting, Status status, const std::string& text);
+  [[nodiscard]] Instant deadline_after(Duration timeout) const { return timeout.ns > 0 ? now_ + timeout : kNever; }
+  [[nodiscard]] std::string name_of(PeerId peer) const;
+  void note(trace::Event event) { out_->emplace_back(std::move(event)); }
+
+  // ---- views.cc ----
+  void on_decision(wire::Message message) override;
+  void on_session_over(Status status, std::string text) override;
+  void on_propose(wire::Propose proposal);
+  void on_install(const wire::Install& install);
+  void on_commit(const wire::Commit& commit);
+  void on_admitting(wire::Admitting in);
+  void on_evicted(Status status, const std::string& text);
+  void on_verdict(const wire::Verdict& verdict, bool admission);
+  void give_up_touched(const wire::Propose& change);
+  void enter_cohort(const wire::View& view);
+  void end_run(Status status, std::string text);
+  void update_links();
+  [[nodiscard]] bool frozen(const Round& round) const;
+  [[nodiscard]] std::vector<wire::OpenRound> open_rounds() const;
+  [[nodiscard]] bool am_member_of(const wire::View& view) const;
+  void violation(const std::string& what);
+
+  // ---- rounds.cc ----
+  void on_launch(Launch in);
+  [[nodiscard]] std::optional<Error> check(const Request& request) const;
+  void enter(Round& round);
+  void begin_attempt(Round& round);
+  void begin_operation(Round& round);
+  void announce(Round& round, std::optional<StreamId> stream);
+  void take_herald(Round& round);
+  void tell_sizes(Round& round);
+  void learn_size(Round& round, Rank rank, std::uint64_t bytes);
+  void done_if_complete(Round& round);
+  void ask_to_stop(Round& round, Status status, std::string text);
+  void refuse_if_closed(Round& round);
+  void finish(Round& round, std::optional<Outcome> outcome, bool restores);
+  void drive_ends();
+  void admit_by_itself();
+  // kWaits: memory is still out. kOver: the call is complete, the round can go. kBegan: it was attempted again.
+  enum class End : std::uint8_t { kWaits, kOver, kBegan };
+  [[nodiscard]] End drive_end(Round& round);
+  [[nodiscard]] Outcome outcome_of(const Round& round, Status status, std::string text) const;
+  [[nodiscard]] Round* find(const RoundKey& key);
+  [[nodiscard]] Cohort* cohort_of(const RoundKey& key);
+  void start_jobs(const Round& round);
+  void drop_heralds();
+  void on_job_done(const JobDone& in);
+
+  void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override;
+  void on_block_size(PeerId from, const wire::BlockSize& size) override;
+  ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
+  void on_segment_ended(PeerId from, const wire::SegmentEnded& segment) override;
+  bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) override;
+  void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) override;
+  void on_stream_gone(StreamId stream) override;
+  void on_link_broken(PeerId peer, const std::string& why) override;
+
+  Options options_;
+  Instant now_;
+  Effects* out_ = nullptr;  // during a step
+  Life life_ = Life::kNew;
+  Status over_status_ = Status::kNotConnected;
+  std::string over_text_ = "this communicator has not joined a run: call connect first";
+
+  io::StreamNames names_ = io::StreamNames::for_dialling();
+  Session session_;
+  Mesh mesh_;
+
+  std::optional<Waiting> connect_;
+  std::optional<Waiting> admit_;
+  std::optional<Waiting> leave_;
+
+  std::shared_ptr<const wire::View> view_ = std::make_shared<const wire::View>();
+  std::map<CohortId, Cohort> cohorts_;  // the newest, and older ones with open rounds
+  std::map<PeerId, io::Address> addresses_;
+  std::optional<wire::Propose> proposal_;
+  std::uint32_t pending_ = 0;
+
+  Rounds rounds_;
+  std::uint64_t launches_ = 0;
+  std::uint64_t serials_ = 0;
+  std::map<RoundKey, std::uint64_t> by_key_;
+  std::map<std::uint64_t, std::uint64_t> by_serial_;
+  // Ready messages that came before our own launch, by neighbour.
+  struct Herald {
+    wire::Ready ready;
+    StripeIndex stripe;
+    StreamId stream;
+  };
+  std::map<PeerId, std::map<RoundKey, Herald>> heralds_;
+  std::vector<KernelJob> jobs_;  // being collected; see start_jobs()
+};
+
+}  // namespace lockstep::peer

@@ -1,0 +1,14 @@
+#include "core/peer/peer.h"
+
+#include "core/peer/machine.h"
+
+namespace lockstep::peer {
+
+Peer::Peer(const Options& options, Instant now) : machine_(std::make_unique<Machine>(options, now)) {}
+Peer::~Peer() = default;
+
+void Peer::step(Input input, Instant now, Effects& out) { machine_->step(std::move(input), now, out); }
+Instant Peer::deadline() const { return machine_->deadline(); }
+Peer::Footprint Peer::footprint() const { return machine_->footprint(); }
+
+}  // namespace lockstep::peer

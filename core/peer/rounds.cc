@@ -1,0 +1,474 @@
+// Collective calls: how they become rounds, how their data flows, and how they end.
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/peer/machine.h"
+#include "core/wire/describe.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::peer {
+
+namespace {
+
+// Neighbours run ahead of us by this many rounds at most.
+constexpr std::size_t kMaxHeralds = 2 * kMaxRoundsInFlight;
+
+wire::Descriptor descriptor_of(const Request& request) {
+  wire::Descriptor what;
+  what.collective = request.collective;
+  what.type = request.collective == Collective::kBarrier ? DataType::kU8 : request.type;
+  what.op = ring::reduces(request.collective) ? request.op : ReduceOp::kSum;
+  what.retry = request.retry && (request.collective == Collective::kAllReduce || request.collective == Collective::kBarrier);
+  what.minimum_world = request.minimum_world;
+  what.tensors = static_cast<std::uint32_t>(request.tensors.size());
+  if (request.collective == Collective::kBroadcast) what.root = request.root;
+  if (request.collective == Collective::kAllGather) return what;
+  std::vector<std::uint64_t> counts;
+  for (const Tensor& tensor : request.tensors) {
+    counts.push_back(tensor.count);
+    what.count += tensor.count;
+  }
+  if (!counts.empty()) what.layout = XXH3_64bits(counts.data(), counts.size() * sizeof(std::uint64_t));
+  return what;
+}
+
+}  // namespace
+
+std::optional<Error> Peer::Machine::check(const Request& request) const {
+  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
+  if (request.tensors.size() > kMaxTensorsPerCall) {
+    return invalid(std::to_string(request.tensors.size()) + " tensors in one call, more than " + std::to_string(kMaxTensorsPerCall));
+  }
+  if (request.collective == Collective::kAllGather && request.tensors.size() != 1) {
+    return invalid("all_gather takes one tensor, not " + std::to_string(request.tensors.size()));
+  }
+  if (request.scratch.length < scratch_bytes(request)) {
+    return invalid("scratch of " + std::to_string(request.scratch.length) + " bytes, " + std::to_string(scratch_bytes(request)) + " needed");
+  }
+  return std::nullopt;
+}
+
+void Peer::Machine::on_launch(Launch in) {
+  if (life_ != Life::kMember) {
+    return fail(in.call, over_status_, life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
+  }
+  if (rounds_.size() >= kMaxRoundsInFlight) {
+    return fail(in.call, Status::kTooManyInFlight,
+                std::to_string(kMaxRoundsInFlight) + " rounds are in flight: wait for one to end before the next");
+  }
+  if (auto error = check(in.request)) return fail(in.call, error->status, error->text);
+  Round& round = rounds_[++launches_];
+  round.call = in.call;
+  round.request = std::move(in.request);
+  round.what = descriptor_of(round.request);
+  round.deadline = deadline_after(round.request.timeout);
+  if (!admit_) enter(round);  // else it belongs to the next cohort
+}
+
+Cohort* Peer::Machine::cohort_of(const RoundKey& key) {
+  const auto at = cohorts_.find(key.cohort);
+  return at == cohorts_.end() ? nullptr : &at->second;
+}
+
+Peer::Machine::Round* Peer::Machine::find(const RoundKey& key) {
+  const auto at = by_key_.find(key);
+  return at == by_key_.end() ? nullptr : &rounds_.at(at->second);
+}
+
+// Gives the round its name in the newest cohort, and begins it unless an earlier attempt is still being given up.
+void Peer::Machine::enter(Round& round) {
+  Cohort& cohort = cohorts_.at(view_->cohort);
+  const bool ending = round.requeue;
+  if (ending) by_key_.erase(round.key);
+  round.requeue = false;
+  round.key = RoundKey{cohort.id, options_.group, round.request.tag, cohort.uses[round.request.tag]++};
+  round.attempt = cohort.attempt_of(round.key);
+  by_key_[round.key] = static_cast<std::uint64_t>(
+      std::find_if(rounds_.begin(), rounds_.end(), [&](const auto& entry) { return &entry.second == &round; })->first);
+  if (ending) return;
+  round.state = Round::State::kHeld;
+  begin_attempt(round);
+}
+
+void Peer::Machine::begin_attempt(Round& round) {
+  Cohort& cohort = *cohort_of(round.key);
+  if (const auto spent = cohort.used_up.find(round.key); spent != cohort.used_up.end()) {
+    const wire::Verdict verdict = spent->second;
+    cohort.used_up.erase(spent);
+    return finish(round, outcome_of(round, verdict.status, verdict.text), false);
+  }
+  if (proposal_) {
+    round.state = Round::State::kHeld;
+    return;
+  }
+  round.attempt = cohort.attempt_of(round.key);
+  round.wire_key = round.key;
+  round.wire_attempt = round.attempt;
+  round.ring = cohort.generations.at(round.attempt).ring;
+  round.downstream_ready = false;
+  round.blocks.clear();
+  const auto me = std::find(round.ring->begin(), round.ring->end(), options_.id);
+  LOCKSTEP_ASSERT(me != round.ring->end());
+  round.rank = Rank{static_cast<std::uint32_t>(me - round.ring->begin())};
+  if (round.stop) {
+    round.stop->attempt = round.attempt;
+    round.stop->done = false;
+    session_.say(*round.stop);
+  }
+  if (round.world() < round.request.minimum_world) {
+    return finish(round,
+                  outcome_of(round, Status::kBelowMinimum,
+                             "the group has " + std::to_string(round.world()) + " members, the call wants at least " +
+                                 std::to_string(round.request.minimum_world) + ": wait_for_world waits for more"),
+                  false);
+  }
+  refuse_if_closed(round);
+  if (round.request.collective == Collective::kAllGather) {
+    round.state = Round::State::kSizes;
+    round.blocks.resize(round.world());
+    const std::uint64_t own = round.request.tensors.front().count * size_of(round.request.type);
+    if (round.world() > 1) announce(round, std::nullopt);
+    learn_size(round, round.rank, own);
+    if (round.state == Round::State::kSizes) take_herald(round);
+    return;
+  }
+  begin_operation(round);
+}
+
+void Peer::Machine::begin_operation(Round& round) {
+  std::uint32_t root = 0;
+  if (round.request.collective == Collective::kBroadcast) {
+    const auto at = std::find(round.ring->begin(), round.ring->end(), round.request.root);
+    if (at == round.ring->end()) {
+      return finish(round, outcome_of(round, Status::kInvalidArgument,
+                                      "broadcast root " + name_of(round.request.root) + " is not a member of this group"), false);
+    }
+    root = static_cast<std::uint32_t>(at - round.ring->begin());
+  }
+  std::vector<std::uint64_t> blocks;
+  for (const auto& block : round.blocks) blocks.push_back(*block);
+  round.operation = std::make_unique<ring::Operation>(round.request, round.rank, round.world(), root, std::move(blocks),
+                                                      options_.segment_bytes);
+  round.serial = ++serials_;
+  by_serial_[round.serial] = by_key_.at(round.key);
+  if (const auto refusal = round.operation->refusal()) {
+    round.state = Round::State::kStuck;
+    return ask_to_stop(round, refusal->status, name_of(options_.id) + ": " + refusal->text);
+  }
+  round.state = Round::State::kRunning;
+  if (round.world() > 1) {
+    announce(round, std::nullopt);
+    take_herald(round);
+  }
+  if (round.state != Round::State::kRunning) return;
+  round.operation->prepare(jobs_);
+  start_jobs(round);
+  done_if_complete(round);
+}
+
+// Tells the upstream neighbour that we are ready; on one stream, or on any.
+void Peer::Machine::announce(Round& round, std::optional<StreamId> stream) {
+  wire::Ready ready{round.key, round.attempt, round.what, round.state != Round::State::kSizes, {}};
+  if (round.operation) ready.have = round.operation->have();
+  if (stream) {
+    mesh_.say_on(*stream, ready);
+  } else {
+    mesh_.say(round.upstream(), ready);
+  }
+}
+
+void Peer::Machine::take_herald(Round& round) {
+  const auto heralds = heralds_.find(round.downstream());
+  if (heralds == heralds_.end()) return;
+  const auto at = heralds->second.find(round.key);
+  if (at == heralds->second.end() || at->second.ready.attempt != round.attempt) return;
+  Herald herald = std::move(at->second);
+  heralds->second.erase(at);
+  if (heralds->second.empty()) heralds_.erase(heralds);
+  on_ready(round.downstream(), herald.stripe, herald.stream, std::move(herald.ready));
+}
+
+void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) {
+  Round* round = find(ready.key);
+  const bool current = round != nullptr && round->attempted() && round->wire_attempt == ready.attempt && round->wire_key == ready.key;
+  if (current && from != round->downstream()) return;
+  if (current && ready.what != round->what) {
+    return ask_to_stop(*round, Status::kMismatch,
+                       "arguments differ in tag " + std::to_string(ready.key.tag.value) + ": " + name_of(options_.id) + ": " +
+                           wire::describe(round->what) + "; " + name_of(from) + ": " + wire::describe(ready.what));
+  }
+  if (current) {
+    if (!std::exchange(round->downstream_ready, true)) tell_sizes(*round);
+    if (!ready.landing) return;
+    if (round->operation) {
+      if (!round->operation->grant(ready.have, stripe, stream)) {
+        return mesh_.reset(stream, "a Ready that does not fit its round", now_, *out_);
+      }
+      round->operation->prepare(jobs_);
+      return start_jobs(*round);
+    }
+  } else {
+    // Not launched yet, or not in this attempt: remember it, unless it is about what is over.
+    const Cohort* cohort = cohort_of(ready.key);
+    if (cohort == nullptr && ready.key.cohort <= view_->cohort) return;
+    if (cohort != nullptr && ready.attempt < cohort->attempt_of(ready.key)) return;
+    if (cohort != nullptr && round == nullptr) {
+      const auto uses = cohort->uses.find(ready.key.tag);
+      if (uses != cohort->uses.end() && ready.key.use < uses->second) return;
+    }
+  }
+  auto& heralds = heralds_[from];
+  if (heralds.size() >= kMaxHeralds && !heralds.contains(ready.key)) {
+    return mesh_.reset(stream, "more announcements than rounds can be in flight", now_, *out_);
+  }
+  const RoundKey key = ready.key;
+  const auto known = heralds.find(key);
+  if (known != heralds.end() && known->second.ready.attempt == ready.attempt && known->second.ready.landing && !ready.landing) return;
+  heralds.insert_or_assign(key, Herald{std::move(ready), stripe, stream});
+}
+
+void Peer::Machine::drop_heralds() {
+  for (auto& [peer, heralds] : heralds_) {
+    std::erase_if(heralds, [&](const auto& entry) {
+      const Cohort* cohort = cohort_of(entry.first);
+      if (cohort == nullptr) return entry.first.cohort <= view_->cohort;
+      return entry.second.ready.attempt < cohort->attempt_of(entry.first);
+    });
+  }
+  std::erase_if(heralds_, [](const auto& entry) { return entry.second.empty(); });
+}
+
+void Peer::Machine::tell_sizes(Round& round) {
+  if (round.blocks.empty() || !round.downstream_ready) return;
+  for (std::uint32_t r = 0; r < round.world(); ++r) {
+    if (round.blocks[r] && (*round.ring)[r] != round.downstream()) {
+      mesh_.say(round.downstream(), wire::BlockSize{round.key, round.attempt, Rank{r}, *round.blocks[r]});
+    }
+  }
+}
+
+void Peer::Machine::on_block_size(PeerId from, const wire::BlockSize& size) {
+  Round* round = find(size.key);
+  if (round == nullptr || round->state != Round::State::kSizes || round->attempt != size.attempt) return;
+  if (from != round->upstream() || size.rank.value >= round->world()) return;
+  learn_size(*round, size.rank, size.bytes);
+}
+
+void Peer::Machine::learn_size(Round& round, Rank rank, std::uint64_t bytes) {
+  if (round.blocks[rank.value]) return;
+  round.blocks[rank.value] = bytes;
+  if (round.downstream_ready && (*round.ring)[rank.value] != round.downstream()) {
+    mesh_.say(round.downstream(), wire::BlockSize{round.key, round.attempt, rank, bytes});
+  }
+  const bool all = std::all_of(round.blocks.begin(), round.blocks.end(), [](const auto& block) { return block.has_value(); });
+  if (all) begin_operation(round);
+}
+
+// A member that has called admit will never launch this round.
+void Peer::Machine::refuse_if_closed(Round& round) {
+  const Cohort& cohort = *cohort_of(round.key);
+  if (round.stop) return;
+  const Cohort::Membership& members = cohort.generations.at(round.attempt);
+  for (const auto& [peer, open] : cohort.closers) {
+    const std::vector<PeerId>& needed = cohort.bound ? members.everyone : *members.ring;
+    if (std::find(needed.begin(), needed.end(), peer) == needed.end()) continue;
+    const bool launched = std::any_of(open.begin(), open.end(), [&](const RoundKey& key) {
+      return key.tag == round.key.tag && key.use == round.key.use && key.cohort == round.key.cohort;
+    });
+    if (launched) continue;
+    return ask_to_stop(round, Status::kCohortClosed,
+                       name_of(peer) + " has called admit without launching tag " + std::to_string(round.key.tag.value) +
+                           ": launch the same calls on all peers before admit");
+  }
+}
+
+ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
+  Round* round = find(segment.key);
+  const bool current = round != nullptr && round->operation != nullptr && round->attempted() &&
+                       round->wire_attempt == segment.attempt && round->wire_key == segment.key;
+  if (!current) return {ring::Operation::Landing::kSink, {}};
+  if (from != round->upstream()) return {ring::Operation::Landing::kNonsense, {}};
+  const auto place = round->operation->begin(segment, stream, jobs_);
+  start_jobs(*round);
+  return place;
+}
+
+void Peer::Machine::on_segment_ended(PeerId from, const wire::SegmentEnded& ended) {
+  Round* round = find(ended.segment.key);
+  const bool current = round != nullptr && round->operation != nullptr && round->attempted() &&
+                       round->wire_attempt == ended.segment.attempt && round->wire_key == ended.segment.key;
+  if (!current || from != round->upstream()) return;
+  round->operation->landed(ended.segment, ended.taken_back, ended.checksum, jobs_);
+  start_jobs(*round);
+}
+
+bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) {
+  for (auto& [order, round] : rounds_) {
+    if (!round.operation || !round.attempted() || round.downstream() != to) continue;
+    const auto next = round.operation->next(stripe, stream);
+    if (!next) continue;
+    writer.segment({round.key, round.attempt, next->phase, next->index, static_cast<std::uint32_t>(next->payload.length)},
+                   session_.term(), next->payload, next->checksum);
+    round.operation->prepare(jobs_);
+    start_jobs(round);
+    return true;
+  }
+  return false;
+}
+
+void Peer::Machine::on_stripe_up(PeerId peer, StripeIndex, StreamId stream) {
+  for (auto& [order, round] : rounds_) {
+    if (!round.attempted() || round.world() < 2) continue;
+    if (round.upstream() == peer) announce(round, stream);
+    if (round.downstream() == peer) tell_sizes(round);
+  }
+}
+
+void Peer::Machine::on_stream_gone(StreamId stream) {
+  for (auto& [order, round] : rounds_) {
+    if (round.operation) round.operation->stream_closed(stream);
+  }
+}
+
+void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
+  note({.kind = trace::Kind::kLinkReported, .view = view_->number, .peer = peer, .round = {}, .text = why});
+  session_.say(wire::LinkBroken{peer, why});
+}
+
+// Hands the collected jobs to the driver, signed with the operation's name.
+void Peer::Machine::start_jobs(const Round& round) {
+  for (KernelJob& job : jobs_) {
+    job.token.value |= round.serial << 32U;
+    out_->emplace_back(job);
+  }
+  jobs_.clear();
+}
+
+void Peer::Machine::on_job_done(const JobDone& in) {
+  const auto at = by_serial_.find(in.token.value >> 32U);
+  LOCKSTEP_ASSERT(at != by_serial_.end());
+  Round& round = rounds_.at(at->second);
+  const auto finished = round.operation->job_done(JobToken{in.token.value & 0xffffffffU}, in.result, jobs_);
+  start_jobs(round);
+  if (finished.corrupt) {
+    mesh_.reset(finished.stream, "a segment whose checksum is wrong", now_, *out_);
+  }
+  if (finished.placeable) mesh_.place(*finished.placeable, finished.place, now_, *out_);
+  if (round.state == Round::State::kRunning) done_if_complete(round);
+}
+
+void Peer::Machine::done_if_complete(Round& round) {
+  if (round.state != Round::State::kRunning || !round.operation->complete() || frozen(round)) return;
+  round.state = Round::State::kDone;
+  round.hash = round.operation->result_hash();
+  const Cohort& cohort = *cohort_of(round.key);
+  if (round.world() == 1 && !cohort.bound) {  // nobody else to agree with
+    const bool newest = round.key.cohort == view_->cohort;
+    finish(round, outcome_of(round, Status::kOk, {}), false);
+    if (options_.auto_admit && pending_ > 0 && newest) admit_by_itself();
+    return;
+  }
+  session_.say(wire::Done{round.key, round.attempt, round.what, round.hash});
+}
+
+void Peer::Machine::ask_to_stop(Round& round, Status status, std::string text) {
+  if (round.stop || (round.state == Round::State::kEnding && round.outcome)) return;
+  if (round.state == Round::State::kQueued) {
+    return finish(round, outcome_of(round, status, text), false);
+  }
+  round.stop = wire::StopRound{round.key, round.attempt, status, round.state == Round::State::kDone, text.substr(0, kMaxTextBytes)};
+  round.deadline = now_ + options_.abort_grace;
+  session_.say(*round.stop);
+}
+
+Outcome Peer::Machine::outcome_of(const Round& round, Status status, std::string text) const {
+  Outcome outcome;
+  outcome.status = status;
+  outcome.text = std::move(text);
+  outcome.round = round.key;
+  outcome.attempt = round.attempt;
+  outcome.retries = round.retries;
+  if (status != Status::kOk) {
+    outcome.world = static_cast<std::uint32_t>(std::count_if(view_->members.begin(), view_->members.end(),
+                                                             [&](const wire::Member& m) { return m.group == options_.group; }));
+    return outcome;
+  }
+  outcome.world = round.world();
+  outcome.contributors = round.ring;
+  outcome.hash = round.hash;
+  if (round.request.collective == Collective::kReduceScatter && round.request.tensors.size() == 1) {
+    const auto chunk = ring::chunk_of(round.rank.value, round.world(), round.request.tensors.front().count);
+    outcome.chunk_begin = chunk.begin;
+    outcome.chunk_count = chunk.size();
+  }
+  for (const auto& block : round.blocks) outcome.blocks.push_back(*block / size_of(round.request.type));
+  return outcome;
+}
+
+// Ends an attempt: with an outcome, or to try again. The memory comes back first; drive_ends() sees to the rest.
+void Peer::Machine::finish(Round& round, std::optional<Outcome> outcome, bool restores) {
+  const bool was_ending = round.state == Round::State::kEnding;
+  round.outcome = std::move(outcome);
+  if (round.outcome) round.deadline = kNever;
+  round.restores = round.restores || restores;
+  if (was_ending) return;
+  if (round.state == Round::State::kQueued || round.state == Round::State::kHeld) round.wire_key = round.key;
+  round.state = Round::State::kEnding;
+  if (round.operation) round.operation->stop();
+}
+
+void Peer::Machine::drive_ends() {
+  bool ended = false;
+  for (auto at = rounds_.begin(); at != rounds_.end();) {
+    Round& round = at->second;
+    End end = End::kWaits;
+    do {  // an attempt that begins again may end at once
+      end = round.state == Round::State::kEnding ? drive_end(round) : End::kWaits;
+    } while (end == End::kBegan);
+    if (end == End::kWaits) {
+      ++at;
+      continue;
+    }
+    by_key_.erase(round.key);
+    at = rounds_.erase(at);
+    ended = true;
+  }
+  if (!ended || cohorts_.size() < 2) return;
+  const auto in_use = [&](CohortId id) {
+    return id == view_->cohort || std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
+             return entry.second.key.cohort == id;
+           });
+  };
+  if (std::erase_if(cohorts_, [&](const auto& entry) { return !in_use(entry.first); }) > 0) update_links();
+}
+
+Peer::Machine::End Peer::Machine::drive_end(Round& round) {
+  if (round.operation) {
+    if (!mesh_.release(round.wire_key, round.wire_attempt, now_, *out_)) return End::kWaits;
+    if (round.operation->jobs_running() > 0) return End::kWaits;
+    if (round.restores && !std::exchange(round.restoring, true)) {
+      round.operation->restore(jobs_);
+      start_jobs(round);
+      if (round.operation->jobs_running() > 0) return End::kWaits;
+    }
+    round.bytes_sent += round.operation->bytes_sent();
+    round.bytes_received += round.operation->bytes_received();
+    by_serial_.erase(round.serial);
+    round.operation.reset();
+  }
+  round.restores = false;
+  round.restoring = false;
+  if (!round.outcome) {
+    round.state = Round::State::kHeld;
+    if (!round.requeue) begin_attempt(round);
+    return End::kBegan;
+  }
+  round.outcome->bytes_sent = round.bytes_sent;
+  round.outcome->bytes_received = round.bytes_received;
+  complete(round.call, std::move(*round.outcome));
+  return End::kOver;
+}
+
+}  // namespace lockstep::peer

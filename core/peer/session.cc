@@ -1,0 +1,214 @@
+#include "core/peer/session.h"
+
+#include <algorithm>
+
+#include "core/wire/limits.h"
+
+namespace lockstep::peer {
+
+namespace {
+
+std::string_view words(io::CloseReason reason) {
+  switch (reason) {
+    case io::CloseReason::kAsked: return "closed";
+    case io::CloseReason::kEnd: return "closed by the other side";
+    case io::CloseReason::kReset: return "reset";
+    case io::CloseReason::kRefused: return "connection refused";
+    case io::CloseReason::kUnreachable: return "unreachable";
+    case io::CloseReason::kTimedOut: return "timed out";
+    case io::CloseReason::kFailed: return "failed";
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+}  // namespace
+
+void Session::connect(const std::string& coordinator, Effects& out) {
+  LOCKSTEP_ASSERT(state_ == State::kIdle);
+  state_ = State::kLooking;
+  coordinator_ = coordinator;
+  out.emplace_back(Listen{});
+  out.emplace_back(Resolve{coordinator});
+}
+
+void Session::on_listening(const Listening& in, Instant now, Effects& out) {
+  if (state_ != State::kLooking) return;
+  if (!in.port.ok()) return over(in.port.error().status, in.port.error().text, now, out);
+  port_ = *in.port;
+  try_dial(now, out);
+}
+
+void Session::on_resolved(Resolved in, Instant now, Effects& out) {
+  if (state_ != State::kLooking) return;
+  if (!in.addresses.ok()) return over(in.addresses.error().status, in.addresses.error().text, now, out);
+  addresses_ = std::move(*in.addresses);
+  try_dial(now, out);
+}
+
+void Session::try_dial(Instant now, Effects& out) {
+  if (addresses_ && port_) dial_next(now, out);
+}
+
+void Session::dial_next(Instant now, Effects& out) {
+  if (next_address_ == addresses_->size()) {
+    return over(Status::kUnreachable,
+                "cannot reach the coordinator at '" + coordinator_ + "' (" +
+                    (failures_.empty() ? "the name has no address" : failures_) +
+                    "): is it running, and is the address right?",
+                now, out);
+  }
+  state_ = State::kDialling;
+  since_ = now;
+  channel_.emplace(names_.next(), now);
+  out.emplace_back(io::Dial{channel_->stream(), (*addresses_)[next_address_++]});
+  next_look_ = now + options_.dial_timeout;
+}
+
+void Session::on_opened(Instant now) {
+  if (state_ != State::kDialling) return;
+  state_ = State::kGreeting;
+  since_ = now;
+  next_look_ = now + options_.dial_timeout;
+  wire::Join join;
+  join.peer = options_.id;
+  join.group = options_.group;
+  join.gang = options_.gang;
+  join.gang_size = options_.gang_size;
+  join.founders = options_.founders;
+  join.auto_admit = options_.auto_admit;
+  join.advertised = options_.advertised;
+  if (join.advertised.port == 0) join.advertised.port = *port_;
+  join.name = options_.name;
+  channel_->writer.preamble();
+  channel_->writer.message(join, term_);
+}
+
+void Session::on_read_done(std::size_t bytes, Instant now, Effects& out) {
+  channel_->read_done(bytes, now);
+  take_events(now, out);
+}
+
+void Session::on_write_done(std::size_t bytes) { channel_->write_done(bytes); }
+
+void Session::on_revoked(io::Direction direction, std::size_t bytes, Instant now, Effects& out) {
+  channel_->revoked(direction, bytes, now);
+  if (direction == io::Direction::kRead) take_events(now, out);
+}
+
+void Session::take_events(Instant now, Effects& out) {
+  while (state_ != State::kOver && channel_ && !channel_->finishing()) {
+    auto next = channel_->reader.next();
+    if (!next.ok()) {
+      return over(Status::kProtocolError, "'" + coordinator_ + "' does not speak as a Lockstep coordinator: " + next.error().text, now, out);
+    }
+    if (!next->has_value()) return;
+    if (auto* preamble = std::get_if<wire::Preamble>(&**next)) {
+      if (preamble->version != wire::kVersion) {
+        return over(Status::kProtocolError,
+                    "the coordinator at '" + coordinator_ + "' speaks protocol version " +
+                        std::to_string(preamble->version) + ", this library speaks version " +
+                        std::to_string(wire::kVersion) + ": run the same release on both sides",
+                    now, out);
+      }
+    } else if (auto* received = std::get_if<wire::Received>(&**next)) {
+      on_message(std::move(*received), now, out);
+    } else {
+      return over(Status::kProtocolError, "the coordinator sent tensor data", now, out);
+    }
+  }
+}
+
+void Session::on_message(wire::Received received, Instant now, Effects& out) {
+  if (received.term < term_) return;  // a coordinator that was replaced (promise S7)
+  term_ = received.term;
+  if (state_ == State::kWelcomed) {
+    if (std::holds_alternative<wire::Heartbeat>(received.message)) return;
+    return owner_.on_decision(std::move(received.message));
+  }
+  if (const auto* waiting = std::get_if<wire::Waiting>(&received.message)) {
+    if (waiting->heartbeat.ns <= 0 || waiting->silence < waiting->heartbeat) {
+      return over(Status::kProtocolError, "the coordinator states a heartbeat that makes no sense", now, out);
+    }
+    state_ = State::kWelcomed;
+    heartbeat_ = waiting->heartbeat;
+    silence_ = waiting->silence;
+    next_heartbeat_ = now + heartbeat_;
+    next_look_ = next_heartbeat_;
+    channel_->reader.set_max_body_bytes(kMaxBodyBytes);
+    return;
+  }
+  if (const auto* refused = std::get_if<wire::Refused>(&received.message)) {
+    return over(refused->status, "the coordinator at '" + coordinator_ + "' refused: " + refused->text, now, out);
+  }
+  over(Status::kProtocolError, "'" + coordinator_ + "' does not greet as a coordinator: is it the address of a peer?", now, out);
+}
+
+void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
+  const bool early = state_ == State::kDialling || state_ == State::kGreeting;
+  const bool greeting = state_ == State::kGreeting;
+  channel_.reset();
+  if (state_ == State::kOver) {
+    next_look_ = kNever;
+    return;
+  }
+  const std::string why = std::string(words(in.reason)) + (in.text.empty() ? "" : ": " + in.text);
+  if (early) {
+    failures_ += (failures_.empty() ? "" : "; ") + (*addresses_)[next_address_ - 1].text() + ": " +
+                 (greeting ? "connected, but no greeting came: " : "") + why;
+    return dial_next(now, out);
+  }
+  over(Status::kNotConnected, "lost the coordinator at '" + coordinator_ + "' (" + why + "): rejoin as a new peer", now, out);
+}
+
+void Session::on_timer(Instant now, Effects& out) {
+  if (now < next_look_) return;
+  switch (state_) {
+    case State::kIdle:
+    case State::kLooking: next_look_ = kNever; return;
+    case State::kDialling:
+    case State::kGreeting:
+    case State::kOver:
+      next_look_ = kNever;
+      if (channel_) channel_->close(out);  // Closed says how it goes on
+      return;
+    case State::kWelcomed: break;
+  }
+  if (now - next_look_ > heartbeat_) channel_->forgive_silence(now);  // it was we who stood still
+  if (now >= channel_->heard() + silence_) {
+    return over(Status::kNotConnected,
+                "the coordinator at '" + coordinator_ + "' was silent for " + std::to_string(silence_.ns / 1'000'000) +
+                    " ms: rejoin as a new peer",
+                now, out);
+  }
+  if (now >= next_heartbeat_) {
+    next_heartbeat_ = now + heartbeat_;
+    say(wire::Heartbeat{});
+  }
+  next_look_ = std::min(next_heartbeat_, channel_->heard() + silence_);
+}
+
+void Session::say(const wire::Message& message) {
+  if (channel_ && !channel_->finishing()) channel_->writer.message(message, term_);
+}
+
+void Session::finish(Instant now, Effects& out) {
+  state_ = State::kOver;
+  next_look_ = kNever;
+  if (!channel_) return;
+  channel_->finish(out);
+  next_look_ = now + options_.dial_timeout;
+}
+
+void Session::over(Status status, std::string text, Instant now, Effects& out) {
+  if (state_ == State::kOver) return;
+  finish(now, out);
+  owner_.on_session_over(status, std::move(text));
+}
+
+void Session::pump(Effects& out) {
+  if (!channel_ || state_ == State::kDialling || state_ == State::kIdle) return;
+  if (channel_->writer.control_bytes_queued() > kMaxQueuedControlBytes) return channel_->close(out);
+  channel_->pump(out);
+}
+
+}  // namespace lockstep::peer

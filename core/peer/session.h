@@ -1,0 +1,81 @@
+// One peer's stream to the coordinator: finding it, being greeted, signs of life. What the coordinator decides is handed on.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/io/stream.h"
+#include "core/peer/effect.h"
+#include "core/peer/input.h"
+#include "core/peer/options.h"
+#include "core/wire/channel.h"
+
+namespace lockstep::peer {
+
+class SessionOwner {
+ public:
+  virtual ~SessionOwner() = default;
+  virtual void on_decision(wire::Message message) = 0;  // everything the coordinator says after its greeting
+  virtual void on_session_over(Status status, std::string text) = 0;  // said once; nothing comes after it
+};
+
+class Session {
+ public:
+  Session(const Options& options, io::StreamNames& names, SessionOwner& owner)
+      : options_(options), names_(names), owner_(owner) {}
+
+  void connect(const std::string& coordinator, Effects& out);
+  void on_resolved(Resolved in, Instant now, Effects& out);
+  void on_listening(const Listening& in, Instant now, Effects& out);
+
+  [[nodiscard]] bool owns(StreamId stream) const { return channel_.has_value() && channel_->stream() == stream; }
+  void on_opened(Instant now);
+  void on_read_done(std::size_t bytes, Instant now, Effects& out);
+  void on_write_done(std::size_t bytes);
+  void on_revoked(io::Direction direction, std::size_t bytes, Instant now, Effects& out);
+  void on_closed(const io::Closed& in, Instant now, Effects& out);
+  void on_timer(Instant now, Effects& out);
+  [[nodiscard]] Instant deadline() const { return next_look_; }
+
+  void say(const wire::Message& message);
+  // The run is over for us: end the stream, in order after what was said.
+  void finish(Instant now, Effects& out);
+  void pump(Effects& out);
+
+  [[nodiscard]] bool welcomed() const { return state_ == State::kWelcomed; }
+  [[nodiscard]] const std::string& coordinator() const { return coordinator_; }
+  [[nodiscard]] Term term() const { return term_; }
+  [[nodiscard]] std::size_t streams() const { return channel_.has_value() ? 1 : 0; }
+  [[nodiscard]] std::size_t queued_bytes() const { return channel_ ? channel_->writer.control_bytes_queued() : 0; }
+
+ private:
+  enum class State : std::uint8_t { kIdle, kLooking, kDialling, kGreeting, kWelcomed, kOver };
+
+  void dial_next(Instant now, Effects& out);
+  void try_dial(Instant now, Effects& out);
+  void take_events(Instant now, Effects& out);
+  void on_message(wire::Received received, Instant now, Effects& out);
+  void over(Status status, std::string text, Instant now, Effects& out);
+
+  Options options_;
+  io::StreamNames& names_;
+  SessionOwner& owner_;
+  State state_ = State::kIdle;
+  std::string coordinator_;  // as the user wrote it
+  std::optional<std::vector<io::Address>> addresses_;
+  std::optional<std::uint16_t> port_;
+  std::size_t next_address_ = 0;
+  std::string failures_;  // of the addresses tried so far
+  std::optional<wire::Channel> channel_;
+  Term term_;
+  Duration heartbeat_;
+  Duration silence_;
+  Instant since_;  // of the attempt to dial or of finishing
+  Instant next_heartbeat_;
+  Instant next_look_ = kNever;
+};
+
+}  // namespace lockstep::peer

@@ -1,0 +1,245 @@
+// What the coordinator decides, carried out: proposals, views, commits, admission, the end of the run.
+#include <algorithm>
+#include <utility>
+
+#include "core/base/overloaded.h"
+#include "core/peer/machine.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::peer {
+
+void Peer::Machine::on_decision(wire::Message message) {
+  if (life_ == Life::kOver) return;
+  std::visit(overloaded{
+                 [&](wire::Propose& in) { on_propose(std::move(in)); },
+                 [&](wire::Install& in) { on_install(in); },
+                 [&](wire::Commit& in) { on_commit(in); },
+                 [&](wire::Admitting& in) { on_admitting(std::move(in)); },
+                 [&](wire::AdmitEnded& in) {
+                   end_waiting(admit_, in.status, in.text);
+                   for (auto& [order, round] : rounds_) {
+                     if (round.state == Round::State::kQueued) enter(round);
+                   }
+                 },
+                 [&](wire::Pending& in) {
+                   pending_ = in.count;
+                   out_->emplace_back(PendingChanged{pending_});
+                 },
+                 [&](wire::Evicted& in) { end_run(in.status, "evicted by the coordinator: " + in.text); },
+                 [&](wire::Left&) {
+                   end_waiting(leave_, Status::kOk, {});
+                   end_run(Status::kNotConnected, "this peer has left the run");
+                 },
+                 [&](wire::Refused& in) { end_run(in.status, "refused by the coordinator: " + in.text); },
+                 [&](auto&) { violation("said what a coordinator does not say"); },
+             },
+             message);
+}
+
+void Peer::Machine::violation(const std::string& what) {
+  end_run(Status::kProtocolError, "the coordinator " + what + "; left the run");
+}
+
+void Peer::Machine::on_session_over(Status status, std::string text) { end_run(status, std::move(text)); }
+
+bool Peer::Machine::am_member_of(const wire::View& view) const {
+  return std::any_of(view.members.begin(), view.members.end(),
+                     [&](const wire::Member& member) { return member.id == options_.id; });
+}
+
+std::vector<wire::OpenRound> Peer::Machine::open_rounds() const {
+  std::vector<wire::OpenRound> open;
+  for (const auto& [order, round] : rounds_) {
+    if (!round.open()) continue;
+    open.push_back({round.key, round.attempt, round.state == Round::State::kDone, round.what.retry, round.hash});
+  }
+  return open;
+}
+
+void Peer::Machine::on_propose(wire::Propose proposal) {
+  proposal_ = std::move(proposal);
+  for (const wire::Member& member : proposal_->view.members) addresses_[member.id] = member.address;
+  session_.say(wire::Flush{proposal_->number, open_rounds()});
+  update_links();
+}
+
+// A frozen round does nothing more that it could not take back: it is not done any more.
+bool Peer::Machine::frozen(const Round& round) const {
+  if (!proposal_) return false;
+  const auto cohort = cohorts_.find(round.key.cohort);
+  if (cohort == cohorts_.end()) return false;
+  if (cohort->second.touched(round.key, round.attempt, *proposal_)) return true;
+  return std::any_of(proposal_->verdicts.begin(), proposal_->verdicts.end(),
+                     [&](const wire::Verdict& verdict) { return verdict.key == round.key; });
+}
+
+void Peer::Machine::on_install(const wire::Install& install) {
+  if (!proposal_ || proposal_->number != install.number) return violation("installed what it had not proposed");
+  const wire::Propose change = *std::exchange(proposal_, std::nullopt);
+  const bool admission = change.view.cohort != view_->cohort;
+  for (const wire::Verdict& verdict : change.verdicts) on_verdict(verdict, admission);
+  give_up_touched(change);
+
+  const bool changed = change.view.number != view_->number;
+  const bool joins = life_ == Life::kJoining && am_member_of(change.view);
+  view_ = std::make_shared<const wire::View>(change.view);
+  if (joins) life_ = Life::kMember;
+  if (changed) {
+    out_->emplace_back(Installed{view_});
+    note({.kind = joins ? trace::Kind::kJoined : trace::Kind::kViewChanged, .view = view_->number, .peer = {}, .round = {},
+          .number = view_->members.size(), .text = {}});
+  }
+  if (admission) enter_cohort(change.view);
+  drop_heralds();
+  update_links();
+  for (auto& [order, round] : rounds_) {
+    if (round.state == Round::State::kHeld) begin_attempt(round);
+    if (round.state == Round::State::kRunning) done_if_complete(round);
+  }
+  say_admit();
+}
+
+void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool admission) {
+  if (verdict.key.group != options_.group) return;
+  Round* round = find(verdict.key);
+  if (round != nullptr) {
+    if (round->state == Round::State::kEnding && round->outcome) return;
+    if (verdict.status == Status::kOk) {
+      if (round->state != Round::State::kDone) return violation("committed a round that this peer has not finished");
+      round->hash = verdict.hash;
+      return finish(*round, outcome_of(*round, Status::kOk, {}), false);
+    }
+    if (verdict.status == Status::kCohortClosed && admission && options_.auto_admit) {
+      round->requeue = true;
+      return finish(*round, std::nullopt, true);
+    }
+    return finish(*round, outcome_of(*round, verdict.status, verdict.text), true);
+  }
+  // Not launched yet, or long over.
+  Cohort* cohort = cohort_of(verdict.key);
+  if (cohort == nullptr || verdict.key.cohort != view_->cohort || verdict.status == Status::kOk) return;
+  if (verdict.key.use < cohort->uses[verdict.key.tag]) return;
+  if (cohort->used_up.size() >= kMaxRememberedOutcomes) cohort->used_up.erase(cohort->used_up.begin());
+  cohort->used_up.emplace(verdict.key, verdict);
+}
+
+// Rounds that lost a member, and have no verdict, are attempted again in the new generation.
+void Peer::Machine::give_up_touched(const wire::Propose& change) {
+  if (change.lost.empty() && change.left.empty() && !change.relinked) return;
+  const bool cut = !am_member_of(change.view);
+  for (auto& [order, round] : rounds_) {
+    if (!round.open()) continue;
+    const Cohort* cohort = cohort_of(round.key);
+    if (cohort == nullptr || !cohort->touched(round.key, round.attempt, change)) continue;
+    if (cut) {
+      finish(round, outcome_of(round, Status::kOutcomeUnknown, "a member was lost while this peer was leaving"), true);
+    } else if (round.state != Round::State::kHeld) {
+      ++round.retries;
+      note({.kind = trace::Kind::kRoundRetried, .view = change.view.number, .peer = {}, .round = round.key, .text = {}});
+      finish(round, std::nullopt, true);
+    }
+  }
+  for (auto& [id, cohort] : cohorts_) cohort.install(change);
+  for (auto& [order, round] : rounds_) {
+    if (!round.open()) continue;
+    if (const Cohort* cohort = cohort_of(round.key)) round.attempt = cohort->attempt_of(round.key);
+  }
+}
+
+void Peer::Machine::enter_cohort(const wire::View& view) {
+  cohorts_.insert_or_assign(view.cohort, Cohort::founded(view, options_.group));
+  pending_ = 0;
+  out_->emplace_back(PendingChanged{pending_});
+  if (connect_) end_waiting(connect_, Status::kOk, {});
+  if (admit_) end_waiting(admit_, Status::kOk, {});
+  for (auto& [order, round] : rounds_) {
+    if (round.state == Round::State::kQueued || round.requeue) enter(round);
+  }
+}
+
+void Peer::Machine::on_commit(const wire::Commit& commit) {
+  Round* round = find(commit.key);
+  if (round == nullptr || round->state != Round::State::kDone || round->attempt != commit.attempt) {
+    return violation("committed a round that this peer has not finished");
+  }
+  finish(*round, outcome_of(*round, Status::kOk, {}), false);
+  if (commit.admit_here && options_.auto_admit && commit.key.cohort == view_->cohort) admit_by_itself();
+}
+
+void Peer::Machine::on_admitting(wire::Admitting in) {
+  Cohort* cohort = cohort_of(RoundKey{view_->cohort, options_.group, {}, 0});
+  if (cohort == nullptr) return;
+  if (in.cohort.value == 0) {
+    cohort->closers.erase(in.peer);
+    return;
+  }
+  if (in.cohort != cohort->id) return;
+  if (options_.auto_admit) return admit_by_itself();
+  std::set<RoundKey>& open = cohort->closers[in.peer];
+  for (const wire::OpenRound& round : in.open) open.insert(round.key);
+  for (auto& [order, round] : rounds_) {
+    if (round.open()) refuse_if_closed(round);
+  }
+}
+
+void Peer::Machine::end_run(Status status, std::string text) {
+  if (life_ == Life::kOver) return;
+  life_ = Life::kOver;
+  over_status_ = status;
+  over_text_ = text;
+  proposal_.reset();
+  session_.finish(now_, *out_);
+  note({.kind = trace::Kind::kRunLost, .view = view_->number, .peer = {}, .round = {}, .status = status, .text = text});
+  out_->emplace_back(RunOver{status, text});
+  end_waiting(connect_, status, text);
+  end_waiting(admit_, status, text);
+  end_waiting(leave_, status, text);
+  for (auto& [order, round] : rounds_) {
+    if (round.state == Round::State::kEnding && round.outcome) continue;
+    const bool known = round.state == Round::State::kQueued;
+    finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, text), true);
+  }
+  mesh_.close_all(*out_);
+  heralds_.clear();
+  for (auto& [id, cohort] : cohorts_) cohort.used_up.clear();
+}
+
+// Which neighbours are needed: those of every ring that is in use, and those of the view to come.
+void Peer::Machine::update_links() {
+  std::map<PeerId, io::Address> neighbours;
+  const auto need_ring = [&](const std::vector<PeerId>& ring) {
+    const auto me = std::find(ring.begin(), ring.end(), options_.id);
+    if (me == ring.end() || ring.size() < 2) return;
+    const auto at = static_cast<std::size_t>(me - ring.begin());
+    for (const PeerId peer : {ring[(at + 1) % ring.size()], ring[(at + ring.size() - 1) % ring.size()]}) {
+      neighbours.emplace(peer, addresses_.at(peer));
+    }
+  };
+  if (life_ != Life::kOver) {
+    for (const auto& [id, cohort] : cohorts_) {
+      if (id == view_->cohort) need_ring(*cohort.now().ring);
+      if (proposal_) need_ring(*Cohort::membership_in(proposal_->view, options_.group, &cohort.now()).ring);
+    }
+    for (const auto& [order, round] : rounds_) {
+      if (!round.open()) continue;
+      const Cohort* cohort = cohort_of(round.key);
+      if (cohort != nullptr && cohort->generations.contains(round.attempt)) need_ring(*cohort->generations.at(round.attempt).ring);
+    }
+    if (proposal_) need_ring(*Cohort::membership_in(proposal_->view, options_.group, nullptr).ring);
+  }
+  mesh_.want(neighbours, now_, *out_);
+  std::erase_if(addresses_, [&](const auto& entry) {
+    const auto in = [&](const wire::View& view) {
+      return std::any_of(view.members.begin(), view.members.end(), [&](const wire::Member& m) { return m.id == entry.first; });
+    };
+    const bool kept = std::any_of(cohorts_.begin(), cohorts_.end(), [&](const auto& cohort) {
+      return std::any_of(cohort.second.generations.begin(), cohort.second.generations.end(), [&](const auto& generation) {
+        const auto& ring = *generation.second.ring;
+        return std::find(ring.begin(), ring.end(), entry.first) != ring.end();
+      });
+    });
+    return !kept && !in(*view_) && !(proposal_ && in(proposal_->view));
+  });
+}
+
+}  // namespace lockstep::peer
