@@ -84,7 +84,7 @@ void Peer::Machine::on_install(const wire::Install& install) {
   const bool joins = life_ == Life::kJoining && am_member_of(change.view);
   view_ = std::make_shared<const wire::View>(change.view);
   if (joins) life_ = Life::kMember;
-  if (changed) {
+  if (changed && am_member_of(*view_)) {  // a leaver that still finishes rounds is no member
     out_->emplace_back(Installed{view_});
     note({.kind = joins ? trace::Kind::kJoined : trace::Kind::kViewChanged, .view = view_->number, .peer = {}, .round = {},
           .number = view_->members.size(), .text = {}});
