@@ -1,0 +1,100 @@
+#include "transport/address.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <asio/error.hpp>
+#include <asio/ip/address.hpp>
+#include <charconv>
+
+namespace lockstep::transport {
+namespace {
+
+io::Address to_address(const asio::ip::address& from, std::uint16_t port) {
+  io::Address to;
+  to.port = port;
+  if (from.is_v4()) {
+    to.family = io::Address::Family::kV4;
+    std::ranges::copy(from.to_v4().to_bytes(), to.bytes.begin());
+  } else if (from.to_v6().is_v4_mapped()) {
+    to.family = io::Address::Family::kV4;
+    std::ranges::copy(asio::ip::make_address_v4(asio::ip::v4_mapped, from.to_v6()).to_bytes(), to.bytes.begin());
+  } else {
+    to.family = io::Address::Family::kV6;
+    std::ranges::copy(from.to_v6().to_bytes(), to.bytes.begin());
+  }
+  return to;
+}
+
+}  // namespace
+
+asio::ip::tcp::endpoint to_endpoint(const io::Address& address) {
+  switch (address.family) {
+    case io::Address::Family::kNone: return {};
+    case io::Address::Family::kV4: {
+      asio::ip::address_v4::bytes_type bytes{};
+      std::copy_n(address.bytes.begin(), bytes.size(), bytes.begin());
+      return {asio::ip::address_v4(bytes), address.port};
+    }
+    case io::Address::Family::kV6: {
+      asio::ip::address_v6::bytes_type bytes{};
+      std::copy_n(address.bytes.begin(), bytes.size(), bytes.begin());
+      return {asio::ip::address_v6(bytes), address.port};
+    }
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+io::Address to_address(const asio::ip::tcp::endpoint& endpoint) {
+  return to_address(endpoint.address(), endpoint.port());
+}
+
+Result<HostPort> parse_host_port(std::string_view text) {
+  const auto bad = [&](std::string_view what) {
+    return Error{Status::kInvalidArgument,
+                 fmt::format("bad address '{}': {}; expected host:port, 1.2.3.4:port or [v6]:port", text, what)};
+  };
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return bad("no port");
+  std::string_view host = text.substr(0, colon);
+  const std::string_view port_text = text.substr(colon + 1);
+
+  unsigned port = 0;
+  const auto [end, error] = std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
+  if (error != std::errc() || end != port_text.data() + port_text.size() || port > 65'535) {
+    return bad(fmt::format("'{}' is no port (0 to 65535)", port_text));
+  }
+  if (host.starts_with('[')) {
+    if (!host.ends_with(']')) return bad("'[' without ']'");
+    host = host.substr(1, host.size() - 2);
+    if (parse_literal(host, 0).family != io::Address::Family::kV6) return bad("no IPv6 address between the brackets");
+  } else if (host.find(':') != std::string_view::npos) {
+    return bad("an IPv6 address goes into brackets");
+  }
+  return HostPort{std::string(host), static_cast<std::uint16_t>(port)};
+}
+
+io::Address parse_literal(std::string_view host, std::uint16_t port) {
+  std::error_code error;
+  const auto parsed = asio::ip::make_address(std::string(host), error);
+  // A scope ("fe80::1%eth0") means something on this machine only, and io::Address has no room for it.
+  if (error || (parsed.is_v6() && parsed.to_v6().scope_id() != 0)) return {};
+  return to_address(parsed, port);
+}
+
+io::CloseReason close_reason(const std::error_code& error) {
+  if (error == asio::error::eof) return io::CloseReason::kEnd;
+  if (error == asio::error::connection_refused) return io::CloseReason::kRefused;
+  if (error == asio::error::timed_out) return io::CloseReason::kTimedOut;
+  for (const auto reset : {asio::error::connection_reset, asio::error::connection_aborted, asio::error::broken_pipe}) {
+    if (error == reset) return io::CloseReason::kReset;
+  }
+  for (const auto no_way : {std::errc::network_unreachable, std::errc::host_unreachable, std::errc::network_down,
+                            std::errc::address_not_available, std::errc::address_family_not_supported,
+                            std::errc::permission_denied, std::errc::operation_not_permitted}) {
+    if (error == no_way) return io::CloseReason::kUnreachable;
+  }
+  return io::CloseReason::kFailed;
+}
+
+}  // namespace lockstep::transport

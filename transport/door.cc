@@ -1,0 +1,243 @@
+#include "transport/door.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <asio/error.hpp>
+#include <asio/ip/v6_only.hpp>
+#include <asio/post.hpp>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "core/base/status.h"
+#include "transport/address.h"
+
+namespace lockstep::transport {
+namespace {
+
+using asio::ip::tcp;
+
+// The protocol's own heartbeats notice a dead peer first; these are for streams that nobody talks on, and for the kernel's sake.
+// After 10 s without a byte, three probes 5 s apart.
+constexpr int kKeepIdleSeconds = 10;
+constexpr int kKeepIntervalSeconds = 5;
+constexpr int kKeepProbes = 3;
+// Bytes that stay unacknowledged (or a window that stays shut) for so long end the stream. Longer than any silence core
+// tolerates, so that core, which knows whom to blame, decides first.
+constexpr int kUserTimeoutMs = 30'000;
+
+// Strangers that may wait to be accepted; the kernel's limit (net.core.somaxconn) is 4096 by default.
+constexpr int kBacklog = 1024;
+// Accepted before others get a turn.
+constexpr int kAcceptsPerTurn = 16;
+// Without descriptors or memory a waiting connection stays readable: trying at once again would burn a core.
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+
+template <typename Int>
+bool set(Socket& socket, int level, int option, Int value) {
+  return ::setsockopt(socket.native_handle(), level, option, &value, sizeof(value)) == 0;
+}
+
+bool out_of_something(const std::error_code& error) {
+  for (const auto what : {std::errc::too_many_files_open, std::errc::too_many_files_open_in_system,
+                          std::errc::no_buffer_space, std::errc::not_enough_memory}) {
+    if (error == what) return true;
+  }
+  return false;
+}
+
+// Taken by somebody, or not ours to take: another port may do.
+bool another_port_may_do(const std::error_code& error) {
+  return error == std::errc::address_in_use || error == std::errc::permission_denied;
+}
+
+Error cannot_listen(const ListenPlan& plan, const std::string& host, const std::error_code& error) {
+  const std::string where = plan.first_port == plan.last_port
+                                ? fmt::format("{}:{}", host, plan.first_port)
+                                : fmt::format("any of the ports {} to {} of {}", plan.first_port, plan.last_port, host);
+  std::string_view advice = "check the address";
+  if (error == std::errc::address_in_use) {
+    advice = "end the program that listens there, or choose another port (0: any free one)";
+  } else if (error == std::errc::permission_denied) {
+    advice = "ports below 1024 need privileges; choose a higher one";
+  } else if (error == std::errc::address_not_available) {
+    advice = "it is not an address of this machine";
+  } else if (out_of_something(error)) {
+    advice = "raise the limit of open files (ulimit -n)";
+  }
+  return {Status::kUnreachable, fmt::format("cannot listen on {} ({}): {}", where, error.message(), advice)};
+}
+
+std::string host_text(const tcp::endpoint& endpoint) {
+  return endpoint.address().is_v6() ? fmt::format("[{}]", endpoint.address().to_string())
+                                    : endpoint.address().to_string();
+}
+
+}  // namespace
+
+Door::Door(asio::io_context& io, Options options, Log log)
+    : io_(io), options_(std::move(options)), log_(std::move(log)), acceptor_(io), pause_(io) {}
+
+void Door::dial(Socket& socket, const io::Address& to, OnDialled done) {
+  const tcp::endpoint endpoint = to_endpoint(to);
+  std::error_code error;
+  if (to.family == io::Address::Family::kNone) {
+    error = asio::error::address_family_not_supported;
+  } else {
+    socket.open(endpoint.protocol(), error);  // close-on-exec is not set by asio; configure() does
+  }
+  if (error) {
+    asio::post(io_, [done = std::move(done), error] { done(error); });
+    return;
+  }
+  configure(socket);
+  socket.async_connect(endpoint, [&socket, done = std::move(done)](std::error_code result) {
+    if (result == asio::error::operation_aborted) {  // closed meanwhile: the socket may be gone
+      done(result);
+      return;
+    }
+    // A port of this machine's ephemeral range that nobody listens on can be given to ourselves, and TCP then connects the
+    // socket to itself (simultaneous open, RFC 9293, section 3.5).
+    std::error_code ignored;
+    if (!result && socket.local_endpoint(ignored) == socket.remote_endpoint(ignored)) {
+      result = asio::error::connection_refused;
+    }
+    done(result);
+  });
+}
+
+void Door::configure(Socket& socket) {
+  std::error_code ignored;
+  socket.non_blocking(true, ignored);
+  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);  // a program we are part of may start others
+
+  // Small messages (done, commit) must not wait for an acknowledgement of earlier ones; large writes are whole segments.
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepProbes);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+  // SO_SNDBUF and SO_RCVBUF stay unset: setting them switches the kernel's own tuning to the path off.
+  // SIGPIPE: asio sends with MSG_NOSIGNAL.
+
+  const std::string& name = options_.congestion_control;
+  if (name.empty()) return;
+  if (::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                   static_cast<socklen_t>(name.size())) == 0) {
+    return;
+  }
+  const std::error_code error(errno, std::system_category());
+  if (std::exchange(said_congestion_refused_, true) || !log_) return;
+  log_(
+      fmt::format("congestion control '{}' refused ({}): going on with the system's default; see "
+                  "/proc/sys/net/ipv4/tcp_available_congestion_control",
+                  name, error.message()));
+}
+
+Result<io::Address> Door::listen(const ListenPlan& plan, OnAccepted accepted) {
+  LOCKSTEP_ASSERT(!acceptor_.is_open());
+  accepted_ = std::move(accepted);
+
+  struct Candidate {
+    tcp::endpoint at;
+    bool dual_stack;
+  };
+  std::vector<Candidate> candidates;
+  for (const io::Address& host : plan.hosts) candidates.push_back({to_endpoint(host), false});
+  if (candidates.empty()) {
+    candidates.push_back({{asio::ip::address_v6::any(), 0}, true});
+    candidates.push_back({{asio::ip::address_v4::any(), 0}, false});  // machines without IPv6
+  }
+
+  ListenPlan ports = plan;
+  if (ports.last_port < ports.first_port) ports.last_port = ports.first_port;
+  std::error_code error;
+  std::string host;
+  for (Candidate& candidate : candidates) {
+    for (std::uint32_t port = ports.first_port; port <= ports.last_port; ++port) {
+      candidate.at.port(static_cast<std::uint16_t>(port));
+      error = try_listen(candidate.at, candidate.dual_stack);
+      host = host_text(candidate.at);
+      if (!error) {
+        wait_for_connections();
+        std::error_code ignored;
+        return to_address(acceptor_.local_endpoint(ignored));
+      }
+      if (!another_port_may_do(error)) break;
+    }
+    // Ports that are taken on every address are not free on a part of them.
+    if (candidate.dual_stack && another_port_may_do(error)) break;
+  }
+  return cannot_listen(ports, host, error);
+}
+
+std::error_code Door::try_listen(const tcp::endpoint& at, bool dual_stack) {
+  std::error_code error;
+  const auto step = [&](auto&& action) {
+    if (!error) action();
+  };
+  step([&] { acceptor_.open(at.protocol(), error); });
+  step([&] { ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC); });
+  // On Linux: bind although connections of an earlier listener linger in TIME_WAIT; two listeners still exclude each other.
+  step([&] { acceptor_.set_option(tcp::acceptor::reuse_address(true), error); });
+  step([&] {
+    if (at.protocol() == tcp::v6()) acceptor_.set_option(asio::ip::v6_only(!dual_stack), error);
+  });
+  step([&] { acceptor_.bind(at, error); });
+  step([&] { acceptor_.listen(kBacklog, error); });
+  step([&] { acceptor_.non_blocking(true, error); });
+  if (error) {
+    std::error_code ignored;
+    acceptor_.close(ignored);
+  }
+  return error;
+}
+
+void Door::close() {
+  std::error_code ignored;
+  acceptor_.close(ignored);
+  pause_.cancel();
+}
+
+void Door::wait_for_connections() {
+  acceptor_.async_wait(tcp::acceptor::wait_read, [this](std::error_code error) {
+    if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
+    accept_waiting();
+  });
+}
+
+void Door::accept_waiting() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    std::error_code error;
+    tcp::endpoint from;
+    Socket socket = acceptor_.accept(io_, from, error);
+    if (error == asio::error::would_block || error == asio::error::try_again) break;
+    if (out_of_something(error)) return back_off(error);
+    if (error) continue;  // a stranger that hung up before we came (accept(2): treat like a retry)
+    said_out_of_descriptors_ = false;
+    configure(socket);
+    accepted_(std::move(socket), to_address(from));
+    if (!acceptor_.is_open()) return;
+  }
+  wait_for_connections();
+}
+
+void Door::back_off(const std::error_code& error) {
+  if (!std::exchange(said_out_of_descriptors_, true) && log_) {
+    log_(fmt::format(
+        "cannot accept connections ({}): trying again every {} ms; raise the limit of open files (ulimit -n)",
+        error.message(), kAcceptPause.count()));
+  }
+  pause_.expires_after(kAcceptPause);
+  pause_.async_wait([this](std::error_code aborted) {
+    if (aborted || !acceptor_.is_open()) return;
+    accept_waiting();
+  });
+}
+
+}  // namespace lockstep::transport

@@ -1,0 +1,79 @@
+#include "transport/farewell.h"
+
+#include <algorithm>
+#include <array>
+#include <asio/buffer.hpp>
+#include <asio/error.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+namespace lockstep::transport {
+namespace {
+
+// Long enough for a lost packet or two on a long path; the other side closes after one round trip.
+constexpr auto kPatience = std::chrono::seconds(2);
+// A side that goes on sending is not read for ever; then its window shuts and the patience ends.
+constexpr std::size_t kMostDiscarded = 8U << 20U;
+// More at once: the oldest are cut off (promise S9).
+constexpr std::size_t kMostAtOnce = 256;
+
+}  // namespace
+
+struct Farewells::Going {
+  explicit Going(Socket from) : socket(std::move(from)), patience(socket.get_executor()) {}
+  Socket socket;
+  asio::steady_timer patience;
+  std::size_t discarded = 0;
+};
+
+Farewells::~Farewells() {
+  for (const auto& one : going_) {
+    std::error_code ignored;
+    one->socket.close(ignored);
+  }
+}
+
+void Farewells::begin(Socket socket) {
+  std::error_code error;
+  socket.shutdown(Socket::shutdown_send, error);
+  if (error) return;  // not connected any more: nothing can be delivered
+  if (going_.size() >= kMostAtOnce) end(going_.front());
+  const auto one = std::make_shared<Going>(std::move(socket));
+  going_.push_back(one);
+  one->patience.expires_after(kPatience);
+  one->patience.async_wait([this, one](std::error_code aborted) {
+    if (!aborted) end(one);
+  });
+  listen(one);
+}
+
+void Farewells::listen(const std::shared_ptr<Going>& one) {
+  one->socket.async_wait(Socket::wait_read, [this, one](std::error_code error) {
+    if (error || !one->socket.is_open()) return;
+    static thread_local std::array<std::byte, 65'536> nowhere;
+    const std::size_t bytes = one->socket.read_some(asio::buffer(nowhere), error);
+    if (error && error != asio::error::would_block && error != asio::error::try_again) return end(one);
+    one->discarded += bytes;
+    if (one->discarded < kMostDiscarded) listen(one);
+  });
+}
+
+void Farewells::end(const std::shared_ptr<Going>& one) {
+  const auto at = std::ranges::find(going_, one);
+  if (at == going_.end()) return;
+  const auto keep = *at;  // `one` may refer into the list
+  going_.erase(at);
+  std::error_code ignored;
+  keep->socket.close(ignored);
+  keep->patience.cancel();
+  if (going_.empty() && all_ended_) std::exchange(all_ended_, nullptr)();
+}
+
+void Farewells::when_all_ended(std::function<void()> action) {
+  if (going_.empty()) return action();
+  all_ended_ = std::move(action);
+}
+
+}  // namespace lockstep::transport

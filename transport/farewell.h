@@ -1,0 +1,40 @@
+// Ends streams in order: what was written gets there, although nobody on our side cares for them any more. close() alone
+// would not do: with unread bytes in the socket it resets the stream, and a reset destroys what the other side has not read.
+// So: say that we send no more, throw away what still comes, and close once the other side has closed too, or soon anyway.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+
+#include "transport/door.h"
+
+namespace lockstep::transport {
+
+// Not thread-safe: belongs to the thread that runs `io`.
+class Farewells {
+ public:
+  explicit Farewells(asio::io_context& io) : io_(io) {}
+  Farewells(const Farewells&) = delete;
+  Farewells& operator=(const Farewells&) = delete;
+  ~Farewells();
+
+  void begin(Socket socket);
+
+  [[nodiscard]] std::size_t size() const { return going_.size(); }
+  // Called when the last one has ended, until then and once.
+  void when_all_ended(std::function<void()> action);
+
+ private:
+  struct Going;
+  void listen(const std::shared_ptr<Going>& one);
+  void end(const std::shared_ptr<Going>& one);
+
+  asio::io_context& io_;
+  std::list<std::shared_ptr<Going>> going_;  // the oldest first
+  std::function<void()> all_ended_;
+};
+
+}  // namespace lockstep::transport

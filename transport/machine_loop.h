@@ -1,0 +1,126 @@
+// Turns a machine of core: inputs in, effects out, one at a time, never nested; and its timer. What is not a stream's effect goes
+// to `Owner::carry_out`, so an effect without a home does not compile.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+#include <concepts>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "core/base/assert.h"
+#include "core/base/time.h"
+#include "core/io/stream.h"
+#include "transport/clock.h"
+#include "transport/fifo.h"
+#include "transport/handler_memory.h"
+#include "transport/stream_set.h"
+
+namespace lockstep::transport {
+
+// Not thread-safe: belongs to the thread that runs `io`.
+template <typename Machine, typename Input, typename Effects, typename TimerInput, typename Owner>
+class MachineLoop {
+ public:
+  MachineLoop(asio::io_context& io, Machine& machine, StreamSet& streams, Owner& owner)
+      : io_(io), machine_(machine), streams_(streams), owner_(owner), timer_(io) {}
+  MachineLoop(const MachineLoop&) = delete;
+  MachineLoop& operator=(const MachineLoop&) = delete;
+
+  // Handed over in the next turn, before anything from the streams.
+  void push(Input input) { inputs_.push(std::move(input)); }
+
+  // Goes on until there is nothing to do, or others (new connections, commands, the timer) must have their chance.
+  void turn() {
+    if (stopped_) return;
+    LOCKSTEP_ASSERT(!turning_);
+    turning_ = true;
+    if (machine_.deadline() <= now()) step(TimerInput{});
+    bool more = true;
+    for (int i = 0; more && i < kStepsPerTurn; ++i) more = advance();
+    turning_ = false;
+    if (more) {
+      continue_later();
+    } else {
+      arm();
+    }
+  }
+
+  // Nothing is handed to the machine any more.
+  void stop() {
+    stopped_ = true;
+    timer_.cancel();
+  }
+
+ private:
+  // A step is some microseconds, with a kernel job at most some hundred.
+  static constexpr int kStepsPerTurn = 128;
+
+  bool advance() {
+    if (!inputs_.empty()) {
+      step(inputs_.pop());
+      return true;
+    }
+    io::Input from_stream;
+    if (streams_.next(from_stream)) {
+      std::visit([&](auto& input) { step(Input(std::move(input))); }, from_stream);
+      return true;
+    }
+    return streams_.advance();
+  }
+
+  void step(Input input) {
+    machine_.step(std::move(input), now(), effects_);
+    for (auto& effect : effects_) {
+      std::visit(
+          [&](auto& one) {
+            if constexpr (requires { streams_.carry_out(one); }) {
+              streams_.carry_out(one);
+            } else {
+              owner_.carry_out(one);
+            }
+          },
+          effect);
+    }
+    effects_.clear();
+  }
+
+  void continue_later() {
+    if (std::exchange(continuing_, true)) return;
+    asio::post(io_, placed(continue_memory_, [this] {
+                 continuing_ = false;
+                 turn();
+               }));
+  }
+
+  // Most steps put the deadline off (every byte is a sign of life). The timer is moved only when it would ring too late; when it
+  // rings too early, it is set anew.
+  void arm() {
+    const Instant deadline = machine_.deadline();
+    if (deadline >= armed_) return;
+    armed_ = deadline;
+    timer_.expires_at(to_time_point(deadline));
+    timer_.async_wait([this](std::error_code aborted) {
+      if (aborted) return;
+      armed_ = kNever;
+      turn();
+    });
+  }
+
+  asio::io_context& io_;
+  Machine& machine_;
+  StreamSet& streams_;
+  Owner& owner_;
+  asio::steady_timer timer_;
+  Instant armed_ = kNever;
+  Fifo<Input> inputs_;
+  Effects effects_;
+  HandlerMemory continue_memory_;
+  bool turning_ = false;
+  bool continuing_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace lockstep::transport

@@ -1,0 +1,108 @@
+// Buffer ids to addresses, and scratch that is used again.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/base/assert.h"
+#include "core/buffers/buffer_ref.h"
+
+namespace lockstep::transport {
+
+// Which memory a BufferId stands for. add() and remove() from any thread; at() without a lock, by a thread that learnt of the id
+// through something that orders memory (the command queue).
+class Memory {
+ public:
+  Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory();
+
+  // Throws std::bad_alloc. Ids of removed buffers are used again.
+  BufferId add(std::span<std::byte> bytes);
+  void remove(BufferId id);
+
+  // Asserts that the reference lies within its buffer.
+  [[nodiscard]] std::span<std::byte> at(const BufferRef& ref) const {
+    const std::size_t block = ref.id.value / kBlock;
+    LOCKSTEP_ASSERT(block < kBlocks && blocks_[block] != nullptr);
+    const std::span<std::byte> all = (*blocks_[block])[ref.id.value % kBlock];
+    LOCKSTEP_ASSERT(ref.offset <= all.size() && ref.length <= all.size() - ref.offset);
+    return all.subspan(ref.offset, ref.length);
+  }
+
+  [[nodiscard]] std::size_t size() const;  // without the standing buffers
+
+ private:
+  // Entries never move, so that at() needs no lock. Enough for kMaxRoundsInFlight calls of kMaxTensorsPerCall tensors.
+  static constexpr std::size_t kBlock = 4096;
+  static constexpr std::size_t kBlocks = 16'384;
+  using Block = std::array<std::span<std::byte>, kBlock>;
+
+  std::unique_ptr<std::byte[]> sink_;
+  std::unique_ptr<std::byte[]> zeros_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  mutable std::mutex mutex_;
+  std::vector<BufferId> free_;
+  std::uint32_t next_ = kFirstFreeBuffer.value;
+};
+
+// A block of scratch; goes back to its pool.
+class ScratchPool;
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(Scratch&& other) noexcept { *this = std::move(other); }
+  Scratch& operator=(Scratch&& other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Scratch();
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }  // at least what was asked for
+
+ private:
+  friend class ScratchPool;
+  Scratch(ScratchPool& pool, std::span<std::byte> bytes) : pool_(&pool), bytes_(bytes) {}
+  ScratchPool* pool_ = nullptr;
+  std::span<std::byte> bytes_;
+};
+
+// Thread-safe. Fresh pages cost more than a copy does, so blocks are kept: never more bytes, lent and kept together, than
+// were lent at once at some time.
+class ScratchPool {
+ public:
+  ScratchPool() = default;
+  ScratchPool(const ScratchPool&) = delete;
+  ScratchPool& operator=(const ScratchPool&) = delete;
+  ~ScratchPool();
+
+  // An empty block when there is no memory. Contents are unspecified.
+  Scratch take(std::size_t bytes);
+
+  struct Footprint {
+    std::size_t lent = 0;
+    std::size_t cached = 0;
+  };
+  [[nodiscard]] Footprint footprint() const;
+
+ private:
+  friend class Scratch;
+  void give_back(std::span<std::byte> block);
+  void drop_oldest();
+
+  mutable std::mutex mutex_;
+  std::vector<std::span<std::byte>> cached_;  // the oldest first
+  std::size_t cached_bytes_ = 0;
+  std::size_t lent_blocks_ = 0;
+  std::size_t lent_bytes_ = 0;
+  std::size_t most_lent_bytes_ = 0;
+};
+
+}  // namespace lockstep::transport

@@ -1,0 +1,98 @@
+// All streams of one machine: carries out its io:: effects on sockets and yields io:: inputs. Decides nothing.
+//
+// Reads and writes are tried at once while they succeed and wait for the reactor only when the socket has nothing or takes
+// nothing; so a loan can be given back at any moment. Streams take turns, one system call each.
+//
+// Not thread-safe: belongs to the thread that runs the io_context. Inputs are queued, never delivered from inside
+// carry_out(): no machine is entered twice. A steady state allocates nothing.
+#pragma once
+
+#include <array>
+#include <asio/buffer.hpp>
+#include <asio/io_context.hpp>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "core/io/stream.h"
+#include "transport/door.h"
+#include "transport/farewell.h"
+#include "transport/fifo.h"
+#include "transport/memory.h"
+
+namespace lockstep::transport {
+
+class StreamSet {
+ public:
+  // `on_ready` is called from the reactor, never from inside a method, when next() or advance() has something to do again.
+  StreamSet(asio::io_context& io, const Memory& memory, Door::Options options, Log log, std::function<void()> on_ready);
+  StreamSet(const StreamSet&) = delete;
+  StreamSet& operator=(const StreamSet&) = delete;
+  ~StreamSet();
+
+  // Effects. Those for a stream that has ended meanwhile are dropped: Closed is on its way.
+  void carry_out(const io::Dial& effect);
+  void carry_out(const io::Read& effect);
+  void carry_out(const io::Write& effect);
+  void carry_out(const io::Revoke& effect);
+  void carry_out(const io::Close& effect);
+  void carry_out(const io::Place& effect);
+
+  // From now on strangers come as io::Accepted.
+  Result<io::Address> listen(const ListenPlan& plan);
+  void stop_listening();
+
+  // The next input, if there is one.
+  bool next(io::Input& input);
+  // Tries one read or write. False: nothing can be tried before the reactor says so.
+  bool advance();
+  [[nodiscard]] bool idle() const { return inputs_.empty() && ready_.empty() && doomed_.empty(); }
+
+  // Resets every stream, says nothing; streams on their farewell stay. `done` is called when those have ended too.
+  void shut_down(std::function<void()> done);
+
+  [[nodiscard]] std::size_t size() const { return streams_.size() + farewells_.size(); }
+  // From any thread.
+  [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Stream;
+  using StreamPtr = std::shared_ptr<Stream>;
+  struct Ready {
+    StreamPtr stream;
+    io::Direction direction = io::Direction::kRead;
+  };
+
+  [[nodiscard]] StreamPtr find(StreamId id) const;
+  StreamPtr add(StreamId id, Socket socket);
+  void on_dialled(const StreamPtr& stream, const std::error_code& error);
+  void on_accepted(Socket socket, const io::Address& from);
+  void schedule(const StreamPtr& stream, io::Direction direction);
+  void wait(const StreamPtr& stream, io::Direction direction);
+  void on_waited(const StreamPtr& stream, io::Direction direction, const std::error_code& error);
+  void attempt_read(const StreamPtr& stream);
+  void attempt_write(const StreamPtr& stream);
+  void doom(const StreamPtr& stream, const std::error_code& error);
+  void advance_doomed();
+  void end(const StreamPtr& stream, io::CloseReason reason, std::string text);
+
+  asio::io_context& io_;
+  const Memory& memory_;
+  std::function<void()> on_ready_;
+  Door door_;
+  Farewells farewells_;
+  io::StreamNames accepted_names_ = io::StreamNames::for_accepting();
+  std::unordered_map<std::uint64_t, StreamPtr> streams_;
+  Fifo<io::Input> inputs_;
+  Fifo<Ready> ready_;
+  Fifo<StreamPtr> doomed_;  // their writing half failed; what can still be read is read before they end
+  std::atomic<std::uint64_t> bytes_read_{0};
+  std::atomic<std::uint64_t> bytes_written_{0};
+};
+
+}  // namespace lockstep::transport
