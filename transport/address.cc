@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <asio/error.hpp>
 #include <asio/ip/address.hpp>
+#include <cerrno>
 #include <charconv>
 
 namespace lockstep::transport {
@@ -82,17 +83,21 @@ io::Address parse_literal(std::string_view host, std::uint16_t port) {
   return to_address(parsed, port);
 }
 
+bool is_errno(const std::error_code& error, int number) {
+  return error.value() == number &&
+         (error.category() == asio::error::get_system_category() || error.category() == std::system_category());
+}
+
 io::CloseReason close_reason(const std::error_code& error) {
   if (error == asio::error::eof) return io::CloseReason::kEnd;
-  if (error == asio::error::connection_refused) return io::CloseReason::kRefused;
-  if (error == asio::error::timed_out) return io::CloseReason::kTimedOut;
-  for (const auto reset : {asio::error::connection_reset, asio::error::connection_aborted, asio::error::broken_pipe}) {
-    if (error == reset) return io::CloseReason::kReset;
+  if (is_errno(error, ECONNREFUSED)) return io::CloseReason::kRefused;
+  if (is_errno(error, ETIMEDOUT)) return io::CloseReason::kTimedOut;
+  for (const int reset : {ECONNRESET, ECONNABORTED, EPIPE}) {
+    if (is_errno(error, reset)) return io::CloseReason::kReset;
   }
-  for (const auto no_way : {std::errc::network_unreachable, std::errc::host_unreachable, std::errc::network_down,
-                            std::errc::address_not_available, std::errc::address_family_not_supported,
-                            std::errc::permission_denied, std::errc::operation_not_permitted}) {
-    if (error == no_way) return io::CloseReason::kUnreachable;
+  // A firewall of this machine says EPERM or EACCES.
+  for (const int no_way : {ENETUNREACH, EHOSTUNREACH, ENETDOWN, EADDRNOTAVAIL, EAFNOSUPPORT, EPERM, EACCES}) {
+    if (is_errno(error, no_way)) return io::CloseReason::kUnreachable;
   }
   return io::CloseReason::kFailed;
 }

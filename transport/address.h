@@ -26,6 +26,9 @@ Result<HostPort> parse_host_port(std::string_view text);
 // The address if `host` is one already ("1.2.3.4", "::1"); family kNone if it must be looked up.
 io::Address parse_literal(std::string_view host, std::uint16_t port);
 
+// Whether this is that errno. (asio's category is its own and does not compare with std::errc.)
+bool is_errno(const std::error_code& error, int number);
+
 // Why a stream was never opened, or ended.
 io::CloseReason close_reason(const std::error_code& error);
 

@@ -6,10 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/base/data_type.h"
@@ -19,13 +17,10 @@
 #include "core/peer/options.h"
 #include "core/peer/peer.h"
 #include "core/wire/message.h"
+#include "transport/log.h"
 #include "transport/work.h"
 
 namespace lockstep::transport {
-
-// One line for people, without an end of line. Called on the communicator's own thread: must be quick, must not throw, and
-// must not wait for a call of this communicator.
-using Log = std::function<void(std::string_view line)>;
 
 // The defaults are those of peer::Options, where their meaning is written down.
 struct CommunicatorOptions {
@@ -128,8 +123,9 @@ class Communicator {
   [[nodiscard]] Footprint footprint() const;
 
  private:
-  explicit Communicator(std::unique_ptr<Engine> engine);
+  Communicator(std::unique_ptr<Engine> engine, std::uint32_t minimum_world);
   std::unique_ptr<Engine> engine_;
+  std::uint32_t minimum_world_;
 };
 
 }  // namespace lockstep::transport

@@ -43,16 +43,15 @@ bool set(Socket& socket, int level, int option, Int value) {
 }
 
 bool out_of_something(const std::error_code& error) {
-  for (const auto what : {std::errc::too_many_files_open, std::errc::too_many_files_open_in_system,
-                          std::errc::no_buffer_space, std::errc::not_enough_memory}) {
-    if (error == what) return true;
+  for (const int what : {EMFILE, ENFILE, ENOBUFS, ENOMEM}) {
+    if (is_errno(error, what)) return true;
   }
   return false;
 }
 
 // Taken by somebody, or not ours to take: another port may do.
 bool another_port_may_do(const std::error_code& error) {
-  return error == std::errc::address_in_use || error == std::errc::permission_denied;
+  return is_errno(error, EADDRINUSE) || is_errno(error, EACCES);
 }
 
 Error cannot_listen(const ListenPlan& plan, const std::string& host, const std::error_code& error) {
@@ -60,11 +59,11 @@ Error cannot_listen(const ListenPlan& plan, const std::string& host, const std::
                                 ? fmt::format("{}:{}", host, plan.first_port)
                                 : fmt::format("any of the ports {} to {} of {}", plan.first_port, plan.last_port, host);
   std::string_view advice = "check the address";
-  if (error == std::errc::address_in_use) {
+  if (is_errno(error, EADDRINUSE)) {
     advice = "end the program that listens there, or choose another port (0: any free one)";
-  } else if (error == std::errc::permission_denied) {
+  } else if (is_errno(error, EACCES)) {
     advice = "ports below 1024 need privileges; choose a higher one";
-  } else if (error == std::errc::address_not_available) {
+  } else if (is_errno(error, EADDRNOTAVAIL)) {
     advice = "it is not an address of this machine";
   } else if (out_of_something(error)) {
     advice = "raise the limit of open files (ulimit -n)";

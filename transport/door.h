@@ -9,17 +9,16 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "core/base/result.h"
 #include "core/io/stream.h"
+#include "transport/log.h"
 
 namespace lockstep::transport {
 
 using Socket = asio::ip::tcp::socket;
-using Log = std::function<void(std::string_view line)>;
 
 // Where to listen. The first free port of first_port..last_port; 0: any port.
 struct ListenPlan {

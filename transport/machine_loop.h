@@ -6,6 +6,7 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <concepts>
+#include <memory>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -65,7 +66,15 @@ class MachineLoop {
     }
     io::Input from_stream;
     if (streams_.next(from_stream)) {
-      std::visit([&](auto& input) { step(Input(std::move(input))); }, from_stream);
+      std::visit(
+          [&](auto& input) {
+            if constexpr (std::constructible_from<Input, decltype(input)>) {
+              step(Input(std::move(input)));
+            } else {
+              LOCKSTEP_UNREACHABLE();  // answers to what this machine cannot ask: a coordinator dials nobody
+            }
+          },
+          from_stream);
       return true;
     }
     return streams_.advance();
@@ -89,7 +98,7 @@ class MachineLoop {
 
   void continue_later() {
     if (std::exchange(continuing_, true)) return;
-    asio::post(io_, placed(continue_memory_, [this] {
+    asio::post(io_, placed(*continue_memory_, [this, memory = continue_memory_] {
                  continuing_ = false;
                  turn();
                }));
@@ -117,7 +126,7 @@ class MachineLoop {
   Instant armed_ = kNever;
   Fifo<Input> inputs_;
   Effects effects_;
-  HandlerMemory continue_memory_;
+  std::shared_ptr<HandlerMemory> continue_memory_ = std::make_shared<HandlerMemory>();  // the io_context may outlive us
   bool turning_ = false;
   bool continuing_ = false;
   bool stopped_ = false;

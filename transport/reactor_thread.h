@@ -39,6 +39,7 @@ class ReactorThread {
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
+  [[nodiscard]] bool running() const { return thread_.joinable(); }
   void join() {
     if (thread_.joinable()) thread_.join();
   }

@@ -247,10 +247,8 @@ void StreamSet::attempt_read(const StreamPtr& stream) {
   const std::size_t asked = stream->into[0].size() + stream->into[1].size();
   std::error_code error;
   const std::size_t bytes = stream->socket.read_some(stream->into, error);
-  if (would_block(error)) {
-    if (stream->doomed) return end(stream, stream->doom_reason, std::move(stream->doom_text));
-    return wait(stream, io::Direction::kRead);
-  }
+  if (error && stream->doomed) return end(stream, stream->doom_reason, std::move(stream->doom_text));
+  if (would_block(error)) return wait(stream, io::Direction::kRead);
   if (error) return end(stream, close_reason(error), error == asio::error::eof ? std::string() : error.message());
   stream->read.lent = false;
   stream->read.dry = bytes < asked;

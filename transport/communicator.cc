@@ -1,0 +1,159 @@
+#include "transport/communicator.h"
+
+#include <fmt/core.h>
+
+#include <exception>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "core/wire/limits.h"
+#include "transport/call.h"
+#include "transport/engine.h"
+#include "transport/entropy.h"
+#include "transport/launch_check.h"
+#include "transport/resolver.h"
+
+namespace lockstep::transport {
+namespace {
+
+std::optional<Error> check(const CommunicatorOptions& options) {
+  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
+  if (options.name.size() > kMaxNameBytes) {
+    return invalid(fmt::format("the name has {} bytes; at most {} are allowed", options.name.size(), kMaxNameBytes));
+  }
+  if (options.last_port != 0 && options.last_port < options.first_port) {
+    return invalid(fmt::format("the port range {} to {} is empty", options.first_port, options.last_port));
+  }
+  if (options.first_port == 0 && options.last_port != 0) {
+    return invalid(fmt::format("the port range ends with {} but has no first port", options.last_port));
+  }
+  if (options.stripes < 1 || options.stripes > kMaxStripes) {
+    return invalid(fmt::format("{} stripes; 1 to {} are allowed", options.stripes, kMaxStripes));
+  }
+  if (options.segment_bytes > kMaxSegmentBytes || options.segment_bytes % sizeof(double) != 0) {
+    return invalid(fmt::format("segments of {} bytes; a multiple of {} up to {} is allowed, 0 chooses",
+                               options.segment_bytes, sizeof(double), kMaxSegmentBytes));
+  }
+  if (options.gang_size < 1 || options.gang_size > kMaxMembers) {
+    return invalid(fmt::format("a gang of {}; 1 to {} are allowed", options.gang_size, kMaxMembers));
+  }
+  if (options.founders < 1 || options.founders > kMaxMembers) {
+    return invalid(fmt::format("{} founders; 1 to {} are allowed", options.founders, kMaxMembers));
+  }
+  for (const Duration time : {options.dial_timeout, options.link_heartbeat, options.link_silence, options.link_timeout,
+                              options.abort_grace}) {
+    if (time <= Duration{0}) return invalid("dial time-out, link times and abort grace must be longer than 0");
+  }
+  if (options.link_silence <= options.link_heartbeat) {
+    return invalid("link_silence must be longer than link_heartbeat, or every link would be reset");
+  }
+  return std::nullopt;
+}
+
+peer::Options to_peer_options(const CommunicatorOptions& from) {
+  peer::Options to;
+  to.id = random_peer_id();
+  to.seed = random_u64();
+  to.name = from.name;
+  to.group = from.group;
+  to.gang = from.gang;
+  to.gang_size = from.gang_size;
+  to.founders = from.founders;
+  to.auto_admit = from.auto_admit;
+  to.advertised.port = from.advertised_port;
+  to.first_port = from.first_port;
+  to.last_port = from.last_port != 0 ? from.last_port : from.first_port;
+  to.stripes = from.stripes;
+  to.segment_bytes = from.segment_bytes;
+  to.dial_timeout = from.dial_timeout;
+  to.link_heartbeat = from.link_heartbeat;
+  to.link_silence = from.link_silence;
+  to.link_timeout = from.link_timeout;
+  to.abort_grace = from.abort_grace;
+  return to;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) try {
+  if (auto error = check(options)) return *error;
+  Addresses listen = resolve_host(options.listen_host, 0);
+  if (!listen) return listen.error();
+  Addresses advertised = resolve_host(options.advertised_host, options.advertised_port);
+  if (!advertised) return advertised.error();
+
+  Engine::Options engine;
+  engine.peer = to_peer_options(options);
+  if (!advertised->empty()) engine.peer.advertised = advertised->front();
+  engine.listen = {std::move(*listen), engine.peer.first_port, engine.peer.last_port};
+  engine.door.congestion_control = std::move(options.congestion_control);
+  engine.log = std::move(options.log);
+  return std::unique_ptr<Communicator>(
+      new Communicator(std::make_unique<Engine>(std::move(engine)), options.minimum_world));
+} catch (const std::bad_alloc&) {
+  return Error{Status::kOutOfMemory, "no memory for a communicator"};
+} catch (const std::system_error& error) {
+  return Error{
+      Status::kOutOfMemory,
+      fmt::format("cannot start a communicator ({}): raise the limits of threads and open files", error.what())};
+}
+
+Communicator::Communicator(std::unique_ptr<Engine> engine, std::uint32_t minimum_world)
+    : engine_(std::move(engine)), minimum_world_(minimum_world) {}
+
+Communicator::~Communicator() = default;
+
+Work Communicator::connect(std::string coordinator, Duration timeout) {
+  auto call = engine_->new_call();
+  engine_->submit(call, peer::Connect{call->id(), std::move(coordinator), timeout});
+  return Work(std::move(call));
+}
+
+Work Communicator::admit(std::uint32_t at_least, Duration timeout) {
+  auto call = engine_->new_call();
+  engine_->submit(call, peer::Admit{call->id(), at_least, timeout});
+  return Work(std::move(call));
+}
+
+Work Communicator::leave(Duration timeout) {
+  auto call = engine_->new_call();
+  engine_->submit(call, peer::Leave{call->id(), timeout});
+  return Work(std::move(call));
+}
+
+Result<Work> Communicator::launch(const LaunchArgs& args) {
+  if (auto error = check(args)) return *error;
+  auto call = engine_->new_call();
+  const std::uint32_t minimum_world = args.minimum_world != 0 ? args.minimum_world : minimum_world_;
+  Result<peer::Request> request = prepare(args, minimum_world, engine_->memory(), engine_->scratch(), call->loans);
+  if (!request) {
+    give_back(call->loans, engine_->memory());
+    return request.error();
+  }
+  engine_->submit(call, peer::Launch{call->id(), std::move(*request)});
+  return Work(std::move(call));
+}
+
+void Communicator::stop(const Work& work, std::string why) {
+  if (!work || work.test()) return;
+  engine_->stop(work.id(), std::move(why));
+}
+
+std::uint32_t Communicator::pending() const { return engine_->pending(); }
+
+std::shared_ptr<const wire::View> Communicator::view() const { return engine_->view(); }
+
+PeerId Communicator::self() const { return engine_->self(); }
+
+Communicator::Traffic Communicator::traffic() const {
+  return {engine_->streams().bytes_written(), engine_->streams().bytes_read()};
+}
+
+Communicator::Footprint Communicator::footprint() const {
+  const Engine::Footprint engine = engine_->footprint();
+  const ScratchPool::Footprint scratch = engine_->scratch().footprint();
+  return {engine.machine, engine.sockets, engine_->memory().size(), scratch.lent, scratch.cached};
+}
+
+}  // namespace lockstep::transport

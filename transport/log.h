@@ -1,0 +1,13 @@
+// Where lines for people go.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+namespace lockstep::transport {
+
+// One line, without an end of line. Called on the thread that has something to say (a communicator's or a coordinator's own): must
+// be quick, must not throw, and must not wait for a call of the same communicator.
+using Log = std::function<void(std::string_view line)>;
+
+}  // namespace lockstep::transport
