@@ -1,0 +1,13 @@
+// The operating system's randomness.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/ids.h"
+
+namespace lockstep::transport {
+
+std::uint64_t random_u64();
+PeerId random_peer_id();  // never "nobody"
+
+}  // namespace lockstep::transport

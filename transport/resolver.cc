@@ -1,0 +1,67 @@
+#include "transport/resolver.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <asio/error.hpp>
+#include <asio/post.hpp>
+#include <system_error>
+#include <utility>
+
+#include "transport/address.h"
+
+namespace lockstep::transport {
+namespace {
+
+using asio::ip::tcp;
+
+Error cannot_resolve(const std::string& host, std::string_view why) {
+  return {Status::kUnreachable, fmt::format("cannot resolve '{}' ({}): check the host name", host, why)};
+}
+
+// In the system's order (RFC 6724), each once.
+Addresses collect(const std::string& host, const std::error_code& error, const tcp::resolver::results_type& results) {
+  if (error) return cannot_resolve(host, error.message());
+  std::vector<io::Address> addresses;
+  for (const auto& entry : results) {
+    const io::Address address = to_address(entry.endpoint());
+    if (std::ranges::find(addresses, address) == addresses.end()) addresses.push_back(address);
+  }
+  if (addresses.empty()) return cannot_resolve(host, "it has no IPv4 or IPv6 address");
+  return addresses;
+}
+
+}  // namespace
+
+void Resolver::resolve(std::string_view host_port, std::function<void(Addresses)> done) {
+  const auto answer = [&](Addresses addresses) {
+    asio::post(io_, [done, addresses = std::move(addresses)]() mutable { done(std::move(addresses)); });
+  };
+  Result<HostPort> parsed = parse_host_port(host_port);
+  if (!parsed) return answer(parsed.error());
+  if (parsed->host.empty() || parsed->port == 0) {
+    return answer(
+        Error{Status::kInvalidArgument,
+              fmt::format("bad address '{}': a host and a port other than 0 are needed to connect", host_port)});
+  }
+  const io::Address literal = parse_literal(parsed->host, parsed->port);
+  if (literal.family != io::Address::Family::kNone) return answer(std::vector{literal});
+  resolver_.async_resolve(
+      parsed->host, std::to_string(parsed->port), tcp::resolver::numeric_service,
+      [host = parsed->host, done](const std::error_code& error, const tcp::resolver::results_type& results) {
+        if (error != asio::error::operation_aborted) done(collect(host, error, results));
+      });
+}
+
+Addresses resolve_host(const std::string& host, std::uint16_t port) {
+  if (host.empty()) return std::vector<io::Address>{};
+  const io::Address literal = parse_literal(host, port);
+  if (literal.family != io::Address::Family::kNone) return std::vector{literal};
+  asio::io_context io;
+  tcp::resolver resolver(io);
+  std::error_code error;
+  const auto results = resolver.resolve(host, std::to_string(port), tcp::resolver::numeric_service, error);
+  return collect(host, error, results);
+}
+
+}  // namespace lockstep::transport
