@@ -1,0 +1,92 @@
+// Waiting for calls, from many threads.
+#include "transport/call.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "transport/work.h"
+
+namespace lockstep::transport {
+namespace {
+
+peer::Outcome ended(Status status) {
+  peer::Outcome outcome;
+  outcome.status = status;
+  return outcome;
+}
+
+TEST(Work, TimesOutWhileTheCallGoesOn) {
+  const auto call = std::make_shared<Call>(CallId{7});
+  const Work work(call);
+  EXPECT_EQ(work.id(), CallId{7});
+  EXPECT_FALSE(work.test());
+  EXPECT_FALSE(work.wait(Duration{0}));
+  EXPECT_FALSE(work.wait(milliseconds(1)));
+  call->complete(ended(Status::kPeerLost));
+  EXPECT_TRUE(work.test());
+  EXPECT_TRUE(work.wait());
+  EXPECT_TRUE(work.wait(Duration{INT64_MAX}));
+  EXPECT_EQ(work.outcome().status, Status::kPeerLost);
+}
+
+TEST(Work, EveryThreadThatWaitsIsWoken) {
+  const auto call = std::make_shared<Call>(CallId{1});
+  std::atomic<int> woken{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, work = Work(call)] {
+      work.wait();
+      if (work.outcome().status == Status::kAborted) ++woken;
+    });
+  }
+  call->complete(ended(Status::kAborted));
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(woken, 8);
+}
+
+TEST(Work, WaitAnyGivesTheFirstThatIsOver) {
+  std::vector<std::shared_ptr<Call>> calls;
+  std::vector<Work> works;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    calls.push_back(std::make_shared<Call>(CallId{i + 1}));
+    works.emplace_back(calls.back());
+  }
+  EXPECT_EQ(wait_any({}), std::nullopt);
+  EXPECT_EQ(wait_any(works, milliseconds(1)), std::nullopt);
+  std::thread other([&] { calls[2]->complete(ended(Status::kOk)); });
+  EXPECT_EQ(wait_any(works), 2U);
+  other.join();
+  calls[0]->complete(ended(Status::kOk));
+  EXPECT_EQ(wait_any(works, Duration{0}), 0U);
+}
+
+// Calls end while others start to wait for them: no wake-up is lost, nothing is torn (for the thread sanitizer).
+TEST(Work, NoWakeUpIsLost) {
+  constexpr std::size_t kCalls = 2000;
+  std::vector<std::shared_ptr<Call>> calls;
+  std::vector<Work> works;
+  for (std::uint64_t i = 0; i < kCalls; ++i) {
+    calls.push_back(std::make_shared<Call>(CallId{i + 1}));
+    works.emplace_back(calls.back());
+  }
+  std::vector<std::thread> waiting;
+  for (int t = 0; t < 3; ++t) {
+    waiting.emplace_back([&] {
+      for (std::size_t i = 0; i + 4 <= kCalls; i += 4) {
+        while (wait_any(std::span(works).subspan(i, 4)) == std::nullopt) {
+        }
+        for (std::size_t k = i; k < i + 4; ++k) works[k].wait();
+      }
+    });
+  }
+  for (const auto& call : calls) call->complete(ended(Status::kOk));
+  for (std::thread& thread : waiting) thread.join();
+}
+
+}  // namespace
+}  // namespace lockstep::transport

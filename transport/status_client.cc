@@ -1,0 +1,149 @@
+#include "transport/status_client.h"
+
+#include <fmt/core.h>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/base/overloaded.h"
+#include "core/io/stream.h"
+#include "core/wire/limits.h"
+#include "core/wire/link_reader.h"
+#include "core/wire/link_writer.h"
+#include "transport/clock.h"
+#include "transport/memory.h"
+#include "transport/resolver.h"
+#include "transport/stream_set.h"
+
+namespace lockstep::transport {
+namespace {
+
+// One question: look up, dial each address in turn, ask, read the answer.
+class Query {
+ public:
+  explicit Query(std::string_view host_port)
+      : host_port_(host_port), resolver_(io_), timer_(io_), streams_(io_, memory_, {}, {}, [this] { turn(); }) {}
+
+  Result<wire::StatusReply> run(Duration timeout) {
+    timer_.expires_after(to_chrono(timeout));
+    timer_.async_wait([this, timeout](std::error_code aborted) {
+      if (aborted) return;
+      answer(Error{Status::kTimedOut, fmt::format("no answer from {} within {} s: check the address and the network{}",
+                                                  host_port_, timeout.seconds(), tried_)});
+    });
+    resolver_.resolve(host_port_, [this](Addresses addresses) {
+      if (!addresses) return answer(addresses.error());
+      addresses_ = std::move(*addresses);
+      dial_next();
+      turn();
+    });
+    while (!answer_) io_.run_one();
+    return std::move(*answer_);
+  }
+
+ private:
+  void answer(Result<wire::StatusReply> result) {
+    if (!answer_) answer_.emplace(std::move(result));
+  }
+
+  void turn() {
+    io::Input input;
+    do {
+      while (!answer_ && streams_.next(input)) {
+        std::visit([&](const auto& in) { on(in); }, input);
+      }
+    } while (!answer_ && streams_.advance());
+  }
+
+  void dial_next() {
+    if (next_address_ == addresses_.size()) {
+      return answer(Error{
+          Status::kUnreachable,
+          fmt::format("cannot reach a coordinator at {}: check the address, and that it runs{}", host_port_, tried_)});
+    }
+    stream_ = names_.next();
+    reader_ = wire::LinkReader(kMaxBodyBytes);
+    writer_ = wire::LinkWriter();
+    streams_.carry_out(io::Dial{stream_, addresses_[next_address_++]});
+  }
+
+  void on(const io::Opened&) {
+    writer_.preamble();
+    writer_.message(wire::StatusRequest{}, Term{});
+    write();
+    read();
+  }
+  void on(const io::WriteDone& done) {
+    writer_.written(done.bytes);
+    write();
+  }
+  void on(const io::ReadDone& done) {
+    reader_.landed(done.bytes);
+    for (;;) {
+      auto event = reader_.next();
+      if (!event) return answer(wrong(event.error().text));
+      if (!event->has_value()) break;
+      if (const auto* const preamble = std::get_if<wire::Preamble>(&**event)) {
+        if (preamble->version == wire::kVersion) continue;
+        return answer(
+            wrong(fmt::format("it speaks version {}, this is version {}", preamble->version, wire::kVersion)));
+      }
+      auto* const received = std::get_if<wire::Received>(&**event);
+      if (received == nullptr) return answer(wrong("it sent tensor data"));
+      if (auto* const reply = std::get_if<wire::StatusReply>(&received->message)) return answer(std::move(*reply));
+      if (const auto* const refused = std::get_if<wire::Refused>(&received->message)) {
+        return answer(Error{refused->status, fmt::format("{}: {}", host_port_, refused->text)});
+      }
+    }
+    read();
+  }
+  void on(const io::Closed& closed) {
+    const std::string& why = closed.text.empty() ? "closed by the other side" : closed.text;
+    tried_ += fmt::format(" ({}: {})", addresses_[next_address_ - 1].text(), why);
+    dial_next();
+  }
+  void on(const io::Accepted&) { LOCKSTEP_UNREACHABLE(); }  // nobody listens here
+  void on(const io::Revoked&) { LOCKSTEP_UNREACHABLE(); }   // nothing is revoked
+
+  void write() {
+    if (writer_.wants_write()) streams_.carry_out(io::Write{stream_, writer_.begin_write()});
+  }
+  void read() {
+    const auto window = reader_.window();
+    streams_.carry_out(io::Read{stream_, window.place, window.tail});
+  }
+
+  [[nodiscard]] Error wrong(std::string_view what) const {
+    return {Status::kProtocolError,
+            fmt::format("what answers at {} is not a coordinator of this version: {}", host_port_, what)};
+  }
+
+  std::string host_port_;
+  asio::io_context io_;
+  Memory memory_;
+  Resolver resolver_;
+  asio::steady_timer timer_;
+  io::StreamNames names_ = io::StreamNames::for_dialling();
+  StreamId stream_;
+  wire::LinkReader reader_;
+  wire::LinkWriter writer_;
+  std::vector<io::Address> addresses_;
+  std::size_t next_address_ = 0;
+  std::string tried_;
+  std::optional<Result<wire::StatusReply>> answer_;
+  StreamSet streams_;  // last: lent memory outlives it
+};
+
+}  // namespace
+
+Result<wire::StatusReply> query_status(std::string_view host_port, Duration timeout) {
+  return Query(host_port).run(timeout);
+}
+
+}  // namespace lockstep::transport

@@ -1,0 +1,16 @@
+// Asks a coordinator how its run is.
+#pragma once
+
+#include <string_view>
+
+#include "core/base/result.h"
+#include "core/base/time.h"
+#include "core/wire/message.h"
+
+namespace lockstep::transport {
+
+// Blocks until the coordinator at "host:port" has answered, or `timeout` has passed. Errors: kUnreachable, kTimedOut, kRefused,
+// kProtocolError, kInvalidArgument; the text names the address and what to do.
+Result<wire::StatusReply> query_status(std::string_view host_port, Duration timeout);
+
+}  // namespace lockstep::transport
