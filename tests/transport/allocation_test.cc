@@ -14,14 +14,14 @@ namespace {
 std::atomic<std::size_t> allocations{0};
 }  // namespace
 
-// NOLINTBEGIN(cppcoreguidelines-no-malloc): the global operators, counted
-void* operator new(std::size_t bytes) {
+// NOLINTBEGIN(cppcoreguidelines-no-malloc): the global operators, counted. Not inlined: GCC 12 then takes them for a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* const at = std::malloc(bytes == 0 ? 1 : bytes)) return at;
   throw std::bad_alloc();
 }
-void operator delete(void* at) noexcept { std::free(at); }
-void operator delete(void* at, std::size_t) noexcept { std::free(at); }
+[[gnu::noinline]] void operator delete(void* at) noexcept { std::free(at); }
+[[gnu::noinline]] void operator delete(void* at, std::size_t) noexcept { std::free(at); }
 // NOLINTEND(cppcoreguidelines-no-malloc)
 
 namespace lockstep::transport {

@@ -1,0 +1,59 @@
+// One API call: what the engine fills in and any number of threads wait for.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/peer/effect.h"
+#include "transport/memory.h"
+
+namespace lockstep::transport {
+
+// Rung once by whichever of several calls ends first; see wait_any().
+class Bell {
+ public:
+  void ring();
+  std::mutex mutex;
+  std::condition_variable rang;
+  bool has_rung = false;
+};
+
+class Call {
+ public:
+  explicit Call(CallId id) : id_(id) {}
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  [[nodiscard]] CallId id() const { return id_; }
+  [[nodiscard]] bool over() const { return over_.load(std::memory_order_acquire); }
+  bool wait(std::optional<Duration> timeout);
+  [[nodiscard]] const peer::Outcome& outcome() const;
+
+  // Exactly once (promise S8).
+  void complete(peer::Outcome outcome);
+
+  // False when the call is over already: the bell will not ring.
+  bool hang(const std::shared_ptr<Bell>& bell);
+  void unhang(const std::shared_ptr<Bell>& bell);
+
+  // What the call borrows until it is over. Touched by the thread that launches, then by the engine's only.
+  struct Loans {
+    std::vector<BufferId> buffers;
+    Scratch scratch;
+  } loans;
+
+ private:
+  const CallId id_;
+  std::atomic<bool> over_{false};
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::vector<std::shared_ptr<Bell>> bells_;
+  peer::Outcome outcome_;  // written before over_ is set, never after
+};
+
+}  // namespace lockstep::transport
