@@ -23,7 +23,7 @@ class Fifo {
 
   T pop() {
     LOCKSTEP_ASSERT(size_ > 0);
-    T value = std::exchange(ring_[first_], T{});
+    T value = std::move(ring_[first_]);  // what is left holds nothing
     first_ = (first_ + 1) & (ring_.size() - 1);
     --size_;
     return value;

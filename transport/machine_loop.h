@@ -69,7 +69,7 @@ class MachineLoop {
       std::visit(
           [&](auto& input) {
             if constexpr (std::constructible_from<Input, decltype(input)>) {
-              step(Input(std::move(input)));
+              step(std::move(input));
             } else {
               LOCKSTEP_UNREACHABLE();  // answers to what this machine cannot ask: a coordinator dials nobody
             }
@@ -80,8 +80,10 @@ class MachineLoop {
     return streams_.advance();
   }
 
-  void step(Input input) {
-    machine_.step(std::move(input), now(), effects_);
+  // `In` is an Input or one of its kinds, made into an Input in the machine's own parameter.
+  template <typename In>
+  void step(In&& input) {
+    machine_.step(Input(std::forward<In>(input)), now(), effects_);
     for (auto& effect : effects_) {
       std::visit(
           [&](auto& one) {

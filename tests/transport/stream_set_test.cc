@@ -158,7 +158,8 @@ TEST_F(Loopback, ARevokedWriteTakesNothingMore) {
 
 TEST_F(Loopback, AnOrderlyEndDeliversWhatWasWrittenAlthoughBytesAreLeftUnread) {
   connect();
-  b.streams.carry_out(write_of(at_b, std::string(100'000, 'u')));  // a never reads these
+  const std::string unread(100'000, 'u');  // by a, for ever
+  b.streams.carry_out(write_of(at_b, unread));
   run_until([&] { return b.saw<io::WriteDone>(); });
   a.streams.carry_out(write_of(at_a, "last words"));
   run_until([&] { return a.saw<io::WriteDone>(); });

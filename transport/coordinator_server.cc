@@ -1,0 +1,96 @@
+#include "transport/coordinator_server.h"
+
+#include <fmt/core.h>
+
+#include <asio/post.hpp>
+#include <chrono>
+#include <exception>
+#include <future>
+#include <new>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "transport/address.h"
+#include "transport/clock.h"
+#include "transport/resolver.h"
+
+namespace lockstep::transport {
+
+Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options options) try {
+  const Result<HostPort> where = parse_host_port(options.listen);
+  if (!where) return where.error();
+  Addresses hosts = resolve_host(where->host == "*" ? std::string() : where->host, where->port);
+  if (!hosts) return hosts.error();
+
+  std::unique_ptr<CoordinatorServer> server(new CoordinatorServer(std::move(options)));
+  Result<io::Address> bound = server->streams_.listen({std::move(*hosts), where->port, where->port});
+  if (!bound) return bound.error();
+  server->address_ = *bound;
+  server->thread_.start("lockstep-coord", [raw = server.get()](asio::io_context& io) { raw->run(io); });
+  return server;
+} catch (const std::bad_alloc&) {
+  return Error{Status::kOutOfMemory, "no memory for a coordinator"};
+} catch (const std::system_error& error) {
+  return Error{
+      Status::kOutOfMemory,
+      fmt::format("cannot start a coordinator ({}): raise the limits of threads and open files", error.what())};
+}
+
+CoordinatorServer::CoordinatorServer(Options options)
+    : options_(std::move(options)),
+      machine_(options_.machine, now()),
+      streams_(thread_.io(), memory_, {options_.congestion_control}, options_.log, [this] { loop_.turn(); }),
+      loop_(thread_.io(), machine_, streams_, *this) {}
+
+void CoordinatorServer::run(asio::io_context& io) {
+  try {
+    asio::post(io, [this] { loop_.turn(); });  // sets the first timer
+    io.run();
+  } catch (const std::exception& error) {  // only want of memory gets here
+    if (options_.log) options_.log(fmt::format("the coordinator failed ({}): the run is lost", error.what()));
+    loop_.stop();
+    streams_.shut_down([] {});
+  }
+  over_ = true;
+}
+
+void CoordinatorServer::stop() {
+  if (!thread_.running()) {
+    over_ = true;
+    return;
+  }
+  asio::post(thread_.io(), [this] {
+    loop_.stop();
+    streams_.shut_down([this] { thread_.io().stop(); });
+  });
+  thread_.join();
+}
+
+// Runs `question` where the machine lives, and waits for it.
+void CoordinatorServer::ask(std::function<void()> question) {
+  const auto asked = std::make_shared<std::packaged_task<void()>>(std::move(question));
+  auto answered = asked->get_future();
+  asio::post(thread_.io(), [asked] { (*asked)(); });
+  while (answered.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+    if (over_) return (*asked)();  // nobody else will
+  }
+}
+
+wire::StatusReply CoordinatorServer::snapshot() {
+  wire::StatusReply reply;
+  ask([&] { reply = machine_.snapshot(now()); });
+  return reply;
+}
+
+coordinator::Coordinator::Footprint CoordinatorServer::footprint() {
+  Machine::Footprint footprint;
+  ask([&] { footprint = machine_.footprint(); });
+  return footprint;
+}
+
+void CoordinatorServer::carry_out(trace::Event& effect) {
+  if (options_.log) options_.log(trace::to_line(effect));
+}
+
+}  // namespace lockstep::transport

@@ -1,0 +1,193 @@
+#include "transport/engine.h"
+
+#include <asio/post.hpp>
+#include <chrono>
+#include <exception>
+#include <future>
+#include <new>
+#include <utility>
+#include <variant>
+
+#include "core/kernels/run_job.h"
+#include "core/trace/event.h"
+#include "transport/clock.h"
+#include "transport/launch_check.h"
+
+namespace lockstep::transport {
+namespace {
+
+peer::Outcome failure(const Error& why) {
+  peer::Outcome outcome;
+  outcome.status = why.status;
+  outcome.text = why.text;
+  return outcome;
+}
+
+}  // namespace
+
+Engine::Engine(Options options)
+    : options_(std::move(options)),
+      peer_(options_.peer, now()),
+      streams_(thread_.io(), memory_, options_.door, options_.log, [this] { loop_.turn(); }),
+      resolver_(thread_.io()),
+      loop_(thread_.io(), peer_, streams_, *this) {
+  thread_.start("lockstep", [this](asio::io_context& io) { run(io); });
+}
+
+Engine::~Engine() {
+  asio::post(thread_.io(), [this] {
+    loop_.stop();
+    streams_.shut_down([this] { thread_.io().stop(); });
+  });
+  thread_.join();
+  fail_everything({Status::kNotConnected, "the communicator was destroyed before this call ended"});
+}
+
+void Engine::run(asio::io_context& io) {
+  // Only want of memory gets here. The run is lost to this peer, and its callers must learn of it.
+  Error why{Status::kInternal, "the engine's thread failed"};
+  try {
+    io.run();
+    return;
+  } catch (const std::bad_alloc&) {
+    why = {Status::kOutOfMemory, "no memory left for the communicator itself: it has left the run"};
+  } catch (const std::exception& error) {
+    why.text += std::string(": ") + error.what();
+  }
+  loop_.stop();
+  streams_.shut_down([] {});
+  fail_everything(why);
+}
+
+// ---- commands ----
+
+std::shared_ptr<Call> Engine::new_call() {
+  return std::make_shared<Call>(CallId{last_call_.fetch_add(1, std::memory_order_relaxed) + 1});
+}
+
+void Engine::submit(std::shared_ptr<Call> call, peer::Input input) { enqueue({std::move(input), std::move(call)}); }
+
+void Engine::stop(CallId call, std::string why) { enqueue({peer::Stop{call, std::move(why)}, nullptr}); }
+
+void Engine::enqueue(Command command) {
+  std::unique_lock lock(mutex_);
+  if (failed_) {
+    const Error why = *failed_;
+    lock.unlock();
+    if (command.call) end_call(command.call, failure(why));
+    return;
+  }
+  commands_.push_back(std::move(command));
+  const bool first = commands_.size() == 1;  // of its batch: the others are taken with it
+  lock.unlock();
+  if (first) asio::post(thread_.io(), [this] { take_commands(); });
+}
+
+void Engine::take_commands() {
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.swap(taken_);
+  }
+  for (Command& command : taken_) {
+    if (command.call) {
+      calls_.emplace(command.call->id().value, std::move(command.call));
+    } else if (const auto* stop = std::get_if<peer::Stop>(&command.input)) {
+      if (!calls_.contains(stop->call.value)) continue;  // over already
+    }
+    loop_.push(std::move(command.input));
+  }
+  taken_.clear();
+  loop_.turn();
+}
+
+void Engine::end_call(const std::shared_ptr<Call>& call, peer::Outcome outcome) {
+  give_back(call->loans, memory_);
+  call->complete(std::move(outcome));
+}
+
+void Engine::fail_everything(const Error& why) {
+  std::vector<Command> never_taken;
+  {
+    const std::lock_guard lock(mutex_);
+    failed_ = why;
+    never_taken.swap(commands_);
+  }
+  const peer::Outcome outcome = failure(why);
+  for (const Command& command : taken_) {
+    if (command.call) end_call(command.call, outcome);
+  }
+  taken_.clear();
+  for (const Command& command : never_taken) {
+    if (command.call) end_call(command.call, outcome);
+  }
+  for (const auto& [id, call] : std::exchange(calls_, {})) end_call(call, outcome);
+}
+
+// ---- what others may ask ----
+
+std::shared_ptr<const wire::View> Engine::view() const {
+  const std::lock_guard lock(view_mutex_);
+  return view_;
+}
+
+Engine::Footprint Engine::footprint() {
+  const auto answer = std::make_shared<std::promise<Footprint>>();
+  auto future = answer->get_future();
+  asio::post(thread_.io(), [this, answer] { answer->set_value({peer_.footprint(), streams_.size()}); });
+  while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+    const std::lock_guard lock(mutex_);
+    if (failed_) return {};  // nobody will answer
+  }
+  return future.get();
+}
+
+// ---- effects ----
+
+void Engine::carry_out(peer::Resolve& effect) {
+  resolver_.resolve(effect.coordinator, [this](Addresses addresses) {
+    loop_.push(peer::Resolved{std::move(addresses)});
+    loop_.turn();
+  });
+}
+
+void Engine::carry_out(peer::Listen&) {
+  const Result<io::Address> bound = streams_.listen(options_.listen);
+  if (bound) {
+    loop_.push(peer::Listening{bound->port});
+  } else {
+    loop_.push(peer::Listening{bound.error()});
+  }
+}
+
+void Engine::carry_out(peer::Complete& effect) {
+  const auto found = calls_.find(effect.call.value);
+  LOCKSTEP_ASSERT(found != calls_.end());
+  const auto call = std::move(found->second);
+  calls_.erase(found);
+  end_call(call, std::move(effect.outcome));
+}
+
+void Engine::carry_out(peer::Installed& effect) {
+  const std::lock_guard lock(view_mutex_);
+  view_ = std::move(effect.view);
+}
+
+void Engine::carry_out(peer::PendingChanged& effect) { pending_.store(effect.count, std::memory_order_relaxed); }
+
+void Engine::carry_out(peer::RunOver& effect) {
+  pending_.store(0, std::memory_order_relaxed);
+  if (options_.log) options_.log("the run is over for this peer: " + effect.text);
+}
+
+// At once, on this thread: what has just been read is still in its cache. A pool for machines with cores to spare goes here; its
+// answers come back through loop_.push(), as this one does.
+void Engine::carry_out(KernelJob& effect) {
+  const JobResult result = run_job(effect, memory_.at(effect.into), memory_.at(effect.from), memory_.at(effect.own));
+  loop_.push(peer::JobDone{effect.token, result});
+}
+
+void Engine::carry_out(trace::Event& effect) {
+  if (options_.log) options_.log(trace::to_line(effect));
+}
+
+}  // namespace lockstep::transport

@@ -1,0 +1,115 @@
+// One thread that owns one peer::Peer and everything it touches: streams, timer, jobs. Other threads leave commands and wait
+// for calls; they never see the machine.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/peer/effect.h"
+#include "core/peer/input.h"
+#include "core/peer/options.h"
+#include "core/peer/peer.h"
+#include "transport/call.h"
+#include "transport/door.h"
+#include "transport/log.h"
+#include "transport/machine_loop.h"
+#include "transport/memory.h"
+#include "transport/reactor_thread.h"
+#include "transport/resolver.h"
+#include "transport/stream_set.h"
+
+namespace lockstep::transport {
+
+class Engine {
+ public:
+  struct Options {
+    peer::Options peer;
+    ListenPlan listen;
+    Door::Options door;
+    Log log;
+  };
+
+  // Throws std::bad_alloc, or std::system_error when there is no thread or descriptor to be had.
+  explicit Engine(Options options);
+  // Resets all streams (those on their farewell get their time), joins the thread, then ends the calls that are left.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // ---- from any thread ----
+
+  [[nodiscard]] PeerId self() const { return options_.peer.id; }
+  std::shared_ptr<Call> new_call();
+  // `input` names the call. Its loans are given back when it ends.
+  void submit(std::shared_ptr<Call> call, peer::Input input);
+  void stop(CallId call, std::string why);
+
+  [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::shared_ptr<const wire::View> view() const;
+  Memory& memory() { return memory_; }
+  ScratchPool& scratch() { return scratch_; }
+  [[nodiscard]] const StreamSet& streams() const { return streams_; }
+
+  struct Footprint {
+    peer::Peer::Footprint machine;
+    std::size_t sockets = 0;
+  };
+  // Asks the engine's thread.
+  [[nodiscard]] Footprint footprint();
+
+  // ---- effects; from the machine loop ----
+
+  void carry_out(peer::Resolve& effect);
+  void carry_out(peer::Listen& effect);
+  void carry_out(peer::Complete& effect);
+  void carry_out(peer::Installed& effect);
+  void carry_out(peer::PendingChanged& effect);
+  void carry_out(peer::RunOver& effect);
+  void carry_out(KernelJob& effect);
+  void carry_out(trace::Event& effect);
+
+ private:
+  using Loop = MachineLoop<peer::Peer, peer::Input, peer::Effects, peer::Timer, Engine>;
+
+  struct Command {
+    peer::Input input;
+    std::shared_ptr<Call> call;  // null: not a new call
+  };
+
+  void run(asio::io_context& io);
+  void enqueue(Command command);
+  void take_commands();
+  void fail_everything(const Error& why);
+  void end_call(const std::shared_ptr<Call>& call, peer::Outcome outcome);
+
+  // Any thread.
+  const Options options_;
+  std::atomic<std::uint64_t> last_call_{0};
+  std::atomic<std::uint32_t> pending_{0};
+  mutable std::mutex view_mutex_;
+  std::shared_ptr<const wire::View> view_;
+  Memory memory_;
+  ScratchPool scratch_;
+  std::mutex mutex_;
+  std::vector<Command> commands_;  // under mutex_
+  std::optional<Error> failed_;    // under mutex_: the thread is no more, and why
+
+  // The engine's thread.
+  ReactorThread thread_;
+  std::vector<Command> taken_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Call>> calls_;
+  peer::Peer peer_;
+  StreamSet streams_;
+  Resolver resolver_;
+  Loop loop_;
+};
+
+}  // namespace lockstep::transport

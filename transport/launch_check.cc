@@ -1,0 +1,196 @@
+#include "transport/launch_check.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/wire/limits.h"
+
+namespace lockstep::transport {
+namespace {
+
+using wire::Collective;
+
+// Memory of one tensor, and who it belongs to for the error text.
+struct Piece {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  bool written = false;
+  std::size_t tensor = 0;
+};
+
+Error invalid(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
+
+// What a collective does with the two places of a tensor.
+bool uses_send(Collective collective) { return collective != Collective::kBroadcast; }
+bool states_room(Collective collective) {
+  return collective == Collective::kReduceScatter || collective == Collective::kAllGather;
+}
+
+std::uint64_t send_bytes(const LaunchArgs& args, const TensorArgs& tensor) {
+  return uses_send(args.collective) ? tensor.count * size_of(args.type) : 0;
+}
+std::uint64_t recv_bytes(const LaunchArgs& args, const TensorArgs& tensor) {
+  return states_room(args.collective) ? tensor.recv_bytes : tensor.count * size_of(args.type);
+}
+
+bool in_place(const LaunchArgs& args, const TensorArgs& tensor) {
+  const auto* const send = static_cast<const std::byte*>(tensor.send);
+  const auto* const recv = static_cast<const std::byte*>(tensor.recv);
+  if (args.collective == Collective::kAllReduce) return send == recv;
+  if (args.collective != Collective::kAllGather || send == nullptr || recv == nullptr) return false;
+  const auto begin = reinterpret_cast<std::uintptr_t>(send);
+  const auto room = reinterpret_cast<std::uintptr_t>(recv);
+  return begin >= room && begin - room <= recv_bytes(args, tensor) &&
+         send_bytes(args, tensor) <= recv_bytes(args, tensor) - (begin - room);
+}
+
+std::optional<Error> check_tensor(const LaunchArgs& args, std::size_t index) {
+  const TensorArgs& tensor = args.tensors[index];
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();  // bytes of an address space
+  if (tensor.count > kMost / size_of(args.type) || tensor.recv_bytes > kMost) {
+    return invalid(fmt::format("tensor {}: {} elements of {} with {} bytes of room do not fit into memory", index,
+                               tensor.count, name_of(args.type), tensor.recv_bytes));
+  }
+  if (send_bytes(args, tensor) > 0 && tensor.send == nullptr) {
+    return invalid(fmt::format("tensor {}: send is null, but count is {}", index, tensor.count));
+  }
+  if (recv_bytes(args, tensor) > 0 && tensor.recv == nullptr) {
+    return invalid(fmt::format("tensor {}: recv is null, but {} bytes go there", index, recv_bytes(args, tensor)));
+  }
+  const auto wraps = [](const void* at, std::uint64_t bytes) {
+    return bytes > std::numeric_limits<std::uintptr_t>::max() - reinterpret_cast<std::uintptr_t>(at);
+  };
+  if (wraps(tensor.send, send_bytes(args, tensor)) || wraps(tensor.recv, recv_bytes(args, tensor))) {
+    return invalid(fmt::format("tensor {}: its memory does not end within the address space", index));
+  }
+  return std::nullopt;
+}
+
+// Memory that is written belongs to one tensor alone; memory that is only read may be named twice.
+std::optional<Error> check_overlap(const LaunchArgs& args) {
+  std::vector<Piece> pieces;
+  pieces.reserve(2 * args.tensors.size());
+  const auto add = [&](const void* at, std::uint64_t bytes, bool written, std::size_t tensor) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(at);
+    if (bytes > 0) pieces.push_back({begin, begin + bytes, written, tensor});
+  };
+  for (std::size_t i = 0; i < args.tensors.size(); ++i) {
+    const TensorArgs& tensor = args.tensors[i];
+    add(tensor.recv, recv_bytes(args, tensor), true, i);
+    if (!in_place(args, tensor)) add(tensor.send, send_bytes(args, tensor), false, i);
+  }
+  std::ranges::sort(pieces, {}, &Piece::begin);
+  // Two that overlap: the later one begins before the furthest end so far, and one of the two is written.
+  const Piece* read = nullptr;
+  const Piece* written = nullptr;
+  for (const Piece& piece : pieces) {
+    const Piece* other = nullptr;
+    if (written != nullptr && piece.begin < written->end) other = written;
+    if (piece.written && read != nullptr && piece.begin < read->end) other = read;
+    if (other != nullptr) {
+      return invalid(
+          other->tensor == piece.tensor
+              ? fmt::format("tensor {}: send and recv overlap; give the same pointer, or no overlap", piece.tensor)
+              : fmt::format("tensors {} and {} overlap, and one of them is written", other->tensor, piece.tensor));
+    }
+    const Piece*& furthest = piece.written ? written : read;
+    if (furthest == nullptr || piece.end > furthest->end) furthest = &piece;
+  }
+  return std::nullopt;
+}
+
+peer::Tensor add_tensor(const LaunchArgs& args, const TensorArgs& tensor, Memory& memory, Call::Loans& loans) {
+  // Memory hands out one kind of span; core never asks to write what is only sent.
+  const auto add = [&](const void* at, std::uint64_t bytes) {
+    if (bytes == 0) return BufferRef{kSinkBuffer, 0, 0};
+    auto* const begin =
+        static_cast<std::byte*>(const_cast<void*>(at));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    loans.buffers.push_back(memory.add({begin, bytes}));
+    return BufferRef{loans.buffers.back(), 0, bytes};
+  };
+  peer::Tensor named;
+  named.count = tensor.count;
+  named.recv = add(tensor.recv, recv_bytes(args, tensor));
+  if (in_place(args, tensor) && named.recv.length > 0) {
+    const auto offset = static_cast<const std::byte*>(tensor.send) - static_cast<const std::byte*>(tensor.recv);
+    named.send = named.recv.slice(static_cast<std::uint64_t>(offset), send_bytes(args, tensor));
+  } else {
+    named.send = add(tensor.send, send_bytes(args, tensor));
+  }
+  return named;
+}
+
+}  // namespace
+
+std::optional<Error> check(const LaunchArgs& args) {
+  const auto collective = static_cast<unsigned>(args.collective);
+  if (collective >= wire::kCollectiveCount) return invalid(fmt::format("there is no collective number {}", collective));
+  const auto type = static_cast<unsigned>(args.type);
+  if (type >= kDataTypeCount) return invalid(fmt::format("there is no data type number {}", type));
+  const auto op = static_cast<unsigned>(args.op);
+  if (op >= kReduceOpCount) return invalid(fmt::format("there is no operation number {}", op));
+  if (args.timeout < Duration{0}) return invalid("the time-out is negative; 0 means none");
+
+  const std::size_t tensors = args.tensors.size();
+  if (args.collective == Collective::kBarrier && tensors != 0) return invalid("a barrier takes no tensors");
+  if (args.collective == Collective::kAllGather && tensors != 1) {
+    return invalid(fmt::format("an all-gather takes exactly one tensor, not {}", tensors));
+  }
+  if (tensors > kMaxTensorsPerCall) {
+    return invalid(fmt::format("{} tensors in one call; at most {} are allowed", tensors, kMaxTensorsPerCall));
+  }
+  if (args.collective == Collective::kBroadcast && args.root.is_nobody()) {
+    return invalid("a broadcast needs a root: the peer id of a member");
+  }
+  for (std::size_t i = 0; i < tensors; ++i) {
+    if (auto error = check_tensor(args, i)) return error;
+  }
+  return check_overlap(args);
+}
+
+Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_world, Memory& memory, ScratchPool& pool,
+                              Call::Loans& loans) try {
+  peer::Request request;
+  request.collective = args.collective;
+  request.type = args.type;
+  request.op = args.op;
+  request.tag = args.tag;
+  request.retry = args.retry;
+  request.minimum_world = minimum_world;
+  request.root = args.root;
+  request.timeout = args.timeout;
+  request.tensors.reserve(args.tensors.size());
+  loans.buffers.reserve(2 * args.tensors.size() + 1);
+  for (const TensorArgs& tensor : args.tensors) request.tensors.push_back(add_tensor(args, tensor, memory, loans));
+
+  const std::uint64_t scratch = peer::scratch_bytes(request);
+  if (scratch == 0) return request;
+  loans.scratch = pool.take(scratch);
+  if (loans.scratch.bytes().empty()) {
+    return Error{
+        Status::kOutOfMemory,
+        fmt::format("no memory for {} bytes of scratch (a call in place keeps a copy of its input); free some, or "
+                    "give send and recv apart",
+                    scratch)};
+  }
+  loans.buffers.push_back(memory.add(loans.scratch.bytes().first(scratch)));
+  request.scratch = {loans.buffers.back(), 0, scratch};
+  return request;
+} catch (const std::bad_alloc&) {
+  return Error{Status::kOutOfMemory, fmt::format("no memory to name {} tensors", args.tensors.size())};
+}
+
+void give_back(Call::Loans& loans, Memory& memory) {
+  for (const BufferId id : loans.buffers) memory.remove(id);
+  loans.buffers.clear();
+  loans.scratch = {};
+}
+
+}  // namespace lockstep::transport
