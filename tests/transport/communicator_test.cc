@@ -1,0 +1,240 @@
+// Whole communicators in one process, with a coordinator on loopback.
+#include "transport/communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transport/coordinator_server.h"
+
+namespace lockstep::transport {
+namespace {
+
+constexpr Duration kLong = seconds(30);  // for what must come; never waited out in a test that passes
+
+std::unique_ptr<CoordinatorServer> coordinator() {
+  CoordinatorServer::Options options;
+  options.listen = "127.0.0.1:0";
+  auto server = CoordinatorServer::start(std::move(options));
+  EXPECT_TRUE(server.ok()) << server.error().text;
+  return std::move(*server);
+}
+
+CommunicatorOptions founders(std::uint32_t count) {
+  CommunicatorOptions options;
+  options.listen_host = "127.0.0.1";
+  options.founders = count;
+  return options;
+}
+
+std::unique_ptr<Communicator> create(CommunicatorOptions options) {
+  auto made = Communicator::create(std::move(options));
+  EXPECT_TRUE(made.ok()) << made.error().text;
+  return std::move(*made);
+}
+
+::testing::AssertionResult ends_with(const Work& work, Status status) {
+  if (!work.wait(kLong)) return ::testing::AssertionFailure() << "the call does not end";
+  if (work.outcome().status == status) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << status_name(work.outcome().status) << ": " << work.outcome().text;
+}
+
+// A run of so many peers.
+struct Party {
+  explicit Party(std::uint32_t world) {
+    for (std::uint32_t i = 0; i < world; ++i) {
+      auto options = founders(world);
+      options.name = std::string(1, static_cast<char>('a' + i));
+      peers.push_back(create(std::move(options)));
+    }
+    std::vector<Work> works;
+    for (auto& peer : peers) works.push_back(peer->connect(server->address().text(), kLong));
+    for (const Work& work : works) EXPECT_TRUE(ends_with(work, Status::kOk));
+  }
+
+  std::unique_ptr<CoordinatorServer> server = coordinator();
+  std::vector<std::unique_ptr<Communicator>> peers;
+};
+
+LaunchArgs all_reduce(const std::vector<float>& send, std::vector<float>& recv, std::uint64_t tag = 0) {
+  LaunchArgs args;
+  args.collective = wire::Collective::kAllReduce;
+  args.type = DataType::kF32;
+  args.tag = Tag{tag};
+  args.tensors.push_back({send.data(), recv.data(), send.size(), 0});
+  return args;
+}
+
+TEST(Communicator, TwoPeersAllReduceAndLeave) {
+  Party run(2);
+  for (const auto& peer : run.peers) {
+    ASSERT_NE(peer->view(), nullptr);
+    EXPECT_EQ(peer->view()->members.size(), 2U);
+    EXPECT_EQ(peer->pending(), 0U);
+  }
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{1'000'003}}) {
+    const std::vector<float> ones(count, 1.5F);
+    const std::vector<float> twos(count, 2.25F);
+    std::vector<float> at_a(count);
+    std::vector<float> at_b(count);
+    const auto a = run.peers[0]->launch(all_reduce(ones, at_a));
+    const auto b = run.peers[1]->launch(all_reduce(twos, at_b));
+    ASSERT_TRUE(a.ok() && b.ok());
+    EXPECT_TRUE(ends_with(*a, Status::kOk));
+    EXPECT_TRUE(ends_with(*b, Status::kOk));
+    EXPECT_EQ(at_a, std::vector<float>(count, 3.75F));
+    EXPECT_EQ(at_b, at_a);
+    EXPECT_EQ(a->outcome().hash, b->outcome().hash);
+    EXPECT_EQ(a->outcome().world, 2U);
+  }
+  EXPECT_GT(run.peers[0]->traffic().sent, 4'000'000U);
+  for (const auto& peer : run.peers) EXPECT_EQ(peer->footprint().buffers, 0U);
+
+  const Work first = run.peers[0]->leave(kLong);
+  const Work second = run.peers[1]->leave(kLong);
+  EXPECT_TRUE(ends_with(first, Status::kOk));
+  EXPECT_TRUE(ends_with(second, Status::kOk));
+}
+
+TEST(Communicator, InPlaceUsesScratchAndKeepsItForTheNextCall) {
+  Party run(3);
+  std::vector<std::vector<float>> tensors(3, std::vector<float>(300'000, 2.0F));
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    std::vector<Work> works;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto work = run.peers[i]->launch(all_reduce(tensors[i], tensors[i]));
+      ASSERT_TRUE(work.ok());
+      works.push_back(*work);
+    }
+    for (const Work& work : works) EXPECT_TRUE(ends_with(work, Status::kOk));
+  }
+  for (const auto& tensor : tensors) EXPECT_EQ(tensor, std::vector<float>(300'000, 18.0F));
+  EXPECT_EQ(run.peers[0]->footprint().scratch_bytes, 0U);
+  EXPECT_GE(run.peers[0]->footprint().cached_bytes, 1'200'000U);
+}
+
+TEST(Communicator, APeerThatDiesIsOutAndTheOthersGoOn) {
+  Party run(3);
+  std::vector<std::vector<float>> tensors(3, std::vector<float>(1000, 1.0F));
+  std::vector<std::vector<float>> results(3, std::vector<float>(1000));
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < 2; ++i) works.push_back(*run.peers[i]->launch(all_reduce(tensors[i], results[i])));
+  run.peers[2].reset();
+  for (const Work& work : works) {
+    EXPECT_TRUE(ends_with(work, Status::kOk));
+    EXPECT_EQ(work.outcome().world, 2U);
+  }
+  EXPECT_EQ(results[0], std::vector<float>(1000, 2.0F));
+  EXPECT_EQ(results[1], results[0]);
+}
+
+TEST(Communicator, DestroyingItEndsItsCalls) {
+  Party run(2);
+  std::vector<float> tensor(1000, 1.0F);
+  std::vector<float> result(1000);
+  const auto work = run.peers[0]->launch(all_reduce(tensor, result));
+  ASSERT_TRUE(work.ok());
+  EXPECT_FALSE(work->wait(Duration{0}));
+  run.peers[0].reset();
+  ASSERT_TRUE(work->test());
+  EXPECT_EQ(work->outcome().status, Status::kNotConnected);
+  EXPECT_NE(work->outcome().text, "");
+}
+
+TEST(Communicator, ACallCanBeStoppedByAnotherThread) {
+  Party run(2);
+  std::vector<float> tensor(1000, 1.0F);
+  std::vector<float> result(1000);
+  const auto work = run.peers[0]->launch(all_reduce(tensor, result));
+  ASSERT_TRUE(work.ok());
+  std::thread other([&] { run.peers[0]->stop(*work, "changed our mind"); });
+  EXPECT_TRUE(ends_with(*work, Status::kAborted));
+  other.join();
+  EXPECT_NE(work->outcome().text.find("changed our mind"), std::string::npos) << work->outcome().text;
+  run.peers[0]->stop(*work, "it is over");  // does nothing
+}
+
+TEST(Communicator, ACoordinatorThatIsNotThereIsNamed) {
+  std::string address;
+  {
+    const auto gone = coordinator();
+    address = gone->address().text();
+  }
+  const auto peer = create(founders(1));
+  const Work refused = peer->connect(address, seconds(20));
+  EXPECT_TRUE(ends_with(refused, Status::kUnreachable));
+  EXPECT_NE(refused.outcome().text.find(address), std::string::npos) << refused.outcome().text;
+
+  const auto lost = create(founders(1));
+  const Work unknown = lost->connect("no-such-host.invalid:4000", seconds(20));
+  EXPECT_TRUE(ends_with(unknown, Status::kUnreachable));
+  EXPECT_NE(unknown.outcome().text.find("cannot resolve 'no-such-host.invalid'"), std::string::npos)
+      << unknown.outcome().text;
+
+  const auto confused = create(founders(1));
+  EXPECT_TRUE(ends_with(confused->connect("nonsense", seconds(20)), Status::kInvalidArgument));
+}
+
+TEST(Communicator, CallsOutsideARunEndAtOnce) {
+  const auto peer = create(founders(1));
+  std::vector<float> tensor(10, 1.0F);
+  const auto work = peer->launch(all_reduce(tensor, tensor));
+  ASSERT_TRUE(work.ok());
+  EXPECT_TRUE(ends_with(*work, Status::kNotConnected));
+  EXPECT_EQ(peer->view(), nullptr);
+}
+
+TEST(Communicator, BadOptionsSayWhatIsAllowed) {
+  const auto says = [](const CommunicatorOptions& options, std::string_view what) {
+    const auto made = Communicator::create(options);
+    ASSERT_FALSE(made.ok());
+    EXPECT_NE(made.error().text.find(what), std::string::npos) << made.error().text;
+  };
+  CommunicatorOptions options;
+  options.name = std::string(1000, 'n');
+  says(options, "at most 64");
+  options = {};
+  options.first_port = 5000;
+  options.last_port = 4000;
+  says(options, "is empty");
+  options = {};
+  options.stripes = 0;
+  says(options, "1 to 16");
+  options = {};
+  options.listen_host = "no-such-host.invalid";
+  says(options, "cannot resolve 'no-such-host.invalid'");
+}
+
+// Many threads launch, wait and stop at once; each call ends once, with the right sum (for the thread sanitizer).
+TEST(Communicator, ManyThreadsLaunchAtOnce) {
+  Party run(2);
+  constexpr std::uint64_t kThreads = 4;
+  constexpr int kRounds = 50;
+  std::atomic<int> good{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < kThreads; ++t) {
+    for (auto& peer : run.peers) {
+      threads.emplace_back([&, t] {
+        std::vector<float> send(100, 1.0F);
+        std::vector<float> recv(100);
+        for (int i = 0; i < kRounds; ++i) {
+          const auto work = peer->launch(all_reduce(send, recv, t));
+          if (!work.ok() || !work->wait(kLong)) return;
+          if (work->outcome().status == Status::kOk && recv == std::vector<float>(100, 2.0F)) ++good;
+          static_cast<void>(peer->pending());
+          static_cast<void>(peer->view());
+        }
+      });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, static_cast<int>(2 * kThreads) * kRounds);
+  EXPECT_EQ(run.peers[0]->footprint().machine.calls, 0U);
+}
+
+}  // namespace
+}  // namespace lockstep::transport

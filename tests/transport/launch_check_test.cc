@@ -1,0 +1,92 @@
+#include "transport/launch_check.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace lockstep::transport {
+namespace {
+
+using wire::Collective;
+
+LaunchArgs args_of(Collective collective, std::vector<TensorArgs> tensors) {
+  LaunchArgs args;
+  args.collective = collective;
+  args.type = DataType::kF32;
+  args.root = {1, 2};
+  args.tensors = std::move(tensors);
+  return args;
+}
+
+void expect_invalid(const LaunchArgs& args, std::string_view what) {
+  const auto error = check(args);
+  ASSERT_TRUE(error.has_value()) << what;
+  EXPECT_EQ(error->status, Status::kInvalidArgument);
+  EXPECT_NE(error->text.find(what), std::string::npos) << error->text;
+}
+
+class LaunchCheck : public ::testing::Test {
+ protected:
+  std::vector<float> memory = std::vector<float>(1000);
+  float* a = memory.data();
+  float* b = memory.data() + 500;
+};
+
+TEST_F(LaunchCheck, TakesWhatIsAllowed) {
+  EXPECT_FALSE(check(args_of(Collective::kBarrier, {})));
+  EXPECT_FALSE(check(args_of(Collective::kAllReduce, {{a, b, 500, 0}})));
+  EXPECT_FALSE(check(args_of(Collective::kAllReduce, {{a, a, 500, 0}, {b, b, 500, 0}})));
+  EXPECT_FALSE(check(args_of(Collective::kAllReduce, {{nullptr, nullptr, 0, 0}})));
+  EXPECT_FALSE(check(args_of(Collective::kAllReduce, {{a, b, 100, 0}, {a, b + 100, 100, 0}})));  // read twice
+  EXPECT_FALSE(check(args_of(Collective::kReduceScatter, {{a, b, 500, 1000}})));
+  EXPECT_FALSE(check(args_of(Collective::kAllGather, {{a + 100, a, 100, 4000}})));  // inside recv
+  EXPECT_FALSE(check(args_of(Collective::kBroadcast, {{nullptr, a, 1000, 0}})));
+}
+
+TEST_F(LaunchCheck, RefusesNullMemory) {
+  expect_invalid(args_of(Collective::kAllReduce, {{nullptr, a, 1, 0}}), "send is null");
+  expect_invalid(args_of(Collective::kAllReduce, {{a, nullptr, 1, 0}}), "recv is null");
+  expect_invalid(args_of(Collective::kAllGather, {{a, nullptr, 1, 4}}), "recv is null");
+}
+
+TEST_F(LaunchCheck, RefusesOverlap) {
+  expect_invalid(args_of(Collective::kAllReduce, {{a, a + 1, 10, 0}}), "tensor 0: send and recv overlap");
+  expect_invalid(args_of(Collective::kAllReduce, {{a, b, 10, 0}, {a + 20, b + 9, 10, 0}}), "tensors 0 and 1 overlap");
+  expect_invalid(args_of(Collective::kAllReduce, {{a, b, 500, 0}, {b + 499, a, 1, 0}}), "overlap");
+  expect_invalid(args_of(Collective::kReduceScatter, {{a, a, 500, 4}}), "overlap");
+  expect_invalid(args_of(Collective::kAllGather, {{a + 99, a, 10, 400}}), "overlap");  // sticks out
+}
+
+TEST_F(LaunchCheck, RefusesWhatCannotBe) {
+  expect_invalid(args_of(Collective::kBarrier, {{a, b, 1, 0}}), "no tensors");
+  expect_invalid(args_of(Collective::kAllGather, {}), "exactly one");
+  expect_invalid(args_of(Collective::kAllReduce, {{a, b, std::numeric_limits<std::uint64_t>::max() / 2, 0}}), "fit");
+  LaunchArgs args = args_of(Collective::kAllReduce, {});
+  args.type = static_cast<DataType>(12);
+  expect_invalid(args, "data type number 12");
+  args = args_of(Collective::kBroadcast, {{nullptr, a, 1, 0}});
+  args.root = {};
+  expect_invalid(args, "needs a root");
+}
+
+TEST_F(LaunchCheck, NamesEveryPlaceAndGivesAllBack) {
+  Memory names;
+  ScratchPool pool;
+  Call::Loans loans;
+  const LaunchArgs args = args_of(Collective::kAllReduce, {{a, a, 100, 0}, {b, b + 100, 100, 0}});
+  ASSERT_FALSE(check(args));
+  const auto request = prepare(args, 1, names, pool, loans);
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request->tensors[0].send, request->tensors[0].recv);
+  EXPECT_EQ(names.at(request->tensors[1].recv).data(), reinterpret_cast<std::byte*>(b + 100));
+  EXPECT_GE(request->scratch.length, 400U);  // the copy of the tensor in place
+  EXPECT_EQ(names.at(request->scratch).size(), request->scratch.length);
+  give_back(loans, names);
+  EXPECT_EQ(names.size(), 0U);
+  EXPECT_EQ(pool.footprint().lent, 0U);
+}
+
+}  // namespace
+}  // namespace lockstep::transport
