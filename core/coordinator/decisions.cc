@@ -102,13 +102,29 @@ void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
   if (seat.leave) return lose(from, Status::kProtocolError, "left twice", true);
   rounds_.drop_decided(in.open);
   seat.leave = std::move(in);
+  seat.leave_since = now_;
+  next_look_ = std::min(next_look_, now_ + options_.gang_leave);
   note({.kind = trace::Kind::kPeerLeaving, .view = membership_.view().number, .peer = from, .round = {}, .text = {}});
 }
 
 void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& in) {
-  if (!is_member(from) || !is_member(in.other) || from == in.other) return;
-  if (lost_.contains(from) || lost_.contains(in.other)) return;
-  if (!membership_.mark_broken(pair_of(from, in.other))) return;
+  const auto other = seats_.find(in.other);
+  if (other == seats_.end() || from == in.other) return;
+  for (const PeerId leaver : {from, in.other}) {
+    if (!seats_.at(leaver).cut) continue;
+    const PeerId neighbour = leaver == from ? in.other : from;
+    return lose(leaver, Status::kEvicted, "left, and cannot reach " + name_of(neighbour) + " to finish its last rounds", true);
+  }
+  if (!is_member(from) || !is_member(in.other)) return;
+  const Instant since = membership_.mark_broken(pair_of(from, in.other), now_);
+  if (since != now_) {
+    // Both ends report it. But when it still hurts after the rings were laid around it, an old cohort's ring needs it.
+    if (now_ - since < options_.link_patience) return;
+    const bool from_goes = membership_.broken_links_of(from) > membership_.broken_links_of(in.other);
+    const PeerId victim = from_goes ? from : in.other;
+    return lose(victim, Status::kEvicted, "it and " + name_of(victim == from ? in.other : from) +
+                                              " cannot reach each other, and a ring still needs that link", true);
+  }
   note({.kind = trace::Kind::kLinkReported, .view = membership_.view().number, .peer = in.other, .round = {},
         .text = name_of(from) + " cannot reach " + name_of(in.other) + ": " + in.text});
   relink_ = true;
@@ -187,9 +203,9 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::change_propo
       const auto gang = membership_.gang_of(member.id);
       const bool whole_gang_leaves = std::all_of(gang.begin(), gang.end(), [&](PeerId mate) {
         const auto seat = seats_.find(mate);
-        return seat != seats_.end() && seat->second.leave.has_value();
+        return lost_.contains(mate) || (seat != seats_.end() && seat->second.leave.has_value());
       });
-      if (!whole_gang_leaves) continue;
+      if (!whole_gang_leaves || lost_.contains(member.id)) continue;
       proposal.change.left.insert(member.id);
       for (const wire::OpenRound& round : seats_.at(member.id).leave->open) {
         for (const RoundKey& key : rounds_.bound_with(round.key)) proposal.change.kept.insert(key);

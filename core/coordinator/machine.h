@@ -43,6 +43,7 @@ class Coordinator::Machine {
     std::optional<wire::Admit> admit;
     std::optional<Status> admit_cancelled;
     std::optional<wire::Leave> leave;
+    Instant leave_since;
     bool cut = false;  // out of the view; finishes the rounds that were kept for it
   };
 
@@ -66,6 +67,7 @@ class Coordinator::Machine {
   void on_greeting(Party& party, const wire::Message& message);
   void on_join(Party& party, const wire::Join& join);
   void refuse(Party& party, Status status, std::string text);
+  void hurry_gangs(Instant now);
   void look(Instant now);  // heartbeats, silence, strangers that say nothing
   void say(PeerId to, const wire::Message& message);
   void say_on(Party& party, const wire::Message& message);

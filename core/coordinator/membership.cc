@@ -127,7 +127,7 @@ void Membership::install(wire::View view) {
   }
   view_ = std::move(view);
   for (const wire::Member& member : view_.members) candidates_.erase(member.id);
-  std::erase_if(broken_, [&](const Pair& pair) { return !contains(pair.first) || !contains(pair.second); });
+  std::erase_if(broken_, [&](const auto& entry) { return !contains(entry.first.first) || !contains(entry.first.second); });
 }
 
 void Membership::lay_ring(std::vector<wire::Member>& ring) const {
@@ -166,8 +166,8 @@ std::vector<Pair> Membership::unavoidable(const std::vector<wire::Member>& membe
 }
 
 std::size_t Membership::broken_links_of(PeerId peer) const {
-  return static_cast<std::size_t>(std::count_if(broken_.begin(), broken_.end(), [&](const Pair& pair) {
-    return pair.first == peer || pair.second == peer;
+  return static_cast<std::size_t>(std::count_if(broken_.begin(), broken_.end(), [&](const auto& entry) {
+    return entry.first.first == peer || entry.first.second == peer;
   }));
 }
 

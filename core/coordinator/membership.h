@@ -10,6 +10,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/result.h"
+#include "core/base/time.h"
 #include "core/wire/message.h"
 
 namespace lockstep::coordinator {
@@ -54,8 +55,8 @@ class Membership {
   // Takes the view over; its members leave the waiting room.
   void install(wire::View view);
 
-  // These two cannot reach each other. Returns false when that was known.
-  bool mark_broken(Pair pair) { return broken_.insert(pair).second; }
+  // These two cannot reach each other. Returns since when that is known.
+  Instant mark_broken(Pair pair, Instant now) { return broken_.emplace(pair, now).first->second; }
   // A pair of ring neighbours that no order of the group's ring can keep apart; nobody when all is well.
   [[nodiscard]] std::vector<Pair> unavoidable(const std::vector<wire::Member>& members) const;
   // How many broken pairs a peer is part of: the one with more is to blame.
@@ -67,7 +68,7 @@ class Membership {
   wire::View view_;
   bool auto_admit_ = false;
   std::map<PeerId, Candidate> candidates_;
-  std::set<Pair> broken_;
+  std::map<Pair, Instant> broken_;  // and since when
 };
 
 }  // namespace lockstep::coordinator

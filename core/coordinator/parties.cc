@@ -203,7 +203,9 @@ void Coordinator::Machine::on_join(Party& party, const wire::Join& join) {
   if (seats_.contains(join.peer)) return refuse(party, Status::kRefused, "this peer id has joined already");
   party.peer = join.peer;
   party.channel.reader.set_max_body_bytes(kMaxBodyBytes);
-  seats_.emplace(join.peer, Seat{party.channel.stream(), join.name, {}, {}, {}, false});
+  Seat& seat = seats_[join.peer];
+  seat.stream = party.channel.stream();
+  seat.name = join.name;
   say_on(party, wire::Waiting{candidate.member.address, options_.heartbeat, options_.silence});
   note({.kind = trace::Kind::kPeerWaiting, .view = membership_.view().number, .peer = join.peer, .round = {},
         .text = join.name + " at " + candidate.member.address.text()});
@@ -247,7 +249,28 @@ void Coordinator::Machine::look(Instant now) {
   for (const PeerId peer : silent) {
     lose(peer, Status::kEvicted, "silent for " + std::to_string(options_.silence.ns / 1'000'000) + " ms", true);
   }
+  hurry_gangs(now);
   if (parties_.empty()) next_look_ = kNever;
+}
+
+// A gang leaves whole: those who stay behind too long are taken out.
+void Coordinator::Machine::hurry_gangs(Instant now) {
+  std::map<PeerId, std::string> late;
+  for (const auto& [peer, seat] : seats_) {
+    if (!seat.leave || seat.cut) continue;
+    const Instant limit = seat.leave_since + options_.gang_leave;
+    if (now < limit) {
+      next_look_ = std::min(next_look_, limit);
+      continue;
+    }
+    for (const PeerId mate : membership_.gang_of(peer)) {
+      const auto other = seats_.find(mate);
+      if (other != seats_.end() && !other->second.leave) late.emplace(mate, seat.name);
+    }
+  }
+  for (const auto& [mate, leaver] : late) {
+    lose_one(mate, Status::kEvicted, leaver + " of its gang has left, and it did not follow in time", true);
+  }
 }
 
 void Coordinator::Machine::say(PeerId to, const wire::Message& message) {

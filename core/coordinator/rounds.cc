@@ -20,13 +20,26 @@ bool has_member(const std::vector<wire::Member>& members, PeerId peer) {
   return std::any_of(members.begin(), members.end(), [&](const wire::Member& m) { return m.id == peer; });
 }
 
-// Whether being done proves that every member took part: bytes of all had to pass. A round without bytes proves nothing.
-bool done_proves_all(const wire::Descriptor& what) {
+// Whether a lost member took part in a round that all survivors are done with, as far as bytes of it had to pass.
+// `survivor_done(rank)`: that rank is alive and done. Rounds without bytes prove nothing.
+template <typename IsDone>
+bool took_part(const wire::Descriptor& what, const std::vector<wire::Member>& members, std::size_t lost, IsDone is_done) {
+  const std::size_t n = members.size();
   switch (what.collective) {
-    case wire::Collective::kAllReduce:
-    case wire::Collective::kReduceScatter:
-    case wire::Collective::kBroadcast: return what.count > 0;
-    case wire::Collective::kAllGather: return true;
+    case wire::Collective::kAllReduce: return what.count > 0;  // every result has everybody's contribution
+    case wire::Collective::kAllGather: return true;            // every size had to be told
+    case wire::Collective::kReduceScatter:                     // a chunk that is not empty has everybody's contribution
+      for (std::size_t rank = 0; rank < n; ++rank) {
+        const bool has_chunk = what.tensors == 1 ? rank < what.count : rank == 0 && what.count > 0;
+        if (has_chunk && is_done(rank)) return true;
+      }
+      return false;
+    case wire::Collective::kBroadcast:  // whoever has the tensor has it from its upstream neighbour
+      if (what.count == 0) return false;
+      for (std::size_t rank = (lost + 1) % n; members[rank].id != what.root && rank != lost; rank = (rank + 1) % n) {
+        if (is_done(rank)) return true;
+      }
+      return false;
     case wire::Collective::kBarrier: return false;
   }
   LOCKSTEP_UNREACHABLE();
@@ -81,11 +94,13 @@ bool Rounds::all_done(const RoundKey& key, Generation attempt, const std::set<Pe
   const auto at = rounds_.find(key);
   if (at == rounds_.end() || at->second.attempt != attempt) return false;
   const Round& round = at->second;
-  const bool lost_must_be_done = !done_proves_all(round.what);
   const auto& members = members_of(key, attempt);
-  return std::all_of(members.begin(), members.end(), [&](const wire::Member& member) {
-    return round.done.contains(member.id) || (lost.contains(member.id) && !lost_must_be_done);
-  });
+  const auto is_done = [&](std::size_t rank) { return round.done.contains(members[rank].id); };
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    if (is_done(rank)) continue;
+    if (!lost.contains(members[rank].id) || !took_part(round.what, members, rank, is_done)) return false;
+  }
+  return true;
 }
 
 Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {

@@ -421,6 +421,7 @@ void Peer::Machine::finish(Round& round, std::optional<Outcome> outcome, bool re
 
 void Peer::Machine::drive_ends() {
   bool ended = false;
+  bool unkept = false;  // the last round that somebody stayed for
   for (auto at = rounds_.begin(); at != rounds_.end();) {
     Round& round = at->second;
     End end = End::kWaits;
@@ -431,10 +432,12 @@ void Peer::Machine::drive_ends() {
       ++at;
       continue;
     }
+    if (Cohort* cohort = cohort_of(round.key)) unkept = cohort->kept.erase(round.key) > 0 || unkept;
     by_key_.erase(round.key);
     at = rounds_.erase(at);
     ended = true;
   }
+  if (unkept) update_links();
   if (!ended || cohorts_.size() < 2) return;
   const auto in_use = [&](CohortId id) {
     return id == view_->cohort || std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {

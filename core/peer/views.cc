@@ -117,6 +117,7 @@ void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool admission) {
   }
   // Not launched yet, or long over.
   Cohort* cohort = cohort_of(verdict.key);
+  if (cohort != nullptr) cohort->kept.erase(verdict.key);
   if (cohort == nullptr || verdict.key.cohort != view_->cohort || verdict.status == Status::kOk) return;
   if (verdict.key.use < cohort->uses[verdict.key.tag]) return;
   if (cohort->used_up.size() >= kMaxRememberedOutcomes) cohort->used_up.erase(cohort->used_up.begin());
@@ -219,6 +220,7 @@ void Peer::Machine::update_links() {
     for (const auto& [id, cohort] : cohorts_) {
       if (id == view_->cohort) need_ring(*cohort.now().ring);
       if (proposal_) need_ring(*Cohort::membership_in(proposal_->view, options_.group, &cohort.now()).ring);
+      for (const auto& [key, generation] : cohort.kept) need_ring(*cohort.generations.at(generation).ring);
     }
     for (const auto& [order, round] : rounds_) {
       if (!round.open()) continue;

@@ -124,18 +124,12 @@ Complaint check_copied(const Round& round, const Call& source, std::size_t tenso
 Complaint check_all_reduce(const Round& round) {
   const auto& tensors = round.call.request.tensors;
   const std::uint64_t width = size_of(round.call.request.type);
-  std::uint64_t total = 0;
-  for (const Tensor& tensor : tensors) total += tensor.count;
-  std::uint64_t base = 0;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     for (std::uint64_t owner = 0; owner < round.world(); ++owner) {
-      const Range chunk = chunk_of(owner, round.world(), total);
-      const std::uint64_t begin = std::clamp(chunk.begin, base, base + tensors[t].count) - base;
-      const std::uint64_t end = std::clamp(chunk.end, base, base + tensors[t].count) - base;
-      const BufferRef where = tensors[t].recv.slice(begin * width, (end - begin) * width);
-      if (Complaint bad = check_folded(round, t, owner, {begin, end}, where)) return bad;
+      const Range chunk = chunk_of(owner, round.world(), tensors[t].count);
+      const BufferRef where = tensors[t].recv.slice(chunk.begin * width, (chunk.end - chunk.begin) * width);
+      if (Complaint bad = check_folded(round, t, owner, chunk, where)) return bad;
     }
-    base += tensors[t].count;
   }
   return {};
 }
