@@ -262,15 +262,6 @@ constexpr auto kDecoders = []<std::size_t... I>(std::index_sequence<I...>) {
 }
 (std::make_index_sequence<kTypes>{});
 
-void store_header(const FrameHeader& header, std::byte* at) {
-  store(header.type, at);
-  store(std::uint8_t{0}, at + 1);
-  store(std::uint16_t{0}, at + 2);
-  store(header.length, at + 4);
-  store(header.term.value, at + 8);
-  store(header.checksum, at + 16);
-}
-
 // "47 45 54 20 ('GET ')"
 std::string as_text(std::span<const std::byte> bytes) {
   constexpr std::string_view kHex = "0123456789abcdef";
@@ -295,7 +286,7 @@ std::uint8_t type_of(const Message& message) { return static_cast<std::uint8_t>(
 
 std::uint64_t frame_checksum(const FrameHeader& header, std::span<const std::byte> body) {
   std::array<std::byte, kHeaderBytes> bytes;
-  store_header(header, bytes.data());
+  encode(header, bytes);
   XXH3_state_t state;
   XXH3_64bits_reset(&state);
   XXH3_64bits_update(&state, bytes.data(), 16);
@@ -320,7 +311,17 @@ void encode(const Message& message, Term term, std::vector<std::byte>& out) {
   LOCKSTEP_ASSERT(body.size() <= kMaxBodyBytes);
   FrameHeader header{type_of(message), static_cast<std::uint32_t>(body.size()), term, 0};
   header.checksum = frame_checksum(header, body);
-  store_header(header, out.data() + start);
+  encode(header, std::span(out).subspan(start).first<kHeaderBytes>());
+}
+
+void encode(const FrameHeader& header, std::span<std::byte, kHeaderBytes> out) {
+  std::byte* at = out.data();
+  store(header.type, at);
+  store(std::uint8_t{0}, at + 1);
+  store(std::uint16_t{0}, at + 2);
+  store(header.length, at + 4);
+  store(header.term.value, at + 8);
+  store(header.checksum, at + 16);
 }
 
 void encode(const Trailer& trailer, std::span<std::byte, kTrailerBytes> out) {

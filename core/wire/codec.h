@@ -51,6 +51,7 @@ void encode(const Preamble& preamble, std::vector<std::byte>& out);
 // Appends header and body. Texts and names over their limit are cut (a reason quotes other reasons and grows); lists over
 // theirs, and a body over kMaxBodyBytes, are a mistake of the caller.
 void encode(const Message& message, Term term, std::vector<std::byte>& out);
+void encode(const FrameHeader& header, std::span<std::byte, kHeaderBytes> out);
 void encode(const Trailer& trailer, std::span<std::byte, kTrailerBytes> out);
 
 // Whether a stream that starts so can be one of ours: true, or an error that says how it starts.

@@ -20,7 +20,7 @@ constexpr std::size_t kMaxTail = 65'536;
 LinkReader::LinkReader(std::uint32_t max_body_bytes) : max_body_bytes_(max_body_bytes) {}
 
 LinkReader::Window LinkReader::window() {
-  LOCKSTEP_ASSERT(!window_ && !awaits_place());
+  LOCKSTEP_ASSERT(!window_ && !awaits_place() && !error_);
   Window window;
   if (state_ == State::kPayload) {
     LOCKSTEP_ASSERT(pending().empty());  // place() and next() have used it up

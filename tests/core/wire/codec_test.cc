@@ -1,0 +1,218 @@
+#include "core/wire/codec.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/wire/describe.h"
+#include "core/wire/limits.h"
+#include "tests/support/sample_messages.h"
+#include "tests/support/write_stream.h"
+
+namespace lockstep::wire {
+namespace {
+
+using test::Bytes;
+using test::bytes_of;
+using test::sample_messages;
+
+struct Frame {
+  FrameHeader header;
+  Bytes body;
+};
+
+Frame frame_of(const Message& message) {
+  Bytes bytes;
+  encode(message, Term{7}, bytes);
+  auto header = decode_header(std::span(bytes).first<kHeaderBytes>());
+  return {*header, Bytes(bytes.begin() + kHeaderBytes, bytes.end())};
+}
+
+// Decodes what a remote could have sent: the checksum fits.
+Result<Message> decode_sealed(Frame frame) {
+  frame.header.length = static_cast<std::uint32_t>(frame.body.size());
+  frame.header.checksum = frame_checksum(frame.header, frame.body);
+  return decode_body(frame.header, frame.body);
+}
+
+std::string error_of(const Frame& frame) {
+  const auto message = decode_sealed(frame);
+  if (message) return "none";
+  EXPECT_EQ(message.error().status, Status::kProtocolError);
+  return message.error().text;
+}
+
+void put_u32(Bytes& bytes, std::size_t at, std::uint32_t value) {
+  for (std::size_t i = 0; i < 4; ++i) bytes.at(at + i) = static_cast<std::byte>(value >> (8 * i));
+}
+
+TEST(Codec, EveryMessageComesBackAsItWas) {
+  for (const Message& message : sample_messages()) {
+    const Frame frame = frame_of(message);
+    EXPECT_EQ(frame.header.type, type_of(message));
+    EXPECT_EQ(frame.header.term, Term{7});
+    const auto back = decode_body(frame.header, frame.body);
+    ASSERT_TRUE(back) << back.error().text;
+    EXPECT_EQ(describe(*back), describe(message));
+    EXPECT_EQ(frame_of(*back).body, frame.body);
+  }
+}
+
+TEST(Codec, AMessageThatEndsEarlyIsAnError) {
+  for (const Message& message : sample_messages()) {
+    Frame frame = frame_of(message);
+    while (!frame.body.empty()) {
+      frame.body.pop_back();
+      EXPECT_FALSE(decode_sealed(frame)) << describe(message) << " cut to " << frame.body.size();
+    }
+  }
+}
+
+TEST(Codec, BytesAfterTheLastFieldAreAnError) {
+  for (const Message& message : sample_messages()) {
+    Frame frame = frame_of(message);
+    frame.body.resize(frame.body.size() + 2);
+    EXPECT_EQ(error_of(frame), std::string(name_of_type(type_of(message))) + ": 2 bytes after its last field");
+  }
+}
+
+TEST(Codec, AFrameWithAnotherChecksumIsAnError) {
+  Frame frame = frame_of(Pending{5});
+  frame.header.term = Term{8};
+  const auto message = decode_body(frame.header, frame.body);
+  ASSERT_FALSE(message);
+  EXPECT_EQ(message.error().text, "Pending: header and body do not have the stated checksum");
+}
+
+TEST(Codec, ACountOverItsLimitIsRefusedBeforeMemoryIsTaken) {
+  Frame frame = frame_of(Flush{ProposalNumber{1}, {}});
+  put_u32(frame.body, 8, 4'000'000'000U);
+  EXPECT_EQ(error_of(frame), "Flush.open: 4000000000 entries, at most 256 allowed");
+}
+
+TEST(Codec, ACountOverTheBytesThatAreLeftIsRefusedBeforeMemoryIsTaken) {
+  Frame frame = frame_of(Flush{ProposalNumber{1}, {}});
+  put_u32(frame.body, 8, 200);
+  EXPECT_EQ(error_of(frame), "Flush.open: needs 8400 bytes, the message has 0 left");
+}
+
+TEST(Codec, ANestedMistakeIsNamedByItsPath) {
+  Propose propose;
+  propose.view.members.resize(1);
+  Frame frame = frame_of(propose);
+  // number, view.term, view.number, view.cohort, count of members, id, group, gang: then the address's family
+  frame.body.at(4 * 8 + 4 + 16 + 4 + 8) = std::byte{5};
+  EXPECT_EQ(error_of(frame), "Propose.view.members.address.family: 5 is not a known value");
+}
+
+TEST(Codec, ABoolIsZeroOrOne) {
+  Frame frame = frame_of(Commit{});
+  frame.body.back() = std::byte{2};
+  EXPECT_EQ(error_of(frame), "Commit.admit_here: 2 is not a bool (0 or 1)");
+}
+
+TEST(Codec, AnEnumHasAKnownValue) {
+  Frame frame = frame_of(AdmitCancel{});
+  frame.body.front() = std::byte{kStatusCount};
+  EXPECT_EQ(error_of(frame), "AdmitCancel.status: 19 is not a known value");
+}
+
+TEST(Codec, ADurationIsNeitherNegativeNorEndless) {
+  Frame frame = frame_of(Waiting{});
+  frame.body.back() = std::byte{0xff};
+  EXPECT_EQ(error_of(frame), "Waiting.silence: 18374686479671623680 ns, at most 1000000000000000000 allowed");
+}
+
+TEST(Codec, ASegmentFitsItsLimits) {
+  Segment segment;
+  segment.index = {kMaxSegments - 1};
+  segment.length = kMaxSegmentBytes;
+  Frame frame = frame_of(segment);
+  EXPECT_EQ(error_of(frame), "none");
+  put_u32(frame.body, 37, kMaxSegmentBytes + 1);
+  EXPECT_EQ(error_of(frame), "Segment.length: 1048577, at most 1048576 allowed");
+  put_u32(frame.body, 33, kMaxSegments);
+  EXPECT_EQ(error_of(frame), "Segment.index: 131072, at most 131071 allowed");
+}
+
+TEST(Codec, OnlyABroadcastHasARoot) {
+  Done done;
+  done.what.collective = Collective::kBroadcast;
+  done.what.root = PeerId{1, 2};
+  Frame frame = frame_of(done);
+  EXPECT_EQ(error_of(frame), "none");
+  frame.body.at(24 + 8) = static_cast<std::byte>(Collective::kBarrier);
+  EXPECT_EQ(error_of(frame), "Done.what: only a broadcast has a root");
+}
+
+TEST(Codec, AStripeIsOneOfTheStripes) {
+  Frame frame = frame_of(Link{{}, {}, StripeIndex{1}, 2});
+  frame.body.at(32) = std::byte{2};
+  EXPECT_EQ(error_of(frame), "Link: the stripe must be below the number of stripes");
+}
+
+TEST(Codec, ALongTextIsCutBetweenCharacters) {
+  std::string text(kMaxTextBytes - 1, 'x');
+  const auto message = decode_sealed(frame_of(Refused{Status::kRefused, text + "\xc3\xa9"}));  // "é": does not fit
+  ASSERT_TRUE(message);
+  EXPECT_EQ(std::get<Refused>(*message).text, text);
+}
+
+TEST(Codec, ATextOverItsLimitIsRefused) {
+  Frame frame = frame_of(Refused{Status::kRefused, std::string(kMaxTextBytes, 'x')});
+  frame.body.at(1) = std::byte{1};  // the size's low byte, was 0
+  frame.body.push_back(std::byte{'x'});
+  EXPECT_EQ(error_of(frame), "Refused.text: 1025 bytes, at most 1024 allowed");
+}
+
+TEST(Codec, AHeaderNamesAKnownTypeAndNoFlags) {
+  Bytes bytes;
+  encode(Heartbeat{}, Term{}, bytes);
+  const auto error_with = [&](std::size_t at, std::uint8_t value) {
+    Bytes changed = bytes;
+    changed.at(at) = std::byte{value};
+    const auto header = decode_header(std::span(changed).first<kHeaderBytes>());
+    return header ? "none" : header.error().text;
+  };
+  EXPECT_EQ(error_with(0, 0), "header.type: 0 is not a known message (1 to 26)");
+  EXPECT_EQ(error_with(0, 27), "header.type: 27 is not a known message (1 to 26)");
+  EXPECT_EQ(error_with(1, 1), "header.flags: 1, must be 0");
+  EXPECT_EQ(error_with(2, 1), "header.reserved: 1, must be 0");
+}
+
+TEST(Codec, APreambleIsKnownByItsMagic) {
+  Bytes bytes;
+  encode(Preamble{}, bytes);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), 8), "LOCKSTEP");
+  const Bytes http = bytes_of("GET / HTTP/1.1\r\nHost: a.b\r\n");
+  const auto preamble = decode_preamble(std::span(http).first<kPreambleBytes>());
+  ASSERT_FALSE(preamble);
+  EXPECT_EQ(preamble.error().status, Status::kProtocolError);
+  EXPECT_EQ(preamble.error().text, "not a Lockstep stream: first bytes 47 45 54 20 ('GET ')");
+}
+
+TEST(Codec, AnotherVersionIsNotAnError) {
+  Bytes bytes;
+  encode(Preamble{kVersion + 1, 0xff}, bytes);
+  bytes.at(12) = std::byte{9};  // reserved to us, perhaps not to them
+  const auto preamble = decode_preamble(std::span(bytes).first<kPreambleBytes>());
+  ASSERT_TRUE(preamble);
+  EXPECT_EQ(preamble->version, kVersion + 1);
+  EXPECT_EQ(preamble->features, 0xffU);
+}
+
+TEST(Codec, ATrailerIsWholeOrTakenBack) {
+  std::array<std::byte, kTrailerBytes> bytes;
+  for (const bool taken_back : {false, true}) {
+    encode(Trailer{77, taken_back}, bytes);
+    const auto trailer = decode_trailer(bytes);
+    ASSERT_TRUE(trailer);
+    EXPECT_EQ(trailer->checksum, 77U);
+    EXPECT_EQ(trailer->taken_back, taken_back);
+  }
+  bytes.at(8) = std::byte{2};
+  EXPECT_EQ(decode_trailer(bytes).error().text, "trailer.status: 2, at most 1 allowed");
+}
+
+}  // namespace
+}  // namespace lockstep::wire

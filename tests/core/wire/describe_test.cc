@@ -1,0 +1,65 @@
+#include "core/wire/describe.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::wire {
+namespace {
+
+Descriptor all_reduce() {
+  return {.collective = Collective::kAllReduce,
+          .type = DataType::kF32,
+          .op = ReduceOp::kSum,
+          .retry = true,
+          .minimum_world = 1,
+          .tensors = 1,
+          .count = 10,
+          .layout = 0x1234,
+          .root = {}};
+}
+
+TEST(Describe, ADescriptorReadsAsACall) {
+  EXPECT_EQ(describe(all_reduce()), "all_reduce f32 sum, 10 elements in 1 tensor, retry");
+  EXPECT_EQ(describe(Descriptor{}), "barrier, retry");
+
+  Descriptor several = all_reduce();
+  several.tensors = 2;
+  several.minimum_world = 3;
+  several.retry = false;
+  EXPECT_EQ(describe(several),
+            "all_reduce f32 sum, 10 elements in 2 tensors, layout 0000000000001234, minimum world 3, no retry");
+
+  Descriptor broadcast = all_reduce();
+  broadcast.collective = Collective::kBroadcast;
+  broadcast.count = 1;
+  broadcast.root = PeerId{0, 0x2a};
+  EXPECT_EQ(describe(broadcast), "broadcast f32, 1 element in 1 tensor, root 2a, retry");
+
+  Descriptor all_gather = all_reduce();
+  all_gather.collective = Collective::kAllGather;
+  all_gather.count = all_gather.layout = 0;
+  EXPECT_EQ(describe(all_gather), "all_gather f32, 1 tensor, retry");
+}
+
+TEST(Describe, AMessageIsOneLine) {
+  EXPECT_EQ(describe(Message(Heartbeat{})), "Heartbeat{}");
+  const RoundKey key{CohortId{1}, GroupId{0}, Tag{7}, 2};
+  EXPECT_EQ(describe(Message(Commit{key, Generation{3}, 0xbeef, true})),
+            "Commit{key: c1 g0 t7 #2, attempt: 3, hash: 000000000000beef, admit_here: true}");
+  EXPECT_EQ(describe(Message(Done{key, Generation{3}, all_reduce(), 1})),
+            "Done{key: c1 g0 t7 #2, attempt: 3, what: (all_reduce f32 sum, 10 elements in 1 tensor, retry), "
+            "hash: 0000000000000001}");
+  EXPECT_EQ(describe(Message(Refused{Status::kRefused, "no\n\"way\""})),
+            "Refused{status: refused, text: \"no??way?\"}");
+  EXPECT_EQ(describe(Message(Waiting{{io::Address::Family::kV4, {127, 0, 0, 1}, 4000}, seconds(1), seconds(2)})),
+            "Waiting{seen_from: 127.0.0.1:4000, heartbeat: 1000000000ns, silence: 2000000000ns}");
+}
+
+TEST(Describe, ALongListIsCut) {
+  Ready ready;
+  ready.have.resize(10);
+  const std::string line = describe(Message(ready));
+  EXPECT_NE(line.find("have: [0, 0, 0, 0, 0, 0, 0, 0, and 2 more]"), std::string::npos) << line;
+}
+
+}  // namespace
+}  // namespace lockstep::wire

@@ -1,0 +1,254 @@
+#include "core/wire/link_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/wire/link_writer.h"
+#include "fuzz/read_stream.h"
+#include "tests/support/sample_messages.h"
+#include "tests/support/write_stream.h"
+
+namespace lockstep::wire {
+namespace {
+
+using fuzz::StreamDriver;
+using test::append;
+using test::Bytes;
+using test::bytes_of;
+
+constexpr BufferId kBuffer{20};
+
+Bytes preamble() {
+  Bytes out;
+  encode(Preamble{}, out);
+  return out;
+}
+
+Segment segment_of(std::uint32_t length) {
+  Segment segment;
+  segment.length = length;
+  return segment;
+}
+
+// A whole segment: header, payload of 'a's, trailer.
+Bytes segment_bytes(std::uint32_t length, bool taken_back = false) {
+  Bytes out;
+  encode(Message(segment_of(length)), Term{1}, out);
+  out.resize(out.size() + length, std::byte{'a'});
+  std::array<std::byte, kTrailerBytes> trailer;
+  encode(Trailer{42, taken_back}, trailer);
+  append(out, trailer);
+  return out;
+}
+
+// Puts bytes where the window says that they belong, all of them in our own buffer.
+void land(LinkReader& reader, std::span<const std::byte> bytes) {
+  const auto window = reader.window();
+  ASSERT_EQ(window.place.length, 0U);
+  ASSERT_LE(bytes.size(), window.tail.size());
+  std::ranges::copy(bytes, window.tail.begin());
+  reader.landed(bytes.size());
+}
+
+template <typename Event>
+Event next(LinkReader& reader) {
+  auto event = reader.next();
+  LOCKSTEP_ASSERT(event.ok() && event->has_value() && std::holds_alternative<Event>(**event));
+  return std::get<Event>(**event);
+}
+
+bool nothing_next(LinkReader& reader) {
+  auto event = reader.next();
+  return event.ok() && !event->has_value();
+}
+
+// A reader to which a segment of this length has just been announced, with `stray` bytes of its payload.
+LinkReader at_segment(std::uint32_t length, std::size_t stray = 0) {
+  LinkReader reader;
+  Bytes bytes = preamble();
+  Bytes segment = segment_bytes(length);
+  segment.resize(segment.size() - length - kTrailerBytes + stray);
+  append(bytes, segment);
+  land(reader, bytes);
+  next<Preamble>(reader);
+  next<SegmentBegan>(reader);
+  return reader;
+}
+
+TEST(LinkReader, GivesPreambleAndMessagesInOrder) {
+  StreamDriver driver;
+  Bytes bytes = preamble();
+  encode(Pending{3}, Term{5}, bytes);
+  encode(Heartbeat{}, Term{6}, bytes);
+  driver.feed(bytes);
+  ASSERT_EQ(driver.record().lines.size(), 3U);
+  EXPECT_EQ(driver.record().lines[0], "preamble, version 1, features 0");
+  EXPECT_EQ(driver.record().lines[1].rfind("term 5, Pending{count: 3}", 0), 0U);
+  EXPECT_EQ(driver.record().lines[2].rfind("term 6, Heartbeat{}", 0), 0U);
+}
+
+TEST(LinkReader, SaysWhatAStrangerSpeaksAfterEightBytes) {
+  LinkReader reader;
+  land(reader, bytes_of("GET / H"));
+  EXPECT_TRUE(nothing_next(reader));
+  land(reader, bytes_of("T"));
+  EXPECT_EQ(reader.next().error().text, "not a Lockstep stream: first bytes 47 45 54 20 ('GET ')");
+}
+
+TEST(LinkReader, LooksAtNothingAfterAForeignPreambleUntilAskedAgain) {
+  LinkReader reader;
+  Bytes bytes;
+  encode(Preamble{kVersion + 1, 0}, bytes);
+  append(bytes, bytes_of("words of another version, which mean nothing here"));
+  land(reader, bytes);
+  EXPECT_EQ(next<Preamble>(reader).version, kVersion + 1);
+}
+
+TEST(LinkReader, AnErrorIsSaidForEver) {
+  LinkReader reader;
+  Bytes bytes(24, std::byte{1});
+  land(reader, bytes);
+  const std::string text = reader.next().error().text;
+  EXPECT_EQ(reader.next().error().text, text);
+}
+
+TEST(LinkReader, ABodyOverTheLimitIsRefusedByItsHeader) {
+  Bytes bytes = preamble();
+  encode(Refused{Status::kRefused, std::string(600, 'x')}, Term{}, bytes);
+  bytes.resize(kPreambleBytes + kHeaderBytes);
+  LinkReader stranger;
+  land(stranger, bytes);
+  next<Preamble>(stranger);
+  EXPECT_EQ(stranger.next().error().text, "Refused: a body of 603 bytes, at most 512 allowed here");
+
+  LinkReader member;
+  member.set_max_body_bytes(kMaxBodyBytes);
+  land(member, bytes);
+  next<Preamble>(member);
+  EXPECT_TRUE(nothing_next(member));
+}
+
+TEST(LinkReader, PayloadLandsInItsPlaceAndOneReadTakesWhatFollows) {
+  LinkReader reader = at_segment(1000);
+  EXPECT_TRUE(reader.awaits_place());
+  EXPECT_FALSE(reader.holds_place());
+  EXPECT_TRUE(nothing_next(reader));
+  EXPECT_TRUE(reader.place({kBuffer, 500, 1000}).empty());
+  EXPECT_TRUE(reader.holds_place());
+
+  auto window = reader.window();
+  EXPECT_EQ(window.place, (BufferRef{kBuffer, 500, 1000}));
+  EXPECT_EQ(window.tail.size(), 256U);
+  reader.landed(400);
+  EXPECT_TRUE(nothing_next(reader));
+
+  window = reader.window();
+  EXPECT_EQ(window.place, (BufferRef{kBuffer, 900, 600}));
+  const Bytes whole = segment_bytes(1000);
+  Bytes rest(whole.end() - kTrailerBytes, whole.end());
+  encode(Heartbeat{}, Term{2}, rest);
+  std::ranges::copy(rest, window.tail.begin());
+  reader.landed(600 + rest.size());
+
+  const auto ended = next<SegmentEnded>(reader);
+  EXPECT_EQ(ended.segment, segment_of(1000));
+  EXPECT_EQ(ended.into, (BufferRef{kBuffer, 500, 1000}));
+  EXPECT_EQ(ended.checksum, 42U);
+  EXPECT_FALSE(ended.sunk);
+  EXPECT_FALSE(ended.taken_back);
+  EXPECT_FALSE(reader.holds_place());
+  EXPECT_FALSE(reader.arriving());
+  EXPECT_EQ(next<Received>(reader).term, Term{2});
+}
+
+TEST(LinkReader, PayloadThatCameWithTheHeaderIsHandedOut) {
+  LinkReader reader = at_segment(1000, 30);
+  const auto stray = reader.place({kBuffer, 0, 1000});
+  EXPECT_EQ(stray.size(), 30U);
+  EXPECT_TRUE(std::ranges::all_of(stray, [](std::byte b) { return b == std::byte{'a'}; }));
+  EXPECT_EQ(reader.window().place, (BufferRef{kBuffer, 30, 970}));
+}
+
+TEST(LinkReader, AnEmptyPayloadIsWholeAtOnce) {
+  StreamDriver driver;
+  Bytes bytes = preamble();
+  append(bytes, segment_bytes(0));
+  append(bytes, segment_bytes(0, true));
+  driver.feed(bytes, [] { return 1U; });
+  ASSERT_EQ(driver.record().lines.size(), 5U);
+  EXPECT_NE(driver.record().lines[4].find("taken back"), std::string::npos);
+}
+
+TEST(LinkReader, APlaceIsHeldUntilTheTrailerHasCome) {
+  LinkReader reader = at_segment(10, 10);
+  reader.place({kBuffer, 0, 10});
+  EXPECT_TRUE(reader.holds_place());
+  EXPECT_EQ(reader.window().place.length, 0U);
+  reader.landed(0);
+  reader.sink();
+  EXPECT_FALSE(reader.holds_place());
+  Bytes trailer(kTrailerBytes);
+  land(reader, trailer);
+  const auto ended = next<SegmentEnded>(reader);
+  EXPECT_TRUE(ended.sunk);
+  EXPECT_EQ(ended.into, BufferRef{});
+}
+
+TEST(LinkReader, WhatIsLeftOfAPayloadCanBeSunk) {
+  LinkReader reader = at_segment(200'000, 30);
+  reader.place({kBuffer, 0, 200'000});
+  reader.window();
+  reader.landed(1000);
+  reader.sink();
+  EXPECT_FALSE(reader.holds_place());
+  EXPECT_EQ(reader.arriving(), segment_of(200'000));
+
+  // Never into the tail while more payload is to come than the sink can take.
+  std::uint64_t rest = 200'000 - 1030;
+  while (rest > 0) {
+    const auto window = reader.window();
+    EXPECT_EQ(window.place, (BufferRef{kSinkBuffer, 0, std::min(rest, kStandingBufferBytes)}));
+    EXPECT_EQ(window.tail.empty(), rest > kStandingBufferBytes);
+    reader.landed(window.place.length);
+    rest -= window.place.length;
+    EXPECT_TRUE(nothing_next(reader));
+  }
+  Bytes trailer(kTrailerBytes);
+  land(reader, trailer);
+  EXPECT_TRUE(next<SegmentEnded>(reader).sunk);
+}
+
+TEST(LinkReader, SinkingTakesWhatCameWithTheHeader) {
+  LinkReader reader = at_segment(30, 30);
+  reader.sink();
+  Bytes rest(kTrailerBytes);
+  encode(Heartbeat{}, Term{}, rest);
+  land(reader, rest);
+  EXPECT_TRUE(next<SegmentEnded>(reader).sunk);
+  next<Received>(reader);
+}
+
+TEST(LinkReader, ALongBodyTakesMemoryOnlyAsItComes) {
+  Ready ready;
+  ready.have.resize(kMaxSegments / 64, 0x55);
+  Bytes bytes = preamble();
+  Propose propose;
+  propose.verdicts.resize(900);
+  for (auto& verdict : propose.verdicts) verdict.text = std::string(1000, 'v');
+  encode(propose, Term{}, bytes);
+  ASSERT_GT(bytes.size(), 900'000U);
+  encode(ready, Term{}, bytes);
+
+  StreamDriver driver;
+  driver.feed(std::span(bytes).first(100));
+  const auto window = driver.reader().window();
+  EXPECT_LE(window.tail.size(), 65'536U);
+  driver.reader().landed(0);
+  driver.feed(std::span(bytes).subspan(100));
+  EXPECT_FALSE(driver.record().failed);
+  EXPECT_EQ(driver.record().lines.size(), 3U);
+}
+
+}  // namespace
+}  // namespace lockstep::wire

@@ -1,0 +1,112 @@
+#include "tests/support/sample_messages.h"
+
+namespace lockstep::test {
+namespace {
+
+using namespace wire;
+
+constexpr PeerId kAnn{0x0123456789abcdef, 0xfedcba9876543210};
+constexpr PeerId kBob{0x1111111111111111, 0x2222222222222222};
+constexpr RoundKey kKey{CohortId{3}, GroupId{4}, Tag{5}, 6};
+constexpr RoundKey kOtherKey{CohortId{7}, GroupId{8}, Tag{9}, 10};
+constexpr Generation kAttempt{11};
+
+io::Address v4() { return {io::Address::Family::kV4, {192, 0, 2, 1}, 4000}; }
+
+io::Address v6() {
+  return {io::Address::Family::kV6, {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 4001};
+}
+
+Descriptor all_reduce() {
+  return {.collective = Collective::kAllReduce,
+          .type = DataType::kF32,
+          .op = ReduceOp::kAvg,
+          .retry = true,
+          .minimum_world = 2,
+          .tensors = 3,
+          .count = 1000,
+          .layout = 0x1234567812345678,
+          .root = {}};
+}
+
+Descriptor broadcast() {
+  return {.collective = Collective::kBroadcast,
+          .type = DataType::kBF16,
+          .op = ReduceOp::kSum,
+          .retry = false,
+          .minimum_world = 1,
+          .tensors = 1,
+          .count = 7,
+          .layout = 0x8765432187654321,
+          .root = kAnn};
+}
+
+View view() {
+  return {.term = Term{1},
+          .number = ViewNumber{2},
+          .cohort = CohortId{3},
+          .members = {{kAnn, GroupId{4}, GangId{5}, v4(), "ann"}, {kBob, GroupId{6}, GangId{7}, v6(), ""}}};
+}
+
+std::vector<OpenRound> open() {
+  return {{kKey, kAttempt, true, false, 0xaaaaaaaabbbbbbbb}, {kOtherKey, Generation{12}, false, true, 0}};
+}
+
+}  // namespace
+
+std::vector<Message> sample_messages() {
+  return {
+      Join{.peer = kAnn,
+           .group = GroupId{1},
+           .gang = GangId{2},
+           .gang_size = 3,
+           .founders = 4,
+           .auto_admit = true,
+           .advertised = v4(),
+           .name = "ann"},
+      Link{.from = kAnn, .to = kBob, .stripe = StripeIndex{1}, .stripes = 2},
+      StatusRequest{},
+      Refused{.status = Status::kRefused, .text = "the token is not that of this run"},
+      Waiting{.seen_from = v6(), .heartbeat = milliseconds(500), .silence = seconds(4)},
+      LinkWelcome{},
+      Heartbeat{},
+      Done{.key = kKey, .attempt = kAttempt, .what = all_reduce(), .hash = 0xdeadbeefdeadbeef},
+      Admit{.cohort = CohortId{3}, .at_least = 2, .open = open()},
+      AdmitCancel{.status = Status::kAborted},
+      Leave{.open = open()},
+      StopRound{.key = kKey, .attempt = kAttempt, .status = Status::kMismatch, .done = true, .text = "counts differ"},
+      LinkBroken{.other = kBob, .text = "no route"},
+      Flush{.proposal = ProposalNumber{13}, .open = open()},
+      Pending{.count = 14},
+      Admitting{.peer = kAnn, .cohort = CohortId{3}, .open = open()},
+      AdmitEnded{.status = Status::kTimedOut, .text = "nobody came"},
+      Propose{.number = ProposalNumber{15},
+              .view = view(),
+              .lost = {kBob},
+              .left = {kAnn, kBob},
+              .relinked = true,
+              .kept = {kKey, kOtherKey},
+              .verdicts = {{kKey, kAttempt, Status::kOk, 0xcccccccccccccccc, ""},
+                           {kOtherKey, kAttempt, Status::kPeerLost, 0, "bob was lost"}}},
+      Install{.number = ProposalNumber{16}},
+      Commit{.key = kKey, .attempt = kAttempt, .hash = 0xdddddddddddddddd, .admit_here = true},
+      Evicted{.status = Status::kEvicted, .text = "silent for 4 s"},
+      Left{},
+      StatusReply{.view = view(),
+                  .waiting = {{kBob, GroupId{1}, GangId{0}, {}, "bob"}},
+                  .rounds = {{kKey, kAttempt, 1, 2}},
+                  .proposal_open = true,
+                  .uptime = seconds(3600),
+                  .commits = 17,
+                  .aborts = 18,
+                  .admitted = 19,
+                  .lost = 20,
+                  .left = 21,
+                  .bytes_reduced = 22},
+      Ready{.key = kKey, .attempt = kAttempt, .what = broadcast(), .landing = false, .have = {0x5, 0x8000000000000000}},
+      BlockSize{.key = kKey, .attempt = kAttempt, .rank = Rank{23}, .bytes = 24},
+      Segment{.key = kKey, .attempt = kAttempt, .phase = Phase::kAllGather, .index = SegmentIndex{25}, .length = 26},
+  };
+}
+
+}  // namespace lockstep::test

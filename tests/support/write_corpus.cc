@@ -1,0 +1,65 @@
+// usage: write_corpus folder     Writes the seeds of the wire's fuzzers: folder/decode/, folder/link_reader/.
+// From the repository: build/release/tests/support/write_corpus fuzz/corpus
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "core/wire/codec.h"
+#include "tests/support/sample_messages.h"
+#include "tests/support/write_stream.h"
+
+using namespace lockstep;
+using test::Bytes;
+
+namespace {
+
+void save(const std::filesystem::path& path, const Bytes& bytes) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+// fuzz/decode.cc: type, body.
+Bytes decode_seed(const wire::Message& message) {
+  Bytes frame;
+  wire::encode(message, Term{}, frame);
+  Bytes seed{static_cast<std::byte>(message.index())};
+  test::append(seed, std::span(frame).subspan(wire::kHeaderBytes));
+  return seed;
+}
+
+// fuzz/link_reader.cc: how, then a stream.
+Bytes reader_seed(std::uint8_t how, std::span<const wire::Message> messages, std::size_t segments) {
+  test::StreamSource source;
+  wire::LinkWriter writer;
+  writer.preamble();
+  Bytes seed{std::byte{how}};
+  for (const auto& message : messages) {
+    if (!std::holds_alternative<wire::Segment>(message)) writer.message(message, Term{1});
+  }
+  for (std::uint32_t i = 0; i < segments; ++i) {
+    wire::Segment segment;
+    segment.index = {i};
+    segment.length = i * 100;
+    writer.segment(segment, Term{1}, source.keep(Bytes(segment.length, std::byte{'p'})), i);
+  }
+  test::append(seed, source.take_all(writer));
+  return seed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 1;
+  const std::filesystem::path folder = argv[1];
+  const auto messages = test::sample_messages();
+  for (const auto& message : messages) {
+    save(folder / "decode" / wire::name_of_type(wire::type_of(message)), decode_seed(message));
+  }
+  save(folder / "link_reader" / "messages", reader_seed(0x1f, messages, 0));
+  save(folder / "link_reader" / "segments", reader_seed(0x1d, {}, 5));
+  save(folder / "link_reader" / "both", reader_seed(0x0f, messages, 2));
+  save(folder / "link_reader" / "http", test::bytes_of("xGET / HTTP/1.1\r\nHost: example.org\r\n\r\n"));
+}
