@@ -20,7 +20,7 @@ struct Options {
   Duration silence = lockstep::seconds(3);           // a peer without a byte for so long is lost
   Duration greeting = lockstep::seconds(3);          // a stranger must have said what it wants by then
   Duration gang_leave = lockstep::seconds(10);       // from the first of a gang that leaves to the last
-  Duration link_patience = lockstep::seconds(5);     // a broken link that is reported again after so long costs a member
+  Duration link_patience = lockstep::seconds(5);  // a broken link that is reported again after so long costs a member
 };
 
 struct Timer {};

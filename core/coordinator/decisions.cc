@@ -40,8 +40,12 @@ void Coordinator::Machine::announce_commit(Rounds::Committed committed) {
 void Coordinator::Machine::count_commit(const Rounds::Committed& committed) {
   ++counters_.commits;
   counters_.bytes_reduced += committed.bytes;
-  note({.kind = trace::Kind::kCommitted, .view = ViewNumber{committed.commit.attempt.value}, .peer = {},
-        .round = committed.commit.key, .number = committed.members.size(), .text = {}});
+  note({.kind = trace::Kind::kCommitted,
+        .view = ViewNumber{committed.commit.attempt.value},
+        .peer = {},
+        .round = committed.commit.key,
+        .number = committed.members.size(),
+        .text = {}});
   for (auto& [peer, seat] : seats_) {
     if (seat.admit) drop(seat.admit->open, committed.commit.key);
     if (seat.leave) drop(seat.leave->open, committed.commit.key);
@@ -77,10 +81,11 @@ void Coordinator::Machine::answer_cancelled_admits() {
       if (other == seats_.end() || other->second.admit || waits.size() > kMaxTextBytes / 2) continue;
       waits += (waits.empty() ? "" : ", ") + name_of(member.id);
     }
-    std::string text = waits.empty() ? "only " + std::to_string(membership_.view().members.size()) + " members and " +
-                                           std::to_string(membership_.admissible().size()) + " that could be admitted, of " +
-                                           std::to_string(seat.admit->at_least) + " wanted"
-                                     : "admit waited for " + waits + ": all members must call it";
+    std::string text = waits.empty()
+                           ? "only " + std::to_string(membership_.view().members.size()) + " members and " +
+                                 std::to_string(membership_.admissible().size()) + " that could be admitted, of " +
+                                 std::to_string(seat.admit->at_least) + " wanted"
+                           : "admit waited for " + waits + ": all members must call it";
     say(peer, wire::AdmitEnded{*seat.admit_cancelled, std::move(text)});
     for (const wire::Member& member : membership_.view().members) {
       if (member.id != peer) say(member.id, wire::Admitting{peer, CohortId{}, {}});
@@ -113,7 +118,8 @@ void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& i
   for (const PeerId leaver : {from, in.other}) {
     if (!seats_.at(leaver).cut) continue;
     const PeerId neighbour = leaver == from ? in.other : from;
-    return lose(leaver, Status::kEvicted, "left, and cannot reach " + name_of(neighbour) + " to finish its last rounds", true);
+    return lose(leaver, Status::kEvicted, "left, and cannot reach " + name_of(neighbour) + " to finish its last rounds",
+                true);
   }
   if (!is_member(from) || !is_member(in.other)) return;
   const Instant since = membership_.mark_broken(pair_of(from, in.other), now_);
@@ -122,10 +128,15 @@ void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& i
     if (now_ - since < options_.link_patience) return;
     const bool from_goes = membership_.broken_links_of(from) > membership_.broken_links_of(in.other);
     const PeerId victim = from_goes ? from : in.other;
-    return lose(victim, Status::kEvicted, "it and " + name_of(victim == from ? in.other : from) +
-                                              " cannot reach each other, and a ring still needs that link", true);
+    return lose(victim, Status::kEvicted,
+                "it and " + name_of(victim == from ? in.other : from) +
+                    " cannot reach each other, and a ring still needs that link",
+                true);
   }
-  note({.kind = trace::Kind::kLinkReported, .view = membership_.view().number, .peer = in.other, .round = {},
+  note({.kind = trace::Kind::kLinkReported,
+        .view = membership_.view().number,
+        .peer = in.other,
+        .round = {},
         .text = name_of(from) + " cannot reach " + name_of(in.other) + ": " + in.text});
   relink_ = true;
 }
@@ -153,7 +164,11 @@ void Coordinator::Machine::lose_one(PeerId peer, Status status, const std::strin
   }
   const auto party = parties_.find(seat->second.stream);
   if (party != parties_.end()) break_off(party->second);
-  note({.kind = trace::Kind::kPeerLost, .view = membership_.view().number, .peer = peer, .round = {}, .status = status,
+  note({.kind = trace::Kind::kPeerLost,
+        .view = membership_.view().number,
+        .peer = peer,
+        .round = {},
+        .status = status,
         .text = name_of(peer) + ": " + why});
   const bool in_view = is_member(peer);
   if (in_view || seat->second.cut) {
@@ -165,10 +180,10 @@ void Coordinator::Machine::lose_one(PeerId peer, Status status, const std::strin
 }
 
 bool Coordinator::Machine::stale(const Proposal& proposal) const {
-  const bool new_loss = std::any_of(lost_.begin(), lost_.end(),
-                                    [&](PeerId peer) { return !proposal.change.lost.contains(peer); });
-  const bool gone = std::any_of(proposal.added.begin(), proposal.added.end(),
-                                [&](PeerId peer) { return !seats_.contains(peer); });
+  const bool new_loss =
+      std::any_of(lost_.begin(), lost_.end(), [&](PeerId peer) { return !proposal.change.lost.contains(peer); });
+  const bool gone =
+      std::any_of(proposal.added.begin(), proposal.added.end(), [&](PeerId peer) { return !seats_.contains(peer); });
   return new_loss || gone;
 }
 
@@ -217,12 +232,13 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::change_propo
     if (!evict_for_broken_links(proposal.message.view.members)) break;
   }
   proposal.change.relinked = std::exchange(relink_, false);
-  if (proposal.change.lost.empty() && proposal.change.left.empty() && !proposal.change.relinked && !rounds_.has_stops()) {
+  if (proposal.change.lost.empty() && proposal.change.left.empty() && !proposal.change.relinked &&
+      !rounds_.has_stops()) {
     return std::nullopt;
   }
   wire::View& view = proposal.message.view;
-  const bool same = !proposal.change.relinked && view.members == membership_.view().members &&
-                    proposal.change.lost.empty();
+  const bool same =
+      !proposal.change.relinked && view.members == membership_.view().members && proposal.change.lost.empty();
   view.term = options_.term;
   view.number = same ? membership_.view().number : last_view_.next();
   view.cohort = membership_.view().cohort;
@@ -291,8 +307,12 @@ void Coordinator::Machine::propose(Proposal proposal) {
   proposal.awaited = proposal.participants;
   proposal.change.flushed.clear();
   for (const PeerId peer : proposal.participants) say(peer, message);
-  note({.kind = trace::Kind::kProposed, .view = message.view.number, .peer = {}, .round = {},
-        .number = message.number.value, .text = {}});
+  note({.kind = trace::Kind::kProposed,
+        .view = message.view.number,
+        .peer = {},
+        .round = {},
+        .number = message.number.value,
+        .text = {}});
   proposal_ = std::move(proposal);
 }
 
@@ -309,7 +329,8 @@ void Coordinator::Machine::settle() {
     }
   }
   const bool first = !std::exchange(proposal.settled_once, true);
-  const bool holds = first ? verdicts == proposal.message.verdicts : same_decisions(verdicts, proposal.message.verdicts);
+  const bool holds =
+      first ? verdicts == proposal.message.verdicts : same_decisions(verdicts, proposal.message.verdicts);
   if (holds) return install();
   proposal.message.verdicts = std::move(verdicts);
   propose(*std::exchange(proposal_, std::nullopt));
@@ -328,8 +349,12 @@ void Coordinator::Machine::install() {
     }
     if (verdict.status == Status::kOk) continue;
     ++counters_.aborts;
-    note({.kind = trace::Kind::kRoundEnded, .view = view.number, .peer = {}, .round = verdict.key,
-          .status = verdict.status, .text = verdict.text});
+    note({.kind = trace::Kind::kRoundEnded,
+          .view = view.number,
+          .peer = {},
+          .round = verdict.key,
+          .status = verdict.status,
+          .text = verdict.text});
   }
   for (const Rounds::Committed& committed : rounds_.install(proposal.change, view, proposal.message.verdicts)) {
     count_commit(committed);
@@ -352,7 +377,11 @@ void Coordinator::Machine::install() {
     ++counters_.left;
   }
   for (const PeerId peer : proposal.participants) say(peer, wire::Install{proposal.message.number});
-  note({.kind = trace::Kind::kInstalled, .view = view.number, .peer = {}, .round = {}, .number = view.members.size(),
+  note({.kind = trace::Kind::kInstalled,
+        .view = view.number,
+        .peer = {},
+        .round = {},
+        .number = view.members.size(),
         .text = {}});
   release_leavers();
 }
@@ -372,7 +401,8 @@ void Coordinator::Machine::release_leavers() {
 }
 
 void Coordinator::Machine::announce_pending() {
-  const auto count = static_cast<std::uint32_t>(membership_.view().members.empty() ? 0 : membership_.admissible().size());
+  const auto count =
+      static_cast<std::uint32_t>(membership_.view().members.empty() ? 0 : membership_.admissible().size());
   if (count == pending_told_) return;
   pending_told_ = count;
   for (const wire::Member& member : membership_.view().members) say(member.id, wire::Pending{count});

@@ -27,13 +27,12 @@ class Coordinator::Machine {
  private:
   // Who is at the other end of a stream, as far as we know.
   struct Party {
-    Party(StreamId stream, Instant now, const io::Address& address)
-        : channel(stream, now), from(address), since(now) {}
+    Party(StreamId stream, Instant now, const io::Address& address) : channel(stream, now), from(address), since(now) {}
     wire::Channel channel;
     io::Address from;
-    Instant since;        // of the stream; of finishing, once that began
-    PeerId peer;          // nobody: a stranger
-    bool greeted = false; // its preamble came
+    Instant since;         // of the stream; of finishing, once that began
+    PeerId peer;           // nobody: a stranger
+    bool greeted = false;  // its preamble came
   };
 
   // Somebody who joined: waiting, a member, or leaving with rounds to finish.

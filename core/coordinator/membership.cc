@@ -38,7 +38,8 @@ Result<bool> Membership::may_wait(const Candidate& candidate) const {
   const auto refuse = [](std::string text) { return Error{Status::kRefused, std::move(text)}; };
   if (candidate.member.id.is_nobody()) return refuse("a peer needs an id that is not zero");
   if (contains(candidate.member.id) || candidates_.contains(candidate.member.id)) {
-    return refuse("peer id " + trace::short_name(candidate.member.id) + " is already part of this run: ids are never reused");
+    return refuse("peer id " + trace::short_name(candidate.member.id) +
+                  " is already part of this run: ids are never reused");
   }
   if (view_.members.size() + candidates_.size() >= kMaxMembers) {
     return refuse("the run is full: " + std::to_string(kMaxMembers) + " members and waiting peers");
@@ -56,9 +57,9 @@ Result<bool> Membership::may_wait(const Candidate& candidate) const {
     }
     if (candidate.member.gang.value != 0 && other.member.gang == candidate.member.gang &&
         other.gang_size != candidate.gang_size) {
-      return refuse("gang " + std::to_string(candidate.member.gang.value) + " has size " + std::to_string(other.gang_size) +
-                    " at " + trace::short_name(id, other.member.name) + " and " + std::to_string(candidate.gang_size) +
-                    " at this peer");
+      return refuse("gang " + std::to_string(candidate.member.gang.value) + " has size " +
+                    std::to_string(other.gang_size) + " at " + trace::short_name(id, other.member.name) + " and " +
+                    std::to_string(candidate.gang_size) + " at this peer");
     }
   }
   return true;
@@ -85,8 +86,7 @@ std::vector<Candidate> Membership::admissible() const {
     ready.push_back(candidate);
   }
   if (view_.members.empty() && ready.size() < founders) return {};
-  std::sort(ready.begin(), ready.end(),
-            [](const Candidate& a, const Candidate& b) { return a.arrival < b.arrival; });
+  std::sort(ready.begin(), ready.end(), [](const Candidate& a, const Candidate& b) { return a.arrival < b.arrival; });
   return ready;
 }
 
@@ -127,7 +127,8 @@ void Membership::install(wire::View view) {
   }
   view_ = std::move(view);
   for (const wire::Member& member : view_.members) candidates_.erase(member.id);
-  std::erase_if(broken_, [&](const auto& entry) { return !contains(entry.first.first) || !contains(entry.first.second); });
+  std::erase_if(broken_,
+                [&](const auto& entry) { return !contains(entry.first.first) || !contains(entry.first.second); });
 }
 
 void Membership::lay_ring(std::vector<wire::Member>& ring) const {

@@ -42,8 +42,8 @@ void Coordinator::Machine::step(Input input, Instant now, Effects& out) {
 }
 
 void Coordinator::Machine::on_accepted(const io::Accepted& in) {
-  const auto strangers = std::count_if(parties_.begin(), parties_.end(),
-                                       [](const auto& entry) { return entry.second.peer.is_nobody(); });
+  const auto strangers =
+      std::count_if(parties_.begin(), parties_.end(), [](const auto& entry) { return entry.second.peer.is_nobody(); });
   const auto [at, fresh] = parties_.try_emplace(in.stream, in.stream, now_, in.from);
   LOCKSTEP_ASSERT(fresh);
   if (strangers >= kMaxStrangers) {
@@ -66,7 +66,8 @@ void Coordinator::Machine::on_closed(const io::Closed& in) {
   dirty_.erase(in.stream);
   const auto seat = seats_.find(peer);
   if (seat == seats_.end() || seat->second.stream != in.stream) return;
-  lose(peer, Status::kPeerLost, "its stream to the coordinator ended" + (in.text.empty() ? "" : " (" + in.text + ")"), false);
+  lose(peer, Status::kPeerLost, "its stream to the coordinator ended" + (in.text.empty() ? "" : " (" + in.text + ")"),
+       false);
 }
 
 void Coordinator::Machine::take_events(Party& party) {
@@ -75,7 +76,11 @@ void Coordinator::Machine::take_events(Party& party) {
     auto next = party.channel.reader.next();
     if (!next.ok()) {
       if (party.peer.is_nobody()) {
-        note({.kind = trace::Kind::kPeerRefused, .view = {}, .peer = {}, .round = {}, .status = Status::kProtocolError,
+        note({.kind = trace::Kind::kPeerRefused,
+              .view = {},
+              .peer = {},
+              .round = {},
+              .status = Status::kProtocolError,
               .text = party.from.text() + ": " + next.error().text});
         if (party.greeted) {
           refuse(party, Status::kProtocolError, next.error().text);
@@ -116,7 +121,11 @@ void Coordinator::Machine::on_preamble(Party& party, const wire::Preamble& pream
 }
 
 void Coordinator::Machine::refuse(Party& party, Status status, std::string text) {
-  note({.kind = trace::Kind::kPeerRefused, .view = {}, .peer = party.peer, .round = {}, .status = status,
+  note({.kind = trace::Kind::kPeerRefused,
+        .view = {},
+        .peer = party.peer,
+        .round = {},
+        .status = status,
         .text = party.from.text() + ": " + text});
   say_on(party, wire::Refused{status, std::move(text)});
   break_off(party);
@@ -135,7 +144,9 @@ void Coordinator::Machine::on_message(Party& party, wire::Received received) {
     return lose(party.peer, Status::kProtocolError, "speaks of a term that does not exist yet", true);
   }
   const PeerId from = party.peer;
-  const auto unexpected = [&] { lose(from, Status::kProtocolError, "said what only a coordinator or a neighbour says", true); };
+  const auto unexpected = [&] {
+    lose(from, Status::kProtocolError, "said what only a coordinator or a neighbour says", true);
+  };
   std::visit(overloaded{
                  [&](wire::Heartbeat&) {},
                  [&](wire::Done& in) { on_done(from, in); },
@@ -207,7 +218,10 @@ void Coordinator::Machine::on_join(Party& party, const wire::Join& join) {
   seat.stream = party.channel.stream();
   seat.name = join.name;
   say_on(party, wire::Waiting{candidate.member.address, options_.heartbeat, options_.silence});
-  note({.kind = trace::Kind::kPeerWaiting, .view = membership_.view().number, .peer = join.peer, .round = {},
+  note({.kind = trace::Kind::kPeerWaiting,
+        .view = membership_.view().number,
+        .peer = join.peer,
+        .round = {},
         .text = join.name + " at " + candidate.member.address.text()});
   membership_.add_candidate(std::move(candidate));
 }
@@ -229,7 +243,11 @@ void Coordinator::Machine::look(Instant now) {
       const Instant limit = party.since + options_.greeting;
       if (now >= limit) {
         if (!party.channel.finishing()) {
-          note({.kind = trace::Kind::kPeerRefused, .view = {}, .peer = {}, .round = {}, .status = Status::kTimedOut,
+          note({.kind = trace::Kind::kPeerRefused,
+                .view = {},
+                .peer = {},
+                .round = {},
+                .status = Status::kTimedOut,
                 .text = party.from.text() + ": said nothing that makes sense in time"});
         }
         party.channel.close(*out_);
@@ -293,7 +311,8 @@ void Coordinator::Machine::pump_all() {
       const auto at = parties_.find(stream);
       if (at == parties_.end()) continue;
       at->second.channel.pump(*out_);
-      if (at->second.channel.writer.control_bytes_queued() > kMaxQueuedControlBytes && !at->second.channel.finishing()) {
+      if (at->second.channel.writer.control_bytes_queued() > kMaxQueuedControlBytes &&
+          !at->second.channel.finishing()) {
         if (at->second.peer.is_nobody()) {
           at->second.channel.close(*out_);
         } else {
@@ -301,7 +320,8 @@ void Coordinator::Machine::pump_all() {
         }
       }
     }
-    for (const PeerId peer : std::exchange(deaf, {})) lose(peer, Status::kEvicted, "does not read what it is told", true);
+    for (const PeerId peer : std::exchange(deaf, {}))
+      lose(peer, Status::kEvicted, "does not read what it is told", true);
     decide();
   }
 }

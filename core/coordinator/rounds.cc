@@ -23,7 +23,8 @@ bool has_member(const std::vector<wire::Member>& members, PeerId peer) {
 // Whether a lost member took part in a round that all survivors are done with, as far as bytes of it had to pass.
 // `survivor_done(rank)`: that rank is alive and done. Rounds without bytes prove nothing.
 template <typename IsDone>
-bool took_part(const wire::Descriptor& what, const std::vector<wire::Member>& members, std::size_t lost, IsDone is_done) {
+bool took_part(const wire::Descriptor& what, const std::vector<wire::Member>& members, std::size_t lost,
+               IsDone is_done) {
   const std::size_t n = members.size();
   switch (what.collective) {
     case wire::Collective::kAllReduce: return what.count > 0;  // every result has everybody's contribution
@@ -107,7 +108,8 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
   DoneResult result;
   const std::optional<Generation> now = attempt_of(done.key);
   if (!now) {
-    result.violation = "done with a round of cohort " + std::to_string(done.key.cohort.value) + ", which does not exist";
+    result.violation =
+        "done with a round of cohort " + std::to_string(done.key.cohort.value) + ", which does not exist";
     return result;
   }
   const Generation attempt = *now;
@@ -130,11 +132,11 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
     const auto say = [&](PeerId who, const wire::Descriptor& what, std::uint64_t hash) {
       return name_in(members, who) + ": " + (arguments ? wire::describe(what) : "hash " + std::to_string(hash));
     };
-    result.stop = wire::Verdict{done.key, attempt, arguments ? Status::kMismatch : Status::kInternal, 0,
-                                cut_text(std::string(arguments ? "arguments" : "results") + " differ in tag " +
-                                         std::to_string(done.key.tag.value) + ": " +
-                                         say(round.first, round.what, round.hash) + "; " +
-                                         say(from, done.what, done.hash))};
+    result.stop =
+        wire::Verdict{done.key, attempt, arguments ? Status::kMismatch : Status::kInternal, 0,
+                      cut_text(std::string(arguments ? "arguments" : "results") + " differ in tag " +
+                               std::to_string(done.key.tag.value) + ": " + say(round.first, round.what, round.hash) +
+                               "; " + say(from, done.what, done.hash))};
     for (const RoundKey& key : bound_with(done.key)) {
       wire::Verdict verdict = *result.stop;
       verdict.key = key;
@@ -244,9 +246,8 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
   for (const auto& [key, round] : known) {
     if (stops_.contains(key) || !touched(key, round.attempt, change)) continue;
     const auto bound = bound_with(key);
-    const bool commits = std::all_of(bound.begin(), bound.end(), [&](const RoundKey& other) {
-      return all_done(other, round.attempt, change.lost);
-    });
+    const bool commits = std::all_of(
+        bound.begin(), bound.end(), [&](const RoundKey& other) { return all_done(other, round.attempt, change.lost); });
     if (commits) {
       verdicts.push_back({key, round.attempt, Status::kOk, rounds_.at(key).hash, {}});
       continue;
@@ -256,18 +257,23 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
     for (const RoundKey& other : bound) {
       for (const wire::Member& member : members_of(other, round.attempt)) {
         if (!change.lost.contains(member.id) && !change.left.contains(member.id)) continue;
-        if (who.size() < kMaxTextBytes / 2) who += (who.empty() ? "" : ", ") + trace::short_name(member.id, member.name);
+        if (who.size() < kMaxTextBytes / 2)
+          who += (who.empty() ? "" : ", ") + trace::short_name(member.id, member.name);
       }
     }
     const auto world = std::count_if(next.members.begin(), next.members.end(),
                                      [&](const wire::Member& member) { return member.group == key.group; });
     const std::string now = "; the group has " + std::to_string(world) + " members now";
     if (!change.lost.empty()) {
-      verdicts.push_back({key, round.attempt, Status::kPeerLost, 0, "lost " + who + " during tag " + std::to_string(key.tag.value) + now});
+      verdicts.push_back({key, round.attempt, Status::kPeerLost, 0,
+                          "lost " + who + " during tag " + std::to_string(key.tag.value) + now});
     } else if (!change.left.empty()) {
-      verdicts.push_back({key, round.attempt, Status::kWorldChanged, 0, who + " left before tag " + std::to_string(key.tag.value) + now});
+      verdicts.push_back({key, round.attempt, Status::kWorldChanged, 0,
+                          who + " left before tag " + std::to_string(key.tag.value) + now});
     } else {
-      verdicts.push_back({key, round.attempt, Status::kWorldChanged, 0, "the ring was laid around a broken link during tag " + std::to_string(key.tag.value) + ": call again"});
+      verdicts.push_back(
+          {key, round.attempt, Status::kWorldChanged, 0,
+           "the ring was laid around a broken link during tag " + std::to_string(key.tag.value) + ": call again"});
     }
   }
   for (const auto& [key, stop] : stops_) {

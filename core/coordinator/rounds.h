@@ -28,9 +28,9 @@ class Rounds {
     std::uint64_t bytes = 0;            // of the round's tensors
   };
   struct DoneResult {
-    std::vector<Committed> committed;            // one per group whose round commits with this Done
-    std::optional<wire::Verdict> stop;           // the arguments or results differ: to be proposed
-    std::string violation;                       // not empty: the sender breaks the protocol
+    std::vector<Committed> committed;   // one per group whose round commits with this Done
+    std::optional<wire::Verdict> stop;  // the arguments or results differ: to be proposed
+    std::string violation;              // not empty: the sender breaks the protocol
   };
   DoneResult on_done(PeerId from, const wire::Done& done);
 
@@ -59,7 +59,8 @@ class Rounds {
       CohortId cohort, const std::map<PeerId, std::vector<wire::OpenRound>>& open) const;
 
   // The proposal holds: verdicts are carried out, generations move on. Returns the committed ones.
-  std::vector<Committed> install(const Change& change, const wire::View& next, const std::vector<wire::Verdict>& verdicts);
+  std::vector<Committed> install(const Change& change, const wire::View& next,
+                                 const std::vector<wire::Verdict>& verdicts);
   // The admission holds: a new cohort begins; the old one lives on for the rounds that are open in it.
   void admit(const wire::View& next, const std::map<PeerId, std::vector<wire::OpenRound>>& open);
 

@@ -52,9 +52,8 @@ struct Cohort {
     const Membership& members = generations.at(generation);
     const std::vector<PeerId>& needed = bound ? members.everyone : *members.ring;
     const auto gone = [&](const std::vector<PeerId>& who) {
-      return std::any_of(who.begin(), who.end(), [&](PeerId peer) {
-        return std::find(needed.begin(), needed.end(), peer) != needed.end();
-      });
+      return std::any_of(who.begin(), who.end(),
+                         [&](PeerId peer) { return std::find(needed.begin(), needed.end(), peer) != needed.end(); });
     };
     return gone(change.lost) || (!spare_left && gone(change.left));
   }

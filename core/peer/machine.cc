@@ -30,7 +30,8 @@ void Peer::Machine::step(Input input, Instant now, Effects& out) {
                  [&](io::Opened& in) { session_.owns(in.stream) ? session_.on_opened(now) : mesh_.on_opened(in, now); },
                  [&](io::Accepted& in) { mesh_.on_accepted(in, now, out); },
                  [&](io::ReadDone& in) {
-                   session_.owns(in.stream) ? session_.on_read_done(in.bytes, now, out) : mesh_.on_read_done(in, now, out);
+                   session_.owns(in.stream) ? session_.on_read_done(in.bytes, now, out)
+                                            : mesh_.on_read_done(in, now, out);
                  },
                  [&](io::WriteDone& in) {
                    session_.owns(in.stream) ? session_.on_write_done(in.bytes) : mesh_.on_write_done(in);
@@ -73,7 +74,9 @@ Peer::Footprint Peer::Machine::footprint() const {
 }
 
 void Peer::Machine::on_connect(Connect in) {
-  if (life_ != Life::kNew) return fail(in.call, Status::kInvalidArgument, "connect was called before: create a new communicator to join again");
+  if (life_ != Life::kNew)
+    return fail(in.call, Status::kInvalidArgument,
+                "connect was called before: create a new communicator to join again");
   life_ = Life::kJoining;
   over_text_ = "this communicator is not admitted yet: wait for connect to complete";
   connect_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout)};
@@ -84,7 +87,8 @@ void Peer::Machine::on_admit(const Admit& in) {
   if (life_ != Life::kMember) {
     return fail(in.call, over_status_, life_ == Life::kLeaving ? "this peer is leaving" : over_text_);
   }
-  if (admit_ && !admit_->by_itself) return fail(in.call, Status::kInvalidArgument, "admit is being called already: one at a time");
+  if (admit_ && !admit_->by_itself)
+    return fail(in.call, Status::kInvalidArgument, "admit is being called already: one at a time");
   const bool said = admit_ && admit_->said;
   admit_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout), .said = said, .at_least = in.at_least};
   say_admit();
@@ -110,7 +114,8 @@ void Peer::Machine::on_leave(const Leave& in) {
     life_ = Life::kLeaving;
     return;
   }
-  if (life_ != Life::kMember) return fail(in.call, over_status_, life_ == Life::kLeaving ? "leave is being called already" : over_text_);
+  if (life_ != Life::kMember)
+    return fail(in.call, over_status_, life_ == Life::kLeaving ? "leave is being called already" : over_text_);
   leave_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout)};
   life_ = Life::kLeaving;
 }
@@ -146,16 +151,18 @@ void Peer::Machine::on_timer() {
   session_.on_timer(now_, *out_);
   mesh_.on_timer(now_, *out_);
   if (connect_ && now_ >= connect_->deadline) {
-    return end_run(Status::kTimedOut, session_.welcomed()
-                                          ? "not admitted in time: the members of the run must call admit, and a new run "
-                                            "must have enough founders"
-                                          : "no greeting from the coordinator at '" + session_.coordinator() + "' in time");
+    return end_run(Status::kTimedOut,
+                   session_.welcomed()
+                       ? "not admitted in time: the members of the run must call admit, and a new run "
+                         "must have enough founders"
+                       : "no greeting from the coordinator at '" + session_.coordinator() + "' in time");
   }
   if (leave_ && now_ >= leave_->deadline) {
     return end_run(Status::kTimedOut, "leave timed out: the calls launched before it had not all ended; left by force");
   }
   if (admit_ && now_ >= admit_->deadline) {
-    if (admit_->cancelled) return end_run(Status::kOutcomeUnknown, "admit got no answer from the coordinator in time; left the run");
+    if (admit_->cancelled)
+      return end_run(Status::kOutcomeUnknown, "admit got no answer from the coordinator in time; left the run");
     if (!admit_->said) {
       end_waiting(admit_, Status::kTimedOut, "admit timed out while the membership was changing");
     } else {
@@ -202,8 +209,8 @@ void Peer::Machine::end_waiting(std::optional<Waiting>& waiting, Status status, 
   Outcome outcome;
   outcome.status = status;
   outcome.text = text;
-  outcome.world = static_cast<std::uint32_t>(std::count_if(view_->members.begin(), view_->members.end(),
-                                                           [&](const wire::Member& m) { return m.group == options_.group; }));
+  outcome.world = static_cast<std::uint32_t>(std::count_if(
+      view_->members.begin(), view_->members.end(), [&](const wire::Member& m) { return m.group == options_.group; }));
   complete(ended.call, std::move(outcome));
 }
 

@@ -55,9 +55,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     wire::Descriptor what;
     State state = State::kQueued;
     Instant deadline = kNever;
-    RoundKey key;        // what it is called now, and the attempt that is due
+    RoundKey key;  // what it is called now, and the attempt that is due
     Generation attempt;
-    RoundKey wire_key;   // what the running attempt is called on streams; differs while an attempt is being given up
+    RoundKey wire_key;  // what the running attempt is called on streams; differs while an attempt is being given up
     Generation wire_attempt;
     std::uint64_t hash = 0;
 
@@ -76,7 +76,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     std::optional<Outcome> outcome;  // nothing: try again in the newest generation
     bool restores = false;
     bool restoring = false;
-    bool requeue = false;            // wants a key of the next cohort
+    bool requeue = false;  // wants a key of the next cohort
 
     std::uint32_t retries = 0;
     std::uint64_t bytes_sent = 0;
@@ -86,7 +86,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     [[nodiscard]] PeerId downstream() const { return (*ring)[(rank.value + 1) % ring->size()]; }
     [[nodiscard]] PeerId upstream() const { return (*ring)[(rank.value + ring->size() - 1) % ring->size()]; }
     [[nodiscard]] bool open() const { return state != State::kQueued && !(state == State::kEnding && outcome); }
-    [[nodiscard]] bool attempted() const { return state != State::kQueued && state != State::kHeld && state != State::kEnding; }
+    [[nodiscard]] bool attempted() const {
+      return state != State::kQueued && state != State::kHeld && state != State::kEnding;
+    }
   };
   using Rounds = std::map<std::uint64_t, Round>;  // in the order of their launch
 

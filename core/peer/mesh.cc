@@ -119,8 +119,12 @@ void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
   while (!flow.channel.finishing() && flow.kind != Kind::kDying) {
     auto next = flow.channel.reader.next();
     if (!next.ok()) {
-      out.emplace_back(trace::Event{.kind = trace::Kind::kProtocolError, .view = {}, .peer = flow.peer, .round = {},
-                                    .status = Status::kProtocolError, .text = next.error().text});
+      out.emplace_back(trace::Event{.kind = trace::Kind::kProtocolError,
+                                    .view = {},
+                                    .peer = flow.peer,
+                                    .round = {},
+                                    .status = Status::kProtocolError,
+                                    .text = next.error().text});
       return drop(flow, false, now, out);
     }
     if (!next->has_value()) return;
@@ -128,8 +132,10 @@ void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
                    [&](wire::Preamble& in) {
                      if (flow.kind == Kind::kStranger) flow.channel.writer.preamble();
                      if (in.version != wire::kVersion) {
-                       refuse(flow, "this peer speaks protocol version " + std::to_string(wire::kVersion) +
-                                        ", you speak version " + std::to_string(in.version), now, out);
+                       refuse(flow,
+                              "this peer speaks protocol version " + std::to_string(wire::kVersion) +
+                                  ", you speak version " + std::to_string(in.version),
+                              now, out);
                      }
                    },
                    [&](wire::Received& in) {
@@ -159,14 +165,19 @@ void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
 void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& out) {
   if (flow.kind == Kind::kStranger) {
     const auto* link = std::get_if<wire::Link>(&message);
-    if (link == nullptr) return refuse(flow, "a stream to a peer starts with Link; this is a peer, not a coordinator", now, out);
+    if (link == nullptr)
+      return refuse(flow, "a stream to a peer starts with Link; this is a peer, not a coordinator", now, out);
     return on_greeting(flow, *link, now, out);
   }
   if (flow.kind == Kind::kGreeting) {
     if (std::holds_alternative<wire::LinkWelcome>(message)) return bring_up(flow, now);
     if (const auto* refused = std::get_if<wire::Refused>(&message)) {
-      out.emplace_back(trace::Event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = flow.peer, .round = {},
-                                    .status = refused->status, .text = refused->text});
+      out.emplace_back(trace::Event{.kind = trace::Kind::kLinkLost,
+                                    .view = {},
+                                    .peer = flow.peer,
+                                    .round = {},
+                                    .status = refused->status,
+                                    .text = refused->text});
     }
     return drop(flow, false, now, out);
   }
@@ -183,8 +194,10 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
   if (link.to != options_.id) return refuse(flow, "another peer was meant: this is not the one you look for", now, out);
   if (!(link.from < link.to)) return refuse(flow, "the peer with the smaller id dials", now, out);
   if (link.stripes == 0 || link.stripes > kMaxStripes || link.stripe.value >= link.stripes) {
-    return refuse(flow, "stripe " + std::to_string(link.stripe.value) + " of " + std::to_string(link.stripes) +
-                            ": at most " + std::to_string(kMaxStripes) + " are taken", now, out);
+    return refuse(flow,
+                  "stripe " + std::to_string(link.stripe.value) + " of " + std::to_string(link.stripes) + ": at most " +
+                      std::to_string(kMaxStripes) + " are taken",
+                  now, out);
   }
   flow.peer = link.from;
   flow.stripe = link.stripe;
@@ -240,7 +253,8 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   if (stripe.stream != in.stream) return;
   if (stripe.up || was_up) {
     stripe.down_since = now;
-    out.emplace_back(trace::Event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = peer, .round = {}, .text = in.text});
+    out.emplace_back(
+        trace::Event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = peer, .round = {}, .text = in.text});
   }
   stripe.stream = {};
   stripe.up = false;
@@ -273,8 +287,12 @@ void Mesh::drop(Flow& flow, bool in_order, Instant now, Effects& out) {
 }
 
 void Mesh::refuse(Flow& flow, const std::string& why, Instant now, Effects& out) {
-  out.emplace_back(trace::Event{.kind = trace::Kind::kPeerRefused, .view = {}, .peer = flow.peer, .round = {},
-                                .status = Status::kRefused, .text = why});
+  out.emplace_back(trace::Event{.kind = trace::Kind::kPeerRefused,
+                                .view = {},
+                                .peer = flow.peer,
+                                .round = {},
+                                .status = Status::kRefused,
+                                .text = why});
   flow.channel.writer.message(wire::Refused{Status::kRefused, why}, term_);
   drop(flow, true, now, out);
 }
@@ -282,8 +300,12 @@ void Mesh::refuse(Flow& flow, const std::string& why, Instant now, Effects& out)
 void Mesh::reset(StreamId stream, const std::string& why, Instant now, Effects& out) {
   const auto at = flows_.find(stream);
   if (at == flows_.end() || at->second.kind == Kind::kDying) return;
-  out.emplace_back(trace::Event{.kind = trace::Kind::kProtocolError, .view = {}, .peer = at->second.peer, .round = {},
-                                .status = Status::kProtocolError, .text = why});
+  out.emplace_back(trace::Event{.kind = trace::Kind::kProtocolError,
+                                .view = {},
+                                .peer = at->second.peer,
+                                .round = {},
+                                .status = Status::kProtocolError,
+                                .text = why});
   drop(at->second, false, now, out);
 }
 

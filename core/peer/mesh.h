@@ -78,17 +78,17 @@ class Mesh {
 
  private:
   struct Stripe {
-    StreamId stream;        // 0: none
+    StreamId stream;  // 0: none
     bool up = false;
-    Instant down_since;     // while not up
-    Instant retry_at;       // dialler, while there is no stream
+    Instant down_since;  // while not up
+    Instant retry_at;    // dialler, while there is no stream
     Duration backoff;
   };
   struct Link {
     io::Address address;
     bool dials = false;
     std::vector<Stripe> stripes;
-    Instant reported;       // when it was last said to be broken
+    Instant reported;  // when it was last said to be broken
   };
   enum class Kind : std::uint8_t {
     kDialling,  // asked for
@@ -96,7 +96,7 @@ class Mesh {
     kStranger,  // accepted; has not said who it is
     kParked,    // accepted; said who it is; waits until its link is wanted, or until the old stream is gone
     kUp,
-    kDying,     // being closed
+    kDying,  // being closed
   };
   struct Flow {
     Flow(StreamId stream, Instant now, Kind kind_now) : channel(stream, now), kind(kind_now), since(now) {}

@@ -20,7 +20,8 @@ wire::Descriptor descriptor_of(const Request& request) {
   what.collective = request.collective;
   what.type = request.collective == Collective::kBarrier ? DataType::kU8 : request.type;
   what.op = ring::reduces(request.collective) ? request.op : ReduceOp::kSum;
-  what.retry = request.retry && (request.collective == Collective::kAllReduce || request.collective == Collective::kBarrier);
+  what.retry =
+      request.retry && (request.collective == Collective::kAllReduce || request.collective == Collective::kBarrier);
   what.minimum_world = request.minimum_world;
   what.tensors = static_cast<std::uint32_t>(request.tensors.size());
   if (request.collective == Collective::kBroadcast) what.root = request.root;
@@ -39,13 +40,15 @@ wire::Descriptor descriptor_of(const Request& request) {
 std::optional<Error> Peer::Machine::check(const Request& request) const {
   const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
   if (request.tensors.size() > kMaxTensorsPerCall) {
-    return invalid(std::to_string(request.tensors.size()) + " tensors in one call, more than " + std::to_string(kMaxTensorsPerCall));
+    return invalid(std::to_string(request.tensors.size()) + " tensors in one call, more than " +
+                   std::to_string(kMaxTensorsPerCall));
   }
   if (request.collective == Collective::kAllGather && request.tensors.size() != 1) {
     return invalid("all_gather takes one tensor, not " + std::to_string(request.tensors.size()));
   }
   if (request.scratch.length < scratch_bytes(request)) {
-    return invalid("scratch of " + std::to_string(request.scratch.length) + " bytes, " + std::to_string(scratch_bytes(request)) + " needed");
+    return invalid("scratch of " + std::to_string(request.scratch.length) + " bytes, " +
+                   std::to_string(scratch_bytes(request)) + " needed");
   }
   return std::nullopt;
 }
@@ -142,8 +145,10 @@ void Peer::Machine::begin_operation(Round& round) {
   if (round.request.collective == Collective::kBroadcast) {
     const auto at = std::find(round.ring->begin(), round.ring->end(), round.request.root);
     if (at == round.ring->end()) {
-      return finish(round, outcome_of(round, Status::kInvalidArgument,
-                                      "broadcast root " + name_of(round.request.root) + " is not a member of this group"), false);
+      return finish(round,
+                    outcome_of(round, Status::kInvalidArgument,
+                               "broadcast root " + name_of(round.request.root) + " is not a member of this group"),
+                    false);
     }
     root = static_cast<std::uint32_t>(at - round.ring->begin());
   }
@@ -192,12 +197,14 @@ void Peer::Machine::take_herald(Round& round) {
 
 void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) {
   Round* round = find(ready.key);
-  const bool current = round != nullptr && round->attempted() && round->wire_attempt == ready.attempt && round->wire_key == ready.key;
+  const bool current =
+      round != nullptr && round->attempted() && round->wire_attempt == ready.attempt && round->wire_key == ready.key;
   if (current && from != round->downstream()) return;
   if (current && ready.what != round->what) {
     return ask_to_stop(*round, Status::kMismatch,
-                       "arguments differ in tag " + std::to_string(ready.key.tag.value) + ": " + name_of(options_.id) + ": " +
-                           wire::describe(round->what) + "; " + name_of(from) + ": " + wire::describe(ready.what));
+                       "arguments differ in tag " + std::to_string(ready.key.tag.value) + ": " + name_of(options_.id) +
+                           ": " + wire::describe(round->what) + "; " + name_of(from) + ": " +
+                           wire::describe(ready.what));
   }
   if (current) {
     if (!std::exchange(round->downstream_ready, true)) tell_sizes(*round);
@@ -225,7 +232,9 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
   }
   const RoundKey key = ready.key;
   const auto known = heralds.find(key);
-  if (known != heralds.end() && known->second.ready.attempt == ready.attempt && known->second.ready.landing && !ready.landing) return;
+  if (known != heralds.end() && known->second.ready.attempt == ready.attempt && known->second.ready.landing &&
+      !ready.landing)
+    return;
   heralds.insert_or_assign(key, Herald{std::move(ready), stripe, stream});
 }
 
@@ -262,7 +271,8 @@ void Peer::Machine::learn_size(Round& round, Rank rank, std::uint64_t bytes) {
   if (round.downstream_ready && (*round.ring)[rank.value] != round.downstream()) {
     mesh_.say(round.downstream(), wire::BlockSize{round.key, round.attempt, rank, bytes});
   }
-  const bool all = std::all_of(round.blocks.begin(), round.blocks.end(), [](const auto& block) { return block.has_value(); });
+  const bool all =
+      std::all_of(round.blocks.begin(), round.blocks.end(), [](const auto& block) { return block.has_value(); });
   if (all) begin_operation(round);
 }
 
@@ -279,8 +289,8 @@ void Peer::Machine::refuse_if_closed(Round& round) {
     });
     if (launched) continue;
     return ask_to_stop(round, Status::kCohortClosed,
-                       name_of(peer) + " has called admit without launching tag " + std::to_string(round.key.tag.value) +
-                           ": launch the same calls on all peers before admit");
+                       name_of(peer) + " has called admit without launching tag " +
+                           std::to_string(round.key.tag.value) + ": launch the same calls on all peers before admit");
   }
 }
 
@@ -309,8 +319,9 @@ bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream,
     if (!round.operation || !round.attempted() || round.downstream() != to) continue;
     const auto next = round.operation->next(stripe, stream);
     if (!next) continue;
-    writer.segment({round.key, round.attempt, next->phase, next->index, static_cast<std::uint32_t>(next->payload.length)},
-                   session_.term(), next->payload, next->checksum);
+    writer.segment(
+        {round.key, round.attempt, next->phase, next->index, static_cast<std::uint32_t>(next->payload.length)},
+        session_.term(), next->payload, next->checksum);
     round.operation->prepare(jobs_);
     start_jobs(round);
     return true;
@@ -378,7 +389,8 @@ void Peer::Machine::ask_to_stop(Round& round, Status status, std::string text) {
   if (round.state == Round::State::kQueued) {
     return finish(round, outcome_of(round, status, text), false);
   }
-  round.stop = wire::StopRound{round.key, round.attempt, status, round.state == Round::State::kDone, text.substr(0, kMaxTextBytes)};
+  round.stop = wire::StopRound{round.key, round.attempt, status, round.state == Round::State::kDone,
+                               text.substr(0, kMaxTextBytes)};
   round.deadline = now_ + options_.abort_grace;
   session_.say(*round.stop);
 }
@@ -391,8 +403,9 @@ Outcome Peer::Machine::outcome_of(const Round& round, Status status, std::string
   outcome.attempt = round.attempt;
   outcome.retries = round.retries;
   if (status != Status::kOk) {
-    outcome.world = static_cast<std::uint32_t>(std::count_if(view_->members.begin(), view_->members.end(),
-                                                             [&](const wire::Member& m) { return m.group == options_.group; }));
+    outcome.world =
+        static_cast<std::uint32_t>(std::count_if(view_->members.begin(), view_->members.end(),
+                                                 [&](const wire::Member& m) { return m.group == options_.group; }));
     return outcome;
   }
   outcome.world = round.world();
@@ -440,9 +453,8 @@ void Peer::Machine::drive_ends() {
   if (unkept) update_links();
   if (!ended || cohorts_.size() < 2) return;
   const auto in_use = [&](CohortId id) {
-    return id == view_->cohort || std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
-             return entry.second.key.cohort == id;
-           });
+    return id == view_->cohort || std::any_of(rounds_.begin(), rounds_.end(),
+                                              [&](const auto& entry) { return entry.second.key.cohort == id; });
   };
   if (std::erase_if(cohorts_, [&](const auto& entry) { return !in_use(entry.first); }) > 0) update_links();
 }

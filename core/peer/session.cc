@@ -99,7 +99,8 @@ void Session::take_events(Instant now, Effects& out) {
   while (state_ != State::kOver && channel_ && !channel_->finishing()) {
     auto next = channel_->reader.next();
     if (!next.ok()) {
-      return over(Status::kProtocolError, "'" + coordinator_ + "' does not speak as a Lockstep coordinator: " + next.error().text, now, out);
+      return over(Status::kProtocolError,
+                  "'" + coordinator_ + "' does not speak as a Lockstep coordinator: " + next.error().text, now, out);
     }
     if (!next->has_value()) return;
     if (auto* preamble = std::get_if<wire::Preamble>(&**next)) {
@@ -140,7 +141,8 @@ void Session::on_message(wire::Received received, Instant now, Effects& out) {
   if (const auto* refused = std::get_if<wire::Refused>(&received.message)) {
     return over(refused->status, "the coordinator at '" + coordinator_ + "' refused: " + refused->text, now, out);
   }
-  over(Status::kProtocolError, "'" + coordinator_ + "' does not greet as a coordinator: is it the address of a peer?", now, out);
+  over(Status::kProtocolError, "'" + coordinator_ + "' does not greet as a coordinator: is it the address of a peer?",
+       now, out);
 }
 
 void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
@@ -157,7 +159,8 @@ void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
                  (greeting ? "connected, but no greeting came: " : "") + why;
     return dial_next(now, out);
   }
-  over(Status::kNotConnected, "lost the coordinator at '" + coordinator_ + "' (" + why + "): rejoin as a new peer", now, out);
+  over(Status::kNotConnected, "lost the coordinator at '" + coordinator_ + "' (" + why + "): rejoin as a new peer", now,
+       out);
 }
 
 void Session::on_timer(Instant now, Effects& out) {

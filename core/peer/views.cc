@@ -86,8 +86,12 @@ void Peer::Machine::on_install(const wire::Install& install) {
   if (joins) life_ = Life::kMember;
   if (changed && am_member_of(*view_)) {  // a leaver that still finishes rounds is no member
     out_->emplace_back(Installed{view_});
-    note({.kind = joins ? trace::Kind::kJoined : trace::Kind::kViewChanged, .view = view_->number, .peer = {}, .round = {},
-          .number = view_->members.size(), .text = {}});
+    note({.kind = joins ? trace::Kind::kJoined : trace::Kind::kViewChanged,
+          .view = view_->number,
+          .peer = {},
+          .round = {},
+          .number = view_->members.size(),
+          .text = {}});
   }
   if (admission) enter_cohort(change.view);
   drop_heralds();
@@ -136,7 +140,8 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
       finish(round, outcome_of(round, Status::kOutcomeUnknown, "a member was lost while this peer was leaving"), true);
     } else if (round.state != Round::State::kHeld) {
       ++round.retries;
-      note({.kind = trace::Kind::kRoundRetried, .view = change.view.number, .peer = {}, .round = round.key, .text = {}});
+      note(
+          {.kind = trace::Kind::kRoundRetried, .view = change.view.number, .peer = {}, .round = round.key, .text = {}});
       finish(round, std::nullopt, true);
     }
   }
@@ -225,20 +230,23 @@ void Peer::Machine::update_links() {
     for (const auto& [order, round] : rounds_) {
       if (!round.open()) continue;
       const Cohort* cohort = cohort_of(round.key);
-      if (cohort != nullptr && cohort->generations.contains(round.attempt)) need_ring(*cohort->generations.at(round.attempt).ring);
+      if (cohort != nullptr && cohort->generations.contains(round.attempt))
+        need_ring(*cohort->generations.at(round.attempt).ring);
     }
     if (proposal_) need_ring(*Cohort::membership_in(proposal_->view, options_.group, nullptr).ring);
   }
   mesh_.want(neighbours, now_, *out_);
   std::erase_if(addresses_, [&](const auto& entry) {
     const auto in = [&](const wire::View& view) {
-      return std::any_of(view.members.begin(), view.members.end(), [&](const wire::Member& m) { return m.id == entry.first; });
+      return std::any_of(view.members.begin(), view.members.end(),
+                         [&](const wire::Member& m) { return m.id == entry.first; });
     };
     const bool kept = std::any_of(cohorts_.begin(), cohorts_.end(), [&](const auto& cohort) {
-      return std::any_of(cohort.second.generations.begin(), cohort.second.generations.end(), [&](const auto& generation) {
-        const auto& ring = *generation.second.ring;
-        return std::find(ring.begin(), ring.end(), entry.first) != ring.end();
-      });
+      return std::any_of(cohort.second.generations.begin(), cohort.second.generations.end(),
+                         [&](const auto& generation) {
+                           const auto& ring = *generation.second.ring;
+                           return std::find(ring.begin(), ring.end(), entry.first) != ring.end();
+                         });
     });
     return !kept && !in(*view_) && !(proposal_ && in(proposal_->view));
   });

@@ -67,8 +67,9 @@ bool Operation::starts_here(const Piece& piece) const {
 std::optional<Error> Operation::refusal() const {
   const std::uint64_t element = size_of(request_.type);
   const auto too_small = [&](std::uint64_t has, std::uint64_t needs) {
-    return Error{Status::kBufferTooSmall, "the receive buffer holds " + std::to_string(has) + " bytes, the result needs " +
-                                              std::to_string(needs) + " (world size " + std::to_string(world_) + ")"};
+    return Error{Status::kBufferTooSmall, "the receive buffer holds " + std::to_string(has) +
+                                              " bytes, the result needs " + std::to_string(needs) + " (world size " +
+                                              std::to_string(world_) + ")"};
   };
   if (pieces_.size() > kMaxSegments) {
     return Error{Status::kInvalidArgument, "the call cuts into " + std::to_string(pieces_.size()) +
@@ -95,8 +96,8 @@ std::optional<Error> Operation::refusal() const {
                           tensor.send.offset < tensor.recv.offset + needs &&
                           tensor.recv.offset < tensor.send.offset + tensor.send.length;
     if (overlaps && tensor.send.offset != own.offset) {
-      return Error{Status::kInvalidArgument,
-                   "send lies inside recv, but not at this rank's place: byte " + std::to_string(mine) + " of the result"};
+      return Error{Status::kInvalidArgument, "send lies inside recv, but not at this rank's place: byte " +
+                                                 std::to_string(mine) + " of the result"};
     }
   }
   return std::nullopt;
@@ -144,7 +145,8 @@ bool Operation::needs_backup(const Piece& piece, Phase phase, const Segment& seg
   return phase == Phase::kReduceScatter || segment.half[0].arrival == Arrival::kNotOurs;
 }
 
-KernelJob& Operation::start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index, Phase phase) {
+KernelJob& Operation::start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index,
+                            Phase phase) {
   KernelJob job;
   job.token = JobToken{token_of(index, phase, static_cast<std::uint8_t>(purpose))};
   job.kind = kind;
@@ -174,7 +176,8 @@ Operation::Place Operation::begin(const wire::Segment& wanted, StreamId stream, 
   return {Landing::kPlace, work(piece)};
 }
 
-void Operation::landed(const wire::Segment& arrived, bool taken_back, std::uint64_t checksum, std::vector<KernelJob>& jobs) {
+void Operation::landed(const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
+                       std::vector<KernelJob>& jobs) {
   const std::size_t index = arrived.index.value;
   Segment& segment = segments_[index];
   Half& half = segment.half[index_of(arrived.phase)];
@@ -260,7 +263,8 @@ std::optional<Operation::Outgoing> Operation::next(StripeIndex stripe, StreamId 
   if (first_hop && own_ready_ > 0) --own_ready_;
   bytes_sent_ += piece.length;
   const bool raw = first_hop && phase == Phase::kReduceScatter;
-  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, raw ? input(piece) : work(piece), half.checksum};
+  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, raw ? input(piece) : work(piece),
+                  half.checksum};
 }
 
 void Operation::prepare(std::vector<KernelJob>& jobs) {

@@ -63,9 +63,9 @@ class Operation {
   // ---- jobs ----
 
   struct Finished {
-    bool corrupt = false;                // what arrived was not what was sent: reset `stream`
+    bool corrupt = false;  // what arrived was not what was sent: reset `stream`
     StreamId stream;
-    std::optional<StreamId> placeable;   // a stream whose segment waited for this job; into `place`
+    std::optional<StreamId> placeable;  // a stream whose segment waited for this job; into `place`
     BufferRef place;
   };
   Finished job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs);
@@ -92,8 +92,8 @@ class Operation {
   struct Half {
     Arrival arrival = Arrival::kNotOurs;
     Departure departure = Departure::kNotOurs;
-    StripeIndex stripe;        // kSent
-    StreamId stream;           // kLanding or kBackingUp: from; kSent: on
+    StripeIndex stripe;          // kSent
+    StreamId stream;             // kLanding or kBackingUp: from; kSent: on
     std::uint64_t checksum = 0;  // once kReady or kHere
   };
   struct Segment {
@@ -104,10 +104,10 @@ class Operation {
   enum class Purpose : std::uint8_t { kBackUp, kOwn, kOwnCopy, kArrived, kRestore };
 
   [[nodiscard]] bool in_place(const Piece& piece) const;
-  [[nodiscard]] BufferRef input(const Piece& piece) const;    // this rank's contribution
-  [[nodiscard]] BufferRef work(const Piece& piece) const;     // where partial sums and finals lie
-  [[nodiscard]] BufferRef backup(const Piece& piece) const;   // in place: the input's copy
-  [[nodiscard]] BufferRef result(const Piece& piece) const;   // where the final goes
+  [[nodiscard]] BufferRef input(const Piece& piece) const;   // this rank's contribution
+  [[nodiscard]] BufferRef work(const Piece& piece) const;    // where partial sums and finals lie
+  [[nodiscard]] BufferRef backup(const Piece& piece) const;  // in place: the input's copy
+  [[nodiscard]] BufferRef result(const Piece& piece) const;  // where the final goes
   [[nodiscard]] bool needs_backup(const Piece& piece, wire::Phase phase, const Segment& segment) const;
   KernelJob& start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index, wire::Phase phase);
   void finish_final(std::size_t index, std::uint64_t checksum);
@@ -125,10 +125,10 @@ class Operation {
   bool granted_ = false;
   bool stopped_ = false;
 
-  std::vector<std::uint32_t> own_;     // segments that start here, in order of departure
-  std::size_t own_prepared_ = 0;       // of those: handed to a job
-  std::size_t own_ready_ = 0;          // prepared (or being prepared) and not departed
-  std::deque<std::uint64_t> ready_;    // index * 2 + phase
+  std::vector<std::uint32_t> own_;   // segments that start here, in order of departure
+  std::size_t own_prepared_ = 0;     // of those: handed to a job
+  std::size_t own_ready_ = 0;        // prepared (or being prepared) and not departed
+  std::deque<std::uint64_t> ready_;  // index * 2 + phase
   std::size_t running_ = 0;
   std::uint64_t bytes_sent_ = 0;
   std::uint64_t bytes_received_ = 0;

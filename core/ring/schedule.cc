@@ -24,7 +24,8 @@ void cut_range(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t o
 }  // namespace
 
 std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t configured) {
-  std::uint64_t bytes = configured != 0 ? configured : std::clamp(chunk_bytes / kSegmentsPerChunk, kSmallestSegment, kLargestSegment);
+  std::uint64_t bytes =
+      configured != 0 ? configured : std::clamp(chunk_bytes / kSegmentsPerChunk, kSmallestSegment, kLargestSegment);
   bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // the number of segments is bounded, too
   bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes / element_bytes * element_bytes, element_bytes));
@@ -52,8 +53,7 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
 
 std::vector<Piece> cut_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
                               std::uint32_t configured_segment_bytes) {
-  const std::uint64_t largest =
-      block_bytes.empty() ? 0 : *std::max_element(block_bytes.begin(), block_bytes.end());
+  const std::uint64_t largest = block_bytes.empty() ? 0 : *std::max_element(block_bytes.begin(), block_bytes.end());
   const std::uint32_t segment = segment_bytes_for(largest, element_bytes, configured_segment_bytes);
   std::vector<Piece> pieces;
   std::uint64_t begin = 0;

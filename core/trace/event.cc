@@ -66,7 +66,8 @@ std::string short_name(PeerId id, std::string_view name) {
   if (!name.empty()) return std::string(name);
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string digits;
-  for (int shift = 60; shift >= 32; shift -= 4) digits.push_back(kDigits[(id.high >> static_cast<unsigned>(shift)) & 0xfU]);
+  for (int shift = 60; shift >= 32; shift -= 4)
+    digits.push_back(kDigits[(id.high >> static_cast<unsigned>(shift)) & 0xfU]);
   return digits;
 }
 

@@ -1,0 +1,126 @@
+#include "core/coordinator/membership.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::coordinator {
+namespace {
+
+PeerId id(std::uint64_t n) { return {n, n}; }
+
+Candidate candidate(std::uint64_t n, std::uint64_t gang = 0, std::uint32_t gang_size = 1) {
+  Candidate made;
+  made.member.id = id(n);
+  made.member.gang = GangId{gang};
+  made.member.name = "p" + std::to_string(n);
+  made.gang_size = gang_size;
+  made.arrival = n;
+  return made;
+}
+
+// A run of n members, p1 to pn, in ring order.
+Membership run_of(std::uint64_t n) {
+  Membership membership;
+  std::vector<Candidate> founders;
+  for (std::uint64_t i = 1; i <= n; ++i) {
+    founders.push_back(candidate(i));
+    membership.add_candidate(founders.back());
+  }
+  wire::View view;
+  view.number = ViewNumber{1};
+  view.members = membership.next_members({}, founders);
+  membership.install(view);
+  return membership;
+}
+
+std::vector<std::uint64_t> ring_of(const std::vector<wire::Member>& members) {
+  std::vector<std::uint64_t> ring;
+  for (const auto& member : members) ring.push_back(member.id.high);
+  return ring;
+}
+
+TEST(Membership, AnEmptyRunIsFoundedOnlyByEnough) {
+  Membership membership;
+  for (std::uint64_t i = 1; i <= 2; ++i) {
+    Candidate one = candidate(i);
+    one.founders = 3;
+    membership.add_candidate(one);
+  }
+  EXPECT_TRUE(membership.admissible().empty());
+  membership.add_candidate(candidate(3));
+  EXPECT_EQ(membership.admissible().size(), 3U);
+}
+
+TEST(Membership, AGangIsAdmittedWholeOrNotAtAll) {
+  Membership membership = run_of(1);
+  membership.add_candidate(candidate(7, 5, 2));
+  EXPECT_TRUE(membership.admissible().empty());
+  membership.add_candidate(candidate(8, 5, 2));
+  EXPECT_EQ(membership.admissible().size(), 2U);
+}
+
+TEST(Membership, NobodyOvertakesInTheWaitingRoom) {
+  Membership membership = run_of(1);
+  Candidate late = candidate(2);
+  late.arrival = 20;
+  Candidate early = candidate(9);
+  early.arrival = 10;
+  membership.add_candidate(late);
+  membership.add_candidate(early);
+  ASSERT_EQ(membership.admissible().size(), 2U);
+  EXPECT_EQ(membership.admissible().front().member.id, id(9));
+}
+
+TEST(Membership, RefusesAnIdThatIsInUseAndNamesIt) {
+  const Membership membership = run_of(2);
+  const auto allowed = membership.may_wait(candidate(2));
+  ASSERT_FALSE(allowed.ok());
+  EXPECT_NE(allowed.error().text.find("never reused"), std::string::npos);
+}
+
+TEST(Membership, RefusesAutoAdmitThatDiffersFromTheRun) {
+  const Membership membership = run_of(2);
+  Candidate other = candidate(3);
+  other.auto_admit = true;
+  const auto allowed = membership.may_wait(other);
+  ASSERT_FALSE(allowed.ok());
+  EXPECT_NE(allowed.error().text.find("auto_admit"), std::string::npos);
+}
+
+TEST(Membership, LaysTheRingAroundABrokenPair) {
+  Membership membership = run_of(4);
+  membership.mark_broken(pair_of(id(1), id(2)), Instant{1});
+  const auto members = membership.next_members({}, {});
+  EXPECT_TRUE(membership.unavoidable(members).empty());
+  EXPECT_EQ(ring_of(members).size(), 4U);
+}
+
+TEST(Membership, AmongThreeABrokenPairCannotBeAvoided) {
+  Membership membership = run_of(3);
+  membership.mark_broken(pair_of(id(3), id(2)), Instant{1});
+  ASSERT_EQ(membership.unavoidable(membership.next_members({}, {})).size(), 1U);
+  EXPECT_EQ(membership.unavoidable(membership.next_members({}, {})).front(), pair_of(id(2), id(3)));
+  EXPECT_TRUE(membership.unavoidable(membership.next_members({id(2)}, {})).empty());
+}
+
+TEST(Membership, APairIsForgottenWithItsMembers) {
+  Membership membership = run_of(4);
+  membership.mark_broken(pair_of(id(1), id(2)), Instant{1});
+  wire::View next;
+  next.number = ViewNumber{2};
+  next.members = membership.next_members({id(2)}, {});
+  membership.install(next);
+  EXPECT_EQ(membership.broken_links_of(id(1)), 0U);
+}
+
+TEST(Membership, GroupsHaveRingsOfTheirOwn) {
+  Membership membership;
+  std::vector<Candidate> all;
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    all.push_back(candidate(i));
+    all.back().member.group = GroupId{static_cast<std::uint32_t>(i % 2)};
+  }
+  EXPECT_EQ(ring_of(membership.next_members({}, all)), (std::vector<std::uint64_t>{2, 4, 1, 3}));
+}
+
+}  // namespace
+}  // namespace lockstep::coordinator

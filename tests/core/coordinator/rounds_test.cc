@@ -1,0 +1,202 @@
+#include "core/coordinator/rounds.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::coordinator {
+namespace {
+
+using wire::Collective;
+
+constexpr PeerId kA{1, 1};
+constexpr PeerId kB{2, 2};
+constexpr PeerId kC{3, 3};
+
+// A cohort of a, b and c in one group, admitted as view 1.
+class RoundsOfThree : public testing::Test {
+ protected:
+  RoundsOfThree() {
+    view_.number = ViewNumber{1};
+    view_.cohort = CohortId{1};
+    for (const PeerId peer : {kA, kB, kC})
+      view_.members.push_back({peer, {}, {}, {}, std::string(1, static_cast<char>('a' + peer.low - 1))});
+    rounds_.admit(view_, {});
+  }
+
+  static RoundKey key(std::uint64_t tag = 7) { return {CohortId{1}, {}, Tag{tag}, 0}; }
+  static wire::Done done(Collective collective = Collective::kAllReduce, std::uint64_t count = 10,
+                         std::uint64_t hash = 5) {
+    wire::Descriptor what;
+    what.collective = collective;
+    what.count = count;
+    what.tensors = 1;
+    return {key(), Generation{1}, what, hash};
+  }
+  static wire::OpenRound open(bool is_done, bool retry = true) { return {key(), Generation{1}, is_done, retry, 5}; }
+  static Rounds::Change loss_of(PeerId peer) {
+    Rounds::Change change;
+    change.lost = {peer};
+    return change;
+  }
+  wire::View without(PeerId peer) {
+    wire::View next = view_;
+    next.number = ViewNumber{2};
+    std::erase_if(next.members, [&](const wire::Member& member) { return member.id == peer; });
+    return next;
+  }
+
+  wire::View view_;
+  Rounds rounds_;
+};
+
+TEST_F(RoundsOfThree, CommitsWhenAllAreDoneAndNotBefore) {
+  EXPECT_TRUE(rounds_.on_done(kA, done()).committed.empty());
+  EXPECT_TRUE(rounds_.on_done(kB, done()).committed.empty());
+  const auto result = rounds_.on_done(kC, done());
+  ASSERT_EQ(result.committed.size(), 1U);
+  EXPECT_EQ(result.committed.front().members.size(), 3U);
+  EXPECT_EQ(rounds_.size(), 0U);
+}
+
+TEST_F(RoundsOfThree, DoneTwiceIsAViolation) {
+  EXPECT_TRUE(rounds_.on_done(kA, done()).violation.empty());
+  EXPECT_FALSE(rounds_.on_done(kA, done()).violation.empty());
+}
+
+TEST_F(RoundsOfThree, ArgumentsThatDifferAreStoppedAndBothSidesNamed) {
+  EXPECT_FALSE(rounds_.on_done(kA, done(Collective::kAllReduce, 10)).stop.has_value());
+  const auto result = rounds_.on_done(kB, done(Collective::kAllReduce, 12));
+  ASSERT_TRUE(result.stop.has_value());
+  EXPECT_EQ(result.stop->status, Status::kMismatch);
+  for (const char* part : {"a: ", "b: ", "10", "12"})
+    EXPECT_NE(result.stop->text.find(part), std::string::npos) << part;
+}
+
+TEST_F(RoundsOfThree, ResultsThatDifferAreNeverCommitted) {
+  EXPECT_TRUE(rounds_.on_done(kA, done()).committed.empty());
+  const auto result = rounds_.on_done(kB, done(Collective::kAllReduce, 10, 6));
+  ASSERT_TRUE(result.stop.has_value());
+  EXPECT_EQ(result.stop->status, Status::kInternal);
+}
+
+TEST_F(RoundsOfThree, ALossCommitsWhatAllSurvivorsHaveDone) {
+  rounds_.on_done(kA, done());
+  rounds_.on_done(kB, done());
+  Rounds::Change change = loss_of(kC);
+  change.flushed = {{kA, {open(true)}}, {kB, {open(true)}}};
+  const auto verdicts = rounds_.verdicts(change, without(kC));
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_EQ(verdicts.front().status, Status::kOk);
+}
+
+TEST_F(RoundsOfThree, ALossLeavesRoundsThatRetryToTheirPeers) {
+  rounds_.on_done(kA, done());
+  Rounds::Change change = loss_of(kC);
+  change.flushed = {{kA, {open(true)}}, {kB, {open(false)}}};
+  EXPECT_TRUE(rounds_.verdicts(change, without(kC)).empty());
+}
+
+TEST_F(RoundsOfThree, ALossEndsRoundsThatDoNotRetryWithPeerLost) {
+  Rounds::Change change = loss_of(kC);
+  change.flushed = {{kA, {open(false, false)}}, {kB, {}}};
+  const auto verdicts = rounds_.verdicts(change, without(kC));
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_EQ(verdicts.front().status, Status::kPeerLost);
+  EXPECT_NE(verdicts.front().text.find("c"), std::string::npos);
+}
+
+// A barrier that all survivors have reached says nothing about the lost one.
+TEST_F(RoundsOfThree, ABarrierIsNotCommittedForALostMemberThatNeverCame) {
+  rounds_.on_done(kA, done(Collective::kBarrier, 0));
+  rounds_.on_done(kB, done(Collective::kBarrier, 0));
+  Rounds::Change change = loss_of(kC);
+  change.flushed = {{kA, {open(true)}}, {kB, {open(true)}}};
+  EXPECT_TRUE(rounds_.verdicts(change, without(kC)).empty());
+}
+
+// Found by the simulator: the last of a broadcast's ring passes nothing on, so nobody's result proves that it was there.
+TEST_F(RoundsOfThree, ABroadcastIsNotCommittedForALostLastMember) {
+  wire::Done broadcast = done(Collective::kBroadcast);
+  broadcast.what.root = kA;
+  rounds_.on_done(kA, broadcast);
+  rounds_.on_done(kB, broadcast);
+  Rounds::Change change = loss_of(kC);
+  change.flushed = {{kA, {open(true, false)}}, {kB, {open(true, false)}}};
+  const auto verdicts = rounds_.verdicts(change, without(kC));
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_EQ(verdicts.front().status, Status::kPeerLost);
+}
+
+TEST_F(RoundsOfThree, DonesOfAnAttemptThatWasGivenUpAreIgnored) {
+  rounds_.install(loss_of(kC), without(kC), {});
+  const auto late = rounds_.on_done(kA, done());
+  EXPECT_TRUE(late.violation.empty());
+  EXPECT_TRUE(late.committed.empty());
+  EXPECT_EQ(rounds_.size(), 0U);
+  wire::Done again = done();
+  again.attempt = Generation{2};
+  rounds_.on_done(kA, again);
+  EXPECT_EQ(rounds_.on_done(kB, again).committed.size(), 1U);
+}
+
+TEST_F(RoundsOfThree, ALeaversRoundsAreKeptInTheGenerationThatHasIt) {
+  Rounds::Change change;
+  change.left = {kC};
+  change.kept = {key()};
+  change.flushed = {{kA, {open(false)}}, {kC, {open(false)}}};
+  EXPECT_TRUE(rounds_.verdicts(change, without(kC)).empty());
+  rounds_.install(change, without(kC), {});
+  EXPECT_TRUE(rounds_.keeps(kC));
+  rounds_.on_done(kA, done());
+  rounds_.on_done(kB, done());
+  EXPECT_EQ(rounds_.on_done(kC, done()).committed.size(), 1U);
+  EXPECT_FALSE(rounds_.keeps(kC));
+}
+
+TEST_F(RoundsOfThree, AStopOfACommittedRoundDoesNothing) {
+  for (const PeerId peer : {kA, kB, kC}) rounds_.on_done(peer, done());
+  rounds_.on_stop(kA, {key(), Generation{1}, Status::kTimedOut, true, "late"});
+  EXPECT_FALSE(rounds_.has_stops());
+}
+
+TEST_F(RoundsOfThree, AStopHoldsBackTheCommit) {
+  rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
+  EXPECT_TRUE(rounds_.has_stops());
+  for (const PeerId peer : {kA, kB, kC}) EXPECT_TRUE(rounds_.on_done(peer, done()).committed.empty());
+  const auto verdicts = rounds_.verdicts({}, view_);
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_EQ(verdicts.front().status, Status::kAborted);
+}
+
+TEST_F(RoundsOfThree, ATimeOutSaysForWhomItWaitedAndWhereThatPeerIs) {
+  rounds_.on_stop(kA, {key(7), Generation{1}, Status::kTimedOut, false, "a timed out"});
+  Rounds::Change change;
+  wire::OpenRound elsewhere = open(false);
+  elsewhere.key.tag = Tag{9};
+  change.flushed = {{kA, {open(false)}}, {kB, {open(false)}}, {kC, {elsewhere}}};
+  const auto verdicts = rounds_.verdicts(change, view_);
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_NE(verdicts.front().text.find("waited for c (in tag 9)"), std::string::npos) << verdicts.front().text;
+}
+
+TEST_F(RoundsOfThree, AdmissionClosesRoundsThatNotAllHaveLaunched) {
+  const auto verdicts = rounds_.closed_by_admission(CohortId{1}, {{kA, {open(false)}}, {kB, {}}, {kC, {open(false)}}});
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_EQ(verdicts.front().status, Status::kCohortClosed);
+  EXPECT_EQ(verdicts.front().text.rfind("b has called admit", 0), 0U);
+}
+
+TEST_F(RoundsOfThree, AnOldCohortFinishesWhatAllHaveLaunched) {
+  wire::View next = view_;
+  next.number = ViewNumber{2};
+  next.cohort = CohortId{2};
+  const std::map<PeerId, std::vector<wire::OpenRound>> lists{
+      {kA, {open(false)}}, {kB, {open(false)}}, {kC, {open(false)}}};
+  rounds_.admit(next, lists);
+  rounds_.on_done(kA, done());
+  rounds_.on_done(kB, done());
+  EXPECT_EQ(rounds_.on_done(kC, done()).committed.size(), 1U);
+  EXPECT_FALSE(rounds_.on_done(kC, done()).violation.empty());  // and is gone then
+}
+
+}  // namespace
+}  // namespace lockstep::coordinator

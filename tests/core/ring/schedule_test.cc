@@ -1,0 +1,71 @@
+#include "core/ring/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "core/wire/limits.h"
+
+namespace lockstep::ring {
+namespace {
+
+using wire::Collective;
+using wire::Phase;
+
+TEST(Schedule, TheFirstRanksTakeWhatDoesNotDivide) {
+  EXPECT_EQ(chunk_of(0, 3, 10).size(), 4U);
+  EXPECT_EQ(chunk_of(1, 3, 10).size(), 3U);
+  EXPECT_EQ(chunk_of(2, 3, 10).begin, 7U);
+  EXPECT_EQ(chunk_of(2, 3, 2).size(), 0U);
+  EXPECT_EQ(chunk_of(0, 4, 0).size(), 0U);
+}
+
+TEST(Schedule, ReduceScatterStartsBehindTheOwnerAndEndsAtIt) {
+  EXPECT_FALSE(part_of(Phase::kReduceScatter, 2, 1, 4).receives);
+  EXPECT_TRUE(part_of(Phase::kReduceScatter, 2, 1, 4).sends);
+  EXPECT_TRUE(part_of(Phase::kReduceScatter, 1, 1, 4).receives);
+  EXPECT_FALSE(part_of(Phase::kReduceScatter, 1, 1, 4).sends);
+}
+
+TEST(Schedule, AllGatherStartsAtTheOwnerAndEndsBeforeIt) {
+  EXPECT_FALSE(part_of(Phase::kAllGather, 1, 1, 4).receives);
+  EXPECT_TRUE(part_of(Phase::kAllGather, 1, 1, 4).sends);
+  EXPECT_TRUE(part_of(Phase::kAllGather, 0, 1, 4).receives);
+  EXPECT_FALSE(part_of(Phase::kAllGather, 0, 1, 4).sends);
+}
+
+TEST(Schedule, AloneNothingTravels) {
+  for (const Phase phase : {Phase::kReduceScatter, Phase::kAllGather}) {
+    EXPECT_FALSE(part_of(phase, 0, 0, 1).receives);
+    EXPECT_FALSE(part_of(phase, 0, 0, 1).sends);
+  }
+}
+
+TEST(Schedule, SegmentsHoldWholeElementsAndStayWithinTheLimit) {
+  EXPECT_EQ(segment_bytes_for(1'000'000, 8, 1003), 1000U);
+  EXPECT_EQ(segment_bytes_for(10, 8, 3), 8U);
+  EXPECT_LE(segment_bytes_for(std::uint64_t{1} << 40U, 4, 0), kMaxSegmentBytes);
+}
+
+TEST(Schedule, MoreThanFourGiBAreCutWithoutOverflow) {
+  const std::array<std::uint64_t, 1> counts{(std::uint64_t{5} << 30U) / 4 + 3};
+  const auto pieces = cut(Collective::kAllReduce, counts, 4, 3, 0, 0);
+  EXPECT_LE(pieces.size(), kMaxSegments);
+  EXPECT_EQ(pieces.back().offset + pieces.back().length, counts[0] * 4);
+}
+
+TEST(Schedule, ABroadcastIsTheRootsChunk) {
+  const std::array<std::uint64_t, 2> counts{5, 7};
+  for (const Piece& piece : cut(Collective::kBroadcast, counts, 4, 3, 2, 0)) EXPECT_EQ(piece.owner, 2U);
+}
+
+TEST(Schedule, EmptyBlocksHaveNoSegments) {
+  const std::array<std::uint64_t, 3> blocks{8, 0, 4};
+  const auto pieces = cut_blocks(blocks, 4, 0);
+  ASSERT_EQ(pieces.size(), 2U);
+  EXPECT_EQ(pieces[1].owner, 2U);
+  EXPECT_EQ(pieces[1].offset, 8U);
+}
+
+}  // namespace
+}  // namespace lockstep::ring

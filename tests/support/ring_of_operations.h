@@ -1,0 +1,143 @@
+// A ring of operations on real memory, without streams: segments are handed from rank to rank in a drawn order. Shows that the
+// arithmetic of a collective is right whatever arrives first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/base/rng.h"
+#include "core/kernels/run_job.h"
+#include "core/ring/operation.h"
+
+namespace lockstep::support {
+
+class RingOfOperations {
+ public:
+  // Buffers of every rank: id 1 holds `input`, 2 is `recv` (absent in place), 3 is scratch.
+  RingOfOperations(peer::Request request, std::uint32_t world, bool in_place, std::uint32_t segment_bytes,
+                   std::uint64_t seed)
+      : seed_(seed) {
+    for (std::uint32_t rank = 0; rank < world; ++rank) {
+      auto member = std::make_unique<Member>();
+      member->request = request;
+      std::uint64_t bytes = 0;
+      for (peer::Tensor& tensor : member->request.tensors) {
+        const std::uint64_t size = tensor.count * size_of(request.type);
+        tensor.send = {BufferId{1}, bytes, size};
+        tensor.recv = {in_place ? BufferId{1} : BufferId{2}, bytes, size};
+        bytes += size;
+      }
+      member->memory[1].resize(bytes);
+      member->memory[2].resize(bytes);
+      member->memory[3].resize(peer::scratch_bytes(member->request));
+      member->request.scratch = {BufferId{3}, 0, member->memory[3].size()};
+      member->operation = std::make_unique<ring::Operation>(member->request, Rank{rank}, world, 0,
+                                                            std::vector<std::uint64_t>{}, segment_bytes);
+      members_.push_back(std::move(member));
+    }
+  }
+
+  std::vector<std::byte>& input(std::uint32_t rank) { return members_[rank]->memory[1]; }
+  std::span<std::byte> result(std::uint32_t rank) { return memory(rank, members_[rank]->request.tensors.front().recv); }
+  [[nodiscard]] const ring::Operation& operation(std::uint32_t rank) const { return *members_[rank]->operation; }
+
+  // Moves segments until nothing moves any more, or `steps` moves were made.
+  void run(std::uint64_t steps = UINT64_MAX) {
+    for (auto& member : members_) {
+      member->operation->grant({}, StripeIndex{0}, kStream);
+      member->operation->prepare(member->jobs);
+    }
+    do_jobs();
+    for (std::uint64_t step = 0; step < steps && move(step); ++step) do_jobs();
+  }
+
+  void abort_all() {
+    for (auto& member : members_) {
+      member->operation->stop();
+      member->operation->restore(member->jobs);
+    }
+    do_jobs();
+  }
+
+ private:
+  static constexpr StreamId kStream{2};
+
+  struct Member {
+    peer::Request request;
+    std::vector<std::byte> memory[4];
+    std::unique_ptr<ring::Operation> operation;
+    std::vector<KernelJob> jobs;
+    struct Frame {
+      ring::Operation::Outgoing segment;
+      std::vector<std::byte> payload;
+    };
+    std::deque<Frame> outbox;
+  };
+
+  std::span<std::byte> memory(std::uint32_t rank, BufferRef ref) {
+    if (ref.length == 0) return {};
+    return std::span(members_[rank]->memory[ref.id.value]).subspan(ref.offset, ref.length);
+  }
+
+  void do_jobs() {
+    for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
+      Member& member = *members_[rank];
+      while (!member.jobs.empty()) {
+        const KernelJob job = member.jobs.back();
+        member.jobs.pop_back();
+        const JobResult result = run_job(job, memory(rank, job.into), memory(rank, job.from), memory(rank, job.own));
+        const auto finished = member.operation->job_done(job.token, result, member.jobs);
+        if (finished.placeable) land(rank, finished.place);
+      }
+    }
+  }
+
+  // One segment leaves a drawn rank's outbox and arrives at its neighbour.
+  bool move(std::uint64_t step) {
+    const std::uint32_t world = static_cast<std::uint32_t>(members_.size());
+    const auto first = static_cast<std::uint32_t>(below(draw(seed_, 1, step), world));
+    for (std::uint32_t i = 0; i < world; ++i) {
+      const std::uint32_t from = (first + i) % world;
+      Member& sender = *members_[from];
+      while (auto next = sender.operation->next(StripeIndex{0}, kStream)) {
+        const auto bytes = memory(from, next->payload);
+        sender.outbox.push_back({*next, {bytes.begin(), bytes.end()}});
+        sender.operation->prepare(sender.jobs);
+      }
+      if (sender.outbox.empty()) continue;
+      const std::size_t which = below(draw(seed_, 2, step), sender.outbox.size());
+      arriving_ = std::move(sender.outbox[which]);
+      sender.outbox.erase(sender.outbox.begin() + static_cast<std::ptrdiff_t>(which));
+      arrive((from + 1) % world);
+      return true;
+    }
+    return false;
+  }
+
+  void arrive(std::uint32_t rank) {
+    Member& member = *members_[rank];
+    const auto place = member.operation->begin(header(), kStream, member.jobs);
+    if (place.landing == ring::Operation::Landing::kPlace) land(rank, place.into);
+  }
+
+  void land(std::uint32_t rank, BufferRef into) {
+    std::memcpy(memory(rank, into).data(), arriving_.payload.data(), arriving_.payload.size());
+    members_[rank]->operation->landed(header(), false, arriving_.segment.checksum, members_[rank]->jobs);
+  }
+
+  [[nodiscard]] wire::Segment header() const {
+    return {
+        {}, {}, arriving_.segment.phase, arriving_.segment.index, static_cast<std::uint32_t>(arriving_.payload.size())};
+  }
+
+  std::uint64_t seed_;
+  std::vector<std::unique_ptr<Member>> members_;
+  Member::Frame arriving_;
+};
+
+}  // namespace lockstep::support
