@@ -12,7 +12,10 @@
 #include "core/wire/describe.h"
 #include "core/wire/limits.h"
 
-using namespace lockstep;
+using lockstep::kMaxBodyBytes;
+using lockstep::Status;
+using lockstep::Term;
+namespace wire = lockstep::wire;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));

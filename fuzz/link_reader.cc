@@ -11,7 +11,12 @@
 #include "core/wire/limits.h"
 #include "fuzz/read_stream.h"
 
-using namespace lockstep;
+using lockstep::below;
+using lockstep::draw;
+using lockstep::kMaxBodyBytes;
+using lockstep::kMaxStrangerBodyBytes;
+using lockstep::fuzz::StreamDriver;
+namespace wire = lockstep::wire;
 
 namespace {
 
@@ -45,9 +50,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if ((how & 1U) != 0 && stream.size() > wire::kPreambleBytes) mend(std::span(stream).subspan(wire::kPreambleBytes));
 
   const std::uint32_t max_body_bytes = (how & 2U) != 0 ? kMaxBodyBytes : kMaxStrangerBodyBytes;
-  fuzz::StreamDriver whole(max_body_bytes);
+  StreamDriver whole(max_body_bytes);
   whole.feed(stream);
-  fuzz::StreamDriver pieces(max_body_bytes);
+  StreamDriver pieces(max_body_bytes);
   const std::uint64_t largest = std::uint64_t{1} << (how >> 2U) % 10U;
   std::uint64_t reads = 0;
   pieces.feed(stream, [&] { return 1 + below(draw(how, 0, 0, 0, reads++), largest); });

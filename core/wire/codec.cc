@@ -37,7 +37,7 @@ U load(const std::byte* at) {
 
 template <std::unsigned_integral U>
 void append(U value, std::vector<std::byte>& out) {
-  std::array<std::byte, sizeof(U)> bytes;
+  std::array<std::byte, sizeof(U)> bytes{};
   store(value, bytes.data());
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
@@ -285,7 +285,7 @@ std::string_view name_of_type(std::uint8_t type) {
 std::uint8_t type_of(const Message& message) { return static_cast<std::uint8_t>(message.index() + 1); }
 
 std::uint64_t frame_checksum(const FrameHeader& header, std::span<const std::byte> body) {
-  std::array<std::byte, kHeaderBytes> bytes;
+  std::array<std::byte, kHeaderBytes> bytes{};
   encode(header, bytes);
   XXH3_state_t state;
   XXH3_64bits_reset(&state);

@@ -60,7 +60,7 @@ class LinkWriter {
   // One gathered write in the making.
   struct Gathering {
     io::SliceList slices;
-    std::size_t room;
+    std::size_t room = 0;
     [[nodiscard]] bool full() const { return slices.full() || room == 0; }
   };
 

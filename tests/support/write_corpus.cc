@@ -10,10 +10,10 @@
 #include "tests/support/sample_messages.h"
 #include "tests/support/write_stream.h"
 
-using namespace lockstep;
-using test::Bytes;
-
+namespace lockstep {
 namespace {
+
+using test::Bytes;
 
 void save(const std::filesystem::path& path, const Bytes& bytes) {
   std::filesystem::create_directories(path.parent_path());
@@ -49,11 +49,7 @@ Bytes reader_seed(std::uint8_t how, std::span<const wire::Message> messages, std
   return seed;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 2) return 1;
-  const std::filesystem::path folder = argv[1];
+void write_corpus(const std::filesystem::path& folder) {
   const auto messages = test::sample_messages();
   for (const auto& message : messages) {
     save(folder / "decode" / wire::name_of_type(wire::type_of(message)), decode_seed(message));
@@ -62,4 +58,12 @@ int main(int argc, char** argv) {
   save(folder / "link_reader" / "segments", reader_seed(0x1d, {}, 5));
   save(folder / "link_reader" / "both", reader_seed(0x0f, messages, 2));
   save(folder / "link_reader" / "http", test::bytes_of("xGET / HTTP/1.1\r\nHost: example.org\r\n\r\n"));
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 1;
+  lockstep::write_corpus(argv[1]);
 }

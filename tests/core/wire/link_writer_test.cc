@@ -119,6 +119,18 @@ TEST(LinkWriter, ALentSegmentThatDidNotBeginIsOvertakenToo) {
   EXPECT_EQ(words(s.finish()), (Words{"Pending 1", "Segment 7", "ended 7"}));
 }
 
+TEST(LinkWriter, MessagesWaitForASegmentThatOneWriteCannotHold) {
+  Sender s;
+  s.take(SIZE_MAX);
+  const std::string large(kMaxSegmentBytes, 'l');
+  s.segment(7, large);
+  s.take(1);
+  s.message(1);
+  const auto record = s.finish();
+  EXPECT_EQ(words(record), (Words{"Segment 7", "ended 7", "Pending 1"}));
+  EXPECT_TRUE(record.payloads.at(0) == bytes_of(large));
+}
+
 TEST(LinkWriter, LentBytesStayWhereTheyAre) {
   Sender s;
   s.message(1);
