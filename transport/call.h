@@ -10,6 +10,7 @@
 
 #include "core/base/ids.h"
 #include "core/peer/effect.h"
+#include "transport/clock.h"
 #include "transport/memory.h"
 
 namespace lockstep::transport {
@@ -25,7 +26,7 @@ class Bell {
 
 class Call {
  public:
-  explicit Call(CallId id) : id_(id) {}
+  explicit Call(CallId id) : id_(id), began_(now()) {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
@@ -33,6 +34,7 @@ class Call {
   [[nodiscard]] bool over() const { return over_.load(std::memory_order_acquire); }
   bool wait(std::optional<Duration> timeout);
   [[nodiscard]] const peer::Outcome& outcome() const;
+  [[nodiscard]] Duration elapsed() const;
 
   // Exactly once (promise S8).
   void complete(peer::Outcome outcome);
@@ -49,11 +51,13 @@ class Call {
 
  private:
   const CallId id_;
+  const Instant began_;
   std::atomic<bool> over_{false};
   std::mutex mutex_;
   std::condition_variable ended_;
   std::vector<std::shared_ptr<Bell>> bells_;
   peer::Outcome outcome_;  // written before over_ is set, never after
+  Instant ended_at_;       // same
 };
 
 }  // namespace lockstep::transport
