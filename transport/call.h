@@ -43,6 +43,9 @@ class Call {
   bool hang(const std::shared_ptr<Bell>& bell);
   void unhang(const std::shared_ptr<Bell>& bell);
 
+  // True the first time: one stop is as good as many.
+  bool ask_to_stop() { return !stop_asked_.exchange(true, std::memory_order_relaxed); }
+
   // What the call borrows until it is over. Touched by the thread that launches, then by the engine's only.
   struct Loans {
     std::vector<BufferId> buffers;
@@ -53,6 +56,7 @@ class Call {
   const CallId id_;
   const Instant began_;
   std::atomic<bool> over_{false};
+  std::atomic<bool> stop_asked_{false};
   std::mutex mutex_;
   std::condition_variable ended_;
   std::vector<std::shared_ptr<Bell>> bells_;

@@ -37,6 +37,7 @@ class Work {
   [[nodiscard]] Duration elapsed() const;
 
  private:
+  friend class Communicator;
   friend std::optional<std::size_t> wait_any(std::span<const Work> works, std::optional<Duration> timeout);
   std::shared_ptr<Call> call_;
 };
