@@ -52,6 +52,7 @@ void Coordinator::Machine::count_commit(const Rounds::Committed& committed) {
   }
   if (proposal_) {
     for (auto& [peer, open] : proposal_->admits) drop(open, committed.commit.key);
+    proposal_->change.kept.erase(committed.commit.key);
   }
 }
 
@@ -93,16 +94,6 @@ void Coordinator::Machine::answer_cancelled_admits() {
     seat.admit.reset();
     seat.admit_cancelled.reset();
   }
-}
-
-bool Coordinator::Machine::closed_by_admit(const RoundKey& key) const {
-  return std::any_of(seats_.begin(), seats_.end(), [&](const auto& entry) {
-    const std::optional<wire::Admit>& admit = entry.second.admit;
-    return admit && admit->cohort == key.cohort &&
-           std::none_of(admit->open.begin(), admit->open.end(), [&](const wire::OpenRound& round) {
-             return round.key.tag == key.tag && round.key.use == key.use;
-           });
-  });
 }
 
 void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
@@ -356,6 +347,7 @@ void Coordinator::Machine::install() {
     for (auto& [peer, open] : admits) drop(open, verdict.key);
     for (auto& [peer, seat] : seats_) {
       if (seat.admit) drop(seat.admit->open, verdict.key);
+      if (seat.leave) drop(seat.leave->open, verdict.key);
     }
     if (verdict.status == Status::kOk) continue;
     ++counters_.aborts;
