@@ -66,8 +66,7 @@ void Peer::Machine::on_launch(Launch in) {
   round.call = in.call;
   round.request = std::move(in.request);
   round.what = descriptor_of(round.request);
-  round.limit = deadline_after(round.request.timeout);
-  round.deadline = round.limit;
+  round.deadline = deadline_after(round.request.timeout);
   if (!admit_) enter(round);  // else it belongs to the next cohort
 }
 
@@ -376,7 +375,8 @@ void Peer::Machine::done_if_complete(Round& round) {
   round.state = Round::State::kDone;
   round.hash = round.operation->result_hash();
   const Cohort& cohort = *cohort_of(round.key);
-  if (round.world() == 1 && !cohort.bound) {  // nobody else to agree with
+  // Nobody else to agree with; but the coordinator holds a leaver for the rounds that it had open.
+  if (round.world() == 1 && !cohort.bound && !leave_) {
     const bool newest = round.key.cohort == view_->cohort;
     finish(round, outcome_of(round, Status::kOk, {}), false);
     if (options_.auto_admit && pending_ > 0 && newest) admit_by_itself();
