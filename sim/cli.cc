@@ -353,7 +353,7 @@ Sweep sweep(const Flags& flags, std::uint64_t first, std::uint64_t end, double l
       }
       worker.buffer.erase(0, at);
     }
-    if (progress && seconds_since(told) > 2) {
+    if (progress && ::isatty(2) != 0 && seconds_since(told) > 2) {
       told = std::chrono::steady_clock::now();
       const double rate = static_cast<double>(result.totals.seeds) / seconds_since(began);
       std::fprintf(stderr, "\r%llu seeds, %.0f per second, %.0f s left, %zu failures   ",

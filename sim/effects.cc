@@ -30,11 +30,21 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                  [&](const peer::Installed& installed) {
                    mix(11, process.index, installed.view->number.value, installed.view->members.size());
                    say(process, "installs " + text_of(*installed.view));
+                   if (options_.observe) {
+                     std::vector<PeerId> members;
+                     for (const wire::Member& member : installed.view->members) members.push_back(member.id);
+                     observe(process, "view " + std::to_string(installed.view->number.value) + " cohort " +
+                                          std::to_string(installed.view->cohort.value) + " " + people(members));
+                   }
                    check("S6", membership_.installed(process.id, installed.view));
                    process.connected = true;
                    process.app->on_view(*installed.view);
                  },
-                 [&](const peer::PendingChanged& pending) { mix(12, process.index, pending.count, 0); },
+                 [&](const peer::PendingChanged& pending) {
+                   mix(12, process.index, pending.count, 0);
+                   if (process.pending != pending.count) observe(process, "pending " + std::to_string(pending.count));
+                   process.pending = pending.count;
+                 },
                  [&](const peer::RunOver& over) { run_over(process, over); },
                  [&](const KernelJob& job) { start_job(process, job); },
                  [&](const trace::Event& event) {
@@ -141,6 +151,14 @@ void World::completed(Process& process, peer::Complete& complete) {
                      (call->kind == CallKind::kCollective ? ", " + text_of(outcome.round) : "") +
                      (outcome.contributors ? " of " + text_of(*outcome.contributors) : ""));
   }
+  if (options_.observe) {
+    const char* what = call->kind == CallKind::kConnect ? "connect"
+                       : call->kind == CallKind::kAdmit ? "admit"
+                                                        : "leave";
+    observe(process, (call->kind == CallKind::kCollective ? text_of(call->request) : std::string(what)) + ": " +
+                         text_of(outcome) + (outcome.contributors ? " of " + people(*outcome.contributors) : "") +
+                         (outcome.retries > 0 ? ", retried " + std::to_string(outcome.retries) + "x" : ""));
+  }
   if (outcome.status == Status::kOutcomeUnknown) report_.unknown += 1;
   if (call->kind == CallKind::kCollective) {
     StreamId stream;
@@ -160,7 +178,7 @@ void World::completed(Process& process, peer::Complete& complete) {
     check("S10", check_mismatch(*call, find));
     if (!over_) check("S2", check_exact_fold(*call, *process.memory, find));
     if (!over_) check("S3", check_restored(*call, *process.memory));
-    check("L2", causes_.aborted(*call));
+    if (!options_.scripted) check("L2", causes_.aborted(*call));
     for (const BufferId buffer : call->buffers) {
       call->at_end.push_back(process.memory->fingerprint(buffer));
       process.memory->take_back(buffer);
@@ -186,6 +204,7 @@ void World::release(Process& process, std::uint64_t index) {
 void World::run_over(Process& process, const peer::RunOver& over) {
   mix(15, process.index, static_cast<std::uint64_t>(over.status), 0);
   say(process, "loses the run: " + std::string(status_name(over.status)) + " (" + over.text + ")");
+  observe(process, "run over: " + std::string(status_name(over.status)) + " (" + over.text + ")");
   if (process.over) {
     fail("S8", text_of(process.id) + " is told twice that the run is over");
     return;
@@ -194,7 +213,7 @@ void World::run_over(Process& process, const peer::RunOver& over) {
   process.over_at = now_;
   if (!process.app->leaving()) {
     report_.lost_runs += 1;
-    check("L2", causes_.lost(process.id, gang_of(process.host), over.text));
+    if (!options_.scripted) check("L2", causes_.lost(process.id, gang_of(process.host), over.text));
   }
   process.app->on_over();
   queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);

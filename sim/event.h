@@ -37,6 +37,7 @@ enum class What : std::uint8_t {
   kHeal,
   kGiveUp,
 };
+inline constexpr std::size_t kWhatCount = 21;
 std::string_view name_of(What what);
 
 inline constexpr std::uint32_t kNoProcess = 0xffffffff;

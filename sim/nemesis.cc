@@ -33,7 +33,7 @@ std::vector<std::uint32_t> World::gang_of(std::uint32_t host) const {
 void World::start_host(std::uint32_t host) {
   Host& h = hosts_[host];
   Process* old = running(host);
-  if (h.finished || (old != nullptr && !old->over)) return;
+  if (h.finished || (old != nullptr && (!old->over || old->app->done()))) return;
   if (starts_++ > kMostStarts) {
     fail("limit", "processes start again and again");
     return;
@@ -50,7 +50,8 @@ void World::start_host(std::uint32_t host) {
   peer::Options options;
   options.id = process.id;
   options.seed = dice_.bits(Purpose::kIdentity, process.index, 3);
-  options.name = "h" + std::to_string(host) + "." + std::to_string(process.index);
+  options.name = options_.scripted ? std::string(1, static_cast<char>('a' + (host - 1) % 26))
+                                   : "h" + std::to_string(host) + "." + std::to_string(process.index);
   options.group = group;
   options.gang = GangId{plan_.gang_size > 1 ? 1 + (host - 1) / plan_.gang_size : 0};
   options.gang_size = plan_.gang_size;
@@ -64,7 +65,7 @@ void World::start_host(std::uint32_t host) {
   options.link_timeout = plan_.heartbeat * 16;
   options.abort_grace = plan_.heartbeat * 20;
   process.peer = std::make_unique<peer::Peer>(options, now_);
-  process.app = std::make_unique<App>(*this, plan_, process.index, host, process.id, group);
+  process.app = std::make_unique<App>(*this, plan_, process.index, host, process.id, group, options_.scripted);
   h.process = process.index;
   mix(20, host, process.index, process.id.low);
   say(process, "starts");
@@ -111,7 +112,7 @@ void World::after_run(Process& process) {
   Host& host = hosts_[process.host];
   if (process.app->done()) {
     host.finished = true;
-  } else if (host.process == process.index) {
+  } else if (host.process == process.index && !options_.scripted) {
     const bool left = process.app->leaving();
     if (!left || host.pause.ns != 0 || healed_) {
       const Duration wait =
@@ -147,6 +148,7 @@ void World::begin_entry(std::uint64_t index) {
   Active& active = active_[index];
   const auto lasts = [&] {
     active.on = true;
+    if (options_.scripted && entry.length.ns == 0) return;
     queue_.push(now_ + entry.length, What::kEntry, kNoProcess, index, 1);
   };
   switch (entry.fault) {
@@ -212,8 +214,12 @@ void World::begin_entry(std::uint64_t index) {
       if (process == nullptr || !process->app->connected() || process->app->leaving()) return;
       causes_.began(entry);
       report_.leaves += 1;
-      hosts_[entry.a].pause = entry.length;
-      process->app->leave();
+      for (const std::uint32_t host : gang_of(entry.a)) {  // a gang leaves whole
+        Process* mate = running(host);
+        if (mate == nullptr || mate->over || !mate->app->connected() || mate->app->leaving()) continue;
+        hosts_[host].pause = entry.length;
+        mate->app->leave();
+      }
       return;
     case Fault::kStop: {
       if (process == nullptr || process->stalled > 0) return;
@@ -268,6 +274,64 @@ void World::end_entry(std::uint64_t index) {
     case Fault::kMismatch:
     case Fault::kSkip: return;
   }
+}
+
+// ---- by hand ----
+
+std::uint64_t World::begin_fault(const Entry& entry) {
+  plan_.entries.push_back(entry);
+  active_.emplace_back();
+  begin_entry(plan_.entries.size() - 1);
+  return plan_.entries.size() - 1;
+}
+
+CallId World::launch(std::uint32_t host, const peer::Request& request) {
+  Process* process = running(host);
+  LOCKSTEP_ASSERT(process != nullptr);
+  process->app->launch(request, 16);
+  return CallId{process->calls.size()};
+}
+
+CallId World::admit(std::uint32_t host, std::uint32_t at_least, Duration timeout) {
+  Process* process = running(host);
+  LOCKSTEP_ASSERT(process != nullptr);
+  const CallId id = app_call(process->index, CallKind::kAdmit).id;
+  step(*process, peer::Input{peer::Admit{id, at_least, timeout}});
+  return id;
+}
+
+CallId World::leave(std::uint32_t host, Duration timeout) {
+  Process* process = running(host);
+  LOCKSTEP_ASSERT(process != nullptr);
+  causes_.began({.fault = Fault::kLeave, .a = host});
+  process->app->leaves();
+  const CallId id = app_call(process->index, CallKind::kLeave).id;
+  step(*process, peer::Input{peer::Leave{id, timeout}});
+  return id;
+}
+
+void World::stop(std::uint32_t host, CallId call, const std::string& why) {
+  Process* process = running(host);
+  LOCKSTEP_ASSERT(process != nullptr);
+  causes_.began({.fault = Fault::kStop, .a = host});
+  step(*process, peer::Input{peer::Stop{call, why}});
+}
+
+const Call* World::call(std::uint32_t host, CallId id) {
+  Process* process = running(host);
+  if (process == nullptr || id.value == 0 || id.value > process->calls.size()) return nullptr;
+  return &process->calls[id.value - 1];
+}
+
+PeerId World::peer_on(std::uint32_t host) {
+  Process* process = running(host);
+  return process == nullptr ? PeerId{} : process->id;
+}
+
+Memory& World::memory_on(std::uint32_t host) {
+  Process* process = running(host);
+  LOCKSTEP_ASSERT(process != nullptr);
+  return *process->memory;
 }
 
 // ---- the liveness phase ----

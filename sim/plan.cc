@@ -47,7 +47,7 @@ void draw_network(Plan& plan, Draws& draws) {
   net.jitter_ns = net.latency_lo_ns / static_cast<std::int64_t>(draws.range(1, 20));
   net.rate_bytes_per_s = profile == 0 ? 1'000'000'000 : profile == 1 ? 200'000'000 : 20'000'000;
   net.window_bytes = draws.one_of<std::uint64_t>({2'000, 16'384, 262'144, 262'144});
-  net.short_permille = draws.one_of<std::uint64_t>({0, 50, 200, 700});
+  net.short_permille = draws.one_of<std::uint64_t>({0, 50, 200, 500});
   net.pieces_permille = draws.one_of<std::uint64_t>({0, 30, 200});
   net.host_delay_ns = draws.one_of<std::int64_t>({2'000, 5'000, 50'000});
   net.revoke_delay_ns = draws.one_of<std::int64_t>({10'000, 200'000, 5'000'000});
@@ -59,9 +59,10 @@ void draw_program(Plan& plan, Draws& draws) {
   plan.steps_per_admit = static_cast<std::uint32_t>(draws.range(1, 4));
   plan.ops_per_step = static_cast<std::uint32_t>(draws.range(1, 4));
   plan.max_count = plan.mode == Mode::kBytes ? draws.one_of<std::uint64_t>({7, 64, 1000, 5000})
-                                             : draws.one_of<std::uint64_t>({7, 64, 5000, 100'000});
+                                             : draws.one_of<std::uint64_t>({7, 64, 1000, 20'000});
   plan.segment_bytes = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 64, 1024, 16'384}));
-  // Not so many segments that a run takes for ever.
+  // Not so many round trips through a small window, and not so many segments, that a run takes for ever.
+  plan.network.window_bytes = std::max(plan.network.window_bytes, plan.max_count * 8 / 50);
   const std::uint64_t bytes = plan.max_count * 8;
   if (plan.segment_bytes != 0 && bytes / plan.segment_bytes > 64) {
     plan.segment_bytes = static_cast<std::uint32_t>(bytes / 64 / 8 * 8);
@@ -175,8 +176,8 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   }
   if (plan.groups == 1 && draws.permille(100))
     plan.minimum_world = static_cast<std::uint32_t>(draws.range(1, plan.founders));
-  plan.think = nanoseconds(plan.heartbeat.ns / draws.one_of<std::int64_t>({1, 2, 8}));
-  plan.safety = plan.heartbeat * static_cast<std::int64_t>(draws.range(10, 60));
+  plan.think = nanoseconds(plan.heartbeat.ns * 2 / draws.one_of<std::int64_t>({1, 2, 6}));
+  plan.safety = plan.heartbeat * static_cast<std::int64_t>(draws.range(10, 40));
 
   const bool every_kind = draws.permille(500);
   std::vector<Weight> weights;

@@ -20,8 +20,16 @@ constexpr std::uint64_t kPrimes[] = {2, 3, 5, 7, 11, 13, 31, 97, 101, 251, 997, 
 
 }  // namespace
 
-App::App(AppHost& host, const Plan& plan, std::uint32_t process, std::uint32_t on_host, PeerId peer, GroupId group)
-    : host_(host), plan_(plan), dice_(plan.seed), process_(process), on_host_(on_host), peer_(peer), group_(group) {}
+App::App(AppHost& host, const Plan& plan, std::uint32_t process, std::uint32_t on_host, PeerId peer, GroupId group,
+         bool scripted)
+    : host_(host),
+      plan_(plan),
+      dice_(plan.seed),
+      process_(process),
+      on_host_(on_host),
+      peer_(peer),
+      group_(group),
+      scripted_(scripted) {}
 
 void App::later(Do what, std::uint64_t index, std::int64_t delay_ns) {
   host_.app_after(process_, nanoseconds(delay_ns), static_cast<std::uint64_t>(what) | index << 8U | generation_ << 32U);
@@ -196,8 +204,7 @@ void App::synced(const Call& call) {
   state_ = best->state;
   synced_at_ = step_;
   if (step_ >= host_.last_step()) {
-    finished_ = true;
-    later(Do::kLeave, 0, pause(100'000));
+    host_.app_finished(process_);
     return;
   }
   later(alike ? Do::kStep : Do::kAgain, 0, pause(100'000));
@@ -255,8 +262,7 @@ void App::begin_step() {
   results_.clear();
   if (plan_.auto_admit) {
     if (step_ >= host_.last_step()) {
-      finished_ = true;
-      do_leave();
+      finish();
       return;
     }
     pending_ = 1;
@@ -294,8 +300,10 @@ void App::launch_op(std::uint64_t index) {
   }
   if (next_mismatch_) {
     next_mismatch_ = false;
-    if (request.tensors.empty() || dice_.permille(300, Purpose::kLaunch, process_, launches_, 77)) {
-      request.op = request.op == ReduceOp::kSum ? ReduceOp::kMax : ReduceOp::kSum;
+    if (request.collective == Collective::kBarrier || request.collective == Collective::kAllGather) {
+      request.minimum_world += 1;
+    } else if (request.tensors.empty() || dice_.permille(300, Purpose::kLaunch, process_, launches_, 77)) {
+      request.type = request.type == DataType::kF32 ? DataType::kF64 : DataType::kF32;
     } else {
       request.tensors.front().count += 1;
     }
@@ -324,10 +332,11 @@ void App::step_is_over() {
   for (const auto& [tag, hash] : results_) state_ = mix64(state_ ^ mix64(hash ^ tag.value));
   step_ += 1;
   generation_ += 1;
-  const bool far = dice_.permille(300, Purpose::kStep, step_, 1);
+  const bool far = dice_.permille(600, Purpose::kStep, step_, 1);
   const auto think = static_cast<std::uint64_t>(plan_.think.ns);
   const std::int64_t wait = far ? static_cast<std::int64_t>(think) + pause(think) : pause(1'000'000);
-  if (plan_.auto_admit) {
+  if (plan_.auto_admit && step_ >= host_.last_step()) wait_for_world_ = false;
+  if (plan_.auto_admit && !wait_for_world_) {
     later(Do::kStep, 0, wait);
     return;
   }
@@ -373,7 +382,7 @@ void App::misuse(const Entry& entry) {
 }
 
 void App::on_complete(const Call& call) {
-  if (phase_ == Phase::kOver || phase_ == Phase::kLeaving) return;
+  if (scripted_ || phase_ == Phase::kOver || phase_ == Phase::kLeaving) return;
   const Status status = call.outcome->status;
   switch (call.kind) {
     case CallKind::kConnect:

@@ -30,6 +30,8 @@ class AppHost {
   virtual Call& app_call(std::uint32_t process, CallKind kind) = 0;
   virtual void app_launched(Call& call) = 0;
   [[nodiscard]] virtual const Call* contribution(PeerId peer, const RoundKey& round) = 0;
+  // It, and with it its gang, has come to the end of the program: finish() is called.
+  virtual void app_finished(std::uint32_t process) = 0;
   // The step at which everybody leaves; far away until the run has shown that it lives.
   [[nodiscard]] virtual std::uint64_t last_step() const = 0;
 };
@@ -38,7 +40,8 @@ class App {
  public:
   enum class Phase : std::uint8_t { kConnecting, kSyncing, kStepping, kAdmitting, kLeaving, kOver };
 
-  App(AppHost& host, const Plan& plan, std::uint32_t process, std::uint32_t on_host, PeerId peer, GroupId group);
+  App(AppHost& host, const Plan& plan, std::uint32_t process, std::uint32_t on_host, PeerId peer, GroupId group,
+      bool scripted = false);
 
   void begin();
   void on_event(std::uint64_t what);
@@ -46,6 +49,15 @@ class App {
   void on_view(const wire::View& view);
   void on_over() { phase_ = Phase::kOver; }
 
+  // Scripted: does nothing but connect by itself.
+  void launch(peer::Request request, std::uint64_t count_here);
+  void leaves() { leaving_ = true; }
+
+  // Its part of the program is over.
+  void finish() {
+    finished_ = true;
+    leave();
+  }
   // What the nemesis makes it do.
   void leave();
   void stop_oldest(CallId call);
@@ -74,7 +86,6 @@ class App {
   void synced(const Call& call);
   void stepped(const Call& call);
   void step_is_over();
-  void launch(peer::Request request, std::uint64_t count_here);
   peer::Request request_of(std::uint64_t op);
   void forget_uses(CohortId cohort);
 
@@ -85,6 +96,7 @@ class App {
   std::uint32_t on_host_;
   PeerId peer_;
   GroupId group_;
+  bool scripted_;
   Phase phase_ = Phase::kConnecting;
   std::uint64_t generation_ = 0;
   std::uint64_t draws_ = 0;

@@ -43,9 +43,12 @@ World::World(const Plan& plan, WorldOptions options)
   c.heartbeat = plan.heartbeat;
   c.silence = plan.heartbeat * 6;
   c.greeting = plan.heartbeat * 6;
+  c.gang_leave = plan.heartbeat * 20;
+  c.link_patience = plan.heartbeat * 20;
   process.coordinator = std::make_unique<coordinator::Coordinator>(c, now_);
   hosts_[0].process = 0;
 
+  if (options_.scripted) return;
   for (std::uint32_t host = 1; host <= plan.founders; ++host) start_host(host);
   for (std::uint64_t i = 0; i < plan.entries.size(); ++i) {
     const Entry& entry = plan.entries[i];
@@ -64,6 +67,17 @@ World::~World() = default;
 
 Report run(const Plan& plan, const WorldOptions& options) { return World(plan, options).run(); }
 
+void World::run_for(Duration duration) {
+  const Instant end = now_ + duration;
+  while (!over_ && !queue_.empty() && queue_.top().at <= end.ns) {
+    const Event event = queue_.pop();
+    now_ = Instant{std::max(now_.ns, event.at)};
+    report_.events += 1;
+    handle(event);
+  }
+  now_ = std::max(now_, end);
+}
+
 Report World::run() {
   while (!over_ && !queue_.empty()) {
     const Event event = queue_.pop();
@@ -76,16 +90,27 @@ Report World::run() {
     }
     handle(event);
     if (report_.events % kCheckpoint == 0) report_.checkpoints.push_back(hash_);
-    if (report_.events >= options_.max_events) fail("limit", "the run goes on and on: see how often what happens");
+    if (report_.events >= options_.max_events) fail("limit", "the run goes on and on: " + what_happened());
     if (options_.until != 0 && report_.events >= options_.until) break;
   }
   report_.hash = hash_;
+  if (options_.trace) options_.trace(text_of(now_) + " events: " + what_happened());
   report_.time_ns = now_.ns;
   report_.views = membership_.views();
   report_.resets += network_.counts().resets;
   report_.revoked_midway = network_.counts().revoked_midway;
   for (const auto& [round, committed] : rounds_) (committed ? report_.commits : report_.aborts) += 1;
   return report_;
+}
+
+std::string World::what_happened() const {
+  std::string out;
+  for (std::size_t what = 0; what < kWhatCount; ++what) {
+    if (happened_[what] == 0) continue;
+    out += (out.empty() ? "" : ", ") + std::to_string(happened_[what]) + " " +
+           std::string(name_of(static_cast<What>(what)));
+  }
+  return out;
 }
 
 void World::handle(const Event& event) {
@@ -97,6 +122,7 @@ void World::handle(const Event& event) {
       return;
     }
   }
+  happened_[static_cast<std::size_t>(event.what)] += 1;
   mix(static_cast<std::uint64_t>(event.what) | std::uint64_t{event.process} << 8U, static_cast<std::uint64_t>(now_.ns),
       event.a, event.b);
   switch (event.what) {
@@ -111,7 +137,9 @@ void World::handle(const Event& event) {
     case What::kClosed:
     case What::kOpened:
     case What::kAccepted: network_.handle(event, now_); break;
-    case What::kTimer: on_timer(processes_[event.process]); break;
+    case What::kTimer:
+      if (event.b == processes_[event.process].timer_serial) on_timer(processes_[event.process]);
+      break;
     case What::kJobRuns: run_job_now(processes_[event.process], event.a); break;
     case What::kJobDone: {
       Process& process = processes_[event.process];
@@ -242,7 +270,7 @@ void World::arm(Process& process) {
   const Instant deadline = deadline_of(process);
   if (deadline == kNever || deadline.ns >= process.timer_at) return;
   process.timer_at = std::max(deadline.ns, now_.ns) + delay(process, plan_.timer_delay, Purpose::kTimerDelay);
-  queue_.push({process.timer_at}, What::kTimer, process.index);
+  queue_.push({process.timer_at}, What::kTimer, process.index, 0, ++process.timer_serial);
 }
 
 void World::on_timer(Process& process) {
@@ -275,6 +303,21 @@ void World::say(const Process& process, const std::string& line) {
   const std::string who =
       process.coordinator ? "coordinator" : "h" + std::to_string(process.host) + " " + text_of(process.id);
   options_.trace(text_of(now_) + " " + who + " " + line);
+}
+
+void World::observe(const Process& process, const std::string& line) {
+  if (options_.observe) options_.observe(process.host, line);
+}
+
+// Hosts as letters: a is host 1.
+std::string World::people(const std::vector<PeerId>& peers) const {
+  std::string out = "{";
+  for (const PeerId& peer : peers) {
+    const auto it = by_id_.find(peer);
+    const std::uint32_t host = it == by_id_.end() ? 0 : processes_[it->second].host;
+    out += (out.size() > 1 ? " " : "") + std::string(1, host == 0 ? '?' : static_cast<char>('a' + (host - 1) % 26));
+  }
+  return out + "}";
 }
 
 void World::fail(std::string promise, std::string text) {
@@ -341,6 +384,13 @@ void World::app_launched(Call& call) {
     if (plan_.entries[i].launch == report_.launches) {
       queue_.push(now_ + plan_.entries[i].after, What::kEntry, kNoProcess, i, 0);
     }
+  }
+}
+
+void World::app_finished(std::uint32_t process) {
+  for (const std::uint32_t host : gang_of(processes_[process].host)) {
+    Process* mate = running(host);
+    if (mate != nullptr && !mate->over) mate->app->finish();
   }
 }
 

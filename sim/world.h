@@ -2,6 +2,7 @@
 // effects out, and asks every checker after everything that happens.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -29,6 +30,10 @@ struct WorldOptions {
   std::function<void(const std::string&)> trace;  // a line for everything a person may want to know; may be empty
   bool trace_streams = false;                     // also every input and effect of a stream
   std::uint64_t max_events = 20'000'000;
+  // Nothing happens by itself but what run_for() lets happen: processes are started, calls made and faults begun by hand.
+  bool scripted = false;
+  // What an application sees, said about a host: views, outcomes, the end of its run. No times, so that it fits a transcript.
+  std::function<void(std::uint32_t host, const std::string& line)> observe;
   std::uint64_t until = 0;  // stop after so many events; 0: at the end
 };
 
@@ -38,6 +43,23 @@ class World final : public NetworkUser, public AppHost {
   ~World() override;
 
   Report run();
+
+  // ---- by hand (scripted) ----
+  void run_for(Duration duration);
+  void start(std::uint32_t host) { start_host(host); }
+  // Begins a fault; one that lasts does so until end_fault() unless `length` is set.
+  std::uint64_t begin_fault(const Entry& entry);
+  void end_fault(std::uint64_t index) { end_entry(index); }
+  // Calls of the process that runs on the host now.
+  CallId launch(std::uint32_t host, const peer::Request& request);
+  CallId admit(std::uint32_t host, std::uint32_t at_least = 1, Duration timeout = {});
+  CallId leave(std::uint32_t host, Duration timeout = {});
+  void stop(std::uint32_t host, CallId call, const std::string& why);
+  [[nodiscard]] const Call* call(std::uint32_t host, CallId id);
+  [[nodiscard]] PeerId peer_on(std::uint32_t host);
+  [[nodiscard]] Memory& memory_on(std::uint32_t host);
+  [[nodiscard]] const std::optional<Failure>& failure() const { return report_.failure; }
+  [[nodiscard]] Instant now() const { return now_; }
 
   // NetworkUser
   void tell(std::uint32_t process, io::Input input) override;
@@ -53,6 +75,7 @@ class World final : public NetworkUser, public AppHost {
   Call& app_call(std::uint32_t process, CallKind kind) override;
   void app_launched(Call& call) override;
   [[nodiscard]] const Call* contribution(PeerId peer, const RoundKey& round) override;
+  void app_finished(std::uint32_t process) override;
   [[nodiscard]] std::uint64_t last_step() const override { return last_step_; }
 
  private:
@@ -73,7 +96,9 @@ class World final : public NetworkUser, public AppHost {
     std::uint32_t stalled = 0;  // how many stalls hold it
     std::uint16_t port = 0;     // 0: does not listen
     std::int64_t timer_at = INT64_MAX;
+    std::uint64_t timer_serial = 0;  // of the timer event that counts; earlier ones were replaced
     std::uint32_t idle_timers = 0;
+    std::uint32_t pending = 0;  // as it was told last
     std::uint64_t draws = 0;
     std::vector<Event> held_back;
     std::unique_ptr<peer::Peer> peer;
@@ -93,7 +118,10 @@ class World final : public NetworkUser, public AppHost {
   };
 
   // world.cc
+  void observe(const Process& process, const std::string& line);
+  [[nodiscard]] std::string people(const std::vector<PeerId>& peers) const;
   void handle(const Event& event);
+  [[nodiscard]] std::string what_happened() const;
   void step(Process& process, peer::Input input);
   void step(Process& process, coordinator::Input input);
   void arm(Process& process);
@@ -130,7 +158,7 @@ class World final : public NetworkUser, public AppHost {
   [[nodiscard]] std::vector<std::uint32_t> gang_of(std::uint32_t host) const;
   Process* running(std::uint32_t host);
 
-  const Plan plan_;
+  Plan plan_;
   WorldOptions options_;
   Dice dice_;
   EventQueue queue_;
@@ -161,6 +189,7 @@ class World final : public NetworkUser, public AppHost {
   Duration bound_;
   std::uint64_t last_step_ = UINT64_MAX;
   std::uint64_t starts_ = 0;
+  std::array<std::uint64_t, kWhatCount> happened_{};  // for the words of a run that does not end
 };
 
 // Runs a plan from its beginning to its end.

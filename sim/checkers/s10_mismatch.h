@@ -12,9 +12,12 @@
 namespace lockstep::sim {
 
 inline bool same_arguments(const peer::Request& a, const peer::Request& b) {
-  const bool alike = a.collective == b.collective && a.type == b.type && a.op == b.op && a.retry == b.retry &&
-                     a.minimum_world == b.minimum_world && a.root == b.root && a.tensors.size() == b.tensors.size();
-  if (!alike || a.collective == peer::Collective::kAllGather) return alike;
+  using peer::Collective;
+  if (a.collective != b.collective || a.retry != b.retry || a.minimum_world != b.minimum_world) return false;
+  if (a.collective == Collective::kBarrier) return true;
+  if (a.type != b.type || a.tensors.size() != b.tensors.size()) return false;
+  if (a.collective == Collective::kAllGather) return true;
+  if (a.collective == Collective::kBroadcast ? a.root != b.root : a.op != b.op) return false;
   return std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(),
                     [](const peer::Tensor& x, const peer::Tensor& y) { return x.count == y.count; });
 }

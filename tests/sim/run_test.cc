@@ -1,0 +1,113 @@
+// Whole runs of the simulator: clean, lively and the same every time.
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+
+#include "sim/plan_file.h"
+#include "sim/text.h"
+#include "sim/world.h"
+
+namespace lockstep::sim {
+namespace {
+
+std::string repeat(std::uint64_t seed, const Report& report) {
+  return "seed " + std::to_string(seed) + ": " + report.failure->promise + ": " + report.failure->text +
+         "\nlockstep sim run --seed " + std::to_string(seed) + " --trace";
+}
+
+struct Sums {
+  std::uint64_t commits = 0;
+  std::uint64_t aborts = 0;
+  std::uint64_t views = 0;
+  std::uint64_t kills = 0;
+  std::uint64_t cuts = 0;
+  std::uint64_t races = 0;
+};
+
+Sums run_all(std::uint64_t first, std::uint64_t count, const PlanOptions& options) {
+  Sums sums;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const Report report = run(plan_of(seed, options));
+    EXPECT_FALSE(report.failure) << repeat(seed, report);
+    sums.commits += report.commits;
+    sums.aborts += report.aborts;
+    sums.views += report.views;
+    sums.kills += report.kills;
+    sums.cuts += report.cuts;
+    sums.races += report.revoked_midway;
+  }
+  return sums;
+}
+
+TEST(Run, SeedsAreCleanAndLively) {
+  PlanOptions options;
+  options.max_peers = 8;
+  options.payload = PlanOptions::Payload::kToken;
+  const Sums sums = run_all(1, 300, options);
+  // A simulator in which little happens proves little.
+  EXPECT_GT(sums.commits, 300U * 20);
+  EXPECT_GT(sums.aborts, 300U);
+  EXPECT_GT(sums.views, 300U * 4);
+  EXPECT_GT(sums.kills, 100U);
+  EXPECT_GT(sums.cuts, 100U);
+  EXPECT_GT(sums.races, 10U);
+}
+
+TEST(Run, SeedsWithRealBytesAreClean) {
+  PlanOptions options;
+  options.max_peers = 5;
+  options.payload = PlanOptions::Payload::kBytes;
+  EXPECT_GT(run_all(5000, 40, options).commits, 40U * 20);
+}
+
+TEST(Run, CalmSeedsAbortNothing) {
+  PlanOptions options;
+  options.max_peers = 8;
+  options.calm = true;
+  const Sums sums = run_all(9000, 40, options);
+  EXPECT_EQ(sums.aborts, 0U);
+  EXPECT_GT(sums.commits, 40U * 10);
+}
+
+TEST(Run, ASeedGivesTheSameHashInAnyOrder) {
+  std::vector<std::uint64_t> hashes;
+  for (std::uint64_t seed = 20; seed < 40; ++seed) hashes.push_back(run(plan_of(seed)).hash);
+  for (std::uint64_t seed = 40; seed-- > 20;) EXPECT_EQ(run(plan_of(seed)).hash, hashes[seed - 20]) << seed;
+  std::sort(hashes.begin(), hashes.end());
+  EXPECT_EQ(std::unique(hashes.begin(), hashes.end()), hashes.end());
+}
+
+TEST(Run, TracingChangesNothing) {
+  WorldOptions options;
+  std::size_t lines = 0;
+  options.trace = [&](const std::string&) { lines += 1; };
+  options.trace_streams = true;
+  EXPECT_EQ(run(plan_of(3), options).hash, run(plan_of(3)).hash);
+  EXPECT_GT(lines, 100U);
+}
+
+TEST(Run, APlanFromItsFileGivesTheSameRun) {
+  for (std::uint64_t seed = 60; seed < 70; ++seed) {
+    const Plan plan = plan_of(seed);
+    EXPECT_EQ(run(*plan_from_text(to_text(plan))).hash, run(plan).hash);
+  }
+}
+
+TEST(Run, TheStoryOfTheDemoIsClean) {
+  std::ifstream file(LOCKSTEP_SOURCE_DIR "/sim/scenarios/demo.toml");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const Result<Plan> plan = plan_from_text(text);
+  ASSERT_TRUE(plan.ok()) << plan.error().text;
+  const Report report = run(*plan);
+  EXPECT_FALSE(report.failure) << report.failure->text;
+  EXPECT_EQ(report.kills, 1U);
+  EXPECT_EQ(report.leaves, 1U);
+  EXPECT_EQ(report.joins, 2U);
+  EXPECT_EQ(report.stalls, 1U);
+  EXPECT_EQ(report.lost_runs, 1U);
+}
+
+}  // namespace
+}  // namespace lockstep::sim
