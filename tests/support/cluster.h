@@ -1,0 +1,47 @@
+// A coordinator and some peers in virtual time, by hand: `Cluster::of(3).seed(7)`. The machines are those that ship, the
+// checkers of every promise look on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/world.h"
+
+namespace lockstep {
+
+class Cluster {
+ public:
+  static Cluster of(std::uint32_t peers) { return Cluster(peers); }
+
+  // Before anything else happens.
+  Cluster& seed(std::uint64_t seed);
+  Cluster& plan(const std::function<void(sim::Plan&)>& change);
+  Cluster& observe(std::function<void(std::uint32_t, const std::string&)> observe);
+  Cluster& trace();  // prints every line, for people
+
+  // Hosts are 1..peers. All of them, until everybody is in.
+  Cluster& start_all();
+  void start(std::uint32_t host) { world().start(host); }
+  void kill(std::uint32_t host) { world().begin_fault({.fault = sim::Fault::kCrash, .a = host}); }
+  void run_for(Duration duration) { world().run_for(duration); }
+  // Until this call has ended; false when it has not within so long.
+  bool run_until_ended(std::uint32_t host, CallId call, Duration limit = lockstep::seconds(60));
+
+  CallId launch(std::uint32_t host, const peer::Request& request) { return world().launch(host, request); }
+  const peer::Outcome& outcome(std::uint32_t host, CallId call);
+  sim::World& world();
+
+ private:
+  explicit Cluster(std::uint32_t peers);
+
+  sim::Plan plan_;
+  sim::WorldOptions options_;
+  std::unique_ptr<sim::World> world_;
+};
+
+// An all-reduce of one tensor.
+peer::Request all_reduce(Tag tag, std::uint64_t count, DataType type = DataType::kF32, ReduceOp op = ReduceOp::kSum);
+
+}  // namespace lockstep
