@@ -3,7 +3,6 @@
 // So: say that we send no more, throw away what still comes, and close once the other side has closed too, or soon anyway.
 #pragma once
 
-#include <asio/io_context.hpp>
 #include <cstddef>
 #include <functional>
 #include <list>
@@ -13,10 +12,10 @@
 
 namespace lockstep::transport {
 
-// Not thread-safe: belongs to the thread that runs `io`.
+// Not thread-safe: belongs to the thread that runs the sockets' io_context.
 class Farewells {
  public:
-  explicit Farewells(asio::io_context& io) : io_(io) {}
+  Farewells() = default;
   Farewells(const Farewells&) = delete;
   Farewells& operator=(const Farewells&) = delete;
   ~Farewells();
@@ -32,7 +31,6 @@ class Farewells {
   void listen(const std::shared_ptr<Going>& one);
   void end(const std::shared_ptr<Going>& one);
 
-  asio::io_context& io_;
   std::list<std::shared_ptr<Going>> going_;  // the oldest first
   std::function<void()> all_ended_;
 };

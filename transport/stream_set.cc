@@ -57,11 +57,7 @@ struct StreamSet::Stream {
 
 StreamSet::StreamSet(asio::io_context& io, const Memory& memory, Door::Options options, Log log,
                      std::function<void()> on_ready)
-    : io_(io),
-      memory_(memory),
-      on_ready_(std::move(on_ready)),
-      door_(io, std::move(options), std::move(log)),
-      farewells_(io) {}
+    : io_(io), memory_(memory), on_ready_(std::move(on_ready)), door_(io, std::move(options), std::move(log)) {}
 
 StreamSet::~StreamSet() {
   for (const auto& [id, stream] : streams_) {
