@@ -215,6 +215,7 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::change_propo
   for (;;) {
     proposal = {};
     proposal.change.lost = lost_;
+    std::map<PeerId, std::vector<wire::OpenRound>> leavers;
     for (const wire::Member& member : membership_.view().members) {
       const auto gang = membership_.gang_of(member.id);
       const bool whole_gang_leaves = std::all_of(gang.begin(), gang.end(), [&](PeerId mate) {
@@ -223,10 +224,9 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::change_propo
       });
       if (!whole_gang_leaves || lost_.contains(member.id)) continue;
       proposal.change.left.insert(member.id);
-      for (const wire::OpenRound& round : seats_.at(member.id).leave->open) {
-        for (const RoundKey& key : rounds_.bound_with(round.key)) proposal.change.kept.insert(key);
-      }
+      leavers[member.id] = seats_.at(member.id).leave->open;
     }
+    proposal.change.kept = rounds_.kept_for(leavers);
     std::set<PeerId> gone = proposal.change.lost;
     gone.insert(proposal.change.left.begin(), proposal.change.left.end());
     proposal.message.view.members = membership_.next_members(gone, {});

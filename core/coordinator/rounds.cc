@@ -202,7 +202,7 @@ void Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
 
 bool Rounds::touched(const RoundKey& key, Generation attempt, const Change& change) const {
   if (change.relinked) return true;
-  const bool kept = change.kept.contains(key) || kept_.contains(key);
+  const bool kept = change.kept.contains(key);
   for (const RoundKey& bound : bound_with(key)) {
     for (const wire::Member& member : members_of(bound, attempt)) {
       if (change.lost.contains(member.id) || (change.left.contains(member.id) && !kept)) return true;
@@ -318,6 +318,12 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
     if (verdict.status == Status::kOk) commits.push_back(committed(verdict.key, verdict.attempt, verdict.hash));
   }
   for (const wire::Verdict& verdict : verdicts) forget(verdict.key);
+  std::set<RoundKey> kept;  // what nothing else has ended
+  for (const RoundKey& key : change.kept) {
+    const bool ended = std::any_of(verdicts.begin(), verdicts.end(), [&](const wire::Verdict& v) { return v.key == key; });
+    const std::optional<Generation> attempt = attempt_of(key);
+    if (!ended && attempt && !touched(key, *attempt, change)) kept.insert(key);
+  }
   if (change.lost.empty() && change.left.empty() && !change.relinked) return commits;
   for (auto& [key, attempt] : std::map<RoundKey, Generation>(kept_)) {
     if (touched(key, attempt, change)) kept_.erase(key);
@@ -334,12 +340,12 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
                                  [&](const auto& entry) { return shrinks(entry.second); });
     bool empty = true;
     for (auto& [group_id, group] : cohort.groups) {
-      if (change.relinked || shrinks(group) || (cohort.bound && any)) move_on(group, group_id, id, change, next);
+      if (change.relinked || shrinks(group) || (cohort.bound && any)) move_on(group, group_id, id, kept, next);
       empty = empty && group.generations.at(group.current).empty();
     }
     drop_unused_generations(id);
     const bool keeps_some =
-        std::any_of(kept_.begin(), kept_.end(), [&](const auto& kept) { return kept.first.cohort == id; });
+        std::any_of(kept_.begin(), kept_.end(), [&](const auto& entry) { return entry.first.cohort == id; });
     if (id != next.cohort && empty && !keeps_some) ended.push_back(id);
   }
   for (const CohortId id : ended) drop_cohort(id);
@@ -349,8 +355,8 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
 }
 
 // A new generation of one group begins.
-void Rounds::move_on(Group& group, GroupId id, CohortId cohort, const Change& change, const wire::View& next) {
-  for (const RoundKey& key : change.kept) {
+void Rounds::move_on(Group& group, GroupId id, CohortId cohort, const std::set<RoundKey>& kept, const wire::View& next) {
+  for (const RoundKey& key : kept) {
     if (key.cohort == cohort && key.group == id) kept_.emplace(key, group.current);
   }
   const std::vector<wire::Member>& before = group.generations.at(group.current);
@@ -391,6 +397,30 @@ void Rounds::drop_decided(std::vector<wire::OpenRound>& open) const {
   std::erase_if(open, [&](const wire::OpenRound& round) {
     return cohort_of(round.key) == nullptr || (round.done && !rounds_.contains(round.key));
   });
+}
+
+std::set<RoundKey> Rounds::kept_for(const std::map<PeerId, std::vector<wire::OpenRound>>& leavers) const {
+  std::set<RoundKey> keys;
+  for (const auto& [key, attempt] : kept_) keys.insert(key);
+  for (const auto& [peer, open] : leavers) {
+    for (const wire::OpenRound& round : open) {
+      for (const RoundKey& key : bound_with(round.key)) keys.insert(key);
+    }
+  }
+  std::erase_if(keys, [&](const RoundKey& key) {
+    for (const RoundKey& bound : bound_with(key)) {
+      const std::optional<Generation> attempt = attempt_of(bound);
+      if (!attempt) return true;
+      for (const auto& [peer, open] : leavers) {
+        if (!has_member(members_of(bound, *attempt), peer)) continue;
+        const bool launched =
+            std::any_of(open.begin(), open.end(), [&](const wire::OpenRound& round) { return round.key == bound; });
+        if (!launched) return true;
+      }
+    }
+    return false;
+  });
+  return keys;
 }
 
 bool Rounds::keeps(PeerId leaver) const {

@@ -70,6 +70,10 @@ class Rounds {
   // Takes rounds that were decided meanwhile out of a list that was sent before its sender knew.
   void drop_decided(std::vector<wire::OpenRound>& open) const;
 
+  // Rounds that can still be finished by those who leave now, among the ones that they have open and the ones that were kept for
+  // earlier leavers: every leaver that a round needs must have it open.
+  [[nodiscard]] std::set<RoundKey> kept_for(const std::map<PeerId, std::vector<wire::OpenRound>>& leavers) const;
+
   // Whether a round that was kept for this leaver is undecided.
   [[nodiscard]] bool keeps(PeerId leaver) const;
 
@@ -106,7 +110,7 @@ class Rounds {
   [[nodiscard]] std::string describe_waiting(const RoundKey& key, Generation attempt, const Change& change) const;
   [[nodiscard]] Committed committed(const RoundKey& key, Generation attempt, std::uint64_t hash) const;
   void forget(const RoundKey& key);
-  void move_on(Group& group, GroupId id, CohortId cohort, const Change& change, const wire::View& next);
+  void move_on(Group& group, GroupId id, CohortId cohort, const std::set<RoundKey>& kept, const wire::View& next);
   void drop_unused_generations(CohortId id);
   void drop_cohort(CohortId id);
 

@@ -59,7 +59,7 @@ struct Cohort {
   }
   [[nodiscard]] bool touched(const RoundKey& key, Generation attempt, const wire::Propose& change) const {
     if (change.relinked) return true;
-    const bool keep = kept.contains(key) || std::find(change.kept.begin(), change.kept.end(), key) != change.kept.end();
+    const bool keep = std::find(change.kept.begin(), change.kept.end(), key) != change.kept.end();
     return shrinks(change, attempt, keep);
   }
 
@@ -68,7 +68,10 @@ struct Cohort {
     std::erase_if(kept, [&](const auto& entry) { return touched(entry.first, entry.second, change); });
     if (change.relinked || shrinks(change, current, false)) {
       for (const RoundKey& key : change.kept) {
-        if (key.cohort == id && key.group == group) kept.emplace(key, current);
+        const bool ended = std::any_of(change.verdicts.begin(), change.verdicts.end(),
+                                       [&](const wire::Verdict& verdict) { return verdict.key == key; });
+        const bool ours = key.cohort == id && key.group == group;
+        if (ours && !ended && !touched(key, attempt_of(key), change)) kept.emplace(key, current);
       }
       Membership next = membership_in(change.view, group, &now());
       current = Generation{change.view.number.value};

@@ -145,7 +145,14 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
       finish(round, std::nullopt, true);
     }
   }
-  for (auto& [id, cohort] : cohorts_) cohort.install(change);
+  for (auto& [id, cohort] : cohorts_) {
+    cohort.install(change);
+    // What was committed while the proposal was open is not kept.
+    std::erase_if(cohort.kept, [&, &uses = cohort.uses](const auto& entry) {
+      return entry.first.use < uses[entry.first.tag] && find(entry.first) == nullptr;
+    });
+    cohort.drop_unused();
+  }
   for (auto& [order, round] : rounds_) {
     if (!round.open()) continue;
     if (const Cohort* cohort = cohort_of(round.key)) round.attempt = cohort->attempt_of(round.key);
