@@ -174,7 +174,10 @@ class Trainer {
     Next next = call("connect", comm_->connect(address_));
     if (next == Next::kGoOn) {
       parent_.say("J");
-      if (!state_.known) next = synchronize();
+      if (!state_.known) {  // the others are in the middle of a step, behind their admit
+        next = synchronize();
+        if (next == Next::kGoOn) next = compute_and_reduce();
+      }
     }
     while (next == Next::kGoOn && state_.step < settings_.steps) next = step();
     if (next == Next::kGoOn) next = call("leave", comm_->leave());
@@ -193,7 +196,10 @@ class Trainer {
       next = call("admit", comm_->admit());
       if (next == Next::kGoOn) next = synchronize();
     }
-    if (next != Next::kGoOn) return next;
+    return next == Next::kGoOn ? compute_and_reduce() : next;
+  }
+
+  Next compute_and_reduce() {
     // Not for luck: stands for the work of a training step, different on every peer.
     std::this_thread::sleep_for(
         std::chrono::microseconds(below(draw(comm_->self().low, kLocal, state_.step), 1 + 2000 * settings_.compute_ms)));
