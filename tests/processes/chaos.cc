@@ -201,8 +201,8 @@ class Trainer {
 
   Next compute_and_reduce() {
     // Not for luck: stands for the work of a training step, different on every peer.
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(below(draw(comm_->self().low, kLocal, state_.step), 1 + 2000 * settings_.compute_ms)));
+    std::this_thread::sleep_for(std::chrono::microseconds(
+        below(draw(comm_->self().low, kLocal, state_.step), 1 + 2000 * settings_.compute_ms)));
     return reduce_gradients();
   }
 
@@ -230,7 +230,8 @@ class Trainer {
       contributors = mix64(contributors ^ checksum(bytes_of(*outcome.contributors)));
     }
     ++state_.step;
-    for (std::size_t i = 0; i < state_.weights.size(); ++i) state_.weights[i] = mix64(state_.weights[i] ^ (results + i));
+    for (std::size_t i = 0; i < state_.weights.size(); ++i)
+      state_.weights[i] = mix64(state_.weights[i] ^ (results + i));
     const std::uint64_t state = checksum(bytes_of(state_.weights));
     std::ostringstream line;
     line << "S " << state_.step << ' ' << std::hex << state << ' ' << contributors << ' ' << results << std::dec << ' '
@@ -240,7 +241,8 @@ class Trainer {
   }
 
   std::vector<Gradient> make_gradients() const {
-    constexpr std::array<std::uint64_t, 16> kCounts = {0, 1, 2, 3, 4, 5, 6, 7, 13, 97, 1009, 4096, 10'007, 65'537, 262'144, 1'000'003};
+    constexpr std::array<std::uint64_t, 16> kCounts = {0,  1,  2,    3,    4,      5,      6,       7,
+                                                       13, 97, 1009, 4096, 10'007, 65'537, 262'144, 1'000'003};
     const std::uint64_t step = state_.step;
     std::vector<Gradient> gradients(step % 3 == 2 ? 4 : 1);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -267,8 +269,10 @@ class Trainer {
     args.tensors.push_back({gradient.in_place ? gradient.output.data() : gradient.input.data(), gradient.output.data(),
                             gradient.count, 0});
     auto work = comm_->launch(args);
-    if (work.ok()) gradient.work = *work;
-    else parent_.say("E launch: " + work.error().text);
+    if (work.ok())
+      gradient.work = *work;
+    else
+      parent_.say("E launch: " + work.error().text);
   }
 
   // Everybody gets the state of one who has it: the first, in ring order, of those that are furthest.
@@ -378,7 +382,7 @@ struct StepReport {
 
 class Driver {
  public:
-  explicit Driver(const Settings& settings) : settings_(settings), coordinator_(machine_options(settings)) {}
+  explicit Driver(const Settings& settings) : settings_(settings), coordinator_(machine_options(settings), true) {}
 
   int run() {
     if (coordinator_.address.empty()) return complain("the coordinator did not start"), 1;
@@ -390,8 +394,10 @@ class Driver {
       for (auto& actor : actors_) hear(*actor);
       hear_coordinator();
       wake_the_stopped();
-      if (ending_) finish();
-      else if (monotonic_now() >= next_fault_) fault();
+      if (ending_)
+        finish();
+      else if (monotonic_now() >= next_fault_)
+        fault();
       if (monotonic_now() - last_step_at_ > seconds(static_cast<std::int64_t>(settings_.stuck_s))) {
         complain("no step for " + std::to_string(settings_.stuck_s) + " s");
       }
@@ -423,9 +429,8 @@ class Driver {
     std::string name = "p" + std::to_string(born_++);
     const Settings settings = settings_;
     const std::string address = coordinator_.address;
-    actors_.push_back(std::make_unique<Actor>(name, [=](Parent& parent) {
-      return Trainer(parent, settings, address, name, founders).run();
-    }));
+    actors_.push_back(std::make_unique<Actor>(
+        name, [=](Parent& parent) { return Trainer(parent, settings, address, name, founders).run(); }));
   }
 
   // ---- news ----
@@ -504,8 +509,8 @@ class Driver {
       last_step_at_ = monotonic_now();
       tell("step " + std::to_string(step) + " view " + std::to_string(view) + " world " + std::to_string(world));
     } else if (seen.hashes != hashes) {
-      complain("step " + std::to_string(step) + ": " + seen.first + " has " + seen.hashes + ", " + actor.name + " has " +
-               hashes + " (state, contributors, results)");
+      complain("step " + std::to_string(step) + ": " + seen.first + " has " + seen.hashes + ", " + actor.name +
+               " has " + hashes + " (state, contributors, results)");
     }
   }
 
@@ -611,11 +616,12 @@ class Driver {
   void summarize() const {
     std::size_t reports = 0;
     for (const auto& [step, seen] : steps_) reports += seen.reports;
-    std::printf("chaos: %s: %zu steps in %.1f s (seed %" PRIu64 "): %zu reports, %" PRIu64 " kills, %" PRIu64 " stops, %" PRIu64
-                " joins, %" PRIu64 " evicted and back (%" PRIu64 " of them while they waited), %" PRIu64 " views, %" PRIu64
-                " retries; world sizes",
-                failed_ ? "FAILED" : "ok", steps_.size(), (monotonic_now() - started_).seconds(), settings_.seed, reports,
-                kills_, stops_, joins_, evicted_members_ + evicted_waiting_, evicted_waiting_, views_, retries_);
+    std::printf("chaos: %s: %zu steps in %.1f s (seed %" PRIu64 "): %zu reports, %" PRIu64 " kills, %" PRIu64
+                " stops, %" PRIu64 " joins, %" PRIu64 " evicted and back (%" PRIu64
+                " of them while they waited), %" PRIu64 " views, %" PRIu64 " retries; world sizes",
+                failed_ ? "FAILED" : "ok", steps_.size(), (monotonic_now() - started_).seconds(), settings_.seed,
+                reports, kills_, stops_, joins_, evicted_members_ + evicted_waiting_, evicted_waiting_, views_,
+                retries_);
     for (const auto& [world, count] : worlds_) std::printf(" %" PRIu64 ":%" PRIu64, world, count);
     std::printf("\n");
   }
@@ -648,14 +654,10 @@ class Driver {
 int main(int argc, char** argv) {
   lockstep::testing::Settings settings;
   const std::map<std::string, std::uint64_t*> numbers = {
-      {"--steps", &settings.steps},
-      {"--seed", &settings.seed},
-      {"--peers", &settings.peers},
-      {"--mean-fault-ms", &settings.mean_fault_ms},
-      {"--compute-ms", &settings.compute_ms},
-      {"--max-count", &settings.max_count},
-      {"--silence-ms", &settings.silence_ms},
-      {"--stuck-s", &settings.stuck_s},
+      {"--steps", &settings.steps},           {"--seed", &settings.seed},
+      {"--peers", &settings.peers},           {"--mean-fault-ms", &settings.mean_fault_ms},
+      {"--compute-ms", &settings.compute_ms}, {"--max-count", &settings.max_count},
+      {"--silence-ms", &settings.silence_ms}, {"--stuck-s", &settings.stuck_s},
   };
   for (int i = 1; i < argc; ++i) {
     const auto number = numbers.find(argv[i]);

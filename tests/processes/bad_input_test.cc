@@ -1,0 +1,229 @@
+// Whatever comes to a listening port costs only its sender: members keep reducing meanwhile, and tell of nothing.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/wire/codec.h"
+#include "core/wire/limits.h"
+#include "tests/processes/party.h"
+#include "transport/status_client.h"
+
+namespace lockstep::testing {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+std::uint16_t port_of(const std::string& address) {
+  return static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+}
+
+// A stranger's connection.
+class Stranger {
+ public:
+  explicit Stranger(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0) << std::strerror(errno);
+  }
+  Stranger(Stranger&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
+  ~Stranger() {
+    if (socket_ >= 0) ::close(socket_);
+  }
+
+  void say(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return;  // the other side has had enough
+      bytes = bytes.subspan(static_cast<std::size_t>(sent));
+    }
+  }
+  void say(std::string_view text) { say(std::as_bytes(std::span(text.data(), text.size()))); }
+
+  // What came until the other side ended it; whether it did.
+  bool is_shown_out(Duration within = seconds(20)) {
+    const Instant deadline = monotonic_now() + within;
+    while (monotonic_now() < deadline) {
+      pollfd item{socket_, POLLIN, 0};
+      if (::poll(&item, 1, static_cast<int>((deadline - monotonic_now()).ns / 1'000'000) + 1) <= 0) continue;
+      std::byte bytes[4096];
+      const ssize_t got = ::recv(socket_, bytes, sizeof bytes, 0);
+      if (got <= 0) return true;
+      heard.insert(heard.end(), bytes, bytes + got);
+    }
+    return false;
+  }
+
+  Bytes heard;
+
+ private:
+  int socket_;
+};
+
+Bytes preamble(std::uint32_t version = wire::kVersion) {
+  Bytes bytes;
+  wire::Preamble preamble;
+  preamble.version = version;
+  wire::encode(preamble, bytes);
+  return bytes;
+}
+
+// A frame of any type with any body, and the right checksum.
+Bytes frame(std::uint8_t type, const Bytes& body) {
+  wire::FrameHeader header{type, static_cast<std::uint32_t>(body.size()), Term{1}, 0};
+  header.checksum = wire::frame_checksum(header, body);
+  Bytes bytes(wire::kHeaderBytes);
+  wire::encode(header, std::span(bytes).first<wire::kHeaderBytes>());
+  bytes.insert(bytes.end(), body.begin(), body.end());
+  return bytes;
+}
+
+Bytes body_of(const wire::Message& message) {
+  Bytes bytes;
+  wire::encode(message, Term{1}, bytes);
+  bytes.erase(bytes.begin(), bytes.begin() + wire::kHeaderBytes);
+  return bytes;
+}
+
+Bytes operator+(Bytes a, const Bytes& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+Bytes text(std::string_view words) {
+  const auto bytes = std::as_bytes(std::span(words.data(), words.size()));
+  return {bytes.begin(), bytes.end()};
+}
+
+// Everything that should not be said as a first message, with a name.
+std::vector<std::pair<std::string, Bytes>> bad_openings() {
+  std::vector<std::pair<std::string, Bytes>> all;
+  all.emplace_back("zeros", Bytes(100'000));
+  all.emplace_back("ones", Bytes(100'000, std::byte{0xff}));
+  all.emplace_back("http", text("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  all.emplace_back("tls",
+                   text(std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + std::string(200, 'x')));
+  all.emplace_back("noise after the preamble", preamble() + Bytes(1000, std::byte{0xa5}));
+  for (std::size_t type = 0; type <= 255; type += type < 30 ? 1 : 75) {
+    all.emplace_back("empty message of type " + std::to_string(type),
+                     preamble() + frame(static_cast<std::uint8_t>(type), {}));
+    wire::FrameHeader huge{static_cast<std::uint8_t>(type), 0xffffffffU, Term{1}, 0};
+    Bytes bytes(wire::kHeaderBytes);
+    wire::encode(huge, std::span(bytes).first<wire::kHeaderBytes>());
+    all.emplace_back("4 GiB message of type " + std::to_string(type), preamble() + bytes);
+  }
+  // Each two and four bytes of a greeting as large as they can be: lengths of texts and lists are among them.
+  wire::Join join;
+  join.peer = PeerId{1, 2};
+  join.name = "stranger";
+  join.founders = kMaxMembers;
+  const Bytes body = body_of(join);
+  for (std::size_t at = 0; at + 2 <= body.size(); at += 2) {
+    Bytes lie = body;
+    lie[at] = lie[at + 1] = std::byte{0xff};
+    lie.pop_back();  // and always too short
+    all.emplace_back("join with a lie at " + std::to_string(at), preamble() + frame(wire::type_of(join), lie));
+  }
+  wire::Segment segment;
+  segment.length = kMaxSegmentBytes;
+  all.emplace_back("a segment of a stranger", preamble() + frame(wire::type_of(segment), body_of(segment)));
+  Bytes long_segment = body_of(segment);
+  for (std::size_t i = long_segment.size() - 4; i < long_segment.size(); ++i) long_segment[i] = std::byte{0xff};
+  all.emplace_back("a segment of 4 GiB", preamble() + frame(wire::type_of(segment), long_segment));
+  return all;
+}
+
+class BadInput : public ::testing::Test {
+ protected:
+  BadInput() : run(2, options()) {
+    expect_sum_of(2, run.all_reduce(2));
+    const auto status = transport::query_status(run.coordinator.address, seconds(10));
+    EXPECT_TRUE(status.ok());
+    coordinator_port = port_of(run.coordinator.address);
+    peer_port = status->view.members.front().address.port;
+    view = status->view;
+  }
+
+  static coordinator::Options options() {
+    coordinator::Options machine;
+    machine.greeting = milliseconds(500);
+    return machine;
+  }
+
+  // Members and view are what they were, and rounds go on.
+  void expect_nobody_else_noticed() {
+    expect_sum_of(2, run.all_reduce(2));
+    const auto status = transport::query_status(run.coordinator.address, seconds(10));
+    ASSERT_TRUE(status.ok()) << status.error().text;
+    EXPECT_EQ(status->view, view);
+    EXPECT_TRUE(status->waiting.empty());
+  }
+
+  Party run;
+  std::uint16_t coordinator_port = 0;
+  std::uint16_t peer_port = 0;
+  wire::View view;
+};
+
+TEST_F(BadInput, EndsTheStreamOfItsSenderOnly) {
+  for (const std::uint16_t port : {coordinator_port, peer_port}) {
+    for (const auto& [name, bytes] : bad_openings()) {
+      Stranger stranger(port);
+      stranger.say(bytes);
+      EXPECT_TRUE(stranger.is_shown_out()) << name << (port == peer_port ? " at a peer" : " at the coordinator");
+    }
+    expect_nobody_else_noticed();
+  }
+}
+
+TEST_F(BadInput, AnotherVersionIsToldBoth) {
+  for (const std::uint16_t port : {coordinator_port, peer_port}) {
+    Stranger old(port);
+    old.say(preamble(77));
+    EXPECT_TRUE(old.is_shown_out());
+    const std::string answer(reinterpret_cast<const char*>(old.heard.data()), old.heard.size());
+    EXPECT_NE(answer.find("version 77"), std::string::npos)
+        << (port == peer_port ? "peer: " : "coordinator: ") << answer;
+    EXPECT_NE(answer.find("version 1"), std::string::npos) << answer;
+  }
+  expect_nobody_else_noticed();
+}
+
+TEST_F(BadInput, ALinkForSomebodyElseIsEnded) {
+  wire::Link link;
+  link.from = PeerId{1, 2};
+  link.to = PeerId{3, 4};
+  Stranger stranger(peer_port);
+  stranger.say(preamble() + frame(wire::type_of(link), body_of(link)));
+  EXPECT_TRUE(stranger.is_shown_out());
+
+  link.to = view.members.front().id;  // the right address, from nobody
+  Stranger nobody(peer_port);
+  nobody.say(preamble() + frame(wire::type_of(link), body_of(link)));
+  EXPECT_TRUE(nobody.is_shown_out());
+  expect_nobody_else_noticed();
+}
+
+TEST_F(BadInput, ThreeHundredWhoSayNothingAreShownOut) {
+  for (const std::uint16_t port : {coordinator_port, peer_port}) {
+    std::vector<Stranger> crowd;
+    for (int i = 0; i < 300; ++i) crowd.emplace_back(port);
+    expect_sum_of(2, run.all_reduce(2, {.times = 50}));
+    for (Stranger& stranger : crowd) EXPECT_TRUE(stranger.is_shown_out());
+    expect_nobody_else_noticed();
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::testing

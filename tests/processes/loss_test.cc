@@ -1,0 +1,158 @@
+// Peers and coordinators that are killed, stopped and leave, as processes.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/processes/party.h"
+
+namespace lockstep::testing {
+namespace {
+
+coordinator::Options impatient() {
+  coordinator::Options options;
+  options.heartbeat = milliseconds(200);
+  options.silence = seconds(1);
+  return options;
+}
+
+TEST(Processes, SurvivorsOfAKillCommitWithoutTheDead) {
+  Party run(4);
+  expect_sum_of(4, run.all_reduce(4));
+  for (std::size_t i = 0; i < 3; ++i) run[i].all_reduce();  // the fourth never launches it
+  run[3].process.signal(SIGKILL);
+  for (std::size_t i = 0; i < 3; ++i) expect_sum_of(3, {run[i].ended()});
+  expect_sum_of(3, run.all_reduce(3));
+}
+
+TEST(Processes, AKillWhileTensorsFlowEndsTheSameForAllSurvivors) {
+  Party run(4);
+  ReduceOrder large;
+  large.count = 1'000'003;
+  large.times = 60;
+  large.in_place = true;
+  for (std::size_t i = 0; i < 4; ++i) run[i].all_reduce(large);
+  ASSERT_TRUE(run[3].is_going());
+  run[3].process.signal(SIGKILL);
+  for (std::size_t i = 0; i < 3; ++i) expect_sum_of(3, {run[i].ended(seconds(100))});
+}
+
+TEST(Processes, WithoutRetryTheInputIsRestoredAndTheCallerIsTold) {
+  Party run(3);
+  ReduceOrder once;
+  once.retry = false;
+  once.in_place = true;
+  once.count = 100'000;
+  for (std::size_t i = 0; i < 2; ++i) run[i].all_reduce(once);
+  run[2].process.signal(SIGKILL);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Ended end = run[i].ended();
+    EXPECT_EQ(end.status, Status::kPeerLost) << end.text;
+    EXPECT_TRUE(end.intact);
+    EXPECT_NE(end.text.find('c'), std::string::npos) << end.text;
+  }
+  expect_sum_of(2, run.all_reduce(2, once));
+}
+
+TEST(Processes, AStoppedPeerIsEvictedInTimeAndWakesAsAStranger) {
+  Party run(3, impatient());
+  run[2].process.signal(SIGSTOP);
+  const Instant start = monotonic_now();
+  expect_sum_of(2, run.all_reduce(2));
+  EXPECT_GE(monotonic_now() - start, milliseconds(700));  // silence, not a broken stream
+  run[2].all_reduce();
+  run[2].process.signal(SIGCONT);
+  const Ended stranger = run[2].ended();
+  ASSERT_TRUE(stranger.came);
+  EXPECT_TRUE(stranger.status == Status::kEvicted || stranger.status == Status::kNotConnected ||
+              stranger.status == Status::kOutcomeUnknown)
+      << status_name(stranger.status) << ": " << stranger.text;
+  EXPECT_NE(stranger.text, "");
+  // It comes back as a newcomer.
+  ScriptedPeer again({.name = "c again"});
+  again.connect(run.coordinator.address);
+  for (std::size_t i = 0; i < 2; ++i) run[i].admit(3);
+  EXPECT_EQ(again.ended().status, Status::kOk);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(run[i].ended().status, Status::kOk);
+  again.all_reduce();
+  expect_sum_of(3, run.all_reduce(2));
+  expect_sum_of(3, {again.ended()});
+}
+
+TEST(Processes, ALeaverIsMissedByNobody) {
+  Party run(3);
+  ReduceOrder strict;
+  strict.retry = false;
+  expect_sum_of(3, run.all_reduce(3, strict));
+  run[2].leave();
+  EXPECT_EQ(run[2].ended().status, Status::kOk);
+  expect_sum_of(2, run.all_reduce(2, strict));
+}
+
+TEST(Processes, WithoutTheirCoordinatorPeersSaySoAndDoNotHang) {
+  Party run(2);
+  expect_sum_of(2, run.all_reduce(2));
+  run[0].all_reduce();  // the other never launches it
+  run.coordinator.process.signal(SIGKILL);
+  const Ended lost = run[0].ended();
+  ASSERT_TRUE(lost.came);
+  EXPECT_TRUE(lost.status == Status::kOutcomeUnknown || lost.status == Status::kNotConnected) << lost.text;
+  EXPECT_NE(lost.text.find("coordinator"), std::string::npos) << lost.text;
+  EXPECT_NE(lost.text.find(run.coordinator.address), std::string::npos) << lost.text;
+  run[1].all_reduce();
+  EXPECT_EQ(run[1].ended().status, Status::kNotConnected);
+}
+
+// A coordinator that stands still answers nobody: its peers give up on it after the silence it has told them.
+TEST(Processes, ASilentCoordinatorIsGivenUp) {
+  Party run(2, impatient());
+  run[0].all_reduce();
+  run.coordinator.process.signal(SIGSTOP);
+  const Ended lost = run[0].ended();
+  ASSERT_TRUE(lost.came);
+  EXPECT_NE(lost.text.find("silent"), std::string::npos) << status_name(lost.status) << ": " << lost.text;
+}
+
+TEST(Processes, DifferentArgumentsAreRefusedOnAllSidesWithBothNamed) {
+  Party run(2);
+  run[0].all_reduce({.count = 1000});
+  run[1].all_reduce({.count = 999});
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Ended end = run[i].ended();
+    EXPECT_EQ(end.status, Status::kMismatch) << end.text;
+    EXPECT_NE(end.text.find("1000 elements"), std::string::npos) << end.text;
+    EXPECT_NE(end.text.find("999 elements"), std::string::npos) << end.text;
+    EXPECT_TRUE(end.intact);
+  }
+  run[0].all_reduce({.type = DataType::kF32});
+  run[1].all_reduce({.type = DataType::kF64});
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Ended end = run[i].ended();
+    EXPECT_EQ(end.status, Status::kMismatch) << end.text;
+    EXPECT_NE(end.text.find("f32"), std::string::npos) << end.text;
+    EXPECT_NE(end.text.find("f64"), std::string::npos) << end.text;
+  }
+  expect_sum_of(2, run.all_reduce(2));
+}
+
+TEST(Processes, AnUnknownHostAndARefusedPortAreNamed) {
+  ScriptedPeer lost({.name = "lost"});
+  lost.connect("no-such-host.invalid:4000");
+  const Ended unknown = lost.ended();
+  EXPECT_EQ(unknown.status, Status::kUnreachable);
+  EXPECT_NE(unknown.text.find("no-such-host.invalid"), std::string::npos) << unknown.text;
+
+  std::string gone;
+  {
+    const CoordinatorProcess coordinator;
+    gone = coordinator.address;
+  }
+  ScriptedPeer late({.name = "late"});
+  late.connect(gone);
+  const Ended refused = late.ended();
+  EXPECT_EQ(refused.status, Status::kUnreachable);
+  EXPECT_NE(refused.text.find(gone), std::string::npos) << refused.text;
+  EXPECT_NE(refused.text.find("refused"), std::string::npos) << refused.text;
+}
+
+}  // namespace
+}  // namespace lockstep::testing

@@ -1,0 +1,52 @@
+// A coordinator and so many peers, each a process, met and ready.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/processes/coordinator_process.h"
+#include "tests/processes/scripted_peer.h"
+
+namespace lockstep::testing {
+
+struct Party {
+  explicit Party(std::uint32_t world, const coordinator::Options& machine = {}) : coordinator(machine) {
+    for (std::uint32_t i = 0; i < world; ++i) {
+      ScriptedPeerOptions options;
+      options.name = std::string(1, static_cast<char>('a' + i));
+      options.founders = world;
+      peers.push_back(std::make_unique<ScriptedPeer>(options));
+    }
+    for (auto& peer : peers) peer->connect(coordinator.address);
+    for (auto& peer : peers) {
+      const Ended joined = peer->ended();
+      EXPECT_EQ(joined.status, Status::kOk) << joined.text;
+    }
+  }
+  ScriptedPeer& operator[](std::size_t i) { return *peers[i]; }
+
+  // Everybody in [0, count) reduces; what each got.
+  std::vector<Ended> all_reduce(std::size_t count, const ReduceOrder& order = {}) {
+    for (std::size_t i = 0; i < count; ++i) peers[i]->all_reduce(order);
+    std::vector<Ended> ends;
+    for (std::size_t i = 0; i < count; ++i) ends.push_back(peers[i]->ended());
+    return ends;
+  }
+
+  CoordinatorProcess coordinator;
+  std::vector<std::unique_ptr<ScriptedPeer>> peers;
+};
+
+inline void expect_sum_of(std::uint32_t world, const std::vector<Ended>& ends) {
+  for (const Ended& end : ends) {
+    EXPECT_TRUE(end.came) << "no answer: the peer hangs or is gone";
+    EXPECT_EQ(end.status, Status::kOk) << end.text;
+    EXPECT_EQ(end.world, world);
+    EXPECT_EQ(end.first, world);
+  }
+}
+
+}  // namespace lockstep::testing
