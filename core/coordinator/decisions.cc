@@ -295,6 +295,8 @@ void Coordinator::Machine::propose(Proposal proposal) {
     message.lost.assign(proposal.change.lost.begin(), proposal.change.lost.end());
     message.left.assign(proposal.change.left.begin(), proposal.change.left.end());
     message.relinked = proposal.change.relinked;
+    while (proposal.change.kept.size() > kMaxVerdicts)
+      proposal.change.kept.erase(std::prev(proposal.change.kept.end()));
     message.kept.assign(proposal.change.kept.begin(), proposal.change.kept.end());
     message.verdicts = proposal.admission ? rounds_.closed_by_admission(membership_.view().cohort, proposal.admits)
                                           : rounds_.verdicts(proposal.change, message.view);

@@ -46,6 +46,18 @@ bool took_part(const wire::Descriptor& what, const std::vector<wire::Member>& me
   LOCKSTEP_UNREACHABLE();
 }
 
+// A proposal has a declared maximum (promise S9). Far beyond what programs do, texts go first; stops that do not fit wait for
+// the next proposal.
+void fit_one_message(std::vector<wire::Verdict>& verdicts) {
+  constexpr std::size_t kTextBytes = kMaxBodyBytes / 4;
+  if (verdicts.size() > kMaxVerdicts) verdicts.resize(kMaxVerdicts);
+  std::size_t text = 0;
+  for (wire::Verdict& verdict : verdicts) {
+    text += std::min(verdict.text.size(), kMaxTextBytes);
+    if (text > kTextBytes) verdict.text.clear();
+  }
+}
+
 std::string cut_text(std::string text) {
   if (text.size() > kMaxTextBytes) text.resize(kMaxTextBytes);
   return text;
@@ -174,11 +186,14 @@ void Rounds::forget(const RoundKey& key) {
 }
 
 void Rounds::drop_unused_generations(CohortId id) {
-  for (auto& [group_id, group] : cohorts_.at(id).groups) {
-    std::erase_if(group.generations, [&](const auto& entry) {
-      return entry.first != group.current && std::none_of(kept_.begin(), kept_.end(), [&](const auto& kept) {
-               return kept.first.cohort == id && kept.first.group == group_id && kept.second == entry.first;
-             });
+  std::set<std::pair<GroupId, Generation>> needed;
+  for (const auto& [key, generation] : kept_) {
+    if (key.cohort == id) needed.emplace(key.group, generation);
+  }
+  for (auto& entry : cohorts_.at(id).groups) {
+    const Generation current = entry.second.current;
+    std::erase_if(entry.second.generations, [&](const auto& generation) {
+      return generation.first != current && !needed.contains({entry.first, generation.first});
     });
   }
 }
@@ -243,7 +258,9 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
     }
   }
   std::vector<wire::Verdict> verdicts;
-  for (const auto& [key, round] : known) {
+  for (const auto& entry : known) {
+    const RoundKey& key = entry.first;
+    const Known& round = entry.second;
     if (stops_.contains(key) || !touched(key, round.attempt, change)) continue;
     const auto bound = bound_with(key);
     const bool commits = std::all_of(
@@ -281,6 +298,7 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
     if (verdict.status == Status::kTimedOut) verdict.text += describe_waiting(key, verdict.attempt, change);
     verdicts.push_back(std::move(verdict));
   }
+  fit_one_message(verdicts);
   return verdicts;
 }
 
@@ -308,6 +326,7 @@ std::vector<wire::Verdict> Rounds::closed_by_admission(
       }
     }
   }
+  fit_one_message(verdicts);
   return verdicts;
 }
 
@@ -320,7 +339,8 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
   for (const wire::Verdict& verdict : verdicts) forget(verdict.key);
   std::set<RoundKey> kept;  // what nothing else has ended
   for (const RoundKey& key : change.kept) {
-    const bool ended = std::any_of(verdicts.begin(), verdicts.end(), [&](const wire::Verdict& v) { return v.key == key; });
+    const bool ended =
+        std::any_of(verdicts.begin(), verdicts.end(), [&](const wire::Verdict& v) { return v.key == key; });
     const std::optional<Generation> attempt = attempt_of(key);
     if (!ended && attempt && !touched(key, *attempt, change)) kept.insert(key);
   }
@@ -344,8 +364,8 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
       empty = empty && group.generations.at(group.current).empty();
     }
     drop_unused_generations(id);
-    const bool keeps_some =
-        std::any_of(kept_.begin(), kept_.end(), [&](const auto& entry) { return entry.first.cohort == id; });
+    const bool keeps_some = std::any_of(
+        kept_.begin(), kept_.end(), [cohort_id = id](const auto& entry) { return entry.first.cohort == cohort_id; });
     if (id != next.cohort && empty && !keeps_some) ended.push_back(id);
   }
   for (const CohortId id : ended) drop_cohort(id);
@@ -355,7 +375,8 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
 }
 
 // A new generation of one group begins.
-void Rounds::move_on(Group& group, GroupId id, CohortId cohort, const std::set<RoundKey>& kept, const wire::View& next) {
+void Rounds::move_on(Group& group, GroupId id, CohortId cohort, const std::set<RoundKey>& kept,
+                     const wire::View& next) {
   for (const RoundKey& key : kept) {
     if (key.cohort == cohort && key.group == id) kept_.emplace(key, group.current);
   }
@@ -431,6 +452,7 @@ bool Rounds::keeps(PeerId leaver) const {
 std::vector<wire::RoundStatus> Rounds::status() const {
   std::vector<wire::RoundStatus> status;
   for (const auto& [key, round] : rounds_) {
+    if (status.size() == kMaxVerdicts) break;
     status.push_back({key, round.attempt, static_cast<std::uint32_t>(round.done.size()),
                       static_cast<std::uint32_t>(members_of(key, round.attempt).size())});
   }

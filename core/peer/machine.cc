@@ -97,7 +97,7 @@ void Peer::Machine::on_admit(const Admit& in) {
 // From here on, launches wait for the next cohort.
 void Peer::Machine::admit_by_itself() {
   if (life_ != Life::kMember || admit_) return;
-  admit_.emplace();
+  admit_ = Waiting{};
   admit_->by_itself = true;
   say_admit();
 }

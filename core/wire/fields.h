@@ -27,7 +27,7 @@ template <typename Name, typename Int>
 inline constexpr bool kIsNumber<Number<Name, Int>> = true;
 
 // Each round in a proposal or a status is one that somebody keeps the outcome of.
-inline constexpr std::uint32_t kMaxRoundsInMessage = kMaxRememberedOutcomes;
+inline constexpr std::uint32_t kMaxRoundsInMessage = kMaxVerdicts;
 inline constexpr std::uint32_t kMaxHaveWords = kMaxSegments / 64;
 // About 31 years: far from overflow when a few of them are added to an Instant.
 inline constexpr Duration kMaxDuration{1'000'000'000'000'000'000};
