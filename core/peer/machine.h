@@ -130,6 +130,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] std::optional<Error> check(const Request& request) const;
   void enter(Round& round);
   void begin_attempt(Round& round);
+  void refuse(Round& round, Status status, std::string text);
   void begin_operation(Round& round);
   void announce(Round& round, std::optional<StreamId> stream);
   void take_herald(Round& round);

@@ -121,11 +121,9 @@ void Peer::Machine::begin_attempt(Round& round) {
     session_.say(*round.stop);
   }
   if (round.world() < round.request.minimum_world) {
-    return finish(round,
-                  outcome_of(round, Status::kBelowMinimum,
-                             "the group has " + std::to_string(round.world()) + " members, the call wants at least " +
-                                 std::to_string(round.request.minimum_world) + ": wait_for_world waits for more"),
-                  false);
+    return refuse(round, Status::kBelowMinimum,
+                  "the group has " + std::to_string(round.world()) + " members, the call wants at least " +
+                      std::to_string(round.request.minimum_world) + ": wait_for_world waits for more");
   }
   refuse_if_closed(round);
   if (round.request.collective == Collective::kAllGather) {
@@ -140,15 +138,20 @@ void Peer::Machine::begin_attempt(Round& round) {
   begin_operation(round);
 }
 
+// What nobody of our group can launch is over at once; with gangs, other groups may wait for it.
+void Peer::Machine::refuse(Round& round, Status status, std::string text) {
+  if (!cohort_of(round.key)->bound) return finish(round, outcome_of(round, status, std::move(text)), false);
+  round.state = Round::State::kStuck;
+  ask_to_stop(round, status, name_of(options_.id) + ": " + text);
+}
+
 void Peer::Machine::begin_operation(Round& round) {
   std::uint32_t root = 0;
   if (round.request.collective == Collective::kBroadcast) {
     const auto at = std::find(round.ring->begin(), round.ring->end(), round.request.root);
     if (at == round.ring->end()) {
-      return finish(round,
-                    outcome_of(round, Status::kInvalidArgument,
-                               "broadcast root " + name_of(round.request.root) + " is not a member of this group"),
-                    false);
+      return refuse(round, Status::kInvalidArgument,
+                    "broadcast root " + name_of(round.request.root) + " is not a member of this group");
     }
     root = static_cast<std::uint32_t>(at - round.ring->begin());
   }
