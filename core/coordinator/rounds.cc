@@ -244,7 +244,7 @@ std::string Rounds::describe_waiting(const RoundKey& key, Generation attempt, co
 }
 
 std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::View& next) const {
-  // Every undecided round that somebody has open or is done with.
+  // Every undecided round that somebody has open or is done with, and those that are bound with it.
   struct Known {
     Generation attempt;
     bool retry = true;
@@ -253,8 +253,10 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
   for (const auto& [peer, open] : change.flushed) {
     for (const wire::OpenRound& round : open) {
       if (attempt_of(round.key) != round.attempt) continue;
-      Known& entry = known.try_emplace(round.key, Known{round.attempt, true}).first->second;
-      entry.retry = entry.retry && round.retry;
+      for (const RoundKey& key : bound_with(round.key)) {
+        Known& entry = known.try_emplace(key, Known{round.attempt, true}).first->second;
+        entry.retry = entry.retry && round.retry;
+      }
     }
   }
   std::vector<wire::Verdict> verdicts;
