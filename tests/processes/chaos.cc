@@ -211,6 +211,9 @@ class Trainer {
     // In another order on every peer.
     const std::size_t first = below(draw(comm_->self().low, kLocal, state_.step, 1), gradients.size());
     for (std::size_t i = 0; i < gradients.size(); ++i) launch(gradients[(first + i) % gradients.size()]);
+    for (const Gradient& gradient : gradients) {
+      if (gradient.work) gradient.work.wait();  // however the first ends: the memory of all is lent
+    }
     std::uint64_t world = 0;
     std::uint64_t retries = 0;
     std::uint64_t results = 0;
