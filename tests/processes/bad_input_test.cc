@@ -215,6 +215,42 @@ TEST_F(BadInput, ALinkForSomebodyElseIsEnded) {
   expect_nobody_else_noticed();
 }
 
+// One who has been let into the waiting room may say longer messages, and no longer ones than that.
+TEST_F(BadInput, ANewcomerThatLiesAboutLengthsIsShownOut) {
+  const Bytes most(4, std::byte{0xff});
+  const auto cut_short = [](const wire::Message& message, std::size_t bytes) {
+    Bytes body = body_of(message);
+    body.resize(body.size() - bytes);
+    return body;
+  };
+  const auto header_of = [](std::uint8_t type, std::uint32_t length) {
+    Bytes bytes(wire::kHeaderBytes);
+    wire::encode(wire::FrameHeader{type, length, Term{1}, 0}, std::span(bytes).first<wire::kHeaderBytes>());
+    return bytes;
+  };
+  const std::uint8_t flush = wire::type_of(wire::Flush{});
+  std::vector<std::pair<std::string, Bytes>> lies;
+  lies.emplace_back("Admit.open", frame(wire::type_of(wire::Admit{}), cut_short(wire::Admit{}, 4) + most));
+  lies.emplace_back("Leave.open", frame(wire::type_of(wire::Leave{}), cut_short(wire::Leave{}, 4) + most));
+  lies.emplace_back("Flush.open", frame(flush, cut_short(wire::Flush{}, 4) + most));
+  lies.emplace_back("StopRound.text", frame(wire::type_of(wire::StopRound{}),
+                                            cut_short(wire::StopRound{}, 2) + Bytes(2, std::byte{0xff})));
+  lies.emplace_back("Segment.length", frame(wire::type_of(wire::Segment{}), cut_short(wire::Segment{}, 4) + most));
+  lies.emplace_back("a body of 4 GiB", header_of(flush, 0xffffffffU));
+  lies.emplace_back("a body one byte too long", header_of(flush, kMaxBodyBytes + 1));
+  std::uint64_t id = 7;
+  for (const auto& [name, bytes] : lies) {
+    wire::Join join;
+    join.peer = PeerId{id++, 7};
+    join.founders = kMaxMembers;
+    join.advertised.port = 1;
+    Stranger liar(coordinator_port);
+    liar.say(preamble() + frame(wire::type_of(join), body_of(join)) + bytes);
+    EXPECT_TRUE(liar.is_shown_out()) << name;
+  }
+  expect_nobody_else_noticed();
+}
+
 TEST_F(BadInput, ThreeHundredWhoSayNothingAreShownOut) {
   for (const std::uint16_t port : {coordinator_port, peer_port}) {
     std::vector<Stranger> crowd;
