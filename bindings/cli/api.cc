@@ -1,0 +1,37 @@
+#include "bindings/cli/api.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace lockstep::cli {
+
+void check(lockstep_status status, std::string_view what) {
+  if (status == LOCKSTEP_OK) return;
+  const ExitCode code = status == LOCKSTEP_ERR_UNREACHABLE ? kExitNobodyAnswers : kExitFailed;
+  throw Failure(code, fmt::format("{}: {} ({})", what, lockstep_last_error(), lockstep_status_string(status)));
+}
+
+Comm create_comm(const lockstep_comm_options& options) {
+  lockstep_comm* comm = nullptr;
+  check(lockstep_comm_create(&options, &comm), "communicator");
+  return Comm(comm);
+}
+
+EmbeddedCoordinator start_coordinator(const lockstep_coordinator_options& options, std::string& address) {
+  lockstep_coordinator* raw = nullptr;
+  check(lockstep_coordinator_start(&options, &raw), "coordinator");
+  EmbeddedCoordinator coordinator(raw);
+  std::array<char, 64> text{};
+  check(lockstep_coordinator_address(raw, text.data(), text.size()), "coordinator");
+  address = text.data();
+  return coordinator;
+}
+
+lockstep_world world_of(const Comm& comm) {
+  lockstep_world world = LOCKSTEP_WORLD_INIT;
+  check(lockstep_world_get(comm.get(), &world), "world");
+  return world;
+}
+
+}  // namespace lockstep::cli

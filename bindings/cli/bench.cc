@@ -1,0 +1,154 @@
+// `lockstep bench`: how fast collectives are, as a table in the manner of nccl-tests. Here: options, and local peers.
+#include "bindings/cli/bench.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "bindings/cli/api.h"
+#include "bindings/cli/command.h"
+#include "bindings/cli/family.h"
+#include "bindings/cli/size.h"
+#include "bindings/cli/suggest.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string& coordinator) {
+  std::vector<std::string> words = {"bench",
+                                    "--coordinator",
+                                    coordinator,
+                                    "--peers",
+                                    fmt::to_string(o.peers),
+                                    "--collective",
+                                    o.collective,
+                                    "--type",
+                                    o.type,
+                                    "--op",
+                                    o.op,
+                                    "--begin",
+                                    fmt::to_string(o.begin),
+                                    "--end",
+                                    fmt::to_string(o.end),
+                                    "--factor",
+                                    fmt::to_string(o.factor),
+                                    "--iters",
+                                    fmt::to_string(o.iterations),
+                                    "--warmup",
+                                    fmt::to_string(o.warmup),
+                                    "--stripes",
+                                    fmt::to_string(o.stripes),
+                                    "--segment-bytes",
+                                    fmt::to_string(o.segment_bytes),
+                                    "--wait",
+                                    fmt::to_string(o.wait_s)};
+  words.insert(words.end(), {"--only", o.only});
+  if (o.json) words.emplace_back("--json");
+  return words;
+}
+
+// Local peers, until all have ended or one has failed. What rank 0 prints is printed.
+int bench_here(const BenchOptions& options) {
+  Family family;
+  lockstep_coordinator_options coordinator_options = LOCKSTEP_COORDINATOR_OPTIONS_INIT;
+  coordinator_options.listen = "127.0.0.1:0";
+  std::string address;
+  const EmbeddedCoordinator coordinator = start_coordinator(coordinator_options, address);
+  for (std::uint32_t i = 0; i < options.peers; ++i) family.start(peer_arguments(options, address));
+
+  int code = kExitOk;
+  for (std::uint32_t running = options.peers; running > 0;) {
+    const Family::Event event = family.next();
+    if (const auto* const line = std::get_if<Family::Line>(&event)) {
+      fmt::print("{}\n", line->text);
+      std::fflush(stdout);
+    } else if (std::holds_alternative<Family::Interrupted>(event)) {
+      return kExitInterrupted;
+    } else if (const auto* const ended = std::get_if<Family::Ended>(&event)) {
+      --running;
+      if (WIFEXITED(ended->status)) {
+        code = std::max(code, WEXITSTATUS(ended->status));
+      } else {
+        throw Failure(kExitFailed, fmt::format("peer {} {}", ended->child, end_words(ended->status)));
+      }
+    }
+  }
+  return code;
+}
+
+int bench(const BenchOptions& options) {
+  if (options.begin > options.end) {
+    throw Failure(kExitUsage, fmt::format("--begin {} is larger than --end {}", size_words(options.begin),
+                                          size_words(options.end)));
+  }
+  return options.coordinator.empty() ? bench_here(options) : bench_as_peer(options);
+}
+
+}  // namespace
+
+Run add_bench(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("bench", "how fast collectives are, checked and in a table");
+  auto options = std::make_shared<BenchOptions>();
+  command->add_option("-p,--peers", options->peers, "how many peers; started here, or to be waited for")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--coordinator", options->coordinator,
+                      "HOST:PORT to join as one of --peers; each runs this command with equal options");
+  command->add_option("-c,--collective", options->collective, "what to measure")
+      ->transform(one_of({"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier"}))
+      ->capture_default_str();
+  command->add_option("-d,--type", options->type, "of elements")
+      ->transform(one_of({"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"}))
+      ->capture_default_str();
+  command->add_option("-o,--op", options->op, "how they are folded")
+      ->transform(one_of({"sum", "avg", "prod", "min", "max"}))
+      ->capture_default_str();
+  command->add_option("-b,--begin", options->begin, "smallest size in bytes; 64K, 256M, 1G")
+      ->transform(size_text())
+      ->capture_default_str();
+  command->add_option("-e,--end", options->end, "largest size")->transform(size_text())->capture_default_str();
+  command->add_option("-f,--factor", options->factor, "from one size to the next")
+      ->check(CLI::Range(2, 1'048'576))
+      ->capture_default_str();
+  command->add_option("-n,--iters", options->iterations, "calls per measurement; 0: about half a second of them")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command->add_option("-w,--warmup", options->warmup, "calls before; 0: as many as it takes")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--stripes", options->stripes, "parallel streams to each neighbour; 0: the library's default")
+      ->check(CLI::Range(0, 16))
+      ->capture_default_str();
+  command
+      ->add_option("--segment-bytes", options->segment_bytes, "pipelined piece of a tensor; 0: the library's default")
+      ->transform(size_text())
+      ->capture_default_str();
+  command->add_option("--wait", options->wait_s, "s to wait for the other peers")
+      ->check(CLI::Range(0.1, 86'400.0))
+      ->capture_default_str();
+  command->add_option("--only", options->only, "half of the table: out of place, or in place")
+      ->transform(one_of({"both", "out", "in"}))
+      ->capture_default_str();
+  command->add_flag("-j,--json", options->json, "the same facts as JSON");
+  command->footer(R"(
+Columns: the time of a call on the slowest peer; algbw = bytes / time; busbw = algbw * 2(n-1)/n for all-reduce, (n-1)/n for
+reduce-scatter and all-gather, 1 for broadcast, as in nccl-tests (doc/PERFORMANCE.md); errors: elements of the result that
+are wrong, on all peers together. For all-gather `bytes` is what everybody receives, otherwise what everybody gives.
+
+Examples:
+  lockstep bench                                         2 peers on this machine, 4 KiB to 64 MiB
+  lockstep bench -p 4 -b 64M -e 256M -f 4                large all-reduces among 4
+  lockstep bench -c all_gather -d bf16 -e 1M --json
+  lockstep bench -p 3 --coordinator host:4000            on each of 3 machines)");
+  return [options] { return bench(*options); };
+}
+
+}  // namespace lockstep::cli

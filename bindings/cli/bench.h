@@ -1,0 +1,30 @@
+// `lockstep bench`, in two parts: bench.cc starts peers, bench_peer.cc is one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep::cli {
+
+struct BenchOptions {
+  std::string collective = "all_reduce";
+  std::string type = "f32";
+  std::string op = "sum";
+  std::uint64_t begin = 4U << 10U;
+  std::uint64_t end = 64U << 20U;
+  std::uint64_t factor = 4;
+  std::uint32_t iterations = 0;  // 0: by time
+  std::uint32_t warmup = 0;      // 0: by time
+  std::uint32_t peers = 2;
+  std::string coordinator;  // empty: one of our own, and local peers
+  std::uint16_t stripes = 0;
+  std::uint32_t segment_bytes = 0;
+  double wait_s = 60;
+  std::string only = "both";  // out or in: one half of the table
+  bool json = false;
+};
+
+// Joins, measures, leaves; the peer with rank 0 prints. Gives the exit code.
+int bench_as_peer(const BenchOptions& options);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,39 @@
+// What the subcommands of `lockstep` have in common: how they declare themselves, how they fail, what they exit with.
+#pragma once
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+namespace lockstep::cli {
+
+// Documented in `lockstep --help`; `lockstep sim` has more of its own (sim/cli.h).
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitFailed = 1,         // what was asked for was tried, and failed; or a result was wrong
+  kExitUsage = 2,          // the command line was wrong; nothing was done
+  kExitNobodyAnswers = 3,  // no coordinator at that address
+  kExitInterrupted = 130,  // Ctrl-C, as shells have it
+};
+
+// Ends the command with a sentence on stderr.
+class Failure : public std::runtime_error {
+ public:
+  Failure(ExitCode code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  [[nodiscard]] ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+// Each declares a subcommand with its options. What it returns is run once the command line was parsed, and gives the exit code.
+using Run = std::function<int()>;
+Run add_coordinator(CLI::App& app);
+Run add_status(CLI::App& app);
+Run add_bench(CLI::App& app);
+Run add_demo(CLI::App& app);
+Run add_demo_peer(CLI::App& app);  // hidden: the processes of the demo
+
+}  // namespace lockstep::cli

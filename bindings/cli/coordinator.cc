@@ -1,0 +1,121 @@
+// `lockstep coordinator`: a process that decides who is in a run. Waits for a signal; the work is done by its own thread.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/command.h"
+#include "bindings/cli/suggest.h"
+#include "core/base/status.h"
+#include "core/base/time.h"
+#include "transport/coordinator_server.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct Options {
+  std::string listen = ":4000";
+  std::int64_t heartbeat_ms = 500;
+  std::int64_t silence_ms = 3000;
+  std::int64_t greeting_ms = 3000;
+  std::string log = "text";
+  bool quiet_commits = true;
+};
+
+// "2026-03-01T12:00:00.123Z"
+std::string wall_clock() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+                     utc.tm_hour, utc.tm_min, utc.tm_sec, ms);
+}
+
+// A line is an event: its name, then key=value pairs; see core/trace/event.h.
+void log_text(std::string_view line) { fmt::print(stderr, "{} {}\n", wall_clock(), line); }
+
+void log_json(std::string_view line) {
+  const nlohmann::json j = {
+      {"time", wall_clock()}, {"event", line.substr(0, line.find(' '))}, {"line", std::string(line)}};
+  fmt::print(stderr, "{}\n", j.dump());
+}
+
+int serve(const Options& options) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before there are threads, so that sigwait() gets them all
+
+  transport::CoordinatorServer::Options server_options;
+  server_options.listen = options.listen;
+  server_options.machine.heartbeat = milliseconds(options.heartbeat_ms);
+  server_options.machine.silence = milliseconds(options.silence_ms);
+  server_options.machine.greeting = milliseconds(options.greeting_ms);
+  if (options.log != "none") {
+    server_options.log = [write = options.log == "json" ? log_json : log_text,
+                          commits = !options.quiet_commits](std::string_view line) {
+      if (commits || !line.starts_with("committed")) write(line);
+    };
+  }
+  auto server = transport::CoordinatorServer::start(std::move(server_options));
+  if (!server) throw Failure(kExitFailed, server.error().text);
+  fmt::print("lockstep coordinator listening on {}\n", (*server)->address().text());
+  std::fflush(stdout);
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  (*server)->stop();
+  return kExitOk;
+}
+
+}  // namespace
+
+Run add_coordinator(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("coordinator", "decides who is in a run; every run needs one");
+  auto options = std::make_shared<Options>();
+  command->add_option("-l,--listen", options->listen, "HOST:PORT; no host: every address; port 0: any free one")
+      ->capture_default_str();
+  command->add_option("--heartbeat", options->heartbeat_ms, "ms; every peer gives a sign of life so often")
+      ->check(CLI::Range(10, 60'000))
+      ->capture_default_str();
+  command->add_option("--silence", options->silence_ms, "ms; a peer without a byte for so long is lost")
+      ->check(CLI::Range(30, 600'000))
+      ->capture_default_str();
+  command->add_option("--greeting", options->greeting_ms, "ms; a stranger must have said what it wants by then")
+      ->check(CLI::Range(10, 60'000))
+      ->capture_default_str();
+  command->add_option("--log", options->log, "events on stderr, a line each")
+      ->transform(one_of({"text", "json", "none"}))
+      ->capture_default_str();
+  command->add_flag("-v{false},--verbose{false}", options->quiet_commits, "also log every committed collective");
+  command->footer(R"(
+Prints one line on stdout once it listens, "lockstep coordinator listening on HOST:PORT"; events go to stderr.
+SIGTERM or Ctrl-C ends it, with exit code 0; the run is lost to its peers then. It never sees a tensor, and needs little.
+
+Examples:
+  lockstep coordinator                                  listens on port 4000 of every address
+  lockstep coordinator --listen 127.0.0.1:0             any free port, this machine only
+  lockstep coordinator --heartbeat 200 --silence 1000   notices a silent peer sooner; needs a good network)");
+  return [options] {
+    if (options->silence_ms < 2 * options->heartbeat_ms) {
+      throw Failure(kExitUsage, fmt::format("--silence {} must be at least twice --heartbeat {}, or healthy peers are "
+                                            "taken for dead",
+                                            options->silence_ms, options->heartbeat_ms));
+    }
+    return serve(*options);
+  };
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,415 @@
+// `lockstep demo`: a coordinator and peers as processes, and what is done to them. Everything that is printed as a fact was
+// reported by a process, and the verdict is computed from the reports.
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/command.h"
+#include "bindings/cli/demo_training.h"
+#include "bindings/cli/family.h"
+#include "bindings/cli/size.h"
+
+namespace lockstep::cli {
+namespace {
+
+using Clock = Family::Clock;
+using std::chrono::seconds;
+
+struct Options {
+  std::uint64_t bytes = 64U << 20U;
+  std::uint64_t steps = 20;
+  double limit_s = 120;
+};
+
+constexpr std::uint32_t kFounders = 4;
+// A short silence, so that the demo is short. Over the internet the defaults are better.
+constexpr std::string_view kHeartbeatMs = "200";
+constexpr std::string_view kSilenceMs = "1500";
+// The story: what happens from which step on. Each part begins when the one before it is over.
+constexpr std::uint64_t kKillAt = 4;
+constexpr std::uint64_t kLeaveAt = 7;
+constexpr std::uint64_t kJoinAt = 9;
+constexpr std::uint64_t kStopAt = 13;
+constexpr std::uint64_t kStepsAfterReturn = 3;
+
+double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
+
+struct Report {
+  std::size_t child = 0;
+  std::uint64_t view = 0;
+  std::uint32_t world = 0;
+  double seconds = 0;
+  std::uint32_t retries = 0;
+  std::uint32_t wrong = 0;
+  std::string hash;
+};
+
+struct Member {
+  std::string name;
+  bool founder = false;
+  bool member = false;
+  std::uint64_t last_step = 0;
+  std::optional<std::uint64_t> joined_at;  // the state's step when it last came in
+  std::string out_status;                  // when it lost the run
+  std::string out_text;
+  bool said_left = false;
+  bool said_finished = false;
+  std::optional<int> end;  // as of waitpid()
+};
+
+class Demo {
+ public:
+  explicit Demo(const Options& options) : options_(options), began_(Clock::now()) {}
+
+  int run() {
+    start_coordinator();
+    fmt::print("{} peers, each a process, all-reduce {} of f32 per step; the state has {}\n\n", kFounders,
+               size_words(options_.bytes), size_words(Training().weights().size()));
+    fmt::print(" step  view  world   time ms  bus GB/s  state hash         peers that have it\n");
+    std::fflush(stdout);
+    for (std::uint32_t i = 0; i < kFounders; ++i) start_peer(true);
+
+    const auto deadline =
+        began_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.limit_s));
+    while (!over()) {
+      const Family::Event event = family_.next(deadline);
+      if (std::holds_alternative<Family::Interrupted>(event)) {
+        fmt::print("interrupted\n");
+        return kExitInterrupted;
+      }
+      if (std::holds_alternative<Family::TimedOut>(event)) {
+        problem(fmt::format("not over after {:.0f} s; {}", options_.limit_s, where_we_are()));
+        break;
+      }
+      if (const auto* const line = std::get_if<Family::Line>(&event)) on_line(*line);
+      if (const auto* const ended = std::get_if<Family::Ended>(&event)) on_end(*ended);
+      close_steps(false);
+      tell_the_story();
+      std::fflush(stdout);
+    }
+    close_steps(true);
+    return verdict();
+  }
+
+ private:
+  // ---- processes ----
+
+  void start_coordinator() {
+    coordinator_ = family_.start({"coordinator", "--listen", "127.0.0.1:0", "--heartbeat", std::string(kHeartbeatMs),
+                                  "--silence", std::string(kSilenceMs), "--log", "none"});
+    members_[coordinator_].name = "coordinator";
+    const Family::Event event = family_.next(Clock::now() + seconds(10));
+    const auto* const line = std::get_if<Family::Line>(&event);
+    if (line == nullptr) throw Failure(kExitFailed, "the coordinator did not start");
+    address_ = line->text.substr(line->text.rfind(' ') + 1);
+    fmt::print("coordinator: process {} at {}; a peer that is silent for {} ms is lost\n", family_.pid(coordinator_),
+               address_, kSilenceMs);
+  }
+
+  std::size_t start_peer(bool founder) {
+    const std::string name = fmt::format("peer-{}", ++peers_started_);
+    const std::size_t child =
+        family_.start({"demo-peer", "--coordinator", address_, "--name", name, "--founders",
+                       fmt::to_string(founder ? kFounders : 1), "--bytes", fmt::to_string(options_.bytes)});
+    members_[child].name = name;
+    members_[child].founder = founder;
+    return child;
+  }
+
+  // The n-th peer that was started, from 1.
+  [[nodiscard]] static std::size_t peer(std::uint32_t number) { return number; }  // the coordinator is child 0
+
+  // ---- what the processes say ----
+
+  void on_line(const Family::Line& line) {
+    if (line.child == coordinator_) return;
+    Member& member = members_[line.child];
+    const nlohmann::json j = nlohmann::json::parse(line.text, nullptr, false);
+    if (j.is_discarded()) return problem(fmt::format("{} said: {}", member.name, line.text));
+    const std::string is = j.value("is", "");
+    if (is == "joined") {
+      member.member = true;
+      member.joined_at = j.at("step").get<std::uint64_t>();
+      if (*member.joined_at > 0 || !member.founder) {
+        note(fmt::format("{} is in: view {}, state of step {} from {:.8}", member.name,
+                         j.at("view").get<std::uint64_t>(), *member.joined_at, j.at("donor").get<std::string>()));
+      }
+    } else if (is == "begins") {
+      on_begins(line.child, j.at("step").get<std::uint64_t>());
+    } else if (is == "step") {
+      const auto step = j.at("step").get<std::uint64_t>();
+      member.last_step = step;
+      newest_ = std::max(newest_, step);
+      Report report;
+      report.child = line.child;
+      report.view = j.at("view");
+      report.world = j.at("world");
+      report.seconds = j.at("seconds");
+      report.retries = j.at("retries");
+      report.wrong = j.at("wrong");
+      report.hash = j.at("hash");
+      steps_[step].push_back(report);
+    } else if (is == "out") {
+      member.member = false;
+      member.out_status = j.at("status");
+      member.out_text = j.at("text");
+      note(fmt::format("{} reports: {} ({})", member.name, member.out_status, member.out_text));
+      if (line.child != stopped_) problem(fmt::format("{} lost the run without a cause", member.name));
+    } else if (is == "left") {
+      member.member = false;
+      member.said_left = true;
+      note(fmt::format("{} has left", member.name));
+    } else if (is == "finished") {
+      member.member = false;
+      member.said_finished = true;
+    }
+  }
+
+  void on_end(const Family::Ended& ended) {
+    Member& member = members_[ended.child];
+    member.member = false;
+    member.end = ended.status;
+    const bool expected = (WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 0 &&
+                           (member.said_left || member.said_finished || stopping_coordinator_)) ||
+                          (ended.child == killed_ && WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGKILL);
+    if (!expected) {
+      problem(fmt::format("{} {}", member.name, end_words(ended.status)));
+      broken_ = true;
+    }
+  }
+
+  // ---- what is done to them ----
+
+  void on_begins(std::size_t child, std::uint64_t step) {
+    if (!killed_ && step >= kKillAt && child == peer(3)) {
+      killed_ = child;
+      killed_in_ = step;
+      family_.signal(child, SIGKILL);
+      note(fmt::format("{} is killed (SIGKILL) in step {}", members_[child].name, step));
+    }
+    if (!stopped_ && may_stop_ && step >= kStopAt && child == peer(4)) {
+      stopped_ = child;
+      stopped_in_ = step;
+      stopped_time_ = Clock::now();
+      family_.signal(child, SIGSTOP);
+      note(fmt::format("{} is stopped (SIGSTOP) in step {}", members_[child].name, step));
+    }
+  }
+
+  void tell_the_story() {
+    const std::size_t leaver = peer(2);
+    if (killed_ && !told_to_leave_ && newest_ >= kLeaveAt && newest_ > killed_in_) {
+      told_to_leave_ = true;
+      family_.tell(leaver, "leave");
+      note(fmt::format("{} is told to leave", members_[leaver].name));
+    }
+    if (told_to_leave_ && newcomers_.empty() && newest_ >= kJoinAt && members_[leaver].end) {
+      for (int i = 0; i < 2; ++i) newcomers_.push_back(start_peer(false));
+      note(fmt::format("{} and {} are started", members_[newcomers_[0]].name, members_[newcomers_[1]].name));
+    }
+    may_stop_ = !newcomers_.empty() && std::all_of(newcomers_.begin(), newcomers_.end(),
+                                                   [&](std::size_t child) { return members_[child].last_step > 0; });
+    // It is woken once the others have gone on without it.
+    if (stopped_ && !woken_) {
+      const auto after = steps_.find(stopped_in_);
+      if (after != steps_.end() && !after->second.empty()) {
+        woken_ = true;
+        stopped_seconds_ = seconds_since(stopped_time_);
+        family_.signal(*stopped_, SIGCONT);
+        note(fmt::format("the others went on; {} is woken (SIGCONT) after {:.1f} s", members_[*stopped_].name,
+                         stopped_seconds_));
+      }
+    }
+    if (!finishing_ && back_for(kStepsAfterReturn) && newest_ >= options_.steps) {
+      finishing_ = true;
+      for (const auto& [child, member] : members_) family_.tell(child, "finish");
+    }
+    if (finishing_ && !stopping_coordinator_ && peers_running() == 0) {
+      stopping_coordinator_ = true;
+      family_.signal(coordinator_, SIGTERM);
+    }
+  }
+
+  // Whether the stopped peer lost the run, joined again and did so many steps since.
+  [[nodiscard]] bool back_for(std::uint64_t steps) const {
+    if (!stopped_) return false;
+    const Member& member = members_.at(*stopped_);
+    return !member.out_status.empty() && member.joined_at && *member.joined_at >= stopped_in_ &&
+           member.last_step >= *member.joined_at + steps;
+  }
+
+  [[nodiscard]] std::size_t peers_running() const {
+    std::size_t count = 0;
+    for (const auto& [child, member] : members_) count += child != coordinator_ && !member.end ? 1 : 0;
+    return count;
+  }
+  [[nodiscard]] bool over() const { return broken_ || (peers_running() == 0 && members_.at(coordinator_).end); }
+
+  [[nodiscard]] std::string where_we_are() const {
+    std::string text = fmt::format("newest step {}", newest_);
+    for (const auto& [child, member] : members_) {
+      if (!member.end)
+        text += fmt::format(", {} {} step {}", member.name, member.member ? "in" : "out", member.last_step);
+    }
+    return text;
+  }
+
+  // ---- steps ----
+
+  // Prints the steps of which all reports are here. A peer reports a step before it starts the next; so when one has reported
+  // the step after the next, who has not reported this one never will.
+  void close_steps(bool all) {
+    for (auto it = steps_.upper_bound(closed_); it != steps_.end(); it = steps_.upper_bound(closed_)) {
+      const auto& [step, reports] = *it;
+      if (!all && reports.size() < reports.front().world && newest_ < step + 2) return;
+      closed_ = step;
+      print_step(step, reports);
+    }
+  }
+
+  void print_step(std::uint64_t step, const std::vector<Report>& reports) {
+    const Report& first = reports.front();
+    double slowest = 0;
+    std::uint32_t retries = 0;
+    std::size_t equal = 0;
+    for (const Report& report : reports) {
+      slowest = std::max(slowest, report.seconds);
+      retries = std::max(retries, report.retries);
+      equal += report.hash == first.hash && report.world == first.world ? 1 : 0;
+      wrong_ += report.wrong;
+      ++compared_;
+    }
+    differ_ += reports.size() - equal;
+    const double n = first.world;
+    const double bus = static_cast<double>(options_.bytes) / slowest * 2 * (n - 1) / n * 1e-9;
+    fmt::print("{:5} {:5} {:6} {:9.1f} {:9.3f}  {}   {} of {}{}{}\n", step, first.view, first.world, slowest * 1e3, bus,
+               first.hash, equal, reports.size(), equal == reports.size() ? "" : "  THEY DIFFER",
+               retries == 0 ? "" : fmt::format("  ({} retr{})", retries, retries == 1 ? "y" : "ies"));
+    std::fflush(stdout);
+  }
+
+  void note(const std::string& text) { fmt::print("      -- {}\n", text); }
+  void problem(const std::string& text) {
+    problems_.push_back(text);
+    fmt::print("      !! {}\n", text);
+  }
+
+  // ---- verdict ----
+
+  int verdict() {
+    bool good = true;
+    const auto claim = [&](bool holds, const std::string& text) {
+      good = good && holds;
+      fmt::print("  {}  {}\n", holds ? "yes" : "NO ", text);
+    };
+    fmt::print("\n");
+    claim(differ_ == 0 && compared_ > steps_.size(),
+          fmt::format("equal to the last bit: {} steps, {} states compared, {} differ", steps_.size(), compared_,
+                      differ_));
+    claim(wrong_ == 0 && compared_ > 0,
+          fmt::format("right: {} elements recomputed from the contributors' inputs, {} wrong",
+                      compared_ * Training::kSamples, wrong_));
+    claim(killed_ && world_after(killed_in_) == kFounders - 1,
+          fmt::format("one was killed in step {}; that step ended among {}, {:.0f} ms later", killed_in_,
+                      world_after(killed_in_), after_ms(killed_in_)));
+    claim(members_[peer(2)].said_left && members_[peer(2)].end == 0, "one left politely; nobody saw an error");
+    bool all_in = newcomers_.size() == 2;
+    for (const std::size_t child : newcomers_)
+      all_in = all_in && members_[child].last_step > *members_[child].joined_at;
+    claim(all_in, "two joined, got the state of a member by broadcast, and took part");
+    const std::string status = stopped_ ? members_[*stopped_].out_status : "was never stopped";
+    claim(status == "evicted" && back_for(1),
+          fmt::format("one was stopped for {:.1f} s, woke as a stranger ({}) and came back with a new communicator",
+                      stopped_seconds_, status));
+    claim(problems_.empty() && over(),
+          fmt::format("every process ended as it should{}", problems_.empty() ? "" : ": " + problems_.front()));
+    fmt::print("\n{} after {:.1f} s\n", good ? "It survived" : "IT DID NOT SURVIVE", seconds_since(began_));
+    std::fflush(stdout);
+    return good ? kExitOk : kExitFailed;
+  }
+
+  [[nodiscard]] std::uint32_t world_after(std::uint64_t step) const {
+    const auto it = steps_.find(step);
+    return it == steps_.end() ? 0 : it->second.front().world;
+  }
+  [[nodiscard]] double after_ms(std::uint64_t step) const {
+    const auto it = steps_.find(step);
+    return it == steps_.end() ? 0 : it->second.front().seconds * 1e3;
+  }
+
+  const Options& options_;
+  const Clock::time_point began_;
+  Family family_;
+  std::size_t coordinator_ = 0;
+  std::string address_;
+  std::uint32_t peers_started_ = 0;
+  std::map<std::size_t, Member> members_;  // by child
+  std::map<std::uint64_t, std::vector<Report>> steps_;
+  std::uint64_t newest_ = 0;
+  std::uint64_t closed_ = 0;
+
+  std::optional<std::size_t> killed_;
+  std::uint64_t killed_in_ = 0;
+  bool told_to_leave_ = false;
+  std::vector<std::size_t> newcomers_;
+  bool may_stop_ = false;
+  std::optional<std::size_t> stopped_;
+  std::uint64_t stopped_in_ = 0;
+  Clock::time_point stopped_time_;
+  double stopped_seconds_ = 0;
+  bool woken_ = false;
+  bool finishing_ = false;
+  bool stopping_coordinator_ = false;
+  bool broken_ = false;
+
+  std::uint64_t compared_ = 0;
+  std::uint64_t differ_ = 0;
+  std::uint64_t wrong_ = 0;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+Run add_demo(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("demo", "a run that survives: peers are killed, stopped and join");
+  auto options = std::make_shared<Options>();
+  command->add_option("--bytes", options->bytes, "all-reduced per step; 64M")
+      ->transform(size_text())
+      ->check(CLI::Range(std::uint64_t{4}, std::uint64_t{1} << 34U))
+      ->capture_default_str();
+  command->add_option("--steps", options->steps, "at least so many; the story needs about 20")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  command->add_option("--limit", options->limit_s, "s after which the demo counts as failed")
+      ->check(CLI::Range(1.0, 86'400.0))
+      ->capture_default_str();
+  command->footer(R"(
+Starts a coordinator and 4 peers as processes of their own. Each step they all-reduce a tensor and advance a small training
+state with it. One peer is killed, one leaves, two join, one is stopped until the others take it for dead, and is woken.
+Prints a line per step: the view, how many took part, the time of the slowest, the bandwidth, and the hash of the state,
+which every peer computes by itself. Exit code 1 if a hash ever differed, or if anything else did not go as promised.
+
+Examples:
+  lockstep demo
+  lockstep demo --bytes 1M                     quicker)");
+  return [options] { return Demo(*options).run(); };
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,283 @@
+// One peer of `lockstep demo`: a training program as a user would write it, that also tells what it does, a line of JSON each.
+// Its stdin may say "leave" or "finish".
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/api.h"
+#include "bindings/cli/command.h"
+#include "bindings/cli/demo_training.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct Options {
+  std::string coordinator;
+  std::string name;
+  std::uint32_t founders = 1;
+  std::uint64_t bytes = 64U << 20U;
+};
+
+constexpr std::size_t kMaxPeers = 64;
+constexpr std::int64_t kConnectMs = 60'000;
+
+// One tag for each purpose, so that a mistake in the order of calls shows as a wait that names it.
+enum Tag : std::uint64_t { kTagFlags = 1, kTagElect = 2, kTagState = 3, kTagGradient = 4 };
+
+void say(const nlohmann::json& what) {
+  fmt::print("{}\n", what.dump());
+  std::fflush(stdout);
+}
+
+std::string id_text(const lockstep_peer_id& id) {
+  std::array<char, LOCKSTEP_PEER_ID_TEXT_SIZE> text{};
+  check(lockstep_peer_id_text(&id, text.data()), "peer id");
+  return text.data();
+}
+
+// This communicator is not part of the run any more. To go on is to join again.
+struct LostTheRun {
+  lockstep_status status;
+};
+
+bool is_out(lockstep_status status) {
+  return status == LOCKSTEP_ERR_EVICTED || status == LOCKSTEP_ERR_NOT_CONNECTED ||
+         status == LOCKSTEP_ERR_OUTCOME_UNKNOWN;
+}
+
+class Peer {
+ public:
+  explicit Peer(const Options& options)
+      : options_(options), gradient_(options.bytes / sizeof(float)), mean_(gradient_.size()) {}
+
+  int run() {
+    for (;;) {
+      join();
+      try {
+        train();
+        return kExitOk;
+      } catch (const LostTheRun& lost) {
+        say({{"is", "out"}, {"status", lockstep_status_string(lost.status)}, {"text", lockstep_last_error()}});
+      }
+    }
+  }
+
+ private:
+  void must(lockstep_status status, std::string_view what) const {
+    if (is_out(status)) throw LostTheRun{status};
+    check(status, what);
+  }
+
+  // A new communicator every time: the one that lost its run is of no more use. So is the state: the others have gone on.
+  void join() {
+    comm_.reset();
+    training_.reset();
+    lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
+    options.name = options_.name.c_str();
+    options.founders = options_.founders;
+    comm_ = create_comm(options);
+    check(lockstep_peer_id_self(comm_.get(), &self_), "peer id");
+    say({{"is", "waiting"}, {"id", id_text(self_)}});
+    check(lockstep_connect(comm_.get(), options_.coordinator.c_str(), kConnectMs), "connect");
+  }
+
+  // Every member goes through the same calls in the same order; whoever has just come in starts with synchronize(), as the
+  // others do after an admission.
+  void train() {
+    synchronize();
+    for (;;) {
+      listen_to_stdin();
+      if (leave_) {
+        must(lockstep_leave(comm_.get(), 10'000), "leave");
+        return say({{"is", "left"}});
+      }
+      const Flags flags = agree_on_flags();
+      if (flags.finish != 0) {
+        must(lockstep_leave(comm_.get(), 10'000), "leave");
+        return say({{"is", "finished"}});
+      }
+      if (flags.pending != 0) {
+        must(lockstep_admit(comm_.get(), LOCKSTEP_FOREVER, nullptr), "admit");
+        synchronize();
+      } else {
+        step();
+      }
+    }
+  }
+
+  void listen_to_stdin() {
+    pollfd in{STDIN_FILENO, POLLIN, 0};
+    std::array<char, 256> bytes{};
+    while (::poll(&in, 1, 0) > 0) {
+      const ssize_t n = ::read(STDIN_FILENO, bytes.data(), bytes.size());
+      if (n <= 0) return;
+      const std::string_view said(bytes.data(), static_cast<std::size_t>(n));
+      leave_ = leave_ || said.find("leave") != std::string_view::npos;
+      finish_ = finish_ || said.find("finish") != std::string_view::npos;
+    }
+  }
+
+  struct Flags {
+    std::uint32_t pending = 0;
+    std::uint32_t finish = 0;
+  };
+
+  // What one of us knows becomes what all of us know; else some would call admit and others not.
+  Flags agree_on_flags() {
+    Flags flags;
+    check(lockstep_pending(comm_.get(), &flags.pending), "pending");
+    flags.finish = finish_ ? 1 : 0;
+    lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+    args.send = &flags;
+    args.recv = &flags;
+    args.count = 2;
+    args.type = LOCKSTEP_U32;
+    args.op = LOCKSTEP_MAX;
+    args.tag = kTagFlags;
+    must(lockstep_all_reduce(comm_.get(), &args, nullptr), "agree on flags");
+    return flags;
+  }
+
+  // All hold one state afterwards: that of a member that had one, or at the very beginning everybody's initial one.
+  void synchronize() {
+    constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+    for (;;) {
+      const std::uint64_t donor = elect();
+      if (donor == kNone) {
+        training_.emplace();
+        return joined(std::nullopt);
+      }
+      const std::optional<lockstep_peer_id> root = member_with(donor);
+      if (!root) continue;  // lost since
+      if (!training_) incoming_.emplace();
+      Training& state = training_ ? *training_ : *incoming_;
+      std::array<lockstep_tensor, 2> tensors{};
+      tensors[0] = {nullptr, state.header().data(), state.header().size()};
+      tensors[1] = {nullptr, state.weights().data(), state.weights().size()};
+      lockstep_broadcast_args args = LOCKSTEP_BROADCAST_ARGS_INIT;
+      args.tensors = tensors.data();
+      args.tensors_count = tensors.size();
+      args.type = LOCKSTEP_U8;
+      args.root = *root;
+      args.tag = kTagState;
+      // Who has the state lends a copy: after a broadcast that failed, memory is unspecified except on the root.
+      std::optional<Training> copy;
+      if (training_) {
+        copy = training_;
+        tensors[0].recv = copy->header().data();
+        tensors[1].recv = copy->weights().data();
+      }
+      const lockstep_status status = lockstep_broadcast(comm_.get(), &args, nullptr);
+      if (status == LOCKSTEP_ERR_PEER_LOST || status == LOCKSTEP_ERR_WORLD_CHANGED) continue;
+      must(status, "broadcast of the state");
+      if (training_) return;
+      training_ = std::move(incoming_);
+      incoming_.reset();
+      return joined(root);
+    }
+  }
+
+  // The smallest first half of an id of those that have the state.
+  std::uint64_t elect() {
+    std::uint64_t mine = std::numeric_limits<std::uint64_t>::max();
+    if (training_) std::memcpy(&mine, self_.bytes, sizeof mine);
+    lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+    args.send = &mine;
+    args.recv = &mine;
+    args.count = 1;
+    args.type = LOCKSTEP_U64;
+    args.op = LOCKSTEP_MIN;
+    args.tag = kTagElect;
+    must(lockstep_all_reduce(comm_.get(), &args, nullptr), "elect a donor");
+    return mine;
+  }
+
+  std::optional<lockstep_peer_id> member_with(std::uint64_t first_half) {
+    std::array<lockstep_peer_id, kMaxPeers> ids{};
+    std::size_t count = 0;
+    must(lockstep_member_ids(comm_.get(), 0, ids.data(), ids.size(), &count, nullptr), "members");
+    for (std::size_t i = 0; i < std::min(count, ids.size()); ++i) {
+      if (std::memcmp(ids[i].bytes, &first_half, sizeof first_half) == 0) return ids[i];
+    }
+    return std::nullopt;
+  }
+
+  void joined(const std::optional<lockstep_peer_id>& donor) {
+    const lockstep_world world = world_of(comm_);
+    say({{"is", "joined"},
+         {"view", world.view},
+         {"world", world.world_size},
+         {"step", training_->step()},
+         {"donor", donor ? id_text(*donor) : ""}});
+  }
+
+  void step() {
+    training_->gradient(self_, gradient_);
+    say({{"is", "begins"}, {"step", training_->step() + 1}});
+    std::array<lockstep_peer_id, kMaxPeers> contributors{};
+    lockstep_result result = LOCKSTEP_RESULT_INIT;
+    result.contributors = contributors.data();
+    result.contributors_capacity = contributors.size();
+    lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+    args.send = gradient_.data();
+    args.recv = mean_.data();
+    args.count = gradient_.size();
+    args.type = LOCKSTEP_F32;
+    args.op = LOCKSTEP_AVG;
+    args.tag = kTagGradient;
+    must(lockstep_all_reduce(comm_.get(), &args, &result), "all-reduce");
+
+    const std::size_t known = std::min<std::size_t>(result.contributors_count, contributors.size());
+    const std::uint32_t wrong = training_->wrong(mean_, std::span(contributors).first(known));
+    training_->advance(mean_);
+    say({{"is", "step"},
+         {"step", training_->step()},
+         {"view", result.view},
+         {"world", result.world_size},
+         {"seconds", result.seconds},
+         {"retries", result.retries},
+         {"wrong", wrong},
+         {"hash", fmt::format("{:016x}", training_->hash())}});
+  }
+
+  const Options& options_;
+  std::vector<float> gradient_;
+  std::vector<float> mean_;
+  Comm comm_;
+  lockstep_peer_id self_{};
+  std::optional<Training> training_;  // none: a newcomer
+  std::optional<Training> incoming_;
+  bool leave_ = false;
+  bool finish_ = false;
+};
+
+}  // namespace
+
+Run add_demo_peer(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("demo-peer", "one process of the demo")->group("");
+  auto options = std::make_shared<Options>();
+  command->add_option("--coordinator", options->coordinator)->required();
+  command->add_option("--name", options->name);
+  command->add_option("--founders", options->founders);
+  command->add_option("--bytes", options->bytes);
+  return [options] { return Peer(*options).run(); };
+}
+
+}  // namespace lockstep::cli

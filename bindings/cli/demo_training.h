@@ -1,0 +1,47 @@
+// What the demo trains: no model, but the data flow of one. Gradients depend on the state, the step and the peer; the state
+// depends on every bit of every reduced gradient there ever was. So peers whose states are equal have reduced the same.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lockstep.h"
+
+namespace lockstep::cli {
+
+class Training {
+ public:
+  Training();
+
+  // This peer's gradient of the next step.
+  void gradient(const lockstep_peer_id& peer, std::span<float> out) const;
+
+  // How many of a sample of the mean gradient's elements are not (within rounding) the mean over the contributors.
+  [[nodiscard]] std::uint32_t wrong(std::span<const float> mean, std::span<const lockstep_peer_id> contributors) const;
+  static constexpr std::uint32_t kSamples = 1024;
+
+  // One step, with the mean gradient.
+  void advance(std::span<const float> mean);
+
+  [[nodiscard]] std::uint64_t step() const { return header_.step; }
+  [[nodiscard]] std::uint64_t hash() const;
+
+  // The state as memory to broadcast, whole.
+  [[nodiscard]] std::span<std::byte> header() { return std::as_writable_bytes(std::span(&header_, 1)); }
+  [[nodiscard]] std::span<std::byte> weights() { return std::as_writable_bytes(std::span(weights_)); }
+
+ private:
+  [[nodiscard]] float element(std::uint32_t key, std::size_t index) const;
+  [[nodiscard]] std::uint32_t key_of(const lockstep_peer_id& peer) const;
+
+  struct Header {
+    std::uint64_t step = 0;     // steps done
+    std::uint64_t history = 0;  // hash of every mean gradient so far, in order
+  };
+  Header header_;
+  std::vector<float> weights_;
+};
+
+}  // namespace lockstep::cli

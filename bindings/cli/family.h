@@ -1,0 +1,72 @@
+// Child processes that cannot outlive this one, and the lines they print. Waits for lines, never sleeps.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace lockstep::cli {
+
+// Not thread-safe; everything from the thread that made it, which must live as long as the children shall.
+class Family {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Line {
+    std::size_t child;
+    std::string text;
+  };
+  struct Ended {  // after its last line
+    std::size_t child;
+    int status;  // as of waitpid()
+  };
+  struct Interrupted {
+    int signal;
+  };
+  struct TimedOut {};
+  using Event = std::variant<Line, Ended, Interrupted, TimedOut>;
+
+  // From here on SIGINT and SIGTERM are events. To be made before any thread, so that all of them leave the signals alone.
+  Family();
+  ~Family();  // kills and reaps whoever is left
+  Family(const Family&) = delete;
+  Family& operator=(const Family&) = delete;
+
+  // Runs this same program with these arguments. Its stderr is ours. Children are numbered from 0. Throws Failure.
+  std::size_t start(const std::vector<std::string>& arguments);
+
+  // Blocks for the next event, at most until `deadline`.
+  Event next(Clock::time_point deadline = Clock::time_point::max());
+
+  // One line to the child's stdin. A child that is gone does not get it.
+  void tell(std::size_t child, std::string_view line);
+  void signal(std::size_t child, int number);
+  [[nodiscard]] bool running(std::size_t child) const { return children_[child].pid > 0; }
+  [[nodiscard]] pid_t pid(std::size_t child) const { return children_[child].pid; }
+
+ private:
+  struct Child {
+    pid_t pid = 0;  // 0: ended
+    int in = -1;
+    int out = -1;
+    std::string unfinished;  // a line whose end was not read yet
+  };
+
+  void read_some(std::size_t child);
+  void reap(std::size_t child);
+
+  int signals_ = -1;
+  std::vector<Child> children_;
+  std::deque<Event> events_;
+};
+
+// "exited with code 1", "was killed by signal 9".
+std::string end_words(int status);
+
+}  // namespace lockstep::cli

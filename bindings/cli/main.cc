@@ -1,0 +1,126 @@
+// The `lockstep` command. Each subcommand is a file of its own; this one finds out which was meant.
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bindings/cli/command.h"
+#include "bindings/cli/suggest.h"
+#include "lockstep.h"
+#include "sim/cli.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr auto kDescription = "Fault-tolerant collectives: peers join, leave and die while they all-reduce.";
+
+constexpr auto kFooter = R"(
+Start here:
+  lockstep demo                                a run that survives: peers are killed, stopped and join
+  lockstep bench --peers 4                     how fast 4 peers on this machine all-reduce
+  lockstep coordinator --listen :4000          what every run needs once; then, on each machine:
+  lockstep bench --coordinator host:4000 --peers 3
+  lockstep status host:4000 --watch            who is in, and what happens
+  lockstep sim run --seed 7                    the same core in virtual time, from one seed
+
+Exit codes:
+  0 done    1 it failed, or a result was wrong    2 wrong usage    3 no coordinator answers    130 interrupted
+  `lockstep sim` also: 10 safety, 11 liveness, 12 assertion or crash, 13 nondeterminism
+
+`lockstep <command> --help` tells more.)";
+
+int usage(const std::string& text, std::string_view command) {
+  fmt::print(stderr, "lockstep: {}\n`lockstep {}{}--help` explains.\n", text, command, command.empty() ? "" : " ");
+  return kExitUsage;
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+// What CLI11 found wrong, in our words where a guess can help.
+int wrong_usage(const CLI::ParseError& error, const CLI::App& command) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !command.remaining().empty()) {
+    const std::string word = command.remaining().front();
+    const std::string bare = word.substr(0, word.find('='));
+    const std::string kind = word.starts_with("-") ? "option" : "argument";
+    return usage(fmt::format("unknown {} '{}' of `{}`{}", kind, word, command.get_name(),
+                             did_you_mean(bare, option_names(command))),
+                 command.get_name());
+  }
+  return usage(error.what(), command.get_name());
+}
+
+int run(int argc, char** argv) {
+  CLI::App app(kDescription, "lockstep");
+  app.footer(kFooter);
+  app.set_version_flag("--version", fmt::format("lockstep {}", lockstep_version_string()));
+  app.get_formatter()->column_width(38);
+
+  std::vector<std::pair<CLI::App*, Run>> commands;
+  for (const auto add : {add_demo, add_bench, add_coordinator, add_status, add_demo_peer}) {
+    Run body = add(app);
+    CLI::App* const declared = app.get_subcommands([](CLI::App*) { return true; }).back();
+    commands.emplace_back(declared, std::move(body));
+  }
+  // It parses its own options; here it only appears in the help.
+  app.add_subcommand("sim", "the core in virtual time on a network that fails, from one seed");
+
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  if (word.empty()) {
+    fmt::print("{}", app.help());
+    return kExitUsage;
+  }
+  if (word == "sim") return sim::sim_main(argc - 1, argv + 1);
+  std::vector<std::string> names;
+  bool known = word.starts_with("-");
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known = known || command->get_name() == word;
+    if (!command->get_group().empty()) names.push_back(command->get_name());  // no group: hidden
+  }
+  if (!known) {
+    return usage(
+        fmt::format("unknown command '{}'{} (one of: {})", word, did_you_mean(word, names), fmt::join(names, " ")), "");
+  }
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    return wrong_usage(error, chosen.empty() ? app : *chosen.front());
+  }
+  for (const auto& [command, body] : commands) {
+    if (command->parsed()) return body();
+  }
+  return usage("no command was given", "");
+}
+
+}  // namespace
+}  // namespace lockstep::cli
+
+int main(int argc, char** argv) {
+  using namespace lockstep::cli;  // NOLINT(google-build-using-namespace): main() cannot live in it
+  try {
+    return run(argc, argv);
+  } catch (const Failure& failure) {
+    std::fflush(stdout);
+    fmt::print(stderr, "lockstep: {}\n", failure.what());
+    return failure.code();
+  } catch (const std::exception& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "lockstep: {}\n", error.what());
+    return kExitFailed;
+  }
+}

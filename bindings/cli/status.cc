@@ -1,0 +1,226 @@
+// `lockstep status`: asks a coordinator how its run is.
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/command.h"
+#include "bindings/cli/size.h"
+#include "core/base/status.h"
+#include "core/base/time.h"
+#include "core/wire/message.h"
+#include "transport/status_client.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct Options {
+  std::string address;
+  bool watch = false;
+  bool json = false;
+  double interval_s = 1;
+  double timeout_s = 5;
+};
+
+std::string id_text(PeerId id) { return fmt::format("{:016x}{:016x}", id.high, id.low); }
+std::string short_id(PeerId id) { return id_text(id).substr(0, 8); }
+
+// What happened per second between two samples of one coordinator.
+struct Rates {
+  double commits = 0;
+  double aborts = 0;
+  double bytes_reduced = 0;
+};
+
+std::optional<Rates> rates_of(const std::optional<wire::StatusReply>& before, const wire::StatusReply& now) {
+  if (!before || now.uptime <= before->uptime || now.commits < before->commits) return std::nullopt;  // or restarted
+  const double seconds = (now.uptime - before->uptime).seconds();
+  const auto rate = [&](std::uint64_t a, std::uint64_t b) { return static_cast<double>(b - a) / seconds; };
+  return Rates{rate(before->commits, now.commits), rate(before->aborts, now.aborts),
+               rate(before->bytes_reduced, now.bytes_reduced)};
+}
+
+nlohmann::json json_of(const wire::Member& member) {
+  return {{"id", id_text(member.id)},
+          {"name", member.name},
+          {"group", member.group.value},
+          {"gang", member.gang.value},
+          {"address", member.address.text()}};
+}
+
+nlohmann::json json_of(const wire::StatusReply& reply, const std::optional<Rates>& rates) {
+  nlohmann::json j;
+  j["version"] = 1;
+  j["uptime_seconds"] = reply.uptime.seconds();
+  j["term"] = reply.view.term.value;
+  j["view"] = reply.view.number.value;
+  j["cohort"] = reply.view.cohort.value;
+  j["changing"] = reply.proposal_open;
+  j["members"] = nlohmann::json::array();
+  std::uint32_t rank = 0;
+  for (std::size_t i = 0; i < reply.view.members.size(); ++i) {
+    const wire::Member& member = reply.view.members[i];
+    rank = i > 0 && reply.view.members[i - 1].group == member.group ? rank + 1 : 0;
+    nlohmann::json m = json_of(member);
+    m["rank"] = rank;
+    j["members"].push_back(std::move(m));
+    j["rings"][std::to_string(member.group.value)].push_back(id_text(member.id));
+  }
+  j["waiting"] = nlohmann::json::array();
+  for (const wire::Member& member : reply.waiting) j["waiting"].push_back(json_of(member));
+  j["rounds"] = nlohmann::json::array();
+  for (const wire::RoundStatus& round : reply.rounds) {
+    j["rounds"].push_back({{"cohort", round.key.cohort.value},
+                           {"group", round.key.group.value},
+                           {"tag", round.key.tag.value},
+                           {"use", round.key.use},
+                           {"attempt", round.attempt.value},
+                           {"done", round.done},
+                           {"members", round.members}});
+  }
+  j["counters"] = {{"commits", reply.commits}, {"aborts", reply.aborts}, {"admitted", reply.admitted},
+                   {"lost", reply.lost},       {"left", reply.left},     {"bytes_reduced", reply.bytes_reduced}};
+  if (rates) {
+    j["rates"] = {{"commits_per_second", rates->commits},
+                  {"aborts_per_second", rates->aborts},
+                  {"bytes_reduced_per_second", rates->bytes_reduced}};
+  }
+  return j;
+}
+
+void print_members(const wire::View& view) {
+  fmt::print("  {:>5} {:>5}  {:<8}  {:<16} {:<22} {}\n", "group", "rank", "id", "name", "address", "gang");
+  std::uint32_t rank = 0;
+  for (std::size_t i = 0; i < view.members.size(); ++i) {
+    const wire::Member& member = view.members[i];
+    rank = i > 0 && view.members[i - 1].group == member.group ? rank + 1 : 0;
+    fmt::print("  {:>5} {:>5}  {:<8}  {:<16} {:<22} {}\n", member.group.value, rank, short_id(member.id),
+               member.name.empty() ? "-" : member.name, member.address.text(),
+               member.gang.value == 0 ? "-" : std::to_string(member.gang.value));
+  }
+}
+
+void print_rings(const wire::View& view) {
+  for (std::size_t i = 0; i < view.members.size();) {
+    const GroupId group = view.members[i].group;
+    std::string ring;
+    for (; i < view.members.size() && view.members[i].group == group; ++i) {
+      const wire::Member& member = view.members[i];
+      ring += (member.name.empty() ? short_id(member.id) : member.name) + " > ";
+    }
+    fmt::print("ring of group {}: {}(first)\n", group.value, ring);
+  }
+}
+
+void print_text(const std::string& address, const wire::StatusReply& reply, const std::optional<Rates>& rates) {
+  fmt::print("{}: up {:.1f} s, view {} of term {}, {} members, {} waiting{}\n", address, reply.uptime.seconds(),
+             reply.view.number.value, reply.view.term.value, reply.view.members.size(), reply.waiting.size(),
+             reply.proposal_open ? ", a change of view under way" : "");
+  if (!reply.view.members.empty()) {
+    print_members(reply.view);
+    print_rings(reply.view);
+  }
+  for (const wire::Member& member : reply.waiting) {
+    fmt::print("waiting: {} {} at {}\n", short_id(member.id), member.name, member.address.text());
+  }
+  for (const wire::RoundStatus& round : reply.rounds) {
+    fmt::print("round: group {}, tag {}, use {}, attempt {}: {} of {} are done\n", round.key.group.value,
+               round.key.tag.value, round.key.use, round.attempt.value, round.done, round.members);
+  }
+  fmt::print("so far: {} commits, {} aborts, {} admitted, {} lost, {} left, {} reduced\n", reply.commits, reply.aborts,
+             reply.admitted, reply.lost, reply.left, size_words(reply.bytes_reduced));
+  if (rates) {
+    fmt::print("now: {:.1f} commits/s, {:.1f} aborts/s, {:.3f} GB/s reduced\n", rates->commits, rates->aborts,
+               rates->bytes_reduced * 1e-9);
+  }
+}
+
+// Waits for the next sample, or for a signal that ends the watch.
+class Pause {
+ public:
+  Pause() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, nullptr);
+    signals_ = signalfd(-1, &set, SFD_CLOEXEC);
+  }
+  ~Pause() { ::close(signals_); }
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+  // Whether the watch goes on.
+  [[nodiscard]] bool wait(double seconds) const {
+    pollfd place{signals_, POLLIN, 0};
+    return ::poll(&place, 1, static_cast<int>(seconds * 1000)) == 0;
+  }
+
+ private:
+  int signals_ = -1;
+};
+
+int ask(const Options& options) {
+  std::optional<Pause> pause;  // only while watching: otherwise a signal just ends the process
+  const bool screen = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
+  std::optional<wire::StatusReply> before;
+  do {
+    const auto timeout = nanoseconds(static_cast<std::int64_t>(options.timeout_s * 1e9));
+    auto reply = transport::query_status(options.address, timeout);
+    if (!reply) {
+      const bool usage = reply.error().status == Status::kInvalidArgument;
+      throw Failure(usage ? kExitUsage : kExitNobodyAnswers, reply.error().text);
+    }
+    const auto rates = rates_of(before, *reply);
+    if (screen) fmt::print("\x1b[H\x1b[2J");  // home, clear
+    if (options.json) {
+      fmt::print("{}\n", json_of(*reply, rates).dump(options.watch ? -1 : 2));
+    } else {
+      print_text(options.address, *reply, rates);
+      if (options.watch && !screen) fmt::print("\n");
+    }
+    std::fflush(stdout);
+    before = std::move(*reply);
+    if (options.watch && !pause) pause.emplace();
+  } while (options.watch && pause->wait(options.interval_s));
+  return kExitOk;
+}
+
+}  // namespace
+
+Run add_status(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("status", "asks a coordinator who is in and what happens");
+  auto options = std::make_shared<Options>();
+  command->add_option("coordinator", options->address, "HOST:PORT of the coordinator")->required();
+  command->add_flag("-w,--watch", options->watch, "again and again, with rates, until Ctrl-C");
+  command->add_flag("-j,--json", options->json, "as JSON; with --watch one object per line");
+  command->add_option("-i,--interval", options->interval_s, "s between two answers of --watch")
+      ->check(CLI::Range(0.01, 86'400.0))
+      ->capture_default_str();
+  command->add_option("-t,--timeout", options->timeout_s, "s to wait for an answer")
+      ->check(CLI::Range(0.01, 86'400.0))
+      ->capture_default_str();
+  command->footer(R"(
+Shows the members in ring order, who waits for admission, rounds that some members have finished and others not, and
+counters since the coordinator started; with --watch also rates. "reduced" counts a tensor once, not once per peer.
+Exit code 3: nobody answers, or what answers is no coordinator.
+
+Examples:
+  lockstep status 127.0.0.1:4000
+  lockstep status coordinator.example:4000 --watch --interval 0.5
+  lockstep status coordinator.example:4000 --json | jq '.members[].name')");
+  return [options] { return ask(*options); };
+}
+
+}  // namespace lockstep::cli

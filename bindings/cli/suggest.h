@@ -1,0 +1,21 @@
+// "Did you mean": words that are close to what was typed.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace lockstep::cli {
+
+// The candidate that is at most two typing mistakes away from `word` or begins with it; empty if there is none.
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+// "; did you mean 'x'?", or nothing.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+// An option's value must be one of these.
+CLI::Validator one_of(std::vector<std::string> choices);
+
+}  // namespace lockstep::cli
