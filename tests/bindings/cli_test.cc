@@ -1,0 +1,241 @@
+// The `lockstep` command as a shell sees it: what it prints, and what it exits with.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kLockstep = LOCKSTEP_CLI;
+
+struct Ran {
+  int code;
+  std::string text;  // stdout, and stderr where asked for
+};
+
+Ran run(const std::string& arguments, const std::string& redirect = "2>&1") {
+  const std::string line = kLockstep + " " + arguments + " " + redirect + " < /dev/null";
+  FILE* const pipe = ::popen(line.c_str(), "r");
+  std::string text;
+  std::array<char, 4096> bytes{};
+  for (std::size_t n = 0; (n = std::fread(bytes.data(), 1, bytes.size(), pipe)) > 0;) text.append(bytes.data(), n);
+  const int status = ::pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), text};
+}
+
+// `lockstep coordinator` on a free port; dies with the test.
+class Coordinator {
+ public:
+  explicit Coordinator(const std::string& log = "none") {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::dup2(ends[1], STDOUT_FILENO);
+      ::execl(kLockstep.c_str(), "lockstep", "coordinator", "--listen", "127.0.0.1:0", "--log", log.c_str(), nullptr);
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+    FILE* const out = ::fdopen(ends[0], "r");
+    std::array<char, 256> line{};
+    if (std::fgets(line.data(), line.size(), out) != nullptr) line_ = line.data();
+    std::fclose(out);
+    address_ = line_.substr(line_.rfind(' ') + 1);
+    if (!address_.empty()) address_.pop_back();
+  }
+  ~Coordinator() {
+    if (pid_ > 0) end(SIGKILL);
+  }
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  // How it ended, as of waitpid().
+  int end(int signal) {
+    int status = 0;
+    ::kill(pid_, signal);
+    ::waitpid(pid_, &status, 0);
+    pid_ = 0;
+    return status;
+  }
+  [[nodiscard]] const std::string& line() const { return line_; }
+  [[nodiscard]] const std::string& address() const { return address_; }
+
+ private:
+  pid_t pid_ = 0;
+  std::string line_;
+  std::string address_;
+};
+
+// ---- help and wrong usage ----
+
+TEST(Cli, VersionNamesTheProgram) {
+  const Ran ran = run("--version");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.text, HasSubstr("lockstep 0."));
+}
+
+TEST(Cli, HelpOfEveryCommandHasExamples) {
+  for (const std::string command : {"", "coordinator", "status", "bench", "demo"}) {
+    const Ran ran = run(command + " --help");
+    EXPECT_EQ(ran.code, 0) << command;
+    EXPECT_THAT(ran.text, HasSubstr("lockstep " + command)) << command;
+  }
+  EXPECT_THAT(run("--help").text, HasSubstr("Exit codes:"));
+  EXPECT_EQ(run("--help").text.find("demo-peer"), std::string::npos);  // not for people
+}
+
+TEST(Cli, AnUnknownCommandIsGuessed) {
+  const Ran ran = run("demmo");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text, HasSubstr("unknown command 'demmo'; did you mean 'demo'?"));
+  EXPECT_EQ(run("xylophone").text.find("did you mean"), std::string::npos);
+}
+
+TEST(Cli, AnUnknownOptionIsGuessed) {
+  const Ran ran = run("bench --typ f32");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text, HasSubstr("unknown option '--typ' of `bench`; did you mean '--type'?"));
+}
+
+TEST(Cli, AnUnknownValueIsGuessedAndTheKnownOnesAreListed) {
+  const Ran ran = run("bench --collective all_redcue");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text, HasSubstr("unknown value 'all_redcue'; did you mean 'all_reduce'?"));
+  EXPECT_THAT(ran.text, HasSubstr("reduce_scatter all_gather broadcast barrier"));
+}
+
+TEST(Cli, ASizeThatIsNoneSaysWhatASizeIs) {
+  const Ran ran = run("bench --begin 64Q");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text, HasSubstr("such as 64K"));
+}
+
+TEST(Cli, SizesTheWrongWayRoundAreRefused) {
+  const Ran ran = run("bench -b 1M -e 1K");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text, HasSubstr("--begin 1 MiB is larger than --end 1 KiB"));
+}
+
+TEST(Cli, SilenceShorterThanTheHeartbeatIsRefused) {
+  EXPECT_EQ(run("coordinator --listen 127.0.0.1:0 --heartbeat 1000 --silence 1500").code, 2);
+}
+
+TEST(Cli, NoCommandShowsTheHelp) {
+  const Ran ran = run("");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text, HasSubstr("Start here:"));
+}
+
+// ---- coordinator and status ----
+
+TEST(Cli, CoordinatorSaysWhereItListensAndEndsInOrder) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Coordinator coordinator;
+    EXPECT_THAT(coordinator.line(), HasSubstr("lockstep coordinator listening on 127.0.0.1:"));
+    EXPECT_EQ(coordinator.end(signal), 0);
+  }
+}
+
+TEST(Cli, APortInUseIsNamed) {
+  const Coordinator coordinator;
+  const Ran ran = run("coordinator --listen " + coordinator.address());
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.text, HasSubstr(coordinator.address().substr(coordinator.address().find(':') + 1)));
+}
+
+TEST(Cli, StatusOfAnEmptyRun) {
+  const Coordinator coordinator;
+  const Ran ran = run("status " + coordinator.address());
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.text, HasSubstr("0 members, 0 waiting"));
+}
+
+TEST(Cli, StatusAsJsonTellsOfTheRunThatWas) {
+  const Coordinator coordinator;
+  const Ran bench = run("bench --coordinator " + coordinator.address() + " -p 1 -c barrier -n 10 -w 1");
+  EXPECT_EQ(bench.code, 0) << bench.text;
+  const Ran ran = run("status --json " + coordinator.address());
+  ASSERT_EQ(ran.code, 0);
+  const nlohmann::json j = nlohmann::json::parse(ran.text);
+  EXPECT_EQ(j.at("version"), 1);
+  EXPECT_TRUE(j.at("members").empty());
+  EXPECT_EQ(j.at("counters").at("left"), 1);
+  EXPECT_EQ(j.at("counters").at("lost"), 0);
+}
+
+TEST(Cli, StatusWithNobodyThereSaysSo) {
+  const std::string address = [] {
+    Coordinator coordinator;
+    coordinator.end(SIGTERM);
+    return coordinator.address();
+  }();
+  const Ran ran = run("status " + address);
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_THAT(ran.text, HasSubstr("cannot reach a coordinator at " + address));
+}
+
+TEST(Cli, StatusOfSomethingThatIsNoAddressIsWrongUsage) { EXPECT_EQ(run("status nonsense").code, 2); }
+
+// ---- bench ----
+
+TEST(Cli, BenchChecksEveryCollective) {
+  for (const std::string collective : {"all_reduce", "reduce_scatter", "all_gather", "broadcast"}) {
+    const Ran ran = run("bench -p 3 -b 1K -e 64K -f 64 -n 3 -w 1 --json -c " + collective, "2> /dev/null");
+    ASSERT_EQ(ran.code, 0) << collective << ran.text;
+    const nlohmann::json j = nlohmann::json::parse(ran.text);
+    EXPECT_EQ(j.at("peers"), 3);
+    EXPECT_EQ(j.at("errors"), 0) << collective;
+    ASSERT_EQ(j.at("rows").size(), 2U);
+    EXPECT_EQ(j.at("rows")[0].at("out_of_place").is_null(), collective == "broadcast");
+    EXPECT_EQ(j.at("rows")[0].at("in_place").is_null(), collective == "reduce_scatter");
+  }
+}
+
+TEST(Cli, BenchKnowsTheFoldOfEveryTypeAndOperation) {
+  for (const std::string type : {"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"}) {
+    for (const std::string op : {"sum", "avg", "prod", "min", "max"}) {
+      const Ran ran = run("bench -p 2 -b 20000 -e 20000 -n 1 -w 1 --only out -d " + type + " -o " + op);
+      EXPECT_EQ(ran.code, 0) << ran.text;
+      EXPECT_THAT(ran.text, HasSubstr("all results are right")) << type << " " << op;
+    }
+  }
+}
+
+TEST(Cli, BenchWithoutACoordinatorSaysSo) {
+  const std::string address = [] {
+    Coordinator coordinator;
+    coordinator.end(SIGTERM);
+    return coordinator.address();
+  }();
+  const Ran ran = run("bench --wait 2 --coordinator " + address);
+  EXPECT_EQ(ran.code, 3) << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr(address));
+}
+
+// ---- demo ----
+
+TEST(Cli, TheDemoSurvives) {
+  const Ran ran = run("demo --bytes 1M");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr("It survived"));
+}
+
+TEST(Cli, ADemoThatCannotFinishIsNotASuccess) {
+  const Ran ran = run("demo --bytes 1M --steps 100000 --limit 1");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.text, HasSubstr("IT DID NOT SURVIVE"));
+}
+
+}  // namespace
