@@ -46,12 +46,18 @@ const peer::Outcome& Call::outcome() const {
   return outcome_;
 }
 
+Duration Call::elapsed() const {
+  LOCKSTEP_ASSERT(over());
+  return ended_at_ - began_;
+}
+
 void Call::complete(peer::Outcome outcome) {
   std::vector<std::shared_ptr<Bell>> bells;
   {
     const std::lock_guard lock(mutex_);
     LOCKSTEP_ASSERT(!over());
     outcome_ = std::move(outcome);
+    ended_at_ = now();
     over_.store(true, std::memory_order_release);
     bells.swap(bells_);
     ended_.notify_all();
@@ -86,6 +92,11 @@ bool Work::wait(std::optional<Duration> timeout) const {
 const Outcome& Work::outcome() const {
   LOCKSTEP_ASSERT(call_ != nullptr);
   return call_->outcome();
+}
+
+Duration Work::elapsed() const {
+  LOCKSTEP_ASSERT(call_ != nullptr);
+  return call_->elapsed();
 }
 
 std::optional<std::size_t> wait_any(std::span<const Work> works, std::optional<Duration> timeout) {

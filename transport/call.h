@@ -10,6 +10,7 @@
 
 #include "core/base/ids.h"
 #include "core/peer/effect.h"
+#include "transport/clock.h"
 #include "transport/memory.h"
 
 namespace lockstep::transport {
@@ -25,7 +26,7 @@ class Bell {
 
 class Call {
  public:
-  explicit Call(CallId id) : id_(id) {}
+  explicit Call(CallId id) : id_(id), began_(now()) {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
@@ -33,6 +34,7 @@ class Call {
   [[nodiscard]] bool over() const { return over_.load(std::memory_order_acquire); }
   bool wait(std::optional<Duration> timeout);
   [[nodiscard]] const peer::Outcome& outcome() const;
+  [[nodiscard]] Duration elapsed() const;
 
   // Exactly once (promise S8).
   void complete(peer::Outcome outcome);
@@ -40,6 +42,9 @@ class Call {
   // False when the call is over already: the bell will not ring.
   bool hang(const std::shared_ptr<Bell>& bell);
   void unhang(const std::shared_ptr<Bell>& bell);
+
+  // True the first time: one stop is as good as many.
+  bool ask_to_stop() { return !stop_asked_.exchange(true, std::memory_order_relaxed); }
 
   // What the call borrows until it is over. Touched by the thread that launches, then by the engine's only.
   struct Loans {
@@ -49,11 +54,14 @@ class Call {
 
  private:
   const CallId id_;
+  const Instant began_;
   std::atomic<bool> over_{false};
+  std::atomic<bool> stop_asked_{false};
   std::mutex mutex_;
   std::condition_variable ended_;
   std::vector<std::shared_ptr<Bell>> bells_;
   peer::Outcome outcome_;  // written before over_ is set, never after
+  Instant ended_at_;       // same
 };
 
 }  // namespace lockstep::transport

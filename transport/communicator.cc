@@ -136,7 +136,7 @@ Result<Work> Communicator::launch(const LaunchArgs& args) {
 }
 
 void Communicator::stop(const Work& work, std::string why) {
-  if (!work || work.test()) return;
+  if (!work || work.test() || !work.call_->ask_to_stop()) return;
   engine_->stop(work.id(), std::move(why));
 }
 

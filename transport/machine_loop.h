@@ -58,12 +58,20 @@ class MachineLoop {
  private:
   // A step is some microseconds, with a kernel job at most some hundred.
   static constexpr int kStepsPerTurn = 128;
+  // Streams have their chance after so many inputs of other kinds: a caller that posts commands without end must not make
+  // its own peer look dead.
+  static constexpr int kInputsInARow = 32;
 
   bool advance() {
-    if (!inputs_.empty()) {
+    if (!inputs_.empty() && ++inputs_in_a_row_ <= kInputsInARow) {
       step(inputs_.pop());
       return true;
     }
+    inputs_in_a_row_ = 0;
+    return advance_streams() || !inputs_.empty();
+  }
+
+  bool advance_streams() {
     io::Input from_stream;
     if (streams_.next(from_stream)) {
       std::visit(
@@ -130,6 +138,7 @@ class MachineLoop {
   Effects effects_;
   std::shared_ptr<HandlerMemory> continue_memory_ = std::make_shared<HandlerMemory>();  // the io_context may outlive us
   bool turning_ = false;
+  int inputs_in_a_row_ = 0;
   bool continuing_ = false;
   bool stopped_ = false;
 };

@@ -33,8 +33,11 @@ class Work {
   bool wait(std::optional<Duration> timeout = std::nullopt) const;
   // How it ended. Only once test() or wait() said true; valid as long as a handle lives.
   [[nodiscard]] const Outcome& outcome() const;
+  // From the call to its end. Only once test() or wait() said true.
+  [[nodiscard]] Duration elapsed() const;
 
  private:
+  friend class Communicator;
   friend std::optional<std::size_t> wait_any(std::span<const Work> works, std::optional<Duration> timeout);
   std::shared_ptr<Call> call_;
 };

@@ -6,9 +6,9 @@
  *   lockstep_comm_create(NULL, &comm);
  *   lockstep_connect(comm, "coordinator.example:4000", LOCKSTEP_FOREVER);
  *   for (;;) {
- *     lockstep_admit(comm, LOCKSTEP_FOREVER, NULL);      let newcomers in; everybody calls it in the same place
  *     ... compute gradients ...
- *     lockstep_all_reduce(comm, &args, &result);         survives the loss of any other peer
+ *     lockstep_all_reduce(comm, &args, &result);       goes on among the others when a peer is lost
+ *     lockstep_admit(comm, LOCKSTEP_FOREVER, NULL);    lets newcomers in: their lockstep_connect() ends here, too
  *   }
  *   lockstep_leave(comm, 10000);
  *   lockstep_comm_destroy(comm);
@@ -31,12 +31,13 @@
  *
  *   lockstep_all_reduce_args args = {.struct_size = sizeof args, .send = x, .recv = x, .count = n, .type = LOCKSTEP_F32};
  *
- * Time-outs. In milliseconds. A call's time-out ends the call, for everybody (LOCKSTEP_ERR_TIMED_OUT); in a struct 0 means
+ * Time-outs. In milliseconds. A collective's time-out ends it for everybody (LOCKSTEP_ERR_TIMED_OUT); in a struct 0 means
  * none. A wait's time-out ends only the wait (LOCKSTEP_ERR_PENDING); there 0 means "look once". LOCKSTEP_FOREVER is never.
  */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
 
+/* NOLINTBEGIN(modernize-*): this is C */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -256,9 +257,11 @@ LOCKSTEP_API lockstep_status lockstep_connect(lockstep_comm* comm, const char* c
 LOCKSTEP_API lockstep_status lockstep_connect_async(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms,
                                                     lockstep_work** work);
 
-/* Lets waiting peers in. Called by all members, in the same place of their program; ends for all of them in the same new view
- * (also when nobody waited). Collectives in flight end among those they were called among; later ones are among the members of
- * the new view. Costs about one round trip to the coordinator. timeout_ms: above 0, or LOCKSTEP_FOREVER.
+/* Lets waiting peers in. Called by all members, in the same place of their program; ends in the same new view for all of them
+ * (also when nobody waited) and for the newcomers' lockstep_connect(), so what a program does after the two must be the same.
+ * Collectives in flight end among those they were called among; later ones are among the members of the new view. Costs about
+ * one round trip to the coordinator. timeout_ms: above 0, or LOCKSTEP_FOREVER; it ends the call on this peer alone. A collective
+ * that waits for a peer in here, which cannot launch it any more, ends with COHORT_CLOSED.
  * Errors: INVALID_ARGUMENT, TIMED_OUT, NOT_CONNECTED, EVICTED. */
 LOCKSTEP_API lockstep_status lockstep_admit(lockstep_comm* comm, int64_t timeout_ms, lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_admit_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work);
@@ -507,7 +510,7 @@ typedef struct lockstep_coordinator lockstep_coordinator;
 /* 0 or NULL in a field: its default. Strings are copied. */
 typedef struct lockstep_coordinator_options {
   size_t struct_size;
-  const char* listen;    /* "host:port", "[IPv6]:port"; port 0: any. Default: every address, any port */
+  const char* listen;    /* "host:port"; no host: every address; port 0: any free one. Default: ":0" */
   uint32_t heartbeat_ms; /* every peer gives a sign of life so often. Default: 500 */
   uint32_t silence_ms;   /* a peer without a byte for so long is lost. Default: 3000 */
   uint32_t greeting_ms;  /* a stranger must have said what it wants by then. Default: 3000 */
@@ -535,4 +538,5 @@ LOCKSTEP_API void lockstep_coordinator_stop(lockstep_coordinator* coordinator);
 }
 #endif
 
+/* NOLINTEND(modernize-*) */
 #endif /* LOCKSTEP_H */

@@ -1,0 +1,64 @@
+#include "bindings/c/calls.h"
+
+#include <algorithm>
+#include <new>
+
+namespace lockstep::c {
+namespace {
+
+template <typename List>
+auto find(List& held, const Work& work) {
+  return std::find_if(held.begin(), held.end(), [&](const auto& h) { return h.work.id() == work.id(); });
+}
+
+}  // namespace
+
+void Calls::add(const Work& work) try {
+  const std::lock_guard lock(mutex_);
+  held_.push_back({work});
+} catch (const std::bad_alloc&) {  // the caller will be told that it failed: nothing may be in flight then
+  {
+    const std::lock_guard lock(mutex_);
+    if (communicator_ != nullptr) communicator_->stop(work, "out of memory");
+  }
+  work.wait();
+  throw;
+}
+
+void Calls::remove(const Work& work) {
+  const std::lock_guard lock(mutex_);
+  const auto at = find(held_, work);
+  if (at == held_.end()) return;
+  *at = held_.back();
+  held_.pop_back();
+}
+
+void Calls::stop(const Work& work, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = find(held_, work); at != held_.end()) stop_once(*at, why);
+}
+
+void Calls::stop_all(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  for (Held& held : held_) stop_once(held, why);
+}
+
+void Calls::stop_once(Held& held, const std::string& why) {
+  if (communicator_ == nullptr || held.stopping || held.work.test()) return;
+  communicator_->stop(held.work, why);
+  held.stopping = true;
+}
+
+void Calls::detach() {
+  const std::lock_guard lock(mutex_);
+  communicator_ = nullptr;
+}
+
+lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result) {
+  comm.calls->add(work);
+  work.wait();
+  comm.calls->remove(work);
+  return report(work, comm.communicator->self(), result);
+}
+
+}  // namespace lockstep::c

@@ -1,0 +1,93 @@
+// The opaque handles, and the two ways a call goes through them: blocking, or as a lockstep_work.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/c/error.h"
+#include "bindings/c/result.h"
+#include "core/base/ids.h"
+#include "core/base/result.h"
+#include "lockstep.h"
+#include "transport/communicator.h"
+#include "transport/work.h"
+
+namespace lockstep::c {
+
+using transport::Communicator;
+using transport::Work;
+
+// The calls of one communicator that somebody holds, and the way to stop them. The last handle frees it.
+class Calls {
+ public:
+  explicit Calls(Communicator* communicator) : communicator_(communicator) {}
+
+  // Out of memory: ends the call before it throws.
+  void add(const Work& work);
+  void remove(const Work& work);
+
+  // The first stop of a call counts. Nothing once the communicator is gone: all of its calls are over then.
+  void stop(const Work& work, const std::string& why);
+  void stop_all(const std::string& why);
+
+  // From here on nobody reaches the communicator.
+  void detach();
+
+ private:
+  struct Held {
+    Work work;
+    bool stopping = false;  // to ask again would mean nothing, and cost the engine something
+  };
+  void stop_once(Held& held, const std::string& why);
+
+  std::mutex mutex_;
+  Communicator* communicator_;
+  std::vector<Held> held_;
+};
+
+}  // namespace lockstep::c
+
+struct lockstep_comm {
+  std::unique_ptr<lockstep::transport::Communicator> communicator;
+  std::shared_ptr<lockstep::c::Calls> calls;
+};
+
+struct lockstep_work {
+  lockstep::transport::Work work;
+  std::shared_ptr<lockstep::c::Calls> calls;
+  lockstep::PeerId self;
+};
+
+namespace lockstep::c {
+
+// Waits for the end of `work` and reports it.
+lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result);
+
+// The blocking form of a call. `start` takes a Communicator& and gives a Result<Work>. What can be wrong is found before it.
+template <typename Start>
+lockstep_status call(lockstep_comm* comm, lockstep_result* result, Start&& start) {
+  if (comm == nullptr) return fail(invalid("comm is NULL"));
+  if (const auto wrong = wrong_result(result)) return fail(*wrong);
+  const Result<Work> work = std::forward<Start>(start)(*comm->communicator);
+  return work ? wait_for(*comm, *work, result) : report_not_started(work.error(), result);
+}
+
+// The asynchronous form.
+template <typename Start>
+lockstep_status call_async(lockstep_comm* comm, lockstep_work** handle, Start&& start) {
+  if (handle == nullptr) return fail(invalid("work is NULL; give the address of a lockstep_work*"));
+  *handle = nullptr;
+  if (comm == nullptr) return fail(invalid("comm is NULL"));
+  auto fresh = std::make_unique<lockstep_work>(lockstep_work{{}, comm->calls, comm->communicator->self()});
+  const Result<Work> work = std::forward<Start>(start)(*comm->communicator);
+  if (!work) return fail(work.error());
+  fresh->work = *work;
+  comm->calls->add(*work);
+  *handle = fresh.release();
+  return LOCKSTEP_OK;
+}
+
+}  // namespace lockstep::c

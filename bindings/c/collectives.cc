@@ -1,0 +1,272 @@
+// Collectives: arguments checked and turned into a launch. What only the transport can know (overlaps, scratch) it checks itself.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bindings/c/calls.h"
+#include "bindings/c/guard.h"
+#include "bindings/c/sized.h"
+#include "bindings/c/time_out.h"
+#include "core/base/data_type.h"
+#include "core/wire/limits.h"
+#include "lockstep.h"
+
+using namespace lockstep;  // NOLINT(google-build-using-namespace): the C API is a thin coat over it
+using c::Communicator;
+using c::Work;
+using transport::LaunchArgs;
+using wire::Collective;
+
+namespace {
+
+using Wrong = std::optional<Error>;
+
+// A field as the caller calls it; made into text only when it is wrong.
+struct Field {
+  std::string_view name;
+  const std::size_t* index = nullptr;  // in args.tensors; null outside
+
+  [[nodiscard]] std::string text() const {
+    return index == nullptr ? fmt::format("args.{}", name) : fmt::format("args.tensors[{}].{}", *index, name);
+  }
+};
+
+// Some memory of a caller.
+Wrong wrong_memory(const Field& field, const void* memory, std::uint64_t count, DataType type) {
+  const std::size_t size = size_of(type);
+  const std::uint64_t most = static_cast<std::uint64_t>(PTRDIFF_MAX) / size;
+  if (count > most)
+    return c::invalid("{} has {} elements of {}; allowed: at most {}", field.text(), count, name_of(type), most);
+  if (count == 0) return std::nullopt;
+  if (memory == nullptr) {
+    return c::invalid("{} is NULL but has {} elements; allowed: NULL with 0 elements only", field.text(), count);
+  }
+  if (reinterpret_cast<std::uintptr_t>(memory) % size != 0) {
+    return c::invalid("{} is {}; allowed: multiples of {}, the size of {}", field.text(), memory, size, name_of(type));
+  }
+  return std::nullopt;
+}
+
+Wrong read_type(const lockstep_data_type& field, LaunchArgs& launch) {
+  const unsigned number = c::number_of(field);
+  if (number >= kDataTypeCount) {
+    return c::invalid("args.type is {}; allowed: 0 (LOCKSTEP_U8) to {} (LOCKSTEP_F64)", number, kDataTypeCount - 1);
+  }
+  launch.type = static_cast<DataType>(number);
+  return std::nullopt;
+}
+
+Wrong read_op(const lockstep_op& field, LaunchArgs& launch) {
+  const unsigned number = c::number_of(field);
+  if (number >= kReduceOpCount) {
+    return c::invalid("args.op is {}; allowed: 0 (LOCKSTEP_SUM) to {} (LOCKSTEP_MAX)", number, kReduceOpCount - 1);
+  }
+  launch.op = static_cast<ReduceOp>(number);
+  return std::nullopt;
+}
+
+// What all collectives have in common.
+template <typename Args>
+Wrong read_common(const Args& args, LaunchArgs& launch) {
+  launch.tag = Tag{args.tag};
+  const auto timeout = c::field_time_out(args.timeout_ms, "args.timeout_ms");
+  if (!timeout) return timeout.error();
+  launch.timeout = *timeout;
+  if (args.minimum_world > kMaxMembers) {
+    return c::invalid("args.minimum_world is {}; allowed: 1 to {}, or 0 for the communicator's", args.minimum_world,
+                      kMaxMembers);
+  }
+  launch.minimum_world = args.minimum_world;
+  return std::nullopt;
+}
+
+// One tensor, or many: `single` says whether any field of a single tensor is set, `named` which fields those are.
+template <typename Args>
+Wrong wrong_choice(const Args& args, bool single, std::string_view named) {
+  if (args.tensors == nullptr && args.tensors_count != 0) {
+    return c::invalid("args.tensors is NULL but args.tensors_count is {}; allowed: 0", args.tensors_count);
+  }
+  if (args.tensors != nullptr && single) {
+    return c::invalid("args.tensors and {} are both given; give one tensor or many", named);
+  }
+  if (args.tensors_count > kMaxTensorsPerCall) {
+    return c::invalid("args.tensors_count is {}; allowed: at most {}", args.tensors_count, kMaxTensorsPerCall);
+  }
+  return std::nullopt;
+}
+
+Result<LaunchArgs> read(const lockstep_all_reduce_args* given) {
+  const auto taken = c::take(given, "args");
+  if (!taken) return taken.error();
+  const lockstep_all_reduce_args& args = *taken;
+  LaunchArgs launch;
+  launch.collective = Collective::kAllReduce;
+  if (auto wrong = read_common(args, launch)) return *wrong;
+  if (auto wrong = read_type(args.type, launch)) return *wrong;
+  if (auto wrong = read_op(args.op, launch)) return *wrong;
+  launch.retry = args.no_retry == 0;
+
+  const bool single = args.send != nullptr || args.recv != nullptr || args.count != 0;
+  if (auto wrong = wrong_choice(args, single, "args.send, args.recv or args.count")) return *wrong;
+  const auto add = [&](const lockstep_tensor& tensor, const std::size_t* index) -> Wrong {
+    if (auto wrong = wrong_memory({"send", index}, tensor.send, tensor.count, launch.type)) return wrong;
+    if (auto wrong = wrong_memory({"recv", index}, tensor.recv, tensor.count, launch.type)) return wrong;
+    launch.tensors.push_back({tensor.send, tensor.recv, tensor.count, tensor.count * size_of(launch.type)});
+    return std::nullopt;
+  };
+  if (args.tensors == nullptr) {
+    if (auto wrong = add({args.send, args.recv, args.count}, nullptr)) return *wrong;
+    return launch;
+  }
+  launch.tensors.reserve(args.tensors_count);
+  for (std::size_t i = 0; i < args.tensors_count; ++i) {
+    if (auto wrong = add(args.tensors[i], &i)) return *wrong;
+  }
+  return launch;
+}
+
+Result<LaunchArgs> read(const lockstep_reduce_scatter_args* given) {
+  const auto taken = c::take(given, "args");
+  if (!taken) return taken.error();
+  const lockstep_reduce_scatter_args& args = *taken;
+  LaunchArgs launch;
+  launch.collective = Collective::kReduceScatter;
+  launch.retry = false;
+  if (auto wrong = read_common(args, launch)) return *wrong;
+  if (auto wrong = read_type(args.type, launch)) return *wrong;
+  if (auto wrong = read_op(args.op, launch)) return *wrong;
+  if (auto wrong = wrong_memory({"send"}, args.send, args.count, launch.type)) return *wrong;
+  if (auto wrong = wrong_memory({"recv"}, args.recv, args.recv_capacity, launch.type)) return *wrong;
+  launch.tensors.push_back({args.send, args.recv, args.count, args.recv_capacity * size_of(launch.type)});
+  return launch;
+}
+
+Result<LaunchArgs> read(const lockstep_all_gather_args* given) {
+  const auto taken = c::take(given, "args");
+  if (!taken) return taken.error();
+  const lockstep_all_gather_args& args = *taken;
+  LaunchArgs launch;
+  launch.collective = Collective::kAllGather;
+  launch.retry = false;
+  if (auto wrong = read_common(args, launch)) return *wrong;
+  if (auto wrong = read_type(args.type, launch)) return *wrong;
+  if (auto wrong = wrong_memory({"send"}, args.send, args.send_count, launch.type)) return *wrong;
+  if (auto wrong = wrong_memory({"recv"}, args.recv, args.recv_capacity, launch.type)) return *wrong;
+  if (args.recv_capacity < args.send_count) {
+    return c::invalid("args.recv_capacity is {}; allowed: at least args.send_count ({})", args.recv_capacity,
+                      args.send_count);
+  }
+  launch.tensors.push_back({args.send, args.recv, args.send_count, args.recv_capacity * size_of(launch.type)});
+  return launch;
+}
+
+Result<LaunchArgs> read(const lockstep_broadcast_args* given) {
+  const auto taken = c::take(given, "args");
+  if (!taken) return taken.error();
+  const lockstep_broadcast_args& args = *taken;
+  LaunchArgs launch;
+  launch.collective = Collective::kBroadcast;
+  launch.retry = false;
+  if (auto wrong = read_common(args, launch)) return *wrong;
+  if (auto wrong = read_type(args.type, launch)) return *wrong;
+  launch.root = c::from_c(args.root);
+  if (launch.root.is_nobody()) return c::invalid("args.root is all zero, which is nobody; give the id of a member");
+
+  if (auto wrong = wrong_choice(args, args.data != nullptr || args.count != 0, "args.data or args.count"))
+    return *wrong;
+  const auto add = [&](const Field& field, void* data, std::uint64_t count) -> Wrong {
+    if (auto wrong = wrong_memory(field, data, count, launch.type)) return wrong;
+    launch.tensors.push_back({nullptr, data, count, count * size_of(launch.type)});
+    return std::nullopt;
+  };
+  if (args.tensors == nullptr) {
+    if (auto wrong = add({"data"}, args.data, args.count)) return *wrong;
+    return launch;
+  }
+  launch.tensors.reserve(args.tensors_count);
+  for (std::size_t i = 0; i < args.tensors_count; ++i) {
+    const lockstep_tensor& tensor = args.tensors[i];
+    if (auto wrong = add({"recv", &i}, tensor.recv, tensor.count)) return *wrong;
+  }
+  return launch;
+}
+
+Result<LaunchArgs> read(const lockstep_barrier_args* given) {
+  LaunchArgs launch;
+  launch.collective = Collective::kBarrier;
+  if (given == nullptr) return launch;
+  const auto taken = c::take(given, "args");
+  if (!taken) return taken.error();
+  if (auto wrong = read_common(*taken, launch)) return *wrong;
+  launch.retry = taken->no_retry == 0;
+  return launch;
+}
+
+// Arguments are read before the communicator is touched.
+template <typename Args>
+auto launcher(const Args* args) {
+  return [args](Communicator& communicator) -> Result<Work> {
+    const auto launch = read(args);
+    if (!launch) return launch.error();
+    return communicator.launch(*launch);
+  };
+}
+
+template <typename Args>
+lockstep_status blocking(lockstep_comm* comm, const Args* args, lockstep_result* result) {
+  return c::guard([&] { return c::call(comm, result, launcher(args)); });
+}
+
+template <typename Args>
+lockstep_status asynchronous(lockstep_comm* comm, const Args* args, lockstep_work** work) {
+  return c::guard([&] { return c::call_async(comm, work, launcher(args)); });
+}
+
+}  // namespace
+
+lockstep_status lockstep_all_reduce(lockstep_comm* comm, const lockstep_all_reduce_args* args,
+                                    lockstep_result* result) {
+  return blocking(comm, args, result);
+}
+
+lockstep_status lockstep_all_reduce_async(lockstep_comm* comm, const lockstep_all_reduce_args* args,
+                                          lockstep_work** work) {
+  return asynchronous(comm, args, work);
+}
+
+lockstep_status lockstep_reduce_scatter(lockstep_comm* comm, const lockstep_reduce_scatter_args* args,
+                                        lockstep_result* result) {
+  return blocking(comm, args, result);
+}
+
+lockstep_status lockstep_reduce_scatter_async(lockstep_comm* comm, const lockstep_reduce_scatter_args* args,
+                                              lockstep_work** work) {
+  return asynchronous(comm, args, work);
+}
+
+lockstep_status lockstep_all_gather(lockstep_comm* comm, const lockstep_all_gather_args* args,
+                                    lockstep_result* result) {
+  return blocking(comm, args, result);
+}
+
+lockstep_status lockstep_all_gather_async(lockstep_comm* comm, const lockstep_all_gather_args* args,
+                                          lockstep_work** work) {
+  return asynchronous(comm, args, work);
+}
+
+lockstep_status lockstep_broadcast(lockstep_comm* comm, const lockstep_broadcast_args* args, lockstep_result* result) {
+  return blocking(comm, args, result);
+}
+
+lockstep_status lockstep_broadcast_async(lockstep_comm* comm, const lockstep_broadcast_args* args,
+                                         lockstep_work** work) {
+  return asynchronous(comm, args, work);
+}
+
+lockstep_status lockstep_barrier(lockstep_comm* comm, const lockstep_barrier_args* args, lockstep_result* result) {
+  return blocking(comm, args, result);
+}
+
+lockstep_status lockstep_barrier_async(lockstep_comm* comm, const lockstep_barrier_args* args, lockstep_work** work) {
+  return asynchronous(comm, args, work);
+}

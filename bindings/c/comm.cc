@@ -1,0 +1,116 @@
+// Communicators: from create to destroy, and being part of a run in between.
+#include <string>
+
+#include "bindings/c/calls.h"
+#include "bindings/c/guard.h"
+#include "bindings/c/options.h"
+#include "bindings/c/time_out.h"
+#include "core/wire/limits.h"
+#include "lockstep.h"
+
+using namespace lockstep;  // NOLINT(google-build-using-namespace): the C API is a thin coat over it
+using c::Communicator;
+using c::Work;
+
+lockstep_status lockstep_comm_create(const lockstep_comm_options* options, lockstep_comm** comm) {
+  return c::guard([&] {
+    if (comm == nullptr) return c::fail(c::invalid("comm is NULL; give the address of a lockstep_comm*"));
+    *comm = nullptr;
+    auto checked = c::communicator_options(options);
+    if (!checked) return c::fail(checked.error());
+    auto communicator = Communicator::create(std::move(*checked));
+    if (!communicator) return c::fail(communicator.error());
+    auto calls = std::make_shared<c::Calls>(communicator->get());
+    *comm = new lockstep_comm{std::move(*communicator), std::move(calls)};
+    return LOCKSTEP_OK;
+  });
+}
+
+void lockstep_comm_destroy(lockstep_comm* comm) {
+  if (comm == nullptr) return;
+  comm->calls->detach();
+  delete comm;
+}
+
+namespace {
+
+Result<Work> connect(Communicator& communicator, const char* coordinator, std::int64_t timeout_ms) {
+  if (coordinator == nullptr) return c::invalid("coordinator is NULL; give \"host:port\"");
+  const auto timeout = c::call_time_out(timeout_ms, "timeout_ms");
+  if (!timeout) return timeout.error();
+  return communicator.connect(coordinator, *timeout);
+}
+
+Result<Work> admit(Communicator& communicator, std::uint32_t at_least, std::int64_t timeout_ms) {
+  if (at_least == 0 || at_least > kMaxMembers) {
+    return c::invalid("members is {}; allowed: 1 to {}", at_least, kMaxMembers);
+  }
+  const auto timeout = c::call_time_out(timeout_ms, "timeout_ms");
+  if (!timeout) return timeout.error();
+  return communicator.admit(at_least, *timeout);
+}
+
+Result<Work> leave(Communicator& communicator, std::int64_t timeout_ms) {
+  const auto timeout = c::call_time_out(timeout_ms, "timeout_ms");
+  if (!timeout) return timeout.error();
+  return communicator.leave(*timeout);
+}
+
+}  // namespace
+
+lockstep_status lockstep_connect(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms) {
+  return c::guard(
+      [&] { return c::call(comm, nullptr, [&](Communicator& to) { return connect(to, coordinator, timeout_ms); }); });
+}
+
+lockstep_status lockstep_connect_async(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms,
+                                       lockstep_work** work) {
+  return c::guard([&] {
+    return c::call_async(comm, work, [&](Communicator& to) { return connect(to, coordinator, timeout_ms); });
+  });
+}
+
+lockstep_status lockstep_admit(lockstep_comm* comm, int64_t timeout_ms, lockstep_result* result) {
+  return lockstep_wait_for_world(comm, 1, timeout_ms, result);
+}
+
+lockstep_status lockstep_admit_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work) {
+  return lockstep_wait_for_world_async(comm, 1, timeout_ms, work);
+}
+
+lockstep_status lockstep_wait_for_world(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
+                                        lockstep_result* result) {
+  return c::guard(
+      [&] { return c::call(comm, result, [&](Communicator& to) { return admit(to, members, timeout_ms); }); });
+}
+
+lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
+                                              lockstep_work** work) {
+  return c::guard(
+      [&] { return c::call_async(comm, work, [&](Communicator& to) { return admit(to, members, timeout_ms); }); });
+}
+
+lockstep_status lockstep_leave(lockstep_comm* comm, int64_t timeout_ms) {
+  return c::guard([&] { return c::call(comm, nullptr, [&](Communicator& to) { return leave(to, timeout_ms); }); });
+}
+
+lockstep_status lockstep_leave_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work) {
+  return c::guard([&] { return c::call_async(comm, work, [&](Communicator& to) { return leave(to, timeout_ms); }); });
+}
+
+lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count) {
+  return c::guard([&] {
+    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
+    if (count == nullptr) return c::fail(c::invalid("count is NULL; give the address of a uint32_t"));
+    *count = comm->communicator->pending();
+    return LOCKSTEP_OK;
+  });
+}
+
+lockstep_status lockstep_abort_all(lockstep_comm* comm, const char* why) {
+  return c::guard([&] {
+    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
+    comm->calls->stop_all(why == nullptr ? "" : why);
+    return LOCKSTEP_OK;
+  });
+}

@@ -1,0 +1,84 @@
+// A coordinator inside the caller's process.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "bindings/c/guard.h"
+#include "bindings/c/options.h"
+#include "bindings/c/sized.h"
+#include "core/io/stream.h"
+#include "lockstep.h"
+#include "transport/coordinator_server.h"
+
+using namespace lockstep;  // NOLINT(google-build-using-namespace): the C API is a thin coat over it
+using transport::CoordinatorServer;
+
+struct lockstep_coordinator {
+  std::unique_ptr<CoordinatorServer> server;
+};
+
+namespace {
+
+Result<CoordinatorServer::Options> server_options(const lockstep_coordinator_options* options) {
+  CoordinatorServer::Options result;
+  if (options == nullptr) return result;
+  const auto in = c::take(options, "options");
+  if (!in) return in.error();
+  if (in->listen != nullptr) result.listen = in->listen;
+  c::override_with(in->heartbeat_ms, result.machine.heartbeat);
+  c::override_with(in->silence_ms, result.machine.silence);
+  c::override_with(in->greeting_ms, result.machine.greeting);
+  result.log = c::log_to(in->log, in->log_user);
+  return result;
+}
+
+// Where a peer on this machine reaches it: "every address" is none to connect to.
+io::Address from_here(io::Address address) {
+  const bool every =
+      std::all_of(address.bytes.begin(), address.bytes.end(), [](std::uint8_t byte) { return byte == 0; });
+  if (!every) return address;
+  if (address.family == io::Address::Family::kV4) {
+    address.bytes = {127, 0, 0, 1};
+  } else {
+    address.bytes.back() = 1;
+  }
+  return address;
+}
+
+}  // namespace
+
+lockstep_status lockstep_coordinator_start(const lockstep_coordinator_options* options,
+                                           lockstep_coordinator** coordinator) {
+  return c::guard([&] {
+    if (coordinator == nullptr) {
+      return c::fail(c::invalid("coordinator is NULL; give the address of a lockstep_coordinator*"));
+    }
+    *coordinator = nullptr;
+    auto checked = server_options(options);
+    if (!checked) return c::fail(checked.error());
+    auto fresh = std::make_unique<lockstep_coordinator>();
+    auto server = CoordinatorServer::start(std::move(*checked));
+    if (!server) return c::fail(server.error());
+    fresh->server = std::move(*server);
+    *coordinator = fresh.release();
+    return LOCKSTEP_OK;
+  });
+}
+
+lockstep_status lockstep_coordinator_address(lockstep_coordinator* coordinator, char* address, size_t size) {
+  return c::guard([&] {
+    if (coordinator == nullptr) return c::fail(c::invalid("coordinator is NULL"));
+    if (address == nullptr) return c::fail(c::invalid("address is NULL; give room for 64 characters"));
+    const std::string text = from_here(coordinator->server->address()).text();
+    if (text.size() >= size) {
+      return c::fail(LOCKSTEP_ERR_BUFFER_TOO_SMALL,
+                     fmt::format("size is {}; \"{}\" needs {}", size, text, text.size() + 1));
+    }
+    std::memcpy(address, text.c_str(), text.size() + 1);
+    return LOCKSTEP_OK;
+  });
+}
+
+void lockstep_coordinator_stop(lockstep_coordinator* coordinator) { delete coordinator; }

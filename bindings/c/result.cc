@@ -1,0 +1,104 @@
+#include "bindings/c/result.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "bindings/c/sized.h"
+#include "core/base/assert.h"
+
+namespace lockstep::c {
+namespace {
+
+// Only what the caller put in: its arrays.
+lockstep_result blank(const lockstep_result& from) {
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  result.contributors = from.contributors;
+  result.contributors_capacity = from.contributors_capacity;
+  result.blocks = from.blocks;
+  result.blocks_capacity = from.blocks_capacity;
+  return result;
+}
+
+void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
+  result.status = to_c(outcome.status);
+  result.world_size = outcome.world;
+  result.retries = outcome.retries;
+  result.view = outcome.view.value;
+  result.bytes_sent = outcome.bytes_sent;
+  result.bytes_received = outcome.bytes_received;
+  result.cohort = outcome.round.cohort.value;
+  result.tag = outcome.round.tag.value;
+  result.use = outcome.round.use;
+  result.attempt = outcome.attempt.value;
+  result.hash = outcome.hash;
+  result.chunk_begin = outcome.chunk_begin;
+  result.chunk_count = outcome.chunk_count;
+
+  if (outcome.contributors != nullptr) {
+    const auto& ids = *outcome.contributors;
+    result.contributors_count = static_cast<std::uint32_t>(ids.size());
+    const std::size_t shown = std::min(ids.size(), result.contributors_capacity);
+    std::transform(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(shown), result.contributors,
+                   [](PeerId id) { return to_c(id); });
+    result.rank = static_cast<std::uint32_t>(std::find(ids.begin(), ids.end(), self) - ids.begin());
+  }
+  result.blocks_count = outcome.blocks.size();
+  std::copy_n(outcome.blocks.begin(), std::min(outcome.blocks.size(), result.blocks_capacity), result.blocks);
+}
+
+}  // namespace
+
+std::optional<Error> wrong_result(const lockstep_result* result) {
+  if (result == nullptr) return std::nullopt;
+  if (const auto size = struct_size(result, "result"); !size) return size.error();
+  if (result->contributors == nullptr && result->contributors_capacity != 0) {
+    return invalid("result.contributors is NULL but result.contributors_capacity is {}; allowed: 0",
+                   result->contributors_capacity);
+  }
+  if (result->blocks == nullptr && result->blocks_capacity != 0) {
+    return invalid("result.blocks is NULL but result.blocks_capacity is {}; allowed: 0", result->blocks_capacity);
+  }
+  return std::nullopt;
+}
+
+lockstep_status report(const transport::Work& work, PeerId self, lockstep_result* result) {
+  const peer::Outcome& outcome = work.outcome();
+  if (result != nullptr) {
+    lockstep_result known = blank(*result);
+    fill(outcome, self, known);
+    known.seconds = static_cast<double>(work.elapsed().ns) * 1e-9;
+    give(known, result);
+  }
+  return outcome.status == Status::kOk ? LOCKSTEP_OK : fail(Error{outcome.status, outcome.text});
+}
+
+lockstep_status report_not_started(const Error& error, lockstep_result* result) {
+  if (result != nullptr) {
+    lockstep_result known = blank(*result);
+    known.status = to_c(error.status);
+    give(known, result);
+  }
+  return fail(error);
+}
+
+// As people read it: the high half first, its most significant byte first.
+lockstep_peer_id to_c(PeerId id) {
+  lockstep_peer_id text{};
+  for (unsigned i = 0; i < 8; ++i) {
+    text.bytes[i] = static_cast<std::uint8_t>(id.high >> (56U - 8U * i));
+    text.bytes[8 + i] = static_cast<std::uint8_t>(id.low >> (56U - 8U * i));
+  }
+  return text;
+}
+
+PeerId from_c(const lockstep_peer_id& id) {
+  PeerId result;
+  for (unsigned i = 0; i < 8; ++i) {
+    result.high = result.high << 8U | id.bytes[i];
+    result.low = result.low << 8U | id.bytes[8 + i];
+  }
+  return result;
+}
+
+}  // namespace lockstep::c

@@ -1,0 +1,25 @@
+// How a call ended, as a lockstep_result.
+#pragma once
+
+#include <optional>
+
+#include "bindings/c/error.h"
+#include "core/base/ids.h"
+#include "lockstep.h"
+#include "transport/work.h"
+
+namespace lockstep::c {
+
+// Why `result` cannot be filled; nothing when it can, or when it is null.
+std::optional<Error> wrong_result(const lockstep_result* result);
+
+// Fills `result` (may be null) from a call that is over, keeps the text of a failure, returns the status.
+lockstep_status report(const transport::Work& work, PeerId self, lockstep_result* result);
+
+// The same for a call that never started.
+lockstep_status report_not_started(const Error& error, lockstep_result* result);
+
+lockstep_peer_id to_c(PeerId id);
+PeerId from_c(const lockstep_peer_id& id);
+
+}  // namespace lockstep::c

@@ -1,0 +1,67 @@
+// Work: calls in flight in the hands of their caller.
+#include <memory>
+#include <vector>
+
+#include "bindings/c/calls.h"
+#include "bindings/c/guard.h"
+#include "bindings/c/time_out.h"
+#include "lockstep.h"
+
+using namespace lockstep;  // NOLINT(google-build-using-namespace): the C API is a thin coat over it
+
+lockstep_status lockstep_wait(lockstep_work* work, int64_t timeout_ms, lockstep_result* result) {
+  return c::guard([&] {
+    if (work == nullptr) return c::fail(c::invalid("work is NULL"));
+    if (const auto wrong = c::wrong_result(result)) return c::fail(*wrong);
+    const auto timeout = c::wait_time_out(timeout_ms, "timeout_ms");
+    if (!timeout) return c::fail(timeout.error());
+    if (!work->work.wait(*timeout)) return c::fail(LOCKSTEP_ERR_PENDING, "the call is not over yet");
+    return c::report(work->work, work->self, result);
+  });
+}
+
+lockstep_status lockstep_test(lockstep_work* work, lockstep_result* result) { return lockstep_wait(work, 0, result); }
+
+lockstep_status lockstep_wait_any(lockstep_work* const* works, size_t count, int64_t timeout_ms, size_t* index) {
+  return c::guard([&] {
+    if (works == nullptr) return c::fail(c::invalid("works is NULL"));
+    if (index == nullptr) return c::fail(c::invalid("index is NULL; give the address of a size_t"));
+    const auto timeout = c::wait_time_out(timeout_ms, "timeout_ms");
+    if (!timeout) return c::fail(timeout.error());
+
+    std::vector<c::Work> given;
+    std::vector<size_t> places;  // of `given` in `works`
+    for (size_t i = 0; i < count; ++i) {
+      if (works[i] == nullptr) continue;
+      given.push_back(works[i]->work);
+      places.push_back(i);
+    }
+    if (given.empty())
+      return c::fail(c::invalid("works has {} entries and all are NULL; give at least one call", count));
+    const auto over = transport::wait_any(given, *timeout);
+    if (!over) return c::fail(LOCKSTEP_ERR_PENDING, fmt::format("none of {} calls is over yet", given.size()));
+    *index = places[*over];
+    return LOCKSTEP_OK;
+  });
+}
+
+lockstep_status lockstep_abort(lockstep_work* work, const char* why) {
+  return c::guard([&] {
+    if (work == nullptr) return c::fail(c::invalid("work is NULL"));
+    if (!work->work.test()) work->calls->stop(work->work, why == nullptr ? "" : why);
+    return LOCKSTEP_OK;
+  });
+}
+
+void lockstep_work_free(lockstep_work* work) {
+  if (work == nullptr) return;
+  const std::unique_ptr<lockstep_work> owned(work);
+  c::guard([&] {
+    if (!work->work.test()) {
+      work->calls->stop(work->work, "its handle was freed");
+      work->work.wait();
+    }
+    work->calls->remove(work->work);
+    return LOCKSTEP_OK;
+  });
+}

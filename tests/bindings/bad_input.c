@@ -1,0 +1,269 @@
+/* Every misuse that one peer can see alone is refused, with a text that names the parameter, its value and what is allowed;
+ * nothing is started. No run is needed for that. */
+#include <stdint.h>
+
+#include "check.h"
+
+static lockstep_comm* comm;
+static float data[64];
+
+static void communicator_options_are_checked(void) {
+  lockstep_comm* none = comm;
+  lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
+  const lockstep_comm_options good = options;
+  CHECK_INVALID("comm is NULL", lockstep_comm_create(NULL, NULL));
+
+  options.struct_size = 0;
+  CHECK_INVALID("options.struct_size is 0", lockstep_comm_create(&options, &none));
+  CHECK(none == NULL);
+  options = good;
+  options.name = "a name of more than sixty-four characters, which nobody would want to read in a log";
+  CHECK_INVALID("options.name is 83 bytes long", lockstep_comm_create(&options, &none));
+  options = good;
+  options.stripes = 17;
+  CHECK_INVALID("options.stripes is 17; allowed: 1 to 16", lockstep_comm_create(&options, &none));
+  options = good;
+  options.segment_bytes = 2u << 20;
+  CHECK_INVALID("options.segment_bytes is 2097152; allowed: 1 to 1048576", lockstep_comm_create(&options, &none));
+  options = good;
+  options.founders = 1025;
+  CHECK_INVALID("options.founders is 1025; allowed: 1 to 1024", lockstep_comm_create(&options, &none));
+  options = good;
+  options.minimum_world = UINT32_MAX;
+  CHECK_INVALID("options.minimum_world is 4294967295; allowed: 1 to 1024", lockstep_comm_create(&options, &none));
+  options = good;
+  options.gang_size = 2;
+  CHECK_INVALID("options.gang_size is 2 but options.gang is 0", lockstep_comm_create(&options, &none));
+  options = good;
+  options.last_port = 4000;
+  CHECK_INVALID("options.last_port is 4000 but options.first_port is 0", lockstep_comm_create(&options, &none));
+  options = good;
+  options.first_port = 4001;
+  options.last_port = 4000;
+  CHECK_INVALID("options.last_port is 4000; allowed: options.first_port (4001)", lockstep_comm_create(&options, &none));
+  CHECK(none == NULL);
+}
+
+static void handles_must_not_be_null(void) {
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  lockstep_world world = LOCKSTEP_WORLD_INIT;
+  lockstep_peer_id id;
+  char text[LOCKSTEP_PEER_ID_TEXT_SIZE];
+  uint32_t count = 0;
+  lockstep_work* work = NULL;
+  CHECK_INVALID("comm is NULL", lockstep_connect(NULL, "localhost:1", 1));
+  CHECK_INVALID("comm is NULL", lockstep_admit(NULL, 1, NULL));
+  CHECK_INVALID("comm is NULL", lockstep_wait_for_world(NULL, 1, 1, NULL));
+  CHECK_INVALID("comm is NULL", lockstep_leave(NULL, 1));
+  CHECK_INVALID("comm is NULL", lockstep_pending(NULL, &count));
+  CHECK_INVALID("count is NULL", lockstep_pending(comm, NULL));
+  CHECK_INVALID("comm is NULL", lockstep_abort_all(NULL, "why"));
+  CHECK_INVALID("comm is NULL", lockstep_world_get(NULL, &world));
+  CHECK_INVALID("comm is NULL", lockstep_peer_id_self(NULL, &id));
+  CHECK_INVALID("id is NULL", lockstep_peer_id_self(comm, NULL));
+  CHECK_INVALID("id is NULL", lockstep_peer_id_text(NULL, text));
+  CHECK_INVALID("text is NULL", lockstep_peer_id_text(&id, NULL));
+  CHECK_INVALID("comm is NULL", lockstep_all_reduce(NULL, &args, NULL));
+  CHECK_INVALID("comm is NULL", lockstep_all_reduce_async(NULL, &args, &work));
+  CHECK_INVALID("work is NULL", lockstep_all_reduce_async(comm, &args, NULL));
+  CHECK_INVALID("work is NULL", lockstep_connect_async(comm, "localhost:1", 1, NULL));
+  CHECK_INVALID("work is NULL", lockstep_admit_async(comm, 1, NULL));
+  CHECK_INVALID("work is NULL", lockstep_leave_async(comm, 1, NULL));
+  CHECK_INVALID("args is NULL", lockstep_all_reduce(comm, NULL, NULL));
+  CHECK_INVALID("args is NULL", lockstep_reduce_scatter(comm, NULL, NULL));
+  CHECK_INVALID("args is NULL", lockstep_all_gather(comm, NULL, NULL));
+  CHECK_INVALID("args is NULL", lockstep_broadcast(comm, NULL, NULL));
+  lockstep_comm_destroy(NULL);
+  lockstep_work_free(NULL);
+  lockstep_coordinator_stop(NULL);
+}
+
+static void time_outs_are_checked(void) {
+  lockstep_barrier_args args = LOCKSTEP_BARRIER_ARGS_INIT;
+  CHECK_INVALID("timeout_ms is 0; allowed: 1 or more", lockstep_connect(comm, "localhost:1", 0));
+  CHECK_INVALID("timeout_ms is -2; allowed: 1 or more", lockstep_admit(comm, -2, NULL));
+  CHECK_INVALID("timeout_ms is 0; allowed: 1 or more", lockstep_leave(comm, 0));
+  CHECK_INVALID("members is 0; allowed: 1 to 1024", lockstep_wait_for_world(comm, 0, 1, NULL));
+  CHECK_INVALID("members is 1025; allowed: 1 to 1024", lockstep_wait_for_world(comm, 1025, 1, NULL));
+  args.timeout_ms = -7;
+  CHECK_INVALID("args.timeout_ms is -7", lockstep_barrier(comm, &args, NULL));
+  args.timeout_ms = 0;
+  args.minimum_world = 2000;
+  CHECK_INVALID("args.minimum_world is 2000; allowed: 1 to 1024", lockstep_barrier(comm, &args, NULL));
+}
+
+static void results_are_checked(void) {
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  result.struct_size = 8;
+  CHECK_INVALID("result.struct_size is 8", lockstep_barrier(comm, NULL, &result));
+  result.struct_size = sizeof result;
+  result.contributors_capacity = 3;
+  CHECK_INVALID("result.contributors is NULL but result.contributors_capacity is 3",
+                lockstep_barrier(comm, NULL, &result));
+  result.contributors_capacity = 0;
+  result.blocks_capacity = 4;
+  CHECK_INVALID("result.blocks is NULL but result.blocks_capacity is 4", lockstep_barrier(comm, NULL, &result));
+}
+
+static void all_reduce_arguments_are_checked(void) {
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  lockstep_tensor tensors[2];
+  lockstep_all_reduce_args good;
+  args.send = data;
+  args.recv = data;
+  args.count = 64;
+  args.type = LOCKSTEP_F32;
+  good = args;
+
+  args.struct_size = 12345678;
+  CHECK_INVALID("args.struct_size is 12345678", lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.type = (lockstep_data_type)12;
+  CHECK_INVALID("args.type is 12; allowed: 0 (LOCKSTEP_U8) to 11 (LOCKSTEP_F64)",
+                lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.op = (lockstep_op)5;
+  CHECK_INVALID("args.op is 5; allowed: 0 (LOCKSTEP_SUM) to 4 (LOCKSTEP_MAX)", lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.send = NULL;
+  CHECK_INVALID("args.send is NULL but has 64 elements", lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.recv = NULL;
+  CHECK_INVALID("args.recv is NULL but has 64 elements", lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.count = UINT64_MAX;
+  CHECK_INVALID("args.send has 18446744073709551615 elements of f32; allowed: at most",
+                lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.count = 16;
+  args.send = (const char*)data + 1;
+  CHECK_INVALID("multiples of 4, the size of f32", lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.count = 32;
+  args.recv = data + 16; /* half of it lies in `send` */
+  CHECK_INVALID("overlap", lockstep_all_reduce(comm, &args, NULL));
+
+  args = good;
+  args.tensors = tensors;
+  args.tensors_count = 2;
+  CHECK_INVALID("give one tensor or many", lockstep_all_reduce(comm, &args, NULL));
+  args.send = NULL;
+  args.recv = NULL;
+  args.count = 0;
+  args.tensors_count = 65537;
+  CHECK_INVALID("args.tensors_count is 65537; allowed: at most 65536", lockstep_all_reduce(comm, &args, NULL));
+  args.tensors_count = 2;
+  memset(tensors, 0, sizeof tensors);
+  tensors[1].send = data;
+  tensors[1].count = 3;
+  CHECK_INVALID("args.tensors[1].recv is NULL but has 3 elements", lockstep_all_reduce(comm, &args, NULL));
+  args.tensors = NULL;
+  CHECK_INVALID("args.tensors is NULL but args.tensors_count is 2", lockstep_all_reduce(comm, &args, NULL));
+}
+
+static void other_collectives_are_checked(void) {
+  lockstep_reduce_scatter_args scatter = LOCKSTEP_REDUCE_SCATTER_ARGS_INIT;
+  lockstep_all_gather_args gather = LOCKSTEP_ALL_GATHER_ARGS_INIT;
+  lockstep_broadcast_args broadcast = LOCKSTEP_BROADCAST_ARGS_INIT;
+  scatter.type = LOCKSTEP_F32;
+  scatter.count = 8;
+  CHECK_INVALID("args.send is NULL", lockstep_reduce_scatter(comm, &scatter, NULL));
+  scatter.send = data;
+  scatter.recv = data + 4;
+  scatter.recv_capacity = 8;
+  CHECK_INVALID("overlap", lockstep_reduce_scatter(comm, &scatter, NULL));
+
+  gather.type = LOCKSTEP_F32;
+  gather.send = data;
+  gather.send_count = 8;
+  gather.recv = data + 8;
+  gather.recv_capacity = 7;
+  CHECK_INVALID("args.recv_capacity is 7; allowed: at least args.send_count (8)",
+                lockstep_all_gather(comm, &gather, NULL));
+
+  broadcast.type = LOCKSTEP_F32;
+  broadcast.data = data;
+  broadcast.count = 64;
+  CHECK_INVALID("args.root is all zero", lockstep_broadcast(comm, &broadcast, NULL));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_peer_id_self(comm, &broadcast.root));
+  broadcast.data = NULL;
+  CHECK_INVALID("args.data is NULL but has 64 elements", lockstep_broadcast(comm, &broadcast, NULL));
+}
+
+static void work_arguments_are_checked(void) {
+  lockstep_work* nothing[3] = {NULL, NULL, NULL};
+  size_t index = 0;
+  CHECK_INVALID("work is NULL", lockstep_wait(NULL, 0, NULL));
+  CHECK_INVALID("work is NULL", lockstep_test(NULL, NULL));
+  CHECK_INVALID("work is NULL", lockstep_abort(NULL, NULL));
+  CHECK_INVALID("works is NULL", lockstep_wait_any(NULL, 0, 0, &index));
+  CHECK_INVALID("index is NULL", lockstep_wait_any(nothing, 3, 0, NULL));
+  CHECK_INVALID("works has 3 entries and all are NULL", lockstep_wait_any(nothing, 3, 0, &index));
+  CHECK_INVALID("timeout_ms is -3; allowed: 0 or more", lockstep_wait_any(nothing, 3, -3, &index));
+}
+
+static void coordinator_arguments_are_checked(void) {
+  lockstep_coordinator* coordinator = NULL;
+  lockstep_coordinator_options options = LOCKSTEP_COORDINATOR_OPTIONS_INIT;
+  char address[64];
+  CHECK_INVALID("coordinator is NULL", lockstep_coordinator_start(NULL, NULL));
+  options.struct_size = 1;
+  CHECK_INVALID("options.struct_size is 1", lockstep_coordinator_start(&options, &coordinator));
+  CHECK(coordinator == NULL);
+  options.struct_size = sizeof options;
+  options.listen = "127.0.0.1:70000";
+  CHECK_INVALID("70000", lockstep_coordinator_start(&options, &coordinator));
+  options.listen = "no.such.host.invalid:0";
+  CHECK_STATUS(LOCKSTEP_ERR_UNREACHABLE, lockstep_coordinator_start(&options, &coordinator));
+  CHECK(strstr(lockstep_last_error(), "no.such.host.invalid") != NULL);
+
+  CHECK_INVALID("coordinator is NULL", lockstep_coordinator_address(NULL, address, sizeof address));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_coordinator_start(NULL, &coordinator));
+  CHECK_INVALID("address is NULL", lockstep_coordinator_address(coordinator, NULL, 64));
+  CHECK_STATUS(LOCKSTEP_ERR_BUFFER_TOO_SMALL, lockstep_coordinator_address(coordinator, address, 4));
+  CHECK(strstr(lockstep_last_error(), "size is 4") != NULL);
+  lockstep_coordinator_stop(coordinator);
+}
+
+/* The rest of the world may be bad, too. */
+static void addresses_are_named_when_they_do_not_work(void) {
+  lockstep_comm* other = NULL;
+  CHECK_INVALID("coordinator is NULL", lockstep_connect(comm, NULL, 1000));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_comm_create(NULL, &other));
+  CHECK_INVALID("nonsense", lockstep_connect(other, "nonsense", 1000));
+  lockstep_comm_destroy(other);
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_comm_create(NULL, &other));
+  CHECK_STATUS(LOCKSTEP_ERR_UNREACHABLE, lockstep_connect(other, "no.such.host.invalid:4000", 30000));
+  CHECK(strstr(lockstep_last_error(), "no.such.host.invalid") != NULL);
+  lockstep_comm_destroy(other);
+}
+
+static void outside_of_a_run_calls_say_so(void) {
+  lockstep_world world = LOCKSTEP_WORLD_INIT;
+  size_t count = 0;
+  CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_world_get(comm, &world));
+  CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_group_sizes(comm, NULL, 0, &count, NULL));
+  CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_member_ids(comm, 0, NULL, 0, &count, NULL));
+  CHECK_INVALID("ids is NULL but capacity is 5", lockstep_member_ids(comm, 0, NULL, 5, &count, NULL));
+  CHECK_INVALID("sizes is NULL but capacity is 5", lockstep_group_sizes(comm, NULL, 5, &count, NULL));
+  CHECK_INVALID("count is NULL", lockstep_group_sizes(comm, NULL, 0, NULL, NULL));
+  CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_barrier(comm, NULL, NULL));
+  CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_admit(comm, 1000, NULL));
+  CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_leave(comm, 1000));
+}
+
+int main(void) {
+  communicator_options_are_checked();
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_comm_create(NULL, &comm));
+  handles_must_not_be_null();
+  time_outs_are_checked();
+  results_are_checked();
+  all_reduce_arguments_are_checked();
+  other_collectives_are_checked();
+  work_arguments_are_checked();
+  coordinator_arguments_are_checked();
+  addresses_are_named_when_they_do_not_work();
+  outside_of_a_run_calls_say_so();
+  lockstep_comm_destroy(comm);
+  return 0;
+}

@@ -1,0 +1,119 @@
+// Options on their way from C to the transport.
+#include "bindings/c/options.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "bindings/c/result.h"
+#include "bindings/c/time_out.h"
+
+namespace lockstep::c {
+namespace {
+
+// What the comments of lockstep_comm_options say.
+TEST(CommOptions, DefaultsAreThoseTheHeaderStates) {
+  const lockstep_comm_options none = LOCKSTEP_COMM_OPTIONS_INIT;
+  for (const lockstep_comm_options* given : {static_cast<const lockstep_comm_options*>(nullptr), &none}) {
+    const auto options = communicator_options(given);
+    ASSERT_TRUE(options.ok());
+    EXPECT_EQ(options->name, "");
+    EXPECT_EQ(options->group, GroupId{0});
+    EXPECT_EQ(options->gang, GangId{0});
+    EXPECT_EQ(options->gang_size, 1U);
+    EXPECT_EQ(options->founders, 1U);
+    EXPECT_EQ(options->minimum_world, 1U);
+    EXPECT_FALSE(options->auto_admit);
+    EXPECT_EQ(options->first_port, 0);
+    EXPECT_EQ(options->stripes, 2);
+    EXPECT_EQ(options->segment_bytes, 0U);
+    EXPECT_EQ(options->dial_timeout, milliseconds(5000));
+    EXPECT_EQ(options->link_heartbeat, milliseconds(500));
+    EXPECT_EQ(options->link_silence, milliseconds(4000));
+    EXPECT_EQ(options->link_timeout, milliseconds(8000));
+    EXPECT_EQ(options->abort_grace, milliseconds(10000));
+    EXPECT_FALSE(options->log);
+  }
+}
+
+TEST(CommOptions, EveryFieldArrives) {
+  std::string logged;
+  lockstep_comm_options in = LOCKSTEP_COMM_OPTIONS_INIT;
+  in.name = "b";
+  in.group = 1;
+  in.gang = 2;
+  in.gang_size = 3;
+  in.founders = 4;
+  in.minimum_world = 5;
+  in.auto_admit = 1;
+  in.first_port = 6;
+  in.last_port = 7;
+  in.listen_host = "::1";
+  in.advertise_host = "example.org";
+  in.advertise_port = 8;
+  in.stripes = 9;
+  in.segment_bytes = 10;
+  in.dial_timeout_ms = 11;
+  in.link_heartbeat_ms = 12;
+  in.link_silence_ms = 13;
+  in.link_timeout_ms = 14;
+  in.abort_grace_ms = 15;
+  in.congestion_control = "bbr";
+  in.log = [](void* user, const char* line) { *static_cast<std::string*>(user) = line; };
+  in.log_user = &logged;
+  const auto out = communicator_options(&in);
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(out->name, "b");
+  EXPECT_EQ(out->group, GroupId{1});
+  EXPECT_EQ(out->gang, GangId{2});
+  EXPECT_EQ(out->gang_size, 3U);
+  EXPECT_EQ(out->founders, 4U);
+  EXPECT_EQ(out->minimum_world, 5U);
+  EXPECT_TRUE(out->auto_admit);
+  EXPECT_EQ(out->first_port, 6);
+  EXPECT_EQ(out->last_port, 7);
+  EXPECT_EQ(out->listen_host, "::1");
+  EXPECT_EQ(out->advertised_host, "example.org");
+  EXPECT_EQ(out->advertised_port, 8);
+  EXPECT_EQ(out->stripes, 9);
+  EXPECT_EQ(out->segment_bytes, 10U);
+  EXPECT_EQ(out->dial_timeout, milliseconds(11));
+  EXPECT_EQ(out->link_heartbeat, milliseconds(12));
+  EXPECT_EQ(out->link_silence, milliseconds(13));
+  EXPECT_EQ(out->link_timeout, milliseconds(14));
+  EXPECT_EQ(out->abort_grace, milliseconds(15));
+  EXPECT_EQ(out->congestion_control, "bbr");
+  out->log(std::string_view("one line of many", 8));
+  EXPECT_EQ(logged, "one line");
+}
+
+TEST(TimeOuts, ForeverIsNoTimeOut) {
+  EXPECT_EQ(*call_time_out(LOCKSTEP_FOREVER, "t"), Duration{0});
+  EXPECT_EQ(*field_time_out(LOCKSTEP_FOREVER, "t"), Duration{0});
+  EXPECT_EQ(*field_time_out(0, "t"), Duration{0});
+  EXPECT_EQ(*wait_time_out(LOCKSTEP_FOREVER, "t"), std::nullopt);
+  EXPECT_EQ(*wait_time_out(0, "t"), Duration{0});
+}
+
+TEST(TimeOuts, AreMilliseconds) {
+  EXPECT_EQ(*call_time_out(1500, "t"), milliseconds(1500));
+  EXPECT_EQ(*field_time_out(1500, "t"), milliseconds(1500));
+  EXPECT_EQ(*wait_time_out(1500, "t"), milliseconds(1500));
+}
+
+TEST(TimeOuts, BeyondACenturyAreNone) {
+  EXPECT_EQ(*call_time_out(INT64_MAX, "t"), Duration{0});
+  EXPECT_EQ(*wait_time_out(INT64_MAX, "t"), std::nullopt);
+}
+
+TEST(PeerIds, ReadFromHighToLow) {
+  const PeerId id{0x0123456789abcdef, 0x1122334455667788};
+  const lockstep_peer_id text = to_c(id);
+  EXPECT_EQ(text.bytes[0], 0x01);
+  EXPECT_EQ(text.bytes[7], 0xef);
+  EXPECT_EQ(text.bytes[15], 0x88);
+  EXPECT_EQ(from_c(text), id);
+}
+
+}  // namespace
+}  // namespace lockstep::c
