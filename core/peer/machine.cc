@@ -192,6 +192,11 @@ void Peer::Machine::on_timer() {
 
 void Peer::Machine::complete(CallId call, Outcome outcome) {
   outcome.view = view_->number;
+  if (!outcome.contributors) {
+    outcome.world = static_cast<std::uint32_t>(
+        std::count_if(view_->members.begin(), view_->members.end(),
+                      [&](const wire::Member& member) { return member.group == options_.group; }));
+  }
   out_->emplace_back(Complete{call, std::move(outcome)});
 }
 
@@ -209,8 +214,6 @@ void Peer::Machine::end_waiting(std::optional<Waiting>& waiting, Status status, 
   Outcome outcome;
   outcome.status = status;
   outcome.text = text;
-  outcome.world = static_cast<std::uint32_t>(std::count_if(
-      view_->members.begin(), view_->members.end(), [&](const wire::Member& m) { return m.group == options_.group; }));
   complete(ended.call, std::move(outcome));
 }
 

@@ -406,12 +406,7 @@ Outcome Peer::Machine::outcome_of(const Round& round, Status status, std::string
   outcome.round = round.key;
   outcome.attempt = round.attempt;
   outcome.retries = round.retries;
-  if (status != Status::kOk) {
-    outcome.world =
-        static_cast<std::uint32_t>(std::count_if(view_->members.begin(), view_->members.end(),
-                                                 [&](const wire::Member& m) { return m.group == options_.group; }));
-    return outcome;
-  }
+  if (status != Status::kOk) return outcome;
   outcome.world = round.world();
   outcome.contributors = round.ring;
   outcome.hash = round.hash;

@@ -48,17 +48,25 @@ std::size_t LinkReader::tail_bytes() const {
   LOCKSTEP_UNREACHABLE();
 }
 
-// Moves what is pending to the front when there is no room behind it, and gives the memory of a long body back.
+// Moves what is pending to the front when there is no room behind it, and gives the memory of a long body back. Early bytes
+// that place() gave out stay where they are until the next landed(): the driver puts them in their place after our step.
 void LinkReader::make_room(std::size_t bytes) {
   if (begin_ == end_) {
     begin_ = end_ = 0;
-    if (buffer_.size() > kMaxTail) buffer_ = {};
+    if (buffer_.size() > kMaxTail && !early_out_) buffer_ = {};
   }
   if (end_ + bytes <= buffer_.size()) return;
-  std::ranges::copy(pending(), buffer_.begin());
-  end_ -= begin_;
+  const std::size_t kept = end_ - begin_;
+  if (early_out_) {
+    std::swap(buffer_, spare_);
+    if (buffer_.size() < kept + bytes) buffer_.resize(kept + bytes);
+    std::copy_n(spare_.begin() + static_cast<std::ptrdiff_t>(begin_), kept, buffer_.begin());
+  } else {
+    std::ranges::copy(pending(), buffer_.begin());
+    if (kept + bytes > buffer_.size()) buffer_.resize(kept + bytes);
+  }
   begin_ = 0;
-  if (end_ + bytes > buffer_.size()) buffer_.resize(end_ + bytes);
+  end_ = kept;
 }
 
 void LinkReader::landed(std::size_t bytes) {
@@ -66,6 +74,7 @@ void LinkReader::landed(std::size_t bytes) {
   const std::uint64_t placed = std::min<std::uint64_t>(bytes, window_->place.length);
   end_ += bytes - placed;
   window_.reset();
+  early_out_ = false;
   if (state_ == State::kPayload) payload_came(placed);
 }
 
@@ -143,7 +152,9 @@ std::span<const std::byte> LinkReader::place(BufferRef into) {
   LOCKSTEP_ASSERT(awaits_place() && into.length == arriving_->length);
   into_ = into;
   sunk_ = false;
-  return take_payload();
+  const std::span<const std::byte> early = take_payload();
+  early_out_ = early_out_ || !early.empty();
+  return early;
 }
 
 void LinkReader::sink() {

@@ -61,8 +61,8 @@ class LinkReader {
   // The next event; nothing: more bytes are needed, or a segment waits for its place. An error is the end of the stream.
   Result<std::optional<ReadEvent>> next();
 
-  // Where the payload that began goes. Returns the part of it that has come already with the header: the caller puts it at
-  // the start of `into` at once (io::Place), before the next call.
+  // Where the payload that began goes. Returns the part of it that has come already with the header: it is to be put at the
+  // start of `into` (io::Place) before anything else lands there. Valid until landed().
   std::span<const std::byte> place(BufferRef into);
   // The payload that began, or what is left of it, goes to kSinkBuffer. Not while a window is outstanding.
   void sink();
@@ -108,6 +108,8 @@ class LinkReader {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::optional<Window> window_;  // lent, until landed()
+  std::vector<std::byte> spare_;  // takes turns with buffer_ while early bytes are out
+  bool early_out_ = false;
 
   FrameHeader header_;  // kBody: of the body that is awaited
   std::optional<Segment> arriving_;

@@ -250,5 +250,23 @@ TEST(LinkReader, ALongBodyTakesMemoryOnlyAsItComes) {
   EXPECT_EQ(driver.record().lines.size(), 3U);
 }
 
+// A driver carries Place out after the machine's step, and the step has asked for the next window by then.
+TEST(LinkReader, EarlyPayloadStaysWhereItIsUntilTheNextBytes) {
+  LinkReader reader(kMaxBodyBytes);
+  land(reader, preamble());
+  next<Preamble>(reader);
+  Bytes bytes = segment_bytes(10);
+  while (bytes.size() + 24 <= 4096) encode(Message(Heartbeat{}), Term{1}, bytes);  // so that there is no room behind
+  land(reader, bytes);
+  next<SegmentBegan>(reader);
+  const std::span<const std::byte> early = reader.place({kBuffer, 0, 10});
+  ASSERT_EQ(early.size(), 10U);
+  (void)reader.window();
+  EXPECT_TRUE(std::ranges::all_of(early, [](std::byte byte) { return byte == std::byte{'a'}; }));
+  reader.landed(0);
+  next<SegmentEnded>(reader);
+  next<Received>(reader);
+}
+
 }  // namespace
 }  // namespace lockstep::wire
