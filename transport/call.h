@@ -29,6 +29,7 @@ class Call {
   explicit Call(CallId id) : id_(id), began_(now()) {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
+  ~Call() = default;
 
   [[nodiscard]] CallId id() const { return id_; }
   [[nodiscard]] bool over() const { return over_.load(std::memory_order_acquire); }

@@ -39,6 +39,7 @@ class Door {
   Door(asio::io_context& io, Options options, Log log);
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
+  ~Door() = default;
 
   // Opens `socket` to `to`; the answer never comes before dial() returns.
   void dial(Socket& socket, const io::Address& to, OnDialled done);

@@ -14,6 +14,7 @@ class HandlerMemory {
   HandlerMemory() = default;
   HandlerMemory(const HandlerMemory&) = delete;
   HandlerMemory& operator=(const HandlerMemory&) = delete;
+  ~HandlerMemory() = default;
 
   void* take(std::size_t bytes) {
     if (taken_ || bytes > room_.size()) return ::operator new(bytes);

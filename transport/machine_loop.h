@@ -29,6 +29,7 @@ class MachineLoop {
       : io_(io), machine_(machine), streams_(streams), owner_(owner), timer_(io) {}
   MachineLoop(const MachineLoop&) = delete;
   MachineLoop& operator=(const MachineLoop&) = delete;
+  ~MachineLoop() = default;
 
   // Handed over in the next turn, before anything from the streams.
   void push(Input input) { inputs_.push(std::move(input)); }

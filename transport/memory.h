@@ -58,6 +58,8 @@ class ScratchPool;
 class Scratch {
  public:
   Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
   Scratch(Scratch&& other) noexcept { *this = std::move(other); }
   Scratch& operator=(Scratch&& other) noexcept {
     std::swap(pool_, other.pool_);
