@@ -137,7 +137,8 @@ void World::begin_entry(std::uint64_t index) {
   if (healed_) return;
   const Entry& entry = plan_.entries[index];
   Process* process = running(entry.a);
-  if (process != nullptr && (process->over || process->coordinator)) process = nullptr;
+  if (process != nullptr && (process->over || (process->coordinator && entry.fault != Fault::kStall)))
+    process = nullptr;
   if (options_.trace) {
     options_.trace(text_of(now_) + " fault " + std::string(name_of(entry.fault)) + " " + std::to_string(entry.a) +
                    (entry.b != 0 || entry.a == 0 ? " " + std::to_string(entry.b) : "") + " for " +

@@ -89,6 +89,12 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
     const std::uint64_t far = static_cast<std::uint64_t>(plan.network.latency_hi_ns) * 6 + 200'000;
     entry.after = nanoseconds(static_cast<std::int64_t>(range(0, far) >> range(0, 4)));
   }
+  if (n > 0 && range(0, 2) == 0) {  // hard on the heels of the one before: in the middle of what that has set off
+    const Entry& before = plan.entries.back();
+    entry.launch = before.launch;
+    const std::uint64_t far = static_cast<std::uint64_t>(plan.network.latency_hi_ns) * 4 + 100'000;
+    entry.after = before.after + nanoseconds(static_cast<std::int64_t>(range(0, far) >> range(0, 3)));
+  }
   entry.a = static_cast<std::uint32_t>(range(1, plan.peers));
   entry.b = static_cast<std::uint32_t>(range(1, plan.peers - 1));
   if (entry.b >= entry.a) entry.b += 1;
@@ -96,6 +102,7 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
                        entry.fault == Fault::kSilence || entry.fault == Fault::kSlow;
   if (of_pair && range(0, 3) == 0) (range(0, 1) == 0 ? entry.a : entry.b) = 0;  // the way to the coordinator
   if (!of_pair) entry.b = 0;
+  if (entry.fault == Fault::kStall && range(0, 9) == 0) entry.a = 0;
   switch (entry.fault) {
     case Fault::kCrash:
     case Fault::kVanish:
@@ -184,7 +191,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   for (const Weight& weight : kWeights) {
     if (every_kind || draws.permille(300)) weights.push_back(weight);
   }
-  const auto faults = draws.permille(80) || options.calm ? 0 : draws.range(1, 4 + plan.peers);
+  const auto faults = draws.permille(80) || options.calm ? 0 : draws.range(1, 6 + 2 * plan.peers);
   if (weights.empty()) weights.push_back(kWeights[0]);
   for (std::uint64_t n = 0; n < faults; ++n) plan.entries.push_back(draw_entry(plan, dice, weights, n));
   const bool waits = std::any_of(plan.entries.begin(), plan.entries.end(),

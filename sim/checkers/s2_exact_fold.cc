@@ -192,7 +192,9 @@ Complaint check_exact_fold(const Call& call, const Memory& memory, const FindCal
     if (theirs == nullptr) {
       return text_of(outcome.round) + ": " + text_of(id) + " is a contributor, but it never launched this round";
     }
-    if (theirs->request.tensors.size() != call.request.tensors.size() || theirs->request.type != call.request.type) {
+    const bool other_type =
+        theirs->request.type != call.request.type && call.request.collective != Collective::kBarrier;
+    if (theirs->request.tensors.size() != call.request.tensors.size() || other_type) {
       return text_of(outcome.round) + ": committed, although " + text_of(id) + " called it with other arguments (" +
              text_of(theirs->request) + ") than " + text_of(call.peer) + " (" + text_of(call.request) + ")";
     }
