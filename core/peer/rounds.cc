@@ -138,9 +138,11 @@ void Peer::Machine::begin_attempt(Round& round) {
   begin_operation(round);
 }
 
-// What nobody of our group can launch is over at once; with gangs, other groups may wait for it.
+// What nobody of our group can launch is over at once. But with gangs other groups may wait for it, and the coordinator holds a
+// leaver for it.
 void Peer::Machine::refuse(Round& round, Status status, std::string text) {
-  if (!cohort_of(round.key)->bound) return finish(round, outcome_of(round, status, std::move(text)), false);
+  const bool alone = !cohort_of(round.key)->bound && !leave_;
+  if (alone) return finish(round, outcome_of(round, status, std::move(text)), false);
   round.state = Round::State::kStuck;
   ask_to_stop(round, status, name_of(options_.id) + ": " + text);
 }
