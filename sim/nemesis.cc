@@ -342,6 +342,9 @@ void World::heal() {
   for (std::uint64_t i = 0; i < plan_.entries.size(); ++i) end_entry(i);
   healed_ = true;
   healed_at_ = now_;
+  for (Process& process : processes_) {
+    if (process.app) process.commits_at_heal = process.app->commits();
+  }
   for (std::uint32_t host = 1; host < hosts_.size(); ++host) {
     hosts_[host].pause = {};
     queue_.push(now_ + nanoseconds(static_cast<std::int64_t>(dice_.skewed(1'000'000, Purpose::kThink, host, 1))),
@@ -376,7 +379,7 @@ void World::settle() {
   for (std::uint32_t host = 1; host < hosts_.size(); ++host) {
     const Process* process = running(host);
     if (process == nullptr || process->over || !process->app->connected()) return;
-    if (process->app->commits() < plan_.commits_after) return;
+    if (process->app->commits() < process->commits_at_heal + plan_.commits_after) return;
     furthest = std::max(furthest, process->app->step());
   }
   settled_ = true;

@@ -93,6 +93,7 @@ class World final : public NetworkUser, public AppHost {
     bool alive = true;
     bool over = false;  // the run is lost to it, or left
     bool connected = false;
+    std::uint64_t commits_at_heal = 0;
     std::uint32_t stalled = 0;  // how many stalls hold it
     std::uint16_t port = 0;     // 0: does not listen
     std::int64_t timer_at = INT64_MAX;
