@@ -63,6 +63,9 @@ struct lockstep_work {
 
 namespace lockstep::c {
 
+// What a caller gave as the reason of an abort; may be null.
+inline std::string reason(const char* why) { return why == nullptr ? "no reason given" : why; }
+
 // Waits for the end of `work` and reports it.
 lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result);
 

@@ -110,7 +110,7 @@ lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count) {
 lockstep_status lockstep_abort_all(lockstep_comm* comm, const char* why) {
   return c::guard([&] {
     if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
-    comm->calls->stop_all(why == nullptr ? "" : why);
+    comm->calls->stop_all(c::reason(why));
     return LOCKSTEP_OK;
   });
 }

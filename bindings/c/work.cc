@@ -48,7 +48,7 @@ lockstep_status lockstep_wait_any(lockstep_work* const* works, size_t count, int
 lockstep_status lockstep_abort(lockstep_work* work, const char* why) {
   return c::guard([&] {
     if (work == nullptr) return c::fail(c::invalid("work is NULL"));
-    if (!work->work.test()) work->calls->stop(work->work, why == nullptr ? "" : why);
+    if (!work->work.test()) work->calls->stop(work->work, c::reason(why));
     return LOCKSTEP_OK;
   });
 }

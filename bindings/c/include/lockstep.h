@@ -276,7 +276,8 @@ LOCKSTEP_API lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, 
 LOCKSTEP_API lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count);
 
 /* Leaves politely: waits for the calls this peer has launched; the others go on without it and see no error. Everything later
- * fails with NOT_CONNECTED. timeout_ms: above 0, or LOCKSTEP_FOREVER. Errors: INVALID_ARGUMENT, TIMED_OUT, NOT_CONNECTED. */
+ * fails with NOT_CONNECTED. timeout_ms: above 0, or LOCKSTEP_FOREVER. Errors: INVALID_ARGUMENT, TIMED_OUT (this peer is out all
+ * the same, and calls that were in flight may end as for a lost peer), NOT_CONNECTED. */
 LOCKSTEP_API lockstep_status lockstep_leave(lockstep_comm* comm, int64_t timeout_ms);
 LOCKSTEP_API lockstep_status lockstep_leave_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work);
 
@@ -289,7 +290,7 @@ LOCKSTEP_API lockstep_status lockstep_abort_all(lockstep_comm* comm, const char*
 /* The newest view, as this peer sees it. */
 typedef struct lockstep_world {
   size_t struct_size;
-  uint64_t view;         /* its number; 0 before this peer has joined */
+  uint64_t view;         /* its number */
   uint64_t cohort;       /* the view of the newest admission */
   uint64_t term;         /* of its coordinator */
   lockstep_peer_id self; /* this peer */
@@ -304,8 +305,8 @@ typedef struct lockstep_world {
 #define LOCKSTEP_WORLD_INIT \
   { sizeof(lockstep_world), 0, 0, 0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0, 0, 0, 0, 0, 0 }
 
-/* Fills `world`. Local; never blocks. NOT_CONNECTED before this peer has joined. A view may be followed by another one at any
- * moment; what a collective was done among is in its lockstep_result. */
+/* Fills `world`. Local; never blocks. NOT_CONNECTED before this peer has joined; after the end of the run it stays what it was
+ * last. A view may be followed by another one at any moment; what a collective was done among is in its lockstep_result. */
 LOCKSTEP_API lockstep_status lockstep_world_get(lockstep_comm* comm, lockstep_world* world);
 
 /* A group and how many members it has in one view. */
@@ -493,8 +494,9 @@ LOCKSTEP_API lockstep_status lockstep_test(lockstep_work* work, lockstep_result*
 LOCKSTEP_API lockstep_status lockstep_wait_any(lockstep_work* const* works, size_t count, int64_t timeout_ms,
                                                size_t* index);
 
-/* Ends a call that is not over: its round is aborted for everybody, unless it is committed already. Asks and does not wait: the
- * call itself tells how it ended. `why`: for the texts of all peers; may be NULL. */
+/* Ends a call that is not over. A collective is aborted for everybody, unless it is committed already; admit ends on this peer
+ * alone; with connect or leave this peer's part in the run ends. Asks and does not wait: the call itself tells how it ended.
+ * `why`: for the texts of all peers; may be NULL. Only the first abort of a call counts. */
 LOCKSTEP_API lockstep_status lockstep_abort(lockstep_work* work, const char* why);
 
 /* Frees the handle. A call that is not over is aborted first, and its end waited for, so that its memory is the caller's again
