@@ -18,7 +18,7 @@ void Peer::Machine::step(Input input, Instant now, Effects& out) {
   now_ = now;
   out_ = &out;
   std::visit(overloaded{
-                 [&](Connect& in) { on_connect(std::move(in)); },
+                 [&](const Connect& in) { on_connect(in); },
                  [&](Launch& in) { on_launch(std::move(in)); },
                  [&](Admit& in) { on_admit(in); },
                  [&](Leave& in) { on_leave(in); },
@@ -73,7 +73,7 @@ Peer::Footprint Peer::Machine::footprint() const {
   return footprint;
 }
 
-void Peer::Machine::on_connect(Connect in) {
+void Peer::Machine::on_connect(const Connect& in) {
   if (life_ != Life::kNew)
     return fail(in.call, Status::kInvalidArgument,
                 "connect was called before: create a new communicator to join again");

@@ -93,7 +93,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   using Rounds = std::map<std::uint64_t, Round>;  // in the order of their launch
 
   // ---- machine.cc ----
-  void on_connect(Connect in);
+  void on_connect(const Connect& in);
   void on_admit(const Admit& in);
   void on_leave(const Leave& in);
   void on_stop(const Stop& in);

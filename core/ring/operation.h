@@ -50,7 +50,7 @@ class Operation {
   // again. Returns false if `have` makes no sense.
   bool grant(std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream);
   struct Outgoing {
-    wire::Phase phase;
+    wire::Phase phase{};
     SegmentIndex index;
     BufferRef payload;
     std::uint64_t checksum = 0;
