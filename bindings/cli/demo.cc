@@ -170,7 +170,8 @@ class Demo {
       member.member = false;
       member.out_status = j.at("status");
       member.out_text = j.at("text");
-      note(fmt::format("{} reports: {} ({})", member.name, member.out_status, member.out_text));
+      note(fmt::format("{} reports: {} ({}); its call: {}", member.name, member.out_status, member.out_text,
+                       j.at("call").get<std::string>()));
       if (line.child != stopped_) problem(fmt::format("{} lost the run without a cause", member.name));
     } else if (is == "left") {
       member.member = false;

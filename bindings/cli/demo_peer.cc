@@ -74,7 +74,12 @@ class Peer {
         train();
         return kExitOk;
       } catch (const LostTheRun& lost) {
-        say({{"is", "out"}, {"status", lockstep_status_string(lost.status)}, {"text", lockstep_last_error()}});
+        // A call whose own part was done ends with "outcome unknown", rightly; why the run was lost is what the next one says.
+        const lockstep_status why = lockstep_barrier(comm_.get(), nullptr, nullptr);
+        say({{"is", "out"},
+             {"status", lockstep_status_string(why)},
+             {"text", lockstep_last_error()},
+             {"call", lockstep_status_string(lost.status)}});
       }
     }
   }
