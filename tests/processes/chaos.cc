@@ -56,6 +56,9 @@ constexpr std::size_t kLeastAlive = 2;
 constexpr std::size_t kMostAlive = 6;
 constexpr std::uint32_t kNeverFounds = kMaxMembers;  // newcomers wait for the run; they never start one of their own
 
+// A fraction of a millisecond each: peers share the machine's cores.
+constexpr std::uint64_t kLoopsPerMs = 50'000;
+
 enum Purpose : std::uint64_t { kInput = 1, kShape, kLocal, kFault, kFaultTime, kVictim };
 
 std::span<const std::byte> bytes_of(const auto& vector) { return std::as_bytes(std::span(vector)); }
@@ -200,9 +203,10 @@ class Trainer {
   }
 
   Next compute_and_reduce() {
-    // Not for luck: stands for the work of a training step, different on every peer.
-    std::this_thread::sleep_for(std::chrono::microseconds(
-        below(draw(comm_->self().low, kLocal, state_.step), 1 + 2000 * settings_.compute_ms)));
+    // The work of a training step, of another length on every peer.
+    const std::uint64_t loops =
+        below(draw(comm_->self().low, kLocal, state_.step), 1 + kLoopsPerMs * settings_.compute_ms);
+    for (std::uint64_t i = 0; i < loops; ++i) computed_ = mix64(computed_ + i);
     return reduce_gradients();
   }
 
@@ -352,6 +356,7 @@ class Trainer {
   }
 
   Parent& parent_;
+  std::uint64_t computed_ = 0;
   const Settings settings_;
   const std::string address_;
   const std::string name_;
