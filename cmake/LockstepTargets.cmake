@@ -25,7 +25,7 @@ find_path(LOCKSTEP_ASIO_INCLUDE asio.hpp REQUIRED)
 mark_as_advanced(LOCKSTEP_ASIO_INCLUDE)
 add_library(lockstep_asio INTERFACE)
 target_include_directories(lockstep_asio SYSTEM INTERFACE ${LOCKSTEP_ASIO_INCLUDE})
-target_compile_definitions(lockstep_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+target_compile_definitions(lockstep_asio INTERFACE ASIO_STANDALONE ASIO_DISABLE_STD_ALIGNED_ALLOC ASIO_NO_DEPRECATED)
 if(LOCKSTEP_SANITIZE MATCHES "thread")
   # GCC refuses fences under the thread sanitizer, which does not understand them. asio's mutexes order the same things.
   target_compile_definitions(lockstep_asio INTERFACE ASIO_DISABLE_FENCED_BLOCK)
