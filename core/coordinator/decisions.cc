@@ -96,6 +96,16 @@ void Coordinator::Machine::answer_cancelled_admits() {
   }
 }
 
+bool Coordinator::Machine::closed_by_admit(const RoundKey& key) const {
+  return std::any_of(seats_.begin(), seats_.end(), [&](const auto& entry) {
+    const std::optional<wire::Admit>& admit = entry.second.admit;
+    return admit && admit->cohort == key.cohort &&
+           std::none_of(admit->open.begin(), admit->open.end(), [&](const wire::OpenRound& round) {
+             return round.key.tag == key.tag && round.key.use == key.use;
+           });
+  });
+}
+
 void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
   Seat& seat = seats_.at(from);
   if (!is_member(from)) {  // never admitted: nothing to finish

@@ -91,6 +91,8 @@ class Coordinator::Machine {
   [[nodiscard]] std::optional<Proposal> admission_proposal();
   [[nodiscard]] bool evict_for_broken_links(const std::vector<wire::Member>& members);
   void answer_cancelled_admits();
+  // Whether somebody has called admit without having launched this round.
+  [[nodiscard]] bool closed_by_admit(const RoundKey& key) const;
   [[nodiscard]] bool stale(const Proposal& proposal) const;
   void propose(Proposal proposal);
   void settle();

@@ -155,6 +155,7 @@ void Coordinator::Machine::on_message(Party& party, wire::Received received) {
                  [&](wire::Leave& in) { on_leave(from, std::move(in)); },
                  [&](wire::StopRound& in) {
                    if (in.status == Status::kOk) return unexpected();
+                   if (in.status == Status::kCohortClosed && !closed_by_admit(in.key)) return;
                    rounds_.on_stop(from, in);
                  },
                  [&](wire::LinkBroken& in) { on_link_broken(from, in); },

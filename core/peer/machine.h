@@ -54,8 +54,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     Request request;
     wire::Descriptor what;
     State state = State::kQueued;
-    Instant deadline = kNever;
-    RoundKey key;  // what it is called now, and the attempt that is due
+    Instant deadline = kNever;  // the call's own, or that of a stop it asked for
+    Instant limit = kNever;     // the call's own
+    RoundKey key;               // what it is called now, and the attempt that is due
     Generation attempt;
     RoundKey wire_key;  // what the running attempt is called on streams; differs while an attempt is being given up
     Generation wire_attempt;

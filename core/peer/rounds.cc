@@ -66,7 +66,8 @@ void Peer::Machine::on_launch(Launch in) {
   round.call = in.call;
   round.request = std::move(in.request);
   round.what = descriptor_of(round.request);
-  round.deadline = deadline_after(round.request.timeout);
+  round.limit = deadline_after(round.request.timeout);
+  round.deadline = round.limit;
   if (!admit_) enter(round);  // else it belongs to the next cohort
 }
 

@@ -183,7 +183,14 @@ void Peer::Machine::on_admitting(wire::Admitting in) {
   Cohort* cohort = cohort_of(RoundKey{view_->cohort, options_.group, {}, 0});
   if (cohort == nullptr) return;
   if (in.cohort.value == 0) {
+    // It launches again. What was to be stopped on its account goes on; a stop that was heeded comes as a verdict.
     cohort->closers.erase(in.peer);
+    for (auto& [order, round] : rounds_) {
+      if (!round.stop || round.stop->status != Status::kCohortClosed || !round.open()) continue;
+      round.stop.reset();
+      round.deadline = round.limit;
+      refuse_if_closed(round);
+    }
     return;
   }
   if (in.cohort != cohort->id) return;
