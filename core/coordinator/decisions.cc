@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/mutant.h"
 #include "core/coordinator/machine.h"
 #include "core/wire/limits.h"
 
@@ -27,12 +28,12 @@ void Coordinator::Machine::on_done(PeerId from, const wire::Done& in) {
   Rounds::DoneResult result = rounds_.on_done(from, in);
   if (!result.violation.empty()) return lose(from, Status::kProtocolError, result.violation, true);
   for (Rounds::Committed& committed : result.committed) announce_commit(std::move(committed));
-  if (!result.committed.empty()) release_leavers();
+  if (!result.committed.empty() && !mutant(Mutant::kLeaverIsNotReleased)) release_leavers();
 }
 
 void Coordinator::Machine::announce_commit(Rounds::Committed committed) {
   committed.commit.admit_here = membership_.auto_admit() && committed.commit.key.cohort == membership_.view().cohort &&
-                                !membership_.admissible().empty();
+                                !membership_.admissible().empty() && !mutant(Mutant::kWaitingForgotten);
   for (const wire::Member& member : committed.members) say(member.id, committed.commit);
   count_commit(committed);
 }
@@ -63,7 +64,8 @@ void Coordinator::Machine::on_admit(PeerId from, wire::Admit in) {
   }
   rounds_.drop_decided(in.open);
   for (const wire::Member& member : membership_.view().members) {
-    if (member.id != from) say(member.id, wire::Admitting{from, in.cohort, in.open});
+    if (member.id == from || mutant(Mutant::kAdmitToldToNobody)) continue;
+    say(member.id, wire::Admitting{from, in.cohort, in.open});
   }
   seat.admit = std::move(in);
 }
@@ -163,7 +165,8 @@ void Coordinator::Machine::lose(PeerId peer, Status status, const std::string& w
   const std::string name = name_of(peer);
   lose_one(peer, status, why, tell);
   for (const PeerId mate : gang) {
-    if (mate != peer) lose_one(mate, Status::kEvicted, "its gang lost " + name + ": " + why, true);
+    if (mate == peer || mutant(Mutant::kGangLosesOne)) continue;
+    lose_one(mate, Status::kEvicted, "its gang lost " + name + ": " + why, true);
   }
 }
 
@@ -195,7 +198,7 @@ bool Coordinator::Machine::stale(const Proposal& proposal) const {
       std::any_of(lost_.begin(), lost_.end(), [&](PeerId peer) { return !proposal.change.lost.contains(peer); });
   const bool gone =
       std::any_of(proposal.added.begin(), proposal.added.end(), [&](PeerId peer) { return !seats_.contains(peer); });
-  return new_loss || gone;
+  return (new_loss && !mutant(Mutant::kNewLossWaits)) || gone;
 }
 
 void Coordinator::Machine::decide() {
@@ -238,7 +241,7 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::change_propo
     }
     proposal.change.kept = rounds_.kept_for(leavers);
     std::set<PeerId> gone = proposal.change.lost;
-    gone.insert(proposal.change.left.begin(), proposal.change.left.end());
+    if (!mutant(Mutant::kLeaverStaysInRing)) gone.insert(proposal.change.left.begin(), proposal.change.left.end());
     proposal.message.view.members = membership_.next_members(gone, {});
     if (!evict_for_broken_links(proposal.message.view.members)) break;
   }
@@ -283,11 +286,12 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_pr
     std::size_t wanted = 1;
     for (const wire::Member& member : members) {
       const Seat& seat = seats_.at(member.id);
+      if (!seat.admit && mutant(Mutant::kAdmitWithoutAll)) continue;
       if (!seat.admit) return std::nullopt;
       wanted = std::max<std::size_t>(wanted, seat.admit->at_least);
       proposal.admits[member.id] = seat.admit->open;
     }
-    if (members.size() + admissible.size() < wanted) return std::nullopt;
+    if (members.size() + admissible.size() < wanted && !mutant(Mutant::kWorldIgnored)) return std::nullopt;
   }
   proposal.admission = true;
   for (const Candidate& candidate : admissible) proposal.added.push_back(candidate.member.id);
@@ -312,7 +316,8 @@ void Coordinator::Machine::propose(Proposal proposal) {
                                           : rounds_.verdicts(proposal.change, message.view);
     for (const auto& [peer, seat] : seats_) {
       const bool added = std::find(proposal.added.begin(), proposal.added.end(), peer) != proposal.added.end();
-      if (is_member(peer) || seat.cut || added) proposal.participants.insert(peer);
+      const bool finishes = seat.cut && !mutant(Mutant::kCutLeaverNotAsked);
+      if (is_member(peer) || finishes || added) proposal.participants.insert(peer);
     }
   }
   last_proposal_ = last_proposal_.next();
@@ -344,7 +349,7 @@ void Coordinator::Machine::settle() {
   const bool first = !std::exchange(proposal.settled_once, true);
   const bool holds =
       first ? verdicts == proposal.message.verdicts : same_decisions(verdicts, proposal.message.verdicts);
-  if (holds) return install();
+  if (holds || mutant(Mutant::kFirstVerdictStands)) return install();
   proposal.message.verdicts = std::move(verdicts);
   propose(*std::exchange(proposal_, std::nullopt));
 }
@@ -404,7 +409,8 @@ void Coordinator::Machine::install() {
 void Coordinator::Machine::release_leavers() {
   for (auto at = seats_.begin(); at != seats_.end();) {
     const auto& [peer, seat] = *at;
-    if (!seat.cut || rounds_.keeps(peer) || (proposal_ && proposal_->participants.contains(peer))) {
+    const bool finishes = rounds_.keeps(peer) && !mutant(Mutant::kLeaverGoesAtOnce);
+    if (!seat.cut || finishes || (proposal_ && proposal_->participants.contains(peer))) {
       ++at;
       continue;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/base/mutant.h"
 #include "core/trace/event.h"
 #include "core/wire/limits.h"
 
@@ -81,7 +82,7 @@ std::vector<Candidate> Membership::admissible() const {
   for (const auto& [id, candidate] : candidates_) {
     const bool whole =
         candidate.member.gang.value == 0 || waiting_of_gang[candidate.member.gang] == candidate.gang_size;
-    if (!whole) continue;
+    if (!whole && !mutant(Mutant::kHalfGangAdmitted)) continue;
     founders = std::max(founders, candidate.founders);
     ready.push_back(candidate);
   }

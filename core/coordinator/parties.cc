@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/mutant.h"
 #include "core/base/overloaded.h"
 #include "core/coordinator/machine.h"
 #include "core/wire/limits.h"
@@ -258,7 +259,7 @@ void Coordinator::Machine::look(Instant now) {
       continue;
     }
     const Instant limit = party.channel.heard() + options_.silence;
-    if (now >= limit) {
+    if (now >= limit && !mutant(Mutant::kSilentMemberStays)) {
       silent.push_back(party.peer);
       continue;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/assert.h"
+#include "core/base/mutant.h"
 #include "core/trace/event.h"
 #include "core/wire/describe.h"
 #include "core/wire/limits.h"
@@ -94,7 +95,7 @@ const std::vector<wire::Member>& Rounds::members_of(const RoundKey& key, Generat
 
 std::vector<RoundKey> Rounds::bound_with(const RoundKey& key) const {
   const Cohort* cohort = cohort_of(key);
-  if (cohort == nullptr || !cohort->bound) return {key};
+  if (cohort == nullptr || !cohort->bound || mutant(Mutant::kGroupsDecideAlone)) return {key};
   std::vector<RoundKey> keys;
   for (const auto& [id, group] : cohort->groups) {
     const RoundKey other{key.cohort, id, key.tag, key.use};
@@ -110,8 +111,9 @@ bool Rounds::all_done(const RoundKey& key, Generation attempt, const std::set<Pe
   const auto& members = members_of(key, attempt);
   const auto is_done = [&](std::size_t rank) { return round.done.contains(members[rank].id); };
   for (std::size_t rank = 0; rank < members.size(); ++rank) {
-    if (is_done(rank)) continue;
-    if (!lost.contains(members[rank].id) || !took_part(round.what, members, rank, is_done)) return false;
+    if (is_done(rank) || (mutant(Mutant::kCommitWithoutOne) && rank + 1 == members.size())) continue;
+    if (!lost.contains(members[rank].id)) return false;
+    if (!took_part(round.what, members, rank, is_done) && !mutant(Mutant::kLostCountsAsDone)) return false;
   }
   return true;
 }
@@ -271,7 +273,7 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
       verdicts.push_back({key, round.attempt, Status::kOk, rounds_.at(key).hash, {}});
       continue;
     }
-    if (round.retry) continue;
+    if (round.retry || mutant(Mutant::kRetriesWhatMustNot)) continue;
     std::string who;
     for (const RoundKey& other : bound) {
       for (const wire::Member& member : members_of(other, round.attempt)) {
@@ -372,6 +374,9 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
   }
   for (const CohortId id : ended) drop_cohort(id);
   // What was given up starts again from nothing.
+  if (mutant(Mutant::kDoneCarriesOver)) {
+    for (auto& [key, round] : rounds_) round.attempt = attempt_of(key).value_or(round.attempt);
+  }
   std::erase_if(rounds_, [&](const auto& entry) { return attempt_of(entry.first) != entry.second.attempt; });
   return commits;
 }
@@ -438,7 +443,7 @@ std::set<RoundKey> Rounds::kept_for(const std::map<PeerId, std::vector<wire::Ope
         if (!has_member(members_of(bound, *attempt), peer)) continue;
         const bool launched =
             std::any_of(open.begin(), open.end(), [&](const wire::OpenRound& round) { return round.key == bound; });
-        if (!launched) return true;
+        if (!launched && !mutant(Mutant::kKeepsUnlaunched)) return true;
       }
     }
     return false;

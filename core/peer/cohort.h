@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/base/mutant.h"
 #include "core/wire/message.h"
 
 namespace lockstep::peer {
@@ -71,7 +72,8 @@ struct Cohort {
         const bool ended = std::any_of(change.verdicts.begin(), change.verdicts.end(),
                                        [&](const wire::Verdict& verdict) { return verdict.key == key; });
         const bool ours = key.cohort == id && key.group == group;
-        if (ours && !ended && !touched(key, attempt_of(key), change)) kept.emplace(key, current);
+        if (!ours || ended || mutant(Mutant::kKeptRoundForgotten)) continue;
+        if (!touched(key, attempt_of(key), change)) kept.emplace(key, current);
       }
       Membership next = membership_in(change.view, group, &now());
       current = Generation{change.view.number.value};
@@ -98,6 +100,7 @@ struct Cohort {
       membership.everyone.push_back(member.id);
       if (member.group == group) ring.push_back(member.id);
     }
+    if (mutant(Mutant::kRingSortedById)) std::sort(ring.begin(), ring.end());
     membership.ring = std::make_shared<const std::vector<PeerId>>(std::move(ring));
     return membership;
   }

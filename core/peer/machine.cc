@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/mutant.h"
 #include "core/base/overloaded.h"
 #include "core/wire/limits.h"
 
@@ -105,7 +106,8 @@ void Peer::Machine::admit_by_itself() {
 void Peer::Machine::say_admit() {
   if (!admit_ || admit_->said || proposal_) return;  // a proposal may decide rounds: say it when that is installed
   admit_->said = true;
-  session_.say(wire::Admit{view_->cohort, admit_->at_least, open_rounds()});
+  const bool hides = mutant(Mutant::kAdmitHidesRounds);
+  session_.say(wire::Admit{view_->cohort, admit_->at_least, hides ? std::vector<wire::OpenRound>{} : open_rounds()});
 }
 
 void Peer::Machine::on_leave(const Leave& in) {
@@ -209,7 +211,7 @@ void Peer::Machine::fail(CallId call, Status status, std::string text) {
 
 void Peer::Machine::end_waiting(std::optional<Waiting>& waiting, Status status, const std::string& text) {
   if (!waiting) return;
-  const Waiting ended = *std::exchange(waiting, std::nullopt);
+  const Waiting ended = mutant(Mutant::kCallCompletesAgain) ? *waiting : *std::exchange(waiting, std::nullopt);
   if (ended.by_itself) return;
   Outcome outcome;
   outcome.status = status;

@@ -148,6 +148,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] End drive_end(Round& round);
   [[nodiscard]] Outcome outcome_of(const Round& round, Status status, std::string text) const;
   [[nodiscard]] Round* find(const RoundKey& key);
+  [[nodiscard]] Round* running(const wire::Segment& segment);
   [[nodiscard]] Cohort* cohort_of(const RoundKey& key);
   void start_jobs(const Round& round);
   void drop_heralds();

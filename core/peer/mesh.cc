@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/mutant.h"
 #include "core/base/overloaded.h"
 #include "core/wire/limits.h"
 
@@ -219,7 +220,8 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
   if (stripe.stream.value != 0) {  // on_closed comes back to the parked one
     Flow& old = flows_.at(stripe.stream);
     if (old.kind != Kind::kDying) drop(old, false, now, out);
-    return;
+    if (!mutant(Mutant::kStripeReplacedEarly)) return;
+    owner_.on_stream_gone(stripe.stream);
   }
   stripe.stream = flow.channel.stream();
   flow.channel.writer.message(wire::LinkWelcome{}, term_);
@@ -324,7 +326,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
     if (flow.channel.closing()) continue;
     if (flow.kind == Kind::kUp) {
       const Instant limit = flow.channel.heard() + options_.link_silence;
-      if (now >= limit) {
+      if (now >= limit && !mutant(Mutant::kSilentStripeStays)) {
         drop(flow, false, now, out);
         continue;
       }
@@ -403,7 +405,7 @@ bool Mesh::release(const RoundKey& key, Generation attempt, Instant now, Effects
     wire::Channel& channel = flow.channel;
     if (channel.writer.lends(key, attempt)) {
       channel.revoke(io::Direction::kWrite, out);
-      free = false;
+      free = free && mutant(Mutant::kWriteLoanNotAwaited);
     } else {
       channel.writer.forget(key, attempt);
     }
@@ -414,7 +416,7 @@ bool Mesh::release(const RoundKey& key, Generation attempt, Instant now, Effects
       sunk.push_back(stream);
     } else if (channel.reader.holds_place()) {
       if (channel.revoke(io::Direction::kRead, out)) {
-        free = false;
+        free = free && mutant(Mutant::kReadLoanNotAwaited);
       } else {
         channel.reader.sink();
       }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/mutant.h"
 #include "core/peer/machine.h"
 #include "core/wire/describe.h"
 #include "core/wire/limits.h"
@@ -68,7 +69,7 @@ void Peer::Machine::on_launch(Launch in) {
   round.what = descriptor_of(round.request);
   round.limit = deadline_after(round.request.timeout);
   round.deadline = round.limit;
-  if (!admit_) enter(round);  // else it belongs to the next cohort
+  if (!admit_ || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort
 }
 
 Cohort* Peer::Machine::cohort_of(const RoundKey& key) {
@@ -121,7 +122,7 @@ void Peer::Machine::begin_attempt(Round& round) {
     round.stop->done = false;
     session_.say(*round.stop);
   }
-  if (round.world() < round.request.minimum_world) {
+  if (round.world() < round.request.minimum_world && !mutant(Mutant::kMinimumIgnored)) {
     return refuse(round, Status::kBelowMinimum,
                   "the group has " + std::to_string(round.world()) + " members, the call wants at least " +
                       std::to_string(round.request.minimum_world) + ": wait_for_world waits for more");
@@ -194,7 +195,8 @@ void Peer::Machine::take_herald(Round& round) {
   const auto heralds = heralds_.find(round.downstream());
   if (heralds == heralds_.end()) return;
   const auto at = heralds->second.find(round.key);
-  if (at == heralds->second.end() || at->second.ready.attempt != round.attempt) return;
+  if (at == heralds->second.end()) return;
+  if (at->second.ready.attempt != round.attempt && !mutant(Mutant::kStaleReadyTaken)) return;
   Herald herald = std::move(at->second);
   heralds->second.erase(at);
   if (heralds->second.empty()) heralds_.erase(heralds);
@@ -206,7 +208,7 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
   const bool current =
       round != nullptr && round->attempted() && round->wire_attempt == ready.attempt && round->wire_key == ready.key;
   if (current && from != round->downstream()) return;
-  if (current && ready.what != round->what) {
+  if (current && ready.what != round->what && !mutant(Mutant::kMismatchUnseen)) {
     return ask_to_stop(*round, Status::kMismatch,
                        "arguments differ in tag " + std::to_string(ready.key.tag.value) + ": " + name_of(options_.id) +
                            ": " + wire::describe(round->what) + "; " + name_of(from) + ": " +
@@ -232,6 +234,7 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
       if (uses != cohort->uses.end() && ready.key.use < uses->second) return;
     }
   }
+  if (mutant(Mutant::kEarlyReadyForgotten)) return;
   auto& heralds = heralds_[from];
   if (heralds.size() >= kMaxHeralds && !heralds.contains(ready.key)) {
     return mesh_.reset(stream, "more announcements than rounds can be in flight", now_, *out_);
@@ -300,11 +303,17 @@ void Peer::Machine::refuse_if_closed(Round& round) {
   }
 }
 
-ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
+// The round that this segment belongs to, if it is of the attempt that runs.
+Peer::Machine::Round* Peer::Machine::running(const wire::Segment& segment) {
   Round* round = find(segment.key);
-  const bool current = round != nullptr && round->operation != nullptr && round->attempted() &&
-                       round->wire_attempt == segment.attempt && round->wire_key == segment.key;
-  if (!current) return {ring::Operation::Landing::kSink, {}};
+  if (round == nullptr || round->operation == nullptr || !round->attempted()) return nullptr;
+  const bool of_this = round->wire_attempt == segment.attempt || mutant(Mutant::kOldSegmentTaken);
+  return of_this && round->wire_key == segment.key ? round : nullptr;
+}
+
+ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
+  Round* round = running(segment);
+  if (round == nullptr) return {ring::Operation::Landing::kSink, {}};
   if (from != round->upstream()) return {ring::Operation::Landing::kNonsense, {}};
   const auto place = round->operation->begin(segment, stream, jobs_);
   start_jobs(*round);
@@ -312,10 +321,8 @@ ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId str
 }
 
 void Peer::Machine::on_segment_ended(PeerId from, const wire::SegmentEnded& ended) {
-  Round* round = find(ended.segment.key);
-  const bool current = round != nullptr && round->operation != nullptr && round->attempted() &&
-                       round->wire_attempt == ended.segment.attempt && round->wire_key == ended.segment.key;
-  if (!current || from != round->upstream()) return;
+  Round* round = running(ended.segment);
+  if (round == nullptr || from != round->upstream()) return;
   round->operation->landed(ended.segment, ended.taken_back, ended.checksum, jobs_);
   start_jobs(*round);
 }
@@ -338,7 +345,7 @@ bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream,
 void Peer::Machine::on_stripe_up(PeerId peer, StripeIndex, StreamId stream) {
   for (auto& [order, round] : rounds_) {
     if (!round.attempted() || round.world() < 2) continue;
-    if (round.upstream() == peer) announce(round, stream);
+    if (round.upstream() == peer && !mutant(Mutant::kReadyNotRepeated)) announce(round, stream);
     if (round.downstream() == peer) tell_sizes(round);
   }
 }
@@ -392,6 +399,9 @@ void Peer::Machine::done_if_complete(Round& round) {
 }
 
 void Peer::Machine::ask_to_stop(Round& round, Status status, std::string text) {
+  if (status == Status::kTimedOut && mutant(Mutant::kAbortsAlone)) {
+    return finish(round, outcome_of(round, status, text), true);
+  }
   if (round.stop || (round.state == Round::State::kEnding && round.outcome)) return;
   if (round.state == Round::State::kQueued) {
     return finish(round, outcome_of(round, status, text), false);
@@ -464,11 +474,11 @@ void Peer::Machine::drive_ends() {
 Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   if (round.operation) {
     if (!mesh_.release(round.wire_key, round.wire_attempt, now_, *out_)) return End::kWaits;
-    if (round.operation->jobs_running() > 0) return End::kWaits;
+    if (round.operation->jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return End::kWaits;
     if (round.restores && !std::exchange(round.restoring, true)) {
       round.operation->restore(jobs_);
       start_jobs(round);
-      if (round.operation->jobs_running() > 0) return End::kWaits;
+      if (round.operation->jobs_running() > 0 && !mutant(Mutant::kToldBeforeRestore)) return End::kWaits;
     }
     round.bytes_sent += round.operation->bytes_sent();
     round.bytes_received += round.operation->bytes_received();

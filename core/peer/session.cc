@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/mutant.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::peer {
@@ -185,7 +186,7 @@ void Session::on_timer(Instant now, Effects& out) {
   }
   if (now >= next_heartbeat_) {
     next_heartbeat_ = now + heartbeat_;
-    say(wire::Heartbeat{});
+    if (!mutant(Mutant::kNoSignOfLife)) say(wire::Heartbeat{});
   }
   next_look_ = std::min(next_heartbeat_, channel_->heard() + silence_);
 }

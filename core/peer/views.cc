@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/mutant.h"
 #include "core/base/overloaded.h"
 #include "core/peer/machine.h"
 #include "core/wire/limits.h"
@@ -58,6 +59,10 @@ std::vector<wire::OpenRound> Peer::Machine::open_rounds() const {
 
 void Peer::Machine::on_propose(wire::Propose proposal) {
   proposal_ = std::move(proposal);
+  if (mutant(Mutant::kRingFromMyself)) {
+    std::vector<wire::Member>& members = proposal_->view.members;
+    std::stable_partition(members.begin(), members.end(), [&](const auto& member) { return member.id == options_.id; });
+  }
   for (const wire::Member& member : proposal_->view.members) addresses_[member.id] = member.address;
   session_.say(wire::Flush{proposal_->number, open_rounds()});
   update_links();
@@ -65,7 +70,7 @@ void Peer::Machine::on_propose(wire::Propose proposal) {
 
 // A frozen round does nothing more that it could not take back: it is not done any more.
 bool Peer::Machine::frozen(const Round& round) const {
-  if (!proposal_) return false;
+  if (!proposal_ || mutant(Mutant::kDoneAfterFlush)) return false;
   const auto cohort = cohorts_.find(round.key.cohort);
   if (cohort == cohorts_.end()) return false;
   if (cohort->second.touched(round.key, round.attempt, *proposal_)) return true;
@@ -123,7 +128,7 @@ void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool admission) {
   Cohort* cohort = cohort_of(verdict.key);
   if (cohort != nullptr) cohort->kept.erase(verdict.key);
   if (cohort == nullptr || verdict.key.cohort != view_->cohort || verdict.status == Status::kOk) return;
-  if (verdict.key.use < cohort->uses[verdict.key.tag]) return;
+  if (verdict.key.use < cohort->uses[verdict.key.tag] || mutant(Mutant::kUsedUpForgotten)) return;
   if (cohort->used_up.size() >= kMaxRememberedOutcomes) cohort->used_up.erase(cohort->used_up.begin());
   cohort->used_up.emplace(verdict.key, verdict);
 }
@@ -136,7 +141,9 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
     if (!round.open()) continue;
     const Cohort* cohort = cohort_of(round.key);
     if (cohort == nullptr || !cohort->touched(round.key, round.attempt, change)) continue;
-    if (cut) {
+    if (mutant(Mutant::kDoneCommitsOnLoss) && round.state == Round::State::kDone) {
+      finish(round, outcome_of(round, Status::kOk, {}), false);
+    } else if (cut) {
       finish(round, outcome_of(round, Status::kOutcomeUnknown, "a member was lost while this peer was leaving"), true);
     } else if (round.state != Round::State::kHeld) {
       ++round.retries;
@@ -188,7 +195,7 @@ void Peer::Machine::on_admitting(wire::Admitting in) {
     for (auto& [order, round] : rounds_) {
       if (!round.stop || round.stop->status != Status::kCohortClosed || !round.open()) continue;
       round.stop.reset();
-      round.deadline = round.limit;
+      if (!mutant(Mutant::kWithdrawnAdmitBites)) round.deadline = round.limit;
       refuse_if_closed(round);
     }
     return;
@@ -220,7 +227,7 @@ void Peer::Machine::end_run(Status status, std::string text) {
     finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, text), true);
   }
   mesh_.close_all(*out_);
-  heralds_.clear();
+  if (!mutant(Mutant::kHeraldsStay)) heralds_.clear();
   for (auto& [id, cohort] : cohorts_) cohort.used_up.clear();
 }
 

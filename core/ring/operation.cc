@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/assert.h"
+#include "core/base/mutant.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::ring {
@@ -141,6 +142,7 @@ BufferRef Operation::result(const Piece& piece) const {
 
 bool Operation::needs_backup(const Piece& piece, Phase phase, const Segment& segment) const {
   if (!in_place(piece) || segment.backed_up) return false;
+  if (phase == Phase::kAllGather && mutant(Mutant::kNotBackedUp)) return false;
   // The owner's own place is never overwritten by all-gather; everybody else's is, first by reduce-scatter.
   return phase == Phase::kReduceScatter || segment.half[0].arrival == Arrival::kNotOurs;
 }
@@ -163,7 +165,8 @@ Operation::Place Operation::begin(const wire::Segment& wanted, StreamId stream, 
   Segment& segment = segments_[index];
   Half& half = segment.half[index_of(wanted.phase)];
   if (half.arrival == Arrival::kNotOurs || wanted.length != piece.length) return {Landing::kNonsense, {}};
-  if (stopped_ || half.arrival != Arrival::kExpected) return {Landing::kSink, {}};
+  const bool again = half.arrival == Arrival::kHere && mutant(Mutant::kSegmentTwice);
+  if (stopped_ || (half.arrival != Arrival::kExpected && !again)) return {Landing::kSink, {}};
   half.stream = stream;
   if (needs_backup(piece, wanted.phase, segment)) {
     half.arrival = Arrival::kBackingUp;
@@ -201,7 +204,7 @@ void Operation::landed(const wire::Segment& arrived, bool taken_back, std::uint6
   job.expected = checksum;
   const bool last = piece.owner == rank_.value;
   job.into = last ? result(piece) : work(piece);
-  if (last && request_.op == ReduceOp::kAvg) job.divisor = world_;
+  if ((last || mutant(Mutant::kDividesAtEveryHop)) && request_.op == ReduceOp::kAvg) job.divisor = world_;
 }
 
 void Operation::stream_closed(StreamId stream) {
@@ -220,7 +223,9 @@ std::vector<std::uint64_t> Operation::have() const {
   for (std::size_t phase = 0; phase < 2; ++phase) {
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       const Arrival arrival = segments_[i].half[phase].arrival;
-      if (arrival != Arrival::kWorking && arrival != Arrival::kHere) continue;
+      const bool lands = arrival == Arrival::kLanding && mutant(Mutant::kLandingCountsAsHere);
+      const bool here = arrival == Arrival::kWorking || arrival == Arrival::kHere || lands;
+      if (!here || mutant(Mutant::kSegmentTwice)) continue;
       const std::size_t bit = phase * segments_.size() + i;
       bits[bit / 64] |= std::uint64_t{1} << (bit % 64);
       any = true;
@@ -238,7 +243,8 @@ bool Operation::grant(std::span<const std::uint64_t> have, StripeIndex stripe, S
   for (std::size_t phase = 0; phase < 2; ++phase) {
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       Half& half = segments_[i].half[phase];
-      if (half.departure != Departure::kSent || half.stripe != stripe || half.stream == stream) continue;
+      const bool of_this = half.stripe == stripe || mutant(Mutant::kResendsForOthers);
+      if (half.departure != Departure::kSent || !of_this || half.stream == stream) continue;
       if (has(phase * segments_.size() + i)) continue;
       half.departure = Departure::kReady;
       ready_.push_back(i * 2 + phase);

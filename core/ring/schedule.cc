@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/mutant.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::ring {
@@ -44,7 +45,8 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
     const std::uint32_t segment =
         segment_bytes_for(chunk_of(0, world, count).size() * element_bytes, element_bytes, configured_segment_bytes);
     for (std::uint32_t owner = 0; owner < world; ++owner) {
-      const Chunk chunk = chunk_of(owner, world, count);
+      Chunk chunk = chunk_of(owner, world, count);
+      if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / world;
       cut_range(pieces, tensor, owner, chunk.begin * element_bytes, chunk.end * element_bytes, segment);
     }
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/base/mutant.h"
 
 namespace lockstep::wire {
 namespace {
@@ -132,7 +133,7 @@ void LinkWriter::forget(const RoundKey& key, Generation attempt) {
       recycle(i);
     } else if (out.payload_rest() > 0) {
       out.taken_back = true;
-      encode(Trailer{0, true}, out.trailer);
+      encode(Trailer{0, !mutant(Mutant::kTakenBackUnsaid)}, out.trailer);
     }
   }
 }

@@ -1,0 +1,116 @@
+// Planted bugs: who tests the tests. Each entry is a mistake that a tired programmer could make; `lockstep sim mutants` plants
+// one after the other, and the simulator must find every one of them by a promise that is named for it. The code that ships has
+// none: mutant() is a constant `false` there, and nothing of it remains. A build with -DLOCKSTEP_MUTANTS=ON asks which one was
+// planted.
+//
+// A site is one line: `if (done || mutant(Mutant::kDoneEarly)) ...`
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace lockstep {
+
+// How many seeds may pass until it is found.
+enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'000 };
+
+// X(name, id, promises of which one must break, rarity, what was forgotten). "assert": an assertion of core may also end it.
+// clang-format off
+#define LOCKSTEP_MUTANTS_ALL(X) \
+  /* outcomes */ \
+  X(kCommitWithoutOne, "commit-without-one", "S2", kCommon, "a round commits before its last member is done") \
+  X(kLostCountsAsDone, "lost-counts-as-done", "S2", kRare, "who is lost counts as done, whether it took part or not") \
+  X(kDoneCarriesOver, "done-carries-over", "S1 L2", kRare, "done in one attempt counts for the next") \
+  X(kDoneCommitsOnLoss, "done-commits-on-loss", "S1", kCommon, "who is done commits by itself when a member is lost") \
+  X(kDoneAfterFlush, "done-after-flush", "S11 L1 L2", kRare, "a frozen round is done after its flush was sent") \
+  X(kFirstVerdictStands, "first-verdict-stands", "S1 S10 L1", kRare, "what members answer to a proposal changes no verdict") \
+  X(kNewLossWaits, "new-loss-waits", "L1", kCommon, "a loss does not replace the proposal that waits for the lost") \
+  X(kGroupsDecideAlone, "groups-decide-alone", "S1", kRare, "gangs: the groups' rounds are not bound to one outcome") \
+  X(kAbortsAlone, "aborts-alone", "S1", kCommon, "a peer aborts by itself when its call times out") \
+  X(kUsedUpForgotten, "used-up-forgotten", "L1", kCommon, "an outcome is not kept for who has not launched yet") \
+  X(kRetriesWhatMustNot, "retries-what-must-not", "S10", kCommon, "a round that must not be retried is") \
+  X(kMinimumIgnored, "minimum-ignored", "S10", kRare, "a round goes on below the minimum world") \
+  X(kMismatchUnseen, "mismatch-unseen", "S10 S2 L1", kCommon, "a neighbour's arguments are not compared") \
+  /* cohorts, leaving */ \
+  X(kLeaverGoesAtOnce, "leaver-goes-at-once", "L1", kCommon, "a leaver goes before its last rounds are over") \
+  X(kLeaverIsNotReleased, "leaver-is-not-released", "L4", kRare, "the commit of its last round releases no leaver") \
+  X(kLeaverStaysInRing, "leaver-stays-in-ring", "L1 L4", kCommon, "the next view has the leaver still") \
+  X(kCutLeaverNotAsked, "cut-leaver-not-asked", "L1 L4", kRare, "who finishes its last rounds has no part in proposals") \
+  X(kKeepsUnlaunched, "keeps-unlaunched", "L1 L4", kRare, "rounds are kept for a leaver that did not launch them") \
+  X(kKeptRoundForgotten, "kept-round-forgotten", "L1 L2", kCommon, "members move on with a round that is kept for a leaver") \
+  X(kLaunchesAfterAdmit, "launches-after-admit", "S1 L1 L2", kRare, "a launch after admit goes to the old cohort") \
+  /* admission */ \
+  X(kAdmitWithoutAll, "admit-without-all", "L1 L2", kCommon, "not all members have to call admit") \
+  X(kAdmitToldToNobody, "admit-told-to-nobody", "L1 L3", kCommon, "members do not learn who has called admit") \
+  X(kAdmitHidesRounds, "admit-hides-rounds", "L2", kCommon, "admit does not say which rounds it has open") \
+  X(kWithdrawnAdmitBites, "withdrawn-admit-bites", "L2", kRare, "calls freed by a withdrawn admit keep its deadline") \
+  X(kWaitingForgotten, "waiting-forgotten", "L3", kRare, "auto_admit: a commit does not say that somebody waits") \
+  X(kWorldIgnored, "world-ignored", "S10", kRare, "admit does not wait for the world that was asked for") \
+  X(kHalfGangAdmitted, "half-gang-admitted", "S6", kCommon, "a gang is admitted before all of it waits") \
+  X(kGangLosesOne, "gang-loses-one", "S6", kCommon, "a gang goes on without the one that it lost") \
+  X(kRingFromMyself, "ring-from-myself", "S6", kCommon, "every peer puts itself first in the view") \
+  X(kRingSortedById, "ring-sorted-by-id", "S6", kCommon, "rings are sorted by id, not as the view says") \
+  /* time */ \
+  X(kSilentMemberStays, "silent-member-stays", "L1 L3", kCommon, "a member that says nothing is not lost") \
+  X(kSilentStripeStays, "silent-stripe-stays", "L1", kRare, "a stripe that says nothing is not reset") \
+  X(kNoSignOfLife, "no-sign-of-life", "L2", kCommon, "a peer sends no heartbeats to the coordinator") \
+  /* data */ \
+  X(kOldSegmentTaken, "old-segment-taken", "S2", kRare, "a segment of an attempt that was given up is taken") \
+  X(kSegmentTwice, "segment-twice", "S2 L1 assert", kRare, "a segment is folded again when it comes again") \
+  X(kLandingCountsAsHere, "landing-counts-as-here", "L1", kRare, "after a reset, half a segment counts as here") \
+  X(kResendsForOthers, "resends-for-others", "L1", kNeedle, "a new stripe sends what other stripes have under way") \
+  X(kRemainderSkipped, "remainder-skipped", "S2", kCommon, "count % n elements are left out") \
+  X(kDividesAtEveryHop, "divides-at-every-hop", "S2", kCommon, "an average is divided by n at every hop") \
+  X(kKernelSkipsTail, "kernel-skips-tail", "S2", kCommon, "a kernel folds whole vectors only") \
+  X(kReadyNotRepeated, "ready-not-repeated", "L1", kCommon, "a new stripe is not told what is here") \
+  X(kEarlyReadyForgotten, "early-ready-forgotten", "L1", kCommon, "a Ready that comes before the launch is dropped") \
+  X(kStaleReadyTaken, "stale-ready-taken", "L1", kRare, "a Ready of an older attempt grants the next one") \
+  X(kStripeReplacedEarly, "stripe-replaced-early", "S2 S4 L1 assert", kRare, "late bytes of a dead stripe race with the new one's") \
+  X(kTakenBackUnsaid, "taken-back-unsaid", "L2", kCommon, "a segment that was taken back is sent as if it were whole") \
+  /* memory */ \
+  X(kNotBackedUp, "not-backed-up", "S3", kCommon, "all-gather overwrites an input that has no copy") \
+  X(kToldBeforeRestore, "told-before-restore", "S4", kCommon, "a call completes before its input is restored") \
+  X(kReadLoanNotAwaited, "read-loan-not-awaited", "S4", kCommon, "a call completes before its landing place is back") \
+  X(kWriteLoanNotAwaited, "write-loan-not-awaited", "S4", kCommon, "a call completes before its payload was sent") \
+  X(kJobsNotAwaited, "jobs-not-awaited", "S4", kCommon, "a call completes before its kernels have answered") \
+  /* calls */ \
+  X(kCallCompletesAgain, "call-completes-again", "S8", kCommon, "a call that is over is not forgotten") \
+  X(kHeraldsStay, "heralds-stay", "S11", kRare, "what neighbours announced outlives the run")
+// clang-format on
+
+enum class Mutant : std::uint8_t {
+  kNone,
+#define LOCKSTEP_MUTANT_NAME(name, id, promises, rarity, bug) name,
+  LOCKSTEP_MUTANTS_ALL(LOCKSTEP_MUTANT_NAME)
+#undef LOCKSTEP_MUTANT_NAME
+};
+
+struct MutantEntry {
+  Mutant mutant = Mutant::kNone;
+  std::string_view id;
+  std::string_view promises;  // with spaces between them; the first is the one that it was made for
+  Rarity rarity = Rarity::kCommon;
+  std::string_view bug;
+};
+
+inline constexpr auto kMutants = std::to_array<MutantEntry>({
+#define LOCKSTEP_MUTANT_ENTRY(name, id, promises, rarity, bug) {Mutant::name, id, promises, Rarity::rarity, bug},
+    LOCKSTEP_MUTANTS_ALL(LOCKSTEP_MUTANT_ENTRY)
+#undef LOCKSTEP_MUTANT_ENTRY
+});
+
+#ifdef LOCKSTEP_MUTANTS
+inline constexpr bool kMutantsBuilt = true;
+// Whether this one is planted.
+[[nodiscard]] bool mutant(Mutant which);
+// From now on, in the whole process; kNone: as it ships.
+void plant(Mutant which);
+#else
+inline constexpr bool kMutantsBuilt = false;
+[[nodiscard]] constexpr bool mutant(Mutant) { return false; }
+constexpr void plant(Mutant) {}
+#endif
+
+}  // namespace lockstep
