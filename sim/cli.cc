@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/rng.h"
+#include "sim/mutants.h"
 #include "sim/plan_file.h"
 #include "sim/text.h"
 #include "sim/world.h"
@@ -163,6 +164,7 @@ struct Flags {
   std::uint64_t until = 0;
   std::string file;
   std::string write_plan;
+  std::string mutant;
   bool json = false;
   bool calm = false;
   bool trace = false;
@@ -188,6 +190,7 @@ std::string repeat_line(const Flags& flags, std::uint64_t seed) {
   if (flags.max_peers != 16) line += " --max-peers " + std::to_string(flags.max_peers);
   if (flags.mode != "drawn") line += " --mode " + flags.mode;
   if (flags.calm) line += " --calm";
+  if (!flags.mutant.empty()) line += " --mutant " + flags.mutant;
   return line + " --trace";
 }
 
@@ -519,10 +522,29 @@ int sim_main(int argc, char** argv) {
   det_command->add_option("--seeds", flags.count, "how many");
   det_command->add_option("--first", flags.seed, "the first one");
   det_command->add_flag("--trace", flags.trace, "also the hash of every seed");
+  for (CLI::App* command : {run_command, replay_command, det_command}) {
+    CLI::Option* option = command->add_option("--mutant", flags.mutant, "plant this bug first");
+    if (!kMutantsBuilt) option->group("");  // not in the help
+  }
+  CLI::App* mutants_command = app.add_subcommand("mutants", "plant bugs, and count the seeds until each is found");
+  HuntOptions hunt;
+  mutants_command->add_option("--only", hunt.only, "only this mutant; may be repeated");
+  mutants_command->add_option("--seeds", hunt.seeds, "at most so many for each, instead of its budget");
+  mutants_command->add_option("--jobs", hunt.jobs, "mutants at once")->check(CLI::Range(1, 256));
+  mutants_command->add_flag("--json", hunt.json, "the same facts as JSON");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  if (mutants_command->parsed()) return hunt_mutants(hunt);
+  if (!flags.mutant.empty()) {
+    const Result<Mutant> which = mutant_of(flags.mutant);
+    if (!which.ok()) {
+      std::fprintf(stderr, "lockstep sim: %s\n", which.error().text.c_str());
+      return kUsage;
+    }
+    plant(*which);  // before any process is forked
   }
   if (run_command->parsed()) return do_run(flags);
   if (replay_command->parsed()) return do_replay(flags);

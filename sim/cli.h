@@ -1,4 +1,4 @@
-// `lockstep sim run|replay|det`: the simulator on the command line. Knows processes and files; sim itself knows neither.
+// `lockstep sim run|replay|det|mutants`: the simulator on the command line. Knows processes and files; sim itself knows neither.
 #pragma once
 
 namespace lockstep::sim {

@@ -6,6 +6,8 @@
 
 #include <toml++/toml.h>
 
+#include "sim/text.h"
+
 namespace lockstep::sim {
 namespace {
 
@@ -53,28 +55,6 @@ void visit_entry(E& entry, V&& v) {
   v("b", entry.b);
   v("length_ns", entry.length.ns);
   v("number", entry.number);
-}
-
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
-  const auto best = std::min_element(
-      known.begin(), known.end(), [&](const auto& x, const auto& y) { return distance(word, x) < distance(word, y); });
-  if (best == known.end() || distance(word, *best) > 3) return "";
-  return "; did you mean \"" + *best + "\"?";
 }
 
 Error bad(const toml::source_region& where, const std::string& what) {
