@@ -48,7 +48,7 @@ void log_text(std::string_view line) { fmt::print(stderr, "{} {}\n", wall_clock(
 void log_json(std::string_view line) {
   const nlohmann::json j = {
       {"time", wall_clock()}, {"event", line.substr(0, line.find(' '))}, {"line", std::string(line)}};
-  fmt::print(stderr, "{}\n", j.dump());
+  fmt::print(stderr, "{}\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));  // must not throw
 }
 
 int serve(const Options& options) {

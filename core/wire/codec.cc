@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/text.h"
 #include "core/wire/fields.h"
 
 namespace lockstep::wire {
@@ -93,7 +94,7 @@ class Encoder {
   }
 
   void operator()(std::string_view, const std::string& text, std::size_t most) {
-    const std::string_view kept = cut(text, most);
+    const std::string kept = plain(cut(text, most));
     append(static_cast<std::uint16_t>(kept.size()), out_);
     const auto bytes = std::as_bytes(std::span(kept));
     out_.insert(out_.end(), bytes.begin(), bytes.end());
@@ -192,6 +193,7 @@ class Decoder {
     text.resize(size);
     std::transform(rest_.begin(), rest_.begin() + size, text.begin(), [](std::byte b) { return static_cast<char>(b); });
     rest_ = rest_.subspan(size);
+    if (!is_plain(text)) fail("not UTF-8, or with control characters");
   }
 
  private:

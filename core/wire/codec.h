@@ -4,7 +4,7 @@
 //   header    u8 type, u8 flags (0), u16 reserved (0), u32 length of the body, u64 term,
 //             u64 checksum: XXH3-64 of the 16 header bytes before it and of the body
 //   body      the fields of the message, as listed in fields.h: numbers and enums as they are, a bool as u8 0 or 1, a
-//             string as u16 and its bytes, a list as u32 and its entries
+//             string as u16 and its bytes (plain text), a list as u32 and its entries
 //   trailer   u64 checksum of the payload, u64 status (0: whole, 1: taken back); after a Segment's payload
 #pragma once
 
@@ -48,8 +48,8 @@ std::string_view name_of_type(std::uint8_t type);
 std::uint8_t type_of(const Message& message);
 
 void encode(const Preamble& preamble, std::vector<std::byte>& out);
-// Appends header and body. Texts and names over their limit are cut (a reason quotes other reasons and grows); lists over
-// theirs, and a body over kMaxBodyBytes, are a mistake of the caller.
+// Appends header and body. Texts and names over their limit are cut (a reason quotes other reasons and grows), and made plain
+// (base/text.h): what is received can be shown as it is. Lists over theirs, and a body over kMaxBodyBytes, are a mistake of the caller.
 void encode(const Message& message, Term term, std::vector<std::byte>& out);
 void encode(const FrameHeader& header, std::span<std::byte, kHeaderBytes> out);
 void encode(const Trailer& trailer, std::span<std::byte, kTrailerBytes> out);

@@ -28,7 +28,7 @@ inline constexpr bool kIsNumber<Number<Name, Int>> = true;
 
 // Each round in a proposal or a status is one that somebody keeps the outcome of.
 inline constexpr std::uint32_t kMaxRoundsInMessage = kMaxVerdicts;
-inline constexpr std::uint32_t kMaxHaveWords = kMaxSegments / 64;
+inline constexpr std::uint32_t kMaxHaveWords = 2 * kMaxSegments / 64;  // a bit per segment and phase
 // About 31 years: far from overflow when a few of them are added to an Instant.
 inline constexpr Duration kMaxDuration{1'000'000'000'000'000'000};
 
@@ -288,6 +288,13 @@ inline std::string_view fault(const Descriptor& m) {
 
 inline std::string_view fault(const Link& m) {
   return m.stripe.value < m.stripes ? std::string_view{} : "the stripe must be below the number of stripes";
+}
+
+// What ends something says how; "ok" would pass for a result that nobody has.
+template <typename T>
+requires Is<T, Refused> || Is<T, AdmitCancel> || Is<T, StopRound> || Is<T, AdmitEnded> || Is<T, Evicted>
+constexpr std::string_view fault(const T& m) {
+  return m.status != Status::kOk ? std::string_view{} : "the status must not be ok";
 }
 
 }  // namespace lockstep::wire

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/text.h"
 #include "core/wire/codec.h"
 #include "core/wire/fields.h"
 
@@ -54,7 +55,7 @@ class FieldFiller {
 
   void operator()(std::string_view, std::string& text, std::size_t most) {
     text = *rc::gen::arbitrary<std::string>();
-    text.resize(std::min(text.size(), most));
+    text = plain(text.substr(0, most));
   }
 
  private:
@@ -69,6 +70,10 @@ class FieldFiller {
   static void mend(wire::Descriptor& m) {
     if (m.collective != wire::Collective::kBroadcast) m.root = {};
     if (m.collective == wire::Collective::kAllGather) m.count = m.layout = 0;
+  }
+  template <typename T>
+  requires requires(T& m) { m.status = Status::kOk; } &&(!std::same_as<T, wire::Verdict>)static void mend(T& m) {
+    if (m.status == Status::kOk) m.status = Status::kAborted;
   }
   static void mend(wire::Link& m) {
     m.stripes = std::max<std::uint16_t>(m.stripes, 1);

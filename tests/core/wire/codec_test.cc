@@ -165,6 +165,35 @@ TEST(Codec, ATextOverItsLimitIsRefused) {
   EXPECT_EQ(error_of(frame), "Refused.text: 1025 bytes, at most 1024 allowed");
 }
 
+// A name goes into logs, terminals and JSON as it came.
+TEST(Codec, ATextIsMadePlainBeforeItGoesAndRefusedWhenItIsNot) {
+  Frame frame = frame_of(Refused{Status::kRefused, "two\nlines"});
+  const auto message = decode_sealed(frame);
+  ASSERT_TRUE(message);
+  EXPECT_EQ(std::get<Refused>(*message).text, "two?lines");
+  frame.body.at(6) = std::byte{0xff};
+  EXPECT_EQ(error_of(frame), "Refused.text: not UTF-8, or with control characters");
+}
+
+TEST(Codec, WhatEndsSomethingIsNotOk) {
+  for (const Message& message :
+       {Message(Refused{}), Message(AdmitCancel{}), Message(AdmitEnded{}), Message(Evicted{})}) {
+    Frame frame = frame_of(message);
+    frame.body.at(0) = std::byte{0};
+    EXPECT_EQ(error_of(frame), std::string(name_of_type(type_of(message))) + ": the status must not be ok");
+  }
+  Frame stop = frame_of(StopRound{});
+  stop.body.at(32) = std::byte{0};
+  EXPECT_EQ(error_of(stop), "StopRound: the status must not be ok");
+}
+
+// Found by reading: said again in the middle of a round of more than 65536 segments, it stopped the process.
+TEST(Codec, AReadyHasRoomForABitPerSegmentAndPhase) {
+  Ready ready;
+  ready.have.resize(std::size_t{2} * kMaxSegments / 64);
+  EXPECT_TRUE(decode_sealed(frame_of(ready)));
+}
+
 TEST(Codec, AHeaderNamesAKnownTypeAndNoFlags) {
   Bytes bytes;
   encode(Heartbeat{}, Term{}, bytes);

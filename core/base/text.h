@@ -1,0 +1,15 @@
+// Text that can be shown as it is: UTF-8 without control characters, so that nobody's name or reason breaks a line, a
+// terminal or a JSON document.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+bool is_plain(std::string_view text);
+
+// The same with a '?' in place of every byte that does not belong into plain text.
+std::string plain(std::string_view text);
+
+}  // namespace lockstep
