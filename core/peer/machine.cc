@@ -90,6 +90,11 @@ void Peer::Machine::on_admit(const Admit& in) {
   }
   if (admit_ && !admit_->by_itself)
     return fail(in.call, Status::kInvalidArgument, "admit is being called already: one at a time");
+  if (in.at_least > kMaxMembers) {
+    return fail(
+        in.call, Status::kInvalidArgument,
+        "admit wants " + std::to_string(in.at_least) + " members; a run has at most " + std::to_string(kMaxMembers));
+  }
   const bool said = admit_ && admit_->said;
   admit_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout), .said = said, .at_least = in.at_least};
   say_admit();

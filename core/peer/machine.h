@@ -111,12 +111,14 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   // ---- views.cc ----
   void on_decision(wire::Message message) override;
   void on_session_over(Status status, std::string text) override;
+  [[nodiscard]] std::optional<std::string> fault_of(const wire::Propose& proposal) const;
   void on_propose(wire::Propose proposal);
   void on_install(const wire::Install& install);
   void on_commit(const wire::Commit& commit);
+  void on_admit_ended(const wire::AdmitEnded& ended);
   void on_admitting(wire::Admitting in);
   void on_evicted(Status status, const std::string& text);
-  void on_verdict(const wire::Verdict& verdict, bool admission);
+  void on_verdict(const wire::Verdict& verdict, bool rejoins);
   void give_up_touched(const wire::Propose& change);
   void enter_cohort(const wire::View& view);
   void end_run(Status status, std::string text);
@@ -152,6 +154,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] Cohort* cohort_of(const RoundKey& key);
   void start_jobs(const Round& round);
   void drop_heralds();
+  void drop_heralds_of(const RoundKey& key);
   void on_job_done(const JobDone& in);
 
   void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override;
@@ -182,6 +185,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   std::map<CohortId, Cohort> cohorts_;  // the newest, and older ones with open rounds
   std::map<PeerId, io::Address> addresses_;
   std::optional<wire::Propose> proposal_;
+  ProposalNumber last_proposal_;
   std::uint32_t pending_ = 0;
 
   Rounds rounds_;

@@ -15,6 +15,10 @@ constexpr Duration kFirstBackoff = milliseconds(10);
 constexpr Duration kLastBackoff = milliseconds(500);
 // Segments that a stripe holds: one being written, one to follow without a gap.
 constexpr std::size_t kSegmentsPerStripe = 2;
+// Streams in a row that break the protocol before their link is said to be broken: more than bits on the way are ever flipped.
+constexpr std::uint32_t kMaxFaults = 8;
+
+bool same_host(const io::Address& a, const io::Address& b) { return a.family == b.family && a.bytes == b.bytes; }
 
 }  // namespace
 
@@ -81,6 +85,7 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
 void Mesh::on_accepted(const io::Accepted& in, Instant now, Effects& out) {
   const bool crowded = unattached() >= kMaxStrangers;
   Flow& flow = flows_.try_emplace(in.stream, in.stream, now, Kind::kStranger).first->second;
+  flow.from = in.from;
   if (crowded) return drop(flow, false, now, out);
   look_soon(now + options_.dial_timeout);
 }
@@ -120,13 +125,7 @@ void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
   while (!flow.channel.finishing() && flow.kind != Kind::kDying) {
     auto next = flow.channel.reader.next();
     if (!next.ok()) {
-      out.emplace_back(trace::Event{.kind = trace::Kind::kProtocolError,
-                                    .view = {},
-                                    .peer = flow.peer,
-                                    .round = {},
-                                    .status = Status::kProtocolError,
-                                    .text = next.error().text});
-      return drop(flow, false, now, out);
+      return break_protocol(flow, next.error().text, now, out);
     }
     if (!next->has_value()) return;
     std::visit(overloaded{
@@ -143,7 +142,7 @@ void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
                      if (in.term >= term_ || flow.kind != Kind::kUp) on_message(flow, std::move(in.message), now, out);
                    },
                    [&](wire::SegmentBegan& in) {
-                     if (flow.kind != Kind::kUp) return drop(flow, false, now, out);
+                     if (flow.kind != Kind::kUp) return break_protocol(flow, "a segment before the greeting", now, out);
                      if (in.term < term_) return flow.channel.reader.sink();
                      const auto place = owner_.on_segment_began(flow.peer, flow.channel.stream(), in.segment);
                      switch (place.landing) {
@@ -182,7 +181,7 @@ void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& o
     }
     return drop(flow, false, now, out);
   }
-  if (flow.kind == Kind::kParked) return drop(flow, false, now, out);  // must wait for its welcome
+  if (flow.kind == Kind::kParked) return break_protocol(flow, "a message before the welcome", now, out);
   if (auto* ready = std::get_if<wire::Ready>(&message)) {
     return owner_.on_ready(flow.peer, flow.stripe, flow.channel.stream(), std::move(*ready));
   }
@@ -200,6 +199,10 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
                       std::to_string(kMaxStripes) + " are taken",
                   now, out);
   }
+  for (auto& [stream, other] : flows_) {  // a newer one for the same stripe: its dialler has given up on the older
+    if (other.kind == Kind::kParked && other.peer == link.from && other.stripe == link.stripe)
+      drop(other, false, now, out);
+  }
   flow.peer = link.from;
   flow.stripe = link.stripe;
   flow.stripes = link.stripes;
@@ -214,7 +217,17 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
   const auto at = links_.find(flow.peer);
   if (at == links_.end()) return;
   Link& link = at->second;
-  if (link.stripes.size() < flow.stripes) link.stripes.resize(flow.stripes, Stripe{{}, false, now, now, kFirstBackoff});
+  if (link.stripes.size() != flow.stripes) {  // another number of stripes begins the link anew
+    bool free = true;
+    for (const Stripe& stripe : link.stripes) {
+      if (stripe.stream.value == 0) continue;
+      free = false;
+      Flow& old = flows_.at(stripe.stream);
+      if (old.kind != Kind::kDying) drop(old, false, now, out);
+    }
+    if (!free) return;  // on_closed comes back to the parked one
+    link.stripes.assign(flow.stripes, Stripe{{}, false, now, now, kFirstBackoff});
+  }
   Stripe& stripe = link.stripes[flow.stripe.value];
   if (stripe.stream == flow.channel.stream()) return;
   if (stripe.stream.value != 0) {  // on_closed comes back to the parked one
@@ -268,7 +281,7 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
     return;
   }
   for (auto& [stream, flow] : flows_) {
-    if (flow.kind == Kind::kParked && flow.peer == peer && flow.stripe == index) return attach_parked(flow, now, out);
+    if (flow.kind == Kind::kParked && flow.peer == peer) attach_parked(flow, now, out);
   }
 }
 
@@ -302,13 +315,31 @@ void Mesh::refuse(Flow& flow, const std::string& why, Instant now, Effects& out)
 void Mesh::reset(StreamId stream, const std::string& why, Instant now, Effects& out) {
   const auto at = flows_.find(stream);
   if (at == flows_.end() || at->second.kind == Kind::kDying) return;
+  break_protocol(at->second, why, now, out);
+}
+
+// A stream that speaks nonsense is closed, and may be opened again: bits are flipped on the way. But a link on which that
+// happens again and again is none, and the coordinator shall know. What a stranger says in a neighbour's name does not count.
+void Mesh::break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out) {
   out.emplace_back(trace::Event{.kind = trace::Kind::kProtocolError,
                                 .view = {},
-                                .peer = at->second.peer,
+                                .peer = flow.peer,
                                 .round = {},
                                 .status = Status::kProtocolError,
                                 .text = why});
-  drop(at->second, false, now, out);
+  const PeerId peer = flow.peer;
+  const io::Address from = flow.from;
+  drop(flow, false, now, out);
+  const auto at = links_.find(peer);
+  if (at == links_.end()) return;
+  Link& link = at->second;
+  if (!link.dials && !same_host(from, link.address)) return;
+  if (now - link.last_fault > options_.link_timeout) link.faults = 0;
+  link.last_fault = now;
+  if (++link.faults < kMaxFaults) return;
+  link.faults = 0;
+  link.reported = now;
+  owner_.on_link_broken(peer, "breaks the protocol again and again: " + why);
 }
 
 void Mesh::on_timer(Instant now, Effects& out) {

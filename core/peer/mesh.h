@@ -88,7 +88,9 @@ class Mesh {
     io::Address address;
     bool dials = false;
     std::vector<Stripe> stripes;
-    Instant reported;  // when it was last said to be broken
+    Instant reported;          // when it was last said to be broken
+    std::uint32_t faults = 0;  // of the protocol, on streams that are its own, one after the other
+    Instant last_fault;
   };
   enum class Kind : std::uint8_t {
     kDialling,  // asked for
@@ -102,7 +104,8 @@ class Mesh {
     Flow(StreamId stream, Instant now, Kind kind_now) : channel(stream, now), kind(kind_now), since(now) {}
     wire::Channel channel;
     Kind kind;
-    Instant since;  // of its kind
+    Instant since;     // of its kind
+    io::Address from;  // accepted: where it comes from
     PeerId peer;
     StripeIndex stripe;
     std::uint16_t stripes = 1;
@@ -116,6 +119,7 @@ class Mesh {
   void bring_up(Flow& flow, Instant now);
   void dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effects& out);
   void drop(Flow& flow, bool in_order, Instant now, Effects& out);
+  void break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out);
   void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);
   void look_soon(Instant at) { next_look_ = at < next_look_ ? at : next_look_; }
   [[nodiscard]] std::size_t unattached() const;

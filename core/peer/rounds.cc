@@ -161,13 +161,21 @@ void Peer::Machine::begin_operation(Round& round) {
   }
   std::vector<std::uint64_t> blocks;
   for (const auto& block : round.blocks) blocks.push_back(*block);
+  const auto stuck = [&](const Error& refusal) {
+    round.state = Round::State::kStuck;
+    ask_to_stop(round, refusal.status, name_of(options_.id) + ": " + refusal.text);
+  };
+  if (round.request.collective == Collective::kAllGather) {
+    if (const auto refusal = ring::Operation::refusal_of_blocks(round.request, round.rank, blocks))
+      return stuck(*refusal);
+  }
   round.operation = std::make_unique<ring::Operation>(round.request, round.rank, round.world(), root, std::move(blocks),
                                                       options_.segment_bytes);
   round.serial = ++serials_;
   by_serial_[round.serial] = by_key_.at(round.key);
   if (const auto refusal = round.operation->refusal()) {
-    round.state = Round::State::kStuck;
-    return ask_to_stop(round, refusal->status, name_of(options_.id) + ": " + refusal->text);
+    round.operation->stop();
+    return stuck(*refusal);
   }
   round.state = Round::State::kRunning;
   if (round.world() > 1) {
@@ -182,7 +190,8 @@ void Peer::Machine::begin_operation(Round& round) {
 
 // Tells the upstream neighbour that we are ready; on one stream, or on any.
 void Peer::Machine::announce(Round& round, std::optional<StreamId> stream) {
-  wire::Ready ready{round.key, round.attempt, round.what, round.state != Round::State::kSizes, {}};
+  const bool landing = round.state == Round::State::kRunning || round.state == Round::State::kDone;
+  wire::Ready ready{round.key, round.attempt, round.what, landing, {}};
   if (round.operation) ready.have = round.operation->have();
   if (stream) {
     mesh_.say_on(*stream, ready);
@@ -204,6 +213,9 @@ void Peer::Machine::take_herald(Round& round) {
 }
 
 void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) {
+  if (ready.key.group != options_.group) {
+    return mesh_.reset(stream, "an announcement of another group's round", now_, *out_);
+  }
   Round* round = find(ready.key);
   const bool current =
       round != nullptr && round->attempted() && round->wire_attempt == ready.attempt && round->wire_key == ready.key;
@@ -239,12 +251,18 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
   if (heralds.size() >= kMaxHeralds && !heralds.contains(ready.key)) {
     return mesh_.reset(stream, "more announcements than rounds can be in flight", now_, *out_);
   }
+  ready.have.clear();  // what has not begun here has sent nothing
   const RoundKey key = ready.key;
   const auto known = heralds.find(key);
   if (known != heralds.end() && known->second.ready.attempt == ready.attempt && known->second.ready.landing &&
       !ready.landing)
     return;
   heralds.insert_or_assign(key, Herald{std::move(ready), stripe, stream});
+}
+
+void Peer::Machine::drop_heralds_of(const RoundKey& key) {
+  for (auto& [peer, heralds] : heralds_) heralds.erase(key);
+  std::erase_if(heralds_, [](const auto& entry) { return entry.second.empty(); });
 }
 
 void Peer::Machine::drop_heralds() {
@@ -271,6 +289,12 @@ void Peer::Machine::on_block_size(PeerId from, const wire::BlockSize& size) {
   Round* round = find(size.key);
   if (round == nullptr || round->state != Round::State::kSizes || round->attempt != size.attempt) return;
   if (from != round->upstream() || size.rank.value >= round->world()) return;
+  if (const std::size_t element = size_of(round->request.type); size.bytes % element != 0) {
+    return ask_to_stop(*round, Status::kProtocolError,
+                       name_of(from) + " states a block of " + std::to_string(size.bytes) + " bytes for rank " +
+                           std::to_string(size.rank.value) + ", which are no whole elements of " +
+                           std::to_string(element) + " bytes");
+  }
   learn_size(*round, size.rank, size.bytes);
 }
 
@@ -459,6 +483,7 @@ void Peer::Machine::drive_ends() {
     }
     if (Cohort* cohort = cohort_of(round.key)) unkept = cohort->kept.erase(round.key) > 0 || unkept;
     by_key_.erase(round.key);
+    drop_heralds_of(round.key);
     at = rounds_.erase(at);
     ended = true;
   }

@@ -9,6 +9,9 @@ namespace lockstep::peer {
 
 namespace {
 
+// Faster signs of life would be nothing but work.
+constexpr Duration kLeastHeartbeat = milliseconds(1);
+
 std::string_view words(io::CloseReason reason) {
   switch (reason) {
     case io::CloseReason::kAsked: return "closed";
@@ -128,7 +131,7 @@ void Session::on_message(wire::Received received, Instant now, Effects& out) {
     return owner_.on_decision(std::move(received.message));
   }
   if (const auto* waiting = std::get_if<wire::Waiting>(&received.message)) {
-    if (waiting->heartbeat.ns <= 0 || waiting->silence < waiting->heartbeat) {
+    if (waiting->heartbeat < kLeastHeartbeat || waiting->silence < waiting->heartbeat) {
       return over(Status::kProtocolError, "the coordinator states a heartbeat that makes no sense", now, out);
     }
     state_ = State::kWelcomed;

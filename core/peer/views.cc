@@ -16,18 +16,14 @@ void Peer::Machine::on_decision(wire::Message message) {
                  [&](wire::Install& in) { on_install(in); },
                  [&](wire::Commit& in) { on_commit(in); },
                  [&](wire::Admitting& in) { on_admitting(std::move(in)); },
-                 [&](wire::AdmitEnded& in) {
-                   end_waiting(admit_, in.status, in.text);
-                   for (auto& [order, round] : rounds_) {
-                     if (round.state == Round::State::kQueued) enter(round);
-                   }
-                 },
+                 [&](wire::AdmitEnded& in) { on_admit_ended(in); },
                  [&](wire::Pending& in) {
                    pending_ = in.count;
                    out_->emplace_back(PendingChanged{pending_});
                  },
                  [&](wire::Evicted& in) { end_run(in.status, "evicted by the coordinator: " + in.text); },
                  [&](wire::Left&) {
+                   if (!leave_ || !leave_->said) return violation("let go of a peer that did not leave");
                    end_waiting(leave_, Status::kOk, {});
                    end_run(Status::kNotConnected, "this peer has left the run");
                  },
@@ -57,7 +53,58 @@ std::vector<wire::OpenRound> Peer::Machine::open_rounds() const {
   return open;
 }
 
+// What no coordinator of ours proposes; nothing: it can be carried out. Everything behind it relies on this.
+std::optional<std::string> Peer::Machine::fault_of(const wire::Propose& proposal) const {
+  const wire::View& view = proposal.view;
+  const auto number = [](const auto& n) { return std::to_string(n.value); };
+  const auto names_me = [&](const std::vector<PeerId>& list) {
+    return std::find(list.begin(), list.end(), options_.id) != list.end();
+  };
+  if (proposal.number <= last_proposal_) {
+    return "made proposal " + number(proposal.number) + " after " + number(last_proposal_);
+  }
+  const auto by_group = [](const wire::Member& a, const wire::Member& b) { return a.group < b.group; };
+  if (!std::is_sorted(view.members.begin(), view.members.end(), by_group)) {
+    return "proposed a view whose groups are mixed up";
+  }
+  std::set<PeerId> ids;
+  for (const wire::Member& member : view.members) {
+    const std::string name = trace::short_name(member.id, member.name);
+    if (member.id.is_nobody()) return "proposed a view with a member that has no id";
+    if (!ids.insert(member.id).second) return "proposed a view with " + name + " in it twice";
+    if (member.address.family == io::Address::Family::kNone || member.address.port == 0) {
+      return "proposed a view in which " + name + " listens nowhere";
+    }
+    if (member.id == options_.id && member.group != options_.group) return "put this peer into another group";
+  }
+
+  const bool admits = view.cohort != view_->cohort;
+  const bool changes = admits || !proposal.lost.empty() || !proposal.left.empty() || proposal.relinked;
+  if (changes ? view.number <= view_->number : view.number != view_->number) {
+    return "proposed view " + number(view.number) + " after " + number(view_->number);
+  }
+  if (view.cohort < view_->cohort) return "proposed cohort " + number(view.cohort) + " after " + number(view_->cohort);
+  if (!changes && view.members != view_->members) return "proposed other members under the same number";
+  const auto is_new = [&](const wire::Member& member) {
+    return std::none_of(view_->members.begin(), view_->members.end(),
+                        [&](const wire::Member& old) { return old.id == member.id; });
+  };
+  if (!admits && std::any_of(view.members.begin(), view.members.end(), is_new)) {
+    return "proposed a new member without an admission";
+  }
+
+  // Only a peer that leaves gets views without itself.
+  const bool cut = view_->number.value != 0 && !am_member_of(*view_);
+  const bool leaves = cut || (leave_ && leave_->said && names_me(proposal.left));
+  if (names_me(proposal.lost) || (names_me(proposal.left) && !leaves) || ids.contains(options_.id) == leaves) {
+    return std::string(leaves ? "proposed to keep this peer, which has left" : "proposed a view without this peer");
+  }
+  return std::nullopt;
+}
+
 void Peer::Machine::on_propose(wire::Propose proposal) {
+  if (const auto fault = fault_of(proposal)) return violation(*fault);
+  last_proposal_ = proposal.number;
   proposal_ = std::move(proposal);
   if (mutant(Mutant::kRingFromMyself)) {
     std::vector<wire::Member>& members = proposal_->view.members;
@@ -82,7 +129,9 @@ void Peer::Machine::on_install(const wire::Install& install) {
   if (!proposal_ || proposal_->number != install.number) return violation("installed what it had not proposed");
   const wire::Propose change = *std::exchange(proposal_, std::nullopt);
   const bool admission = change.view.cohort != view_->cohort;
-  for (const wire::Verdict& verdict : change.verdicts) on_verdict(verdict, admission);
+  const bool rejoins = admission && am_member_of(change.view);
+  for (const wire::Verdict& verdict : change.verdicts) on_verdict(verdict, rejoins);
+  if (life_ == Life::kOver) return;
   give_up_touched(change);
 
   const bool changed = change.view.number != view_->number;
@@ -108,17 +157,16 @@ void Peer::Machine::on_install(const wire::Install& install) {
   say_admit();
 }
 
-void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool admission) {
-  if (verdict.key.group != options_.group) return;
+// `rejoins`: the proposal begins a new cohort, and this peer is in it.
+void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
+  if (life_ == Life::kOver || verdict.key.group != options_.group) return;
   Round* round = find(verdict.key);
   if (round != nullptr) {
     if (round->state == Round::State::kEnding && round->outcome) return;
     if (verdict.status == Status::kOk) {
-      if (round->state != Round::State::kDone) return violation("committed a round that this peer has not finished");
-      round->hash = verdict.hash;
-      return finish(*round, outcome_of(*round, Status::kOk, {}), false);
+      return on_commit(wire::Commit{verdict.key, verdict.attempt, verdict.hash, false});
     }
-    if (verdict.status == Status::kCohortClosed && admission && options_.auto_admit) {
+    if (verdict.status == Status::kCohortClosed && rejoins && options_.auto_admit) {
       round->requeue = true;
       return finish(*round, std::nullopt, true);
     }
@@ -182,11 +230,23 @@ void Peer::Machine::on_commit(const wire::Commit& commit) {
   if (round == nullptr || round->state != Round::State::kDone || round->attempt != commit.attempt) {
     return violation("committed a round that this peer has not finished");
   }
+  if (round->hash != commit.hash) return violation("committed another result than this peer's");
   finish(*round, outcome_of(*round, Status::kOk, {}), false);
   if (commit.admit_here && options_.auto_admit && commit.key.cohort == view_->cohort) admit_by_itself();
 }
 
+void Peer::Machine::on_admit_ended(const wire::AdmitEnded& ended) {
+  if (!admit_ || !admit_->cancelled) return violation("ended an admit that this peer has not given up");
+  end_waiting(admit_, ended.status, ended.text);
+  for (auto& [order, round] : rounds_) {
+    if (round.state == Round::State::kQueued) enter(round);
+  }
+}
+
 void Peer::Machine::on_admitting(wire::Admitting in) {
+  const bool known = std::any_of(view_->members.begin(), view_->members.end(),
+                                 [&](const wire::Member& member) { return member.id == in.peer; });
+  if (!known) return;
   Cohort* cohort = cohort_of(RoundKey{view_->cohort, options_.group, {}, 0});
   if (cohort == nullptr) return;
   if (in.cohort.value == 0) {
@@ -257,6 +317,7 @@ void Peer::Machine::update_links() {
     if (proposal_) need_ring(*Cohort::membership_in(proposal_->view, options_.group, nullptr).ring);
   }
   mesh_.want(neighbours, now_, *out_);
+  std::erase_if(heralds_, [&](const auto& entry) { return !neighbours.contains(entry.first); });
   std::erase_if(addresses_, [&](const auto& entry) {
     const auto in = [&](const wire::View& view) {
       return std::any_of(view.members.begin(), view.members.end(),

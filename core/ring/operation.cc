@@ -24,6 +24,11 @@ constexpr std::uint64_t token_of(std::size_t index, Phase phase, std::uint8_t pu
   return (static_cast<std::uint64_t>(index) << 8U) | (index_of(phase) << 4U) | purpose;
 }
 
+Error too_small(std::uint64_t has, std::uint64_t needs, std::size_t world) {
+  return {Status::kBufferTooSmall, "the receive buffer holds " + std::to_string(has) + " bytes, the result needs " +
+                                       std::to_string(needs) + " (world size " + std::to_string(world) + ")"};
+}
+
 }  // namespace
 
 Operation::Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
@@ -67,11 +72,6 @@ bool Operation::starts_here(const Piece& piece) const {
 
 std::optional<Error> Operation::refusal() const {
   const std::uint64_t element = size_of(request_.type);
-  const auto too_small = [&](std::uint64_t has, std::uint64_t needs) {
-    return Error{Status::kBufferTooSmall, "the receive buffer holds " + std::to_string(has) +
-                                              " bytes, the result needs " + std::to_string(needs) + " (world size " +
-                                              std::to_string(world_) + ")"};
-  };
   if (pieces_.size() > kMaxSegments) {
     return Error{Status::kInvalidArgument, "the call cuts into " + std::to_string(pieces_.size()) +
                                                " segments, more than " + std::to_string(kMaxSegments) +
@@ -80,26 +80,28 @@ std::optional<Error> Operation::refusal() const {
   if (request_.collective == wire::Collective::kReduceScatter) {
     for (const peer::Tensor& tensor : request_.tensors) {
       const std::uint64_t needs = chunk_of(rank_.value, world_, tensor.count).size() * element;
-      if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs);
+      if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs, world_);
     }
   }
-  if (request_.collective == wire::Collective::kAllGather) {
-    std::uint64_t needs = 0;
-    std::uint64_t mine = 0;
-    for (std::uint32_t r = 0; r < world_; ++r) {
-      if (r == rank_.value) mine = needs;
-      needs += blocks_[r];
-    }
-    const peer::Tensor& tensor = request_.tensors.front();
-    if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs);
-    const BufferRef own = tensor.recv.slice(mine, blocks_[rank_.value]);
-    const bool overlaps = tensor.send.id == tensor.recv.id && tensor.send.length > 0 &&
-                          tensor.send.offset < tensor.recv.offset + needs &&
-                          tensor.recv.offset < tensor.send.offset + tensor.send.length;
-    if (overlaps && tensor.send.offset != own.offset) {
-      return Error{Status::kInvalidArgument, "send lies inside recv, but not at this rank's place: byte " +
-                                                 std::to_string(mine) + " of the result"};
-    }
+  return std::nullopt;
+}
+
+std::optional<Error> Operation::refusal_of_blocks(const peer::Request& request, Rank rank,
+                                                  std::span<const std::uint64_t> blocks) {
+  std::uint64_t needs = 0;
+  std::uint64_t mine = 0;
+  for (std::size_t r = 0; r < blocks.size(); ++r) {
+    if (r == rank.value) mine = needs;
+    needs = blocks[r] > UINT64_MAX - needs ? UINT64_MAX : needs + blocks[r];
+  }
+  const peer::Tensor& tensor = request.tensors.front();
+  if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs, blocks.size());
+  const bool overlaps = tensor.send.id == tensor.recv.id && tensor.send.length > 0 &&
+                        tensor.send.offset < tensor.recv.offset + needs &&
+                        tensor.recv.offset < tensor.send.offset + tensor.send.length;
+  if (overlaps && tensor.send.offset != tensor.recv.offset + mine) {
+    return Error{Status::kInvalidArgument, "send lies inside recv, but not at this rank's place: byte " +
+                                               std::to_string(mine) + " of the result"};
   }
   return std::nullopt;
 }
@@ -147,6 +149,13 @@ bool Operation::needs_backup(const Piece& piece, Phase phase, const Segment& seg
   return phase == Phase::kReduceScatter || segment.half[0].arrival == Arrival::kNotOurs;
 }
 
+// A final lands where the partial sum was, and proves that everybody's part of it, ours included, has gone around.
+bool Operation::partial_has_passed(const Segment& segment) {
+  const Half& partial = segment.half[index_of(Phase::kReduceScatter)];
+  return (partial.arrival == Arrival::kNotOurs || partial.arrival == Arrival::kHere) &&
+         (partial.departure == Departure::kNotOurs || partial.departure == Departure::kSent);
+}
+
 KernelJob& Operation::start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index,
                             Phase phase) {
   KernelJob job;
@@ -165,8 +174,14 @@ Operation::Place Operation::begin(const wire::Segment& wanted, StreamId stream, 
   Segment& segment = segments_[index];
   Half& half = segment.half[index_of(wanted.phase)];
   if (half.arrival == Arrival::kNotOurs || wanted.length != piece.length) return {Landing::kNonsense, {}};
+  if (stopped_) return {Landing::kSink, {}};
+  if (wanted.phase == Phase::kAllGather && !partial_has_passed(segment)) return {Landing::kNonsense, {}};
+  if (half.arrival == Arrival::kBackingUp && half.stream == StreamId{}) {  // it comes again while the job still runs
+    half.stream = stream;
+    return {Landing::kLater, {}};
+  }
   const bool again = half.arrival == Arrival::kHere && mutant(Mutant::kSegmentTwice);
-  if (stopped_ || (half.arrival != Arrival::kExpected && !again)) return {Landing::kSink, {}};
+  if (half.arrival != Arrival::kExpected && !again) return {Landing::kSink, {}};
   half.stream = stream;
   if (needs_backup(piece, wanted.phase, segment)) {
     half.arrival = Arrival::kBackingUp;
@@ -236,7 +251,9 @@ std::vector<std::uint64_t> Operation::have() const {
 }
 
 bool Operation::grant(std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) {
-  if (!have.empty() && have.size() != (pieces_.size() * 2 + 63) / 64) return false;
+  const std::size_t bits = pieces_.size() * 2;
+  if (!have.empty() && have.size() != (bits + 63) / 64) return false;
+  if (!have.empty() && bits % 64 != 0 && (have.back() >> (bits % 64)) != 0) return false;
   granted_ = true;
   if (stopped_) return true;
   const auto has = [&](std::size_t bit) { return !have.empty() && ((have[bit / 64] >> (bit % 64)) & 1U) != 0; };

@@ -24,8 +24,12 @@ class Operation {
   Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
             std::vector<std::uint64_t> blocks, std::uint32_t configured_segment_bytes);
 
-  // Why this operation cannot run on this peer (a receive buffer that is too small), or nothing.
+  // Why this operation cannot run on this peer (a receive buffer that is too small), or nothing. One that is refused is to be
+  // stopped at once: its memory is not what its pieces need.
   [[nodiscard]] std::optional<Error> refusal() const;
+  // The same of an all-gather's blocks, which others stated: asked before there is an operation.
+  [[nodiscard]] static std::optional<Error> refusal_of_blocks(const peer::Request& request, Rank rank,
+                                                              std::span<const std::uint64_t> blocks);
 
   // ---- receiving, from the upstream neighbour ----
 
@@ -47,7 +51,7 @@ class Operation {
   // ---- sending, to the downstream neighbour ----
 
   // Downstream has places for everything but `have`. What was sent on an earlier stream of this stripe and is not there goes
-  // again. Returns false if `have` makes no sense.
+  // again. Returns false if `have` is not a bit for each of our segments.
   bool grant(std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream);
   struct Outgoing {
     wire::Phase phase{};
@@ -108,6 +112,7 @@ class Operation {
   [[nodiscard]] BufferRef work(const Piece& piece) const;    // where partial sums and finals lie
   [[nodiscard]] BufferRef backup(const Piece& piece) const;  // in place: the input's copy
   [[nodiscard]] BufferRef result(const Piece& piece) const;  // where the final goes
+  [[nodiscard]] static bool partial_has_passed(const Segment& segment);
   [[nodiscard]] bool needs_backup(const Piece& piece, wire::Phase phase, const Segment& segment) const;
   KernelJob& start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index, wire::Phase phase);
   void finish_final(std::size_t index, std::uint64_t checksum);

@@ -1,0 +1,217 @@
+// A peer and a coordinator, each on a host in memory: the test holds the far ends of their streams, makes the calls and
+// moves the time. Checks on the way what must hold whatever remotes say: no byte outside the memory of an open call, every
+// call completed once, and the declared limits (promises S4, S8, S9).
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/coordinator/coordinator.h"
+#include "core/peer/peer.h"
+#include "core/wire/limits.h"
+#include "fuzz/far_end.h"
+#include "sim/memory.h"
+
+namespace lockstep::fuzz {
+
+// 10.0.0.n:4000
+inline io::Address address_of(std::uint8_t n) { return {io::Address::Family::kV4, {10, 0, 0, n}, 4000}; }
+
+class PeerHost {
+ public:
+  explicit PeerHost(const peer::Options& options)
+      : streams([this](BufferRef where) { return open(where); }),
+        options_(options),
+        peer_(options, now),
+        memory_(sim::Mode::kBytes) {}
+
+  // ---- calls ----
+  CallId connect() {
+    const CallId call = new_call();
+    step(peer::Connect{call, "coordinator:1", {}});
+    return call;
+  }
+  CallId admit(std::uint32_t at_least = 1) {
+    const CallId call = new_call();
+    step(peer::Admit{call, at_least, {}});
+    return call;
+  }
+  CallId leave() {
+    const CallId call = new_call();
+    step(peer::Leave{call, {}});
+    return call;
+  }
+  void stop(CallId call) { step(peer::Stop{call, "why not"}); }
+  // With memory for one tensor of `count` elements; all-gather: room for `room` elements.
+  CallId launch(peer::Request request, std::uint64_t count, std::uint64_t room = 0) {
+    const CallId call = new_call();
+    const std::uint64_t bytes = count * size_of(request.type);
+    auto& buffers = calls_.at(call).buffers;
+    const auto make = [&](std::uint64_t length) {
+      buffers.push_back(memory_.make(length));
+      memory_.fill({buffers.back(), 0, length}, call.value, request.type);
+      memory_.lend(buffers.back());
+      return BufferRef{buffers.back(), 0, length};
+    };
+    if (request.collective != peer::Collective::kBarrier) {
+      const bool states_room =
+          request.collective == peer::Collective::kAllGather || request.collective == peer::Collective::kReduceScatter;
+      const BufferRef send = make(bytes);
+      request.tensors = {{send, make(states_room ? room * size_of(request.type) : bytes), count}};
+      request.scratch = make(peer::scratch_bytes(request));
+    }
+    step(peer::Launch{call, std::move(request)});
+    return call;
+  }
+  [[nodiscard]] const peer::Outcome* outcome(CallId call) const {
+    const auto& outcome = calls_.at(call).outcome;
+    return outcome ? &*outcome : nullptr;
+  }
+  [[nodiscard]] bool all_calls_over() const {
+    return std::all_of(calls_.begin(), calls_.end(), [](const auto& call) { return call.second.outcome.has_value(); });
+  }
+
+  // ---- time and streams ----
+  // Until nothing moves; no dial is answered.
+  void run() {
+    for (int steps = 0; steps < 20'000; ++steps) {
+      if (!jobs_.empty()) {
+        const KernelJob job = jobs_.front();
+        jobs_.pop_front();
+        step(peer::JobDone{job.token, memory_.run(job)});
+      } else if (auto input = streams.next()) {
+        std::visit([&](auto& in) { step(std::move(in)); }, *input);
+      } else {
+        return;
+      }
+    }
+  }
+  void pass(Duration time) {
+    now = now + time;
+    if (peer_.deadline() <= now) step(peer::Timer{});
+  }
+
+  Instant now{};
+  Streams streams;
+  std::vector<wire::View> views;          // installed
+  std::optional<peer::RunOver> run_over;  // once it is
+  std::vector<trace::Event> events;
+  [[nodiscard]] peer::Peer::Footprint footprint() const { return peer_.footprint(); }
+  [[nodiscard]] PeerId id() const { return options_.id; }
+
+ private:
+  struct Call {
+    std::vector<BufferId> buffers;
+    std::optional<peer::Outcome> outcome;
+  };
+
+  CallId new_call() {
+    const CallId call{calls_.size() + 1};
+    calls_[call];
+    return call;
+  }
+  std::span<std::byte> open(BufferRef where) {
+    const auto bytes = memory_.open(where, sim::Touch::kLand);
+    LOCKSTEP_ASSERT(memory_.trespass().empty());
+    return bytes;
+  }
+
+  void step(peer::Input input) {
+    peer::Effects effects;
+    peer_.step(std::move(input), now, effects);
+    for (auto& effect : effects) std::visit([&](auto& one) { carry_out(one); }, effect);
+    LOCKSTEP_ASSERT(memory_.trespass().empty());
+    const peer::Peer::Footprint f = peer_.footprint();
+    LOCKSTEP_ASSERT(f.streams <= streams.size() && f.rounds <= kMaxRoundsInFlight);
+    LOCKSTEP_ASSERT(f.queued_bytes <= f.streams * 2 * kMaxQueuedControlBytes);
+  }
+  void carry_out(const peer::Resolve&) { step(peer::Resolved{std::vector<io::Address>{address_of(100)}}); }
+  void carry_out(const peer::Listen&) { step(peer::Listening{std::uint16_t{4000}}); }
+  void carry_out(peer::Complete& complete) {
+    Call& call = calls_.at(complete.call);
+    LOCKSTEP_ASSERT(!call.outcome);  // S8
+    call.outcome = std::move(complete.outcome);
+    for (const BufferId buffer : call.buffers) memory_.take_back(buffer);
+  }
+  void carry_out(const peer::Installed& installed) { views.push_back(*installed.view); }
+  void carry_out(const peer::PendingChanged&) {}
+  void carry_out(const peer::RunOver& over) {
+    LOCKSTEP_ASSERT(!run_over);
+    run_over = over;
+  }
+  void carry_out(const KernelJob& job) { jobs_.push_back(job); }
+  void carry_out(const trace::Event& event) {
+    if (events.size() < 1000) events.push_back(event);
+  }
+  template <typename T>
+  void carry_out(const T& io) {
+    streams.carry_out(io);
+  }
+
+  peer::Options options_;
+  peer::Peer peer_;
+  sim::Memory memory_;
+  std::map<CallId, Call> calls_;
+  std::deque<KernelJob> jobs_;
+};
+
+class CoordinatorHost {
+ public:
+  explicit CoordinatorHost(const coordinator::Options& options)
+      : streams([](BufferRef) { return std::span<std::byte>{}; }), coordinator_(options, now) {}
+
+  void run() {
+    while (auto input = streams.next()) {
+      std::visit(overloaded{
+                     [](io::Opened&) { LOCKSTEP_UNREACHABLE(); },  // it dials nobody
+                     [&](auto& in) { step(std::move(in)); },
+                 },
+                 *input);
+    }
+  }
+  void pass(Duration time) {
+    now = now + time;
+    if (coordinator_.deadline() <= now) step(coordinator::Timer{});
+  }
+  [[nodiscard]] wire::StatusReply status() const { return coordinator_.snapshot(now); }
+  [[nodiscard]] coordinator::Coordinator::Footprint footprint() const { return coordinator_.footprint(); }
+
+  Instant now{};
+  Streams streams;
+  std::vector<trace::Event> events;
+
+ private:
+  void step(coordinator::Input input) {
+    coordinator::Effects effects;
+    coordinator_.step(std::move(input), now, effects);
+    for (auto& effect : effects) {
+      std::visit(overloaded{
+                     [&](const trace::Event& event) {
+                       (void)trace::to_line(event);
+                       if (events.size() < 1000) events.push_back(event);
+                     },
+                     [&](const auto& io) { streams.carry_out(io); },
+                 },
+                 effect);
+    }
+    const auto f = coordinator_.footprint();
+    LOCKSTEP_ASSERT(f.streams <= streams.size() && f.members + f.waiting <= kMaxMembers);
+    LOCKSTEP_ASSERT(f.rounds <= (f.members + 64) * kMaxRoundsInFlight);
+  }
+
+  coordinator::Coordinator coordinator_;
+};
+
+// The peer's stream to its coordinator goes on to this one. The dial was made and is not answered yet.
+inline void connect_hosts(PeerHost& peer, CoordinatorHost& coordinator, std::uint8_t host) {
+  const auto dialling = peer.streams.dialling();
+  LOCKSTEP_ASSERT(dialling.size() == 1);
+  FarEnd::join(*dialling.front(), coordinator.streams.accept(address_of(host)));
+  peer.streams.open(*dialling.front());
+}
+
+}  // namespace lockstep::fuzz
