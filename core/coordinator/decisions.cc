@@ -62,7 +62,10 @@ void Coordinator::Machine::on_admit(PeerId from, wire::Admit in) {
   if (!is_member(from) || seat.admit || seat.leave || in.cohort != membership_.view().cohort) {
     return lose(from, Status::kProtocolError, "called admit out of turn", true);
   }
-  rounds_.drop_decided(in.open);
+  if (in.at_least > kMaxMembers) {
+    return lose(from, Status::kProtocolError, "waits for more members than a run can have", true);
+  }
+  rounds_.drop_not_open(from, in.open);
   for (const wire::Member& member : membership_.view().members) {
     if (member.id == from || mutant(Mutant::kAdmitToldToNobody)) continue;
     say(member.id, wire::Admitting{from, in.cohort, in.open});
@@ -110,6 +113,7 @@ bool Coordinator::Machine::closed_by_admit(const RoundKey& key) const {
 
 void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
   Seat& seat = seats_.at(from);
+  if (seat.leave) return lose(from, Status::kProtocolError, "left twice", true);
   if (!is_member(from)) {  // never admitted: nothing to finish
     membership_.remove_candidate(from);
     say(from, wire::Left{});
@@ -117,8 +121,7 @@ void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
     seats_.erase(from);
     return;
   }
-  if (seat.leave) return lose(from, Status::kProtocolError, "left twice", true);
-  rounds_.drop_decided(in.open);
+  rounds_.drop_not_open(from, in.open);
   seat.leave = std::move(in);
   seat.leave_since = now_;
   next_look_ = std::min(next_look_, now_ + options_.gang_leave);
@@ -126,10 +129,15 @@ void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
 }
 
 void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& in) {
-  const auto other = seats_.find(in.other);
-  if (other == seats_.end() || from == in.other) return;
+  if (from == in.other) return lose(from, Status::kProtocolError, "reported that it cannot reach itself", true);
+  const auto in_run = [&](PeerId peer) { return is_member(peer) || (seats_.contains(peer) && seats_.at(peer).cut); };
+  if (!in_run(from) || !in_run(in.other)) return;  // a newcomer, or one that is gone already
+  if (is_member(from) && is_member(in.other) && membership_.find(from)->group != membership_.find(in.other)->group) {
+    return lose(from, Status::kProtocolError, "reported a link to a member of another group", true);
+  }
   for (const PeerId leaver : {from, in.other}) {
-    if (!seats_.at(leaver).cut) continue;
+    const auto seat = seats_.find(leaver);
+    if (seat == seats_.end() || !seat->second.cut) continue;
     const PeerId neighbour = leaver == from ? in.other : from;
     return lose(leaver, Status::kEvicted, "left, and cannot reach " + name_of(neighbour) + " to finish its last rounds",
                 true);
@@ -155,8 +163,13 @@ void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& i
 }
 
 void Coordinator::Machine::on_flush(PeerId from, wire::Flush in) {
+  if (in.proposal > last_proposal_) {
+    return lose(from, Status::kProtocolError, "answered a proposal that was never made", true);
+  }
   if (!proposal_ || in.proposal != proposal_->message.number) return;  // an answer to one that was replaced
-  proposal_->awaited.erase(from);
+  if (proposal_->awaited.erase(from) == 0) {
+    return lose(from, Status::kProtocolError, "answered a proposal twice, or one that it has no part in", true);
+  }
   proposal_->change.flushed[from] = std::move(in.open);
 }
 
@@ -323,6 +336,8 @@ void Coordinator::Machine::propose(Proposal proposal) {
   last_proposal_ = last_proposal_.next();
   message.number = last_proposal_;
   proposal.awaited = proposal.participants;
+  proposal.since = now_;
+  next_look_ = std::min(next_look_, now_ + answer_limit());
   proposal.change.flushed.clear();
   for (const PeerId peer : proposal.participants) say(peer, message);
   note({.kind = trace::Kind::kProposed,

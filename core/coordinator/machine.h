@@ -54,6 +54,7 @@ class Coordinator::Machine {
     std::map<PeerId, std::vector<wire::OpenRound>> admits;  // an admission: what each member had open
     std::set<PeerId> participants;
     std::set<PeerId> awaited;
+    Instant since;  // it was sent
     bool settled_once = false;
   };
 
@@ -67,6 +68,9 @@ class Coordinator::Machine {
   void on_join(Party& party, const wire::Join& join);
   void refuse(Party& party, Status status, std::string text);
   void hurry_gangs(Instant now);
+  void hurry_answers(Instant now, bool slept);
+  // A peer answers a proposal as soon as it comes; and it has left by itself when nothing comes for the silence that it was told.
+  [[nodiscard]] Duration answer_limit() const { return options_.silence * 2; }
   void look(Instant now);  // heartbeats, silence, strangers that say nothing
   void say(PeerId to, const wire::Message& message);
   void say_on(Party& party, const wire::Message& message);
@@ -101,7 +105,6 @@ class Coordinator::Machine {
   void count_commit(const Rounds::Committed& committed);
   void release_leavers();
   void announce_pending();
-  void drop_decided_from_lists();
   [[nodiscard]] bool is_member(PeerId peer) const { return membership_.contains(peer); }
 
   Options options_;

@@ -48,10 +48,16 @@ Result<bool> Membership::may_wait(const Candidate& candidate) const {
   if (candidate.gang_size == 0 || (candidate.member.gang.value == 0 && candidate.gang_size != 1)) {
     return refuse("gang size " + std::to_string(candidate.gang_size) + " needs a gang id that is not zero");
   }
+  if (candidate.founders > kMaxMembers || candidate.gang_size > kMaxMembers) {
+    return refuse("waits for " + std::to_string(candidate.founders) + " founders and a gang of " +
+                  std::to_string(candidate.gang_size) + ": a run has at most " + std::to_string(kMaxMembers) +
+                  " members");
+  }
   if (!view_.members.empty() && candidate.auto_admit != auto_admit_) {
     return refuse(std::string("auto_admit is ") + (auto_admit_ ? "on" : "off") + " in this run and " +
                   (candidate.auto_admit ? "on" : "off") + " at this peer: it must be equal on all peers");
   }
+  std::uint32_t mates = 0;
   for (const auto& [id, other] : candidates_) {
     if (view_.members.empty() && other.auto_admit != candidate.auto_admit) {
       return refuse("auto_admit differs from that of waiting peer " + trace::short_name(id, other.member.name));
@@ -62,6 +68,11 @@ Result<bool> Membership::may_wait(const Candidate& candidate) const {
                     std::to_string(other.gang_size) + " at " + trace::short_name(id, other.member.name) + " and " +
                     std::to_string(candidate.gang_size) + " at this peer");
     }
+    if (candidate.member.gang.value != 0 && other.member.gang == candidate.member.gang) ++mates;
+  }
+  if (mates >= candidate.gang_size) {
+    return refuse("gang " + std::to_string(candidate.member.gang.value) + " is whole already: " +
+                  std::to_string(mates) + " of " + std::to_string(candidate.gang_size) + " wait");
   }
   return true;
 }
@@ -76,6 +87,8 @@ void Membership::remove_candidate(PeerId peer) { candidates_.erase(peer); }
 std::vector<Candidate> Membership::admissible() const {
   std::map<GangId, std::uint32_t> waiting_of_gang;
   for (const auto& [id, candidate] : candidates_) ++waiting_of_gang[candidate.member.gang];
+  // A gang that is in is whole: another of the same name waits until it is gone.
+  for (const wire::Member& member : view_.members) waiting_of_gang.erase(member.gang);
 
   std::vector<Candidate> ready;
   std::uint32_t founders = 1;

@@ -155,9 +155,9 @@ void Coordinator::Machine::on_message(Party& party, wire::Received received) {
                  [&](wire::AdmitCancel& in) { on_admit_cancel(from, in); },
                  [&](wire::Leave& in) { on_leave(from, std::move(in)); },
                  [&](wire::StopRound& in) {
-                   if (in.status == Status::kOk) return unexpected();
                    if (in.status == Status::kCohortClosed && !closed_by_admit(in.key)) return;
-                   rounds_.on_stop(from, in);
+                   const std::string fault = rounds_.on_stop(from, in);
+                   if (!fault.empty()) lose(from, Status::kProtocolError, fault, true);
                  },
                  [&](wire::LinkBroken& in) { on_link_broken(from, in); },
                  [&](wire::Flush& in) { on_flush(from, std::move(in)); },
@@ -214,6 +214,10 @@ void Coordinator::Machine::on_join(Party& party, const wire::Join& join) {
     return refuse(party, allowed.error().status, allowed.error().text);
   }
   if (seats_.contains(join.peer)) return refuse(party, Status::kRefused, "this peer id has joined already");
+  if (seats_.size() + lost_.size() >= kMaxMembers) {
+    return refuse(party, Status::kRefused,
+                  "the run is full: " + std::to_string(kMaxMembers) + " peers wait, are members, or leave");
+  }
   party.peer = join.peer;
   party.channel.reader.set_max_body_bytes(kMaxBodyBytes);
   Seat& seat = seats_[join.peer];
@@ -270,6 +274,7 @@ void Coordinator::Machine::look(Instant now) {
     lose(peer, Status::kEvicted, "silent for " + std::to_string(options_.silence.ns / 1'000'000) + " ms", true);
   }
   hurry_gangs(now);
+  hurry_answers(now, slept);
   if (parties_.empty()) next_look_ = kNever;
 }
 
@@ -291,6 +296,19 @@ void Coordinator::Machine::hurry_gangs(Instant now) {
   for (const auto& [mate, leaver] : late) {
     lose_one(mate, Status::kEvicted, leaver + " of its gang has left, and it did not follow in time", true);
   }
+}
+
+// One that lives and never answers a proposal would hold up everybody.
+void Coordinator::Machine::hurry_answers(Instant now, bool slept) {
+  if (!proposal_ || proposal_->awaited.empty()) return;
+  if (slept) proposal_->since = now;
+  const Instant limit = proposal_->since + answer_limit();
+  if (now < limit) {
+    next_look_ = std::min(next_look_, limit);
+    return;
+  }
+  const std::string why = "did not answer a proposal within " + std::to_string(answer_limit().ns / 1'000'000) + " ms";
+  for (const PeerId peer : std::set<PeerId>(proposal_->awaited)) lose(peer, Status::kEvicted, why, true);
 }
 
 void Coordinator::Machine::say(PeerId to, const wire::Message& message) {

@@ -134,6 +134,15 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
     return result;
   }
   const auto [at, is_first] = rounds_.try_emplace(done.key);
+  if (is_first && rounds_.size() > kMaxRoundsInFlight) {
+    const auto undecided = std::count_if(rounds_.begin(), rounds_.end(),
+                                         [&](const auto& entry) { return entry.second.done.contains(from); });
+    if (undecided >= kMaxRoundsInFlight) {
+      rounds_.erase(at);
+      result.violation = "done with more rounds than can be in flight";
+      return result;
+    }
+  }
   Round& round = at->second;
   if (is_first || round.attempt != attempt) round = Round{attempt, done.what, from, done.hash, {}};
   if (!round.done.insert(from).second) {
@@ -154,7 +163,7 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
     for (const RoundKey& key : bound_with(done.key)) {
       wire::Verdict verdict = *result.stop;
       verdict.key = key;
-      stops_.emplace(key, verdict);
+      stops_.emplace(key, Stop{std::move(verdict), {}});
     }
     return result;
   }
@@ -208,13 +217,20 @@ void Rounds::drop_cohort(CohortId id) {
   cohorts_.erase(id);
 }
 
-void Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
-  if (stops_.contains(stop.key) || attempt_of(stop.key) != stop.attempt) return;
-  if (!has_member(members_of(stop.key, stop.attempt), from)) return;
-  if (stop.done && !rounds_.contains(stop.key)) return;  // committed: the news is on its way
-  for (const RoundKey& key : bound_with(stop.key)) {
-    stops_.emplace(key, wire::Verdict{key, stop.attempt, stop.status, 0, cut_text(stop.text)});
+std::string Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
+  if (stops_.contains(stop.key) || attempt_of(stop.key) != stop.attempt) return {};
+  if (!has_member(members_of(stop.key, stop.attempt), from)) return {};
+  if (stop.done && !rounds_.contains(stop.key)) return {};  // committed: the news is on its way
+  if (stops_.size() >= kMaxRoundsInFlight) {
+    const auto undecided =
+        std::count_if(stops_.begin(), stops_.end(), [&](const auto& entry) { return entry.second.by == from; });
+    if (undecided >= kMaxRoundsInFlight) return "asked to stop more rounds than can be in flight";
   }
+  for (const RoundKey& key : bound_with(stop.key)) {
+    const PeerId by = key == stop.key ? from : PeerId{};
+    stops_.emplace(key, Stop{{key, stop.attempt, stop.status, 0, cut_text(stop.text)}, by});
+  }
+  return {};
 }
 
 bool Rounds::touched(const RoundKey& key, Generation attempt, const Change& change) const {
@@ -254,7 +270,7 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
   std::map<RoundKey, Known> known;
   for (const auto& [peer, open] : change.flushed) {
     for (const wire::OpenRound& round : open) {
-      if (attempt_of(round.key) != round.attempt) continue;
+      if (attempt_of(round.key) != round.attempt || !has_member(members_of(round.key, round.attempt), peer)) continue;
       for (const RoundKey& key : bound_with(round.key)) {
         Known& entry = known.try_emplace(key, Known{round.attempt, true}).first->second;
         entry.retry = entry.retry && round.retry;
@@ -298,7 +314,7 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
     }
   }
   for (const auto& [key, stop] : stops_) {
-    wire::Verdict verdict = stop;
+    wire::Verdict verdict = stop.verdict;
     if (verdict.status == Status::kTimedOut) verdict.text += describe_waiting(key, verdict.attempt, change);
     verdicts.push_back(std::move(verdict));
   }
@@ -421,9 +437,13 @@ void Rounds::admit(const wire::View& next, const std::map<PeerId, std::vector<wi
   cohorts_.emplace(next.cohort, std::move(cohort));
 }
 
-void Rounds::drop_decided(std::vector<wire::OpenRound>& open) const {
+void Rounds::drop_not_open(PeerId from, std::vector<wire::OpenRound>& open) const {
   std::erase_if(open, [&](const wire::OpenRound& round) {
-    return cohort_of(round.key) == nullptr || (round.done && !rounds_.contains(round.key));
+    const std::optional<Generation> attempt = attempt_of(round.key);
+    if (!attempt || !has_member(members_of(round.key, *attempt), from)) return true;
+    const bool newest = std::prev(cohorts_.end())->first == round.key.cohort;
+    if (!newest && !cohort_of(round.key)->live.contains(round.key)) return true;
+    return round.done && !rounds_.contains(round.key);
   });
 }
 

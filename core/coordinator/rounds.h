@@ -36,8 +36,9 @@ class Rounds {
 
   // ---- stops ----
 
-  // A member asks to end a round. Nothing happens when it is decided already, or belongs to an older attempt.
-  void on_stop(PeerId from, const wire::StopRound& stop);
+  // A member asks to end a round. Nothing happens when it is decided already, or belongs to an older attempt. Not empty: the
+  // sender breaks the protocol.
+  std::string on_stop(PeerId from, const wire::StopRound& stop);
   [[nodiscard]] bool has_stops() const { return !stops_.empty(); }
 
   // ---- proposals ----
@@ -67,8 +68,8 @@ class Rounds {
   // The keys whose outcomes are bound together with this one: itself, or with gangs the same use of the tag in all groups.
   [[nodiscard]] std::vector<RoundKey> bound_with(const RoundKey& key) const;
 
-  // Takes rounds that were decided meanwhile out of a list that was sent before its sender knew.
-  void drop_decided(std::vector<wire::OpenRound>& open) const;
+  // Takes out of a member's list what was decided before it knew, and what it cannot have open.
+  void drop_not_open(PeerId from, std::vector<wire::OpenRound>& open) const;
 
   // Rounds that can still be finished by those who leave now, among the ones that they have open and the ones that were kept for
   // earlier leavers: every leaver that a round needs must have it open.
@@ -98,6 +99,12 @@ class Rounds {
     std::set<PeerId> done;
   };
 
+  struct Stop {
+    wire::Verdict verdict;
+    PeerId
+        by;  // who asked; nobody when the arguments or results differ, or when it is bound with one that was asked for
+  };
+
   [[nodiscard]] const Cohort* cohort_of(const RoundKey& key) const;
   [[nodiscard]] const Group* group_of(const RoundKey& key) const;
   // In which generation the round is attempted now; nothing when there is no such cohort or group.
@@ -116,7 +123,7 @@ class Rounds {
 
   std::map<CohortId, Cohort> cohorts_;
   std::map<RoundKey, Round> rounds_;
-  std::map<RoundKey, wire::Verdict> stops_;
+  std::map<RoundKey, Stop> stops_;
   std::map<RoundKey, Generation> kept_;
 };
 

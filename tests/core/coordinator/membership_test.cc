@@ -58,6 +58,26 @@ TEST(Membership, AGangIsAdmittedWholeOrNotAtAll) {
   EXPECT_EQ(membership.admissible().size(), 2U);
 }
 
+// Found by reading: a third of the name kept a gang out for ever, and one that called itself a gang of one took a whole gang
+// with it when it went.
+TEST(Membership, NobodySlipsIntoAGang) {
+  Membership membership = run_of(1);
+  membership.add_candidate(candidate(7, 5, 2));
+  membership.add_candidate(candidate(8, 5, 2));
+  const auto third = membership.may_wait(candidate(9, 5, 2));
+  ASSERT_FALSE(third.ok());
+  EXPECT_NE(third.error().text.find("gang 5 is whole already"), std::string::npos) << third.error().text;
+
+  wire::View view = membership.view();
+  view.members = membership.next_members({}, membership.admissible());
+  membership.install(view);
+  membership.add_candidate(candidate(9, 5));
+  EXPECT_TRUE(membership.admissible().empty());  // until that gang is gone
+  view.members = membership.next_members({id(7), id(8)}, {});
+  membership.install(view);
+  EXPECT_EQ(membership.admissible().size(), 1U);
+}
+
 TEST(Membership, NobodyOvertakesInTheWaitingRoom) {
   Membership membership = run_of(1);
   Candidate late = candidate(2);
