@@ -6,7 +6,7 @@
 
 #include <toml++/toml.h>
 
-#include "sim/text.h"
+#include "sim/nearest.h"
 
 namespace lockstep::sim {
 namespace {

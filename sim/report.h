@@ -15,14 +15,9 @@ struct Failure {
   std::uint64_t event = 0;
 };
 
-struct Report {
-  std::uint64_t seed = 0;
-  std::uint64_t hash = 0;
+// How often something happened: in one run, or in many.
+struct Counts {
   std::uint64_t events = 0;
-  std::int64_t time_ns = 0;
-  std::uint32_t peers = 0;
-  bool bytes_mode = false;
-
   std::uint64_t launches = 0;
   std::uint64_t commits = 0;  // rounds, not calls
   std::uint64_t aborts = 0;
@@ -37,9 +32,38 @@ struct Report {
   std::uint64_t leaves = 0;
   std::uint64_t joins = 0;
   std::uint64_t misuses = 0;
-  std::uint64_t lost_runs = 0;  // peers that lost the run while alive
-  std::uint64_t revoked_midway = 0;
+  std::uint64_t lost_runs = 0;       // peers that lost the run while alive
+  std::uint64_t revoked_midway = 0;  // loans taken back while bytes were under way into them
+};
 
+// The one list of the counts: `v(name, field)`, or `v(name, left, right)` for two of them.
+template <typename V, typename... C>
+void visit_counts(V&& v, C&... counts) {
+  v("events", counts.events...);
+  v("launches", counts.launches...);
+  v("commits", counts.commits...);
+  v("aborts", counts.aborts...);
+  v("retries", counts.retries...);
+  v("unknown", counts.unknown...);
+  v("views", counts.views...);
+  v("kills", counts.kills...);
+  v("stalls", counts.stalls...);
+  v("cuts", counts.cuts...);
+  v("resets", counts.resets...);
+  v("silences", counts.silences...);
+  v("leaves", counts.leaves...);
+  v("joins", counts.joins...);
+  v("misuses", counts.misuses...);
+  v("lost_runs", counts.lost_runs...);
+  v("revoked_midway", counts.revoked_midway...);
+}
+
+struct Report : Counts {
+  std::uint64_t seed = 0;
+  std::uint64_t hash = 0;
+  std::int64_t time_ns = 0;
+  std::uint32_t peers = 0;
+  bool bytes_mode = false;
   std::vector<std::uint64_t> checkpoints;  // the hash after every 4096 events
   std::optional<Failure> failure;
 };

@@ -1,30 +1,9 @@
 #include "sim/text.h"
 
-#include <algorithm>
-
 #include "core/base/assert.h"
 #include "core/trace/event.h"
 
 namespace lockstep::sim {
-namespace {
-
-// Levenshtein's, a row at a time.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
-}  // namespace
 
 std::string hex(std::uint64_t value) {
   std::string out(16, '0');
@@ -83,13 +62,6 @@ std::string text_of(const wire::View& view) {
     out += (&member == view.members.data() ? "" : " ") + text_of(member.id) + "/g" + std::to_string(member.group.value);
   }
   return out + "}";
-}
-
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
-  const auto best = std::min_element(
-      known.begin(), known.end(), [&](const auto& x, const auto& y) { return distance(word, x) < distance(word, y); });
-  if (best == known.end() || distance(word, *best) > 3) return "";
-  return "; did you mean \"" + *best + "\"?";
 }
 
 }  // namespace lockstep::sim

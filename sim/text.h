@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -21,8 +20,5 @@ std::string text_of(const peer::Outcome& outcome);
 std::string text_of(const peer::Request& request);
 std::string text_of(Instant at);  // "1.234567s"
 std::string text_of(const wire::View& view);
-
-// `; did you mean "x"?` when one that is known is close to the word; else nothing.
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace lockstep::sim

@@ -13,11 +13,13 @@
 #include <variant>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "bindings/cli/api.h"
 #include "bindings/cli/command.h"
 #include "bindings/cli/family.h"
 #include "bindings/cli/size.h"
-#include "bindings/cli/suggest.h"
+#include "sim/cli/usage.h"
 
 namespace lockstep::cli {
 namespace {
@@ -103,13 +105,13 @@ Run add_bench(CLI::App& app) {
   command->add_option("--coordinator", options->coordinator,
                       "HOST:PORT to join as one of --peers; each runs this command with equal options");
   command->add_option("-c,--collective", options->collective, "what to measure")
-      ->transform(one_of({"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier"}))
+      ->transform(sim::one_of({"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier"}))
       ->capture_default_str();
   command->add_option("-d,--type", options->type, "of elements")
-      ->transform(one_of({"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"}))
+      ->transform(sim::one_of({"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"}))
       ->capture_default_str();
   command->add_option("-o,--op", options->op, "how they are folded")
-      ->transform(one_of({"sum", "avg", "prod", "min", "max"}))
+      ->transform(sim::one_of({"sum", "avg", "prod", "min", "max"}))
       ->capture_default_str();
   command->add_option("-b,--begin", options->begin, "smallest size in bytes; 64K, 256M, 1G")
       ->transform(size_text())
@@ -135,7 +137,7 @@ Run add_bench(CLI::App& app) {
       ->check(CLI::Range(0.1, 86'400.0))
       ->capture_default_str();
   command->add_option("--only", options->only, "half of the table: out of place, or in place")
-      ->transform(one_of({"both", "out", "in"}))
+      ->transform(sim::one_of({"both", "out", "in"}))
       ->capture_default_str();
   command->add_flag("-j,--json", options->json, "the same facts as JSON");
   command->footer(R"(

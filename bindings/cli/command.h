@@ -5,11 +5,13 @@
 #include <stdexcept>
 #include <string>
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace lockstep::cli {
 
-// Documented in `lockstep --help`; `lockstep sim` has more of its own (sim/cli.h).
+// Documented in `lockstep --help`; `lockstep sim` has more of its own (sim/cli/cli.h).
 enum ExitCode : int {
   kExitOk = 0,
   kExitFailed = 1,         // what was asked for was tried, and failed; or a result was wrong

@@ -11,12 +11,13 @@
 #include <string>
 #include <string_view>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/command.h"
-#include "bindings/cli/suggest.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
+#include "sim/cli/usage.h"
 #include "transport/coordinator_server.h"
 
 namespace lockstep::cli {
@@ -97,7 +98,7 @@ Run add_coordinator(CLI::App& app) {
       ->check(CLI::Range(10, 60'000))
       ->capture_default_str();
   command->add_option("--log", options->log, "events on stderr, a line each")
-      ->transform(one_of({"text", "json", "none"}))
+      ->transform(sim::one_of({"text", "json", "none"}))
       ->capture_default_str();
   command->add_flag("-v{false},--verbose{false}", options->quiet_commits, "also log every committed collective");
   command->footer(R"(

@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/command.h"

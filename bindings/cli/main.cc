@@ -9,10 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "bindings/cli/command.h"
-#include "bindings/cli/suggest.h"
 #include "lockstep.h"
-#include "sim/cli.h"
+#include "sim/cli/cli.h"
+#include "sim/cli/usage.h"
+#include "sim/nearest.h"
 
 namespace lockstep::cli {
 namespace {
@@ -37,28 +40,6 @@ Exit codes:
 int usage(const std::string& text, std::string_view command) {
   fmt::print(stderr, "lockstep: {}\n`lockstep {}{}--help` explains.\n", text, command, command.empty() ? "" : " ");
   return kExitUsage;
-}
-
-std::vector<std::string> option_names(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
-  }
-  return names;
-}
-
-// What CLI11 found wrong, in our words where a guess can help.
-int wrong_usage(const CLI::ParseError& error, const CLI::App& command) {
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !command.remaining().empty()) {
-    const std::string word = command.remaining().front();
-    const std::string bare = word.substr(0, word.find('='));
-    const std::string kind = word.starts_with("-") ? "option" : "argument";
-    return usage(fmt::format("unknown {} '{}' of `{}`{}", kind, word, command.get_name(),
-                             did_you_mean(bare, option_names(command))),
-                 command.get_name());
-  }
-  return usage(error.what(), command.get_name());
 }
 
 int run(int argc, char** argv) {
@@ -90,7 +71,8 @@ int run(int argc, char** argv) {
   }
   if (!known) {
     return usage(
-        fmt::format("unknown command '{}'{} (one of: {})", word, did_you_mean(word, names), fmt::join(names, " ")), "");
+        fmt::format("unknown command '{}'{} (one of: {})", word, sim::did_you_mean(word, names), fmt::join(names, " ")),
+        "");
   }
 
   try {
@@ -99,7 +81,8 @@ int run(int argc, char** argv) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
-    return wrong_usage(error, chosen.empty() ? app : *chosen.front());
+    const CLI::App& command = chosen.empty() ? app : *chosen.front();
+    return usage(sim::wrong_usage(error, command), command.get_name());
   }
   for (const auto& [command, body] : commands) {
     if (command->parsed()) return body();

@@ -15,7 +15,7 @@ build() {  # name, compilers, flags
   cmake -S . -B "$out/$name" -G Ninja -DLOCKSTEP_TESTS=OFF -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "$@" >/dev/null
   cmake --build "$out/$name" --target lockstep_sim_program >/dev/null
   printf '%-10s ' "$name"
-  "$out/$name/sim/lockstep_sim" det --seeds "$seeds"
+  "$out/$name/sim/cli/lockstep_sim" det --seeds "$seeds"
 }
 
 {

@@ -9,8 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/mutant.h"
-#include "sim/cli.h"
-#include "sim/mutants.h"
+#include "sim/cli/cli.h"
 
 namespace lockstep::sim {
 namespace {
@@ -103,7 +102,7 @@ TEST(Mutants, AnUnknownOneIsGuessed) {
   if (!kMutantsBuilt) GTEST_SKIP() << "built without LOCKSTEP_MUTANTS";
   const Ran hunt = run_sim("mutants", "--only", "comit-without-one");
   EXPECT_EQ(hunt.code, 2);
-  EXPECT_THAT(hunt.errors, HasSubstr("did you mean \"commit-without-one\"?"));
+  EXPECT_THAT(hunt.errors, HasSubstr("did you mean 'commit-without-one'?"));
 }
 
 }  // namespace

@@ -39,9 +39,9 @@ TEST(Plan, IsReadBackAsItWasWritten) {
 
 TEST(Plan, MistakesAreNamedWithTheirPlace) {
   EXPECT_EQ(plan_from_text("peers = 4\nfoundres = 2\n").error().text,
-            "2:1: unknown key \"foundres\"; did you mean \"founders\"?");
+            "2:1: unknown key \"foundres\"; did you mean 'founders'?");
   EXPECT_EQ(plan_from_text("[[do]]\nfault = \"crahs\"\n").error().text,
-            "2:9: unknown fault \"crahs\"; did you mean \"crash\"?");
+            "2:9: unknown fault \"crahs\"; did you mean 'crash'?");
   EXPECT_FALSE(plan_from_text("peers = \"many\"").ok());
   EXPECT_FALSE(plan_from_text("peers = 1000").ok());
   EXPECT_FALSE(plan_from_text("peers = ").ok());

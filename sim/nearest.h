@@ -1,13 +1,11 @@
-// "Did you mean": words that are close to what was typed.
+// "Did you mean": the word that is close to what was typed.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
-namespace lockstep::cli {
+namespace lockstep::sim {
 
 // The candidate that is at most two typing mistakes away from `word` or begins with it; empty if there is none.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
@@ -15,7 +13,4 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 // "; did you mean 'x'?", or nothing.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
-// An option's value must be one of these.
-CLI::Validator one_of(std::vector<std::string> choices);
-
-}  // namespace lockstep::cli
+}  // namespace lockstep::sim

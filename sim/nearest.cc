@@ -1,14 +1,10 @@
-#include "bindings/cli/suggest.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "sim/nearest.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
-#include <utility>
 
-namespace lockstep::cli {
+namespace lockstep::sim {
 namespace {
 
 // Levenshtein's distance, a row at a time.
@@ -46,18 +42,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string guess = nearest(word, candidates);
-  return guess.empty() ? "" : fmt::format("; did you mean '{}'?", guess);
+  return guess.empty() ? "" : "; did you mean '" + guess + "'?";
 }
 
-CLI::Validator one_of(std::vector<std::string> choices) {
-  const std::string description = fmt::format("{}", fmt::join(choices, "|"));
-  return CLI::Validator(
-      [choices = std::move(choices)](std::string& word) -> std::string {
-        if (std::find(choices.begin(), choices.end(), word) != choices.end()) return {};
-        return fmt::format("unknown value '{}'{} (one of: {})", word, did_you_mean(word, choices),
-                           fmt::join(choices, " "));
-      },
-      description);
-}
-
-}  // namespace lockstep::cli
+}  // namespace lockstep::sim

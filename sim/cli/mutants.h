@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/mutant.h"
-#include "core/base/result.h"
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace lockstep::sim {
 
@@ -18,10 +19,16 @@ struct HuntOptions {
   bool json = false;
 };
 
-// Exit codes: 0 each was found by a promise named for it, 2 usage, 10 one was not.
+// Gives kExitPass if each was found by a promise named for it, else kExitSafety. Throws UsageError.
 int hunt_mutants(const HuntOptions& options);
 
-// The one of this id. An error says what is wrong: the id, or that this build has no planted bugs.
-Result<Mutant> mutant_of(const std::string& id);
+// --mutant ID: plants a bug for commands that run seeds. In a build that ships it is not in the help, and refused.
+struct MutantFlag {
+  std::string id;
+
+  void declare(CLI::App& command);
+  void plant() const;                      // before any process is forked; throws UsageError
+  [[nodiscard]] std::string text() const;  // as it was typed, with a space before; nothing if it was not
+};
 
 }  // namespace lockstep::sim

@@ -1,4 +1,4 @@
-#include "sim/mutants.h"
+#include "sim/cli/mutants.h"
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -11,14 +11,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/base/mutant.h"
+#include "sim/cli/command.h"
+#include "sim/nearest.h"
 #include "sim/plan.h"
-#include "sim/text.h"
 #include "sim/world.h"
 
 namespace lockstep::sim {
@@ -26,13 +30,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kUsage = 2;
-constexpr int kMissed = 10;
 constexpr double kHangs = 60;  // seconds for one seed: the bug has made a step of core endless
 constexpr auto kNoMutants =
     "this build has no planted bugs, as it should be; to build one that has: ./run mutants\n"
     "(or: cmake --preset mutants && cmake --build --preset mutants --target lockstep_sim_program, then "
-    "build/mutants/sim/lockstep_sim mutants)";
+    "build/mutants/sim/cli/lockstep_sim mutants)";
 
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
@@ -235,32 +237,33 @@ void hunt_all(std::vector<Hunt>& hunts, std::uint32_t jobs, bool table) {
   }
 }
 
-}  // namespace
-
-Result<Mutant> mutant_of(const std::string& id) {
-  if (!kMutantsBuilt) return Error{Status::kInvalidArgument, kNoMutants};
+Mutant mutant_of(const std::string& id) {
+  if (!kMutantsBuilt) throw UsageError(kNoMutants);
   std::vector<std::string> ids;
   for (const MutantEntry& entry : kMutants) {
     if (entry.id == id) return entry.mutant;
     ids.emplace_back(entry.id);
   }
-  return Error{Status::kInvalidArgument, "unknown mutant \"" + id + "\"" + did_you_mean(id, ids)};
+  throw UsageError("unknown mutant '" + id + "'" + did_you_mean(id, ids));
 }
 
+}  // namespace
+
+void MutantFlag::declare(CLI::App& command) {
+  CLI::Option* const option = command.add_option("--mutant", id, "plant this bug first");
+  if (!kMutantsBuilt) option->group("");  // not in the help
+}
+
+void MutantFlag::plant() const {
+  if (!id.empty()) lockstep::plant(mutant_of(id));
+}
+
+std::string MutantFlag::text() const { return id.empty() ? "" : " --mutant " + id; }
+
 int hunt_mutants(const HuntOptions& options) {
-  if (!kMutantsBuilt) {
-    std::fprintf(stderr, "lockstep sim mutants: %s\n", kNoMutants);
-    return kUsage;
-  }
+  if (!kMutantsBuilt) throw UsageError(kNoMutants);
   std::vector<Mutant> wanted;
-  for (const std::string& id : options.only) {
-    const Result<Mutant> which = mutant_of(id);
-    if (!which.ok()) {
-      std::fprintf(stderr, "lockstep sim mutants: %s\n", which.error().text.c_str());
-      return kUsage;
-    }
-    wanted.push_back(*which);
-  }
+  for (const std::string& id : options.only) wanted.push_back(mutant_of(id));
   std::vector<Hunt> hunts;
   for (const MutantEntry& entry : kMutants) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), entry.mutant) == wanted.end()) continue;
@@ -290,7 +293,17 @@ int hunt_mutants(const HuntOptions& options) {
     }
     std::fprintf(stderr, "\n");
   }
-  return missed == 0 ? 0 : kMissed;
+  return missed == 0 ? kExitPass : kExitSafety;
+}
+
+Run add_mutants(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("mutants", "plant bugs, and count the seeds until each is found");
+  const auto options = std::make_shared<HuntOptions>();
+  command->add_option("--only", options->only, "only this mutant; may be repeated");
+  command->add_option("--seeds", options->seeds, "at most so many for each, instead of its budget");
+  command->add_option("--jobs", options->jobs, "mutants at once")->check(CLI::Range(1, 256));
+  command->add_flag("--json", options->json, "the same facts as JSON");
+  return [options] { return hunt_mutants(*options); };
 }
 
 }  // namespace lockstep::sim

@@ -1,0 +1,90 @@
+#include "sim/cli/command.h"
+
+#include <fmt/core.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include <CLI/CLI.hpp>
+
+#include "sim/cli/usage.h"
+#include "sim/plan_file.h"
+
+namespace lockstep::sim {
+
+void SwarmFlags::declare(CLI::App& command) {
+  command.add_option("--peers", peers, "hosts of peers; 0: drawn")->check(CLI::Range(0, 60));
+  command.add_option("--max-peers", max_peers, "the most that are drawn")->check(CLI::Range(2, 60));
+  command.add_option("--mode", mode, "what payloads are")->transform(one_of({"drawn", "token", "bytes"}));
+  command.add_flag("--calm", calm, "no faults");
+}
+
+PlanOptions SwarmFlags::options() const {
+  PlanOptions options;
+  options.peers = peers;
+  options.max_peers = max_peers;
+  options.calm = calm;
+  options.payload = mode == "token"   ? PlanOptions::Payload::kToken
+                    : mode == "bytes" ? PlanOptions::Payload::kBytes
+                                      : PlanOptions::Payload::kDrawn;
+  return options;
+}
+
+std::string SwarmFlags::text() const {
+  std::string text;
+  if (peers != 0) text += fmt::format(" --peers {}", peers);
+  if (max_peers != SwarmFlags{}.max_peers) text += fmt::format(" --max-peers {}", max_peers);
+  if (mode != SwarmFlags{}.mode) text += " --mode " + mode;
+  if (calm) text += " --calm";
+  return text;
+}
+
+SeedRange seed_range(const std::string& text) {
+  const std::size_t dots = text.find("..");
+  const auto number = [&](std::string_view digits) -> std::optional<std::uint64_t> {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc{} || end != digits.data() + digits.size()) return {};
+    return value;
+  };
+  const std::string_view view = text;
+  const auto first = number(view.substr(0, dots));
+  const auto end = dots == std::string::npos ? std::nullopt : number(view.substr(dots + 2));
+  if (!first || !end) throw UsageError("--seeds takes a range such as 0..1000, not '" + text + "'");
+  if (*end <= *first) {
+    throw UsageError("--seeds A..B runs A, A+1, ..., B-1: B must be larger than A, and '" + text + "' is empty");
+  }
+  return {*first, *end};
+}
+
+Plan read_plan(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw UsageError(path + ": " + std::strerror(errno));
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (file.bad()) throw UsageError(path + ": cannot be read");
+  Result<Plan> plan = plan_from_text(text);
+  if (!plan) throw UsageError(path + ":" + plan.error().text);
+  return *std::move(plan);
+}
+
+void write_plan(const Plan& plan, const std::string& path) {
+  std::ofstream file(path);
+  file << to_text(plan);
+  file.close();
+  if (!file) throw UsageError(path + ": cannot be written: " + std::strerror(errno));
+}
+
+void print_line(const std::string& line) { fmt::print("{}\n", line); }
+
+std::string text_of(const Failure& failure) {
+  return fmt::format("{} broken at {:.6f} s, event {}: {}", failure.promise, static_cast<double>(failure.at_ns) * 1e-9,
+                     failure.event, failure.text);
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,58 @@
+// What the subcommands of `lockstep sim` have in common.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "core/base/result.h"
+#include "sim/cli/exit_code.h"
+#include "sim/plan.h"
+#include "sim/report.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace lockstep::sim {
+
+// The command line was wrong in a way that only the command itself can see; nothing was done.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Each declares a subcommand with its options. What it returns is run once the command line was parsed, and gives the exit code.
+using Run = std::function<int()>;
+Run add_run(CLI::App& app);
+Run add_replay(CLI::App& app);
+Run add_det(CLI::App& app);
+Run add_mutants(CLI::App& app);
+
+// What seeds expand to: --peers, --max-peers, --mode, --calm.
+struct SwarmFlags {
+  std::uint32_t peers = 0;
+  std::uint32_t max_peers = 16;
+  std::string mode = "drawn";
+  bool calm = false;
+
+  void declare(CLI::App& command);
+  [[nodiscard]] PlanOptions options() const;
+  [[nodiscard]] std::string text() const;  // as they were typed, with a space before each; defaults are left out
+};
+
+// `A..B` as it is typed: A, A+1, ..., B-1.
+struct SeedRange {
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;
+};
+SeedRange seed_range(const std::string& text);  // throws UsageError
+
+Plan read_plan(const std::string& path);  // throws UsageError, with line and column
+void write_plan(const Plan& plan, const std::string& path);
+
+void print_line(const std::string& line);  // on stdout: for traces
+std::string text_of(const Failure& failure);
+
+}  // namespace lockstep::sim

@@ -1,0 +1,21 @@
+// What `lockstep sim` exits with, and the failure behind it.
+#pragma once
+
+#include "sim/report.h"
+
+namespace lockstep::sim {
+
+enum ExitCode : int {
+  kExitPass = 0,
+  kExitUsage = 2,
+  kExitSafety = 10,
+  kExitLiveness = 11,
+  kExitCrash = 12,  // an assertion, or a signal
+  kExitNondeterminism = 13,
+  kExitLimit = 14,  // the run did not end
+  kExitGoal = 15,   // what was asked to happen did not
+};
+
+ExitCode exit_code_of(const Failure& failure);
+
+}  // namespace lockstep::sim

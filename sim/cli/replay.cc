@@ -1,0 +1,63 @@
+// `lockstep sim replay`: a plan from a file.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "sim/cli/command.h"
+#include "sim/cli/mutants.h"
+#include "sim/cli/report_json.h"
+#include "sim/text.h"
+#include "sim/world.h"
+
+namespace lockstep::sim {
+namespace {
+
+struct Flags {
+  MutantFlag mutant;
+  std::string file;
+  std::uint64_t until = 0;
+  bool json = false;
+  bool streams = false;
+};
+
+int replay(const Flags& flags) {
+  const Plan plan = read_plan(flags.file);
+  WorldOptions options;
+  if (!flags.json) options.trace = print_line;
+  options.trace_streams = flags.streams;
+  options.until = flags.until;
+  const Report report = run(plan, options);
+  if (flags.json) {
+    fmt::print("{}\n", to_json(report).dump());
+  } else {
+    fmt::print("{} commits, {} aborts, {} views; seed {}, hash {}\n", report.commits, report.aborts, report.views,
+               report.seed, hex(report.hash));
+  }
+  if (!report.failure) return kExitPass;
+  std::fflush(stdout);
+  fmt::print(stderr, "{}\nlockstep sim replay {}\n", text_of(*report.failure), flags.file);
+  return exit_code_of(*report.failure);
+}
+
+}  // namespace
+
+Run add_replay(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("replay", "run a plan from a file, telling what happens");
+  const auto flags = std::make_shared<Flags>();
+  command->add_option("plan", flags->file, "a plan, as `run --write-plan` writes it")->required();
+  command->add_option("--until", flags->until, "stop after so many events");
+  command->add_flag("--json", flags->json, "the report as JSON, no trace");
+  command->add_flag("--streams", flags->streams, "also every stream");
+  flags->mutant.declare(*command);
+  return [flags] {
+    flags->mutant.plant();
+    return replay(*flags);
+  };
+}
+
+}  // namespace lockstep::sim

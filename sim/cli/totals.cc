@@ -1,0 +1,44 @@
+#include "sim/cli/totals.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/rng.h"
+#include "sim/cli/report_json.h"
+#include "sim/text.h"
+
+namespace lockstep::sim {
+
+void Totals::add(const Report& report) {
+  visit_counts([](const char*, std::uint64_t& sum, std::uint64_t value) { sum += value; }, static_cast<Counts&>(*this),
+               static_cast<const Counts&>(report));
+  seeds += 1;
+  bytes_seeds += report.bytes_mode ? 1 : 0;
+  hash ^= mix64(report.hash ^ mix64(report.seed));
+  simulated_s += static_cast<double>(report.time_ns) * 1e-9;
+}
+
+nlohmann::json to_json(const Totals& totals, double seconds) {
+  nlohmann::json json = to_json(static_cast<const Counts&>(totals));
+  json["version"] = 1;
+  json["seeds"] = totals.seeds;
+  json["bytes_seeds"] = totals.bytes_seeds;
+  json["hash"] = hex(totals.hash);
+  json["simulated_s"] = totals.simulated_s;
+  json["seconds"] = seconds;
+  return json;
+}
+
+void print(const Totals& totals, double seconds) {
+  const auto per_second = [&](auto value) { return static_cast<double>(value) / seconds; };
+  fmt::print("seeds      {} ({} in bytes mode), {:.1f} per second; {:.0f} events per second\n", totals.seeds,
+             totals.bytes_seeds, per_second(totals.seeds), per_second(totals.events));
+  fmt::print("simulated  {:.1f} hours, {:.0f} times real time\n", totals.simulated_s / 3600,
+             per_second(totals.simulated_s));
+  visit_counts([](const char* name, std::uint64_t value) { fmt::print("{:<14} {}\n", name, value); },
+               static_cast<const Counts&>(totals));
+  fmt::print("{:<14} {}\n", "hash", hex(totals.hash));
+}
+
+}  // namespace lockstep::sim

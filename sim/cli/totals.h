@@ -1,0 +1,24 @@
+// Sums over many runs, as a person or a tool wants to see them.
+#pragma once
+
+#include <cstdint>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "sim/report.h"
+
+namespace lockstep::sim {
+
+struct Totals : Counts {
+  std::uint64_t seeds = 0;
+  std::uint64_t bytes_seeds = 0;
+  std::uint64_t hash = 0;  // of all runs, whatever their order
+  double simulated_s = 0;
+
+  void add(const Report& report);
+};
+
+nlohmann::json to_json(const Totals& totals, double seconds);
+void print(const Totals& totals, double seconds);  // `seconds`: of real time that it took
+
+}  // namespace lockstep::sim

@@ -1,0 +1,46 @@
+#include "sim/cli/usage.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/nearest.h"
+
+namespace lockstep::sim {
+namespace {
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string out;
+  for (const std::string& word : words) out.append(out.empty() ? "" : between).append(word);
+  return out;
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+}  // namespace
+
+CLI::Validator one_of(std::vector<std::string> choices) {
+  const std::string description = joined(choices, "|");
+  return CLI::Validator(
+      [choices = std::move(choices)](const std::string& word) -> std::string {
+        if (std::find(choices.begin(), choices.end(), word) != choices.end()) return {};
+        return "unknown value '" + word + "'" + did_you_mean(word, choices) + " (one of: " + joined(choices, " ") + ")";
+      },
+      description);
+}
+
+std::string wrong_usage(const CLI::ParseError& error, const CLI::App& command) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || command.remaining().empty()) return error.what();
+  const std::string word = command.remaining().front();
+  const std::string kind = word.starts_with("-") ? "option" : "argument";
+  return "unknown " + kind + " '" + word + "' of `" + command.get_name() + "`" +
+         did_you_mean(word.substr(0, word.find('=')), option_names(command));
+}
+
+}  // namespace lockstep::sim
