@@ -314,6 +314,8 @@ void Peer::Machine::refuse_if_closed(Round& round) {
   const Cohort& cohort = *cohort_of(round.key);
   if (round.stop) return;
   const Cohort::Membership& members = cohort.generations.at(round.attempt);
+  // Still giving up an attempt: the next one will be below its minimum, and that is what those have heard who have admitted.
+  if (members.ring->size() < round.request.minimum_world) return;
   for (const auto& [peer, open] : cohort.closers) {
     const std::vector<PeerId>& needed = cohort.bound ? members.everyone : *members.ring;
     if (std::find(needed.begin(), needed.end(), peer) == needed.end()) continue;

@@ -8,6 +8,7 @@
 //   > c: broadcast tag 6 count 7 u8 root a         also reduce-scatter, all-gather, barrier
 //   > a: admit [at least 2] [timeout 1s]    > a: leave    > a: stop 5 why not
 //   > crash a    > vanish a    > stall a    > wake a    > cut a b    > cut both a b    > heal a b    > reset a b    > silence a b
+//   > kernels a 1000                   from now on they take so many times as long
 //
 // "*" is the coordinator where a host is asked for. `--update` writes what happened into the files.
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include <map>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -129,6 +131,8 @@ class Transcript {
     } else if (verb == "heal") {
       end(sim::Fault::kCut, host_of(words.at(1)), host_of(words.at(2)));
       end(sim::Fault::kCutBoth, host_of(words.at(1)), host_of(words.at(2)));
+    } else if (verb == "kernels") {
+      begin({.fault = sim::Fault::kKernels, .a = host_of(words.at(1)), .number = std::stoull(words.at(2))});
     } else if (verb == "reset") {
       begin({.fault = sim::Fault::kReset, .a = host_of(words.at(1)), .b = host_of(words.at(2))});
     } else if (verb == "silence") {
