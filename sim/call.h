@@ -23,8 +23,9 @@ struct Call {
   GroupId group;
   CallId id;
   Instant made;
-  bool stopped = false;       // the application asked for its end
-  bool told_to_wait = false;  // it may rightly wait for others (joining, minimum world)
+  bool stopped = false;        // the application asked for its end
+  bool told_to_wait = false;   // it may rightly wait for others (joining, minimum world)
+  std::uint32_t at_least = 1;  // admit: members that are wanted
 
   // collectives
   peer::Request request;

@@ -6,6 +6,7 @@
 #include "core/base/overloaded.h"
 #include "core/trace/event.h"
 #include "sim/checkers/l1_l4_ends.h"
+#include "sim/checkers/s10_arguments.h"
 #include "sim/checkers/s10_mismatch.h"
 #include "sim/checkers/s2_exact_fold.h"
 #include "sim/checkers/s3_restored.h"
@@ -38,6 +39,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                    }
                    check("S6", membership_.installed(process.id, installed.view));
                    process.connected = true;
+                   process.members = installed.view->members.size();
                    process.app->on_view(*installed.view);
                  },
                  [&](const peer::PendingChanged& pending) {
@@ -50,6 +52,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                  [&](const trace::Event& event) {
                    mix(13, process.index, static_cast<std::uint64_t>(event.kind), event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
+                   check("L2", Causes::noted(text_of(process.id), event));
                  },
                  [&](const io::Dial& io) { carry_out_io(process, io); },
                  [&](const io::Read& io) { carry_out_io(process, io); },
@@ -66,6 +69,7 @@ void World::carry_out(Process& process, coordinator::Effect& effect) {
                  [&](const trace::Event& event) {
                    mix(14, static_cast<std::uint64_t>(event.kind), event.view.value, event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
+                   check("L2", Causes::noted("the coordinator", event));
                  },
                  [&](const io::Read& io) { carry_out_io(process, io); },
                  [&](const io::Write& io) { carry_out_io(process, io); },
@@ -171,6 +175,7 @@ void World::completed(Process& process, peer::Complete& complete) {
     }
     check("S4", check_loans_are_back(*call, stream, job));
     check("S1", one_outcome_.ended(*call));
+    check("S6", membership_.ended(*call));
     if (outcome.retries > 0) report_.retries += 1;
     if (outcome.round != RoundKey{} && !is_out(outcome.status))
       rounds_.emplace(outcome.round, outcome.status == Status::kOk);
@@ -178,7 +183,7 @@ void World::completed(Process& process, peer::Complete& complete) {
     check("S10", check_mismatch(*call, find));
     if (!over_) check("S2", check_exact_fold(*call, *process.memory, find));
     if (!over_) check("S3", check_restored(*call, *process.memory));
-    if (!options_.scripted) check("L2", causes_.aborted(*call));
+    if (!options_.scripted) check("L2", causes_.aborted(*call, process.app->leaving()));
     for (const BufferId buffer : call->buffers) {
       call->at_end.push_back(process.memory->fingerprint(buffer));
       process.memory->take_back(buffer);
@@ -187,6 +192,7 @@ void World::completed(Process& process, peer::Complete& complete) {
       queue_.push(now_ + plan_.heartbeat * 4, What::kApp, process.index, index, 1);
     }
   }
+  check("S10", check_arguments_kept(*call, process.members));
   if (call->kind == CallKind::kConnect && outcome.status != Status::kOk && !process.over) {
     process.over = true;
     process.over_at = now_;
@@ -213,7 +219,7 @@ void World::run_over(Process& process, const peer::RunOver& over) {
   process.over_at = now_;
   if (!process.app->leaving()) {
     report_.lost_runs += 1;
-    if (!options_.scripted) check("L2", causes_.lost(process.id, gang_of(process.host), over.text));
+    if (!options_.scripted) check("L2", causes_.lost(process.id, gang_of(process.host), over.status, over.text));
   }
   process.app->on_over();
   queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);

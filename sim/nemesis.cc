@@ -33,7 +33,7 @@ std::vector<std::uint32_t> World::gang_of(std::uint32_t host) const {
 void World::start_host(std::uint32_t host) {
   Host& h = hosts_[host];
   Process* old = running(host);
-  if (h.finished || (old != nullptr && (!old->over || old->app->done()))) return;
+  if (h.gone || h.finished || (old != nullptr && (!old->over || old->app->done()))) return;
   if (starts_++ > kMostStarts) {
     fail("limit", "processes start again and again");
     return;
@@ -164,6 +164,7 @@ void World::begin_entry(std::uint64_t index) {
         for (Process& p : processes_) {
           if (p.alive && p.host == entry.a) stop_process(p, Death::kSilence);
         }
+        hosts_[entry.a].gone = entry.number != 0;
       }
       if (entry.length.ns != 0) queue_.push(now_ + entry.length, What::kWake, kNoProcess, entry.a);
       return;
@@ -296,7 +297,9 @@ CallId World::launch(std::uint32_t host, const peer::Request& request) {
 CallId World::admit(std::uint32_t host, std::uint32_t at_least, Duration timeout) {
   Process* process = running(host);
   LOCKSTEP_ASSERT(process != nullptr);
-  const CallId id = app_call(process->index, CallKind::kAdmit).id;
+  Call& call = app_call(process->index, CallKind::kAdmit);
+  call.at_least = at_least;
+  const CallId id = call.id;
   step(*process, peer::Input{peer::Admit{id, at_least, timeout}});
   return id;
 }
@@ -347,6 +350,7 @@ void World::heal() {
   }
   for (std::uint32_t host = 1; host < hosts_.size(); ++host) {
     hosts_[host].pause = {};
+    if (hosts_[host].gone) continue;
     queue_.push(now_ + nanoseconds(static_cast<std::int64_t>(dice_.skewed(1'000'000, Purpose::kThink, host, 1))),
                 What::kWake, kNoProcess, host);
   }
@@ -377,6 +381,7 @@ void World::settle() {
   if (settled_) return;
   std::uint64_t furthest = 0;
   for (std::uint32_t host = 1; host < hosts_.size(); ++host) {
+    if (hosts_[host].gone) continue;
     const Process* process = running(host);
     if (process == nullptr || process->over || !process->app->connected()) return;
     if (process->app->commits() < process->commits_at_heal + plan_.commits_after) return;
@@ -392,7 +397,7 @@ void World::end_when_all_are_gone() {
   if (!settled_) return;
   bool left_over = false;
   for (std::uint32_t host = 1; host < hosts_.size(); ++host) {
-    if (hosts_[host].finished) continue;
+    if (hosts_[host].finished || hosts_[host].gone) continue;
     const Process* process = running(host);
     if (process != nullptr && !process->over && process->connected) return;
     left_over = true;

@@ -36,8 +36,6 @@ constexpr Weight kWeights[] = {{Fault::kCrash, 10},  {Fault::kVanish, 5},   {Fau
                                {Fault::kKernels, 2}, {Fault::kJoin, 8},     {Fault::kLeave, 6},   {Fault::kStop, 4},
                                {Fault::kTimeout, 3}, {Fault::kMismatch, 3}, {Fault::kSkip, 3}};
 
-bool needs_timeouts(Fault fault) { return fault == Fault::kSkip || fault == Fault::kMismatch; }
-
 void draw_network(Plan& plan, Draws& draws) {
   NetworkOptions& net = plan.network;
   net.mode = plan.mode;
@@ -130,6 +128,23 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
   return entry;
 }
 
+// Some machines that vanish never come back: the others must go on without them. As many stay as the run needs.
+void bury(Plan& plan, Draws& draws) {
+  if (plan.gang_size > 1) return;
+  std::uint32_t stay = plan.peers;
+  std::vector<std::uint32_t> buried;
+  for (Entry& entry : plan.entries) {
+    if (entry.fault != Fault::kVanish || !draws.permille(500)) continue;
+    const bool again = std::find(buried.begin(), buried.end(), entry.a) != buried.end();
+    if (!again && stay - 1 < std::max({plan.founders, plan.minimum_world, plan.groups})) continue;
+    if (!again) {
+      buried.push_back(entry.a);
+      stay -= 1;
+    }
+    entry.number = 1;
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(Fault fault) { return kFaultNames[static_cast<std::size_t>(fault)]; }
@@ -194,9 +209,15 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   const auto faults = draws.permille(80) || options.calm ? 0 : draws.range(1, 6 + 2 * plan.peers);
   if (weights.empty()) weights.push_back(kWeights[0]);
   for (std::uint64_t n = 0; n < faults; ++n) plan.entries.push_back(draw_entry(plan, dice, weights, n));
-  const bool waits = std::any_of(plan.entries.begin(), plan.entries.end(),
-                                 [](const Entry& entry) { return needs_timeouts(entry.fault); });
+  const auto has = [&](Fault fault) {
+    return std::any_of(plan.entries.begin(), plan.entries.end(),
+                       [&](const Entry& entry) { return entry.fault == fault; });
+  };
+  // Those who wait for one that has skipped a call need a time-out; or it calls admit next, and they are told.
+  const bool is_told = draws.permille(500) && plan.steps_per_admit == 1 && plan.groups == 1;
+  const bool waits = has(Fault::kMismatch) || (has(Fault::kSkip) && !is_told);
   if (waits || draws.permille(50)) plan.call_timeout = plan.heartbeat * static_cast<std::int64_t>(draws.range(30, 80));
+  bury(plan, draws);
   return plan;
 }
 

@@ -16,7 +16,7 @@ namespace lockstep::sim {
 // Host 0 is the coordinator's; peers live on hosts 1..peers.
 enum class Fault : std::uint8_t {
   kCrash,     // a: its process dies and resets its streams; starts again after `length` (0: when the network heals)
-  kVanish,    // a: its machine dies, in silence; likewise
+  kVanish,    // a: its machine dies, in silence; likewise; `number` 1: for good, even when the network heals
   kStall,     // a: stopped for `length`, then wakes with old state
   kCut,       // a -> b: nothing gets through for `length`
   kCutBoth,   // a <-> b

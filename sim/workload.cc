@@ -259,10 +259,11 @@ void App::begin_step() {
   generation_ += 1;
   phase_ = Phase::kStepping;
   must_admit_ = false;
+  early_ = Early::kNo;
   results_.clear();
   if (plan_.auto_admit) {
     if (step_ >= host_.last_step()) {
-      finish();
+      host_.app_finished(process_);
       return;
     }
     pending_ = 1;
@@ -278,6 +279,11 @@ void App::begin_step() {
   for (std::uint64_t i = 0; i < ops; ++i) {
     at += pause(dice_.permille(200, Purpose::kLaunch, process_, step_, 2 + i) ? 2'000'000 : 20'000);
     later(Do::kLaunch, (first + (backwards ? ops - i : i)) % ops, at);
+  }
+  const bool last = step_ + 1 - synced_at_ >= plan_.steps_per_admit;
+  if (last && dice_.permille(300, Purpose::kStep, step_, 2)) {
+    early_ = Early::kAsked;
+    later(Do::kAdmit, 0, at + pause(1'000'000));
   }
 }
 
@@ -331,7 +337,12 @@ void App::step_is_over() {
   std::sort(results_.begin(), results_.end());
   for (const auto& [tag, hash] : results_) state_ = mix64(state_ ^ mix64(hash ^ tag.value));
   step_ += 1;
+  if (early_ == Early::kAsked) return;  // the rest when it is answered
   generation_ += 1;
+  if (early_ == Early::kDone) {
+    later(Do::kSync, 0, pause(200'000));
+    return;
+  }
   const bool far = dice_.permille(600, Purpose::kStep, step_, 1);
   const auto think = static_cast<std::uint64_t>(plan_.think.ns);
   const std::int64_t wait = far ? static_cast<std::int64_t>(think) + pause(think) : pause(1'000'000);
@@ -355,9 +366,9 @@ void App::admit() {
   phase_ = Phase::kAdmitting;
   Call& call = host_.app_call(process_, CallKind::kAdmit);
   call.told_to_wait = wait_for_world_ && plan_.minimum_world > 1;
-  const std::uint32_t at_least = wait_for_world_ ? plan_.minimum_world : 1;
+  call.at_least = wait_for_world_ ? plan_.minimum_world : 1;
   wait_for_world_ = false;
-  host_.app_command(process_, peer::Admit{call.id, at_least, Duration{0}});
+  host_.app_command(process_, peer::Admit{call.id, call.at_least, Duration{0}});
 }
 
 void App::leave() {
@@ -394,7 +405,9 @@ void App::on_complete(const Call& call) {
     case CallKind::kAdmit:
       if (is_out(status)) return;
       generation_ += 1;
-      if (status == Status::kOk) {
+      if (status == Status::kOk && early_ == Early::kAsked && pending_ > 0) {
+        early_ = Early::kDone;
+      } else if (status == Status::kOk) {
         later(Do::kSync, 0, pause(200'000));
       } else {
         later(Do::kAdmit, 0, pause(static_cast<std::uint64_t>(plan_.heartbeat.ns)));

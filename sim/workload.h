@@ -113,6 +113,8 @@ class App {
   std::uint32_t pending_ = 0;  // operations of this step that have not ended
   std::uint32_t failed_syncs_ = 0;
   bool must_admit_ = false;
+  // Admission while the step's operations are in flight: it ends before them or after.
+  enum class Early : std::uint8_t { kNo, kAsked, kDone } early_ = Early::kNo;
   bool wait_for_world_ = false;
   std::vector<std::pair<CallId, std::uint64_t>> results_;
   bool leaving_ = false;

@@ -29,6 +29,8 @@ World::World(const Plan& plan, WorldOptions options)
       network_(plan_.network, dice_, queue_, *this),
       hash_(plan.seed),
       hosts_(plan.peers + 1),
+      one_outcome_(plan.gang_size > 1),
+      membership_(plan.gang_size),
       active_(plan.entries.size()) {
   LOCKSTEP_ASSERT(plan.peers + 1 < Network::kMaxHosts);
   report_.seed = plan.seed;
@@ -388,6 +390,7 @@ void World::app_launched(Call& call) {
 }
 
 void World::app_finished(std::uint32_t process) {
+  causes_.began({.fault = Fault::kLeave, .a = processes_[process].host});
   for (const std::uint32_t host : gang_of(processes_[process].host)) {
     Process* mate = running(host);
     if (mate != nullptr && !mate->over) mate->app->finish();

@@ -100,6 +100,7 @@ class World final : public NetworkUser, public AppHost {
     std::uint64_t timer_serial = 0;  // of the timer event that counts; earlier ones were replaced
     std::uint32_t idle_timers = 0;
     std::uint32_t pending = 0;  // as it was told last
+    std::size_t members = 0;    // of the view that it has installed last
     std::uint64_t draws = 0;
     std::vector<Event> held_back;
     std::unique_ptr<peer::Peer> peer;
@@ -114,7 +115,8 @@ class World final : public NetworkUser, public AppHost {
   struct Host {
     std::uint32_t process = kNoProcess;
     bool finished = false;
-    Duration pause;  // between leaving and coming back; 0: when the network heals
+    bool gone = false;  // for good: nothing starts there any more, and its streams are silent for ever
+    Duration pause;     // between leaving and coming back; 0: when the network heals
     std::uint64_t kernel_factor = 1;
   };
 

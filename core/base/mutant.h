@@ -23,29 +23,28 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kCommitWithoutOne, "commit-without-one", "S2", kCommon, "a round commits before its last member is done") \
   X(kLostCountsAsDone, "lost-counts-as-done", "S2", kRare, "who is lost counts as done, whether it took part or not") \
   X(kDoneCarriesOver, "done-carries-over", "S1 L2", kRare, "done in one attempt counts for the next") \
-  X(kDoneCommitsOnLoss, "done-commits-on-loss", "S1", kCommon, "who is done commits by itself when a member is lost") \
+  X(kDoneCommitsOnLoss, "done-commits-on-loss", "S1 S2", kCommon, "who is done commits by itself when a member is lost") \
   X(kDoneAfterFlush, "done-after-flush", "S11 L1 L2", kRare, "a frozen round is done after its flush was sent") \
-  X(kFirstVerdictStands, "first-verdict-stands", "S1 S10 L1", kRare, "what members answer to a proposal changes no verdict") \
+  X(kFirstVerdictStands, "first-verdict-stands", "S10", kCommon, "what members answer to a proposal changes no verdict") \
   X(kNewLossWaits, "new-loss-waits", "L1", kCommon, "a loss does not replace the proposal that waits for the lost") \
   X(kGroupsDecideAlone, "groups-decide-alone", "S1", kRare, "gangs: the groups' rounds are not bound to one outcome") \
   X(kAbortsAlone, "aborts-alone", "S1", kCommon, "a peer aborts by itself when its call times out") \
   X(kUsedUpForgotten, "used-up-forgotten", "L1", kCommon, "an outcome is not kept for who has not launched yet") \
   X(kRetriesWhatMustNot, "retries-what-must-not", "S10", kCommon, "a round that must not be retried is") \
   X(kMinimumIgnored, "minimum-ignored", "S10", kRare, "a round goes on below the minimum world") \
-  X(kMismatchUnseen, "mismatch-unseen", "S10 S2 L1", kCommon, "a neighbour's arguments are not compared") \
+  X(kMismatchUnseen, "mismatch-unseen", "S10 L2", kCommon, "a neighbour's arguments are not compared") \
   /* cohorts, leaving */ \
   X(kLeaverGoesAtOnce, "leaver-goes-at-once", "L1", kCommon, "a leaver goes before its last rounds are over") \
   X(kLeaverIsNotReleased, "leaver-is-not-released", "L4", kRare, "the commit of its last round releases no leaver") \
-  X(kLeaverStaysInRing, "leaver-stays-in-ring", "L1 L4", kCommon, "the next view has the leaver still") \
+  X(kLeaverStaysInRing, "leaver-stays-in-ring", "L1 L4 assert", kCommon, "the next view has the leaver still") \
   X(kCutLeaverNotAsked, "cut-leaver-not-asked", "L1 L4", kRare, "who finishes its last rounds has no part in proposals") \
   X(kKeepsUnlaunched, "keeps-unlaunched", "L1 L4", kRare, "rounds are kept for a leaver that did not launch them") \
   X(kKeptRoundForgotten, "kept-round-forgotten", "L1 L2", kCommon, "members move on with a round that is kept for a leaver") \
   X(kLaunchesAfterAdmit, "launches-after-admit", "S1 L1 L2", kRare, "a launch after admit goes to the old cohort") \
   /* admission */ \
   X(kAdmitWithoutAll, "admit-without-all", "L1 L2", kCommon, "not all members have to call admit") \
-  X(kAdmitToldToNobody, "admit-told-to-nobody", "L1 L3", kCommon, "members do not learn who has called admit") \
-  X(kAdmitHidesRounds, "admit-hides-rounds", "L2", kCommon, "admit does not say which rounds it has open") \
-  X(kWithdrawnAdmitBites, "withdrawn-admit-bites", "L2", kRare, "calls freed by a withdrawn admit keep its deadline") \
+  X(kAdmitToldToNobody, "admit-told-to-nobody", "L1 L3", kRare, "members do not learn who has called admit") \
+  X(kAdmitHidesRounds, "admit-hides-rounds", "L2", kRare, "admit does not say which rounds it has open") \
   X(kWaitingForgotten, "waiting-forgotten", "L3", kRare, "auto_admit: a commit does not say that somebody waits") \
   X(kWorldIgnored, "world-ignored", "S10", kRare, "admit does not wait for the world that was asked for") \
   X(kHalfGangAdmitted, "half-gang-admitted", "S6", kCommon, "a gang is admitted before all of it waits") \
@@ -68,7 +67,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kEarlyReadyForgotten, "early-ready-forgotten", "L1", kCommon, "a Ready that comes before the launch is dropped") \
   X(kStaleReadyTaken, "stale-ready-taken", "L1", kRare, "a Ready of an older attempt grants the next one") \
   X(kStripeReplacedEarly, "stripe-replaced-early", "S2 S4 L1 assert", kRare, "late bytes of a dead stripe race with the new one's") \
-  X(kTakenBackUnsaid, "taken-back-unsaid", "L2", kCommon, "a segment that was taken back is sent as if it were whole") \
+  X(kTakenBackUnsaid, "taken-back-unsaid", "L2", kRare, "a segment that was taken back is sent as if it were whole") \
   /* memory */ \
   X(kNotBackedUp, "not-backed-up", "S3", kCommon, "all-gather overwrites an input that has no copy") \
   X(kToldBeforeRestore, "told-before-restore", "S4", kCommon, "a call completes before its input is restored") \

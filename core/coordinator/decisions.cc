@@ -299,7 +299,7 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_pr
     std::size_t wanted = 1;
     for (const wire::Member& member : members) {
       const Seat& seat = seats_.at(member.id);
-      if (!seat.admit && mutant(Mutant::kAdmitWithoutAll)) continue;
+      if (!seat.admit && !proposal.admits.empty() && mutant(Mutant::kAdmitWithoutAll)) continue;
       if (!seat.admit) return std::nullopt;
       wanted = std::max<std::size_t>(wanted, seat.admit->at_least);
       proposal.admits[member.id] = seat.admit->open;

@@ -263,8 +263,8 @@ void Coordinator::Machine::look(Instant now) {
       continue;
     }
     const Instant limit = party.channel.heard() + options_.silence;
-    if (now >= limit && !mutant(Mutant::kSilentMemberStays)) {
-      silent.push_back(party.peer);
+    if (now >= limit) {
+      if (!mutant(Mutant::kSilentMemberStays)) silent.push_back(party.peer);
       continue;
     }
     next_look_ = std::min(next_look_, limit);

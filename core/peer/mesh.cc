@@ -357,8 +357,8 @@ void Mesh::on_timer(Instant now, Effects& out) {
     if (flow.channel.closing()) continue;
     if (flow.kind == Kind::kUp) {
       const Instant limit = flow.channel.heard() + options_.link_silence;
-      if (now >= limit && !mutant(Mutant::kSilentStripeStays)) {
-        drop(flow, false, now, out);
+      if (now >= limit) {
+        if (!mutant(Mutant::kSilentStripeStays)) drop(flow, false, now, out);
         continue;
       }
       if (beat) flow.channel.writer.message(wire::Heartbeat{}, term_);

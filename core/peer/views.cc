@@ -255,7 +255,7 @@ void Peer::Machine::on_admitting(wire::Admitting in) {
     for (auto& [order, round] : rounds_) {
       if (!round.stop || round.stop->status != Status::kCohortClosed || !round.open()) continue;
       round.stop.reset();
-      if (!mutant(Mutant::kWithdrawnAdmitBites)) round.deadline = round.limit;
+      round.deadline = round.limit;
       refuse_if_closed(round);
     }
     return;

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 
+#include "core/base/assert.h"
+
 namespace lockstep::sim {
 
-Complaint Causes::lost(PeerId peer, const std::vector<std::uint32_t>& hosts, const std::string& text) const {
+Complaint Causes::lost(PeerId peer, const std::vector<std::uint32_t>& hosts, Status status,
+                       const std::string& text) const {
+  if (status == Status::kProtocolError) return text_of(peer) + " lost the run by a breach of the protocol: " + text;
   const auto touches = [&](std::uint32_t host) {
     return host == 0 || std::find(hosts.begin(), hosts.end(), host) != hosts.end();
   };
@@ -16,18 +20,49 @@ Complaint Causes::lost(PeerId peer, const std::vector<std::uint32_t>& hosts, con
   return text_of(peer) + " lost the run (" + text + "), and nothing had happened to it";
 }
 
-Complaint Causes::aborted(const Call& call) const {
-  const Status status = call.outcome->status;
-  if (call.kind != CallKind::kCollective || status == Status::kOk) return {};
-  for (const Entry& entry : begun_) {
-    const bool excuses = may_lose_members(entry.fault) || entry.fault == Fault::kStop ||
-                         entry.fault == Fault::kTimeout || entry.fault == Fault::kMismatch ||
-                         entry.fault == Fault::kSkip;
-    if (excuses) return {};
+// Whether something that has begun can be the cause of this outcome.
+bool Causes::excuse(const Call& call, bool leaving) const {
+  const auto any = [&](auto is_cause) {
+    return std::any_of(begun_.begin(), begun_.end(), [&](const Entry& entry) { return is_cause(entry.fault); });
+  };
+  const auto is = [&](Fault fault) { return any([&](Fault begun) { return begun == fault; }); };
+  switch (call.outcome->status) {
+    case Status::kOk: return true;
+    case Status::kMismatch: return is(Fault::kMismatch) || is(Fault::kSkip);  // out of step with each other
+    case Status::kAborted: return is(Fault::kStop);
+    case Status::kTimedOut: return call.request.timeout.ns > 0 || is(Fault::kTimeout);
+    case Status::kCohortClosed:  // also when others could not launch it: alone below a minimum, or without the root
+      return is(Fault::kSkip) || is(Fault::kMismatch) || any(may_lose_members);
+    case Status::kBelowMinimum: return any(may_lose_members) || is(Fault::kMismatch);
+    case Status::kOutcomeUnknown: return leaving || any(may_lose_members);
+    case Status::kPeerLost:
+    case Status::kWorldChanged:
+    case Status::kEvicted:
+    case Status::kNotConnected:
+    case Status::kInvalidArgument:  // a broadcast whose root is lost
+      return any(may_lose_members);
+    case Status::kUnreachable:
+    case Status::kRefused:
+    case Status::kTooManyInFlight:
+    case Status::kBufferTooSmall:
+    case Status::kOutOfMemory:
+    case Status::kProtocolError:
+    case Status::kInternal: return false;
   }
-  if (status == Status::kTimedOut && call.ended - call.made >= call.request.timeout) return {};
+  LOCKSTEP_UNREACHABLE();
+}
+
+Complaint Causes::aborted(const Call& call, bool leaving) const {
+  if (call.kind != CallKind::kCollective || excuse(call, leaving)) return {};
   return text_of(call.request) + " of " + text_of(call.peer) + " ended with " + text_of(*call.outcome) +
-         ", and nothing had happened";
+         ", and nothing had happened that is a cause of it";
+}
+
+Complaint Causes::noted(const std::string& who, const trace::Event& event) {
+  const bool breach = event.kind == trace::Kind::kProtocolError ||
+                      (event.kind == trace::Kind::kPeerRefused && event.status == Status::kProtocolError);
+  if (!breach) return {};
+  return who + " sees a breach of the protocol: " + trace::to_line(event);
 }
 
 }  // namespace lockstep::sim

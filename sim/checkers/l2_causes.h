@@ -1,9 +1,11 @@
 // L2: no abort and no eviction without a cause; a healthy peer is never evicted. A cause is a fault of the plan that has
-// begun, or what an application did: on this host, on the coordinator's, or on one of the same gang.
+// begun, or what an application did: on this host, on the coordinator's, or on one of the same gang. Every status has causes of
+// its own; and nothing is the cause of a breach of the protocol, since nobody here speaks anything else.
 #pragma once
 
 #include <vector>
 
+#include "core/trace/event.h"
 #include "sim/call.h"
 #include "sim/checkers/complaint.h"
 #include "sim/plan.h"
@@ -16,10 +18,15 @@ class Causes {
   void began(const Entry& entry) { begun_.push_back(entry); }
 
   // `hosts`: where it, and the others of its gang, run.
-  [[nodiscard]] Complaint lost(PeerId peer, const std::vector<std::uint32_t>& hosts, const std::string& text) const;
-  [[nodiscard]] Complaint aborted(const Call& call) const;
+  [[nodiscard]] Complaint lost(PeerId peer, const std::vector<std::uint32_t>& hosts, Status status,
+                               const std::string& text) const;
+  // `leaving`: the caller is, and may not learn what becomes of a round that others go on with.
+  [[nodiscard]] Complaint aborted(const Call& call, bool leaving) const;
+  // What a machine notes by itself. `who`: in words.
+  [[nodiscard]] static Complaint noted(const std::string& who, const trace::Event& event);
 
  private:
+  [[nodiscard]] bool excuse(const Call& call, bool leaving) const;
   std::vector<Entry> begun_;
 };
 

@@ -14,7 +14,7 @@ Complaint OneOutcome::ended(const Call& call) {
     return text_of(now.round) + " is committed for " + text_of(call.peer) + " without naming contributors";
   }
   const auto [it, first] = ledger_.try_emplace(now.round, Entry{call.peer, now});
-  if (first) return {};
+  if (first) return gangs_ ? bound(call) : Complaint{};
   const peer::Outcome& then = it->second.outcome;
   const PeerId teller = it->second.first;
   const auto differ = [&](const std::string& what, const std::string& a, const std::string& b) {
@@ -35,6 +35,18 @@ Complaint OneOutcome::ended(const Call& call) {
   if (then.world != now.world) return differ("the world", std::to_string(then.world), std::to_string(now.world));
   if (then.hash != now.hash) return differ("the hash", std::to_string(then.hash), std::to_string(now.hash));
   return {};
+}
+
+Complaint OneOutcome::bound(const Call& call) {
+  RoundKey key = call.outcome->round;
+  key.group = {};
+  const auto [it, first] = bound_.try_emplace(key, Entry{call.peer, *call.outcome});
+  if (first) return {};
+  const peer::Outcome& then = it->second.outcome;
+  if ((then.status == Status::kOk) == (call.outcome->status == Status::kOk)) return {};
+  return text_of(then.round) + " is " + text_of(then) + " for " + text_of(it->second.first) + ", and " +
+         text_of(call.outcome->round) + ", which is bound to it, " + text_of(*call.outcome) + " for " +
+         text_of(call.peer);
 }
 
 }  // namespace lockstep::sim

@@ -7,6 +7,7 @@
 #include "core/kernels/reference.h"
 #include "sim/checkers/l1_l4_ends.h"
 #include "sim/checkers/l2_causes.h"
+#include "sim/checkers/s10_arguments.h"
 #include "sim/checkers/s10_mismatch.h"
 #include "sim/checkers/s11_at_rest.h"
 #include "sim/checkers/s1_one_outcome.h"
@@ -266,6 +267,34 @@ TEST(S6Membership, GoingBackDoublesStrangersAndDisorderFail) {
 
 // ---- the others ----
 
+TEST(S6Membership, HalfAGangFails) {
+  const auto gang = [](std::vector<PeerId> ids) {
+    auto made = std::make_shared<wire::View>();
+    made->number = ViewNumber{1};
+    made->cohort = CohortId{1};
+    for (const PeerId id : ids)
+      made->members.push_back({.id = id, .group = {}, .gang = GangId{7}, .address = {}, .name = {}});
+    return made;
+  };
+  EXPECT_FALSE(Membership(2).installed(kA, gang({kA, kB})));
+  EXPECT_TRUE(Membership(2).installed(kA, gang({kA})));
+}
+
+TEST(S6Membership, ARoundOutsideItsRingFails) {
+  Membership checker;
+  EXPECT_FALSE(checker.installed(kA, view(1, {{kA, 0}, {kB, 0}, {kC, 1}})));
+  const auto round = [](std::vector<PeerId> ring) {
+    Call call = ended(kA, committed(std::move(ring)));
+    call.outcome->attempt = Generation{1};
+    return call;
+  };
+  EXPECT_FALSE(checker.ended(round({kA, kB})));
+  EXPECT_TRUE(checker.ended(round({kB, kA})));
+  EXPECT_TRUE(checker.ended(round({kA})));
+  EXPECT_TRUE(checker.ended(round({kA, kB, kC})));
+  EXPECT_TRUE(checker.ended(ended(kA, committed({kA, kB}))));  // of an attempt that no view began
+}
+
 TEST(S8Once, TwiceOrNeverMadeFails) {
   Call call = ended(kA, committed({kA}));
   Call open;
@@ -318,23 +347,87 @@ TEST(L1Ends, ACallThatWaitsTooLongFails) {
 
 TEST(L2Causes, AHealthyPeerThatIsLostFails) {
   Causes causes;
-  EXPECT_TRUE(causes.lost(kA, {1}, "evicted"));
+  EXPECT_TRUE(causes.lost(kA, {1}, Status::kEvicted, "evicted"));
   causes.began({.fault = Fault::kSlow, .a = 1, .b = 2});
   causes.began({.fault = Fault::kCrash, .a = 2});
-  EXPECT_TRUE(causes.lost(kA, {1}, "evicted"));
-  EXPECT_FALSE(causes.lost(kA, {1, 2}, "its gang"));
+  EXPECT_TRUE(causes.lost(kA, {1}, Status::kEvicted, "evicted"));
+  EXPECT_FALSE(causes.lost(kA, {1, 2}, Status::kEvicted, "its gang"));
   causes.began({.fault = Fault::kCut, .a = 3, .b = 1});
-  EXPECT_FALSE(causes.lost(kA, {1}, "evicted"));
+  EXPECT_FALSE(causes.lost(kA, {1}, Status::kEvicted, "evicted"));
+}
+
+TEST(L2Causes, NothingIsTheCauseOfABreachOfTheProtocol) {
+  Causes causes;
+  causes.began({.fault = Fault::kCrash, .a = 1});
+  EXPECT_TRUE(causes.lost(kA, {1}, Status::kProtocolError, "done twice"));
+  trace::Event event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = kA, .round = {}, .text = {}};
+  EXPECT_FALSE(Causes::noted("a", event));
+  event.kind = trace::Kind::kProtocolError;
+  EXPECT_TRUE(Causes::noted("a", event));
+  event.kind = trace::Kind::kPeerRefused;
+  EXPECT_FALSE(Causes::noted("a", event));
+  event.status = Status::kProtocolError;
+  EXPECT_TRUE(Causes::noted("a", event));
 }
 
 TEST(L2Causes, AnAbortWithoutACauseFails) {
   Causes causes;
-  Call call = ended(kA, aborted(Status::kPeerLost));
-  EXPECT_TRUE(causes.aborted(call));
+  const Call call = ended(kA, aborted(Status::kPeerLost));
+  EXPECT_TRUE(causes.aborted(call, false));
   causes.began({.fault = Fault::kJoin, .a = 1});
-  EXPECT_TRUE(causes.aborted(call));
+  EXPECT_TRUE(causes.aborted(call, false));
   causes.began({.fault = Fault::kLeave, .a = 1});
-  EXPECT_FALSE(causes.aborted(call));
+  EXPECT_FALSE(causes.aborted(call, false));
+}
+
+TEST(L2Causes, EveryStatusHasCausesOfItsOwn) {
+  const std::pair<Status, Fault> causes_of[] = {
+      {Status::kMismatch, Fault::kMismatch},  {Status::kAborted, Fault::kStop},
+      {Status::kTimedOut, Fault::kTimeout},   {Status::kCohortClosed, Fault::kSkip},
+      {Status::kBelowMinimum, Fault::kCrash}, {Status::kWorldChanged, Fault::kLeave}};
+  for (const auto& [status, fault] : causes_of) {
+    Causes causes;
+    causes.began({.fault = Fault::kJoin, .a = 1});
+    EXPECT_TRUE(causes.aborted(ended(kA, aborted(status)), false)) << status_name(status);
+    causes.began({.fault = fault, .a = 1});
+    EXPECT_FALSE(causes.aborted(ended(kA, aborted(status)), false)) << status_name(status);
+    EXPECT_TRUE(causes.aborted(ended(kA, aborted(Status::kInternal)), false));
+  }
+  Causes nothing;
+  EXPECT_TRUE(nothing.aborted(ended(kA, aborted(Status::kOutcomeUnknown)), false));
+  EXPECT_FALSE(nothing.aborted(ended(kA, aborted(Status::kOutcomeUnknown)), true));
+  Call timed = ended(kA, aborted(Status::kTimedOut));
+  timed.request.timeout = seconds(1);
+  EXPECT_FALSE(nothing.aborted(timed, false));
+}
+
+TEST(S10Arguments, WhatAllAgreedOnIsKept) {
+  Call call = ended(kA, committed({kA, kB}));
+  call.request.minimum_world = 2;
+  EXPECT_FALSE(check_arguments_kept(call, 2));
+  call.request.minimum_world = 3;
+  EXPECT_TRUE(check_arguments_kept(call, 2));
+  Call retried = ended(kA, committed({kA, kB}));
+  retried.outcome->retries = 1;
+  EXPECT_FALSE(check_arguments_kept(retried, 2));
+  retried.request.retry = false;
+  EXPECT_TRUE(check_arguments_kept(retried, 2));
+  Call admit = ended(kA, peer::Outcome{});
+  admit.kind = CallKind::kAdmit;
+  admit.at_least = 3;
+  EXPECT_FALSE(check_arguments_kept(admit, 3));
+  EXPECT_TRUE(check_arguments_kept(admit, 2));
+}
+
+TEST(S1OneOutcome, GangsHaveOneOutcomeInAllGroups) {
+  peer::Outcome other = aborted(Status::kPeerLost);
+  other.round.group = GroupId{1};
+  OneOutcome apart;
+  EXPECT_FALSE(apart.ended(ended(kA, committed({kA, kB}))));
+  EXPECT_FALSE(apart.ended(ended(kC, other)));
+  OneOutcome bound(true);
+  EXPECT_FALSE(bound.ended(ended(kA, committed({kA, kB}))));
+  EXPECT_TRUE(bound.ended(ended(kC, other)));
 }
 
 }  // namespace
