@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/assert.h"
+#include "core/wire/limits.h"
 
 namespace lockstep::sim {
 namespace {
@@ -96,8 +97,7 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
   entry.a = static_cast<std::uint32_t>(range(1, plan.peers));
   entry.b = static_cast<std::uint32_t>(range(1, plan.peers - 1));
   if (entry.b >= entry.a) entry.b += 1;
-  const bool of_pair = entry.fault == Fault::kCut || entry.fault == Fault::kCutBoth || entry.fault == Fault::kReset ||
-                       entry.fault == Fault::kSilence || entry.fault == Fault::kSlow;
+  const bool of_pair = is_of_pair(entry.fault);
   if (of_pair && range(0, 3) == 0) (range(0, 1) == 0 ? entry.a : entry.b) = 0;  // the way to the coordinator
   if (!of_pair) entry.b = 0;
   if (entry.fault == Fault::kStall && range(0, 9) == 0) entry.a = 0;
@@ -149,6 +149,11 @@ void bury(Plan& plan, Draws& draws) {
 
 std::string_view name_of(Fault fault) { return kFaultNames[static_cast<std::size_t>(fault)]; }
 
+bool is_of_pair(Fault fault) {
+  return fault == Fault::kCut || fault == Fault::kCutBoth || fault == Fault::kReset || fault == Fault::kSilence ||
+         fault == Fault::kSlow;
+}
+
 bool may_lose_members(Fault fault) {
   switch (fault) {
     case Fault::kCrash:
@@ -168,6 +173,63 @@ bool may_lose_members(Fault fault) {
     case Fault::kSkip: return false;
   }
   LOCKSTEP_UNREACHABLE();
+}
+
+std::string flaw_of(const Plan& plan) {
+  constexpr Duration kLong = lockstep::seconds(1'000'000);
+  const NetworkOptions& net = plan.network;
+  const auto must = [](std::string_view name, std::string_view what) {
+    return std::string(name).append(" must be ").append(what);
+  };
+  const auto within = [](auto value, auto lo, auto hi) { return value >= lo && value <= hi; };
+  if (!within(plan.peers, 1U, 60U)) return must("peers", "1..60");
+  if (!within(plan.founders, 1U, plan.peers)) return must("founders", "1..peers");
+  if (!within(plan.groups, 1U, plan.peers)) return must("groups", "1..peers");
+  if (!within(plan.gang_size, 1U, plan.peers)) return must("gang_size", "1..peers");
+  if (plan.peers % plan.gang_size != 0 || plan.founders % plan.gang_size != 0) {
+    return "gang_size must divide peers and founders: gangs come and go whole";
+  }
+  if (!within(plan.minimum_world, 1U, plan.peers)) return must("minimum_world", "1..peers");
+  if (!within(plan.stripes, 1U, 16U)) return must("stripes", "1..16");
+  if (plan.segment_bytes != 0 && !within(plan.segment_bytes, 16U, kMaxSegmentBytes)) {
+    return must("segment_bytes", "0 (chosen by size), or 16.." + std::to_string(kMaxSegmentBytes));
+  }
+  if (!within(plan.steps_per_admit, 1U, 1000U)) return must("steps_per_admit", "1..1000");
+  if (!within(plan.ops_per_step, 1U, 64U)) return must("ops_per_step", "1..64");
+  if (!within(plan.max_count, std::uint64_t{0}, std::uint64_t{10'000'000})) return must("max_count", "0..10000000");
+  if (!within(plan.commits_after, 0U, 1000U)) return must("commits_after", "0..1000");
+  if (plan.heartbeat < milliseconds(1) || plan.heartbeat > kLong) return must("heartbeat_ns", "1 ms..1000000 s");
+  for (const Duration time : {plan.kernel_delay, plan.timer_delay, plan.think, plan.call_timeout, plan.safety}) {
+    if (!within(time, Duration{}, kLong)) return "times must be 0..1000000 s, in nanoseconds";
+  }
+  for (const std::int64_t ns : {net.latency_lo_ns, net.latency_hi_ns, net.jitter_ns, net.host_delay_ns,
+                                net.revoke_delay_ns, net.dial_gives_up_ns, plan.kernel_ns_per_kib}) {
+    if (!within(ns, std::int64_t{0}, kLong.ns)) return "times must be 0..1000000 s, in nanoseconds";
+  }
+  if (net.latency_lo_ns > net.latency_hi_ns) return must("latency_lo_ns", "at most latency_hi_ns");
+  if (net.rate_bytes_per_s < 1) return must("rate_bytes_per_s", "at least 1");
+  if (net.window_bytes < 1) return must("window_bytes", "at least 1");
+  if (net.short_permille > 1000 || net.pieces_permille > 1000) return "permilles must be 0..1000";
+  return {};
+}
+
+std::string flaw_of(const Plan& plan, const Entry& entry) {
+  constexpr Duration kLong = lockstep::seconds(1'000'000);
+  if (entry.a > plan.peers || entry.b > plan.peers) return "hosts are 0 (the coordinator's) .. peers";
+  if (entry.after < Duration{} || entry.after > kLong || entry.length < Duration{} || entry.length > kLong) {
+    return "times must be 0..1000000 s, in nanoseconds";
+  }
+  if (is_of_pair(entry.fault)) {
+    if (entry.a == entry.b) return std::string(name_of(entry.fault)) + " is between two hosts: a and b must differ";
+  } else if (entry.a == 0 && entry.fault != Fault::kStall) {
+    return std::string(name_of(entry.fault)) +
+           " needs a host of a peer, a >= 1: host 0, the coordinator's, can only be stalled or cut off";
+  }
+  const bool factor = entry.fault == Fault::kSlow || entry.fault == Fault::kKernels;
+  if (factor && (entry.number < 1 || entry.number > 1'000'000)) {
+    return std::string(name_of(entry.fault)) + " needs a factor: number must be 1..1000000";
+  }
+  return {};
 }
 
 Plan plan_of(std::uint64_t seed, const PlanOptions& options) {

@@ -34,6 +34,8 @@ enum class Fault : std::uint8_t {
 inline constexpr std::uint8_t kFaultCount = 15;
 std::string_view name_of(Fault fault);
 
+bool is_of_pair(Fault fault);  // what happens between hosts a and b
+
 // Whether this can be the cause of a lost member, and of a round that does not commit.
 bool may_lose_members(Fault fault);
 
@@ -91,6 +93,10 @@ struct PlanOptions {
   enum class Payload : std::uint8_t { kDrawn, kToken, kBytes } payload = Payload::kDrawn;
   bool calm = false;  // no faults
 };
+
+// What makes a plan, or one of its entries, impossible to run; empty: nothing does.
+std::string flaw_of(const Plan& plan);
+std::string flaw_of(const Plan& plan, const Entry& entry);
 
 Plan plan_of(std::uint64_t seed, const PlanOptions& options = {});
 

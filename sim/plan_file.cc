@@ -119,15 +119,9 @@ Result<Plan> read_plan(const toml::table& table) {
     plan.mode = word == "bytes" ? Mode::kBytes : Mode::kToken;
   }
   plan.network.mode = plan.mode;
-  if (plan.peers < 1 || plan.peers + 1 >= Network::kMaxHosts) return bad(table.source(), "peers must be 1..60");
-  if (plan.founders < 1 || plan.founders > plan.peers) return bad(table.source(), "founders must be 1..peers");
-  const bool whole = plan.groups >= 1 && plan.gang_size >= 1 && plan.ops_per_step >= 1 && plan.steps_per_admit >= 1 &&
-                     plan.heartbeat.ns > 0 && plan.network.rate_bytes_per_s > 0 && plan.network.window_bytes > 0 &&
-                     plan.network.latency_lo_ns <= plan.network.latency_hi_ns && plan.network.latency_lo_ns >= 0;
-  if (!whole) {
-    return bad(table.source(),
-               "groups, gang_size, ops_per_step, steps_per_admit, heartbeat_ns, rate and window must be at "
-               "least 1, and latency_lo_ns <= latency_hi_ns");
+  if (const std::string flaw = flaw_of(plan); !flaw.empty()) {  // it begins with a key, as a rule
+    const toml::node* culprit = table.get(flaw.substr(0, flaw.find(' ')));
+    return bad(culprit != nullptr ? culprit->source() : table.source(), flaw);
   }
   const toml::node* entries = table.get("do");
   if (entries == nullptr) return plan;
@@ -147,7 +141,7 @@ Result<Plan> read_plan(const toml::table& table) {
     const auto at = std::find(names.begin(), names.end(), word);
     if (at == names.end()) return bad(fault->source(), "unknown fault \"" + word + "\"" + did_you_mean(word, names));
     entry.fault = static_cast<Fault>(at - names.begin());
-    if (entry.a > plan.peers || entry.b > plan.peers) return bad(node.source(), "hosts are 0 (coordinator) .. peers");
+    if (const std::string flaw = flaw_of(plan, entry); !flaw.empty()) return bad(node.source(), flaw);
     plan.entries.push_back(entry);
   }
   return plan;

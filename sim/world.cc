@@ -32,7 +32,7 @@ World::World(const Plan& plan, WorldOptions options)
       one_outcome_(plan.gang_size > 1),
       membership_(plan.gang_size),
       active_(plan.entries.size()) {
-  LOCKSTEP_ASSERT(plan.peers + 1 < Network::kMaxHosts);
+  LOCKSTEP_ASSERT(flaw_of(plan).empty());
   report_.seed = plan.seed;
   report_.peers = plan.peers;
   report_.bytes_mode = plan.mode == Mode::kBytes;

@@ -1,6 +1,7 @@
 // A seed gives one plan, and a plan survives its file.
 #include "sim/plan.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sim/plan_file.h"
@@ -45,6 +46,52 @@ TEST(Plan, MistakesAreNamedWithTheirPlace) {
   EXPECT_FALSE(plan_from_text("peers = \"many\"").ok());
   EXPECT_FALSE(plan_from_text("peers = 1000").ok());
   EXPECT_FALSE(plan_from_text("peers = ").ok());
+}
+
+TEST(Plan, WhatCannotRunIsRefused) {
+  const struct {
+    const char* text;
+    const char* says;
+  } cases[] = {
+      {"peers = 61", "peers must be 1..60"},
+      {"peers = 4\nfounders = 5", "founders must be 1..peers"},
+      {"peers = 4\nfounders = 4\ngroups = 5", "groups must be 1..peers"},
+      {"peers = 4\nfounders = 3\ngang_size = 2", "gang_size must divide peers and founders: gangs come and go whole"},
+      {"minimum_world = 9", "minimum_world must be 1..peers"},
+      {"stripes = 0", "stripes must be 1..16"},
+      {"segment_bytes = 3", "segment_bytes must be 0 (chosen by size), or 16..1048576"},
+      {"ops_per_step = 0", "ops_per_step must be 1..64"},
+      {"max_count = -1", "max_count must be 0..10000000"},
+      {"heartbeat_ns = 0", "heartbeat_ns must be 1 ms..1000000 s"},
+      {"think_ns = -1", "times must be 0..1000000 s, in nanoseconds"},
+      {"latency_lo_ns = -1", "times must be 0..1000000 s, in nanoseconds"},
+      {"latency_lo_ns = 5\nlatency_hi_ns = 4", "latency_lo_ns must be at most latency_hi_ns"},
+      {"rate_bytes_per_s = 0", "rate_bytes_per_s must be at least 1"},
+      {"short_permille = 1001", "permilles must be 0..1000"},
+      {"[[do]]\nfault = \"crash\"\na = 5", "hosts are 0 (the coordinator's) .. peers"},
+      {"[[do]]\nfault = \"crash\"",
+       "crash needs a host of a peer, a >= 1: host 0, the coordinator's, can only be stalled or cut off"},
+      {"[[do]]\nfault = \"cut\"\na = 2\nb = 2", "cut is between two hosts: a and b must differ"},
+      {"[[do]]\nfault = \"stall\"\nlength_ns = -1", "times must be 0..1000000 s, in nanoseconds"},
+      {"[[do]]\nfault = \"slow\"\na = 1\nb = 2", "slow needs a factor: number must be 1..1000000"},
+  };
+  for (const auto& c : cases) {
+    const Result<Plan> plan = plan_from_text(c.text);
+    ASSERT_FALSE(plan.ok()) << c.text;
+    EXPECT_THAT(plan.error().text, testing::EndsWith(std::string(": ") + c.says)) << c.text;
+  }
+}
+
+TEST(Plan, AFlawIsShownWhereItIs) {
+  EXPECT_EQ(plan_from_text("peers = 4\nstripes = 99\n").error().text, "2:11: stripes must be 1..16");
+}
+
+TEST(Plan, SeedsExpandToPlansThatCanRun) {
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    const Plan plan = plan_of(seed);
+    EXPECT_EQ(flaw_of(plan), "") << seed;
+    for (const Entry& entry : plan.entries) EXPECT_EQ(flaw_of(plan, entry), "") << seed;
+  }
 }
 
 }  // namespace
