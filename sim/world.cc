@@ -124,6 +124,7 @@ void World::handle(const Event& event) {
       return;
     }
   }
+  if (options_.witness != nullptr) options_.witness->happens(event, now_);
   happened_[static_cast<std::size_t>(event.what)] += 1;
   mix(static_cast<std::uint64_t>(event.what) | std::uint64_t{event.process} << 8U, static_cast<std::uint64_t>(now_.ns),
       event.a, event.b);
@@ -377,6 +378,7 @@ Call& World::app_call(std::uint32_t index, CallKind kind) {
 
 void World::app_launched(Call& call) {
   report_.launches += 1;
+  if (options_.witness != nullptr) options_.witness->launched(call);
   if (options_.trace) {
     say(processes_[call.process], "launch #" + std::to_string(report_.launches) + " call " +
                                       std::to_string(call.id.value) + ": " + text_of(call.request) + " step " +

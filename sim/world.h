@@ -22,6 +22,7 @@
 #include "sim/network.h"
 #include "sim/plan.h"
 #include "sim/report.h"
+#include "sim/witness.h"
 #include "sim/workload.h"
 
 namespace lockstep::sim {
@@ -34,7 +35,8 @@ struct WorldOptions {
   bool scripted = false;
   // What an application sees, said about a host: views, outcomes, the end of its run. No times, so that it fits a transcript.
   std::function<void(std::uint32_t host, const std::string& line)> observe;
-  std::uint64_t until = 0;  // stop after so many events; 0: at the end
+  Witness* witness = nullptr;  // looks on; may be null
+  std::uint64_t until = 0;     // stop after so many events; 0: at the end
 };
 
 class World final : public NetworkUser, public AppHost {

@@ -27,6 +27,7 @@ class UsageError : public std::runtime_error {
 using Run = std::function<int()>;
 Run add_run(CLI::App& app);
 Run add_replay(CLI::App& app);
+Run add_shrink(CLI::App& app);
 Run add_det(CLI::App& app);
 Run add_mutants(CLI::App& app);
 

@@ -36,8 +36,10 @@ struct Flags {
   bool keep_going = false;
 };
 
-std::string repeat_line(const Flags& flags, std::uint64_t seed) {
-  return fmt::format("lockstep sim run --seed {}{} --trace", seed, flags.swarm.text() + flags.mutant.text());
+// The last lines of a failure: how to make it small, and the one command that repeats it.
+void print_what_next(const Flags& flags, std::uint64_t seed) {
+  const std::string same = fmt::format("--seed {}{}{}", seed, flags.swarm.text(), flags.mutant.text());
+  fmt::print(stderr, "to make it small: lockstep sim shrink {0}\nlockstep sim run {0} --trace\n", same);
 }
 
 int one_seed(const Flags& flags) {
@@ -59,7 +61,8 @@ int one_seed(const Flags& flags) {
   }
   if (!report.failure) return kExitPass;
   std::fflush(stdout);
-  fmt::print(stderr, "{}\n{}\n", text_of(*report.failure), repeat_line(flags, flags.seed));
+  fmt::print(stderr, "{}\n", text_of(*report.failure));
+  print_what_next(flags, flags.seed);
   return exit_code_of(*report.failure);
 }
 
@@ -94,7 +97,7 @@ int many_seeds(const Flags& flags) {
     fmt::print(stderr, "seed {}: {}\n", runs.failures[i].seed, text_of(*runs.failures[i].failure));
   }
   if (runs.failures.size() > kMostTold) fmt::print(stderr, "... and {} more\n", runs.failures.size() - kMostTold);
-  fmt::print(stderr, "{}\n", repeat_line(flags, runs.failures.front().seed));
+  print_what_next(flags, runs.failures.front().seed);
   return exit_code_of(*runs.failures.front().failure);
 }
 

@@ -1,0 +1,132 @@
+// `lockstep sim shrink`: the smallest plan that still breaks the same promise.
+#include "sim/shrink.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "sim/cli/command.h"
+#include "sim/cli/plan_source.h"
+#include "sim/cli/trial.h"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr double kRunLimit = 20;  // seconds: the bug has made a step of core endless
+
+struct Flags {
+  PlanSource source;
+  std::string out = "shrunk.toml";
+  std::uint32_t max_runs = 300;
+  double limit_s = 10;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// Ctrl-C ends the search, not the program: what was found until then is told.
+class CatchInterrupt {
+ public:
+  CatchInterrupt() {
+    interrupted = 0;
+    struct sigaction action = {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    ::sigaction(SIGINT, &action, &before_);
+  }
+  ~CatchInterrupt() { ::sigaction(SIGINT, &before_, nullptr); }
+  CatchInterrupt(const CatchInterrupt&) = delete;
+  CatchInterrupt& operator=(const CatchInterrupt&) = delete;
+
+ private:
+  struct sigaction before_ = {};
+};
+
+std::string counted(std::uint64_t n, const char* one, const char* many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many);
+}
+
+std::string extent_of(const Plan& plan, const Tried& tried) {
+  return fmt::format("{}, {}, {}, {:.3f} s simulated", counted(plan.entries.size(), "fault", "faults"),
+                     counted(plan.peers, "peer", "peers"), counted(tried.collectives, "collective", "collectives"),
+                     static_cast<double>(tried.report.time_ns) * 1e-9);
+}
+
+// The same assertion, not just any.
+std::string key_of(const Failure& failure) {
+  return failure.promise == "crash" ? failure.promise + ": " + failure.text : failure.promise;
+}
+
+int shrink_plan(const Flags& flags) {
+  const Plan plan = flags.source.plan();
+  const auto began = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); };
+  const CatchInterrupt catches;
+  Tried last;
+  Tried first;
+  Tried best;
+  const Trial trial = [&](const Plan& candidate) -> std::optional<Broken> {
+    last = try_plan(candidate, kRunLimit);
+    if (last.given_up || !last.report.failure) return {};
+    if (!first.report.failure) first = best = last;
+    return Broken{key_of(*last.report.failure), Instant{last.report.failure->at_ns}, last.report.launches};
+  };
+  ShrinkOptions options;
+  options.max_runs = flags.max_runs;
+  options.stop = [&] { return interrupted != 0 || (flags.limit_s > 0 && seconds() > flags.limit_s); };
+  const bool progress = ::isatty(2) != 0;
+  options.tell = [&](const Plan& smallest, std::uint32_t runs) {
+    if (progress) {
+      fmt::print(stderr, "\r{} runs, {:.1f} s: {}, {}   ", runs, seconds(),
+                 counted(smallest.entries.size(), "fault", "faults"), counted(smallest.peers, "peer", "peers"));
+    }
+  };
+  options.better = [&](const Plan& smaller) {
+    best = last;
+    write_plan(smaller, flags.out);
+  };
+  const std::optional<Shrunk> shrunk = shrink(plan, trial, options);
+  if (progress) fmt::print(stderr, "\r{:70}\r", "");
+  if (!shrunk) {
+    const std::string why = last.given_up ? fmt::format("the run was given up after {:.1f} s", seconds())
+                                          : "nothing to shrink: no promise was broken";
+    fmt::print(stderr, "{}\nlockstep sim {}{}\n", why, flags.source.seed ? "run" : "replay", flags.source.text());
+    return kExitGoal;
+  }
+  write_plan(shrunk->plan, flags.out);
+  fmt::print("{}\n", text_of(*best.report.failure));
+  fmt::print("from {}\nto   {}\nin {}, {:.1f} s{}; written to {}\n", extent_of(plan, first),
+             extent_of(shrunk->plan, best), counted(shrunk->runs, "run", "runs"), seconds(),
+             shrunk->done       ? ""
+             : interrupted != 0 ? " (interrupted: the best so far)"
+                                : " (the limit: the best so far)",
+             flags.out);
+  fmt::print("lockstep sim replay {}{}\n", flags.out, flags.source.mutant.text());
+  return kExitPass;
+}
+
+}  // namespace
+
+Run add_shrink(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("shrink", "the smallest plan that still breaks the same promise");
+  const auto flags = std::make_shared<Flags>();
+  flags->source.declare(*command);
+  command->add_option("--out", flags->out, "where the smallest plan is written")->capture_default_str();
+  command->add_option("--max-runs", flags->max_runs, "the most that are tried")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--time", flags->limit_s, "seconds; 0: no limit")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  return [flags] {
+    flags->source.mutant.plant();
+    return shrink_plan(*flags);
+  };
+}
+
+}  // namespace lockstep::sim
