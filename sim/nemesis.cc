@@ -76,7 +76,7 @@ void World::start_host(std::uint32_t host) {
 void World::stop_process(Process& process, Death death) {
   say(process, death == Death::kReset ? "dies" : "vanishes");
   process.alive = false;
-  process.timer_at = INT64_MAX;
+  process.timer_for = INT64_MAX;
   network_.died(process.index, death, now_);
   process.peer.reset();
   if (hosts_[process.host].process == process.index) hosts_[process.host].process = kNoProcess;

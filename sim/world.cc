@@ -271,13 +271,14 @@ std::int64_t World::delay(Process& process, Duration at_most, Purpose purpose) {
 // One timer event per machine, as a rule: an early one asks again.
 void World::arm(Process& process) {
   const Instant deadline = deadline_of(process);
-  if (deadline == kNever || deadline.ns >= process.timer_at) return;
-  process.timer_at = std::max(deadline.ns, now_.ns) + delay(process, plan_.timer_delay, Purpose::kTimerDelay);
-  queue_.push({process.timer_at}, What::kTimer, process.index, 0, ++process.timer_serial);
+  if (deadline.ns >= process.timer_for) return;
+  process.timer_for = deadline.ns;
+  const std::int64_t late = delay(process, plan_.timer_delay, Purpose::kTimerDelay);
+  queue_.push({std::max(deadline.ns, now_.ns) + late}, What::kTimer, process.index, 0, ++process.timer_serial);
 }
 
 void World::on_timer(Process& process) {
-  process.timer_at = INT64_MAX;
+  process.timer_for = INT64_MAX;
   if (deadline_of(process) > now_) {
     arm(process);
     return;

@@ -96,10 +96,10 @@ class World final : public NetworkUser, public AppHost {
     bool over = false;  // the run is lost to it, or left
     bool connected = false;
     std::uint64_t commits_at_heal = 0;
-    std::uint32_t stalled = 0;  // how many stalls hold it
-    std::uint16_t port = 0;     // 0: does not listen
-    std::int64_t timer_at = INT64_MAX;
-    std::uint64_t timer_serial = 0;  // of the timer event that counts; earlier ones were replaced
+    std::uint32_t stalled = 0;           // how many stalls hold it
+    std::uint16_t port = 0;              // 0: does not listen
+    std::int64_t timer_for = INT64_MAX;  // the deadline that its timer was set for
+    std::uint64_t timer_serial = 0;      // of the timer event that counts; earlier ones were replaced
     std::uint32_t idle_timers = 0;
     std::uint32_t pending = 0;  // as it was told last
     std::size_t members = 0;    // of the view that it has installed last
