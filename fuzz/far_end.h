@@ -207,7 +207,8 @@ class Streams {
       if (end.closed_) continue;
       if (end.write_) {
         std::size_t bytes = 0;
-        for (const io::Slice& slice : std::exchange(end.write_, std::nullopt)->slices.all()) {
+        const io::Write write = *std::exchange(end.write_, std::nullopt);
+        for (const io::Slice& slice : write.slices.all()) {
           end.hear(slice.bytes.empty() ? std::span<const std::byte>(memory_(slice.payload)) : slice.bytes);
           bytes += slice.size();
         }

@@ -1,4 +1,4 @@
-// usage: write_corpus folder     Writes the seeds of the wire's fuzzers: folder/decode/, folder/link_reader/.
+// usage: write_corpus folder     Writes the seeds of the fuzzers: folder/decode/, folder/link_reader/ and the others.
 // From the repository: build/release/tests/support/write_corpus fuzz/corpus
 #include <filesystem>
 #include <fstream>
@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "core/base/rng.h"
 #include "core/wire/codec.h"
 #include "tests/support/sample_messages.h"
 #include "tests/support/write_stream.h"
@@ -49,6 +50,13 @@ Bytes reader_seed(std::uint8_t how, std::span<const wire::Message> messages, std
   return seed;
 }
 
+// fuzz/liars.h: any bytes are a play; these come from a seed.
+Bytes play_seed(std::uint64_t seed) {
+  Bytes bytes(200 + 100 * seed);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(draw(seed, 1, i));
+  return bytes;
+}
+
 void write_corpus(const std::filesystem::path& folder) {
   const auto messages = test::sample_messages();
   for (const auto& message : messages) {
@@ -57,6 +65,11 @@ void write_corpus(const std::filesystem::path& folder) {
   save(folder / "link_reader" / "messages", reader_seed(0x1f, messages, 0));
   save(folder / "link_reader" / "segments", reader_seed(0x1d, {}, 5));
   save(folder / "link_reader" / "both", reader_seed(0x0f, messages, 2));
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    const std::string name = "play" + std::to_string(seed);
+    save(folder / "coordinator_machine" / name, play_seed(seed));
+    save(folder / "peer_machine" / name, play_seed(seed));
+  }
   save(folder / "link_reader" / "http", test::bytes_of("xGET / HTTP/1.1\r\nHost: example.org\r\n\r\n"));
 }
 

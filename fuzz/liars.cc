@@ -1,0 +1,347 @@
+#include "fuzz/liars.h"
+
+#include <vector>
+
+#include "core/kernels/checksum.h"
+#include "fuzz/choices.h"
+#include "fuzz/hosts.h"
+
+namespace lockstep::fuzz {
+namespace {
+
+constexpr PeerId kAnn{2, 2};
+constexpr PeerId kBob{3, 3};
+constexpr Tag kLastTag{0xdecade};  // nobody lies about it
+
+peer::Options honest(PeerId id) {
+  peer::Options options;
+  options.id = id;
+  options.founders = 2;
+  options.dial_timeout = options.link_timeout = seconds(36'000);  // nobody answers their dials: barriers need no links
+  return options;
+}
+
+class AgainstCoordinator {
+ public:
+  explicit AgainstCoordinator(Choices choices) : choices_(choices), ann_(honest(kAnn)), bob_(honest(kBob)) {
+    for (PeerHost* peer : {&ann_, &bob_}) {
+      peer->connect();
+      connect_hosts(*peer, coordinator_, peer == &ann_ ? 2 : 3);
+    }
+    settle();
+    known_.peers = {kAnn, kBob};
+    for (std::uint64_t n = 10; n < 14; ++n) known_.peers.push_back({n, n});
+  }
+
+  void play() {
+    for (int i = 0; i < 200 && !choices_.empty(); ++i) act();
+    for (FarEnd* liar : liars_) liar->hang_up();
+    settle();
+    LOCKSTEP_ASSERT(!ann_.run_over && !bob_.run_over);
+    const auto [a, b] = launch(kLastTag);
+    settle();
+    LOCKSTEP_ASSERT(ann_.all_calls_over() && bob_.all_calls_over());
+    LOCKSTEP_ASSERT(ann_.outcome(a)->status == Status::kOk && bob_.outcome(b)->status == Status::kOk);
+    LOCKSTEP_ASSERT(ann_.outcome(a)->world == 2);
+    const auto left = coordinator_.footprint();
+    LOCKSTEP_ASSERT(left.members == 2 && left.waiting == 0 && left.rounds == 0 && left.streams == 2);
+  }
+
+ private:
+  void act() {
+    look();
+    switch (choices_.below(12)) {
+      case 0: return arrive();
+      case 1: {
+        launch(Tag{choices_.below(4)});
+        return;
+      }
+      case 2: {
+        if (!choices_.one_in(4)) return;
+        ann_.admit();
+        bob_.admit();
+        return;
+      }
+      case 3: return pass();
+      case 4: return settle();
+      case 5: return coordinator_.run();
+      default: break;
+    }
+    if (liars_.empty()) return arrive();
+    FarEnd& liar = *choices_.of(liars_);
+    switch (choices_.below(8)) {
+      case 0: return liar.say(wire::Flush{ProposalNumber{known_.proposal}, {}});
+      case 1: {
+        wire::Done done = chosen<wire::Done>(choices_, known_);
+        done.what = {};
+        done.hash = 0;
+        return liar.say(done);
+      }
+      case 2: return liar.say(wire::Admit{CohortId{known_.cohort}, 1, {}});
+      case 3: {
+        if (choices_.one_in(4)) liar.hang_up();
+        return;
+      }
+      case 4: {
+        if (choices_.one_in(4)) liar.say_bytes(std::vector<std::byte>(choices_.below(64), std::byte{choices_.byte()}));
+        return;
+      }
+      default: break;
+    }
+    wire::Message message = chosen_message(choices_, known_);
+    // Who cannot reach whom is word against word: that the honest one may have to go is another story.
+    if (auto* broken = std::get_if<wire::LinkBroken>(&message))
+      broken->other.high = broken->other.low = 10 + choices_.below(4);
+    liar.say(message, Term{choices_.one_in(16) ? choices_.byte() : std::uint64_t{1}});
+  }
+
+  void arrive() {
+    if (liars_.size() == 12) return;
+    FarEnd& liar = coordinator_.streams.accept(address_of(static_cast<std::uint8_t>(liars_.size() + 10)));
+    liars_.push_back(&liar);
+    liar.greet();
+    if (choices_.one_in(4)) return liar.say(chosen_message(choices_, known_));
+    wire::Join join = chosen<wire::Join>(choices_, known_);
+    join.peer = choices_.of(known_.peers);
+    join.advertised = address_of(1);
+    join.auto_admit = false;
+    if (!choices_.one_in(4)) {
+      join.group = {};
+      join.gang = {};
+      join.gang_size = 1;
+    }
+    liar.say(join);
+  }
+
+  std::pair<CallId, CallId> launch(Tag tag) {
+    peer::Request barrier;
+    barrier.tag = tag;
+    const CallId a = ann_.launch(barrier, 0);
+    return {a, bob_.launch(barrier, 0)};
+  }
+  void settle() {
+    for (int i = 0; i < 30; ++i) {
+      coordinator_.run();
+      ann_.run();
+      bob_.run();
+    }
+  }
+  void pass() {
+    const Duration time = milliseconds(static_cast<std::int64_t>(1 + choices_.byte()));
+    coordinator_.pass(time);
+    ann_.pass(time);
+    bob_.pass(time);
+    settle();
+  }
+  void look() {
+    known_.cohort = ann_.views.back().cohort.value;
+    known_.view = ann_.views.back().number.value;
+    for (const FarEnd* liar : liars_) {
+      if (const auto* proposal = liar->last<wire::Propose>())
+        known_.proposal = std::max(known_.proposal, proposal->number.value);
+    }
+  }
+
+  Choices choices_;
+  Known known_;
+  CoordinatorHost coordinator_{coordinator::Options{}};
+  PeerHost ann_;
+  PeerHost bob_;
+  std::vector<FarEnd*> liars_;
+};
+
+constexpr PeerId kMe{5, 5};
+
+class AgainstPeer {
+ public:
+  explicit AgainstPeer(Choices choices) : choices_(choices), me_(options(choices_)) {
+    for (const std::uint64_t n : {1U, 3U, 5U, 9U, 12U}) known_.peers.push_back({n, n});
+    me_.connect();
+    coordinator_ = me_.streams.dialling().front();
+    me_.streams.open(*coordinator_);
+    coordinator_->greet();
+    coordinator_->say(wire::Waiting{address_of(5), milliseconds(500), seconds(600)});
+    change({PeerId{1, 1}, kMe, PeerId{9, 9}}, true);
+  }
+
+  void play() {
+    for (int i = 0; i < 300 && !choices_.empty(); ++i) act();
+    coordinator_->hang_up();
+    for (int i = 0; i < 20; ++i) {
+      me_.run();
+      for (FarEnd* end : me_.streams.dialling()) me_.streams.refuse(*end);
+      me_.pass(seconds(1));
+    }
+    me_.run();
+    LOCKSTEP_ASSERT(me_.run_over && me_.all_calls_over());
+    const auto left = me_.footprint();
+    LOCKSTEP_ASSERT(left.streams == 0);
+    LOCKSTEP_ASSERT(left.rounds == 0 && left.calls == 0 && left.remembered == 0);
+  }
+
+ private:
+  static peer::Options options(Choices& choices) {
+    peer::Options options;
+    options.id = kMe;
+    options.stripes = static_cast<std::uint16_t>(1 + choices.below(2));
+    options.auto_admit = choices.one_in(4);
+    options.segment_bytes = 16;
+    return options;
+  }
+
+  void act() {
+    switch (choices_.below(16)) {
+      case 0: return launch();
+      case 1: return call();
+      case 2: return lose_one();
+      case 3: return admit_one();
+      case 4: return commit();
+      case 5: {
+        if (choices_.one_in(8)) coordinator_->say(chosen_message(choices_, known_));
+        return;
+      }
+      case 6: return dial_in();
+      case 7: return answer_dials();
+      case 8: return me_.run();
+      case 9: {
+        me_.pass(milliseconds(static_cast<std::int64_t>(choices_.byte()) * 4));
+        return;
+      }
+      default: break;
+    }
+    if (neighbours_.empty()) return answer_dials();
+    FarEnd& neighbour = *choices_.of(neighbours_);
+    switch (choices_.below(8)) {
+      case 0: {  // as it says itself, so it fits
+        for (const FarEnd* other : neighbours_) {
+          if (const auto* ready = other->last<wire::Ready>()) neighbour.say(*ready);
+        }
+        return;
+      }
+      case 1: return neighbour.say(chosen<wire::Ready>(choices_, known_));
+      case 2: return neighbour.say(chosen<wire::BlockSize>(choices_, known_));
+      case 3: {
+        if (choices_.one_in(8)) neighbour.say(chosen_message(choices_, known_));
+        return;
+      }
+      case 4: {
+        if (choices_.one_in(4)) neighbour.hang_up();
+        return;
+      }
+      case 5: {
+        if (choices_.one_in(8))
+          neighbour.say_bytes(std::vector<std::byte>(choices_.below(64), std::byte{choices_.byte()}));
+        return;
+      }
+      default: break;
+    }
+    wire::Segment segment = chosen<wire::Segment>(choices_, known_);
+    segment.length = std::min<std::uint32_t>(segment.length, 70'000);
+    const std::vector<std::byte> payload(segment.length, std::byte{1});
+    const bool wrong = choices_.one_in(8);
+    neighbour.say_segment(segment, std::byte{1}, checksum(payload) + (wrong ? 1U : 0U), choices_.one_in(8));
+  }
+
+  void launch() {
+    peer::Request request;
+    request.collective = static_cast<wire::Collective>(choices_.below(wire::kCollectiveCount));
+    request.type = choices_.one_in(2) ? DataType::kF32 : DataType::kU8;
+    request.tag = Tag{choices_.below(4)};
+    request.retry = !choices_.one_in(4);
+    request.root = choices_.of(known_.peers);
+    request.timeout = choices_.one_in(4) ? milliseconds(300) : Duration{};
+    calls_.push_back(me_.launch(request, choices_.below(40), choices_.below(120)));
+  }
+  void call() {
+    switch (choices_.below(6)) {
+      case 0: calls_.push_back(me_.admit(static_cast<std::uint32_t>(choices_.below(4)))); return;
+      case 1:
+        if (choices_.one_in(8)) calls_.push_back(me_.leave());
+        return;
+      default:
+        if (!calls_.empty()) me_.stop(choices_.of(calls_));
+    }
+  }
+
+  // ---- a coordinator that tells the truth, in its way ----
+  void change(std::vector<PeerId> members, bool admits, std::vector<PeerId> lost = {}) {
+    wire::Propose propose;
+    propose.number = ProposalNumber{++known_.proposal};
+    propose.view.term = Term{1};
+    propose.view.number = ViewNumber{known_.view + 1};
+    propose.view.cohort = CohortId{admits ? known_.view + 1 : known_.cohort};
+    for (const PeerId id : members) {
+      propose.view.members.push_back({id, {}, {}, address_of(static_cast<std::uint8_t>(id.low)), "p"});
+    }
+    propose.lost = std::move(lost);
+    for (std::size_t i = choices_.below(4); i > 0; --i) {
+      auto verdict = chosen<wire::Verdict>(choices_, known_);
+      if (verdict.status != Status::kOk) propose.verdicts.push_back(std::move(verdict));
+    }
+    coordinator_->say(propose);
+    if (!members_.empty() && choices_.one_in(8)) return;  // to be replaced by the next
+    me_.run();
+    coordinator_->say(wire::Install{propose.number});
+    known_.view = propose.view.number.value;
+    known_.cohort = propose.view.cohort.value;
+    members_ = std::move(members);
+    me_.run();
+  }
+  void lose_one() {
+    std::vector<PeerId> rest = members_;
+    const PeerId gone = choices_.of(rest);
+    if (gone == kMe) return;
+    std::erase(rest, gone);
+    change(std::move(rest), false, {gone});
+  }
+  void admit_one() {
+    std::vector<PeerId> more = members_;
+    const PeerId comes = choices_.of(known_.peers);
+    if (std::find(more.begin(), more.end(), comes) == more.end()) more.push_back(comes);
+    change(std::move(more), true);
+  }
+  void commit() {
+    const auto* done = coordinator_->last<wire::Done>();
+    if (done != nullptr) coordinator_->say(wire::Commit{done->key, done->attempt, done->hash, choices_.one_in(4)});
+    coordinator_->forget_heard();
+  }
+
+  // ---- neighbours ----
+  void dial_in() {
+    if (neighbours_.size() == 40) return;
+    FarEnd& end = me_.streams.accept(address_of(static_cast<std::uint8_t>(choices_.one_in(8) ? 77 : 1)));
+    neighbours_.push_back(&end);
+    end.greet();
+    if (choices_.one_in(8)) return end.say(chosen_message(choices_, known_));
+    wire::Link link = chosen<wire::Link>(choices_, known_);
+    link.to = kMe;
+    end.say(link);
+  }
+  void answer_dials() {
+    for (FarEnd* end : me_.streams.dialling()) {
+      if (choices_.one_in(4)) {
+        me_.streams.refuse(*end);
+        continue;
+      }
+      me_.streams.open(*end);
+      end->greet();
+      if (!choices_.one_in(8)) end->say(wire::LinkWelcome{});
+      if (neighbours_.size() < 40) neighbours_.push_back(end);
+    }
+  }
+
+  Choices choices_;
+  Known known_{{}, 0, 0, 0};
+  PeerHost me_;
+  FarEnd* coordinator_ = nullptr;
+  std::vector<FarEnd*> neighbours_;
+  std::vector<PeerId> members_;
+  std::vector<CallId> calls_;
+};
+
+}  // namespace
+
+void play_against_coordinator(std::span<const std::uint8_t> bytes) { AgainstCoordinator(Choices(bytes)).play(); }
+void play_against_peer(std::span<const std::uint8_t> bytes) { AgainstPeer(Choices(bytes)).play(); }
+
+}  // namespace lockstep::fuzz

@@ -1,0 +1,10 @@
+// Typed messages, told by any bytes, to a peer: see fuzz/liars.h.
+#include <cstddef>
+#include <cstdint>
+
+#include "fuzz/liars.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  lockstep::fuzz::play_against_peer({data, size});
+  return 0;
+}
