@@ -1,14 +1,7 @@
 // Whatever comes to a listening port costs only its sender: members keep reducing meanwhile, and tell of nothing.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,85 +9,11 @@
 #include "core/wire/codec.h"
 #include "core/wire/limits.h"
 #include "tests/processes/party.h"
+#include "tests/processes/stranger.h"
 #include "transport/status_client.h"
 
 namespace lockstep::testing {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-std::uint16_t port_of(const std::string& address) {
-  return static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
-}
-
-// A stranger's connection.
-class Stranger {
- public:
-  explicit Stranger(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0) << std::strerror(errno);
-  }
-  Stranger(Stranger&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
-  ~Stranger() {
-    if (socket_ >= 0) ::close(socket_);
-  }
-
-  void say(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return;  // the other side has had enough
-      bytes = bytes.subspan(static_cast<std::size_t>(sent));
-    }
-  }
-  void say(std::string_view text) { say(std::as_bytes(std::span(text.data(), text.size()))); }
-
-  // What came until the other side ended it; whether it did.
-  bool is_shown_out(Duration within = seconds(20)) {
-    const Instant deadline = monotonic_now() + within;
-    while (monotonic_now() < deadline) {
-      pollfd item{socket_, POLLIN, 0};
-      if (::poll(&item, 1, static_cast<int>((deadline - monotonic_now()).ns / 1'000'000) + 1) <= 0) continue;
-      std::byte bytes[4096];
-      const ssize_t got = ::recv(socket_, bytes, sizeof bytes, 0);
-      if (got <= 0) return true;
-      heard.insert(heard.end(), bytes, bytes + got);
-    }
-    return false;
-  }
-
-  Bytes heard;
-
- private:
-  int socket_;
-};
-
-Bytes preamble(std::uint32_t version = wire::kVersion) {
-  Bytes bytes;
-  wire::Preamble preamble;
-  preamble.version = version;
-  wire::encode(preamble, bytes);
-  return bytes;
-}
-
-// A frame of any type with any body, and the right checksum.
-Bytes frame(std::uint8_t type, const Bytes& body) {
-  wire::FrameHeader header{type, static_cast<std::uint32_t>(body.size()), Term{1}, 0};
-  header.checksum = wire::frame_checksum(header, body);
-  Bytes bytes(wire::kHeaderBytes);
-  wire::encode(header, std::span(bytes).first<wire::kHeaderBytes>());
-  bytes.insert(bytes.end(), body.begin(), body.end());
-  return bytes;
-}
-
-Bytes body_of(const wire::Message& message) {
-  Bytes bytes;
-  wire::encode(message, Term{1}, bytes);
-  bytes.erase(bytes.begin(), bytes.begin() + wire::kHeaderBytes);
-  return bytes;
-}
 
 Bytes operator+(Bytes a, const Bytes& b) {
   a.insert(a.end(), b.begin(), b.end());
