@@ -10,11 +10,6 @@
 namespace lockstep::sim {
 namespace {
 
-bool is_of_pair(Fault fault) {
-  return fault == Fault::kCut || fault == Fault::kCutBoth || fault == Fault::kReset || fault == Fault::kSilence ||
-         fault == Fault::kSlow;
-}
-
 // Adds the plan that `change` makes, if it is another one.
 template <typename F>
 void add(Candidates& out, const Plan& plan, F&& change) {
