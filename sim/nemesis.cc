@@ -190,9 +190,15 @@ void World::begin_entry(std::uint64_t index) {
       network_.cut(entry.b, entry.a);
       lasts();
       return;
-    case Fault::kReset:
-      if (network_.reset(entry.a, entry.b, now_) > 0) causes_.began(entry);
+    case Fault::kReset: {
+      std::size_t count = entry.b != entry.a ? network_.reset(entry.a, entry.b, now_) : 0;
+      for (std::uint32_t host = 1; entry.b == entry.a && host < hosts_.size(); ++host) {
+        count += network_.reset(entry.a, host, now_);
+      }
+      if (count > 0) causes_.began(entry);
+      if (++active.times < entry.number) queue_.push(now_ + entry.length, What::kEntry, kNoProcess, index, 0);
       return;
+    }
     case Fault::kSilence:
       if (network_.silence(entry.a, entry.b) == 0) return;
       causes_.began(entry);

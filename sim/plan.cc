@@ -125,6 +125,12 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
     case Fault::kSkip: break;
   }
   if (entry.fault == Fault::kSlow || entry.fault == Fault::kKernels) entry.number = range(2, 100);
+  if (entry.fault == Fault::kReset && range(0, 1) == 0) {  // again and again, while what was lost is sent again
+    entry.number = range(2, 20);
+    const std::uint64_t far = static_cast<std::uint64_t>(plan.network.latency_hi_ns) * 4 + 200'000;
+    entry.length = nanoseconds(static_cast<std::int64_t>(range(1, far) >> range(0, 4)));
+    if (entry.a != 0 && entry.b != 0 && range(0, 1) == 0) entry.b = entry.a;
+  }
   return entry;
 }
 

@@ -15,12 +15,12 @@ namespace lockstep::sim {
 
 // Host 0 is the coordinator's; peers live on hosts 1..peers.
 enum class Fault : std::uint8_t {
-  kCrash,     // a: its process dies and resets its streams; starts again after `length` (0: when the network heals)
-  kVanish,    // a: its machine dies, in silence; likewise; `number` 1: for good, even when the network heals
-  kStall,     // a: stopped for `length`, then wakes with old state
-  kCut,       // a -> b: nothing gets through for `length`
-  kCutBoth,   // a <-> b
-  kReset,     // a, b: streams between them are reset
+  kCrash,    // a: its process dies and resets its streams; starts again after `length` (0: when the network heals)
+  kVanish,   // a: its machine dies, in silence; likewise; `number` 1: for good, even when the network heals
+  kStall,    // a: stopped for `length`, then wakes with old state
+  kCut,      // a -> b: nothing gets through for `length`
+  kCutBoth,  // a <-> b
+  kReset,  // a, b: streams between them are reset, `number` times, one `length` apart; b = a: those with all other peers
   kSilence,   // a, b: streams between them go silent for ever; new ones work
   kSlow,      // a, b: bandwidth falls by `number` for `length`
   kKernels,   // a: kernels take `number` times as long for `length`

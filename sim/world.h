@@ -183,6 +183,7 @@ class World final : public NetworkUser, public AppHost {
   struct Active {
     bool on = false;
     std::uint32_t process = kNoProcess;
+    std::uint64_t times = 0;
   };
   std::vector<Active> active_;                // by entry
   std::vector<std::uint64_t> event_entries_;  // sorted by event, the next one last

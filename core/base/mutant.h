@@ -36,8 +36,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   /* cohorts, leaving */ \
   X(kLeaverGoesAtOnce, "leaver-goes-at-once", "L1", kCommon, "a leaver goes before its last rounds are over") \
   X(kLeaverIsNotReleased, "leaver-is-not-released", "L4", kRare, "the commit of its last round releases no leaver") \
-  X(kLeaverStaysInRing, "leaver-stays-in-ring", "L1 L4 assert", kCommon, "the next view has the leaver still") \
-  X(kCutLeaverNotAsked, "cut-leaver-not-asked", "L1 L4", kRare, "who finishes its last rounds has no part in proposals") \
+  X(kLeaverStaysInRing, "leaver-stays-in-ring", "L2 L1 L4", kCommon, "the next view has the leaver still") \
   X(kKeepsUnlaunched, "keeps-unlaunched", "L1 L4", kRare, "rounds are kept for a leaver that did not launch them") \
   X(kKeptRoundForgotten, "kept-round-forgotten", "L1 L2", kCommon, "members move on with a round that is kept for a leaver") \
   X(kLaunchesAfterAdmit, "launches-after-admit", "S1 L1 L2", kRare, "a launch after admit goes to the old cohort") \
@@ -47,7 +46,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kAdmitHidesRounds, "admit-hides-rounds", "L2", kRare, "admit does not say which rounds it has open") \
   X(kWaitingForgotten, "waiting-forgotten", "L3", kRare, "auto_admit: a commit does not say that somebody waits") \
   X(kWorldIgnored, "world-ignored", "S10", kRare, "admit does not wait for the world that was asked for") \
-  X(kHalfGangAdmitted, "half-gang-admitted", "S6", kCommon, "a gang is admitted before all of it waits") \
+  X(kHalfGangAdmitted, "half-gang-admitted", "S6", kRare, "a gang is admitted before all of it waits") \
   X(kGangLosesOne, "gang-loses-one", "S6", kCommon, "a gang goes on without the one that it lost") \
   X(kRingFromMyself, "ring-from-myself", "S6", kCommon, "every peer puts itself first in the view") \
   X(kRingSortedById, "ring-sorted-by-id", "S6", kCommon, "rings are sorted by id, not as the view says") \
@@ -58,15 +57,14 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   /* data */ \
   X(kOldSegmentTaken, "old-segment-taken", "S2", kRare, "a segment of an attempt that was given up is taken") \
   X(kSegmentTwice, "segment-twice", "S2 L1 assert", kRare, "a segment is folded again when it comes again") \
-  X(kLandingCountsAsHere, "landing-counts-as-here", "L1", kRare, "after a reset, half a segment counts as here") \
-  X(kResendsForOthers, "resends-for-others", "L1", kNeedle, "a new stripe sends what other stripes have under way") \
+  X(kLandingOutlivesStream, "landing-outlives-stream", "L1", kRare, "half a segment is awaited from a stream that is gone") \
+  X(kResendsNothing, "resends-nothing", "L1", kRare, "what was lost with a stream is not sent again") \
   X(kRemainderSkipped, "remainder-skipped", "S2", kCommon, "count % n elements are left out") \
   X(kDividesAtEveryHop, "divides-at-every-hop", "S2", kCommon, "an average is divided by n at every hop") \
   X(kKernelSkipsTail, "kernel-skips-tail", "S2", kCommon, "a kernel folds whole vectors only") \
   X(kReadyNotRepeated, "ready-not-repeated", "L1", kCommon, "a new stripe is not told what is here") \
   X(kEarlyReadyForgotten, "early-ready-forgotten", "L1", kCommon, "a Ready that comes before the launch is dropped") \
-  X(kStaleReadyTaken, "stale-ready-taken", "L1", kRare, "a Ready of an older attempt grants the next one") \
-  X(kStripeReplacedEarly, "stripe-replaced-early", "S2 S4 L1 assert", kRare, "late bytes of a dead stripe race with the new one's") \
+  X(kReadyOfAnyAttempt, "ready-of-any-attempt", "L1", kRare, "a Ready for the next attempt is taken for this one") \
   X(kTakenBackUnsaid, "taken-back-unsaid", "L2", kRare, "a segment that was taken back is sent as if it were whole") \
   /* memory */ \
   X(kNotBackedUp, "not-backed-up", "S3", kCommon, "all-gather overwrites an input that has no copy") \

@@ -329,8 +329,7 @@ void Coordinator::Machine::propose(Proposal proposal) {
                                           : rounds_.verdicts(proposal.change, message.view);
     for (const auto& [peer, seat] : seats_) {
       const bool added = std::find(proposal.added.begin(), proposal.added.end(), peer) != proposal.added.end();
-      const bool finishes = seat.cut && !mutant(Mutant::kCutLeaverNotAsked);
-      if (is_member(peer) || finishes || added) proposal.participants.insert(peer);
+      if (is_member(peer) || seat.cut || added) proposal.participants.insert(peer);
     }
   }
   last_proposal_ = last_proposal_.next();

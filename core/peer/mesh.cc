@@ -233,8 +233,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
   if (stripe.stream.value != 0) {  // on_closed comes back to the parked one
     Flow& old = flows_.at(stripe.stream);
     if (old.kind != Kind::kDying) drop(old, false, now, out);
-    if (!mutant(Mutant::kStripeReplacedEarly)) return;
-    owner_.on_stream_gone(stripe.stream);
+    return;
   }
   stripe.stream = flow.channel.stream();
   flow.channel.writer.message(wire::LinkWelcome{}, term_);

@@ -204,8 +204,7 @@ void Peer::Machine::take_herald(Round& round) {
   const auto heralds = heralds_.find(round.downstream());
   if (heralds == heralds_.end()) return;
   const auto at = heralds->second.find(round.key);
-  if (at == heralds->second.end()) return;
-  if (at->second.ready.attempt != round.attempt && !mutant(Mutant::kStaleReadyTaken)) return;
+  if (at == heralds->second.end() || at->second.ready.attempt != round.attempt) return;
   Herald herald = std::move(at->second);
   heralds->second.erase(at);
   if (heralds->second.empty()) heralds_.erase(heralds);
@@ -217,8 +216,9 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
     return mesh_.reset(stream, "an announcement of another group's round", now_, *out_);
   }
   Round* round = find(ready.key);
-  const bool current =
-      round != nullptr && round->attempted() && round->wire_attempt == ready.attempt && round->wire_key == ready.key;
+  const bool attempt_fits =
+      round != nullptr && (round->wire_attempt == ready.attempt || mutant(Mutant::kReadyOfAnyAttempt));
+  const bool current = attempt_fits && round->attempted() && round->wire_key == ready.key;
   if (current && from != round->downstream()) return;
   if (current && ready.what != round->what && !mutant(Mutant::kMismatchUnseen)) {
     return ask_to_stop(*round, Status::kMismatch,

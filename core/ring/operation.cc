@@ -225,7 +225,7 @@ void Operation::landed(const wire::Segment& arrived, bool taken_back, std::uint6
 void Operation::stream_closed(StreamId stream) {
   for (Segment& segment : segments_) {
     for (Half& half : segment.half) {
-      if (half.stream != stream) continue;
+      if (half.stream != stream || mutant(Mutant::kLandingOutlivesStream)) continue;
       if (half.arrival == Arrival::kLanding) half.arrival = Arrival::kExpected;
       if (half.arrival == Arrival::kBackingUp) half.stream = StreamId{};  // the job's answer sees to it
     }
@@ -238,8 +238,7 @@ std::vector<std::uint64_t> Operation::have() const {
   for (std::size_t phase = 0; phase < 2; ++phase) {
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       const Arrival arrival = segments_[i].half[phase].arrival;
-      const bool lands = arrival == Arrival::kLanding && mutant(Mutant::kLandingCountsAsHere);
-      const bool here = arrival == Arrival::kWorking || arrival == Arrival::kHere || lands;
+      const bool here = arrival == Arrival::kWorking || arrival == Arrival::kHere;
       if (!here || mutant(Mutant::kSegmentTwice)) continue;
       const std::size_t bit = phase * segments_.size() + i;
       bits[bit / 64] |= std::uint64_t{1} << (bit % 64);
@@ -260,9 +259,8 @@ bool Operation::grant(std::span<const std::uint64_t> have, StripeIndex stripe, S
   for (std::size_t phase = 0; phase < 2; ++phase) {
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       Half& half = segments_[i].half[phase];
-      const bool of_this = half.stripe == stripe || mutant(Mutant::kResendsForOthers);
-      if (half.departure != Departure::kSent || !of_this || half.stream == stream) continue;
-      if (has(phase * segments_.size() + i)) continue;
+      if (half.departure != Departure::kSent || half.stripe != stripe || half.stream == stream) continue;
+      if (mutant(Mutant::kResendsNothing) || has(phase * segments_.size() + i)) continue;
       half.departure = Departure::kReady;
       ready_.push_back(i * 2 + phase);
     }
