@@ -237,6 +237,10 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::next_proposa
 
 // Losses, leaves, broken links and rounds to be stopped.
 std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::change_proposal() {
+  const bool leaves =
+      std::any_of(seats_.begin(), seats_.end(), [](const auto& entry) { return entry.second.leave.has_value(); });
+  const bool nothing_new = lost_.empty() && !leaves && !relink_ && !rounds_.has_stops() && !membership_.has_broken();
+  if (nothing_new) return std::nullopt;  // as nearly always: do not draft a view at every step
   Proposal proposal;
   for (;;) {
     proposal = {};
@@ -290,22 +294,19 @@ bool Coordinator::Machine::evict_for_broken_links(const std::vector<wire::Member
 }
 
 std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_proposal() {
-  const std::vector<Candidate> admissible = membership_.admissible();
   const auto& members = membership_.view().members;
   Proposal proposal;
-  if (members.empty()) {
-    if (admissible.empty()) return std::nullopt;
-  } else {
-    std::size_t wanted = 1;
-    for (const wire::Member& member : members) {
-      const Seat& seat = seats_.at(member.id);
-      if (!seat.admit && !proposal.admits.empty() && mutant(Mutant::kAdmitWithoutAll)) continue;
-      if (!seat.admit) return std::nullopt;
-      wanted = std::max<std::size_t>(wanted, seat.admit->at_least);
-      proposal.admits[member.id] = seat.admit->open;
-    }
-    if (members.size() + admissible.size() < wanted && !mutant(Mutant::kWorldIgnored)) return std::nullopt;
+  std::size_t wanted = 1;
+  for (const wire::Member& member : members) {
+    const Seat& seat = seats_.at(member.id);
+    if (!seat.admit && !proposal.admits.empty() && mutant(Mutant::kAdmitWithoutAll)) continue;
+    if (!seat.admit) return std::nullopt;
+    wanted = std::max<std::size_t>(wanted, seat.admit->at_least);
+    proposal.admits[member.id] = seat.admit->open;
   }
+  const std::vector<Candidate> admissible = membership_.admissible();
+  if (members.empty() && admissible.empty()) return std::nullopt;
+  if (members.size() + admissible.size() < wanted && !mutant(Mutant::kWorldIgnored)) return std::nullopt;
   proposal.admission = true;
   for (const Candidate& candidate : admissible) proposal.added.push_back(candidate.member.id);
   wire::View& view = proposal.message.view;

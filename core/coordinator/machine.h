@@ -19,7 +19,7 @@ class Coordinator::Machine {
  public:
   Machine(const Options& options, Instant now);
 
-  void step(Input input, Instant now, Effects& out);
+  void step(Input& input, Instant now, Effects& out);  // takes what it wants of it
   [[nodiscard]] Instant deadline() const { return next_look_; }
   [[nodiscard]] wire::StatusReply snapshot(Instant now) const;
   [[nodiscard]] Footprint footprint() const;

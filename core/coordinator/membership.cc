@@ -85,6 +85,7 @@ void Membership::add_candidate(Candidate candidate) {
 void Membership::remove_candidate(PeerId peer) { candidates_.erase(peer); }
 
 std::vector<Candidate> Membership::admissible() const {
+  if (candidates_.empty()) return {};
   std::map<GangId, std::uint32_t> waiting_of_gang;
   for (const auto& [id, candidate] : candidates_) ++waiting_of_gang[candidate.member.gang];
   // A gang that is in is whole: another of the same name waits until it is gone.

@@ -13,7 +13,7 @@ Coordinator::Machine::Machine(const Options& options, Instant now) : options_(op
   LOCKSTEP_ASSERT(options.heartbeat.ns > 0 && options.silence > options.heartbeat && options.greeting.ns > 0);
 }
 
-void Coordinator::Machine::step(Input input, Instant now, Effects& out) {
+void Coordinator::Machine::step(Input& input, Instant now, Effects& out) {
   LOCKSTEP_ASSERT(now >= now_);  // drivers never run time backwards
   now_ = now;
   out_ = &out;
