@@ -1,10 +1,12 @@
 #include "core/wire/codec.h"
 
-#define XXH_STATIC_LINKING_ONLY  // the hash state lives on the stack
+#define XXH_INLINE_ALL  // most of what is hashed is short; and the hash state lives on the stack
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -26,12 +28,20 @@ static_assert(std::size(kTypeNames) == kTypes);
 
 template <std::unsigned_integral U>
 void store(U value, std::byte* at) {
+  if constexpr (std::endian::native == std::endian::little) {
+    std::memcpy(at, &value, sizeof value);
+    return;
+  }
   for (std::size_t i = 0; i < sizeof(U); ++i) at[i] = static_cast<std::byte>(value >> (8 * i));
 }
 
 template <std::unsigned_integral U>
 U load(const std::byte* at) {
   U value = 0;
+  if constexpr (std::endian::native == std::endian::little) {
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
   for (std::size_t i = 0; i < sizeof(U); ++i) value = static_cast<U>(value | (static_cast<U>(at[i]) << (8 * i)));
   return value;
 }
@@ -178,7 +188,7 @@ class Decoder {
     {
       const Step step(*this, name);
       const auto count = take<std::uint32_t>();
-      if (!at_most(count, most, " entries")) return;
+      if (!at_most(count, most, " entries") || count == 0) return list.clear();
       if (!has(count * least_bytes<T>())) return;
       list.resize(count);
     }
@@ -287,11 +297,17 @@ std::string_view name_of_type(std::uint8_t type) {
 std::uint8_t type_of(const Message& message) { return static_cast<std::uint8_t>(message.index() + 1); }
 
 std::uint64_t frame_checksum(const FrameHeader& header, std::span<const std::byte> body) {
-  std::array<std::byte, kHeaderBytes> bytes{};
-  encode(header, bytes);
+  constexpr std::size_t kHashed = 16;  // of the header
+  constexpr std::size_t kShort = 240;  // what XXH3 mixes at once, without a state
+  std::array<std::byte, kShort> bytes;
+  encode(header, std::span(bytes).first<kHeaderBytes>());
+  if (kHashed + body.size() <= kShort) {
+    std::copy(body.begin(), body.end(), bytes.begin() + kHashed);
+    return XXH3_64bits(bytes.data(), kHashed + body.size());
+  }
   XXH3_state_t state;
   XXH3_64bits_reset(&state);
-  XXH3_64bits_update(&state, bytes.data(), 16);
+  XXH3_64bits_update(&state, bytes.data(), kHashed);
   XXH3_64bits_update(&state, body.data(), body.size());
   return XXH3_64bits_digest(&state);
 }
