@@ -14,7 +14,7 @@ Peer::Machine::Machine(const Options& options, Instant now)
   LOCKSTEP_ASSERT(!options.id.is_nobody() && options.stripes >= 1 && options.stripes <= kMaxStripes);
 }
 
-void Peer::Machine::step(Input input, Instant now, Effects& out) {
+void Peer::Machine::step(Input& input, Instant now, Effects& out) {
   LOCKSTEP_ASSERT(now >= now_);  // drivers never run time backwards
   now_ = now;
   out_ = &out;

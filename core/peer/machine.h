@@ -22,7 +22,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
  public:
   Machine(const Options& options, Instant now);
 
-  void step(Input input, Instant now, Effects& out);
+  void step(Input& input, Instant now, Effects& out);  // takes what it wants of it
   [[nodiscard]] Instant deadline() const;
   [[nodiscard]] Footprint footprint() const;
 
@@ -161,6 +161,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_block_size(PeerId from, const wire::BlockSize& size) override;
   ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
   void on_segment_ended(PeerId from, const wire::SegmentEnded& segment) override;
+  [[nodiscard]] bool has_segments() const override;
   bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) override;
   void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) override;
   void on_stream_gone(StreamId stream) override;

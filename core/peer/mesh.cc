@@ -457,6 +457,18 @@ bool Mesh::release(const RoundKey& key, Generation attempt, Instant now, Effects
 }
 
 void Mesh::pump(Effects& out) {
+  if (owner_.has_segments()) fill_stripes();
+  for (auto& [stream, flow] : flows_) {
+    if (flow.kind == Kind::kDialling || flow.channel.closing()) continue;
+    if (flow.channel.writer.control_bytes_queued() > kMaxQueuedControlBytes) {
+      flow.channel.close(out);
+      continue;
+    }
+    flow.channel.pump(out);
+  }
+}
+
+void Mesh::fill_stripes() {
   for (auto& [peer, link] : links_) {
     for (bool more = true; more;) {
       more = false;
@@ -467,14 +479,6 @@ void Mesh::pump(Effects& out) {
         more = owner_.next_segment(peer, StripeIndex{i}, link.stripes[i].stream, flow.channel.writer) || more;
       }
     }
-  }
-  for (auto& [stream, flow] : flows_) {
-    if (flow.kind == Kind::kDialling || flow.channel.closing()) continue;
-    if (flow.channel.writer.control_bytes_queued() > kMaxQueuedControlBytes) {
-      flow.channel.close(out);
-      continue;
-    }
-    flow.channel.pump(out);
   }
 }
 

@@ -30,6 +30,8 @@ class MeshOwner {
   virtual void on_block_size(PeerId from, const wire::BlockSize& size) = 0;
   virtual ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) = 0;
   virtual void on_segment_ended(PeerId from, const wire::SegmentEnded& segment) = 0;
+  // Whether any segment waits to be sent, to whomever.
+  [[nodiscard]] virtual bool has_segments() const = 0;
   // Queues the next segment for this neighbour on `writer`; false when there is none now.
   virtual bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) = 0;
   virtual void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) = 0;
@@ -111,6 +113,7 @@ class Mesh {
     std::uint16_t stripes = 1;
   };
 
+  void fill_stripes();
   void put(Flow& flow, BufferRef into, Effects& out);
   void take_events(Flow& flow, Instant now, Effects& out);
   void on_message(Flow& flow, wire::Message message, Instant now, Effects& out);

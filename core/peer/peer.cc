@@ -7,7 +7,7 @@ namespace lockstep::peer {
 Peer::Peer(const Options& options, Instant now) : machine_(std::make_unique<Machine>(options, now)) {}
 Peer::~Peer() = default;
 
-void Peer::step(Input input, Instant now, Effects& out) { machine_->step(std::move(input), now, out); }
+void Peer::step(Input input, Instant now, Effects& out) { machine_->step(input, now, out); }
 Instant Peer::deadline() const { return machine_->deadline(); }
 Peer::Footprint Peer::footprint() const { return machine_->footprint(); }
 

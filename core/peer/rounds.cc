@@ -353,9 +353,17 @@ void Peer::Machine::on_segment_ended(PeerId from, const wire::SegmentEnded& ende
   start_jobs(*round);
 }
 
+bool Peer::Machine::has_segments() const {
+  return std::any_of(rounds_.begin(), rounds_.end(), [](const auto& entry) {
+    const Round& round = entry.second;
+    return round.operation && round.operation->has_next() && round.attempted();
+  });
+}
+
 bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) {
   for (auto& [order, round] : rounds_) {
-    if (!round.operation || !round.attempted() || round.downstream() != to) continue;
+    if (!round.operation || !round.operation->has_next()) continue;
+    if (!round.attempted() || round.downstream() != to) continue;
     const auto next = round.operation->next(stripe, stream);
     if (!next) continue;
     writer.segment(

@@ -269,7 +269,7 @@ bool Operation::grant(std::span<const std::uint64_t> have, StripeIndex stripe, S
 }
 
 std::optional<Operation::Outgoing> Operation::next(StripeIndex stripe, StreamId stream) {
-  if (!granted_ || stopped_ || ready_.empty()) return std::nullopt;
+  if (!has_next()) return std::nullopt;
   const std::uint64_t code = ready_.front();
   ready_.pop_front();
   const std::size_t index = code / 2;

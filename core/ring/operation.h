@@ -59,6 +59,8 @@ class Operation {
     BufferRef payload;
     std::uint64_t checksum = 0;
   };
+  // Whether next() has one now.
+  [[nodiscard]] bool has_next() const { return granted_ && !stopped_ && !ready_.empty(); }
   // The next segment to go, on this stream; nothing when none is ready now.
   std::optional<Outgoing> next(StripeIndex stripe, StreamId stream);
   // Starts preparing own segments, so that next() finds some.
