@@ -7,9 +7,10 @@
 namespace lockstep::sim {
 namespace {
 
-bool later(const Event& left, const Event& right) {
-  if (left.at != right.at) return left.at > right.at;
-  return left.tie > right.tie;
+constexpr std::size_t kChildren = 4;
+
+bool before(const Event& left, const Event& right) {
+  return left.at != right.at ? left.at < right.at : left.tie < right.tie;
 }
 
 }  // namespace
@@ -42,16 +43,38 @@ std::string_view name_of(What what) {
 }
 
 void EventQueue::push(Instant at, What what, std::uint32_t process, std::uint64_t a, std::uint64_t b) {
-  heap_.push_back({at.ns, dice_.bits(Purpose::kTie, pushed_++), a, b, process, what});
-  std::push_heap(heap_.begin(), heap_.end(), later);
+  const Event event{at.ns, dice_.bits(Purpose::kTie, pushed_++), a, b, process, what};
+  std::size_t hole = heap_.size();
+  heap_.push_back(event);
+  while (hole > 0) {
+    const std::size_t parent = (hole - 1) / kChildren;
+    if (!before(event, heap_[parent])) break;
+    heap_[hole] = heap_[parent];
+    hole = parent;
+  }
+  heap_[hole] = event;
 }
 
 Event EventQueue::pop() {
   LOCKSTEP_ASSERT(!heap_.empty());
-  std::pop_heap(heap_.begin(), heap_.end(), later);
-  const Event event = heap_.back();
+  const Event top = heap_.front();
+  const Event last = heap_.back();
   heap_.pop_back();
-  return event;
+  const std::size_t size = heap_.size();
+  if (size == 0) return top;
+  std::size_t hole = 0;
+  for (std::size_t child = 1; child < size; child = kChildren * hole + 1) {
+    const std::size_t end = std::min(child + kChildren, size);
+    std::size_t first = child;
+    for (std::size_t other = child + 1; other < end; ++other) {
+      if (before(heap_[other], heap_[first])) first = other;
+    }
+    if (!before(heap_[first], last)) break;
+    heap_[hole] = heap_[first];
+    hole = first;
+  }
+  heap_[hole] = last;
+  return top;
 }
 
 }  // namespace lockstep::sim

@@ -51,7 +51,7 @@ struct Event {
   What what = What::kTimer;
 };
 
-// A binary heap of small values.
+// A heap of small values, with four children to a node: half as deep as a binary one.
 class EventQueue {
  public:
   explicit EventQueue(Dice dice) : dice_(dice) { heap_.reserve(1024); }

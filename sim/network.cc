@@ -13,6 +13,7 @@ namespace {
 constexpr std::int64_t kSynAgain = 250'000'000;  // a lost first packet is sent again after so long
 
 constexpr std::size_t kCompactAt = 1U << 16U;
+constexpr std::uint64_t kMostNamesAtOnce = 1000;  // of streams, that a process may leave out
 
 std::string stream_text(StreamId id) { return "stream " + std::to_string(id.value); }
 
@@ -67,15 +68,22 @@ std::uint32_t Network::host_at(const io::Address& address) {
   return ours ? address.bytes[3] : kMaxHosts;
 }
 
-Network::Port& Network::port_of(std::uint32_t process) {
-  while (ports_.size() <= process) ports_.emplace_back();
-  return ports_[process];
+Network::End Network::find(std::uint32_t process, StreamId id) {
+  const auto& ends = port_of(process).ends[id.value % 2];
+  return id.value / 2 < ends.size() ? ends[id.value / 2] : kNoEnd;
 }
 
-Network::End* Network::find(std::uint32_t process, StreamId id) {
-  auto& ends = port_of(process).ends;
-  const auto it = ends.find(id.value);
-  return it == ends.end() ? nullptr : &it->second;
+// False: the name is taken, or far from those that were given before.
+bool Network::give_name(std::uint32_t process, StreamId id, End end) {
+  Port& port = port_of(process);
+  auto& ends = port.ends[id.value % 2];
+  const std::uint64_t number = id.value / 2;
+  if (number > ends.size() + kMostNamesAtOnce) return false;
+  if (number >= ends.size()) ends.resize(number + 1, kNoEnd);
+  if (ends[number] != kNoEnd) return false;
+  ends[number] = end;
+  port.order.push_back(end);
+  return true;
 }
 
 // An event for this side, at a random moment from now on.
@@ -92,14 +100,14 @@ bool Network::chance(Side& s, std::uint64_t permille, Purpose purpose, End end) 
 // ---- effects ----
 
 void Network::dial(std::uint32_t process, const io::Dial& dial, Instant now) {
-  if (dial.stream.value % 2 != 0 || find(process, dial.stream) != nullptr) {
+  const auto index = static_cast<std::uint32_t>(connections_.size());
+  const End end = 2 * index;
+  if (dial.stream.value % 2 != 0 || !give_name(process, dial.stream, end)) {
     user_.contract_broken(process, "dials as " + stream_text(dial.stream) + ", a name that is taken or not its own");
     return;
   }
   counts_.dials += 1;
-  const auto index = static_cast<std::uint32_t>(connections_.size());
   Connection& connection = connections_.emplace_back();
-  const End end = 2 * index;
   Side& s = connection.sides[0];
   s.process = process;
   s.host = user_.host_of(process);
@@ -107,9 +115,6 @@ void Network::dial(std::uint32_t process, const io::Dial& dial, Instant now) {
   s.state = State::kOpening;
   connection.port = dial.to.port;
   connection.to_host = host_at(dial.to);
-  Port& port = port_of(process);
-  port.ends.emplace(dial.stream.value, end);
-  port.order.push_back(end);
   if (connection.to_host == kMaxHosts) {
     start_close(end, io::CloseReason::kUnreachable, now);
     return;
@@ -119,12 +124,11 @@ void Network::dial(std::uint32_t process, const io::Dial& dial, Instant now) {
 }
 
 Network::Side* Network::usable(std::uint32_t process, StreamId id, std::string_view what, End& end) {
-  const End* found = find(process, id);
-  if (found == nullptr) {
+  end = find(process, id);
+  if (end == kNoEnd) {
     user_.contract_broken(process, std::string(what) + " on " + stream_text(id) + ", which is over or was never there");
     return nullptr;
   }
-  end = *found;
   Side& s = side(end);
   if (s.asked || s.state == State::kOpening || s.state == State::kUnborn) {
     user_.contract_broken(process, std::string(what) + " on " + stream_text(id) +
@@ -193,12 +197,11 @@ void Network::revoke(std::uint32_t process, const io::Revoke& revoke, Instant no
 }
 
 void Network::close(std::uint32_t process, const io::Close& close, Instant now) {
-  const End* found = find(process, close.stream);
-  if (found == nullptr || side(*found).asked) {
+  const End end = find(process, close.stream);
+  if (end == kNoEnd || side(end).asked) {
     user_.contract_broken(process, "closes " + stream_text(close.stream) + ", which is over or closed already");
     return;
   }
-  const End end = *found;
   Side& s = side(end);
   s.asked = true;
   if (s.state == State::kClosing) return;  // the answer is on its way, for another reason
@@ -314,7 +317,7 @@ void Network::finish_close(End end, io::CloseReason reason, Instant) {
   s.state = State::kGone;
   s.reading = s.writing = false;
   Port& port = port_of(s.process);
-  port.ends.erase(s.id.value);
+  port.ends[s.id.value % 2][s.id.value / 2] = kNoEnd;
   std::erase(port.order, end);
   user_.tell(s.process, io::Closed{s.id, reason, std::string(name_of(reason))});
 }
@@ -339,9 +342,7 @@ void Network::syn(std::uint32_t index, Instant now) {
   to.host = c.to_host;
   to.id = port_of(listener).accepting.next();
   to.state = State::kOpening;
-  Port& port = port_of(listener);
-  port.ends.emplace(to.id.value, 2 * index + 1);
-  port.order.push_back(2 * index + 1);
+  give_name(listener, to.id, 2 * index + 1);
   soon(2 * index + 1, What::kAccepted, 0, options_.host_delay_ns, Purpose::kAnswerDelay, now);
   events_.push(now + nanoseconds(back + 1), What::kOpened, from.process, 2 * index);
 }
@@ -738,7 +739,7 @@ void Network::died(std::uint32_t process, Death death, Instant now) {
   Port& port = port_of(process);
   const std::vector<End> ends = port.order;
   port.order.clear();
-  port.ends.clear();
+  for (auto& names : port.ends) std::fill(names.begin(), names.end(), kNoEnd);
   for (const End end : ends) {
     Side& s = side(end);
     s.state = State::kGone;

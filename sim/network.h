@@ -3,12 +3,12 @@
 // them late, at random moments that the contract of core/io/stream.h allows.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "core/base/time.h"
@@ -167,7 +167,9 @@ class Network {
   Side& side(End end) { return connections_[end / 2].sides[end % 2]; }
   Connection& connection(End end) { return connections_[end / 2]; }
   static End other(End end) { return end ^ 1U; }
-  End* find(std::uint32_t process, StreamId id);
+  static constexpr End kNoEnd = 0xffffffff;
+  End find(std::uint32_t process, StreamId id);
+  bool give_name(std::uint32_t process, StreamId id, End end);
   Side* usable(std::uint32_t process, StreamId id, std::string_view what, End& end);
 
   void soon(End end, What what, std::uint64_t b, std::int64_t at_most, Purpose purpose, Instant now);
@@ -199,7 +201,7 @@ class Network {
   NetworkUser& user_;
   std::deque<Connection> connections_;
   struct Port {
-    std::unordered_map<std::uint64_t, End> ends;  // looked up only
+    std::array<std::vector<End>, 2> ends;  // by the stream's number: those that it dialled, those that it accepted
     std::vector<End> order;
     io::StreamNames accepting = io::StreamNames::for_accepting();
   };
@@ -218,7 +220,10 @@ class Network {
   Way& way(std::uint32_t from, std::uint32_t to) { return ways_[way_index(from, to)]; }
   [[nodiscard]] const Way& way(std::uint32_t from, std::uint32_t to) const { return ways_[way_index(from, to)]; }
 
-  Port& port_of(std::uint32_t process);
+  Port& port_of(std::uint32_t process) {
+    while (ports_.size() <= process) ports_.emplace_back();
+    return ports_[process];
+  }
   [[nodiscard]] bool silent(std::uint32_t host) const { return host < host_silent_.size() && host_silent_[host]; }
 };
 

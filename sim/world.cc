@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#define XXH_INLINE_ALL  // four words at a time
 #include <xxhash.h>
 
 #include "core/base/assert.h"
@@ -238,7 +239,7 @@ void World::tell(std::uint32_t index, io::Input input) {
   }
 }
 
-void World::step(Process& process, peer::Input input) {
+void World::step(Process& process, peer::Input&& input) {
   if (over_) return;
   peer_effects_.clear();
   process.peer->step(std::move(input), now_, peer_effects_);
@@ -249,7 +250,7 @@ void World::step(Process& process, peer::Input input) {
   arm(process);
 }
 
-void World::step(Process& process, coordinator::Input input) {
+void World::step(Process& process, coordinator::Input&& input) {
   if (over_) return;
   coordinator_effects_.clear();
   process.coordinator->step(std::move(input), now_, coordinator_effects_);

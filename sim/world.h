@@ -127,8 +127,8 @@ class World final : public NetworkUser, public AppHost {
   [[nodiscard]] std::string people(const std::vector<PeerId>& peers) const;
   void handle(const Event& event);
   [[nodiscard]] std::string what_happened() const;
-  void step(Process& process, peer::Input input);
-  void step(Process& process, coordinator::Input input);
+  void step(Process& process, peer::Input&& input);
+  void step(Process& process, coordinator::Input&& input);
   void arm(Process& process);
   void fail(std::string promise, std::string text);
   void check(const char* promise, Complaint complaint);
