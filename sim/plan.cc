@@ -226,7 +226,10 @@ std::string flaw_of(const Plan& plan, const Entry& entry) {
     return "times must be 0..1000000 s, in nanoseconds";
   }
   if (is_of_pair(entry.fault)) {
-    if (entry.a == entry.b) return std::string(name_of(entry.fault)) + " is between two hosts: a and b must differ";
+    const bool with_all = entry.fault == Fault::kReset && entry.a != 0;
+    if (entry.a == entry.b && !with_all) {
+      return std::string(name_of(entry.fault)) + " is between two hosts: a and b must differ";
+    }
   } else if (entry.a == 0 && entry.fault != Fault::kStall) {
     return std::string(name_of(entry.fault)) +
            " needs a host of a peer, a >= 1: host 0, the coordinator's, can only be stalled or cut off";

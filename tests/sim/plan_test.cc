@@ -72,6 +72,7 @@ TEST(Plan, WhatCannotRunIsRefused) {
       {"[[do]]\nfault = \"crash\"",
        "crash needs a host of a peer, a >= 1: host 0, the coordinator's, can only be stalled or cut off"},
       {"[[do]]\nfault = \"cut\"\na = 2\nb = 2", "cut is between two hosts: a and b must differ"},
+      {"[[do]]\nfault = \"reset\"\na = 0\nb = 0", "reset is between two hosts: a and b must differ"},
       {"[[do]]\nfault = \"stall\"\nlength_ns = -1", "times must be 0..1000000 s, in nanoseconds"},
       {"[[do]]\nfault = \"slow\"\na = 1\nb = 2", "slow needs a factor: number must be 1..1000000"},
   };
