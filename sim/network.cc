@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::int64_t kSynAgain = 250'000'000;  // a lost first packet is sent again after so long
 
+constexpr std::uint64_t kBusyPermille = 250;  // of arrivals that do not find their reader waiting
+
 constexpr std::size_t kCompactAt = 1U << 16U;
 constexpr std::uint64_t kMostNamesAtOnce = 1000;  // of streams, that a process may leave out
 
@@ -272,7 +274,7 @@ void Network::give_flight(End to, Instant now) {
   switch (flight.mark) {
     case Mark::kBytes:
       pipe.arrived += flight.bytes;
-      offer_read(to, now);
+      bytes_came(to, now);
       return;
     case Mark::kEnd: see_end(to, io::CloseReason::kEnd, now); return;
     case Mark::kReset:
@@ -354,6 +356,18 @@ void Network::offer_read(End end, Instant now) {
   if (s.state != State::kOpen || !s.reading || s.landing || s.in.arrived == s.in.taken) return;
   s.landing = true;
   soon(end, What::kLand, s.read_loan, options_.host_delay_ns, Purpose::kLandDelay, now);
+}
+
+// A driver that waits for bytes reads them as they come, as a rule; one that is busy or stands still, some time later.
+void Network::bytes_came(End end, Instant now) {
+  Side& s = side(end);
+  const bool waits = s.state == State::kOpen && s.reading && !s.landing;
+  if (!waits || user_.stalled(s.process) || chance(s, kBusyPermille, Purpose::kLandDelay, end)) {
+    offer_read(end, now);
+    return;
+  }
+  s.landing = true;
+  land(end, s.read_loan, now);
 }
 
 void Network::land(End end, std::uint64_t loan, Instant now) {

@@ -42,6 +42,8 @@ class NetworkUser {
   // The process that listens at this port of a host now; kNoProcess: none.
   virtual std::uint32_t listener(std::uint32_t host, std::uint16_t port) = 0;
   virtual std::uint32_t host_of(std::uint32_t process) = 0;
+  // Its driver does not run now: nothing lands in its memory.
+  virtual bool stalled(std::uint32_t /*process*/) { return false; }
   // Core or the simulator broke the contract of core/io/stream.h.
   virtual void contract_broken(std::uint32_t process, std::string what) = 0;
 };
@@ -83,6 +85,7 @@ class Network {
   // The stream that holds a part of this buffer as a loan; 0: none.
   [[nodiscard]] StreamId lent_to(std::uint32_t process, BufferId buffer) const;
   [[nodiscard]] std::size_t streams_of(std::uint32_t process) const;
+  [[nodiscard]] std::uint32_t process_at(End end) const { return connections_[end / 2].sides[end % 2].process; }
   [[nodiscard]] bool is_cut(std::uint32_t from, std::uint32_t to) const;
 
   struct Counts {
@@ -180,6 +183,7 @@ class Network {
   void see_end(End end, io::CloseReason reason, Instant now);
   void notice_end(End end, Instant now);
   void offer_read(End end, Instant now);
+  void bytes_came(End end, Instant now);
   void offer_write(End end, Instant now);
   void land(End end, std::uint64_t loan, Instant now);
   std::size_t land_once(End end, Instant now);

@@ -183,9 +183,11 @@ void World::handle(const Event& event) {
       }
       break;
   }
-  if (event.process != kNoProcess) {
-    const std::string& trespass = processes_[event.process].memory->trespass();
-    if (!trespass.empty()) fail("S4", text_of(processes_[event.process].id) + ": " + trespass);
+  const std::uint32_t touched =
+      event.what == What::kArrive ? network_.process_at(static_cast<Network::End>(event.a)) : event.process;
+  if (touched != kNoProcess) {
+    const std::string& trespass = processes_[touched].memory->trespass();
+    if (!trespass.empty()) fail("S4", text_of(processes_[touched].id) + ": " + trespass);
   }
 }
 
@@ -341,6 +343,7 @@ void World::check(const char* promise, Complaint complaint) {
 
 Memory& World::memory_of(std::uint32_t process) { return *processes_[process].memory; }
 std::uint32_t World::host_of(std::uint32_t process) { return processes_[process].host; }
+bool World::stalled(std::uint32_t process) { return processes_[process].stalled > 0; }
 
 std::uint32_t World::listener(std::uint32_t host, std::uint16_t port) {
   if (host >= hosts_.size()) return kNoProcess;

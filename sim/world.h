@@ -68,6 +68,7 @@ class World final : public NetworkUser, public AppHost {
   Memory& memory_of(std::uint32_t process) override;
   std::uint32_t listener(std::uint32_t host, std::uint16_t port) override;
   std::uint32_t host_of(std::uint32_t process) override;
+  bool stalled(std::uint32_t process) override;
   void contract_broken(std::uint32_t process, std::string what) override;
 
   // AppHost
