@@ -111,6 +111,7 @@ Result<Plan> read_plan(const toml::table& table) {
   visit_plan(plan, reader);
   reader.know("mode");
   reader.know("name");
+  reader.know("story");  // of the corpus: story.h
   reader.know("do");
   if (auto error = reader.finish()) return *error;
   if (const toml::node* mode = table.get("mode")) {

@@ -28,6 +28,7 @@ using Run = std::function<int()>;
 Run add_run(CLI::App& app);
 Run add_replay(CLI::App& app);
 Run add_shrink(CLI::App& app);
+Run add_corpus(CLI::App& app);
 Run add_det(CLI::App& app);
 Run add_mutants(CLI::App& app);
 

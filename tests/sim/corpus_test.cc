@@ -1,0 +1,113 @@
+// The corpus: every bug that was found stays found. And `lockstep sim corpus` itself: what is stale is told.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/cli/cli.h"
+#include "sim/plan_file.h"
+#include "sim/story.h"
+
+namespace lockstep::sim {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr auto kCorpus = LOCKSTEP_SOURCE_DIR "/sim/corpus";
+
+struct Ran {
+  int code = 0;
+  std::string out;
+  std::string errors;
+};
+
+Ran run_sim(std::vector<std::string> words) {
+  words.insert(words.begin(), "lockstep sim");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = sim_main(static_cast<int>(argv.size()), argv.data());
+  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+std::string written(const std::string& name, const std::string& text) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / ("corpus_" + name);
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "plan.toml") << text;
+  return folder.string();
+}
+
+std::string calm_plan() {
+  PlanOptions calm;
+  calm.peers = 2;
+  calm.calm = true;
+  return to_text(plan_of(1, calm));
+}
+
+TEST(Corpus, EveryPlanPassesAndReachesItsGoals) {
+  const Ran ran = run_sim({"corpus", "run", kCorpus});
+  EXPECT_EQ(ran.code, 0) << ran.out << ran.errors;
+  std::size_t plans = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kCorpus)) {
+    plans += entry.path().extension() == ".toml" ? 1 : 0;
+  }
+  EXPECT_GE(plans, 12U);
+}
+
+TEST(Corpus, APlanInWhichNothingHappensAnyMoreIsStale) {
+  const std::string folder = written("stale",
+                                     "story.promise = \"S2\"\nstory.why = \"a kill too many\"\n"
+                                     "story.goals = { kills = 1, commits = 1 }\n" +
+                                         calm_plan());
+  const Ran ran = run_sim({"corpus", "run", folder});
+  EXPECT_EQ(ran.code, 15);
+  EXPECT_THAT(ran.out, HasSubstr("STALE: kills 0, at least 1 is wanted"));
+  EXPECT_THAT(ran.out, HasSubstr("1 plans, 0 broken, 1 stale"));
+  EXPECT_EQ(ran.errors, "lockstep sim replay " + folder + "/plan.toml\n");
+  const Ran stale = run_sim({"corpus", "stale", folder});
+  EXPECT_EQ(stale.code, 15);
+  EXPECT_THAT(stale.out, HasSubstr("a kill too many"));
+}
+
+TEST(Corpus, APlanIsAddedWithWhatItReaches) {
+  const std::string from = written("from", calm_plan());
+  const std::string folder = written("added", "");
+  std::filesystem::remove(std::filesystem::path(folder) / "plan.toml");
+  const Ran ran = run_sim({"corpus", "add", from + "/plan.toml", "--promise", "S2", "--story", "it \"never\" was",
+                           "--fixed", "abc123", "--name", "new", "--folder", folder});
+  EXPECT_EQ(ran.code, 0) << ran.errors;
+  std::ifstream file(folder + "/new.toml");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const Result<Story> story = story_from_text(text);
+  ASSERT_TRUE(story.ok()) << story.error().text;
+  EXPECT_EQ(story->why, "it \"never\" was");
+  EXPECT_EQ(story->fixed, "abc123");
+  EXPECT_THAT(story->goals, testing::Contains(testing::Pair("commits", 1U)));
+  ASSERT_TRUE(plan_from_text(text).ok());
+  EXPECT_EQ(to_text(*plan_from_text(text)), calm_plan());
+  EXPECT_EQ(run_sim({"corpus", "run", folder}).code, 0);
+}
+
+TEST(Corpus, MistakesInAStoryAreNamedWithTheirPlace) {
+  const auto error = [](const std::string& text) {
+    const Result<Story> story = story_from_text(text);
+    return story.ok() ? "none" : story.error().text;
+  };
+  const std::string head = "story.promise = \"S2\"\nstory.why = \"x\"\n";
+  EXPECT_EQ(error(head + "story.goals = { kill = 1 }\n"), "3:17: unknown goal \"kill\"; did you mean 'kills'?");
+  EXPECT_EQ(error(head + "story.goals = { kills = 0 }\n"), "3:25: story.goals.kills must be an integer, at least 1");
+  EXPECT_EQ(error(head + "story.fixd = \"x\"\n"), "3:7: unknown key \"story.fixd\"; did you mean 'fixed'?");
+  EXPECT_THAT(error(head), HasSubstr("a story without goals would never be stale"));
+  EXPECT_THAT(error("story.why = \"x\"\nstory.goals = { kills = 1 }\n"), HasSubstr("needs a promise"));
+  EXPECT_THAT(error("peers = 3\n"), HasSubstr("there is no story"));
+  const Ran none = run_sim({"corpus", "run", "/nowhere"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.errors, HasSubstr("/nowhere: No such file"));
+}
+
+}  // namespace
+}  // namespace lockstep::sim
