@@ -38,6 +38,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                                           std::to_string(installed.view->cohort.value) + " " + people(members));
                    }
                    check("S6", membership_.installed(process.id, installed.view));
+                   while (views_ < installed.view->number.value) begin_entries(&Entry::view, ++views_);
                    process.connected = true;
                    process.members = installed.view->members.size();
                    process.app->on_view(*installed.view);
@@ -177,8 +178,11 @@ void World::completed(Process& process, peer::Complete& complete) {
     check("S1", one_outcome_.ended(*call));
     check("S6", membership_.ended(*call));
     if (outcome.retries > 0) report_.retries += 1;
-    if (outcome.round != RoundKey{} && !is_out(outcome.status))
-      rounds_.emplace(outcome.round, outcome.status == Status::kOk);
+    if (outcome.round != RoundKey{} && !is_out(outcome.status)) {
+      const bool committed = outcome.status == Status::kOk;
+      const bool news = rounds_.emplace(outcome.round, committed).second;
+      if (news && committed) begin_entries(&Entry::commit, ++commits_);
+    }
     const FindCall find = [&](PeerId peer, const RoundKey& round) { return contribution(peer, round); };
     check("S10", check_mismatch(*call, find));
     if (!over_) check("S2", check_exact_fold(*call, *process.memory, find));

@@ -46,6 +46,13 @@ Network::Network(const NetworkOptions& options, Dice dice, EventQueue& events, N
       way(from, to).latency = static_cast<std::int64_t>(dice_.range(
           static_cast<std::uint64_t>(options.latency_lo_ns), static_cast<std::uint64_t>(options.latency_hi_ns),
           Purpose::kLink, std::min(from, to), std::max(from, to)));
+      way(from, to).rate = options.rate_bytes_per_s;
+    }
+  }
+  for (const LinkOptions& link : options.links) {
+    for (Way* const w : {&way(link.a, link.b), &way(link.b, link.a)}) {
+      if (link.latency_ns != 0) w->latency = link.latency_ns;
+      if (link.rate_bytes_per_s != 0) w->rate = link.rate_bytes_per_s;
     }
   }
 }
@@ -236,7 +243,7 @@ void Network::send(End from, std::uint64_t bytes, Mark mark, Instant now) {
   counts_.bytes += bytes;
   const std::uint32_t to_host = to.state == State::kUnborn ? c.to_host : to.host;
   Way& w = way(s.host, to_host);
-  const auto wire = static_cast<std::int64_t>(bytes * 1'000'000'000U / options_.rate_bytes_per_s * w.slow);
+  const auto wire = static_cast<std::int64_t>(bytes * 1'000'000'000U / w.rate * w.slow);
   w.busy_until = std::max(w.busy_until, now.ns) + wire;
   const std::uint64_t jitter =
       dice_.skewed(static_cast<std::uint64_t>(options_.jitter_ns), Purpose::kJitter, other(from), pipe.arrivals++);

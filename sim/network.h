@@ -19,6 +19,16 @@
 
 namespace lockstep::sim {
 
+// What the way between two hosts is like when it is not like the others'; 0: like those.
+struct LinkOptions {
+  std::uint32_t a = 0;
+  std::uint32_t b = 0;
+  std::int64_t latency_ns = 0;
+  std::uint64_t rate_bytes_per_s = 0;
+
+  bool operator==(const LinkOptions&) const = default;
+};
+
 struct NetworkOptions {
   Mode mode = Mode::kToken;
   std::int64_t latency_lo_ns = 50'000;  // one way; a pair of hosts draws its own in this range
@@ -31,6 +41,9 @@ struct NetworkOptions {
   std::int64_t host_delay_ns = 3'000;              // between two steps of a driver
   std::int64_t revoke_delay_ns = 50'000;           // until a loan comes back
   std::int64_t dial_gives_up_ns = 20'000'000'000;
+  std::vector<LinkOptions> links{};
+
+  bool operator==(const NetworkOptions&) const = default;
 };
 
 // Who sees the answers. Implemented by World; by a script in tests.
@@ -212,6 +225,7 @@ class Network {
   std::deque<Port> ports_;  // by process
   struct Way {              // from one host to another
     std::int64_t latency = 0;
+    std::uint64_t rate = 0;  // bytes per second
     std::int64_t busy_until = 0;
     std::uint64_t slow = 1;
     int cuts = 0;

@@ -181,8 +181,15 @@ bool may_lose_members(Fault fault) {
   LOCKSTEP_UNREACHABLE();
 }
 
+bool counts_from_start(const Entry& entry) {
+  return entry.launch == 0 && entry.commit == 0 && entry.view == 0 && entry.event == 0;
+}
+
 std::string flaw_of(const Plan& plan) {
   constexpr Duration kLong = lockstep::seconds(1'000'000);
+  constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30U;
+  constexpr std::size_t kMostLinks = 60 * 61 / 2;
+  constexpr std::uint64_t kMostRealBytes = std::uint64_t{64} << 20U;
   const NetworkOptions& net = plan.network;
   const auto must = [](std::string_view name, std::string_view what) {
     return std::string(name).append(" must be ").append(what);
@@ -202,6 +209,12 @@ std::string flaw_of(const Plan& plan) {
   }
   if (!within(plan.steps_per_admit, 1U, 1000U)) return must("steps_per_admit", "1..1000");
   if (!within(plan.ops_per_step, 1U, 64U)) return must("ops_per_step", "1..64");
+  if (plan.work.size() > 64) return must("work", "at most 64 collectives");
+  for (const Work& work : plan.work) {
+    const std::uint64_t bytes = work.count * size_of(work.type);
+    if (work.count > kMostBytes || bytes > kMostBytes) return must("work", "collectives of at most 16 GiB");
+    if (plan.mode == Mode::kBytes && bytes > kMostRealBytes) return must("work", "at most 64 MiB each in bytes mode");
+  }
   if (!within(plan.max_count, std::uint64_t{0}, std::uint64_t{10'000'000})) return must("max_count", "0..10000000");
   if (!within(plan.commits_after, 0U, 1000U)) return must("commits_after", "0..1000");
   if (plan.heartbeat < milliseconds(1) || plan.heartbeat > kLong) return must("heartbeat_ns", "1 ms..1000000 s");
@@ -216,6 +229,13 @@ std::string flaw_of(const Plan& plan) {
   if (net.rate_bytes_per_s < 1) return must("rate_bytes_per_s", "at least 1");
   if (net.window_bytes < 1) return must("window_bytes", "at least 1");
   if (net.short_permille > 1000 || net.pieces_permille > 1000) return "permilles must be 0..1000";
+  if (net.links.size() > kMostLinks) return must("link", "given for at most " + std::to_string(kMostLinks) + " pairs");
+  for (const LinkOptions& link : net.links) {
+    if (link.a == link.b || std::max(link.a, link.b) > plan.peers) {
+      return must("link", "between two hosts that differ, 0 (the coordinator's) .. peers");
+    }
+    if (!within(link.latency_ns, std::int64_t{0}, kLong.ns)) return "times must be 0..1000000 s, in nanoseconds";
+  }
   return {};
 }
 
@@ -291,7 +311,5 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   bury(plan, draws);
   return plan;
 }
-
-bool Plan::operator==(const Plan& other) const { return seed == other.seed && entries == other.entries; }
 
 }  // namespace lockstep::sim

@@ -10,6 +10,7 @@
 #include "core/base/time.h"
 #include "sim/memory.h"
 #include "sim/network.h"
+#include "sim/work.h"
 
 namespace lockstep::sim {
 
@@ -41,10 +42,12 @@ bool may_lose_members(Fault fault);
 
 struct Entry {
   Fault fault = Fault::kCrash;
-  // When: `after`, counted from the start, or from the launch of the n-th collective of the run (1, 2, ...), or from the
-  // n-th event.
+  // When: `after`, counted from the start, or from one of these, the n-th of the run (1, 2, ...): the launch of a collective,
+  // the first news that one was committed, the first news of a view, an event.
   Duration after{};
   std::uint64_t launch = 0;
+  std::uint64_t commit = 0;
+  std::uint64_t view = 0;
   std::uint64_t event = 0;
   std::uint32_t a = 0;
   std::uint32_t b = 0;
@@ -75,6 +78,8 @@ struct Plan {
 
   // The program.
   std::uint32_t steps_per_admit = 2;
+  // In flight at once in each step; none: 1..ops_per_step of up to max_count elements are drawn for each.
+  std::vector<Work> work;
   std::uint32_t ops_per_step = 2;
   std::uint64_t max_count = 4096;
   Duration think = milliseconds(100);  // between steps, about
@@ -84,7 +89,7 @@ struct Plan {
   std::uint32_t commits_after = 3;         // that every peer must see before the run may end
   std::vector<Entry> entries;
 
-  bool operator==(const Plan& other) const;
+  bool operator==(const Plan&) const = default;
 };
 
 struct PlanOptions {
@@ -93,6 +98,9 @@ struct PlanOptions {
   enum class Payload : std::uint8_t { kDrawn, kToken, kBytes } payload = Payload::kDrawn;
   bool calm = false;  // no faults
 };
+
+// Whether `after` counts from the start of the run.
+bool counts_from_start(const Entry& entry);
 
 // What makes a plan, or one of its entries, impossible to run; empty: nothing does.
 std::string flaw_of(const Plan& plan);

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <type_traits>
-#include <utility>
-
-#include <toml++/toml.h>
 
 #include "sim/nearest.h"
+#include "sim/toml_reader.h"
 
 namespace lockstep::sim {
 namespace {
@@ -50,6 +48,8 @@ template <typename E, typename V>
 void visit_entry(E& entry, V&& v) {
   v("after_ns", entry.after.ns);
   v("launch", entry.launch);
+  v("commit", entry.commit);
+  v("view", entry.view);
   v("event", entry.event);
   v("a", entry.a);
   v("b", entry.b);
@@ -57,62 +57,62 @@ void visit_entry(E& entry, V&& v) {
   v("number", entry.number);
 }
 
-Error bad(const toml::source_region& where, const std::string& what) {
-  return {Status::kInvalidArgument,
-          std::to_string(where.begin.line) + ":" + std::to_string(where.begin.column) + ": " + what};
+template <typename L, typename V>
+void visit_link(L& link, V&& v) {
+  v("a", link.a);
+  v("b", link.b);
+  v("latency_ns", link.latency_ns);
+  v("rate_bytes_per_s", link.rate_bytes_per_s);
 }
 
-// Takes known keys out of a table; what is left is a mistake.
-class Reader {
- public:
-  explicit Reader(const toml::table& table) : table_(table) {}
-
-  template <typename T>
-  void operator()(std::string_view key, T& field) {
-    known_.emplace_back(key);
-    const toml::node* node = table_.get(key);
-    if (node == nullptr || error_) return;
-    if constexpr (std::is_same_v<T, bool>) {
-      if (const auto value = node->value_exact<bool>()) {
-        field = *value;
-        return;
-      }
-      error_ = bad(node->source(), std::string(key) + " must be true or false");
-    } else {
-      const auto value = node->value_exact<std::int64_t>();
-      // A seed has 64 bits; TOML integers have a sign.
-      if (value && (sizeof(T) == 8 || (*value >= 0 && *value <= static_cast<std::int64_t>(UINT32_MAX)))) {
-        field = static_cast<T>(*value);
-        return;
-      }
-      error_ = bad(node->source(), std::string(key) + " must be an integer");
-    }
+// The tables of a list, each read by `read`, which gives what is wrong with it.
+template <typename R>
+std::optional<Error> each_table(const toml::node* list, std::string_view how, R&& read) {
+  if (list == nullptr) return {};
+  if (!list->is_array_of_tables()) return bad(list->source(), std::string(how));
+  for (const toml::node& node : *list->as_array()) {
+    if (std::optional<Error> error = read(*node.as_table())) return error;
   }
-  void know(std::string_view key) { known_.emplace_back(key); }
+  return {};
+}
 
-  std::optional<Error> finish() {
-    if (error_) return error_;
-    for (const auto& [key, node] : table_) {
-      if (std::find(known_.begin(), known_.end(), key.str()) != known_.end()) continue;
-      return bad(key.source(), "unknown key \"" + std::string(key.str()) + "\"" + did_you_mean(key.str(), known_));
-    }
-    return {};
-  }
+std::optional<Error> read_link(const toml::table& table, Plan& plan) {
+  LinkOptions link;
+  TomlReader fields(table);
+  visit_link(link, fields);
+  plan.network.links.push_back(link);
+  return fields.finish();
+}
 
- private:
-  const toml::table& table_;
-  std::vector<std::string> known_;
-  std::optional<Error> error_;
-};
+std::optional<Error> read_entry(const toml::table& table, Plan& plan) {
+  Entry entry;
+  TomlReader fields(table);
+  visit_entry(entry, fields);
+  fields.take("fault");
+  if (auto error = fields.finish()) return error;
+  std::vector<std::string> names;
+  for (std::uint8_t f = 0; f < kFaultCount; ++f) names.emplace_back(name_of(static_cast<Fault>(f)));
+  const toml::node* fault = table.get("fault");
+  if (fault == nullptr) return bad(table.source(), "a [[do]] without a fault");
+  const std::string word = fault->value_or(std::string());
+  const auto at = std::find(names.begin(), names.end(), word);
+  if (at == names.end()) return bad(fault->source(), "unknown fault \"" + word + "\"" + did_you_mean(word, names));
+  entry.fault = static_cast<Fault>(at - names.begin());
+  if (const std::string flaw = flaw_of(plan, entry); !flaw.empty()) return bad(table.source(), flaw);
+  plan.entries.push_back(entry);
+  return {};
+}
 
 Result<Plan> read_plan(const toml::table& table) {
   Plan plan;
-  Reader reader(table);
+  TomlReader reader(table);
   visit_plan(plan, reader);
-  reader.know("mode");
-  reader.know("name");
-  reader.know("story");  // of the corpus: story.h
-  reader.know("do");
+  reader.take("mode");
+  reader.take("name");
+  reader.take("story");  // of the corpus: story.h
+  const toml::node* entries = reader.take("do");
+  const toml::node* links = reader.take("link");
+  reader.take("work");
   if (auto error = reader.finish()) return *error;
   if (const toml::node* mode = table.get("mode")) {
     const auto word = mode->value_exact<std::string>();
@@ -120,30 +120,25 @@ Result<Plan> read_plan(const toml::table& table) {
     plan.mode = word == "bytes" ? Mode::kBytes : Mode::kToken;
   }
   plan.network.mode = plan.mode;
+  if (const toml::node* list = table.get("work")) {
+    if (!list->is_array()) return bad(list->source(), "work must be a list of collectives");
+    for (const toml::node& node : *list->as_array()) {
+      const Result<std::vector<Work>> work = work_from_text(node.value_or(std::string()));
+      if (!work.ok()) return bad(node.source(), work.error().text);
+      plan.work.insert(plan.work.end(), work->begin(), work->end());
+    }
+  }
+  if (auto error =
+          each_table(links, "write each as [[link]]", [&](const toml::table& t) { return read_link(t, plan); })) {
+    return *error;
+  }
   if (const std::string flaw = flaw_of(plan); !flaw.empty()) {  // it begins with a key, as a rule
     const toml::node* culprit = table.get(flaw.substr(0, flaw.find(' ')));
     return bad(culprit != nullptr ? culprit->source() : table.source(), flaw);
   }
-  const toml::node* entries = table.get("do");
-  if (entries == nullptr) return plan;
-  if (!entries->is_array_of_tables()) return bad(entries->source(), "write each fault as [[do]]");
-  for (const toml::node& node : *entries->as_array()) {
-    const toml::table& item = *node.as_table();
-    Entry entry;
-    Reader fields(item);
-    visit_entry(entry, fields);
-    fields.know("fault");
-    if (auto error = fields.finish()) return *error;
-    std::vector<std::string> names;
-    for (std::uint8_t f = 0; f < kFaultCount; ++f) names.emplace_back(name_of(static_cast<Fault>(f)));
-    const toml::node* fault = item.get("fault");
-    if (fault == nullptr) return bad(node.source(), "a [[do]] without a fault");
-    const std::string word = fault->value_or(std::string());
-    const auto at = std::find(names.begin(), names.end(), word);
-    if (at == names.end()) return bad(fault->source(), "unknown fault \"" + word + "\"" + did_you_mean(word, names));
-    entry.fault = static_cast<Fault>(at - names.begin());
-    if (const std::string flaw = flaw_of(plan, entry); !flaw.empty()) return bad(node.source(), flaw);
-    plan.entries.push_back(entry);
+  if (auto error = each_table(entries, "write each fault as [[do]]",
+                              [&](const toml::table& t) { return read_entry(t, plan); })) {
+    return *error;
   }
   return plan;
 }
@@ -162,11 +157,21 @@ std::string to_text(const Plan& plan) {
   };
   out += plan.mode == Mode::kBytes ? "mode = \"bytes\"\n" : "mode = \"token\"\n";
   visit_plan(plan, write);
+  if (!plan.work.empty()) {
+    out += "work = [";
+    for (const Work& work : plan.work) out += (out.ends_with('[') ? "\"" : ", \"") + to_text(work) + "\"";
+    out += "]\n";
+  }
+  const auto write_unless_zero = [&](std::string_view key, const auto& value) {
+    if (value != 0) write(key, value);
+  };
+  for (const LinkOptions& link : plan.network.links) {
+    out += "\n[[link]]\n";
+    visit_link(link, write_unless_zero);
+  }
   for (const Entry& entry : plan.entries) {
     out += "\n[[do]]\nfault = \"" + std::string(name_of(entry.fault)) + "\"\n";
-    visit_entry(entry, [&](std::string_view key, const auto& value) {
-      if (value != 0) write(key, value);
-    });
+    visit_entry(entry, write_unless_zero);
   }
   return out;
 }

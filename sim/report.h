@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::sim {
 
 struct Failure {
-  std::string promise;  // "S1" .. "L4"; "contract": core/io/stream.h was not kept; "limit": the run does not end
+  std::string promise;  // "S1" .. "L4"; "contract": core/io/stream.h was not kept; "limit": the run does not
+                        // end; "goal": what a scenario expects did not come
   std::string text;
   std::int64_t at_ns = 0;
   std::uint64_t event = 0;
@@ -56,6 +58,20 @@ void visit_counts(V&& v, C&... counts) {
   v("misuses", counts.misuses...);
   v("lost_runs", counts.lost_runs...);
   v("revoked_midway", counts.revoked_midway...);
+}
+
+inline std::vector<std::string> count_names() {
+  std::vector<std::string> names;
+  const Counts none;
+  visit_counts([&](const char* name, std::uint64_t) { names.emplace_back(name); }, none);
+  return names;
+}
+
+inline std::uint64_t count_of(const Counts& counts, std::string_view name) {
+  std::uint64_t found = 0;
+  visit_counts([&](std::string_view candidate, std::uint64_t value) { found = candidate == name ? value : found; },
+               counts);
+  return found;
 }
 
 struct Report : Counts {

@@ -104,7 +104,7 @@ bool is_lawful(const Plan& plan) {
 Plan cut_after(const Plan& plan, Instant at, std::uint64_t launches) {
   Plan out = plan;
   std::erase_if(out.entries, [&](const Entry& entry) {
-    return entry.launch > launches || (entry.launch == 0 && entry.event == 0 && entry.after.ns > at.ns);
+    return entry.launch > launches || (counts_from_start(entry) && entry.after.ns > at.ns);
   });
   out.safety.ns = std::min(plan.safety.ns, rounded(at.ns + 1, 2, true));
   return out;

@@ -4,34 +4,11 @@
 #include <array>
 #include <optional>
 
-#include <toml++/toml.h>
-
 #include "sim/nearest.h"
+#include "sim/toml_reader.h"
 
 namespace lockstep::sim {
 namespace {
-
-Error bad(const toml::source_region& where, const std::string& what) {
-  return {Status::kInvalidArgument,
-          std::to_string(where.begin.line) + ":" + std::to_string(where.begin.column) + ": " + what};
-}
-
-std::vector<std::string> names_of_counts() {
-  std::vector<std::string> names;
-  const Counts none;
-  visit_counts([&](const char* name, std::uint64_t) { names.emplace_back(name); }, none);
-  return names;
-}
-
-std::uint64_t count_of(const Counts& counts, std::string_view name) {
-  std::uint64_t found = 0;
-  visit_counts(
-      [&](const char* candidate, std::uint64_t value) {
-        if (name == candidate) found = value;
-      },
-      counts);
-  return found;
-}
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -53,7 +30,7 @@ std::optional<Error> read_text(const toml::table& table, std::string_view key, s
 std::optional<Error> read_goals(const toml::node& node, Story& story) {
   const toml::table* table = node.as_table();
   if (table == nullptr) return bad(node.source(), "story.goals must be a table such as { kills = 1, commits = 3 }");
-  const std::vector<std::string> names = names_of_counts();
+  const std::vector<std::string> names = count_names();
   for (const auto& [key, value] : *table) {
     const std::string name(key.str());
     if (std::find(names.begin(), names.end(), name) == names.end()) {

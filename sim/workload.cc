@@ -212,7 +212,21 @@ void App::synced(const Call& call) {
 
 // ---- steps ----
 
+Request App::given_request(const Work& work, std::uint64_t op) const {
+  Request request;
+  request.collective = work.collective;
+  request.type = work.type;
+  request.op = work.op;
+  request.tag = Tag{op};
+  request.retry = work.collective == Collective::kAllReduce || work.collective == Collective::kBarrier;
+  request.minimum_world = plan_.minimum_world;
+  if (work.collective != Collective::kBarrier) request.tensors.push_back({{}, {}, work.count});
+  if (work.collective == Collective::kBroadcast) request.root = roots_.empty() ? peer_ : roots_[step_ % roots_.size()];
+  return request;
+}
+
 Request App::request_of(std::uint64_t op) {
+  if (!plan_.work.empty()) return given_request(plan_.work[op], op);
   std::uint64_t k = 0;
   const auto range = [&](std::uint64_t lo, std::uint64_t hi) {
     return dice_.range(lo, hi, Purpose::kOp, step_, op, k++);
@@ -270,7 +284,8 @@ void App::begin_step() {
     launch_op(0);
     return;
   }
-  const std::uint64_t ops = dice_.range(1, plan_.ops_per_step, Purpose::kStep, step_);
+  const std::uint64_t ops =
+      plan_.work.empty() ? dice_.range(1, plan_.ops_per_step, Purpose::kStep, step_) : plan_.work.size();
   pending_ = static_cast<std::uint32_t>(ops);
   // Another order on every peer, and sometimes a while between two.
   std::int64_t at = 0;

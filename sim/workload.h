@@ -86,6 +86,7 @@ class App {
   void synced(const Call& call);
   void stepped(const Call& call);
   void step_is_over();
+  [[nodiscard]] peer::Request given_request(const Work& work, std::uint64_t op) const;
   peer::Request request_of(std::uint64_t op);
   void forget_uses(CohortId cohort);
 

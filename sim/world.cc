@@ -57,7 +57,7 @@ World::World(const Plan& plan, WorldOptions options)
     const Entry& entry = plan.entries[i];
     if (entry.event != 0) {
       event_entries_.push_back(i);
-    } else if (entry.launch == 0) {
+    } else if (counts_from_start(entry)) {
       queue_.push(now_ + entry.after, What::kEntry, kNoProcess, i, 0);
     }
   }
@@ -389,10 +389,14 @@ void World::app_launched(Call& call) {
                                       std::to_string(call.id.value) + ": " + text_of(call.request) + " step " +
                                       std::to_string(call.step));
   }
+  begin_entries(&Entry::launch, report_.launches);
+}
+
+// Those that wait for the n-th of something.
+void World::begin_entries(std::uint64_t Entry::*which, std::uint64_t n) {
   for (std::uint64_t i = 0; i < plan_.entries.size(); ++i) {
-    if (plan_.entries[i].launch == report_.launches) {
-      queue_.push(now_ + plan_.entries[i].after, What::kEntry, kNoProcess, i, 0);
-    }
+    const Entry& entry = plan_.entries[i];
+    if (entry.*which == n) queue_.push(now_ + entry.after, What::kEntry, kNoProcess, i, 0);
   }
 }
 

@@ -152,6 +152,7 @@ class World final : public NetworkUser, public AppHost {
   // nemesis.cc
   void start_host(std::uint32_t host);
   void stop_process(Process& process, Death death);
+  void begin_entries(std::uint64_t Entry::*which, std::uint64_t n);
   void begin_entry(std::uint64_t index);
   void end_entry(std::uint64_t index);
   void stall(Process& process, bool on);
@@ -175,6 +176,8 @@ class World final : public NetworkUser, public AppHost {
   std::vector<Host> hosts_;
   std::map<PeerId, std::uint32_t> by_id_;
   std::map<RoundKey, bool> rounds_;  // committed?
+  std::uint64_t commits_ = 0;        // of them
+  std::uint64_t views_ = 0;          // the newest that was installed anywhere
   peer::Effects peer_effects_;
   coordinator::Effects coordinator_effects_;
   Report report_;

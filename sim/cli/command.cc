@@ -63,14 +63,30 @@ SeedRange seed_range(const std::string& text) {
   return {*first, *end};
 }
 
-Plan read_plan(const std::string& path) {
+std::string read_text(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw UsageError(path + ": " + std::strerror(errno));
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (file.bad()) throw UsageError(path + ": cannot be read");
-  Result<Plan> plan = plan_from_text(text);
+  return text;
+}
+
+Plan read_plan(const std::string& path) {
+  Result<Plan> plan = plan_from_text(read_text(path));
   if (!plan) throw UsageError(path + ":" + plan.error().text);
   return *std::move(plan);
+}
+
+Scenario read_scenario(const std::string& path) {
+  Result<Scenario> scenario = scenario_from_text(read_text(path));
+  if (!scenario) throw UsageError(path + ":" + scenario.error().text);
+  return *std::move(scenario);
+}
+
+Plan read_either(const std::string& path, std::optional<std::uint64_t> seed) {
+  if (is_scenario(read_text(path))) return plan_of(read_scenario(path), seed.value_or(0));
+  if (seed) throw UsageError(path + " is a plan, which has its own seed: leave out --seed");
+  return read_plan(path);
 }
 
 void write_plan(const Plan& plan, const std::string& path) {

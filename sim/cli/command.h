@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "sim/cli/exit_code.h"
 #include "sim/plan.h"
 #include "sim/report.h"
+#include "sim/scenario.h"
 
 namespace CLI {
 class App;
@@ -27,6 +29,7 @@ class UsageError : public std::runtime_error {
 using Run = std::function<int()>;
 Run add_run(CLI::App& app);
 Run add_replay(CLI::App& app);
+Run add_scenario(CLI::App& app);
 Run add_shrink(CLI::App& app);
 Run add_corpus(CLI::App& app);
 Run add_det(CLI::App& app);
@@ -51,7 +54,11 @@ struct SeedRange {
 };
 SeedRange seed_range(const std::string& text);  // throws UsageError
 
-Plan read_plan(const std::string& path);  // throws UsageError, with line and column
+std::string read_text(const std::string& path);   // throws UsageError
+Plan read_plan(const std::string& path);          // throws UsageError, with line and column
+Scenario read_scenario(const std::string& path);  // likewise
+Plan read_either(const std::string& path,
+                 std::optional<std::uint64_t> seed);  // a plan, or what a seed makes of a scenario
 void write_plan(const Plan& plan, const std::string& path);
 
 void print_line(const std::string& line);  // on stdout: for traces

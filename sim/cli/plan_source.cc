@@ -7,21 +7,21 @@
 namespace lockstep::sim {
 
 void PlanSource::declare(CLI::App& command) {
-  command.add_option("plan", file, "a plan, as `run --write-plan` and `shrink` write it");
-  command.add_option("--seed", seed, "or what this seed expands to");
+  command.add_option("plan", file, "a plan, as `run --write-plan` and `shrink` write it, or a scenario");
+  command.add_option("--seed", seed, "what this seed expands to; with a scenario: makes of it");
   swarm.declare(command);
   mutant.declare(command);
 }
 
 Plan PlanSource::plan() const {
-  if (seed.has_value() != file.empty()) {
-    throw UsageError(seed ? "a plan and --seed were given: one of them is enough" : "give a plan, or --seed N");
-  }
-  return seed ? plan_of(*seed, swarm.options()) : read_plan(file);
+  if (!file.empty()) return read_either(file, seed);
+  if (!seed) throw UsageError("give a plan or a scenario, or --seed N");
+  return plan_of(*seed, swarm.options());
 }
 
 std::string PlanSource::text() const {
-  return (seed ? fmt::format(" --seed {}{}", *seed, swarm.text()) : " " + file) + mutant.text();
+  return (file.empty() ? "" : " " + file) + (seed ? fmt::format(" --seed {}", *seed) : "") +
+         (file.empty() ? swarm.text() : "") + mutant.text();
 }
 
 }  // namespace lockstep::sim

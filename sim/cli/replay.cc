@@ -26,7 +26,7 @@ struct Flags {
 };
 
 int replay(const Flags& flags) {
-  const Plan plan = read_plan(flags.file);
+  const Plan plan = read_either(flags.file, {});
   WorldOptions options;
   if (!flags.json) options.trace = print_line;
   options.trace_streams = flags.streams;
@@ -49,7 +49,7 @@ int replay(const Flags& flags) {
 Run add_replay(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("replay", "run a plan from a file, telling what happens");
   const auto flags = std::make_shared<Flags>();
-  command->add_option("plan", flags->file, "a plan, as `run --write-plan` writes it")->required();
+  command->add_option("plan", flags->file, "a plan, as `run --write-plan` writes it, or a scenario")->required();
   command->add_option("--until", flags->until, "stop after so many events");
   command->add_flag("--json", flags->json, "the report as JSON, no trace");
   command->add_flag("--streams", flags->streams, "also every stream");

@@ -1,9 +1,10 @@
-// `lockstep sim run`: one seed, or many.
+// `lockstep sim run`: one seed, or many; of the swarm, or of a scenario.
 #include <fmt/core.h>
 
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -24,7 +25,8 @@ constexpr std::size_t kMostTold = 20;  // failures
 struct Flags {
   MutantFlag mutant;
   SwarmFlags swarm;
-  std::uint64_t seed = 0;
+  std::string file;
+  std::optional<std::uint64_t> seed;
   std::string seeds;
   std::uint32_t jobs = 1;
   double limit_s = 0;
@@ -36,20 +38,58 @@ struct Flags {
   bool keep_going = false;
 };
 
+// What seeds are made into: plans of the swarm or of a scenario, or the one plan of a file.
+class Plans {
+ public:
+  explicit Plans(const Flags& flags) : flags_(flags) {
+    if (flags.file.empty()) return;
+    if (is_scenario(read_text(flags.file))) {
+      scenario_ = read_scenario(flags.file);
+    } else {
+      plan_ = read_plan(flags.file);
+      if (flags.seed || !flags.seeds.empty()) {
+        throw UsageError(flags.file + " is a plan, which has its own seed: leave out --seed and --seeds");
+      }
+    }
+  }
+
+  [[nodiscard]] Plan plan(std::uint64_t seed) const {
+    if (plan_) return *plan_;
+    return scenario_ ? plan_of(*scenario_, seed) : plan_of(seed, flags_.swarm.options());
+  }
+
+  [[nodiscard]] Report run(std::uint64_t seed, const WorldOptions& options = {}) const {
+    Report report = sim::run(plan(seed), options);
+    if (!scenario_ || report.failure || options.until != 0) return report;
+    const std::string missing = unmet(*scenario_, report);
+    if (!missing.empty()) report.failure = Failure{"goal", missing, report.time_ns, report.events};
+    return report;
+  }
+
+ private:
+  const Flags& flags_;
+  std::optional<Scenario> scenario_;
+  std::optional<Plan> plan_;
+};
+
 // The last lines of a failure: how to make it small, and the one command that repeats it.
 void print_what_next(const Flags& flags, std::uint64_t seed) {
-  const std::string same = fmt::format("--seed {}{}{}", seed, flags.swarm.text(), flags.mutant.text());
+  const std::string what = flags.file.empty()                   ? fmt::format("--seed {}{}", seed, flags.swarm.text())
+                           : flags.seed || !flags.seeds.empty() ? fmt::format("{} --seed {}", flags.file, seed)
+                                                                : flags.file;
+  const std::string same = what + flags.mutant.text();
   fmt::print(stderr, "to make it small: lockstep sim shrink {0}\nlockstep sim run {0} --trace\n", same);
 }
 
 int one_seed(const Flags& flags) {
-  const Plan plan = plan_of(flags.seed, flags.swarm.options());
-  if (!flags.plan.empty()) write_plan(plan, flags.plan);
+  const Plans plans(flags);
+  const std::uint64_t seed = flags.seed.value_or(0);
+  if (!flags.plan.empty()) write_plan(plans.plan(seed), flags.plan);
   WorldOptions options;
   if (flags.trace) options.trace = print_line;
   options.trace_streams = flags.streams;
   options.until = flags.until;
-  const Report report = run(plan, options);
+  const Report report = plans.run(seed, options);
   if (flags.json) {
     fmt::print("{}\n", to_json(report).dump());
   } else {
@@ -62,7 +102,7 @@ int one_seed(const Flags& flags) {
   if (!report.failure) return kExitPass;
   std::fflush(stdout);
   fmt::print(stderr, "{}\n", text_of(*report.failure));
-  print_what_next(flags, flags.seed);
+  print_what_next(flags, report.seed);
   return exit_code_of(*report.failure);
 }
 
@@ -76,8 +116,8 @@ int many_seeds(const Flags& flags) {
   options.keep_going = flags.keep_going;
   options.progress = !flags.json;
   const auto began = std::chrono::steady_clock::now();
-  const ManyRuns runs =
-      run_many(options, [&](std::uint64_t seed) { return run(plan_of(seed, flags.swarm.options())); });
+  const Plans plans(flags);
+  const ManyRuns runs = run_many(options, [&](std::uint64_t seed) { return plans.run(seed); });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   if (flags.json) {
     nlohmann::json json = to_json(runs.totals, seconds);
@@ -106,6 +146,7 @@ int many_seeds(const Flags& flags) {
 Run add_run(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("run", "one seed, or many");
   const auto flags = std::make_shared<Flags>();
+  command->add_option("scenario", flags->file, "a scenario or a plan; without one, seeds make plans of their own");
   flags->swarm.declare(*command);
   command->add_option("--seed", flags->seed, "one seed");
   command->add_option("--seeds", flags->seeds, "A..B: A, A+1, ..., B-1");

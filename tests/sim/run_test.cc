@@ -81,7 +81,8 @@ TEST(Run, CalmSeedsAbortNothing) {
 TEST(Run, ASeedGivesTheSameHashInAnyOrder) {
   std::vector<std::uint64_t> hashes;
   for (std::uint64_t seed = 20; seed < 20 + 20 / kShare; ++seed) hashes.push_back(run(plan_of(seed)).hash);
-  for (std::uint64_t seed = 20 + 20 / kShare; seed-- > 20;) EXPECT_EQ(run(plan_of(seed)).hash, hashes[seed - 20]) << seed;
+  for (std::uint64_t seed = 20 + 20 / kShare; seed-- > 20;)
+    EXPECT_EQ(run(plan_of(seed)).hash, hashes[seed - 20]) << seed;
   std::sort(hashes.begin(), hashes.end());
   EXPECT_EQ(std::unique(hashes.begin(), hashes.end()), hashes.end());
 }

@@ -1,0 +1,281 @@
+// Reads a scenario from TOML.
+#include <algorithm>
+#include <utility>
+
+#include "sim/nearest.h"
+#include "sim/scenario.h"
+#include "sim/scenario_acts.h"
+#include "sim/scenario_hosts.h"
+#include "sim/toml_reader.h"
+#include "sim/units.h"
+#include "sim/words.h"
+
+namespace lockstep::sim {
+namespace {
+
+class ScenarioReader {
+ public:
+  Result<Scenario> read(const toml::table& table) {
+    TomlReader top(table);
+    top("name", scenario_.name);
+    top("story", scenario_.story);
+    read_people(top);
+    read_times(top);
+    read_net(top);
+    read_work(top);
+    const toml::node* regions = top.take("regions");
+    const toml::node* links = top.take("link");
+    const toml::node* acts = top.take("do");
+    const toml::node* expect = top.take("expect");
+    if (auto error = top.finish()) return *error;
+    if (regions != nullptr) read_regions(*regions);
+    each_table(links, "write what the way between two is like as [[link]]",
+               [&](const toml::table& t) { read_link(t); });
+    ActReader reader(hosts_);
+    each_table(acts, "write what happens as [[do]]", [&](const toml::table& t) {
+      if (auto error = reader.read(t, acts_)) error_ = error;
+    });
+    for (const PlacedAct& placed : acts_) scenario_.acts.push_back(placed.act);
+    if (expect != nullptr) read_expectations(*expect);
+    if (error_) return *error_;
+    check(table);
+    if (error_) return *error_;
+    return std::move(scenario_);
+  }
+
+ private:
+  void fail(const toml::node& node, const std::string& what) {
+    if (!error_) error_ = bad(node.source(), what);
+  }
+
+  template <typename R>
+  void each_table(const toml::node* list, std::string_view how, R&& read) {
+    if (list == nullptr) return;
+    if (!list->is_array_of_tables()) return fail(*list, std::string(how));
+    for (const toml::node& node : *list->as_array()) {
+      if (!error_) read(*node.as_table());
+    }
+  }
+
+  // [regions]: eu = "a b c"
+  void read_regions(const toml::node& node) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) return fail(node, "write regions as [regions], each with its hosts: eu = \"a b c\"");
+    for (const auto& [name, hosts] : *table) {
+      const std::string flaw = hosts_.add_region(std::string(name.str()), hosts.value_or(std::string()));
+      if (!flaw.empty()) return fail(hosts, flaw);
+    }
+  }
+
+  // [[link]]: between = "eu us", latency = "40ms", rate = "1Gbit/s"
+  void read_link(const toml::table& table) {
+    TomlReader reader(table);
+    LinkOptions link;
+    Duration latency;
+    reader.quantity("latency", latency, duration_of, "40ms");
+    reader.quantity("rate", link.rate_bytes_per_s, rate_of, "100Mbit/s");
+    const toml::node* between = reader.take("between");
+    if (auto error = reader.finish()) {
+      error_ = error;
+      return;
+    }
+    link.latency_ns = latency.ns;
+    if (between == nullptr) return fail(table, "a [[link]] must say between = \"a b\", hosts or regions");
+    const std::vector<std::string> sides = split_words(between->value_or(std::string()));
+    if (sides.size() != 2) return fail(*between, "between names two, hosts or regions: \"a b\"");
+    const auto left = hosts_.find(sides[0]);
+    const auto right = hosts_.find(sides[1]);
+    if (!left || !right) return fail(*between, hosts_.nobody(left ? sides[1] : sides[0]));
+    for (const Who& a : *left) {
+      for (const Who& b : *right) {
+        if (a.kind != Who::Kind::kHost || b.kind != Who::Kind::kHost)
+          return fail(*between, "a link is between hosts by name");
+        link.a = a.number;
+        link.b = b.number;
+        if (link.a != link.b) scenario_.base.network.links.push_back(link);
+      }
+    }
+  }
+
+  void read_people(TomlReader& top) {
+    Plan& plan = scenario_.base;
+    scenario_.peers = {plan.peers, plan.peers};
+    if (const toml::node* node = top.take("peers")) {
+      const toml::array* range = node->as_array();
+      if (const auto one = node->value_exact<std::int64_t>()) {
+        scenario_.peers.lo = scenario_.peers.hi = static_cast<std::uint32_t>(std::clamp<std::int64_t>(*one, 0, 1000));
+      } else if (range != nullptr && range->size() == 2 && range->is_homogeneous<std::int64_t>()) {
+        const auto at = [&](std::size_t i) {
+          return static_cast<std::uint32_t>(
+              std::clamp<std::int64_t>(range->get(i)->value_or(std::int64_t{0}), 0, 1000));
+        };
+        scenario_.peers = {at(0), at(1)};
+        if (scenario_.peers.lo > scenario_.peers.hi) top.fail(*node, "peers: the range is empty");
+      } else {
+        top.fail(*node, "peers must be a number, or a range such as [3, 8]");
+      }
+    }
+    top("groups", plan.groups);
+    top("gang_size", plan.gang_size);
+    top("minimum_world", plan.minimum_world);
+    top("auto_admit", plan.auto_admit);
+    top("stripes", plan.stripes);
+    top("steps_per_admit", plan.steps_per_admit);
+    top("commits_after", plan.commits_after);
+    if (const toml::node* node = top.take("mode")) {
+      const auto word = node->value_or(std::string());
+      if (word != "token" && word != "bytes") top.fail(*node, "mode must be \"token\" or \"bytes\"");
+      plan.mode = word == "bytes" ? Mode::kBytes : Mode::kToken;
+      plan.network.mode = plan.mode;
+    }
+  }
+
+  void read_times(TomlReader& top) {
+    Plan& plan = scenario_.base;
+    top.quantity("heartbeat", plan.heartbeat, duration_of, "200ms");
+    top.quantity("think", plan.think, duration_of, "100ms");
+    top.quantity("call_timeout", plan.call_timeout, duration_of, "30s");
+    plan.safety = lockstep::seconds(10);
+    top.quantity("faults_end", plan.safety, duration_of, "10s");
+  }
+
+  void read_net(TomlReader& top) {
+    const toml::node* node = top.take("net");
+    if (node == nullptr) return;
+    const toml::table* table = node->as_table();
+    if (table == nullptr) return top.fail(*node, R"(net must be a table such as { profile = "region" })");
+    TomlReader net(*table);
+    NetworkOptions& options = scenario_.base.network;
+    std::string profile = "region";
+    net("profile", profile);
+    const std::vector<std::string> profiles = {"rack", "region", "world"};
+    const auto at = std::find(profiles.begin(), profiles.end(), profile);
+    if (at == profiles.end()) net.fail(*node, "unknown profile '" + profile + "'" + did_you_mean(profile, profiles));
+    set_profile(options, at == profiles.end() ? 1 : at - profiles.begin());
+    Duration latency;
+    if (net.quantity("latency", latency, duration_of, "20ms"))
+      options.latency_lo_ns = options.latency_hi_ns = latency.ns;
+    Duration jitter = nanoseconds(options.jitter_ns);
+    net.quantity("jitter", jitter, duration_of, "1ms");
+    options.jitter_ns = jitter.ns;
+    net.quantity("rate", options.rate_bytes_per_s, rate_of, "100Mbit/s");
+    net.quantity("window", options.window_bytes, bytes_of, "256KiB");
+    if (auto error = net.finish()) error_ = error;
+  }
+
+  void read_work(TomlReader& top) {
+    const toml::node* node = top.take("work");
+    if (node == nullptr) return;
+    const toml::array* list = node->as_array();
+    if (list == nullptr) return top.fail(*node, R"(work must be a list such as ["4x all_reduce 64KiB f32 sum"])");
+    for (const toml::node& item : *list) {
+      const std::vector<std::string> words = split_words(item.value_or(std::string()));
+      if (words.size() == 2 && words[0] == "loop") {  // so many times, at least
+        const auto times = number_of(words[1]);
+        if (!times || *times < 1 || *times > 1000)
+          return top.fail(item, "loop must be 1 to 1000 times, such as \"loop 10\"");
+        scenario_.base.commits_after = static_cast<std::uint32_t>(*times);
+        continue;
+      }
+      const Result<std::vector<Work>> work = work_from_text(item.value_or(std::string()));
+      if (!work.ok()) return top.fail(item, work.error().text);
+      scenario_.base.work.insert(scenario_.base.work.end(), work->begin(), work->end());
+    }
+  }
+
+  // ---- [expect] ----
+
+  void read_expectations(const toml::node& node) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) return fail(node, "write what is expected as [expect]");
+    std::vector<std::string> names = count_names();
+    names.emplace_back("within");
+    for (const auto& [key, value] : *table) {
+      const std::string name(key.str());
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        error_ = bad(key.source(), "unknown key \"" + name + "\"" + did_you_mean(name, names));
+        return;
+      }
+      const std::string text =
+          value.is_integer() ? "== " + std::to_string(value.value_or(std::int64_t{0})) : value.value_or(std::string());
+      if (name == "within") {
+        scenario_.within = duration_of(text.substr(0, text.find(" of simulated time")));
+        if (!scenario_.within) fail(value, "within must be like \"90s\"");
+        continue;
+      }
+      const std::vector<std::string> words = split_words(text);
+      const std::vector<std::string> signs = {"<", "<=", "==", ">=", ">"};
+      const auto sign = std::find(signs.begin(), signs.end(), words.empty() ? "" : words.front());
+      const auto number = words.size() == 2 ? number_of(words[1]) : std::nullopt;
+      if (sign == signs.end() || !number) return fail(value, name + " must be a number, or like \">= 9\"");
+      scenario_.expectations.push_back({static_cast<Expectation::Is>(sign - signs.begin()), name, *number});
+    }
+  }
+
+  // Every plan that a seed can make of it can run.
+  void check(const toml::table& table) {
+    for (const Act& act : scenario_.acts) {
+      const bool joins = act.entry.fault == Fault::kJoin && act.a.kind == Who::Kind::kHost;
+      if (joins) scenario_.last_joiner = std::max(scenario_.last_joiner, act.a.number);
+    }
+    const auto sample = [](Scenario scenario, std::uint32_t peers) {
+      scenario.peers = {peers, peers};
+      return plan_of(scenario, 0);
+    };
+    for (const std::uint32_t peers : {scenario_.peers.lo, scenario_.peers.hi}) {
+      if (peers < 1 || peers > 60) return fail(*table.get("peers"), "peers must be 1..60");
+      if (const std::string flaw = flaw_of(sample(scenario_, peers)); !flaw.empty()) {
+        const toml::node* culprit = table.get(flaw.substr(0, flaw.find(' ')));
+        return fail(culprit != nullptr ? *culprit : table, flaw);
+      }
+    }
+    for (std::size_t i = 0; i < scenario_.acts.size() && !error_; ++i) {
+      Scenario alone = scenario_;
+      alone.acts = {scenario_.acts[i]};
+      for (const std::uint32_t peers : {scenario_.peers.lo, scenario_.peers.hi}) {
+        const Plan plan = sample(alone, peers);
+        for (const Entry& entry : plan.entries) {
+          const std::string flaw = flaw_of(plan, entry);
+          if (!flaw.empty() && !error_) error_ = bad(acts_[i].where, flaw);
+        }
+      }
+    }
+  }
+
+  static void set_profile(NetworkOptions& net, std::ptrdiff_t profile) {
+    net.latency_lo_ns = profile == 0 ? 20'000 : profile == 1 ? 200'000 : 2'000'000;
+    net.latency_hi_ns = profile == 0 ? 60'000 : profile == 1 ? 2'000'000 : 80'000'000;
+    net.jitter_ns = net.latency_lo_ns / 4;
+    net.rate_bytes_per_s = profile == 0 ? 1'000'000'000 : profile == 1 ? 200'000'000 : 20'000'000;
+  }
+
+  Scenario scenario_;
+  HostNames hosts_;
+  std::vector<PlacedAct> acts_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+bool is_scenario(std::string_view text) {
+  try {
+    const toml::table table = toml::parse(text);
+    if (table["story"].is_string() || table.contains("expect") || table.contains("net")) return true;
+    const toml::array* acts = table.get_as<toml::array>("do");
+    const toml::table* first = acts != nullptr && !acts->empty() ? acts->get(0)->as_table() : nullptr;
+    return first != nullptr && !first->contains("fault");
+  } catch (const toml::parse_error&) {
+    return false;
+  }
+}
+
+Result<Scenario> scenario_from_text(std::string_view text) {
+  try {
+    const toml::table table = toml::parse(text);
+    return ScenarioReader().read(table);
+  } catch (const toml::parse_error& error) {
+    return bad(error.source(), std::string(error.description()));
+  }
+}
+
+}  // namespace lockstep::sim

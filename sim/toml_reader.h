@@ -1,0 +1,92 @@
+// Reads a TOML table key by key, and says where a mistake is: "line:column: what".
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <toml++/toml.h>
+
+#include "core/base/result.h"
+#include "sim/nearest.h"
+
+namespace lockstep::sim {
+
+inline Error bad(const toml::source_region& where, const std::string& what) {
+  return {Status::kInvalidArgument,
+          std::to_string(where.begin.line) + ":" + std::to_string(where.begin.column) + ": " + what};
+}
+
+// Takes known keys out of a table; what is left is a mistake. Keeps the first error; after it nothing is read any more.
+class TomlReader {
+ public:
+  explicit TomlReader(const toml::table& table) : table_(table) {}
+
+  // Integers, bool or std::string. What is not said keeps its value.
+  template <typename T>
+  void operator()(std::string_view key, T& field) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return;
+    if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>) {
+      if (auto value = node->value_exact<T>()) {
+        field = *std::move(value);
+        return;
+      }
+      fail(*node, std::string(key) + (std::is_same_v<T, bool> ? " must be true or false" : " must be a text"));
+    } else {
+      const auto value = node->value_exact<std::int64_t>();
+      // A seed has 64 bits; TOML integers have a sign.
+      if (value && (sizeof(T) == 8 || (*value >= 0 && *value <= static_cast<std::int64_t>(UINT32_MAX)))) {
+        field = static_cast<T>(*value);
+        return;
+      }
+      fail(*node, std::string(key) + " must be an integer");
+    }
+  }
+
+  // Text with a unit, which `parse` understands; `like`: an example. Gives whether it was there.
+  template <typename T, typename P>
+  bool quantity(std::string_view key, T& field, P&& parse, std::string_view like) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return false;
+    const auto value = parse(node->value_or(std::string()));
+    if (value) {
+      field = *value;
+    } else {
+      fail(*node, std::string(key) + " must be like \"" + std::string(like) + "\"");
+    }
+    return value.has_value();
+  }
+
+  // Anything; nullptr: it is not there, or something was wrong before.
+  const toml::node* take(std::string_view key) {
+    known_.emplace_back(key);
+    return error_ ? nullptr : table_.get(key);
+  }
+
+  void fail(const toml::node& node, const std::string& what) { fail(node.source(), what); }
+  void fail(const toml::source_region& where, const std::string& what) {
+    if (!error_) error_ = bad(where, what);
+  }
+
+  // The first mistake, if there was one; else a key that nobody has asked for.
+  std::optional<Error> finish() {
+    if (error_) return error_;
+    for (const auto& [key, node] : table_) {
+      if (std::find(known_.begin(), known_.end(), key.str()) != known_.end()) continue;
+      return bad(key.source(), "unknown key \"" + std::string(key.str()) + "\"" + did_you_mean(key.str(), known_));
+    }
+    return {};
+  }
+
+ private:
+  const toml::table& table_;
+  std::vector<std::string> known_;
+  std::optional<Error> error_;
+};
+
+}  // namespace lockstep::sim

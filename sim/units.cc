@@ -1,0 +1,58 @@
+#include "sim/units.h"
+
+#include <charconv>
+#include <cmath>
+#include <iterator>
+
+namespace lockstep::sim {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double factor;
+};
+
+constexpr Unit kTimes[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}};
+constexpr Unit kSizes[] = {{"", 1}, {"B", 1}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}};
+constexpr Unit kRates[] = {{"kB/s", 1e3},     {"MB/s", 1e6},     {"GB/s", 1e9},
+                           {"kbit/s", 125.0}, {"Mbit/s", 125e3}, {"Gbit/s", 125e6}};
+
+// A number that is not negative and one of the units behind it, in units of factor 1; within what 62 bits hold.
+template <std::size_t N>
+std::optional<std::int64_t> quantity(std::string_view text, const Unit (&units)[N]) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  if (error != std::errc{} || number < 0) return {};
+  std::string_view name(rest, static_cast<std::size_t>(end - rest));
+  while (name.starts_with(' ')) name.remove_prefix(1);
+  for (const Unit& unit : units) {
+    if (unit.name != name) continue;
+    const double value = std::round(number * unit.factor);
+    if (!(value < 4e18)) return {};
+    return static_cast<std::int64_t>(value);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<Duration> duration_of(std::string_view text) {
+  const auto ns = quantity(text, kTimes);
+  if (!ns) return {};
+  return nanoseconds(*ns);
+}
+
+std::optional<std::uint64_t> bytes_of(std::string_view text) {
+  const auto bytes = quantity(text, kSizes);
+  if (!bytes) return {};
+  return static_cast<std::uint64_t>(*bytes);
+}
+
+std::optional<std::uint64_t> rate_of(std::string_view text) {
+  const auto rate = quantity(text, kRates);
+  if (!rate || *rate < 1) return {};
+  return static_cast<std::uint64_t>(*rate);
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,19 @@
+// Quantities as people write them: "200ms", "64KiB", "100Mbit/s".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "core/base/time.h"
+
+namespace lockstep::sim {
+
+// A whole or decimal number and ns, us, ms, s, min or h.
+std::optional<Duration> duration_of(std::string_view text);
+// A number and nothing (bytes), B, KiB, MiB or GiB.
+std::optional<std::uint64_t> bytes_of(std::string_view text);
+// Bytes per second: a number and kB/s, MB/s, GB/s, kbit/s, Mbit/s or Gbit/s, powers of ten, as for lines.
+std::optional<std::uint64_t> rate_of(std::string_view text);
+
+}  // namespace lockstep::sim

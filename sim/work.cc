@@ -1,0 +1,104 @@
+#include "sim/work.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "sim/nearest.h"
+#include "sim/units.h"
+#include "sim/words.h"
+
+namespace lockstep::sim {
+namespace {
+
+using peer::Collective;
+
+constexpr std::uint64_t kMostTimes = 64;
+
+struct Name {
+  Collective collective;
+  std::string_view name;
+};
+constexpr Name kNames[] = {{Collective::kAllReduce, "all_reduce"},
+                           {Collective::kReduceScatter, "reduce_scatter"},
+                           {Collective::kAllGather, "all_gather"},
+                           {Collective::kBroadcast, "broadcast"},
+                           {Collective::kBarrier, "barrier"}};
+
+Error wrong(const std::string& text) { return {Status::kInvalidArgument, text}; }
+
+template <typename T>
+std::optional<T> named(const std::string& word, std::uint8_t count) {
+  for (std::uint8_t i = 0; i < count; ++i) {
+    if (name_of(static_cast<T>(i)) == word) return static_cast<T>(i);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string to_text(const Work& work) {
+  const auto name = std::find_if(std::begin(kNames), std::end(kNames),
+                                 [&](const Name& known) { return known.collective == work.collective; });
+  std::string text(name->name);
+  if (work.collective == Collective::kBarrier) return text;
+  text += " " + std::to_string(work.count) + " ";
+  text += name_of(work.type);
+  text += ' ';
+  return text += name_of(work.op);
+}
+
+Result<std::vector<Work>> work_from_text(std::string_view text) {
+  std::vector<std::string> words = split_words(text);
+  std::uint64_t times = 1;
+  if (!words.empty() && words.front().ends_with('x')) {
+    const auto number = number_of(std::string_view(words.front()).substr(0, words.front().size() - 1));
+    if (number) {
+      times = *number;
+      words.erase(words.begin());
+    }
+  }
+  if (times < 1 || times > kMostTimes) return wrong("a collective can be repeated 1x to 64x");
+  if (words.empty()) return wrong("a collective is missing, such as \"all_reduce 64KiB f32 sum\"");
+  Work work;
+  std::vector<std::string> names;
+  bool known = false;
+  for (const Name& name : kNames) {
+    names.emplace_back(name.name);
+    if (name.name != words.front()) continue;
+    work.collective = name.collective;
+    known = true;
+  }
+  if (!known) return wrong("unknown collective '" + words.front() + "'" + did_you_mean(words.front(), names));
+  bool counted = work.collective == Collective::kBarrier;
+  std::optional<std::uint64_t> bytes;
+  std::vector<std::string> vocabulary;
+  for (std::uint8_t i = 0; i < kDataTypeCount; ++i) vocabulary.emplace_back(name_of(static_cast<DataType>(i)));
+  for (std::uint8_t i = 0; i < kReduceOpCount; ++i) vocabulary.emplace_back(name_of(static_cast<ReduceOp>(i)));
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (work.collective == Collective::kBarrier) return wrong("a barrier has no '" + words[i] + "'");
+    const std::string& word = words[i];
+    if (const auto type = named<DataType>(word, kDataTypeCount)) {
+      work.type = *type;
+    } else if (const auto op = named<ReduceOp>(word, kReduceOpCount)) {
+      work.op = *op;
+    } else if (const auto count = number_of(word)) {
+      work.count = *count;
+      counted = true;
+    } else if (const auto size = bytes_of(word)) {
+      bytes = size;
+      counted = true;
+    } else {
+      return wrong("'" + word + "' is no size, type or operation" + did_you_mean(word, vocabulary));
+    }
+  }
+  if (!counted) return wrong("how much? Give elements or a size, such as \"all_reduce 64KiB\"");
+  if (bytes) {
+    if (*bytes % size_of(work.type) != 0) {
+      return wrong(std::to_string(*bytes) + " bytes are no whole elements of " + std::string(name_of(work.type)));
+    }
+    work.count = *bytes / size_of(work.type);
+  }
+  return std::vector<Work>(times, work);
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,31 @@
+// A collective that a program launches, and its words: "4x all_reduce 64KiB f32 sum".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/data_type.h"
+#include "core/base/result.h"
+#include "core/peer/request.h"
+
+namespace lockstep::sim {
+
+struct Work {
+  peer::Collective collective = peer::Collective::kAllReduce;
+  std::uint64_t count = 0;  // of elements; of the smallest block in an all-gather
+  DataType type = DataType::kF32;
+  ReduceOp op = ReduceOp::kSum;
+
+  bool operator==(const Work&) const = default;
+};
+
+// "all_reduce 1000 f32 sum", "broadcast 8 u8", "barrier".
+std::string to_text(const Work& work);
+
+// The same, with a size ("64KiB") or a number of elements, a type (f32 if not said), an operation (sum if not said), and
+// "4x" in front for four of them. Errors name the word that is wrong, and what was meant.
+Result<std::vector<Work>> work_from_text(std::string_view text);
+
+}  // namespace lockstep::sim

@@ -1,0 +1,212 @@
+// Scenarios: what a seed makes of them, what is wrong with those that are wrong, and that the shipped ones hold.
+#include "sim/scenario.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "sim/plan_file.h"
+#include "sim/world.h"
+
+namespace lockstep::sim {
+namespace {
+
+Scenario read(const std::string& text) {
+  Result<Scenario> scenario = scenario_from_text(text);
+  EXPECT_TRUE(scenario.ok()) << scenario.error().text;
+  return scenario.ok() ? *std::move(scenario) : Scenario{};
+}
+
+std::string error_of(const std::string& text) {
+  const Result<Scenario> scenario = scenario_from_text(text);
+  return scenario.ok() ? "well-formed" : scenario.error().text;
+}
+
+TEST(Scenario, APlanIsNone) {
+  EXPECT_FALSE(is_scenario(to_text(plan_of(3))));
+  EXPECT_FALSE(is_scenario("story.why = \"a plan of the corpus\"\npeers = 2"));
+  EXPECT_FALSE(is_scenario("no = = TOML"));
+  EXPECT_TRUE(is_scenario("story = \"an incident\""));
+  EXPECT_TRUE(is_scenario("[[do]]\ncrash = \"a\""));
+}
+
+TEST(Scenario, SeedsDrawWhatIsGivenAsARange) {
+  const Scenario scenario = read(R"(
+peers = [3, 6]
+[[do]]
+at = ["1s", "2s"]
+crash = "X"
+back = ["100ms", "300ms"]
+[[do]]
+when = "commit 2"
+join = "i")");
+  std::set<std::uint32_t> founders;
+  std::set<std::uint32_t> victims;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Plan plan = plan_of(scenario, seed);
+    EXPECT_EQ(flaw_of(plan), "");
+    EXPECT_EQ(plan.peers, 9U);  // i is the ninth
+    ASSERT_EQ(plan.entries.size(), 2U);
+    const Entry& crash = plan.entries[0];
+    EXPECT_GE(crash.after, lockstep::seconds(1));
+    EXPECT_LE(crash.after, lockstep::seconds(2));
+    EXPECT_GE(crash.length, milliseconds(100));
+    EXPECT_LE(crash.length, milliseconds(300));
+    EXPECT_LE(crash.a, plan.founders);
+    EXPECT_EQ(plan.entries[1].commit, 2U);
+    founders.insert(plan.founders);
+    victims.insert(crash.a);
+  }
+  EXPECT_EQ(founders, (std::set<std::uint32_t>{3, 4, 5, 6}));
+  EXPECT_GE(victims.size(), 5U);
+}
+
+TEST(Scenario, VariablesAreHostsThatDiffer) {
+  const Scenario scenario = read("peers = 3\n[[do]]\ncut = \"X -> Y\"\n[[do]]\nslow = \"Y Z\"\nfactor = 5");
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Plan plan = plan_of(scenario, seed);
+    ASSERT_EQ(plan.entries.size(), 2U);
+    const std::set<std::uint32_t> hosts = {plan.entries[0].a, plan.entries[0].b, plan.entries[1].b};
+    EXPECT_EQ(hosts.size(), 3U);
+    EXPECT_EQ(plan.entries[0].b, plan.entries[1].a);
+  }
+}
+
+TEST(Scenario, ThenSaysTheSameInOneLine) {
+  const Plan one = plan_of(read("peers = 3\n[[do]]\nat = \"1s\"\nthen = \"cut b -> c for 5s\""), 0);
+  const Plan two = plan_of(read("peers = 3\n[[do]]\nat = \"1s\"\ncut = \"b -> c\"\nfor = \"5s\""), 0);
+  EXPECT_EQ(one, two);
+  ASSERT_EQ(one.entries.size(), 1U);
+  EXPECT_EQ(one.entries[0].length, lockstep::seconds(5));
+}
+
+TEST(Scenario, RegionsStandForAllOfTheirHosts) {
+  const Plan plan = plan_of(read(R"(
+peers = 4
+[regions]
+eu = "coordinator a b"
+us = "c d"
+[[link]]
+between = "eu us"
+latency = "40ms"
+rate = "100Mbit/s"
+[[do]]
+split = "eu | us"
+for = "2s"
+[[do]]
+vanish = "us")"),
+                            0);
+  EXPECT_EQ(plan.network.links.size(), 6U);
+  EXPECT_EQ(plan.network.links[0], (LinkOptions{0, 3, 40'000'000, 12'500'000}));
+  EXPECT_EQ(plan.entries.size(), 6U + 2U);
+  EXPECT_EQ(plan_from_text(to_text(plan)).ok(), true);
+  EXPECT_EQ(*plan_from_text(to_text(plan)), plan);
+}
+
+TEST(Scenario, MistakesAreNamedWithTheirPlace) {
+  const struct {
+    const char* text;
+    const char* says;
+  } cases[] = {
+      {"peers = \"four\"", "1:9: peers must be a number, or a range such as [3, 8]"},
+      {"peers = [5, 3]", "1:9: peers: the range is empty"},
+      {"peers = 0", "1:9: peers must be 1..60"},
+      {"pears = 3", "1:1: unknown key \"pears\"; did you mean 'peers'?"},
+      {"net = 5", "1:7: net must be a table such as { profile = \"region\" }"},
+      {"net = { profile = \"regoin\" }", "1:7: unknown profile 'regoin'; did you mean 'region'?"},
+      {"net = { latency = \"fast\" }", "1:19: latency must be like \"20ms\""},
+      {"work = [\"all_redcue 5\"]", "1:9: unknown collective 'all_redcue'; did you mean 'all_reduce'?"},
+      {"work = [\"loop ten\"]", "1:9: loop must be 1 to 1000 times, such as \"loop 10\""},
+      {"mode = \"tokens\"", "1:8: mode must be \"token\" or \"bytes\""},
+      {"[[do]]\ncrahs = \"a\"", "2:1: unknown key \"crahs\"; did you mean 'crash'?"},
+      {"[[do]]\nat = \"1s\"", "1:1: a [[do]] that does nothing; say who, such as crash = \"c\""},
+      {"[[do]]\ncrash = \"a\"\nleave = \"b\"", "3:9: one [[do]] does one thing: 'crash' or 'leave'"},
+      {"[[do]]\ncrash = \"e\"", "2:9: hosts are 0 (the coordinator's) .. peers"},
+      {"[[do]]\ncrash = 3", "2:9: crash must say who, such as \"c\" or \"b c\""},
+      {"[[do]]\ncut = \"a\"", "2:7: cut is between two: \"b -> c\", \"b <-> c\" or \"b c\""},
+      {"[[do]]\nsplit = \"a b\"", "2:9: split has two sides: \"a b | c d\""},
+      {"[[do]]\nslow = \"a b\"", "2:8: slow needs a factor: number must be 1..1000000"},
+      {"[[do]]\ncrash = \"a\"\nwhen = \"comit 3\"",
+       "3:8: when must be like \"launch 20\", \"commit 6\", \"view 3\" or \"event 1000\"; did you mean 'commit'?"},
+      {"[[do]]\nthen = \"crush a\"",
+       "2:8: then must be like \"crash c\" or \"cut b -> c for 5s\"; did you mean 'crash'?"},
+      {"[[do]]\nthen = \"stall a for ever\"", "2:8: 'ever' is no time, such as 5s"},
+      {"[[do]]\nat = [\"3s\", \"1s\"]\ncrash = \"a\"", "2:6: at: the range is empty"},
+      {"[regions]\na = \"b\"", "2:5: 'a' is a host; name the region otherwise"},
+      {"[[link]]\nlatency = \"1s\"", "1:1: a [[link]] must say between = \"a b\", hosts or regions"},
+      {"[expect]\ncomits = 3", "2:1: unknown key \"comits\"; did you mean 'commits'?"},
+      {"[expect]\ncommits = \"many\"", "2:11: commits must be a number, or like \">= 9\""},
+      {"peers = ", "1:9: Error while parsing key-value pair: encountered end-of-file"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(error_of(c.text), c.says) << c.text;
+  EXPECT_NE(error_of("[regions]\neast = \"a b\"\n[[do]]\ncrash = \"eats\"").find("did you mean 'east'?"),
+            std::string::npos);
+}
+
+TEST(Scenario, WhatWasExpectedAndDidNotComeIsTold) {
+  const Scenario scenario = read("[expect]\ncommits = \">= 9\"\nkills = 0\nwithin = \"2s of simulated time\"");
+  Report report;
+  report.commits = 7;
+  report.kills = 1;
+  report.time_ns = 3'000'000'000;
+  EXPECT_EQ(unmet(scenario, report), "commits >= 9, but 7; kills == 0, but 1; within 2.000000s, but 3.000000s");
+  report.commits = 9;
+  report.kills = 0;
+  report.time_ns = 2'000'000'000;
+  EXPECT_EQ(unmet(scenario, report), "");
+}
+
+// ---- the shipped ones ----
+
+constexpr auto kFolder = LOCKSTEP_SOURCE_DIR "/sim/scenarios";
+
+std::vector<std::string> shipped() {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    files.push_back(entry.path().filename().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string text_of_file(const std::string& name) {
+  std::ifstream file(std::filesystem::path(kFolder) / name);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class Shipped : public testing::TestWithParam<std::string> {};
+
+TEST_P(Shipped, HoldsWithAnySeed) {
+  const std::string text = text_of_file(GetParam());
+  if (!is_scenario(text)) {
+    const Result<Plan> plan = plan_from_text(text);
+    ASSERT_TRUE(plan.ok()) << plan.error().text;
+    const Report report = run(*plan);
+    EXPECT_FALSE(report.failure) << report.failure->promise << ": " << report.failure->text;
+    return;
+  }
+  const Scenario scenario = read(text);
+  EXPECT_FALSE(scenario.name.empty());
+  EXPECT_FALSE(scenario.story.empty()) << "which incident does it stand for?";
+  EXPECT_FALSE(scenario.expectations.empty());
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    const Report report = run(plan_of(scenario, seed));
+    EXPECT_FALSE(report.failure) << seed << ": " << report.failure->promise << ": " << report.failure->text;
+    EXPECT_EQ(unmet(scenario, report), "") << "lockstep sim run sim/scenarios/" << GetParam() << " --seed " << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Scenarios, Shipped, testing::ValuesIn(shipped()), [](const auto& param) {
+  std::string name = param.param.substr(0, param.param.find('.'));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace lockstep::sim
