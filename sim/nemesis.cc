@@ -350,6 +350,7 @@ void World::heal() {
   if (options_.trace) options_.trace(text_of(now_) + " faults stop, the network heals");
   for (std::uint64_t i = 0; i < plan_.entries.size(); ++i) end_entry(i);
   healed_ = true;
+  report_.healed_at_event = report_.events;
   healed_at_ = now_;
   for (Process& process : processes_) {
     if (process.app) process.commits_at_heal = process.app->commits();

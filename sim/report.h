@@ -80,6 +80,7 @@ struct Report : Counts {
   std::int64_t time_ns = 0;
   std::uint32_t peers = 0;
   bool bytes_mode = false;
+  std::uint64_t healed_at_event = 0;       // when faults stop; 0: the run ended before
   std::vector<std::uint64_t> checkpoints;  // the hash after every 4096 events
   std::optional<Failure> failure;
 };

@@ -120,6 +120,7 @@ class ScenarioReader {
     top("minimum_world", plan.minimum_world);
     top("auto_admit", plan.auto_admit);
     top("stripes", plan.stripes);
+    top("segment_bytes", plan.segment_bytes);
     top("steps_per_admit", plan.steps_per_admit);
     top("commits_after", plan.commits_after);
     if (const toml::node* node = top.take("mode")) {

@@ -2,9 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -87,6 +89,24 @@ Plan read_either(const std::string& path, std::optional<std::uint64_t> seed) {
   if (is_scenario(read_text(path))) return plan_of(read_scenario(path), seed.value_or(0));
   if (seed) throw UsageError(path + " is a plan, which has its own seed: leave out --seed");
   return read_plan(path);
+}
+
+std::vector<std::string> toml_files_in(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+      if (entry.path().extension() == ".toml") files.push_back(entry.path().string());
+    }
+    if (error) throw UsageError(path + ": " + error.message());
+  }
+  std::sort(files.begin(), files.end());
+  if (files.empty()) throw UsageError(paths.front() + " has no *.toml");
+  return files;
 }
 
 void write_plan(const Plan& plan, const std::string& path) {

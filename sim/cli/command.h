@@ -6,6 +6,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "core/base/result.h"
 #include "sim/cli/exit_code.h"
@@ -31,6 +32,7 @@ Run add_run(CLI::App& app);
 Run add_replay(CLI::App& app);
 Run add_scenario(CLI::App& app);
 Run add_shrink(CLI::App& app);
+Run add_sweep(CLI::App& app);
 Run add_corpus(CLI::App& app);
 Run add_det(CLI::App& app);
 Run add_mutants(CLI::App& app);
@@ -59,6 +61,8 @@ Plan read_plan(const std::string& path);          // throws UsageError, with lin
 Scenario read_scenario(const std::string& path);  // likewise
 Plan read_either(const std::string& path,
                  std::optional<std::uint64_t> seed);  // a plan, or what a seed makes of a scenario
+// The files among these, and those (*.toml) of the folders among them, sorted. Throws UsageError.
+std::vector<std::string> toml_files_in(const std::vector<std::string>& paths);
 void write_plan(const Plan& plan, const std::string& path);
 
 void print_line(const std::string& line);  // on stdout: for traces

@@ -124,7 +124,7 @@ class Clock {
 void tell_progress(const ManyOptions& options, const ManyRuns& runs, double seconds) {
   const double rate = static_cast<double>(runs.totals.seeds) / seconds;
   const auto left = static_cast<double>(options.end - options.first - runs.totals.seeds);
-  fmt::print(stderr, "\r{} seeds, {:.0f} per second, {:.0f} s left, {} failures   ", runs.totals.seeds, rate,
+  fmt::print(stderr, "\r{} {}, {:.0f} per second, {:.0f} s left, {} failures   ", runs.totals.seeds, options.unit, rate,
              rate > 0 ? left / rate : 0.0, runs.failures.size());
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,10 +16,11 @@ struct ManyOptions {
   std::uint64_t first = 0;
   std::uint64_t end = 0;  // first, first + 1, ..., end - 1
   std::uint32_t jobs = 1;
-  double limit_s = 0;       // no more are started after so long; 0: no limit
-  bool keep_going = false;  // do not stop at the first failure
-  bool progress = false;    // on stderr, if that is a terminal
-  bool hashes = false;      // keep them
+  double limit_s = 0;          // no more are started after so long; 0: no limit
+  bool keep_going = false;     // do not stop at the first failure
+  bool progress = false;       // on stderr, if that is a terminal
+  bool hashes = false;         // keep them
+  std::string unit = "seeds";  // of progress
 };
 
 struct ManyRuns {

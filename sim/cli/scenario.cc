@@ -1,8 +1,6 @@
 // `lockstep sim scenario`: which there are, whether they are well-formed, and how to begin one.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,24 +40,13 @@ views   = ">= 3"
 within  = "90s"                             # of simulated time
 )";
 
-struct Flags {
+struct ScenarioFlags {
   std::string folder = "sim/scenarios";
   std::vector<std::string> files;
 };
 
-std::vector<std::string> files_in(const std::string& folder) {
-  std::error_code error;
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".toml") files.push_back(entry.path().string());
-  }
-  if (error) throw UsageError(folder + ": " + error.message() + "; name the folder of your scenarios");
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-int list(const Flags& flags) {
-  for (const std::string& file : files_in(flags.folder)) {
+int list(const ScenarioFlags& flags) {
+  for (const std::string& file : toml_files_in({flags.folder})) {
     if (!is_scenario(read_text(file))) continue;
     const Scenario scenario = read_scenario(file);
     fmt::print("{}\n    {}\n", file, scenario.story.empty() ? scenario.name : scenario.story);
@@ -67,7 +54,7 @@ int list(const Flags& flags) {
   return kExitPass;
 }
 
-int check(const Flags& flags) {
+int check(const ScenarioFlags& flags) {
   for (const std::string& file : flags.files) {
     if (is_scenario(read_text(file))) {
       read_scenario(file);
@@ -84,7 +71,7 @@ int check(const Flags& flags) {
 Run add_scenario(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("scenario", "stories of incidents: list, check, new");
   command->require_subcommand(1);
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ScenarioFlags>();
   CLI::App* const list_command = command->add_subcommand("list", "the scenarios of a folder, and what they stand for");
   list_command->add_option("folder", flags->folder, "where they lie")->capture_default_str();
   CLI::App* const check_command = command->add_subcommand("check", "reads files, and says what is wrong with them");
