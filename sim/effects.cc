@@ -6,6 +6,7 @@
 #include "core/base/overloaded.h"
 #include "core/trace/event.h"
 #include "sim/checkers/l1_l4_ends.h"
+#include "sim/checkers/p1_bytes.h"
 #include "sim/checkers/s10_arguments.h"
 #include "sim/checkers/s10_mismatch.h"
 #include "sim/checkers/s2_exact_fold.h"
@@ -186,6 +187,7 @@ void World::completed(Process& process, peer::Complete& complete) {
     const FindCall find = [&](PeerId peer, const RoundKey& round) { return contribution(peer, round); };
     check("S10", check_mismatch(*call, find));
     if (!over_) check("S2", check_exact_fold(*call, *process.memory, find));
+    check("P1", check_bytes_sent(*call, causes_.begun() + network_.counts().resets));
     if (!over_) check("S3", check_restored(*call, *process.memory));
     if (!options_.scripted) check("L2", causes_.aborted(*call, process.app->leaving()));
     for (const BufferId buffer : call->buffers) {

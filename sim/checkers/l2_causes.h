@@ -16,6 +16,7 @@ namespace lockstep::sim {
 class Causes {
  public:
   void began(const Entry& entry) { begun_.push_back(entry); }
+  [[nodiscard]] std::size_t begun() const { return begun_.size(); }
 
   // `hosts`: where it, and the others of its gang, run.
   [[nodiscard]] Complaint lost(PeerId peer, const std::vector<std::uint32_t>& hosts, Status status,

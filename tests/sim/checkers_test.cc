@@ -7,6 +7,7 @@
 #include "core/kernels/reference.h"
 #include "sim/checkers/l1_l4_ends.h"
 #include "sim/checkers/l2_causes.h"
+#include "sim/checkers/p1_bytes.h"
 #include "sim/checkers/s10_arguments.h"
 #include "sim/checkers/s10_mismatch.h"
 #include "sim/checkers/s11_at_rest.h"
@@ -428,6 +429,58 @@ TEST(S1OneOutcome, GangsHaveOneOutcomeInAllGroups) {
   OneOutcome bound(true);
   EXPECT_FALSE(bound.ended(ended(kA, committed({kA, kB}))));
   EXPECT_TRUE(bound.ended(ended(kC, other)));
+}
+
+// ---- P1 ----
+
+// Seven elements on three ranks: chunks of 3, 2 and 2.
+Call all_reduced(PeerId peer, std::uint64_t sent, std::uint64_t received) {
+  Call call = ended(peer, committed({kA, kB, kC}));
+  call.request.collective = peer::Collective::kAllReduce;
+  call.request.type = DataType::kF32;
+  call.request.tensors.push_back({{}, {}, 7});
+  call.outcome->bytes_sent = sent;
+  call.outcome->bytes_received = received;
+  return call;
+}
+
+TEST(P1Bytes, EveryRankSendsAllChunksButOneInEachPhase) {
+  EXPECT_FALSE(check_bytes_sent(all_reduced(kA, 4 * (4 + 5), 4 * (5 + 4)), 0));
+  EXPECT_FALSE(check_bytes_sent(all_reduced(kB, 4 * (5 + 5), 4 * (4 + 5)), 0));
+  EXPECT_FALSE(check_bytes_sent(all_reduced(kC, 4 * (5 + 4), 4 * (5 + 5)), 0));
+  EXPECT_TRUE(check_bytes_sent(all_reduced(kA, 4 * (4 + 5) + 1, 4 * (5 + 4)), 0));
+  EXPECT_TRUE(check_bytes_sent(all_reduced(kA, 4 * (4 + 5), 4 * (5 + 4) - 4), 0));
+}
+
+TEST(P1Bytes, WhatWasLostMayTravelAgainButNotForEver) {
+  EXPECT_FALSE(check_bytes_sent(all_reduced(kA, 2 * 4 * 9, 4 * 9), 1));
+  EXPECT_TRUE(check_bytes_sent(all_reduced(kA, 1000, 4 * 9), 1));
+  Call retried = all_reduced(kA, 2 * 4 * 9, 4 * 9);
+  retried.outcome->retries = 1;
+  EXPECT_FALSE(check_bytes_sent(retried, 0));
+}
+
+TEST(P1Bytes, OtherCollectivesSendWhatTheirShapeTakes) {
+  Call call = all_reduced(kA, 4 * 4, 4 * 5);
+  call.request.collective = peer::Collective::kReduceScatter;
+  EXPECT_FALSE(check_bytes_sent(call, 0));
+  call = all_reduced(kB, 4 * 7, 4 * 7);
+  call.request.collective = peer::Collective::kBroadcast;
+  call.request.root = kA;
+  EXPECT_FALSE(check_bytes_sent(call, 0));
+  call = all_reduced(kC, 0, 4 * 7);  // the last of the chain
+  call.request.collective = peer::Collective::kBroadcast;
+  call.request.root = kA;
+  EXPECT_FALSE(check_bytes_sent(call, 0));
+  call = all_reduced(kA, 4 * (1 + 4), 4 * (2 + 4));
+  call.request.collective = peer::Collective::kAllGather;
+  call.outcome->blocks = {1, 2, 4};  // all but its neighbour's, and all but its own
+  EXPECT_FALSE(check_bytes_sent(call, 0));
+  call.outcome->bytes_sent = 4 * (1 + 2 + 4);
+  EXPECT_TRUE(check_bytes_sent(call, 0));
+  call = all_reduced(kA, 0, 0);
+  call.request.collective = peer::Collective::kBarrier;
+  EXPECT_FALSE(check_bytes_sent(call, 0));
 }
 
 }  // namespace

@@ -1,0 +1,76 @@
+// P1: no byte travels twice. Undisturbed, every peer sends exactly what the ring needs: in an all-reduce all chunks but one in
+// each of two phases, 2(n-1)/n of the tensor; and receives as much as its neighbour sends. Whatever happens, an attempt costs no
+// more than its own bytes, and a lost stream no more than what was sent on it.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "core/ring/schedule.h"
+#include "sim/call.h"
+#include "sim/checkers/complaint.h"
+#include "sim/text.h"
+
+namespace lockstep::sim {
+
+// The payload that this rank of `world` sends in one attempt.
+inline std::uint64_t ring_bytes(const peer::Request& request, std::uint32_t rank, std::uint32_t world,
+                                std::uint32_t root, const std::vector<std::uint64_t>& blocks) {
+  using peer::Collective;
+  if (world == 1) return 0;
+  const std::uint32_t next = (rank + 1) % world;
+  const std::uint64_t size = size_of(request.type);
+  if (request.collective == Collective::kAllGather) {
+    return size * (std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0}) - blocks[next]);
+  }
+  std::uint64_t elements = 0;
+  for (const peer::Tensor& tensor : request.tensors) {
+    const auto all_but = [&](std::uint32_t owner) {
+      return tensor.count - ring::chunk_of(owner, world, tensor.count).size();
+    };
+    switch (request.collective) {
+      case Collective::kAllReduce: elements += all_but(rank) + all_but(next); break;
+      case Collective::kReduceScatter: elements += all_but(rank); break;
+      case Collective::kBroadcast: elements += next == root ? 0 : tensor.count; break;
+      case Collective::kAllGather:
+      case Collective::kBarrier: break;
+    }
+  }
+  return size * elements;
+}
+
+// `disturbances`: faults that have begun, and may have cost streams.
+inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) {
+  const peer::Outcome& outcome = *call.outcome;
+  if (outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
+  const std::vector<PeerId>& ring = *outcome.contributors;
+  const auto world = static_cast<std::uint32_t>(ring.size());
+  const auto rank_of = [&](PeerId peer) {
+    return static_cast<std::uint32_t>(std::find(ring.begin(), ring.end(), peer) - ring.begin());
+  };
+  const std::uint32_t rank = rank_of(call.peer);
+  if (rank == world) return {};  // S2 says so
+  const std::uint32_t root = rank_of(call.request.root);
+  const std::uint64_t sent = ring_bytes(call.request, rank, world, root, outcome.blocks);
+  const std::uint64_t received = ring_bytes(call.request, (rank + world - 1) % world, world, root, outcome.blocks);
+  const auto said = [&](const char* what, std::uint64_t actual, std::uint64_t wanted) {
+    return text_of(call.peer) + " " + what + " " + std::to_string(actual) + " bytes for " + text_of(outcome.round) +
+           " as rank " + std::to_string(rank) + " of " + std::to_string(world) + ", which takes " +
+           std::to_string(wanted);
+  };
+  if (disturbances == 0 && outcome.retries == 0) {
+    if (outcome.bytes_sent != sent) return said("sent", outcome.bytes_sent, sent);
+    if (outcome.bytes_received != received) return said("received", outcome.bytes_received, received);
+    return {};
+  }
+  // A larger ring before: at most everything, in both phases.
+  std::uint64_t whole = std::accumulate(outcome.blocks.begin(), outcome.blocks.end(), std::uint64_t{0});
+  for (const peer::Tensor& tensor : call.request.tensors) whole += tensor.count;
+  const std::uint64_t most = 2 * whole * size_of(call.request.type) * (1 + outcome.retries + disturbances);
+  if (outcome.bytes_sent > most) return said("sent", outcome.bytes_sent, most) + " at most";
+  return {};
+}
+
+}  // namespace lockstep::sim
