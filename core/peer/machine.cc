@@ -56,8 +56,8 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
 
 Instant Peer::Machine::deadline() const {
   Instant next = std::min(session_.deadline(), mesh_.deadline());
-  for (const auto& waiting : {connect_, admit_, leave_}) {
-    if (waiting) next = std::min(next, waiting->deadline);
+  for (const auto* waiting : {&connect_, &admit_, &leave_}) {
+    if (*waiting) next = std::min(next, (*waiting)->deadline);
   }
   for (const auto& [order, round] : rounds_) next = std::min(next, round.deadline);
   return next;

@@ -1,6 +1,7 @@
 #include "core/wire/byte_queue.h"
 
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 #include <utility>
 
@@ -14,7 +15,7 @@ void ByteQueue::append(std::span<const std::byte> bytes) {
       chunks_.push_back(spare_ ? std::move(spare_) : std::make_unique<Chunk>());
     }
     const auto piece = bytes.first(std::min(bytes.size(), std::tuple_size_v<Chunk> - at));
-    std::ranges::copy(piece, chunks_.back()->begin() + static_cast<std::ptrdiff_t>(at));
+    std::memcpy(chunks_.back()->data() + at, piece.data(), piece.size());
     size_ += piece.size();
     bytes = bytes.subspan(piece.size());
   }

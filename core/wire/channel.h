@@ -67,22 +67,9 @@ class Channel {
   // Lends again what is not lent and wanted. Call when all events of the reader were taken.
   template <typename Effects>
   void pump(Effects& out) {
-    if (closing_) return;
-    Loan& read = loans_[kRead];
-    if (!read.lent && !read.revoking && !finishing_ && !reader.awaits_place()) {
-      const LinkReader::Window window = reader.window();
-      read.lent = true;
-      out.emplace_back(io::Read{stream_, window.place, window.tail});
-    }
-    Loan& write = loans_[kWrite];
-    if (!write.lent && !write.revoking && writer.wants_write()) {
-      write.lent = true;
-      out.emplace_back(io::Write{stream_, writer.begin_write()});
-    }
-    if (finishing_ && !write.lent && !writer.wants_write()) {
-      closing_ = true;
-      out.emplace_back(io::Close{stream_, true});
-    }
+    const bool idle = loans_[kRead].lent && !writer.wants_write() && !finishing_;
+    if (idle || closing_) return;
+    lend(out);
   }
 
   // Ends the stream at once.
@@ -107,6 +94,25 @@ class Channel {
     bool lent = false;
     bool revoking = false;
   };
+
+  template <typename Effects>
+  void lend(Effects& out) {
+    Loan& read = loans_[kRead];
+    if (!read.lent && !read.revoking && !finishing_ && !reader.awaits_place()) {
+      const LinkReader::Window window = reader.window();
+      read.lent = true;
+      out.emplace_back(io::Read{stream_, window.place, window.tail});
+    }
+    Loan& write = loans_[kWrite];
+    if (!write.lent && !write.revoking && writer.wants_write()) {
+      write.lent = true;
+      out.emplace_back(io::Write{stream_, writer.begin_write()});
+    }
+    if (finishing_ && !write.lent && !writer.wants_write()) {
+      closing_ = true;
+      out.emplace_back(io::Close{stream_, true});
+    }
+  }
 
   void end_loan(std::size_t which) {
     LOCKSTEP_ASSERT(loans_[which].lent);

@@ -46,13 +46,6 @@ U load(const std::byte* at) {
   return value;
 }
 
-template <std::unsigned_integral U>
-void append(U value, std::vector<std::byte>& out) {
-  std::array<std::byte, sizeof(U)> bytes{};
-  store(value, bytes.data());
-  out.insert(out.end(), bytes.begin(), bytes.end());
-}
-
 // ---- encoding ----
 
 // At most `most` bytes of a text, not ending inside a UTF-8 character.
@@ -62,24 +55,39 @@ std::string_view cut(std::string_view text, std::size_t most) {
   return text.substr(0, most);
 }
 
+// Collects numbers and appends many at once.
 class Encoder {
  public:
   explicit Encoder(std::vector<std::byte>& out) : out_(out) {}
+  ~Encoder() { flush(); }
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+
+  template <std::unsigned_integral U>
+  void append(U value) {
+    if (filled_ + sizeof(U) > chunk_.size()) flush();
+    store(value, chunk_.data() + filled_);
+    filled_ += sizeof(U);
+  }
+  void append(std::span<const std::byte> bytes) {
+    flush();
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
+  }
 
   template <typename T>
   void operator()(std::string_view name, const T& field) {
     if constexpr (std::same_as<T, bool>) {
-      append(static_cast<std::uint8_t>(field ? 1 : 0), out_);
+      append(static_cast<std::uint8_t>(field ? 1 : 0));
     } else if constexpr (std::unsigned_integral<T>) {
-      append(field, out_);
+      append(field);
     } else if constexpr (std::is_enum_v<T>) {
       LOCKSTEP_ASSERT(is_known(field));
-      append(static_cast<std::underlying_type_t<T>>(field), out_);
+      append(static_cast<std::underlying_type_t<T>>(field));
     } else if constexpr (kIsNumber<T>) {
       (*this)(name, field.value);
     } else if constexpr (std::same_as<T, Duration>) {
       LOCKSTEP_ASSERT(field >= Duration{} && field <= kMaxDuration);
-      append(static_cast<std::uint64_t>(field.ns), out_);
+      append(static_cast<std::uint64_t>(field.ns));
     } else {
       LOCKSTEP_ASSERT(fault(field).empty());
       fields(*this, field);
@@ -99,29 +107,61 @@ class Encoder {
   template <typename T>
   void operator()(std::string_view name, const std::vector<T>& list, std::uint32_t most) {
     LOCKSTEP_ASSERT(list.size() <= most);
-    append(static_cast<std::uint32_t>(list.size()), out_);
+    append(static_cast<std::uint32_t>(list.size()));
     for (const T& entry : list) (*this)(name, entry);
   }
 
   void operator()(std::string_view, const std::string& text, std::size_t most) {
     const std::string kept = plain(cut(text, most));
-    append(static_cast<std::uint16_t>(kept.size()), out_);
-    const auto bytes = std::as_bytes(std::span(kept));
-    out_.insert(out_.end(), bytes.begin(), bytes.end());
+    append(static_cast<std::uint16_t>(kept.size()));
+    append(std::as_bytes(std::span(kept)));
   }
 
  private:
+  void flush() {
+    out_.insert(out_.end(), chunk_.begin(), chunk_.begin() + static_cast<std::ptrdiff_t>(filled_));
+    filled_ = 0;
+  }
+
   std::vector<std::byte>& out_;
+  std::array<std::byte, 128> chunk_;  // what is not appended yet: the first filled_ bytes
+  std::size_t filled_ = 0;
 };
 
-// The least number of bytes that a T takes: those of an empty one.
+// Counts the bytes that an empty T takes.
+struct LeastBytes {
+  std::size_t bytes = 0;
+
+  template <typename T>
+  void operator()(std::string_view name, const T& field) {
+    if constexpr (std::same_as<T, bool>) {
+      bytes += 1;
+    } else if constexpr (std::unsigned_integral<T> || std::is_enum_v<T>) {
+      bytes += sizeof(T);
+    } else if constexpr (kIsNumber<T>) {
+      (*this)(name, field.value);
+    } else if constexpr (std::same_as<T, Duration>) {
+      bytes += sizeof(std::uint64_t);
+    } else {
+      fields(*this, field);
+    }
+  }
+  template <typename T>
+  void operator()(std::string_view name, const T& number, std::uint32_t) {
+    (*this)(name, number);
+  }
+  template <typename T>
+  void operator()(std::string_view, const std::vector<T>&, std::uint32_t) {
+    bytes += sizeof(std::uint32_t);
+  }
+  void operator()(std::string_view, const std::string&, std::size_t) { bytes += sizeof(std::uint16_t); }
+};
+
 template <typename T>
 std::size_t least_bytes() {
-  if constexpr (std::unsigned_integral<T>) return sizeof(T);
-  std::vector<std::byte> bytes;
-  Encoder encoder(bytes);
-  encoder("", T{});
-  return bytes.size();
+  LeastBytes least;
+  least("", T{});
+  return least.bytes;
 }
 
 // ---- decoding ----
@@ -152,13 +192,13 @@ class Decoder {
     const Step step(*this, name);
     if constexpr (std::same_as<T, bool>) {
       const auto value = take<std::uint8_t>();
-      if (value > 1) return fail(std::to_string(value) + " is not a bool (0 or 1)");
+      if (value > 1) return unknown(value, "a bool (0 or 1)");
       field = value == 1;
     } else if constexpr (std::unsigned_integral<T>) {
       field = take<T>();
     } else if constexpr (std::is_enum_v<T>) {
       const auto value = take<std::underlying_type_t<T>>();
-      if (!is_known(static_cast<T>(value))) return fail(std::to_string(value) + " is not a known value");
+      if (!is_known(static_cast<T>(value))) return unknown(value, "a known value");
       field = static_cast<T>(value);
     } else if constexpr (kIsNumber<T>) {
       field.value = take<typename T::Value>();
@@ -222,24 +262,33 @@ class Decoder {
     Decoder& decoder_;
   };
 
-  void fail(const std::string& what) {
+  // Not inline, like all that is said of mistakes: fields without one are read by a few instructions.
+  [[gnu::cold, gnu::noinline]] void fail(const std::string& what) {
     if (failed()) return;
     for (std::size_t i = 0; i < depth_; ++i) error_.append(i == 0 ? "" : ".").append(path_[i]);
     error_.append(": ").append(what);
   }
 
+  [[gnu::cold, gnu::noinline]] void unknown(std::uint64_t value, const char* what) {
+    fail(std::to_string(value) + " is not " + what);
+  }
+
   bool at_most(std::uint64_t value, std::uint64_t most, const char* unit) {
     if (failed()) return false;
-    if (value <= most) return true;
+    if (value > most) too_much(value, most, unit);
+    return value <= most;
+  }
+  [[gnu::cold, gnu::noinline]] void too_much(std::uint64_t value, std::uint64_t most, const char* unit) {
     fail(std::to_string(value) + unit + ", at most " + std::to_string(most) + " allowed");
-    return false;
   }
 
   bool has(std::size_t bytes) {
     if (failed()) return false;
-    if (bytes <= rest_.size()) return true;
+    if (bytes > rest_.size()) too_short(bytes);
+    return bytes <= rest_.size();
+  }
+  [[gnu::cold, gnu::noinline]] void too_short(std::size_t bytes) {
     fail("needs " + std::to_string(bytes) + " bytes, the message has " + std::to_string(rest_.size()) + " left");
-    return false;
   }
 
   template <std::unsigned_integral U>
@@ -313,17 +362,20 @@ std::uint64_t frame_checksum(const FrameHeader& header, std::span<const std::byt
 }
 
 void encode(const Preamble& preamble, std::vector<std::byte>& out) {
-  append(kMagic, out);
-  append(preamble.version, out);
-  append(std::uint32_t{0}, out);
-  append(preamble.features, out);
+  Encoder encoder(out);
+  encoder.append(kMagic);
+  encoder.append(preamble.version);
+  encoder.append(std::uint32_t{0});
+  encoder.append(preamble.features);
 }
 
 void encode(const Message& message, Term term, std::vector<std::byte>& out) {
   const std::size_t start = out.size();
   out.resize(start + kHeaderBytes);
-  Encoder encoder(out);
-  std::visit([&](const auto& m) { encoder("", m); }, message);
+  {
+    Encoder encoder(out);
+    std::visit([&](const auto& m) { encoder("", m); }, message);
+  }
 
   const auto body = std::span<const std::byte>(out).subspan(start + kHeaderBytes);
   LOCKSTEP_ASSERT(body.size() <= kMaxBodyBytes);

@@ -45,8 +45,6 @@ void LinkWriter::segment(const Segment& segment, Term term, BufferRef payload, s
   segments_.push_back(std::move(out));
 }
 
-bool LinkWriter::wants_write() const { return !write_outstanding_ && !(control_.empty() && segments_.empty()); }
-
 // The rest of the segment that has begun, then control messages, then more segments.
 io::SliceList LinkWriter::begin_write() {
   LOCKSTEP_ASSERT(wants_write());
@@ -112,10 +110,6 @@ void LinkWriter::written(std::size_t bytes) {
   lent_control_ = 0;
   lent_segments_ = 0;
 }
-
-std::size_t LinkWriter::segments_queued() const { return segments_.size(); }
-
-std::size_t LinkWriter::control_bytes_queued() const { return control_.size(); }
 
 bool LinkWriter::lends(const RoundKey& key, Generation attempt) const {
   return std::any_of(segments_.begin(), segments_.end(), [&](const auto& out) {

@@ -25,16 +25,16 @@ class LinkWriter {
   void segment(const Segment& segment, Term term, BufferRef payload, std::uint64_t checksum);
 
   // Whether there is something to write and no write is outstanding.
-  [[nodiscard]] bool wants_write() const;
+  [[nodiscard]] bool wants_write() const { return !write_outstanding_ && !(control_.empty() && segments_.empty()); }
   // The next gathered write; lent until written() is called. Only when wants_write().
   io::SliceList begin_write();
   // The outstanding write is over and `bytes` bytes of it were taken (also with 0: revoked).
   void written(std::size_t bytes);
 
   // Segments queued or begun and not wholly written; a stripe takes more while this is small.
-  [[nodiscard]] std::size_t segments_queued() const;
+  [[nodiscard]] std::size_t segments_queued() const { return segments_.size(); }
   // Bytes of control messages queued (kMaxQueuedControlBytes is the owner's to enforce).
-  [[nodiscard]] std::size_t control_bytes_queued() const;
+  [[nodiscard]] std::size_t control_bytes_queued() const { return control_.size(); }
 
   // Whether the outstanding write names payload of this attempt of the round: revoke the write before forget().
   [[nodiscard]] bool lends(const RoundKey& key, Generation attempt) const;
