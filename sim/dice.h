@@ -35,6 +35,21 @@ enum class Purpose : std::uint64_t {
   kContent,
 };
 
+// One draw that decides several things, up to five.
+class Luck {
+ public:
+  constexpr Luck() = default;
+  constexpr explicit Luck(std::uint64_t bits) : bits_(bits) {}
+  constexpr bool permille(std::uint64_t chance) {
+    const std::uint64_t part = bits_ & 0xfffU;
+    bits_ >>= 12U;
+    return part * 1000 >> 12U < chance;
+  }
+
+ private:
+  std::uint64_t bits_ = 0;
+};
+
 class Dice {
  public:
   constexpr explicit Dice(std::uint64_t seed) : seed_(seed) {}

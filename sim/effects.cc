@@ -1,5 +1,6 @@
 // World, second part: what core asks a driver for.
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "core/base/assert.h"
@@ -18,6 +19,25 @@
 
 namespace lockstep::sim {
 
+template <typename Io>
+void World::carry_out_io(Process& process, const Io& io) {
+  if (options_.trace_streams && options_.trace) tell_io(process, io);
+  const std::uint32_t index = process.index;
+  if constexpr (std::is_same_v<Io, io::Dial>) {
+    network_.dial(index, io, now_);
+  } else if constexpr (std::is_same_v<Io, io::Read>) {
+    network_.read(index, io, now_);
+  } else if constexpr (std::is_same_v<Io, io::Write>) {
+    network_.write(index, io, now_);
+  } else if constexpr (std::is_same_v<Io, io::Revoke>) {
+    network_.revoke(index, io, now_);
+  } else if constexpr (std::is_same_v<Io, io::Close>) {
+    network_.close(index, io, now_);
+  } else {
+    network_.place(index, io);
+  }
+}
+
 void World::carry_out(Process& process, peer::Effect& effect) {
   std::visit(overloaded{
                  [&](const peer::Resolve&) {
@@ -31,7 +51,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                  [&](peer::Complete& complete) { completed(process, complete); },
                  [&](const peer::Installed& installed) {
                    mix(11, process.index, installed.view->number.value, installed.view->members.size());
-                   say(process, "installs " + text_of(*installed.view));
+                   if (options_.trace) say(process, "installs " + text_of(*installed.view));
                    if (options_.observe) {
                      std::vector<PeerId> members;
                      for (const wire::Member& member : installed.view->members) members.push_back(member.id);
@@ -54,7 +74,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                  [&](const trace::Event& event) {
                    mix(13, process.index, static_cast<std::uint64_t>(event.kind), event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
-                   check("L2", Causes::noted(text_of(process.id), event));
+                   check("L2", Causes::noted(process.id, event));
                  },
                  [&](const io::Dial& io) { carry_out_io(process, io); },
                  [&](const io::Read& io) { carry_out_io(process, io); },
@@ -71,7 +91,7 @@ void World::carry_out(Process& process, coordinator::Effect& effect) {
                  [&](const trace::Event& event) {
                    mix(14, static_cast<std::uint64_t>(event.kind), event.view.value, event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
-                   check("L2", Causes::noted("the coordinator", event));
+                   check("L2", Causes::noted({}, event));
                  },
                  [&](const io::Read& io) { carry_out_io(process, io); },
                  [&](const io::Write& io) { carry_out_io(process, io); },
@@ -81,37 +101,23 @@ void World::carry_out(Process& process, coordinator::Effect& effect) {
              effect);
 }
 
-bool World::carry_out_io(Process& process, const io::Effect& effect) {
-  const std::uint32_t index = process.index;
-  if (options_.trace_streams && options_.trace) {
-    const auto id = [](const auto& io) { return "  stream " + std::to_string(io.stream.value); };
-    std::visit(overloaded{
-                   [&](const io::Dial& io) { say(process, id(io) + " dial " + io.to.text()); },
-                   [&](const io::Read& io) {
-                     say(process, id(io) + " lend for reading: buffer " + std::to_string(io.place.id.value) + " +" +
-                                      std::to_string(io.place.length) + ", tail " + std::to_string(io.tail.size()));
-                   },
-                   [&](const io::Write& io) {
-                     say(process, id(io) + " lend for writing " + std::to_string(io.slices.bytes()));
-                   },
-                   [&](const io::Revoke& io) {
-                     say(process, id(io) + (io.direction == io::Direction::kRead ? " revoke read" : " revoke write"));
-                   },
-                   [&](const io::Close& io) { say(process, id(io) + (io.flush_first ? " end" : " close")); },
-                   [&](const io::Place&) {},
-               },
-               effect);
-  }
-  std::visit(overloaded{
-                 [&](const io::Dial& io) { network_.dial(index, io, now_); },
-                 [&](const io::Read& io) { network_.read(index, io, now_); },
-                 [&](const io::Write& io) { network_.write(index, io, now_); },
-                 [&](const io::Revoke& io) { network_.revoke(index, io, now_); },
-                 [&](const io::Close& io) { network_.close(index, io, now_); },
-                 [&](const io::Place& io) { network_.place(index, io); },
-             },
-             effect);
-  return true;
+void World::tell_io(const Process& process, const io::Effect& effect) {
+  const auto id = [](const auto& io) { return "  stream " + std::to_string(io.stream.value); };
+  std::visit(
+      overloaded{
+          [&](const io::Dial& io) { say(process, id(io) + " dial " + io.to.text()); },
+          [&](const io::Read& io) {
+            say(process, id(io) + " lend for reading: buffer " + std::to_string(io.place.id.value) + " +" +
+                             std::to_string(io.place.length) + ", tail " + std::to_string(io.tail.size()));
+          },
+          [&](const io::Write& io) { say(process, id(io) + " lend for writing " + std::to_string(io.slices.bytes())); },
+          [&](const io::Revoke& io) {
+            say(process, id(io) + (io.direction == io::Direction::kRead ? " revoke read" : " revoke write"));
+          },
+          [&](const io::Close& io) { say(process, id(io) + (io.flush_first ? " end" : " close")); },
+          [&](const io::Place&) {},
+      },
+      effect);
 }
 
 // ---- kernels ----
@@ -121,11 +127,16 @@ void World::start_job(Process& process, const KernelJob& job) {
   while (slot < process.jobs.size() && process.jobs[slot].busy) ++slot;
   if (slot == process.jobs.size()) process.jobs.emplace_back();
   process.jobs[slot] = {job, {}, true, false};
-  const auto kib = static_cast<std::int64_t>(job.from.length / 1024);
+  const std::int64_t for_bytes = static_cast<std::int64_t>(job.from.length / 1024) * plan_.kernel_ns_per_kib;
   const auto factor = static_cast<std::int64_t>(hosts_[process.host].kernel_factor);
-  const std::int64_t takes =
-      (delay(process, plan_.kernel_delay, Purpose::kKernelDelay) + kib * plan_.kernel_ns_per_kib) * factor;
-  if (dice_.permille(plan_.network.pieces_permille, Purpose::kPieces, process.index, process.draws++)) {
+  Luck luck(dice_.bits(Purpose::kKernelDelay, process.index, process.draws++));
+  const bool busy = luck.permille(plan_.network.busy_permille);
+  if (!busy && factor == 1 && for_bytes <= plan_.kernel_delay.ns) {  // little work, as a rule, is done at once
+    queue_.push_at_once(now_, What::kJobDone, process.index, slot);
+    return;
+  }
+  const std::int64_t takes = (delay(process, plan_.kernel_delay, Purpose::kKernelDelay) + for_bytes) * factor;
+  if (luck.permille(plan_.network.pieces_permille)) {
     const auto runs =
         dice_.range(0, static_cast<std::uint64_t>(takes), Purpose::kPieces, process.index, process.draws++);
     queue_.push(now_ + nanoseconds(static_cast<std::int64_t>(runs)), What::kJobRuns, process.index, slot);

@@ -8,6 +8,7 @@ namespace lockstep::sim {
 namespace {
 
 constexpr std::size_t kChildren = 4;
+constexpr std::int64_t kFar = 1'000'000;  // longer than most deliveries take
 
 bool before(const Event& left, const Event& right) {
   return left.at != right.at ? left.at < right.at : left.tie < right.tie;
@@ -42,39 +43,67 @@ std::string_view name_of(What what) {
   LOCKSTEP_UNREACHABLE();
 }
 
-void EventQueue::push(Instant at, What what, std::uint32_t process, std::uint64_t a, std::uint64_t b) {
-  const Event event{at.ns, dice_.bits(Purpose::kTie, pushed_++), a, b, process, what};
-  std::size_t hole = heap_.size();
-  heap_.push_back(event);
+void EventHeap::push(const Event& event) {
+  std::size_t hole = events_.size();
+  events_.push_back(event);
   while (hole > 0) {
     const std::size_t parent = (hole - 1) / kChildren;
-    if (!before(event, heap_[parent])) break;
-    heap_[hole] = heap_[parent];
+    if (!before(event, events_[parent])) break;
+    events_[hole] = events_[parent];
     hole = parent;
   }
-  heap_[hole] = event;
+  events_[hole] = event;
 }
 
-Event EventQueue::pop() {
-  LOCKSTEP_ASSERT(!heap_.empty());
-  const Event top = heap_.front();
-  const Event last = heap_.back();
-  heap_.pop_back();
-  const std::size_t size = heap_.size();
+Event EventHeap::pop() {
+  const Event top = events_.front();
+  const Event last = events_.back();
+  events_.pop_back();
+  const std::size_t size = events_.size();
   if (size == 0) return top;
   std::size_t hole = 0;
   for (std::size_t child = 1; child < size; child = kChildren * hole + 1) {
     const std::size_t end = std::min(child + kChildren, size);
     std::size_t first = child;
     for (std::size_t other = child + 1; other < end; ++other) {
-      if (before(heap_[other], heap_[first])) first = other;
+      if (before(events_[other], events_[first])) first = other;
     }
-    if (!before(heap_[first], last)) break;
-    heap_[hole] = heap_[first];
+    if (!before(events_[first], last)) break;
+    events_[hole] = events_[first];
     hole = first;
   }
-  heap_[hole] = last;
+  events_[hole] = last;
   return top;
+}
+
+void EventQueue::push(Instant at, What what, std::uint32_t process, std::uint64_t a, std::uint64_t b) {
+  EventHeap& heap = at.ns - now_ > kFar ? far_ : near_;
+  heap.push({at.ns, mix64(ties_ ^ pushed_++), a, b, process, what});
+}
+
+void EventQueue::push_at_once(Instant now, What what, std::uint32_t process, std::uint64_t a, std::uint64_t b) {
+  at_once_.push_back({now.ns, 0, a, b, process, what});
+}
+
+void EventQueue::push_next(Instant now, What what, std::uint32_t process, std::uint64_t a, std::uint64_t b) {
+  at_once_.insert(at_once_.begin() + static_cast<std::ptrdiff_t>(first_), {now.ns, 0, a, b, process, what});
+}
+
+bool EventQueue::far_is_next() const { return !far_.empty() && (near_.empty() || before(far_.top(), near_.top())); }
+
+Event EventQueue::pop() {
+  LOCKSTEP_ASSERT(!empty());
+  if (!at_once_.empty()) {
+    const Event next = at_once_[first_++];
+    if (first_ == at_once_.size()) {
+      at_once_.clear();
+      first_ = 0;
+    }
+    return next;
+  }
+  const Event next = (far_is_next() ? far_ : near_).pop();
+  now_ = next.at;
+  return next;
 }
 
 }  // namespace lockstep::sim

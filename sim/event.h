@@ -52,20 +52,44 @@ struct Event {
 };
 
 // A heap of small values, with four children to a node: half as deep as a binary one.
-class EventQueue {
+class EventHeap {
  public:
-  explicit EventQueue(Dice dice) : dice_(dice) { heap_.reserve(1024); }
-
-  void push(Instant at, What what, std::uint32_t process, std::uint64_t a = 0, std::uint64_t b = 0);
-  [[nodiscard]] bool empty() const { return heap_.empty(); }
-  [[nodiscard]] const Event& top() const { return heap_.front(); }
+  EventHeap() { events_.reserve(256); }
+  void push(const Event& event);
   Event pop();
-  [[nodiscard]] std::size_t size() const { return heap_.size(); }
+  [[nodiscard]] bool empty() const { return events_.empty(); }
+  [[nodiscard]] const Event& top() const { return events_.front(); }
 
  private:
-  Dice dice_;
+  std::vector<Event> events_;
+};
+
+// What happens at once comes first. What is far off waits in a heap of its own, so that the other stays small.
+class EventQueue {
+ public:
+  explicit EventQueue(Dice dice) : ties_(dice.bits(Purpose::kTie, 0)) { at_once_.reserve(64); }
+
+  void push(Instant at, What what, std::uint32_t process, std::uint64_t a = 0, std::uint64_t b = 0);
+  // Before everything else that waits, in the order in which it is asked for.
+  void push_at_once(Instant now, What what, std::uint32_t process, std::uint64_t a = 0, std::uint64_t b = 0);
+  // Even before that.
+  void push_next(Instant now, What what, std::uint32_t process, std::uint64_t a = 0, std::uint64_t b = 0);
+  [[nodiscard]] bool empty() const { return at_once_.empty() && near_.empty() && far_.empty(); }
+  [[nodiscard]] const Event& top() const {
+    return at_once_.empty() ? (far_is_next() ? far_ : near_).top() : at_once_[first_];
+  }
+  Event pop();
+
+ private:
+  std::uint64_t ties_;
   std::uint64_t pushed_ = 0;
-  std::vector<Event> heap_;
+  [[nodiscard]] bool far_is_next() const;
+
+  std::int64_t now_ = 0;  // of the last one that was popped
+  EventHeap near_;
+  EventHeap far_;
+  std::vector<Event> at_once_;  // from first_ on; empty when nothing is left
+  std::size_t first_ = 0;
 };
 
 }  // namespace lockstep::sim

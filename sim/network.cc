@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::int64_t kSynAgain = 250'000'000;  // a lost first packet is sent again after so long
 
-constexpr std::uint64_t kBusyPermille = 250;  // of arrivals that do not find their reader waiting
-
 constexpr std::size_t kCompactAt = 1U << 16U;
 constexpr std::uint64_t kMostNamesAtOnce = 1000;  // of streams, that a process may leave out
 
@@ -106,6 +104,8 @@ bool Network::chance(Side& s, std::uint64_t permille, Purpose purpose, End end) 
   return permille > 0 && dice_.permille(permille, purpose, end, s.draws++);
 }
 
+Luck Network::luck(Side& s, Purpose purpose, End end) { return Luck(dice_.bits(purpose, end, s.draws++)); }
+
 // ---- effects ----
 
 void Network::dial(std::uint32_t process, const io::Dial& dial, Instant now) {
@@ -160,6 +160,7 @@ void Network::read(std::uint32_t process, const io::Read& read, Instant now) {
     user_.contract_broken(process, "an empty read on " + stream_text(read.stream));
     return;
   }
+  std::erase_if(port_of(process).early, [&](const Early& early) { return early.end == end; });
   s->reading = true;
   s->place = read.place;
   s->tail = read.tail;
@@ -178,12 +179,14 @@ void Network::write(std::uint32_t process, const io::Write& write, Instant now) 
                           "a second write on " + stream_text(write.stream) + " while the first is lent or revoked");
     return;
   }
-  if (write.slices.bytes() == 0) {
+  const std::size_t bytes = write.slices.bytes();
+  if (bytes == 0) {
     user_.contract_broken(process, "an empty write on " + stream_text(write.stream));
     return;
   }
   s->writing = true;
   s->slices = write.slices;
+  s->lent = bytes;
   s->taken = 0;
   s->write_loan += 1;
   offer_write(end, now);
@@ -225,11 +228,31 @@ void Network::place(std::uint32_t process, const io::Place& place) {
   }
   Memory& memory = user_.memory_of(process);
   if (memory.mode() == Mode::kToken) {
-    memory.spoil({place.into.id, place.into.offset, place.bytes.size()}, Touch::kPlace);
+    place_tokens(process, place, memory);
     return;
   }
   const auto into = memory.open({place.into.id, place.into.offset, place.bytes.size()}, Touch::kPlace);
   if (!into.empty()) std::memcpy(into.data(), place.bytes.data(), place.bytes.size());
+}
+
+void Network::place_tokens(std::uint32_t process, const io::Place& place, Memory& memory) {
+  const BufferRef into = place.into.slice(0, place.bytes.size());
+  const auto& came = port_of(process).early;
+  const auto early = std::find_if(came.begin(), came.end(), [&](const Early& e) {
+    return e.at == place.bytes.data() && e.bytes == place.bytes.size();
+  });
+  if (early == came.end()) {
+    user_.contract_broken(process, "places bytes that are not the beginning of a payload");
+    return;
+  }
+  if (early->whole && !early->spoilt) {
+    memory.write_token(into, Touch::kPlace, early->token);
+    return;
+  }
+  memory.spoil(into, Touch::kPlace);
+  if (early->whole) return;
+  Span& span = side(early->end).in.spans.front();
+  span.target = {into.id, into.offset, span.total};  // the rest must land behind it
 }
 
 // ---- the wire ----
@@ -281,7 +304,7 @@ void Network::give_flight(End to, Instant now) {
   switch (flight.mark) {
     case Mark::kBytes:
       pipe.arrived += flight.bytes;
-      bytes_came(to, now);
+      offer_read(to, now, true);
       return;
     case Mark::kEnd: see_end(to, io::CloseReason::kEnd, now); return;
     case Mark::kReset:
@@ -328,6 +351,7 @@ void Network::finish_close(End end, io::CloseReason reason, Instant) {
   Port& port = port_of(s.process);
   port.ends[s.id.value % 2][s.id.value / 2] = kNoEnd;
   std::erase(port.order, end);
+  std::erase_if(port.early, [&](const Early& early) { return early.end == end; });  // core frees that memory
   user_.tell(s.process, io::Closed{s.id, reason, std::string(name_of(reason))});
 }
 
@@ -358,23 +382,19 @@ void Network::syn(std::uint32_t index, Instant now) {
 
 // ---- reading ----
 
-void Network::offer_read(End end, Instant now) {
+// A driver reads at once what there is, as a rule; one that is busy, some time later.
+void Network::offer_read(End end, Instant now, bool bytes_came) {
   Side& s = side(end);
   if (s.state != State::kOpen || !s.reading || s.landing || s.in.arrived == s.in.taken) return;
   s.landing = true;
-  soon(end, What::kLand, s.read_loan, options_.host_delay_ns, Purpose::kLandDelay, now);
-}
-
-// A driver that waits for bytes reads them as they come, as a rule; one that is busy or stands still, some time later.
-void Network::bytes_came(End end, Instant now) {
-  Side& s = side(end);
-  const bool waits = s.state == State::kOpen && s.reading && !s.landing;
-  if (!waits || user_.stalled(s.process) || chance(s, kBusyPermille, Purpose::kLandDelay, end)) {
-    offer_read(end, now);
-    return;
+  s.read_luck = luck(s, Purpose::kShortRead, end);
+  if (s.read_luck.permille(options_.busy_permille)) {
+    soon(end, What::kLand, s.read_loan, options_.host_delay_ns, Purpose::kLandDelay, now);
+  } else if (bytes_came && !user_.stalled(s.process)) {
+    land(end, s.read_loan, now);
+  } else {
+    events_.push_at_once(now, What::kLand, s.process, end, s.read_loan);
   }
-  s.landing = true;
-  land(end, s.read_loan, now);
 }
 
 void Network::land(End end, std::uint64_t loan, Instant now) {
@@ -394,9 +414,10 @@ void Network::land(End end, std::uint64_t loan, Instant now) {
     s.landing = false;
     return;
   }
-  if (chance(s, options_.pieces_permille, Purpose::kPieces, end)) {  // more may land before it is told
-    soon(end, chance(s, 500, Purpose::kPieces, end) ? What::kLand : What::kTold, loan, options_.revoke_delay_ns,
+  if (s.read_luck.permille(options_.pieces_permille)) {  // more may land before it is told
+    soon(end, s.read_luck.permille(500) ? What::kLand : What::kTold, loan, options_.revoke_delay_ns,
          Purpose::kAnswerDelay, now);
+    s.read_luck = luck(s, Purpose::kShortRead, end);
     return;
   }
   const std::size_t bytes = s.landed;
@@ -412,12 +433,13 @@ std::size_t Network::land_once(End end, Instant now) {
   const std::size_t room = s.place.length + s.tail.size() - s.landed;
   std::uint64_t limit = std::min<std::uint64_t>(pipe.arrived - pipe.taken, room);
   if (limit == 0) return 0;
-  if (limit > 1 && chance(s, options_.short_permille, Purpose::kShortRead, end)) {
+  const bool apart = s.read_luck.permille(options_.apart_permille);
+  if (s.read_luck.permille(options_.short_permille) && limit > 1) {
     limit = dice_.range(1, limit, Purpose::kShortRead, end, s.draws++);
   }
   std::size_t moved = 0;
   if (memory.mode() == Mode::kToken) {
-    moved = land_tokens(s, memory, limit);
+    moved = land_tokens(end, memory, limit, apart);
   } else {
     while (moved < limit) {
       const bool in_place = s.landed < s.place.length;
@@ -431,7 +453,10 @@ std::size_t Network::land_once(End end, Instant now) {
     }
   }
   pipe.taken += moved;
-  if (pipe.head == pipe.bytes.size() || pipe.head > kCompactAt) {
+  if (pipe.head == pipe.bytes.size()) {
+    pipe.bytes.clear();
+    pipe.head = 0;
+  } else if (pipe.head > kCompactAt) {
     pipe.bytes.erase(pipe.bytes.begin(), pipe.bytes.begin() + static_cast<std::ptrdiff_t>(pipe.head));
     pipe.head = 0;
   }
@@ -439,55 +464,68 @@ std::size_t Network::land_once(End end, Instant now) {
   return moved;
 }
 
-// Stops where a payload ends: virtual payload never lands in a tail.
-std::size_t Network::land_tokens(Side& s, Memory& memory, std::uint64_t limit) {
+// What there is of a payload lands in its place; or in the tail, as virtual bytes, when its header has just come.
+std::size_t Network::land_tokens(End end, Memory& memory, std::uint64_t limit, bool apart) {
+  Side& s = side(end);
   Pipe& pipe = s.in;
   std::size_t moved = 0;
   while (moved < limit && !pipe.spans.empty()) {
     Span& span = pipe.spans.front();
     const std::uint64_t ready = span.length - span.read;
     const std::uint64_t in_place = s.landed < s.place.length ? s.place.length - s.landed : 0;
+    const std::size_t at = in_place > 0 ? 0 : s.landed - s.place.length;  // in the tail
+    const std::uint64_t room = in_place > 0 ? in_place : s.tail.size() - at;
+    const std::uint64_t n = std::min({limit - moved, ready, room});
+    if (n == 0) return moved;
     if (!span.payload) {
       if (in_place > 0) {
         user_.contract_broken(s.process, "reads payload on " + stream_text(s.id) + " where a header comes");
         return moved;
       }
-      const std::size_t at = s.landed - s.place.length;
-      const std::size_t n = std::min<std::uint64_t>({limit - moved, ready, s.tail.size() - at});
-      if (n == 0) return moved;
       std::memcpy(s.tail.data() + at, pipe.bytes.data() + pipe.head, n);
       pipe.head += n;
-      span.read += n;
-      s.landed += n;
-      moved += n;
-      if (span.read == span.length) pipe.spans.pop_front();
-      continue;
-    }
-    if (in_place == 0) {
-      if (s.landed == 0) {
-        user_.contract_broken(s.process, "reads a header on " + stream_text(s.id) + " where payload comes");
-      }
+    } else if (in_place > 0) {
+      land_in_place(s.place.slice(s.landed, n), span, memory);
+    } else if (apart) {
+      return moved;
+    } else if (!land_early(end, s.tail.data() + at, n, span)) {
+      user_.contract_broken(s.process, "reads a header on " + stream_text(s.id) + " where payload comes");
       return moved;
     }
-    const std::uint64_t n = std::min({limit - moved, ready, in_place});
-    const BufferRef target = s.place.slice(s.landed, n);
-    if (span.read == 0) {
-      span.target = {target.id, target.offset, span.total};
-    } else if (target.id != span.target.id || target.offset != span.target.offset + span.read) {
-      span.target.id = kSinkBuffer;
-    }
-    memory.spoil(target, Touch::kLand);
     span.read += n;
     s.landed += n;
     moved += n;
-    if (span.read == span.total) {
-      if (!span.spoilt) memory.write_token(span.target, Touch::kLand, span.token);
-      pipe.spans.pop_front();
-      return moved;
-    }
-    if (n == ready) return moved;
+    const bool over = span.read == (span.payload ? span.total : span.length);
+    if (over) pipe.spans.pop_front();
   }
   return moved;
+}
+
+// False: its header has not just come.
+bool Network::land_early(End end, const std::byte* at, std::size_t bytes, const Span& span) {
+  const Side& s = side(end);
+  auto& came = port_of(s.process).early;
+  if (span.read == 0 && s.landed > 0) came.push_back({.at = at, .end = end});
+  const auto early = std::find_if(came.rbegin(), came.rend(), [&](const Early& e) { return e.end == end; });
+  if (early == came.rend() || early->whole || early->at + early->bytes != at) return false;
+  early->bytes += bytes;
+  early->whole = span.read + bytes == span.total;
+  early->spoilt = span.spoilt;
+  early->token = span.token;
+  return true;
+}
+
+// A payload means something where all of it landed, one part behind the other.
+void Network::land_in_place(const BufferRef& target, Span& span, Memory& memory) {
+  if (span.read == 0) {
+    span.target = {target.id, target.offset, span.total};
+  } else if (target.id != span.target.id || target.offset != span.target.offset + span.read) {
+    span.target.id = kSinkBuffer;
+  }
+  memory.spoil(target, Touch::kLand);
+  if (span.read + target.length == span.total && !span.spoilt) {
+    memory.write_token(span.target, Touch::kLand, span.token);
+  }
 }
 
 // What was read gives room to the sender, unless the way back is cut.
@@ -508,14 +546,19 @@ void Network::offer_write(End end, Instant now) {
   const Pipe& pipe = side(other(end)).in;
   if (pipe.sent - pipe.credited >= options_.window_bytes) return;
   s.taking = true;
-  soon(end, What::kTake, s.write_loan, options_.host_delay_ns, Purpose::kTakeDelay, now);
+  s.write_luck = luck(s, Purpose::kShortWrite, end);
+  if (s.write_luck.permille(options_.busy_permille)) {
+    soon(end, What::kTake, s.write_loan, options_.host_delay_ns, Purpose::kTakeDelay, now);
+  } else {
+    events_.push_at_once(now, What::kTake, s.process, end, s.write_loan);
+  }
 }
 
 void Network::take(End end, std::uint64_t loan, Instant now) {
   Side& s = side(end);
   if (!s.writing || loan != s.write_loan || s.state != State::kOpen) return;
   const std::size_t moved = take_once(end, now);
-  const bool more = s.taken < s.slices.bytes();
+  const bool more = s.taken < s.lent;
   if (s.write_revoked) {
     if (moved > 0) counts_.revoked_midway += 1;
     s.taking = false;
@@ -525,9 +568,10 @@ void Network::take(End end, std::uint64_t loan, Instant now) {
     s.taking = false;
     return;
   }
-  if (chance(s, options_.pieces_permille, Purpose::kPieces, end)) {
-    soon(end, more && chance(s, 500, Purpose::kPieces, end) ? What::kTake : What::kTaken, loan,
-         options_.revoke_delay_ns, Purpose::kAnswerDelay, now);
+  if (s.write_luck.permille(options_.pieces_permille)) {
+    soon(end, s.write_luck.permille(500) && more ? What::kTake : What::kTaken, loan, options_.revoke_delay_ns,
+         Purpose::kAnswerDelay, now);
+    s.write_luck = luck(s, Purpose::kShortWrite, end);
     return;
   }
   const std::size_t bytes = s.taken;
@@ -541,9 +585,9 @@ std::size_t Network::take_once(End end, Instant now) {
   Pipe& pipe = side(other(end)).in;
   const std::uint64_t used = pipe.sent - pipe.credited;
   const std::uint64_t room = used < options_.window_bytes ? options_.window_bytes - used : 0;
-  std::uint64_t limit = std::min<std::uint64_t>(s.slices.bytes() - s.taken, room);
+  std::uint64_t limit = std::min<std::uint64_t>(s.lent - s.taken, room);
   if (limit == 0) return 0;
-  if (limit > 1 && chance(s, options_.short_permille, Purpose::kShortWrite, end)) {
+  if (s.write_luck.permille(options_.short_permille) && limit > 1) {
     limit = dice_.range(1, limit, Purpose::kShortWrite, end, s.draws++);
   }
   Memory& memory = user_.memory_of(s.process);
@@ -583,7 +627,7 @@ void Network::push_slice(End from, Memory& memory, const io::Slice& slice, std::
     if (!pipe.spans.empty() && pipe.spans.back().payload && pipe.spans.back().length < pipe.spans.back().total) {
       user_.contract_broken(s.process, "writes a header on " + stream_text(s.id) + " in the middle of a payload");
     }
-    if (pipe.spans.empty() || pipe.spans.back().payload) pipe.spans.emplace_back();
+    if (pipe.spans.empty() || pipe.spans.back().payload) pipe.spans.push_back({});
     pipe.spans.back().length += bytes;
   }
   if (source.empty()) {  // trespassing; the stream goes on with nothing in particular
@@ -599,7 +643,7 @@ void Network::push_payload(Side& s, Pipe& pipe, Memory& memory, const BufferRef&
       !pipe.spans.empty() && pipe.spans.back().payload && pipe.spans.back().length < pipe.spans.back().total;
   if (!goes_on) {
     if (skip != 0) user_.contract_broken(s.process, "begins a payload on " + stream_text(s.id) + " in its middle");
-    Span& span = pipe.spans.emplace_back();
+    Span& span = pipe.spans.push_back({});
     span.payload = true;
     span.total = payload.length;
     span.origin = payload;

@@ -38,12 +38,39 @@ struct NetworkOptions {
   std::uint64_t window_bytes = 262'144;            // sent and not yet read, per stream and direction
   std::uint64_t short_permille = 100;              // reads and writes that move less than they could
   std::uint64_t pieces_permille = 50;              // bytes that land some time before it is told
-  std::int64_t host_delay_ns = 3'000;              // between two steps of a driver
+  std::uint64_t apart_permille = 100;              // token mode: payloads that are read apart from their header
+  std::uint64_t busy_permille = 100;               // of what a driver does not do at once, but some time later
+  std::int64_t host_delay_ns = 3'000;              // between two steps of a driver that is busy
   std::int64_t revoke_delay_ns = 50'000;           // until a loan comes back
   std::int64_t dial_gives_up_ns = 20'000'000'000;
   std::vector<LinkOptions> links{};
 
   bool operator==(const NetworkOptions&) const = default;
+};
+
+// First in, first out; keeps its memory.
+template <typename T>
+class Fifo {
+ public:
+  [[nodiscard]] bool empty() const { return first_ == entries_.size(); }
+  [[nodiscard]] T& front() { return entries_[first_]; }
+  [[nodiscard]] T& back() { return entries_.back(); }
+  T& push_back(const T& entry) { return entries_.emplace_back(entry); }
+  void pop_front() {
+    first_ += 1;
+    if (first_ < entries_.size() && first_ < kCompactAt) return;
+    entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(first_));
+    first_ = 0;
+  }
+  void clear() {
+    entries_.clear();
+    first_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kCompactAt = 1024;
+  std::vector<T> entries_;
+  std::size_t first_ = 0;
 };
 
 // Who sees the answers. Implemented by World; by a script in tests.
@@ -133,8 +160,8 @@ class Network {
   struct Pipe {
     std::vector<std::byte> bytes;
     std::size_t head = 0;
-    std::deque<Span> spans;
-    std::deque<Flight> flights;
+    Fifo<Span> spans;
+    Fifo<Flight> flights;
     std::uint64_t sent = 0;
     std::uint64_t arrived = 0;
     std::uint64_t taken = 0;     // by the reader
@@ -158,13 +185,16 @@ class Network {
     std::span<std::byte> tail;
     std::size_t landed = 0;
     std::uint64_t read_loan = 0;
+    Luck read_luck;
     // write loan
     bool writing = false;
     bool taking = false;
     bool write_revoked = false;
     io::SliceList slices;
+    std::size_t lent = 0;  // bytes of slices
     std::size_t taken = 0;
     std::uint64_t write_loan = 0;
+    Luck write_luck;
     bool flush = false;     // an orderly end was asked for
     bool end_seen = false;  // FIN or RST came and waits to be noticed
     io::CloseReason end_reason = io::CloseReason::kEnd;
@@ -190,17 +220,20 @@ class Network {
 
   void soon(End end, What what, std::uint64_t b, std::int64_t at_most, Purpose purpose, Instant now);
   bool chance(Side& side, std::uint64_t permille, Purpose purpose, End end);
+  Luck luck(Side& side, Purpose purpose, End end);
   void send(End from, std::uint64_t bytes, Mark mark, Instant now);
   void arrive(End to, Instant now);
   void give_flight(End to, Instant now);
   void see_end(End end, io::CloseReason reason, Instant now);
   void notice_end(End end, Instant now);
-  void offer_read(End end, Instant now);
-  void bytes_came(End end, Instant now);
+  void offer_read(End end, Instant now, bool bytes_came = false);
   void offer_write(End end, Instant now);
   void land(End end, std::uint64_t loan, Instant now);
   std::size_t land_once(End end, Instant now);
-  std::size_t land_tokens(Side& to, Memory& memory, std::uint64_t limit);
+  std::size_t land_tokens(End end, Memory& memory, std::uint64_t limit, bool apart);
+  bool land_early(End end, const std::byte* at, std::size_t bytes, const Span& span);
+  static void land_in_place(const BufferRef& target, Span& span, Memory& memory);
+  void place_tokens(std::uint32_t process, const io::Place& place, Memory& memory);
   void take(End end, std::uint64_t loan, Instant now);
   std::size_t take_once(End end, Instant now);
   void push_slice(End from, Memory& memory, const io::Slice& slice, std::size_t skip, std::size_t bytes);
@@ -217,13 +250,23 @@ class Network {
   EventQueue& events_;
   NetworkUser& user_;
   std::deque<Connection> connections_;
+  // Token mode: bytes of a payload that came with its header, and lie in core's own memory until it says where they belong.
+  struct Early {
+    const std::byte* at = nullptr;
+    std::size_t bytes = 0;
+    End end = 0;
+    bool whole = false;
+    bool spoilt = false;
+    Token token{};
+  };
   struct Port {
+    std::vector<Early> early;
     std::array<std::vector<End>, 2> ends;  // by the stream's number: those that it dialled, those that it accepted
     std::vector<End> order;
     io::StreamNames accepting = io::StreamNames::for_accepting();
   };
-  std::deque<Port> ports_;  // by process
-  struct Way {              // from one host to another
+  std::vector<Port> ports_;  // by process
+  struct Way {               // from one host to another
     std::int64_t latency = 0;
     std::uint64_t rate = 0;  // bytes per second
     std::int64_t busy_until = 0;
@@ -239,7 +282,7 @@ class Network {
   [[nodiscard]] const Way& way(std::uint32_t from, std::uint32_t to) const { return ways_[way_index(from, to)]; }
 
   Port& port_of(std::uint32_t process) {
-    while (ports_.size() <= process) ports_.emplace_back();
+    if (process >= ports_.size()) ports_.resize(process + 1U);
     return ports_[process];
   }
   [[nodiscard]] bool silent(std::uint32_t host) const { return host < host_silent_.size() && host_silent_[host]; }

@@ -48,6 +48,8 @@ void draw_network(Plan& plan, Draws& draws) {
   net.window_bytes = draws.one_of<std::uint64_t>({2'000, 16'384, 262'144, 262'144});
   net.short_permille = draws.one_of<std::uint64_t>({0, 50, 200, 500});
   net.pieces_permille = draws.one_of<std::uint64_t>({0, 30, 200});
+  net.apart_permille = draws.one_of<std::uint64_t>({0, 200, 1000});
+  net.busy_permille = draws.one_of<std::uint64_t>({50, 250, 1000, 1000});
   net.host_delay_ns = draws.one_of<std::int64_t>({2'000, 5'000, 50'000});
   net.revoke_delay_ns = draws.one_of<std::int64_t>({10'000, 200'000, 5'000'000});
   plan.kernel_delay = microseconds(static_cast<std::int64_t>(draws.one_of<std::uint64_t>({2, 20, 1000})));
@@ -228,7 +230,8 @@ std::string flaw_of(const Plan& plan) {
   if (net.latency_lo_ns > net.latency_hi_ns) return must("latency_lo_ns", "at most latency_hi_ns");
   if (net.rate_bytes_per_s < 1) return must("rate_bytes_per_s", "at least 1");
   if (net.window_bytes < 1) return must("window_bytes", "at least 1");
-  if (net.short_permille > 1000 || net.pieces_permille > 1000) return "permilles must be 0..1000";
+  if (std::max({net.short_permille, net.pieces_permille, net.apart_permille, net.busy_permille}) > 1000)
+    return "permilles must be 0..1000";
   if (net.links.size() > kMostLinks) return must("link", "given for at most " + std::to_string(kMostLinks) + " pairs");
   for (const LinkOptions& link : net.links) {
     if (link.a == link.b || std::max(link.a, link.b) > plan.peers) {
@@ -304,8 +307,11 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
     return std::any_of(plan.entries.begin(), plan.entries.end(),
                        [&](const Entry& entry) { return entry.fault == fault; });
   };
-  // Those who wait for one that has skipped a call need a time-out; or it calls admit next, and they are told.
-  const bool is_told = draws.permille(500) && plan.steps_per_admit == 1 && plan.groups == 1;
+  // Those who wait for one that has skipped a call need a time-out; or it calls admit next, and they are told. But two who
+  // skip different calls of a step wait for each other.
+  const auto skips = std::count_if(plan.entries.begin(), plan.entries.end(),
+                                   [](const Entry& entry) { return entry.fault == Fault::kSkip; });
+  const bool is_told = draws.permille(500) && plan.steps_per_admit == 1 && plan.groups == 1 && skips == 1;
   const bool waits = has(Fault::kMismatch) || (has(Fault::kSkip) && !is_told);
   if (waits || draws.permille(50)) plan.call_timeout = plan.heartbeat * static_cast<std::int64_t>(draws.range(30, 80));
   bury(plan, draws);

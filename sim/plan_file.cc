@@ -39,6 +39,8 @@ void visit_plan(P& plan, V&& v) {
   v("window_bytes", plan.network.window_bytes);
   v("short_permille", plan.network.short_permille);
   v("pieces_permille", plan.network.pieces_permille);
+  v("apart_permille", plan.network.apart_permille);
+  v("busy_permille", plan.network.busy_permille);
   v("host_delay_ns", plan.network.host_delay_ns);
   v("revoke_delay_ns", plan.network.revoke_delay_ns);
   v("dial_gives_up_ns", plan.network.dial_gives_up_ns);

@@ -187,6 +187,8 @@ Candidates calmer_network(const Plan& plan) {
   const auto jitter = [](Plan& p) { return lower(p.network.jitter_ns, 0); };
   const auto whole = [](Plan& p) { return lower(p.network.short_permille, 0); };
   const auto at_once = [](Plan& p) { return lower(p.network.pieces_permille, 0); };
+  const auto apart = [](Plan& p) { return lower(p.network.apart_permille, 0); };
+  const auto busy = [](Plan& p) { return lower(p.network.busy_permille, 0); };
   const auto revoke = [](Plan& p) { return lower(p.network.revoke_delay_ns, 10'000); };
   const auto host = [](Plan& p) { return lower(p.network.host_delay_ns, 2'000); };
   const auto kernels = [](Plan& p) { return lower(p.kernel_delay, 2'000); };
@@ -195,17 +197,19 @@ Candidates calmer_network(const Plan& plan) {
   const auto window = [](Plan& p) { return raise(p.network.window_bytes, 262'144); };
   const auto rate = [](Plan& p) { return raise(p.network.rate_bytes_per_s, 1'000'000'000); };
   add(out, plan, [&](Plan& p) {
-    return any({latency(p), jitter(p), whole(p), at_once(p), revoke(p), host(p), kernels(p), per_kib(p), timers(p),
-                window(p), rate(p)});
+    return any({latency(p), jitter(p), whole(p), at_once(p), apart(p), busy(p), revoke(p), host(p), kernels(p),
+                per_kib(p), timers(p), window(p), rate(p)});
   });
   add(out, plan, [&](Plan& p) { return any({latency(p), jitter(p)}); });
-  add(out, plan, [&](Plan& p) { return any({whole(p), at_once(p)}); });
+  add(out, plan, [&](Plan& p) { return any({whole(p), at_once(p), apart(p), busy(p)}); });
   add(out, plan, [&](Plan& p) { return any({revoke(p), host(p), kernels(p), per_kib(p), timers(p)}); });
   add(out, plan, [&](Plan& p) { return any({window(p), rate(p)}); });
   add(out, plan, latency);
   add(out, plan, jitter);
   add(out, plan, whole);
   add(out, plan, at_once);
+  add(out, plan, apart);
+  add(out, plan, busy);
   add(out, plan, revoke);
   add(out, plan, host);
   add(out, plan, kernels);

@@ -25,7 +25,9 @@ struct Token {
 // so that pieces add up to the whole.
 constexpr Token token_of_content(std::uint64_t content, std::uint64_t begin, std::uint64_t end) {
   if (begin == end) return {};
-  return {draw(content, 1, end) - draw(content, 1, begin), draw(content, 2, end) - draw(content, 2, begin)};
+  const std::uint64_t sum = mix64(content);
+  const std::uint64_t chain = mix64(sum);
+  return {mix64(sum ^ end) - mix64(sum ^ begin), mix64(chain ^ end) - mix64(chain ^ begin)};
 }
 
 // in op own, this way around; divided by `divisor` when that is not 0.

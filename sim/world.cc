@@ -87,9 +87,14 @@ Report World::run() {
     now_ = Instant{std::max(now_.ns, event.at)};
     report_.events += 1;
     while (!event_entries_.empty() && plan_.entries[event_entries_.back()].event <= report_.events) {
-      queue_.push(now_ + plan_.entries[event_entries_.back()].after, What::kEntry, kNoProcess, event_entries_.back(),
-                  0);
+      const std::uint64_t index = event_entries_.back();
+      const Duration after = plan_.entries[index].after;
       event_entries_.pop_back();
+      if (after.ns == 0) {
+        queue_.push_next(now_, What::kEntry, kNoProcess, index, 0);
+      } else {
+        queue_.push(now_ + after, What::kEntry, kNoProcess, index, 0);
+      }
     }
     handle(event);
     if (report_.events % kCheckpoint == 0) report_.checkpoints.push_back(hash_);

@@ -142,7 +142,9 @@ class World final : public NetworkUser, public AppHost {
   // effects.cc
   void carry_out(Process& process, peer::Effect& effect);
   void carry_out(Process& process, coordinator::Effect& effect);
-  bool carry_out_io(Process& process, const io::Effect& effect);
+  template <typename Io>
+  void carry_out_io(Process& process, const Io& io);
+  void tell_io(const Process& process, const io::Effect& effect);
   void start_job(Process& process, const KernelJob& job);
   void run_job_now(Process& process, std::uint64_t slot);
   void completed(Process& process, peer::Complete& complete);

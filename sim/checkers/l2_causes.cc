@@ -58,11 +58,12 @@ Complaint Causes::aborted(const Call& call, bool leaving) const {
          ", and nothing had happened that is a cause of it";
 }
 
-Complaint Causes::noted(const std::string& who, const trace::Event& event) {
+Complaint Causes::noted(PeerId who, const trace::Event& event) {
   const bool breach = event.kind == trace::Kind::kProtocolError ||
                       (event.kind == trace::Kind::kPeerRefused && event.status == Status::kProtocolError);
   if (!breach) return {};
-  return who + " sees a breach of the protocol: " + trace::to_line(event);
+  return (who.is_nobody() ? "the coordinator" : text_of(who)) +
+         " sees a breach of the protocol: " + trace::to_line(event);
 }
 
 }  // namespace lockstep::sim

@@ -23,8 +23,8 @@ class Causes {
                                const std::string& text) const;
   // `leaving`: the caller is, and may not learn what becomes of a round that others go on with.
   [[nodiscard]] Complaint aborted(const Call& call, bool leaving) const;
-  // What a machine notes by itself. `who`: in words.
-  [[nodiscard]] static Complaint noted(const std::string& who, const trace::Event& event);
+  // What a machine notes by itself. `who`: nobody is the coordinator.
+  [[nodiscard]] static Complaint noted(PeerId who, const trace::Event& event);
 
  private:
   [[nodiscard]] bool excuse(const Call& call, bool leaving) const;

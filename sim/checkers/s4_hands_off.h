@@ -12,11 +12,11 @@ namespace lockstep::sim {
 
 // At completion. `stream`: one that still borrows from a buffer of the call; `job`: a kernel that still works on one.
 inline Complaint check_loans_are_back(const Call& call, StreamId stream, JobToken job) {
+  if (stream == StreamId{} && job == JobToken{}) return {};
   const std::string what = text_of(call.request) + " of " + text_of(call.peer) + " is told to be complete (" +
                            text_of(*call.outcome) + ") while ";
   if (stream != StreamId{}) return what + "stream " + std::to_string(stream.value) + " still borrows its memory";
-  if (job != JobToken{}) return what + "kernel job " + std::to_string(job.value) + " still works on its memory";
-  return {};
+  return what + "kernel job " + std::to_string(job.value) + " still works on its memory";
 }
 
 // Some time after completion.

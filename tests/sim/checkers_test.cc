@@ -362,13 +362,13 @@ TEST(L2Causes, NothingIsTheCauseOfABreachOfTheProtocol) {
   causes.began({.fault = Fault::kCrash, .a = 1});
   EXPECT_TRUE(causes.lost(kA, {1}, Status::kProtocolError, "done twice"));
   trace::Event event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = kA, .round = {}, .text = {}};
-  EXPECT_FALSE(Causes::noted("a", event));
+  EXPECT_FALSE(Causes::noted(PeerId{1, 2}, event));
   event.kind = trace::Kind::kProtocolError;
-  EXPECT_TRUE(Causes::noted("a", event));
+  EXPECT_TRUE(Causes::noted(PeerId{1, 2}, event));
   event.kind = trace::Kind::kPeerRefused;
-  EXPECT_FALSE(Causes::noted("a", event));
+  EXPECT_FALSE(Causes::noted(PeerId{1, 2}, event));
   event.status = Status::kProtocolError;
-  EXPECT_TRUE(Causes::noted("a", event));
+  EXPECT_TRUE(Causes::noted(PeerId{1, 2}, event));
 }
 
 TEST(L2Causes, AnAbortWithoutACauseFails) {
