@@ -156,6 +156,7 @@ void World::run_job_now(Process& process, std::uint64_t slot) {
 void World::completed(Process& process, peer::Complete& complete) {
   const std::uint64_t index = complete.call.value - 1;
   Call* call = index < process.calls.size() ? &process.calls[index] : nullptr;
+  judged_ = call;
   check("S8", check_once(call, process.id, complete.call, complete.outcome));
   if (over_) return;
   call->outcome = std::move(complete.outcome);
@@ -210,6 +211,7 @@ void World::completed(Process& process, peer::Complete& complete) {
     }
   }
   check("S10", check_arguments_kept(*call, process.members));
+  judged_ = nullptr;
   if (call->kind == CallKind::kConnect && outcome.status != Status::kOk && !process.over) {
     process.over = true;
     process.over_at = now_;
@@ -220,7 +222,9 @@ void World::completed(Process& process, peer::Complete& complete) {
 
 void World::release(Process& process, std::uint64_t index) {
   Call& call = process.calls[index];
+  judged_ = &call;
   check("S4", check_untouched(call, *process.memory));
+  judged_ = nullptr;
   for (const BufferId buffer : call.buffers) process.memory->release(buffer);
 }
 

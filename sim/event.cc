@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/assert.h"
+#include "sim/witness.h"
 
 namespace lockstep::sim {
 namespace {
@@ -78,15 +79,20 @@ Event EventHeap::pop() {
 
 void EventQueue::push(Instant at, What what, std::uint32_t process, std::uint64_t a, std::uint64_t b) {
   EventHeap& heap = at.ns - now_ > kFar ? far_ : near_;
-  heap.push({at.ns, mix64(ties_ ^ pushed_++), a, b, process, what});
+  const Event event{at.ns, mix64(ties_ ^ pushed_++), a, b, process, what};
+  if (witness_ != nullptr) witness_->queued(event);
+  heap.push(event);
 }
 
 void EventQueue::push_at_once(Instant now, What what, std::uint32_t process, std::uint64_t a, std::uint64_t b) {
-  at_once_.push_back({now.ns, 0, a, b, process, what});
+  at_once_.push_back({now.ns, ++at_once_pushed_, a, b, process, what});
+  if (witness_ != nullptr) witness_->queued(at_once_.back());
 }
 
 void EventQueue::push_next(Instant now, What what, std::uint32_t process, std::uint64_t a, std::uint64_t b) {
-  at_once_.insert(at_once_.begin() + static_cast<std::ptrdiff_t>(first_), {now.ns, 0, a, b, process, what});
+  const Event event{now.ns, ++at_once_pushed_, a, b, process, what};
+  if (witness_ != nullptr) witness_->queued(event);
+  at_once_.insert(at_once_.begin() + static_cast<std::ptrdiff_t>(first_), event);
 }
 
 bool EventQueue::far_is_next() const { return !far_.empty() && (near_.empty() || before(far_.top(), near_.top())); }

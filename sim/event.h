@@ -51,6 +51,8 @@ struct Event {
   What what = What::kTimer;
 };
 
+class Witness;
+
 // A heap of small values, with four children to a node: half as deep as a binary one.
 class EventHeap {
  public:
@@ -68,6 +70,7 @@ class EventHeap {
 class EventQueue {
  public:
   explicit EventQueue(Dice dice) : ties_(dice.bits(Purpose::kTie, 0)) { at_once_.reserve(64); }
+  void watch(Witness* witness) { witness_ = witness; }  // may be null
 
   void push(Instant at, What what, std::uint32_t process, std::uint64_t a = 0, std::uint64_t b = 0);
   // Before everything else that waits, in the order in which it is asked for.
@@ -83,6 +86,8 @@ class EventQueue {
  private:
   std::uint64_t ties_;
   std::uint64_t pushed_ = 0;
+  std::uint64_t at_once_pushed_ = 0;  // their ties order nothing, but tell them apart
+  Witness* witness_ = nullptr;
   [[nodiscard]] bool far_is_next() const;
 
   std::int64_t now_ = 0;  // of the last one that was popped

@@ -68,6 +68,7 @@ void World::start_host(std::uint32_t host) {
   process.app = std::make_unique<App>(*this, plan_, process.index, host, process.id, group, options_.scripted);
   h.process = process.index;
   mix(20, host, process.index, process.id.low);
+  if (options_.witness != nullptr) options_.witness->started(process.index, host, process.id);
   say(process, "starts");
   process.app->begin();
   arm(process);
@@ -75,6 +76,7 @@ void World::start_host(std::uint32_t host) {
 
 void World::stop_process(Process& process, Death death) {
   say(process, death == Death::kReset ? "dies" : "vanishes");
+  if (options_.witness != nullptr) options_.witness->stopped(process.index, death);
   process.alive = false;
   process.timer_for = INT64_MAX;
   network_.died(process.index, death, now_);
@@ -102,6 +104,7 @@ void World::after_run(Process& process) {
   if (!process.open_calls.empty()) {
     if (now_ - process.over_at > bound_) {
       const Call& call = process.calls[process.open_calls.front()];
+      judged_ = &call;
       fail("L4", text_of(process.id) + " lost its run at " + text_of(process.over_at) + ", and call " +
                      std::to_string(call.id.value) + " (" + text_of(call.request) + ") has not ended");
       return;
@@ -146,6 +149,7 @@ void World::begin_entry(std::uint64_t index) {
                    (process == nullptr && entry.a != 0 ? " (not running)" : ""));
   }
   mix(21, index, 0, 0);
+  if (options_.witness != nullptr) options_.witness->fault_begins(index, entry);
   Active& active = active_[index];
   const auto lasts = [&] {
     active.on = true;
@@ -260,6 +264,7 @@ void World::end_entry(std::uint64_t index) {
   active.on = false;
   const Entry& entry = plan_.entries[index];
   mix(22, index, 0, 0);
+  if (options_.witness != nullptr) options_.witness->fault_ends(index, entry);
   switch (entry.fault) {
     case Fault::kStall:
       if (processes_[active.process].alive) stall(processes_[active.process], false);
@@ -348,6 +353,7 @@ Memory& World::memory_on(std::uint32_t host) {
 
 void World::heal() {
   if (options_.trace) options_.trace(text_of(now_) + " faults stop, the network heals");
+  if (options_.witness != nullptr) options_.witness->heals();
   for (std::uint64_t i = 0; i < plan_.entries.size(); ++i) end_entry(i);
   healed_ = true;
   report_.healed_at_event = report_.events;
@@ -370,10 +376,12 @@ void World::watch() {
     for (const std::uint32_t open : process.open_calls) {
       const Call& call = process.calls[open];
       const bool alone = call.kind == CallKind::kConnect && settled_;
+      judged_ = &call;
       if (!alone) check(promise_of(call.kind), check_ends(call, healed_at_, now_, bound_));
       if (over_) return;
     }
   }
+  judged_ = nullptr;
   if (now_ - healed_at_ > bound_ * 10) {
     fail("L1", "the run does not come to its end after the network healed");
     return;

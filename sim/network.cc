@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "sim/witness.h"
 
 namespace lockstep::sim {
 namespace {
@@ -90,6 +91,7 @@ bool Network::give_name(std::uint32_t process, StreamId id, End end) {
   if (ends[number] != kNoEnd) return false;
   ends[number] = end;
   port.order.push_back(end);
+  if (witness_ != nullptr) witness_->opens(end, process, id);
   return true;
 }
 
@@ -616,6 +618,9 @@ void Network::push_slice(End from, Memory& memory, const io::Slice& slice, std::
   Pipe& pipe = side(other(from)).in;
   const bool lost = c.black || c.over;  // still read, so that trespassing is seen
   const bool header = !slice.bytes.empty();
+  if (witness_ != nullptr) {
+    witness_->sends(from, header ? slice.bytes.subspan(skip, bytes) : std::span<const std::byte>(), bytes);
+  }
   if (memory.mode() == Mode::kToken && !header) {
     if (!lost) push_payload(s, pipe, memory, slice.payload, skip, bytes);
     return;

@@ -88,6 +88,8 @@ class NetworkUser {
   virtual void contract_broken(std::uint32_t process, std::string what) = 0;
 };
 
+class Witness;
+
 // Whether one that is dead, or its machine, answers packets.
 enum class Death : std::uint8_t { kReset, kSilence };
 
@@ -98,6 +100,8 @@ class Network {
   static constexpr std::uint32_t kMaxHosts = 64;
 
   Network(const NetworkOptions& options, Dice dice, EventQueue& events, NetworkUser& user);
+
+  void watch(Witness* witness) { witness_ = witness; }  // may be null
 
   // ---- effects of a process ----
   void dial(std::uint32_t process, const io::Dial& dial, Instant now);
@@ -276,6 +280,7 @@ class Network {
   std::vector<Way> ways_;  // kMaxHosts x kMaxHosts
   std::vector<bool> host_silent_;
   Counts counts_;
+  Witness* witness_ = nullptr;
 
   [[nodiscard]] static std::size_t way_index(std::uint32_t from, std::uint32_t to);
   Way& way(std::uint32_t from, std::uint32_t to) { return ways_[way_index(from, to)]; }

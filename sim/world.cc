@@ -34,6 +34,8 @@ World::World(const Plan& plan, WorldOptions options)
       membership_(plan.gang_size),
       active_(plan.entries.size()) {
   LOCKSTEP_ASSERT(flaw_of(plan).empty());
+  queue_.watch(options_.witness);
+  network_.watch(options_.witness);
   report_.seed = plan.seed;
   report_.peers = plan.peers;
   report_.bytes_mode = plan.mode == Mode::kBytes;
@@ -50,6 +52,7 @@ World::World(const Plan& plan, WorldOptions options)
   c.link_patience = plan.heartbeat * 20;
   process.coordinator = std::make_unique<coordinator::Coordinator>(c, now_);
   hosts_[0].process = 0;
+  if (options_.witness != nullptr) options_.witness->started(0, 0, {});
 
   if (options_.scripted) return;
   for (std::uint32_t host = 1; host <= plan.founders; ++host) start_host(host);
@@ -127,6 +130,7 @@ void World::handle(const Event& event) {
     if (!process.alive) return;
     if (process.stalled > 0) {
       process.held_back.push_back(event);
+      if (options_.witness != nullptr) options_.witness->held_back(event);
       return;
     }
   }
@@ -249,8 +253,13 @@ void World::tell(std::uint32_t index, io::Input input) {
 void World::step(Process& process, peer::Input&& input) {
   if (over_) return;
   peer_effects_.clear();
+  if (options_.witness != nullptr) options_.witness->steps(process.index, input);
   process.peer->step(std::move(input), now_, peer_effects_);
-  for (peer::Effect& effect : peer_effects_) carry_out(process, effect);
+  for (peer::Effect& effect : peer_effects_) {
+    if (options_.witness != nullptr) options_.witness->asks(process.index, effect);
+    carry_out(process, effect);
+  }
+  if (options_.witness != nullptr) options_.witness->stepped(process.index, *process.peer, *process.app);
   process.idle_timers = 0;
   if (report_.events % 16 == 0)
     check("S9", check_bounds(process.peer->footprint(), process.id, plan_.peers, plan_.stripes));
@@ -260,8 +269,13 @@ void World::step(Process& process, peer::Input&& input) {
 void World::step(Process& process, coordinator::Input&& input) {
   if (over_) return;
   coordinator_effects_.clear();
+  if (options_.witness != nullptr) options_.witness->steps(process.index, input);
   process.coordinator->step(std::move(input), now_, coordinator_effects_);
-  for (coordinator::Effect& effect : coordinator_effects_) carry_out(process, effect);
+  for (coordinator::Effect& effect : coordinator_effects_) {
+    if (options_.witness != nullptr) options_.witness->asks(process.index, effect);
+    carry_out(process, effect);
+  }
+  if (options_.witness != nullptr) options_.witness->stepped(process.index, *process.coordinator);
   process.idle_timers = 0;
   if (report_.events % 16 == 0) check("S9", check_bounds(process.coordinator->footprint()));
   arm(process);
@@ -336,6 +350,7 @@ void World::fail(std::string promise, std::string text) {
   over_ = true;
   if (report_.failure) return;
   report_.failure = Failure{std::move(promise), std::move(text), now_.ns, report_.events};
+  if (options_.witness != nullptr) options_.witness->failed(*report_.failure, judged_);
   if (options_.trace)
     options_.trace(text_of(now_) + " " + report_.failure->promise + " BROKEN: " + report_.failure->text);
 }
@@ -380,6 +395,7 @@ Call& World::app_call(std::uint32_t index, CallKind kind) {
   call.made = now_;
   process.open_calls.push_back(static_cast<std::uint32_t>(process.calls.size() - 1));
   mix(static_cast<std::uint64_t>(kind), index, call.id.value, 0);
+  if (options_.witness != nullptr) options_.witness->called(call);
   if (options_.trace && kind != CallKind::kCollective) {
     say(process, kind == CallKind::kConnect ? "connect" : kind == CallKind::kAdmit ? "admit" : "leave");
   }

@@ -183,6 +183,7 @@ class World final : public NetworkUser, public AppHost {
   peer::Effects peer_effects_;
   coordinator::Effects coordinator_effects_;
   Report report_;
+  const Call* judged_ = nullptr;  // by the checkers, now
   OneOutcome one_outcome_;
   Membership membership_;
   Causes causes_;
