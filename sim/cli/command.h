@@ -33,6 +33,7 @@ Run add_replay(CLI::App& app);
 Run add_scenario(CLI::App& app);
 Run add_shrink(CLI::App& app);
 Run add_sweep(CLI::App& app);
+Run add_explain(CLI::App& app);
 Run add_corpus(CLI::App& app);
 Run add_det(CLI::App& app);
 Run add_mutants(CLI::App& app);

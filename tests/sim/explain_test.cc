@@ -1,0 +1,82 @@
+// `lockstep sim explain` as it is typed.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "core/base/mutant.h"
+#include "sim/cli/cli.h"
+
+namespace lockstep::sim {
+namespace {
+
+using testing::HasSubstr;
+
+struct Ran {
+  int code = 0;
+  std::string out;
+  std::string errors;
+};
+
+Ran run_sim(std::vector<std::string> words) {
+  words.insert(words.begin(), "lockstep sim");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = sim_main(static_cast<int>(argv.size()), argv.data());
+  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {(std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()};
+}
+
+TEST(Explain, ARunThatBreaksNothingHasAPictureAllTheSame) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "explain";
+  std::filesystem::create_directories(folder);
+  const Ran ran = run_sim({"explain", "--seed", "1", "--calm", "--peers", "2", "--html", folder / "run.html", "--json",
+                           folder / "run.json", "--perfetto", folder / "run.perfetto"});
+  EXPECT_EQ(ran.code, 0) << ran.errors;
+  EXPECT_THAT(ran.out, HasSubstr("no promise was broken"));
+  EXPECT_THAT(read(folder / "run.html"), HasSubstr("</html>"));
+  const auto json = nlohmann::json::parse(read(folder / "run.json"));
+  EXPECT_EQ(json.at("replay"), "lockstep sim run --seed 1 --peers 2 --calm");
+  EXPECT_FALSE(nlohmann::json::parse(read(folder / "run.perfetto")).at("traceEvents").empty());
+}
+
+TEST(Explain, AnyMomentCanBeExplained) {
+  const Ran ran = run_sim({"explain", "--seed", "1", "--calm", "--peers", "2", "--moment", "30"});
+  EXPECT_EQ(ran.code, 0) << ran.errors;
+  EXPECT_THAT(ran.out, HasSubstr("what led to #30: "));
+  EXPECT_THAT(ran.out, HasSubstr("   #30 "));
+  const Ran none = run_sim({"explain", "--seed", "1", "--calm", "--peers", "2", "--moment", "3000000"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.errors, HasSubstr("--moment 3000000: this run has the moments 0 to "));
+}
+
+TEST(Explain, APictureThatCannotBeWrittenIsTold) {
+  const Ran ran = run_sim({"explain", "--seed", "1", "--calm", "--peers", "2", "--html", "/nowhere/x.html"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.errors, HasSubstr("/nowhere/x.html: cannot be written: No such file"));
+}
+
+// With its bug planted, a plan of the corpus is explained from the fault that it needs to the promise that it breaks.
+TEST(PlantedBugs, AreExplained) {
+  if (!kMutantsBuilt) GTEST_SKIP() << "no planted bugs in this build";
+  const Ran ran = run_sim(
+      {"explain", LOCKSTEP_SOURCE_DIR "/sim/corpus/told-before-restore.toml", "--mutant", "told-before-restore"});
+  EXPECT_EQ(ran.code, 10);
+  EXPECT_THAT(ran.out, HasSubstr("S4 broken"));
+  EXPECT_THAT(ran.out, HasSubstr("fault: "));
+  EXPECT_THAT(ran.errors, HasSubstr("told-before-restore.toml --mutant told-before-restore\n"));
+  plant(Mutant::kNone);
+}
+
+}  // namespace
+}  // namespace lockstep::sim
