@@ -31,11 +31,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kHangs = 60;  // seconds for one seed: the bug has made a step of core endless
-constexpr auto kNoMutants =
-    "this build has no planted bugs, as it should be; to build one that has: ./run mutants\n"
-    "(or: cmake --preset mutants && cmake --build --preset mutants --target lockstep_sim_program, then "
-    "build/mutants/sim/cli/lockstep_sim mutants)";
-
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
 std::vector<std::string> words_of(std::string_view text) {

@@ -12,6 +12,12 @@ class App;
 
 namespace lockstep::sim {
 
+// What commands say that need planted bugs where there are none.
+inline constexpr auto kNoMutants =
+    "this build has no planted bugs, as it should be; to build one that has: ./run mutants\n"
+    "(or: cmake --preset mutants && cmake --build --preset mutants --target lockstep_sim_program, then "
+    "build/mutants/sim/cli/lockstep_sim mutants)";
+
 struct HuntOptions {
   std::vector<std::string> only;  // ids; none: all of them
   std::uint64_t seeds = 0;        // for each; 0: its own budget

@@ -78,7 +78,10 @@ void print_what_next(const Flags& flags, std::uint64_t seed) {
                            : flags.seed || !flags.seeds.empty() ? fmt::format("{} --seed {}", flags.file, seed)
                                                                 : flags.file;
   const std::string same = what + flags.mutant.text();
-  fmt::print(stderr, "to make it small: lockstep sim shrink {0}\nlockstep sim run {0} --trace\n", same);
+  fmt::print(stderr,
+             "to make it small: lockstep sim shrink {0}\nwhat led to it:   lockstep sim explain {0}\nlockstep sim run "
+             "{0} --trace\n",
+             same);
 }
 
 int one_seed(const Flags& flags) {

@@ -106,7 +106,8 @@ int shrink_plan(const Flags& flags) {
              : interrupted != 0 ? " (interrupted: the best so far)"
                                 : " (the limit: the best so far)",
              flags.out);
-  fmt::print("lockstep sim replay {}{}\n", flags.out, flags.source.mutant.text());
+  fmt::print("what led to it: lockstep sim explain {0}{1}\nlockstep sim replay {0}{1}\n", flags.out,
+             flags.source.mutant.text());
   return kExitPass;
 }
 

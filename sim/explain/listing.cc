@@ -71,7 +71,7 @@ std::string listing_of(const History& history, const std::vector<MomentId>& slic
     for (const std::string& text : moment.outs) words += (words.empty() ? "" : "; ") + text;
     out += head + cut(words, kWidth) + (causes.empty() ? "" : "  <- " + causes) + "\n";
     const std::string change = change_of(history, moment);
-    if (!change.empty()) out += fmt::format("{:{}}| {}\n", "", head.size(), change);
+    if (!change.empty() && moment.spark != Spark::kFailure) out += fmt::format("{:{}}| {}\n", "", head.size(), change);
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/mutant.h"
 #include "sim/cli/cli.h"
 #include "sim/plan_file.h"
 #include "sim/story.h"
@@ -107,6 +108,28 @@ TEST(Corpus, MistakesInAStoryAreNamedWithTheirPlace) {
   const Ran none = run_sim({"corpus", "run", "/nowhere"});
   EXPECT_EQ(none.code, 2);
   EXPECT_THAT(none.errors, HasSubstr("/nowhere: No such file"));
+}
+
+TEST(Corpus, OnlyABuildWithPlantedBugsMakesPlansAnew) {
+  if (kMutantsBuilt) GTEST_SKIP() << "this build has planted bugs";
+  const Ran ran = run_sim({"corpus", "refresh", kCorpus});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.errors, HasSubstr("to build one that has: ./run mutants"));
+}
+
+TEST(PlantedBugs, MakeStalePlansAnew) {
+  if (!kMutantsBuilt) GTEST_SKIP() << "no planted bugs in this build";
+  const std::string folder = written("refresh",
+                                     "story.promise = \"S2\"\nstory.why = \"elements were left out\"\n"
+                                     "story.mutant = \"remainder-skipped\"\nstory.goals = { kills = 7 }\n" +
+                                         calm_plan());
+  EXPECT_EQ(run_sim({"corpus", "run", folder}).code, 15);
+  const Ran ran = run_sim({"corpus", "refresh", folder, "--time", "2"});
+  EXPECT_EQ(ran.code, 0) << ran.out << ran.errors;
+  EXPECT_THAT(ran.out, HasSubstr("made anew from seed "));
+  EXPECT_EQ(run_sim({"corpus", "run", folder}).code, 0);
+  EXPECT_THAT(run_sim({"corpus", "refresh", folder}).out, HasSubstr("0 plans made anew, 0 left"));
+  EXPECT_THAT(run_sim({"corpus", "refresh", folder, "--only", "plam"}).errors, HasSubstr("did you mean 'plan'?"));
 }
 
 }  // namespace
