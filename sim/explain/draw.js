@@ -181,7 +181,7 @@ class Drawing {
   drawFaults() {
     const {c, history, scale} = this;
     for (const fault of history.faults) {
-      const x0 = scale.x(scale.ofTime(fault.began_ns));
+      const x0 = scale.x(scale.ofMoment(fault.moment));
       const x1 = Math.max(x0 + 3, scale.x(scale.ofTime(fault.ended_ns < 0 ? history.ended_ns : fault.ended_ns)));
       if (x1 < GUTTER || x0 > this.size.width) continue;
       const y = AXIS + 2 + Math.min(this.faultRows.get(fault), 5) * FAULT_ROW;
@@ -215,8 +215,9 @@ class Drawing {
     const {c, history, scale} = this;
     const life = history.lanes[lane];
     const y = this.line(lane) + 0.5;
-    const x0 = scale.x(scale.ofTime(life.began_ns));
-    const x1 = scale.x(life.ended_ns < 0 ? scale.ofTime(history.ended_ns) : scale.ofTime(life.ended_ns));
+    const ids = history.ofLane[lane];
+    const x0 = scale.x(scale.ofMoment(ids[0]));
+    const x1 = scale.x(scale.ofMoment(life.ended_ns < 0 ? history.moments.length - 1 : ids[ids.length - 1]));
     c.strokeStyle = this.colour("--lane");
     c.lineWidth = 1.5;
     c.beginPath();
@@ -484,7 +485,7 @@ class Drawing {
     if (y < AXIS || y > AXIS + this.faultHeight) return null;
     for (const fault of this.history.faults) {
       const top = AXIS + 2 + Math.min(this.faultRows.get(fault), 5) * FAULT_ROW;
-      const x0 = this.scale.x(this.scale.ofTime(fault.began_ns));
+      const x0 = this.scale.x(this.scale.ofMoment(fault.moment));
       const end = fault.ended_ns < 0 ? this.history.ended_ns : fault.ended_ns;
       const x1 = Math.max(x0 + 3, this.scale.x(this.scale.ofTime(end)));
       if (y >= top && y <= top + FAULT_ROW && x >= x0 - 3 && x <= x1 + 3) return {fault};

@@ -1,5 +1,6 @@
 // The page: what is chosen and shown, and what hands do to it.
-const OVERVIEW_BIN = 5;  // pixels
+const OVERVIEW_BIN = 5;    // pixels
+const FIRST_MOMENTS = 70;  // that are shown before anybody asks for others
 
 class Choice {
   constructor(history) {
@@ -45,7 +46,7 @@ class Timeline {
     this.listen();
     this.resize();
     this.choose(this.history.failure ? this.history.failure.moment : null);
-    if (this.history.failure) this.toSlice();
+    if (this.history.failure) this.toEnd();
   }
 
   // ---- what is shown ----
@@ -58,6 +59,12 @@ class Timeline {
       const lane = this.history.moments[id].lane;
       if (this.choice.hiddenLanes.delete(lane)) this.lanesChanged();
     }
+    this.redraw();
+  }
+  // The failure, and as much of what led to it as can be told apart.
+  toEnd() {
+    const last = this.history.failure.moment;
+    this.scale.range(Math.max(last - FIRST_MOMENTS, Math.min(...this.choice.causes.keys())), last);
     this.redraw();
   }
   toSlice() {
