@@ -63,6 +63,11 @@ std::string text_of(const wire::Message& message) {
   return text;
 }
 
+// Something was to happen and did not, or the process ended in the midst of a step: nothing leads there from a fault, and yet.
+bool what_does_not_happen(const std::string& promise) {
+  return promise.starts_with("L") || promise == "crash" || promise == "limit";
+}
+
 std::string host_name(std::uint32_t host) { return host == 0 ? "coordinator" : "h" + std::to_string(host); }
 
 std::string text_of_fault(const Entry& fault) {
@@ -577,6 +582,10 @@ void Historian::made(std::uint32_t process, CallId call) {
   if (known == processes_[process].bars.end()) return;
   Bar& bar = history_.calls[known->second];
   bar.made = id;
+  if (const auto misused = misused_.find(history_.lanes[process].host); bar.tag && misused != misused_.end()) {
+    because(misused->second, Because::kFault);
+    misused_.erase(misused);
+  }
   history_.moments[id].ins.push_back("call " + std::to_string(call.value) + ": " + bar.what +
                                      (bar.round.empty() ? "" : " (" + bar.round + ")"));
 }
@@ -640,6 +649,8 @@ void Historian::fault_begins(std::uint64_t entry, const Entry& fault) {
   moment.spark = Spark::kFault;
   moment.ins.push_back("fault: " + span.text);
   nemesis_ = span.moment = add(std::move(moment));
+  const bool misuse = fault.fault == Fault::kTimeout || fault.fault == Fault::kMismatch || fault.fault == Fault::kSkip;
+  if (misuse) misused_[fault.a] = span.moment;
   fault_of_entry_[entry] = history_.faults.size();
   history_.faults.push_back(std::move(span));
 }
@@ -672,10 +683,10 @@ void Historian::failed(const Failure& failure, const Call* about) {
   Moment moment;
   moment.spark = Spark::kFailure;
   moment.ins.push_back(failure.promise + " broken: " + history_.failure->text);
-  const auto add_cause = [&](MomentId id) {
+  const auto add_cause = [&](MomentId id, Because why = Because::kState) {
     const bool known =
         std::any_of(moment.causes.begin(), moment.causes.end(), [&](const Cause& cause) { return cause.moment == id; });
-    if (id != kNoMoment && !known) moment.causes.push_back({id, Because::kState});
+    if (id != kNoMoment && !known) moment.causes.push_back({id, why});
   };
   if (step_) {
     add_cause(tell());
@@ -696,6 +707,14 @@ void Historian::failed(const Failure& failure, const Call* about) {
     for (const Process& process : processes_) {  // what each ledger has last about it
       const auto last = process.last.find(index_of(subject));
       if (last != process.last.end()) add_cause(last->second);
+    }
+  }
+  if (what_does_not_happen(failure.promise)) {
+    std::size_t blamed = 0;
+    for (auto fault = history_.faults.rbegin(); fault != history_.faults.rend() && blamed < kMostBlamed; ++fault) {
+      if (!fault->lossy) continue;
+      add_cause(fault->moment, Because::kFault);
+      blamed += 1;
     }
   }
   if (moment.lane != kNoLane) moment.before = moment.after = processes_[moment.lane].state;

@@ -36,8 +36,8 @@ class Historian final : public Witness {
   void queued(const Event& event) override;
   void happens(const Event& event, Instant now) override;
   void held_back(const Event& event) override;
-  void started(std::uint32_t process, std::uint32_t host, PeerId peer) override;
-  void stopped(std::uint32_t process, Death death) override;
+  void started(std::uint32_t index, std::uint32_t host, PeerId peer) override;
+  void stopped(std::uint32_t index, Death death) override;
   void steps(std::uint32_t process, const peer::Input& input) override;
   void steps(std::uint32_t process, const coordinator::Input& input) override;
   void asks(std::uint32_t process, const peer::Effect& effect) override;
@@ -136,6 +136,7 @@ class Historian final : public Witness {
   std::map<std::string, std::uint32_t> subject_index_;
   std::map<State, std::uint32_t> state_index_;
   std::map<std::uint64_t, std::size_t> fault_of_entry_;  // the latest span
+  std::map<std::uint32_t, MomentId> misused_;            // by host: its next collective is not what it should be
   std::uint64_t events_ = 0;
   Instant now_;
   Origin origin_;  // of the event that happens now

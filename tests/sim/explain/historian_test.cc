@@ -110,6 +110,18 @@ TEST(Historian, AMemberIsLostBecauseOfAFault) {
   }
 }
 
+TEST(Historian, AMisusedCallComesOfTheMisuse) {
+  const History history = history_with(Fault::kTimeout);
+  const auto fault = std::find_if(history.faults.begin(), history.faults.end(),
+                                  [](const FaultSpan& span) { return span.name == "timeout"; });
+  ASSERT_NE(fault, history.faults.end());
+  const auto call = std::find_if(history.calls.begin(), history.calls.end(), [&](const Bar& bar) {
+    return bar.tag && bar.made > fault->moment && history.lanes[bar.lane].host == fault->hosts.front();
+  });
+  ASSERT_NE(call, history.calls.end());
+  EXPECT_THAT(causal_slice(history, call->made), testing::Contains(fault->moment));
+}
+
 TEST(Historian, ARunThatEndsOurProcessIsSeenUntilThen) {
   const Plan plan = calm_plan();
   Historian historian(plan, 100);
