@@ -14,16 +14,6 @@ using peer::Collective;
 
 constexpr std::uint64_t kMostTimes = 64;
 
-struct Name {
-  Collective collective;
-  std::string_view name;
-};
-constexpr Name kNames[] = {{Collective::kAllReduce, "all_reduce"},
-                           {Collective::kReduceScatter, "reduce_scatter"},
-                           {Collective::kAllGather, "all_gather"},
-                           {Collective::kBroadcast, "broadcast"},
-                           {Collective::kBarrier, "barrier"}};
-
 Error wrong(const std::string& text) { return {Status::kInvalidArgument, text}; }
 
 template <typename T>
@@ -37,9 +27,7 @@ std::optional<T> named(const std::string& word, std::uint8_t count) {
 }  // namespace
 
 std::string to_text(const Work& work) {
-  const auto name = std::find_if(std::begin(kNames), std::end(kNames),
-                                 [&](const Name& known) { return known.collective == work.collective; });
-  std::string text(name->name);
+  std::string text(name_of(work.collective));
   if (work.collective == Collective::kBarrier) return text;
   text += " " + std::to_string(work.count) + " ";
   text += name_of(work.type);
@@ -61,14 +49,10 @@ Result<std::vector<Work>> work_from_text(std::string_view text) {
   if (words.empty()) return wrong("a collective is missing, such as \"all_reduce 64KiB f32 sum\"");
   Work work;
   std::vector<std::string> names;
-  bool known = false;
-  for (const Name& name : kNames) {
-    names.emplace_back(name.name);
-    if (name.name != words.front()) continue;
-    work.collective = name.collective;
-    known = true;
-  }
-  if (!known) return wrong("unknown collective '" + words.front() + "'" + did_you_mean(words.front(), names));
+  for (std::uint8_t i = 0; i < wire::kCollectiveCount; ++i) names.emplace_back(name_of(static_cast<Collective>(i)));
+  const auto collective = named<Collective>(words.front(), wire::kCollectiveCount);
+  if (!collective) return wrong("unknown collective '" + words.front() + "'" + did_you_mean(words.front(), names));
+  work.collective = *collective;
   bool counted = work.collective == Collective::kBarrier;
   std::optional<std::uint64_t> bytes;
   std::vector<std::string> vocabulary;

@@ -89,6 +89,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   engine.listen = {std::move(*listen), engine.peer.first_port, engine.peer.last_port};
   engine.door.congestion_control = std::move(options.congestion_control);
   engine.log = std::move(options.log);
+  engine.journal = std::move(options.journal);
   return std::unique_ptr<Communicator>(
       new Communicator(std::make_unique<Engine>(std::move(engine)), options.minimum_world));
 } catch (const std::bad_alloc&) {

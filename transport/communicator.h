@@ -47,9 +47,10 @@ struct CommunicatorOptions {
   Duration link_timeout = peer::Options{}.link_timeout;
   Duration abort_grace = peer::Options{}.abort_grace;
 
-  std::string
-      congestion_control;  // such as "bbr"; empty: the system's default. Refused by the kernel: logged, not fatal
-  Log log;                 // may be empty
+  std::string congestion_control;  // such as "bbr"; empty: the system's. Refused by the kernel: logged, not fatal
+
+  Log log;      // may be empty
+  Log journal;  // what this peer saw, in JSON (transport/journal.h); may be empty
 };
 
 // One tensor of a call; the meaning of the places is that of peer::Tensor. The memory is lent until the call is over.

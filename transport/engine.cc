@@ -11,6 +11,7 @@
 #include "core/kernels/run_job.h"
 #include "core/trace/event.h"
 #include "transport/clock.h"
+#include "transport/journal.h"
 #include "transport/launch_check.h"
 
 namespace lockstep::transport {
@@ -31,6 +32,7 @@ Engine::Engine(Options options)
       streams_(thread_.io(), memory_, options_.door, options_.log, [this] { loop_.turn(); }),
       resolver_(thread_.io()),
       loop_(thread_.io(), peer_, streams_, *this) {
+  if (options_.journal) options_.journal(journal::opened(options_.peer));
   thread_.start("lockstep", [this](asio::io_context& io) { run(io); });
 }
 
@@ -41,6 +43,7 @@ Engine::~Engine() {
   });
   thread_.join();
   fail_everything({Status::kNotConnected, "the communicator was destroyed before this call ended"});
+  if (options_.journal) options_.journal(journal::closed(self()));
 }
 
 void Engine::run(asio::io_context& io) {
@@ -90,6 +93,7 @@ void Engine::take_commands() {
   }
   for (Command& command : taken_) {
     if (command.call) {
+      if (options_.journal) options_.journal(journal::called(self(), command.input));
       calls_.emplace(command.call->id().value, std::move(command.call));
     } else if (const auto* stop = std::get_if<peer::Stop>(&command.input)) {
       if (!calls_.contains(stop->call.value)) continue;  // over already
@@ -120,7 +124,10 @@ void Engine::fail_everything(const Error& why) {
   for (const Command& command : never_taken) {
     if (command.call) end_call(command.call, outcome);
   }
-  for (const auto& [id, call] : std::exchange(calls_, {})) end_call(call, outcome);
+  for (const auto& [id, call] : std::exchange(calls_, {})) {
+    if (options_.journal) options_.journal(journal::ended(self(), call->id(), outcome));
+    end_call(call, outcome);
+  }
 }
 
 // ---- what others may ask ----
@@ -164,10 +171,12 @@ void Engine::carry_out(peer::Complete& effect) {
   LOCKSTEP_ASSERT(found != calls_.end());
   const auto call = std::move(found->second);
   calls_.erase(found);
+  if (options_.journal) options_.journal(journal::ended(self(), effect.call, effect.outcome));
   end_call(call, std::move(effect.outcome));
 }
 
 void Engine::carry_out(peer::Installed& effect) {
+  if (options_.journal) options_.journal(journal::installed(self(), *effect.view));
   const std::lock_guard lock(view_mutex_);
   view_ = std::move(effect.view);
 }

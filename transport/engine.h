@@ -35,6 +35,7 @@ class Engine {
     ListenPlan listen;
     Door::Options door;
     Log log;
+    Log journal;
   };
 
   // Throws std::bad_alloc, or std::system_error when there is no thread or descriptor to be had.

@@ -89,6 +89,7 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   override_with(in.abort_grace_ms, result.abort_grace);
   result.congestion_control = text_or_empty(in.congestion_control);
   result.log = log_to(in.log, in.log_user);
+  result.journal = log_to(in.journal, in.journal_user);
   return result;
 }
 

@@ -25,11 +25,6 @@ std::string text_of(PeerId id) {
   return digits.substr(std::min(digits.find_first_not_of('0'), digits.size() - 1));
 }
 
-std::string_view name_of(Collective collective) {
-  constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier"};
-  static_assert(std::size(kNames) == kCollectiveCount);
-  return kNames[static_cast<std::size_t>(collective)];
-}
 std::string_view name_of(Status status) { return status_name(status); }
 std::string_view name_of(Phase phase) { return phase == Phase::kReduceScatter ? "reduce_scatter" : "all_gather"; }
 

@@ -5,8 +5,10 @@
 // trailer of 16 bytes (checksum of the payload, and whether the sender took it back).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -26,6 +28,10 @@ inline constexpr std::uint64_t kFeatures = 0;  // none defined yet; unknown bits
 
 enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier };
 inline constexpr std::uint8_t kCollectiveCount = 5;
+constexpr std::string_view name_of(Collective collective) {
+  constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier"};
+  return kNames[static_cast<std::size_t>(collective)];
+}
 
 // The arguments of a round that must be equal on all peers (promise S10).
 struct Descriptor {

@@ -7,6 +7,7 @@ TEST(Header, InitMacrosStateTheSizeAndNothingElse) {
   const lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
   EXPECT_EQ(options.struct_size, sizeof options);
   EXPECT_EQ(options.log_user, nullptr);
+  EXPECT_EQ(options.journal_user, nullptr);
   const lockstep_result result = LOCKSTEP_RESULT_INIT;
   EXPECT_EQ(result.struct_size, sizeof result);
   EXPECT_EQ(result.blocks_count, 0U);

@@ -61,6 +61,9 @@ TEST(CommOptions, EveryFieldArrives) {
   in.congestion_control = "bbr";
   in.log = [](void* user, const char* line) { *static_cast<std::string*>(user) = line; };
   in.log_user = &logged;
+  std::string noted;
+  in.journal = [](void* user, const char* line) { *static_cast<std::string*>(user) = line; };
+  in.journal_user = &noted;
   const auto out = communicator_options(&in);
   ASSERT_TRUE(out.ok());
   EXPECT_EQ(out->name, "b");
@@ -85,6 +88,8 @@ TEST(CommOptions, EveryFieldArrives) {
   EXPECT_EQ(out->congestion_control, "bbr");
   out->log(std::string_view("one line of many", 8));
   EXPECT_EQ(logged, "one line");
+  out->journal("{}");
+  EXPECT_EQ(noted, "{}");
 }
 
 TEST(TimeOuts, ForeverIsNoTimeOut) {

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -21,17 +22,22 @@
 
 #include "core/base/rng.h"
 #include "core/wire/describe.h"
+#include "sim/audit.h"
 #include "tests/processes/chaos_settings.h"
 #include "tests/processes/chaos_trainer.h"
 #include "tests/processes/coordinator_process.h"
+#include "tests/processes/shared_journal.h"
 #include "transport/status_client.h"
 
 namespace lockstep::testing {
 namespace {
 
 struct Actor {
-  Actor(std::string its_name, const Process::Main& main) : name(std::move(its_name)), process(main) {}
+  using Main = std::function<int(Parent&, const SharedJournal&)>;
+  Actor(std::string its_name, const Main& main)
+      : name(std::move(its_name)), process([&](Parent& parent) { return main(parent, journal); }) {}
   std::string name;
+  SharedJournal journal;
   Process process;
   bool has_state = false;  // has reported a step in its present life
   bool stopped = false;
@@ -73,6 +79,7 @@ class Driver {
       }
     }
     if (!failed_) check_the_end();
+    judge();
     if (failed_) dump();
     summarize();
     return failed_ ? 1 : 0;
@@ -99,8 +106,9 @@ class Driver {
     std::string name = "p" + std::to_string(born_++);
     const ChaosSettings settings = settings_;
     const std::string address = coordinator_.address;
-    actors_.push_back(std::make_unique<Actor>(
-        name, [=](Parent& parent) { return train(parent, settings, address, name, founders); }));
+    actors_.push_back(std::make_unique<Actor>(name, [=](Parent& parent, const SharedJournal& journal) {
+      return train(parent, settings, address, name, founders, journal);
+    }));
   }
 
   // ---- news ----
@@ -270,6 +278,15 @@ class Driver {
     for (const wire::Member& member : status->view.members) complain(member.name + " is still a member");
   }
 
+  // The checkers of the simulator, over what all peers saw.
+  void judge() {
+    for (const auto& actor : actors_) {
+      const std::string wrong = actor->journal.tell(audit_);
+      if (!wrong.empty()) complain(actor->name + " has written " + wrong);
+    }
+    for (const sim::Failure& failure : audit_.judge()) complain(failure.promise + " is broken: " + failure.text);
+  }
+
   void dump() {
     std::printf("---- the coordinator says\n");
     const auto status = transport::query_status(coordinator_.address, seconds(5));
@@ -293,13 +310,16 @@ class Driver {
                 reports, kills_, stops_, joins_, evicted_members_ + evicted_waiting_, evicted_waiting_, views_,
                 retries_);
     for (const auto& [world, count] : worlds_) std::printf(" %" PRIu64 ":%" PRIu64, world, count);
-    std::printf("\n");
+    const sim::Audit::Sums sums = audit_.sums();
+    std::printf("; judged: %zu calls of %zu peers, %zu rounds, %zu views\n", sums.calls, sums.peers, sums.rounds,
+                sums.views);
   }
 
   const ChaosSettings settings_;
   CoordinatorProcess coordinator_;
   std::vector<std::unique_ptr<Actor>> actors_;
   std::deque<std::string> coordinator_log_;
+  sim::Audit audit_;
   std::map<std::uint64_t, StepReport> steps_;
   std::map<std::uint64_t, std::uint64_t> worlds_;  // reports by world size
   Instant started_;

@@ -36,8 +36,9 @@ struct State {
 
 class Trainer {
  public:
-  Trainer(Parent& parent, const ChaosSettings& settings, std::string address, std::string name, std::uint32_t founders)
-      : parent_(parent), settings_(settings), address_(std::move(address)), name_(std::move(name)) {
+  Trainer(Parent& parent, const ChaosSettings& settings, std::string address, std::string name, std::uint32_t founders,
+          const SharedJournal& journal)
+      : parent_(parent), settings_(settings), address_(std::move(address)), name_(std::move(name)), journal_(journal) {
     founders_ = founders;
     state_.known = founders != kNeverFounds;
   }
@@ -64,6 +65,7 @@ class Trainer {
     options.name = name_;
     options.listen_host = "127.0.0.1";
     options.founders = founders_;
+    options.journal = [this](std::string_view line) { journal_.write(line); };
     options.log = [this](std::string_view line) { parent_.say("L " + std::string(line)); };
     auto made = Communicator::create(std::move(options));
     if (!made.ok()) {
@@ -257,6 +259,7 @@ class Trainer {
   const ChaosSettings settings_;
   const std::string address_;
   const std::string name_;
+  const SharedJournal& journal_;
   std::uint32_t founders_;
   State state_;
   std::unique_ptr<Communicator> comm_;
@@ -265,8 +268,8 @@ class Trainer {
 }  // namespace
 
 int train(Parent& parent, const ChaosSettings& settings, const std::string& address, const std::string& name,
-          std::uint32_t founders) {
-  return Trainer(parent, settings, address, name, founders).run();
+          std::uint32_t founders, const SharedJournal& journal) {
+  return Trainer(parent, settings, address, name, founders, journal).run();
 }
 
 }  // namespace lockstep::testing

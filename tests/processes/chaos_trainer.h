@@ -7,12 +7,13 @@
 #include <string>
 
 #include "tests/processes/chaos_settings.h"
+#include "tests/processes/shared_journal.h"
 #include "tests/support/process.h"
 
 namespace lockstep::testing {
 
 // Lives until all steps are done (0) or something is wrong (1). `founders`: how many found the run; kNeverFounds: a newcomer.
 int train(Parent& parent, const ChaosSettings& settings, const std::string& address, const std::string& name,
-          std::uint32_t founders);
+          std::uint32_t founders, const SharedJournal& journal);
 
 }  // namespace lockstep::testing

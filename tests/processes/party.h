@@ -26,6 +26,18 @@ struct Party {
       EXPECT_EQ(joined.status, Status::kOk) << joined.text;
     }
   }
+  // Whatever the test did: the promises hold in what its peers saw.
+  ~Party() {
+    sim::Audit audit;
+    for (const auto& peer : peers) {
+      const std::string wrong = peer->journal.tell(audit);
+      EXPECT_EQ(wrong, "");
+    }
+    for (const sim::Failure& failure : audit.judge()) ADD_FAILURE() << failure.promise << ": " << failure.text;
+  }
+  Party(const Party&) = delete;
+  Party& operator=(const Party&) = delete;
+
   ScriptedPeer& operator[](std::size_t i) { return *peers[i]; }
 
   // Everybody in [0, count) reduces; what each got.

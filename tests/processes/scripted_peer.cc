@@ -52,13 +52,14 @@ void all_reduce(Parent& parent, Communicator& comm, const ReduceOrder& order) {
   }
 }
 
-int obey(Parent& parent, const ScriptedPeerOptions& given) {
+int obey(Parent& parent, const ScriptedPeerOptions& given, const SharedJournal& journal) {
   transport::CommunicatorOptions options;
   options.name = given.name;
   options.founders = given.founders;
   options.listen_host = "127.0.0.1";
   options.first_port = given.port;
   options.advertised_port = given.advertised_port;
+  options.journal = [&](std::string_view line) { journal.write(line); };
   if (given.link_heartbeat.ns > 0) options.link_heartbeat = given.link_heartbeat;
   if (given.link_silence.ns > 0) options.link_silence = given.link_silence;
   if (given.link_timeout.ns > 0) options.link_timeout = given.link_timeout;
@@ -93,7 +94,7 @@ int obey(Parent& parent, const ScriptedPeerOptions& given) {
 }  // namespace
 
 ScriptedPeer::ScriptedPeer(const ScriptedPeerOptions& options)
-    : process([options](Parent& parent) { return obey(parent, options); }) {}
+    : process([this, options](Parent& parent) { return obey(parent, options, journal); }) {}
 
 void ScriptedPeer::connect(const std::string& coordinator) { process.say("connect " + coordinator); }
 void ScriptedPeer::admit(std::uint32_t at_least) { process.say("admit " + std::to_string(at_least)); }

@@ -10,6 +10,7 @@
 #include "core/base/data_type.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
+#include "tests/processes/shared_journal.h"
 #include "tests/support/process.h"
 
 namespace lockstep::testing {
@@ -58,6 +59,7 @@ class ScriptedPeer {
   // The answer to the oldest order that has none yet.
   Ended ended(Duration within = seconds(30));
 
+  const SharedJournal journal;  // what the process saw
   Process process;
 };
 

@@ -195,10 +195,18 @@ typedef struct lockstep_comm_options {
 
   lockstep_log_fn log; /* Default: none; nothing is printed */
   void* log_user;      /* handed to `log`; must stay valid until lockstep_comm_destroy() has returned */
+
+  /* What this peer saw, a line of JSON for each call, its end, and each view. The journals of all peers of a run, a file each,
+   * are judged by `lockstep sim audit FILES`. Default: none */
+  lockstep_log_fn journal;
+  void* journal_user; /* as log_user */
 } lockstep_comm_options;
 
-#define LOCKSTEP_COMM_OPTIONS_INIT \
-  { sizeof(lockstep_comm_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL }
+#define LOCKSTEP_COMM_OPTIONS_INIT                                                                                     \
+  {                                                                                                                    \
+    sizeof(lockstep_comm_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
+        NULL, NULL                                                                                                     \
+  }
 
 /* Makes a communicator: a random peer id, a listening port, a thread. Not yet part of a run. `options` NULL: all defaults.
  * *comm: to be destroyed by the caller; NULL on failure. Blocks as long as the system looks up the hosts in `options`.

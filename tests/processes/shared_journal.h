@@ -1,0 +1,61 @@
+// Memory that a peer's process writes its journal into, and that its parent reads, whatever becomes of the process.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "core/base/assert.h"
+#include "sim/audit.h"
+
+namespace lockstep::testing {
+
+// Made before the fork.
+class SharedJournal {
+ public:
+  SharedJournal() {
+    void* const memory =
+        ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    LOCKSTEP_ASSERT(memory != MAP_FAILED);
+    head_ = new (memory) Head;
+  }
+  ~SharedJournal() { ::munmap(head_, kRoom); }
+  SharedJournal(const SharedJournal&) = delete;
+  SharedJournal& operator=(const SharedJournal&) = delete;
+
+  // In the child, one thread at a time. A line is there as a whole or not at all.
+  void write(std::string_view line) const {
+    const std::size_t used = head_->used.load(std::memory_order_relaxed);
+    LOCKSTEP_ASSERT(sizeof(Head) + used + line.size() < kRoom);
+    std::memcpy(text() + used, line.data(), line.size());
+    text()[used + line.size()] = '\n';
+    head_->used.store(used + line.size() + 1, std::memory_order_release);
+  }
+
+  // In the parent. Gives what is wrong with a line; empty: nothing.
+  std::string tell(sim::Audit& audit) const {
+    std::string_view left(text(), head_->used.load(std::memory_order_acquire));
+    while (!left.empty()) {
+      const std::string_view line = left.substr(0, left.find('\n'));
+      if (const auto error = audit.take(line)) return error->text + ": " + std::string(line);
+      left.remove_prefix(line.size() + 1);
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t kRoom = std::size_t{256} << 20U;  // of addresses; memory is what was written
+  struct Head {
+    std::atomic<std::size_t> used{0};
+  };
+  [[nodiscard]] char* text() const { return reinterpret_cast<char*>(head_ + 1); }
+
+  Head* head_;
+};
+
+}  // namespace lockstep::testing
