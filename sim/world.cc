@@ -11,6 +11,7 @@
 #include "core/base/overloaded.h"
 #include "sim/checkers/s11_at_rest.h"
 #include "sim/checkers/s9_bounds.h"
+#include "sim/liveness_bound.h"
 #include "sim/text.h"
 
 namespace lockstep::sim {
@@ -39,7 +40,7 @@ World::World(const Plan& plan, WorldOptions options)
   report_.seed = plan.seed;
   report_.peers = plan.peers;
   report_.bytes_mode = plan.mode == Mode::kBytes;
-  bound_ = plan.heartbeat * 250 + plan.call_timeout * 4;
+  bound_ = liveness_bound(plan);
 
   Process& process = processes_.emplace_back();
   process.memory = std::make_unique<Memory>(plan.mode);

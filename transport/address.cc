@@ -75,6 +75,13 @@ Result<HostPort> parse_host_port(std::string_view text) {
   return HostPort{std::string(host), static_cast<std::uint16_t>(port)};
 }
 
+Result<HostPort> parse_destination(std::string_view text) {
+  Result<HostPort> parsed = parse_host_port(text);
+  if (!parsed || (!parsed->host.empty() && parsed->port != 0)) return parsed;
+  return Error{Status::kInvalidArgument,
+               fmt::format("bad address '{}': a host and a port other than 0 are needed to connect", text)};
+}
+
 io::Address parse_literal(std::string_view host, std::uint16_t port) {
   std::error_code error;
   const auto parsed = asio::ip::make_address(std::string(host), error);

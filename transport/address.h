@@ -22,6 +22,8 @@ struct HostPort {
 };
 // "host:port", "1.2.3.4:port", "[v6]:port", ":port". An error says what is wrong with it.
 Result<HostPort> parse_host_port(std::string_view text);
+// Likewise, of something to connect to: with a host, and a port other than 0.
+Result<HostPort> parse_destination(std::string_view text);
 
 // The address if `host` is one already ("1.2.3.4", "::1"); family kNone if it must be looked up.
 io::Address parse_literal(std::string_view host, std::uint16_t port);

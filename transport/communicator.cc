@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/wire/limits.h"
+#include "transport/address.h"
 #include "transport/call.h"
 #include "transport/engine.h"
 #include "transport/entropy.h"
@@ -107,6 +108,13 @@ Communicator::~Communicator() = default;
 
 Work Communicator::connect(std::string coordinator, Duration timeout) {
   auto call = engine_->new_call();
+  if (const auto parsed = parse_destination(coordinator); !parsed) {  // not begun: it can be called again
+    peer::Outcome refused;
+    refused.status = parsed.error().status;
+    refused.text = parsed.error().text;
+    call->complete(std::move(refused));
+    return Work(std::move(call));
+  }
   engine_->submit(call, peer::Connect{call->id(), std::move(coordinator), timeout});
   return Work(std::move(call));
 }

@@ -87,7 +87,8 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // Join the run of the coordinator at "host:port" ("[v6]:port"). Over when this peer is a member. Once per communicator.
+  // Join the run of the coordinator at "host:port" ("[v6]:port"). Over when this peer is a member. Once per communicator;
+  // what is no address (kInvalidArgument) does not count.
   // Time-outs of 0: none.
   Work connect(std::string coordinator, Duration timeout = {0});
   // Let waiting peers in; wait until the view has `at_least` members.

@@ -37,13 +37,8 @@ void Resolver::resolve(std::string_view host_port, std::function<void(Addresses)
   const auto answer = [&](Addresses addresses) {
     asio::post(io_, [done, addresses = std::move(addresses)]() mutable { done(std::move(addresses)); });
   };
-  Result<HostPort> parsed = parse_host_port(host_port);
+  const Result<HostPort> parsed = parse_destination(host_port);
   if (!parsed) return answer(parsed.error());
-  if (parsed->host.empty() || parsed->port == 0) {
-    return answer(
-        Error{Status::kInvalidArgument,
-              fmt::format("bad address '{}': a host and a port other than 0 are needed to connect", host_port)});
-  }
   const io::Address literal = parse_literal(parsed->host, parsed->port);
   if (literal.family != io::Address::Family::kNone) return answer(std::vector{literal});
   resolver_.async_resolve(

@@ -230,9 +230,7 @@ static void addresses_are_named_when_they_do_not_work(void) {
   lockstep_comm* other = NULL;
   CHECK_INVALID("coordinator is NULL", lockstep_connect(comm, NULL, 1000));
   CHECK_STATUS(LOCKSTEP_OK, lockstep_comm_create(NULL, &other));
-  CHECK_INVALID("nonsense", lockstep_connect(other, "nonsense", 1000));
-  lockstep_comm_destroy(other);
-  CHECK_STATUS(LOCKSTEP_OK, lockstep_comm_create(NULL, &other));
+  CHECK_INVALID("nonsense", lockstep_connect(other, "nonsense", 1000)); /* does not count as a connect */
   CHECK_STATUS(LOCKSTEP_ERR_UNREACHABLE, lockstep_connect(other, "no.such.host.invalid:4000", 30000));
   CHECK(strstr(lockstep_last_error(), "no.such.host.invalid") != NULL);
   lockstep_comm_destroy(other);

@@ -31,7 +31,7 @@ TEST(Header, InitMacrosStateTheSizeAndNothingElse) {
 // fields at the end.
 TEST(Header, StructSizesAreThoseOfVersionOne) {
   static_assert(sizeof(void*) == 8);
-  EXPECT_EQ(sizeof(lockstep_comm_options), 120U);
+  EXPECT_EQ(sizeof(lockstep_comm_options), 136U);
   EXPECT_EQ(sizeof(lockstep_result), 152U);
   EXPECT_EQ(sizeof(lockstep_world), 72U);
   EXPECT_EQ(sizeof(lockstep_all_reduce_args), 80U);

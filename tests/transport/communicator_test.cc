@@ -177,6 +177,7 @@ TEST(Communicator, ACoordinatorThatIsNotThereIsNamed) {
 
   const auto confused = create(founders(1));
   EXPECT_TRUE(ends_with(confused->connect("nonsense", seconds(20)), Status::kInvalidArgument));
+  EXPECT_TRUE(ends_with(confused->connect(address, seconds(20)), Status::kUnreachable)) << "it may try again";
 }
 
 TEST(Communicator, CallsOutsideARunEndAtOnce) {

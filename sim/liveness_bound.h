@@ -1,0 +1,13 @@
+// How long calls may take once faults have stopped: what L1 to L4 are judged by.
+#pragma once
+
+#include "core/base/time.h"
+#include "sim/plan.h"
+
+namespace lockstep::sim {
+
+// 250 heartbeats (every silence is noticed after 6), 4 of the program's own time-outs, and 4 times as long as the collectives of a
+// step take one after the other on the slowest link.
+Duration liveness_bound(const Plan& plan);
+
+}  // namespace lockstep::sim

@@ -1,0 +1,39 @@
+// The bound grows with what there is to do, and slow links are given their time.
+#include "sim/liveness_bound.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/scenario.h"
+#include "sim/world.h"
+
+namespace lockstep::sim {
+namespace {
+
+TEST(LivenessBound, GrowsWithTheWorkAndTheSlowestLink) {
+  Plan plan;
+  plan.heartbeat = milliseconds(200);
+  plan.max_count = 0;
+  plan.network.latency_hi_ns = 0;
+  plan.network.jitter_ns = 0;
+  EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50));
+  plan.work = {{peer::Collective::kAllReduce, 1'000'000, DataType::kF32}};
+  plan.kernel_ns_per_kib = 0;
+  plan.network.rate_bytes_per_s = 1'000'000;
+  EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50 + 4 * 8));
+  plan.network.links.push_back({1, 2, 0, 100'000});
+  EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50 + 4 * 80));
+}
+
+TEST(LivenessBound, ASlowNetworkIsNoBrokenPromise) {
+  const Result<Scenario> scenario = scenario_from_text(R"(
+peers = 2
+net = { profile = "world", rate = "3Mbit/s" }
+work = ["all_reduce 64MiB f32 sum"]
+faults_end = "1s")");
+  ASSERT_TRUE(scenario.ok()) << scenario.error().text;
+  const Report report = run(plan_of(*scenario, 0));
+  EXPECT_FALSE(report.failure) << report.failure->promise << ": " << report.failure->text;
+}
+
+}  // namespace
+}  // namespace lockstep::sim
