@@ -52,7 +52,7 @@ void Coordinator::Machine::count_commit(const Rounds::Committed& committed) {
     if (seat.leave) drop(seat.leave->open, committed.commit.key);
   }
   if (proposal_) {
-    for (auto& [peer, open] : proposal_->admits) drop(open, committed.commit.key);
+    for (auto& [peer, open] : proposal_->change.admits) drop(open, committed.commit.key);
     proposal_->change.kept.erase(committed.commit.key);
   }
 }
@@ -299,15 +299,16 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_pr
   std::size_t wanted = 1;
   for (const wire::Member& member : members) {
     const Seat& seat = seats_.at(member.id);
-    if (!seat.admit && !proposal.admits.empty() && mutant(Mutant::kAdmitWithoutAll)) continue;
+    if (!seat.admit && !proposal.change.admits.empty() && mutant(Mutant::kAdmitWithoutAll)) continue;
     if (!seat.admit) return std::nullopt;
     wanted = std::max<std::size_t>(wanted, seat.admit->at_least);
-    proposal.admits[member.id] = seat.admit->open;
+    proposal.change.admits[member.id] = seat.admit->open;
   }
   const std::vector<Candidate> admissible = membership_.admissible();
   if (members.empty() && admissible.empty()) return std::nullopt;
   if (members.size() + admissible.size() < wanted && !mutant(Mutant::kWorldIgnored)) return std::nullopt;
   proposal.admission = true;
+  proposal.change.closes = membership_.view().cohort;
   for (const Candidate& candidate : admissible) proposal.added.push_back(candidate.member.id);
   wire::View& view = proposal.message.view;
   view.term = options_.term;
@@ -326,8 +327,7 @@ void Coordinator::Machine::propose(Proposal proposal) {
     while (proposal.change.kept.size() > kMaxVerdicts)
       proposal.change.kept.erase(std::prev(proposal.change.kept.end()));
     message.kept.assign(proposal.change.kept.begin(), proposal.change.kept.end());
-    message.verdicts = proposal.admission ? rounds_.closed_by_admission(membership_.view().cohort, proposal.admits)
-                                          : rounds_.verdicts(proposal.change, message.view);
+    message.verdicts = rounds_.verdicts(proposal.change, message.view);
     for (const auto& [peer, seat] : seats_) {
       const bool added = std::find(proposal.added.begin(), proposal.added.end(), peer) != proposal.added.end();
       if (is_member(peer) || seat.cut || added) proposal.participants.insert(peer);
@@ -353,14 +353,6 @@ void Coordinator::Machine::propose(Proposal proposal) {
 void Coordinator::Machine::settle() {
   Proposal& proposal = *proposal_;
   std::vector<wire::Verdict> verdicts = rounds_.verdicts(proposal.change, proposal.message.view);
-  if (proposal.admission) {
-    const auto closed = rounds_.closed_by_admission(membership_.view().cohort, proposal.admits);
-    for (const wire::Verdict& verdict : closed) {
-      const bool stopped = std::any_of(verdicts.begin(), verdicts.end(),
-                                       [&](const wire::Verdict& other) { return other.key == verdict.key; });
-      if (!stopped) verdicts.push_back(verdict);
-    }
-  }
   const bool first = !std::exchange(proposal.settled_once, true);
   const bool holds =
       first ? verdicts == proposal.message.verdicts : same_decisions(verdicts, proposal.message.verdicts);
@@ -374,7 +366,7 @@ void Coordinator::Machine::install() {
   const wire::View& view = proposal.message.view;
   last_view_ = view.number;
 
-  auto admits = proposal.admits;
+  auto admits = proposal.change.admits;
   for (const wire::Verdict& verdict : proposal.message.verdicts) {
     for (auto& [peer, open] : admits) drop(open, verdict.key);
     for (auto& [peer, seat] : seats_) {

@@ -51,7 +51,6 @@ class Coordinator::Machine {
     Rounds::Change change;
     bool admission = false;
     std::vector<PeerId> added;
-    std::map<PeerId, std::vector<wire::OpenRound>> admits;  // an admission: what each member had open
     std::set<PeerId> participants;
     std::set<PeerId> awaited;
     Instant since;  // it was sent

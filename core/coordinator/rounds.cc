@@ -47,8 +47,8 @@ bool took_part(const wire::Descriptor& what, const std::vector<wire::Member>& me
   LOCKSTEP_UNREACHABLE();
 }
 
-// A proposal has a declared maximum (promise S9). Far beyond what programs do, texts go first; stops that do not fit wait for
-// the next proposal.
+// A proposal has a declared maximum (promise S9). Far beyond what programs do, texts go first; stops, and rounds that an
+// admission closes, wait for the next proposal when they do not fit.
 void fit_one_message(std::vector<wire::Verdict>& verdicts) {
   constexpr std::size_t kTextBytes = kMaxBodyBytes / 4;
   if (verdicts.size() > kMaxVerdicts) verdicts.resize(kMaxVerdicts);
@@ -318,6 +318,13 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
     if (verdict.status == Status::kTimedOut) verdict.text += describe_waiting(key, verdict.attempt, change);
     verdicts.push_back(std::move(verdict));
   }
+  if (change.closes) {
+    std::set<RoundKey> decided;
+    for (const wire::Verdict& verdict : verdicts) decided.insert(verdict.key);
+    for (wire::Verdict& closed : closed_by_admission(*change.closes, change.admits)) {
+      if (!decided.contains(closed.key)) verdicts.push_back(std::move(closed));
+    }
+  }
   fit_one_message(verdicts);
   return verdicts;
 }
@@ -346,7 +353,6 @@ std::vector<wire::Verdict> Rounds::closed_by_admission(
       }
     }
   }
-  fit_one_message(verdicts);
   return verdicts;
 }
 
@@ -357,6 +363,14 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
     if (verdict.status == Status::kOk) commits.push_back(committed(verdict.key, verdict.attempt, verdict.hash));
   }
   for (const wire::Verdict& verdict : verdicts) forget(verdict.key);
+  if (change.closes && verdicts.size() >= kMaxVerdicts) {  // what this proposal could not carry comes with the next
+    std::set<RoundKey> decided;
+    for (const wire::Verdict& verdict : verdicts) decided.insert(verdict.key);
+    for (wire::Verdict& closed : closed_by_admission(*change.closes, change.admits)) {
+      const RoundKey key = closed.key;
+      if (!decided.contains(key)) stops_.emplace(key, Stop{std::move(closed), {}});
+    }
+  }
   std::set<RoundKey> kept;  // what nothing else has ended
   for (const RoundKey& key : change.kept) {
     const bool ended =

@@ -50,12 +50,15 @@ class Rounds {
     bool relinked = false;
     std::set<RoundKey> kept;
     std::map<PeerId, std::vector<wire::OpenRound>> flushed;  // what each participant has open
+    std::optional<CohortId> closes;                          // an admission: the cohort that ends by it
+    std::map<PeerId, std::vector<wire::OpenRound>> admits;   // and what each member had open when it called admit
   };
-  // The verdicts on all rounds that the change touches or that are to be stopped, from what is known now. Settled once a
-  // proposal that carries just these was acknowledged by everybody.
+  // The verdicts on all rounds that the change touches, that are to be stopped or that it closes, from what is known now, as
+  // many as one message carries. Settled once a proposal that carries just these was acknowledged by everybody.
   [[nodiscard]] std::vector<wire::Verdict> verdicts(const Change& change, const wire::View& next) const;
 
   // Rounds of the closing cohort that can never be launched by all: `open` is what each member had open when it called admit.
+  // All of them, however many.
   [[nodiscard]] std::vector<wire::Verdict> closed_by_admission(
       CohortId cohort, const std::map<PeerId, std::vector<wire::OpenRound>>& open) const;
 

@@ -1,0 +1,104 @@
+// Many members at once, as many as the limits allow and a little more: what they say stays within one message, and costs the
+// coordinator no more than it should. Every member is the test.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "fuzz/hosts.h"
+
+namespace lockstep::coordinator {
+namespace {
+
+using fuzz::address_of;
+using fuzz::FarEnd;
+
+struct Crowd {
+  // All of them found the run, the i-th in group `group_of(i)`.
+  template <typename GroupOf>
+  Crowd(std::uint32_t n, GroupOf group_of, const Options& options = {}) : coordinator(options) {
+    for (std::uint32_t i = 0; i < n; ++i) {
+      wire::Join join;
+      join.peer = id(i);
+      join.group = GroupId{group_of(i)};
+      join.founders = n;
+      join.advertised = address_of(1);
+      join.name = "p" + std::to_string(i);
+      enter(join);
+    }
+    answer_all();
+  }
+  explicit Crowd(std::uint32_t n, const Options& options = {})
+      : Crowd(
+            n, [](std::uint32_t) { return 0U; }, options) {}
+
+  static PeerId id(std::uint32_t i) { return {i + 1, i + 1}; }
+
+  void enter(const wire::Join& join) {
+    ends.push_back(&coordinator.streams.accept(address_of(1)));
+    answered.push_back({});
+    ends.back()->greet();
+    ends.back()->say(join);
+    coordinator.run();
+  }
+  // Everybody answers its newest proposal; whether anybody had one.
+  bool answer() {
+    bool any = false;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      const auto* propose = ends[i]->last<wire::Propose>();
+      if (propose == nullptr || propose->number == answered[i] || ends[i]->shown_out()) continue;
+      answered[i] = propose->number;
+      ends[i]->say(wire::Flush{propose->number, {}});
+      any = true;
+    }
+    coordinator.run();
+    return any;
+  }
+  void answer_all() {
+    coordinator.run();
+    while (answer()) {
+    }
+  }
+
+  [[nodiscard]] CohortId cohort() const { return ends.front()->last<wire::Propose>()->view.cohort; }
+  [[nodiscard]] Generation attempt() const { return {ends.front()->last<wire::Propose>()->view.number.value}; }
+
+  fuzz::CoordinatorHost coordinator;
+  std::vector<FarEnd*> ends;
+  std::vector<ProposalNumber> answered;
+};
+
+// Found by an attack: the stops and the closed rounds each fitted one message, and both together aborted the coordinator.
+TEST(Crowd, WhatAnAdmissionClosesAndWhatIsStoppedFitOneMessageOrWaitForTheNext) {
+  constexpr std::uint32_t kMembers = kMaxVerdicts / kMaxRoundsInFlight + 1;
+  Crowd crowd(kMembers);
+  const CohortId cohort = crowd.cohort();
+  const Generation attempt = crowd.attempt();
+  std::set<RoundKey> open;
+  for (std::uint32_t i = 0; i < kMembers; ++i) {  // each has launched what nobody else has
+    wire::Admit admit{cohort, 1, {}};
+    for (std::uint32_t j = 0; j < kMaxRoundsInFlight; ++j) {
+      admit.open.push_back({{cohort, {}, Tag{i * 1000ULL + j}, 0}, attempt, false, true, 0});
+      open.insert(admit.open.back().key);
+    }
+    crowd.ends[i]->say(admit);
+  }
+  crowd.coordinator.run();
+  const RoundKey stopped{cohort, {}, Tag{999'999}, 0};
+  crowd.ends[0]->say(wire::StopRound{stopped, attempt, Status::kAborted, false, "enough"});
+  open.insert(stopped);
+  crowd.coordinator.run();
+  crowd.answer_all();
+  EXPECT_EQ(crowd.coordinator.status().view.members.size(), kMembers);
+  for (const wire::Message& message : crowd.ends[0]->heard()) {
+    const auto* propose = std::get_if<wire::Propose>(&message);
+    if (propose == nullptr) continue;
+    EXPECT_LE(propose->verdicts.size(), kMaxVerdicts);
+    for (const wire::Verdict& verdict : propose->verdicts) open.erase(verdict.key);
+  }
+  EXPECT_TRUE(open.empty()) << open.size() << " rounds are open for ever";
+}
+
+}  // namespace
+}  // namespace lockstep::coordinator
