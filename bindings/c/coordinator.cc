@@ -30,6 +30,15 @@ Result<CoordinatorServer::Options> server_options(const lockstep_coordinator_opt
   c::override_with(in->heartbeat_ms, result.machine.heartbeat);
   c::override_with(in->silence_ms, result.machine.silence);
   c::override_with(in->greeting_ms, result.machine.greeting);
+  const Duration heartbeat = result.machine.heartbeat;
+  const Duration silence = result.machine.silence;
+  if (silence < heartbeat * 2) {
+    return c::invalid(
+        "options.silence_ms is {}{} and options.heartbeat_ms is {}{}; silence must be at least twice the heartbeat, or "
+        "healthy peers are taken for lost",
+        silence.ns / 1'000'000, in->silence_ms == 0 ? " (its default)" : "", heartbeat.ns / 1'000'000,
+        in->heartbeat_ms == 0 ? " (its default)" : "");
+  }
   result.log = c::log_to(in->log, in->log_user);
   return result;
 }

@@ -211,6 +211,15 @@ static void coordinator_arguments_are_checked(void) {
   CHECK_INVALID("options.struct_size is 1", lockstep_coordinator_start(&options, &coordinator));
   CHECK(coordinator == NULL);
   options.struct_size = sizeof options;
+  options.silence_ms = 400;
+  CHECK_INVALID("options.silence_ms is 400 and options.heartbeat_ms is 500 (its default)",
+                lockstep_coordinator_start(&options, &coordinator));
+  CHECK(coordinator == NULL);
+  options.silence_ms = 0;
+  options.heartbeat_ms = 2000;
+  CHECK_INVALID("options.silence_ms is 3000 (its default) and options.heartbeat_ms is 2000",
+                lockstep_coordinator_start(&options, &coordinator));
+  options.heartbeat_ms = 0;
   options.listen = "127.0.0.1:70000";
   CHECK_INVALID("70000", lockstep_coordinator_start(&options, &coordinator));
   options.listen = "no.such.host.invalid:0";

@@ -522,7 +522,7 @@ typedef struct lockstep_coordinator_options {
   size_t struct_size;
   const char* listen;    /* "host:port"; no host: every address; port 0: any free one. Default: ":0" */
   uint32_t heartbeat_ms; /* every peer gives a sign of life so often. Default: 500 */
-  uint32_t silence_ms;   /* a peer without a byte for so long is lost. Default: 3000 */
+  uint32_t silence_ms;   /* a peer without a byte for so long is lost; at least 2 * heartbeat_ms. Default: 3000 */
   uint32_t greeting_ms;  /* a stranger must have said what it wants by then. Default: 3000 */
   lockstep_log_fn log;   /* Default: none; nothing is printed */
   void* log_user;        /* handed to `log`; must stay valid until lockstep_coordinator_stop() has returned */
