@@ -48,6 +48,7 @@ class Coordinator {
     std::size_t waiting = 0;
     std::size_t rounds = 0;
     std::size_t queued_bytes = 0;
+    std::uint64_t drafts = 0;  // of views, so far
   };
   [[nodiscard]] Footprint footprint() const;
 

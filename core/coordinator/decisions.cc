@@ -27,6 +27,7 @@ void drop(std::vector<wire::OpenRound>& open, const RoundKey& key) {
 void Coordinator::Machine::on_done(PeerId from, const wire::Done& in) {
   Rounds::DoneResult result = rounds_.on_done(from, in);
   if (!result.violation.empty()) return lose(from, Status::kProtocolError, result.violation, true);
+  changed_ = changed_ || result.stop.has_value();
   for (Rounds::Committed& committed : result.committed) announce_commit(std::move(committed));
   if (!result.committed.empty() && !mutant(Mutant::kLeaverIsNotReleased)) release_leavers();
 }
@@ -124,6 +125,7 @@ void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
   rounds_.drop_not_open(from, in.open);
   seat.leave = std::move(in);
   seat.leave_since = now_;
+  changed_ = true;
   next_look_ = std::min(next_look_, now_ + options_.gang_leave);
   note({.kind = trace::Kind::kPeerLeaving, .view = membership_.view().number, .peer = from, .round = {}, .text = {}});
 }
@@ -160,6 +162,7 @@ void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& i
         .round = {},
         .text = name_of(from) + " cannot reach " + name_of(in.other) + ": " + in.text});
   relink_ = true;
+  changed_ = true;
 }
 
 void Coordinator::Machine::on_flush(PeerId from, wire::Flush in) {
@@ -200,6 +203,7 @@ void Coordinator::Machine::lose_one(PeerId peer, Status status, const std::strin
   const bool in_view = is_member(peer);
   if (in_view || seat->second.cut) {
     lost_.insert(peer);
+    changed_ = true;
     if (in_view) ++counters_.lost;
   }
   membership_.remove_candidate(peer);
@@ -216,7 +220,10 @@ bool Coordinator::Machine::stale(const Proposal& proposal) const {
 
 void Coordinator::Machine::decide() {
   for (;;) {
-    if (proposal_ && stale(*proposal_)) proposal_.reset();
+    if (proposal_ && stale(*proposal_)) {
+      proposal_.reset();
+      changed_ = true;
+    }
     if (proposal_) {
       if (!proposal_->awaited.empty()) break;
       settle();
@@ -237,12 +244,10 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::next_proposa
 
 // Losses, leaves, broken links and rounds to be stopped.
 std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::change_proposal() {
-  const bool leaves =
-      std::any_of(seats_.begin(), seats_.end(), [](const auto& entry) { return entry.second.leave.has_value(); });
-  const bool nothing_new = lost_.empty() && !leaves && !relink_ && !rounds_.has_stops() && !membership_.has_broken();
-  if (nothing_new) return std::nullopt;  // as nearly always: do not draft a view at every step
+  if (!std::exchange(changed_, false)) return std::nullopt;  // as nearly always: do not draft a view at every step
   Proposal proposal;
   for (;;) {
+    ++drafts_;
     proposal = {};
     proposal.change.lost = lost_;
     std::map<PeerId, std::vector<wire::OpenRound>> leavers;
@@ -299,14 +304,17 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_pr
   std::size_t wanted = 1;
   for (const wire::Member& member : members) {
     const Seat& seat = seats_.at(member.id);
-    if (!seat.admit && !proposal.change.admits.empty() && mutant(Mutant::kAdmitWithoutAll)) continue;
+    if (!seat.admit && member.id != members.front().id && mutant(Mutant::kAdmitWithoutAll)) continue;
     if (!seat.admit) return std::nullopt;
     wanted = std::max<std::size_t>(wanted, seat.admit->at_least);
-    proposal.change.admits[member.id] = seat.admit->open;
   }
   const std::vector<Candidate> admissible = membership_.admissible();
   if (members.empty() && admissible.empty()) return std::nullopt;
   if (members.size() + admissible.size() < wanted && !mutant(Mutant::kWorldIgnored)) return std::nullopt;
+  for (const wire::Member& member : members) {
+    const Seat& seat = seats_.at(member.id);
+    if (seat.admit) proposal.change.admits[member.id] = seat.admit->open;
+  }
   proposal.admission = true;
   proposal.change.closes = membership_.view().cohort;
   for (const Candidate& candidate : admissible) proposal.added.push_back(candidate.member.id);
@@ -365,6 +373,7 @@ void Coordinator::Machine::install() {
   const Proposal proposal = *std::exchange(proposal_, std::nullopt);
   const wire::View& view = proposal.message.view;
   last_view_ = view.number;
+  changed_ = true;
 
   auto admits = proposal.change.admits;
   for (const wire::Verdict& verdict : proposal.message.verdicts) {

@@ -122,6 +122,8 @@ class Coordinator::Machine {
   Rounds rounds_;
   std::set<PeerId> lost_;
   bool relink_ = false;
+  bool changed_ = false;  // something that may ask for another view, or a verdict, since one was last drafted
+  std::uint64_t drafts_ = 0;
   std::optional<Proposal> proposal_;
   ProposalNumber last_proposal_;
   ViewNumber last_view_;

@@ -149,13 +149,19 @@ void Membership::install(wire::View view) {
 void Membership::lay_ring(std::vector<wire::Member>& ring) const {
   const std::size_t n = ring.size();
   if (broken_.empty() || n < 4) return;  // with three or fewer, everybody is everybody's neighbour
-  Adjacent may(n, std::vector<bool>(n, true));
   bool whole = true;
+  std::map<PeerId, std::size_t> place;
   for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j < n; ++j) may[i][j] = !broken_.contains(pair_of(ring[i].id, ring[j].id));
-    whole = whole && may[i][(i + 1) % n];
+    whole = whole && !broken_.contains(pair_of(ring[i].id, ring[(i + 1) % n].id));
+    place.emplace(ring[i].id, i);
   }
   if (whole) return;
+  Adjacent may(n, std::vector<bool>(n, true));
+  for (const auto& [pair, since] : broken_) {
+    const auto a = place.find(pair.first);
+    const auto b = place.find(pair.second);
+    if (a != place.end() && b != place.end()) may[a->second][b->second] = may[b->second][a->second] = false;
+  }
   std::vector<std::size_t> path{0};
   std::vector<bool> used(n, false);
   used[0] = true;

@@ -158,6 +158,7 @@ void Coordinator::Machine::on_message(Party& party, wire::Received received) {
                    if (in.status == Status::kCohortClosed && !closed_by_admit(in.key)) return;
                    const std::string fault = rounds_.on_stop(from, in);
                    if (!fault.empty()) lose(from, Status::kProtocolError, fault, true);
+                   changed_ = true;
                  },
                  [&](wire::LinkBroken& in) { on_link_broken(from, in); },
                  [&](wire::Flush& in) { on_flush(from, std::move(in)); },
@@ -368,8 +369,8 @@ wire::StatusReply Coordinator::Machine::snapshot(Instant now) const {
 }
 
 Coordinator::Footprint Coordinator::Machine::footprint() const {
-  Footprint footprint{parties_.size(), membership_.view().members.size(), membership_.candidates().size(),
-                      rounds_.size(), 0};
+  Footprint footprint{
+      parties_.size(), membership_.view().members.size(), membership_.candidates().size(), rounds_.size(), 0, drafts_};
   for (const auto& [stream, party] : parties_) footprint.queued_bytes += party.channel.writer.control_bytes_queued();
   return footprint;
 }

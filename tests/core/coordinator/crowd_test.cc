@@ -100,5 +100,35 @@ TEST(Crowd, WhatAnAdmissionClosesAndWhatIsStoppedFitOneMessageOrWaitForTheNext) 
   EXPECT_TRUE(open.empty()) << open.size() << " rounds are open for ever";
 }
 
+// Found by an attack: while any pair was broken, every byte of every member made the coordinator draft a view, n * n look-ups
+// each, until it could not keep up and everybody seemed silent.
+TEST(Crowd, ALinkThatStaysBrokenCostsOneDraftAndNotOneAtEveryInput) {
+  Crowd crowd(400);
+  const std::uint64_t founding = crowd.coordinator.footprint().drafts;
+  crowd.ends[7]->say(wire::LinkBroken{Crowd::id(8), "?"});
+  crowd.answer_all();
+  EXPECT_EQ(crowd.coordinator.status().view.number.value, 2U);  // the ring goes around it
+  const std::uint64_t relinked = crowd.coordinator.footprint().drafts;
+  EXPECT_LE(relinked, founding + 2);
+  for (int i = 0; i < 3; ++i) {
+    for (FarEnd* end : crowd.ends) end->say(wire::Heartbeat{});
+    crowd.coordinator.run();
+  }
+  EXPECT_EQ(crowd.coordinator.footprint().drafts, relinked);
+}
+
+// The same while somebody who leaves finishes its last round.
+TEST(Crowd, ALeaverThatTakesItsTimeCostsNoDraftAtEveryInput) {
+  Crowd crowd(4);
+  const RoundKey open{crowd.cohort(), {}, Tag{5}, 0};
+  crowd.ends[1]->say(wire::Leave{{{open, crowd.attempt(), false, true, 0}}});
+  crowd.answer_all();
+  EXPECT_EQ(crowd.coordinator.status().view.members.size(), 3U);
+  const std::uint64_t cut = crowd.coordinator.footprint().drafts;
+  for (FarEnd* end : crowd.ends) end->say(wire::Heartbeat{});
+  crowd.coordinator.run();
+  EXPECT_EQ(crowd.coordinator.footprint().drafts, cut);
+}
+
 }  // namespace
 }  // namespace lockstep::coordinator
