@@ -93,39 +93,39 @@ class Fold : public testing::TestWithParam<Mode> {
 
   Fold() {
     for (std::size_t i = 0; i < 3; ++i) {
-      calls[i].peer = ids[i];
-      calls[i].content = 1000 + i;
-      calls[i].request.collective = peer::Collective::kAllReduce;
-      calls[i].request.type = kType;
-      const BufferRef send{memory.make(kCount * kWidth), 0, kCount * kWidth};
-      const BufferRef recv{memory.make(kCount * kWidth), 0, kCount * kWidth};
-      calls[i].buffers = {send.id, recv.id};
-      for (const BufferId id : calls[i].buffers) memory.lend(id);
-      calls[i].request.tensors.push_back({send, recv, kCount});
-      memory.fill(send, content_of(calls[i].content, 0), kType);
-      calls[i].inputs.push_back(memory.fingerprint(send));
-      calls[i].outcome = committed({kA, kB, kC});
+      calls_[i].peer = ids_[i];
+      calls_[i].content = 1000 + i;
+      calls_[i].request.collective = peer::Collective::kAllReduce;
+      calls_[i].request.type = kType;
+      const BufferRef send{memory_.make(kCount * kWidth), 0, kCount * kWidth};
+      const BufferRef recv{memory_.make(kCount * kWidth), 0, kCount * kWidth};
+      calls_[i].buffers = {send.id, recv.id};
+      for (const BufferId id : calls_[i].buffers) memory_.lend(id);
+      calls_[i].request.tensors.push_back({send, recv, kCount});
+      memory_.fill(send, content_of(calls_[i].content, 0), kType);
+      calls_[i].inputs.push_back(memory_.fingerprint(send));
+      calls_[i].outcome = committed({kA, kB, kC});
     }
   }
 
   // What a right (or wrong) ring would leave in the first peer's memory.
   void fold_chunk(std::uint64_t begin, std::uint64_t end, std::array<std::size_t, 3> order) {
-    const BufferRef into = calls[0].request.tensors[0].recv.slice(begin * kWidth, (end - begin) * kWidth);
+    const BufferRef into = calls_[0].request.tensors[0].recv.slice(begin * kWidth, (end - begin) * kWidth);
     const auto own = [&](std::size_t i) {
-      return calls[order[i]].request.tensors[0].send.slice(begin * kWidth, (end - begin) * kWidth);
+      return calls_[order[i]].request.tensors[0].send.slice(begin * kWidth, (end - begin) * kWidth);
     };
     if (GetParam() == Mode::kToken) {
-      Token acc = token_of_content(content_of(calls[order[0]].content, 0), begin * kWidth, end * kWidth);
+      Token acc = token_of_content(content_of(calls_[order[0]].content, 0), begin * kWidth, end * kWidth);
       for (std::size_t i = 1; i < 3; ++i) {
-        acc = fold(acc, token_of_content(content_of(calls[order[i]].content, 0), begin * kWidth, end * kWidth), kType,
+        acc = fold(acc, token_of_content(content_of(calls_[order[i]].content, 0), begin * kWidth, end * kWidth), kType,
                    ReduceOp::kSum, 0);
       }
-      memory.write_token(into, Touch::kJob, acc);
+      memory_.write_token(into, Touch::kJob, acc);
       return;
     }
-    const auto bytes = memory.open(into, Touch::kJob);
-    std::ranges::copy(memory.look(own(0)), bytes.begin());
-    for (std::size_t i = 1; i < 3; ++i) reference::fold(kType, ReduceOp::kSum, bytes, bytes, memory.look(own(i)));
+    const auto bytes = memory_.open(into, Touch::kJob);
+    std::ranges::copy(memory_.look(own(0)), bytes.begin());
+    for (std::size_t i = 1; i < 3; ++i) reference::fold(kType, ReduceOp::kSum, bytes, bytes, memory_.look(own(i)));
   }
   void fold_right() {  // chunks of 2, 2 and 1 elements
     fold_chunk(0, 2, {1, 2, 0});
@@ -133,18 +133,18 @@ class Fold : public testing::TestWithParam<Mode> {
     fold_chunk(4, 5, {0, 1, 2});
   }
   Complaint judge() {
-    return check_exact_fold(calls[0], memory, [&](PeerId id, const RoundKey&) -> const Call* {
-      for (const Call& call : calls) {
-        if (call.peer == id && !(absent == id)) return &call;
+    return check_exact_fold(calls_[0], memory_, [&](PeerId id, const RoundKey&) -> const Call* {
+      for (const Call& call : calls_) {
+        if (call.peer == id && !(absent_ == id)) return &call;
       }
       return nullptr;
     });
   }
 
-  Memory memory{GetParam()};
-  std::array<PeerId, 3> ids{kA, kB, kC};
-  std::array<Call, 3> calls;
-  PeerId absent;
+  Memory memory_{GetParam()};
+  std::array<PeerId, 3> ids_{kA, kB, kC};
+  std::array<Call, 3> calls_;
+  PeerId absent_;
 };
 INSTANTIATE_TEST_SUITE_P(Modes, Fold, testing::Values(Mode::kToken, Mode::kBytes));
 
@@ -157,8 +157,8 @@ TEST_P(Fold, S2TheFoldInRingOrderPasses) {
 TEST_P(Fold, S2AnotherOrderFails) {
   bool seen = false;
   for (std::uint64_t content = 0; content < 40; ++content) {  // not every three floats show their order
-    calls[0].content = content;
-    memory.fill(calls[0].request.tensors[0].send, content_of(content, 0), kType);
+    calls_[0].content = content;
+    memory_.fill(calls_[0].request.tensors[0].send, content_of(content, 0), kType);
     fold_right();
     ASSERT_FALSE(judge());
     fold_chunk(2, 4, {0, 1, 2});
@@ -181,56 +181,57 @@ TEST_P(Fold, S2AForgottenRemainderFails) {
 
 TEST_P(Fold, S2AContributorThatNeverLaunchedFails) {
   fold_right();
-  absent = kB;
+  absent_ = kB;
   EXPECT_TRUE(judge());
 }
 
 TEST_P(Fold, S2OneWhoIsNoContributorFails) {
   fold_right();
-  calls[0].outcome = committed({kB, kC});
+  calls_[0].outcome = committed({kB, kC});
   EXPECT_TRUE(judge());
 }
 
 TEST_P(Fold, S3AnInputThatChangedInAnAbortFails) {
-  calls[0].outcome = aborted(Status::kPeerLost);
-  EXPECT_FALSE(check_restored(calls[0], memory));
-  memory.fill(calls[0].request.tensors[0].send, 5, kType);
-  EXPECT_TRUE(check_restored(calls[0], memory));
+  calls_[0].outcome = aborted(Status::kPeerLost);
+  EXPECT_FALSE(check_restored(calls_[0], memory_));
+  memory_.fill(calls_[0].request.tensors[0].send, 5, kType);
+  EXPECT_TRUE(check_restored(calls_[0], memory_));
 }
 
 TEST_P(Fold, S4MemoryWrittenAfterCompletionFails) {
-  for (const BufferId id : calls[0].buffers) calls[0].at_end.push_back(memory.fingerprint(id));
-  EXPECT_FALSE(check_untouched(calls[0], memory));
-  memory.fill(calls[0].request.tensors[0].recv, 5, kType);
-  EXPECT_TRUE(check_untouched(calls[0], memory));
+  for (const BufferId id : calls_[0].buffers) calls_[0].at_end.push_back(memory_.fingerprint(id));
+  EXPECT_FALSE(check_untouched(calls_[0], memory_));
+  memory_.fill(calls_[0].request.tensors[0].recv, 5, kType);
+  EXPECT_TRUE(check_untouched(calls_[0], memory_));
 }
 
 TEST_P(Fold, S4ALoanOrAKernelThatOutlivesTheCallFails) {
-  EXPECT_FALSE(check_loans_are_back(calls[0], {}, {}));
-  EXPECT_TRUE(check_loans_are_back(calls[0], StreamId{2}, {}));
-  EXPECT_TRUE(check_loans_are_back(calls[0], {}, JobToken{1}));
+  EXPECT_FALSE(check_loans_are_back(calls_[0], {}, {}));
+  EXPECT_TRUE(check_loans_are_back(calls_[0], StreamId{2}, {}));
+  EXPECT_TRUE(check_loans_are_back(calls_[0], {}, JobToken{1}));
 }
 
 TEST_P(Fold, S10ACommitOverDifferentArgumentsFails) {
-  const FindCall find = [&](PeerId id, const RoundKey&) { return id == kB ? &calls[1] : &calls[0]; };
-  EXPECT_FALSE(check_mismatch(calls[0], find));
-  calls[1].request.op = ReduceOp::kMax;
-  EXPECT_TRUE(check_mismatch(calls[0], find));
-  calls[1].request.op = ReduceOp::kSum;
-  calls[1].request.tensors[0].count = 4;
-  EXPECT_TRUE(check_mismatch(calls[0], find));
+  const FindCall find = [&](PeerId id, const RoundKey&) { return id == kB ? &calls_[1] : &calls_[0]; };
+  EXPECT_FALSE(check_mismatch(calls_[0], find));
+  calls_[1].request.op = ReduceOp::kMax;
+  EXPECT_TRUE(check_mismatch(calls_[0], find));
+  calls_[1].request.op = ReduceOp::kSum;
+  calls_[1].request.tensors[0].count = 4;
+  EXPECT_TRUE(check_mismatch(calls_[0], find));
 }
 
 TEST_P(Fold, S10AMismatchWithoutWordsFails) {
-  calls[0].outcome = aborted(Status::kMismatch);
-  EXPECT_FALSE(check_mismatch(calls[0], {}));
-  calls[0].outcome->text.clear();
-  EXPECT_TRUE(check_mismatch(calls[0], {}));
+  calls_[0].outcome = aborted(Status::kMismatch);
+  EXPECT_FALSE(check_mismatch(calls_[0], {}));
+  calls_[0].outcome->text.clear();
+  EXPECT_TRUE(check_mismatch(calls_[0], {}));
 }
 
 // ---- S6 ----
 
-std::shared_ptr<const wire::View> view(std::uint64_t number, std::vector<std::pair<PeerId, std::uint32_t>> members) {
+std::shared_ptr<const wire::View> view(std::uint64_t number,
+                                       const std::vector<std::pair<PeerId, std::uint32_t>>& members) {
   wire::View v;
   v.term = Term{1};
   v.number = ViewNumber{number};
@@ -269,7 +270,7 @@ TEST(S6Membership, GoingBackDoublesStrangersAndDisorderFail) {
 // ---- the others ----
 
 TEST(S6Membership, HalfAGangFails) {
-  const auto gang = [](std::vector<PeerId> ids) {
+  const auto gang = [](const std::vector<PeerId>& ids) {
     auto made = std::make_shared<wire::View>();
     made->number = ViewNumber{1};
     made->cohort = CohortId{1};

@@ -36,13 +36,13 @@ std::string kebab_case_of(std::string_view name) {
   return id;
 }
 
-struct Ran {
+struct Told {
   int code = 0;
   std::string errors;
 };
 
 template <typename... Words>
-Ran run_sim(Words... words) {
+Told run_sim(Words... words) {
   std::string line[] = {"lockstep sim", words...};
   char* argv[1 + sizeof...(words)];
   for (std::size_t i = 0; i < std::size(argv); ++i) argv[i] = line[i].data();
@@ -89,18 +89,18 @@ TEST(Mutants, AreNotInABuildThatShips) {
     plant(entry.mutant);
     EXPECT_FALSE(mutant(entry.mutant));
   }
-  const Ran hunt = run_sim("mutants");
+  const Told hunt = run_sim("mutants");
   EXPECT_EQ(hunt.code, 2);
   EXPECT_THAT(hunt.errors, HasSubstr("this build has no planted bugs"));
   EXPECT_THAT(hunt.errors, HasSubstr("./run mutants"));
-  const Ran one = run_sim("run", "--seed", "1", "--mutant", "commit-without-one");
+  const Told one = run_sim("run", "--seed", "1", "--mutant", "commit-without-one");
   EXPECT_EQ(one.code, 2);
   EXPECT_THAT(one.errors, HasSubstr("this build has no planted bugs"));
 }
 
 TEST(Mutants, AnUnknownOneIsGuessed) {
   if (!kMutantsBuilt) GTEST_SKIP() << "built without LOCKSTEP_MUTANTS";
-  const Ran hunt = run_sim("mutants", "--only", "comit-without-one");
+  const Told hunt = run_sim("mutants", "--only", "comit-without-one");
   EXPECT_EQ(hunt.code, 2);
   EXPECT_THAT(hunt.errors, HasSubstr("did you mean 'commit-without-one'?"));
 }

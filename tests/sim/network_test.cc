@@ -18,67 +18,67 @@ constexpr std::uint16_t kPort = 4000;
 // Two processes on hosts 1 and 2; process 1 listens. What they are told is kept.
 class Pair : public NetworkUser, public testing::Test {
  public:
-  void tell(std::uint32_t process, io::Input input) override { told[process].push_back(std::move(input)); }
-  Memory& memory_of(std::uint32_t process) override { return *memory[process]; }
+  void tell(std::uint32_t process, io::Input input) override { told_[process].push_back(std::move(input)); }
+  Memory& memory_of(std::uint32_t process) override { return *memory_[process]; }
   std::uint32_t listener(std::uint32_t host, std::uint16_t port) override {
-    return host == 2 && port == kPort && listening ? 1 : kNoProcess;
+    return host == 2 && port == kPort && listening_ ? 1 : kNoProcess;
   }
   std::uint32_t host_of(std::uint32_t process) override { return process + 1; }
-  void contract_broken(std::uint32_t, std::string what) override { broken.push_back(std::move(what)); }
+  void contract_broken(std::uint32_t, std::string what) override { broken_.push_back(std::move(what)); }
 
  protected:
   void begin(NetworkOptions options = {}, std::uint64_t seed = 1) {
-    dice = Dice(seed);
-    queue.emplace(dice);
-    network.emplace(options, dice, *queue, *this);
-    for (auto& m : memory) m = std::make_unique<Memory>(options.mode);
+    dice_ = Dice(seed);
+    queue_.emplace(dice_);
+    network_.emplace(options, dice_, *queue_, *this);
+    for (auto& m : memory_) m = std::make_unique<Memory>(options.mode);
   }
   void run_for(Duration duration) {
-    const Instant end = now + duration;
-    while (!queue->empty() && queue->top().at <= end.ns) {
-      const Event event = queue->pop();
-      now = Instant{event.at};
-      network->handle(event, now);
+    const Instant end = now_ + duration;
+    while (!queue_->empty() && queue_->top().at <= end.ns) {
+      const Event event = queue_->pop();
+      now_ = Instant{event.at};
+      network_->handle(event, now_);
     }
-    now = end;
+    now_ = end;
   }
   template <typename T>
   std::size_t count(std::uint32_t process) {
-    return static_cast<std::size_t>(std::count_if(told[process].begin(), told[process].end(),
+    return static_cast<std::size_t>(std::count_if(told_[process].begin(), told_[process].end(),
                                                   [](const auto& in) { return std::holds_alternative<T>(in); }));
   }
   template <typename T>
   const T& last(std::uint32_t process) {
-    for (auto it = told[process].rbegin(); it != told[process].rend(); ++it) {
+    for (auto it = told_[process].rbegin(); it != told_[process].rend(); ++it) {
       if (const T* found = std::get_if<T>(&*it)) return *found;
     }
     throw std::runtime_error("never told");
   }
   void connect() {
-    network->dial(0, {kDialled, Network::address_of(2, kPort)}, now);
+    network_->dial(0, {kDialled, Network::address_of(2, kPort)}, now_);
     run_for(milliseconds(5));
     ASSERT_EQ(count<io::Opened>(0), 1U);
     ASSERT_EQ(count<io::Accepted>(1), 1U);
   }
   void write(const std::string& text) {
-    sent.push_back(std::make_unique<std::string>(text));
+    sent_.push_back(std::make_unique<std::string>(text));
     io::Write write{kDialled, {}};
-    write.slices.push({std::as_bytes(std::span(*sent.back())), {}});
-    network->write(0, write, now);
+    write.slices.push({std::as_bytes(std::span(*sent_.back())), {}});
+    network_->write(0, write, now_);
   }
-  void read() { network->read(1, {kAccepted, {}, std::as_writable_bytes(std::span(buffer))}, now); }
+  void read() { network_->read(1, {kAccepted, {}, std::as_writable_bytes(std::span(buffer_))}, now_); }
   // Everything that comes within so long.
   std::string read_all(Duration duration) {
     std::string text;
-    const Instant end = now + duration;
+    const Instant end = now_ + duration;
     std::size_t seen = count<io::ReadDone>(1);
     read();
-    while (now < end) {
+    while (now_ < end) {
       run_for(milliseconds(1));
       if (count<io::Closed>(1) > 0) break;
       if (count<io::ReadDone>(1) == seen) continue;
       seen += 1;
-      text.append(buffer, last<io::ReadDone>(1).bytes);
+      text.append(buffer_, last<io::ReadDone>(1).bytes);
       read();
     }
     return text;
@@ -86,16 +86,16 @@ class Pair : public NetworkUser, public testing::Test {
 
   static constexpr StreamId kDialled{2};
   static constexpr StreamId kAccepted{1};
-  Dice dice{1};
-  std::optional<EventQueue> queue;
-  std::optional<Network> network;
-  std::unique_ptr<Memory> memory[2];
-  std::vector<io::Input> told[2];
-  std::vector<std::string> broken;
-  std::vector<std::unique_ptr<std::string>> sent;
-  char buffer[64] = {};
-  bool listening = true;
-  Instant now;
+  Dice dice_{1};
+  std::optional<EventQueue> queue_;
+  std::optional<Network> network_;
+  std::unique_ptr<Memory> memory_[2];
+  std::vector<io::Input> told_[2];
+  std::vector<std::string> broken_;
+  std::vector<std::unique_ptr<std::string>> sent_;
+  char buffer_[64] = {};
+  bool listening_ = true;
+  Instant now_;
 };
 
 TEST_F(Pair, BytesComeInOrderWhateverTheCuts) {
@@ -105,8 +105,8 @@ TEST_F(Pair, BytesComeInOrderWhateverTheCuts) {
     options.short_permille = 700;
     options.pieces_permille = 300;
     options.window_bytes = 7;
-    told[0].clear();
-    told[1].clear();
+    told_[0].clear();
+    told_[1].clear();
     begin(options, seed);
     connect();
     const std::string text = "the quick brown fox jumps over the lazy dog";
@@ -125,12 +125,12 @@ TEST_F(Pair, BytesComeInOrderWhateverTheCuts) {
       }
       if (count<io::ReadDone>(1) > reads) {
         reads += 1;
-        got.append(buffer, last<io::ReadDone>(1).bytes);
+        got.append(buffer_, last<io::ReadDone>(1).bytes);
         read();
       }
     }
     EXPECT_EQ(got, text);
-    EXPECT_TRUE(broken.empty()) << broken.front();
+    EXPECT_TRUE(broken_.empty()) << broken_.front();
   }
 }
 
@@ -139,7 +139,7 @@ TEST_F(Pair, AnOrderlyEndComesAfterTheBytes) {
   connect();
   write("bye");
   run_for(milliseconds(1));
-  network->close(0, {kDialled, true}, now);
+  network_->close(0, {kDialled, true}, now_);
   EXPECT_EQ(read_all(seconds(1)), "bye");
   EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kAsked);
   EXPECT_EQ(last<io::Closed>(1).reason, io::CloseReason::kEnd);
@@ -148,30 +148,30 @@ TEST_F(Pair, AnOrderlyEndComesAfterTheBytes) {
 TEST_F(Pair, BytesAreHeldByACutAndComeWhenItHeals) {
   begin({.mode = Mode::kBytes});
   connect();
-  network->cut(1, 2);
+  network_->cut(1, 2);
   write("late");
   EXPECT_EQ(read_all(seconds(1)), "");
-  network->heal(1, 2, now);
+  network_->heal(1, 2, now_);
   run_for(seconds(1));
-  EXPECT_EQ(std::string(buffer, last<io::ReadDone>(1).bytes), "late");
+  EXPECT_EQ(std::string(buffer_, last<io::ReadDone>(1).bytes), "late");
 }
 
 TEST_F(Pair, ACutOfTheOtherWayLetsBytesThroughUntilTheWindowIsFull) {
   begin({.mode = Mode::kBytes, .window_bytes = 4});
   connect();
-  network->cut(2, 1);
+  network_->cut(2, 1);
   write("12345678");
   EXPECT_EQ(read_all(seconds(1)), "1234");
-  network->heal(2, 1, now);
+  network_->heal(2, 1, now_);
   write("5678");
   run_for(seconds(1));
-  EXPECT_EQ(std::string(buffer, last<io::ReadDone>(1).bytes), "5678");
+  EXPECT_EQ(std::string(buffer_, last<io::ReadDone>(1).bytes), "5678");
 }
 
 TEST_F(Pair, BothSidesSeeAReset) {
   begin();
   connect();
-  EXPECT_EQ(network->reset(1, 2, now), 1U);
+  EXPECT_EQ(network_->reset(1, 2, now_), 1U);
   write("x");
   read();
   run_for(seconds(1));
@@ -182,7 +182,7 @@ TEST_F(Pair, BothSidesSeeAReset) {
 TEST_F(Pair, ASilentStreamTakesBytesUntilTheWindowIsFullAndNeverEnds) {
   begin({.window_bytes = 4});
   connect();
-  EXPECT_EQ(network->silence(1, 2), 1U);
+  EXPECT_EQ(network_->silence(1, 2), 1U);
   write("12345678");
   run_for(seconds(100));
   EXPECT_EQ(last<io::WriteDone>(0).bytes, 4U);
@@ -194,19 +194,19 @@ TEST_F(Pair, ASilentStreamTakesBytesUntilTheWindowIsFullAndNeverEnds) {
 
 TEST_F(Pair, DiallingNobodyIsRefused) {
   begin();
-  listening = false;
-  network->dial(0, {kDialled, Network::address_of(2, kPort)}, now);
+  listening_ = false;
+  network_->dial(0, {kDialled, Network::address_of(2, kPort)}, now_);
   run_for(seconds(1));
   EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kRefused);
 }
 
 TEST_F(Pair, DiallingThroughACutHangsThenOpensWhenItHeals) {
   begin();
-  network->cut(2, 1);
-  network->dial(0, {kDialled, Network::address_of(2, kPort)}, now);
+  network_->cut(2, 1);
+  network_->dial(0, {kDialled, Network::address_of(2, kPort)}, now_);
   run_for(seconds(3));
-  EXPECT_TRUE(told[0].empty());
-  network->heal(2, 1, now);
+  EXPECT_TRUE(told_[0].empty());
+  network_->heal(2, 1, now_);
   run_for(seconds(3));
   EXPECT_EQ(count<io::Opened>(0), 1U);
 }
@@ -214,9 +214,9 @@ TEST_F(Pair, DiallingThroughACutHangsThenOpensWhenItHeals) {
 TEST_F(Pair, DiallingASilentMachineTimesOut) {
   begin();
   connect();
-  network->died(1, Death::kSilence, now);
-  listening = false;
-  network->dial(0, {StreamId{4}, Network::address_of(2, kPort)}, now);
+  network_->died(1, Death::kSilence, now_);
+  listening_ = false;
+  network_->dial(0, {StreamId{4}, Network::address_of(2, kPort)}, now_);
   run_for(seconds(30));
   EXPECT_EQ(last<io::Closed>(0).stream, StreamId{4});
   EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kTimedOut);
@@ -225,11 +225,11 @@ TEST_F(Pair, DiallingASilentMachineTimesOut) {
 TEST_F(Pair, AMachineThatReturnsResetsTheStreamsOfItsFormerLife) {
   begin();
   connect();
-  network->read(0, {kDialled, {}, std::as_writable_bytes(std::span(buffer))}, now);
-  network->died(1, Death::kSilence, now);
+  network_->read(0, {kDialled, {}, std::as_writable_bytes(std::span(buffer_))}, now_);
+  network_->died(1, Death::kSilence, now_);
   run_for(seconds(10));
   EXPECT_EQ(count<io::Closed>(0), 0U);
-  network->host_returned(2, now);
+  network_->host_returned(2, now_);
   run_for(seconds(1));
   EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kReset);
 }
@@ -237,8 +237,8 @@ TEST_F(Pair, AMachineThatReturnsResetsTheStreamsOfItsFormerLife) {
 TEST_F(Pair, ARevokedLoanComesBackAndSaysWhatLanded) {
   std::size_t midway = 0;
   for (std::uint64_t seed = 1; seed < 200; ++seed) {
-    told[0].clear();
-    told[1].clear();
+    told_[0].clear();
+    told_[1].clear();
     begin({.mode = Mode::kBytes, .short_permille = 500, .pieces_permille = 500}, seed);
     connect();
     std::string rest = "0123456789";
@@ -251,18 +251,18 @@ TEST_F(Pair, ARevokedLoanComesBackAndSaysWhatLanded) {
     read();
     run_for(nanoseconds(static_cast<std::int64_t>(seed) * 20));
     if (count<io::ReadDone>(1) == 0) {
-      network->revoke(1, {kAccepted, io::Direction::kRead}, now);
+      network_->revoke(1, {kAccepted, io::Direction::kRead}, now_);
       run_for(milliseconds(10));
       ASSERT_EQ(count<io::Revoked>(1), 1U);
       midway += last<io::Revoked>(1).bytes > 0 ? 1 : 0;
       std::size_t bytes = last<io::Revoked>(1).bytes;
       if (count<io::ReadDone>(1) > 0) bytes += last<io::ReadDone>(1).bytes;
-      const std::string first(buffer, bytes);
+      const std::string first(buffer_, bytes);
       EXPECT_EQ(first + read_all(milliseconds(20)), "0123456789");
     }
   }
   EXPECT_GT(midway, 0U);
-  EXPECT_TRUE(broken.empty());
+  EXPECT_TRUE(broken_.empty());
 }
 
 TEST_F(Pair, BreakingTheContractIsSeen) {
@@ -270,24 +270,24 @@ TEST_F(Pair, BreakingTheContractIsSeen) {
   connect();
   read();
   read();
-  EXPECT_EQ(broken.size(), 1U);
-  network->write(0, {StreamId{98}, {}}, now);
-  EXPECT_EQ(broken.size(), 2U);
-  network->revoke(1, {kAccepted, io::Direction::kWrite}, now);
-  EXPECT_EQ(broken.size(), 3U);
-  network->close(0, {kDialled, false}, now);
+  EXPECT_EQ(broken_.size(), 1U);
+  network_->write(0, {StreamId{98}, {}}, now_);
+  EXPECT_EQ(broken_.size(), 2U);
+  network_->revoke(1, {kAccepted, io::Direction::kWrite}, now_);
+  EXPECT_EQ(broken_.size(), 3U);
+  network_->close(0, {kDialled, false}, now_);
   write("x");
-  EXPECT_EQ(broken.size(), 4U);
+  EXPECT_EQ(broken_.size(), 4U);
 }
 
 TEST_F(Pair, APayloadCarriesItsTokenAndStopsTheReadAtItsEnd) {
   begin({.mode = Mode::kToken, .short_permille = 500, .pieces_permille = 200});
   connect();
-  const BufferId from = memory[0]->make(1000);
-  const BufferId into = memory[1]->make(1000);
-  memory[0]->fill({from, 0, 1000}, 9);
-  memory[0]->lend(from);
-  memory[1]->lend(into);
+  const BufferId from = memory_[0]->make(1000);
+  const BufferId into = memory_[1]->make(1000);
+  memory_[0]->fill({from, 0, 1000}, 9);
+  memory_[0]->lend(from);
+  memory_[1]->lend(into);
   std::size_t written = 0;
   std::size_t landed = 0;
   std::size_t writes = 0;
@@ -295,11 +295,11 @@ TEST_F(Pair, APayloadCarriesItsTokenAndStopsTheReadAtItsEnd) {
   const auto write_rest = [&] {
     io::Write write{kDialled, {}};
     write.slices.push({{}, BufferRef{from, 100 + written, 500 - written}});
-    network->write(0, write, now);
+    network_->write(0, write, now_);
   };
   const auto read_rest = [&] {
-    network->read(
-        1, {kAccepted, BufferRef{into, 300 + landed, 500 - landed}, std::as_writable_bytes(std::span(buffer))}, now);
+    network_->read(
+        1, {kAccepted, BufferRef{into, 300 + landed, 500 - landed}, std::as_writable_bytes(std::span(buffer_))}, now_);
   };
   write_rest();
   read_rest();
@@ -318,9 +318,9 @@ TEST_F(Pair, APayloadCarriesItsTokenAndStopsTheReadAtItsEnd) {
   }
   ASSERT_EQ(landed, 500U);
   Token token;
-  EXPECT_TRUE(memory[1]->read_token({into, 300, 500}, Touch::kJob, token));
+  EXPECT_TRUE(memory_[1]->read_token({into, 300, 500}, Touch::kJob, token));
   EXPECT_EQ(token, token_of_content(9, 100, 600));
-  EXPECT_TRUE(broken.empty());
+  EXPECT_TRUE(broken_.empty());
 }
 
 TEST_F(Pair, APayloadThatComesWithItsHeaderMeansSomethingWhereItIsPlaced) {
@@ -360,7 +360,7 @@ TEST_F(Pair, BandwidthAndLatencyTakeTime) {
          .rate_bytes_per_s = 1000,
          .short_permille = 0,
          .pieces_permille = 0});
-  network->dial(0, {kDialled, Network::address_of(2, kPort)}, now);
+  network_->dial(0, {kDialled, Network::address_of(2, kPort)}, now_);
   run_for(milliseconds(19));
   EXPECT_EQ(count<io::Opened>(0), 0U);
   run_for(milliseconds(2));
