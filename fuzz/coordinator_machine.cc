@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "fuzz/door.h"
 #include "fuzz/liars.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

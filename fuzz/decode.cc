@@ -11,6 +11,7 @@
 #include "core/wire/codec.h"
 #include "core/wire/describe.h"
 #include "core/wire/limits.h"
+#include "fuzz/door.h"
 
 using lockstep::kMaxBodyBytes;
 using lockstep::Status;

@@ -130,14 +130,14 @@ class Streams {
   FarEnd& accept(const io::Address& from) {
     FarEnd& end = add(names_.next(), {});
     end.open_ = true;
-    inputs_.push_back(io::Accepted{end.stream(), from});
+    inputs_.emplace_back(io::Accepted{end.stream(), from});
     return end;
   }
   // The machine's dial succeeds, or fails.
   void open(FarEnd& end) {
     if (end.open_ || end.closed_) return;
     end.open_ = true;
-    inputs_.push_back(io::Opened{end.stream()});
+    inputs_.emplace_back(io::Opened{end.stream()});
   }
   void refuse(FarEnd& end) {
     if (!end.open_) close(end, io::CloseReason::kRefused);
@@ -164,7 +164,7 @@ class Streams {
     FarEnd* end = find(revoke.stream);
     if (end == nullptr) return;
     revoke.direction == io::Direction::kRead ? end->read_.reset() : end->write_.reset();
-    inputs_.push_back(io::Revoked{revoke.stream, revoke.direction, 0});
+    inputs_.emplace_back(io::Revoked{revoke.stream, revoke.direction, 0});
   }
   void carry_out(const io::Close& io) {
     if (FarEnd* end = find(io.stream)) close(*end, io::CloseReason::kAsked);
@@ -198,7 +198,7 @@ class Streams {
     end.read_.reset();
     end.write_.reset();
     if (end.other_ != nullptr) end.other_->hang_up();
-    inputs_.push_back(*end.closed_);
+    inputs_.emplace_back(*end.closed_);
   }
 
   void move_bytes() {
@@ -212,7 +212,7 @@ class Streams {
           end.hear(slice.bytes.empty() ? std::span<const std::byte>(memory_(slice.payload)) : slice.bytes);
           bytes += slice.size();
         }
-        inputs_.push_back(io::WriteDone{stream, bytes});
+        inputs_.emplace_back(io::WriteDone{stream, bytes});
       }
       if (!end.read_) continue;
       const auto waiting = std::span(end.said_).subspan(end.landed_);
@@ -230,7 +230,7 @@ class Streams {
         end.said_.clear();
         end.landed_ = 0;
       }
-      inputs_.push_back(io::ReadDone{stream, placed + tail.size()});
+      inputs_.emplace_back(io::ReadDone{stream, placed + tail.size()});
     }
   }
 

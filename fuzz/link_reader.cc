@@ -9,6 +9,7 @@
 #include "core/base/rng.h"
 #include "core/wire/codec.h"
 #include "core/wire/limits.h"
+#include "fuzz/door.h"
 #include "fuzz/read_stream.h"
 
 using lockstep::below;
