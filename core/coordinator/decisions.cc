@@ -178,11 +178,11 @@ void Coordinator::Machine::on_flush(PeerId from, wire::Flush in) {
 
 void Coordinator::Machine::lose(PeerId peer, Status status, const std::string& why, bool tell) {
   const std::vector<PeerId> gang = membership_.gang_of(peer);
-  const std::string name = name_of(peer);
+  const std::string why_mates = "its gang lost " + name_of(peer) + ": " + why;
   lose_one(peer, status, why, tell);
   for (const PeerId mate : gang) {
     if (mate == peer || mutant(Mutant::kGangLosesOne)) continue;
-    lose_one(mate, Status::kEvicted, "its gang lost " + name + ": " + why, true);
+    lose_one(mate, Status::kEvicted, why_mates, true);
   }
 }
 

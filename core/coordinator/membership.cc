@@ -168,6 +168,7 @@ void Membership::lay_ring(std::vector<wire::Member>& ring) const {
   int steps = kRingSearchSteps;
   if (!extend_ring(path, used, may, steps)) return;  // unavoidable() names the pair
   std::vector<wire::Member> laid;
+  laid.reserve(n);
   for (const std::size_t index : path) laid.push_back(std::move(ring[index]));
   ring = std::move(laid);
 }

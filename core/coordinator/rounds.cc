@@ -261,6 +261,19 @@ std::string Rounds::describe_waiting(const RoundKey& key, Generation attempt, co
   return text;
 }
 
+// What the callers of a round that will not be finished are told. `who`: whom it misses.
+std::string Rounds::why_cut_short(const RoundKey& key, const std::string& who, const Change& change,
+                                  const wire::View& next) {
+  const std::string tag = "tag " + std::to_string(key.tag.value);
+  if (change.lost.empty() && change.left.empty()) {
+    return "the ring was laid around a broken link during " + tag + ": call again";
+  }
+  const auto world = std::count_if(next.members.begin(), next.members.end(),
+                                   [&](const wire::Member& member) { return member.group == key.group; });
+  const std::string now = "; the group has " + std::to_string(world) + " members now";
+  return change.lost.empty() ? who + " left before " + tag + now : "lost " + who + " during " + tag + now;
+}
+
 std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::View& next) const {
   // Every undecided round that somebody has open or is done with, and those that are bound with it.
   struct Known {
@@ -298,20 +311,8 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
           who += (who.empty() ? "" : ", ") + trace::short_name(member.id, member.name);
       }
     }
-    const auto world = std::count_if(next.members.begin(), next.members.end(),
-                                     [&](const wire::Member& member) { return member.group == key.group; });
-    const std::string now = "; the group has " + std::to_string(world) + " members now";
-    if (!change.lost.empty()) {
-      verdicts.push_back({key, round.attempt, Status::kPeerLost, 0,
-                          "lost " + who + " during tag " + std::to_string(key.tag.value) + now});
-    } else if (!change.left.empty()) {
-      verdicts.push_back({key, round.attempt, Status::kWorldChanged, 0,
-                          who + " left before tag " + std::to_string(key.tag.value) + now});
-    } else {
-      verdicts.push_back(
-          {key, round.attempt, Status::kWorldChanged, 0,
-           "the ring was laid around a broken link during tag " + std::to_string(key.tag.value) + ": call again"});
-    }
+    const Status status = change.lost.empty() ? Status::kWorldChanged : Status::kPeerLost;
+    verdicts.push_back({key, round.attempt, status, 0, why_cut_short(key, who, change, next)});
   }
   for (const auto& [key, stop] : stops_) {
     wire::Verdict verdict = stop.verdict;

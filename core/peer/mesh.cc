@@ -52,7 +52,7 @@ void Mesh::want(const std::map<PeerId, io::Address>& neighbours, Instant now, Ef
     link.reported = now;
     link.stripes.resize(link.dials ? options_.stripes : 1, Stripe{{}, false, now, now, kFirstBackoff});
     if (link.dials) {
-      for (std::uint16_t i = 0; i < link.stripes.size(); ++i) dial(peer, link, StripeIndex{i}, now, out);
+      for (std::uint16_t i = 0; i < link.width(); ++i) dial(peer, link, StripeIndex{i}, now, out);
     }
     look_soon(now + options_.link_timeout);
   }
@@ -103,8 +103,7 @@ void Mesh::on_opened(const io::Opened& in, Instant now) {
   flow.channel.forgive_silence(now);
   const Link& link = links_.at(flow.peer);
   flow.channel.writer.preamble();
-  flow.channel.writer.message(
-      wire::Link{options_.id, flow.peer, flow.stripe, static_cast<std::uint16_t>(link.stripes.size())}, term_);
+  flow.channel.writer.message(wire::Link{options_.id, flow.peer, flow.stripe, link.width()}, term_);
 }
 
 void Mesh::on_read_done(const io::ReadDone& in, Instant now, Effects& out) {
@@ -217,7 +216,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
   const auto at = links_.find(flow.peer);
   if (at == links_.end()) return;
   Link& link = at->second;
-  if (link.stripes.size() != flow.stripes) {  // another number of stripes begins the link anew
+  if (link.width() != flow.stripes) {  // another number of stripes begins the link anew
     bool free = true;
     for (const Stripe& stripe : link.stripes) {
       if (stripe.stream.value == 0) continue;
@@ -262,7 +261,7 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   flows_.erase(at);
   owner_.on_stream_gone(in.stream);
   const auto link = links_.find(peer);
-  if (link == links_.end() || index.value >= link->second.stripes.size()) return;
+  if (link == links_.end() || index.value >= link->second.width()) return;
   Stripe& stripe = link->second.stripes[index.value];
   if (stripe.stream != in.stream) return;
   if (stripe.up || was_up) {
@@ -375,7 +374,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
   std::vector<PeerId> broken;
   for (auto& [peer, link] : links_) {
     if (slept) link.reported = now;
-    for (std::uint16_t i = 0; i < link.stripes.size(); ++i) {
+    for (std::uint16_t i = 0; i < link.width(); ++i) {
       Stripe& stripe = link.stripes[i];
       if (stripe.up) continue;
       if (slept) stripe.down_since = now;
@@ -472,7 +471,7 @@ void Mesh::fill_stripes() {
   for (auto& [peer, link] : links_) {
     for (bool more = true; more;) {
       more = false;
-      for (std::uint16_t i = 0; i < link.stripes.size(); ++i) {
+      for (std::uint16_t i = 0; i < link.width(); ++i) {
         if (!link.stripes[i].up) continue;
         Flow& flow = flows_.at(link.stripes[i].stream);
         if (flow.channel.writer.segments_queued() >= kSegmentsPerStripe) continue;

@@ -93,6 +93,7 @@ class Mesh {
     Instant reported;          // when it was last said to be broken
     std::uint32_t faults = 0;  // of the protocol, on streams that are its own, one after the other
     Instant last_fault;
+    [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
   };
   enum class Kind : std::uint8_t {
     kDialling,  // asked for

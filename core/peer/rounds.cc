@@ -14,7 +14,7 @@ namespace lockstep::peer {
 namespace {
 
 // Neighbours run ahead of us by this many rounds at most.
-constexpr std::size_t kMaxHeralds = 2 * kMaxRoundsInFlight;
+constexpr std::size_t kMaxHeralds = std::size_t{2} * kMaxRoundsInFlight;
 
 wire::Descriptor descriptor_of(const Request& request) {
   wire::Descriptor what;
@@ -346,10 +346,10 @@ ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId str
   return place;
 }
 
-void Peer::Machine::on_segment_ended(PeerId from, const wire::SegmentEnded& ended) {
-  Round* round = running(ended.segment);
+void Peer::Machine::on_segment_ended(PeerId from, const wire::SegmentEnded& segment) {
+  Round* round = running(segment.segment);
   if (round == nullptr || from != round->upstream()) return;
-  round->operation->landed(ended.segment, ended.taken_back, ended.checksum, jobs_);
+  round->operation->landed(segment.segment, segment.taken_back, segment.checksum, jobs_);
   start_jobs(*round);
 }
 
@@ -434,11 +434,11 @@ void Peer::Machine::done_if_complete(Round& round) {
 
 void Peer::Machine::ask_to_stop(Round& round, Status status, std::string text) {
   if (status == Status::kTimedOut && mutant(Mutant::kAbortsAlone)) {
-    return finish(round, outcome_of(round, status, text), true);
+    return finish(round, outcome_of(round, status, std::move(text)), true);
   }
   if (round.stop || (round.state == Round::State::kEnding && round.outcome)) return;
   if (round.state == Round::State::kQueued) {
-    return finish(round, outcome_of(round, status, text), false);
+    return finish(round, outcome_of(round, status, std::move(text)), false);
   }
   round.stop = wire::StopRound{round.key, round.attempt, status, round.state == Round::State::kDone,
                                text.substr(0, kMaxTextBytes)};

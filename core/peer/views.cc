@@ -273,18 +273,23 @@ void Peer::Machine::end_run(Status status, std::string text) {
   if (life_ == Life::kOver) return;
   life_ = Life::kOver;
   over_status_ = status;
-  over_text_ = text;
+  over_text_ = std::move(text);
   proposal_.reset();
   session_.finish(now_, *out_);
-  note({.kind = trace::Kind::kRunLost, .view = view_->number, .peer = {}, .round = {}, .status = status, .text = text});
-  out_->emplace_back(RunOver{status, text});
-  end_waiting(connect_, status, text);
-  end_waiting(admit_, status, text);
-  end_waiting(leave_, status, text);
+  note({.kind = trace::Kind::kRunLost,
+        .view = view_->number,
+        .peer = {},
+        .round = {},
+        .status = status,
+        .text = over_text_});
+  out_->emplace_back(RunOver{status, over_text_});
+  end_waiting(connect_, status, over_text_);
+  end_waiting(admit_, status, over_text_);
+  end_waiting(leave_, status, over_text_);
   for (auto& [order, round] : rounds_) {
     if (round.state == Round::State::kEnding && round.outcome) continue;
     const bool known = round.state == Round::State::kQueued;
-    finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, text), true);
+    finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, over_text_), true);
   }
   mesh_.close_all(*out_);
   if (!mutant(Mutant::kHeraldsStay)) heralds_.clear();

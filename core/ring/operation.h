@@ -40,9 +40,9 @@ class Operation {
   };
   // A segment begins on `stream`. kLater: a job must finish first; take_placeable() names the stream then. kSink: it is here
   // already, or on its way on another stream. kNonsense: the neighbour breaks the protocol.
-  Place begin(const wire::Segment& segment, StreamId stream, std::vector<KernelJob>& jobs);
+  Place begin(const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs);
   // Its payload is whole (or was taken back by the sender).
-  void landed(const wire::Segment& segment, bool taken_back, std::uint64_t checksum, std::vector<KernelJob>& jobs);
+  void landed(const wire::Segment& arrived, bool taken_back, std::uint64_t checksum, std::vector<KernelJob>& jobs);
   // The stream is gone, and with it what was landing from it.
   void stream_closed(StreamId stream);
   // What has arrived, as told in Ready: a bit per segment, reduce-scatter first, then all-gather.

@@ -11,8 +11,8 @@ namespace {
 
 // Segments fit a core's second-level cache several times over (256 KiB of 1 to 2 MiB); below 16 KiB headers, system calls and
 // steps of the machines would weigh more than the bytes.
-constexpr std::uint64_t kLargestSegment = 256 * 1024;
-constexpr std::uint64_t kSmallestSegment = 16 * 1024;
+constexpr std::uint64_t kLargestSegment = 256U << 10U;
+constexpr std::uint64_t kSmallestSegment = 16U << 10U;
 constexpr std::uint64_t kSegmentsPerChunk = 8;
 
 void cut_range(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t owner, std::uint64_t begin,

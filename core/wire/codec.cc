@@ -348,15 +348,15 @@ std::uint8_t type_of(const Message& message) { return static_cast<std::uint8_t>(
 std::uint64_t frame_checksum(const FrameHeader& header, std::span<const std::byte> body) {
   constexpr std::size_t kHashed = 16;  // of the header
   constexpr std::size_t kShort = 240;  // what XXH3 mixes at once, without a state
-  std::array<std::byte, kShort> bytes;
+  std::byte bytes[kShort];             // not zeroed: this is done for every frame
   encode(header, std::span(bytes).first<kHeaderBytes>());
   if (kHashed + body.size() <= kShort) {
-    std::copy(body.begin(), body.end(), bytes.begin() + kHashed);
-    return XXH3_64bits(bytes.data(), kHashed + body.size());
+    std::copy(body.begin(), body.end(), bytes + kHashed);
+    return XXH3_64bits(bytes, kHashed + body.size());
   }
   XXH3_state_t state;
   XXH3_64bits_reset(&state);
-  XXH3_64bits_update(&state, bytes.data(), kHashed);
+  XXH3_64bits_update(&state, bytes, kHashed);
   XXH3_64bits_update(&state, body.data(), body.size());
   return XXH3_64bits_digest(&state);
 }
