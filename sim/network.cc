@@ -38,7 +38,7 @@ Network::Network(const NetworkOptions& options, Dice dice, EventQueue& events, N
       dice_(dice),
       events_(events),
       user_(user),
-      ways_(kMaxHosts * kMaxHosts),
+      ways_(std::size_t{kMaxHosts} * kMaxHosts),
       host_silent_(kMaxHosts) {
   for (std::uint32_t from = 0; from < kMaxHosts; ++from) {
     for (std::uint32_t to = 0; to < kMaxHosts; ++to) {
@@ -358,6 +358,8 @@ void Network::finish_close(End end, io::CloseReason reason, Instant) {
 }
 
 void Network::syn(std::uint32_t index, Instant now) {
+  const End dialled = 2 * index;
+  const End accepted = dialled + 1;
   Connection& c = connections_[index];
   Side& from = c.sides[0];
   if (from.state != State::kOpening || c.sides[1].state != State::kUnborn) return;
@@ -368,7 +370,7 @@ void Network::syn(std::uint32_t index, Instant now) {
   const std::uint32_t listener = user_.listener(c.to_host, c.port);
   const std::int64_t back = way(c.to_host, from.host).latency;
   if (listener == kNoProcess) {
-    events_.push(now + nanoseconds(back + 1), What::kClosed, from.process, 2 * index,
+    events_.push(now + nanoseconds(back + 1), What::kClosed, from.process, dialled,
                  static_cast<std::uint64_t>(io::CloseReason::kRefused));
     return;
   }
@@ -377,9 +379,9 @@ void Network::syn(std::uint32_t index, Instant now) {
   to.host = c.to_host;
   to.id = port_of(listener).accepting.next();
   to.state = State::kOpening;
-  give_name(listener, to.id, 2 * index + 1);
-  soon(2 * index + 1, What::kAccepted, 0, options_.host_delay_ns, Purpose::kAnswerDelay, now);
-  events_.push(now + nanoseconds(back + 1), What::kOpened, from.process, 2 * index);
+  give_name(listener, to.id, accepted);
+  soon(accepted, What::kAccepted, 0, options_.host_delay_ns, Purpose::kAnswerDelay, now);
+  events_.push(now + nanoseconds(back + 1), What::kOpened, from.process, dialled);
 }
 
 // ---- reading ----

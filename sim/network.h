@@ -241,8 +241,7 @@ class Network {
   void take(End end, std::uint64_t loan, Instant now);
   std::size_t take_once(End end, Instant now);
   void push_slice(End from, Memory& memory, const io::Slice& slice, std::size_t skip, std::size_t bytes);
-  void push_payload(Side& from, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip,
-                    std::size_t bytes);
+  void push_payload(Side& s, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip, std::size_t bytes);
   void credit(End reader, Instant now);
   void start_close(End end, io::CloseReason reason, Instant now);
   void finish_close(End end, io::CloseReason reason, Instant now);

@@ -86,7 +86,7 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
   if (range(0, 3) == 0) {
     entry.after = nanoseconds(static_cast<std::int64_t>(range(0, static_cast<std::uint64_t>(plan.safety.ns))));
   } else {  // soon after something was launched
-    entry.launch = range(1, 12U * plan.peers);
+    entry.launch = range(1, std::uint64_t{12} * plan.peers);
     const std::uint64_t far = static_cast<std::uint64_t>(plan.network.latency_hi_ns) * 6 + 200'000;
     entry.after = nanoseconds(static_cast<std::int64_t>(range(0, far) >> range(0, 4)));
   }

@@ -200,6 +200,7 @@ void App::synced(const Call& call) {
       donor_ = id;
     }
   }
+  LOCKSTEP_ASSERT(best != nullptr);  // who commits a sync is one of its contributors
   step_ = best->step;
   state_ = best->state;
   synced_at_ = step_;

@@ -42,6 +42,8 @@ struct WorldOptions {
 class World final : public NetworkUser, public AppHost {
  public:
   World(const Plan& plan, WorldOptions options);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
   ~World() override;
 
   Report run();
@@ -64,7 +66,7 @@ class World final : public NetworkUser, public AppHost {
   [[nodiscard]] Instant now() const { return now_; }
 
   // NetworkUser
-  void tell(std::uint32_t process, io::Input input) override;
+  void tell(std::uint32_t index, io::Input input) override;
   Memory& memory_of(std::uint32_t process) override;
   std::uint32_t listener(std::uint32_t host, std::uint16_t port) override;
   std::uint32_t host_of(std::uint32_t process) override;
@@ -75,7 +77,7 @@ class World final : public NetworkUser, public AppHost {
   [[nodiscard]] Instant app_now() const override { return now_; }
   void app_after(std::uint32_t process, Duration delay, std::uint64_t what) override;
   void app_command(std::uint32_t process, peer::Input input) override;
-  Call& app_call(std::uint32_t process, CallKind kind) override;
+  Call& app_call(std::uint32_t index, CallKind kind) override;
   void app_launched(Call& call) override;
   [[nodiscard]] const Call* contribution(PeerId peer, const RoundKey& round) override;
   void app_finished(std::uint32_t process) override;
@@ -148,7 +150,7 @@ class World final : public NetworkUser, public AppHost {
   void start_job(Process& process, const KernelJob& job);
   void run_job_now(Process& process, std::uint64_t slot);
   void completed(Process& process, peer::Complete& complete);
-  void release(Process& process, std::uint64_t call);
+  void release(Process& process, std::uint64_t index);
   void run_over(Process& process, const peer::RunOver& over);
 
   // nemesis.cc

@@ -11,7 +11,7 @@
 namespace lockstep::transport {
 namespace {
 
-io::Address to_address(const asio::ip::address& from, std::uint16_t port) {
+io::Address address_of(const asio::ip::address& from, std::uint16_t port) {
   io::Address to;
   to.port = port;
   if (from.is_v4()) {
@@ -47,7 +47,7 @@ asio::ip::tcp::endpoint to_endpoint(const io::Address& address) {
 }
 
 io::Address to_address(const asio::ip::tcp::endpoint& endpoint) {
-  return to_address(endpoint.address(), endpoint.port());
+  return address_of(endpoint.address(), endpoint.port());
 }
 
 Result<HostPort> parse_host_port(std::string_view text) {
@@ -87,7 +87,7 @@ io::Address parse_literal(std::string_view host, std::uint16_t port) {
   const auto parsed = asio::ip::make_address(std::string(host), error);
   // A scope ("fe80::1%eth0") means something on this machine only, and io::Address has no room for it.
   if (error || (parsed.is_v6() && parsed.to_v6().scope_id() != 0)) return {};
-  return to_address(parsed, port);
+  return address_of(parsed, port);
 }
 
 bool is_errno(const std::error_code& error, int number) {

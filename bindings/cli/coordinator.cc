@@ -23,7 +23,7 @@
 namespace lockstep::cli {
 namespace {
 
-struct Options {
+struct CoordinatorOptions {
   std::string listen = ":4000";
   std::int64_t heartbeat_ms = 500;
   std::int64_t silence_ms = 3000;
@@ -52,7 +52,7 @@ void log_json(std::string_view line) {
   fmt::print(stderr, "{}\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));  // must not throw
 }
 
-int serve(const Options& options) {
+int serve(const CoordinatorOptions& options) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
@@ -85,7 +85,7 @@ int serve(const Options& options) {
 
 Run add_coordinator(CLI::App& app) {
   CLI::App* command = app.add_subcommand("coordinator", "decides who is in a run; every run needs one");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CoordinatorOptions>();
   command->add_option("-l,--listen", options->listen, "HOST:PORT; no host: every address; port 0: any free one")
       ->capture_default_str();
   command->add_option("--heartbeat", options->heartbeat_ms, "ms; every peer gives a sign of life so often")

@@ -33,7 +33,7 @@ namespace {
 using Clock = Family::Clock;
 using std::chrono::seconds;
 
-struct Options {
+struct DemoOptions {
   std::uint64_t bytes = 64U << 20U;
   std::uint64_t steps = 20;
   double limit_s = 120;
@@ -77,7 +77,7 @@ struct Member {
 
 class Demo {
  public:
-  explicit Demo(const Options& options) : options_(options), began_(Clock::now()) {}
+  explicit Demo(const DemoOptions& options) : options_(options), began_(Clock::now()) {}
 
   int run() {
     start_coordinator();
@@ -356,7 +356,7 @@ class Demo {
     return it == steps_.end() ? 0 : it->second.front().seconds * 1e3;
   }
 
-  const Options& options_;
+  const DemoOptions& options_;
   const Clock::time_point began_;
   Family family_;
   std::size_t coordinator_ = 0;
@@ -391,7 +391,7 @@ class Demo {
 
 Run add_demo(CLI::App& app) {
   CLI::App* command = app.add_subcommand("demo", "a run that survives: peers are killed, stopped and join");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DemoOptions>();
   command->add_option("--bytes", options->bytes, "all-reduced per step; 64M")
       ->transform(size_text())
       ->check(CLI::Range(std::uint64_t{4}, std::uint64_t{1} << 34U))

@@ -29,7 +29,7 @@
 namespace lockstep::cli {
 namespace {
 
-struct Options {
+struct DemoPeerOptions {
   std::string coordinator;
   std::string name;
   std::uint32_t founders = 1;
@@ -65,7 +65,7 @@ bool is_out(lockstep_status status) {
 
 class Peer {
  public:
-  explicit Peer(const Options& options)
+  explicit Peer(const DemoPeerOptions& options)
       : options_(options), gradient_(options.bytes / sizeof(float)), mean_(gradient_.size()) {}
 
   int run() {
@@ -263,7 +263,7 @@ class Peer {
          {"hash", fmt::format("{:016x}", training_->hash())}});
   }
 
-  const Options& options_;
+  const DemoPeerOptions& options_;
   std::vector<float> gradient_;
   std::vector<float> mean_;
   Comm comm_;
@@ -278,7 +278,7 @@ class Peer {
 
 Run add_demo_peer(CLI::App& app) {
   CLI::App* command = app.add_subcommand("demo-peer", "one process of the demo")->group("");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DemoPeerOptions>();
   command->add_option("--coordinator", options->coordinator)->required();
   command->add_option("--name", options->name);
   command->add_option("--founders", options->founders);

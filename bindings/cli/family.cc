@@ -71,6 +71,7 @@ std::size_t Family::start(const std::vector<std::string>& arguments) {
   std::vector<std::string> words{"lockstep"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> raw;
+  raw.reserve(words.size() + 1);
   for (std::string& word : words) raw.push_back(word.data());
   raw.push_back(nullptr);
 

@@ -58,8 +58,8 @@ class Family {
     std::string unfinished;  // a line whose end was not read yet
   };
 
-  void read_some(std::size_t child);
-  void reap(std::size_t child);
+  void read_some(std::size_t index);
+  void reap(std::size_t index);
 
   int signals_ = -1;
   std::vector<Child> children_;

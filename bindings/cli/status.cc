@@ -26,7 +26,7 @@
 namespace lockstep::cli {
 namespace {
 
-struct Options {
+struct StatusOptions {
   std::string address;
   bool watch = false;
   bool json = false;
@@ -172,7 +172,7 @@ class Pause {
   int signals_ = -1;
 };
 
-int ask(const Options& options) {
+int ask(const StatusOptions& options) {
   std::optional<Pause> pause;  // only while watching: otherwise a signal just ends the process
   const bool screen = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
   std::optional<wire::StatusReply> before;
@@ -202,7 +202,7 @@ int ask(const Options& options) {
 
 Run add_status(CLI::App& app) {
   CLI::App* command = app.add_subcommand("status", "asks a coordinator who is in and what happens");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatusOptions>();
   command->add_option("coordinator", options->address, "HOST:PORT of the coordinator")->required();
   command->add_flag("-w,--watch", options->watch, "again and again, with rates, until Ctrl-C");
   command->add_flag("-j,--json", options->json, "as JSON; with --watch one object per line");

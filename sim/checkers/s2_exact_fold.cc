@@ -12,13 +12,13 @@ namespace {
 using peer::Collective;
 using peer::Tensor;
 
-struct Range {
+struct Elements {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
 // Written down a second time on purpose: the checker shares no arithmetic with core/ring.
-Range chunk_of(std::uint64_t rank, std::uint64_t world, std::uint64_t count) {
+Elements chunk_of(std::uint64_t rank, std::uint64_t world, std::uint64_t count) {
   const std::uint64_t base = count / world;
   const std::uint64_t more = count % world;
   const std::uint64_t begin = rank * base + std::min(rank, more);
@@ -26,12 +26,12 @@ Range chunk_of(std::uint64_t rank, std::uint64_t world, std::uint64_t count) {
 }
 
 // Elements [begin, end) of one tensor of one contributor.
-Token token_of(const Call& call, std::size_t tensor, Range elements) {
+Token token_of(const Call& call, std::size_t tensor, Elements elements) {
   const std::uint64_t width = size_of(call.request.type);
   return token_of_content(content_of(call.content, tensor), elements.begin * width, elements.end * width);
 }
 
-std::vector<std::byte> bytes_of(const Call& call, std::size_t tensor) {
+std::vector<std::byte> input_of(const Call& call, std::size_t tensor) {
   std::vector<std::byte> bytes(call.request.tensors[tensor].count * size_of(call.request.type));
   fill_content(bytes, content_of(call.content, tensor), call.request.type);
   return bytes;
@@ -44,7 +44,7 @@ struct Round {
   std::size_t rank = 0;
 
   [[nodiscard]] std::size_t world() const { return contributors.size(); }
-  [[nodiscard]] std::string place(std::size_t tensor, Range elements) const {
+  [[nodiscard]] std::string place(std::size_t tensor, Elements elements) const {
     return text_of(call.outcome->round) + " on " + text_of(call.peer) + ": " + text_of(call.request) + ", tensor " +
            std::to_string(tensor) + ", elements " + std::to_string(elements.begin) + ".." +
            std::to_string(elements.end);
@@ -52,7 +52,8 @@ struct Round {
 };
 
 // Elements of a tensor that belong to one chunk lie at `where` and must be the fold of everybody's.
-Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t owner, Range elements, BufferRef where) {
+Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t owner, Elements elements,
+                       BufferRef where) {
   if (elements.begin == elements.end) return {};
   const peer::Request& request = round.call.request;
   const std::size_t n = round.world();
@@ -60,9 +61,9 @@ Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t own
   const bool divides = request.op == ReduceOp::kAvg && n > 1;
   const std::uint64_t width = size_of(request.type);
   if (round.memory.mode() == Mode::kBytes) {
-    std::vector<std::byte> expected = bytes_of(who(0), tensor);
+    std::vector<std::byte> expected = input_of(who(0), tensor);
     for (std::size_t i = 1; i < n; ++i) {
-      const std::vector<std::byte> own = bytes_of(who(i), tensor);
+      const std::vector<std::byte> own = input_of(who(i), tensor);
       reference::fold(request.type, request.op, expected, expected, own);
     }
     if (divides) reference::divide(request.type, expected, static_cast<std::uint32_t>(n));
@@ -81,7 +82,8 @@ Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t own
     const std::uint64_t begin = std::max(piece.at, where.offset);
     const std::uint64_t end = std::min(piece.at + piece.length, where.offset + where.length);
     if (begin >= end) continue;
-    const Range part = {elements.begin + (begin - where.offset) / width, elements.begin + (end - where.offset) / width};
+    const Elements part = {elements.begin + (begin - where.offset) / width,
+                           elements.begin + (end - where.offset) / width};
     Token got;
     const bool whole = round.memory.tokens(where.id).read(begin, end - begin, got);
     Token want = token_of(who(0), tensor, part);
@@ -106,11 +108,11 @@ Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t own
 // A copy of elements of one contributor's tensor.
 Complaint check_copied(const Round& round, const Call& source, std::size_t tensor, BufferRef where) {
   const std::uint64_t width = size_of(round.call.request.type);
-  const Range elements = {0, where.length / width};
+  const Elements elements = {0, where.length / width};
   bool same = false;
   if (round.memory.mode() == Mode::kBytes) {
     const auto got = round.memory.look(where);
-    const std::vector<std::byte> want = bytes_of(source, tensor);
+    const std::vector<std::byte> want = input_of(source, tensor);
     same = got.size() <= want.size() && std::equal(got.begin(), got.end(), want.begin());
   } else {
     Token got;
@@ -126,7 +128,7 @@ Complaint check_all_reduce(const Round& round) {
   const std::uint64_t width = size_of(round.call.request.type);
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     for (std::uint64_t owner = 0; owner < round.world(); ++owner) {
-      const Range chunk = chunk_of(owner, round.world(), tensors[t].count);
+      const Elements chunk = chunk_of(owner, round.world(), tensors[t].count);
       const BufferRef where = tensors[t].recv.slice(chunk.begin * width, (chunk.end - chunk.begin) * width);
       if (Complaint bad = check_folded(round, t, owner, chunk, where)) return bad;
     }
@@ -137,7 +139,7 @@ Complaint check_all_reduce(const Round& round) {
 Complaint check_reduce_scatter(const Round& round) {
   const Tensor& tensor = round.call.request.tensors.front();
   const std::uint64_t width = size_of(round.call.request.type);
-  const Range mine = chunk_of(round.rank, round.world(), tensor.count);
+  const Elements mine = chunk_of(round.rank, round.world(), tensor.count);
   const peer::Outcome& outcome = *round.call.outcome;
   if (outcome.chunk_begin != mine.begin || outcome.chunk_count != mine.end - mine.begin) {
     return round.place(0, mine) + " are this rank's chunk, but its receipt says " +

@@ -18,8 +18,8 @@ inline Complaint check_bounds(const peer::Peer::Footprint& f, PeerId peer, std::
   };
   if (f.streams > streams) return over("streams", f.streams, streams);
   if (f.rounds > kMaxRoundsInFlight) return over("rounds in flight", f.rounds, kMaxRoundsInFlight);
-  if (f.remembered > 2U * kMaxRememberedOutcomes)
-    return over("remembered outcomes", f.remembered, 2U * kMaxRememberedOutcomes);
+  if (f.remembered > std::size_t{2} * kMaxRememberedOutcomes)
+    return over("remembered outcomes", f.remembered, std::size_t{2} * kMaxRememberedOutcomes);
   const std::size_t queued = f.streams * kMaxQueuedControlBytes;
   if (f.queued_bytes > queued) return over("queued bytes", f.queued_bytes, queued);
   return {};

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Flags {
+struct CorpusFlags {
   std::string folder = "sim/corpus";
   // add
   std::string plan;
@@ -30,7 +30,7 @@ struct Flags {
   RefreshOptions refresh;
 };
 
-int run_corpus(const Flags& flags, bool only_stale) {
+int run_corpus(const CorpusFlags& flags, bool only_stale) {
   const std::vector<CorpusItem> items = read_corpus(flags.folder);
   std::size_t stale = 0;
   std::size_t broken = 0;
@@ -54,7 +54,7 @@ int run_corpus(const Flags& flags, bool only_stale) {
   return worst.code;
 }
 
-int add_plan(const Flags& flags) {
+int add_plan(const CorpusFlags& flags) {
   CorpusItem item{(fs::path(flags.folder) / (flags.name + ".toml")).string(), read_plan(flags.plan), flags.story};
   if (!flags.story.mutant.empty() && kMutantsBuilt) {
     const Verdict planted = judge_planted(item);
@@ -78,7 +78,7 @@ int add_plan(const Flags& flags) {
 Run add_corpus(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("corpus", "the plans of bugs that were found");
   command->require_subcommand(1);
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<CorpusFlags>();
   CLI::App* const run = command->add_subcommand("run", "all must pass, and get to where their bugs were");
   CLI::App* const stale = command->add_subcommand("stale", "those that no longer reach their goals");
   for (CLI::App* each : {run, stale}) {

@@ -15,7 +15,7 @@
 namespace lockstep::sim {
 namespace {
 
-struct Flags {
+struct DetFlags {
   MutantFlag mutant;
   SwarmFlags swarm;
   std::uint64_t first = 0;
@@ -23,7 +23,7 @@ struct Flags {
   bool trace = false;
 };
 
-int det(const Flags& flags) {
+int det(const DetFlags& flags) {
   const auto one = [&](std::uint64_t seed) { return run(plan_of(seed, flags.swarm.options())); };
   ManyOptions options;
   options.first = flags.first;
@@ -54,7 +54,7 @@ int det(const Flags& flags) {
 
 Run add_det(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("det", "determinism: one hash of many seeds");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<DetFlags>();
   flags->swarm.declare(*command);
   command->add_option("--seeds", flags->count, "how many");
   command->add_option("--first", flags->first, "the first one");

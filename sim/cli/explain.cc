@@ -30,7 +30,7 @@ namespace {
 
 constexpr double kRunLimit = 60;  // seconds: the bug has made a step of core endless
 
-struct Flags {
+struct ExplainFlags {
   PlanSource source;
   std::string html;
   std::string perfetto;
@@ -64,7 +64,7 @@ void write_file(const std::string& path, const std::string& what, const std::str
   fmt::print("{} {}\n", what, path);
 }
 
-MomentId moment_to_explain(const Flags& flags, const History& history) {
+MomentId moment_to_explain(const ExplainFlags& flags, const History& history) {
   if (!flags.moment) return history.failed;
   if (*flags.moment >= history.moments.size()) {
     throw UsageError(fmt::format("--moment {}: this run has the moments 0 to {}", *flags.moment,
@@ -73,7 +73,7 @@ MomentId moment_to_explain(const Flags& flags, const History& history) {
   return *flags.moment;
 }
 
-int explain(const Flags& flags) {
+int explain(const ExplainFlags& flags) {
   const History history = history_of(flags.source.plan());
   const std::string again = std::string("lockstep sim ") + (flags.source.seed ? "run" : "replay") + flags.source.text();
   const MomentId of = moment_to_explain(flags, history);
@@ -104,7 +104,7 @@ int explain(const Flags& flags) {
 
 Run add_explain(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("explain", "what led to a failure: its causal slice, and a timeline");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ExplainFlags>();
   flags->source.declare(*command);
   command->add_option("--html", flags->html, "write the timeline: one page, for a browser");
   command->add_option("--perfetto", flags->perfetto, "write a trace for ui.perfetto.dev or chrome://tracing");

@@ -111,7 +111,7 @@ class Worker {
   std::string buffer_;
 };
 
-class Clock {
+class Stopwatch {
  public:
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
@@ -137,7 +137,7 @@ ManyRuns run_many(const ManyOptions& options, const One& one) {
     workers[j].start(options.first + j);
   }
   const bool progress = options.progress && ::isatty(2) != 0;
-  const Clock clock;
+  const Stopwatch stopwatch;
   double told = 0;
   bool stop = false;
   const auto take = [&](const Report& report) {
@@ -167,11 +167,11 @@ ManyRuns run_many(const ManyOptions& options, const One& one) {
       stop = stop || !options.keep_going;
       if (!stop && worker.running() + options.jobs < options.end) worker.start(worker.running() + options.jobs);
     }
-    if (progress && clock.seconds() - told > 2) {
-      told = clock.seconds();
+    if (progress && stopwatch.seconds() - told > 2) {
+      told = stopwatch.seconds();
       tell_progress(options, result, told);
     }
-    stop = stop || (options.limit_s > 0 && clock.seconds() > options.limit_s);
+    stop = stop || (options.limit_s > 0 && stopwatch.seconds() > options.limit_s);
   }
   for (Worker& worker : workers) worker.kill();
   if (progress) fmt::print(stderr, "\r{:60}\r", "");

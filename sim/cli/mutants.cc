@@ -218,6 +218,7 @@ void hunt_all(std::vector<Hunt>& hunts, std::uint32_t jobs, bool table) {
     }
     if (running.empty()) return;
     std::vector<pollfd> fds;
+    fds.reserve(running.size());
     for (const Hunt* hunt : running) fds.push_back({hunt->out, POLLIN, 0});
     if (::poll(fds.data(), fds.size(), 1000) < 0 && errno != EINTR) std::abort();
     for (std::size_t i = 0; i < running.size(); ++i) {

@@ -17,7 +17,7 @@
 namespace lockstep::sim {
 namespace {
 
-struct Flags {
+struct ReplayFlags {
   MutantFlag mutant;
   std::string file;
   std::uint64_t until = 0;
@@ -25,7 +25,7 @@ struct Flags {
   bool streams = false;
 };
 
-int replay(const Flags& flags) {
+int replay(const ReplayFlags& flags) {
   const Plan plan = read_either(flags.file, {});
   WorldOptions options;
   if (!flags.json) options.trace = print_line;
@@ -48,7 +48,7 @@ int replay(const Flags& flags) {
 
 Run add_replay(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("replay", "run a plan from a file, telling what happens");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ReplayFlags>();
   command->add_option("plan", flags->file, "a plan, as `run --write-plan` writes it, or a scenario")->required();
   command->add_option("--until", flags->until, "stop after so many events");
   command->add_flag("--json", flags->json, "the report as JSON, no trace");

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kMostTold = 20;  // failures
 
-struct Flags {
+struct RunFlags {
   MutantFlag mutant;
   SwarmFlags swarm;
   std::string file;
@@ -41,7 +41,7 @@ struct Flags {
 // What seeds are made into: plans of the swarm or of a scenario, or the one plan of a file.
 class Plans {
  public:
-  explicit Plans(const Flags& flags) : flags_(flags) {
+  explicit Plans(const RunFlags& flags) : flags_(flags) {
     if (flags.file.empty()) return;
     if (is_scenario(read_text(flags.file))) {
       scenario_ = read_scenario(flags.file);
@@ -67,13 +67,13 @@ class Plans {
   }
 
  private:
-  const Flags& flags_;
+  const RunFlags& flags_;
   std::optional<Scenario> scenario_;
   std::optional<Plan> plan_;
 };
 
 // The last lines of a failure: how to make it small, and the one command that repeats it.
-void print_what_next(const Flags& flags, std::uint64_t seed) {
+void print_what_next(const RunFlags& flags, std::uint64_t seed) {
   const std::string what = flags.file.empty()                   ? fmt::format("--seed {}{}", seed, flags.swarm.text())
                            : flags.seed || !flags.seeds.empty() ? fmt::format("{} --seed {}", flags.file, seed)
                                                                 : flags.file;
@@ -84,7 +84,7 @@ void print_what_next(const Flags& flags, std::uint64_t seed) {
              same);
 }
 
-int one_seed(const Flags& flags) {
+int one_seed(const RunFlags& flags) {
   const Plans plans(flags);
   const std::uint64_t seed = flags.seed.value_or(0);
   if (!flags.plan.empty()) write_plan(plans.plan(seed), flags.plan);
@@ -109,7 +109,7 @@ int one_seed(const Flags& flags) {
   return exit_code_of(*report.failure);
 }
 
-int many_seeds(const Flags& flags) {
+int many_seeds(const RunFlags& flags) {
   const SeedRange range = seed_range(flags.seeds);
   ManyOptions options;
   options.first = range.first;
@@ -148,7 +148,7 @@ int many_seeds(const Flags& flags) {
 
 Run add_run(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("run", "one seed, or many");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<RunFlags>();
   command->add_option("scenario", flags->file, "a scenario or a plan; without one, seeds make plans of their own");
   flags->swarm.declare(*command);
   command->add_option("--seed", flags->seed, "one seed");

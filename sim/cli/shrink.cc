@@ -19,9 +19,9 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr double kRunLimit = 20;  // seconds: the bug has made a step of core endless
+constexpr double kCandidateLimit = 20;  // seconds: the bug has made a step of core endless
 
-struct Flags {
+struct ShrinkFlags {
   PlanSource source;
   std::string out = "shrunk.toml";
   std::uint32_t max_runs = 300;
@@ -62,7 +62,7 @@ std::string key_of(const Failure& failure) {
   return failure.promise == "crash" ? failure.promise + ": " + failure.text : failure.promise;
 }
 
-int shrink_plan(const Flags& flags) {
+int shrink_plan(const ShrinkFlags& flags) {
   const Plan plan = flags.source.plan();
   const auto began = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); };
@@ -71,7 +71,7 @@ int shrink_plan(const Flags& flags) {
   Tried first;
   Tried best;
   const Trial trial = [&](const Plan& candidate) -> std::optional<Broken> {
-    last = try_plan(candidate, kRunLimit);
+    last = try_plan(candidate, kCandidateLimit);
     if (last.given_up || !last.report.failure) return {};
     if (!first.report.failure) first = best = last;
     return Broken{key_of(*last.report.failure), Instant{last.report.failure->at_ns}, last.report.launches};
@@ -115,7 +115,7 @@ int shrink_plan(const Flags& flags) {
 
 Run add_shrink(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("shrink", "the smallest plan that still breaks the same promise");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ShrinkFlags>();
   flags->source.declare(*command);
   command->add_option("--out", flags->out, "where the smallest plan is written")->capture_default_str();
   command->add_option("--max-runs", flags->max_runs, "the most that are tried")
