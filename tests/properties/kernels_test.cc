@@ -12,14 +12,14 @@ namespace {
 
 using test::Bytes;
 
-struct Case {
+struct FoldCase {
   DataType type;
   ReduceOp op;
   Bytes incoming;
   Bytes own;
 };
 
-Case any_case() {
+FoldCase any_case() {
   const auto type = *rc::gen::elementOf(std::vector<DataType>(std::begin(test::kAllTypes), std::end(test::kAllTypes)));
   const auto op = *rc::gen::elementOf(std::vector<ReduceOp>(std::begin(test::kAllOps), std::end(test::kAllOps)));
   const auto count = *rc::gen::inRange<std::size_t>(0, 5000);
@@ -27,7 +27,7 @@ Case any_case() {
   return {type, op, test::hostile_elements(type, count, seed), test::hostile_elements(type, count, ~seed)};
 }
 
-Bytes folded(const Case& c) {
+Bytes folded(const FoldCase& c) {
   Bytes into(c.own.size());
   fold(c.type, c.op, into, c.incoming, c.own);
   return into;
@@ -35,14 +35,14 @@ Bytes folded(const Case& c) {
 
 // Law: the vector loops give the bits of the scalar reference.
 RC_GTEST_PROP(Kernels, FoldIsTheReference, ()) {
-  const Case c = any_case();
+  const FoldCase c = any_case();
   Bytes expected(c.own.size());
   reference::fold(c.type, c.op, expected, c.incoming, c.own);
   RC_ASSERT(folded(c) == expected);
 }
 
 RC_GTEST_PROP(Kernels, DivideIsTheReference, ()) {
-  const Case c = any_case();
+  const FoldCase c = any_case();
   const auto contributors = *rc::gen::suchThat<std::uint32_t>([](std::uint32_t n) { return n >= 1; });
   Bytes values = c.own;
   Bytes expected = c.own;
@@ -53,7 +53,7 @@ RC_GTEST_PROP(Kernels, DivideIsTheReference, ()) {
 
 // Law: an element of the result depends on its two operands only; a fold may be cut anywhere.
 RC_GTEST_PROP(Kernels, FoldIsElementwise, ()) {
-  const Case c = any_case();
+  const FoldCase c = any_case();
   const auto count = c.own.size() / size_of(c.type);
   const auto cut = *rc::gen::inRange<std::size_t>(0, count + 1) * size_of(c.type);
   Bytes into(c.own.size());
@@ -67,7 +67,7 @@ RC_GTEST_PROP(Kernels, FoldIsElementwise, ()) {
 
 // Law: the order of two operands makes no difference to the bits, not even for NaNs and zeros.
 RC_GTEST_PROP(Kernels, FoldIsCommutative, ()) {
-  Case c = any_case();
+  FoldCase c = any_case();
   const Bytes one_way = folded(c);
   std::swap(c.incoming, c.own);
   RC_ASSERT(folded(c) == one_way);
@@ -75,7 +75,7 @@ RC_GTEST_PROP(Kernels, FoldIsCommutative, ()) {
 
 // Law: no single flipped bit gets past the checksum, alone or in a fold.
 RC_GTEST_PROP(Kernels, AnyFlippedBitIsFound, ()) {
-  Case c = any_case();
+  FoldCase c = any_case();
   RC_PRE(!c.incoming.empty());
   KernelJob job;
   job.kind = *rc::gen::element(JobKind::kVerify, JobKind::kFold);

@@ -66,13 +66,13 @@ RC_GTEST_PROP(RingSchedule, EveryHopHasTwoEnds, ()) {
   }
 }
 
-struct Case {
+struct RingCase {
   support::RingOfOperations ring;
   std::uint32_t world;
   std::uint64_t count;
 };
 
-Case draw_all_reduce(bool in_place, std::uint64_t seed) {
+RingCase draw_all_reduce(bool in_place, std::uint64_t seed) {
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 7);
   const auto count = *rc::gen::oneOf(rc::gen::inRange<std::uint64_t>(0, 12), rc::gen::inRange<std::uint64_t>(12, 3000));
   peer::Request request;
@@ -80,8 +80,9 @@ Case draw_all_reduce(bool in_place, std::uint64_t seed) {
   request.type = DataType::kF32;
   request.op = ReduceOp::kSum;
   request.tensors.push_back({{}, {}, count});
-  Case test{support::RingOfOperations(request, world, in_place, *rc::gen::element<std::uint32_t>(4, 64, 1000), seed),
-            world, count};
+  RingCase test{
+      support::RingOfOperations(request, world, in_place, *rc::gen::element<std::uint32_t>(4, 64, 1000), seed), world,
+      count};
   for (std::uint32_t rank = 0; rank < world; ++rank) {
     auto* values = reinterpret_cast<float*>(test.ring.input(rank).data());
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -94,7 +95,7 @@ Case draw_all_reduce(bool in_place, std::uint64_t seed) {
 
 // Law: an all-reduce is the fold ((x_{c+1} + x_{c+2}) + ...) + x_c of chunk c, bit for bit, on every rank.
 RC_GTEST_PROP(RingAllReduce, IsTheExactFoldOnEveryRank, (std::uint64_t seed, bool in_place)) {
-  Case test = draw_all_reduce(in_place, seed);
+  RingCase test = draw_all_reduce(in_place, seed);
   std::vector<float> expected(test.count);
   for (std::uint32_t owner = 0; owner < test.world; ++owner) {
     const Chunk chunk = chunk_of(owner, test.world, test.count);
@@ -121,7 +122,7 @@ RC_GTEST_PROP(RingAllReduce, IsTheExactFoldOnEveryRank, (std::uint64_t seed, boo
 
 // Law (S3): whenever it is aborted, an in-place all-reduce gives every input its bits back.
 RC_GTEST_PROP(RingAllReduce, AnAbortRestoresTheInput, (std::uint64_t seed)) {
-  Case test = draw_all_reduce(true, seed);
+  RingCase test = draw_all_reduce(true, seed);
   std::vector<std::vector<std::byte>> before;
   for (std::uint32_t rank = 0; rank < test.world; ++rank) before.push_back(test.ring.input(rank));
   test.ring.run(*rc::gen::inRange<std::uint64_t>(0, 200));

@@ -124,7 +124,7 @@ RC_GTEST_PROP(Wire, AFlippedBitIsDetected, ()) {
   Bytes stream;
   encode(Preamble{}, stream);
   append(stream, frame);
-  stream.resize(stream.size() + 2 * kMaxBodyBytes);  // enough for any length that the header may state now
+  stream.resize(stream.size() + std::size_t{2} * kMaxBodyBytes);  // enough for any length that the header may state now
   const auto record = record_of(stream);
   RC_ASSERT(record.failed);
   RC_ASSERT(record.lines.size() == 2U);  // the preamble and the error

@@ -72,7 +72,7 @@ std::optional<std::string> Parent::hear() {
       heard_.erase(0, end + 1);
       return line;
     }
-    std::array<char, 4096> bytes;
+    std::array<char, 4096> bytes{};
     const ssize_t got = ::read(from_, bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return std::nullopt;
@@ -120,7 +120,7 @@ void Process::signal(int number) const {
 }
 
 void Process::take_in() {
-  std::array<char, 65'536> bytes;
+  std::array<char, 65'536> bytes{};
   for (;;) {
     const ssize_t got = ::read(from_, bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;

@@ -166,7 +166,7 @@ void Proxy::run() {
     }
     ::poll(files.data(), files.size(), timeout_ms);
     const std::lock_guard lock(mutex_);
-    std::array<char, 64> sink;
+    std::array<char, 64> sink{};
     while (::read(wake_read_, sink.data(), sink.size()) > 0) {
     }
     accept_one();

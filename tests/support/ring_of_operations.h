@@ -19,7 +19,7 @@ namespace lockstep::support {
 class RingOfOperations {
  public:
   // Buffers of every rank: id 1 holds `input`, 2 is `recv` (absent in place), 3 is scratch.
-  RingOfOperations(peer::Request request, std::uint32_t world, bool in_place, std::uint32_t segment_bytes,
+  RingOfOperations(const peer::Request& request, std::uint32_t world, bool in_place, std::uint32_t segment_bytes,
                    std::uint64_t seed)
       : seed_(seed) {
     for (std::uint32_t rank = 0; rank < world; ++rank) {

@@ -445,7 +445,7 @@ TEST(BadInput, WhatNobodyCanWaitForIsRefusedAtTheDoor) {
   Room run(true);
   for (const auto& [change, reason] : cases) {
     SCOPED_TRACE(reason);
-    run.join([&](wire::Join& join) {
+    run.join([&change = change](wire::Join& join) {  // named again, because clang 14 captures no structured binding
       join.peer = PeerId{4, 4};
       change(join);
     });

@@ -34,6 +34,7 @@ Membership run_of(std::uint64_t n) {
 
 std::vector<std::uint64_t> ring_of(const std::vector<wire::Member>& members) {
   std::vector<std::uint64_t> ring;
+  ring.reserve(members.size());
   for (const auto& member : members) ring.push_back(member.id.high);
   return ring;
 }

@@ -101,7 +101,7 @@ TEST_F(RoundsOfThree, ALossEndsRoundsThatDoNotRetryWithPeerLost) {
   const auto verdicts = rounds_.verdicts(change, without(kC));
   ASSERT_EQ(verdicts.size(), 1U);
   EXPECT_EQ(verdicts.front().status, Status::kPeerLost);
-  EXPECT_NE(verdicts.front().text.find("c"), std::string::npos);
+  EXPECT_NE(verdicts.front().text.find("lost c"), std::string::npos);
 }
 
 // A barrier that all survivors have reached says nothing about the lost one.

@@ -34,7 +34,7 @@ wire::Member member(PeerId id) {
   return {id, {}, {}, address_of(static_cast<std::uint8_t>(id.low)), "p" + std::to_string(id.low)};
 }
 
-wire::View view_of(std::uint64_t number, std::uint64_t cohort, std::vector<PeerId> members) {
+wire::View view_of(std::uint64_t number, std::uint64_t cohort, const std::vector<PeerId>& members) {
   wire::View view{Term{1}, ViewNumber{number}, CohortId{cohort}, {}};
   for (const PeerId id : members) view.members.push_back(member(id));
   return view;
@@ -145,7 +145,7 @@ void expect_left(const Lie& lie, bool joined = true) {
 }
 
 TEST(LyingCoordinator, IsLeftWithTheReason) {
-  const auto proposes = [](std::function<void(wire::Propose&)> change) {
+  const auto proposes = [](const std::function<void(wire::Propose&)>& change) {
     return [change](Peer3& r) {
       wire::Propose propose = r.loss_of(kHigh);
       change(propose);
@@ -416,7 +416,7 @@ void expect_stream(const Lie& lie, FarEnd* Peer3::*neighbour) {
 }
 
 TEST(LyingNeighbour, SegmentsThatNoRoundExpectsEndTheirStream) {
-  const auto sends = [](std::vector<wire::Segment> segments, std::uint64_t checksum = 0) {
+  const auto sends = [](const std::vector<wire::Segment>& segments, std::uint64_t checksum = 0) {
     return [=](Peer3& r) {
       for (const wire::Segment& s : segments) r.low->say_segment(s, std::byte{1}, checksum);
     };

@@ -231,7 +231,7 @@ TEST(Codec, AnotherVersionIsNotAnError) {
 }
 
 TEST(Codec, ATrailerIsWholeOrTakenBack) {
-  std::array<std::byte, kTrailerBytes> bytes;
+  std::array<std::byte, kTrailerBytes> bytes{};
   for (const bool taken_back : {false, true}) {
     encode(Trailer{77, taken_back}, bytes);
     const auto trailer = decode_trailer(bytes);

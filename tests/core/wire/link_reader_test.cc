@@ -36,7 +36,7 @@ Bytes segment_bytes(std::uint32_t length, bool taken_back = false) {
   Bytes out;
   encode(Message(segment_of(length)), Term{1}, out);
   out.resize(out.size() + length, std::byte{'a'});
-  std::array<std::byte, kTrailerBytes> trailer;
+  std::array<std::byte, kTrailerBytes> trailer{};
   encode(Trailer{42, taken_back}, trailer);
   append(out, trailer);
   return out;
