@@ -326,30 +326,30 @@ TEST_F(Pair, APayloadCarriesItsTokenAndStopsTheReadAtItsEnd) {
 TEST_F(Pair, APayloadThatComesWithItsHeaderMeansSomethingWhereItIsPlaced) {
   begin({.mode = Mode::kToken, .short_permille = 0, .pieces_permille = 0, .apart_permille = 0});
   connect();
-  const BufferId from = memory[0]->make(100);
-  const BufferId into = memory[1]->make(100);
-  memory[0]->fill({from, 0, 100}, 9);
-  memory[0]->lend(from);
-  memory[1]->lend(into);
+  const BufferId from = memory_[0]->make(100);
+  const BufferId into = memory_[1]->make(100);
+  memory_[0]->fill({from, 0, 100}, 9);
+  memory_[0]->lend(from);
+  memory_[1]->lend(into);
   const std::string header = "head";
   io::Write write{kDialled, {}};
   write.slices.push({std::as_bytes(std::span(header)), {}});
   write.slices.push({{}, BufferRef{from, 0, 100}});
-  network->write(0, write, now);
+  network_->write(0, write, now_);
   read();  // has room for the header and 60 bytes
   run_for(milliseconds(1));
   ASSERT_EQ(last<io::ReadDone>(1).bytes, 64U);
-  const auto early = std::as_bytes(std::span(buffer)).subspan(4);
-  network->place(1, {BufferRef{into, 0, 60}, early});
-  network->read(1, {kAccepted, BufferRef{into, 60, 40}, {}}, now);
+  const auto early = std::as_bytes(std::span(buffer_)).subspan(4);
+  network_->place(1, {BufferRef{into, 0, 60}, early});
+  network_->read(1, {kAccepted, BufferRef{into, 60, 40}, {}}, now_);
   run_for(milliseconds(1));
   ASSERT_EQ(last<io::ReadDone>(1).bytes, 40U);
   Token token;
-  EXPECT_TRUE(memory[1]->read_token({into, 0, 100}, Touch::kJob, token));
+  EXPECT_TRUE(memory_[1]->read_token({into, 0, 100}, Touch::kJob, token));
   EXPECT_EQ(token, token_of_content(9, 0, 100));
-  EXPECT_TRUE(broken.empty());
-  network->place(1, {BufferRef{into, 0, 60}, early});  // that is over
-  EXPECT_EQ(broken.size(), 1U);
+  EXPECT_TRUE(broken_.empty());
+  network_->place(1, {BufferRef{into, 0, 60}, early});  // that is over
+  EXPECT_EQ(broken_.size(), 1U);
 }
 
 TEST_F(Pair, BandwidthAndLatencyTakeTime) {
