@@ -315,6 +315,7 @@ class AgainstPeer {
     if (choices_.one_in(8)) return end.say(chosen_message(choices_, known_));
     wire::Link link = chosen<wire::Link>(choices_, known_);
     link.to = kMe;
+    if (!choices_.one_in(8)) link.key = {};  // as change() proposes it
     end.say(link);
   }
   void answer_dials() {

@@ -46,6 +46,7 @@ World::World(const Plan& plan, WorldOptions options)
   process.memory = std::make_unique<Memory>(plan.mode);
   process.port = kCoordinatorPort;
   coordinator::Options c;
+  c.link_key = {dice_.bits(Purpose::kIdentity, process.index, 4), dice_.bits(Purpose::kIdentity, process.index, 5)};
   c.heartbeat = plan.heartbeat;
   c.silence = plan.heartbeat * 6;
   c.greeting = plan.heartbeat * 6;

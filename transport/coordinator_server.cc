@@ -13,6 +13,7 @@
 
 #include "transport/address.h"
 #include "transport/clock.h"
+#include "transport/entropy.h"
 #include "transport/resolver.h"
 
 namespace lockstep::transport {
@@ -23,6 +24,7 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
   Addresses hosts = resolve_host(where->host == "*" ? std::string() : where->host, where->port);
   if (!hosts) return hosts.error();
 
+  options.machine.link_key = random_link_key();
   std::unique_ptr<CoordinatorServer> server(new CoordinatorServer(std::move(options)));
   Result<io::Address> bound = server->streams_.listen({std::move(*hosts), where->port, where->port});
   if (!bound) return bound.error();

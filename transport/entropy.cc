@@ -23,4 +23,6 @@ PeerId random_peer_id() {
   return id;
 }
 
+LinkKey random_link_key() { return {random_u64(), random_u64()}; }
+
 }  // namespace lockstep::transport

@@ -9,5 +9,6 @@ namespace lockstep::transport {
 
 std::uint64_t random_u64();
 PeerId random_peer_id();  // never "nobody"
+LinkKey random_link_key();
 
 }  // namespace lockstep::transport

@@ -16,6 +16,7 @@ namespace lockstep::coordinator {
 
 struct Options {
   Term term{1};
+  LinkKey link_key;                                  // random, from the driver's entropy
   Duration heartbeat = lockstep::milliseconds(500);  // told to every peer
   Duration silence = lockstep::seconds(3);           // a peer without a byte for so long is lost
   Duration greeting = lockstep::seconds(3);          // a stranger must have said what it wants by then

@@ -343,6 +343,7 @@ void Coordinator::Machine::propose(Proposal proposal) {
   }
   last_proposal_ = last_proposal_.next();
   message.number = last_proposal_;
+  message.link_key = options_.link_key;
   proposal.awaited = proposal.participants;
   proposal.since = now_;
   next_look_ = std::min(next_look_, now_ + answer_limit());

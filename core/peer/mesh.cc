@@ -18,9 +18,15 @@ constexpr std::size_t kSegmentsPerStripe = 2;
 // Streams in a row that break the protocol before their link is said to be broken: more than bits on the way are ever flipped.
 constexpr std::uint32_t kMaxFaults = 8;
 
-bool same_host(const io::Address& a, const io::Address& b) { return a.family == b.family && a.bytes == b.bytes; }
-
 }  // namespace
+
+void Mesh::set_key(const LinkKey& key, Instant now, Effects& out) {
+  if (key_) return;
+  key_ = key;
+  for (auto& [stream, flow] : flows_) {
+    if (flow.kind == Kind::kParked && flow.key != key) refuse_key(flow, now, out);
+  }
+}
 
 void Mesh::want(const std::map<PeerId, io::Address>& neighbours, Instant now, Effects& out) {
   for (auto at = links_.begin(); at != links_.end();) {
@@ -85,7 +91,6 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
 void Mesh::on_accepted(const io::Accepted& in, Instant now, Effects& out) {
   const bool crowded = unattached() >= kMaxStrangers;
   Flow& flow = flows_.try_emplace(in.stream, in.stream, now, Kind::kStranger).first->second;
-  flow.from = in.from;
   if (crowded) return drop(flow, false, now, out);
   look_soon(now + options_.dial_timeout);
 }
@@ -103,7 +108,7 @@ void Mesh::on_opened(const io::Opened& in, Instant now) {
   flow.channel.forgive_silence(now);
   const Link& link = links_.at(flow.peer);
   flow.channel.writer.preamble();
-  flow.channel.writer.message(wire::Link{options_.id, flow.peer, flow.stripe, link.width()}, term_);
+  flow.channel.writer.message(wire::Link{options_.id, flow.peer, flow.stripe, link.width(), *key_}, term_);
 }
 
 void Mesh::on_read_done(const io::ReadDone& in, Instant now, Effects& out) {
@@ -191,6 +196,7 @@ void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& o
 
 void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out) {
   if (link.to != options_.id) return refuse(flow, "another peer was meant: this is not the one you look for", now, out);
+  if (key_ && link.key != *key_) return refuse_key(flow, now, out);
   if (!(link.from < link.to)) return refuse(flow, "the peer with the smaller id dials", now, out);
   if (link.stripes == 0 || link.stripes > kMaxStripes || link.stripe.value >= link.stripes) {
     return refuse(flow,
@@ -199,12 +205,13 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
                   now, out);
   }
   for (auto& [stream, other] : flows_) {  // a newer one for the same stripe: its dialler has given up on the older
-    if (other.kind == Kind::kParked && other.peer == link.from && other.stripe == link.stripe)
+    if (other.kind == Kind::kParked && other.peer == link.from && other.stripe == link.stripe && other.key == link.key)
       drop(other, false, now, out);
   }
   flow.peer = link.from;
   flow.stripe = link.stripe;
   flow.stripes = link.stripes;
+  flow.key = link.key;
   flow.kind = Kind::kParked;
   flow.since = now;
   look_soon(now + options_.dial_timeout);
@@ -310,6 +317,12 @@ void Mesh::refuse(Flow& flow, const std::string& why, Instant now, Effects& out)
   drop(flow, true, now, out);
 }
 
+// A stranger's stream, whomever it names.
+void Mesh::refuse_key(Flow& flow, Instant now, Effects& out) {
+  flow.peer = {};
+  refuse(flow, "the key is not that of this run: only its members may link", now, out);
+}
+
 void Mesh::reset(StreamId stream, const std::string& why, Instant now, Effects& out) {
   const auto at = flows_.find(stream);
   if (at == flows_.end() || at->second.kind == Kind::kDying) return;
@@ -317,7 +330,7 @@ void Mesh::reset(StreamId stream, const std::string& why, Instant now, Effects& 
 }
 
 // A stream that speaks nonsense is closed, and may be opened again: bits are flipped on the way. But a link on which that
-// happens again and again is none, and the coordinator shall know. What a stranger says in a neighbour's name does not count.
+// happens again and again is none, and the coordinator shall know. A stranger has no link, whomever it names.
 void Mesh::break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out) {
   out.emplace_back(trace::Event{.kind = trace::Kind::kProtocolError,
                                 .view = {},
@@ -326,12 +339,10 @@ void Mesh::break_protocol(Flow& flow, const std::string& why, Instant now, Effec
                                 .status = Status::kProtocolError,
                                 .text = why});
   const PeerId peer = flow.peer;
-  const io::Address from = flow.from;
   drop(flow, false, now, out);
   const auto at = links_.find(peer);
   if (at == links_.end()) return;
   Link& link = at->second;
-  if (!link.dials && !same_host(from, link.address)) return;
   if (now - link.last_fault > options_.link_timeout) link.faults = 0;
   link.last_fault = now;
   if (++link.faults < kMaxFaults) return;

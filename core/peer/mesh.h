@@ -2,6 +2,7 @@
 // goes to. Knows nothing of what is reduced: that is its owner's.
 //
 // The peer with the smaller id dials. A stripe that breaks is dialled again; what it had lost is told by Ready on the new one.
+// A stream belongs to a link only once it has said the key of the run: who is a member and where it listens is no secret.
 // A stripe is only replaced once the driver has given back all memory of the old one, so that a place has one stream at a time.
 #pragma once
 
@@ -45,6 +46,9 @@ class Mesh {
       : options_(options), names_(names), owner_(owner) {}
 
   void set_term(Term term) { term_ = term; }
+  // The key of the run, known from the first proposal on. Streams that came before it and say another are refused.
+  void set_key(const LinkKey& key, Instant now, Effects& out);
+  [[nodiscard]] const std::optional<LinkKey>& key() const { return key_; }
 
   // The neighbours that are needed from now on; others are let go.
   void want(const std::map<PeerId, io::Address>& neighbours, Instant now, Effects& out);
@@ -91,7 +95,7 @@ class Mesh {
     bool dials = false;
     std::vector<Stripe> stripes;
     Instant reported;          // when it was last said to be broken
-    std::uint32_t faults = 0;  // of the protocol, on streams that are its own, one after the other
+    std::uint32_t faults = 0;  // of the protocol, one stream after the other
     Instant last_fault;
     [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
   };
@@ -99,7 +103,7 @@ class Mesh {
     kDialling,  // asked for
     kGreeting,  // dialled and open; waits for LinkWelcome
     kStranger,  // accepted; has not said who it is
-    kParked,    // accepted; said who it is; waits until its link is wanted, or until the old stream is gone
+    kParked,    // accepted; said who it is; waits until our key is known, its link is wanted and the old stream is gone
     kUp,
     kDying,  // being closed
   };
@@ -107,11 +111,11 @@ class Mesh {
     Flow(StreamId stream, Instant now, Kind kind_now) : channel(stream, now), kind(kind_now), since(now) {}
     wire::Channel channel;
     Kind kind;
-    Instant since;     // of its kind
-    io::Address from;  // accepted: where it comes from
-    PeerId peer;
+    Instant since;  // of its kind
+    PeerId peer;    // proven, once our key is known
     StripeIndex stripe;
     std::uint16_t stripes = 1;
+    LinkKey key;  // accepted: that it said
   };
 
   void fill_stripes();
@@ -123,6 +127,7 @@ class Mesh {
   void bring_up(Flow& flow, Instant now);
   void dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effects& out);
   void drop(Flow& flow, bool in_order, Instant now, Effects& out);
+  void refuse_key(Flow& flow, Instant now, Effects& out);
   void break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out);
   void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);
   void look_soon(Instant at) { next_look_ = at < next_look_ ? at : next_look_; }
@@ -132,6 +137,7 @@ class Mesh {
   io::StreamNames& names_;
   MeshOwner& owner_;
   Term term_;
+  std::optional<LinkKey> key_;
   std::map<PeerId, Link> links_;
   std::map<StreamId, Flow> flows_;
   Instant next_heartbeat_;

@@ -63,6 +63,7 @@ std::optional<std::string> Peer::Machine::fault_of(const wire::Propose& proposal
   if (proposal.number <= last_proposal_) {
     return "made proposal " + number(proposal.number) + " after " + number(last_proposal_);
   }
+  if (mesh_.key() && *mesh_.key() != proposal.link_key) return "changed the key of the run";
   const auto by_group = [](const wire::Member& a, const wire::Member& b) { return a.group < b.group; };
   if (!std::is_sorted(view.members.begin(), view.members.end(), by_group)) {
     return "proposed a view whose groups are mixed up";
@@ -111,6 +112,7 @@ void Peer::Machine::on_propose(wire::Propose proposal) {
     std::stable_partition(members.begin(), members.end(), [&](const auto& member) { return member.id == options_.id; });
   }
   for (const wire::Member& member : proposal_->view.members) addresses_[member.id] = member.address;
+  mesh_.set_key(proposal_->link_key, now_, *out_);
   session_.say(wire::Flush{proposal_->number, open_rounds()});
   update_links();
 }

@@ -91,6 +91,7 @@ class Writer {
   }
 
   void value(std::string_view, const PeerId& id) { out_ += text_of(id); }
+  void value(std::string_view, const LinkKey&) { out_ += "(secret)"; }  // descriptions are logged and sent around
   void value(std::string_view, const Descriptor& what) { out_ += "(" + describe(what) + ")"; }
   void value(std::string_view, const io::Address& address) { out_ += address.text(); }
   void value(std::string_view, const Duration& duration) { out_ += std::to_string(duration.ns) + "ns"; }

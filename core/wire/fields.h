@@ -51,6 +51,11 @@ void fields(auto& a, Is<PeerId> auto& m) {
   a("low", m.low);
 }
 
+void fields(auto& a, Is<LinkKey> auto& m) {
+  a("high", m.high);
+  a("low", m.low);
+}
+
 void fields(auto& a, Is<RoundKey> auto& m) {
   a("cohort", m.cohort);
   a("group", m.group);
@@ -132,6 +137,7 @@ void fields(auto& a, Is<Link> auto& m) {
   a("to", m.to);
   a("stripe", m.stripe);
   a("stripes", m.stripes, kMaxStripes);
+  a("key", m.key);
 }
 
 void fields(auto&, Is<StatusRequest> auto&) {}
@@ -207,6 +213,7 @@ void fields(auto& a, Is<Propose> auto& m) {
   a("relinked", m.relinked);
   a("kept", m.kept, kMaxRoundsInMessage);
   a("verdicts", m.verdicts, kMaxRoundsInMessage);
+  a("link_key", m.link_key);
 }
 
 void fields(auto& a, Is<Install> auto& m) { a("number", m.number); }

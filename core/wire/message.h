@@ -112,6 +112,7 @@ struct Link {
   PeerId to;
   StripeIndex stripe;
   std::uint16_t stripes = 1;
+  LinkKey key;  // the sender is a member of the run, too
 };
 
 // To a coordinator: tell me how the run is.
@@ -218,6 +219,7 @@ struct Propose {
   bool relinked = false;
   std::vector<RoundKey> kept;
   std::vector<Verdict> verdicts;
+  LinkKey link_key;  // of the run; the same in all of its proposals
 };
 
 // Everybody has acknowledged; it holds.

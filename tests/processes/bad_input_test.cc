@@ -1,6 +1,7 @@
 // Whatever comes to a listening port costs only its sender: members keep reducing meanwhile, and tell of nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -131,6 +132,33 @@ TEST_F(BadInput, ALinkForSomebodyElseIsEnded) {
   Stranger nobody(peer_port);
   nobody.say(preamble() + frame(wire::type_of(link), body_of(link)));
   EXPECT_TRUE(nobody.is_shown_out());
+  expect_nobody_else_noticed();
+}
+
+// It names the neighbour whose stream it wants; a status tells anybody who that is.
+TEST_F(BadInput, AStrangerDoesNotGetANeighboursStream) {
+  std::vector<wire::Member> members = view.members;
+  std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  const wire::Member& victim = members.back();
+  for (auto& peer : run.peers) peer->all_reduce({.count = 100'000, .times = 200});
+  EXPECT_TRUE(run.peers.front()->is_going());
+  for (std::uint16_t i = 0; i < 60; ++i) {
+    const std::uint16_t stripes = i % 3 == 0 ? 16 : 2;  // theirs, and another number
+    Stranger thief(victim.address.port);
+    thief.say(preamble());
+    thief.say_message(wire::Link{members.front().id, victim.id, StripeIndex{static_cast<std::uint16_t>(i % stripes)},
+                                 stripes, LinkKey{i % 4U, i}});
+    const auto refused = thief.hear<wire::Refused>();
+    ASSERT_TRUE(refused) << "it was let in";
+    EXPECT_NE(refused->text.find("only its members"), std::string::npos) << refused->text;
+    EXPECT_TRUE(thief.is_shown_out());
+  }
+  for (auto& peer : run.peers) {
+    const Ended ended = peer->ended();
+    EXPECT_EQ(ended.status, Status::kOk) << ended.text;
+    EXPECT_EQ(ended.first, 2);
+    EXPECT_EQ(ended.retries, 0U);
+  }
   expect_nobody_else_noticed();
 }
 

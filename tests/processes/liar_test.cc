@@ -31,6 +31,7 @@ class Liar : public ::testing::Test {
     EXPECT_TRUE(proposal);
     if (!proposal) return;
     view = proposal->view;
+    key = proposal->link_key;
     liar.say_message(wire::Flush{proposal->number, {}});
     EXPECT_TRUE(liar.hear<wire::Install>());
     for (auto& peer : run.peers) EXPECT_EQ(peer->ended().status, Status::kOk);
@@ -46,7 +47,7 @@ class Liar : public ::testing::Test {
       if (member.id == kLiar) continue;
       Stranger& stream = streams.emplace_back(member.address.port);
       stream.say(preamble());
-      stream.say_message(wire::Link{kLiar, member.id, StripeIndex{stripe}, stripes});
+      stream.say_message(wire::Link{kLiar, member.id, StripeIndex{stripe}, stripes, key});
       EXPECT_TRUE(stream.hear<wire::LinkWelcome>());
     }
     return streams;
@@ -61,6 +62,7 @@ class Liar : public ::testing::Test {
   Party run;
   Stranger liar;
   wire::View view;
+  LinkKey key;
 };
 
 class LiarToTheCoordinator : public Liar {

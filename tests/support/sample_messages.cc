@@ -10,6 +10,7 @@ constexpr PeerId kBob{0x1111111111111111, 0x2222222222222222};
 constexpr RoundKey kKey{CohortId{3}, GroupId{4}, Tag{5}, 6};
 constexpr RoundKey kOtherKey{CohortId{7}, GroupId{8}, Tag{9}, 10};
 constexpr Generation kAttempt{11};
+constexpr LinkKey kLinkKey{0x3333333333333333, 0x4444444444444444};
 
 io::Address v4() { return {io::Address::Family::kV4, {192, 0, 2, 1}, 4000}; }
 
@@ -64,7 +65,7 @@ std::vector<Message> sample_messages() {
            .auto_admit = true,
            .advertised = v4(),
            .name = "ann"},
-      Link{.from = kAnn, .to = kBob, .stripe = StripeIndex{1}, .stripes = 2},
+      Link{.from = kAnn, .to = kBob, .stripe = StripeIndex{1}, .stripes = 2, .key = kLinkKey},
       StatusRequest{},
       Refused{.status = Status::kRefused, .text = "the token is not that of this run"},
       Waiting{.seen_from = v6(), .heartbeat = milliseconds(500), .silence = seconds(4)},
@@ -87,7 +88,8 @@ std::vector<Message> sample_messages() {
               .relinked = true,
               .kept = {kKey, kOtherKey},
               .verdicts = {{kKey, kAttempt, Status::kOk, 0xcccccccccccccccc, ""},
-                           {kOtherKey, kAttempt, Status::kPeerLost, 0, "bob was lost"}}},
+                           {kOtherKey, kAttempt, Status::kPeerLost, 0, "bob was lost"}},
+              .link_key = kLinkKey},
       Install{.number = ProposalNumber{16}},
       Commit{.key = kKey, .attempt = kAttempt, .hash = 0xdddddddddddddddd, .admit_here = true},
       Evicted{.status = Status::kEvicted, .text = "silent for 4 s"},

@@ -19,6 +19,7 @@ using fuzz::FarEnd;
 constexpr PeerId kLow{1, 1};  // upstream of the peer; dials it
 constexpr PeerId kMe{5, 5};
 constexpr PeerId kHigh{9, 9};  // downstream; is dialled
+constexpr LinkKey kKey{0x1234, 0x5678};
 
 Options options(bool auto_admit = false) {
   Options options;
@@ -60,10 +61,10 @@ class Peer3 {
     EXPECT_NE(low->last<wire::LinkWelcome>(), nullptr);
   }
 
-  FarEnd& dial_in(PeerId from, std::uint16_t stripe = 0, std::uint16_t stripes = 1, std::uint8_t host = 1) {
-    FarEnd& end = me.streams.accept(address_of(host));
+  FarEnd& dial_in(PeerId from, std::uint16_t stripe = 0, std::uint16_t stripes = 1, LinkKey key = kKey) {
+    FarEnd& end = me.streams.accept(address_of(1));
     end.greet();
-    end.say(wire::Link{from, kMe, StripeIndex{stripe}, stripes});
+    end.say(wire::Link{from, kMe, StripeIndex{stripe}, stripes, key});
     me.run();
     return end;
   }
@@ -71,6 +72,7 @@ class Peer3 {
     wire::Propose propose;
     propose.number = ProposalNumber{++proposals};
     propose.view = std::move(view);
+    propose.link_key = kKey;
     return propose;
   }
   wire::Propose loss_of(PeerId lost, std::uint64_t number = 2) {
@@ -194,6 +196,7 @@ TEST(LyingCoordinator, IsLeftWithTheReason) {
        }),
        "cohort 0 after 1"},
       {"an older proposal", proposes([](wire::Propose& p) { p.number.value = 0; }), "proposal 0 after 1"},
+      {"another key", proposes([](wire::Propose& p) { p.link_key = {}; }), "changed the key"},
       {"the same proposal twice",
        [](Peer3& r) {
          const auto p = r.loss_of(kHigh);
@@ -441,7 +444,7 @@ TEST(LyingNeighbour, SegmentsThatNoRoundExpectsEndTheirStream) {
       {"a message of others", [](Peer3& r) { r.low->say(wire::Pending{1}); }, "neighbours do not send"},
       {"a greeting again",
        [](Peer3& r) {
-         r.low->say(wire::Link{kLow, kMe, {}, 1});
+         r.low->say(wire::Link{kLow, kMe, {}, 1, kKey});
        },
        "neighbours do not send"},
       {"noise", [](Peer3& r) { r.low->say_bytes(std::vector<std::byte>(100, std::byte{0xa5})); }, "header"},
@@ -535,22 +538,22 @@ TEST(LyingNeighbour, GreetsBadly) {
     run.expect_alive();
     return end.last<wire::Refused>() != nullptr && end.shown_out();
   };
-  EXPECT_TRUE(is_refused({kLow, kHigh, {}, 1}));               // meant for somebody else
-  EXPECT_TRUE(is_refused({kHigh, kMe, {}, 1}));                // it is we who dial
-  EXPECT_TRUE(is_refused({kMe, kMe, {}, 1}));                  // ourselves
-  EXPECT_FALSE(is_refused({PeerId{0, 1}, kMe, {}, 1}));        // nobody that is known yet: parked
-  EXPECT_FALSE(is_refused({kLow, kMe, StripeIndex{15}, 16}));  // begins the link anew
+  EXPECT_TRUE(is_refused({kLow, kHigh, {}, 1, kKey}));               // meant for somebody else
+  EXPECT_TRUE(is_refused({kHigh, kMe, {}, 1, kKey}));                // it is we who dial
+  EXPECT_TRUE(is_refused({kMe, kMe, {}, 1, kKey}));                  // ourselves
+  EXPECT_FALSE(is_refused({PeerId{0, 1}, kMe, {}, 1, kKey}));        // nobody that is known yet: parked
+  EXPECT_FALSE(is_refused({kLow, kMe, StripeIndex{15}, 16, kKey}));  // begins the link anew
 }
 
 // Found by reading: one stream with a number too many made the peer report a link as broken that was whole.
 TEST(LyingNeighbour, AnotherNumberOfStripesBeginsTheLinkAnew) {
   Peer3 run;
-  FarEnd& thief = run.dial_in(kLow, 15, 16, 77);  // in low's name, from elsewhere
-  EXPECT_NE(thief.last<wire::LinkWelcome>(), nullptr);
+  FarEnd& other = run.dial_in(kLow, 15, 16);
+  EXPECT_NE(other.last<wire::LinkWelcome>(), nullptr);
   EXPECT_TRUE(run.low->shown_out());
   run.low = &run.dial_in(kLow);
   EXPECT_NE(run.low->last<wire::LinkWelcome>(), nullptr);
-  EXPECT_TRUE(thief.shown_out());
+  EXPECT_TRUE(other.shown_out());
   for (int i = 0; i < 100; ++i) {  // longer than a link may be broken
     for (FarEnd* end : {run.low, run.high, run.coordinator}) end->say(wire::Heartbeat{});
     run.me.pass(seconds(1));
@@ -574,15 +577,35 @@ TEST(LyingNeighbour, OneThatKeepsBreakingTheProtocolIsReported) {
   run.expect_alive();
 }
 
-TEST(LyingNeighbour, WhatAStrangerSaysInANeighboursNameDoesNotCount) {
+// An attacker found it: who is a member and where it listens is told to everybody, and a name was all that a stream had to say.
+TEST(Stranger, IsRefusedWhomeverItNames) {
   Peer3 run;
+  const CallId call = run.launch(wire::Collective::kAllReduce);
   for (int i = 0; i < 50; ++i) {
-    FarEnd& thief = run.dial_in(kLow, 0, 1, 77);
-    thief.say(wire::Pending{1});
-    run.me.run();
+    const bool anew = i % 2 == 1;
+    FarEnd& thief =
+        run.dial_in(kLow, anew ? 15 : 0, anew ? 16 : 1, i < 25 ? LinkKey{} : LinkKey{kKey.high, kKey.low + 1});
     EXPECT_TRUE(thief.shown_out());
+    EXPECT_EQ(thief.last<wire::LinkWelcome>(), nullptr);
+    ASSERT_NE(thief.last<wire::Refused>(), nullptr);
+    EXPECT_NE(thief.last<wire::Refused>()->text.find("only its members"), std::string::npos);
+    EXPECT_FALSE(run.low->shown_out());
   }
   EXPECT_EQ(run.coordinator->last<wire::LinkBroken>(), nullptr);
+  EXPECT_EQ(run.me.outcome(call), nullptr);
+  run.expect_alive();
+}
+
+TEST(Stranger, ThatComesBeforeTheKeyStandsInNobodysWay) {
+  Peer3 run(false);
+  FarEnd& low = run.dial_in(kLow);  // it has been told already that we are in
+  FarEnd& thief = run.dial_in(kLow, 0, 1, LinkKey{});
+  EXPECT_FALSE(low.shown_out());
+  run.coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
+  run.install(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+  EXPECT_NE(low.last<wire::LinkWelcome>(), nullptr);
+  EXPECT_TRUE(thief.shown_out());
+  EXPECT_EQ(thief.last<wire::LinkWelcome>(), nullptr);
   run.expect_alive();
 }
 

@@ -146,7 +146,7 @@ TEST(Codec, OnlyABroadcastHasARoot) {
 }
 
 TEST(Codec, AStripeIsOneOfTheStripes) {
-  Frame frame = frame_of(Link{{}, {}, StripeIndex{1}, 2});
+  Frame frame = frame_of(Link{{}, {}, StripeIndex{1}, 2, {}});
   frame.body.at(32) = std::byte{2};
   EXPECT_EQ(error_of(frame), "Link: the stripe must be below the number of stripes");
 }

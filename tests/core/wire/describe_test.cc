@@ -54,6 +54,15 @@ TEST(Describe, AMessageIsOneLine) {
             "Waiting{seen_from: 127.0.0.1:4000, heartbeat: 1000000000ns, silence: 2000000000ns}");
 }
 
+TEST(Describe, TheKeyOfTheRunIsKept) {
+  EXPECT_EQ(describe(Message(Link{PeerId{0, 1}, PeerId{0, 2}, StripeIndex{3}, 4, LinkKey{5, 6}})),
+            "Link{from: 1, to: 2, stripe: 3, stripes: 4, key: (secret)}");
+  Propose propose;
+  propose.link_key = {77777, 88888};
+  const std::string line = describe(Message(propose));
+  EXPECT_NE(line.find("link_key: (secret)"), std::string::npos) << line;
+}
+
 TEST(Describe, ALongListIsCut) {
   Ready ready;
   ready.have.resize(10);

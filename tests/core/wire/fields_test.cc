@@ -46,6 +46,7 @@ void expect_all_listed(const std::variant<Ts...>&) {
 TEST(Fields, EveryMemberIsListed) {
   expect_all_listed(Message{});
   expect_all_listed<PeerId>("PeerId");
+  expect_all_listed<LinkKey>("LinkKey");
   expect_all_listed<RoundKey>("RoundKey");
   expect_all_listed<Descriptor>("Descriptor");
   expect_all_listed<wire::Member>("Member");
