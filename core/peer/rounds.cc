@@ -16,7 +16,7 @@ namespace {
 // Neighbours run ahead of us by this many rounds at most.
 constexpr std::size_t kMaxHeralds = std::size_t{2} * kMaxRoundsInFlight;
 
-wire::Descriptor descriptor_of(const Request& request) {
+wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_bytes) {
   wire::Descriptor what;
   what.collective = request.collective;
   what.type = request.collective == Collective::kBarrier ? DataType::kU8 : request.type;
@@ -26,6 +26,7 @@ wire::Descriptor descriptor_of(const Request& request) {
   what.minimum_world = request.minimum_world;
   what.tensors = static_cast<std::uint32_t>(request.tensors.size());
   if (request.collective == Collective::kBroadcast) what.root = request.root;
+  if (request.collective != Collective::kBarrier) what.segment_bytes = segment_bytes;
   if (request.collective == Collective::kAllGather) return what;
   std::vector<std::uint64_t> counts;
   for (const Tensor& tensor : request.tensors) {
@@ -66,7 +67,7 @@ void Peer::Machine::on_launch(Launch in) {
   Round& round = rounds_[++launches_];
   round.call = in.call;
   round.request = std::move(in.request);
-  round.what = descriptor_of(round.request);
+  round.what = descriptor_of(round.request, options_.segment_bytes);
   round.limit = deadline_after(round.request.timeout);
   round.deadline = round.limit;
   if (!admit_ || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort

@@ -79,6 +79,7 @@ void fields(auto& a, Is<Descriptor> auto& m) {
   a("count", m.count);
   a("layout", m.layout);
   a("root", m.root);
+  a("segment_bytes", m.segment_bytes, kMaxSegmentBytes);
 }
 
 void fields(auto& a, Is<Member> auto& m) {

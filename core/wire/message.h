@@ -41,9 +41,10 @@ struct Descriptor {
   bool retry = true;                // try again among the survivors when a member is lost
   std::uint32_t minimum_world = 1;  // below this many contributors the round returns kBelowMinimum
   std::uint32_t tensors = 0;
-  std::uint64_t count = 0;   // elements in all tensors together; 0 for all-gather, whose blocks may differ
-  std::uint64_t layout = 0;  // XXH3-64 of the tensors' counts, in order; 0 for all-gather
-  PeerId root;               // broadcast only
+  std::uint64_t count = 0;          // elements in all tensors together; 0 for all-gather, whose blocks may differ
+  std::uint64_t layout = 0;         // XXH3-64 of the tensors' counts, in order; 0 for all-gather
+  PeerId root;                      // broadcast only
+  std::uint32_t segment_bytes = 0;  // as configured; 0: chosen from the size of the tensors, or nothing is sent
 
   auto operator<=>(const Descriptor&) const = default;
 };

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "tests/processes/party.h"
 
@@ -136,6 +139,27 @@ TEST(Processes, DifferentArgumentsAreRefusedOnAllSidesWithBothNamed) {
     EXPECT_NE(end.text.find("f64"), std::string::npos) << end.text;
   }
   expect_sum_of(2, run.all_reduce(2));
+}
+
+// An honest mistake that once cost a healthy peer its place: the segments of one made no sense to the other.
+TEST(Processes, DifferentSegmentsAreRefusedOnAllSidesWithBothNamed) {
+  CoordinatorProcess coordinator;
+  std::vector<std::unique_ptr<ScriptedPeer>> peers;
+  for (const std::uint32_t bytes : {4096U, 8192U}) {
+    peers.push_back(std::make_unique<ScriptedPeer>(
+        ScriptedPeerOptions{.name = std::to_string(bytes), .founders = 2, .segment_bytes = bytes}));
+  }
+  for (auto& peer : peers) peer->connect(coordinator.address);
+  for (auto& peer : peers) EXPECT_EQ(peer->ended().status, Status::kOk);
+  for (int n = 0; n < 2; ++n) {  // and again: nobody has gone
+    for (auto& peer : peers) peer->all_reduce({.count = 100'000});
+    for (auto& peer : peers) {
+      const Ended end = peer->ended();
+      EXPECT_EQ(end.status, Status::kMismatch) << end.text;
+      EXPECT_NE(end.text.find("4096 bytes"), std::string::npos) << end.text;
+      EXPECT_NE(end.text.find("8192 bytes"), std::string::npos) << end.text;
+    }
+  }
 }
 
 TEST(Processes, AnUnknownHostAndARefusedPortAreNamed) {

@@ -63,6 +63,7 @@ int obey(Parent& parent, const ScriptedPeerOptions& given, const SharedJournal& 
   if (given.link_heartbeat.ns > 0) options.link_heartbeat = given.link_heartbeat;
   if (given.link_silence.ns > 0) options.link_silence = given.link_silence;
   if (given.link_timeout.ns > 0) options.link_timeout = given.link_timeout;
+  options.segment_bytes = given.segment_bytes;
   auto made = Communicator::create(options);
   if (!made.ok()) return 1;
   Communicator& comm = **made;

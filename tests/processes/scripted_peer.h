@@ -23,6 +23,7 @@ struct ScriptedPeerOptions {
   Duration link_heartbeat{0};         // 0: the default
   Duration link_silence{0};
   Duration link_timeout{0};
+  std::uint32_t segment_bytes = 0;
 };
 
 // How an order ended.

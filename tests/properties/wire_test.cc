@@ -135,7 +135,7 @@ RC_GTEST_PROP(Wire, DescriptorsThatDifferReadDifferently, ()) {
   Descriptor a = *arbitrary_struct<Descriptor>();
   Descriptor b = a;
   const Descriptor other = *arbitrary_struct<Descriptor>();
-  switch (*rc::gen::inRange(0, 8)) {
+  switch (*rc::gen::inRange(0, 9)) {
     case 0: b.type = other.type; break;
     case 1: b.op = other.op; break;
     case 2: b.retry = other.retry; break;
@@ -143,6 +143,7 @@ RC_GTEST_PROP(Wire, DescriptorsThatDifferReadDifferently, ()) {
     case 4: b.tensors = other.tensors; break;
     case 5: b.count = a.collective == Collective::kAllGather ? 0 : other.count; break;
     case 6: b.root = a.collective == Collective::kBroadcast ? other.root : a.root; break;
+    case 7: b.segment_bytes = other.segment_bytes; break;
     default: b = other;
   }
   if (a.tensors == 1) a.layout = 0;  // one tensor's layout is its count

@@ -27,7 +27,8 @@ Descriptor all_reduce() {
           .tensors = 3,
           .count = 1000,
           .layout = 0x1234567812345678,
-          .root = {}};
+          .root = {},
+          .segment_bytes = 4096};
 }
 
 Descriptor broadcast() {
@@ -39,7 +40,8 @@ Descriptor broadcast() {
           .tensors = 1,
           .count = 7,
           .layout = 0x8765432187654321,
-          .root = kAnn};
+          .root = kAnn,
+          .segment_bytes = 0};
 }
 
 View view() {

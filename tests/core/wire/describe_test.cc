@@ -14,7 +14,8 @@ Descriptor all_reduce() {
           .tensors = 1,
           .count = 10,
           .layout = 0x1234,
-          .root = {}};
+          .root = {},
+          .segment_bytes = 0};
 }
 
 TEST(Describe, ADescriptorReadsAsACall) {
@@ -27,6 +28,10 @@ TEST(Describe, ADescriptorReadsAsACall) {
   several.retry = false;
   EXPECT_EQ(describe(several),
             "all_reduce f32 sum, 10 elements in 2 tensors, layout 0000000000001234, minimum world 3, no retry");
+
+  Descriptor configured = all_reduce();
+  configured.segment_bytes = 4096;
+  EXPECT_EQ(describe(configured), "all_reduce f32 sum, 10 elements in 1 tensor, segments of 4096 bytes, retry");
 
   Descriptor broadcast = all_reduce();
   broadcast.collective = Collective::kBroadcast;
