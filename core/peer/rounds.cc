@@ -162,22 +162,15 @@ void Peer::Machine::begin_operation(Round& round) {
   }
   std::vector<std::uint64_t> blocks;
   for (const auto& block : round.blocks) blocks.push_back(*block);
-  const auto stuck = [&](const Error& refusal) {
+  if (const auto refusal =
+          ring::Operation::refusal(round.request, round.rank, round.world(), blocks, options_.segment_bytes)) {
     round.state = Round::State::kStuck;
-    ask_to_stop(round, refusal.status, name_of(options_.id) + ": " + refusal.text);
-  };
-  if (round.request.collective == Collective::kAllGather) {
-    if (const auto refusal = ring::Operation::refusal_of_blocks(round.request, round.rank, blocks))
-      return stuck(*refusal);
+    return ask_to_stop(round, refusal->status, name_of(options_.id) + ": " + refusal->text);
   }
   round.operation = std::make_unique<ring::Operation>(round.request, round.rank, round.world(), root, std::move(blocks),
                                                       options_.segment_bytes);
   round.serial = ++serials_;
   by_serial_[round.serial] = by_key_.at(round.key);
-  if (const auto refusal = round.operation->refusal()) {
-    round.operation->stop();
-    return stuck(*refusal);
-  }
   round.state = Round::State::kRunning;
   if (round.world() > 1) {
     announce(round, std::nullopt);

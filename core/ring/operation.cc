@@ -70,22 +70,32 @@ bool Operation::starts_here(const Piece& piece) const {
   return !part_of(first, rank_.value, piece.owner, world_).receives;
 }
 
-std::optional<Error> Operation::refusal() const {
-  const std::uint64_t element = size_of(request_.type);
-  if (pieces_.size() > kMaxSegments) {
-    return Error{Status::kInvalidArgument, "the call cuts into " + std::to_string(pieces_.size()) +
-                                               " segments, more than " + std::to_string(kMaxSegments) +
-                                               ": split it, or use larger segments"};
+std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank, std::uint32_t world,
+                                        std::span<const std::uint64_t> blocks, std::uint32_t configured_segment_bytes) {
+  const auto element = static_cast<std::uint32_t>(size_of(request.type));
+  std::uint64_t segments = 0;
+  if (request.collective == wire::Collective::kAllGather) {
+    if (auto refusal = refusal_of_blocks(request, rank, blocks)) return refusal;
+    segments = segments_in_blocks(blocks, element, configured_segment_bytes);
+  } else {
+    std::vector<std::uint64_t> counts;
+    for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
+    segments = segments_in(request.collective, counts, element, world, configured_segment_bytes);
   }
-  if (request_.collective == wire::Collective::kReduceScatter) {
-    for (const peer::Tensor& tensor : request_.tensors) {
-      const std::uint64_t needs = chunk_of(rank_.value, world_, tensor.count).size() * element;
-      if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs, world_);
+  if (segments > kMaxSegments) {
+    return Error{Status::kInvalidArgument, "the call cuts into " + std::to_string(segments) + " segments, more than " +
+                                               std::to_string(kMaxSegments) + ": split it, or use larger segments"};
+  }
+  if (request.collective == wire::Collective::kReduceScatter) {
+    for (const peer::Tensor& tensor : request.tensors) {
+      const std::uint64_t needs = chunk_of(rank.value, world, tensor.count).size() * element;
+      if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs, world);
     }
   }
   return std::nullopt;
 }
 
+// The blocks were stated by others.
 std::optional<Error> Operation::refusal_of_blocks(const peer::Request& request, Rank rank,
                                                   std::span<const std::uint64_t> blocks) {
   std::uint64_t needs = 0;

@@ -24,12 +24,11 @@ class Operation {
   Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
             std::vector<std::uint64_t> blocks, std::uint32_t configured_segment_bytes);
 
-  // Why this operation cannot run on this peer (a receive buffer that is too small), or nothing. One that is refused is to be
-  // stopped at once: its memory is not what its pieces need.
-  [[nodiscard]] std::optional<Error> refusal() const;
-  // The same of an all-gather's blocks, which others stated: asked before there is an operation.
-  [[nodiscard]] static std::optional<Error> refusal_of_blocks(const peer::Request& request, Rank rank,
-                                                              std::span<const std::uint64_t> blocks);
+  // Why this operation cannot run on this peer (a receive buffer that is too small, too many segments), or nothing. Asked before
+  // there is one: its memory would not be what its pieces need, and listing them might take seconds.
+  [[nodiscard]] static std::optional<Error> refusal(const peer::Request& request, Rank rank, std::uint32_t world,
+                                                    std::span<const std::uint64_t> blocks,
+                                                    std::uint32_t configured_segment_bytes);
 
   // ---- receiving, from the upstream neighbour ----
 
@@ -93,6 +92,8 @@ class Operation {
   [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
 
  private:
+  static std::optional<Error> refusal_of_blocks(const peer::Request& request, Rank rank,
+                                                std::span<const std::uint64_t> blocks);
   enum class Arrival : std::uint8_t { kNotOurs, kExpected, kBackingUp, kLanding, kWorking, kHere };
   enum class Departure : std::uint8_t { kNotOurs, kNotReady, kReady, kSent };
   struct Half {

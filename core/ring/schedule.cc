@@ -22,6 +22,21 @@ void cut_range(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t o
   }
 }
 
+constexpr std::uint64_t segments_of(std::uint64_t bytes, std::uint32_t segment) {
+  return bytes / segment + (bytes % segment != 0 ? 1 : 0);
+}
+
+// One segment size for all chunks of a tensor, or all blocks: that of the largest.
+std::uint32_t segment_of_tensor(std::uint64_t count, std::uint32_t element_bytes, std::uint32_t world,
+                                std::uint32_t configured) {
+  return segment_bytes_for(chunk_of(0, world, count).size() * element_bytes, element_bytes, configured);
+}
+std::uint32_t segment_of_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
+                                std::uint32_t configured) {
+  const std::uint64_t largest = block_bytes.empty() ? 0 : *std::max_element(block_bytes.begin(), block_bytes.end());
+  return segment_bytes_for(largest, element_bytes, configured);
+}
+
 }  // namespace
 
 std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t configured) {
@@ -42,8 +57,7 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
       cut_range(pieces, tensor, root, 0, bytes, segment_bytes_for(bytes, element_bytes, configured_segment_bytes));
       continue;
     }
-    const std::uint32_t segment =
-        segment_bytes_for(chunk_of(0, world, count).size() * element_bytes, element_bytes, configured_segment_bytes);
+    const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, configured_segment_bytes);
     for (std::uint32_t owner = 0; owner < world; ++owner) {
       Chunk chunk = chunk_of(owner, world, count);
       if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / world;
@@ -53,10 +67,34 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
   return pieces;
 }
 
+std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint64_t> counts,
+                          std::uint32_t element_bytes, std::uint32_t world, std::uint32_t configured_segment_bytes) {
+  std::uint64_t segments = 0;
+  for (const std::uint64_t count : counts) {
+    if (collective == wire::Collective::kBroadcast) {
+      const std::uint64_t bytes = count * element_bytes;
+      segments += segments_of(bytes, segment_bytes_for(bytes, element_bytes, configured_segment_bytes));
+      continue;
+    }
+    const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, configured_segment_bytes);
+    const std::uint64_t larger = count % world;  // chunks with an element more
+    segments += larger * segments_of(chunk_of(0, world, count).size() * element_bytes, segment) +
+                (world - larger) * segments_of(chunk_of(world - 1, world, count).size() * element_bytes, segment);
+  }
+  return segments;
+}
+
+std::uint64_t segments_in_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
+                                 std::uint32_t configured_segment_bytes) {
+  const std::uint32_t segment = segment_of_blocks(block_bytes, element_bytes, configured_segment_bytes);
+  std::uint64_t segments = 0;
+  for (const std::uint64_t bytes : block_bytes) segments += segments_of(bytes, segment);
+  return segments;
+}
+
 std::vector<Piece> cut_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
                               std::uint32_t configured_segment_bytes) {
-  const std::uint64_t largest = block_bytes.empty() ? 0 : *std::max_element(block_bytes.begin(), block_bytes.end());
-  const std::uint32_t segment = segment_bytes_for(largest, element_bytes, configured_segment_bytes);
+  const std::uint32_t segment = segment_of_blocks(block_bytes, element_bytes, configured_segment_bytes);
   std::vector<Piece> pieces;
   std::uint64_t begin = 0;
   for (std::uint32_t owner = 0; owner < block_bytes.size(); ++owner) {

@@ -71,6 +71,12 @@ std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element
 std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_t> counts, std::uint32_t element_bytes,
                        std::uint32_t world, std::uint32_t root, std::uint32_t configured_segment_bytes);
 
+// How many segments that makes. Cheap whatever the counts: asked before they are listed.
+std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint64_t> counts,
+                          std::uint32_t element_bytes, std::uint32_t world, std::uint32_t configured_segment_bytes);
+std::uint64_t segments_in_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
+                                 std::uint32_t configured_segment_bytes);
+
 // All segments of an all-gather whose blocks have these sizes (in bytes), in rank order.
 std::vector<Piece> cut_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
                               std::uint32_t configured_segment_bytes);

@@ -35,6 +35,10 @@ RC_GTEST_PROP(RingSchedule, PiecesTileTheTensors, ()) {
   const auto counts = *rc::gen::container<std::vector<std::uint64_t>>(rc::gen::inRange<std::uint64_t>(0, 50'000));
   const auto segment = *rc::gen::inRange<std::uint32_t>(0, 5000);
   const auto pieces = ring::cut(Collective::kAllReduce, counts, width, world, 0, segment);
+  RC_ASSERT(pieces.size() == ring::segments_in(Collective::kAllReduce, counts, width, world, segment));
+  RC_ASSERT(ring::cut_blocks(counts, width, segment).size() == ring::segments_in_blocks(counts, width, segment));
+  RC_ASSERT(ring::cut(Collective::kBroadcast, counts, width, world, 0, segment).size() ==
+            ring::segments_in(Collective::kBroadcast, counts, width, world, segment));
   std::size_t at = 0;
   for (std::uint32_t tensor = 0; tensor < counts.size(); ++tensor) {
     std::uint64_t next = 0;
