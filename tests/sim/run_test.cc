@@ -59,7 +59,7 @@ TEST(Run, SeedsAreCleanAndLively) {
   EXPECT_GT(sums.views, kSeeds * 4);
   EXPECT_GT(sums.kills, kSeeds / 3);
   EXPECT_GT(sums.cuts, kSeeds / 3);
-  EXPECT_GT(sums.races, kSeeds / 30);
+  EXPECT_GT(sums.races, kSeeds / 100);  // 37 in 1000 seeds: a driver that reads at once leaves few
 }
 
 TEST(Run, SeedsWithRealBytesAreClean) {
