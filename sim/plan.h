@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/time.h"
+#include "sim/expect.h"
 #include "sim/memory.h"
 #include "sim/network.h"
 #include "sim/work.h"
@@ -88,6 +89,8 @@ struct Plan {
   Duration safety = lockstep::seconds(5);  // then faults stop and the network heals
   std::uint32_t commits_after = 3;         // that every peer must see before the run may end
   std::vector<Entry> entries;
+
+  Expectations expect;  // of the whole run
 
   bool operator==(const Plan&) const = default;
 };

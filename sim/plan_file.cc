@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "sim/expect_file.h"
 #include "sim/nearest.h"
 #include "sim/toml_reader.h"
 
@@ -114,6 +115,7 @@ Result<Plan> read_plan(const toml::table& table) {
   reader.take("story");  // of the corpus: story.h
   const toml::node* entries = reader.take("do");
   const toml::node* links = reader.take("link");
+  const toml::node* expect = reader.take("expect");
   reader.take("work");
   if (auto error = reader.finish()) return *error;
   if (const toml::node* mode = table.get("mode")) {
@@ -142,6 +144,9 @@ Result<Plan> read_plan(const toml::table& table) {
                               [&](const toml::table& t) { return read_entry(t, plan); })) {
     return *error;
   }
+  if (expect != nullptr) {
+    if (auto error = read_expectations(*expect, plan.expect)) return *error;
+  }
   return plan;
 }
 
@@ -164,6 +169,7 @@ std::string to_text(const Plan& plan) {
     for (const Work& work : plan.work) out += (out.ends_with('[') ? "\"" : ", \"") + to_text(work) + "\"";
     out += "]\n";
   }
+  if (!plan.expect.empty()) out += "\n" + to_text(plan.expect);
   const auto write_unless_zero = [&](std::string_view key, const auto& value) {
     if (value != 0) write(key, value);
   };

@@ -1,4 +1,5 @@
-// A plan as a TOML text: everything that a run depends on, times in nanoseconds, one [[do]] for each fault.
+// A plan as a TOML text: everything that a run depends on, times in nanoseconds, one [[do]] for each fault, and what was
+// expected as [expect].
 #pragma once
 
 #include <string>

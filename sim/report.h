@@ -11,7 +11,7 @@ namespace lockstep::sim {
 
 struct Failure {
   std::string promise;  // "S1" .. "L4"; "contract": core/io/stream.h was not kept; "limit": the run does not
-                        // end; "goal": what a scenario expects did not come
+                        // end; "goal": what the plan expects did not come
   std::string text;
   std::int64_t at_ns = 0;
   std::uint64_t event = 0;

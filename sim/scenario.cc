@@ -4,23 +4,9 @@
 #include <numeric>
 
 #include "core/base/assert.h"
-#include "sim/text.h"
 
 namespace lockstep::sim {
 namespace {
-
-bool holds(Expectation::Is is, std::uint64_t left, std::uint64_t right) {
-  switch (is) {
-    case Expectation::Is::kLess: return left < right;
-    case Expectation::Is::kAtMost: return left <= right;
-    case Expectation::Is::kEqual: return left == right;
-    case Expectation::Is::kAtLeast: return left >= right;
-    case Expectation::Is::kMore: return left > right;
-  }
-  LOCKSTEP_UNREACHABLE();
-}
-
-constexpr std::string_view kSigns[] = {"<", "<=", "==", ">=", ">"};
 
 // Hosts in an order of this seed's: X is the first, Y the second, Z the third.
 std::vector<std::uint32_t> shuffled_hosts(std::uint32_t peers, const Dice& dice) {
@@ -70,21 +56,6 @@ Plan plan_of(const Scenario& scenario, std::uint64_t seed) {
     }
   }
   return plan;
-}
-
-std::string unmet(const Scenario& scenario, const Report& report) {
-  std::string missing;
-  const auto add = [&](const std::string& line) { missing.append(missing.empty() ? "" : "; ").append(line); };
-  for (const Expectation& expected : scenario.expectations) {
-    const std::uint64_t value = count_of(report, expected.count);
-    if (holds(expected.is, value, expected.value)) continue;
-    add(expected.count + " " + std::string(kSigns[static_cast<std::size_t>(expected.is)]) + " " +
-        std::to_string(expected.value) + ", but " + std::to_string(value));
-  }
-  if (scenario.within && report.time_ns > scenario.within->ns) {
-    add("within " + text_of(Instant{scenario.within->ns}) + ", but " + text_of(Instant{report.time_ns}));
-  }
-  return missing;
 }
 
 }  // namespace lockstep::sim

@@ -4,14 +4,12 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
 #include "sim/plan.h"
-#include "sim/report.h"
 
 namespace lockstep::sim {
 
@@ -37,21 +35,13 @@ struct Act {
   Duration every;
 };
 
-struct Expectation {
-  enum class Is : std::uint8_t { kLess, kAtMost, kEqual, kAtLeast, kMore } is = Is::kEqual;
-  std::string count;  // a name of visit_counts()
-  std::uint64_t value = 0;
-};
-
 struct Scenario {
   std::string name;
-  std::string story;  // which real incident it stands for
-  Plan base;
+  std::string story;              // which real incident it stands for
+  Plan base;                      // what no seed changes, and what is expected
   Range<std::uint32_t> peers;     // that are there from the start
   std::uint32_t last_joiner = 0;  // the highest host that joins by name; 0: none does
   std::vector<Act> acts;
-  std::vector<Expectation> expectations;
-  std::optional<Duration> within;  // of simulated time
 };
 
 // A text that has one of the words of a scenario, rather than those of a plan.
@@ -62,8 +52,5 @@ Result<Scenario> scenario_from_text(std::string_view text);
 
 // Asserts that no seed can make an impossible plan of it: scenario_from_text() has seen to that.
 Plan plan_of(const Scenario& scenario, std::uint64_t seed);
-
-// What was expected and did not come: "commits >= 9, but 7"; empty: everything came.
-std::string unmet(const Scenario& scenario, const Report& report);
 
 }  // namespace lockstep::sim

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/expect_file.h"
 #include "sim/nearest.h"
 #include "sim/scenario.h"
 #include "sim/scenario_acts.h"
@@ -36,7 +37,8 @@ class ScenarioReader {
       if (auto error = reader.read(t, acts_)) error_ = error;
     });
     for (const PlacedAct& placed : acts_) scenario_.acts.push_back(placed.act);
-    if (expect != nullptr) read_expectations(*expect);
+    if (error_) return *error_;
+    if (expect != nullptr) error_ = read_expectations(*expect, scenario_.base.expect);
     if (error_) return *error_;
     check(table);
     if (error_) return *error_;
@@ -184,35 +186,6 @@ class ScenarioReader {
     }
   }
 
-  // ---- [expect] ----
-
-  void read_expectations(const toml::node& node) {
-    const toml::table* table = node.as_table();
-    if (table == nullptr) return fail(node, "write what is expected as [expect]");
-    std::vector<std::string> names = count_names();
-    names.emplace_back("within");
-    for (const auto& [key, value] : *table) {
-      const std::string name(key.str());
-      if (std::find(names.begin(), names.end(), name) == names.end()) {
-        error_ = bad(key.source(), "unknown key \"" + name + "\"" + did_you_mean(name, names));
-        return;
-      }
-      const std::string text =
-          value.is_integer() ? "== " + std::to_string(value.value_or(std::int64_t{0})) : value.value_or(std::string());
-      if (name == "within") {
-        scenario_.within = duration_of(text.substr(0, text.find(" of simulated time")));
-        if (!scenario_.within) fail(value, "within must be like \"90s\"");
-        continue;
-      }
-      const std::vector<std::string> words = split_words(text);
-      const std::vector<std::string> signs = {"<", "<=", "==", ">=", ">"};
-      const auto sign = std::find(signs.begin(), signs.end(), words.empty() ? "" : words.front());
-      const auto number = words.size() == 2 ? number_of(words[1]) : std::nullopt;
-      if (sign == signs.end() || !number) return fail(value, name + " must be a number, or like \">= 9\"");
-      scenario_.expectations.push_back({static_cast<Expectation::Is>(sign - signs.begin()), name, *number});
-    }
-  }
-
   // Every plan that a seed can make of it can run.
   void check(const toml::table& table) {
     for (const Act& act : scenario_.acts) {
@@ -261,10 +234,12 @@ class ScenarioReader {
 bool is_scenario(std::string_view text) {
   try {
     const toml::table table = toml::parse(text);
-    if (table["story"].is_string() || table.contains("expect") || table.contains("net")) return true;
     const toml::array* acts = table.get_as<toml::array>("do");
     const toml::table* first = acts != nullptr && !acts->empty() ? acts->get(0)->as_table() : nullptr;
-    return first != nullptr && !first->contains("fault");
+    if (table.contains("seed") || table.contains("founders") || (first != nullptr && first->contains("fault"))) {
+      return false;
+    }
+    return table["story"].is_string() || table.contains("expect") || table.contains("net") || first != nullptr;
   } catch (const toml::parse_error&) {
     return false;
   }

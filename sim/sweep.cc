@@ -46,6 +46,7 @@ std::vector<Entry> single_faults(const Plan& plan) {
 
 Sweep::Sweep(Plan plan, std::uint64_t events, std::uint64_t stride)
     : plan_(std::move(plan)), stride_(stride), moments_((events + stride - 1) / stride), faults_(single_faults(plan_)) {
+  plan_.expect = {};  // of the plan as it is, not of one with another fault
   LOCKSTEP_ASSERT(stride > 0);
 }
 

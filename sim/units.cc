@@ -43,6 +43,18 @@ std::optional<Duration> duration_of(std::string_view text) {
   return nanoseconds(*ns);
 }
 
+std::string words_of(Duration duration, std::string_view space) {
+  std::int64_t number = duration.ns;
+  std::string_view unit = kTimes[0].name;
+  for (const Unit& each : kTimes) {
+    const auto factor = static_cast<std::int64_t>(each.factor);
+    if (each.name == "min" || duration.ns == 0 || duration.ns % factor != 0) break;
+    number = duration.ns / factor;
+    unit = each.name;
+  }
+  return std::to_string(number).append(duration.ns == 0 ? "" : space).append(duration.ns == 0 ? "s" : unit);
+}
+
 std::optional<std::uint64_t> bytes_of(std::string_view text) {
   const auto bytes = quantity(text, kSizes);
   if (!bytes) return {};

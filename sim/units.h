@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "core/base/time.h"
@@ -11,6 +12,8 @@ namespace lockstep::sim {
 
 // A whole or decimal number and ns, us, ms, s, min or h.
 std::optional<Duration> duration_of(std::string_view text);
+// "90s", "1500ms": in the largest unit of which it is a whole number; `space` goes between the two.
+std::string words_of(Duration duration, std::string_view space = "");
 // A number and nothing (bytes), B, KiB, MiB or GiB.
 std::optional<std::uint64_t> bytes_of(std::string_view text);
 // Bytes per second: a number and kB/s, MB/s, GB/s, kbit/s, Mbit/s or Gbit/s, powers of ten, as for lines.

@@ -73,7 +73,13 @@ World::World(const Plan& plan, WorldOptions options)
 
 World::~World() = default;
 
-Report run(const Plan& plan, const WorldOptions& options) { return World(plan, options).run(); }
+Report run(const Plan& plan, const WorldOptions& options) {
+  Report report = World(plan, options).run();
+  if (report.failure || options.until != 0) return report;
+  const std::string missing = unmet(plan.expect, report);
+  if (!missing.empty()) report.failure = Failure{"goal", missing, report.time_ns, report.events};
+  return report;
+}
 
 void World::run_for(Duration duration) {
   const Instant end = now_ + duration;

@@ -207,7 +207,7 @@ class World final : public NetworkUser, public AppHost {
   std::array<std::uint64_t, kWhatCount> happened_{};  // for the words of a run that does not end
 };
 
-// Runs a plan from its beginning to its end.
+// Runs a plan from its beginning to its end, where what was expected must have come.
 Report run(const Plan& plan, const WorldOptions& options = {});
 
 }  // namespace lockstep::sim

@@ -40,7 +40,7 @@ int replay(const ReplayFlags& flags) {
   }
   if (!report.failure) return kExitPass;
   std::fflush(stdout);
-  fmt::print(stderr, "{}\nlockstep sim replay {}\n", text_of(*report.failure), flags.file);
+  fmt::print(stderr, "{}\nlockstep sim replay {}{}\n", text_of(*report.failure), flags.file, flags.mutant.text());
   return exit_code_of(*report.failure);
 }
 

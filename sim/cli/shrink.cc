@@ -62,18 +62,46 @@ std::string key_of(const Failure& failure) {
   return failure.promise == "crash" ? failure.promise + ": " + failure.text : failure.promise;
 }
 
+// Only what broke counts: a goal that was exceeded, or none at all. With another reason a smaller plan would miss its goals by
+// itself: there is less of everything in it.
+void keep_what_broke(Plan& plan, const Report& report) {
+  const auto too_much = report.failure->promise == "goal" ? exceeded(plan.expect, report) : std::nullopt;
+  plan.expect = too_much.value_or(Expectations{});
+}
+
+int nothing_to_shrink(const ShrinkFlags& flags, const std::string& why, ExitCode code) {
+  fmt::print(stderr, "{}\nlockstep sim {}{}\n", why, flags.source.seed ? "run" : "replay", flags.source.text());
+  return code;
+}
+
 int shrink_plan(const ShrinkFlags& flags) {
-  const Plan plan = flags.source.plan();
+  Plan plan = flags.source.plan();
   const auto began = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); };
   const CatchInterrupt catches;
+  const Tried first = try_plan(plan, kCandidateLimit);
+  if (first.given_up) {
+    return nothing_to_shrink(flags, fmt::format("the run was given up after {:.1f} s", seconds()), kExitLimit);
+  }
+  if (!first.report.failure) {
+    return nothing_to_shrink(flags,
+                             plan.expect.empty()
+                                 ? "nothing to shrink: the run breaks no promise"
+                                 : "nothing to shrink: the run breaks no promise, and comes to what it is expected to",
+                             kExitUsage);
+  }
+  const std::string goal = first.report.failure->text;
+  keep_what_broke(plan, first.report);
+  if (first.report.failure->promise == "goal" && plan.expect.empty()) {
+    return nothing_to_shrink(
+        flags, "nothing to shrink: too little happens (" + goal + "), and less would happen in every smaller plan",
+        kExitGoal);
+  }
   Tried last;
-  Tried first;
-  Tried best;
+  Tried best = first;
   const Trial trial = [&](const Plan& candidate) -> std::optional<Broken> {
     last = try_plan(candidate, kCandidateLimit);
     if (last.given_up || !last.report.failure) return {};
-    if (!first.report.failure) first = best = last;
     return Broken{key_of(*last.report.failure), Instant{last.report.failure->at_ns}, last.report.launches};
   };
   ShrinkOptions options;
@@ -93,10 +121,9 @@ int shrink_plan(const ShrinkFlags& flags) {
   const std::optional<Shrunk> shrunk = shrink(plan, trial, options);
   if (progress) fmt::print(stderr, "\r{:70}\r", "");
   if (!shrunk) {
-    const std::string why = last.given_up ? fmt::format("the run was given up after {:.1f} s", seconds())
-                                          : "nothing to shrink: no promise was broken";
-    fmt::print(stderr, "{}\nlockstep sim {}{}\n", why, flags.source.seed ? "run" : "replay", flags.source.text());
-    return kExitGoal;
+    return last.given_up
+               ? nothing_to_shrink(flags, "given up", kExitLimit)
+               : nothing_to_shrink(flags, "what the run breaks, it does not break again", kExitNondeterminism);
   }
   write_plan(shrunk->plan, flags.out);
   fmt::print("{}\n", text_of(*best.report.failure));
@@ -124,6 +151,13 @@ Run add_shrink(CLI::App& app) {
   command->add_option("--time", flags->limit_s, "seconds; 0: no limit")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command->footer(R"(
+A goal of a scenario can be shrunk if there was too much of something (`lost_runs = 0`, `within`); too little of something
+is found in every smaller plan.
+
+Exit codes:
+  0 the smallest plan is written    2 the run fails in nothing    13 it failed only once    14 it did not end
+  15 it missed a goal that cannot be shrunk)");
   return [flags] {
     flags->source.mutant.plant();
     return shrink_plan(*flags);

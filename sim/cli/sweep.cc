@@ -35,6 +35,7 @@ struct SweepFlags {
 // The plan without further faults is clean, or there is nothing to sweep.
 Sweep sweep_of(const std::string& file, const SweepFlags& flags) {
   Plan plan = read_either(file, std::nullopt);
+  plan.expect = {};
   const Report report = run(plan);
   if (report.failure) throw UsageError(file + " breaks " + report.failure->promise + " by itself: run it first");
   return {std::move(plan), report.healed_at_event, flags.stride};

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "core/base/mutant.h"
-#include "sim/cli/cli.h"
 #include "sim/plan_file.h"
 #include "sim/story.h"
+#include "tests/sim/run_sim.h"
 
 namespace lockstep::sim {
 namespace {
@@ -18,22 +18,6 @@ namespace {
 using testing::HasSubstr;
 
 constexpr auto kCorpus = LOCKSTEP_SOURCE_DIR "/sim/corpus";
-
-struct Ran {
-  int code = 0;
-  std::string out;
-  std::string errors;
-};
-
-Ran run_sim(std::vector<std::string> words) {
-  words.insert(words.begin(), "lockstep sim");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  const int code = sim_main(static_cast<int>(argv.size()), argv.data());
-  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
-}
 
 std::string written(const std::string& name, const std::string& text) {
   const auto folder = std::filesystem::path(testing::TempDir()) / ("corpus_" + name);

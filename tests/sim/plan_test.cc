@@ -38,6 +38,17 @@ TEST(Plan, IsReadBackAsItWasWritten) {
   }
 }
 
+TEST(Plan, KeepsWhatIsExpected) {
+  Plan plan = plan_of(3);
+  plan.expect.counts = {{Expectation::Is::kLess, "aborts", 7}, {Expectation::Is::kMore, "commits", 2}};
+  plan.expect.within = milliseconds(1500);
+  const Result<Plan> again = plan_from_text(to_text(plan));
+  ASSERT_TRUE(again.ok()) << again.error().text;
+  EXPECT_EQ(*again, plan);
+  EXPECT_EQ(plan_from_text("seed = 2\n[expect]\nkill = 3\n").error().text,
+            "3:1: unknown key \"kill\"; did you mean 'kills'?");
+}
+
 TEST(Plan, MistakesAreNamedWithTheirPlace) {
   EXPECT_EQ(plan_from_text("peers = 4\nfoundres = 2\n").error().text,
             "2:1: unknown key \"foundres\"; did you mean 'founders'?");

@@ -31,5 +31,16 @@ TEST(Units, RatesArePowersOfTen) {
   for (const char* wrong : {"", "100", "100Mbit", "0Mbit/s", "fast"}) EXPECT_FALSE(rate_of(wrong)) << wrong;
 }
 
+TEST(Units, ADurationIsReadBackAsItWasWritten) {
+  EXPECT_EQ(words_of(seconds(90)), "90s");
+  EXPECT_EQ(words_of(milliseconds(1500)), "1500ms");
+  EXPECT_EQ(words_of(seconds(5), " "), "5 s");
+  EXPECT_EQ(words_of(nanoseconds(7)), "7ns");
+  EXPECT_EQ(words_of(Duration{}), "0s");
+  for (const Duration each : {seconds(90), milliseconds(1500), nanoseconds(7), Duration{}}) {
+    EXPECT_EQ(duration_of(words_of(each)), each);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::sim
