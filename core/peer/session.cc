@@ -25,6 +25,15 @@ std::string_view words(io::CloseReason reason) {
   LOCKSTEP_UNREACHABLE();
 }
 
+// The reason, and what the driver adds to it; the system's words are often the same ones ("Connection refused").
+std::string why_closed(const io::Closed& in) {
+  const std::string reason(words(in.reason));
+  const auto small = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  const bool same = std::equal(reason.begin(), reason.end(), in.text.begin(), in.text.end(),
+                               [&](char a, char b) { return small(a) == small(b); });
+  return reason + (in.text.empty() || same ? "" : ": " + in.text);
+}
+
 }  // namespace
 
 void Session::connect(const std::string& coordinator, Effects& out) {
@@ -157,7 +166,7 @@ void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
     next_look_ = kNever;
     return;
   }
-  const std::string why = std::string(words(in.reason)) + (in.text.empty() ? "" : ": " + in.text);
+  const std::string why = why_closed(in);
   if (early) {
     failures_ += (failures_.empty() ? "" : "; ") + (*addresses_)[next_address_ - 1].text() + ": " +
                  (greeting ? "connected, but no greeting came: " : "") + why;
