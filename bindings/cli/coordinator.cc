@@ -29,7 +29,7 @@ struct CoordinatorOptions {
   std::int64_t silence_ms = 3000;
   std::int64_t greeting_ms = 3000;
   std::string log = "text";
-  bool quiet_commits = true;
+  bool verbose = false;
 };
 
 // "2026-03-01T12:00:00.123Z"
@@ -66,12 +66,15 @@ int serve(const CoordinatorOptions& options) {
   server_options.machine.greeting = milliseconds(options.greeting_ms);
   if (options.log != "none") {
     server_options.log = [write = options.log == "json" ? log_json : log_text,
-                          commits = !options.quiet_commits](std::string_view line) {
+                          commits = options.verbose](std::string_view line) {
       if (commits || !line.starts_with("committed")) write(line);
     };
   }
   auto server = transport::CoordinatorServer::start(std::move(server_options));
-  if (!server) throw Failure(kExitFailed, server.error().text);
+  if (!server) {
+    const bool usage = server.error().status == Status::kInvalidArgument;
+    throw Failure(usage ? kExitUsage : kExitFailed, server.error().text);
+  }
   fmt::print("lockstep coordinator listening on {}\n", (*server)->address().text());
   std::fflush(stdout);
 
@@ -100,7 +103,7 @@ Run add_coordinator(CLI::App& app) {
   command->add_option("--log", options->log, "events on stderr, a line each")
       ->transform(sim::one_of({"text", "json", "none"}))
       ->capture_default_str();
-  command->add_flag("-v{false},--verbose{false}", options->quiet_commits, "also log every committed collective");
+  command->add_flag("-v,--verbose", options->verbose, "also log every committed collective");
   command->footer(R"(
 Prints one line on stdout once it listens, "lockstep coordinator listening on HOST:PORT"; events go to stderr.
 SIGTERM or Ctrl-C ends it, with exit code 0; the run is lost to its peers then. It never sees a tensor, and needs little.

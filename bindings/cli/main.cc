@@ -44,6 +44,7 @@ int usage(const std::string& text, std::string_view command) {
 
 int run(int argc, char** argv) {
   CLI::App app(kDescription, "lockstep");
+  app.formatter(sim::help_formatter());
   app.footer(kFooter);
   app.set_version_flag("--version", fmt::format("lockstep {}", lockstep_version_string()));
   app.get_formatter()->column_width(38);

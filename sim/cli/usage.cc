@@ -23,7 +23,28 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
+class Help final : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+    for (std::size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;) text.erase(at, 1);
+    return text;
+  }
+};
+
 }  // namespace
+
+std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<Help>(); }
+
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](const std::string& word) -> std::string {
+        return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos
+                   ? std::string()
+                   : "'" + word + "' is no number such as 0, 1, 2";
+      },
+      "");
+}
 
 CLI::Validator one_of(std::vector<std::string> choices) {
   const std::string description = joined(choices, "|");

@@ -1,6 +1,7 @@
 // A command line that is wrong, in words that help. For every program of ours that parses one with CLI11.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,13 @@ namespace lockstep::sim {
 // An option's value must be one of these.
 CLI::Validator one_of(std::vector<std::string> choices);
 
+// 0, 1, 2, ...: CLI11 by itself takes -1 for the largest number that there is.
+CLI::Validator whole_number();
+
 // What CLI11 found wrong with this command or subcommand, with the nearest known option where a guess can help.
 std::string wrong_usage(const CLI::ParseError& error, const CLI::App& command);
+
+// Lays out --help without the blank lines that CLI11 heaps up.
+std::shared_ptr<CLI::FormatterBase> help_formatter();
 
 }  // namespace lockstep::sim
