@@ -34,6 +34,7 @@ int usage(const std::string& text, const std::string& command) {
 
 int sim_main(int argc, char** argv) {
   CLI::App app("Runs the core in virtual time on a network that fails, from one seed.", "lockstep sim");
+  app.formatter(help_formatter());
   app.footer(kFooter);
   app.require_subcommand(1);
   std::vector<std::pair<CLI::App*, Run>> commands;

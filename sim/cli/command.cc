@@ -21,10 +21,33 @@
 namespace lockstep::sim {
 
 void SwarmFlags::declare(CLI::App& command) {
-  command.add_option("--peers", peers, "hosts of peers; 0: drawn")->check(CLI::Range(0, 60));
+  command.add_option("--peers", peers, "hosts of peers; 0: drawn")
+      ->check(CLI::Range(0, 60))
+      ->check(CLI::Validator(
+          [](const std::string& word) {
+            return word == "1" ? std::string("one peer alone meets no faults of others: 2 to 60, or 0: drawn") : "";
+          },
+          ""));
   command.add_option("--max-peers", max_peers, "the most that are drawn")->check(CLI::Range(2, 60));
   command.add_option("--mode", mode, "what payloads are")->transform(one_of({"drawn", "token", "bytes"}));
   command.add_flag("--calm", calm, "no faults");
+}
+
+void SwarmFlags::refuse_without_effect(const CLI::App& command, bool with_file) {
+  if (with_file)
+    refuse(command, {"--peers", "--max-peers", "--mode", "--calm"}, "with a file: it says itself what runs");
+  if (was_given(command, "--peers")) refuse(command, {"--max-peers"}, "with --peers");
+}
+
+bool was_given(const CLI::App& command, const std::string& option) {
+  const CLI::Option* const found = command.get_option_no_throw(option);
+  return found != nullptr && found->count() > 0;
+}
+
+void refuse(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why) {
+  for (const char* option : options) {
+    if (was_given(command, option)) throw UsageError(std::string(option) + " has no effect " + why);
+  }
 }
 
 PlanOptions SwarmFlags::options() const {
@@ -66,11 +89,17 @@ SeedRange seed_range(const std::string& text) {
 }
 
 std::string read_text(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    throw UsageError(path + " is a directory: name a file in it (`lockstep sim sweep` takes directories, too)");
+  }
   std::ifstream file(path);
   if (!file) throw UsageError(path + ": " + std::strerror(errno));
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) throw UsageError(path + ": cannot be read");
-  return text;
+  try {
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  } catch (const std::ios_base::failure&) {  // the library throws for what the system refuses to read
+    throw UsageError(path + ": cannot be read: " + std::strerror(errno));
+  }
 }
 
 Plan read_plan(const std::string& path) {
@@ -114,6 +143,10 @@ void write_plan(const Plan& plan, const std::string& path) {
   file << to_text(plan);
   file.close();
   if (!file) throw UsageError(path + ": cannot be written: " + std::strerror(errno));
+}
+
+std::string counted(std::uint64_t n, const std::string& one) {
+  return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s");
 }
 
 void print_line(const std::string& line) { fmt::print("{}\n", line); }

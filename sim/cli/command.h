@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -47,9 +48,15 @@ struct SwarmFlags {
   bool calm = false;
 
   void declare(CLI::App& command);
+  // Wrong usage: --max-peers beside --peers, and all of them with a file, which says itself what runs.
+  static void refuse_without_effect(const CLI::App& command, bool with_file);
   [[nodiscard]] PlanOptions options() const;
   [[nodiscard]] std::string text() const;  // as they were typed, with a space before each; defaults are left out
 };
+
+// An option that was typed and does nothing is wrong usage: "--trace has no effect with --seeds". Throws UsageError.
+void refuse(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why);
+bool was_given(const CLI::App& command, const std::string& option);
 
 // `A..B` as it is typed: A, A+1, ..., B-1.
 struct SeedRange {
@@ -67,7 +74,8 @@ Plan read_either(const std::string& path,
 std::vector<std::string> toml_files_in(const std::vector<std::string>& paths);
 void write_plan(const Plan& plan, const std::string& path);
 
-void print_line(const std::string& line);  // on stdout: for traces
+std::string counted(std::uint64_t n, const std::string& one);  // "1 kill", "2 kills"
+void print_line(const std::string& line);                      // on stdout: for traces
 std::string text_of(const Failure& failure);
 
 }  // namespace lockstep::sim

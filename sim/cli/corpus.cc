@@ -46,7 +46,7 @@ int run_corpus(const CorpusFlags& flags, bool only_stale) {
     if (only_stale)
       fmt::print("  {}\n  make it anew: lockstep sim corpus refresh --only {}\n", item.story.why, item.name());
   }
-  fmt::print("{} plans, {} broken, {} stale{}\n", items.size(), broken, stale,
+  fmt::print("{}, {} broken, {} stale{}\n", counted(items.size(), "plan"), broken, stale,
              kMutantsBuilt ? "; each with its bug planted, too" : "");
   if (only_stale) return stale == 0 ? kExitPass : kExitGoal;
   std::fflush(stdout);

@@ -9,6 +9,7 @@
 #include "sim/cli/command.h"
 #include "sim/cli/many.h"
 #include "sim/cli/mutants.h"
+#include "sim/cli/usage.h"
 #include "sim/text.h"
 #include "sim/world.h"
 
@@ -56,11 +57,15 @@ Run add_det(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("det", "determinism: one hash of many seeds");
   const auto flags = std::make_shared<DetFlags>();
   flags->swarm.declare(*command);
-  command->add_option("--seeds", flags->count, "how many");
-  command->add_option("--first", flags->first, "the first one");
+  command->add_option("--seeds", flags->count, "how many")
+      ->check(whole_number())
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--first", flags->first, "the first one")->check(whole_number())->capture_default_str();
   command->add_flag("--trace", flags->trace, "also the hash of every seed");
   flags->mutant.declare(*command);
-  return [flags] {
+  return [flags, command] {
+    SwarmFlags::refuse_without_effect(*command, false);
     flags->mutant.plant();
     return det(*flags);
   };

@@ -4,11 +4,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include "sim/cli/usage.h"
+
 namespace lockstep::sim {
 
 void PlanSource::declare(CLI::App& command) {
   command.add_option("plan", file, "a plan, as `run --write-plan` and `shrink` write it, or a scenario");
-  command.add_option("--seed", seed, "what this seed expands to; with a scenario: makes of it");
+  command.add_option("--seed", seed, "what this seed expands to; with a scenario: makes of it")->check(whole_number());
   swarm.declare(command);
   mutant.declare(command);
 }

@@ -11,6 +11,7 @@
 #include "sim/cli/command.h"
 #include "sim/cli/mutants.h"
 #include "sim/cli/report_json.h"
+#include "sim/cli/usage.h"
 #include "sim/text.h"
 #include "sim/world.h"
 
@@ -35,8 +36,8 @@ int replay(const ReplayFlags& flags) {
   if (flags.json) {
     fmt::print("{}\n", to_json(report).dump());
   } else {
-    fmt::print("{} commits, {} aborts, {} views; seed {}, hash {}\n", report.commits, report.aborts, report.views,
-               report.seed, hex(report.hash));
+    fmt::print("{}, {}, {}; seed {}, hash {}\n", counted(report.commits, "commit"), counted(report.aborts, "abort"),
+               counted(report.views, "view"), report.seed, hex(report.hash));
   }
   if (!report.failure) return kExitPass;
   std::fflush(stdout);
@@ -50,11 +51,12 @@ Run add_replay(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("replay", "run a plan from a file, telling what happens");
   const auto flags = std::make_shared<ReplayFlags>();
   command->add_option("plan", flags->file, "a plan, as `run --write-plan` writes it, or a scenario")->required();
-  command->add_option("--until", flags->until, "stop after so many events");
+  command->add_option("--until", flags->until, "stop after so many events")->check(whole_number());
   command->add_flag("--json", flags->json, "the report as JSON, no trace");
   command->add_flag("--streams", flags->streams, "also every stream");
   flags->mutant.declare(*command);
-  return [flags] {
+  return [flags, command] {
+    if (flags->json) refuse(*command, {"--streams"}, "with --json, which prints no trace");
     flags->mutant.plant();
     return replay(*flags);
   };

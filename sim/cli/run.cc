@@ -14,13 +14,15 @@
 #include "sim/cli/many.h"
 #include "sim/cli/mutants.h"
 #include "sim/cli/report_json.h"
+#include "sim/cli/usage.h"
 #include "sim/text.h"
 #include "sim/world.h"
 
 namespace lockstep::sim {
 namespace {
 
-constexpr std::size_t kMostTold = 20;  // failures
+constexpr std::size_t kMostTold = 20;         // failures
+constexpr std::uint64_t kEnoughToTell = 100;  // seeds; the rule of three needs some
 
 struct RunFlags {
   MutantFlag mutant;
@@ -95,11 +97,11 @@ int one_seed(const RunFlags& flags) {
   if (flags.json) {
     fmt::print("{}\n", to_json(report).dump());
   } else {
-    fmt::print("seed {}: {} peers, {}, {} events, {:.3f} s simulated, hash {}\n", report.seed, report.peers,
-               report.bytes_mode ? "bytes" : "tokens", report.events, static_cast<double>(report.time_ns) * 1e-9,
-               hex(report.hash));
-    fmt::print("{} commits, {} aborts, {} views, {} kills, {} lost runs\n", report.commits, report.aborts, report.views,
-               report.kills, report.lost_runs);
+    fmt::print("seed {}: {}, {}, {}, {:.3f} s simulated, hash {}\n", report.seed, counted(report.peers, "peer"),
+               report.bytes_mode ? "bytes" : "tokens", counted(report.events, "event"),
+               static_cast<double>(report.time_ns) * 1e-9, hex(report.hash));
+    fmt::print("{}, {}, {}, {}, {}\n", counted(report.commits, "commit"), counted(report.aborts, "abort"),
+               counted(report.views, "view"), counted(report.kills, "kill"), counted(report.lost_runs, "lost run"));
   }
   if (!report.failure) return kExitPass;
   std::fflush(stdout);
@@ -128,8 +130,8 @@ int many_seeds(const RunFlags& flags) {
     fmt::print("{}\n", json.dump(2));
   } else {
     print(runs.totals, seconds);
-    if (runs.failures.empty() && runs.totals.seeds > 0) {
-      fmt::print("clean: with 95 % confidence fewer than {:.4f} % of seeds fail\n",
+    if (runs.failures.empty() && runs.totals.seeds >= kEnoughToTell) {
+      fmt::print("clean: with 95 % confidence fewer than {:#.2g} % of seeds fail\n",
                  300.0 / static_cast<double>(runs.totals.seeds));
     }
   }
@@ -143,6 +145,16 @@ int many_seeds(const RunFlags& flags) {
   return exit_code_of(*runs.failures.front().failure);
 }
 
+void refuse_without_effect(const CLI::App& command, const Flags& flags) {
+  SwarmFlags::refuse_without_effect(command, !flags.file.empty());
+  if (flags.seeds.empty()) {
+    refuse(command, {"--jobs", "--time", "--keep-going"}, "without --seeds A..B");
+  } else {
+    refuse(command, {"--seed", "--trace", "--streams", "--write-plan", "--until"}, "with --seeds: it is for one seed");
+  }
+  if (!flags.trace) refuse(command, {"--streams"}, "without --trace");
+}
+
 }  // namespace
 
 Run add_run(CLI::App& app) {
@@ -150,19 +162,20 @@ Run add_run(CLI::App& app) {
   const auto flags = std::make_shared<RunFlags>();
   command->add_option("scenario", flags->file, "a scenario or a plan; without one, seeds make plans of their own");
   flags->swarm.declare(*command);
-  command->add_option("--seed", flags->seed, "one seed");
+  command->add_option("--seed", flags->seed, "one seed (default: 0)")->check(whole_number());
   command->add_option("--seeds", flags->seeds, "A..B: A, A+1, ..., B-1");
   command->add_option("--jobs", flags->jobs, "processes")->check(CLI::Range(1, 256));
   command->add_option("--time", flags->limit_s, "seconds after which no more seeds are started")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--write-plan", flags->plan, "write the plan of --seed to this file");
-  command->add_option("--until", flags->until, "stop after so many events (--seed)");
+  command->add_option("--until", flags->until, "stop after so many events (--seed)")->check(whole_number());
   command->add_flag("--json", flags->json, "the same facts as JSON");
   command->add_flag("--trace", flags->trace, "a line for what happens (--seed)");
   command->add_flag("--streams", flags->streams, "with --trace: also every stream");
   command->add_flag("--keep-going", flags->keep_going, "do not stop at the first failure (--seeds)");
   flags->mutant.declare(*command);
-  return [flags] {
+  return [flags, command] {
+    refuse_without_effect(*command, *flags);
     flags->mutant.plant();
     return flags->seeds.empty() ? one_seed(*flags) : many_seeds(*flags);
   };

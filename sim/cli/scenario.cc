@@ -1,6 +1,7 @@
 // `lockstep sim scenario`: which there are, whether they are well-formed, and how to begin one.
 #include <fmt/core.h>
 
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,15 +56,18 @@ int list(const ScenarioFlags& flags) {
 }
 
 int check(const ScenarioFlags& flags) {
+  int code = kExitPass;
   for (const std::string& file : flags.files) {
-    if (is_scenario(read_text(file))) {
-      read_scenario(file);
-    } else {
-      read_plan(file);
+    try {
+      read_either(file, {});
+      fmt::print("{}: well-formed\n", file);
+    } catch (const UsageError& error) {  // the others are still read
+      std::fflush(stdout);
+      fmt::print(stderr, "{}\n", error.what());
+      code = kExitUsage;
     }
-    fmt::print("{}: well-formed\n", file);
   }
-  return kExitPass;
+  return code;
 }
 
 }  // namespace

@@ -47,13 +47,9 @@ class CatchInterrupt {
   struct sigaction before_ = {};
 };
 
-std::string counted(std::uint64_t n, const char* one, const char* many) {
-  return fmt::format("{} {}", n, n == 1 ? one : many);
-}
-
 std::string extent_of(const Plan& plan, const Tried& tried) {
-  return fmt::format("{}, {}, {}, {:.3f} s simulated", counted(plan.entries.size(), "fault", "faults"),
-                     counted(plan.peers, "peer", "peers"), counted(tried.collectives, "collective", "collectives"),
+  return fmt::format("{}, {}, {}, {:.3f} s simulated", counted(plan.entries.size(), "fault"),
+                     counted(plan.peers, "peer"), counted(tried.collectives, "collective"),
                      static_cast<double>(tried.report.time_ns) * 1e-9);
 }
 
@@ -110,8 +106,8 @@ int shrink_plan(const ShrinkFlags& flags) {
   const bool progress = ::isatty(2) != 0;
   options.tell = [&](const Plan& smallest, std::uint32_t runs) {
     if (progress) {
-      fmt::print(stderr, "\r{} runs, {:.1f} s: {}, {}   ", runs, seconds(),
-                 counted(smallest.entries.size(), "fault", "faults"), counted(smallest.peers, "peer", "peers"));
+      fmt::print(stderr, "\r{} runs, {:.1f} s: {}, {}   ", runs, seconds(), counted(smallest.entries.size(), "fault"),
+                 counted(smallest.peers, "peer"));
     }
   };
   options.better = [&](const Plan& smaller) {
@@ -128,7 +124,7 @@ int shrink_plan(const ShrinkFlags& flags) {
   write_plan(shrunk->plan, flags.out);
   fmt::print("{}\n", text_of(*best.report.failure));
   fmt::print("from {}\nto   {}\nin {}, {:.1f} s{}; written to {}\n", extent_of(plan, first),
-             extent_of(shrunk->plan, best), counted(shrunk->runs, "run", "runs"), seconds(),
+             extent_of(shrunk->plan, best), counted(shrunk->runs, "run"), seconds(),
              shrunk->done       ? ""
              : interrupted != 0 ? " (interrupted: the best so far)"
                                 : " (the limit: the best so far)",
@@ -158,7 +154,8 @@ is found in every smaller plan.
 Exit codes:
   0 the smallest plan is written    2 the run fails in nothing    13 it failed only once    14 it did not end
   15 it missed a goal that cannot be shrunk)");
-  return [flags] {
+  return [flags, command] {
+    SwarmFlags::refuse_without_effect(*command, !flags->source.file.empty());
     flags->source.mutant.plant();
     return shrink_plan(*flags);
   };

@@ -1,5 +1,6 @@
 // The commands of `lockstep sim` as a shell sees them: what they print, what they exit with, and what they refuse.
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -72,6 +73,98 @@ TEST(SimGoals, ARunThatFailsInNothingIsNotShrunk) {
   const Ran ran = run_sim({"shrink", file});
   EXPECT_EQ(ran.code, 2);
   EXPECT_EQ(ran.errors, "nothing to shrink: the run breaks no promise\nlockstep sim replay " + file + "\n");
+}
+
+// ---- what is refused ----
+
+TEST(SimUsage, AnOptionThatWouldDoNothingIsRefused) {
+  const std::string plan = file_with(calm_plan());
+  const struct {
+    std::vector<std::string> words;
+    const char* says;
+  } cases[] = {
+      {{"run", plan, "--peers", "3"}, "--peers has no effect with a file"},
+      {{"run", plan, "--max-peers", "3"}, "--max-peers has no effect with a file"},
+      {{"run", plan, "--mode", "token"}, "--mode has no effect with a file"},
+      {{"run", plan, "--calm"}, "--calm has no effect with a file"},
+      {{"run", plan, "--seed", "3"}, "is a plan, which has its own seed"},
+      {{"run", "--seeds", "0..2", "--seed", "1"}, "--seed has no effect with --seeds"},
+      {{"run", "--seeds", "0..2", "--trace"}, "--trace has no effect with --seeds"},
+      {{"run", "--seeds", "0..2", "--write-plan", "x"}, "--write-plan has no effect with --seeds"},
+      {{"run", "--seeds", "0..2", "--until", "7"}, "--until has no effect with --seeds"},
+      {{"run", "--jobs", "2"}, "--jobs has no effect without --seeds"},
+      {{"run", "--keep-going"}, "--keep-going has no effect without --seeds"},
+      {{"run", "--streams"}, "--streams has no effect without --trace"},
+      {{"run", "--peers", "3", "--max-peers", "5"}, "--max-peers has no effect with --peers"},
+      {{"run", "--peers", "1"}, "2 to 60"},
+      {{"run", "--seed", "-1"}, "'-1' is no number"},
+      {{"run", "--until", "-1"}, "'-1' is no number"},
+      {{"det", "--peers", "1"}, "2 to 60"},
+      {{"det", "--first", "-1"}, "'-1' is no number"},
+      {{"det", "--seeds", "0"}, "--seeds"},
+      {{"shrink", plan, "--calm"}, "--calm has no effect with a file"},
+      {{"shrink", "--seed", "-1"}, "'-1' is no number"},
+      {{"replay", plan, "--json", "--streams"}, "--streams has no effect with --json"},
+      {{"replay", plan, "--until", "-1"}, "'-1' is no number"},
+  };
+  for (const auto& c : cases) {
+    const Ran ran = run_sim(c.words);
+    EXPECT_EQ(ran.code, 2) << c.says;
+    EXPECT_THAT(ran.errors, HasSubstr(c.says));
+    EXPECT_EQ(ran.out, "") << c.says;
+  }
+}
+
+TEST(SimUsage, ADirectoryIsNoFile) {
+  const std::string folder = LOCKSTEP_SOURCE_DIR "/sim/scenarios";
+  for (const char* command : {"run", "replay", "shrink"}) {
+    const Ran ran = run_sim({command, folder});
+    EXPECT_EQ(ran.code, 2) << command;
+    EXPECT_THAT(ran.errors, HasSubstr(folder + " is a directory: name a file in it (`lockstep sim sweep`"));
+  }
+  EXPECT_EQ(run_sim({"scenario", "check", folder}).code, 2);
+  EXPECT_EQ(run_sim({"run", "/nowhere.toml"}).code, 2);
+  EXPECT_EQ(run_sim({"sweep", "/nowhere.toml"}).code, 2);
+  EXPECT_EQ(run_sim({"corpus", "run", "/nowhere"}).code, 2);
+  EXPECT_EQ(run_sim({"run", "--write-plan", "/nowhere/plan.toml"}).code, 2);
+  const Ran raw = run_sim({"run", "/proc/self/mem"});  // can be opened, but not read
+  EXPECT_EQ(raw.code, 2);
+  EXPECT_THAT(raw.errors, HasSubstr("/proc/self/mem: cannot be read"));
+}
+
+TEST(SimUsage, EveryFileIsChecked) {
+  const std::string good = file_with(calm_plan());
+  const std::string bad = file_with("pears = 3\n", "bad.toml");
+  const Ran ran = run_sim({"scenario", "check", good, "/nowhere.toml", bad, good});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.out, good + ": well-formed\n" + good + ": well-formed\n");
+  EXPECT_EQ(ran.errors, "/nowhere.toml: No such file or directory\n" + bad +
+                            ":1:1: unknown key \"pears\"; did you mean 'peers'?\n");
+}
+
+// ---- what is printed ----
+
+TEST(SimOutput, AFewSeedsProveLittle) {
+  const std::vector<std::string> calm = {"run", "--calm", "--peers", "2", "--mode", "token", "--seeds"};
+  const auto with = [&](const std::string& seeds) {
+    std::vector<std::string> words = calm;
+    words.push_back(seeds);
+    return run_sim(words).out;
+  };
+  EXPECT_THAT(with("0..9"), Not(HasSubstr("confidence")));
+  EXPECT_THAT(with("0..110"), HasSubstr("clean: with 95 % confidence fewer than 2.7 % of seeds fail"));
+}
+
+TEST(SimOutput, OneOfSomethingIsNotMany) {
+  const std::string file = file_with(std::string(kQuiet) + kKill);
+  EXPECT_THAT(run_sim({"run", file}).out,
+              AllOf(HasSubstr(" 1 kill,"), HasSubstr("2 peers,"), HasSubstr("0 lost runs")));
+}
+
+TEST(SimOutput, HelpSaysDefaultsAndHasNoHoles) {
+  EXPECT_THAT(run_sim({"run", "--help"}).out, AllOf(HasSubstr("default: 0"), Not(HasSubstr("\n\n\n"))));
+  EXPECT_THAT(run_sim({"det", "--help"}).out, AllOf(HasSubstr("=200"), Not(HasSubstr("\n\n\n"))));
+  EXPECT_THAT(run_sim({"sweep", "--help"}).out, HasSubstr("=1\n"));
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(Corpus, APlanInWhichNothingHappensAnyMoreIsStale) {
   const Ran ran = run_sim({"corpus", "run", folder});
   EXPECT_EQ(ran.code, 15);
   EXPECT_THAT(ran.out, HasSubstr("STALE: kills 0, at least 1 is wanted"));
-  EXPECT_THAT(ran.out, HasSubstr("1 plans, 0 broken, 1 stale"));
+  EXPECT_THAT(ran.out, HasSubstr("1 plan, 0 broken, 1 stale"));
   EXPECT_EQ(ran.errors, "lockstep sim replay " + folder + "/plan.toml\n");
   const Ran stale = run_sim({"corpus", "stale", folder});
   EXPECT_EQ(stale.code, 15);
