@@ -230,7 +230,8 @@ void World::release(Process& process, std::uint64_t index) {
 
 void World::run_over(Process& process, const peer::RunOver& over) {
   mix(15, process.index, static_cast<std::uint64_t>(over.status), 0);
-  say(process, "loses the run: " + std::string(status_name(over.status)) + " (" + over.text + ")");
+  say(process,
+      over.left ? "has left" : "loses the run: " + std::string(status_name(over.status)) + " (" + over.text + ")");
   observe(process, "run over: " + std::string(status_name(over.status)) + " (" + over.text + ")");
   if (process.over) {
     fail("S8", text_of(process.id) + " is told twice that the run is over");

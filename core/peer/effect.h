@@ -63,6 +63,7 @@ struct PendingChanged {
 struct RunOver {
   Status status = Status::kNotConnected;
   std::string text;
+  bool left = false;  // as it has asked to
 };
 
 using Effect = std::variant<Resolve, Listen, Complete, Installed, PendingChanged, RunOver, KernelJob, trace::Event,

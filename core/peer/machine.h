@@ -121,7 +121,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_verdict(const wire::Verdict& verdict, bool rejoins);
   void give_up_touched(const wire::Propose& change);
   void enter_cohort(const wire::View& view);
-  void end_run(Status status, std::string text);
+  void end_run(Status status, std::string text, bool left = false);
   void update_links();
   [[nodiscard]] bool frozen(const Round& round) const;
   [[nodiscard]] std::vector<wire::OpenRound> open_rounds() const;

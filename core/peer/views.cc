@@ -25,7 +25,7 @@ void Peer::Machine::on_decision(wire::Message message) {
                  [&](wire::Left&) {
                    if (!leave_ || !leave_->said) return violation("let go of a peer that did not leave");
                    end_waiting(leave_, Status::kOk, {});
-                   end_run(Status::kNotConnected, "this peer has left the run");
+                   end_run(Status::kNotConnected, "this peer has left the run", true);
                  },
                  [&](wire::Refused& in) { end_run(in.status, "refused by the coordinator: " + in.text); },
                  [&](auto&) { violation("said what a coordinator does not say"); },
@@ -271,20 +271,24 @@ void Peer::Machine::on_admitting(wire::Admitting in) {
   }
 }
 
-void Peer::Machine::end_run(Status status, std::string text) {
+void Peer::Machine::end_run(Status status, std::string text, bool left) {
   if (life_ == Life::kOver) return;
   life_ = Life::kOver;
   over_status_ = status;
   over_text_ = std::move(text);
   proposal_.reset();
   session_.finish(now_, *out_);
-  note({.kind = trace::Kind::kRunLost,
-        .view = view_->number,
-        .peer = {},
-        .round = {},
-        .status = status,
-        .text = over_text_});
-  out_->emplace_back(RunOver{status, over_text_});
+  if (left) {
+    note({.kind = trace::Kind::kLeft, .view = view_->number, .peer = {}, .round = {}, .text = {}});
+  } else {
+    note({.kind = trace::Kind::kRunLost,
+          .view = view_->number,
+          .peer = {},
+          .round = {},
+          .status = status,
+          .text = over_text_});
+  }
+  out_->emplace_back(RunOver{status, over_text_, left});
   end_waiting(connect_, status, over_text_);
   end_waiting(admit_, status, over_text_);
   end_waiting(leave_, status, over_text_);

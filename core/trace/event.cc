@@ -21,6 +21,7 @@ std::string_view name_of(Kind kind) {
     case Kind::kLinkLost: return "link-lost";
     case Kind::kLinkRestored: return "link-restored";
     case Kind::kRunLost: return "run-lost";
+    case Kind::kLeft: return "left";
     case Kind::kProtocolError: return "protocol-error";
   }
   LOCKSTEP_UNREACHABLE();
@@ -55,6 +56,7 @@ std::string to_line(const Event& event) {
     case Kind::kLinkLost:
     case Kind::kLinkRestored:
     case Kind::kRunLost:
+    case Kind::kLeft:
     case Kind::kProtocolError: break;
   }
   if (event.status != Status::kOk) add("status", "'" + std::string(status_name(event.status)) + "'");

@@ -28,6 +28,7 @@ enum class Kind : std::uint8_t {
   kLinkLost,      // peer, text
   kLinkRestored,  // peer
   kRunLost,       // status, text: this peer is out
+  kLeft,          // this peer is out, as it has asked to be
   // on both
   kProtocolError,  // peer (if known), text
 };
