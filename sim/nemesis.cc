@@ -143,14 +143,15 @@ void World::begin_entry(std::uint64_t index) {
   if (process != nullptr && (process->over || (process->coordinator && entry.fault != Fault::kStall)))
     process = nullptr;
   if (options_.trace) {
-    options_.trace(text_of(now_) + " fault " + std::string(name_of(entry.fault)) + " " + std::to_string(entry.a) +
-                   (entry.b != 0 || entry.a == 0 ? " " + std::to_string(entry.b) : "") + " for " +
-                   std::to_string(entry.length.ns / 1'000'000) + " ms" +
-                   (process == nullptr && entry.a != 0 ? " (not running)" : ""));
+    options_.trace(text_of(now_) + " fault " + words_of(entry) +
+                   (process == nullptr && entry.a != 0 && !is_of_pair(entry.fault) && entry.fault != Fault::kJoin
+                        ? " (not running)"
+                        : ""));
   }
   mix(21, index, 0, 0);
   if (options_.witness != nullptr) options_.witness->fault_begins(index, entry);
   Active& active = active_[index];
+  active.begun = true;
   const auto lasts = [&] {
     active.on = true;
     if (options_.scripted && entry.length.ns == 0) return;

@@ -4,6 +4,7 @@
 
 #include "core/base/assert.h"
 #include "core/wire/limits.h"
+#include "sim/units.h"
 
 namespace lockstep::sim {
 namespace {
@@ -181,6 +182,58 @@ bool may_lose_members(Fault fault) {
     case Fault::kSkip: return false;
   }
   LOCKSTEP_UNREACHABLE();
+}
+
+std::string host_words(std::uint32_t host) { return host == 0 ? "coordinator" : "h" + std::to_string(host); }
+
+std::string words_of(const Entry& entry) {
+  std::string text(entry.fault == Fault::kCutBoth ? "cut" : name_of(entry.fault));
+  text += " " + host_words(entry.a);
+  if (is_of_pair(entry.fault)) {
+    text += entry.fault == Fault::kCut ? " -> " : " <-> ";
+    text += entry.a == entry.b ? "all" : host_words(entry.b);
+  }
+  const std::string length = words_of(entry.length, " ");
+  const bool lasts = entry.length.ns != 0;
+  switch (entry.fault) {
+    case Fault::kCrash:
+    case Fault::kVanish:
+    case Fault::kLeave: return text + (entry.number != 0 ? ", for good" : lasts ? ", back after " + length : "");
+    case Fault::kSlow:
+    case Fault::kKernels: text += " " + std::to_string(entry.number) + " times slower"; [[fallthrough]];
+    case Fault::kStall:
+    case Fault::kCut:
+    case Fault::kCutBoth: return text + (lasts ? " for " + length : "");
+    case Fault::kReset:
+      return text + (entry.number > 1 ? " " + std::to_string(entry.number) + " times, every " + length : "");
+    case Fault::kTimeout: return text + " after " + length;
+    case Fault::kSilence:
+    case Fault::kJoin:
+    case Fault::kStop:
+    case Fault::kMismatch:
+    case Fault::kSkip: return text;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+std::string when_of(const Entry& entry) {
+  const std::string after = words_of(entry.after, " ");
+  const auto from = [&](std::string_view what, std::uint64_t n) {
+    return std::string(what) + " " + std::to_string(n) + (entry.after.ns != 0 ? " + " + after : "");
+  };
+  if (entry.event != 0) return from("event", entry.event);
+  if (entry.launch != 0) return from("launch", entry.launch);
+  if (entry.commit != 0) return from("commit", entry.commit);
+  if (entry.view != 0) return from("view", entry.view);
+  return after;
+}
+
+bool takes_part(const Plan& plan, std::uint32_t host) {
+  const auto gang_of = [&](std::uint32_t of) { return (of - 1) / plan.gang_size; };
+  return plan.all_start || host <= plan.founders ||
+         std::any_of(plan.entries.begin(), plan.entries.end(), [&](const Entry& entry) {
+           return entry.fault == Fault::kJoin && gang_of(entry.a) == gang_of(host);
+         });
 }
 
 bool counts_from_start(const Entry& entry) {

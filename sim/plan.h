@@ -63,6 +63,7 @@ struct Plan {
   Mode mode = Mode::kToken;
   std::uint32_t peers = 4;     // hosts that may run one
   std::uint32_t founders = 3;  // start at once; the others by kJoin, or when the network heals
+  bool all_start = true;       // false: who is no founder and is named by no kJoin never starts
   std::uint32_t gang_size = 1;
   std::uint32_t groups = 1;
   bool auto_admit = false;
@@ -101,6 +102,16 @@ struct PlanOptions {
   enum class Payload : std::uint8_t { kDrawn, kToken, kBytes } payload = Payload::kDrawn;
   bool calm = false;  // no faults
 };
+
+// "h3"; "coordinator".
+std::string host_words(std::uint32_t host);
+// "cut h2 -> h3 for 5 s", "crash h3, back after 2 s".
+std::string words_of(const Entry& entry);
+// "12.5 s", "launch 12 + 3 ms".
+std::string when_of(const Entry& entry);
+
+// Whether a process ever runs on this host: it is a founder, joins, or starts when the network heals; a gang comes whole.
+bool takes_part(const Plan& plan, std::uint32_t host);
 
 // Whether `after` counts from the start of the run.
 bool counts_from_start(const Entry& entry);

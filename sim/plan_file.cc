@@ -16,6 +16,7 @@ void visit_plan(P& plan, V&& v) {
   v("seed", plan.seed);
   v("peers", plan.peers);
   v("founders", plan.founders);
+  v("all_start", plan.all_start);
   v("gang_size", plan.gang_size);
   v("groups", plan.groups);
   v("auto_admit", plan.auto_admit);
@@ -108,6 +109,9 @@ std::optional<Error> read_entry(const toml::table& table, Plan& plan) {
 
 Result<Plan> read_plan(const toml::table& table) {
   Plan plan;
+  if (table.empty()) {
+    return bad({{1, 1}, {1, 1}, {}}, "it is empty; `lockstep sim scenario new` prints a scenario to begin with");
+  }
   TomlReader reader(table);
   visit_plan(plan, reader);
   reader.take("mode");

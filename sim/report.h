@@ -78,10 +78,11 @@ struct Report : Counts {
   std::uint64_t seed = 0;
   std::uint64_t hash = 0;
   std::int64_t time_ns = 0;
-  std::uint32_t peers = 0;
+  std::uint32_t peers = 0;  // that take part
   bool bytes_mode = false;
   std::uint64_t healed_at_event = 0;       // when faults stop; 0: the run ended before
   std::vector<std::uint64_t> checkpoints;  // the hash after every 4096 events
+  std::vector<std::uint64_t> never_began;  // of the plan's entries: what they wait for did not come, or came too late
   std::optional<Failure> failure;
 };
 

@@ -49,8 +49,8 @@ Plan plan_of(const Scenario& scenario, std::uint64_t seed) {
       entry.a = host_of(act.a);
       if (is_of_pair(entry.fault)) {
         entry.b = host_of(act.b);
-        if (entry.a == entry.b) entry.b = entry.b % plan.peers + 1;  // drawn alike: its neighbour
-        if (entry.a == entry.b) continue;                            // alone
+        if (entry.a == entry.b) entry.b = entry.b % plan.founders + 1;  // drawn alike: its neighbour
+        if (entry.a == entry.b) continue;                               // alone
       }
       plan.entries.push_back(entry);
     }

@@ -43,6 +43,15 @@ Range<Duration> duration_range(TomlReader& reader, std::string_view key) {
   return range;
 }
 
+bool is_slowing(std::string_view then) {
+  const std::string_view action = then.substr(0, then.find(' '));
+  return action == name_of(Fault::kSlow) || action == name_of(Fault::kKernels);
+}
+
+bool is_same(const Who& a, const Who& b) {  // whichever two times may be two
+  return a.kind == b.kind && a.number == b.number && a.kind != Who::Kind::kAny;
+}
+
 }  // namespace
 
 std::optional<Error> ActReader::read(const toml::table& table, std::vector<PlacedAct>& acts) {
@@ -67,6 +76,12 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   }
   if (auto error = reader.finish()) return error;
   if (target == nullptr) return bad(table.source(), "a [[do]] that does nothing; say who, such as crash = \"c\"");
+  const bool slows = is_slowing(then == nullptr ? action : then->value_or(std::string()));
+  if (slows && (act_.entry.number < 1 || act_.entry.number > 1'000'000)) {
+    return bad(target->source(), "say how many times slower: factor = 100 (1 to 1000000)");
+  }
+  if (!slows && act_.entry.number != 0)
+    return bad(table.get("factor")->source(), "factor is for slow and kernels only");
   if (act_.times < 1 || act_.times > 1000) return bad(table.source(), "times must be 1..1000");
   if (then != nullptr) {
     read_then(*then);
@@ -128,6 +143,7 @@ std::vector<Who> ActReader::who(const toml::node& node, std::string_view text) {
 void ActReader::add_pairs(const toml::node& node, const std::vector<Who>& left, const std::vector<Who>& right) {
   for (const Who& a : left) {
     for (const Who& b : right) {
+      if (is_same(a, b)) return fail(node, "the same host is on both sides");
       act_.a = a;
       act_.b = b;
       add(node);

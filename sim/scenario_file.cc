@@ -139,6 +139,7 @@ class ScenarioReader {
     top.quantity("think", plan.think, duration_of, "100ms");
     top.quantity("call_timeout", plan.call_timeout, duration_of, "30s");
     plan.safety = lockstep::seconds(10);
+    plan.all_start = false;
     top.quantity("faults_end", plan.safety, duration_of, "10s");
   }
 
@@ -153,7 +154,9 @@ class ScenarioReader {
     net("profile", profile);
     const std::vector<std::string> profiles = {"rack", "region", "world"};
     const auto at = std::find(profiles.begin(), profiles.end(), profile);
-    if (at == profiles.end()) net.fail(*node, "unknown profile '" + profile + "'" + did_you_mean(profile, profiles));
+    if (at == profiles.end())
+      net.fail(*node, "unknown profile '" + profile + "'" + did_you_mean(profile, profiles) +
+                          " (one of: rack, region, world)");
     set_profile(options, at == profiles.end() ? 1 : at - profiles.begin());
     Duration latency;
     if (net.quantity("latency", latency, duration_of, "20ms"))
@@ -186,7 +189,7 @@ class ScenarioReader {
     }
   }
 
-  // Every plan that a seed can make of it can run.
+  // Every plan that a seed can make of it can run, and does what it says.
   void check(const toml::table& table) {
     for (const Act& act : scenario_.acts) {
       const bool joins = act.entry.fault == Fault::kJoin && act.a.kind == Who::Kind::kHost;
@@ -196,14 +199,27 @@ class ScenarioReader {
       scenario.peers = {peers, peers};
       return plan_of(scenario, 0);
     };
+    const auto taking_part = [&](std::uint32_t peers) {
+      std::uint32_t count = 0;
+      const Plan plan = sample(scenario_, peers);
+      for (std::uint32_t host = 1; host <= plan.peers; ++host) count += takes_part(plan, host) ? 1 : 0;
+      return count;
+    };
     for (const std::uint32_t peers : {scenario_.peers.lo, scenario_.peers.hi}) {
       if (peers < 1 || peers > 60) return fail(*table.get("peers"), "peers must be 1..60");
       if (const std::string flaw = flaw_of(sample(scenario_, peers)); !flaw.empty()) {
         const toml::node* culprit = table.get(flaw.substr(0, flaw.find(' ')));
         return fail(culprit != nullptr ? *culprit : table, flaw);
       }
+      if (scenario_.base.minimum_world > taking_part(peers)) {
+        return fail(*table.get("minimum_world"), "minimum_world must be at most the peers that take part");
+      }
     }
-    for (std::size_t i = 0; i < scenario_.acts.size() && !error_; ++i) {
+    for (std::size_t i = 0; i < acts_.size() && !error_; ++i) {
+      if (std::string flaw = flaw_of_act(acts_[i].act, sample(scenario_, scenario_.peers.lo)); !flaw.empty()) {
+        error_ = bad(acts_[i].where, flaw);
+        return;
+      }
       Scenario alone = scenario_;
       alone.acts = {scenario_.acts[i]};
       for (const std::uint32_t peers : {scenario_.peers.lo, scenario_.peers.hi}) {
@@ -214,6 +230,50 @@ class ScenarioReader {
         }
       }
     }
+  }
+
+  // `smallest`: with as few peers as a seed can draw.
+  [[nodiscard]] std::string flaw_of_act(const Act& act, const Plan& smallest) const {
+    const Entry& entry = act.entry;
+    for (const Who& who : {act.a, is_of_pair(entry.fault) ? act.b : act.a}) {
+      if (who.kind != Who::Kind::kHost || who.number == 0) continue;
+      if (who.number > smallest.peers || !takes_part(smallest, who.number)) {
+        return "there is no host " + letter_of(who.number) + ": " + who_is_there(smallest);
+      }
+    }
+    const bool coordinator = act.a.kind == Who::Kind::kHost && act.a.number == 0;
+    if (coordinator && !is_of_pair(entry.fault) && entry.fault != Fault::kStall) {
+      return std::string(name_of(entry.fault)) + " is for peers: the coordinator can only be stalled or cut off";
+    }
+    const Duration latest = act.after.hi + act.every * (static_cast<std::int64_t>(act.times) - 1);
+    if (counts_from_start(entry) && latest >= scenario_.base.safety) {
+      return "at " + words_of(latest) + " nothing happens any more: faults_end is " + words_of(scenario_.base.safety);
+    }
+    const bool founder = act.a.kind != Who::Kind::kHost || act.a.number <= smallest.founders;
+    if (entry.fault == Fault::kJoin && founder && !may_be_away(act.a)) {
+      const bool bound = act.a.kind != Who::Kind::kHost;
+      return (bound ? "who is bound by the seed" : letter_of(act.a.number)) + " is there from the start, and nothing " +
+             "ends it before: who joins is another one, such as " + letter_of(scenario_.peers.hi + 1);
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool may_be_away(const Who& who) const {
+    return std::any_of(scenario_.acts.begin(), scenario_.acts.end(), [&](const Act& act) {
+      const bool ends =
+          act.entry.fault == Fault::kCrash || act.entry.fault == Fault::kVanish || act.entry.fault == Fault::kLeave;
+      const bool named = act.a.kind == Who::Kind::kHost && who.kind == Who::Kind::kHost;
+      return ends && (!named || act.a.number == who.number || scenario_.base.gang_size > 1);
+    });
+  }
+
+  static std::string who_is_there(const Plan& plan) {
+    std::string text = plan.founders == 1 ? "there is a" : "there are a to " + letter_of(plan.founders);
+    std::string joiners;
+    for (std::uint32_t host = plan.founders + 1; host <= plan.peers; ++host) {
+      if (takes_part(plan, host)) joiners += " " + letter_of(host);
+    }
+    return text + (joiners.empty() ? "" : ", and by joining" + joiners);
   }
 
   static void set_profile(NetworkOptions& net, std::ptrdiff_t profile) {

@@ -22,6 +22,11 @@ std::optional<Who> one_host(std::string_view word) {
 
 }  // namespace
 
+std::string letter_of(std::uint32_t host) {
+  if (host == 0) return "coordinator";
+  return host <= 26 ? std::string(1, static_cast<char>('a' + (host - 1))) : "h" + std::to_string(host);
+}
+
 std::string HostNames::add_region(const std::string& name, std::string_view hosts) {
   if (one_host(name)) return "'" + name + "' is a host; name the region otherwise";
   std::vector<Who> members;
@@ -44,7 +49,8 @@ std::optional<std::vector<Who>> HostNames::find(const std::string& word) const {
 std::string HostNames::nobody(const std::string& word) const {
   std::vector<std::string> names = {"coordinator", "any"};
   for (const auto& [name, hosts] : regions_) names.push_back(name);
-  return "'" + word + "' is nobody" + did_you_mean(word, names) +
+  const std::string guess = did_you_mean(word, names);
+  return "'" + word + "' is nobody" + (guess.empty() ? "." : guess) +
          " Hosts are a to z or h1 to h60, coordinator, any, X, Y or Z for whom the seed binds, or a region of yours";
 }
 

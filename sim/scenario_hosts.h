@@ -11,6 +11,8 @@
 
 namespace lockstep::sim {
 
+std::string letter_of(std::uint32_t host);  // as scenarios say it: "c", "h27", "coordinator"
+
 class HostNames {
  public:
   // What is wrong with it; empty: nothing.

@@ -38,7 +38,10 @@ World::World(const Plan& plan, WorldOptions options)
   queue_.watch(options_.witness);
   network_.watch(options_.witness);
   report_.seed = plan.seed;
-  report_.peers = plan.peers;
+  for (std::uint32_t host = 1; host <= plan.peers; ++host) {
+    hosts_[host].gone = !takes_part(plan, host);
+    report_.peers += hosts_[host].gone ? 0 : 1;
+  }
   report_.bytes_mode = plan.mode == Mode::kBytes;
   bound_ = liveness_bound(plan);
 
@@ -113,6 +116,9 @@ Report World::run() {
     if (options_.until != 0 && report_.events >= options_.until) break;
   }
   report_.hash = hash_;
+  for (std::uint64_t i = 0; i < active_.size(); ++i) {
+    if (!active_[i].begun) report_.never_began.push_back(i);
+  }
   if (options_.trace) options_.trace(text_of(now_) + " events: " + what_happened());
   report_.time_ns = now_.ns;
   report_.views = membership_.views();

@@ -120,7 +120,7 @@ class World final : public NetworkUser, public AppHost {
   struct Host {
     std::uint32_t process = kNoProcess;
     bool finished = false;
-    bool gone = false;  // for good: nothing starts there any more, and its streams are silent for ever
+    bool gone = false;  // for good, or never there: nothing starts there any more, and its streams are silent for ever
     Duration pause;     // between leaving and coming back; 0: when the network heals
     std::uint64_t kernel_factor = 1;
   };
@@ -190,6 +190,7 @@ class World final : public NetworkUser, public AppHost {
   Membership membership_;
   Causes causes_;
   struct Active {
+    bool begun = false;
     bool on = false;
     std::uint32_t process = kNoProcess;
     std::uint64_t times = 0;

@@ -17,6 +17,7 @@
 
 #include "sim/cli/usage.h"
 #include "sim/plan_file.h"
+#include "sim/units.h"
 
 namespace lockstep::sim {
 
@@ -145,8 +146,8 @@ void write_plan(const Plan& plan, const std::string& path) {
   if (!file) throw UsageError(path + ": cannot be written: " + std::strerror(errno));
 }
 
-std::string counted(std::uint64_t n, const std::string& one) {
-  return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s");
+std::string counted(std::uint64_t n, const std::string& one, const std::string& many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many.empty() ? one + "s" : many);
 }
 
 void print_line(const std::string& line) { fmt::print("{}\n", line); }
@@ -154,6 +155,17 @@ void print_line(const std::string& line) { fmt::print("{}\n", line); }
 std::string text_of(const Failure& failure) {
   return fmt::format("{} broken at {:.6f} s, event {}: {}", failure.promise, static_cast<double>(failure.at_ns) * 1e-9,
                      failure.event, failure.text);
+}
+
+void note_what_never_began(const Plan& plan, const Report& report) {
+  if (report.failure && report.failure->promise != "goal") return;
+  for (const std::uint64_t index : report.never_began) {
+    const Entry& entry = plan.entries[index];
+    fmt::print(stderr, "note: never began: {} at {}; faults stopped at {}, and all in all there were {}, {} and {}\n",
+               words_of(entry), when_of(entry), words_of(plan.safety, " "),
+               counted(report.launches, "launch", "launches"), counted(report.commits, "commit"),
+               counted(report.views, "view"));
+  }
 }
 
 }  // namespace lockstep::sim

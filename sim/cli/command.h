@@ -74,8 +74,11 @@ Plan read_either(const std::string& path,
 std::vector<std::string> toml_files_in(const std::vector<std::string>& paths);
 void write_plan(const Plan& plan, const std::string& path);
 
-std::string counted(std::uint64_t n, const std::string& one);  // "1 kill", "2 kills"
-void print_line(const std::string& line);                      // on stdout: for traces
+// "1 kill", "2 kills".
+std::string counted(std::uint64_t n, const std::string& one, const std::string& many = "");
+void print_line(const std::string& line);  // on stdout: for traces
 std::string text_of(const Failure& failure);
+// On stderr: the faults that never began. A run that was stopped early has none to tell of.
+void note_what_never_began(const Plan& plan, const Report& report);
 
 }  // namespace lockstep::sim

@@ -39,8 +39,9 @@ int replay(const ReplayFlags& flags) {
     fmt::print("{}, {}, {}; seed {}, hash {}\n", counted(report.commits, "commit"), counted(report.aborts, "abort"),
                counted(report.views, "view"), report.seed, hex(report.hash));
   }
-  if (!report.failure) return kExitPass;
   std::fflush(stdout);
+  if (flags.until == 0) note_what_never_began(plan, report);
+  if (!report.failure) return kExitPass;
   fmt::print(stderr, "{}\nlockstep sim replay {}{}\n", text_of(*report.failure), flags.file, flags.mutant.text());
   return exit_code_of(*report.failure);
 }

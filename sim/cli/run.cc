@@ -103,8 +103,9 @@ int one_seed(const RunFlags& flags) {
     fmt::print("{}, {}, {}, {}, {}\n", counted(report.commits, "commit"), counted(report.aborts, "abort"),
                counted(report.views, "view"), counted(report.kills, "kill"), counted(report.lost_runs, "lost run"));
   }
-  if (!report.failure) return kExitPass;
   std::fflush(stdout);
+  if (flags.until == 0) note_what_never_began(plans.plan(seed), report);
+  if (!report.failure) return kExitPass;
   fmt::print(stderr, "{}\n", text_of(*report.failure));
   print_what_next(flags, plans, report);
   return exit_code_of(*report.failure);

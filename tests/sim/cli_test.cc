@@ -161,6 +161,25 @@ TEST(SimOutput, OneOfSomethingIsNotMany) {
               AllOf(HasSubstr(" 1 kill,"), HasSubstr("2 peers,"), HasSubstr("0 lost runs")));
 }
 
+TEST(SimOutput, AFaultThatNeverBeganIsTold) {
+  const std::string file = file_with(std::string(kQuiet) + "[[do]]\nwhen = \"launch 999999\"\ncrash = \"b\"\n");
+  for (const char* command : {"run", "replay"}) {
+    const Ran ran = run_sim({command, file});
+    EXPECT_EQ(ran.code, 0) << ran.errors;
+    EXPECT_THAT(ran.errors, HasSubstr("note: never began: crash h2 at launch 999999; faults stopped at 2 s"));
+  }
+}
+
+TEST(SimOutput, ATraceSpeaksOfHostsAndOfLeavers) {
+  const std::string file = file_with(std::string(kQuiet) + "[[do]]\nat = \"200ms\"\ncut = \"a -> b\"\nfor = \"1ms\"\n" +
+                                     "[[do]]\nat = \"1s\"\nleave = \"b\"\nback = \"100ms\"\n");
+  const Ran ran = run_sim({"run", file, "--trace"});
+  EXPECT_EQ(ran.code, 0) << ran.errors;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr(" fault cut h1 -> h2 for 1 ms\n"),
+                             HasSubstr(" fault leave h2, back after 100 ms\n"), HasSubstr(" has left\n"),
+                             HasSubstr("| left view="), Not(HasSubstr("loses the run")), Not(HasSubstr("run-lost"))));
+}
+
 TEST(SimOutput, HelpSaysDefaultsAndHasNoHoles) {
   EXPECT_THAT(run_sim({"run", "--help"}).out, AllOf(HasSubstr("default: 0"), Not(HasSubstr("\n\n\n"))));
   EXPECT_THAT(run_sim({"det", "--help"}).out, AllOf(HasSubstr("=200"), Not(HasSubstr("\n\n\n"))));

@@ -94,6 +94,26 @@ TEST(Plan, WhatCannotRunIsRefused) {
   }
 }
 
+TEST(Plan, AnEmptyFileIsNone) {
+  EXPECT_EQ(plan_from_text("# nothing\n").error().text,
+            "1:1: it is empty; `lockstep sim scenario new` prints a scenario to begin with");
+}
+
+TEST(Plan, FaultsAreToldInWords) {
+  const auto words = [](const char* entry) {
+    return words_of(plan_from_text("seed = 1\n[[do]]\n" + std::string(entry))->entries[0]);
+  };
+  EXPECT_EQ(words("fault = \"cut\"\na = 2\nb = 3\nlength_ns = 5000000000"), "cut h2 -> h3 for 5 s");
+  EXPECT_EQ(words("fault = \"cut-both\"\na = 0\nb = 3"), "cut coordinator <-> h3");
+  EXPECT_EQ(words("fault = \"crash\"\na = 2"), "crash h2");
+  EXPECT_EQ(words("fault = \"leave\"\na = 2\nlength_ns = 1500000000"), "leave h2, back after 1500 ms");
+  EXPECT_EQ(words("fault = \"vanish\"\na = 2\nnumber = 1"), "vanish h2, for good");
+  EXPECT_EQ(words("fault = \"slow\"\na = 1\nb = 2\nnumber = 9"), "slow h1 <-> h2 9 times slower");
+  EXPECT_EQ(words("fault = \"reset\"\na = 1\nb = 1"), "reset h1 <-> all");
+  EXPECT_EQ(when_of({.after = milliseconds(3), .launch = 12}), "launch 12 + 3 ms");
+  EXPECT_EQ(when_of({.after = milliseconds(12'500)}), "12500 ms");
+}
+
 TEST(Plan, AFlawIsShownWhereItIs) {
   EXPECT_EQ(plan_from_text("peers = 4\nstripes = 99\n").error().text, "2:11: stripes must be 1..16");
 }

@@ -51,6 +51,7 @@ join = "i")");
     const Plan plan = plan_of(scenario, seed);
     EXPECT_EQ(flaw_of(plan), "");
     EXPECT_EQ(plan.peers, 9U);  // i is the ninth
+    EXPECT_FALSE(takes_part(plan, 8));
     ASSERT_EQ(plan.entries.size(), 2U);
     const Entry& crash = plan.entries[0];
     EXPECT_GE(crash.after, lockstep::seconds(1));
@@ -118,7 +119,9 @@ TEST(Scenario, MistakesAreNamedWithTheirPlace) {
       {"peers = 0", "1:9: peers must be 1..60"},
       {"pears = 3", "1:1: unknown key \"pears\"; did you mean 'peers'?"},
       {"net = 5", "1:7: net must be a table such as { profile = \"region\" }"},
-      {"net = { profile = \"regoin\" }", "1:7: unknown profile 'regoin'; did you mean 'region'?"},
+      {"net = { profile = \"regoin\" }",
+       "1:7: unknown profile 'regoin'; did you mean 'region'? (one of: rack, region, world)"},
+      {"net = { profile = \"moon\" }", "1:7: unknown profile 'moon' (one of: rack, region, world)"},
       {"net = { latency = \"fast\" }", "1:19: latency must be like \"20ms\""},
       {"work = [\"all_redcue 5\"]", "1:9: unknown collective 'all_redcue'; did you mean 'all_reduce'?"},
       {"work = [\"loop ten\"]", "1:9: loop must be 1 to 1000 times, such as \"loop 10\""},
@@ -126,11 +129,29 @@ TEST(Scenario, MistakesAreNamedWithTheirPlace) {
       {"[[do]]\ncrahs = \"a\"", "2:1: unknown key \"crahs\"; did you mean 'crash'?"},
       {"[[do]]\nat = \"1s\"", "1:1: a [[do]] that does nothing; say who, such as crash = \"c\""},
       {"[[do]]\ncrash = \"a\"\nleave = \"b\"", "3:9: one [[do]] does one thing: 'crash' or 'leave'"},
-      {"[[do]]\ncrash = \"e\"", "2:9: hosts are 0 (the coordinator's) .. peers"},
+      {"[[do]]\ncrash = \"q\"", "2:9: there is no host q: there are a to d"},
+      {"peers = 2\n[[do]]\njoin = \"d\"\n[[do]]\ncrash = \"c\"",
+       "5:9: there is no host c: there are a to b, and by joining d"},
+      {"[[do]]\ncrash = \"coordinator\"", "2:9: crash is for peers: the coordinator can only be stalled or cut off"},
+      {"[[do]]\njoin = \"a\"",
+       "2:8: a is there from the start, and nothing ends it before: who joins is another one, such as e"},
+      {"[[do]]\njoin = \"X\"",
+       "2:8: who is bound by the seed is there from the start, and nothing ends it before: who "
+       "joins is another one, such as e"},
+      {"[[do]]\ncut = \"b -> b\"", "2:7: the same host is on both sides"},
+      {"[[do]]\nsplit = \"a X | c X\"", "2:9: the same host is on both sides"},
+      {"faults_end = \"2s\"\n[[do]]\nat = \"2s\"\ncrash = \"a\"",
+       "4:9: at 2s nothing happens any more: faults_end is 2s"},
+      {"faults_end = \"2s\"\n[[do]]\nat = \"1s\"\nstop = \"a\"\ntimes = 3\nevery = \"500ms\"",
+       "4:8: at 2s nothing happens any more: faults_end is 2s"},
+      {"peers = 2\nminimum_world = 4\n[[do]]\njoin = \"f\"",
+       "2:17: minimum_world must be at most the peers that take part"},
       {"[[do]]\ncrash = 3", "2:9: crash must say who, such as \"c\" or \"b c\""},
       {"[[do]]\ncut = \"a\"", "2:7: cut is between two: \"b -> c\", \"b <-> c\" or \"b c\""},
       {"[[do]]\nsplit = \"a b\"", "2:9: split has two sides: \"a b | c d\""},
-      {"[[do]]\nslow = \"a b\"", "2:8: slow needs a factor: number must be 1..1000000"},
+      {"[[do]]\nthen = \"slow a b\"", "2:8: say how many times slower: factor = 100 (1 to 1000000)"},
+      {"[[do]]\ncrash = \"a\"\nfactor = 3", "3:10: factor is for slow and kernels only"},
+      {"[[do]]\nslow = \"a b\"", "2:8: say how many times slower: factor = 100 (1 to 1000000)"},
       {"[[do]]\ncrash = \"a\"\nwhen = \"comit 3\"",
        "3:8: when must be like \"launch 20\", \"commit 6\", \"view 3\" or \"event 1000\"; did you mean 'commit'?"},
       {"[[do]]\nthen = \"crush a\"",
@@ -144,8 +165,31 @@ TEST(Scenario, MistakesAreNamedWithTheirPlace) {
       {"peers = ", "1:9: Error while parsing key-value pair: encountered end-of-file"},
   };
   for (const auto& c : cases) EXPECT_EQ(error_of(c.text), c.says) << c.text;
+  EXPECT_EQ(error_of("[[do]]\ncrash = \"W\"").substr(0, 39), "2:9: 'W' is nobody. Hosts are a to z or");
   EXPECT_NE(error_of("[regions]\neast = \"a b\"\n[[do]]\ncrash = \"eats\"").find("did you mean 'east'?"),
             std::string::npos);
+}
+
+TEST(Scenario, OnlyThoseWhoJoinAreAddedToThoseWhoAreThere) {
+  const Scenario scenario =
+      read("peers = 2\nwork = [\"all_reduce 1KiB f32 sum\"]\nfaults_end = \"3s\"\n[[do]]\nat = \"1s\"\njoin = \"z\"");
+  const Plan plan = plan_of(scenario, 0);
+  std::set<std::string> seen;
+  WorldOptions options;
+  options.trace = [&](const std::string& line) {
+    if (line.ends_with(" starts"))
+      seen.insert(line.substr(line.find(" h") + 1, line.find(' ', line.find(" h") + 1) - line.find(" h") - 1));
+  };
+  const Report report = run(plan, options);
+  EXPECT_FALSE(report.failure) << report.failure->text;
+  EXPECT_EQ(report.peers, 3U);
+  EXPECT_EQ(report.joins, 1U);
+  EXPECT_EQ(seen, (std::set<std::string>{"h1", "h2", "h26"}));
+  EXPECT_EQ(*plan_from_text(to_text(plan)), plan);
+}
+
+TEST(Scenario, WhoCrashedMayJoinAgain) {
+  EXPECT_EQ(error_of("[[do]]\nat = \"1s\"\ncrash = \"a\"\n[[do]]\nat = \"3s\"\njoin = \"a\""), "well-formed");
 }
 
 TEST(Scenario, WhatWasExpectedAndDidNotComeIsTold) {
