@@ -34,8 +34,10 @@ class Query {
     timer_.expires_after(to_chrono(timeout));
     timer_.async_wait([this, timeout](std::error_code aborted) {
       if (aborted) return;
-      answer(Error{Status::kTimedOut, fmt::format("no answer from {} within {} s: check the address and the network{}",
-                                                  host_port_, timeout.seconds(), tried_)});
+      const char* const look =
+          opened_ ? "it takes connections, but is it a Lockstep coordinator?" : "check the address and the network";
+      answer(Error{Status::kTimedOut, fmt::format("no answer from {} within {:.3g} s: {}{}", host_port_,
+                                                  timeout.seconds(), look, tried_)});
     });
     resolver_.resolve(host_port_, [this](Addresses addresses) {
       if (!addresses) return answer(addresses.error());
@@ -67,6 +69,7 @@ class Query {
           Status::kUnreachable,
           fmt::format("cannot reach a coordinator at {}: check the address, and that it runs{}", host_port_, tried_)});
     }
+    opened_ = false;
     stream_ = names_.next();
     reader_ = wire::LinkReader(kMaxBodyBytes);
     writer_ = wire::LinkWriter();
@@ -74,6 +77,7 @@ class Query {
   }
 
   void on(const io::Opened&) {
+    opened_ = true;
     writer_.preamble();
     writer_.message(wire::StatusRequest{}, Term{});
     write();
@@ -105,7 +109,8 @@ class Query {
   }
   void on(const io::Closed& closed) {
     const std::string& why = closed.text.empty() ? "closed by the other side" : closed.text;
-    tried_ += fmt::format(" ({}: {})", addresses_[next_address_ - 1].text(), why);
+    tried_ += fmt::format(" ({}: {}{})", addresses_[next_address_ - 1].text(),
+                          opened_ ? "connected, but no coordinator answered: " : "", why);
     dial_next();
   }
   void on(const io::Accepted&) { LOCKSTEP_UNREACHABLE(); }  // nobody listens here
@@ -121,7 +126,7 @@ class Query {
 
   [[nodiscard]] Error wrong(std::string_view what) const {
     return {Status::kProtocolError,
-            fmt::format("what answers at {} is not a coordinator of this version: {}", host_port_, what)};
+            fmt::format("what answers at {} is not a Lockstep coordinator of this version: {}", host_port_, what)};
   }
 
   std::string host_port_;
@@ -131,6 +136,7 @@ class Query {
   asio::steady_timer timer_;
   io::StreamNames names_ = io::StreamNames::for_dialling();
   StreamId stream_;
+  bool opened_ = false;
   wire::LinkReader reader_;
   wire::LinkWriter writer_;
   std::vector<io::Address> addresses_;

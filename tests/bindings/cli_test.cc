@@ -2,7 +2,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,6 +201,53 @@ TEST(Cli, StatusWithNobodyThereSaysSo) {
   const Ran ran = run("status " + address);
   EXPECT_EQ(ran.code, 3);
   EXPECT_THAT(ran.text, HasSubstr("cannot reach a coordinator at " + address));
+}
+
+// A port on which a server of another kind says `words`, once, and then waits.
+class OtherServer {
+ public:
+  explicit OtherServer(const std::string& words) {
+    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(listener, 1), 0);
+    EXPECT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    address_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const int guest = ::accept(listener, nullptr, nullptr);
+      (void)!::write(guest, words.data(), words.size());
+      for (;;) ::pause();
+    }
+    ::close(listener);
+  }
+  ~OtherServer() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  OtherServer(const OtherServer&) = delete;
+  OtherServer& operator=(const OtherServer&) = delete;
+  [[nodiscard]] const std::string& address() const { return address_; }
+
+ private:
+  pid_t pid_ = 0;
+  std::string address_;
+};
+
+TEST(Cli, StatusOfAnotherServerSaysThatItIsNoCoordinator) {
+  const OtherServer http("HTTP/1.1 400 Bad Request\r\n\r\n");
+  const Ran ran = run("status " + http.address());
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_THAT(ran.text, HasSubstr("what answers at " + http.address() + " is not a Lockstep coordinator"));
+  EXPECT_THAT(ran.text, HasSubstr("not a Lockstep stream: first bytes"));
+  const OtherServer silent("");
+  const Ran none = run("status --timeout 0.3 " + silent.address());
+  EXPECT_EQ(none.code, 3);
+  EXPECT_THAT(none.text, HasSubstr("within 0.3 s: it takes connections, but is it a Lockstep coordinator?"));
 }
 
 TEST(Cli, StatusOfSomethingThatIsNoAddressIsWrongUsage) { EXPECT_EQ(run("status nonsense").code, 2); }
