@@ -60,6 +60,16 @@ void visit_counts(V&& v, C&... counts) {
   v("revoked_midway", counts.revoked_midway...);
 }
 
+// Whether a Failure can have this promise.
+inline bool is_promise(std::string_view name) {
+  for (const std::string_view other : {"P1", "contract", "limit", "crash"}) {
+    if (name == other) return true;
+  }
+  const std::string_view number = name.empty() ? name : name.substr(1);
+  const bool digits = number.size() == 1 ? number >= "1" && number <= "9" : number == "10" || number == "11";
+  return digits && (name.starts_with('S') || (name.starts_with('L') && number <= "4" && number.size() == 1));
+}
+
 inline std::vector<std::string> count_names() {
   std::vector<std::string> names;
   const Counts none;

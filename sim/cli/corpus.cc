@@ -54,7 +54,22 @@ int run_corpus(const CorpusFlags& flags, bool only_stale) {
   return worst.code;
 }
 
+// What can be known before anything runs.
+void check_story(const CorpusFlags& flags) {
+  const Story& story = flags.story;
+  if (!is_promise(story.promise)) {
+    throw UsageError("unknown promise '" + story.promise +
+                     "' (one of: S1 to S11, L1 to L4, P1, contract, limit, crash)");
+  }
+  if (story.why.find_first_not_of(' ') == std::string::npos) throw UsageError("--story is empty: say what was wrong");
+  if (!story.mutant.empty()) check_mutant(story.mutant);
+  if (flags.name.empty() || flags.name.find('/') != std::string::npos) {
+    throw UsageError("--name is that of a file in " + flags.folder + ", without .toml");
+  }
+}
+
 int add_plan(const CorpusFlags& flags) {
+  check_story(flags);
   CorpusItem item{(fs::path(flags.folder) / (flags.name + ".toml")).string(), read_plan(flags.plan), flags.story};
   if (!flags.story.mutant.empty() && kMutantsBuilt) {
     const Verdict planted = judge_planted(item);
@@ -66,10 +81,21 @@ int add_plan(const CorpusFlags& flags) {
   if (failure && failure->promise != flags.story.promise) {
     throw UsageError(flags.plan + " breaks " + failure->promise + ", not " + flags.story.promise);
   }
+  if (!failure && flags.story.fixed.empty() && flags.story.mutant.empty()) {
+    throw UsageError(flags.plan +
+                     " breaks nothing: say which commit has fixed it (--fixed), or which mutant plants it again " +
+                     "(--planted)");
+  }
   item.story.goals = goals_of(tried.report);
   write_item(item);
   fmt::print("{}: {}{}\n", item.path, to_text(item.story),
              failure ? "it breaks its promise still: the corpus passes again when that is fixed" : "it passes");
+  if (!flags.story.mutant.empty() && !kMutantsBuilt) {
+    std::fflush(stdout);
+    fmt::print(stderr,
+               "note: this build has no planted bugs, so that nobody has seen {} break {} yet; ./run mutants tells\n",
+               flags.story.mutant, flags.story.promise);
+  }
   return kExitPass;
 }
 

@@ -233,8 +233,7 @@ void hunt_all(std::vector<Hunt>& hunts, std::uint32_t jobs, bool table) {
   }
 }
 
-Mutant mutant_of(const std::string& id) {
-  if (!kMutantsBuilt) throw UsageError(kNoMutants);
+Mutant known_mutant(const std::string& id) {
   std::vector<std::string> ids;
   for (const MutantEntry& entry : kMutants) {
     if (entry.id == id) return entry.mutant;
@@ -243,7 +242,14 @@ Mutant mutant_of(const std::string& id) {
   throw UsageError("unknown mutant '" + id + "'" + did_you_mean(id, ids));
 }
 
+Mutant mutant_of(const std::string& id) {
+  if (!kMutantsBuilt) throw UsageError(kNoMutants);
+  return known_mutant(id);
+}
+
 }  // namespace
+
+void check_mutant(const std::string& id) { (void)known_mutant(id); }
 
 void MutantFlag::declare(CLI::App& command) {
   CLI::Option* const option = command.add_option("--mutant", id, "plant this bug first");

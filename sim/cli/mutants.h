@@ -28,6 +28,9 @@ struct HuntOptions {
 // Gives kExitPass if each was found by a promise named for it, else kExitSafety. Throws UsageError.
 int hunt_mutants(const HuntOptions& options);
 
+// Throws UsageError unless there is a mutant with this id; in every build.
+void check_mutant(const std::string& id);
+
 // --mutant ID: plants a bug for commands that run seeds. In a build that ships it is not in the help, and refused.
 struct MutantFlag {
   std::string id;

@@ -146,7 +146,7 @@ int many_seeds(const RunFlags& flags) {
   return exit_code_of(*runs.failures.front().failure);
 }
 
-void refuse_without_effect(const CLI::App& command, const Flags& flags) {
+void refuse_without_effect(const CLI::App& command, const RunFlags& flags) {
   SwarmFlags::refuse_without_effect(command, !flags.file.empty());
   if (flags.seeds.empty()) {
     refuse(command, {"--jobs", "--time", "--keep-going"}, "without --seeds A..B");

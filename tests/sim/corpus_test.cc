@@ -77,6 +77,38 @@ TEST(Corpus, APlanIsAddedWithWhatItReaches) {
   EXPECT_EQ(run_sim({"corpus", "run", folder}).code, 0);
 }
 
+TEST(Corpus, WhatIsAddedIsLookedAtFirst) {
+  const std::string from = written("looked_at", calm_plan()) + "/plan.toml";
+  const std::string folder = written("looked_at_into", "");
+  std::filesystem::remove(folder + "/new.toml");  // of a run before
+  const auto add = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"corpus", "add", from, "--story", "it was", "--name", "new", "--folder", folder};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_sim(words);
+  };
+  const struct {
+    std::vector<std::string> words;
+    const char* says;
+  } cases[] = {
+      {{"--promise", "S12", "--fixed", "abc"}, "unknown promise 'S12' (one of: S1 to S11, L1 to L4, P1"},
+      {{"--promise", "safety", "--fixed", "abc"}, "unknown promise 'safety'"},
+      {{"--promise", "L5", "--fixed", "abc"}, "unknown promise 'L5'"},
+      {{"--promise", "S2"}, "breaks nothing: say which commit has fixed it (--fixed), or which mutant"},
+      {{"--promise", "S2", "--planted", "abort-alone"}, "unknown mutant 'abort-alone'; did you mean 'aborts-alone'?"},
+  };
+  for (const auto& c : cases) {
+    const Ran ran = add(c.words);
+    EXPECT_EQ(ran.code, 2) << c.says;
+    EXPECT_THAT(ran.errors, HasSubstr(c.says));
+    EXPECT_FALSE(std::filesystem::exists(folder + "/new.toml"));
+  }
+  const Ran planted = add({"--promise", "S1", "--planted", "aborts-alone"});  // it takes more than a calm plan
+  EXPECT_EQ(planted.code, kMutantsBuilt ? 2 : 0) << planted.errors;
+  EXPECT_THAT(planted.errors,
+              HasSubstr(kMutantsBuilt ? "with aborts-alone planted nothing breaks"
+                                      : "nobody has seen aborts-alone break S1 yet; ./run mutants tells"));
+}
+
 TEST(Corpus, MistakesInAStoryAreNamedWithTheirPlace) {
   const auto error = [](const std::string& text) {
     const Result<Story> story = story_from_text(text);
