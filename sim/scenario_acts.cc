@@ -74,6 +74,7 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
     target = node;
     action = name;
   }
+  known_ = reader.known();
   if (auto error = reader.finish()) return error;
   if (target == nullptr) return bad(table.source(), "a [[do]] that does nothing; say who, such as crash = \"c\"");
   const bool slows = is_slowing(then == nullptr ? action : then->value_or(std::string()));

@@ -21,6 +21,9 @@ class ActReader {
  public:
   explicit ActReader(const HostNames& hosts) : hosts_(hosts) {}
 
+  // The keys that a [[do]] may have; once one was read.
+  [[nodiscard]] const std::vector<std::string>& known() const { return known_; }
+
   // Appends the acts of one [[do]], which may be several: `crash = "a b"`. Gives what is wrong with it.
   std::optional<Error> read(const toml::table& table, std::vector<PlacedAct>& acts);
 
@@ -40,6 +43,7 @@ class ActReader {
   const HostNames& hosts_;
   Act act_;
   std::vector<PlacedAct> acts_;
+  std::vector<std::string> known_;
   std::optional<Error> error_;
 };
 

@@ -1,12 +1,15 @@
 // Reads a scenario from TOML.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "sim/expect_file.h"
 #include "sim/nearest.h"
+#include "sim/report.h"
 #include "sim/scenario.h"
 #include "sim/scenario_acts.h"
 #include "sim/scenario_hosts.h"
+#include "sim/scenario_keys.h"
 #include "sim/toml_reader.h"
 #include "sim/units.h"
 #include "sim/words.h"
@@ -28,6 +31,7 @@ class ScenarioReader {
     const toml::node* links = top.take("link");
     const toml::node* acts = top.take("do");
     const toml::node* expect = top.take("expect");
+    known_["top"] = top.known();
     if (auto error = top.finish()) return *error;
     if (regions != nullptr) read_regions(*regions);
     each_table(links, "write what the way between two is like as [[link]]",
@@ -36,6 +40,7 @@ class ScenarioReader {
     each_table(acts, "write what happens as [[do]]", [&](const toml::table& t) {
       if (auto error = reader.read(t, acts_)) error_ = error;
     });
+    known_["do"] = reader.known();
     for (const PlacedAct& placed : acts_) scenario_.acts.push_back(placed.act);
     if (error_) return *error_;
     if (expect != nullptr) error_ = read_expectations(*expect, scenario_.base.expect);
@@ -44,6 +49,9 @@ class ScenarioReader {
     if (error_) return *error_;
     return std::move(scenario_);
   }
+
+  // The keys that were asked for, by section: of those that were in the text.
+  [[nodiscard]] const std::map<std::string, std::vector<std::string>>& known() const { return known_; }
 
  private:
   void fail(const toml::node& node, const std::string& what) {
@@ -77,6 +85,7 @@ class ScenarioReader {
     reader.quantity("latency", latency, duration_of, "40ms");
     reader.quantity("rate", link.rate_bytes_per_s, rate_of, "100Mbit/s");
     const toml::node* between = reader.take("between");
+    known_["link"] = reader.known();
     if (auto error = reader.finish()) {
       error_ = error;
       return;
@@ -166,6 +175,7 @@ class ScenarioReader {
     options.jitter_ns = jitter.ns;
     net.quantity("rate", options.rate_bytes_per_s, rate_of, "100Mbit/s");
     net.quantity("window", options.window_bytes, bytes_of, "256KiB");
+    known_["net"] = net.known();
     if (auto error = net.finish()) error_ = error;
   }
 
@@ -283,6 +293,7 @@ class ScenarioReader {
     net.rate_bytes_per_s = profile == 0 ? 1'000'000'000 : profile == 1 ? 200'000'000 : 20'000'000;
   }
 
+  std::map<std::string, std::vector<std::string>> known_;
   Scenario scenario_;
   HostNames hosts_;
   std::vector<PlacedAct> acts_;
@@ -303,6 +314,20 @@ bool is_scenario(std::string_view text) {
   } catch (const toml::parse_error&) {
     return false;
   }
+}
+
+std::map<std::string, std::vector<std::string>> keys_that_are_read() {
+  std::map<std::string, std::vector<std::string>> keys;
+  for (const char* text : {"net = {}", "[[link]]", "[[do]]"}) {
+    ScenarioReader reader;
+    (void)reader.read(toml::parse(text));  // what is wrong with it does not matter
+    for (const auto& [section, names] : reader.known()) {
+      if (!names.empty()) keys[section] = names;
+    }
+  }
+  keys["expect"] = count_names();
+  keys["expect"].emplace_back("within");
+  return keys;
 }
 
 Result<Scenario> scenario_from_text(std::string_view text) {

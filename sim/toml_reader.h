@@ -73,6 +73,8 @@ class TomlReader {
     if (!error_) error_ = bad(where, what);
   }
 
+  [[nodiscard]] const std::vector<std::string>& known() const { return known_; }
+
   // The first mistake, if there was one; else a key that nobody has asked for.
   std::optional<Error> finish() {
     if (error_) return error_;

@@ -9,11 +9,12 @@
 #include <CLI/CLI.hpp>
 
 #include "sim/cli/command.h"
+#include "sim/scenario_keys.h"
 
 namespace lockstep::sim {
 namespace {
 
-constexpr auto kTemplate = R"(# Which real incident this stands for.
+constexpr auto kTemplate = R"(# Which real incident this stands for. Every key: `lockstep sim scenario keys`.
 name  = "a peer dies while another one joins"
 story = "spot instances: one is taken away in the minute in which its replacement comes"
 peers = 4                                   # or a range: [3, 8]; these are hosts a to d; those who join, e and on
@@ -73,7 +74,7 @@ int check(const ScenarioFlags& flags) {
 }  // namespace
 
 Run add_scenario(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("scenario", "stories of incidents: list, check, new");
+  CLI::App* const command = app.add_subcommand("scenario", "stories of incidents: list, check, new, keys");
   command->require_subcommand(1);
   const auto flags = std::make_shared<ScenarioFlags>();
   CLI::App* const list_command = command->add_subcommand("list", "the scenarios of a folder, and what they stand for");
@@ -81,10 +82,12 @@ Run add_scenario(CLI::App& app) {
   CLI::App* const check_command = command->add_subcommand("check", "reads files, and says what is wrong with them");
   check_command->add_option("files", flags->files, "scenarios or plans")->required();
   CLI::App* const new_command = command->add_subcommand("new", "prints a scenario to begin with");
+  CLI::App* const keys_command = command->add_subcommand("keys", "prints every key that a scenario may have");
   return [=] {
     if (list_command->parsed()) return list(*flags);
     if (check_command->parsed()) return check(*flags);
     if (new_command->parsed()) fmt::print(kTemplate);
+    if (keys_command->parsed()) fmt::print("{}", scenario_reference());
     return static_cast<int>(kExitPass);
   };
 }

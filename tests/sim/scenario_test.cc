@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
 #include <gtest/gtest.h>
 
 #include "sim/plan_file.h"
+#include "sim/scenario_keys.h"
 #include "sim/world.h"
 
 namespace lockstep::sim {
@@ -24,6 +26,11 @@ Scenario read(const std::string& text) {
 std::string error_of(const std::string& text) {
   const Result<Scenario> scenario = scenario_from_text(text);
   return scenario.ok() ? "well-formed" : scenario.error().text;
+}
+
+// Whether a [[do]] with this line alone does something.
+bool read_as_action(const std::string& line) {
+  return error_of("[[do]]\n" + line).find("does nothing") == std::string::npos;
 }
 
 TEST(Scenario, APlanIsNone) {
@@ -204,6 +211,36 @@ TEST(Scenario, WhatWasExpectedAndDidNotComeIsTold) {
   report.kills = 0;
   report.time_ns = 2'000'000'000;
   EXPECT_EQ(unmet(scenario.base.expect, report), "");
+}
+
+// ---- the reference of keys ----
+
+TEST(ScenarioKeys, TheReferenceHasEveryKeyThatIsReadAndNoOther) {
+  std::map<std::string, std::set<std::string>> told;
+  for (const ScenarioKey& key : scenario_keys()) told[std::string(key.section)].emplace(key.name);
+  std::map<std::string, std::set<std::string>> read;
+  for (const auto& [section, names] : keys_that_are_read()) read[section] = {names.begin(), names.end()};
+  EXPECT_EQ(told, read);
+  for (const ScenarioKey& key : scenario_keys()) {
+    EXPECT_NE(scenario_reference().find("\n" + std::string(key.name) + " = "), std::string::npos) << key.name;
+  }
+}
+
+TEST(ScenarioKeys, EveryExampleIsWellFormed) {
+  for (const ScenarioKey& key : scenario_keys()) {
+    const std::string line = std::string(key.name) + " = " + std::string(key.value) + "\n";
+    std::string text = line;
+    if (key.section == "net") text = "[net]\n" + line;
+    if (key.section == "expect") text = "[expect]\n" + line;
+    if (key.section == "link") text = "[[link]]\n" + line + (key.name == "between" ? "" : "between = \"a b\"\n");
+    if (key.section == "do") {
+      const bool action = read_as_action(line) && key.name != "factor";
+      const bool slows = key.name == "slow" || key.name == "kernels";
+      text = "[[do]]\n" + line + (slows ? "factor = 2\n" : "");
+      if (!action) text += key.name == "factor" ? "slow = \"a b\"\n" : "crash = \"a\"\n";
+    }
+    EXPECT_EQ(error_of(text), "well-formed") << text;
+  }
 }
 
 // ---- the shipped ones ----

@@ -1,0 +1,136 @@
+#include "sim/scenario_keys.h"
+
+#include <algorithm>
+
+namespace lockstep::sim {
+namespace {
+
+// What a section is, before its keys.
+struct Section {
+  std::string_view name;
+  std::string_view head;
+};
+
+constexpr Section kSections[] = {
+    {"top",
+     "# At the top of the file. Times: ns, us, ms, s, min, h; sizes: B, KiB, MiB, GiB; rates: kbit/s, Mbit/s, MB/s, "
+     "..."},
+    {"net", "# net = { ... } or [net]: every way between two hosts, unless a [[link]] says otherwise."},
+    {"link",
+     "# [regions]: names for several hosts, each like eu = \"coordinator a b\".\n"
+     "# [[link]]: what the ways between two hosts or regions are like."},
+    {"do",
+     "# [[do]]: something happens. One action, and when. Hosts are a to z or h1 to h60, coordinator, any (whichever), "
+     "X, Y, Z\n"
+     "# (bound by the seed, each to another one of those who are there from the start), or a region; \"b c\" names "
+     "two.\n"
+     "# Times may be ranges, of which a seed draws: [\"1s\", \"3s\"]."},
+    {"expect", "# [expect]: what the run must come to: 3, \"< 3\", \"<= 3\", \">= 3\", \"> 3\"."},
+};
+
+constexpr std::size_t kColumn = 34;
+
+}  // namespace
+
+const std::vector<ScenarioKey>& scenario_keys() {
+  static const std::vector<ScenarioKey> keys = {
+      {"top", "name", R"("a peer dies")", "of the scenario"},
+      {"top", "story", R"("spot instances")", "which real incident it stands for"},
+      {"top", "peers", "4", "a to d are there from the start; a range is drawn: [3, 8]"},
+      {"top", "groups", "1", "peers are dealt out to so many, in turn; each all-reduces by itself"},
+      {"top", "gang_size", "1", "so many neighbours come and go together"},
+      {"top", "minimum_world", "1", "with fewer members nothing goes on"},
+      {"top", "auto_admit", "false", "true: newcomers are let in without a call of admit"},
+      {"top", "stripes", "2", "streams between two neighbours, 1 to 16"},
+      {"top", "segment_bytes", "0", "of pipelining; 0: chosen by size"},
+      {"top", "steps_per_admit", "2", "steps between two calls of admit"},
+      {"top", "commits_after", "3", "that every peer must see after the faults"},
+      {"top", "mode", R"("token")", "what payloads are: tokens (fast), or \"bytes\""},
+      {"top", "heartbeat", R"("200ms")", "of peers and links; other time-outs follow from it"},
+      {"top", "think", R"("100ms")", "between two steps, about"},
+      {"top", "call_timeout", R"("30s")", "of every collective; without it: none"},
+      {"top", "faults_end", R"("10s")", "then faults stop, the network heals, and all must come to its end"},
+      {"top", "net", R"({ profile = "region" })", "see below"},
+      {"top", "work", R"(["2x all_reduce 64KiB f32 sum", "barrier", "loop 3"])",
+       "what every peer launches in every step; loop: at least so many commits after the faults"},
+      {"top", "regions", R"({ eu = "a b" })", "see below"},
+      {"top", "link", R"([{ between = "a b" }])", "see below"},
+      {"top", "do", R"([{ crash = "b" }])", "see below"},
+      {"top", "expect", "{}", "see below"},
+
+      {"net", "profile", R"("region")",
+       "rack (20 to 60 us, 1 GB/s), region (200 us to 2 ms, 200 MB/s) or world (2 to 80 ms, "
+       "20 MB/s)"},
+      {"net", "latency", R"("20ms")", "one way, of every pair"},
+      {"net", "jitter", R"("1ms")", "on top of it, at most"},
+      {"net", "rate", R"("100Mbit/s")", "of every pair"},
+      {"net", "window", R"("256KiB")", "bytes under way in a stream, at most"},
+
+      {"link", "between", R"("a b")", "two hosts or regions"},
+      {"link", "latency", R"("40ms")", "one way"},
+      {"link", "rate", R"("1Gbit/s")", ""},
+
+      {"do", "at", R"("2s")", "when: so long after the start, before faults_end"},
+      {"do", "when", R"("launch 12")", "or: at the n-th launch, commit, view or event of the run"},
+      {"do", "delay", R"("3ms")", "so long after that"},
+      {"do", "for", R"("5s")", "how long it lasts: stall, cut, split, slow, kernels; the time-out of timeout"},
+      {"do", "back", R"("2s")", "starts again after so long: crash, vanish, leave; without it: when the network heals"},
+      {"do", "factor", "100", "how many times slower: slow, kernels"},
+      {"do", "times", "3", "so often, ..."},
+      {"do", "every", R"("500ms")", "... one this long after the other"},
+      {"do", "then", R"("cut b -> c for 5s")", "an action in one line, instead of those below"},
+      {"do", "crash", R"("b")", "the process dies, its streams are reset"},
+      {"do", "vanish", R"("b")", "the machine dies, in silence"},
+      {"do", "stall", R"("b")", "stops, and wakes with old state; also \"coordinator\""},
+      {"do", "cut", R"("b -> c")", "nothing gets through, one way; \"b <-> c\" or \"b c\": both ways"},
+      {"do", "cut-both", R"("b c")", "the same as cut, both ways"},
+      {"do", "split", R"("a b | c d")", "cuts all on one side from all on the other"},
+      {"do", "reset", R"("b c")", "the streams between them are reset"},
+      {"do", "silence", R"("b c")", "the streams between them say nothing for ever; new ones work"},
+      {"do", "slow", R"("b c")", "bandwidth falls by factor"},
+      {"do", "kernels", R"("b")", "kernels take factor times as long"},
+      {"do", "join", R"("e")", "starts, as a newcomer"},
+      {"do", "leave", R"("b")", "leaves politely"},
+      {"do", "stop", R"("b")", "aborts its oldest call"},
+      {"do", "timeout", R"("b")", "its next collective gets the time-out `for`"},
+      {"do", "mismatch", R"("b")", "its next collective has another count or operation than the others'"},
+      {"do", "skip", R"("b")", "does not launch its next collective"},
+
+      {"expect", "events", R"("< 100000")", "of the simulator"},
+      {"expect", "launches", R"(">= 20")", "of collectives, by each peer"},
+      {"expect", "commits", R"(">= 9")", "rounds, not calls"},
+      {"expect", "aborts", R"("<= 2")", "rounds"},
+      {"expect", "retries", R"(">= 1")", "calls whose round was attempted again"},
+      {"expect", "unknown", "0", "calls that ended with `outcome unknown`"},
+      {"expect", "views", R"(">= 3")", "memberships"},
+      {"expect", "kills", "1", "crash, vanish"},
+      {"expect", "stalls", "1", ""},
+      {"expect", "cuts", "1", "cut, and each pair of split"},
+      {"expect", "resets", "1", "streams that were reset, or lost with a process"},
+      {"expect", "silences", "1", ""},
+      {"expect", "leaves", "1", ""},
+      {"expect", "joins", "1", ""},
+      {"expect", "misuses", "1", "stop, timeout, mismatch, skip"},
+      {"expect", "lost_runs", "0", "peers that lost the run while alive"},
+      {"expect", "revoked_midway", R"(">= 0")", "buffers taken back while bytes were under way into them"},
+      {"expect", "within", R"("90s")", "of simulated time"},
+  };
+  return keys;
+}
+
+std::string scenario_reference() {
+  std::string out;
+  for (const Section& section : kSections) {
+    out.append(out.empty() ? "" : "\n").append(section.head).append("\n");
+    for (const ScenarioKey& key : scenario_keys()) {
+      if (key.section != section.name) continue;
+      std::string line = std::string(key.name) + " = " + std::string(key.value);
+      if (!key.what.empty())
+        line.append(std::max(kColumn, line.size() + 2) - line.size(), ' ').append("# ").append(key.what);
+      out += line + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace lockstep::sim
