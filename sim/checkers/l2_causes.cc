@@ -34,6 +34,8 @@ bool Causes::excuse(const Call& call, bool leaving) const {
     case Status::kCohortClosed:  // also when others could not launch it: alone below a minimum, or without the root
       return is(Fault::kSkip) || is(Fault::kMismatch) || any(may_lose_members);
     case Status::kBelowMinimum: return any(may_lose_members) || is(Fault::kMismatch);
+    case Status::kBufferTooSmall:  // one that is out of step brings a block of another size than was made room for
+      return call.request.collective == peer::Collective::kAllGather && is(Fault::kSkip);
     case Status::kOutcomeUnknown: return leaving || any(may_lose_members);
     case Status::kPeerLost:
     case Status::kWorldChanged:
@@ -44,7 +46,6 @@ bool Causes::excuse(const Call& call, bool leaving) const {
     case Status::kUnreachable:
     case Status::kRefused:
     case Status::kTooManyInFlight:
-    case Status::kBufferTooSmall:
     case Status::kOutOfMemory:
     case Status::kProtocolError:
     case Status::kInternal: return false;

@@ -398,6 +398,14 @@ TEST(L2Causes, EveryStatusHasCausesOfItsOwn) {
   Causes nothing;
   EXPECT_TRUE(nothing.aborted(ended(kA, aborted(Status::kOutcomeUnknown)), false));
   EXPECT_FALSE(nothing.aborted(ended(kA, aborted(Status::kOutcomeUnknown)), true));
+  Causes skipped;
+  skipped.began({.fault = Fault::kSkip, .a = 1});
+  Call small = ended(kA, aborted(Status::kBufferTooSmall));
+  small.request.collective = peer::Collective::kAllGather;
+  EXPECT_FALSE(skipped.aborted(small, false));
+  EXPECT_TRUE(nothing.aborted(small, false));
+  small.request.collective = peer::Collective::kAllReduce;
+  EXPECT_TRUE(skipped.aborted(small, false));
   Call timed = ended(kA, aborted(Status::kTimedOut));
   timed.request.timeout = seconds(1);
   EXPECT_FALSE(nothing.aborted(timed, false));
