@@ -65,8 +65,8 @@ class Encoder {
 
   template <std::unsigned_integral U>
   void append(U value) {
-    if (filled_ + sizeof(U) > chunk_.size()) flush();
-    store(value, chunk_.data() + filled_);
+    if (filled_ + sizeof(U) > sizeof chunk_) flush();
+    store(value, chunk_ + filled_);
     filled_ += sizeof(U);
   }
   void append(std::span<const std::byte> bytes) {
@@ -119,12 +119,12 @@ class Encoder {
 
  private:
   void flush() {
-    out_.insert(out_.end(), chunk_.begin(), chunk_.begin() + static_cast<std::ptrdiff_t>(filled_));
+    out_.insert(out_.end(), chunk_, chunk_ + filled_);
     filled_ = 0;
   }
 
   std::vector<std::byte>& out_;
-  std::array<std::byte, 128> chunk_;  // what is not appended yet: the first filled_ bytes
+  std::byte chunk_[128];  // what is not appended yet: the first filled_ bytes
   std::size_t filled_ = 0;
 };
 

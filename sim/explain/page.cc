@@ -11,9 +11,9 @@ namespace lockstep::sim {
 namespace {
 
 // Data inside of a script element: "</script>" in a text of ours must not end it.
-std::string harmless(std::string json) {
-  for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.replace(at, 2, "<\\/");
-  return json;
+std::string harmless(std::string text) {
+  for (std::size_t at = 0; (at = text.find("</", at)) != std::string::npos; at += 3) text.replace(at, 2, "<\\/");
+  return text;
 }
 
 void replace(std::string& text, std::string_view mark, std::string_view with) {

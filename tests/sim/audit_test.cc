@@ -10,8 +10,8 @@
 namespace lockstep::sim {
 namespace {
 
-const std::string kA(32, 'a');
-const std::string kB(32, 'b');
+const std::string kAnna(32, 'a');
+const std::string kBert(32, 'b');
 
 std::string opened(const std::string& peer) {
   return R"({"peer":")" + peer + R"(","what":"opened","name":"","group":0,"gang":0,"gang_size":1})";
@@ -37,7 +37,7 @@ std::string ended(const std::string& peer, int hash = 7, int sent = 32) {
   return R"({"peer":")" + peer +
          R"(","what":"ended","call":1,"status":"ok","view":1,"world":2,"round":{"cohort":1,"group":0,"tag":5,"use":0},)" +
          R"("attempt":1,"retries":0,"bytes_received":32,"bytes_sent":)" + std::to_string(sent) + R"(,"hash":)" +
-         std::to_string(hash) + R"(,"contributors":[")" + kA + R"(",")" + kB + R"("]})";
+         std::to_string(hash) + R"(,"contributors":[")" + kAnna + R"(",")" + kBert + R"("]})";
 }
 
 std::string closed(const std::string& peer) { return R"({"peer":")" + peer + R"(","what":"closed"})"; }
@@ -55,26 +55,27 @@ std::string broken(const std::vector<std::string>& lines) {
 }
 
 TEST(Audit, ARunThatKeptItsPromisesPasses) {
-  EXPECT_EQ(broken({opened(kA), opened(kB), installed(kA, 1, {kA, kB}), installed(kB, 1, {kA, kB}), called(kA),
-                    ended(kA), closed(kA), called(kB), ended(kB), closed(kB)}),
-            "");
+  EXPECT_EQ(
+      broken({opened(kAnna), opened(kBert), installed(kAnna, 1, {kAnna, kBert}), installed(kBert, 1, {kAnna, kBert}),
+              called(kAnna), ended(kAnna), closed(kAnna), called(kBert), ended(kBert), closed(kBert)}),
+      "");
 }
 
 TEST(Audit, OneThatWasKilledMayLeaveCallsOpen) {
-  EXPECT_EQ(broken({installed(kA, 1, {kA, kB}), called(kA), ended(kA), called(kB)}), "");
+  EXPECT_EQ(broken({installed(kAnna, 1, {kAnna, kBert}), called(kAnna), ended(kAnna), called(kBert)}), "");
 }
 
 TEST(Audit, EveryBrokenPromiseIsTold) {
-  const std::string a = installed(kA, 1, {kA, kB});
-  const std::string b = installed(kB, 1, {kA, kB});
-  EXPECT_EQ(broken({a, b, called(kA), ended(kA), called(kB), ended(kB, 8)}), "S1");
-  EXPECT_EQ(broken({a, b, called(kA), ended(kA)}), "S2") << "b never launched it";
-  EXPECT_EQ(broken({a, installed(kB, 1, {kB})}), "S6") << "two views of one number";
-  EXPECT_EQ(broken({installed(kA, 1, {kB, kA}), called(kA), ended(kA)}), "S6") << "another ring";
-  EXPECT_EQ(broken({a, called(kA), closed(kA)}), "S8") << "never ended";
-  EXPECT_EQ(broken({a, called(kA), called(kB), ended(kA), ended(kA)}), "S8") << "ended twice";
-  EXPECT_EQ(broken({a, b, called(kA), ended(kA), called(kB, 9), ended(kB)}), "S10 S10");
-  EXPECT_EQ(broken({a, b, called(kA), ended(kA, 7, 10'000), called(kB), ended(kB)}), "P1");
+  const std::string a = installed(kAnna, 1, {kAnna, kBert});
+  const std::string b = installed(kBert, 1, {kAnna, kBert});
+  EXPECT_EQ(broken({a, b, called(kAnna), ended(kAnna), called(kBert), ended(kBert, 8)}), "S1");
+  EXPECT_EQ(broken({a, b, called(kAnna), ended(kAnna)}), "S2") << "b never launched it";
+  EXPECT_EQ(broken({a, installed(kBert, 1, {kBert})}), "S6") << "two views of one number";
+  EXPECT_EQ(broken({installed(kAnna, 1, {kBert, kAnna}), called(kAnna), ended(kAnna)}), "S6") << "another ring";
+  EXPECT_EQ(broken({a, called(kAnna), closed(kAnna)}), "S8") << "never ended";
+  EXPECT_EQ(broken({a, called(kAnna), called(kBert), ended(kAnna), ended(kAnna)}), "S8") << "ended twice";
+  EXPECT_EQ(broken({a, b, called(kAnna), ended(kAnna), called(kBert, 9), ended(kBert)}), "S10 S10");
+  EXPECT_EQ(broken({a, b, called(kAnna), ended(kAnna, 7, 10'000), called(kBert), ended(kBert)}), "P1");
 }
 
 TEST(Audit, WhatIsNoJournalIsRefused) {
@@ -100,8 +101,8 @@ TEST(Audit, WhatIsNoJournalIsRefused) {
     EXPECT_THAT(error->text, testing::HasSubstr(c.says));
   }
   Audit audit;
-  EXPECT_FALSE(audit.take(called(kA)));
-  EXPECT_TRUE(audit.take(called(kA))) << "a second call of one number";
+  EXPECT_FALSE(audit.take(called(kAnna)));
+  EXPECT_TRUE(audit.take(called(kAnna))) << "a second call of one number";
 }
 
 }  // namespace

@@ -245,11 +245,11 @@ TEST(ScenarioKeys, EveryExampleIsWellFormed) {
 
 // ---- the shipped ones ----
 
-constexpr auto kFolder = LOCKSTEP_SOURCE_DIR "/sim/scenarios";
+constexpr auto kScenarios = LOCKSTEP_SOURCE_DIR "/sim/scenarios";
 
 std::vector<std::string> shipped() {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(kScenarios)) {
     files.push_back(entry.path().filename().string());
   }
   std::sort(files.begin(), files.end());
@@ -257,7 +257,7 @@ std::vector<std::string> shipped() {
 }
 
 std::string text_of_file(const std::string& name) {
-  std::ifstream file(std::filesystem::path(kFolder) / name);
+  std::ifstream file(std::filesystem::path(kScenarios) / name);
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

@@ -53,13 +53,13 @@ TEST(Sweep, HitsEveryHostAndEveryPairBothWays) {
   EXPECT_EQ(cut.size(), 4U * 3U);
 }
 
-constexpr auto kFolder = LOCKSTEP_SOURCE_DIR "/sim/sweeps";
+constexpr auto kSweeps = LOCKSTEP_SOURCE_DIR "/sim/sweeps";
 
 class Swept : public testing::TestWithParam<std::string> {};
 
 // A few moments of each here; all of them: lockstep sim sweep.
 TEST_P(Swept, SurvivesEveryFault) {
-  std::ifstream file(std::filesystem::path(kFolder) / GetParam());
+  std::ifstream file(std::filesystem::path(kSweeps) / GetParam());
   std::stringstream text;
   text << file.rdbuf();
   const Result<Scenario> scenario = scenario_from_text(text.str());
@@ -78,7 +78,7 @@ TEST_P(Swept, SurvivesEveryFault) {
 
 std::vector<std::string> plans() {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(kSweeps)) {
     files.push_back(entry.path().filename().string());
   }
   std::sort(files.begin(), files.end());
