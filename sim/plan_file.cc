@@ -69,17 +69,6 @@ void visit_link(L& link, V&& v) {
   v("rate_bytes_per_s", link.rate_bytes_per_s);
 }
 
-// The tables of a list, each read by `read`, which gives what is wrong with it.
-template <typename R>
-std::optional<Error> each_table(const toml::node* list, std::string_view how, R&& read) {
-  if (list == nullptr) return {};
-  if (!list->is_array_of_tables()) return bad(list->source(), std::string(how));
-  for (const toml::node& node : *list->as_array()) {
-    if (std::optional<Error> error = read(*node.as_table())) return error;
-  }
-  return {};
-}
-
 std::optional<Error> read_link(const toml::table& table, Plan& plan) {
   LinkOptions link;
   TomlReader fields(table);

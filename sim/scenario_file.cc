@@ -34,12 +34,17 @@ class ScenarioReader {
     known_["top"] = top.known();
     if (auto error = top.finish()) return *error;
     if (regions != nullptr) read_regions(*regions);
-    each_table(links, "write what the way between two is like as [[link]]",
-               [&](const toml::table& t) { read_link(t); });
+    if (!error_) {
+      error_ = each_table(links, "write what the way between two is like as [[link]]", [&](const toml::table& t) {
+        read_link(t);
+        return error_;
+      });
+    }
     ActReader reader(hosts_);
-    each_table(acts, "write what happens as [[do]]", [&](const toml::table& t) {
-      if (auto error = reader.read(t, acts_)) error_ = error;
-    });
+    if (!error_) {
+      error_ =
+          each_table(acts, "write what happens as [[do]]", [&](const toml::table& t) { return reader.read(t, acts_); });
+    }
     known_["do"] = reader.known();
     for (const PlacedAct& placed : acts_) scenario_.acts.push_back(placed.act);
     if (error_) return *error_;
@@ -56,15 +61,6 @@ class ScenarioReader {
  private:
   void fail(const toml::node& node, const std::string& what) {
     if (!error_) error_ = bad(node.source(), what);
-  }
-
-  template <typename R>
-  void each_table(const toml::node* list, std::string_view how, R&& read) {
-    if (list == nullptr) return;
-    if (!list->is_array_of_tables()) return fail(*list, std::string(how));
-    for (const toml::node& node : *list->as_array()) {
-      if (!error_) read(*node.as_table());
-    }
   }
 
   // [regions]: eu = "a b c"

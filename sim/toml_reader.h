@@ -21,6 +21,17 @@ inline Error bad(const toml::source_region& where, const std::string& what) {
           std::to_string(where.begin.line) + ":" + std::to_string(where.begin.column) + ": " + what};
 }
 
+// The tables of a list, each read by `read`, which gives what is wrong with it.
+template <typename R>
+std::optional<Error> each_table(const toml::node* list, std::string_view how, R&& read) {
+  if (list == nullptr) return {};
+  if (!list->is_array_of_tables()) return bad(list->source(), std::string(how));
+  for (const toml::node& node : *list->as_array()) {
+    if (std::optional<Error> error = read(*node.as_table())) return error;
+  }
+  return {};
+}
+
 // Takes known keys out of a table; what is left is a mistake. Keeps the first error; after it nothing is read any more.
 class TomlReader {
  public:

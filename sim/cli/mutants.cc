@@ -23,6 +23,7 @@
 #include "sim/cli/command.h"
 #include "sim/nearest.h"
 #include "sim/plan.h"
+#include "sim/words.h"
 #include "sim/world.h"
 
 namespace lockstep::sim {
@@ -32,16 +33,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kHangs = 60;  // seconds for one seed: the bug has made a step of core endless
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
-
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    words.emplace_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return words;
-}
 
 // One mutant, hunted by a child process: an assertion ends the child and not the hunt.
 struct Hunt {
@@ -65,7 +56,7 @@ struct Hunt {
   std::string last_words;  // of a child: what its assertion said
 
   [[nodiscard]] bool names(const std::string& what) const {
-    const auto named = words_of(entry.promises);
+    const auto named = split_words(entry.promises);
     return std::find(named.begin(), named.end(), what) != named.end();
   }
 };
@@ -191,7 +182,7 @@ void print_row(const Hunt& hunt) {
 
 nlohmann::json json_of(const Hunt& hunt) {
   nlohmann::json j = {
-      {"id", hunt.entry.id},    {"bug", hunt.entry.bug},          {"promises", words_of(hunt.entry.promises)},
+      {"id", hunt.entry.id},    {"bug", hunt.entry.bug},          {"promises", split_words(hunt.entry.promises)},
       {"budget", hunt.budget},  {"found", !hunt.promise.empty()}, {"others", hunt.others},
       {"seconds", hunt.seconds}};
   if (hunt.promise.empty()) return j;

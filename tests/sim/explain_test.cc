@@ -9,33 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/mutant.h"
-#include "sim/cli/cli.h"
+#include "tests/sim/run_sim.h"
 
 namespace lockstep::sim {
 namespace {
 
 using testing::HasSubstr;
-
-struct Ran {
-  int code = 0;
-  std::string out;
-  std::string errors;
-};
-
-Ran run_sim(std::vector<std::string> words) {
-  words.insert(words.begin(), "lockstep sim");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  const int code = sim_main(static_cast<int>(argv.size()), argv.data());
-  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
-}
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {(std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()};
-}
 
 TEST(Explain, ARunThatBreaksNothingHasAPictureAllTheSame) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "explain";
@@ -44,10 +23,10 @@ TEST(Explain, ARunThatBreaksNothingHasAPictureAllTheSame) {
                            folder / "run.json", "--perfetto", folder / "run.perfetto"});
   EXPECT_EQ(ran.code, 0) << ran.errors;
   EXPECT_THAT(ran.out, HasSubstr("no promise was broken"));
-  EXPECT_THAT(read(folder / "run.html"), HasSubstr("</html>"));
-  const auto json = nlohmann::json::parse(read(folder / "run.json"));
+  EXPECT_THAT(text_in(folder / "run.html"), HasSubstr("</html>"));
+  const auto json = nlohmann::json::parse(text_in(folder / "run.json"));
   EXPECT_EQ(json.at("replay"), "lockstep sim run --seed 1 --peers 2 --calm");
-  EXPECT_FALSE(nlohmann::json::parse(read(folder / "run.perfetto")).at("traceEvents").empty());
+  EXPECT_FALSE(nlohmann::json::parse(text_in(folder / "run.perfetto")).at("traceEvents").empty());
 }
 
 TEST(Explain, AnyMomentCanBeExplained) {

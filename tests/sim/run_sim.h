@@ -38,7 +38,7 @@ inline std::string file_with(const std::string& text, const std::string& name = 
   return (folder / name).string();
 }
 
-inline std::string text_in(const std::string& path) {
+inline std::string text_in(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
