@@ -1,10 +1,12 @@
 #include "core/coordinator/rounds.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
 #include "core/trace/event.h"
+#include "core/wire/binding.h"
 #include "core/wire/describe.h"
 #include "core/wire/limits.h"
 
@@ -94,14 +96,22 @@ const std::vector<wire::Member>& Rounds::members_of(const RoundKey& key, Generat
 }
 
 std::vector<RoundKey> Rounds::bound_with(const RoundKey& key) const {
-  const Cohort* cohort = cohort_of(key);
-  if (cohort == nullptr || !cohort->bound || mutant(Mutant::kGroupsDecideAlone)) return {key};
+  const Group* group = group_of(key);
+  if (group == nullptr || mutant(Mutant::kGroupsDecideAlone)) return {key};
+  const std::vector<GroupId>& groups = cohort_of(key)->bound[group->binding];
+  if (groups.size() == 1) return {key};
   std::vector<RoundKey> keys;
-  for (const auto& [id, group] : cohort->groups) {
+  for (const GroupId id : groups) {
     const RoundKey other{key.cohort, id, key.tag, key.use};
     if (!members_of(other, *attempt_of(other)).empty()) keys.push_back(other);
   }
   return keys;
+}
+
+RoundKey Rounds::bundle_of(const RoundKey& key) const {
+  const Group* group = group_of(key);
+  if (group == nullptr || mutant(Mutant::kGroupsDecideAlone)) return key;
+  return {key.cohort, cohort_of(key)->bound[group->binding].front(), key.tag, key.use};
 }
 
 bool Rounds::all_done(const RoundKey& key, Generation attempt, const std::set<PeerId>& lost) const {
@@ -149,7 +159,7 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
     result.violation = "done twice with the same attempt of a round";
     return result;
   }
-  if (stops_.contains(done.key)) return result;
+  if (stops_.contains(bundle_of(done.key))) return result;
   if (round.what != done.what || round.hash != done.hash) {
     const bool arguments = round.what != done.what;
     const auto say = [&](PeerId who, const wire::Descriptor& what, std::uint64_t hash) {
@@ -160,11 +170,7 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
                       cut_text(std::string(arguments ? "arguments" : "results") + " differ in tag " +
                                std::to_string(done.key.tag.value) + ": " + say(round.first, round.what, round.hash) +
                                "; " + say(from, done.what, done.hash))};
-    for (const RoundKey& key : bound_with(done.key)) {
-      wire::Verdict verdict = *result.stop;
-      verdict.key = key;
-      stops_.emplace(key, Stop{std::move(verdict), {}});
-    }
+    stops_.emplace(bundle_of(done.key), Stop{*result.stop, {}});
     return result;
   }
   const auto bound = bound_with(done.key);
@@ -183,7 +189,8 @@ Rounds::Committed Rounds::committed(const RoundKey& key, Generation attempt, std
 
 void Rounds::forget(const RoundKey& key) {
   rounds_.erase(key);
-  stops_.erase(key);
+  stops_.erase(bundle_of(key));
+  closed_.erase(key);
   kept_.erase(key);
   const auto cohort = cohorts_.find(key.cohort);
   if (cohort == cohorts_.end()) return;
@@ -213,12 +220,14 @@ void Rounds::drop_cohort(CohortId id) {
   const auto belongs = [&](const auto& entry) { return entry.first.cohort == id; };
   std::erase_if(rounds_, belongs);
   std::erase_if(stops_, belongs);
+  std::erase_if(closed_, belongs);
   std::erase_if(kept_, belongs);
   cohorts_.erase(id);
 }
 
 std::string Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
-  if (stops_.contains(stop.key) || attempt_of(stop.key) != stop.attempt) return {};
+  const RoundKey bundle = bundle_of(stop.key);
+  if (stops_.contains(bundle) || attempt_of(stop.key) != stop.attempt) return {};
   if (!has_member(members_of(stop.key, stop.attempt), from)) return {};
   if (stop.done && !rounds_.contains(stop.key)) return {};  // committed: the news is on its way
   if (stops_.size() >= kMaxRoundsInFlight) {
@@ -226,10 +235,7 @@ std::string Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
         std::count_if(stops_.begin(), stops_.end(), [&](const auto& entry) { return entry.second.by == from; });
     if (undecided >= kMaxRoundsInFlight) return "asked to stop more rounds than can be in flight";
   }
-  for (const RoundKey& key : bound_with(stop.key)) {
-    const PeerId by = key == stop.key ? from : PeerId{};
-    stops_.emplace(key, Stop{{key, stop.attempt, stop.status, 0, cut_text(stop.text)}, by});
-  }
+  stops_.emplace(bundle, Stop{{stop.key, stop.attempt, stop.status, 0, cut_text(stop.text)}, from});
   return {};
 }
 
@@ -261,69 +267,107 @@ std::string Rounds::describe_waiting(const RoundKey& key, Generation attempt, co
   return text;
 }
 
-// What the callers of a round that will not be finished are told. `who`: whom it misses.
+// What the callers of a round that will not be finished are told. `who`: whom it misses; `world`: how many the group has now.
 std::string Rounds::why_cut_short(const RoundKey& key, const std::string& who, const Change& change,
-                                  const wire::View& next) {
+                                  std::size_t world) {
   const std::string tag = "tag " + std::to_string(key.tag.value);
   if (change.lost.empty() && change.left.empty()) {
     return "the ring was laid around a broken link during " + tag + ": call again";
   }
-  const auto world = std::count_if(next.members.begin(), next.members.end(),
-                                   [&](const wire::Member& member) { return member.group == key.group; });
   const std::string now = "; the group has " + std::to_string(world) + " members now";
   return change.lost.empty() ? who + " left before " + tag + now : "lost " + who + " during " + tag + now;
 }
 
 std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::View& next) const {
-  // Every undecided round that somebody has open or is done with, and those that are bound with it.
+  // Every undecided round that somebody has open or is done with: one entry for those that are bound together. What all of one
+  // generation have in common is found out once: members may be many, and each may have many rounds open.
   struct Known {
     Generation attempt;
     bool retry = true;
   };
-  std::map<RoundKey, Known> known;
+  std::map<RoundKey, Known> known;  // by bundle
   for (const auto& [peer, open] : change.flushed) {
+    const std::vector<wire::Member>* looked_in = nullptr;
+    bool is_in = false;
     for (const wire::OpenRound& round : open) {
-      if (attempt_of(round.key) != round.attempt || !has_member(members_of(round.key, round.attempt), peer)) continue;
-      for (const RoundKey& key : bound_with(round.key)) {
-        Known& entry = known.try_emplace(key, Known{round.attempt, true}).first->second;
-        entry.retry = entry.retry && round.retry;
-      }
+      if (attempt_of(round.key) != round.attempt) continue;
+      const std::vector<wire::Member>& members = members_of(round.key, round.attempt);
+      if (&members != looked_in) is_in = has_member(members, peer);
+      looked_in = &members;
+      if (!is_in) continue;
+      Known& entry = known.try_emplace(bundle_of(round.key), Known{round.attempt, true}).first->second;
+      entry.retry = entry.retry && round.retry;
     }
   }
-  std::vector<wire::Verdict> verdicts;
-  for (const auto& entry : known) {
-    const RoundKey& key = entry.first;
-    const Known& round = entry.second;
-    if (stops_.contains(key) || !touched(key, round.attempt, change)) continue;
-    const auto bound = bound_with(key);
-    const bool commits = std::all_of(
-        bound.begin(), bound.end(), [&](const RoundKey& other) { return all_done(other, round.attempt, change.lost); });
-    if (commits) {
-      verdicts.push_back({key, round.attempt, Status::kOk, rounds_.at(key).hash, {}});
-      continue;
-    }
-    if (round.retry || mutant(Mutant::kRetriesWhatMustNot)) continue;
+  struct Loss {
+    bool lost = false;
+    bool left = false;
     std::string who;
-    for (const RoundKey& other : bound) {
-      for (const wire::Member& member : members_of(other, round.attempt)) {
-        if (!change.lost.contains(member.id) && !change.left.contains(member.id)) continue;
-        if (who.size() < kMaxTextBytes / 2)
-          who += (who.empty() ? "" : ", ") + trace::short_name(member.id, member.name);
+  };
+  std::map<std::tuple<CohortId, GroupId, Generation>, Loss> losses;  // of the groups of a bundle
+  const auto loss_of = [&](const RoundKey& bundle, Generation attempt) -> const Loss& {
+    const auto [at, fresh] = losses.try_emplace({bundle.cohort, bundle.group, attempt});
+    Loss& loss = at->second;
+    if (!fresh) return loss;
+    for (const RoundKey& key : bound_with(bundle)) {
+      for (const wire::Member& member : members_of(key, attempt)) {
+        const bool lost = change.lost.contains(member.id);
+        const bool left = change.left.contains(member.id);
+        loss.lost = loss.lost || lost;
+        loss.left = loss.left || left;
+        if ((!lost && !left) || loss.who.size() >= kMaxTextBytes / 2) continue;
+        loss.who += (loss.who.empty() ? "" : ", ") + trace::short_name(member.id, member.name);
       }
     }
-    const Status status = change.lost.empty() ? Status::kWorldChanged : Status::kPeerLost;
-    verdicts.push_back({key, round.attempt, status, 0, why_cut_short(key, who, change, next)});
+    return loss;
+  };
+  std::map<GroupId, std::size_t> worlds;
+  for (const wire::Member& member : next.members) ++worlds[member.group];
+
+  std::vector<wire::Verdict> verdicts;
+  for (const auto& [bundle, round] : known) {
+    if (stops_.contains(bundle)) continue;
+    const Loss& loss = loss_of(bundle, round.attempt);
+    if (!change.relinked && !loss.lost && !loss.left) continue;
+    const auto bound = bound_with(bundle);
+    const bool kept = !bound.empty() && change.kept.contains(bound.front());
+    if (!change.relinked && !loss.lost && kept) continue;
+    if (verdicts.size() + bound.size() > kMaxVerdicts) break;  // those that are bound go together
+    const Generation attempt = round.attempt;
+    const bool commits = std::all_of(bound.begin(), bound.end(),
+                                     [&](const RoundKey& key) { return all_done(key, attempt, change.lost); });
+    for (const RoundKey& key : bound) {
+      if (commits) {
+        verdicts.push_back({key, attempt, Status::kOk, rounds_.at(key).hash, {}});
+        continue;
+      }
+      if (round.retry || mutant(Mutant::kRetriesWhatMustNot)) break;
+      const Status status = change.lost.empty() ? Status::kWorldChanged : Status::kPeerLost;
+      verdicts.push_back({key, attempt, status, 0, why_cut_short(key, loss.who, change, worlds[key.group])});
+    }
   }
-  for (const auto& [key, stop] : stops_) {
-    wire::Verdict verdict = stop.verdict;
-    if (verdict.status == Status::kTimedOut) verdict.text += describe_waiting(key, verdict.attempt, change);
-    verdicts.push_back(std::move(verdict));
+  for (const auto& [bundle, stop] : stops_) {
+    const auto bound = bound_with(bundle);
+    if (verdicts.size() + bound.size() > kMaxVerdicts) break;  // the rest waits for the next proposal
+    for (const RoundKey& key : bound) {
+      wire::Verdict verdict = stop.verdict;
+      verdict.key = key;
+      if (verdict.status == Status::kTimedOut) verdict.text += describe_waiting(key, verdict.attempt, change);
+      verdicts.push_back(std::move(verdict));
+    }
   }
-  if (change.closes) {
+  if (change.closes || !closed_.empty()) {
     std::set<RoundKey> decided;
     for (const wire::Verdict& verdict : verdicts) decided.insert(verdict.key);
-    for (wire::Verdict& closed : closed_by_admission(*change.closes, change.admits)) {
-      if (!decided.contains(closed.key)) verdicts.push_back(std::move(closed));
+    for (const auto& [key, closed] : closed_) {
+      if (verdicts.size() >= kMaxVerdicts) break;
+      if (decided.insert(key).second) verdicts.push_back(closed);
+    }
+    if (change.closes) {
+      for (wire::Verdict& closed : closed_by_admission(*change.closes, change.admits)) {
+        if (verdicts.size() >= kMaxVerdicts) break;
+        if (decided.insert(closed.key).second) verdicts.push_back(std::move(closed));
+      }
     }
   }
   fit_one_message(verdicts);
@@ -338,21 +382,32 @@ std::vector<wire::Verdict> Rounds::closed_by_admission(
       if (round.key.cohort == cohort) launched[round.key].insert(peer);
     }
   }
+  // Who keeps a bundle from being launched by all: the first who has not. To find it costs a look at each who has.
+  std::map<RoundKey, const wire::Member*> missing;
+  const auto missing_of = [&](const RoundKey& key, Generation attempt) -> const wire::Member* {
+    const auto [at, fresh] = missing.try_emplace(bundle_of(key), nullptr);
+    if (!fresh) return at->second;
+    for (const GroupId id : mutant(Mutant::kGroupsDecideAlone) ? std::vector<GroupId>{key.group}
+                                                               : cohort_of(key)->bound[group_of(key)->binding]) {
+      const RoundKey other{key.cohort, id, key.tag, key.use};
+      const auto has = launched.find(other);
+      for (const wire::Member& member : members_of(other, attempt)) {
+        if (has != launched.end() && has->second.contains(member.id)) continue;
+        if (!open.contains(member.id)) continue;  // a leaver whose rounds are kept
+        return at->second = &member;
+      }
+    }
+    return nullptr;
+  };
   std::vector<wire::Verdict> verdicts;
   for (const auto& [key, who] : launched) {
     const std::optional<Generation> attempt = attempt_of(key);
     if (!attempt) continue;
-    for (const RoundKey& other : bound_with(key)) {
-      for (const wire::Member& member : members_of(other, *attempt)) {
-        const auto has = launched.find(other);
-        if (has != launched.end() && has->second.contains(member.id)) continue;
-        if (!open.contains(member.id)) continue;  // a leaver whose rounds are kept
-        if (!verdicts.empty() && verdicts.back().key == key) continue;
-        verdicts.push_back({key, *attempt, Status::kCohortClosed, 0,
-                            trace::short_name(member.id, member.name) + " has called admit without launching tag " +
-                                std::to_string(key.tag.value) + ": launch the same calls on all peers before admit"});
-      }
-    }
+    const wire::Member* member = missing_of(key, *attempt);
+    if (member == nullptr) continue;
+    verdicts.push_back({key, *attempt, Status::kCohortClosed, 0,
+                        trace::short_name(member->id, member->name) + " has called admit without launching tag " +
+                            std::to_string(key.tag.value) + ": launch the same calls on all peers before admit"});
   }
   return verdicts;
 }
@@ -364,12 +419,12 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
     if (verdict.status == Status::kOk) commits.push_back(committed(verdict.key, verdict.attempt, verdict.hash));
   }
   for (const wire::Verdict& verdict : verdicts) forget(verdict.key);
-  if (change.closes && verdicts.size() >= kMaxVerdicts) {  // what this proposal could not carry comes with the next
+  if (change.closes) {  // what this proposal could not carry comes with the next
     std::set<RoundKey> decided;
     for (const wire::Verdict& verdict : verdicts) decided.insert(verdict.key);
     for (wire::Verdict& closed : closed_by_admission(*change.closes, change.admits)) {
       const RoundKey key = closed.key;
-      if (!decided.contains(key)) stops_.emplace(key, Stop{std::move(closed), {}});
+      if (!decided.contains(key)) closed_.emplace(key, std::move(closed));
     }
   }
   std::set<RoundKey> kept;  // what nothing else has ended
@@ -391,11 +446,13 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
         return change.lost.contains(member.id) || change.left.contains(member.id);
       });
     };
-    const bool any = std::any_of(cohort.groups.begin(), cohort.groups.end(),
-                                 [&](const auto& entry) { return shrinks(entry.second); });
+    std::set<std::size_t> shrinking;  // bindings
+    for (const auto& [group_id, group] : cohort.groups) {
+      if (shrinks(group)) shrinking.insert(group.binding);
+    }
     bool empty = true;
     for (auto& [group_id, group] : cohort.groups) {
-      if (change.relinked || shrinks(group) || (cohort.bound && any)) move_on(group, group_id, id, kept, next);
+      if (change.relinked || shrinking.contains(group.binding)) move_on(group, group_id, id, kept, next);
       empty = empty && group.generations.at(group.current).empty();
     }
     drop_unused_generations(id);
@@ -447,7 +504,10 @@ void Rounds::admit(const wire::View& next, const std::map<PeerId, std::vector<wi
     Group& group = cohort.groups[member.group];
     group.current = Generation{next.number.value};
     group.generations[group.current].push_back(member);
-    cohort.bound = cohort.bound || member.gang.value != 0;
+  }
+  cohort.bound = wire::bound_groups(next.members);
+  for (std::size_t binding = 0; binding < cohort.bound.size(); ++binding) {
+    for (const GroupId group : cohort.bound[binding]) cohort.groups.at(group).binding = binding;
   }
   cohorts_.emplace(next.cohort, std::move(cohort));
 }
@@ -463,26 +523,33 @@ void Rounds::drop_not_open(PeerId from, std::vector<wire::OpenRound>& open) cons
 }
 
 std::set<RoundKey> Rounds::kept_for(const std::map<PeerId, std::vector<wire::OpenRound>>& leavers) const {
-  std::set<RoundKey> keys;
-  for (const auto& [key, attempt] : kept_) keys.insert(key);
+  std::set<RoundKey> bundles;
+  std::map<PeerId, std::set<RoundKey>> launched;
+  for (const auto& [key, attempt] : kept_) bundles.insert(bundle_of(key));
   for (const auto& [peer, open] : leavers) {
+    std::set<RoundKey>& own = launched[peer];
     for (const wire::OpenRound& round : open) {
-      for (const RoundKey& key : bound_with(round.key)) keys.insert(key);
+      own.insert(round.key);
+      bundles.insert(bundle_of(round.key));
     }
   }
-  std::erase_if(keys, [&](const RoundKey& key) {
-    for (const RoundKey& bound : bound_with(key)) {
-      const std::optional<Generation> attempt = attempt_of(bound);
-      if (!attempt) return true;
-      for (const auto& [peer, open] : leavers) {
-        if (!has_member(members_of(bound, *attempt), peer)) continue;
-        const bool launched =
-            std::any_of(open.begin(), open.end(), [&](const wire::OpenRound& round) { return round.key == bound; });
-        if (!launched && !mutant(Mutant::kKeepsUnlaunched)) return true;
-      }
-    }
-    return false;
-  });
+  // Whether all leavers that these rounds need have launched them.
+  const auto can_end = [&](const std::vector<RoundKey>& bound) {
+    return std::all_of(bound.begin(), bound.end(), [&](const RoundKey& key) {
+      const std::optional<Generation> attempt = attempt_of(key);
+      if (!attempt) return false;
+      const auto& members = members_of(key, *attempt);
+      return std::all_of(members.begin(), members.end(), [&](const wire::Member& member) {
+        const auto leaver = launched.find(member.id);
+        return leaver == launched.end() || leaver->second.contains(key) || mutant(Mutant::kKeepsUnlaunched);
+      });
+    });
+  };
+  std::set<RoundKey> keys;
+  for (const RoundKey& bundle : bundles) {
+    const auto bound = bound_with(bundle);
+    if (can_end(bound)) keys.insert(bound.begin(), bound.end());
+  }
   return keys;
 }
 

@@ -1,9 +1,9 @@
 // The coordinator's account of rounds: which cohorts live, who is done with what, and what becomes of a round when members are
 // lost, leave, or ask to stop it. Knows no streams and changes no membership.
 //
-// A cohort loses members without changing its id. Each loss starts a generation of the group that it touches (with gangs: of
-// all groups); a round is attempted in the newest one, except that rounds which a leaver had launched are kept in the
-// generation that still has it.
+// A cohort loses members without changing its id. Each loss starts a generation of the group that it touches, and of those that
+// are bound with it by gangs; a round is attempted in the newest one, except that rounds which a leaver had launched are kept in
+// the generation that still has it.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class Rounds {
   // A member asks to end a round. Nothing happens when it is decided already, or belongs to an older attempt. Not empty: the
   // sender breaks the protocol.
   std::string on_stop(PeerId from, const wire::StopRound& stop);
-  [[nodiscard]] bool has_stops() const { return !stops_.empty(); }
+  [[nodiscard]] bool has_stops() const { return !stops_.empty() || !closed_.empty(); }
 
   // ---- proposals ----
 
@@ -68,7 +68,8 @@ class Rounds {
   // The admission holds: a new cohort begins; the old one lives on for the rounds that are open in it.
   void admit(const wire::View& next, const std::map<PeerId, std::vector<wire::OpenRound>>& open);
 
-  // The keys whose outcomes are bound together with this one: itself, or with gangs the same use of the tag in all groups.
+  // The keys whose outcomes are bound together with this one: itself, or with gangs the same use of the tag in all groups that
+  // have gangs with its own.
   [[nodiscard]] std::vector<RoundKey> bound_with(const RoundKey& key) const;
 
   // Takes out of a member's list what was decided before it knew, and what it cannot have open.
@@ -86,13 +87,14 @@ class Rounds {
 
  private:
   struct Group {
+    std::size_t binding = 0;  // place in Cohort::bound
     Generation current;
     std::map<Generation, std::vector<wire::Member>> generations;  // in rank order; the newest, and those of kept rounds
   };
   struct Cohort {
     std::map<GroupId, Group> groups;
-    std::set<RoundKey> live;  // an older cohort lives while these are undecided
-    bool bound = false;       // it has gangs: a tag has one outcome in all groups
+    std::set<RoundKey> live;                  // an older cohort lives while these are undecided
+    std::vector<std::vector<GroupId>> bound;  // lists of groups in which a tag has one outcome
   };
   struct Round {
     Generation attempt;
@@ -104,8 +106,7 @@ class Rounds {
 
   struct Stop {
     wire::Verdict verdict;
-    PeerId
-        by;  // who asked; nobody when the arguments or results differ, or when it is bound with one that was asked for
+    PeerId by;  // who asked; nobody when the arguments or results differ
   };
 
   [[nodiscard]] const Cohort* cohort_of(const RoundKey& key) const;
@@ -114,12 +115,14 @@ class Rounds {
   [[nodiscard]] std::optional<Generation> attempt_of(const RoundKey& key) const;
   // The contributors of an attempt, in rank order.
   [[nodiscard]] const std::vector<wire::Member>& members_of(const RoundKey& key, Generation attempt) const;
+  // One name for all keys that are bound together.
+  [[nodiscard]] RoundKey bundle_of(const RoundKey& key) const;
   [[nodiscard]] bool touched(const RoundKey& key, Generation attempt, const Change& change) const;
   // Whether all members but the lost are done with the round and agree on its result.
   [[nodiscard]] bool all_done(const RoundKey& key, Generation attempt, const std::set<PeerId>& lost) const;
   [[nodiscard]] std::string describe_waiting(const RoundKey& key, Generation attempt, const Change& change) const;
   [[nodiscard]] static std::string why_cut_short(const RoundKey& key, const std::string& who, const Change& change,
-                                                 const wire::View& next);
+                                                 std::size_t world);
   [[nodiscard]] Committed committed(const RoundKey& key, Generation attempt, std::uint64_t hash) const;
   void forget(const RoundKey& key);
   void move_on(Group& group, GroupId id, CohortId cohort, const std::set<RoundKey>& kept, const wire::View& next);
@@ -128,7 +131,8 @@ class Rounds {
 
   std::map<CohortId, Cohort> cohorts_;
   std::map<RoundKey, Round> rounds_;
-  std::map<RoundKey, Stop> stops_;
+  std::map<RoundKey, Stop> stops_;            // by bundle
+  std::map<RoundKey, wire::Verdict> closed_;  // by an admission whose message they did not fit; by key
   std::map<RoundKey, Generation> kept_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/mutant.h"
+#include "core/wire/binding.h"
 #include "core/wire/message.h"
 
 namespace lockstep::peer {
@@ -18,12 +19,12 @@ namespace lockstep::peer {
 struct Cohort {
   struct Membership {
     std::shared_ptr<const std::vector<PeerId>> ring;  // our group, in rank order
-    std::vector<PeerId> everyone;                     // all groups
+    std::vector<PeerId> bound;                        // our group's, and those of the groups that are bound with it
   };
 
   CohortId id;
   GroupId group;
-  bool bound = false;  // it has gangs: a tag has one outcome in all groups
+  std::vector<GroupId> bound;  // the groups in which a tag has one outcome, by gangs: ours, and maybe others
   Generation current;
   std::map<Generation, Membership> generations;  // the current one, and those that kept rounds need
   std::map<RoundKey, Generation> kept;           // rounds that a leaver had launched
@@ -36,9 +37,10 @@ struct Cohort {
     cohort.id = view.cohort;
     cohort.group = group;
     cohort.current = Generation{view.number.value};
-    cohort.generations.emplace(cohort.current, membership_in(view, group, nullptr));
-    cohort.bound = std::any_of(view.members.begin(), view.members.end(),
-                               [](const wire::Member& member) { return member.gang.value != 0; });
+    for (std::vector<GroupId>& groups : wire::bound_groups(view.members)) {
+      if (std::find(groups.begin(), groups.end(), group) != groups.end()) cohort.bound = std::move(groups);
+    }
+    cohort.generations.emplace(cohort.current, cohort.membership_in(view, nullptr));
     return cohort;
   }
 
@@ -51,7 +53,7 @@ struct Cohort {
   // Whether the proposal loses, or takes away, anybody that this generation needs.
   [[nodiscard]] bool shrinks(const wire::Propose& change, Generation generation, bool spare_left) const {
     const Membership& members = generations.at(generation);
-    const std::vector<PeerId>& needed = bound ? members.everyone : *members.ring;
+    const std::vector<PeerId>& needed = members.bound;
     const auto gone = [&](const std::vector<PeerId>& who) {
       return std::any_of(who.begin(), who.end(),
                          [&](PeerId peer) { return std::find(needed.begin(), needed.end(), peer) != needed.end(); });
@@ -75,7 +77,7 @@ struct Cohort {
         if (!ours || ended || mutant(Mutant::kKeptRoundForgotten)) continue;
         if (!touched(key, attempt_of(key), change)) kept.emplace(key, current);
       }
-      Membership next = membership_in(change.view, group, &now());
+      Membership next = membership_in(change.view, &now());
       current = Generation{change.view.number.value};
       generations.insert_or_assign(current, std::move(next));
     }
@@ -88,16 +90,18 @@ struct Cohort {
     });
   }
 
+  [[nodiscard]] bool alone() const { return bound.size() <= 1; }
+
   // Those of the view that are in `among` (everybody when null).
-  static Membership membership_in(const wire::View& view, GroupId group, const Membership* among) {
+  [[nodiscard]] Membership membership_in(const wire::View& view, const Membership* among) const {
     Membership membership;
     std::vector<PeerId> ring;
     for (const wire::Member& member : view.members) {
-      if (among != nullptr &&
-          std::find(among->everyone.begin(), among->everyone.end(), member.id) == among->everyone.end()) {
+      if (std::find(bound.begin(), bound.end(), member.group) == bound.end()) continue;
+      if (among != nullptr && std::find(among->bound.begin(), among->bound.end(), member.id) == among->bound.end()) {
         continue;
       }
-      membership.everyone.push_back(member.id);
+      membership.bound.push_back(member.id);
       if (member.group == group) ring.push_back(member.id);
     }
     if (mutant(Mutant::kRingSortedById)) std::sort(ring.begin(), ring.end());

@@ -141,10 +141,10 @@ void Peer::Machine::begin_attempt(Round& round) {
   begin_operation(round);
 }
 
-// What nobody of our group can launch is over at once. But with gangs other groups may wait for it, and the coordinator holds a
-// leaver for it.
+// What nobody of our group can launch is over at once. But groups that are bound with ours may wait for it, and the coordinator
+// holds a leaver for it.
 void Peer::Machine::refuse(Round& round, Status status, std::string text) {
-  const bool alone = !cohort_of(round.key)->bound && !leave_;
+  const bool alone = cohort_of(round.key)->alone() && !leave_;
   if (alone) return finish(round, outcome_of(round, status, std::move(text)), false);
   round.state = Round::State::kStuck;
   ask_to_stop(round, status, name_of(options_.id) + ": " + text);
@@ -311,8 +311,7 @@ void Peer::Machine::refuse_if_closed(Round& round) {
   // Still giving up an attempt: the next one will be below its minimum, and that is what those have heard who have admitted.
   if (members.ring->size() < round.request.minimum_world) return;
   for (const auto& [peer, open] : cohort.closers) {
-    const std::vector<PeerId>& needed = cohort.bound ? members.everyone : *members.ring;
-    if (std::find(needed.begin(), needed.end(), peer) == needed.end()) continue;
+    if (std::find(members.bound.begin(), members.bound.end(), peer) == members.bound.end()) continue;
     const bool launched = std::any_of(open.begin(), open.end(), [&](const RoundKey& key) {
       return key.tag == round.key.tag && key.use == round.key.use && key.cohort == round.key.cohort;
     });
@@ -417,7 +416,7 @@ void Peer::Machine::done_if_complete(Round& round) {
   round.hash = round.operation->result_hash();
   const Cohort& cohort = *cohort_of(round.key);
   // Nobody else to agree with; but the coordinator holds a leaver for the rounds that it had open.
-  if (round.world() == 1 && !cohort.bound && !leave_) {
+  if (round.world() == 1 && cohort.alone() && !leave_) {
     const bool newest = round.key.cohort == view_->cohort;
     finish(round, outcome_of(round, Status::kOk, {}), false);
     if (options_.auto_admit && pending_ > 0 && newest) admit_by_itself();

@@ -316,7 +316,7 @@ void Peer::Machine::update_links() {
   if (life_ != Life::kOver) {
     for (const auto& [id, cohort] : cohorts_) {
       if (id == view_->cohort) need_ring(*cohort.now().ring);
-      if (proposal_) need_ring(*Cohort::membership_in(proposal_->view, options_.group, &cohort.now()).ring);
+      if (proposal_) need_ring(*cohort.membership_in(proposal_->view, &cohort.now()).ring);
       for (const auto& [key, generation] : cohort.kept) need_ring(*cohort.generations.at(generation).ring);
     }
     for (const auto& [order, round] : rounds_) {
@@ -325,7 +325,7 @@ void Peer::Machine::update_links() {
       if (cohort != nullptr && cohort->generations.contains(round.attempt))
         need_ring(*cohort->generations.at(round.attempt).ring);
     }
-    if (proposal_) need_ring(*Cohort::membership_in(proposal_->view, options_.group, nullptr).ring);
+    if (proposal_) need_ring(*Cohort::founded(proposal_->view, options_.group).now().ring);
   }
   mesh_.want(neighbours, now_, *out_);
   std::erase_if(heralds_, [&](const auto& entry) { return !neighbours.contains(entry.first); });

@@ -228,7 +228,7 @@ struct Install {
   ProposalNumber number;
 };
 
-// All members of the cohort's group (with gangs: of all its groups) are done.
+// All members of the cohort's group (with gangs: and of all groups that are bound with it) are done.
 struct Commit {
   RoundKey key;
   Generation attempt;

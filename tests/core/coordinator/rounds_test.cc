@@ -198,5 +198,44 @@ TEST_F(RoundsOfThree, AnOldCohortFinishesWhatAllHaveLaunched) {
   EXPECT_FALSE(rounds_.on_done(kC, done()).violation.empty());  // and is gone then
 }
 
+// ---- gangs ----
+
+wire::View view_of(const std::vector<std::pair<std::uint32_t, std::uint64_t>>& groups_and_gangs) {
+  wire::View view;
+  view.number = ViewNumber{1};
+  view.cohort = CohortId{1};
+  for (const auto& [group, gang] : groups_and_gangs) {
+    const std::uint64_t n = view.members.size() + 1;
+    view.members.push_back({{n, n}, GroupId{group}, GangId{gang}, {}, "p" + std::to_string(n)});
+  }
+  return view;
+}
+
+std::vector<std::uint32_t> bound_with(const wire::View& view, std::uint32_t group) {
+  Rounds rounds;
+  rounds.admit(view, {});
+  std::vector<std::uint32_t> groups;
+  for (const RoundKey& key : rounds.bound_with({view.cohort, GroupId{group}, Tag{1}, 0}))
+    groups.push_back(key.group.value);
+  return groups;
+}
+
+// Found by an attack: one polite newcomer in a group of its own, with a gang of its own, bound every other group's rounds to
+// rounds that it never launched.
+TEST(Binding, AGangBindsTheGroupsThatItHasMembersInAndNoOthers) {
+  const wire::View view = view_of({{0, 0}, {0, 0}, {1, 5}, {2, 5}, {3, 9}});
+  EXPECT_EQ(bound_with(view, 0), (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(bound_with(view, 1), (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_EQ(bound_with(view, 2), (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_EQ(bound_with(view, 3), (std::vector<std::uint32_t>{3}));
+}
+
+TEST(Binding, GroupsAreBoundThroughOthers) {
+  const wire::View view = view_of({{1, 4}, {2, 5}, {3, 4}, {3, 5}, {7, 0}});
+  EXPECT_EQ(bound_with(view, 1), (std::vector<std::uint32_t>{1, 2, 3}));
+  EXPECT_EQ(bound_with(view, 2), (std::vector<std::uint32_t>{1, 2, 3}));
+  EXPECT_EQ(bound_with(view, 7), (std::vector<std::uint32_t>{7}));
+}
+
 }  // namespace
 }  // namespace lockstep::coordinator
