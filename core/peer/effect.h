@@ -22,7 +22,7 @@ struct Resolve {
 };
 
 // Listen on one port out of Options::first_port..last_port. Answered by Listening. Streams come as io::Accepted until the
-// Peer is destroyed.
+// Peer is destroyed; from RunOver on each is closed at once.
 struct Listen {};
 
 // How a call ended. What does not apply is zero.

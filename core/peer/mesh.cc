@@ -70,6 +70,7 @@ void Mesh::want(const std::map<PeerId, io::Address>& neighbours, Instant now, Ef
 }
 
 void Mesh::close_all(Effects& out) {
+  closed_ = true;
   links_.clear();
   for (auto& [stream, flow] : flows_) {
     flow.kind = Kind::kDying;
@@ -89,9 +90,9 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
 }
 
 void Mesh::on_accepted(const io::Accepted& in, Instant now, Effects& out) {
-  const bool crowded = unattached() >= kMaxStrangers;
+  const bool unwelcome = closed_ || unattached() >= kMaxStrangers;
   Flow& flow = flows_.try_emplace(in.stream, in.stream, now, Kind::kStranger).first->second;
-  if (crowded) return drop(flow, false, now, out);
+  if (unwelcome) return drop(flow, false, now, out);
   look_soon(now + options_.dial_timeout);
 }
 

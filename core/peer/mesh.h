@@ -52,6 +52,7 @@ class Mesh {
 
   // The neighbours that are needed from now on; others are let go.
   void want(const std::map<PeerId, io::Address>& neighbours, Instant now, Effects& out);
+  // The run is over for this peer: every stream is closed, and so is each that comes later.
   void close_all(Effects& out);
 
   // Whether the stream is one of ours (dialled by us, or accepted: those are all ours).
@@ -142,6 +143,7 @@ class Mesh {
   std::map<StreamId, Flow> flows_;
   Instant next_heartbeat_;
   Instant next_look_ = kNever;
+  bool closed_ = false;
 };
 
 }  // namespace lockstep::peer

@@ -1,5 +1,5 @@
 // One who has been let in and then breaks the protocol, by hand over real sockets: it is out, or its stream is, and the others
-// go on. What each machine says to every lie is in tests/core/*/bad_input_test.cc; here are some of each kind.
+// go on. What each machine says to every lie is in tests/core/{coordinator,peer}; here are some of each kind.
 #include <gtest/gtest.h>
 
 #include <functional>

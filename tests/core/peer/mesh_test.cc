@@ -1,0 +1,315 @@
+// A neighbour's nonsense ends its stream and nothing else; a stranger's stream never begins.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/kernels/checksum.h"
+#include "tests/core/peer/peer3.h"
+
+namespace lockstep::peer {
+namespace {
+
+wire::Segment segment(wire::Phase phase, std::uint32_t index, std::uint32_t length = 16) {
+  return {Peer3::key(), Generation{1}, phase, SegmentIndex{index}, length};
+}
+constexpr auto kSum = wire::Phase::kReduceScatter;
+constexpr auto kFinal = wire::Phase::kAllGather;
+
+// The peer runs an all-reduce of 12 floats in {low, me, high}: three segments of 16 bytes. Low owes it the sums of 1 and 2.
+void expect_stream(const Lie& lie, FarEnd* Peer3::*neighbour) {
+  SCOPED_TRACE(lie.name);
+  Peer3 run;
+  const CallId call = run.launch(wire::Collective::kAllReduce);
+  ASSERT_NE(run.low->last<wire::Ready>(), nullptr);
+  lie.tell(run);
+  run.me.run();
+  EXPECT_EQ((run.*neighbour)->shown_out(), !lie.reason.empty());
+  if (!lie.reason.empty()) {
+    bool told = false;
+    for (const trace::Event& event : run.me.events) told = told || event.text.find(lie.reason) != std::string::npos;
+    EXPECT_TRUE(told);
+  }
+  run.expect_alive();
+  // The round itself is not over yet; it is retried without the liar.
+  EXPECT_EQ(run.me.outcome(call), nullptr);
+  run.install(run.loss_of(neighbour == &Peer3::low ? kLow : kHigh));
+  EXPECT_EQ(run.me.outcome(call), nullptr);
+  run.coordinator->say(wire::Evicted{});
+  run.me.run();
+  EXPECT_TRUE(run.me.all_calls_over());
+  EXPECT_EQ(run.me.footprint().streams, 0U);
+}
+
+TEST(LyingNeighbour, SegmentsThatNoRoundExpectsEndTheirStream) {
+  const auto sends = [](const std::vector<wire::Segment>& segments, std::uint64_t checksum = 0) {
+    return [=](Peer3& r) {
+      for (const wire::Segment& s : segments) r.low->say_segment(s, std::byte{1}, checksum);
+    };
+  };
+  const auto with = [](auto change) {
+    wire::Segment s = segment(kSum, 2);
+    change(s);
+    return s;
+  };
+  const Lie lies[] = {
+      {"beyond the last", sends({segment(kSum, 3)}), "no round expects"},
+      {"far beyond the last", sends({segment(kSum, kMaxSegments - 1)}), "no round expects"},
+      {"one that starts here", sends({segment(kSum, 0)}), "no round expects"},
+      {"the final of our own chunk", sends({segment(kFinal, 1)}), "no round expects"},
+      {"too long", sends({segment(kSum, 2, 17)}), "no round expects"},
+      {"too short", sends({segment(kSum, 2, 15)}), "no round expects"},
+      {"empty", sends({segment(kSum, 2, 0)}), "no round expects"},
+      {"as long as can be", sends({segment(kSum, 2, kMaxSegmentBytes)}), "no round expects"},
+      {"a final before its sum", sends({segment(kFinal, 2)}), "no round expects"},
+      {"a final before our part of it has gone", sends({segment(kFinal, 0)}), "no round expects"},
+      {"a wrong checksum", sends({segment(kSum, 2)}, 1), "checksum is wrong"},
+      {"a message of others", [](Peer3& r) { r.low->say(wire::Pending{1}); }, "neighbours do not send"},
+      {"a greeting again",
+       [](Peer3& r) {
+         r.low->say(wire::Link{kLow, kMe, {}, 1, kKey});
+       },
+       "neighbours do not send"},
+      {"noise", [](Peer3& r) { r.low->say_bytes(std::vector<std::byte>(100, std::byte{0xa5})); }, "header"},
+      {"of a round that nobody has launched", sends({with([](auto& s) { s.key.tag.value = 8; })}), ""},
+      {"of another cohort", sends({with([](auto& s) { s.key.cohort.value = 8; })}), ""},
+      {"of another group", sends({with([](auto& s) { s.key.group.value = 8; })}), ""},
+      {"of an older attempt", sends({with([](auto& s) { s.attempt.value = 0; })}), ""},
+      {"of an attempt to come", sends({with([](auto& s) { s.attempt.value = 2; })}), ""},
+      {"of an older term",
+       [](Peer3& r) {
+         r.low->say(wire::BlockSize{r.key(), Generation{1}, Rank{2}, 4}, Term{0});
+       },
+       ""},
+      {"a size where none is wanted",
+       [](Peer3& r) {
+         r.low->say(wire::BlockSize{r.key(), Generation{1}, Rank{2}, 4});
+       },
+       ""},
+      {"taken back", [](Peer3& r) { r.low->say_segment(segment(kSum, 2), std::byte{1}, 5, true); }, ""},
+  };
+  for (const Lie& lie : lies) expect_stream(lie, &Peer3::low);
+}
+
+TEST(LyingNeighbour, AnnouncementsThatFitNoRoundEndTheirStream) {
+  const auto announces = [](auto change) {
+    return [=](Peer3& r) {
+      wire::Ready ready = *r.low->last<wire::Ready>();  // what it says itself is what fits
+      change(ready);
+      r.high->say(ready);
+    };
+  };
+  const Lie lies[] = {
+      {"a bitmap that is too long", announces([](auto& ready) {
+         ready.have = {0, 0};
+       }),
+       "does not fit its round"},
+      {"a bitmap as long as can be", announces([](auto& ready) { ready.have.resize(4096); }), "does not fit its round"},
+      {"bits beyond the last segment", announces([](auto& ready) { ready.have = {std::uint64_t{1} << 6U}; }),
+       "does not fit its round"},
+      {"another group's round", announces([](auto& ready) { ready.key.group.value = 3; }), "another group"},
+      {"more rounds than can be in flight",
+       [](Peer3& r) {
+         wire::Ready ready = *r.low->last<wire::Ready>();
+         for (std::uint64_t i = 0; i < 600; ++i) {
+           ready.key.tag.value = 50'000 + i;
+           r.high->say(ready);
+         }
+       },
+       "more announcements"},
+      {"everything is there already", announces([](auto& ready) { ready.have = {0x3f}; }), ""},
+      {"an older attempt", announces([](auto& ready) { ready.attempt.value = 0; }), ""},
+      {"an attempt to come", announces([](auto& ready) { ready.attempt.value = 9; }), ""},
+      {"an older cohort", announces([](auto& ready) { ready.key.cohort.value = 0; }), ""},
+      {"a round not launched yet", announces([](auto& ready) {
+         ready.key.tag.value = 8;
+         ready.have = {1, 2, 3};
+       }),
+       ""},
+      {"twice",
+       [](Peer3& r) {
+         const wire::Ready ready = *r.low->last<wire::Ready>();
+         r.high->say(ready);
+         r.high->say(ready);
+       },
+       ""},
+  };
+  for (const Lie& lie : lies) expect_stream(lie, &Peer3::high);
+}
+
+// What came twice is folded once.
+TEST(LyingNeighbour, ASegmentThatComesTwiceIsTakenOnce) {
+  Peer3 run;
+  run.launch(wire::Collective::kAllReduce);
+  run.high->say(*run.low->last<wire::Ready>());
+  const std::vector<std::byte> payload(16, std::byte{1});
+  std::vector<std::byte> frame;
+  for (int i = 0; i < 3; ++i) run.low->say_segment(segment(kSum, 2), std::byte{1}, checksum(payload));
+  run.me.run();
+  EXPECT_FALSE(run.low->shown_out());
+  EXPECT_EQ(run.high->segments_heard(), 2U);  // its own, and one sum
+  run.expect_alive();
+}
+
+TEST(LyingNeighbour, GreetsBadly) {
+  const auto is_refused = [](const wire::Link& link) {
+    Peer3 run;
+    FarEnd& end = run.me.streams.accept(address_of(1));
+    end.greet();
+    end.say(link);
+    run.me.run();
+    run.expect_alive();
+    return end.last<wire::Refused>() != nullptr && end.shown_out();
+  };
+  EXPECT_TRUE(is_refused({kLow, kHigh, {}, 1, kKey}));               // meant for somebody else
+  EXPECT_TRUE(is_refused({kHigh, kMe, {}, 1, kKey}));                // it is we who dial
+  EXPECT_TRUE(is_refused({kMe, kMe, {}, 1, kKey}));                  // ourselves
+  EXPECT_FALSE(is_refused({PeerId{0, 1}, kMe, {}, 1, kKey}));        // nobody that is known yet: parked
+  EXPECT_FALSE(is_refused({kLow, kMe, StripeIndex{15}, 16, kKey}));  // begins the link anew
+}
+
+// Found by reading: one stream with a number too many made the peer report a link as broken that was whole.
+TEST(LyingNeighbour, AnotherNumberOfStripesBeginsTheLinkAnew) {
+  Peer3 run;
+  FarEnd& other = run.dial_in(kLow, 15, 16);
+  EXPECT_NE(other.last<wire::LinkWelcome>(), nullptr);
+  EXPECT_TRUE(run.low->shown_out());
+  run.low = &run.dial_in(kLow);
+  EXPECT_NE(run.low->last<wire::LinkWelcome>(), nullptr);
+  EXPECT_TRUE(other.shown_out());
+  for (int i = 0; i < 100; ++i) {  // longer than a link may be broken
+    for (FarEnd* end : {run.low, run.high, run.coordinator}) end->say(wire::Heartbeat{});
+    run.me.pass(seconds(1));
+    run.me.run();
+  }
+  EXPECT_EQ(run.coordinator->last<wire::LinkBroken>(), nullptr);
+  run.expect_alive();
+}
+
+TEST(LyingNeighbour, OneThatKeepsBreakingTheProtocolIsReported) {
+  Peer3 run;
+  for (int i = 0; i < 20 && run.coordinator->last<wire::LinkBroken>() == nullptr; ++i) {
+    run.low->say(wire::Pending{1});
+    run.me.run();
+    EXPECT_TRUE(run.low->shown_out());
+    run.low = &run.dial_in(kLow);
+  }
+  ASSERT_NE(run.coordinator->last<wire::LinkBroken>(), nullptr);
+  EXPECT_EQ(run.coordinator->last<wire::LinkBroken>()->other, kLow);
+  EXPECT_NE(run.coordinator->last<wire::LinkBroken>()->text.find("breaks the protocol"), std::string::npos);
+  run.expect_alive();
+}
+
+// An attacker found it: who is a member and where it listens is told to everybody, and a name was all that a stream had to say.
+TEST(Stranger, IsRefusedWhomeverItNames) {
+  Peer3 run;
+  const CallId call = run.launch(wire::Collective::kAllReduce);
+  for (int i = 0; i < 50; ++i) {
+    const bool anew = i % 2 == 1;
+    FarEnd& thief =
+        run.dial_in(kLow, anew ? 15 : 0, anew ? 16 : 1, i < 25 ? LinkKey{} : LinkKey{kKey.high, kKey.low + 1});
+    EXPECT_TRUE(thief.shown_out());
+    EXPECT_EQ(thief.last<wire::LinkWelcome>(), nullptr);
+    ASSERT_NE(thief.last<wire::Refused>(), nullptr);
+    EXPECT_NE(thief.last<wire::Refused>()->text.find("only its members"), std::string::npos);
+    EXPECT_FALSE(run.low->shown_out());
+  }
+  EXPECT_EQ(run.coordinator->last<wire::LinkBroken>(), nullptr);
+  EXPECT_EQ(run.me.outcome(call), nullptr);
+  run.expect_alive();
+}
+
+TEST(Stranger, ThatComesBeforeTheKeyStandsInNobodysWay) {
+  Peer3 run(false);
+  FarEnd& low = run.dial_in(kLow);  // it has been told already that we are in
+  FarEnd& thief = run.dial_in(kLow, 0, 1, LinkKey{});
+  EXPECT_FALSE(low.shown_out());
+  run.coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
+  run.install(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+  EXPECT_NE(low.last<wire::LinkWelcome>(), nullptr);
+  EXPECT_TRUE(thief.shown_out());
+  EXPECT_EQ(thief.last<wire::LinkWelcome>(), nullptr);
+  run.expect_alive();
+}
+
+// The simulator found it: a peer that had lost its run listened on, its neighbour did not know yet and dialled it again and
+// again, and so it kept streams and a timer (promise S11).
+TEST(Stranger, ThatComesAfterTheRunIsClosedAtOnce) {
+  Peer3 run;
+  run.coordinator->say(wire::Evicted{});
+  run.me.run();
+  ASSERT_TRUE(run.me.run_over);
+  FarEnd& high = run.me.streams.accept(address_of(1));
+  run.me.run();
+  EXPECT_TRUE(high.shown_out());
+  EXPECT_EQ(run.me.footprint().streams, 0U);
+  EXPECT_EQ(run.me.deadline(), kNever);
+}
+
+// ---- the sizes of an all-gather come from others ----
+
+struct Blocks {
+  std::uint64_t from_low;
+  std::uint64_t from_high;
+  Status status;
+  const char* reason;
+};
+
+TEST(LyingNeighbour, BlocksThatCannotBeAreRefused) {
+  const Blocks cases[] = {
+      {48, 1000, Status::kBufferTooSmall, "needs 1096"},
+      {48, std::uint64_t{1} << 63U, Status::kBufferTooSmall, "needs"},
+      {std::uint64_t{1} << 63U, std::uint64_t{1} << 63U, Status::kBufferTooSmall, "needs"},
+      {UINT64_MAX - 3, UINT64_MAX - 3, Status::kBufferTooSmall, "needs"},
+      {48, 7, Status::kProtocolError, "no whole elements"},
+  };
+  for (const Blocks& blocks : cases) {
+    SCOPED_TRACE(blocks.from_high);
+    Peer3 run;
+    run.launch(wire::Collective::kAllGather);
+    run.high->say(*run.low->last<wire::Ready>());
+    run.low->say(wire::BlockSize{run.key(), Generation{1}, Rank{7}, 4});  // no such rank
+    run.low->say(wire::BlockSize{run.key(), Generation{1}, Rank{0}, blocks.from_low});
+    run.low->say(wire::BlockSize{run.key(), Generation{1}, Rank{2}, blocks.from_high});
+    run.me.run();
+    const auto* stop = run.coordinator->last<wire::StopRound>();
+    ASSERT_NE(stop, nullptr);
+    EXPECT_EQ(stop->status, blocks.status);
+    EXPECT_NE(stop->text.find(blocks.reason), std::string::npos) << stop->text;
+    // Its neighbours go on with it as if it could: nothing lands, nothing is copied.
+    wire::Ready ready = *run.low->last<wire::Ready>();
+    ready.landing = true;
+    run.high->say(ready);
+    run.low->say_segment(segment(kFinal, 0, 48), std::byte{1}, 0);
+    run.me.run();
+    run.expect_alive();
+  }
+}
+
+// Found by reading: where one peer's buffer was too small, its neighbour's announcement made it write beyond the end.
+TEST(LyingNeighbour, NorAnHonestOneWritesIntoABufferThatIsTooSmall) {
+  Peer3 run;
+  Request request;
+  request.collective = wire::Collective::kReduceScatter;
+  request.type = DataType::kF32;
+  request.tag = Tag{7};
+  const CallId call = run.me.launch(request, 12, 2);
+  run.me.run();
+  ASSERT_NE(run.coordinator->last<wire::StopRound>(), nullptr);
+  EXPECT_EQ(run.coordinator->last<wire::StopRound>()->status, Status::kBufferTooSmall);
+  run.low->hang_up();  // and comes again, so that the peer announces what it runs
+  run.me.run();
+  run.low = &run.dial_in(kLow);
+  ASSERT_NE(run.low->last<wire::Ready>(), nullptr);
+  EXPECT_FALSE(run.low->last<wire::Ready>()->landing);
+  const std::vector<std::byte> payload(16, std::byte{1});
+  for (const std::uint32_t index : {1U, 2U})
+    run.low->say_segment(segment(kSum, index), std::byte{1}, checksum(payload));
+  run.me.run();
+  EXPECT_EQ(run.me.outcome(call), nullptr);
+  run.expect_alive();
+}
+
+}  // namespace
+}  // namespace lockstep::peer

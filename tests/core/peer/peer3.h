@@ -1,0 +1,133 @@
+// One honest peer in a ring of three; its coordinator and both its neighbours are the test, and may lie.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fuzz/hosts.h"
+#include "tests/support/sample_messages.h"
+
+namespace lockstep::peer {
+
+using fuzz::address_of;
+using fuzz::FarEnd;
+
+inline constexpr PeerId kLow{1, 1};  // upstream of the peer; dials it
+inline constexpr PeerId kMe{5, 5};
+inline constexpr PeerId kHigh{9, 9};  // downstream; is dialled
+inline constexpr LinkKey kKey{0x1234, 0x5678};
+
+inline Options options(bool auto_admit = false) {
+  Options options;
+  options.id = kMe;
+  options.name = "me";
+  options.stripes = 1;
+  options.auto_admit = auto_admit;
+  options.dial_timeout = options.link_timeout = options.link_silence = seconds(60);
+  return options;
+}
+
+inline wire::Member member(PeerId id) {
+  return {id, {}, {}, address_of(static_cast<std::uint8_t>(id.low)), "p" + std::to_string(id.low)};
+}
+
+inline wire::View view_of(std::uint64_t number, std::uint64_t cohort, const std::vector<PeerId>& members) {
+  wire::View view{Term{1}, ViewNumber{number}, CohortId{cohort}, {}};
+  for (const PeerId id : members) view.members.push_back(member(id));
+  return view;
+}
+
+class Peer3 {
+ public:
+  // A member of {low, me, high}, view 1, linked with both.
+  explicit Peer3(bool joined = true, bool auto_admit = false) : me(options(auto_admit)) {
+    connected = me.connect();
+    coordinator = me.streams.dialling().front();
+    me.streams.open(*coordinator);
+    coordinator->greet();
+    if (!joined) return;
+    coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
+    install(proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+    EXPECT_EQ(me.views.size(), 1U);
+    high = me.streams.dialling().front();
+    me.streams.open(*high);
+    high->greet();
+    high->say(wire::LinkWelcome{});
+    low = &dial_in(kLow);
+    EXPECT_NE(low->last<wire::LinkWelcome>(), nullptr);
+  }
+
+  FarEnd& dial_in(PeerId from, std::uint16_t stripe = 0, std::uint16_t stripes = 1, LinkKey key = kKey) {
+    FarEnd& end = me.streams.accept(address_of(1));
+    end.greet();
+    end.say(wire::Link{from, kMe, StripeIndex{stripe}, stripes, key});
+    me.run();
+    return end;
+  }
+  wire::Propose proposal(wire::View view) {
+    wire::Propose propose;
+    propose.number = ProposalNumber{++proposals};
+    propose.view = std::move(view);
+    propose.link_key = kKey;
+    return propose;
+  }
+  wire::Propose loss_of(PeerId lost, std::uint64_t number = 2) {
+    std::vector<PeerId> rest;
+    for (const PeerId id : {kLow, kMe, kHigh}) {
+      if (id != lost) rest.push_back(id);
+    }
+    wire::Propose propose = proposal(view_of(number, 1, rest));
+    propose.lost = {lost};
+    return propose;
+  }
+  void propose(const wire::Propose& propose) {
+    coordinator->say(propose);
+    me.run();
+  }
+  void install(const wire::Propose& what) {
+    propose(what);
+    coordinator->say(wire::Install{what.number});
+    me.run();
+  }
+
+  static RoundKey key(std::uint64_t tag = 7, std::uint32_t use = 0) { return {CohortId{1}, {}, Tag{tag}, use}; }
+  CallId launch(wire::Collective collective, std::uint64_t tag = 7, std::uint64_t count = 12, std::uint64_t room = 36) {
+    Request request;
+    request.collective = collective;
+    request.type = DataType::kF32;
+    request.tag = Tag{tag};
+    const CallId call = me.launch(request, count, room);
+    me.run();
+    return call;
+  }
+  // A round of its own, from the call to the commit: it is alive.
+  void expect_alive(std::uint64_t tag = 1000) {
+    EXPECT_FALSE(me.run_over) << me.run_over->text;
+    const CallId call = launch(wire::Collective::kBarrier, tag);
+    const auto* done = coordinator->last<wire::Done>();
+    ASSERT_NE(done, nullptr);
+    ASSERT_EQ(done->key, key(tag));
+    coordinator->say(wire::Commit{done->key, done->attempt, done->hash, false});
+    me.run();
+    ASSERT_NE(me.outcome(call), nullptr);
+    EXPECT_EQ(me.outcome(call)->status, Status::kOk) << me.outcome(call)->text;
+  }
+
+  fuzz::PeerHost me;
+  FarEnd* coordinator = nullptr;
+  FarEnd* low = nullptr;
+  FarEnd* high = nullptr;
+  CallId connected;
+  std::uint64_t proposals = 0;
+};
+
+struct Lie {
+  std::string name;
+  std::function<void(Peer3&)> tell;
+  std::string reason;  // empty: it is let pass
+};
+
+}  // namespace lockstep::peer
