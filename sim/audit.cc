@@ -191,7 +191,7 @@ std::vector<Failure> Audit::judge() const {
   };
   std::uint32_t gang_size = 1;
   for (const auto& [id, witness] : witnesses_) gang_size = std::max(gang_size, witness.gang_size);
-  OneOutcome one_outcome(gang_size > 1);
+  OneOutcome one_outcome;
   Membership membership(gang_size);
   for (const auto& [id, witness] : witnesses_) {
     for (const std::string& wrong : witness.wrong) check("S8", wrong);
@@ -205,7 +205,7 @@ std::vector<Failure> Audit::judge() const {
         continue;
       }
       if (call.kind != CallKind::kCollective) continue;
-      check("S1", one_outcome.ended(call));
+      check("S1", one_outcome.ended(call, membership.founding(call.outcome->round.cohort)));
       check("S6", membership.ended(call));
       check("S10", check_mismatch(call, find));
       check("S10", check_arguments_kept(call, 0));

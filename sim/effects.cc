@@ -188,7 +188,7 @@ void World::completed(Process& process, peer::Complete& complete) {
       }
     }
     check("S4", check_loans_are_back(*call, stream, job));
-    check("S1", one_outcome_.ended(*call));
+    check("S1", one_outcome_.ended(*call, membership_.founding(outcome.round.cohort)));
     check("S6", membership_.ended(*call));
     if (outcome.retries > 0) report_.retries += 1;
     if (outcome.round != RoundKey{} && !is_out(outcome.status)) {

@@ -31,7 +31,6 @@ World::World(const Plan& plan, WorldOptions options)
       network_(plan_.network, dice_, queue_, *this),
       hash_(plan.seed),
       hosts_(plan.peers + 1),
-      one_outcome_(plan.gang_size > 1),
       membership_(plan.gang_size),
       active_(plan.entries.size()) {
   LOCKSTEP_ASSERT(flaw_of(plan).empty());

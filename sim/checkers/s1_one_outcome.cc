@@ -1,11 +1,32 @@
 #include "sim/checkers/s1_one_outcome.h"
 
+#include <set>
+
 #include "core/trace/event.h"
 #include "sim/text.h"
 
 namespace lockstep::sim {
 
-Complaint OneOutcome::ended(const Call& call) {
+namespace {
+
+// The first of the groups that gangs bind with this one.
+GroupId first_bound(const wire::View& cohort, GroupId group) {
+  std::set<GroupId> groups{group};
+  std::set<GangId> gangs;
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (const wire::Member& member : cohort.members) {
+      if (member.gang.value == 0) continue;
+      if (groups.contains(member.group)) grows = gangs.insert(member.gang).second || grows;
+      if (gangs.contains(member.gang)) grows = groups.insert(member.group).second || grows;
+    }
+  }
+  return *groups.begin();
+}
+
+}  // namespace
+
+Complaint OneOutcome::ended(const Call& call, const wire::View* cohort) {
   if (call.kind != CallKind::kCollective) return {};
   const peer::Outcome& now = *call.outcome;
   if (now.round == RoundKey{}) return {};  // never became part of a round
@@ -14,7 +35,7 @@ Complaint OneOutcome::ended(const Call& call) {
     return text_of(now.round) + " is committed for " + text_of(call.peer) + " without naming contributors";
   }
   const auto [it, first] = ledger_.try_emplace(now.round, Entry{call.peer, now});
-  if (first) return gangs_ ? bound(call) : Complaint{};
+  if (first) return cohort != nullptr ? bound(call, *cohort) : Complaint{};
   const peer::Outcome& then = it->second.outcome;
   const PeerId teller = it->second.first;
   const auto differ = [&](const std::string& what, const std::string& a, const std::string& b) {
@@ -37,9 +58,9 @@ Complaint OneOutcome::ended(const Call& call) {
   return {};
 }
 
-Complaint OneOutcome::bound(const Call& call) {
+Complaint OneOutcome::bound(const Call& call, const wire::View& cohort) {
   RoundKey key = call.outcome->round;
-  key.group = {};
+  key.group = first_bound(cohort, key.group);
   const auto [it, first] = bound_.try_emplace(key, Entry{call.peer, *call.outcome});
   if (first) return {};
   const peer::Outcome& then = it->second.outcome;

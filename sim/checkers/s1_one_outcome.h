@@ -1,5 +1,6 @@
 // S1, one outcome: all who report a collective report the same outcome (committed or aborted) and the same receipt. Only
-// `outcome unknown` is outside. The first who reports a round writes the ledger. With gangs, one outcome in all groups.
+// `outcome unknown` is outside. The first who reports a round writes the ledger. Groups that share a gang have one outcome, and
+// so have groups that are bound through others.
 #pragma once
 
 #include <map>
@@ -11,9 +12,8 @@ namespace lockstep::sim {
 
 class OneOutcome {
  public:
-  // `gangs`: the same use of a tag has one outcome in all groups.
-  explicit OneOutcome(bool gangs = false) : gangs_(gangs) {}
-  Complaint ended(const Call& call);
+  // `cohort`: the view that the call's cohort began with, if anybody has installed it.
+  Complaint ended(const Call& call, const wire::View* cohort = nullptr);
   [[nodiscard]] std::size_t rounds() const { return ledger_.size(); }
 
  private:
@@ -21,11 +21,10 @@ class OneOutcome {
     PeerId first;
     peer::Outcome outcome;
   };
-  Complaint bound(const Call& call);
+  Complaint bound(const Call& call, const wire::View& cohort);
 
-  bool gangs_;
   std::map<RoundKey, Entry> ledger_;
-  std::map<RoundKey, Entry> bound_;  // by key, whatever the group
+  std::map<RoundKey, Entry> bound_;  // by key, with the first of the groups that are bound
 };
 
 }  // namespace lockstep::sim

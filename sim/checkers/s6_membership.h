@@ -19,6 +19,8 @@ class Membership {
   Complaint installed(PeerId by, const std::shared_ptr<const wire::View>& view);
   [[nodiscard]] Complaint ended(const Call& call) const;
   [[nodiscard]] std::size_t views() const { return views_.size(); }
+  // The view that a cohort began with; nothing when nobody has installed it.
+  [[nodiscard]] const wire::View* founding(CohortId cohort) const { return find(cohort.value); }
 
  private:
   using Key = std::pair<Term, ViewNumber>;

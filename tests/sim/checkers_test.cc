@@ -429,15 +429,26 @@ TEST(S10Arguments, WhatAllAgreedOnIsKept) {
   EXPECT_TRUE(check_arguments_kept(admit, 2));
 }
 
-TEST(S1OneOutcome, GangsHaveOneOutcomeInAllGroups) {
-  peer::Outcome other = aborted(Status::kPeerLost);
-  other.round.group = GroupId{1};
-  OneOutcome apart;
-  EXPECT_FALSE(apart.ended(ended(kA, committed({kA, kB}))));
-  EXPECT_FALSE(apart.ended(ended(kC, other)));
-  OneOutcome bound(true);
-  EXPECT_FALSE(bound.ended(ended(kA, committed({kA, kB}))));
-  EXPECT_TRUE(bound.ended(ended(kC, other)));
+TEST(S1OneOutcome, GroupsThatShareAGangHaveOneOutcome) {
+  wire::View cohort;
+  const auto add = [&](std::uint64_t id, std::uint32_t group, std::uint64_t gang) {
+    cohort.members.push_back({{id, id}, GroupId{group}, GangId{gang}, {}, {}});
+  };
+  const auto outcome_in_two = [&](const wire::View* view) {
+    peer::Outcome other = aborted(Status::kPeerLost);
+    other.round.group = GroupId{2};
+    OneOutcome checker;
+    EXPECT_FALSE(checker.ended(ended(kA, committed({kA, kB})), view));
+    return checker.ended(ended(kC, other), view);
+  };
+  EXPECT_FALSE(outcome_in_two(nullptr));
+  add(1, 0, 7);
+  add(2, 1, 7);
+  add(3, 1, 8);
+  add(4, 2, 9);
+  EXPECT_FALSE(outcome_in_two(&cohort));
+  add(5, 2, 8);  // bound through group 1
+  EXPECT_TRUE(outcome_in_two(&cohort));
 }
 
 // ---- P1 ----
