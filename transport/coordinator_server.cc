@@ -92,6 +92,7 @@ coordinator::Coordinator::Footprint CoordinatorServer::footprint() {
 }
 
 void CoordinatorServer::carry_out(trace::Event& effect) {
+  if (options_.events) return options_.events(effect);
   if (options_.log) options_.log(trace::to_line(effect));
 }
 

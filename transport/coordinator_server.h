@@ -10,6 +10,7 @@
 #include "core/base/result.h"
 #include "core/coordinator/coordinator.h"
 #include "core/io/stream.h"
+#include "core/trace/event.h"
 #include "core/wire/message.h"
 #include "transport/door.h"
 #include "transport/log.h"
@@ -25,8 +26,9 @@ class CoordinatorServer {
   struct Options {
     std::string listen = ":0";  // "host:port"; no host or "*": every address, IPv6 and IPv4; port 0: any free one
     coordinator::Options machine;
-    std::string congestion_control;  // empty: the system's default
-    Log log;                         // what happens, a line each; may be empty
+    std::string congestion_control;                   // empty: the system's default
+    Log log;                                          // what happens, a line each; may be empty
+    std::function<void(const trace::Event&)> events;  // as log is called; takes the machine's events in its place
   };
 
   // Listens, then starts the thread. May block while a host name is looked up. Errors name the address and what to do.

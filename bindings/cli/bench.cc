@@ -134,7 +134,7 @@ Run add_bench(CLI::App& app) {
       ->transform(size_text())
       ->capture_default_str();
   command->add_option("--wait", options->wait_s, "s to wait for the other peers")
-      ->check(CLI::Range(0.1, 86'400.0))
+      ->check(sim::real_number(0.1, 86'400))
       ->capture_default_str();
   command->add_option("--only", options->only, "half of the table: out of place, or in place")
       ->transform(sim::one_of({"both", "out", "in"}))

@@ -104,9 +104,10 @@ class Bench {
     if (collective_ == Collective::kBarrier) {
       rows.push_back(measure_row(0));
     } else {
-      for (std::uint64_t bytes = options_.begin; bytes <= options_.end; bytes *= options_.factor) {
+      for (std::uint64_t bytes = options_.begin; bytes <= options_.end;) {
         rows.push_back(measure_row(bytes));
         if (bytes > options_.end / options_.factor) break;
+        bytes = bytes == 0 ? element_ : bytes * options_.factor;
       }
     }
     std::uint64_t errors = 0;

@@ -1,20 +1,17 @@
 // `lockstep coordinator`: a process that decides who is in a run. Waits for a signal; the work is done by its own thread.
 #include <fmt/core.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <ctime>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "bindings/cli/command.h"
+#include "bindings/cli/coordinator_log.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "sim/cli/usage.h"
@@ -32,26 +29,6 @@ struct CoordinatorOptions {
   bool verbose = false;
 };
 
-// "2026-03-01T12:00:00.123Z"
-std::string wall_clock() {
-  const auto now = std::chrono::system_clock::now();
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
-                     utc.tm_hour, utc.tm_min, utc.tm_sec, ms);
-}
-
-// A line is an event: its name, then key=value pairs; see core/trace/event.h.
-void log_text(std::string_view line) { fmt::print(stderr, "{} {}\n", wall_clock(), line); }
-
-void log_json(std::string_view line) {
-  const nlohmann::json j = {
-      {"time", wall_clock()}, {"event", line.substr(0, line.find(' '))}, {"line", std::string(line)}};
-  fmt::print(stderr, "{}\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));  // must not throw
-}
-
 int serve(const CoordinatorOptions& options) {
   sigset_t signals;
   sigemptyset(&signals);
@@ -64,11 +41,10 @@ int serve(const CoordinatorOptions& options) {
   server_options.machine.heartbeat = milliseconds(options.heartbeat_ms);
   server_options.machine.silence = milliseconds(options.silence_ms);
   server_options.machine.greeting = milliseconds(options.greeting_ms);
+  CoordinatorLog log(options.log == "json", options.verbose);
   if (options.log != "none") {
-    server_options.log = [write = options.log == "json" ? log_json : log_text,
-                          commits = options.verbose](std::string_view line) {
-      if (commits || !line.starts_with("committed")) write(line);
-    };
+    server_options.log = [&log](std::string_view line) { log.note(line); };
+    server_options.events = [&log](const trace::Event& event) { log.event(event); };
   }
   auto server = transport::CoordinatorServer::start(std::move(server_options));
   if (!server) {

@@ -2,7 +2,9 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -97,7 +99,12 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace lockstep::cli;  // NOLINT(google-build-using-namespace): main() cannot live in it
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    // A full disk or a closed pipe: what was to be said has not been said.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      throw Failure(kExitFailed, fmt::format("cannot write to stdout: {}", std::strerror(errno)));
+    }
+    return code;
   } catch (const Failure& failure) {
     std::fflush(stdout);
     fmt::print(stderr, "lockstep: {}\n", failure.what());

@@ -21,6 +21,7 @@
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "core/wire/message.h"
+#include "sim/cli/usage.h"
 #include "transport/status_client.h"
 
 namespace lockstep::cli {
@@ -207,10 +208,10 @@ Run add_status(CLI::App& app) {
   command->add_flag("-w,--watch", options->watch, "again and again, with rates, until Ctrl-C");
   command->add_flag("-j,--json", options->json, "as JSON; with --watch one object per line");
   command->add_option("-i,--interval", options->interval_s, "s between two answers of --watch")
-      ->check(CLI::Range(0.01, 86'400.0))
+      ->check(sim::real_number(0.01, 86'400))
       ->capture_default_str();
   command->add_option("-t,--timeout", options->timeout_s, "s to wait for an answer")
-      ->check(CLI::Range(0.01, 86'400.0))
+      ->check(sim::real_number(0.01, 86'400))
       ->capture_default_str();
   command->footer(R"(
 Shows the members in ring order, who waits for admission, rounds that some members have finished and others not, and

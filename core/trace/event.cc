@@ -27,6 +27,29 @@ std::string_view name_of(Kind kind) {
   LOCKSTEP_UNREACHABLE();
 }
 
+std::string_view number_name_of(Kind kind) {
+  switch (kind) {
+    case Kind::kInstalled:
+    case Kind::kJoined:
+    case Kind::kViewChanged: return "members";
+    case Kind::kCommitted: return "contributors";
+    case Kind::kProposed: return "proposal";
+    case Kind::kPeerWaiting:
+    case Kind::kPeerRefused:
+    case Kind::kPeerLost:
+    case Kind::kPeerLeaving:
+    case Kind::kRoundEnded:
+    case Kind::kLinkReported:
+    case Kind::kRoundRetried:
+    case Kind::kLinkLost:
+    case Kind::kLinkRestored:
+    case Kind::kRunLost:
+    case Kind::kLeft:
+    case Kind::kProtocolError: return {};
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
 std::string to_line(const Event& event) {
   std::string line{name_of(event.kind)};
   const auto add = [&](std::string_view name, const std::string& value) {
@@ -40,24 +63,8 @@ std::string to_line(const Event& event) {
     add("cohort", std::to_string(event.round.cohort.value));
     if (event.round.group.value != 0) add("group", std::to_string(event.round.group.value));
   }
-  switch (event.kind) {
-    case Kind::kInstalled:
-    case Kind::kJoined:
-    case Kind::kViewChanged: add("members", std::to_string(event.number)); break;
-    case Kind::kCommitted: add("contributors", std::to_string(event.number)); break;
-    case Kind::kProposed: add("proposal", std::to_string(event.number)); break;
-    case Kind::kPeerWaiting:
-    case Kind::kPeerRefused:
-    case Kind::kPeerLost:
-    case Kind::kPeerLeaving:
-    case Kind::kRoundEnded:
-    case Kind::kLinkReported:
-    case Kind::kRoundRetried:
-    case Kind::kLinkLost:
-    case Kind::kLinkRestored:
-    case Kind::kRunLost:
-    case Kind::kLeft:
-    case Kind::kProtocolError: break;
+  if (const std::string_view number = number_name_of(event.kind); !number.empty()) {
+    add(number, std::to_string(event.number));
   }
   if (event.status != Status::kOk) add("status", "'" + std::string(status_name(event.status)) + "'");
   if (!event.text.empty()) line.append(": ").append(event.text);

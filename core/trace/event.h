@@ -45,6 +45,9 @@ struct Event {
 
 std::string_view name_of(Kind kind);
 
+// What Event::number counts for this kind: "members"; empty when it means nothing.
+std::string_view number_name_of(Kind kind);
+
 // One line for people and for transcripts: "view-changed view=3 members=4".
 std::string to_line(const Event& event);
 

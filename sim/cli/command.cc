@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -20,6 +19,12 @@
 #include "sim/units.h"
 
 namespace lockstep::sim {
+
+namespace {
+
+constexpr std::size_t kMostBytes = 16'000'000;  // of a file that is read as a whole
+
+}  // namespace
 
 void SwarmFlags::declare(CLI::App& command) {
   command.add_option("--peers", peers, "hosts of peers; 0: drawn")
@@ -97,7 +102,13 @@ std::string read_text(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw UsageError(path + ": " + std::strerror(errno));
   try {
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    std::string text(kMostBytes + 1, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kMostBytes)
+      throw UsageError(fmt::format("{}: larger than {} bytes: no plan is", path, kMostBytes));
+    if (file.bad()) throw UsageError(path + ": cannot be read: " + std::strerror(errno));
+    return text;
   } catch (const std::ios_base::failure&) {  // the library throws for what the system refuses to read
     throw UsageError(path + ": cannot be read: " + std::strerror(errno));
   }

@@ -1,5 +1,7 @@
 #include "sim/cli/usage.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -35,6 +37,16 @@ class Help final : public CLI::Formatter {
 }  // namespace
 
 std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<Help>(); }
+
+CLI::Validator real_number(double least, double most) {
+  return CLI::Validator(
+      [least, most](const std::string& word) -> std::string {
+        double value = 0;
+        const bool good = CLI::detail::lexical_cast(word, value) && value >= least && value <= most;
+        return good ? std::string() : fmt::format("'{}' is no number from {} to {}", word, least, most);
+      },
+      fmt::format("from {} to {}", least, most));
+}
 
 CLI::Validator whole_number() {
   return CLI::Validator(

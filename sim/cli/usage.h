@@ -15,6 +15,9 @@ CLI::Validator one_of(std::vector<std::string> choices);
 // 0, 1, 2, ...: CLI11 by itself takes -1 for the largest number that there is.
 CLI::Validator whole_number();
 
+// A number between these: CLI11's own range lets pass what is no number, "nan".
+CLI::Validator real_number(double least, double most);
+
 // What CLI11 found wrong with this command or subcommand, with the nearest known option where a guess can help.
 std::string wrong_usage(const CLI::ParseError& error, const CLI::App& command);
 

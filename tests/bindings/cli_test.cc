@@ -11,6 +11,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -39,13 +40,14 @@ Ran run(const std::string& arguments, const std::string& redirect = "2>&1") {
 // `lockstep coordinator` on a free port; dies with the test.
 class Coordinator {
  public:
-  explicit Coordinator(const std::string& log = "none") {
+  explicit Coordinator(const std::string& log = "none", const std::string& errors = "/dev/null") {
     std::array<int, 2> ends{};
     EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
     pid_ = ::fork();
     if (pid_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::dup2(ends[1], STDOUT_FILENO);
+      ::dup2(::open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), STDERR_FILENO);
       ::execl(kLockstep.c_str(), "lockstep", "coordinator", "--listen", "127.0.0.1:0", "--log", log.c_str(), nullptr);
       ::_exit(127);
     }
@@ -130,6 +132,20 @@ TEST(Cli, SizesTheWrongWayRoundAreRefused) {
   EXPECT_THAT(ran.text, HasSubstr("--begin 1 MiB is larger than --end 1 KiB"));
 }
 
+TEST(Cli, WhatIsNoNumberIsWrongUsage) {
+  for (const char* words : {"bench --wait nan", "status 127.0.0.1:1 --timeout nan", "status 127.0.0.1:1 -i -1"}) {
+    const Ran ran = run(words);
+    EXPECT_EQ(ran.code, 2) << words;
+    EXPECT_THAT(ran.text, HasSubstr("is no number from 0."));
+  }
+}
+
+TEST(Cli, WhatCannotBeSaidIsAFailure) {
+  const Ran ran = run("--help", "2>&1 >/dev/full");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.text, HasSubstr("cannot write to stdout: No space left on device"));
+}
+
 TEST(Cli, AnAddressThatIsNoneIsWrongUsage) {
   for (const std::string listen : {"foo", "127.0.0.1:99999", "127.0.0.1:"}) {
     const Ran ran = run("coordinator --listen " + listen);
@@ -163,6 +179,47 @@ TEST(Cli, CoordinatorSaysWhereItListensAndEndsInOrder) {
     EXPECT_THAT(coordinator.line(), HasSubstr("lockstep coordinator listening on 127.0.0.1:"));
     EXPECT_EQ(coordinator.end(signal), 0);
   }
+}
+
+// Says something that no peer says, and waits until it is shown out.
+void knock(const std::string& address) {
+  const int end = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  ASSERT_EQ(::connect(end, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  const std::string words = "GET / HTTP/1.0\r\n\r\n";
+  (void)!::write(end, words.data(), words.size());
+  std::array<char, 256> bytes{};
+  while (::read(end, bytes.data(), bytes.size()) > 0) {
+  }
+  ::close(end);
+}
+
+// Found by an attacker: each stranger cost a line, and the lines of JSON were lines of text in a wrapping.
+TEST(Cli, TheCoordinatorsLogIsJsonAndStrangersDoNotFillIt) {
+  const std::string file = testing::TempDir() + "coordinator_log.jsonl";
+  Coordinator coordinator("json", file);
+  const int strangers = 200;
+  for (int i = 0; i < strangers; ++i) knock(coordinator.address());
+  EXPECT_EQ(run("bench -p 1 --coordinator " + coordinator.address() + " -b 4 -e 4 -n 1 -w 1").code, 0);
+  coordinator.end(SIGTERM);
+  std::ifstream lines(file);
+  int listed = 0;
+  int unlisted = 0;
+  bool installed = false;
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json event = nlohmann::json::parse(line);
+    const std::string name = event.at("event");
+    if (name == "peer-refused" || name == "protocol-error") ++listed;
+    if (name == "more-refused") unlisted += event.at("count").get<int>();
+    if (name == "installed") installed = installed || event.at("members") == 1;
+    EXPECT_TRUE(event.contains("time"));
+  }
+  EXPECT_EQ(listed + unlisted, strangers);
+  EXPECT_LT(listed, strangers);
+  EXPECT_TRUE(installed);
 }
 
 TEST(Cli, APortInUseIsNamed) {
@@ -265,6 +322,15 @@ TEST(Cli, BenchChecksEveryCollective) {
     EXPECT_EQ(j.at("rows")[0].at("out_of_place").is_null(), collective == "broadcast");
     EXPECT_EQ(j.at("rows")[0].at("in_place").is_null(), collective == "reduce_scatter");
   }
+}
+
+TEST(Cli, BenchBeginsWithNothingIfAskedTo) {
+  const Ran ran = run("bench -p 2 -b 0 -e 16 -n 1 -w 1 --json");
+  ASSERT_EQ(ran.code, 0) << ran.text;
+  std::vector<std::uint64_t> sizes;
+  const nlohmann::json table = nlohmann::json::parse(ran.text);
+  for (const auto& row : table.at("rows")) sizes.push_back(row.at("bytes"));
+  EXPECT_EQ(sizes, (std::vector<std::uint64_t>{0, 4, 16}));
 }
 
 TEST(Cli, BenchKnowsTheFoldOfEveryTypeAndOperation) {

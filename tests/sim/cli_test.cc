@@ -132,6 +132,12 @@ TEST(SimUsage, ADirectoryIsNoFile) {
   EXPECT_THAT(raw.errors, HasSubstr("/proc/self/mem: cannot be read"));
 }
 
+TEST(SimUsage, AFileWithoutEndIsNoPlan) {
+  const Ran ran = run_sim({"replay", "/dev/zero"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.errors, HasSubstr("/dev/zero: larger than 16000000 bytes: no plan is"));
+}
+
 TEST(SimUsage, EveryFileIsChecked) {
   const std::string good = file_with(calm_plan());
   const std::string bad = file_with("pears = 3\n", "bad.toml");
