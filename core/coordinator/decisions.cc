@@ -161,7 +161,7 @@ void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& i
         .peer = in.other,
         .round = {},
         .text = name_of(from) + " cannot reach " + name_of(in.other) + ": " + in.text});
-  relink_ = true;
+  relink_.insert(membership_.find(from)->group);
   changed_ = true;
 }
 
@@ -221,6 +221,7 @@ bool Coordinator::Machine::stale(const Proposal& proposal) const {
 void Coordinator::Machine::decide() {
   for (;;) {
     if (proposal_ && stale(*proposal_)) {
+      relink_.merge(proposal_->change.relinked);  // the next one lays these rings, too
       proposal_.reset();
       changed_ = true;
     }
@@ -267,14 +268,14 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::change_propo
     proposal.message.view.members = membership_.next_members(gone, {});
     if (!evict_for_broken_links(proposal.message.view.members)) break;
   }
-  proposal.change.relinked = std::exchange(relink_, false);
-  if (proposal.change.lost.empty() && proposal.change.left.empty() && !proposal.change.relinked &&
+  proposal.change.relinked = std::exchange(relink_, {});
+  if (proposal.change.lost.empty() && proposal.change.left.empty() && proposal.change.relinked.empty() &&
       !rounds_.has_stops()) {
     return std::nullopt;
   }
   wire::View& view = proposal.message.view;
   const bool same =
-      !proposal.change.relinked && view.members == membership_.view().members && proposal.change.lost.empty();
+      proposal.change.relinked.empty() && view.members == membership_.view().members && proposal.change.lost.empty();
   view.term = options_.term;
   view.number = same ? membership_.view().number : last_view_.next();
   view.cohort = membership_.view().cohort;
@@ -331,7 +332,7 @@ void Coordinator::Machine::propose(Proposal proposal) {
   if (message.number.value == 0) {  // a new one; else one that was changed after its first answers
     message.lost.assign(proposal.change.lost.begin(), proposal.change.lost.end());
     message.left.assign(proposal.change.left.begin(), proposal.change.left.end());
-    message.relinked = proposal.change.relinked;
+    message.relinked.assign(proposal.change.relinked.begin(), proposal.change.relinked.end());
     while (proposal.change.kept.size() > kMaxVerdicts)
       proposal.change.kept.erase(std::prev(proposal.change.kept.end()));
     message.kept.assign(proposal.change.kept.begin(), proposal.change.kept.end());

@@ -121,7 +121,7 @@ class Coordinator::Machine {
   Membership membership_;
   Rounds rounds_;
   std::set<PeerId> lost_;
-  bool relink_ = false;
+  std::set<GroupId> relink_;  // groups whose ring is to be laid around a broken link
   bool changed_ = false;  // something that may ask for another view, or a verdict, since one was last drafted
   std::uint64_t drafts_ = 0;
   std::optional<Proposal> proposal_;

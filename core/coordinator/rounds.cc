@@ -239,8 +239,15 @@ std::string Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
   return {};
 }
 
+bool Rounds::relinks(const Change& change, const RoundKey& key) const {
+  const Group* group = group_of(key);
+  if (group == nullptr || change.relinked.empty()) return false;
+  const std::vector<GroupId>& bound = cohort_of(key)->bound[group->binding];
+  return std::any_of(bound.begin(), bound.end(), [&](GroupId id) { return change.relinked.contains(id); });
+}
+
 bool Rounds::touched(const RoundKey& key, Generation attempt, const Change& change) const {
-  if (change.relinked) return true;
+  if (relinks(change, key)) return true;
   const bool kept = change.kept.contains(key);
   for (const RoundKey& bound : bound_with(key)) {
     for (const wire::Member& member : members_of(bound, attempt)) {
@@ -302,6 +309,7 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
   struct Loss {
     bool lost = false;
     bool left = false;
+    bool relinked = false;
     std::string who;
   };
   std::map<std::tuple<CohortId, GroupId, Generation>, Loss> losses;  // of the groups of a bundle
@@ -309,6 +317,7 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
     const auto [at, fresh] = losses.try_emplace({bundle.cohort, bundle.group, attempt});
     Loss& loss = at->second;
     if (!fresh) return loss;
+    loss.relinked = relinks(change, bundle);
     for (const RoundKey& key : bound_with(bundle)) {
       for (const wire::Member& member : members_of(key, attempt)) {
         const bool lost = change.lost.contains(member.id);
@@ -328,10 +337,10 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
   for (const auto& [bundle, round] : known) {
     if (stops_.contains(bundle)) continue;
     const Loss& loss = loss_of(bundle, round.attempt);
-    if (!change.relinked && !loss.lost && !loss.left) continue;
+    if (!loss.relinked && !loss.lost && !loss.left) continue;
     const auto bound = bound_with(bundle);
     const bool kept = !bound.empty() && change.kept.contains(bound.front());
-    if (!change.relinked && !loss.lost && kept) continue;
+    if (!loss.relinked && !loss.lost && kept) continue;
     if (verdicts.size() + bound.size() > kMaxVerdicts) break;  // those that are bound go together
     const Generation attempt = round.attempt;
     const bool commits = std::all_of(bound.begin(), bound.end(),
@@ -434,25 +443,26 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
     const std::optional<Generation> attempt = attempt_of(key);
     if (!ended && attempt && !touched(key, *attempt, change)) kept.insert(key);
   }
-  if (change.lost.empty() && change.left.empty() && !change.relinked) return commits;
+  if (change.lost.empty() && change.left.empty() && change.relinked.empty()) return commits;
   for (auto& [key, attempt] : std::map<RoundKey, Generation>(kept_)) {
     if (touched(key, attempt, change)) kept_.erase(key);
   }
   std::vector<CohortId> ended;
   for (auto& [id, cohort] : cohorts_) {
-    const auto shrinks = [&](const Group& group) {
+    const auto changes = [&](GroupId group_id, const Group& group) {
+      if (change.relinked.contains(group_id)) return true;
       const auto& members = group.generations.at(group.current);
       return std::any_of(members.begin(), members.end(), [&](const wire::Member& member) {
         return change.lost.contains(member.id) || change.left.contains(member.id);
       });
     };
-    std::set<std::size_t> shrinking;  // bindings
+    std::set<std::size_t> changing;  // bindings
     for (const auto& [group_id, group] : cohort.groups) {
-      if (shrinks(group)) shrinking.insert(group.binding);
+      if (changes(group_id, group)) changing.insert(group.binding);
     }
     bool empty = true;
     for (auto& [group_id, group] : cohort.groups) {
-      if (change.relinked || shrinking.contains(group.binding)) move_on(group, group_id, id, kept, next);
+      if (changing.contains(group.binding)) move_on(group, group_id, id, kept, next);
       empty = empty && group.generations.at(group.current).empty();
     }
     drop_unused_generations(id);

@@ -47,7 +47,7 @@ class Rounds {
   struct Change {
     std::set<PeerId> lost;
     std::set<PeerId> left;
-    bool relinked = false;
+    std::set<GroupId> relinked;  // their rings were laid around broken links
     std::set<RoundKey> kept;
     std::map<PeerId, std::vector<wire::OpenRound>> flushed;  // what each participant has open
     std::optional<CohortId> closes;                          // an admission: the cohort that ends by it
@@ -117,6 +117,8 @@ class Rounds {
   [[nodiscard]] const std::vector<wire::Member>& members_of(const RoundKey& key, Generation attempt) const;
   // One name for all keys that are bound together.
   [[nodiscard]] RoundKey bundle_of(const RoundKey& key) const;
+  // Whether the ring of a group that is bound with this one, or its own, is laid anew.
+  [[nodiscard]] bool relinks(const Change& change, const RoundKey& key) const;
   [[nodiscard]] bool touched(const RoundKey& key, Generation attempt, const Change& change) const;
   // Whether all members but the lost are done with the round and agree on its result.
   [[nodiscard]] bool all_done(const RoundKey& key, Generation attempt, const std::set<PeerId>& lost) const;

@@ -60,8 +60,13 @@ struct Cohort {
     };
     return gone(change.lost) || (!spare_left && gone(change.left));
   }
+  // Whether the ring of our group, or of one that is bound with it, is laid anew.
+  [[nodiscard]] bool relinks(const wire::Propose& change) const {
+    return std::any_of(change.relinked.begin(), change.relinked.end(),
+                       [&](GroupId laid) { return std::find(bound.begin(), bound.end(), laid) != bound.end(); });
+  }
   [[nodiscard]] bool touched(const RoundKey& key, Generation attempt, const wire::Propose& change) const {
-    if (change.relinked) return true;
+    if (relinks(change)) return true;
     const bool keep = std::find(change.kept.begin(), change.kept.end(), key) != change.kept.end();
     return shrinks(change, attempt, keep);
   }
@@ -69,7 +74,7 @@ struct Cohort {
   // The proposal holds: begins a new generation if it takes anybody away from us.
   void install(const wire::Propose& change) {
     std::erase_if(kept, [&](const auto& entry) { return touched(entry.first, entry.second, change); });
-    if (change.relinked || shrinks(change, current, false)) {
+    if (relinks(change) || shrinks(change, current, false)) {
       for (const RoundKey& key : change.kept) {
         const bool ended = std::any_of(change.verdicts.begin(), change.verdicts.end(),
                                        [&](const wire::Verdict& verdict) { return verdict.key == key; });

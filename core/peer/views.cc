@@ -80,7 +80,7 @@ std::optional<std::string> Peer::Machine::fault_of(const wire::Propose& proposal
   }
 
   const bool admits = view.cohort != view_->cohort;
-  const bool changes = admits || !proposal.lost.empty() || !proposal.left.empty() || proposal.relinked;
+  const bool changes = admits || !proposal.lost.empty() || !proposal.left.empty() || !proposal.relinked.empty();
   if (changes ? view.number <= view_->number : view.number != view_->number) {
     return "proposed view " + number(view.number) + " after " + number(view_->number);
   }
@@ -185,7 +185,7 @@ void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
 
 // Rounds that lost a member, and have no verdict, are attempted again in the new generation.
 void Peer::Machine::give_up_touched(const wire::Propose& change) {
-  if (change.lost.empty() && change.left.empty() && !change.relinked) return;
+  if (change.lost.empty() && change.left.empty() && change.relinked.empty()) return;
   const bool cut = !am_member_of(change.view);
   for (auto& [order, round] : rounds_) {
     if (!round.open()) continue;

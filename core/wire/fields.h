@@ -211,7 +211,7 @@ void fields(auto& a, Is<Propose> auto& m) {
   a("view", m.view);
   a("lost", m.lost, kMaxMembers);
   a("left", m.left, kMaxMembers);
-  a("relinked", m.relinked);
+  a("relinked", m.relinked, kMaxMembers);
   a("kept", m.kept, kMaxRoundsInMessage);
   a("verdicts", m.verdicts, kMaxRoundsInMessage);
   a("link_key", m.link_key);

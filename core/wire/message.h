@@ -210,14 +210,14 @@ struct AdmitEnded {
 
 // A change of membership, or of the outcome of rounds, to be frozen for and acknowledged with a Flush. A later proposal
 // replaces an earlier one. Rounds whose attempt has a member in `lost`, or one in `left` without being in `kept`, are
-// touched, and so are all rounds when `relinked` (the ring was laid around a broken link): they take their verdict from
-// `verdicts`, or are attempted again in the new generation.
+// touched, and so are those of the groups in `relinked` (the ring was laid around a broken link) and of groups that are bound
+// with these: they take their verdict from `verdicts`, or are attempted again in the new generation.
 struct Propose {
   ProposalNumber number;
   View view;
   std::vector<PeerId> lost;
   std::vector<PeerId> left;
-  bool relinked = false;
+  std::vector<GroupId> relinked;
   std::vector<RoundKey> kept;
   std::vector<Verdict> verdicts;
   LinkKey link_key;  // of the run; the same in all of its proposals

@@ -87,7 +87,7 @@ std::vector<Message> sample_messages() {
               .view = view(),
               .lost = {kBob},
               .left = {kAnn, kBob},
-              .relinked = true,
+              .relinked = {GroupId{1}, GroupId{2}},
               .kept = {kKey, kOtherKey},
               .verdicts = {{kKey, kAttempt, Status::kOk, 0xcccccccccccccccc, ""},
                            {kOtherKey, kAttempt, Status::kPeerLost, 0, "bob was lost"}},

@@ -119,6 +119,25 @@ TEST(Crowd, ALinkThatStaysBrokenCostsOneDraftAndNotOneAtEveryInput) {
   EXPECT_EQ(crowd.coordinator.footprint().drafts, relinked);
 }
 
+// Found by reading: a loss replaced the proposal that laid the ring around the link, and the next one knew nothing of it. Rounds
+// in flight waited for that link until they timed out.
+TEST(Crowd, ABrokenLinkIsNotForgottenWhenALossComesBetween) {
+  Crowd crowd(8, [](std::uint32_t i) { return i / 4; });
+  crowd.ends[0]->say(wire::LinkBroken{Crowd::id(1), "?"});
+  crowd.coordinator.run();
+  const std::vector<GroupId> first{GroupId{0}};
+  EXPECT_EQ(crowd.ends[0]->last<wire::Propose>()->relinked, first);
+  crowd.ends[7]->hang_up();
+  crowd.coordinator.run();
+  EXPECT_EQ(crowd.ends[0]->last<wire::Propose>()->lost, std::vector<PeerId>{Crowd::id(7)});
+  EXPECT_EQ(crowd.ends[0]->last<wire::Propose>()->relinked, first);
+  crowd.answer_all();
+  EXPECT_EQ(crowd.coordinator.status().view.members.size(), 7U);
+  crowd.ends[6]->hang_up();  // and it is done with
+  crowd.coordinator.run();
+  EXPECT_TRUE(crowd.ends[0]->last<wire::Propose>()->relinked.empty());
+}
+
 // The same while somebody who leaves finishes its last round.
 TEST(Crowd, ALeaverThatTakesItsTimeCostsNoDraftAtEveryInput) {
   Crowd crowd(4);

@@ -198,7 +198,7 @@ TEST_F(RoundsOfThree, AnOldCohortFinishesWhatAllHaveLaunched) {
   EXPECT_FALSE(rounds_.on_done(kC, done()).violation.empty());  // and is gone then
 }
 
-// ---- gangs ----
+// ---- groups and gangs ----
 
 wire::View view_of(const std::vector<std::pair<std::uint32_t, std::uint64_t>>& groups_and_gangs) {
   wire::View view;
@@ -235,6 +235,33 @@ TEST(Binding, GroupsAreBoundThroughOthers) {
   EXPECT_EQ(bound_with(view, 1), (std::vector<std::uint32_t>{1, 2, 3}));
   EXPECT_EQ(bound_with(view, 2), (std::vector<std::uint32_t>{1, 2, 3}));
   EXPECT_EQ(bound_with(view, 7), (std::vector<std::uint32_t>{7}));
+}
+
+// Found by an attack: a broken link in one group made all groups attempt their rounds again.
+TEST(BrokenLink, TouchesTheRoundsOfItsGroupAndOfThoseBoundWithIt) {
+  wire::View view = view_of({{0, 0}, {1, 5}, {2, 5}, {3, 0}});
+  Rounds rounds;
+  rounds.admit(view, {});
+  const auto key = [&](std::uint32_t group) { return RoundKey{view.cohort, GroupId{group}, Tag{1}, 0}; };
+  Rounds::Change change;
+  change.relinked = {GroupId{1}};
+  for (const wire::Member& member : view.members) {
+    change.flushed[member.id] = {{key(member.group.value), Generation{1}, false, false, 0}};
+  }
+  view.number = ViewNumber{2};
+  const auto verdicts = rounds.verdicts(change, view);
+  ASSERT_EQ(verdicts.size(), 2U);
+  for (const std::uint32_t i : {0U, 1U}) {
+    EXPECT_EQ(verdicts[i].key, key(i + 1));
+    EXPECT_EQ(verdicts[i].status, Status::kWorldChanged);
+  }
+  rounds.install(change, view, verdicts);
+  for (const auto& [group, attempt] : {std::pair{0U, 1U}, std::pair{1U, 2U}, std::pair{2U, 2U}, std::pair{3U, 1U}}) {
+    wire::Done done{key(group), Generation{attempt}, {}, 0};
+    const wire::Member& member = view.members[group];
+    EXPECT_TRUE(rounds.on_done(member.id, done).violation.empty());
+  }
+  EXPECT_EQ(rounds.size(), 0U);  // all of them are committed
 }
 
 }  // namespace
