@@ -61,6 +61,26 @@ void fit_one_message(std::vector<wire::Verdict>& verdicts) {
   }
 }
 
+// What a change takes away from the rounds of one generation of some groups that are bound together.
+struct Loss {
+  bool lost = false;
+  bool left = false;
+  bool relinked = false;
+  std::string who;       // lost or left
+  GroupId first;         // of the groups that have members
+  std::size_t size = 0;  // number of these groups
+
+  [[nodiscard]] Status status() const { return lost ? Status::kPeerLost : Status::kWorldChanged; }
+  // What the callers of a round that will not be finished are told; `world`: how many its group has now.
+  [[nodiscard]] std::string text(const RoundKey& key, std::size_t world) const {
+    const std::string tag = "tag " + std::to_string(key.tag.value);
+    const std::string now = "; the group has " + std::to_string(world) + " members now";
+    if (lost) return "lost " + who + " during " + tag + now;
+    if (left) return who + " left before " + tag + now;
+    return "the ring was laid around a broken link during " + tag + ": call again";
+  }
+};
+
 std::string cut_text(std::string text) {
   if (text.size() > kMaxTextBytes) text.resize(kMaxTextBytes);
   return text;
@@ -274,18 +294,8 @@ std::string Rounds::describe_waiting(const RoundKey& key, Generation attempt, co
   return text;
 }
 
-// What the callers of a round that will not be finished are told. `who`: whom it misses; `world`: how many the group has now.
-std::string Rounds::why_cut_short(const RoundKey& key, const std::string& who, const Change& change,
-                                  std::size_t world) {
-  const std::string tag = "tag " + std::to_string(key.tag.value);
-  if (change.lost.empty() && change.left.empty()) {
-    return "the ring was laid around a broken link during " + tag + ": call again";
-  }
-  const std::string now = "; the group has " + std::to_string(world) + " members now";
-  return change.lost.empty() ? who + " left before " + tag + now : "lost " + who + " during " + tag + now;
-}
-
-std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::View& next) const {
+std::vector<wire::Verdict> Rounds::touched_verdicts(const Change& change, const wire::View& next,
+                                                    std::map<RoundKey, Stop>* unsaid) const {
   // Every undecided round that somebody has open or is done with: one entry for those that are bound together. What all of one
   // generation have in common is found out once: members may be many, and each may have many rounds open.
   struct Known {
@@ -306,19 +316,16 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
       entry.retry = entry.retry && round.retry;
     }
   }
-  struct Loss {
-    bool lost = false;
-    bool left = false;
-    bool relinked = false;
-    std::string who;
-  };
   std::map<std::tuple<CohortId, GroupId, Generation>, Loss> losses;  // of the groups of a bundle
   const auto loss_of = [&](const RoundKey& bundle, Generation attempt) -> const Loss& {
     const auto [at, fresh] = losses.try_emplace({bundle.cohort, bundle.group, attempt});
     Loss& loss = at->second;
     if (!fresh) return loss;
     loss.relinked = relinks(change, bundle);
-    for (const RoundKey& key : bound_with(bundle)) {
+    const std::vector<RoundKey> bound = bound_with(bundle);
+    loss.first = bound.front().group;
+    loss.size = bound.size();
+    for (const RoundKey& key : bound) {
       for (const wire::Member& member : members_of(key, attempt)) {
         const bool lost = change.lost.contains(member.id);
         const bool left = change.left.contains(member.id);
@@ -337,24 +344,33 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
   for (const auto& [bundle, round] : known) {
     if (stops_.contains(bundle)) continue;
     const Loss& loss = loss_of(bundle, round.attempt);
-    if (!loss.relinked && !loss.lost && !loss.left) continue;
+    const RoundKey first{bundle.cohort, loss.first, bundle.tag, bundle.use};
+    const bool left = loss.left && !change.kept.contains(first);
+    if (!loss.relinked && !loss.lost && !left) continue;
+    const bool tried_again = round.retry || mutant(Mutant::kRetriesWhatMustNot);
+    if (verdicts.size() + loss.size > kMaxVerdicts) {  // those that are bound go together
+      if (unsaid == nullptr || tried_again) continue;
+      unsaid->emplace(bundle, Stop{{bundle, round.attempt, loss.status(), 0, "too many rounds were cut short"}, {}});
+      continue;
+    }
+    if (tried_again && !rounds_.contains(first)) continue;  // nor is it committed
     const auto bound = bound_with(bundle);
-    const bool kept = !bound.empty() && change.kept.contains(bound.front());
-    if (!loss.relinked && !loss.lost && kept) continue;
-    if (verdicts.size() + bound.size() > kMaxVerdicts) break;  // those that are bound go together
-    const Generation attempt = round.attempt;
     const bool commits = std::all_of(bound.begin(), bound.end(),
-                                     [&](const RoundKey& key) { return all_done(key, attempt, change.lost); });
+                                     [&](const RoundKey& key) { return all_done(key, round.attempt, change.lost); });
+    if (!commits && tried_again) continue;
     for (const RoundKey& key : bound) {
       if (commits) {
-        verdicts.push_back({key, attempt, Status::kOk, rounds_.at(key).hash, {}});
-        continue;
+        verdicts.push_back({key, round.attempt, Status::kOk, rounds_.at(key).hash, {}});
+      } else {
+        verdicts.push_back({key, round.attempt, loss.status(), 0, loss.text(key, worlds[key.group])});
       }
-      if (round.retry || mutant(Mutant::kRetriesWhatMustNot)) break;
-      const Status status = change.lost.empty() ? Status::kWorldChanged : Status::kPeerLost;
-      verdicts.push_back({key, attempt, status, 0, why_cut_short(key, loss.who, change, worlds[key.group])});
     }
   }
+  return verdicts;
+}
+
+std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::View& next) const {
+  std::vector<wire::Verdict> verdicts = touched_verdicts(change, next, nullptr);
   for (const auto& [bundle, stop] : stops_) {
     const auto bound = bound_with(bundle);
     if (verdicts.size() + bound.size() > kMaxVerdicts) break;  // the rest waits for the next proposal
@@ -423,11 +439,14 @@ std::vector<wire::Verdict> Rounds::closed_by_admission(
 
 std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire::View& next,
                                                const std::vector<wire::Verdict>& verdicts) {
+  std::map<RoundKey, Stop> unsaid;
+  (void)touched_verdicts(change, next, &unsaid);
   std::vector<Committed> commits;
   for (const wire::Verdict& verdict : verdicts) {
     if (verdict.status == Status::kOk) commits.push_back(committed(verdict.key, verdict.attempt, verdict.hash));
   }
   for (const wire::Verdict& verdict : verdicts) forget(verdict.key);
+  stops_.merge(unsaid);
   if (change.closes) {  // what this proposal could not carry comes with the next
     std::set<RoundKey> decided;
     for (const wire::Verdict& verdict : verdicts) decided.insert(verdict.key);
@@ -471,12 +490,25 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
     if (id != next.cohort && empty && !keeps_some) ended.push_back(id);
   }
   for (const CohortId id : ended) drop_cohort(id);
+  drop_stops_of_nobody();
   // What was given up starts again from nothing.
   if (mutant(Mutant::kDoneCarriesOver)) {
     for (auto& [key, round] : rounds_) round.attempt = attempt_of(key).value_or(round.attempt);
   }
   std::erase_if(rounds_, [&](const auto& entry) { return attempt_of(entry.first) != entry.second.attempt; });
   return commits;
+}
+
+// Of groups that have no members any more: no proposal could name them.
+void Rounds::drop_stops_of_nobody() {
+  std::erase_if(stops_, [&](const auto& entry) {
+    const RoundKey& bundle = entry.first;
+    const std::vector<GroupId>& bound = cohort_of(bundle)->bound[group_of(bundle)->binding];
+    return std::all_of(bound.begin(), bound.end(), [&](GroupId id) {
+      const RoundKey key{bundle.cohort, id, bundle.tag, bundle.use};
+      return members_of(key, *attempt_of(key)).empty();
+    });
+  });
 }
 
 // A new generation of one group begins.

@@ -123,8 +123,11 @@ class Rounds {
   // Whether all members but the lost are done with the round and agree on its result.
   [[nodiscard]] bool all_done(const RoundKey& key, Generation attempt, const std::set<PeerId>& lost) const;
   [[nodiscard]] std::string describe_waiting(const RoundKey& key, Generation attempt, const Change& change) const;
-  [[nodiscard]] static std::string why_cut_short(const RoundKey& key, const std::string& who, const Change& change,
-                                                 std::size_t world);
+  // The verdicts on rounds that the change touches, as many as one message carries. Those that must not be tried again and did
+  // not fit are stops for the next proposal, in `unsaid` if it is not null.
+  [[nodiscard]] std::vector<wire::Verdict> touched_verdicts(const Change& change, const wire::View& next,
+                                                            std::map<RoundKey, Stop>* unsaid) const;
+  void drop_stops_of_nobody();
   [[nodiscard]] Committed committed(const RoundKey& key, Generation attempt, std::uint64_t hash) const;
   void forget(const RoundKey& key);
   void move_on(Group& group, GroupId id, CohortId cohort, const std::set<RoundKey>& kept, const wire::View& next);

@@ -50,15 +50,18 @@ struct Cohort {
     return at == kept.end() ? current : at->second;
   }
 
-  // Whether the proposal loses, or takes away, anybody that this generation needs.
+  // Whether the proposal loses anybody that this generation needs.
+  [[nodiscard]] bool loses(const wire::Propose& change, Generation generation) const {
+    return needs_any(change.lost, generation);
+  }
+  // The same, or takes somebody away.
   [[nodiscard]] bool shrinks(const wire::Propose& change, Generation generation, bool spare_left) const {
-    const Membership& members = generations.at(generation);
-    const std::vector<PeerId>& needed = members.bound;
-    const auto gone = [&](const std::vector<PeerId>& who) {
-      return std::any_of(who.begin(), who.end(),
-                         [&](PeerId peer) { return std::find(needed.begin(), needed.end(), peer) != needed.end(); });
-    };
-    return gone(change.lost) || (!spare_left && gone(change.left));
+    return loses(change, generation) || (!spare_left && needs_any(change.left, generation));
+  }
+  [[nodiscard]] bool needs_any(const std::vector<PeerId>& who, Generation generation) const {
+    const std::vector<PeerId>& needed = generations.at(generation).bound;
+    return std::any_of(who.begin(), who.end(),
+                       [&](PeerId peer) { return std::find(needed.begin(), needed.end(), peer) != needed.end(); });
   }
   // Whether the ring of our group, or of one that is bound with it, is laid anew.
   [[nodiscard]] bool relinks(const wire::Propose& change) const {

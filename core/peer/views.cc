@@ -183,7 +183,7 @@ void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
   cohort->used_up.emplace(verdict.key, verdict);
 }
 
-// Rounds that lost a member, and have no verdict, are attempted again in the new generation.
+// Rounds that lost a member, and have no verdict, are attempted again in the new generation; those that must not be are over.
 void Peer::Machine::give_up_touched(const wire::Propose& change) {
   if (change.lost.empty() && change.left.empty() && change.relinked.empty()) return;
   const bool cut = !am_member_of(change.view);
@@ -195,6 +195,12 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
       finish(round, outcome_of(round, Status::kOk, {}), false);
     } else if (cut) {
       finish(round, outcome_of(round, Status::kOutcomeUnknown, "a member was lost while this peer was leaving"), true);
+    } else if (round.state != Round::State::kHeld && !round.what.retry && !mutant(Mutant::kRetriesWhatMustNot)) {
+      const bool lost = cohort->loses(change, round.attempt);
+      finish(round,
+             outcome_of(round, lost ? Status::kPeerLost : Status::kWorldChanged,
+                        "too many rounds were cut short with tag " + std::to_string(round.key.tag.value)),
+             true);
     } else if (round.state != Round::State::kHeld) {
       ++round.retries;
       note(

@@ -211,7 +211,8 @@ struct AdmitEnded {
 // A change of membership, or of the outcome of rounds, to be frozen for and acknowledged with a Flush. A later proposal
 // replaces an earlier one. Rounds whose attempt has a member in `lost`, or one in `left` without being in `kept`, are
 // touched, and so are those of the groups in `relinked` (the ring was laid around a broken link) and of groups that are bound
-// with these: they take their verdict from `verdicts`, or are attempted again in the new generation.
+// with these: they take their verdict from `verdicts`; without one they are attempted again in the new generation, or end if
+// their call says that they must not be.
 struct Propose {
   ProposalNumber number;
   View view;

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "core/wire/limits.h"
+
 namespace lockstep::coordinator {
 namespace {
 
@@ -196,6 +200,40 @@ TEST_F(RoundsOfThree, AnOldCohortFinishesWhatAllHaveLaunched) {
   rounds_.on_done(kB, done());
   EXPECT_EQ(rounds_.on_done(kC, done()).committed.size(), 1U);
   EXPECT_FALSE(rounds_.on_done(kC, done()).violation.empty());  // and is gone then
+}
+
+// Found by reading: what one message could not carry was attempted again, although its callers had said that it must not be.
+TEST_F(RoundsOfThree, RoundsThatALossEndsAndThatDoNotFitAreEndedByTheNextProposals) {
+  constexpr std::uint64_t kRounds = 2 * kMaxVerdicts + 5;
+  Rounds::Change change = loss_of(kC);
+  change.flushed = {{kA, {}}, {kB, {}}};
+  for (std::uint64_t tag = 0; tag < kRounds; ++tag) {
+    change.flushed[kA].push_back({key(tag), Generation{1}, false, false, 0});
+    change.flushed[kB].push_back({key(tag), Generation{1}, false, tag % 2 == 0, 0});
+  }
+  std::set<RoundKey> ended;
+  for (int proposals = 0; proposals < 4; ++proposals) {
+    const auto verdicts = rounds_.verdicts(change, without(kC));
+    EXPECT_LE(verdicts.size(), kMaxVerdicts);
+    for (const wire::Verdict& verdict : verdicts) {
+      EXPECT_EQ(verdict.status, Status::kPeerLost);
+      EXPECT_TRUE(ended.insert(verdict.key).second);
+    }
+    rounds_.install(change, without(kC), verdicts);
+    change = {};
+  }
+  EXPECT_EQ(ended.size(), kRounds);
+  EXPECT_FALSE(rounds_.has_stops());
+}
+
+TEST_F(RoundsOfThree, StopsOfNobodyAreForgotten) {
+  rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, ""});
+  Rounds::Change change;
+  change.lost = {kA, kB, kC};
+  wire::View nobody = without(kC);
+  nobody.members.clear();
+  rounds_.install(change, nobody, {});  // it did not fit
+  EXPECT_FALSE(rounds_.has_stops());
 }
 
 // ---- groups and gangs ----

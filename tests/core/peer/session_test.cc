@@ -25,6 +25,24 @@ void expect_left(const Lie& lie, bool joined = true) {
   EXPECT_NE(run.me.outcome(run.launch(wire::Collective::kBarrier))->status, Status::kOk);
 }
 
+// More rounds may be cut short than one proposal names: one that must not be attempted again is over without a verdict.
+TEST(Loss, EndsWhatMustNotBeAttemptedAgain) {
+  Peer3 run;
+  Request request;
+  request.collective = wire::Collective::kBarrier;
+  request.tag = Tag{7};
+  const CallId again = run.me.launch(request, 0);
+  request.tag = Tag{8};
+  request.retry = false;
+  const CallId once = run.me.launch(request, 0);
+  run.me.run();
+  run.install(run.loss_of(kHigh));
+  EXPECT_EQ(run.me.outcome(again), nullptr);
+  ASSERT_NE(run.me.outcome(once), nullptr);
+  EXPECT_EQ(run.me.outcome(once)->status, Status::kPeerLost);
+  EXPECT_FALSE(run.me.run_over);
+}
+
 TEST(LyingCoordinator, IsLeftWithTheReason) {
   const auto proposes = [](const std::function<void(wire::Propose&)>& change) {
     return [change](Peer3& r) {
