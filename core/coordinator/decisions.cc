@@ -333,8 +333,6 @@ void Coordinator::Machine::propose(Proposal proposal) {
     message.lost.assign(proposal.change.lost.begin(), proposal.change.lost.end());
     message.left.assign(proposal.change.left.begin(), proposal.change.left.end());
     message.relinked.assign(proposal.change.relinked.begin(), proposal.change.relinked.end());
-    while (proposal.change.kept.size() > kMaxVerdicts)
-      proposal.change.kept.erase(std::prev(proposal.change.kept.end()));
     message.kept.assign(proposal.change.kept.begin(), proposal.change.kept.end());
     message.verdicts = rounds_.verdicts(proposal.change, message.view);
     for (const auto& [peer, seat] : seats_) {

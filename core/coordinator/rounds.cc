@@ -565,15 +565,10 @@ void Rounds::drop_not_open(PeerId from, std::vector<wire::OpenRound>& open) cons
 }
 
 std::set<RoundKey> Rounds::kept_for(const std::map<PeerId, std::vector<wire::OpenRound>>& leavers) const {
-  std::set<RoundKey> bundles;
   std::map<PeerId, std::set<RoundKey>> launched;
-  for (const auto& [key, attempt] : kept_) bundles.insert(bundle_of(key));
   for (const auto& [peer, open] : leavers) {
     std::set<RoundKey>& own = launched[peer];
-    for (const wire::OpenRound& round : open) {
-      own.insert(round.key);
-      bundles.insert(bundle_of(round.key));
-    }
+    for (const wire::OpenRound& round : open) own.insert(round.key);
   }
   // Whether all leavers that these rounds need have launched them.
   const auto can_end = [&](const std::vector<RoundKey>& bound) {
@@ -587,10 +582,17 @@ std::set<RoundKey> Rounds::kept_for(const std::map<PeerId, std::vector<wire::Ope
       });
     });
   };
+  std::set<RoundKey> bundles;  // that were looked at
   std::set<RoundKey> keys;
-  for (const RoundKey& bundle : bundles) {
+  const auto keep = [&](const RoundKey& key) {
+    const RoundKey bundle = bundle_of(key);
+    if (!bundles.insert(bundle).second) return;
     const auto bound = bound_with(bundle);
-    if (can_end(bound)) keys.insert(bound.begin(), bound.end());
+    if (keys.size() + bound.size() <= kMaxVerdicts && can_end(bound)) keys.insert(bound.begin(), bound.end());
+  };
+  for (const auto& [key, attempt] : kept_) keep(key);  // these first: that they are kept has been said
+  for (const auto& [peer, own] : launched) {
+    for (const RoundKey& key : own) keep(key);
   }
   return keys;
 }

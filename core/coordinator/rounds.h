@@ -76,7 +76,8 @@ class Rounds {
   void drop_not_open(PeerId from, std::vector<wire::OpenRound>& open) const;
 
   // Rounds that can still be finished by those who leave now, among the ones that they have open and the ones that were kept for
-  // earlier leavers: every leaver that a round needs must have it open.
+  // earlier leavers: every leaver that a round needs must have it open. As many as one message names, and those that are bound
+  // together or none of them.
   [[nodiscard]] std::set<RoundKey> kept_for(const std::map<PeerId, std::vector<wire::OpenRound>>& leavers) const;
 
   // Whether a round that was kept for this leaver is undecided.

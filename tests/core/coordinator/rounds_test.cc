@@ -275,6 +275,29 @@ TEST(Binding, GroupsAreBoundThroughOthers) {
   EXPECT_EQ(bound_with(view, 7), (std::vector<std::uint32_t>{7}));
 }
 
+// Found by reading: the list of kept rounds was cut in the middle of those that are bound. What was left of them waited for
+// rounds that nobody was held for.
+TEST(Binding, RoundsAreKeptForLeaversTogetherOrNotAtAll) {
+  constexpr std::uint32_t kGroups = 3;
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> members;
+  for (std::uint32_t group = 0; group < kGroups; ++group) members.insert(members.end(), {{group, 1}, {group, 2}});
+  const wire::View view = view_of(members);
+  Rounds rounds;
+  rounds.admit(view, {});
+  std::map<PeerId, std::vector<wire::OpenRound>> leavers;
+  for (const wire::Member& member : view.members) {
+    if (member.gang != GangId{1}) continue;
+    for (std::uint64_t tag = 0; tag < kMaxVerdicts; ++tag) {
+      leavers[member.id].push_back({{view.cohort, member.group, Tag{tag}, 0}, Generation{1}, false, true, 0});
+    }
+  }
+  const std::set<RoundKey> kept = rounds.kept_for(leavers);
+  EXPECT_EQ(kept.size(), kMaxVerdicts / kGroups * kGroups);
+  for (const RoundKey& key : kept) {
+    for (const RoundKey& bound : rounds.bound_with(key)) EXPECT_TRUE(kept.contains(bound));
+  }
+}
+
 // Found by an attack: a broken link in one group made all groups attempt their rounds again.
 TEST(BrokenLink, TouchesTheRoundsOfItsGroupAndOfThoseBoundWithIt) {
   wire::View view = view_of({{0, 0}, {1, 5}, {2, 5}, {3, 0}});
