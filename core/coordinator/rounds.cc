@@ -164,21 +164,21 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
     return result;
   }
   const auto [at, is_first] = rounds_.try_emplace(done.key);
-  if (is_first && rounds_.size() > kMaxRoundsInFlight) {
-    const auto undecided = std::count_if(rounds_.begin(), rounds_.end(),
-                                         [&](const auto& entry) { return entry.second.done.contains(from); });
-    if (undecided >= kMaxRoundsInFlight) {
-      rounds_.erase(at);
-      result.violation = "done with more rounds than can be in flight";
-      return result;
-    }
+  if (is_first && done_by_.of(from) >= kMaxRoundsInFlight) {
+    rounds_.erase(at);
+    result.violation = "done with more rounds than can be in flight";
+    return result;
   }
   Round& round = at->second;
-  if (is_first || round.attempt != attempt) round = Round{attempt, done.what, from, done.hash, {}};
+  if (is_first || round.attempt != attempt) {
+    uncount(round);
+    round = Round{attempt, done.what, from, done.hash, {}};
+  }
   if (!round.done.insert(from).second) {
     result.violation = "done twice with the same attempt of a round";
     return result;
   }
+  done_by_.add(from);
   if (stops_.contains(bundle_of(done.key))) return result;
   if (round.what != done.what || round.hash != done.hash) {
     const bool arguments = round.what != done.what;
@@ -208,8 +208,8 @@ Rounds::Committed Rounds::committed(const RoundKey& key, Generation attempt, std
 }
 
 void Rounds::forget(const RoundKey& key) {
-  rounds_.erase(key);
-  stops_.erase(bundle_of(key));
+  if (const auto at = rounds_.find(key); at != rounds_.end() && uncount(at->second)) rounds_.erase(at);
+  if (const auto at = stops_.find(bundle_of(key)); at != stops_.end() && uncount(at->second)) stops_.erase(at);
   closed_.erase(key);
   kept_.erase(key);
   const auto cohort = cohorts_.find(key.cohort);
@@ -221,6 +221,16 @@ void Rounds::forget(const RoundKey& key) {
   } else {
     drop_cohort(key.cohort);
   }
+}
+
+bool Rounds::uncount(const Round& round) {
+  for (const PeerId peer : round.done) done_by_.remove(peer);
+  return true;
+}
+
+bool Rounds::uncount(const Stop& stop) {
+  if (!stop.by.is_nobody()) asked_by_.remove(stop.by);
+  return true;
 }
 
 void Rounds::drop_unused_generations(CohortId id) {
@@ -238,8 +248,8 @@ void Rounds::drop_unused_generations(CohortId id) {
 
 void Rounds::drop_cohort(CohortId id) {
   const auto belongs = [&](const auto& entry) { return entry.first.cohort == id; };
-  std::erase_if(rounds_, belongs);
-  std::erase_if(stops_, belongs);
+  std::erase_if(rounds_, [&](const auto& entry) { return belongs(entry) && uncount(entry.second); });
+  std::erase_if(stops_, [&](const auto& entry) { return belongs(entry) && uncount(entry.second); });
   std::erase_if(closed_, belongs);
   std::erase_if(kept_, belongs);
   cohorts_.erase(id);
@@ -250,11 +260,8 @@ std::string Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
   if (stops_.contains(bundle) || attempt_of(stop.key) != stop.attempt) return {};
   if (!has_member(members_of(stop.key, stop.attempt), from)) return {};
   if (stop.done && !rounds_.contains(stop.key)) return {};  // committed: the news is on its way
-  if (stops_.size() >= kMaxRoundsInFlight) {
-    const auto undecided =
-        std::count_if(stops_.begin(), stops_.end(), [&](const auto& entry) { return entry.second.by == from; });
-    if (undecided >= kMaxRoundsInFlight) return "asked to stop more rounds than can be in flight";
-  }
+  if (asked_by_.of(from) >= kMaxRoundsInFlight) return "asked to stop more rounds than can be in flight";
+  asked_by_.add(from);
   stops_.emplace(bundle, Stop{{stop.key, stop.attempt, stop.status, 0, cut_text(stop.text)}, from});
   return {};
 }
@@ -495,7 +502,9 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
   if (mutant(Mutant::kDoneCarriesOver)) {
     for (auto& [key, round] : rounds_) round.attempt = attempt_of(key).value_or(round.attempt);
   }
-  std::erase_if(rounds_, [&](const auto& entry) { return attempt_of(entry.first) != entry.second.attempt; });
+  std::erase_if(rounds_, [&](const auto& entry) {
+    return attempt_of(entry.first) != entry.second.attempt && uncount(entry.second);
+  });
   return commits;
 }
 
@@ -504,10 +513,11 @@ void Rounds::drop_stops_of_nobody() {
   std::erase_if(stops_, [&](const auto& entry) {
     const RoundKey& bundle = entry.first;
     const std::vector<GroupId>& bound = cohort_of(bundle)->bound[group_of(bundle)->binding];
-    return std::all_of(bound.begin(), bound.end(), [&](GroupId id) {
+    const bool empty = std::all_of(bound.begin(), bound.end(), [&](GroupId id) {
       const RoundKey key{bundle.cohort, id, bundle.tag, bundle.use};
       return members_of(key, *attempt_of(key)).empty();
     });
+    return empty && uncount(entry.second);
   });
 }
 

@@ -105,6 +105,23 @@ class Rounds {
     std::set<PeerId> done;
   };
 
+  // How many entries of a list each peer has a part in.
+  class Tally {
+   public:
+    void add(PeerId peer) { ++counts_[peer]; }
+    void remove(PeerId peer) {
+      const auto at = counts_.find(peer);
+      if (--at->second == 0) counts_.erase(at);
+    }
+    [[nodiscard]] std::size_t of(PeerId peer) const {
+      const auto at = counts_.find(peer);
+      return at == counts_.end() ? 0 : at->second;
+    }
+
+   private:
+    std::map<PeerId, std::size_t> counts_;
+  };
+
   struct Stop {
     wire::Verdict verdict;
     PeerId by;  // who asked; nobody when the arguments or results differ
@@ -132,12 +149,17 @@ class Rounds {
   [[nodiscard]] Committed committed(const RoundKey& key, Generation attempt, std::uint64_t hash) const;
   void forget(const RoundKey& key);
   void move_on(Group& group, GroupId id, CohortId cohort, const std::set<RoundKey>& kept, const wire::View& next);
+  // The entry goes: the tallies know. Always true.
+  bool uncount(const Round& round);
+  bool uncount(const Stop& stop);
   void drop_unused_generations(CohortId id);
   void drop_cohort(CohortId id);
 
   std::map<CohortId, Cohort> cohorts_;
   std::map<RoundKey, Round> rounds_;
+  Tally done_by_;  // of rounds_
   std::map<RoundKey, Stop> stops_;            // by bundle
+  Tally asked_by_;                            // of stops_
   std::map<RoundKey, wire::Verdict> closed_;  // by an admission whose message they did not fit; by key
   std::map<RoundKey, Generation> kept_;
 };

@@ -202,6 +202,30 @@ TEST_F(RoundsOfThree, AnOldCohortFinishesWhatAllHaveLaunched) {
   EXPECT_FALSE(rounds_.on_done(kC, done()).violation.empty());  // and is gone then
 }
 
+TEST_F(RoundsOfThree, WhatIsDecidedCountsNoMoreAmongThoseInFlight) {
+  const auto done_with = [&](PeerId peer, std::uint64_t tag, std::uint64_t attempt) {
+    wire::Done d = done();
+    d.key = key(tag);
+    d.attempt = Generation{attempt};
+    return rounds_.on_done(peer, d).violation;
+  };
+  const auto stop = [&](std::uint64_t tag) {
+    return rounds_.on_stop(kA, {key(tag), Generation{2}, Status::kAborted, false, ""});
+  };
+  std::uint64_t tag = 0;
+  for (; tag < kMaxRoundsInFlight; ++tag) EXPECT_EQ(done_with(kA, tag, 1), "");
+  EXPECT_NE(done_with(kA, tag, 1), "");
+  for (const PeerId peer : {kB, kC}) EXPECT_EQ(done_with(peer, 0, 1), "");  // committed
+  EXPECT_EQ(done_with(kA, tag, 1), "");
+  EXPECT_NE(done_with(kA, ++tag, 1), "");
+  rounds_.install(loss_of(kC), without(kC), {});  // given up
+  for (; tag < 2 * kMaxRoundsInFlight; ++tag) EXPECT_EQ(done_with(kA, tag, 2), "");
+  for (tag = 0; tag < kMaxRoundsInFlight; ++tag) EXPECT_EQ(stop(tag), "");
+  EXPECT_NE(stop(tag), "");
+  rounds_.install({}, without(kC), rounds_.verdicts({}, without(kC)));  // stopped
+  for (; tag < 2 * kMaxRoundsInFlight; ++tag) EXPECT_EQ(stop(tag), "");
+}
+
 // Found by reading: what one message could not carry was attempted again, although its callers had said that it must not be.
 TEST_F(RoundsOfThree, RoundsThatALossEndsAndThatDoNotFitAreEndedByTheNextProposals) {
   constexpr std::uint64_t kRounds = 2 * kMaxVerdicts + 5;
@@ -237,6 +261,30 @@ TEST_F(RoundsOfThree, StopsOfNobodyAreForgotten) {
 }
 
 // ---- groups and gangs ----
+
+// Found by reading: each first Done, and each stop, was held against a list of all that are open. With these it took minutes.
+TEST(Crowded, ManyRoundsInFlightAreCountedInNoTime) {
+  constexpr std::uint32_t kGroups = 250;
+  wire::View view;
+  view.number = ViewNumber{1};
+  view.cohort = CohortId{1};
+  for (std::uint64_t n = 1; n <= 2 * kGroups; ++n) {
+    view.members.push_back({{n, n}, GroupId{static_cast<std::uint32_t>(n / 2)}, {}, {}, {}});
+  }
+  Rounds rounds;
+  rounds.admit(view, {});
+  for (const wire::Member& member : view.members) {
+    for (std::uint64_t tag = 0; tag < kMaxRoundsInFlight; ++tag) {
+      const RoundKey key{view.cohort, member.group, Tag{tag}, 0};
+      if (member.id.low % 2 == 0) {
+        EXPECT_EQ(rounds.on_done(member.id, {key, Generation{1}, {}, 0}).violation, "");
+      } else {
+        EXPECT_EQ(rounds.on_stop(member.id, {key, Generation{1}, Status::kAborted, false, {}}), "");
+      }
+    }
+  }
+  EXPECT_GT(rounds.size(), kMaxVerdicts);
+}
 
 wire::View view_of(const std::vector<std::pair<std::uint32_t, std::uint64_t>>& groups_and_gangs) {
   wire::View view;
