@@ -65,6 +65,9 @@ Result<HostPort> parse_host_port(std::string_view text) {
   if (error != std::errc() || end != port_text.data() + port_text.size() || port > 65'535) {
     return bad(fmt::format("'{}' is no port (0 to 65535)", port_text));
   }
+  if (host.find('%') != std::string_view::npos) {
+    return bad(kZone);
+  }
   if (host.starts_with('[')) {
     if (!host.ends_with(']')) return bad("'[' without ']'");
     host = host.substr(1, host.size() - 2);

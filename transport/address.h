@@ -16,6 +16,10 @@ asio::ip::tcp::endpoint to_endpoint(const io::Address& address);
 // An IPv4 address that a dual-stack socket shows as ::ffff:a.b.c.d becomes IPv4 again.
 io::Address to_address(const asio::ip::tcp::endpoint& endpoint);
 
+// Why an IPv6 address with a zone is refused.
+inline constexpr std::string_view kZone =
+    "a zone such as %eth0 means something to one machine only; name an address that all peers can reach";
+
 struct HostPort {
   std::string host;  // without brackets; may be empty
   std::uint16_t port = 0;

@@ -50,6 +50,9 @@ void Resolver::resolve(std::string_view host_port, std::function<void(Addresses)
 
 Addresses resolve_host(const std::string& host, std::uint16_t port) {
   if (host.empty()) return std::vector<io::Address>{};
+  if (host.find('%') != std::string::npos) {
+    return Error{Status::kInvalidArgument, fmt::format("bad address '{}': {}", host, kZone)};
+  }
   const io::Address literal = parse_literal(host, port);
   if (literal.family != io::Address::Family::kNone) return std::vector{literal};
   asio::io_context io;

@@ -171,7 +171,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   Instant now_;
   Effects* out_ = nullptr;  // during a step
   Life life_ = Life::kNew;
-  Status over_status_ = Status::kNotConnected;
+  Status over_status_ = Status::kNotConnected;  // of calls made after the end: this or kEvicted, however it ended
   std::string over_text_ = "this communicator has not joined a run: call connect first";
 
   io::StreamNames names_ = io::StreamNames::for_dialling();

@@ -280,7 +280,7 @@ void Peer::Machine::on_admitting(wire::Admitting in) {
 void Peer::Machine::end_run(Status status, std::string text, bool left) {
   if (life_ == Life::kOver) return;
   life_ = Life::kOver;
-  over_status_ = status;
+  over_status_ = status == Status::kEvicted ? status : Status::kNotConnected;
   over_text_ = std::move(text);
   proposal_.reset();
   session_.finish(now_, *out_);

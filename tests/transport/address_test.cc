@@ -37,6 +37,7 @@ TEST(HostPort, SaysWhatIsWrong) {
   says("::1:4000", "brackets");
   says("[::1:4000", "']'");
   says("[host]:4000", "no IPv6 address");
+  says("[fe80::1%lo]:4000", "a zone such as");
 }
 
 TEST(Addresses, SurviveTheWayToAsioAndBack) {

@@ -52,6 +52,9 @@ TEST(Resolver, NoHostAndNoPortCannotBeDialled) {
 }
 
 TEST(Resolver, AnEmptyHostToListenOnIsEveryAddress) {
+  const auto zone = resolve_host("fe80::1%lo", 0);
+  ASSERT_FALSE(zone.ok());
+  EXPECT_EQ(zone.error().status, Status::kInvalidArgument);
   const auto none = resolve_host("", 0);
   ASSERT_TRUE(none.ok());
   EXPECT_TRUE(none->empty());

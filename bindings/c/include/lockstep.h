@@ -78,7 +78,7 @@ typedef enum lockstep_status {
   LOCKSTEP_ERR_NOT_CONNECTED = 11,      /* the communicator is not (or no longer) part of a run */
   LOCKSTEP_ERR_UNREACHABLE = 12,        /* an address could not be resolved or reached */
   LOCKSTEP_ERR_REFUSED = 13,            /* the coordinator refused this peer; the text says why */
-  LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* 256 collectives are in flight; wait for one of them first */
+  LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* 256 others were in flight; wait for one of them first */
   LOCKSTEP_ERR_BUFFER_TOO_SMALL = 15,   /* a receive buffer cannot hold the result; the text says what it needs */
   LOCKSTEP_ERR_OUT_OF_MEMORY = 16,
   LOCKSTEP_ERR_PROTOCOL = 17, /* the other side does not speak Lockstep, or another version of it */
