@@ -60,8 +60,8 @@ void Call::complete(peer::Outcome outcome) {
     ended_at_ = now();
     over_.store(true, std::memory_order_release);
     bells.swap(bells_);
-    ended_.notify_all();
   }
+  ended_.notify_all();  // not under the lock: whoever wakes up wants it at once
   for (const auto& bell : bells) bell->ring();
 }
 
