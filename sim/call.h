@@ -29,9 +29,10 @@ struct Call {
 
   // collectives
   peer::Request request;
-  std::uint64_t content = 0;  // of tensor t: content_of(content, t)
-  CohortId cohort;            // the newest that the caller knew of
-  std::uint32_t use = 0;      // how many launches of the tag in that cohort came before
+  std::uint32_t segment_bytes = 0;  // as the caller has configured it
+  std::uint64_t content = 0;        // of tensor t: content_of(content, t)
+  CohortId cohort;                  // the newest that the caller knew of
+  std::uint32_t use = 0;            // how many launches of the tag in that cohort came before
   std::vector<BufferId> buffers;
   std::vector<std::uint64_t> inputs;  // fingerprints of the inputs at the call
   std::uint64_t step = 0;             // what the application tells the others in an all-gather

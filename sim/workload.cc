@@ -128,6 +128,7 @@ void App::launch(Request request, std::uint64_t here) {
   if (use == uses_.end()) use = uses_.insert(uses_.end(), {request.tag, 0});
   call.use = use->second++;
   call.request = request;
+  call.segment_bytes = plan_.segment_bytes;
   const CallId id = call.id;
   host_.app_launched(call);
   host_.app_command(process_, peer::Launch{id, std::move(request)});

@@ -57,6 +57,10 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
       cut_range(pieces, tensor, root, 0, bytes, segment_bytes_for(bytes, element_bytes, configured_segment_bytes));
       continue;
     }
+    if (goes_whole(collective, count, element_bytes, configured_segment_bytes)) {
+      cut_range(pieces, tensor, owner_of_whole(tensor, world), 0, count * element_bytes, kWholeBytes);
+      continue;
+    }
     const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, configured_segment_bytes);
     for (std::uint32_t owner = 0; owner < world; ++owner) {
       Chunk chunk = chunk_of(owner, world, count);
@@ -74,6 +78,10 @@ std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint
     if (collective == wire::Collective::kBroadcast) {
       const std::uint64_t bytes = count * element_bytes;
       segments += segments_of(bytes, segment_bytes_for(bytes, element_bytes, configured_segment_bytes));
+      continue;
+    }
+    if (goes_whole(collective, count, element_bytes, configured_segment_bytes)) {
+      segments += count > 0 ? 1 : 0;
       continue;
     }
     const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, configured_segment_bytes);

@@ -2,6 +2,9 @@
 // an owner, the rank of the same number. In reduce-scatter a chunk starts at the rank after its owner, travels once around the
 // ring, is folded at every stop, and ends whole at its owner; in all-gather it travels from its owner to everybody else. So the
 // fold of chunk c is ((x_{c+1} op x_{c+2}) op ...) op x_c, ranks modulo the world size, on every peer.
+//
+// An all-reduce of a small tensor is not cut: all of it is one chunk. That makes as many hops one after the other, but one
+// message at each where there would be one from every rank.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +29,20 @@ constexpr Chunk chunk_of(std::uint32_t rank, std::uint32_t world, std::uint64_t 
   const std::uint64_t begin = base * rank + (rank < rest ? rank : rest);
   return {begin, begin + base + (rank < rest ? 1 : 0)};
 }
+
+// The largest tensor of an all-reduce that goes whole: no larger than the smallest segment that would be chosen for a part of it,
+// below which messages weigh more than bytes.
+constexpr std::uint64_t kWholeBytes = 16U << 10U;
+
+// Whether it does. Who configures the size of segments wants to have them.
+constexpr bool goes_whole(wire::Collective collective, std::uint64_t count, std::uint32_t element_bytes,
+                          std::uint32_t configured_segment_bytes) {
+  return collective == wire::Collective::kAllReduce && count <= kWholeBytes / element_bytes &&
+         configured_segment_bytes == 0;
+}
+
+// Who owns it: the ranks take turns, tensor by tensor.
+constexpr std::uint32_t owner_of_whole(std::uint32_t tensor, std::uint32_t world) { return tensor % world; }
 
 constexpr bool reduces(wire::Collective collective) {
   return collective == wire::Collective::kAllReduce || collective == wire::Collective::kReduceScatter;

@@ -1,5 +1,5 @@
 // P1: no byte travels twice. Undisturbed, every peer sends exactly what the ring needs: in an all-reduce all chunks but one in
-// each of two phases, 2(n-1)/n of the tensor; and receives as much as its neighbour sends. Whatever happens, an attempt costs no
+// each of two phases, 2(n-1)/n of the tensor (a small one is one chunk); and receives as much as its neighbour sends. Whatever happens, an attempt costs no
 // more than its own bytes, and a lost stream no more than what was sent on it.
 #pragma once
 
@@ -16,9 +16,10 @@
 namespace lockstep::sim {
 
 // The payload that this rank of `world` sends in one attempt.
-inline std::uint64_t ring_bytes(const peer::Request& request, std::uint32_t rank, std::uint32_t world,
-                                std::uint32_t root, const std::vector<std::uint64_t>& blocks) {
+inline std::uint64_t ring_bytes(const Call& call, std::uint32_t rank, std::uint32_t world, std::uint32_t root) {
   using peer::Collective;
+  const peer::Request& request = call.request;
+  const std::vector<std::uint64_t>& blocks = call.outcome->blocks;
   if (world == 1) return 0;
   const std::uint32_t next = (rank + 1) % world;
   const std::uint64_t size = size_of(request.type);
@@ -26,8 +27,12 @@ inline std::uint64_t ring_bytes(const peer::Request& request, std::uint32_t rank
     return size * (std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0}) - blocks[next]);
   }
   std::uint64_t elements = 0;
-  for (const peer::Tensor& tensor : request.tensors) {
+  for (std::uint32_t t = 0; t < request.tensors.size(); ++t) {
+    const peer::Tensor& tensor = request.tensors[t];
+    const bool whole =
+        ring::goes_whole(request.collective, tensor.count, static_cast<std::uint32_t>(size), call.segment_bytes);
     const auto all_but = [&](std::uint32_t owner) {
+      if (whole) return owner == ring::owner_of_whole(t, world) ? 0 : tensor.count;
       return tensor.count - ring::chunk_of(owner, world, tensor.count).size();
     };
     switch (request.collective) {
@@ -53,8 +58,8 @@ inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) 
   const std::uint32_t rank = rank_of(call.peer);
   if (rank == world) return {};  // S2 says so
   const std::uint32_t root = rank_of(call.request.root);
-  const std::uint64_t sent = ring_bytes(call.request, rank, world, root, outcome.blocks);
-  const std::uint64_t received = ring_bytes(call.request, (rank + world - 1) % world, world, root, outcome.blocks);
+  const std::uint64_t sent = ring_bytes(call, rank, world, root);
+  const std::uint64_t received = ring_bytes(call, (rank + world - 1) % world, world, root);
   const auto said = [&](const char* what, std::uint64_t actual, std::uint64_t wanted) {
     return text_of(call.peer) + " " + what + " " + std::to_string(actual) + " bytes for " + text_of(outcome.round) +
            " as rank " + std::to_string(rank) + " of " + std::to_string(world) + ", which takes " +

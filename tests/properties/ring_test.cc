@@ -33,7 +33,7 @@ RC_GTEST_PROP(RingSchedule, PiecesTileTheTensors, ()) {
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 17);
   const auto width = *rc::gen::element<std::uint32_t>(1, 2, 4, 8);
   const auto counts = *rc::gen::container<std::vector<std::uint64_t>>(rc::gen::inRange<std::uint64_t>(0, 50'000));
-  const auto segment = *rc::gen::inRange<std::uint32_t>(0, 5000);
+  const auto segment = *rc::gen::oneOf(rc::gen::just<std::uint32_t>(0), rc::gen::inRange<std::uint32_t>(1, 5000));
   const auto pieces = ring::cut(Collective::kAllReduce, counts, width, world, 0, segment);
   RC_ASSERT(pieces.size() == ring::segments_in(Collective::kAllReduce, counts, width, world, segment));
   RC_ASSERT(ring::cut_blocks(counts, width, segment).size() == ring::segments_in_blocks(counts, width, segment));
@@ -44,8 +44,9 @@ RC_GTEST_PROP(RingSchedule, PiecesTileTheTensors, ()) {
     std::uint64_t next = 0;
     for (; at < pieces.size() && pieces[at].tensor == tensor; ++at) {
       const auto& piece = pieces[at];
-      const Chunk chunk = chunk_of(piece.owner, world, counts[tensor]);
-      RC_ASSERT(piece.offset == next);
+      const bool whole = ring::goes_whole(Collective::kAllReduce, counts[tensor], width, segment);
+      const Chunk chunk = whole ? Chunk{0, counts[tensor]} : chunk_of(piece.owner, world, counts[tensor]);
+      RC_ASSERT(piece.owner < world && piece.offset == next);
       RC_ASSERT(piece.length > 0U && piece.length % width == 0U);
       RC_ASSERT(piece.offset >= chunk.begin * width && piece.offset + piece.length <= chunk.end * width);
       next += piece.length;
@@ -74,19 +75,23 @@ struct RingCase {
   support::RingOfOperations ring;
   std::uint32_t world;
   std::uint64_t count;
+  std::uint32_t segment_bytes;
+  [[nodiscard]] Chunk chunk(std::uint32_t owner) const {
+    if (!ring::goes_whole(Collective::kAllReduce, count, 4, segment_bytes)) return chunk_of(owner, world, count);
+    return {0, owner == 0 ? count : 0};
+  }
 };
 
 RingCase draw_all_reduce(bool in_place, std::uint64_t seed) {
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 7);
-  const auto count = *rc::gen::oneOf(rc::gen::inRange<std::uint64_t>(0, 12), rc::gen::inRange<std::uint64_t>(12, 3000));
+  const auto count = *rc::gen::oneOf(rc::gen::inRange<std::uint64_t>(0, 12), rc::gen::inRange<std::uint64_t>(12, 5000));
   peer::Request request;
   request.collective = Collective::kAllReduce;
   request.type = DataType::kF32;
   request.op = ReduceOp::kSum;
   request.tensors.push_back({{}, {}, count});
-  RingCase test{
-      support::RingOfOperations(request, world, in_place, *rc::gen::element<std::uint32_t>(4, 64, 1000), seed), world,
-      count};
+  const auto segment = *rc::gen::element<std::uint32_t>(0, 4, 64, 1000);
+  RingCase test{support::RingOfOperations(request, world, in_place, segment, seed), world, count, segment};
   for (std::uint32_t rank = 0; rank < world; ++rank) {
     auto* values = reinterpret_cast<float*>(test.ring.input(rank).data());
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -102,7 +107,7 @@ RC_GTEST_PROP(RingAllReduce, IsTheExactFoldOnEveryRank, (std::uint64_t seed, boo
   RingCase test = draw_all_reduce(in_place, seed);
   std::vector<float> expected(test.count);
   for (std::uint32_t owner = 0; owner < test.world; ++owner) {
-    const Chunk chunk = chunk_of(owner, test.world, test.count);
+    const Chunk chunk = test.chunk(owner);
     for (std::uint64_t i = chunk.begin; i < chunk.end; ++i) {
       const auto value = [&](std::uint32_t hop) {
         return reinterpret_cast<const float*>(test.ring.input((owner + 1 + hop) % test.world).data())[i];

@@ -95,6 +95,7 @@ class Fold : public testing::TestWithParam<Mode> {
     for (std::size_t i = 0; i < 3; ++i) {
       calls_[i].peer = ids_[i];
       calls_[i].content = 1000 + i;
+      calls_[i].segment_bytes = 64;
       calls_[i].request.collective = peer::Collective::kAllReduce;
       calls_[i].request.type = kType;
       const BufferRef send{memory_.make(kCount * kWidth), 0, kCount * kWidth};
@@ -132,6 +133,10 @@ class Fold : public testing::TestWithParam<Mode> {
     fold_chunk(2, 4, {2, 0, 1});
     fold_chunk(4, 5, {0, 1, 2});
   }
+  void fold_whole(std::array<std::size_t, 3> order) {
+    for (Call& call : calls_) call.segment_bytes = 0;
+    fold_chunk(0, kCount, order);
+  }
   Complaint judge() {
     return check_exact_fold(calls_[0], memory_, [&](PeerId id, const RoundKey&) -> const Call* {
       for (const Call& call : calls_) {
@@ -162,6 +167,19 @@ TEST_P(Fold, S2AnotherOrderFails) {
     fold_right();
     ASSERT_FALSE(judge());
     fold_chunk(2, 4, {0, 1, 2});
+    seen = seen || judge().has_value();
+  }
+  EXPECT_TRUE(seen);
+}
+
+TEST_P(Fold, S2ASmallTensorIsOneChunk) {
+  bool seen = false;
+  for (std::uint64_t content = 0; content < 40; ++content) {
+    calls_[0].content = content;
+    memory_.fill(calls_[0].request.tensors[0].send, content_of(content, 0), kType);
+    fold_whole({1, 2, 0});
+    ASSERT_FALSE(judge());
+    fold_right();  // as three
     seen = seen || judge().has_value();
   }
   EXPECT_TRUE(seen);
@@ -453,12 +471,13 @@ TEST(S1OneOutcome, GroupsThatShareAGangHaveOneOutcome) {
 
 // ---- P1 ----
 
-// Seven elements on three ranks: chunks of 3, 2 and 2.
+// Seven elements on three ranks, in segments: chunks of 3, 2 and 2.
 Call all_reduced(PeerId peer, std::uint64_t sent, std::uint64_t received) {
   Call call = ended(peer, committed({kA, kB, kC}));
   call.request.collective = peer::Collective::kAllReduce;
   call.request.type = DataType::kF32;
   call.request.tensors.push_back({{}, {}, 7});
+  call.segment_bytes = 64;
   call.outcome->bytes_sent = sent;
   call.outcome->bytes_received = received;
   return call;
@@ -470,6 +489,19 @@ TEST(P1Bytes, EveryRankSendsAllChunksButOneInEachPhase) {
   EXPECT_FALSE(check_bytes_sent(all_reduced(kC, 4 * (5 + 4), 4 * (5 + 5)), 0));
   EXPECT_TRUE(check_bytes_sent(all_reduced(kA, 4 * (4 + 5) + 1, 4 * (5 + 4)), 0));
   EXPECT_TRUE(check_bytes_sent(all_reduced(kA, 4 * (4 + 5), 4 * (5 + 4) - 4), 0));
+}
+
+TEST(P1Bytes, ASmallTensorGoesWholeFromAllButItsOwnerAndBackToAllButTheLast) {
+  const auto whole = [](PeerId peer, std::uint64_t sent, std::uint64_t received) {
+    Call call = all_reduced(peer, sent, received);
+    call.segment_bytes = 0;
+    return check_bytes_sent(call, 0);
+  };
+  EXPECT_FALSE(whole(kA, 4 * 7, 4 * 7));
+  EXPECT_FALSE(whole(kB, 2 * 4 * 7, 4 * 7));
+  EXPECT_FALSE(whole(kC, 4 * 7, 2 * 4 * 7));
+  EXPECT_TRUE(whole(kA, 2 * 4 * 7, 4 * 7));
+  EXPECT_TRUE(whole(kA, 4 * (4 + 5), 4 * (5 + 4)));
 }
 
 TEST(P1Bytes, WhatWasLostMayTravelAgainButNotForEver) {

@@ -385,8 +385,9 @@ typedef struct lockstep_all_reduce_args {
 #define LOCKSTEP_ALL_REDUCE_ARGS_INIT \
   { sizeof(lockstep_all_reduce_args), NULL, NULL, 0, NULL, 0, LOCKSTEP_U8, LOCKSTEP_SUM, 0, 0, 0, 0 }
 
-/* Each peer sends 2(n-1)/n of the tensors' bytes (ring; formula as in nccl-tests doc/PERFORMANCE.md). In place needs memory
- * for a copy of the input; out of place needs none. Errors: those of all, and PEER_LOST with `no_retry`. */
+/* Each peer sends 2(n-1)/n of the tensors' bytes (ring; formula as in nccl-tests doc/PERFORMANCE.md); of a tensor of at most
+ * 16 KiB, whole, once or twice. In place needs memory for a copy of the input; out of place needs none. Errors: those of all,
+ * and PEER_LOST with `no_retry`. */
 LOCKSTEP_API lockstep_status lockstep_all_reduce(lockstep_comm* comm, const lockstep_all_reduce_args* args,
                                                  lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_all_reduce_async(lockstep_comm* comm, const lockstep_all_reduce_args* args,

@@ -25,6 +25,7 @@ inline Options options(bool auto_admit = false) {
   options.id = kMe;
   options.name = "me";
   options.stripes = 1;
+  options.segment_bytes = 1024;  // a chunk for every rank, however few bytes
   options.auto_admit = auto_admit;
   options.dial_timeout = options.link_timeout = options.link_silence = seconds(60);
   return options;

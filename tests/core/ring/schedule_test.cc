@@ -54,6 +54,25 @@ TEST(Schedule, MoreThanFourGiBAreCutWithoutOverflow) {
   EXPECT_EQ(pieces.back().offset + pieces.back().length, counts[0] * 4);
 }
 
+TEST(Schedule, SmallTensorsOfAnAllReduceGoWholeAndTheRanksTakeTurns) {
+  const std::array<std::uint64_t, 4> counts{1, 0, 4096, 4097};
+  const auto pieces = cut(Collective::kAllReduce, counts, 4, 2, 0, 0);
+  ASSERT_EQ(pieces.size(), 4U);
+  EXPECT_EQ(pieces[0].owner, 0U);
+  EXPECT_EQ(pieces[1].tensor, 2U);  // an empty one has no pieces
+  EXPECT_EQ(pieces[1].owner, 0U);
+  EXPECT_EQ(pieces[1].length, 16'384U);
+  EXPECT_EQ(pieces[2].length, 2049U * 4);  // one chunk for each rank
+  EXPECT_EQ(pieces[3].owner, 1U);
+  EXPECT_EQ(owner_of_whole(5, 3), 2U);
+}
+
+TEST(Schedule, ConfiguredSegmentsAndOtherCollectivesKeepTheirChunks) {
+  const std::array<std::uint64_t, 1> counts{100};
+  EXPECT_EQ(cut(Collective::kAllReduce, counts, 4, 4, 0, 1000).size(), 4U);
+  EXPECT_EQ(cut(Collective::kReduceScatter, counts, 4, 4, 0, 0).size(), 4U);
+}
+
 TEST(Schedule, ABroadcastIsTheRootsChunk) {
   const std::array<std::uint64_t, 2> counts{5, 7};
   for (const Piece& piece : cut(Collective::kBroadcast, counts, 4, 3, 2, 0)) EXPECT_EQ(piece.owner, 2U);
