@@ -401,6 +401,9 @@ void Coordinator::Machine::install() {
       seat.admit_cancelled.reset();
     }
     counters_.admitted += proposal.added.size();
+    for (const PeerId peer : proposal.added) {
+      parties_.at(seats_.at(peer).stream).channel.reader.set_max_body_bytes(kMaxBodyBytes);
+    }
     pending_told_ = 0;  // an admission starts everybody's count anew
   }
   membership_.install(view);

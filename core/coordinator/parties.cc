@@ -220,7 +220,7 @@ void Coordinator::Machine::on_join(Party& party, const wire::Join& join) {
                   "the run is full: " + std::to_string(kMaxMembers) + " peers wait, are members, or leave");
   }
   party.peer = join.peer;
-  party.channel.reader.set_max_body_bytes(kMaxBodyBytes);
+  party.channel.reader.set_max_body_bytes(kMaxWaitingBodyBytes);
   Seat& seat = seats_[join.peer];
   seat.stream = party.channel.stream();
   seat.name = join.name;

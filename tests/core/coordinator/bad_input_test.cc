@@ -408,6 +408,27 @@ TEST(BadInput, OneThatWaitsMaySayLittle) {
   }
 }
 
+// Found by reading: whoever waited could make the coordinator keep room for the largest message there is.
+TEST(BadInput, OneThatWaitsSaysItInAFewWords) {
+  Room waits(true);
+  waits.liar->say(wire::LinkBroken{kHonest[0], std::string(kMaxTextBytes, 'x')});
+  waits.settle();
+  EXPECT_EQ(waits.liar->last<wire::Evicted>(), nullptr);
+  std::vector<std::byte> long_one;
+  wire::encode(wire::Flush{{}, std::vector<wire::OpenRound>(kMaxRoundsInFlight)}, Term{1}, long_one);
+  waits.liar->say_bytes(std::span(long_one).first<wire::kHeaderBytes>());  // the header is enough
+  waits.settle();
+  ASSERT_NE(waits.liar->last<wire::Evicted>(), nullptr);
+  EXPECT_NE(waits.liar->last<wire::Evicted>()->text.find("2048 allowed"), std::string::npos);
+  waits.expect_commits(2);
+
+  Room member;  // it may answer at length
+  member.make_proposal();
+  member.flush(member.nonsense());
+  member.settle();
+  EXPECT_EQ(member.liar->last<wire::Evicted>(), nullptr);
+}
+
 // Found by reading: whoever waited could have a leaver thrown out that was still finishing its rounds.
 TEST(BadInput, OneThatWaitsCannotAccuseALeaver) {
   Room run(true);
