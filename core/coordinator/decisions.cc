@@ -345,7 +345,7 @@ void Coordinator::Machine::propose(Proposal proposal) {
   message.link_key = options_.link_key;
   proposal.awaited = proposal.participants;
   proposal.since = now_;
-  next_look_ = std::min(next_look_, now_ + answer_limit());
+  next_look_ = std::min(next_look_, now_ + options_.silence);
   proposal.change.flushed.clear();
   for (const PeerId peer : proposal.participants) say(peer, message);
   note({.kind = trace::Kind::kProposed,

@@ -69,7 +69,12 @@ class Coordinator::Machine {
   void hurry_gangs(Instant now);
   void hurry_answers(Instant now, bool slept);
   // A peer answers a proposal as soon as it comes; and it has left by itself when nothing comes for the silence that it was told.
-  [[nodiscard]] Duration answer_limit() const { return options_.silence * 2; }
+  // A newcomer has not shown yet that it answers anything, and the members wait for it: it has half of that. No shorter, because
+  // a proposal that is lost a few times on a long link comes as late as any byte may come.
+  [[nodiscard]] Duration answer_limit(PeerId peer) const {
+    const bool newcomer = membership_.candidates().contains(peer);
+    return options_.silence * (newcomer ? 1 : 2);
+  }
   void look(Instant now);  // heartbeats, silence, strangers that say nothing
   void say(PeerId to, const wire::Message& message);
   void say_on(Party& party, const wire::Message& message);

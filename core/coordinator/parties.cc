@@ -303,13 +303,19 @@ void Coordinator::Machine::hurry_gangs(Instant now) {
 void Coordinator::Machine::hurry_answers(Instant now, bool slept) {
   if (!proposal_ || proposal_->awaited.empty()) return;
   if (slept) proposal_->since = now;
-  const Instant limit = proposal_->since + answer_limit();
-  if (now < limit) {
-    next_look_ = std::min(next_look_, limit);
-    return;
+  std::vector<PeerId> late;
+  for (const PeerId peer : proposal_->awaited) {
+    const Instant limit = proposal_->since + answer_limit(peer);
+    if (now >= limit) {
+      late.push_back(peer);
+    } else {
+      next_look_ = std::min(next_look_, limit);
+    }
   }
-  const std::string why = "did not answer a proposal within " + std::to_string(answer_limit().ns / 1'000'000) + " ms";
-  for (const PeerId peer : std::set<PeerId>(proposal_->awaited)) lose(peer, Status::kEvicted, why, true);
+  for (const PeerId peer : late) {
+    const std::string limit = std::to_string(answer_limit(peer).ns / 1'000'000);
+    lose(peer, Status::kEvicted, "did not answer a proposal within " + limit + " ms", true);
+  }
 }
 
 void Coordinator::Machine::say(PeerId to, const wire::Message& message) {
