@@ -1,6 +1,7 @@
 // The opaque handles, and the two ways a call goes through them: blocking, or as a lockstep_work.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,6 +12,8 @@
 #include "bindings/c/result.h"
 #include "core/base/ids.h"
 #include "core/base/result.h"
+#include "core/base/text.h"
+#include "core/wire/limits.h"
 #include "lockstep.h"
 #include "transport/communicator.h"
 #include "transport/work.h"
@@ -63,8 +66,11 @@ struct lockstep_work {
 
 namespace lockstep::c {
 
-// What a caller gave as the reason of an abort; may be null.
-inline std::string reason(const char* why) { return why == nullptr ? "no reason given" : why; }
+// What a caller gave as the reason of an abort, as far as others are told it; may be null.
+inline std::string reason(const char* why) {
+  if (why == nullptr) return "no reason given";
+  return std::string(cut({why, strnlen(why, kMaxTextBytes + 1)}, kMaxTextBytes));
+}
 
 // Waits for the end of `work` and reports it.
 lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result);

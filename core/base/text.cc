@@ -39,6 +39,12 @@ bool is_plain(std::string_view text) {
   return true;
 }
 
+std::string_view cut(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0U) == 0x80U) --most;
+  return text.substr(0, most);
+}
+
 std::string plain(std::string_view text) {
   std::string out;
   out.reserve(text.size());

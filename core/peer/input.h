@@ -46,7 +46,7 @@ struct Leave {
 // End a call that has not completed: a round is aborted for all unless it is committed.
 struct Stop {
   CallId call;
-  std::string why;
+  std::string why;  // its first kMaxTextBytes count
 };
 
 // ---- facts ----

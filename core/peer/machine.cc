@@ -5,6 +5,7 @@
 
 #include "core/base/mutant.h"
 #include "core/base/overloaded.h"
+#include "core/base/text.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::peer {
@@ -139,17 +140,18 @@ void Peer::Machine::try_leave() {
 }
 
 void Peer::Machine::on_stop(const Stop& in) {
-  if (connect_ && connect_->call == in.call) return end_run(Status::kAborted, "connect was aborted: " + in.why);
-  if (leave_ && leave_->call == in.call) return end_run(Status::kAborted, "leave was aborted: " + in.why);
+  const std::string why(cut(in.why, kMaxTextBytes));
+  if (connect_ && connect_->call == in.call) return end_run(Status::kAborted, "connect was aborted: " + why);
+  if (leave_ && leave_->call == in.call) return end_run(Status::kAborted, "leave was aborted: " + why);
   if (admit_ && admit_->call == in.call && !admit_->by_itself && !admit_->cancelled) {
-    if (!admit_->said) return end_waiting(admit_, Status::kAborted, in.why);
+    if (!admit_->said) return end_waiting(admit_, Status::kAborted, why);
     admit_->cancelled = true;
     admit_->deadline = now_ + options_.abort_grace;
     return session_.say(wire::AdmitCancel{Status::kAborted});
   }
   for (auto& [order, round] : rounds_) {
     if (round.call == in.call) {
-      return ask_to_stop(round, Status::kAborted, "aborted by " + name_of(options_.id) + ": " + in.why);
+      return ask_to_stop(round, Status::kAborted, "aborted by " + name_of(options_.id) + ": " + why);
     }
   }
 }

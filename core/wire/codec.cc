@@ -48,13 +48,6 @@ U load(const std::byte* at) {
 
 // ---- encoding ----
 
-// At most `most` bytes of a text, not ending inside a UTF-8 character.
-std::string_view cut(std::string_view text, std::size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0U) == 0x80U) --most;
-  return text.substr(0, most);
-}
-
 // Collects numbers and appends many at once.
 class Encoder {
  public:

@@ -291,7 +291,7 @@ LOCKSTEP_API lockstep_status lockstep_leave(lockstep_comm* comm, int64_t timeout
 LOCKSTEP_API lockstep_status lockstep_leave_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work);
 
 /* Aborts every call of this communicator that is in flight, blocking ones of other threads included, as lockstep_abort() does.
- * `why`: for the texts of all peers; may be NULL. Does not wait. */
+ * `why`: for the texts of all peers, its first 1024 bytes; may be NULL. Does not wait. */
 LOCKSTEP_API lockstep_status lockstep_abort_all(lockstep_comm* comm, const char* why);
 
 /* ---- the world ----------------------------------------------------------------------------------------------------- */
@@ -506,7 +506,7 @@ LOCKSTEP_API lockstep_status lockstep_wait_any(lockstep_work* const* works, size
 
 /* Ends a call that is not over. A collective is aborted for everybody, unless it is committed already; admit ends on this peer
  * alone; with connect or leave this peer's part in the run ends. Asks and does not wait: the call itself tells how it ended.
- * `why`: for the texts of all peers; may be NULL. Only the first abort of a call counts. */
+ * `why`: for the texts of all peers, its first 1024 bytes; may be NULL. Only the first abort of a call counts. */
 LOCKSTEP_API lockstep_status lockstep_abort(lockstep_work* work, const char* why);
 
 /* Frees the handle. A call that is not over is aborted first, and its end waited for, so that its memory is the caller's again

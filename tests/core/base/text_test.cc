@@ -35,5 +35,13 @@ TEST(Text, WhatBreaksALineATerminalOrADocumentIsReplaced) {
   }
 }
 
+TEST(Text, IsCutBetweenCharacters) {
+  EXPECT_EQ(cut("a peer", 6), "a peer");
+  EXPECT_EQ(cut("a peer", 3), "a p");
+  EXPECT_EQ(cut("Grüße", 5), "Grü");
+  EXPECT_EQ(cut("日本語", 5), "日");
+  EXPECT_EQ(cut("日本語", 2), "");
+}
+
 }  // namespace
 }  // namespace lockstep

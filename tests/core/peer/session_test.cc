@@ -43,6 +43,21 @@ TEST(Loss, EndsWhatMustNotBeAttemptedAgain) {
   EXPECT_FALSE(run.me.run_over);
 }
 
+TEST(Abort, CutsTheReason) {
+  const std::string why = std::string(kMaxTextBytes - 1, 'x') + "\xc3\xbc" + std::string(1U << 20U, 'x');
+  const std::string kept(kMaxTextBytes - 1, 'x');
+  Peer3 joins(false);
+  joins.me.stop(joins.connected, why);
+  EXPECT_EQ(joins.me.outcome(joins.connected)->text, "connect was aborted: " + kept);
+  Peer3 admits;
+  const CallId admit = admits.me.admit();
+  admits.launch(wire::Collective::kBarrier);  // of the next cohort: nobody else knows it
+  admits.me.stop(CallId{admit.value + 1}, why);
+  admits.me.run();
+  ASSERT_NE(admits.me.outcome(CallId{admit.value + 1}), nullptr);
+  EXPECT_LE(admits.me.outcome(CallId{admit.value + 1})->text.size(), kMaxTextBytes + 100);
+}
+
 TEST(LyingCoordinator, IsLeftWithTheReason) {
   const auto proposes = [](const std::function<void(wire::Propose&)>& change) {
     return [change](Peer3& r) {
