@@ -14,6 +14,7 @@
 #include "sim/checkers/s6_membership.h"
 #include "sim/checkers/s8_once.h"
 #include "sim/text.h"
+#include "sim/words.h"
 
 namespace lockstep::sim {
 namespace {
@@ -31,22 +32,18 @@ PeerId peer_of(const Json& json) {
   return {std::strtoull(text.substr(0, 16).c_str(), nullptr, 16), std::strtoull(text.substr(16).c_str(), nullptr, 16)};
 }
 
-// The value of an enumeration that has this name.
-template <typename T, typename N>
-T named(const Json& json, std::uint8_t count, N&& name) {
+template <typename T, typename... Name>
+T one_of(const Json& json, std::uint8_t count, Name&&... name) {
   const std::string text = json.get<std::string>();
-  for (std::uint8_t i = 0; i < count; ++i) {
-    if (name(static_cast<T>(i)) == text) return static_cast<T>(i);
-  }
+  if (const std::optional<T> value = named<T>(text, count, std::forward<Name>(name)...)) return *value;
   throw Malformed{"unknown word '" + text + "'"};
 }
 
 peer::Request request_of(const Json& json) {
   peer::Request request;
-  request.collective = named<peer::Collective>(json.at("collective"), wire::kCollectiveCount,
-                                               [](peer::Collective c) { return wire::name_of(c); });
-  request.type = named<DataType>(json.at("type"), kDataTypeCount, [](DataType t) { return name_of(t); });
-  request.op = named<ReduceOp>(json.at("op"), kReduceOpCount, [](ReduceOp o) { return name_of(o); });
+  request.collective = one_of<peer::Collective>(json.at("collective"), wire::kCollectiveCount);
+  request.type = one_of<DataType>(json.at("type"), kDataTypeCount);
+  request.op = one_of<ReduceOp>(json.at("op"), kReduceOpCount);
   request.tag = Tag{json.at("tag")};
   request.retry = json.at("retry");
   request.minimum_world = json.at("minimum_world");
@@ -57,7 +54,7 @@ peer::Request request_of(const Json& json) {
 
 peer::Outcome outcome_of(const Json& json) {
   peer::Outcome outcome;
-  outcome.status = named<Status>(json.at("status"), kStatusCount, [](Status s) { return status_name(s); });
+  outcome.status = one_of<Status>(json.at("status"), kStatusCount, [](Status s) { return status_name(s); });
   outcome.text = json.value("text", std::string());
   outcome.view = ViewNumber{json.at("view")};
   outcome.world = json.at("world");

@@ -293,5 +293,7 @@ class Network {
 };
 
 std::string_view name_of(io::CloseReason reason);
+// "stream 3"
+std::string stream_text(StreamId id);
 
 }  // namespace lockstep::sim

@@ -29,4 +29,17 @@ inline std::optional<std::uint64_t> number_of(std::string_view digits) {
   return value;
 }
 
+// The value of an enumeration with `count` values that has this name.
+template <typename T, typename Name>
+std::optional<T> named(std::string_view word, std::uint8_t count, Name&& name) {
+  for (std::uint8_t i = 0; i < count; ++i) {
+    if (name(static_cast<T>(i)) == word) return static_cast<T>(i);
+  }
+  return {};
+}
+template <typename T>
+std::optional<T> named(std::string_view word, std::uint8_t count) {
+  return named<T>(word, count, [](T value) { return name_of(value); });
+}
+
 }  // namespace lockstep::sim

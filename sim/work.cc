@@ -16,14 +16,6 @@ constexpr std::uint64_t kMostTimes = 64;
 
 Error wrong(const std::string& text) { return {Status::kInvalidArgument, text}; }
 
-template <typename T>
-std::optional<T> named(const std::string& word, std::uint8_t count) {
-  for (std::uint8_t i = 0; i < count; ++i) {
-    if (name_of(static_cast<T>(i)) == word) return static_cast<T>(i);
-  }
-  return {};
-}
-
 }  // namespace
 
 std::string to_text(const Work& work) {

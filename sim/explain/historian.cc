@@ -6,84 +6,11 @@
 
 #include "core/base/overloaded.h"
 #include "core/peer/peer.h"
-#include "core/wire/describe.h"
+#include "sim/explain/phrases.h"
 #include "sim/text.h"
 #include "sim/workload.h"
 
 namespace lockstep::sim {
-namespace {
-
-constexpr std::size_t kMostBlamed = 4;  // faults, for one silence
-
-std::string text_of_call(CallKind kind) {
-  switch (kind) {
-    case CallKind::kConnect: return "connect";
-    case CallKind::kCollective: return "collective";
-    case CallKind::kAdmit: return "admit";
-    case CallKind::kLeave: return "leave";
-  }
-  return "call";
-}
-
-std::string_view name_of(JobKind kind) {
-  switch (kind) {
-    case JobKind::kHash: return "hashed";
-    case JobKind::kCopy: return "copied";
-    case JobKind::kVerify: return "verified";
-    case JobKind::kFold: return "folded";
-  }
-  return "worked on";
-}
-
-std::string_view name_of(App::Phase phase) {
-  switch (phase) {
-    case App::Phase::kConnecting: return "connecting";
-    case App::Phase::kSyncing: return "syncing";
-    case App::Phase::kStepping: return "stepping";
-    case App::Phase::kAdmitting: return "admitting";
-    case App::Phase::kLeaving: return "leaving";
-    case App::Phase::kOver: return "over";
-  }
-  return "";
-}
-
-// As core describes it, but rounds as the simulator writes them: "round: c1.g0.t7.u0".
-std::string text_of(const wire::Message& message) {
-  constexpr std::string_view kKey = "key: ";
-  std::string text = wire::describe(message);
-  for (std::size_t at = 0; (at = text.find(kKey, at)) != std::string::npos;) {
-    const std::size_t end = std::min(text.find_first_of(",}", at), text.size());
-    std::string round = text.substr(at + kKey.size(), end - at - kKey.size());
-    std::replace(round.begin(), round.end(), ' ', '.');
-    std::replace(round.begin(), round.end(), '#', 'u');
-    round.insert(0, "round: ");
-    text.replace(at, end - at, round);
-    at += round.size();
-  }
-  return text;
-}
-
-// Something was to happen and did not, or the process ended in the midst of a step: nothing leads there from a fault, and yet.
-bool what_does_not_happen(const std::string& promise) {
-  return promise.starts_with("L") || promise == "crash" || promise == "limit";
-}
-
-std::string host_name(std::uint32_t host) { return host == 0 ? "coordinator" : "h" + std::to_string(host); }
-
-std::string text_of_fault(const Entry& fault) {
-  std::string text(sim::name_of(fault.fault));
-  text += " " + host_name(fault.a);
-  if (is_of_pair(fault.fault)) {
-    text += fault.fault == Fault::kCut ? " -> " : " <-> ";
-    text += fault.a == fault.b ? "all" : host_name(fault.b);
-  }
-  if (fault.number > 1) text += " x " + std::to_string(fault.number);
-  if (fault.length.ns > 0) text += " for " + std::to_string(fault.length.ns / 1'000'000) + " ms";
-  return text;
-}
-
-}  // namespace
-
 Historian::Historian(const Plan& plan, std::uint64_t see) : see_(see) {
   history_.seed = plan.seed;
   history_.states.emplace_back();
@@ -537,18 +464,6 @@ void Historian::noted(std::uint32_t process, const trace::Event& event) {
   history_.moments[id].outs.push_back("notes " + names_.plain(trace::to_line(event)));
 }
 
-// Silence has no sender: whatever was done to one of the two is why nothing was heard.
-void Historian::blame_faults(std::uint32_t host, std::uint32_t other) {
-  std::size_t blamed = 0;
-  for (auto fault = history_.faults.rbegin(); fault != history_.faults.rend() && blamed < kMostBlamed; ++fault) {
-    const bool touches = std::any_of(fault->hosts.begin(), fault->hosts.end(),
-                                     [&](std::uint32_t h) { return h != 0 && (h == host || h == other); });
-    if (!fault->lossy || !touches) continue;
-    because(fault->moment, Because::kFault);
-    blamed += 1;
-  }
-}
-
 std::string Historian::peers_text(const std::vector<std::string>& peers) const {
   std::string out = "{";
   for (const std::string& peer : peers) out += (out.size() > 1 ? " " : "") + peer;
@@ -626,123 +541,6 @@ void Historian::sends(std::uint32_t end, std::span<const std::byte> bytes, std::
     sides_[to].in.way.push_back({heard.end, history_.messages.size(), std::move(subjects)});
     history_.messages.push_back(std::move(sent));
   }
-}
-
-// ---- the nemesis ----
-
-void Historian::fault_begins(std::uint64_t entry, const Entry& fault) {
-  FaultSpan span;
-  span.name = sim::name_of(fault.fault);
-  span.text = text_of_fault(fault);
-  span.entry = entry;
-  span.hosts.push_back(fault.a);
-  if (is_of_pair(fault.fault)) span.hosts.push_back(fault.b);
-  span.lossy = may_lose_members(fault.fault);
-  span.began_ns = now_.ns;
-  span.ended_ns = fault.length.ns == 0 || !span.lossy || fault.fault == Fault::kReset ? now_.ns : -1;
-  if (fault.fault == Fault::kSilence) span.ended_ns = -1;
-  if (fault.fault == Fault::kCrash || fault.fault == Fault::kVanish || fault.fault == Fault::kLeave) {
-    span.ended_ns = now_.ns;  // its lane shows the rest
-  }
-  if (fault.fault == Fault::kSlow || fault.fault == Fault::kKernels) span.ended_ns = -1;
-  Moment moment;
-  moment.spark = Spark::kFault;
-  moment.ins.push_back("fault: " + span.text);
-  nemesis_ = span.moment = add(std::move(moment));
-  const bool misuse = fault.fault == Fault::kTimeout || fault.fault == Fault::kMismatch || fault.fault == Fault::kSkip;
-  if (misuse) misused_[fault.a] = span.moment;
-  fault_of_entry_[entry] = history_.faults.size();
-  history_.faults.push_back(std::move(span));
-}
-
-void Historian::fault_ends(std::uint64_t entry, const Entry&) {
-  const auto known = fault_of_entry_.find(entry);
-  if (known == fault_of_entry_.end()) return;
-  FaultSpan& span = history_.faults[known->second];
-  span.ended_ns = now_.ns;
-  Moment moment;
-  moment.spark = Spark::kFault;
-  moment.ins.push_back("fault ends: " + span.text);
-  moment.causes.push_back({span.moment, Because::kFault});
-  nemesis_ = add(std::move(moment));
-}
-
-void Historian::heals() {
-  history_.healed_ns = now_.ns;
-  Moment moment;
-  moment.spark = Spark::kFault;
-  moment.ins.emplace_back("faults stop, the network heals");
-  nemesis_ = add(std::move(moment));
-}
-
-// ---- the end ----
-
-void Historian::failed(const Failure& failure, const Call* about) {
-  history_.failure = failure;
-  history_.failure->text = names_.plain(failure.text);
-  Moment moment;
-  moment.spark = Spark::kFailure;
-  moment.ins.push_back(failure.promise + " broken: " + history_.failure->text);
-  const auto add_cause = [&](MomentId id, Because why = Because::kState) {
-    const bool known =
-        std::any_of(moment.causes.begin(), moment.causes.end(), [&](const Cause& cause) { return cause.moment == id; });
-    if (id != kNoMoment && !known) moment.causes.push_back({id, why});
-  };
-  if (step_) {
-    add_cause(tell());
-    moment.lane = step_->process;
-  } else if (origin_.moment != kNoMoment) {
-    add_cause(origin_.moment);
-    moment.lane = history_.moments[origin_.moment].lane;
-  }
-  if (about != nullptr) {
-    moment.lane = about->process;
-    std::string subject = kMembershipSubject;
-    const auto known = processes_[about->process].bars.find(about->id.value);
-    if (known != processes_[about->process].bars.end()) {
-      const Bar& bar = history_.calls[known->second];
-      add_cause(bar.made);
-      if (!bar.round.empty()) subject = bar.round;
-    }
-    for (const Process& process : processes_) {  // what each ledger has last about it
-      const auto last = process.last.find(index_of(subject));
-      if (last != process.last.end()) add_cause(last->second);
-    }
-  }
-  if (what_does_not_happen(failure.promise)) {
-    std::size_t blamed = 0;
-    for (auto fault = history_.faults.rbegin(); fault != history_.faults.rend() && blamed < kMostBlamed; ++fault) {
-      if (!fault->lossy) continue;
-      add_cause(fault->moment, Because::kFault);
-      blamed += 1;
-    }
-  }
-  if (moment.lane != kNoLane) moment.before = moment.after = processes_[moment.lane].state;
-  history_.failed = add(std::move(moment));
-}
-
-History Historian::finish(std::optional<Failure> crash) {
-  if (crash) {
-    step_.reset();
-    failed(*crash, nullptr);
-  }
-  history_.ended_ns = now_.ns;
-  if (history_.failed != kNoMoment) {  // a promise breaks in the midst of a step
-    Moment& failure = history_.moments[history_.failed];
-    if (failure.lane != kNoLane) failure.after = processes_[failure.lane].state;
-  }
-  std::vector<bool> loud(history_.moments.size());
-  for (const Sent& message : history_.messages) {
-    if (message.type == "Heartbeat") continue;
-    if (message.from != kNoMoment) loud[message.from] = true;
-    if (message.to != kNoMoment) loud[message.to] = true;
-  }
-  for (MomentId id = 0; id < history_.moments.size(); ++id) {
-    Moment& moment = history_.moments[id];
-    const bool may_be = moment.spark == Spark::kTimer || moment.spark == Spark::kMessage;
-    moment.quiet = may_be && !loud[id] && moment.outs.empty();
-  }
-  return std::move(history_);
 }
 
 }  // namespace lockstep::sim

@@ -1,0 +1,71 @@
+#include "sim/explain/phrases.h"
+
+#include <algorithm>
+
+#include "core/wire/describe.h"
+#include "sim/text.h"
+
+namespace lockstep::sim {
+
+std::string text_of_call(CallKind kind) {
+  switch (kind) {
+    case CallKind::kConnect: return "connect";
+    case CallKind::kCollective: return "collective";
+    case CallKind::kAdmit: return "admit";
+    case CallKind::kLeave: return "leave";
+  }
+  return "call";
+}
+
+std::string_view name_of(JobKind kind) {
+  switch (kind) {
+    case JobKind::kHash: return "hashed";
+    case JobKind::kCopy: return "copied";
+    case JobKind::kVerify: return "verified";
+    case JobKind::kFold: return "folded";
+  }
+  return "worked on";
+}
+
+std::string_view name_of(App::Phase phase) {
+  switch (phase) {
+    case App::Phase::kConnecting: return "connecting";
+    case App::Phase::kSyncing: return "syncing";
+    case App::Phase::kStepping: return "stepping";
+    case App::Phase::kAdmitting: return "admitting";
+    case App::Phase::kLeaving: return "leaving";
+    case App::Phase::kOver: return "over";
+  }
+  return "";
+}
+
+std::string text_of(const wire::Message& message) {
+  constexpr std::string_view kKey = "key: ";
+  std::string text = wire::describe(message);
+  for (std::size_t at = 0; (at = text.find(kKey, at)) != std::string::npos;) {
+    const std::size_t end = std::min(text.find_first_of(",}", at), text.size());
+    std::string round = text.substr(at + kKey.size(), end - at - kKey.size());
+    std::replace(round.begin(), round.end(), ' ', '.');
+    std::replace(round.begin(), round.end(), '#', 'u');
+    round.insert(0, "round: ");
+    text.replace(at, end - at, round);
+    at += round.size();
+  }
+  return text;
+}
+
+std::string host_name(std::uint32_t host) { return host == 0 ? "coordinator" : "h" + std::to_string(host); }
+
+std::string text_of_fault(const Entry& fault) {
+  std::string text(sim::name_of(fault.fault));
+  text += " " + host_name(fault.a);
+  if (is_of_pair(fault.fault)) {
+    text += fault.fault == Fault::kCut ? " -> " : " <-> ";
+    text += fault.a == fault.b ? "all" : host_name(fault.b);
+  }
+  if (fault.number > 1) text += " x " + std::to_string(fault.number);
+  if (fault.length.ns > 0) text += " for " + std::to_string(fault.length.ns / 1'000'000) + " ms";
+  return text;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,25 @@
+// How the history says things.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/peer/effect.h"
+#include "core/wire/message.h"
+#include "sim/call.h"
+#include "sim/plan.h"
+#include "sim/workload.h"
+
+namespace lockstep::sim {
+
+std::string text_of_call(CallKind kind);
+std::string_view name_of(JobKind kind);
+std::string_view name_of(App::Phase phase);
+// As core describes it, but rounds as the simulator writes them: "round: c1.g0.t7.u0".
+std::string text_of(const wire::Message& message);
+std::string host_name(std::uint32_t host);
+// "cut h1 -> h2 for 300 ms"
+std::string text_of_fault(const Entry& fault);
+
+}  // namespace lockstep::sim

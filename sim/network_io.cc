@@ -1,0 +1,300 @@
+// How bytes come out of a sender's memory and into a reader's: in pieces, late, or at once, as the dice say.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "core/base/assert.h"
+#include "sim/network.h"
+#include "sim/witness.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+constexpr std::size_t kCompactAt = 1U << 16U;
+
+}  // namespace
+
+// ---- reading ----
+
+// A driver reads at once what there is, as a rule; one that is busy, some time later.
+void Network::offer_read(End end, Instant now, bool bytes_came) {
+  Side& s = side(end);
+  if (s.state != State::kOpen || !s.reading || s.landing || s.in.arrived == s.in.taken) return;
+  s.landing = true;
+  s.read_luck = luck(s, Purpose::kShortRead, end);
+  if (s.read_luck.permille(options_.busy_permille)) {
+    soon(end, What::kLand, s.read_loan, options_.host_delay_ns, Purpose::kLandDelay, now);
+  } else if (bytes_came && !user_.stalled(s.process)) {
+    land(end, s.read_loan, now);
+  } else {
+    events_.push_at_once(now, What::kLand, s.process, end, s.read_loan);
+  }
+}
+
+void Network::land(End end, std::uint64_t loan, Instant now) {
+  Side& s = side(end);
+  if (!s.reading || loan != s.read_loan) return;
+  const std::size_t moved = land_once(end, now);
+  if (!s.reading || loan != s.read_loan) return;
+  if (s.read_revoked || s.state == State::kClosing) {
+    if (moved > 0) counts_.revoked_midway += 1;
+    const bool told =
+        s.read_revoked && s.state == State::kOpen && s.landed > 0 && chance(s, 300, Purpose::kPieces, end);
+    s.landing = told;
+    if (told) soon(end, What::kTold, loan, options_.host_delay_ns, Purpose::kAnswerDelay, now);
+    return;
+  }
+  if (s.landed == 0) {
+    s.landing = false;
+    return;
+  }
+  if (s.read_luck.permille(options_.pieces_permille)) {  // more may land before it is told
+    soon(end, s.read_luck.permille(500) ? What::kLand : What::kTold, loan, options_.revoke_delay_ns,
+         Purpose::kAnswerDelay, now);
+    s.read_luck = luck(s, Purpose::kShortRead, end);
+    return;
+  }
+  const std::size_t bytes = s.landed;
+  s.reading = s.landing = false;
+  s.landed = 0;
+  user_.tell(s.process, io::ReadDone{s.id, bytes});
+}
+
+std::size_t Network::land_once(End end, Instant now) {
+  Side& s = side(end);
+  Pipe& pipe = s.in;
+  Memory& memory = user_.memory_of(s.process);
+  const std::size_t room = s.place.length + s.tail.size() - s.landed;
+  std::uint64_t limit = std::min<std::uint64_t>(pipe.arrived - pipe.taken, room);
+  if (limit == 0) return 0;
+  const bool apart = s.read_luck.permille(options_.apart_permille);
+  if (s.read_luck.permille(options_.short_permille) && limit > 1) {
+    limit = dice_.range(1, limit, Purpose::kShortRead, end, s.draws++);
+  }
+  std::size_t moved = 0;
+  if (memory.mode() == Mode::kToken) {
+    moved = land_tokens(end, memory, limit, apart);
+  } else {
+    while (moved < limit) {
+      const bool in_place = s.landed < s.place.length;
+      const std::size_t n = std::min<std::size_t>(limit - moved, in_place ? s.place.length - s.landed : limit);
+      const auto into = in_place ? memory.open(s.place.slice(s.landed, n), Touch::kLand)
+                                 : s.tail.subspan(s.landed - s.place.length, n);
+      if (!into.empty()) std::memcpy(into.data(), pipe.bytes.data() + pipe.head, n);
+      pipe.head += n;
+      s.landed += n;
+      moved += n;
+    }
+  }
+  pipe.taken += moved;
+  if (pipe.head == pipe.bytes.size()) {
+    pipe.bytes.clear();
+    pipe.head = 0;
+  } else if (pipe.head > kCompactAt) {
+    pipe.bytes.erase(pipe.bytes.begin(), pipe.bytes.begin() + static_cast<std::ptrdiff_t>(pipe.head));
+    pipe.head = 0;
+  }
+  credit(end, now);
+  return moved;
+}
+
+// What there is of a payload lands in its place; or in the tail, as virtual bytes, when its header has just come.
+std::size_t Network::land_tokens(End end, Memory& memory, std::uint64_t limit, bool apart) {
+  Side& s = side(end);
+  Pipe& pipe = s.in;
+  std::size_t moved = 0;
+  while (moved < limit && !pipe.spans.empty()) {
+    Span& span = pipe.spans.front();
+    const std::uint64_t ready = span.length - span.read;
+    const std::uint64_t in_place = s.landed < s.place.length ? s.place.length - s.landed : 0;
+    const std::size_t at = in_place > 0 ? 0 : s.landed - s.place.length;  // in the tail
+    const std::uint64_t room = in_place > 0 ? in_place : s.tail.size() - at;
+    const std::uint64_t n = std::min({limit - moved, ready, room});
+    if (n == 0) return moved;
+    if (!span.payload) {
+      if (in_place > 0) {
+        user_.contract_broken(s.process, "reads payload on " + stream_text(s.id) + " where a header comes");
+        return moved;
+      }
+      std::memcpy(s.tail.data() + at, pipe.bytes.data() + pipe.head, n);
+      pipe.head += n;
+    } else if (in_place > 0) {
+      land_in_place(s.place.slice(s.landed, n), span, memory);
+    } else if (apart) {
+      return moved;
+    } else if (!land_early(end, s.tail.data() + at, n, span)) {
+      user_.contract_broken(s.process, "reads a header on " + stream_text(s.id) + " where payload comes");
+      return moved;
+    }
+    span.read += n;
+    s.landed += n;
+    moved += n;
+    const bool over = span.read == (span.payload ? span.total : span.length);
+    if (over) pipe.spans.pop_front();
+  }
+  return moved;
+}
+
+// False: its header has not just come.
+bool Network::land_early(End end, const std::byte* at, std::size_t bytes, const Span& span) {
+  const Side& s = side(end);
+  auto& came = port_of(s.process).early;
+  if (span.read == 0 && s.landed > 0) came.push_back({.at = at, .end = end});
+  const auto early = std::find_if(came.rbegin(), came.rend(), [&](const Early& e) { return e.end == end; });
+  if (early == came.rend() || early->whole || early->at + early->bytes != at) return false;
+  early->bytes += bytes;
+  early->whole = span.read + bytes == span.total;
+  early->spoilt = span.spoilt;
+  early->token = span.token;
+  return true;
+}
+
+// A payload means something where all of it landed, one part behind the other.
+void Network::land_in_place(const BufferRef& target, Span& span, Memory& memory) {
+  if (span.read == 0) {
+    span.target = {target.id, target.offset, span.total};
+  } else if (target.id != span.target.id || target.offset != span.target.offset + span.read) {
+    span.target.id = kSinkBuffer;
+  }
+  memory.spoil(target, Touch::kLand);
+  if (span.read + target.length == span.total && !span.spoilt) {
+    memory.write_token(span.target, Touch::kLand, span.token);
+  }
+}
+
+// What was read gives room to the sender, unless the way back is cut.
+void Network::credit(End reader, Instant now) {
+  Side& s = side(reader);
+  Side& sender = side(other(reader));
+  Connection& c = connection(reader);
+  if (c.black || c.over || is_cut(s.host, sender.host)) return;
+  s.in.credited = s.in.taken;
+  offer_write(other(reader), now);
+}
+
+// ---- writing ----
+
+void Network::offer_write(End end, Instant now) {
+  Side& s = side(end);
+  if (s.state != State::kOpen || !s.writing || s.taking) return;
+  const Pipe& pipe = side(other(end)).in;
+  if (pipe.sent - pipe.credited >= options_.window_bytes) return;
+  s.taking = true;
+  s.write_luck = luck(s, Purpose::kShortWrite, end);
+  if (s.write_luck.permille(options_.busy_permille)) {
+    soon(end, What::kTake, s.write_loan, options_.host_delay_ns, Purpose::kTakeDelay, now);
+  } else {
+    events_.push_at_once(now, What::kTake, s.process, end, s.write_loan);
+  }
+}
+
+void Network::take(End end, std::uint64_t loan, Instant now) {
+  Side& s = side(end);
+  if (!s.writing || loan != s.write_loan || s.state != State::kOpen) return;
+  const std::size_t moved = take_once(end, now);
+  const bool more = s.taken < s.lent;
+  if (s.write_revoked) {
+    if (moved > 0) counts_.revoked_midway += 1;
+    s.taking = false;
+    return;
+  }
+  if (s.taken == 0) {
+    s.taking = false;
+    return;
+  }
+  if (s.write_luck.permille(options_.pieces_permille)) {
+    soon(end, s.write_luck.permille(500) && more ? What::kTake : What::kTaken, loan, options_.revoke_delay_ns,
+         Purpose::kAnswerDelay, now);
+    s.write_luck = luck(s, Purpose::kShortWrite, end);
+    return;
+  }
+  const std::size_t bytes = s.taken;
+  s.writing = s.taking = false;
+  s.taken = 0;
+  user_.tell(s.process, io::WriteDone{s.id, bytes});
+}
+
+std::size_t Network::take_once(End end, Instant now) {
+  Side& s = side(end);
+  Pipe& pipe = side(other(end)).in;
+  const std::uint64_t used = pipe.sent - pipe.credited;
+  const std::uint64_t room = used < options_.window_bytes ? options_.window_bytes - used : 0;
+  std::uint64_t limit = std::min<std::uint64_t>(s.lent - s.taken, room);
+  if (limit == 0) return 0;
+  if (s.write_luck.permille(options_.short_permille) && limit > 1) {
+    limit = dice_.range(1, limit, Purpose::kShortWrite, end, s.draws++);
+  }
+  Memory& memory = user_.memory_of(s.process);
+  std::size_t skip = s.taken;
+  std::size_t left = limit;
+  for (const io::Slice& slice : s.slices.all()) {
+    if (skip >= slice.size()) {
+      skip -= slice.size();
+      continue;
+    }
+    const std::size_t n = std::min(left, slice.size() - skip);
+    if (n == 0) break;
+    push_slice(end, memory, slice, skip, n);
+    left -= n;
+    skip = 0;
+  }
+  s.taken += limit;
+  pipe.sent += limit;
+  send(end, limit, Mark::kBytes, now);
+  return limit;
+}
+
+void Network::push_slice(End from, Memory& memory, const io::Slice& slice, std::size_t skip, std::size_t bytes) {
+  Side& s = side(from);
+  const Connection& c = connection(from);
+  Pipe& pipe = side(other(from)).in;
+  const bool lost = c.black || c.over;  // still read, so that trespassing is seen
+  const bool header = !slice.bytes.empty();
+  if (witness_ != nullptr) {
+    witness_->sends(from, header ? slice.bytes.subspan(skip, bytes) : std::span<const std::byte>(), bytes);
+  }
+  if (memory.mode() == Mode::kToken && !header) {
+    if (!lost) push_payload(s, pipe, memory, slice.payload, skip, bytes);
+    return;
+  }
+  const auto source = header ? slice.bytes.subspan(skip, bytes)
+                             : std::span<const std::byte>(memory.open(slice.payload.slice(skip, bytes), Touch::kSend));
+  if (lost) return;
+  if (memory.mode() == Mode::kToken) {
+    if (!pipe.spans.empty() && pipe.spans.back().payload && pipe.spans.back().length < pipe.spans.back().total) {
+      user_.contract_broken(s.process, "writes a header on " + stream_text(s.id) + " in the middle of a payload");
+    }
+    if (pipe.spans.empty() || pipe.spans.back().payload) pipe.spans.push_back({});
+    pipe.spans.back().length += bytes;
+  }
+  if (source.empty()) {  // trespassing; the stream goes on with nothing in particular
+    pipe.bytes.resize(pipe.bytes.size() + bytes);
+  } else {
+    pipe.bytes.insert(pipe.bytes.end(), source.begin(), source.end());
+  }
+}
+
+void Network::push_payload(Side& s, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip,
+                           std::size_t bytes) {
+  const bool goes_on =
+      !pipe.spans.empty() && pipe.spans.back().payload && pipe.spans.back().length < pipe.spans.back().total;
+  if (!goes_on) {
+    if (skip != 0) user_.contract_broken(s.process, "begins a payload on " + stream_text(s.id) + " in its middle");
+    Span& span = pipe.spans.push_back({});
+    span.payload = true;
+    span.total = payload.length;
+    span.origin = payload;
+    span.spoilt = !memory.read_token(payload, Touch::kSend, span.token);
+    span.length = bytes;
+    return;
+  }
+  Span& span = pipe.spans.back();
+  const bool same = payload.id == span.origin.id && payload.offset + skip == span.origin.offset + span.length;
+  Token again;
+  if (!same || !memory.read_token(span.origin, Touch::kSend, again) || again != span.token) span.spoilt = true;
+  span.length += bytes;
+}
+
+}  // namespace lockstep::sim
