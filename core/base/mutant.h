@@ -25,7 +25,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kDoneCarriesOver, "done-carries-over", "S1 L2", kRare, "done in one attempt counts for the next") \
   X(kDoneCommitsOnLoss, "done-commits-on-loss", "S1 S2", kCommon, "who is done commits by itself when a member is lost") \
   X(kDoneAfterFlush, "done-after-flush", "S11 L1 L2", kRare, "a frozen round is done after its flush was sent") \
-  X(kFirstVerdictStands, "first-verdict-stands", "S10", kCommon, "what members answer to a proposal changes no verdict") \
+  X(kFirstVerdictStands, "first-verdict-stands", "L1 L4", kRare, "what members answer to a proposal changes no verdict") \
   X(kNewLossWaits, "new-loss-waits", "L1", kCommon, "a loss does not replace the proposal that waits for the lost") \
   X(kGroupsDecideAlone, "groups-decide-alone", "S1", kRare, "gangs: the groups' rounds are not bound to one outcome") \
   X(kAbortsAlone, "aborts-alone", "S1", kCommon, "a peer aborts by itself when its call times out") \
