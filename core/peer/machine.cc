@@ -50,8 +50,8 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
   mesh_.set_term(session_.term());
   drive_ends();
   try_leave();
+  mesh_.pump(out);  // first: the next peer waits for the segment, the coordinator for everybody
   session_.pump(out);
-  mesh_.pump(out);
   out_ = nullptr;
 }
 
