@@ -251,6 +251,7 @@ void Mesh::bring_up(Flow& flow, Instant now) {
   flow.kind = Kind::kUp;
   flow.since = now;
   flow.channel.reader.set_max_body_bytes(kMaxBodyBytes);
+  flow.channel.reader.expect_segments();
   flow.channel.forgive_silence(now);
   Stripe& stripe = links_.at(flow.peer).stripes[flow.stripe.value];
   stripe.up = true;

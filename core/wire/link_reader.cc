@@ -7,8 +7,6 @@
 namespace lockstep::wire {
 namespace {
 
-// A header is awaited: room for a burst of control messages.
-constexpr std::size_t kTailForHeader = 4096;
 // Behind a payload's rest: room for the trailer and the next headers, and little of the next payload, which would have to
 // be copied.
 constexpr std::size_t kTailForTrailer = 256;
@@ -38,7 +36,7 @@ LinkReader::Window LinkReader::window() {
 std::size_t LinkReader::tail_bytes() const {
   switch (state_) {
     case State::kPreamble:
-    case State::kHeader: return kTailForHeader;
+    case State::kHeader: return header_tail_;
     case State::kBody: return std::clamp(header_.length - pending().size(), kTailForHeader, kMaxTail);
     case State::kPayload:  // a sink smaller than the rest: what follows it is payload still
       return sunk_ && payload_rest() > kStandingBufferBytes ? 0 : kTailForTrailer;

@@ -46,6 +46,8 @@ class LinkReader {
   // Bodies larger than the limit are an error; raised once the greeting is over.
   explicit LinkReader(std::uint32_t max_body_bytes = kMaxStrangerBodyBytes);
   void set_max_body_bytes(std::uint32_t bytes) { max_body_bytes_ = bytes; }
+  // From now on small segments come whole with one read, for the price of a larger buffer and of their copy.
+  void expect_segments() { header_tail_ = kTailForSegment; }
 
   // Where the next bytes belong: the rest of a payload (if any), then our own buffer. Only when next() gave nothing, no
   // segment waits for its place, and no earlier window is outstanding.
@@ -76,6 +78,11 @@ class LinkReader {
   [[nodiscard]] bool holds_place() const { return arriving_.has_value() && !awaits_place() && !sunk_; }
 
  private:
+  // A header is awaited: room for a burst of control messages; or for a segment that is small (ring::kWholeBytes), its header
+  // and its trailer.
+  static constexpr std::size_t kTailForHeader = 4096;
+  static constexpr std::size_t kTailForSegment = (16U << 10U) + 256;
+
   enum class State : std::uint8_t { kPreamble, kHeader, kBody, kAwaitPlace, kPayload, kTrailer };
 
   using Step = std::optional<ReadEvent>;
@@ -101,6 +108,7 @@ class LinkReader {
   Step next_trailer();
 
   std::uint32_t max_body_bytes_;
+  std::size_t header_tail_ = kTailForHeader;
   State state_ = State::kPreamble;
   std::optional<Error> error_;  // once said, said for ever
 

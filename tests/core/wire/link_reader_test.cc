@@ -129,6 +129,19 @@ TEST(LinkReader, ABodyOverTheLimitIsRefusedByItsHeader) {
   EXPECT_TRUE(nothing_next(member));
 }
 
+TEST(LinkReader, WhereSegmentsAreExpectedASmallOneComesWholeWithOneRead) {
+  LinkReader reader;
+  land(reader, preamble());
+  next<Preamble>(reader);
+  EXPECT_EQ(reader.window().tail.size(), 4096U);
+  reader.landed(0);
+  reader.expect_segments();
+  land(reader, segment_bytes(16'384));
+  next<SegmentBegan>(reader);
+  EXPECT_EQ(reader.place({kBuffer, 0, 16'384}).size(), 16'384U);
+  EXPECT_FALSE(next<SegmentEnded>(reader).sunk);
+}
+
 TEST(LinkReader, PayloadLandsInItsPlaceAndOneReadTakesWhatFollows) {
   LinkReader reader = at_segment(1000);
   EXPECT_TRUE(reader.awaits_place());
