@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <asio/error.hpp>
 #include <asio/ip/v6_only.hpp>
@@ -76,6 +77,23 @@ std::string host_text(const tcp::endpoint& endpoint) {
                                     : endpoint.address().to_string();
 }
 
+// To be told of its opening, asio watches the socket for room to write, and goes on to: every later wait for bytes to read would
+// be woken by that at once, for nothing. It forgets when the socket is given to it anew.
+std::error_code give_anew(Socket& socket) {
+  std::error_code error;
+  const auto protocol = socket.local_endpoint(error).protocol();
+  if (error) return error;
+  const int descriptor = socket.release(error);
+  if (error) return error;
+  socket.assign(protocol, descriptor, error);
+  if (error) {
+    ::close(descriptor);
+  } else {
+    socket.non_blocking(true, error);
+  }
+  return error;
+}
+
 }  // namespace
 
 Door::Door(asio::io_context& io, Options options, Log log)
@@ -105,6 +123,7 @@ void Door::dial(Socket& socket, const io::Address& to, OnDialled done) {
     if (!result && socket.local_endpoint(ignored) == socket.remote_endpoint(ignored)) {
       result = asio::error::connection_refused;
     }
+    if (!result) result = give_anew(socket);
     done(result);
   });
 }
