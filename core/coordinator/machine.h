@@ -127,7 +127,7 @@ class Coordinator::Machine {
   Rounds rounds_;
   std::set<PeerId> lost_;
   std::set<GroupId> relink_;  // groups whose ring is to be laid around a broken link
-  bool changed_ = false;  // something that may ask for another view, or a verdict, since one was last drafted
+  bool changed_ = false;      // something that may ask for another view, or a verdict, since one was last drafted
   std::uint64_t drafts_ = 0;
   std::optional<Proposal> proposal_;
   ProposalNumber last_proposal_;

@@ -157,7 +157,7 @@ class Rounds {
 
   std::map<CohortId, Cohort> cohorts_;
   std::map<RoundKey, Round> rounds_;
-  Tally done_by_;  // of rounds_
+  Tally done_by_;                             // of rounds_
   std::map<RoundKey, Stop> stops_;            // by bundle
   Tally asked_by_;                            // of stops_
   std::map<RoundKey, wire::Verdict> closed_;  // by an admission whose message they did not fit; by key
