@@ -2,6 +2,7 @@
 #
 # lockstep_embed(target NAMESPACE lockstep::sim FILES page.html page.js): each file becomes `extern const std::string_view
 # kPageHtml` of a header that is made beside it in the build folder: "sim/explain/embedded.h" for a target in sim/explain.
+# The target lockstep_generated makes all such files and builds nothing: for who only reads sources.
 set(LOCKSTEP_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/embed.cmake)
 
 function(lockstep_embed target)
@@ -19,6 +20,11 @@ function(lockstep_embed target)
     DEPENDS ${files} ${LOCKSTEP_EMBED_SCRIPT}
     COMMENT "Embedding ${ARG_FILES}"
     VERBATIM)
+  if(NOT TARGET lockstep_generated)
+    add_custom_target(lockstep_generated)
+  endif()
+  add_custom_target(${target}_generated DEPENDS ${source} ${header})
+  add_dependencies(lockstep_generated ${target}_generated)
   target_sources(${target} PRIVATE ${source} ${header})
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR})
 endfunction()

@@ -23,7 +23,7 @@ struct Sum {
     seeds += 1;
     events += report.events;
     commits += report.commits;
-    time_ns += report.time_ns;
+    time_ns += static_cast<std::uint64_t>(report.time_ns);
   }
   void tell(benchmark::State& state) const {
     const auto rate = [](std::uint64_t count) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/plan_file.h"
+#include "tests/sim/calm_plan.h"
 #include "tests/sim/run_sim.h"
 
 namespace lockstep::sim {
@@ -17,13 +18,6 @@ using testing::Not;
 
 constexpr auto kQuiet = "peers = 2\nwork = [\"all_reduce 1KiB f32 sum\"]\nfaults_end = \"2s\"\n";
 constexpr auto kKill = "[[do]]\nat = \"1s\"\ncrash = \"b\"\n";
-
-std::string calm_plan() {
-  PlanOptions calm;
-  calm.peers = 2;
-  calm.calm = true;
-  return to_text(plan_of(1, calm));
-}
 
 // ---- goals ----
 
@@ -69,7 +63,7 @@ TEST(SimGoals, AreKeptInAPlanThatIsWritten) {
 }
 
 TEST(SimGoals, ARunThatFailsInNothingIsNotShrunk) {
-  const std::string file = file_with(calm_plan());
+  const std::string file = file_with(to_text(calm_plan()));
   const Ran ran = run_sim({"shrink", file});
   EXPECT_EQ(ran.code, 2);
   EXPECT_EQ(ran.errors, "nothing to shrink: the run breaks no promise\nlockstep sim replay " + file + "\n");
@@ -78,7 +72,7 @@ TEST(SimGoals, ARunThatFailsInNothingIsNotShrunk) {
 // ---- what is refused ----
 
 TEST(SimUsage, AnOptionThatWouldDoNothingIsRefused) {
-  const std::string plan = file_with(calm_plan());
+  const std::string plan = file_with(to_text(calm_plan()));
   const struct {
     std::vector<std::string> words;
     const char* says;
@@ -139,7 +133,7 @@ TEST(SimUsage, AFileWithoutEndIsNoPlan) {
 }
 
 TEST(SimUsage, EveryFileIsChecked) {
-  const std::string good = file_with(calm_plan());
+  const std::string good = file_with(to_text(calm_plan()));
   const std::string bad = file_with("pears = 3\n", "bad.toml");
   const Ran ran = run_sim({"scenario", "check", good, "/nowhere.toml", bad, good});
   EXPECT_EQ(ran.code, 2);

@@ -10,6 +10,7 @@
 #include "core/base/mutant.h"
 #include "sim/plan_file.h"
 #include "sim/story.h"
+#include "tests/sim/calm_plan.h"
 #include "tests/sim/run_sim.h"
 
 namespace lockstep::sim {
@@ -26,13 +27,6 @@ std::string written(const std::string& name, const std::string& text) {
   return folder.string();
 }
 
-std::string calm_plan() {
-  PlanOptions calm;
-  calm.peers = 2;
-  calm.calm = true;
-  return to_text(plan_of(1, calm));
-}
-
 TEST(Corpus, EveryPlanPassesAndReachesItsGoals) {
   const Ran ran = run_sim({"corpus", "run", kCorpus});
   EXPECT_EQ(ran.code, 0) << ran.out << ran.errors;
@@ -47,7 +41,7 @@ TEST(Corpus, APlanInWhichNothingHappensAnyMoreIsStale) {
   const std::string folder = written("stale",
                                      "story.promise = \"S2\"\nstory.why = \"a kill too many\"\n"
                                      "story.goals = { kills = 1, commits = 1 }\n" +
-                                         calm_plan());
+                                         to_text(calm_plan()));
   const Ran ran = run_sim({"corpus", "run", folder});
   EXPECT_EQ(ran.code, 15);
   EXPECT_THAT(ran.out, HasSubstr("STALE: kills 0, at least 1 is wanted"));
@@ -59,7 +53,7 @@ TEST(Corpus, APlanInWhichNothingHappensAnyMoreIsStale) {
 }
 
 TEST(Corpus, APlanIsAddedWithWhatItReaches) {
-  const std::string from = written("from", calm_plan());
+  const std::string from = written("from", to_text(calm_plan()));
   const std::string folder = written("added", "");
   std::filesystem::remove(std::filesystem::path(folder) / "plan.toml");
   const Ran ran = run_sim({"corpus", "add", from + "/plan.toml", "--promise", "S2", "--story", "it \"never\" was",
@@ -73,12 +67,12 @@ TEST(Corpus, APlanIsAddedWithWhatItReaches) {
   EXPECT_EQ(story->fixed, "abc123");
   EXPECT_THAT(story->goals, testing::Contains(testing::Pair("commits", 1U)));
   ASSERT_TRUE(plan_from_text(text).ok());
-  EXPECT_EQ(to_text(*plan_from_text(text)), calm_plan());
+  EXPECT_EQ(to_text(*plan_from_text(text)), to_text(calm_plan()));
   EXPECT_EQ(run_sim({"corpus", "run", folder}).code, 0);
 }
 
 TEST(Corpus, WhatIsAddedIsLookedAtFirst) {
-  const std::string from = written("looked_at", calm_plan()) + "/plan.toml";
+  const std::string from = written("looked_at", to_text(calm_plan())) + "/plan.toml";
   const std::string folder = written("looked_at_into", "");
   std::filesystem::remove(folder + "/new.toml");  // of a run before
   const auto add = [&](std::vector<std::string> more) {
@@ -138,7 +132,7 @@ TEST(PlantedBugs, MakeStalePlansAnew) {
   const std::string folder = written("refresh",
                                      "story.promise = \"S2\"\nstory.why = \"elements were left out\"\n"
                                      "story.mutant = \"remainder-skipped\"\nstory.goals = { kills = 7 }\n" +
-                                         calm_plan());
+                                         to_text(calm_plan()));
   EXPECT_EQ(run_sim({"corpus", "run", folder}).code, 15);
   const Ran ran = run_sim({"corpus", "refresh", folder, "--time", "2"});
   EXPECT_EQ(ran.code, 0) << ran.out << ran.errors;

@@ -4,17 +4,10 @@
 #include <algorithm>
 
 #include "sim/explain/historian.h"
-#include "sim/plan.h"
 #include "sim/world.h"
+#include "tests/sim/calm_plan.h"
 
 namespace lockstep::sim {
-
-inline Plan calm_plan(std::uint32_t peers = 2) {
-  PlanOptions options;
-  options.peers = peers;
-  options.calm = true;
-  return plan_of(1, options);
-}
 
 inline History history_of(const Plan& plan, Report* report = nullptr) {
   Historian historian(plan);

@@ -9,12 +9,12 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr RoundKey kRound{CohortId{2}, GroupId{0}, Tag{7}, 1};
+constexpr RoundKey kGather{CohortId{2}, GroupId{0}, Tag{7}, 1};
 
 template <typename M>
 M about_the_round() {
   M message;
-  message.key = kRound;
+  message.key = kGather;
   return message;
 }
 
@@ -46,7 +46,7 @@ TEST(Subject, SignsOfLifeAreAboutNothing) {
 
 TEST(Subject, NotesAreAboutTheirRoundOrTheMembership) {
   trace::Event committed = note(trace::Kind::kCommitted);
-  committed.round = kRound;
+  committed.round = kGather;
   EXPECT_THAT(subjects_of(committed), ElementsAre("round c2.g0.t7.u1"));
   EXPECT_THAT(subjects_of(note(trace::Kind::kPeerLost)), ElementsAre("membership"));
   EXPECT_THAT(subjects_of(note(trace::Kind::kLinkLost)), IsEmpty());
