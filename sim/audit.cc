@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/assert.h"
 #include "sim/checkers/p1_bytes.h"
 #include "sim/checkers/s10_arguments.h"
 #include "sim/checkers/s10_mismatch.h"
@@ -145,6 +146,7 @@ class Audit::Reader {
     if (const Complaint complaint = check_once(call, witness_.id, id, outcome)) {
       witness_.wrong.push_back(*complaint);
     } else {
+      LOCKSTEP_ASSERT(call != nullptr);  // or it had been wrong
       call->outcome = std::move(outcome);
     }
   }

@@ -217,7 +217,7 @@ std::string words_of(const Entry& entry) {
 }
 
 std::string when_of(const Entry& entry) {
-  const std::string after = words_of(entry.after, " ");
+  std::string after = words_of(entry.after, " ");
   const auto from = [&](std::string_view what, std::uint64_t n) {
     return std::string(what) + " " + std::to_string(n) + (entry.after.ns != 0 ? " + " + after : "");
   };

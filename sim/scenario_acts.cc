@@ -48,6 +48,10 @@ bool is_slowing(std::string_view then) {
   return action == name_of(Fault::kSlow) || action == name_of(Fault::kKernels);
 }
 
+std::string two_things(const std::string& one, const std::string& other) {
+  return "one [[do]] does one thing: '" + one + "' or '" + other + "'";
+}
+
 bool is_same(const Who& a, const Who& b) {  // whichever two times may be two
   return a.kind == b.kind && a.number == b.number && a.kind != Who::Kind::kAny;
 }
@@ -70,7 +74,7 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   for (const std::string& name : actions()) {
     const toml::node* node = reader.take(name);
     if (node == nullptr) continue;
-    if (target != nullptr) reader.fail(*node, "one [[do]] does one thing: '" + action + "' or '" + name + "'");
+    if (target != nullptr) reader.fail(*node, two_things(action, name));
     target = node;
     action = name;
   }
@@ -152,7 +156,7 @@ void ActReader::add_pairs(const toml::node& node, const std::vector<Who>& left, 
   }
 }
 
-void ActReader::read_target(const toml::node& node, const std::string& action, std::string text) {
+void ActReader::read_target(const toml::node& node, const std::string& action, const std::string& text) {
   if (action == kSplit) return read_split(node, text);
   const std::vector<std::string> names = actions();
   act_.entry.fault = static_cast<Fault>(std::find(names.begin(), names.end(), action) - names.begin());

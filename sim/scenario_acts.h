@@ -30,7 +30,7 @@ class ActReader {
  private:
   void read_when(TomlReader& reader);
   void read_then(const toml::node& node);
-  void read_target(const toml::node& node, const std::string& action, std::string text);
+  void read_target(const toml::node& node, const std::string& action, const std::string& text);
   void read_split(const toml::node& node, std::string_view text);
   void read_pair(const toml::node& node, const std::string& action, const std::string& text);
   std::vector<Who> who(const toml::node& node, std::string_view text);

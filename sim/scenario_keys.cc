@@ -33,7 +33,7 @@ constexpr std::size_t kColumn = 34;
 }  // namespace
 
 const std::vector<ScenarioKey>& scenario_keys() {
-  static const std::vector<ScenarioKey> keys = {
+  static const std::vector<ScenarioKey> kKeys = {
       {"top", "name", R"("a peer dies")", "of the scenario"},
       {"top", "story", R"("spot instances")", "which real incident it stands for"},
       {"top", "peers", "4", "a to d are there from the start; a range is drawn: [3, 8]"},
@@ -115,7 +115,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"expect", "revoked_midway", R"(">= 0")", "buffers taken back while bytes were under way into them"},
       {"expect", "within", R"("90s")", "of simulated time"},
   };
-  return keys;
+  return kKeys;
 }
 
 std::string scenario_reference() {

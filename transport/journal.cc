@@ -20,7 +20,7 @@ Json line(PeerId by, const char* what) { return {{"peer", hex(by)}, {"what", wha
 // Names and texts come from others; what is not UTF-8 is replaced rather than refused.
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-std::string call(PeerId by, CallId id, const char* kind, Json more = Json::object()) {
+std::string call(PeerId by, CallId id, const char* kind, const Json& more = Json::object()) {
   Json json = line(by, "called");
   json["call"] = id.value;
   json["kind"] = kind;

@@ -23,6 +23,7 @@ std::vector<std::vector<GroupId>> bound_groups(const std::vector<Member>& member
   std::map<GroupId, std::vector<GroupId>> trees;
   for (const auto& entry : parent) trees[root_of(entry.first)].push_back(entry.first);
   std::vector<std::vector<GroupId>> bound;
+  bound.reserve(trees.size());
   for (auto& [root, groups] : trees) bound.push_back(std::move(groups));
   return bound;
 }

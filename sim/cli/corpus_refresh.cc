@@ -60,6 +60,7 @@ std::string make_anew(CorpusItem& item, const RefreshOptions& options) {
 std::vector<CorpusItem> wanted(const RefreshOptions& options) {
   std::vector<CorpusItem> items = read_corpus(options.folder);
   std::vector<std::string> names;
+  names.reserve(items.size());
   for (const CorpusItem& item : items) names.push_back(item.name());
   for (const std::string& name : options.only) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {

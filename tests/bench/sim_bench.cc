@@ -52,7 +52,7 @@ void scenario(benchmark::State& state) {
   }
   Plan next = *plan;
   Sum sum;
-  for (auto _ : state) {
+  for ([[maybe_unused]] const auto _ : state) {
     next.seed += 1;
     sum.add(run(next), state);
   }
@@ -64,7 +64,7 @@ BENCHMARK(scenario)->Iterations(300)->Unit(benchmark::kMillisecond);
 void swarm(benchmark::State& state) {
   std::uint64_t seed = 0;
   Sum sum;
-  for (auto _ : state) sum.add(run(plan_of(seed++)), state);
+  for ([[maybe_unused]] const auto _ : state) sum.add(run(plan_of(seed++)), state);
   sum.tell(state);
 }
 BENCHMARK(swarm)->Iterations(200)->Unit(benchmark::kMillisecond);

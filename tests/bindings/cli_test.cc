@@ -336,7 +336,9 @@ TEST(Cli, BenchBeginsWithNothingIfAskedTo) {
 TEST(Cli, BenchKnowsTheFoldOfEveryTypeAndOperation) {
   for (const std::string type : {"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"}) {
     for (const std::string op : {"sum", "avg", "prod", "min", "max"}) {
-      const Ran ran = run("bench -p 2 -b 20000 -e 20000 -n 1 -w 1 --only out -d " + type + " -o " + op);
+      std::string line = "bench -p 2 -b 20000 -e 20000 -n 1 -w 1 --only out";
+      line.append(" -d ").append(type).append(" -o ").append(op);
+      const Ran ran = run(line);
       EXPECT_EQ(ran.code, 0) << ran.text;
       EXPECT_THAT(ran.text, HasSubstr("all results are right")) << type << " " << op;
     }

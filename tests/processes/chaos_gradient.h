@@ -12,11 +12,11 @@ namespace lockstep::testing {
 
 // One gradient: its shape follows from the step, so that all peers agree on it.
 struct Gradient {
-  DataType type;
-  ReduceOp op;
-  std::uint64_t count;
+  DataType type = DataType::kU8;
+  ReduceOp op = ReduceOp::kSum;
+  std::uint64_t count = 0;
   Tag tag;
-  bool in_place;  // everybody for himself
+  bool in_place = false;  // everybody for himself
   std::vector<std::byte> input;
   std::vector<std::byte> output;
   transport::Work work;

@@ -97,7 +97,7 @@ TEST_F(LiarToTheCoordinator, ThatIsDoneTwice) {
 TEST_F(LiarToTheCoordinator, ThatIsDoneWithEverything) {
   expect_out(
       [&] {
-        for (std::uint64_t i = 0; i < 2 * kMaxRoundsInFlight; ++i) {
+        for (std::uint64_t i = 0; i < std::uint64_t{2} * kMaxRoundsInFlight; ++i) {
           wire::Done one = done();
           one.key.tag.value += i;
           liar.say_message(one);
@@ -172,7 +172,7 @@ TEST_F(Liar, ToItsNeighbours) {
 // ---- a coordinator that lies ----
 
 class LyingCoordinator : public ::testing::Test {
- protected:
+ public:
   LyingCoordinator() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in at{};
     at.sin_family = AF_INET;
@@ -184,7 +184,10 @@ class LyingCoordinator : public ::testing::Test {
     address_ = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
   }
   ~LyingCoordinator() override { ::close(listener_); }
+  LyingCoordinator(const LyingCoordinator&) = delete;
+  LyingCoordinator& operator=(const LyingCoordinator&) = delete;
 
+ protected:
   // How a peer's connect ends when its coordinator greets it and then says this.
   Ended connect(const std::function<void(Stranger&, const wire::Join&)>& lie) {
     ScriptedPeer peer({.name = "a"});

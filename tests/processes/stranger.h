@@ -50,6 +50,9 @@ class Stranger {
   };
   explicit Stranger(Accepted accepted) : socket_(accepted.socket) {}
   Stranger(Stranger&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
+  Stranger& operator=(Stranger&&) = delete;
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
   ~Stranger() {
     if (socket_ >= 0) ::close(socket_);
   }

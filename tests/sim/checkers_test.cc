@@ -483,12 +483,14 @@ Call all_reduced(PeerId peer, std::uint64_t sent, std::uint64_t received) {
   return call;
 }
 
+constexpr std::uint64_t kFloat = 4;  // bytes
+
 TEST(P1Bytes, EveryRankSendsAllChunksButOneInEachPhase) {
-  EXPECT_FALSE(check_bytes_sent(all_reduced(kA, 4 * (4 + 5), 4 * (5 + 4)), 0));
-  EXPECT_FALSE(check_bytes_sent(all_reduced(kB, 4 * (5 + 5), 4 * (4 + 5)), 0));
-  EXPECT_FALSE(check_bytes_sent(all_reduced(kC, 4 * (5 + 4), 4 * (5 + 5)), 0));
-  EXPECT_TRUE(check_bytes_sent(all_reduced(kA, 4 * (4 + 5) + 1, 4 * (5 + 4)), 0));
-  EXPECT_TRUE(check_bytes_sent(all_reduced(kA, 4 * (4 + 5), 4 * (5 + 4) - 4), 0));
+  EXPECT_FALSE(check_bytes_sent(all_reduced(kA, kFloat * (4 + 5), kFloat * (5 + 4)), 0));
+  EXPECT_FALSE(check_bytes_sent(all_reduced(kB, kFloat * (5 + 5), kFloat * (4 + 5)), 0));
+  EXPECT_FALSE(check_bytes_sent(all_reduced(kC, kFloat * (5 + 4), kFloat * (5 + 5)), 0));
+  EXPECT_TRUE(check_bytes_sent(all_reduced(kA, kFloat * (4 + 5) + 1, kFloat * (5 + 4)), 0));
+  EXPECT_TRUE(check_bytes_sent(all_reduced(kA, kFloat * (4 + 5), kFloat * (5 + 4) - 4), 0));
 }
 
 TEST(P1Bytes, ASmallTensorGoesWholeFromAllButItsOwnerAndBackToAllButTheLast) {
@@ -505,30 +507,30 @@ TEST(P1Bytes, ASmallTensorGoesWholeFromAllButItsOwnerAndBackToAllButTheLast) {
 }
 
 TEST(P1Bytes, WhatWasLostMayTravelAgainButNotForEver) {
-  EXPECT_FALSE(check_bytes_sent(all_reduced(kA, 2 * 4 * 9, 4 * 9), 1));
-  EXPECT_TRUE(check_bytes_sent(all_reduced(kA, 1000, 4 * 9), 1));
-  Call retried = all_reduced(kA, 2 * 4 * 9, 4 * 9);
+  EXPECT_FALSE(check_bytes_sent(all_reduced(kA, 2 * kFloat * 9, kFloat * 9), 1));
+  EXPECT_TRUE(check_bytes_sent(all_reduced(kA, 1000, kFloat * 9), 1));
+  Call retried = all_reduced(kA, 2 * kFloat * 9, kFloat * 9);
   retried.outcome->retries = 1;
   EXPECT_FALSE(check_bytes_sent(retried, 0));
 }
 
 TEST(P1Bytes, OtherCollectivesSendWhatTheirShapeTakes) {
-  Call call = all_reduced(kA, 4 * 4, 4 * 5);
+  Call call = all_reduced(kA, kFloat * 4, kFloat * 5);
   call.request.collective = peer::Collective::kReduceScatter;
   EXPECT_FALSE(check_bytes_sent(call, 0));
-  call = all_reduced(kB, 4 * 7, 4 * 7);
+  call = all_reduced(kB, kFloat * 7, kFloat * 7);
   call.request.collective = peer::Collective::kBroadcast;
   call.request.root = kA;
   EXPECT_FALSE(check_bytes_sent(call, 0));
-  call = all_reduced(kC, 0, 4 * 7);  // the last of the chain
+  call = all_reduced(kC, 0, kFloat * 7);  // the last of the chain
   call.request.collective = peer::Collective::kBroadcast;
   call.request.root = kA;
   EXPECT_FALSE(check_bytes_sent(call, 0));
-  call = all_reduced(kA, 4 * (1 + 4), 4 * (2 + 4));
+  call = all_reduced(kA, kFloat * (1 + 4), kFloat * (2 + 4));
   call.request.collective = peer::Collective::kAllGather;
   call.outcome->blocks = {1, 2, 4};  // all but its neighbour's, and all but its own
   EXPECT_FALSE(check_bytes_sent(call, 0));
-  call.outcome->bytes_sent = 4 * (1 + 2 + 4);
+  call.outcome->bytes_sent = kFloat * (1 + 2 + 4);
   EXPECT_TRUE(check_bytes_sent(call, 0));
   call = all_reduced(kA, 0, 0);
   call.request.collective = peer::Collective::kBarrier;

@@ -27,7 +27,7 @@ class Pair : public NetworkUser, public testing::Test {
   void contract_broken(std::uint32_t, std::string what) override { broken_.push_back(std::move(what)); }
 
  protected:
-  void begin(NetworkOptions options = {}, std::uint64_t seed = 1) {
+  void begin(const NetworkOptions& options = {}, std::uint64_t seed = 1) {
     dice_ = Dice(seed);
     queue_.emplace(dice_);
     network_.emplace(options, dice_, *queue_, *this);

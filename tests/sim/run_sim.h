@@ -21,6 +21,7 @@ struct Ran {
 inline Ran run_sim(std::vector<std::string> words) {
   words.insert(words.begin(), "lockstep sim");
   std::vector<char*> argv;
+  argv.reserve(words.size());
   for (std::string& word : words) argv.push_back(word.data());
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();

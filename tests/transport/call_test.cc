@@ -38,6 +38,7 @@ TEST(Work, EveryThreadThatWaitsIsWoken) {
   const auto call = std::make_shared<Call>(CallId{1});
   std::atomic<int> woken{0};
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, work = Work(call)] {
       work.wait();
@@ -75,6 +76,7 @@ TEST(Work, NoWakeUpIsLost) {
     works.emplace_back(calls.back());
   }
   std::vector<std::thread> waiting;
+  waiting.reserve(3);
   for (int t = 0; t < 3; ++t) {
     waiting.emplace_back([&] {
       for (std::size_t i = 0; i + 4 <= kCalls; i += 4) {
