@@ -201,6 +201,7 @@ TEST_F(BadInput, ANewcomerThatLiesAboutLengthsIsShownOut) {
 TEST_F(BadInput, ThreeHundredWhoSayNothingAreShownOut) {
   for (const std::uint16_t port : {coordinator_port, peer_port}) {
     std::vector<Stranger> crowd;
+    crowd.reserve(300);
     for (int i = 0; i < 300; ++i) crowd.emplace_back(port);
     expect_sum_of(2, run.all_reduce(2, {.times = 50}));
     for (Stranger& stranger : crowd) EXPECT_TRUE(stranger.is_shown_out());

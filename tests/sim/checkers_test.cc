@@ -499,11 +499,11 @@ TEST(P1Bytes, ASmallTensorGoesWholeFromAllButItsOwnerAndBackToAllButTheLast) {
     call.segment_bytes = 0;
     return check_bytes_sent(call, 0);
   };
-  EXPECT_FALSE(whole(kA, 4 * 7, 4 * 7));
-  EXPECT_FALSE(whole(kB, 2 * 4 * 7, 4 * 7));
-  EXPECT_FALSE(whole(kC, 4 * 7, 2 * 4 * 7));
-  EXPECT_TRUE(whole(kA, 2 * 4 * 7, 4 * 7));
-  EXPECT_TRUE(whole(kA, 4 * (4 + 5), 4 * (5 + 4)));
+  EXPECT_FALSE(whole(kA, kFloat * 7, kFloat * 7));
+  EXPECT_FALSE(whole(kB, 2 * kFloat * 7, kFloat * 7));
+  EXPECT_FALSE(whole(kC, kFloat * 7, 2 * kFloat * 7));
+  EXPECT_TRUE(whole(kA, 2 * kFloat * 7, kFloat * 7));
+  EXPECT_TRUE(whole(kA, kFloat * (4 + 5), kFloat * (5 + 4)));
 }
 
 TEST(P1Bytes, WhatWasLostMayTravelAgainButNotForEver) {
