@@ -28,7 +28,7 @@ TEST(LivenessBound, ASlowNetworkIsNoBrokenPromise) {
   const Result<Scenario> scenario = scenario_from_text(R"(
 peers = 2
 net = { profile = "world", rate = "3Mbit/s" }
-work = ["all_reduce 64MiB f32 sum"]
+work = ["all_reduce 20MiB f32 sum"]
 faults_end = "1s")");
   ASSERT_TRUE(scenario.ok()) << scenario.error().text;
   const Report report = run(plan_of(*scenario, 0));
