@@ -65,7 +65,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kReadyNotRepeated, "ready-not-repeated", "L1", kCommon, "a new stripe is not told what is here") \
   X(kEarlyReadyForgotten, "early-ready-forgotten", "L1", kCommon, "a Ready that comes before the launch is dropped") \
   X(kReadyOfAnyAttempt, "ready-of-any-attempt", "L1", kRare, "a Ready for the next attempt is taken for this one") \
-  X(kTakenBackUnsaid, "taken-back-unsaid", "L2", kRare, "a segment that was taken back is sent as if it were whole") \
+  X(kTakenBackUnsaid, "taken-back-unsaid", "L2", kNeedle, "a segment that was taken back is sent as if it were whole") \
   /* memory */ \
   X(kNotBackedUp, "not-backed-up", "S3", kCommon, "all-gather overwrites an input that has no copy") \
   X(kToldBeforeRestore, "told-before-restore", "S4", kCommon, "a call completes before its input is restored") \

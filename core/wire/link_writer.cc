@@ -5,12 +5,14 @@
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
+#include "core/wire/limits.h"
 
 namespace lockstep::wire {
 namespace {
 
-// Of one gathered write: more than a socket takes at once, and little enough to be revoked soon.
-constexpr std::size_t kMaxWriteBytes = 1U << 20U;
+// Of one gathered write: what a stripe has queued, two of the largest segments and some messages. It is cut only where messages
+// pile up: the simulator's tokens stand for whole payloads.
+constexpr std::size_t kMaxWriteBytes = 2 * kMaxSegmentBytes + (64U << 10U);
 // Of segments that are kept for use again; more than a stripe has queued.
 constexpr std::size_t kMaxSpare = 16;
 
@@ -28,7 +30,7 @@ void LinkWriter::message(const Message& message, Term term) {
   scratch_.clear();
   encode(message, term, scratch_);
   control_.append(scratch_);
-  if (scratch_.capacity() > kMaxWriteBytes / 16) scratch_ = {};  // after a rare long one
+  if (scratch_.capacity() > kMaxBodyBytes / 16) scratch_ = {};  // after a rare long one
 }
 
 void LinkWriter::segment(const Segment& segment, Term term, BufferRef payload, std::uint64_t checksum) {

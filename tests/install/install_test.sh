@@ -18,7 +18,7 @@ mv "$work/first" "$work/prefix"
 prefix=$work/prefix
 lib=$(dirname "$(find "$prefix" -name liblockstep.a)")
 
-"$cmake" -S "$here/consumer" -B "$work/consumer" "-DCMAKE_PREFIX_PATH=$prefix" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+"$cmake" -G Ninja -S "$here/consumer" -B "$work/consumer" "-DCMAKE_PREFIX_PATH=$prefix" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 "$cmake" --build "$work/consumer" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 expect "find_package, shared" "$version" "$("$work/consumer/consumer_shared")"
 expect "find_package, static" "$version" "$("$work/consumer/consumer_static")"
