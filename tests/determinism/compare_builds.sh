@@ -12,7 +12,7 @@ mkdir -p "$out"
 build() {  # name, compilers, flags
   local name=$1 cc=$2 cxx=$3
   shift 3
-  cmake -S . -B "$out/$name" -G Ninja -DLOCKSTEP_TESTS=OFF -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "$@" >/dev/null
+  cmake -S . -B "$out/$name" -G Ninja -DLOCKSTEP_TESTS=OFF -DCMAKE_UNITY_BUILD=ON -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "$@" >/dev/null
   cmake --build "$out/$name" --target lockstep_sim_program >/dev/null
   printf '%-10s ' "$name"
   "$out/$name/sim/cli/lockstep_sim" det --seeds "$seeds"
