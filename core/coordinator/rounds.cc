@@ -362,8 +362,9 @@ std::vector<wire::Verdict> Rounds::touched_verdicts(const Change& change, const 
     }
     if (tried_again && !rounds_.contains(first)) continue;  // nor is it committed
     const auto bound = bound_with(bundle);
-    const bool commits = std::all_of(bound.begin(), bound.end(),
-                                     [&](const RoundKey& key) { return all_done(key, round.attempt, change.lost); });
+    const bool commits = std::all_of(bound.begin(), bound.end(), [&, attempt = round.attempt](const RoundKey& key) {
+      return all_done(key, attempt, change.lost);
+    });
     if (!commits && tried_again) continue;
     for (const RoundKey& key : bound) {
       if (commits) {
