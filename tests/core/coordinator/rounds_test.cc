@@ -219,11 +219,11 @@ TEST_F(RoundsOfThree, WhatIsDecidedCountsNoMoreAmongThoseInFlight) {
   EXPECT_EQ(done_with(kA, tag, 1), "");
   EXPECT_NE(done_with(kA, ++tag, 1), "");
   rounds_.install(loss_of(kC), without(kC), {});  // given up
-  for (; tag < 2 * kMaxRoundsInFlight; ++tag) EXPECT_EQ(done_with(kA, tag, 2), "");
+  for (; tag < std::uint64_t{2} * kMaxRoundsInFlight; ++tag) EXPECT_EQ(done_with(kA, tag, 2), "");
   for (tag = 0; tag < kMaxRoundsInFlight; ++tag) EXPECT_EQ(stop(tag), "");
   EXPECT_NE(stop(tag), "");
   rounds_.install({}, without(kC), rounds_.verdicts({}, without(kC)));  // stopped
-  for (; tag < 2 * kMaxRoundsInFlight; ++tag) EXPECT_EQ(stop(tag), "");
+  for (; tag < std::uint64_t{2} * kMaxRoundsInFlight; ++tag) EXPECT_EQ(stop(tag), "");
 }
 
 // Found by reading: what one message could not carry was attempted again, although its callers had said that it must not be.
@@ -268,7 +268,7 @@ TEST(Crowded, ManyRoundsInFlightAreCountedInNoTime) {
   wire::View view;
   view.number = ViewNumber{1};
   view.cohort = CohortId{1};
-  for (std::uint64_t n = 1; n <= 2 * kGroups; ++n) {
+  for (std::uint64_t n = 1; n <= std::uint64_t{2} * kGroups; ++n) {
     view.members.push_back({{n, n}, GroupId{static_cast<std::uint32_t>(n / 2)}, {}, {}, {}});
   }
   Rounds rounds;
