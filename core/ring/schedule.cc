@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/assert.h"
 #include "core/base/mutant.h"
 #include "core/wire/limits.h"
 
@@ -49,6 +50,7 @@ std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element
 
 std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_t> counts, std::uint32_t element_bytes,
                        std::uint32_t world, std::uint32_t root, std::uint32_t configured_segment_bytes) {
+  LOCKSTEP_ASSERT(world > 0);
   std::vector<Piece> pieces;
   for (std::uint32_t tensor = 0; tensor < counts.size(); ++tensor) {
     const std::uint64_t count = counts[tensor];
