@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/assert.h"
 #include "core/wire/limits.h"
 #include "transport/address.h"
 #include "transport/call.h"
@@ -131,7 +132,7 @@ Work Communicator::leave(Duration timeout) {
   return Work(std::move(call));
 }
 
-Result<Work> Communicator::launch(const LaunchArgs& args) {
+Result<Work> Communicator::launch(const LaunchArgs& args, Then then) {
   if (auto error = check(args)) return *error;
   auto call = engine_->new_call();
   const std::uint32_t minimum_world = args.minimum_world != 0 ? args.minimum_world : minimum_world_;
@@ -140,8 +141,14 @@ Result<Work> Communicator::launch(const LaunchArgs& args) {
     give_back(call->loans, engine_->memory());
     return request.error();
   }
-  engine_->submit(call, peer::Launch{call->id(), std::move(*request)});
+  engine_->submit(call, peer::Launch{call->id(), std::move(*request)},
+                  then == Then::kWait ? Seat::Wake::kNobody : Seat::Wake::kWhoeverSits);
   return Work(std::move(call));
+}
+
+void Communicator::wait(const Work& work) {
+  LOCKSTEP_ASSERT(work);
+  engine_->wait(*work.call_);
 }
 
 void Communicator::stop(const Work& work, std::string why) {

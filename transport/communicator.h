@@ -1,6 +1,6 @@
 // One peer as a program sees it: raw memory in, handles on calls out. A thread of its own (engine.h) does the work.
 //
-// Every method may be called from any thread at any time; none blocks, except create(), footprint() (a moment) and the
+// Every method may be called from any thread at any time; none blocks, except create(), wait(), footprint() (a moment) and the
 // destructor. Only the destructor must be the last call.
 #pragma once
 
@@ -87,6 +87,12 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
+  // What the caller of launch() does next.
+  enum class Then : std::uint8_t {
+    kGoOn,
+    kWait,  // wait(), at once: the call may begin only there
+  };
+
   // Join the run of the coordinator at "host:port" ("[v6]:port"). Over when this peer is a member. Once per communicator;
   // what is no address (kInvalidArgument) does not count.
   // Time-outs of 0: none.
@@ -97,7 +103,9 @@ class Communicator {
   Work leave(Duration timeout = {0});
   // Start a collective. An error here (kInvalidArgument: null, overlapping or impossible memory; kOutOfMemory: scratch) means
   // that nothing was started and no other peer knows of it.
-  Result<Work> launch(const LaunchArgs& args);
+  Result<Work> launch(const LaunchArgs& args, Then then = Then::kGoOn);
+  // Blocks until the call is over, as work.wait() does, and does the communicator's own work meanwhile where that saves time.
+  void wait(const Work& work);
   // End a call that is not over; a round is aborted for all unless it is committed. The call itself tells how it ended.
   void stop(const Work& work, std::string why);
 

@@ -1,6 +1,5 @@
 #include "transport/engine.h"
 
-#include <asio/post.hpp>
 #include <chrono>
 #include <exception>
 #include <future>
@@ -16,6 +15,10 @@
 
 namespace lockstep::transport {
 namespace {
+
+// How long a caller turns the engine before it goes to sleep: what a collective of some megabytes takes at most. The thread wakes
+// up now and then while a caller sits, and must not do so for hours.
+constexpr std::chrono::milliseconds kCallerTurnsFor(5);
 
 peer::Outcome failure(const Error& why) {
   peer::Outcome outcome;
@@ -37,9 +40,12 @@ Engine::Engine(Options options)
 }
 
 Engine::~Engine() {
-  asio::post(thread_.io(), [this] {
+  seat_.post(Seat::Wake::kWhoeverSits, [this] {
     loop_.stop();
-    streams_.shut_down([this] { thread_.io().stop(); });
+    streams_.shut_down([this] {
+      seat_.close();
+      thread_.io().stop();
+    });
   });
   thread_.join();
   fail_everything({Status::kNotConnected, "the communicator was destroyed before this call ended"});
@@ -47,11 +53,33 @@ Engine::~Engine() {
 }
 
 void Engine::run(asio::io_context& io) {
-  // Only want of memory gets here. The run is lost to this peer, and its callers must learn of it.
-  Error why{Status::kInternal, "the engine's thread failed"};
+  do {
+    guarded([&] {
+      while (io.run_one() > 0) {
+        if (std::exchange(call_ended_, false) && calls_.empty() && seat_.step_aside()) return;
+      }
+    });
+  } while (seat_.come_back());
+}
+
+void Engine::wait(Call& call) {
+  if (!call.over() && seat_.sit_down()) {
+    guarded([&] {
+      const auto enough = Clock::now() + kCallerTurnsFor;
+      while (!call.over() && thread_.io().run_one_until(enough) > 0) {
+      }
+    });
+    seat_.leave(!calls_.empty());
+  }
+  call.wait(std::nullopt);
+}
+
+// Only want of memory makes a turn fail. The run is lost to this peer then, and its callers must learn of it.
+template <typename Turn>
+void Engine::guarded(Turn turn) {
+  Error why{Status::kInternal, "the engine failed"};
   try {
-    io.run();
-    return;
+    return turn();
   } catch (const std::bad_alloc&) {
     why = {Status::kOutOfMemory, "no memory left for the communicator itself: it has left the run"};
   } catch (const std::exception& error) {
@@ -60,6 +88,7 @@ void Engine::run(asio::io_context& io) {
   loop_.stop();
   streams_.shut_down([] {});
   fail_everything(why);
+  seat_.close();
 }
 
 // ---- commands ----
@@ -68,11 +97,15 @@ std::shared_ptr<Call> Engine::new_call() {
   return std::make_shared<Call>(CallId{last_call_.fetch_add(1, std::memory_order_relaxed) + 1});
 }
 
-void Engine::submit(std::shared_ptr<Call> call, peer::Input input) { enqueue({std::move(input), std::move(call)}); }
+void Engine::submit(std::shared_ptr<Call> call, peer::Input input, Seat::Wake wake) {
+  enqueue({std::move(input), std::move(call)}, wake);
+}
 
-void Engine::stop(CallId call, std::string why) { enqueue({peer::Stop{call, std::move(why)}, nullptr}); }
+void Engine::stop(CallId call, std::string why) {
+  enqueue({peer::Stop{call, std::move(why)}, nullptr}, Seat::Wake::kWhoeverSits);
+}
 
-void Engine::enqueue(Command command) {
+void Engine::enqueue(Command command, Seat::Wake wake) {
   std::unique_lock lock(mutex_);
   if (failed_) {
     const Error why = *failed_;
@@ -83,7 +116,7 @@ void Engine::enqueue(Command command) {
   commands_.push_back(std::move(command));
   const bool first = commands_.size() == 1;  // of its batch: the others are taken with it
   lock.unlock();
-  if (first) asio::post(thread_.io(), [this] { take_commands(); });
+  if (first) seat_.post(wake, [this] { take_commands(); });
 }
 
 void Engine::take_commands() {
@@ -140,7 +173,7 @@ std::shared_ptr<const wire::View> Engine::view() const {
 Engine::Footprint Engine::footprint() {
   const auto answer = std::make_shared<std::promise<Footprint>>();
   auto future = answer->get_future();
-  asio::post(thread_.io(), [this, answer] { answer->set_value({peer_.footprint(), streams_.size()}); });
+  seat_.post(Seat::Wake::kWhoeverSits, [this, answer] { answer->set_value({peer_.footprint(), streams_.size()}); });
   while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
     const std::lock_guard lock(mutex_);
     if (failed_) return {};  // nobody will answer
@@ -171,6 +204,7 @@ void Engine::carry_out(peer::Complete& effect) {
   LOCKSTEP_ASSERT(found != calls_.end());
   const auto call = std::move(found->second);
   calls_.erase(found);
+  call_ended_ = true;
   if (options_.journal) options_.journal(journal::ended(self(), effect.call, effect.outcome));
   end_call(call, std::move(effect.outcome));
 }
@@ -188,7 +222,7 @@ void Engine::carry_out(peer::RunOver& effect) {
   if (options_.log) options_.log("the run is over for this peer: " + effect.text);
 }
 
-// At once, on this thread: what has just been read is still in its cache. A pool for machines with cores to spare goes here; its
+// At once, right here: what has just been read is still in its cache. A pool for machines with cores to spare goes here; its
 // answers come back through loop_.push(), as this one does.
 void Engine::carry_out(KernelJob& effect) {
   const JobResult result = run_job(effect, memory_.at(effect.into), memory_.at(effect.from), memory_.at(effect.own));

@@ -1,5 +1,5 @@
-// One thread that owns one peer::Peer and everything it touches: streams, timer, jobs. Other threads leave commands and wait
-// for calls; they never see the machine.
+// One peer::Peer and everything it touches: streams, timer, jobs. A thread turns it, or a caller that waits (seat.h); other threads
+// leave commands and wait for calls, and never see the machine.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -24,6 +24,7 @@
 #include "transport/memory.h"
 #include "transport/reactor_thread.h"
 #include "transport/resolver.h"
+#include "transport/seat.h"
 #include "transport/stream_set.h"
 
 namespace lockstep::transport {
@@ -49,8 +50,10 @@ class Engine {
 
   [[nodiscard]] PeerId self() const { return options_.peer.id; }
   std::shared_ptr<Call> new_call();
-  // `input` names the call. Its loans are given back when it ends.
-  void submit(std::shared_ptr<Call> call, peer::Input input);
+  // `input` names the call. Its loans are given back when it ends. `wake` nobody: the submitter calls wait() next.
+  void submit(std::shared_ptr<Call> call, peer::Input input, Seat::Wake wake = Seat::Wake::kWhoeverSits);
+  // Blocks until the call is over. Turns the engine meanwhile if nobody does.
+  void wait(Call& call);
   void stop(CallId call, std::string why);
 
   [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_relaxed); }
@@ -63,7 +66,7 @@ class Engine {
     peer::Peer::Footprint machine;
     std::size_t sockets = 0;
   };
-  // Asks the engine's thread.
+  // Asks whoever turns the engine.
   [[nodiscard]] Footprint footprint();
 
   // ---- effects; from the machine loop ----
@@ -86,7 +89,9 @@ class Engine {
   };
 
   void run(asio::io_context& io);
-  void enqueue(Command command);
+  template <typename Turn>
+  void guarded(Turn turn);
+  void enqueue(Command command, Seat::Wake wake);
   void take_commands();
   void fail_everything(const Error& why);
   void end_call(const std::shared_ptr<Call>& call, peer::Outcome outcome);
@@ -101,12 +106,14 @@ class Engine {
   ScratchPool scratch_;
   std::mutex mutex_;
   std::vector<Command> commands_;  // under mutex_
-  std::optional<Error> failed_;    // under mutex_: the thread is no more, and why
+  std::optional<Error> failed_;    // under mutex_: nobody turns the engine any more, and why
 
-  // The engine's thread.
+  // Whoever sits.
   ReactorThread thread_;
+  Seat seat_{thread_.io()};
   std::vector<Command> taken_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Call>> calls_;
+  bool call_ended_ = false;  // since the thread last thought of stepping aside
   peer::Peer peer_;
   StreamSet streams_;
   Resolver resolver_;

@@ -56,7 +56,7 @@ void Calls::detach() {
 
 lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result) {
   comm.calls->add(work);
-  work.wait();
+  comm.communicator->wait(work);
   comm.calls->remove(work);
   return report(work, comm.communicator->self(), result);
 }

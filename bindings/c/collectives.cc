@@ -204,22 +204,22 @@ Result<LaunchArgs> read(const lockstep_barrier_args* given) {
 
 // Arguments are read before the communicator is touched.
 template <typename Args>
-auto launcher(const Args* args) {
-  return [args](Communicator& communicator) -> Result<Work> {
+auto launcher(const Args* args, Communicator::Then then) {
+  return [args, then](Communicator& communicator) -> Result<Work> {
     const auto launch = read(args);
     if (!launch) return launch.error();
-    return communicator.launch(*launch);
+    return communicator.launch(*launch, then);
   };
 }
 
 template <typename Args>
 lockstep_status blocking(lockstep_comm* comm, const Args* args, lockstep_result* result) {
-  return c::guard([&] { return c::call(comm, result, launcher(args)); });
+  return c::guard([&] { return c::call(comm, result, launcher(args, Communicator::Then::kWait)); });
 }
 
 template <typename Args>
 lockstep_status asynchronous(lockstep_comm* comm, const Args* args, lockstep_work** work) {
-  return c::guard([&] { return c::call_async(comm, work, launcher(args)); });
+  return c::guard([&] { return c::call_async(comm, work, launcher(args, Communicator::Then::kGoOn)); });
 }
 
 }  // namespace
