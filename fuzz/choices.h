@@ -127,15 +127,16 @@ class ChosenFields {
   const Known& known_;
 };
 
-// Any message but a Segment, which is the last of the variant and has a payload.
+// Any message but a Segment, which has a payload.
 inline wire::Message chosen_message(Choices& choices, const Known& known) {
-  constexpr std::size_t kKinds = std::variant_size_v<wire::Message> - 1;
+  constexpr std::size_t kKinds = std::variant_size_v<wire::Message>;
   const std::size_t kind = choices.below(kKinds);
   wire::Message message;
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     ((I == kind ? static_cast<void>(message.emplace<I>()) : static_cast<void>(0)), ...);
   }
   (std::make_index_sequence<kKinds>{});
+  if (std::holds_alternative<wire::Segment>(message)) message = wire::Heartbeat{};
   ChosenFields fields(choices, known);
   std::visit([&](auto& m) { fields("", m); }, message);
   return message;

@@ -215,11 +215,15 @@ class AgainstPeer {
       case 0: {  // as it says itself, so it fits
         for (const FarEnd* other : neighbours_) {
           if (const auto* ready = other->last<wire::Ready>()) neighbour.say(*ready);
+          if (const auto* offer = other->last<wire::Offer>()) neighbour.say(*offer);
         }
         return;
       }
       case 1: return neighbour.say(chosen<wire::Ready>(choices_, known_));
-      case 2: return neighbour.say(chosen<wire::BlockSize>(choices_, known_));
+      case 2: {
+        if (choices_.one_in(2)) return neighbour.say(chosen<wire::Offer>(choices_, known_));
+        return neighbour.say(chosen<wire::BlockSize>(choices_, known_));
+      }
       case 3: {
         if (choices_.one_in(8)) neighbour.say(chosen_message(choices_, known_));
         return;

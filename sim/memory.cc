@@ -150,8 +150,22 @@ Memory::Buffer* Memory::find(BufferId id) const {
   return buffers_[id.value - kFirstFreeBuffer.value].get();
 }
 
+// Always lent: core says itself what lies where.
+Memory::Buffer* Memory::early() {
+  if (early_ != nullptr) return early_.get();
+  early_ = std::make_unique<Buffer>();
+  early_->length = kEarlySlots * kEarlySlotBytes;
+  early_->lent = true;
+  if (mode_ == Mode::kBytes) {
+    early_->bytes.assign(early_->length, std::byte{0xa5});
+  } else {
+    early_->map.reset(early_->length);
+  }
+  return early_.get();
+}
+
 Memory::Buffer* Memory::reach(BufferRef where, Touch touch) {
-  Buffer* buffer = find(where.id);
+  Buffer* buffer = where.id == kEarlyBuffer ? early() : find(where.id);
   const bool inside =
       buffer != nullptr && where.offset <= buffer->length && where.length <= buffer->length - where.offset;
   if (inside && buffer->lent) return buffer;

@@ -90,6 +90,7 @@ class Memory {
     TokenMap map;
   };
   Buffer* find(BufferId id) const;
+  Buffer* early();
   Buffer* reach(BufferRef where, Touch touch);
   JobResult run_tokens(const KernelJob& job);
 
@@ -97,6 +98,7 @@ class Memory {
   std::vector<std::unique_ptr<Buffer>> buffers_;  // by id - kFirstFreeBuffer
   std::vector<std::unique_ptr<Buffer>> spare_;
   std::size_t live_ = 0;
+  std::unique_ptr<Buffer> early_;  // kEarlyBuffer; made when it is first needed
   std::vector<std::byte> sink_;
   std::vector<std::byte> zeros_;
   std::string trespass_;

@@ -25,6 +25,10 @@ struct BufferRef {
 inline constexpr BufferId kSinkBuffer{0};
 inline constexpr BufferId kZeroBuffer{1};
 inline constexpr std::uint64_t kStandingBufferBytes = 65'536;
+// A third one: slots for segments of rounds that are not launched here yet. Only those that are used need memory behind them.
+inline constexpr BufferId kEarlyBuffer{2};
+inline constexpr std::uint64_t kEarlySlotBytes = 16'384;
+inline constexpr std::uint32_t kEarlySlots = 256;
 inline constexpr BufferId kFirstFreeBuffer{16};
 
 }  // namespace lockstep

@@ -180,6 +180,7 @@ void Coordinator::Machine::on_message(Party& party, wire::Received received) {
                  [&](wire::Ready&) { unexpected(); },
                  [&](wire::BlockSize&) { unexpected(); },
                  [&](wire::Segment&) { unexpected(); },
+                 [&](wire::Offer&) { unexpected(); },
              },
              received.message);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/peer/cohort.h"
+#include "core/peer/early.h"
 #include "core/peer/mesh.h"
 #include "core/peer/peer.h"
 #include "core/peer/session.h"
@@ -69,6 +70,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     Rank rank;
     std::vector<std::optional<std::uint64_t>> blocks;  // all-gather: bytes of each rank's block
     bool downstream_ready = false;                     // it has launched, too
+    bool unasked = false;                              // its segment goes to downstream without a Ready
+    bool mismatched = false;                           // a neighbour has other arguments: what it sends means nothing
 
     // A stop that was asked for (time-out, abort, refusal).
     std::optional<wire::StopRound> stop;
@@ -135,8 +138,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void begin_attempt(Round& round);
   void refuse(Round& round, Status status, std::string text);
   void begin_operation(Round& round);
-  void announce(Round& round, std::optional<StreamId> stream);
-  void take_herald(Round& round);
   void tell_sizes(Round& round);
   void learn_size(Round& round, Rank rank, std::uint64_t bytes);
   void done_if_complete(Round& round);
@@ -153,19 +154,29 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] Round* running(const wire::Segment& segment);
   [[nodiscard]] Cohort* cohort_of(const RoundKey& key);
   void start_jobs(const Round& round);
-  void drop_heralds();
-  void drop_heralds_of(const RoundKey& key);
   void on_job_done(const JobDone& in);
-
-  void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override;
   void on_block_size(PeerId from, const wire::BlockSize& size) override;
   ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
-  void on_segment_ended(PeerId from, const wire::SegmentEnded& segment) override;
+  void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override;
   [[nodiscard]] bool has_segments() const override;
   bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) override;
   void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) override;
   void on_stream_gone(StreamId stream) override;
   void on_link_broken(PeerId peer, const std::string& why) override;
+
+  // ---- heralds.cc ----
+  void greet_neighbours(Round& round);
+  void announce(Round& round, std::optional<StreamId> stream);
+  void offer_again(Round& round, StripeIndex stripe, StreamId stream);
+  void take_herald(Round& round);
+  void take_early(Round& round);
+  [[nodiscard]] bool differ(Round& round, PeerId from, const wire::Descriptor& what);
+  [[nodiscard]] bool is_current(const Round& round, const RoundKey& key, Generation attempt) const;
+  [[nodiscard]] bool is_to_come(const Round* round, const RoundKey& key, Generation attempt);
+  void drop_heralds();
+  void drop_heralds_of(const RoundKey& key);
+  void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override;
+  void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) override;
 
   Options options_;
   Instant now_;
@@ -201,6 +212,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     StreamId stream;
   };
   std::map<PeerId, std::map<RoundKey, Herald>> heralds_;
+  Early early_;
   std::vector<KernelJob> jobs_;  // being collected; see start_jobs()
 };
 

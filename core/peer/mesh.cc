@@ -155,11 +155,11 @@ void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
                        case ring::Operation::Landing::kLater: return;
                        case ring::Operation::Landing::kSink: return flow.channel.reader.sink();
                        case ring::Operation::Landing::kNonsense:
-                         return reset(flow.channel.stream(), "a segment that no round expects", now, out);
+                         return break_protocol(flow, "a segment that no round expects", now, out);
                      }
                    },
                    [&](wire::SegmentEnded& in) {
-                     if (!in.sunk) owner_.on_segment_ended(flow.peer, in);
+                     if (!in.sunk) owner_.on_segment_ended(flow.peer, flow.channel.stream(), in);
                    },
                },
                **next);
@@ -190,9 +190,12 @@ void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& o
   if (auto* ready = std::get_if<wire::Ready>(&message)) {
     return owner_.on_ready(flow.peer, flow.stripe, flow.channel.stream(), std::move(*ready));
   }
+  if (const auto* offer = std::get_if<wire::Offer>(&message)) {
+    return owner_.on_offer(flow.peer, flow.channel.stream(), *offer);
+  }
   if (const auto* size = std::get_if<wire::BlockSize>(&message)) return owner_.on_block_size(flow.peer, *size);
   if (std::holds_alternative<wire::Heartbeat>(message)) return;
-  reset(flow.channel.stream(), "a message that neighbours do not send", now, out);
+  break_protocol(flow, "a message that neighbours do not send", now, out);
 }
 
 void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out) {
@@ -325,10 +328,17 @@ void Mesh::refuse_key(Flow& flow, Instant now, Effects& out) {
   refuse(flow, "the key is not that of this run: only its members may link", now, out);
 }
 
-void Mesh::reset(StreamId stream, const std::string& why, Instant now, Effects& out) {
+bool Mesh::reset(StreamId stream, const std::string& why, Instant now, Effects& out) {
   const auto at = flows_.find(stream);
-  if (at == flows_.end() || at->second.kind == Kind::kDying) return;
+  if (at == flows_.end() || at->second.kind == Kind::kDying) return false;
   break_protocol(at->second, why, now, out);
+  return true;
+}
+
+void Mesh::reset_link(PeerId peer, const std::string& why, Instant now, Effects& out) {
+  for (auto& [stream, flow] : flows_) {
+    if (flow.kind == Kind::kUp && flow.peer == peer) break_protocol(flow, why, now, out);
+  }
 }
 
 // A stream that speaks nonsense is closed, and may be opened again: bits are flipped on the way. But a link on which that

@@ -28,9 +28,10 @@ class MeshOwner {
  public:
   virtual ~MeshOwner() = default;
   virtual void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) = 0;
+  virtual void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) = 0;
   virtual void on_block_size(PeerId from, const wire::BlockSize& size) = 0;
   virtual ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) = 0;
-  virtual void on_segment_ended(PeerId from, const wire::SegmentEnded& segment) = 0;
+  virtual void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) = 0;
   // Whether any segment waits to be sent, to whomever.
   [[nodiscard]] virtual bool has_segments() const = 0;
   // Queues the next segment for this neighbour on `writer`; false when there is none now.
@@ -72,8 +73,10 @@ class Mesh {
 
   // A segment that had to wait gets its place.
   void place(StreamId stream, BufferRef into, Instant now, Effects& out);
-  // What came on this stream was not what was sent.
-  void reset(StreamId stream, const std::string& why, Instant now, Effects& out);
+  // What came on this stream was not what was sent. False: it is gone already.
+  bool reset(StreamId stream, const std::string& why, Instant now, Effects& out);
+  // The same, on a stream that is gone: all of the link begins anew, so that what is missing is told.
+  void reset_link(PeerId peer, const std::string& why, Instant now, Effects& out);
   // Takes the round's memory back from all streams; true once none holds any. Call again until it is.
   bool release(const RoundKey& key, Generation attempt, Instant now, Effects& out);
 

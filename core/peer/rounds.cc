@@ -13,9 +13,6 @@ namespace lockstep::peer {
 
 namespace {
 
-// Neighbours run ahead of us by this many rounds at most.
-constexpr std::size_t kMaxHeralds = std::size_t{2} * kMaxRoundsInFlight;
-
 wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_bytes) {
   wire::Descriptor what;
   what.collective = request.collective;
@@ -114,6 +111,8 @@ void Peer::Machine::begin_attempt(Round& round) {
   round.wire_attempt = round.attempt;
   round.ring = cohort.generations.at(round.attempt).ring;
   round.downstream_ready = false;
+  round.unasked = false;
+  round.mismatched = false;
   round.blocks.clear();
   const auto me = std::find(round.ring->begin(), round.ring->end(), options_.id);
   LOCKSTEP_ASSERT(me != round.ring->end());
@@ -173,101 +172,14 @@ void Peer::Machine::begin_operation(Round& round) {
   by_serial_[round.serial] = by_key_.at(round.key);
   round.state = Round::State::kRunning;
   if (round.world() > 1) {
-    announce(round, std::nullopt);
+    greet_neighbours(round);
     take_herald(round);
+    take_early(round);
   }
   if (round.state != Round::State::kRunning) return;
   round.operation->prepare(jobs_);
   start_jobs(round);
   done_if_complete(round);
-}
-
-// Tells the upstream neighbour that we are ready; on one stream, or on any.
-void Peer::Machine::announce(Round& round, std::optional<StreamId> stream) {
-  const bool landing = round.state == Round::State::kRunning || round.state == Round::State::kDone;
-  wire::Ready ready{round.key, round.attempt, round.what, landing, {}};
-  if (round.operation) ready.have = round.operation->have();
-  if (stream) {
-    mesh_.say_on(*stream, ready);
-  } else {
-    mesh_.say(round.upstream(), ready);
-  }
-}
-
-void Peer::Machine::take_herald(Round& round) {
-  const auto heralds = heralds_.find(round.downstream());
-  if (heralds == heralds_.end()) return;
-  const auto at = heralds->second.find(round.key);
-  if (at == heralds->second.end() || at->second.ready.attempt != round.attempt) return;
-  Herald herald = std::move(at->second);
-  heralds->second.erase(at);
-  if (heralds->second.empty()) heralds_.erase(heralds);
-  on_ready(round.downstream(), herald.stripe, herald.stream, std::move(herald.ready));
-}
-
-void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) {
-  if (ready.key.group != options_.group) {
-    return mesh_.reset(stream, "an announcement of another group's round", now_, *out_);
-  }
-  Round* round = find(ready.key);
-  const bool attempt_fits =
-      round != nullptr && (round->wire_attempt == ready.attempt || mutant(Mutant::kReadyOfAnyAttempt));
-  const bool current = attempt_fits && round->attempted() && round->wire_key == ready.key;
-  if (current && from != round->downstream()) return;
-  if (current && ready.what != round->what && !mutant(Mutant::kMismatchUnseen)) {
-    return ask_to_stop(*round, Status::kMismatch,
-                       "arguments differ in tag " + std::to_string(ready.key.tag.value) + ": " + name_of(options_.id) +
-                           ": " + wire::describe(round->what) + "; " + name_of(from) + ": " +
-                           wire::describe(ready.what));
-  }
-  if (current) {
-    if (!std::exchange(round->downstream_ready, true)) tell_sizes(*round);
-    if (!ready.landing) return;
-    if (round->operation) {
-      if (!round->operation->grant(ready.have, stripe, stream)) {
-        return mesh_.reset(stream, "a Ready that does not fit its round", now_, *out_);
-      }
-      round->operation->prepare(jobs_);
-      return start_jobs(*round);
-    }
-  } else {
-    // Not launched yet, or not in this attempt: remember it, unless it is about what is over.
-    const Cohort* cohort = cohort_of(ready.key);
-    if (cohort == nullptr && ready.key.cohort <= view_->cohort) return;
-    if (cohort != nullptr && ready.attempt < cohort->attempt_of(ready.key)) return;
-    if (cohort != nullptr && round == nullptr) {
-      const auto uses = cohort->uses.find(ready.key.tag);
-      if (uses != cohort->uses.end() && ready.key.use < uses->second) return;
-    }
-  }
-  if (mutant(Mutant::kEarlyReadyForgotten)) return;
-  auto& heralds = heralds_[from];
-  if (heralds.size() >= kMaxHeralds && !heralds.contains(ready.key)) {
-    return mesh_.reset(stream, "more announcements than rounds can be in flight", now_, *out_);
-  }
-  ready.have.clear();  // what has not begun here has sent nothing
-  const RoundKey key = ready.key;
-  const auto known = heralds.find(key);
-  if (known != heralds.end() && known->second.ready.attempt == ready.attempt && known->second.ready.landing &&
-      !ready.landing)
-    return;
-  heralds.insert_or_assign(key, Herald{std::move(ready), stripe, stream});
-}
-
-void Peer::Machine::drop_heralds_of(const RoundKey& key) {
-  for (auto& [peer, heralds] : heralds_) heralds.erase(key);
-  std::erase_if(heralds_, [](const auto& entry) { return entry.second.empty(); });
-}
-
-void Peer::Machine::drop_heralds() {
-  for (auto& [peer, heralds] : heralds_) {
-    std::erase_if(heralds, [&](const auto& entry) {
-      const Cohort* cohort = cohort_of(entry.first);
-      if (cohort == nullptr) return entry.first.cohort <= view_->cohort;
-      return entry.second.ready.attempt < cohort->attempt_of(entry.first);
-    });
-  }
-  std::erase_if(heralds_, [](const auto& entry) { return entry.second.empty(); });
 }
 
 void Peer::Machine::tell_sizes(Round& round) {
@@ -332,15 +244,20 @@ Peer::Machine::Round* Peer::Machine::running(const wire::Segment& segment) {
 
 ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
   Round* round = running(segment);
-  if (round == nullptr) return {ring::Operation::Landing::kSink, {}};
+  if (round == nullptr) return early_.begin(from, stream, segment);
+  if (round->mismatched) return {ring::Operation::Landing::kSink, {}};
   if (from != round->upstream()) return {ring::Operation::Landing::kNonsense, {}};
   const auto place = round->operation->begin(segment, stream, jobs_);
   start_jobs(*round);
   return place;
 }
 
-void Peer::Machine::on_segment_ended(PeerId from, const wire::SegmentEnded& segment) {
+void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) {
   Round* round = running(segment.segment);
+  if (segment.into.id == kEarlyBuffer) {
+    if (early_.landed(stream, segment) != nullptr && round != nullptr) take_early(*round);
+    return;
+  }
   if (round == nullptr || from != round->upstream()) return;
   round->operation->landed(segment.segment, segment.taken_back, segment.checksum, jobs_);
   start_jobs(*round);
@@ -359,6 +276,9 @@ bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream,
     if (!round.attempted() || round.downstream() != to) continue;
     const auto next = round.operation->next(stripe, stream);
     if (!next) continue;
+    if (round.unasked && next->phase == wire::Phase::kReduceScatter) {
+      writer.message(wire::Offer{round.key, round.attempt, round.what, true}, session_.term());
+    }
     writer.segment(
         {round.key, round.attempt, next->phase, next->index, static_cast<std::uint32_t>(next->payload.length)},
         session_.term(), next->payload, next->checksum);
@@ -369,11 +289,13 @@ bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream,
   return false;
 }
 
-void Peer::Machine::on_stripe_up(PeerId peer, StripeIndex, StreamId stream) {
+void Peer::Machine::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) {
   for (auto& [order, round] : rounds_) {
     if (!round.attempted() || round.world() < 2) continue;
     if (round.upstream() == peer && !mutant(Mutant::kReadyNotRepeated)) announce(round, stream);
-    if (round.downstream() == peer) tell_sizes(round);
+    if (round.downstream() != peer) continue;
+    tell_sizes(round);
+    if (round.operation) offer_again(round, stripe, stream);
   }
 }
 
@@ -381,6 +303,7 @@ void Peer::Machine::on_stream_gone(StreamId stream) {
   for (auto& [order, round] : rounds_) {
     if (round.operation) round.operation->stream_closed(stream);
   }
+  early_.stream_closed(stream);
 }
 
 void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
@@ -404,7 +327,8 @@ void Peer::Machine::on_job_done(const JobDone& in) {
   const auto finished = round.operation->job_done(JobToken{in.token.value & 0xffffffffU}, in.result, jobs_);
   start_jobs(round);
   if (finished.corrupt) {
-    mesh_.reset(finished.stream, "a segment whose checksum is wrong", now_, *out_);
+    const char* const why = "a segment whose checksum is wrong";
+    if (!mesh_.reset(finished.stream, why, now_, *out_)) mesh_.reset_link(round.upstream(), why, now_, *out_);
   }
   if (finished.placeable) mesh_.place(*finished.placeable, finished.place, now_, *out_);
   if (round.state == Round::State::kRunning) done_if_complete(round);
@@ -512,6 +436,7 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
     round.bytes_received += round.operation->bytes_received();
     by_serial_.erase(round.serial);
     round.operation.reset();
+    early_.drop(round.wire_key, round.wire_attempt);
   }
   round.restores = false;
   round.restoring = false;

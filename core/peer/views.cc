@@ -305,6 +305,7 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
   }
   mesh_.close_all(*out_);
   if (!mutant(Mutant::kHeraldsStay)) heralds_.clear();
+  early_.drop_if([](const RoundKey&, Generation, const Early::Entry&) { return true; });
   for (auto& [id, cohort] : cohorts_) cohort.used_up.clear();
 }
 
@@ -335,6 +336,8 @@ void Peer::Machine::update_links() {
   }
   mesh_.want(neighbours, now_, *out_);
   std::erase_if(heralds_, [&](const auto& entry) { return !neighbours.contains(entry.first); });
+  early_.drop_if(
+      [&](const RoundKey&, Generation, const Early::Entry& entry) { return !neighbours.contains(entry.from); });
   std::erase_if(addresses_, [&](const auto& entry) {
     const auto in = [&](const wire::View& view) {
       return std::any_of(view.members.begin(), view.members.end(),

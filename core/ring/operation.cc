@@ -59,8 +59,7 @@ Operation::Operation(const peer::Request& request, Rank rank, std::uint32_t worl
       if (part.receives) half.arrival = Arrival::kExpected;
       if (part.sends) half.departure = Departure::kNotReady;
     }
-    segment.has_final = request.collective != wire::Collective::kReduceScatter || piece.owner == rank.value;
-    if (segment.has_final) ++finals_missing_;
+    if (request.collective != wire::Collective::kReduceScatter || piece.owner == rank.value) ++finals_missing_;
     if (starts_here(piece)) own_.push_back(static_cast<std::uint32_t>(i));
   }
 }
@@ -186,7 +185,8 @@ Operation::Place Operation::begin(const wire::Segment& wanted, StreamId stream, 
   if (half.arrival == Arrival::kNotOurs || wanted.length != piece.length) return {Landing::kNonsense, {}};
   if (stopped_) return {Landing::kSink, {}};
   if (wanted.phase == Phase::kAllGather && !partial_has_passed(segment)) return {Landing::kNonsense, {}};
-  if (half.arrival == Arrival::kBackingUp && half.stream == StreamId{}) {  // it comes again while the job still runs
+  const bool came = wanted.phase == Phase::kReduceScatter && segment.early.length > 0;
+  if (half.arrival == Arrival::kBackingUp && half.stream == StreamId{} && !came) {  // again, while the job still runs
     half.stream = stream;
     return {Landing::kLater, {}};
   }
@@ -224,7 +224,7 @@ void Operation::landed(const wire::Segment& arrived, bool taken_back, std::uint6
     return;
   }
   KernelJob& job = start(jobs, JobKind::kFold, Purpose::kArrived, index, arrived.phase);
-  job.from = work(piece);
+  job.from = segment.early.length > 0 ? segment.early : work(piece);
   job.own = in_place(piece) ? backup(piece) : input(piece);
   job.expected = checksum;
   const bool last = piece.owner == rank_.value;
@@ -232,12 +232,35 @@ void Operation::landed(const wire::Segment& arrived, bool taken_back, std::uint6
   if ((last || mutant(Mutant::kDividesAtEveryHop)) && request_.op == ReduceOp::kAvg) job.divisor = world_;
 }
 
+bool Operation::take(const wire::Segment& arrived, BufferRef from, std::uint64_t checksum, StreamId stream,
+                     std::vector<KernelJob>& jobs) {
+  const std::size_t index = arrived.index.value;
+  if (!is_one_small_segment() || index >= pieces_.size() || arrived.phase != Phase::kReduceScatter) return false;
+  Segment& segment = segments_[index];
+  Half& half = segment.half[0];
+  if (half.arrival == Arrival::kNotOurs || arrived.length != pieces_[index].length) return false;
+  if (stopped_ || half.arrival != Arrival::kExpected) return true;
+  half.stream = stream;
+  half.checksum = checksum;
+  segment.early = from;
+  if (needs_backup(pieces_[index], arrived.phase, segment)) {
+    half.arrival = Arrival::kBackingUp;
+    KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kBackUp, index, arrived.phase);
+    job.from = work(pieces_[index]);
+    job.into = backup(pieces_[index]);
+    return true;
+  }
+  half.arrival = Arrival::kLanding;
+  landed(arrived, false, checksum, jobs);
+  return true;
+}
+
 void Operation::stream_closed(StreamId stream) {
   for (Segment& segment : segments_) {
     for (Half& half : segment.half) {
       if (half.stream != stream || mutant(Mutant::kLandingOutlivesStream)) continue;
       if (half.arrival == Arrival::kLanding) half.arrival = Arrival::kExpected;
-      if (half.arrival == Arrival::kBackingUp) half.stream = StreamId{};  // the job's answer sees to it
+      if (half.arrival == Arrival::kBackingUp && segment.early.length == 0) half.stream = StreamId{};  // see job_done()
     }
   }
 }
@@ -276,6 +299,20 @@ bool Operation::grant(std::span<const std::uint64_t> have, StripeIndex stripe, S
     }
   }
   return true;
+}
+
+bool Operation::is_one_small_segment() const {
+  return world_ > 1 && pieces_.size() == 1 && request_.collective == wire::Collective::kAllReduce &&
+         pieces_.front().length <= kWholeBytes;
+}
+
+bool Operation::sends_partial() const { return segments_.front().half[0].departure != Departure::kNotOurs; }
+
+void Operation::send_partial_again(StripeIndex stripe, StreamId stream) {
+  Half& partial = segments_.front().half[0];
+  if (stopped_ || partial.departure != Departure::kSent || partial.stripe != stripe || partial.stream == stream) return;
+  partial.departure = Departure::kReady;
+  ready_.push_back(0);
 }
 
 std::optional<Operation::Outgoing> Operation::next(StripeIndex stripe, StreamId stream) {
@@ -336,6 +373,12 @@ Operation::Finished Operation::job_done(JobToken token, const JobResult& result,
     case Purpose::kBackUp:
       segment.backed_up = true;
       LOCKSTEP_ASSERT(half.arrival == Arrival::kBackingUp);
+      if (!stopped_ && phase == Phase::kReduceScatter && segment.early.length > 0) {
+        half.arrival = Arrival::kLanding;
+        landed({{}, {}, phase, SegmentIndex{static_cast<std::uint32_t>(index)}, piece.length}, false, half.checksum,
+               jobs);
+        return finished;
+      }
       if (stopped_ || half.stream == StreamId{}) {
         half.arrival = Arrival::kExpected;
         return finished;
@@ -354,6 +397,7 @@ Operation::Finished Operation::job_done(JobToken token, const JobResult& result,
     case Purpose::kArrived:
       if (!result.intact) {
         half.arrival = Arrival::kExpected;
+        segment.early = {};
         finished.corrupt = true;
         finished.stream = half.stream;
         return finished;

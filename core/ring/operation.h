@@ -42,6 +42,10 @@ class Operation {
   Place begin(const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs);
   // Its payload is whole (or was taken back by the sender).
   void landed(const wire::Segment& arrived, bool taken_back, std::uint64_t checksum, std::vector<KernelJob>& jobs);
+  // A whole segment that came before this operation was there, and lies at `from` until the operation is over. False: it is none
+  // that we expect. If it turns out not to be what was sent, job_done() names `stream`.
+  bool take(const wire::Segment& arrived, BufferRef from, std::uint64_t checksum, StreamId stream,
+            std::vector<KernelJob>& jobs);
   // The stream is gone, and with it what was landing from it.
   void stream_closed(StreamId stream);
   // What has arrived, as told in Ready: a bit per segment, reduce-scatter first, then all-gather.
@@ -52,6 +56,13 @@ class Operation {
   // Downstream has places for everything but `have`. What was sent on an earlier stream of this stripe and is not there goes
   // again. Returns false if `have` is not a bit for each of our segments.
   bool grant(std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream);
+  // Whether all is one segment so small that downstream has a place for it whether it has launched or not; and whether ours may get
+  // there before it has: the final does not.
+  [[nodiscard]] bool is_one_small_segment() const;
+  [[nodiscard]] bool sends_partial() const;
+  // It has that place. What was sent there on an earlier stream of this stripe goes again.
+  void grant_unasked() { granted_ = true; }
+  void send_partial_again(StripeIndex stripe, StreamId stream);
   struct Outgoing {
     wire::Phase phase{};
     SegmentIndex index;
@@ -106,7 +117,7 @@ class Operation {
   struct Segment {
     std::array<Half, 2> half;  // by phase
     bool backed_up = false;
-    bool has_final = false;
+    BufferRef early;  // came before the operation, and lies here instead of in its place
   };
   enum class Purpose : std::uint8_t { kBackUp, kOwn, kOwnCopy, kArrived, kRestore };
 

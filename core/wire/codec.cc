@@ -20,7 +20,7 @@ constexpr std::string_view kTypeNames[] = {
     "Join",    "Link",        "StatusRequest", "Refused",   "Waiting",   "LinkWelcome", "Heartbeat",
     "Done",    "Admit",       "AdmitCancel",   "Leave",     "StopRound", "LinkBroken",  "Flush",
     "Pending", "Admitting",   "AdmitEnded",    "Propose",   "Install",   "Commit",      "Evicted",
-    "Left",    "StatusReply", "Ready",         "BlockSize", "Segment"};
+    "Left",    "StatusReply", "Ready",         "BlockSize", "Segment",   "Offer"};
 constexpr std::size_t kTypes = std::variant_size_v<Message>;
 static_assert(std::size(kTypeNames) == kTypes);
 

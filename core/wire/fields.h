@@ -255,6 +255,13 @@ void fields(auto& a, Is<Ready> auto& m) {
   a("have", m.have, kMaxHaveWords);
 }
 
+void fields(auto& a, Is<Offer> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("what", m.what);
+  a("follows", m.follows);
+}
+
 void fields(auto& a, Is<BlockSize> auto& m) {
   a("key", m.key);
   a("attempt", m.attempt);

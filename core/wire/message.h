@@ -278,6 +278,15 @@ struct Ready {
   std::vector<std::uint64_t> have;
 };
 
+// To the downstream neighbour: I have launched this round, whose only segment is small. `follows`: it comes next on this stream,
+// asked for or not. Otherwise too many are under way, and it waits for Ready.
+struct Offer {
+  RoundKey key;
+  Generation attempt;
+  Descriptor what;
+  bool follows = true;
+};
+
 // All-gather: the block of the member at `rank` has this many bytes. Travels once around the ring.
 struct BlockSize {
   RoundKey key;
@@ -302,6 +311,6 @@ struct Segment {
 // The order is the wire's type number, from 1: append only.
 using Message = std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit,
                              AdmitCancel, Leave, StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose,
-                             Install, Commit, Evicted, Left, StatusReply, Ready, BlockSize, Segment>;
+                             Install, Commit, Evicted, Left, StatusReply, Ready, BlockSize, Segment, Offer>;
 
 }  // namespace lockstep::wire

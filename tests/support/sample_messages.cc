@@ -110,6 +110,7 @@ std::vector<Message> sample_messages() {
       Ready{.key = kKey, .attempt = kAttempt, .what = broadcast(), .landing = false, .have = {0x5, 0x8000000000000000}},
       BlockSize{.key = kKey, .attempt = kAttempt, .rank = Rank{23}, .bytes = 24},
       Segment{.key = kKey, .attempt = kAttempt, .phase = Phase::kAllGather, .index = SegmentIndex{25}, .length = 26},
+      Offer{.key = kKey, .attempt = kAttempt, .what = broadcast(), .follows = false},
   };
 }
 

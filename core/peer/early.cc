@@ -1,0 +1,110 @@
+#include "core/peer/early.h"
+
+#include <algorithm>
+
+#include "core/base/assert.h"
+#include "core/base/mutant.h"
+#include "core/buffers/buffer_ref.h"
+#include "core/ring/schedule.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::peer {
+
+namespace {
+
+static_assert(ring::kWholeBytes <= kEarlySlotBytes);
+
+// As many rounds as a neighbour can run ahead of us, of this attempt and of one that was given up.
+constexpr std::size_t kMaxEntries = std::size_t{2} * kMaxRoundsInFlight;
+
+}  // namespace
+
+bool Early::expect(PeerId from, const wire::Offer& offer) {
+  const Name name{offer.key, offer.attempt};
+  const auto known = entries_.find(name);
+  if (known != entries_.end() && known->second.from == from) {
+    known->second.follows = known->second.follows || offer.follows;
+    return true;
+  }
+  if (known != entries_.end()) erase(known);
+  if (entries_.size() >= kMaxEntries) return false;
+  entries_.emplace(name, Entry{from, offer.what, offer.follows, false, std::nullopt, {}});
+  return true;
+}
+
+ring::Operation::Place Early::begin(PeerId from, StreamId stream, const wire::Segment& segment) {
+  using Landing = ring::Operation::Landing;
+  const Name name{segment.key, segment.attempt};
+  const auto at = entries_.find(name);
+  if (at == entries_.end() || at->second.from != from || at->second.segment || is_filling(name)) {
+    return {Landing::kSink, {}};
+  }
+  if (segment.phase != wire::Phase::kReduceScatter || segment.length > kEarlySlotBytes) return {Landing::kNonsense, {}};
+  const std::optional<BufferRef> slot = take_slot(segment.length);
+  if (!slot) return {Landing::kNonsense, {}};  // more than it may have under way
+  fillings_.emplace(stream, Filling{name, *slot});
+  return {Landing::kPlace, *slot};
+}
+
+Early::Entry* Early::landed(StreamId stream, const wire::SegmentEnded& segment) {
+  const auto filling = fillings_.find(stream);
+  LOCKSTEP_ASSERT(filling != fillings_.end() && filling->second.slot == segment.into);
+  const auto at = entries_.find(filling->second.name);
+  fillings_.erase(filling);
+  if (at == entries_.end() || at->second.segment || segment.taken_back) {
+    free_slot(segment.into);
+    return nullptr;
+  }
+  at->second.segment = segment;
+  at->second.stream = stream;
+  return &at->second;
+}
+
+void Early::stream_closed(StreamId stream) {
+  const auto filling = fillings_.find(stream);
+  if (filling == fillings_.end()) return;
+  free_slot(filling->second.slot);
+  fillings_.erase(filling);
+}
+
+Early::Entry* Early::find(const RoundKey& key, Generation attempt) {
+  const auto at = entries_.find({key, attempt});
+  return at == entries_.end() ? nullptr : &at->second;
+}
+
+void Early::drop(const RoundKey& key, Generation attempt) {
+  if (const auto at = entries_.find({key, attempt}); at != entries_.end()) erase(at);
+  std::erase_if(fillings_, [&](const auto& filling) {
+    if (filling.second.name != Name{key, attempt}) return false;
+    free_slot(filling.second.slot);
+    return true;
+  });
+}
+
+Early::Entries::iterator Early::erase(Entries::iterator at) {
+  if (at->second.segment) free_slot(at->second.segment->into);
+  return entries_.erase(at);
+}
+
+bool Early::is_filling(const Name& name) const {
+  return std::any_of(fillings_.begin(), fillings_.end(), [&](const auto& entry) { return entry.second.name == name; });
+}
+
+std::optional<BufferRef> Early::take_slot(std::uint32_t length) {
+  std::uint32_t slot = used_;
+  if (!free_.empty()) {
+    slot = free_.back();
+    free_.pop_back();
+  } else if (used_ == kEarlySlots) {
+    return std::nullopt;
+  } else {
+    ++used_;
+  }
+  return BufferRef{kEarlyBuffer, slot * kEarlySlotBytes, length};
+}
+
+void Early::free_slot(const BufferRef& slot) {
+  free_.push_back(static_cast<std::uint32_t>(slot.offset / kEarlySlotBytes));
+}
+
+}  // namespace lockstep::peer

@@ -1,0 +1,75 @@
+// What upstream neighbours send of rounds that this peer has not launched yet: small tensors come without having been asked for.
+// Knows their arguments and where their bytes lie meanwhile; nothing of what is done with them.
+//
+// The slots are places in kEarlyBuffer, one segment each. A slot belongs to the stream that fills it, then to its entry.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/ring/operation.h"
+#include "core/wire/link_reader.h"
+#include "core/wire/message.h"
+
+namespace lockstep::peer {
+
+class Early {
+ public:
+  struct Entry {
+    PeerId from;
+    wire::Descriptor what;
+    bool follows = false;                       // its segment comes by itself, or has come
+    bool taken = false;                         // an operation reads the slot
+    std::optional<wire::SegmentEnded> segment;  // whole; `into` is the slot
+    StreamId stream;                            // that it came on
+  };
+
+  // The neighbour says that its round is on. Said again after a stream was lost: what has come stays. False: more rounds than can
+  // be in flight.
+  [[nodiscard]] bool expect(PeerId from, const wire::Offer& offer);
+  // A segment that nobody here has a place for: a slot, or the sink when it is not expected, is here or comes twice.
+  ring::Operation::Place begin(PeerId from, StreamId stream, const wire::Segment& segment);
+  // A segment in a slot has ended. Its entry, if it is still wanted.
+  Entry* landed(StreamId stream, const wire::SegmentEnded& segment);
+  void stream_closed(StreamId stream);
+
+  [[nodiscard]] Entry* find(const RoundKey& key, Generation attempt);
+  // This attempt is over, and no stream holds its memory.
+  void drop(const RoundKey& key, Generation attempt);
+  // Nobody wants these any more. `stale(key, attempt, entry)`; what an operation reads stays.
+  template <typename Stale>
+  void drop_if(Stale stale) {
+    for (auto at = entries_.begin(); at != entries_.end();) {
+      const auto& [name, entry] = *at;
+      at = !entry.taken && stale(name.first, name.second, entry) ? erase(at) : std::next(at);
+    }
+  }
+
+  // Entries, and slots that are being filled.
+  [[nodiscard]] std::size_t size() const { return entries_.size() + fillings_.size(); }
+
+ private:
+  using Name = std::pair<RoundKey, Generation>;
+  using Entries = std::map<Name, Entry>;
+  struct Filling {
+    Name name;
+    BufferRef slot;
+  };
+
+  Entries::iterator erase(Entries::iterator at);
+  [[nodiscard]] bool is_filling(const Name& name) const;
+  std::optional<BufferRef> take_slot(std::uint32_t length);
+  void free_slot(const BufferRef& slot);
+
+  Entries entries_;
+  std::map<StreamId, Filling> fillings_;
+  std::vector<std::uint32_t> free_;  // slots that were used before; the last one is warm
+  std::uint32_t used_ = 0;           // slots that ever were
+};
+
+}  // namespace lockstep::peer

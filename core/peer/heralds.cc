@@ -1,0 +1,178 @@
+// What neighbours tell each other of a round before its segments go: Ready to upstream; for small tensors Offer to downstream,
+// which needs no answer. And what is kept of both until the round is launched here.
+#include <algorithm>
+#include <utility>
+
+#include "core/base/mutant.h"
+#include "core/peer/machine.h"
+#include "core/wire/describe.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::peer {
+
+namespace {
+
+// Neighbours run ahead of us by this many rounds at most.
+constexpr std::size_t kMaxHeralds = std::size_t{2} * kMaxRoundsInFlight;
+// Small tensors that may be on their way to a neighbour that has not asked for them. What was given up may still lie there when
+// the next ones come, and rings may change meanwhile: it has slots for several times as many.
+constexpr std::size_t kMaxUnasked = 64;
+static_assert(4 * kMaxUnasked <= kEarlySlots);
+
+}  // namespace
+
+// A round of one small segment is offered to downstream; any other is announced to upstream.
+void Peer::Machine::greet_neighbours(Round& round) {
+  ring::Operation& operation = *round.operation;
+  if (!operation.is_one_small_segment()) return announce(round, std::nullopt);
+  if (!operation.sends_partial()) return operation.grant_unasked();  // they have launched when they get the final
+  const auto unasked =
+      std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.unasked; });
+  round.unasked = static_cast<std::size_t>(unasked) < kMaxUnasked;
+  if (round.unasked) return operation.grant_unasked();
+  mesh_.say(round.downstream(), wire::Offer{round.key, round.attempt, round.what, false});
+}
+
+// What was said or sent on a stream that is no more. Downstream tells what it has, if it has launched.
+void Peer::Machine::offer_again(Round& round, StripeIndex stripe, StreamId stream) {
+  if (round.downstream_ready || !round.operation->is_one_small_segment() || !round.operation->sends_partial()) return;
+  if (round.unasked) return round.operation->send_partial_again(stripe, stream);
+  mesh_.say_on(stream, wire::Offer{round.key, round.attempt, round.what, false});
+}
+
+void Peer::Machine::on_offer(PeerId from, StreamId stream, const wire::Offer& offer) {
+  if (offer.key.group != options_.group) {
+    return (void)mesh_.reset(stream, "an offer of another group's round", now_, *out_);
+  }
+  Round* round = find(offer.key);
+  if (round != nullptr && is_current(*round, offer.key, offer.attempt)) {
+    if (from != round->upstream()) return;
+    if (differ(*round, from, offer.what)) return;
+    if (!offer.follows) announce(*round, std::nullopt);
+    return;
+  }
+  if (!is_to_come(round, offer.key, offer.attempt)) return;
+  if (!early_.expect(from, offer)) {
+    mesh_.reset(stream, "more offers than rounds can be in flight", now_, *out_);
+  }
+}
+
+// Takes what upstream has offered or sent before we launched.
+void Peer::Machine::take_early(Round& round) {
+  Early::Entry* early = early_.find(round.key, round.attempt);
+  if (early == nullptr || early->from != round.upstream() || early->taken) return;
+  if (differ(round, early->from, early->what)) return;
+  if (!early->follows) return announce(round, std::nullopt);
+  if (!early->segment || !round.operation) return;
+  early->taken = true;
+  const wire::SegmentEnded& segment = *early->segment;
+  if (!round.operation->take(segment.segment, segment.into, segment.checksum, early->stream, jobs_)) {
+    mesh_.reset(early->stream, "a segment that no round expects", now_, *out_);
+  }
+  start_jobs(round);
+}
+
+// Whether these arguments of a neighbour are not ours; then the round is to be stopped.
+bool Peer::Machine::differ(Round& round, PeerId from, const wire::Descriptor& what) {
+  if (what == round.what || mutant(Mutant::kMismatchUnseen)) return false;
+  round.mismatched = true;
+  ask_to_stop(round, Status::kMismatch,
+              "arguments differ in tag " + std::to_string(round.key.tag.value) + ": " + name_of(options_.id) + ": " +
+                  wire::describe(round.what) + "; " + name_of(from) + ": " + wire::describe(what));
+  return true;
+}
+
+// Whether a neighbour speaks of the attempt that runs here.
+bool Peer::Machine::is_current(const Round& round, const RoundKey& key, Generation attempt) const {
+  const bool attempt_fits = round.wire_attempt == attempt || mutant(Mutant::kReadyOfAnyAttempt);
+  return attempt_fits && round.attempted() && round.wire_key == key;
+}
+
+// Not launched yet, or not in this attempt: to be remembered, unless it is about what is over.
+bool Peer::Machine::is_to_come(const Round* round, const RoundKey& key, Generation attempt) {
+  const Cohort* cohort = cohort_of(key);
+  if (cohort == nullptr) return key.cohort > view_->cohort;
+  if (attempt < cohort->attempt_of(key)) return false;
+  if (round != nullptr) return true;
+  const auto uses = cohort->uses.find(key.tag);
+  return uses == cohort->uses.end() || key.use >= uses->second;
+}
+
+// Tells the upstream neighbour that we are ready; on one stream, or on any.
+void Peer::Machine::announce(Round& round, std::optional<StreamId> stream) {
+  const bool landing = round.state == Round::State::kRunning || round.state == Round::State::kDone;
+  wire::Ready ready{round.key, round.attempt, round.what, landing, {}};
+  if (round.operation) ready.have = round.operation->have();
+  if (stream) {
+    mesh_.say_on(*stream, ready);
+  } else {
+    mesh_.say(round.upstream(), ready);
+  }
+}
+
+void Peer::Machine::take_herald(Round& round) {
+  const auto heralds = heralds_.find(round.downstream());
+  if (heralds == heralds_.end()) return;
+  const auto at = heralds->second.find(round.key);
+  if (at == heralds->second.end() || at->second.ready.attempt != round.attempt) return;
+  Herald herald = std::move(at->second);
+  heralds->second.erase(at);
+  if (heralds->second.empty()) heralds_.erase(heralds);
+  on_ready(round.downstream(), herald.stripe, herald.stream, std::move(herald.ready));
+}
+
+void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) {
+  if (ready.key.group != options_.group) {
+    return (void)mesh_.reset(stream, "an announcement of another group's round", now_, *out_);
+  }
+  Round* round = find(ready.key);
+  const bool current = round != nullptr && is_current(*round, ready.key, ready.attempt);
+  if (current && from != round->downstream()) return;
+  if (current && differ(*round, from, ready.what)) return;
+  if (current) {
+    if (!std::exchange(round->downstream_ready, true)) tell_sizes(*round);
+    if (!ready.landing) return;
+    if (round->operation) {
+      if (!round->operation->grant(ready.have, stripe, stream)) {
+        return (void)mesh_.reset(stream, "a Ready that does not fit its round", now_, *out_);
+      }
+      round->operation->prepare(jobs_);
+      return start_jobs(*round);
+    }
+  } else if (!is_to_come(round, ready.key, ready.attempt)) {
+    return;
+  }
+  if (mutant(Mutant::kEarlyReadyForgotten)) return;
+  auto& heralds = heralds_[from];
+  if (heralds.size() >= kMaxHeralds && !heralds.contains(ready.key)) {
+    return (void)mesh_.reset(stream, "more announcements than rounds can be in flight", now_, *out_);
+  }
+  ready.have.clear();  // what has not begun here has sent nothing
+  const RoundKey key = ready.key;
+  const auto known = heralds.find(key);
+  if (known != heralds.end() && known->second.ready.attempt == ready.attempt && known->second.ready.landing &&
+      !ready.landing)
+    return;
+  heralds.insert_or_assign(key, Herald{std::move(ready), stripe, stream});
+}
+
+void Peer::Machine::drop_heralds_of(const RoundKey& key) {
+  early_.drop_if([&](const RoundKey& of, Generation, const Early::Entry&) { return of == key; });
+  for (auto& [peer, heralds] : heralds_) heralds.erase(key);
+  std::erase_if(heralds_, [](const auto& entry) { return entry.second.empty(); });
+}
+
+void Peer::Machine::drop_heralds() {
+  const auto stale = [&](const RoundKey& key, Generation attempt) {
+    const Cohort* cohort = cohort_of(key);
+    if (cohort == nullptr) return key.cohort <= view_->cohort;
+    return attempt < cohort->attempt_of(key);
+  };
+  for (auto& [peer, heralds] : heralds_) {
+    std::erase_if(heralds, [&](const auto& entry) { return stale(entry.first, entry.second.ready.attempt); });
+  }
+  early_.drop_if([&](const RoundKey& key, Generation attempt, const Early::Entry&) { return stale(key, attempt); });
+  std::erase_if(heralds_, [](const auto& entry) { return entry.second.empty(); });
+}
+
+}  // namespace lockstep::peer
