@@ -59,6 +59,7 @@ void World::start_host(std::uint32_t host) {
   options.auto_admit = plan_.auto_admit;
   options.stripes = static_cast<std::uint16_t>(plan_.stripes);
   options.segment_bytes = plan_.segment_bytes;
+  options.unasked = plan_.unasked;
   options.dial_timeout = plan_.heartbeat * 10;
   options.link_heartbeat = plan_.heartbeat;
   options.link_silence = plan_.heartbeat * 8;

@@ -262,6 +262,7 @@ std::string flaw_of(const Plan& plan) {
   if (plan.segment_bytes != 0 && !within(plan.segment_bytes, 16U, kMaxSegmentBytes)) {
     return must("segment_bytes", "0 (chosen by size), or 16.." + std::to_string(kMaxSegmentBytes));
   }
+  if (plan.unasked > kMaxUnasked) return must("unasked", "0..64");
   if (!within(plan.steps_per_admit, 1U, 1000U)) return must("steps_per_admit", "1..1000");
   if (!within(plan.ops_per_step, 1U, 64U)) return must("ops_per_step", "1..64");
   if (plan.work.size() > 64) return must("work", "at most 64 collectives");
@@ -368,6 +369,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   const bool waits = has(Fault::kMismatch) || (has(Fault::kSkip) && !is_told);
   if (waits || draws.permille(50)) plan.call_timeout = plan.heartbeat * static_cast<std::int64_t>(draws.range(30, 80));
   bury(plan, draws);
+  if (draws.permille(300)) plan.unasked = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 1, 2}));
   return plan;
 }
 

@@ -77,6 +77,7 @@ struct Plan {
   Duration heartbeat = milliseconds(200);  // coordinator and links; the other times follow from it
   std::uint32_t stripes = 2;
   std::uint32_t segment_bytes = 0;
+  std::uint32_t unasked = 64;  // small tensors that go to a neighbour before it asks
 
   // The program.
   std::uint32_t steps_per_admit = 2;

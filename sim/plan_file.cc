@@ -27,6 +27,7 @@ void visit_plan(P& plan, V&& v) {
   v("heartbeat_ns", plan.heartbeat.ns);
   v("stripes", plan.stripes);
   v("segment_bytes", plan.segment_bytes);
+  v("unasked", plan.unasked);
   v("steps_per_admit", plan.steps_per_admit);
   v("ops_per_step", plan.ops_per_step);
   v("max_count", plan.max_count);

@@ -128,6 +128,7 @@ class ScenarioReader {
     top("auto_admit", plan.auto_admit);
     top("stripes", plan.stripes);
     top("segment_bytes", plan.segment_bytes);
+    top("unasked", plan.unasked);
     top("steps_per_admit", plan.steps_per_admit);
     top("commits_after", plan.commits_after);
     if (const toml::node* node = top.take("mode")) {

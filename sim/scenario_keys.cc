@@ -43,6 +43,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"top", "auto_admit", "false", "true: newcomers are let in without a call of admit"},
       {"top", "stripes", "2", "streams between two neighbours, 1 to 16"},
       {"top", "segment_bytes", "0", "of pipelining; 0: chosen by size"},
+      {"top", "unasked", "64", "small tensors that go to a neighbour before it asks; at most 64"},
       {"top", "steps_per_admit", "2", "steps between two calls of admit"},
       {"top", "commits_after", "3", "that every peer must see after the faults"},
       {"top", "mode", R"("token")", "what payloads are: tokens (fast), or \"bytes\""},

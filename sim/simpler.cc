@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/wire/limits.h"
+
 namespace lockstep::sim {
 namespace {
 
@@ -177,6 +179,7 @@ Candidates smaller_program(const Plan& plan) {
   add(out, plan, stripes);
   add(out, plan, after);
   add(out, plan, whole);
+  add(out, plan, [](Plan& p) { return std::exchange(p.unasked, kMaxUnasked) != kMaxUnasked; });
   for (const std::uint64_t to : {1U, 8U, 100U, 1000U}) add(out, plan, count(to));
   return out;
 }

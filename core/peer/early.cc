@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/base/assert.h"
-#include "core/base/mutant.h"
 #include "core/buffers/buffer_ref.h"
 #include "core/ring/schedule.h"
 #include "core/wire/limits.h"

@@ -14,9 +14,7 @@ namespace {
 
 // Neighbours run ahead of us by this many rounds at most.
 constexpr std::size_t kMaxHeralds = std::size_t{2} * kMaxRoundsInFlight;
-// Small tensors that may be on their way to a neighbour that has not asked for them. What was given up may still lie there when
-// the next ones come, and rings may change meanwhile: it has slots for several times as many.
-constexpr std::size_t kMaxUnasked = 64;
+// What was given up may still lie in its slot when the next ones come, and rings may change meanwhile.
 static_assert(4 * kMaxUnasked <= kEarlySlots);
 
 }  // namespace
@@ -28,7 +26,7 @@ void Peer::Machine::greet_neighbours(Round& round) {
   if (!operation.sends_partial()) return operation.grant_unasked();  // they have launched when they get the final
   const auto unasked =
       std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.unasked; });
-  round.unasked = static_cast<std::size_t>(unasked) < kMaxUnasked;
+  round.unasked = unasked < static_cast<std::ptrdiff_t>(options_.unasked);
   if (round.unasked) return operation.grant_unasked();
   mesh_.say(round.downstream(), wire::Offer{round.key, round.attempt, round.what, false});
 }
@@ -36,6 +34,7 @@ void Peer::Machine::greet_neighbours(Round& round) {
 // What was said or sent on a stream that is no more. Downstream tells what it has, if it has launched.
 void Peer::Machine::offer_again(Round& round, StripeIndex stripe, StreamId stream) {
   if (round.downstream_ready || !round.operation->is_one_small_segment() || !round.operation->sends_partial()) return;
+  if (round.unasked && mutant(Mutant::kPartialNotRepeated)) return;
   if (round.unasked) return round.operation->send_partial_again(stripe, stream);
   mesh_.say_on(stream, wire::Offer{round.key, round.attempt, round.what, false});
 }
@@ -48,10 +47,11 @@ void Peer::Machine::on_offer(PeerId from, StreamId stream, const wire::Offer& of
   if (round != nullptr && is_current(*round, offer.key, offer.attempt)) {
     if (from != round->upstream()) return;
     if (differ(*round, from, offer.what)) return;
-    if (!offer.follows) announce(*round, std::nullopt);
+    if (!offer.follows && !mutant(Mutant::kOfferUnanswered)) announce(*round, std::nullopt);
     return;
   }
   if (!is_to_come(round, offer.key, offer.attempt)) return;
+  if (mutant(Mutant::kEarlyForgotten)) return;
   if (!early_.expect(from, offer)) {
     mesh_.reset(stream, "more offers than rounds can be in flight", now_, *out_);
   }

@@ -7,6 +7,7 @@
 #include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/io/stream.h"
+#include "core/wire/limits.h"
 
 namespace lockstep::peer {
 
@@ -22,8 +23,9 @@ struct Options {
   io::Address advertised;        // family kNone: the address the coordinator sees; port 0: the port it listens on
   std::uint16_t first_port = 0;  // listen on the first free port of this range; 0: any port
   std::uint16_t last_port = 0;
-  std::uint16_t stripes = 2;        // parallel streams to each neighbour
-  std::uint32_t segment_bytes = 0;  // 0: chosen from the size of the tensors; must be equal on all peers
+  std::uint16_t stripes = 2;            // parallel streams to each neighbour
+  std::uint32_t segment_bytes = 0;      // 0: chosen from the size of the tensors; must be equal on all peers
+  std::uint32_t unasked = kMaxUnasked;  // small tensors under way to a neighbour that has not asked for them, at most
 
   Duration dial_timeout = lockstep::seconds(5);  // one attempt to open a stream and be greeted
   Duration link_heartbeat = lockstep::milliseconds(500);

@@ -6,17 +6,18 @@
 
 namespace lockstep {
 
-inline constexpr std::uint32_t kMaxMembers = 1024;                // members and waiting peers of one run
-inline constexpr std::uint32_t kMaxRoundsInFlight = 256;          // launched and undecided, per peer
-inline constexpr std::uint32_t kMaxTensorsPerCall = 65'536;       // tensors in one collective call
-inline constexpr std::uint16_t kMaxStripes = 16;                  // parallel streams between two peers
-inline constexpr std::uint32_t kMaxSegmentBytes = 1U << 20U;      // payload of one segment
-inline constexpr std::uint32_t kMaxSegments = 1U << 17U;          // segments of one round
-inline constexpr std::size_t kMaxNameBytes = 64;                  // a peer's human-readable name
-inline constexpr std::size_t kMaxTextBytes = 1024;                // a reason in words
-inline constexpr std::uint32_t kMaxStrangerBodyBytes = 512;       // a message before the greeting is over
-inline constexpr std::uint32_t kMaxWaitingBodyBytes = 2048;       // a message of a peer that waits for its admission
-inline constexpr std::uint32_t kMaxBodyBytes = 1U << 20U;         // a message of a member, or of a coordinator
+inline constexpr std::uint32_t kMaxMembers = 1024;            // members and waiting peers of one run
+inline constexpr std::uint32_t kMaxRoundsInFlight = 256;      // launched and undecided, per peer
+inline constexpr std::uint32_t kMaxUnasked = 64;              // small tensors on their way to a peer that has not asked
+inline constexpr std::uint32_t kMaxTensorsPerCall = 65'536;   // tensors in one collective call
+inline constexpr std::uint16_t kMaxStripes = 16;              // parallel streams between two peers
+inline constexpr std::uint32_t kMaxSegmentBytes = 1U << 20U;  // payload of one segment
+inline constexpr std::uint32_t kMaxSegments = 1U << 17U;      // segments of one round
+inline constexpr std::size_t kMaxNameBytes = 64;              // a peer's human-readable name
+inline constexpr std::size_t kMaxTextBytes = 1024;            // a reason in words
+inline constexpr std::uint32_t kMaxStrangerBodyBytes = 512;   // a message before the greeting is over
+inline constexpr std::uint32_t kMaxWaitingBodyBytes = 2048;   // a message of a peer that waits for its admission
+inline constexpr std::uint32_t kMaxBodyBytes = 1U << 20U;     // a message of a member, or of a coordinator
 inline constexpr std::size_t kMaxQueuedControlBytes = 8U << 20U;  // control bytes waiting for one stream
 inline constexpr std::uint32_t kMaxStrangers = 256;               // streams whose greeting is not over
 inline constexpr std::uint32_t kMaxVerdicts = 4096;               // rounds named in one proposal or status
