@@ -35,9 +35,11 @@ bool Seat::step_aside() {
 }
 
 bool Seat::come_back() {
+  // A caller that closes the seat calls the thread while it still sits.
+  const auto called = [this] { return thread_needed_ && sitter_ == Sitter::kNobody; };
   std::unique_lock lock(mutex_);
   for (std::uint64_t seen = sittings_; !closed_ && sitter_ != Sitter::kThread; seen = sittings_) {
-    if (changed_.wait_for(lock, kEmptyFor, [this] { return thread_needed_; })) {
+    if (changed_.wait_for(lock, kEmptyFor, called)) {
       thread_needed_ = false;
       sitter_ = Sitter::kThread;
     } else if (sitter_ == Sitter::kNobody && sittings_ == seen) {
