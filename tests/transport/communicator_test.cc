@@ -5,7 +5,10 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -235,6 +238,150 @@ TEST(Communicator, ManyThreadsLaunchAtOnce) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(good, static_cast<int>(2 * kThreads) * kRounds);
   EXPECT_EQ(run.peers[0]->footprint().machine.calls, 0U);
+}
+
+// ---- callers that block, and turn the engine themselves where nobody does ----
+
+// Sums whose last bits depend on every term.
+std::vector<float> terms(std::size_t count, std::uint64_t seed) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = 1.0F / static_cast<float>(3 + i + 7 * seed);
+  return values;
+}
+
+std::vector<float> sum(const std::vector<float>& a, const std::vector<float>& b) {
+  std::vector<float> values(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) values[i] = a[i] + b[i];
+  return values;
+}
+
+// As the blocking functions of the C interface do.
+Status blocking(Communicator& peer, const LaunchArgs& args) {
+  const auto work = peer.launch(args, Communicator::Then::kWait);
+  if (!work.ok()) return work.error().status;
+  peer.wait(*work);
+  return work->outcome().status;
+}
+
+// Every thread blocks in calls of its own tag, some while another call of its own is in flight.
+TEST(Communicator, ManyThreadsBlockAtOnce) {
+  Party run(2);
+  constexpr std::uint64_t kThreads = 3;
+  constexpr std::uint64_t kRounds = 40;
+  std::atomic<std::uint64_t> good{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < kThreads; ++t) {
+    for (std::uint64_t p = 0; p < 2; ++p) {
+      threads.emplace_back([&, t, p] {
+        Communicator& peer = *run.peers[p];
+        for (std::uint64_t i = 0; i < kRounds; ++i) {
+          const std::size_t count = 1 + (i * 37) % 5000;
+          const std::uint64_t seed = 2 * (i * kThreads + t);
+          const std::vector<float> send = terms(count, seed + p);
+          const std::vector<float> expected = sum(terms(count, seed), terms(count, seed + 1));
+          std::vector<float> recv(count);
+          std::vector<float> also(count);
+          std::optional<Result<Work>> meanwhile;
+          if ((i + t) % 2 == 0) meanwhile = peer.launch(all_reduce(send, also, 100 + t));
+          if (blocking(peer, all_reduce(send, recv, t)) != Status::kOk || recv != expected) return;
+          if (meanwhile) {
+            if (!meanwhile->ok()) return;
+            peer.wait(**meanwhile);
+            if ((*meanwhile)->outcome().status != Status::kOk || also != expected) return;
+          }
+          ++good;
+        }
+      });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 2 * kThreads * kRounds);
+  EXPECT_EQ(run.peers[0]->footprint().machine.calls, 0U);
+}
+
+TEST(Communicator, BlockingCallsGoOnWhileAnotherCallIsStopped) {
+  Party run(2);
+  constexpr std::uint64_t kRounds = 30;
+  const std::vector<float> send = terms(1000, 0);
+  std::vector<float> never(1000);
+  std::thread partner([&] {
+    for (std::uint64_t i = 0; i < kRounds; ++i) {
+      const std::vector<float> mine = terms(1000, 2 * i + 1);
+      std::vector<float> recv(1000);
+      EXPECT_EQ(blocking(*run.peers[1], all_reduce(mine, recv, 1)), Status::kOk);
+      EXPECT_EQ(recv, sum(terms(1000, 2 * i), mine));
+    }
+  });
+  for (std::uint64_t i = 0; i < kRounds; ++i) {
+    const auto alone = run.peers[0]->launch(all_reduce(send, never, 1000 + i));  // the partner never launches it
+    ASSERT_TRUE(alone.ok());
+    std::thread other([&] { run.peers[0]->stop(*alone, "changed our mind"); });
+    const std::vector<float> mine = terms(1000, 2 * i);
+    std::vector<float> recv(1000);
+    EXPECT_EQ(blocking(*run.peers[0], all_reduce(mine, recv, 1)), Status::kOk);
+    EXPECT_EQ(recv, sum(mine, terms(1000, 2 * i + 1)));
+    EXPECT_TRUE(ends_with(*alone, Status::kAborted));
+    other.join();
+  }
+  partner.join();
+}
+
+TEST(Communicator, ABlockingCallCanBeStoppedByAnotherThread) {
+  Party run(2);
+  const std::vector<float> send = terms(1000, 0);
+  std::vector<float> recv(1000);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const auto alone = run.peers[0]->launch(all_reduce(send, recv, i), Communicator::Then::kWait);
+    ASSERT_TRUE(alone.ok());
+    std::thread other([&] { run.peers[0]->stop(*alone, "changed our mind"); });
+    std::thread third([&] { run.peers[0]->wait(*alone); });
+    run.peers[0]->wait(*alone);
+    EXPECT_TRUE(ends_with(*alone, Status::kAborted));
+    other.join();
+    third.join();
+  }
+}
+
+TEST(Communicator, ABlockingCallThatIsStoppedMidwayEndsTheSameForBoth) {
+  Party run(2);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const std::vector<std::vector<float>> send{terms(20'000, 2 * i), terms(20'000, 2 * i + 1)};
+    std::vector<std::vector<float>> recv(2, std::vector<float>(20'000));
+    const auto a = run.peers[0]->launch(all_reduce(send[0], recv[0], i), Communicator::Then::kWait);
+    ASSERT_TRUE(a.ok());
+    Status at_b = Status::kInternal;
+    std::thread partner([&] { at_b = blocking(*run.peers[1], all_reduce(send[1], recv[1], i)); });
+    std::thread other([&] { run.peers[0]->stop(*a, "changed our mind"); });
+    run.peers[0]->wait(*a);
+    other.join();
+    partner.join();
+    EXPECT_EQ(at_b, a->outcome().status) << a->outcome().text;
+    if (at_b != Status::kOk) {
+      EXPECT_EQ(at_b, Status::kAborted);
+      continue;
+    }
+    EXPECT_EQ(recv[0], sum(send[0], send[1]));
+    EXPECT_EQ(recv[1], recv[0]);
+  }
+}
+
+// Whoever turns the engine then, its thread or the caller.
+TEST(Communicator, WantOfMemoryEndsABlockingCall) {
+  for (int i = 0; i < 20; ++i) {
+    std::atomic<bool> empty{false};
+    auto options = founders(1);
+    options.journal = [&](std::string_view) {
+      if (empty) throw std::bad_alloc();
+    };
+    const auto peer = create(std::move(options));
+    const std::vector<float> send = terms(10, 0);
+    std::vector<float> recv(10);
+    EXPECT_EQ(blocking(*peer, all_reduce(send, recv)), Status::kNotConnected);
+    empty = true;
+    EXPECT_EQ(blocking(*peer, all_reduce(send, recv)), Status::kOutOfMemory);
+    empty = false;
+    EXPECT_EQ(blocking(*peer, all_reduce(send, recv)), Status::kOutOfMemory) << "it has left the run";
+  }
 }
 
 }  // namespace
