@@ -1,5 +1,6 @@
 // The coordinator's account of rounds: which cohorts live, who is done with what, and what becomes of a round when members are
-// lost, leave, or ask to stop it. Knows no streams and changes no membership.
+// lost, leave, or ask to stop it. Knows no streams and changes no membership. Two files carry it out: rounds.cc (the account) and
+// verdicts.cc (what a change does to it).
 //
 // A cohort loses members without changing its id. Each loss starts a generation of the group that it touches, and of those that
 // are bound with it by gangs; a round is attempted in the newest one, except that rounds which a leaver had launched are kept in
@@ -127,6 +128,9 @@ class Rounds {
     PeerId by;  // who asked; nobody when the arguments or results differ
   };
 
+  // ---- rounds.cc ----
+
+  [[nodiscard]] static bool has_member(const std::vector<wire::Member>& members, PeerId peer);
   [[nodiscard]] const Cohort* cohort_of(const RoundKey& key) const;
   [[nodiscard]] const Group* group_of(const RoundKey& key) const;
   // In which generation the round is attempted now; nothing when there is no such cohort or group.
@@ -135,16 +139,8 @@ class Rounds {
   [[nodiscard]] const std::vector<wire::Member>& members_of(const RoundKey& key, Generation attempt) const;
   // One name for all keys that are bound together.
   [[nodiscard]] RoundKey bundle_of(const RoundKey& key) const;
-  // Whether the ring of a group that is bound with this one, or its own, is laid anew.
-  [[nodiscard]] bool relinks(const Change& change, const RoundKey& key) const;
-  [[nodiscard]] bool touched(const RoundKey& key, Generation attempt, const Change& change) const;
   // Whether all members but the lost are done with the round and agree on its result.
   [[nodiscard]] bool all_done(const RoundKey& key, Generation attempt, const std::set<PeerId>& lost) const;
-  [[nodiscard]] std::string describe_waiting(const RoundKey& key, Generation attempt, const Change& change) const;
-  // The verdicts on rounds that the change touches, as many as one message carries. Those that must not be tried again and did
-  // not fit are stops for the next proposal, in `unsaid` if it is not null.
-  [[nodiscard]] std::vector<wire::Verdict> touched_verdicts(const Change& change, const wire::View& next,
-                                                            std::map<RoundKey, Stop>* unsaid) const;
   void drop_stops_of_nobody();
   [[nodiscard]] Committed committed(const RoundKey& key, Generation attempt, std::uint64_t hash) const;
   void forget(const RoundKey& key);
@@ -154,6 +150,17 @@ class Rounds {
   bool uncount(const Stop& stop);
   void drop_unused_generations(CohortId id);
   void drop_cohort(CohortId id);
+
+  // ---- verdicts.cc ----
+
+  // Whether the ring of a group that is bound with this one, or its own, is laid anew.
+  [[nodiscard]] bool relinks(const Change& change, const RoundKey& key) const;
+  [[nodiscard]] bool touched(const RoundKey& key, Generation attempt, const Change& change) const;
+  [[nodiscard]] std::string describe_waiting(const RoundKey& key, Generation attempt, const Change& change) const;
+  // The verdicts on rounds that the change touches, as many as one message carries. Those that must not be tried again and did
+  // not fit are stops for the next proposal, in `unsaid` if it is not null.
+  [[nodiscard]] std::vector<wire::Verdict> touched_verdicts(const Change& change, const wire::View& next,
+                                                            std::map<RoundKey, Stop>* unsaid) const;
 
   std::map<CohortId, Cohort> cohorts_;
   std::map<RoundKey, Round> rounds_;

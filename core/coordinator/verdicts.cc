@@ -1,0 +1,262 @@
+// What becomes of the rounds that a change touches: which commit although somebody is lost, which end and what their callers are
+// told, and which are kept for those who leave.
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "core/base/mutant.h"
+#include "core/coordinator/rounds.h"
+#include "core/trace/event.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::coordinator {
+
+namespace {
+
+// A proposal has a declared maximum (promise S9). Far beyond what programs do, texts go first; stops, and rounds that an
+// admission closes, wait for the next proposal when they do not fit.
+void fit_one_message(std::vector<wire::Verdict>& verdicts) {
+  constexpr std::size_t kTextBytes = kMaxBodyBytes / 4;
+  if (verdicts.size() > kMaxVerdicts) verdicts.resize(kMaxVerdicts);
+  std::size_t text = 0;
+  for (wire::Verdict& verdict : verdicts) {
+    text += std::min(verdict.text.size(), kMaxTextBytes);
+    if (text > kTextBytes) verdict.text.clear();
+  }
+}
+
+// What a change takes away from the rounds of one generation of some groups that are bound together.
+struct Loss {
+  bool lost = false;
+  bool left = false;
+  bool relinked = false;
+  std::string who;       // lost or left
+  GroupId first;         // of the groups that have members
+  std::size_t size = 0;  // number of these groups
+
+  [[nodiscard]] Status status() const { return lost ? Status::kPeerLost : Status::kWorldChanged; }
+  // What the callers of a round that will not be finished are told; `world`: how many its group has now.
+  [[nodiscard]] std::string text(const RoundKey& key, std::size_t world) const {
+    const std::string tag = "tag " + std::to_string(key.tag.value);
+    const std::string now = "; the group has " + std::to_string(world) + " members now";
+    if (lost) return "lost " + who + " during " + tag + now;
+    if (left) return who + " left before " + tag + now;
+    return "the ring was laid around a broken link during " + tag + ": call again";
+  }
+};
+
+}  // namespace
+
+bool Rounds::relinks(const Change& change, const RoundKey& key) const {
+  const Group* group = group_of(key);
+  if (group == nullptr || change.relinked.empty()) return false;
+  const std::vector<GroupId>& bound = cohort_of(key)->bound[group->binding];
+  return std::any_of(bound.begin(), bound.end(), [&](GroupId id) { return change.relinked.contains(id); });
+}
+
+bool Rounds::touched(const RoundKey& key, Generation attempt, const Change& change) const {
+  if (relinks(change, key)) return true;
+  const bool kept = change.kept.contains(key);
+  for (const RoundKey& bound : bound_with(key)) {
+    for (const wire::Member& member : members_of(bound, attempt)) {
+      if (change.lost.contains(member.id) || (change.left.contains(member.id) && !kept)) return true;
+    }
+  }
+  return false;
+}
+
+std::string Rounds::describe_waiting(const RoundKey& key, Generation attempt, const Change& change) const {
+  std::string text;
+  for (const wire::Member& member : members_of(key, attempt)) {
+    const auto open = change.flushed.find(member.id);
+    if (open == change.flushed.end()) continue;
+    const auto launched = std::any_of(open->second.begin(), open->second.end(),
+                                      [&](const wire::OpenRound& round) { return round.key == key; });
+    if (launched) continue;
+    text += (text.empty() ? "; it waited for " : ", ") + trace::short_name(member.id, member.name);
+    const auto busy = std::find_if(open->second.begin(), open->second.end(),
+                                   [](const wire::OpenRound& round) { return !round.done; });
+    text += busy == open->second.end() ? " (in no call)" : " (in tag " + std::to_string(busy->key.tag.value) + ")";
+    if (text.size() > kMaxTextBytes / 2) break;
+  }
+  return text;
+}
+
+std::vector<wire::Verdict> Rounds::touched_verdicts(const Change& change, const wire::View& next,
+                                                    std::map<RoundKey, Stop>* unsaid) const {
+  // Every undecided round that somebody has open or is done with: one entry for those that are bound together. What all of one
+  // generation have in common is found out once: members may be many, and each may have many rounds open.
+  struct Known {
+    Generation attempt;
+    bool retry = true;
+  };
+  std::map<RoundKey, Known> known;  // by bundle
+  for (const auto& [peer, open] : change.flushed) {
+    const std::vector<wire::Member>* looked_in = nullptr;
+    bool is_in = false;
+    for (const wire::OpenRound& round : open) {
+      if (attempt_of(round.key) != round.attempt) continue;
+      const std::vector<wire::Member>& members = members_of(round.key, round.attempt);
+      if (&members != looked_in) is_in = has_member(members, peer);
+      looked_in = &members;
+      if (!is_in) continue;
+      Known& entry = known.try_emplace(bundle_of(round.key), Known{round.attempt, true}).first->second;
+      entry.retry = entry.retry && round.retry;
+    }
+  }
+  std::map<std::tuple<CohortId, GroupId, Generation>, Loss> losses;  // of the groups of a bundle
+  const auto loss_of = [&](const RoundKey& bundle, Generation attempt) -> const Loss& {
+    const auto [at, fresh] = losses.try_emplace({bundle.cohort, bundle.group, attempt});
+    Loss& loss = at->second;
+    if (!fresh) return loss;
+    loss.relinked = relinks(change, bundle);
+    const std::vector<RoundKey> bound = bound_with(bundle);
+    loss.first = bound.front().group;
+    loss.size = bound.size();
+    for (const RoundKey& key : bound) {
+      for (const wire::Member& member : members_of(key, attempt)) {
+        const bool lost = change.lost.contains(member.id);
+        const bool left = change.left.contains(member.id);
+        loss.lost = loss.lost || lost;
+        loss.left = loss.left || left;
+        if ((!lost && !left) || loss.who.size() >= kMaxTextBytes / 2) continue;
+        loss.who += (loss.who.empty() ? "" : ", ") + trace::short_name(member.id, member.name);
+      }
+    }
+    return loss;
+  };
+  std::map<GroupId, std::size_t> worlds;
+  for (const wire::Member& member : next.members) ++worlds[member.group];
+
+  std::vector<wire::Verdict> verdicts;
+  for (const auto& [bundle, round] : known) {
+    if (stops_.contains(bundle)) continue;
+    const Loss& loss = loss_of(bundle, round.attempt);
+    const RoundKey first{bundle.cohort, loss.first, bundle.tag, bundle.use};
+    const bool left = loss.left && !change.kept.contains(first);
+    if (!loss.relinked && !loss.lost && !left) continue;
+    const bool tried_again = round.retry || mutant(Mutant::kRetriesWhatMustNot);
+    if (verdicts.size() + loss.size > kMaxVerdicts) {  // those that are bound go together
+      if (unsaid == nullptr || tried_again) continue;
+      unsaid->emplace(bundle, Stop{{bundle, round.attempt, loss.status(), 0, "too many rounds were cut short"}, {}});
+      continue;
+    }
+    if (tried_again && !rounds_.contains(first)) continue;  // nor is it committed
+    const auto bound = bound_with(bundle);
+    const bool commits = std::all_of(bound.begin(), bound.end(), [&, attempt = round.attempt](const RoundKey& key) {
+      return all_done(key, attempt, change.lost);
+    });
+    if (!commits && tried_again) continue;
+    for (const RoundKey& key : bound) {
+      if (commits) {
+        verdicts.push_back({key, round.attempt, Status::kOk, rounds_.at(key).hash, {}});
+      } else {
+        verdicts.push_back({key, round.attempt, loss.status(), 0, loss.text(key, worlds[key.group])});
+      }
+    }
+  }
+  return verdicts;
+}
+
+std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::View& next) const {
+  std::vector<wire::Verdict> verdicts = touched_verdicts(change, next, nullptr);
+  for (const auto& [bundle, stop] : stops_) {
+    const auto bound = bound_with(bundle);
+    if (verdicts.size() + bound.size() > kMaxVerdicts) break;  // the rest waits for the next proposal
+    for (const RoundKey& key : bound) {
+      wire::Verdict verdict = stop.verdict;
+      verdict.key = key;
+      if (verdict.status == Status::kTimedOut) verdict.text += describe_waiting(key, verdict.attempt, change);
+      verdicts.push_back(std::move(verdict));
+    }
+  }
+  if (change.closes || !closed_.empty()) {
+    std::set<RoundKey> decided;
+    for (const wire::Verdict& verdict : verdicts) decided.insert(verdict.key);
+    for (const auto& [key, closed] : closed_) {
+      if (verdicts.size() >= kMaxVerdicts) break;
+      if (decided.insert(key).second) verdicts.push_back(closed);
+    }
+    if (change.closes) {
+      for (wire::Verdict& closed : closed_by_admission(*change.closes, change.admits)) {
+        if (verdicts.size() >= kMaxVerdicts) break;
+        if (decided.insert(closed.key).second) verdicts.push_back(std::move(closed));
+      }
+    }
+  }
+  fit_one_message(verdicts);
+  return verdicts;
+}
+
+std::vector<wire::Verdict> Rounds::closed_by_admission(
+    CohortId cohort, const std::map<PeerId, std::vector<wire::OpenRound>>& open) const {
+  std::map<RoundKey, std::set<PeerId>> launched;
+  for (const auto& [peer, list] : open) {
+    for (const wire::OpenRound& round : list) {
+      if (round.key.cohort == cohort) launched[round.key].insert(peer);
+    }
+  }
+  // Who keeps a bundle from being launched by all: the first who has not. To find it costs a look at each who has.
+  std::map<RoundKey, const wire::Member*> missing;
+  const auto missing_of = [&](const RoundKey& key, Generation attempt) -> const wire::Member* {
+    const auto [at, fresh] = missing.try_emplace(bundle_of(key), nullptr);
+    if (!fresh) return at->second;
+    for (const GroupId id : mutant(Mutant::kGroupsDecideAlone) ? std::vector<GroupId>{key.group}
+                                                               : cohort_of(key)->bound[group_of(key)->binding]) {
+      const RoundKey other{key.cohort, id, key.tag, key.use};
+      const auto has = launched.find(other);
+      for (const wire::Member& member : members_of(other, attempt)) {
+        if (has != launched.end() && has->second.contains(member.id)) continue;
+        if (!open.contains(member.id)) continue;  // a leaver whose rounds are kept
+        return at->second = &member;
+      }
+    }
+    return nullptr;
+  };
+  std::vector<wire::Verdict> verdicts;
+  for (const auto& [key, who] : launched) {
+    const std::optional<Generation> attempt = attempt_of(key);
+    if (!attempt) continue;
+    const wire::Member* member = missing_of(key, *attempt);
+    if (member == nullptr) continue;
+    verdicts.push_back({key, *attempt, Status::kCohortClosed, 0,
+                        trace::short_name(member->id, member->name) + " has called admit without launching tag " +
+                            std::to_string(key.tag.value) + ": launch the same calls on all peers before admit"});
+  }
+  return verdicts;
+}
+
+std::set<RoundKey> Rounds::kept_for(const std::map<PeerId, std::vector<wire::OpenRound>>& leavers) const {
+  std::map<PeerId, std::set<RoundKey>> launched;
+  for (const auto& [peer, open] : leavers) {
+    std::set<RoundKey>& own = launched[peer];
+    for (const wire::OpenRound& round : open) own.insert(round.key);
+  }
+  // Whether all leavers that these rounds need have launched them.
+  const auto can_end = [&](const std::vector<RoundKey>& bound) {
+    return std::all_of(bound.begin(), bound.end(), [&](const RoundKey& key) {
+      const std::optional<Generation> attempt = attempt_of(key);
+      if (!attempt) return false;
+      const auto& members = members_of(key, *attempt);
+      return std::all_of(members.begin(), members.end(), [&](const wire::Member& member) {
+        const auto leaver = launched.find(member.id);
+        return leaver == launched.end() || leaver->second.contains(key) || mutant(Mutant::kKeepsUnlaunched);
+      });
+    });
+  };
+  std::set<RoundKey> bundles;  // that were looked at
+  std::set<RoundKey> keys;
+  const auto keep = [&](const RoundKey& key) {
+    const RoundKey bundle = bundle_of(key);
+    if (!bundles.insert(bundle).second) return;
+    const auto bound = bound_with(bundle);
+    if (keys.size() + bound.size() <= kMaxVerdicts && can_end(bound)) keys.insert(bound.begin(), bound.end());
+  };
+  for (const auto& [key, attempt] : kept_) keep(key);  // these first: that they are kept has been said
+  for (const auto& [peer, own] : launched) {
+    for (const RoundKey& key : own) keep(key);
+  }
+  return keys;
+}
+
+}  // namespace lockstep::coordinator
