@@ -47,7 +47,7 @@ class Call {
   // True the first time: one stop is as good as many.
   bool ask_to_stop() { return !stop_asked_.exchange(true, std::memory_order_relaxed); }
 
-  // What the call borrows until it is over. Touched by the thread that launches, then by the engine's only.
+  // What the call borrows until it is over. Touched by the thread that launches, then by whoever turns the engine.
   struct Loans {
     std::vector<BufferId> buffers;
     Scratch scratch;

@@ -62,14 +62,26 @@ void Engine::run(asio::io_context& io) {
   } while (seat_.come_back());
 }
 
+// Whatever happens while a caller sits, it leaves. The calls of others are the thread's then.
+class Engine::Leaving {
+ public:
+  explicit Leaving(Engine& engine) : engine_(engine) {}
+  Leaving(const Leaving&) = delete;
+  Leaving& operator=(const Leaving&) = delete;
+  ~Leaving() { engine_.seat_.leave(!engine_.calls_.empty()); }
+
+ private:
+  Engine& engine_;
+};
+
 void Engine::wait(Call& call) {
   if (!call.over() && seat_.sit_down()) {
+    const Leaving leaving(*this);
     guarded([&] {
       const auto enough = Clock::now() + kCallerTurnsFor;
       while (!call.over() && thread_.io().run_one_until(enough) > 0) {
       }
     });
-    seat_.leave(!calls_.empty());
   }
   call.wait(std::nullopt);
 }

@@ -88,6 +88,8 @@ class Engine {
     std::shared_ptr<Call> call;  // null: not a new call
   };
 
+  class Leaving;
+
   void run(asio::io_context& io);
   template <typename Turn>
   void guarded(Turn turn);

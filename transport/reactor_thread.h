@@ -1,4 +1,4 @@
-// A thread that runs one io_context until told to stop, and takes no signals: those are for the program's own threads.
+// A thread for one io_context, that takes no signals: those are for the program's own threads.
 #pragma once
 
 #include <pthread.h>
@@ -14,7 +14,7 @@ namespace lockstep::transport {
 
 class ReactorThread {
  public:
-  // One thread runs it, others only post.
+  // One thread at a time runs it, others only post.
   ReactorThread() : io_(1), guard_(asio::make_work_guard(io_)) {}
   ReactorThread(const ReactorThread&) = delete;
   ReactorThread& operator=(const ReactorThread&) = delete;

@@ -162,8 +162,9 @@ typedef struct lockstep_comm lockstep_comm;
 /* A call in flight; see "Work". */
 typedef struct lockstep_work lockstep_work;
 
-/* Takes one line of log, without an end of line, valid during the call. Called on a thread of the library, one line at a time:
- * must be quick and must not call functions of this header with the same handle. */
+/* Takes one line of log, without an end of line, valid during the call. Called one line at a time, on a thread of the library or
+ * on one that waits in a blocking call of the same handle: must be quick, must not call functions of this header with that
+ * handle, and must not take a lock that the program holds around such a call. */
 typedef void (*lockstep_log_fn)(void* user, const char* line);
 
 /* How a peer takes part. 0 or NULL in a field: its default. Strings are copied. */
