@@ -184,7 +184,10 @@ Operation::Place Operation::begin(const wire::Segment& wanted, StreamId stream, 
   Half& half = segment.half[index_of(wanted.phase)];
   if (half.arrival == Arrival::kNotOurs || wanted.length != piece.length) return {Landing::kNonsense, {}};
   if (stopped_) return {Landing::kSink, {}};
-  if (wanted.phase == Phase::kAllGather && !partial_has_passed(segment)) return {Landing::kNonsense, {}};
+  if (wanted.phase == Phase::kAllGather) {
+    take_back_repeated(index);
+    if (!partial_has_passed(segment)) return {Landing::kNonsense, {}};
+  }
   const bool came = wanted.phase == Phase::kReduceScatter && segment.early.length > 0;
   if (half.arrival == Arrival::kBackingUp && half.stream == StreamId{} && !came) {  // again, while the job still runs
     half.stream = stream;
@@ -312,7 +315,16 @@ void Operation::send_partial_again(StripeIndex stripe, StreamId stream) {
   Half& partial = segments_.front().half[0];
   if (stopped_ || partial.departure != Departure::kSent || partial.stripe != stripe || partial.stream == stream) return;
   partial.departure = Departure::kReady;
+  partial.again = true;
   ready_.push_back(0);
+}
+
+// The final is here: what was to be sent again, for all that we knew, had got there.
+void Operation::take_back_repeated(std::size_t index) {
+  Half& partial = segments_[index].half[0];
+  if (partial.departure != Departure::kReady || !partial.again) return;
+  partial.departure = Departure::kSent;
+  std::erase(ready_, std::uint64_t{index} * 2);
 }
 
 std::optional<Operation::Outgoing> Operation::next(StripeIndex stripe, StreamId stream) {

@@ -113,6 +113,7 @@ class Operation {
     StripeIndex stripe;          // kSent
     StreamId stream;             // kLanding or kBackingUp: from; kSent: on
     std::uint64_t checksum = 0;  // once kReady or kHere
+    bool again = false;          // was sent once, for nothing as far as we know
   };
   struct Segment {
     std::array<Half, 2> half;  // by phase
@@ -127,6 +128,7 @@ class Operation {
   [[nodiscard]] BufferRef backup(const Piece& piece) const;  // in place: the input's copy
   [[nodiscard]] BufferRef result(const Piece& piece) const;  // where the final goes
   [[nodiscard]] static bool partial_has_passed(const Segment& segment);
+  void take_back_repeated(std::size_t index);
   [[nodiscard]] bool needs_backup(const Piece& piece, wire::Phase phase, const Segment& segment) const;
   KernelJob& start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index, wire::Phase phase);
   void finish_final(std::size_t index, std::uint64_t checksum);
