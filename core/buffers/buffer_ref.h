@@ -29,6 +29,7 @@ inline constexpr std::uint64_t kStandingBufferBytes = 65'536;
 inline constexpr BufferId kEarlyBuffer{2};
 inline constexpr std::uint64_t kEarlySlotBytes = 16'384;
 inline constexpr std::uint32_t kEarlySlots = 256;
+inline constexpr std::uint32_t kEarlySlotsEach = 128;  // one neighbour has no more of them
 inline constexpr BufferId kFirstFreeBuffer{16};
 
 }  // namespace lockstep

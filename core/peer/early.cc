@@ -13,33 +13,34 @@ namespace {
 
 static_assert(ring::kWholeBytes <= kEarlySlotBytes);
 
-// As many rounds as a neighbour can run ahead of us, of this attempt and of one that was given up.
+// Of each neighbour: as many rounds as it can run ahead of us, of this attempt and of one that was given up.
 constexpr std::size_t kMaxEntries = std::size_t{2} * kMaxRoundsInFlight;
 
 }  // namespace
 
 bool Early::expect(PeerId from, const wire::Offer& offer) {
-  const Name name{offer.key, offer.attempt};
-  const auto known = entries_.find(name);
-  if (known != entries_.end() && known->second.from == from) {
+  const Name name{offer.key, offer.attempt, from};
+  if (const auto known = entries_.find(name); known != entries_.end()) {
     known->second.follows = known->second.follows || offer.follows;
     return true;
   }
-  if (known != entries_.end()) erase(known);
-  if (entries_.size() >= kMaxEntries) return false;
-  entries_.emplace(name, Entry{from, offer.what, offer.follows, false, std::nullopt, {}});
+  const auto is_its = [&](const auto& entry) { return std::get<PeerId>(entry.first) == from; };
+  if (entries_.size() >= kMaxEntries &&
+      static_cast<std::size_t>(std::count_if(entries_.begin(), entries_.end(), is_its)) >= kMaxEntries) {
+    return false;
+  }
+  entries_.emplace(name, Entry{offer.what, offer.follows, false, std::nullopt, {}});
   return true;
 }
 
 ring::Operation::Place Early::begin(PeerId from, StreamId stream, const wire::Segment& segment) {
   using Landing = ring::Operation::Landing;
-  const Name name{segment.key, segment.attempt};
+  stream_closed(stream);
+  const Name name{segment.key, segment.attempt, from};
   const auto at = entries_.find(name);
-  if (at == entries_.end() || at->second.from != from || at->second.segment || is_filling(name)) {
-    return {Landing::kSink, {}};
-  }
+  if (at == entries_.end() || at->second.segment || is_filling(name)) return {Landing::kSink, {}};
   if (segment.phase != wire::Phase::kReduceScatter || segment.length > kEarlySlotBytes) return {Landing::kNonsense, {}};
-  const std::optional<BufferRef> slot = take_slot(segment.length);
+  const std::optional<BufferRef> slot = take_slot(from, segment.length);
   if (!slot) return {Landing::kNonsense, {}};  // more than it may have under way
   fillings_.emplace(stream, Filling{name, *slot});
   return {Landing::kPlace, *slot};
@@ -66,15 +67,24 @@ void Early::stream_closed(StreamId stream) {
   fillings_.erase(filling);
 }
 
-Early::Entry* Early::find(const RoundKey& key, Generation attempt) {
-  const auto at = entries_.find({key, attempt});
+Early::Entry* Early::find(PeerId from, const RoundKey& key, Generation attempt) {
+  const auto at = entries_.find({key, attempt, from});
   return at == entries_.end() ? nullptr : &at->second;
 }
 
+void Early::used(PeerId from, const RoundKey& key, Generation attempt) {
+  const auto at = entries_.find({key, attempt, from});
+  LOCKSTEP_ASSERT(at != entries_.end() && at->second.taken);
+  erase(at);
+}
+
 void Early::drop(const RoundKey& key, Generation attempt) {
-  if (const auto at = entries_.find({key, attempt}); at != entries_.end()) erase(at);
+  const auto is_it = [&](const Name& name) {
+    return std::get<RoundKey>(name) == key && std::get<Generation>(name) == attempt;
+  };
+  for (auto at = entries_.lower_bound({key, attempt, {}}); at != entries_.end() && is_it(at->first);) at = erase(at);
   std::erase_if(fillings_, [&](const auto& filling) {
-    if (filling.second.name != Name{key, attempt}) return false;
+    if (!is_it(filling.second.name)) return false;
     free_slot(filling.second.slot);
     return true;
   });
@@ -89,7 +99,17 @@ bool Early::is_filling(const Name& name) const {
   return std::any_of(fillings_.begin(), fillings_.end(), [&](const auto& entry) { return entry.second.name == name; });
 }
 
-std::optional<BufferRef> Early::take_slot(std::uint32_t length) {
+std::size_t Early::slots_of(PeerId from) const {
+  const auto filled = std::count_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    return entry.second.segment && std::get<PeerId>(entry.first) == from;
+  });
+  const auto filling = std::count_if(fillings_.begin(), fillings_.end(),
+                                     [&](const auto& entry) { return std::get<PeerId>(entry.second.name) == from; });
+  return static_cast<std::size_t>(filled + filling);
+}
+
+std::optional<BufferRef> Early::take_slot(PeerId from, std::uint32_t length) {
+  if (used_ - free_.size() >= kEarlySlotsEach && slots_of(from) >= kEarlySlotsEach) return std::nullopt;
   std::uint32_t slot = used_;
   if (!free_.empty()) {
     slot = free_.back();

@@ -1,14 +1,15 @@
 // What upstream neighbours send of rounds that this peer has not launched yet: small tensors come without having been asked for.
 // Knows their arguments and where their bytes lie meanwhile; nothing of what is done with them.
 //
-// The slots are places in kEarlyBuffer, one segment each. A slot belongs to the stream that fills it, then to its entry.
+// The slots are places in kEarlyBuffer, one segment each. A slot belongs to the stream that fills it, then to its entry. What one
+// neighbour says of a round touches nothing that another has said, and none can take the slots of all.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -21,7 +22,6 @@ namespace lockstep::peer {
 class Early {
  public:
   struct Entry {
-    PeerId from;
     wire::Descriptor what;
     bool follows = false;                       // its segment comes by itself, or has come
     bool taken = false;                         // an operation reads the slot
@@ -29,24 +29,27 @@ class Early {
     StreamId stream;                            // that it came on
   };
 
-  // The neighbour says that its round is on. Said again after a stream was lost: what has come stays. False: more rounds than can
-  // be in flight.
+  // The neighbour says that its round is on. Said again after a stream was lost: what has come stays. False: more rounds than it
+  // can have in flight.
   [[nodiscard]] bool expect(PeerId from, const wire::Offer& offer);
-  // A segment that nobody here has a place for: a slot, or the sink when it is not expected, is here or comes twice.
+  // A segment that nobody here has a place for: a slot, or the sink when it is not expected, is here or comes twice. What the
+  // stream filled before and did not land went to the sink.
   ring::Operation::Place begin(PeerId from, StreamId stream, const wire::Segment& segment);
   // A segment in a slot has ended. Its entry, if it is still wanted.
   Entry* landed(StreamId stream, const wire::SegmentEnded& segment);
   void stream_closed(StreamId stream);
 
-  [[nodiscard]] Entry* find(const RoundKey& key, Generation attempt);
+  [[nodiscard]] Entry* find(PeerId from, const RoundKey& key, Generation attempt);
+  // Nobody reads the slot any more; its stream has long ended there.
+  void used(PeerId from, const RoundKey& key, Generation attempt);
   // This attempt is over, and no stream holds its memory.
   void drop(const RoundKey& key, Generation attempt);
-  // Nobody wants these any more. `stale(key, attempt, entry)`; what an operation reads stays.
+  // Nobody wants these any more. `stale(key, attempt, from)`; what an operation reads stays.
   template <typename Stale>
   void drop_if(Stale stale) {
     for (auto at = entries_.begin(); at != entries_.end();) {
-      const auto& [name, entry] = *at;
-      at = !entry.taken && stale(name.first, name.second, entry) ? erase(at) : std::next(at);
+      const auto& [key, attempt, from] = at->first;
+      at = !at->second.taken && stale(key, attempt, from) ? erase(at) : std::next(at);
     }
   }
 
@@ -54,7 +57,7 @@ class Early {
   [[nodiscard]] std::size_t size() const { return entries_.size() + fillings_.size(); }
 
  private:
-  using Name = std::pair<RoundKey, Generation>;
+  using Name = std::tuple<RoundKey, Generation, PeerId>;
   using Entries = std::map<Name, Entry>;
   struct Filling {
     Name name;
@@ -63,7 +66,8 @@ class Early {
 
   Entries::iterator erase(Entries::iterator at);
   [[nodiscard]] bool is_filling(const Name& name) const;
-  std::optional<BufferRef> take_slot(std::uint32_t length);
+  [[nodiscard]] std::size_t slots_of(PeerId from) const;
+  std::optional<BufferRef> take_slot(PeerId from, std::uint32_t length);
   void free_slot(const BufferRef& slot);
 
   Entries entries_;

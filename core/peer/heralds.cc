@@ -14,8 +14,8 @@ namespace {
 
 // Neighbours run ahead of us by this many rounds at most.
 constexpr std::size_t kMaxHeralds = std::size_t{2} * kMaxRoundsInFlight;
-// What was given up may still lie in its slot when the next ones come, and rings may change meanwhile.
-static_assert(4 * kMaxUnasked <= kEarlySlots);
+// What was given up may still lie in its slot when the next ones come.
+static_assert(2 * kMaxUnasked <= kEarlySlotsEach);
 
 }  // namespace
 
@@ -59,9 +59,9 @@ void Peer::Machine::on_offer(PeerId from, StreamId stream, const wire::Offer& of
 
 // Takes what upstream has offered or sent before we launched.
 void Peer::Machine::take_early(Round& round) {
-  Early::Entry* early = early_.find(round.key, round.attempt);
-  if (early == nullptr || early->from != round.upstream() || early->taken) return;
-  if (differ(round, early->from, early->what)) return;
+  Early::Entry* early = early_.find(round.upstream(), round.wire_key, round.wire_attempt);
+  if (early == nullptr || early->taken) return;
+  if (differ(round, round.upstream(), early->what)) return;
   if (!early->follows) return announce(round, std::nullopt);
   if (!early->segment || !round.operation) return;
   early->taken = true;
@@ -94,6 +94,7 @@ bool Peer::Machine::is_to_come(const Round* round, const RoundKey& key, Generati
   if (cohort == nullptr) return key.cohort > view_->cohort;
   if (attempt < cohort->attempt_of(key)) return false;
   if (round != nullptr) return true;
+  if (key.cohort < view_->cohort || cohort->used_up.contains(key)) return false;  // never to be begun here
   const auto uses = cohort->uses.find(key.tag);
   return uses == cohort->uses.end() || key.use >= uses->second;
 }
@@ -157,7 +158,7 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
 }
 
 void Peer::Machine::drop_heralds_of(const RoundKey& key) {
-  early_.drop_if([&](const RoundKey& of, Generation, const Early::Entry&) { return of == key; });
+  early_.drop_if([&](const RoundKey& of, Generation, PeerId) { return of == key; });
   for (auto& [peer, heralds] : heralds_) heralds.erase(key);
   std::erase_if(heralds_, [](const auto& entry) { return entry.second.empty(); });
 }
@@ -166,12 +167,13 @@ void Peer::Machine::drop_heralds() {
   const auto stale = [&](const RoundKey& key, Generation attempt) {
     const Cohort* cohort = cohort_of(key);
     if (cohort == nullptr) return key.cohort <= view_->cohort;
+    if (key.cohort < view_->cohort && find(key) == nullptr) return true;
     return attempt < cohort->attempt_of(key);
   };
   for (auto& [peer, heralds] : heralds_) {
     std::erase_if(heralds, [&](const auto& entry) { return stale(entry.first, entry.second.ready.attempt); });
   }
-  early_.drop_if([&](const RoundKey& key, Generation attempt, const Early::Entry&) { return stale(key, attempt); });
+  early_.drop_if([&](const RoundKey& key, Generation attempt, PeerId) { return stale(key, attempt); });
   std::erase_if(heralds_, [](const auto& entry) { return entry.second.empty(); });
 }
 

@@ -326,6 +326,7 @@ void Peer::Machine::on_job_done(const JobDone& in) {
   Round& round = rounds_.at(at->second);
   const auto finished = round.operation->job_done(JobToken{in.token.value & 0xffffffffU}, in.result, jobs_);
   start_jobs(round);
+  if (finished.used_early) early_.used(round.upstream(), round.wire_key, round.wire_attempt);
   if (finished.corrupt) {
     const char* const why = "a segment whose checksum is wrong";
     if (!mesh_.reset(finished.stream, why, now_, *out_)) mesh_.reset_link(round.upstream(), why, now_, *out_);

@@ -175,6 +175,7 @@ void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
     return finish(*round, outcome_of(*round, verdict.status, verdict.text), true);
   }
   // Not launched yet, or long over.
+  drop_heralds_of(verdict.key);
   Cohort* cohort = cohort_of(verdict.key);
   if (cohort != nullptr) cohort->kept.erase(verdict.key);
   if (cohort == nullptr || verdict.key.cohort != view_->cohort || verdict.status == Status::kOk) return;
@@ -305,7 +306,7 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
   }
   mesh_.close_all(*out_);
   if (!mutant(Mutant::kHeraldsStay)) heralds_.clear();
-  early_.drop_if([](const RoundKey&, Generation, const Early::Entry&) { return true; });
+  early_.drop_if([](const RoundKey&, Generation, PeerId) { return true; });
   for (auto& [id, cohort] : cohorts_) cohort.used_up.clear();
 }
 
@@ -336,8 +337,7 @@ void Peer::Machine::update_links() {
   }
   mesh_.want(neighbours, now_, *out_);
   std::erase_if(heralds_, [&](const auto& entry) { return !neighbours.contains(entry.first); });
-  early_.drop_if(
-      [&](const RoundKey&, Generation, const Early::Entry& entry) { return !neighbours.contains(entry.from); });
+  early_.drop_if([&](const RoundKey&, Generation, PeerId from) { return !neighbours.contains(from); });
   std::erase_if(addresses_, [&](const auto& entry) {
     const auto in = [&](const wire::View& view) {
       return std::any_of(view.members.begin(), view.members.end(),

@@ -306,7 +306,7 @@ bool Operation::grant(std::span<const std::uint64_t> have, StripeIndex stripe, S
 
 bool Operation::is_one_small_segment() const {
   return world_ > 1 && pieces_.size() == 1 && request_.collective == wire::Collective::kAllReduce &&
-         pieces_.front().length <= kWholeBytes;
+         pieces_.front().length <= kWholeBytes && pieces_.front().owner == 0;
 }
 
 bool Operation::sends_partial() const { return segments_.front().half[0].departure != Departure::kNotOurs; }
@@ -314,6 +314,7 @@ bool Operation::sends_partial() const { return segments_.front().half[0].departu
 void Operation::send_partial_again(StripeIndex stripe, StreamId stream) {
   Half& partial = segments_.front().half[0];
   if (stopped_ || partial.departure != Departure::kSent || partial.stripe != stripe || partial.stream == stream) return;
+  if (segments_.front().half[1].arrival != Arrival::kExpected) return;  // the final lies in its place
   partial.departure = Departure::kReady;
   partial.again = true;
   ready_.push_back(0);
@@ -407,9 +408,10 @@ Operation::Finished Operation::job_done(JobToken token, const JobResult& result,
       make_ready(index, phase, result.checksum);
       return finished;
     case Purpose::kArrived:
+      finished.used_early = phase == Phase::kReduceScatter && segment.early.length > 0;
+      if (finished.used_early) segment.early = {};
       if (!result.intact) {
         half.arrival = Arrival::kExpected;
-        segment.early = {};
         finished.corrupt = true;
         finished.stream = half.stream;
         return finished;

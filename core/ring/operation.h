@@ -42,8 +42,8 @@ class Operation {
   Place begin(const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs);
   // Its payload is whole (or was taken back by the sender).
   void landed(const wire::Segment& arrived, bool taken_back, std::uint64_t checksum, std::vector<KernelJob>& jobs);
-  // A whole segment that came before this operation was there, and lies at `from` until the operation is over. False: it is none
-  // that we expect. If it turns out not to be what was sent, job_done() names `stream`.
+  // A whole segment that came before this operation was there, and lies at `from` until job_done() says that it is used, or the
+  // operation is over. False: it is none that we expect. If it turns out not to be what was sent, job_done() names `stream`.
   bool take(const wire::Segment& arrived, BufferRef from, std::uint64_t checksum, StreamId stream,
             std::vector<KernelJob>& jobs);
   // The stream is gone, and with it what was landing from it.
@@ -57,10 +57,12 @@ class Operation {
   // again. Returns false if `have` is not a bit for each of our segments.
   bool grant(std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream);
   // Whether all is one segment so small that downstream has a place for it whether it has launched or not; and whether ours may get
-  // there before it has: the final does not.
+  // there before it has: the final does not. Such a segment is owned by rank 0, so that whatever arguments ranks have launched
+  // with, somebody tells another of those that differ.
   [[nodiscard]] bool is_one_small_segment() const;
   [[nodiscard]] bool sends_partial() const;
-  // It has that place. What was sent there on an earlier stream of this stripe goes again.
+  // It has that place. What was sent there on an earlier stream of this stripe goes again, unless the final comes first and
+  // proves that it is there.
   void grant_unasked() { granted_ = true; }
   void send_partial_again(StripeIndex stripe, StreamId stream);
   struct Outgoing {
@@ -83,6 +85,7 @@ class Operation {
     StreamId stream;
     std::optional<StreamId> placeable;  // a stream whose segment waited for this job; into `place`
     BufferRef place;
+    bool used_early = false;  // what take() was given is read no more
   };
   Finished job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs);
 
