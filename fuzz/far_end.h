@@ -46,6 +46,12 @@ class FarEnd {
   // ---- hearing ----
   [[nodiscard]] const std::vector<wire::Message>& heard() const { return heard_; }
   [[nodiscard]] std::uint64_t segments_heard() const { return segments_heard_; }
+  // The newest that came to its end.
+  struct Heard {
+    wire::SegmentEnded segment;
+    std::vector<std::byte> payload;
+  };
+  [[nodiscard]] const std::optional<Heard>& last_segment() const { return last_segment_; }
   // The machine has ended the stream.
   [[nodiscard]] bool shown_out() const { return shown_out_; }
   // The newest message of this kind; null: there is none.
@@ -79,6 +85,7 @@ class FarEnd {
       const auto window = reader_.window();
       const std::size_t placed = std::min<std::size_t>(bytes.size(), window.place.length);
       const auto tail = bytes.subspan(placed).first(std::min(bytes.size() - placed, window.tail.size()));
+      payload_.insert(payload_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(placed));
       std::ranges::copy(tail, window.tail.begin());
       reader_.landed(placed + tail.size());
       bytes = bytes.subspan(placed + tail.size());
@@ -95,10 +102,12 @@ class FarEnd {
         if (heard_.size() >= kMostKept) heard_.erase(heard_.begin(), heard_.begin() + kMostKept / 2);
         heard_.push_back(std::move(received->message));
       }
-      if (std::holds_alternative<wire::SegmentBegan>(**event)) {
+      if (const auto* began = std::get_if<wire::SegmentBegan>(&**event)) {
         ++segments_heard_;
-        reader_.sink();
+        const auto begun = reader_.place({kSinkBuffer, 0, began->segment.length});
+        payload_.assign(begun.begin(), begun.end());
       }
+      if (const auto* ended = std::get_if<wire::SegmentEnded>(&**event)) last_segment_ = Heard{*ended, payload_};
     }
   }
 
@@ -112,6 +121,8 @@ class FarEnd {
   wire::LinkReader reader_{kMaxBodyBytes};
   std::vector<wire::Message> heard_;
   std::uint64_t segments_heard_ = 0;
+  std::vector<std::byte> payload_;  // of the segment that is being heard
+  std::optional<Heard> last_segment_;
 
   // The machine's end.
   bool open_ = false;

@@ -47,7 +47,7 @@ class PeerHost {
   }
   void stop(CallId call, std::string why = "why not") { step(peer::Stop{call, std::move(why)}); }
   // With memory for one tensor of `count` elements; all-gather: room for `room` elements.
-  CallId launch(peer::Request request, std::uint64_t count, std::uint64_t room = 0) {
+  CallId launch(peer::Request request, std::uint64_t count, std::uint64_t room = 0, bool in_place = false) {
     const CallId call = new_call();
     const std::uint64_t bytes = count * size_of(request.type);
     auto& buffers = calls_.at(call).buffers;
@@ -61,7 +61,10 @@ class PeerHost {
       const bool states_room =
           request.collective == peer::Collective::kAllGather || request.collective == peer::Collective::kReduceScatter;
       const BufferRef send = make(bytes);
-      request.tensors = {{send, make(states_room ? room * size_of(request.type) : bytes), count}};
+      const BufferRef recv = in_place ? send : make(states_room ? room * size_of(request.type) : bytes);
+      request.tensors = {{send, recv, count}};
+      calls_.at(call).send = send;
+      calls_.at(call).recv = recv;
       request.scratch = make(peer::scratch_bytes(request));
     }
     step(peer::Launch{call, std::move(request)});
@@ -71,6 +74,9 @@ class PeerHost {
     const auto& outcome = calls_.at(call).outcome;
     return outcome ? &*outcome : nullptr;
   }
+  // What lies in the call's two places now.
+  [[nodiscard]] std::span<const std::byte> sent(CallId call) const { return memory_.look(calls_.at(call).send); }
+  [[nodiscard]] std::span<const std::byte> received(CallId call) const { return memory_.look(calls_.at(call).recv); }
   [[nodiscard]] bool all_calls_over() const {
     return std::all_of(calls_.begin(), calls_.end(), [](const auto& call) { return call.second.outcome.has_value(); });
   }
@@ -79,7 +85,7 @@ class PeerHost {
   // Until nothing moves; no dial is answered.
   void run() {
     for (int steps = 0; steps < 20'000; ++steps) {
-      if (!jobs_.empty()) {
+      if (!jobs_.empty() && !jobs_held) {
         const KernelJob job = jobs_.front();
         jobs_.pop_front();
         step(peer::JobDone{job.token, memory_.run(job)});
@@ -96,6 +102,7 @@ class PeerHost {
   }
 
   Instant now{};
+  bool jobs_held = false;  // kernels are slow: no job is run
   Streams streams;
   std::vector<wire::View> views;          // installed
   std::optional<peer::RunOver> run_over;  // once it is
@@ -107,6 +114,8 @@ class PeerHost {
  private:
   struct Call {
     std::vector<BufferId> buffers;
+    BufferRef send;
+    BufferRef recv;
     std::optional<peer::Outcome> outcome;
   };
 

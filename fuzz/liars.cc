@@ -185,7 +185,7 @@ class AgainstPeer {
     options.id = kMe;
     options.stripes = static_cast<std::uint16_t>(1 + choices.below(2));
     options.auto_admit = choices.one_in(4);
-    options.segment_bytes = 16;
+    options.segment_bytes = choices.one_in(2) ? 16 : 0;  // many segments, or small tensors that go whole
     return options;
   }
 

@@ -44,14 +44,17 @@ inline wire::View view_of(std::uint64_t number, std::uint64_t cohort, const std:
 class Peer3 {
  public:
   // A member of {low, me, high}, view 1, linked with both.
-  explicit Peer3(bool joined = true, bool auto_admit = false) : me(options(auto_admit)) {
+  explicit Peer3(bool joined = true, bool auto_admit = false)
+      : Peer3(options(auto_admit), {kLow, kMe, kHigh}, joined) {}
+  // `ring`: in rank order; low is upstream and high downstream.
+  Peer3(const Options& options, std::vector<PeerId> ring, bool joined = true) : me(options), ring_(std::move(ring)) {
     connected = me.connect();
     coordinator = me.streams.dialling().front();
     me.streams.open(*coordinator);
     coordinator->greet();
     if (!joined) return;
     coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
-    install(proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+    install(proposal(view_of(1, 1, ring_)));
     EXPECT_EQ(me.views.size(), 1U);
     high = me.streams.dialling().front();
     me.streams.open(*high);
@@ -77,7 +80,7 @@ class Peer3 {
   }
   wire::Propose loss_of(PeerId lost, std::uint64_t number = 2) {
     std::vector<PeerId> rest;
-    for (const PeerId id : {kLow, kMe, kHigh}) {
+    for (const PeerId id : ring_) {
       if (id != lost) rest.push_back(id);
     }
     wire::Propose propose = proposal(view_of(number, 1, rest));
@@ -123,6 +126,9 @@ class Peer3 {
   FarEnd* high = nullptr;
   CallId connected;
   std::uint64_t proposals = 0;
+
+ private:
+  std::vector<PeerId> ring_;
 };
 
 struct Lie {
