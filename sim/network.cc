@@ -261,12 +261,9 @@ void Network::place_tokens(std::uint32_t process, const io::Place& place, Memory
 void Network::send(End from, std::uint64_t bytes, Mark mark, Instant now) {
   Connection& c = connection(from);
   if (c.black || c.over) return;
-  Side& s = side(from);
-  Side& to = side(other(from));
-  Pipe& pipe = to.in;
+  Pipe& pipe = side(other(from)).in;
   counts_.bytes += bytes;
-  const std::uint32_t to_host = to.state == State::kUnborn ? c.to_host : to.host;
-  Way& w = way(s.host, to_host);
+  Way& w = way_from(from);
   const auto wire = static_cast<std::int64_t>(bytes * 1'000'000'000U / w.rate * w.slow);
   w.busy_until = std::max(w.busy_until, now.ns) + wire;
   const std::uint64_t jitter =

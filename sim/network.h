@@ -231,6 +231,7 @@ class Network {
   void see_end(End end, io::CloseReason reason, Instant now);
   void notice_end(End end, Instant now);
   void offer_read(End end, Instant now, bool bytes_came = false);
+  [[nodiscard]] std::uint64_t window(End from);
   void offer_write(End end, Instant now);
   void land(End end, std::uint64_t loan, Instant now);
   std::size_t land_once(End end, Instant now);
@@ -284,6 +285,11 @@ class Network {
   [[nodiscard]] static std::size_t way_index(std::uint32_t from, std::uint32_t to);
   Way& way(std::uint32_t from, std::uint32_t to) { return ways_[way_index(from, to)]; }
   [[nodiscard]] const Way& way(std::uint32_t from, std::uint32_t to) const { return ways_[way_index(from, to)]; }
+  // That the bytes of this end take.
+  Way& way_from(End from) {
+    const Side& to = side(other(from));
+    return way(side(from).host, to.state == State::kUnborn ? connection(from).to_host : to.host);
+  }
 
   Port& port_of(std::uint32_t process) {
     if (process >= ports_.size()) ports_.resize(process + 1U);

@@ -263,6 +263,20 @@ std::string text_of_file(const std::string& name) {
   return text.str();
 }
 
+// Found with a line of 1 Mbit/s: each stream's window went over it in one piece, and the others looked dead meanwhile.
+TEST(Scenario, StreamsShareASlowLine) {
+  const Scenario scenario = read(
+      "peers = 2\n"
+      "stripes = 4\n"
+      "net = { profile = \"world\", rate = \"1Mbit/s\" }\n"
+      "work = [\"all_reduce 1MiB f32 sum\"]\n"
+      "faults_end = \"1s\"\n");
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    const Report report = run(plan_of(scenario, seed));
+    EXPECT_FALSE(report.failure) << seed << ": " << report.failure->promise << ": " << report.failure->text;
+  }
+}
+
 class Shipped : public testing::TestWithParam<std::string> {};
 
 // Found with a slow line: a write was cut at 1 MiB, in the midst of a payload, and a token cannot be cut.

@@ -198,6 +198,7 @@ TEST_F(SeatTest, ManyCallersAndTheThreadTakeTurns) {
     } while (seat.come_back());
   });
   std::vector<std::thread> callers;
+  callers.reserve(kCallers);
   for (int c = 0; c < kCallers; ++c) {
     callers.emplace_back([&, c] {
       for (int i = 0; i < kRounds; ++i) {

@@ -124,7 +124,8 @@ TEST(Early, WhatIsNoPartialSumOrFitsNoSlotIsNonsense) {
 
 TEST(Early, ANeighbourHasSoManyEntries) {
   Rounds r;
-  for (std::uint64_t tag = 0; tag < 2 * kMaxRoundsInFlight; ++tag) ASSERT_TRUE(r.early.expect(kAnn, r.offer(tag)));
+  for (std::uint64_t tag = 0; tag < std::uint64_t{2} * kMaxRoundsInFlight; ++tag)
+    ASSERT_TRUE(r.early.expect(kAnn, r.offer(tag)));
   EXPECT_FALSE(r.early.expect(kAnn, r.offer(100'000)));
   EXPECT_TRUE(r.early.expect(kAnn, r.offer(0)));  // said again
   EXPECT_TRUE(r.early.expect(kBob, r.offer(0)));
@@ -164,7 +165,7 @@ TEST(Early, AllSlotsCanBeTaken) {
 TEST(Early, NoSlotIsLost) {
   Rounds r;
   const auto everything = [](const RoundKey&, Generation, PeerId) { return true; };
-  for (std::uint64_t i = 0; i < 3 * kEarlySlots; ++i) {
+  for (std::uint64_t i = 0; i < std::uint64_t{3} * kEarlySlots; ++i) {
     ASSERT_TRUE(r.early.expect(kAnn, r.offer(i)));
     ASSERT_EQ(r.begin(i), Landing::kPlace) << i;
     switch (i % 8) {

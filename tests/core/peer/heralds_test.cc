@@ -282,7 +282,7 @@ TEST(Heralds, AnOfferOfAnotherCollectiveStopsIt) {
     request.type = DataType::kU8;
     request.tag = Tag{7};
     request.root = kLow;
-    run.me.launch(request, kCount, 3 * kCount);
+    run.me.launch(request, kCount, std::uint64_t{3} * kCount);
     run.me.run();
     const wire::BlockSize sizes[] = {{Peer3::key(), Generation{1}, Rank{0}, 16},
                                      {Peer3::key(), Generation{1}, Rank{1}, 16}};

@@ -40,7 +40,7 @@ constexpr std::uint64_t kSum = 0x1234;
 
 // An all-reduce of 64 bytes: rank 0 owns them, rank 1 begins.
 struct SmallOne {
-  explicit SmallOne(std::uint32_t rank, bool in_place = false, std::vector<std::uint64_t> counts = {kBytes})
+  explicit SmallOne(std::uint32_t rank, bool in_place = false, const std::vector<std::uint64_t>& counts = {kBytes})
       : request(request_of(in_place, counts)), operation(request, Rank{rank}, kWorld, 0, {}, 0) {}
 
   static peer::Request request_of(bool in_place, const std::vector<std::uint64_t>& counts) {
@@ -176,7 +176,7 @@ TEST(Operation, TakesNothingThatIsOnItsWayOrAfterItsEnd) {
 // Found by reading: ranks that had launched with other empty tensors in front of it each took themselves for the owner, who tells
 // its neighbour nothing, and waited for each other.
 TEST(Operation, WhateverTheArgumentsTheOwnerOfTheOneSegmentThatGoesUnaskedIsTheSame) {
-  for (std::uint64_t empty = 0; empty < 2 * kWorld; ++empty) {
+  for (std::uint64_t empty = 0; empty < std::uint64_t{2} * kWorld; ++empty) {
     std::vector<std::uint64_t> counts(empty);
     counts.push_back(kBytes);
     std::uint32_t silent = 0;
