@@ -67,7 +67,6 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kReadyOfAnyAttempt, "ready-of-any-attempt", "L1", kRare, "a Ready for the next attempt is taken for this one") \
   X(kEarlyForgotten, "early-forgotten", "L1", kCommon, "what comes before the launch without being asked is dropped") \
   X(kOfferUnanswered, "offer-unanswered", "L1", kRare, "a neighbour that may not send unasked hears no Ready") \
-  X(kPartialNotRepeated, "partial-not-repeated", "L1", kNeedle, "what was sent unasked, and lost, is not sent again") \
   X(kTakenBackUnsaid, "taken-back-unsaid", "L2", kNeedle, "a segment that was taken back is sent as if it were whole") \
   /* memory */ \
   X(kNotBackedUp, "not-backed-up", "S3", kCommon, "all-gather overwrites an input that has no copy") \

@@ -34,7 +34,6 @@ void Peer::Machine::greet_neighbours(Round& round) {
 // What was said or sent on a stream that is no more. Downstream tells what it has, if it has launched.
 void Peer::Machine::offer_again(Round& round, StripeIndex stripe, StreamId stream) {
   if (round.downstream_ready || !round.operation->is_one_small_segment() || !round.operation->sends_partial()) return;
-  if (round.unasked && mutant(Mutant::kPartialNotRepeated)) return;
   if (round.unasked) return round.operation->send_partial_again(stripe, stream);
   mesh_.say_on(stream, wire::Offer{round.key, round.attempt, round.what, false});
 }
