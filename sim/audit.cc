@@ -164,7 +164,7 @@ std::optional<Error> Audit::take(std::string_view line) {
     Reader(witness, json).read();
     return {};
   } catch (const Json::exception& error) {
-    return Error{Status::kInvalidArgument, error.what()};
+    return Error{Status::kInvalidArgument, std::string("no line of a journal: ") + error.what()};
   } catch (const Malformed& error) {
     return Error{Status::kInvalidArgument, error.what};
   }

@@ -91,6 +91,13 @@ int bench(const BenchOptions& options) {
     throw Failure(kExitUsage, fmt::format("--begin {} is larger than --end {}", size_words(options.begin),
                                           size_words(options.end)));
   }
+  // Broadcast works in place, what has no result of the input's size does not.
+  const bool never_out = options.collective == "broadcast";
+  const bool never_in = options.collective == "reduce_scatter" || options.collective == "barrier";
+  if ((never_out && options.only == "out") || (never_in && options.only == "in")) {
+    throw Failure(kExitUsage, fmt::format("--only {}: {} is measured {} place only", options.only, options.collective,
+                                          never_out ? "in" : "out of"));
+  }
   return options.coordinator.empty() ? bench_here(options) : bench_as_peer(options);
 }
 
@@ -130,8 +137,10 @@ Run add_bench(CLI::App& app) {
       ->check(CLI::Range(0, 16))
       ->capture_default_str();
   command
-      ->add_option("--segment-bytes", options->segment_bytes, "pipelined piece of a tensor; 0: the library's default")
+      ->add_option("--segment-bytes", options->segment_bytes,
+                   "pipelined piece of a tensor, at most 1M; 0: the library's default")
       ->transform(size_text())
+      ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   command->add_option("--wait", options->wait_s, "s to wait for the other peers")
       ->check(sim::real_number(0.1, 86'400))

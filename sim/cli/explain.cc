@@ -52,7 +52,9 @@ History history_of(const Plan& plan) {
     run(plan, options);
   } catch (const Historian::SeenEnough&) {
   }
-  return historian.finish(crash ? failure : std::nullopt);
+  History history = historian.finish(crash ? failure : std::nullopt);
+  if (failure && failure->promise == "goal") history.failure = failure;  // of the whole run: no moment broke it
+  return history;
 }
 
 void write_file(const std::string& path, const std::string& what, const std::string& text) {
@@ -79,8 +81,10 @@ int explain(const ExplainFlags& flags) {
   const MomentId of = moment_to_explain(flags, history);
   const std::vector<MomentId> slice = causal_slice(history, of, flags.lines);
   if (of == kNoMoment) {
-    fmt::print("no promise was broken: {} moments, {} messages, {} calls; --moment N explains one of them\n",
-               history.moments.size(), history.messages.size(), history.calls.size());
+    if (history.failure) fmt::print("{}\n", text_of(*history.failure));
+    fmt::print(
+        "no promise was broken: {} moments, {} messages, {} calls; --moment N explains one of them, --html shows all\n",
+        history.moments.size(), history.messages.size(), history.calls.size());
   } else {
     if (history.failure) fmt::print("{}\n", text_of(*history.failure));
     fmt::print("what led to {}: {} of {} moments\n{}", history.failed == of ? "it" : fmt::format("#{}", of),

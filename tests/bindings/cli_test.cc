@@ -132,6 +132,14 @@ TEST(Cli, SizesTheWrongWayRoundAreRefused) {
   EXPECT_THAT(ran.text, HasSubstr("--begin 1 MiB is larger than --end 1 KiB"));
 }
 
+TEST(Cli, AHalfOfTheTableThatThereIsNotIsRefused) {
+  const Ran ran = run("bench -c broadcast --only out");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text, HasSubstr("--only out: broadcast is measured in place only"));
+  EXPECT_EQ(run("bench -c barrier --only in").code, 2);
+  EXPECT_EQ(run("bench --segment-bytes 2M").code, 2);
+}
+
 TEST(Cli, WhatIsNoNumberIsWrongUsage) {
   for (const char* words : {"bench --wait nan", "status 127.0.0.1:1 --timeout nan", "status 127.0.0.1:1 -i -1"}) {
     const Ran ran = run(words);

@@ -39,6 +39,14 @@ TEST(Explain, AnyMomentCanBeExplained) {
   EXPECT_THAT(none.errors, HasSubstr("--moment 3000000: this run has the moments 0 to "));
 }
 
+TEST(Explain, AGoalThatWasMissedIsTold) {
+  const std::string file = file_with("peers = 2\nfaults_end = \"1s\"\n[expect]\nkills = \">= 1\"\n", "goal.toml");
+  const Ran ran = run_sim({"explain", file, "--seed", "0"});
+  EXPECT_EQ(ran.code, 15) << ran.errors;
+  EXPECT_THAT(ran.out, HasSubstr("goal broken"));
+  EXPECT_THAT(ran.out, HasSubstr("no promise was broken"));
+}
+
 TEST(Explain, APictureThatCannotBeWrittenIsTold) {
   const Ran ran = run_sim({"explain", "--seed", "1", "--calm", "--peers", "2", "--html", "/nowhere/x.html"});
   EXPECT_EQ(ran.code, 2);
