@@ -171,16 +171,20 @@ std::optional<Error> Audit::take(std::string_view line) {
 }
 
 // By which it took part in the round, or may have: a call of this tag whose round it never learnt.
-const Call* Audit::launched(PeerId peer, const RoundKey& round) const {
-  const auto at = witnesses_.find(peer);
-  if (at == witnesses_.end()) return nullptr;
-  const Call* unknown = nullptr;
-  for (const Call& call : at->second.calls) {
-    if (call.kind != CallKind::kCollective || call.request.tag != round.tag) continue;
-    if (call.outcome && call.outcome->round == round) return &call;
-    if (unknown == nullptr && (!call.outcome || is_out(call.outcome->status))) unknown = &call;
+Audit::Launches Audit::launches_of(const Witness& witness) {
+  Launches launches;
+  for (const Call& call : witness.calls) {
+    if (call.kind != CallKind::kCollective) continue;
+    if (call.outcome) launches.known.emplace(call.outcome->round, &call);
+    if (!call.outcome || is_out(call.outcome->status)) launches.unknown.emplace(call.request.tag, &call);
   }
-  return unknown;
+  return launches;
+}
+
+const Call* Audit::Launches::of(const RoundKey& round) const {
+  if (const auto at = known.find(round); at != known.end()) return at->second;
+  const auto at = unknown.find(round.tag);
+  return at == unknown.end() ? nullptr : at->second;
 }
 
 std::vector<Failure> Audit::judge() const {
@@ -196,7 +200,12 @@ std::vector<Failure> Audit::judge() const {
     for (const std::string& wrong : witness.wrong) check("S8", wrong);
     for (const auto& view : witness.views) check("S6", membership.installed(id, view));
   }
-  const FindCall find = [this](PeerId peer, const RoundKey& round) { return launched(peer, round); };
+  std::map<PeerId, Launches> launches;
+  for (const auto& [id, witness] : witnesses_) launches.emplace(id, launches_of(witness));
+  const FindCall find = [&launches](PeerId peer, const RoundKey& round) -> const Call* {
+    const auto at = launches.find(peer);
+    return at == launches.end() ? nullptr : at->second.of(round);
+  };
   for (const auto& [id, witness] : witnesses_) {
     for (const Call& call : witness.calls) {
       if (!call.outcome) {
@@ -211,7 +220,7 @@ std::vector<Failure> Audit::judge() const {
       check("P1", check_bytes_sent(call, 1));
       if (call.outcome->status != Status::kOk || call.outcome->contributors == nullptr) continue;
       for (const PeerId contributor : *call.outcome->contributors) {
-        if (!witnesses_.contains(contributor) || launched(contributor, call.outcome->round) != nullptr) continue;
+        if (!witnesses_.contains(contributor) || find(contributor, call.outcome->round) != nullptr) continue;
         check("S2", text_of(call.outcome->round) + " counts " + text_of(contributor) + ", which never launched it");
       }
     }

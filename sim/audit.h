@@ -44,8 +44,13 @@ class Audit {
     bool closed = false;
   };
   class Reader;
-
-  [[nodiscard]] const Call* launched(PeerId peer, const RoundKey& round) const;
+  // What a peer has called, by the round that it became; and the first of each tag whose round it never learned.
+  struct Launches {
+    std::map<RoundKey, const Call*> known;
+    std::map<Tag, const Call*> unknown;
+    [[nodiscard]] const Call* of(const RoundKey& round) const;
+  };
+  static Launches launches_of(const Witness& witness);
 
   std::map<PeerId, Witness> witnesses_;
 };

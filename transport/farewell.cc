@@ -1,7 +1,6 @@
 #include "transport/farewell.h"
 
 #include <algorithm>
-#include <array>
 #include <asio/buffer.hpp>
 #include <asio/error.hpp>
 #include <asio/steady_timer.hpp>
@@ -52,8 +51,7 @@ void Farewells::begin(Socket socket) {
 void Farewells::listen(const std::shared_ptr<Going>& one) {
   one->socket.async_wait(Socket::wait_read, [this, one](std::error_code error) {
     if (error || !one->socket.is_open()) return;
-    static thread_local std::array<std::byte, 65'536> nowhere;
-    const std::size_t bytes = one->socket.read_some(asio::buffer(nowhere), error);
+    const std::size_t bytes = one->socket.read_some(asio::buffer(nowhere_), error);
     if (error && error != asio::error::would_block && error != asio::error::try_again) return end(one);
     one->discarded += bytes;
     if (one->discarded < kMostDiscarded) listen(one);

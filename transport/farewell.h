@@ -3,6 +3,7 @@
 // So: say that we send no more, throw away what still comes, and close once the other side has closed too, or soon anyway.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <list>
@@ -33,6 +34,7 @@ class Farewells {
 
   std::list<std::shared_ptr<Going>> going_;  // the oldest first
   std::function<void()> all_ended_;
+  std::array<std::byte, 16'384> nowhere_;  // never read. Not on a thread's stack or in its storage: those may be small
 };
 
 }  // namespace lockstep::transport

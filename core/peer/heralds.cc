@@ -46,7 +46,8 @@ void Peer::Machine::on_offer(PeerId from, StreamId stream, const wire::Offer& of
   if (round != nullptr && is_current(*round, offer.key, offer.attempt)) {
     if (from != round->upstream()) return;
     if (differ(*round, from, offer.what)) return;
-    if (!offer.follows && !mutant(Mutant::kOfferUnanswered)) announce(*round, std::nullopt);
+    const bool asks = !offer.follows && round->operation && round->operation->is_one_small_segment();
+    if (asks && !mutant(Mutant::kOfferUnanswered)) announce(*round, std::nullopt);
     return;
   }
   if (!is_to_come(round, offer.key, offer.attempt)) return;

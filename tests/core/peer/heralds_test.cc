@@ -318,6 +318,23 @@ TEST(Heralds, AnOfferThatNothingFollowsIsAnsweredWithReady) {
   }
 }
 
+// Else a neighbour could have a Ready, which grows with the round, for every few bytes.
+TEST(Heralds, AnOfferOfARoundThatIsNotSmallIsNotAnswered) {
+  Small run(kMiddle);
+  Request request;
+  request.collective = wire::Collective::kAllReduce;
+  request.type = DataType::kU8;
+  request.tag = Tag{7};
+  run.me.launch(request, 100'000, 100'000);
+  run.me.run();
+  ASSERT_EQ(run.low->count<wire::Ready>(), 1U);
+  wire::Offer offer = Small::offer(7, false);
+  offer.what = run.low->last<wire::Ready>()->what;
+  for (int i = 0; i < 10; ++i) run.low->say(offer);
+  run.me.run();
+  EXPECT_EQ(run.low->count<wire::Ready>(), 1U);
+}
+
 TEST(Heralds, OnlySoManyGoUnasked) {
   constexpr std::uint64_t kRounds = 100;
   constexpr std::uint64_t kUnasked = 64;
