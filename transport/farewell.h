@@ -34,7 +34,8 @@ class Farewells {
 
   std::list<std::shared_ptr<Going>> going_;  // the oldest first
   std::function<void()> all_ended_;
-  std::array<std::byte, 16'384> nowhere_;  // never read. Not on a thread's stack or in its storage: those may be small
+  std::array<std::byte, 16'384>
+      nowhere_{};  // never read. Not on a thread's stack or in its storage: those may be small
 };
 
 }  // namespace lockstep::transport

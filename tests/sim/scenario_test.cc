@@ -263,6 +263,13 @@ std::string text_of_file(const std::string& name) {
   return text.str();
 }
 
+void expect_clean(const Scenario& scenario, std::uint64_t seeds) {
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    const Report report = run(plan_of(scenario, seed));
+    EXPECT_FALSE(report.failure) << seed << ": " << report.failure->promise << ": " << report.failure->text;
+  }
+}
+
 // Found with a line of 1 Mbit/s: each stream's window went over it in one piece, and the others looked dead meanwhile.
 TEST(Scenario, StreamsShareASlowLine) {
   const Scenario scenario = read(
@@ -271,10 +278,7 @@ TEST(Scenario, StreamsShareASlowLine) {
       "net = { profile = \"world\", rate = \"1Mbit/s\" }\n"
       "work = [\"all_reduce 1MiB f32 sum\"]\n"
       "faults_end = \"1s\"\n");
-  for (std::uint64_t seed = 0; seed < 2; ++seed) {
-    const Report report = run(plan_of(scenario, seed));
-    EXPECT_FALSE(report.failure) << seed << ": " << report.failure->promise << ": " << report.failure->text;
-  }
+  expect_clean(scenario, 2);
 }
 
 class Shipped : public testing::TestWithParam<std::string> {};
@@ -286,10 +290,7 @@ TEST(Scenario, TheLargestSegmentsAreWrittenWhole) {
       "segment_bytes = 1048576\n"
       "work = [\"all_reduce 20MiB f32 sum\"]\n"
       "faults_end = \"1s\"\n");
-  for (std::uint64_t seed = 0; seed < 4; ++seed) {
-    const Report report = run(plan_of(scenario, seed));
-    EXPECT_FALSE(report.failure) << seed << ": " << report.failure->promise << ": " << report.failure->text;
-  }
+  expect_clean(scenario, 4);
 }
 
 #ifdef __SANITIZE_ADDRESS__
