@@ -262,7 +262,7 @@ std::string flaw_of(const Plan& plan) {
   if (plan.segment_bytes != 0 && !within(plan.segment_bytes, 16U, kMaxSegmentBytes)) {
     return must("segment_bytes", "0 (chosen by size), or 16.." + std::to_string(kMaxSegmentBytes));
   }
-  if (plan.unasked > kMaxUnasked) return must("unasked", "0..64");
+  if (plan.unasked > kMaxUnasked) return must("unasked", "0.." + std::to_string(kMaxUnasked));
   if (!within(plan.steps_per_admit, 1U, 1000U)) return must("steps_per_admit", "1..1000");
   if (!within(plan.ops_per_step, 1U, 64U)) return must("ops_per_step", "1..64");
   if (plan.work.size() > 64) return must("work", "at most 64 collectives");

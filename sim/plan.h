@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/time.h"
+#include "core/wire/limits.h"
 #include "sim/expect.h"
 #include "sim/memory.h"
 #include "sim/network.h"
@@ -77,7 +78,7 @@ struct Plan {
   Duration heartbeat = milliseconds(200);  // coordinator and links; the other times follow from it
   std::uint32_t stripes = 2;
   std::uint32_t segment_bytes = 0;
-  std::uint32_t unasked = 64;  // small tensors that go to a neighbour before it asks
+  std::uint32_t unasked = kMaxUnasked;  // small tensors that go to a neighbour before it asks
 
   // The program.
   std::uint32_t steps_per_admit = 2;

@@ -50,8 +50,7 @@ void Peer::Machine::on_offer(PeerId from, StreamId stream, const wire::Offer& of
     if (asks && !mutant(Mutant::kOfferUnanswered)) announce(*round, std::nullopt);
     return;
   }
-  if (!is_to_come(round, offer.key, offer.attempt)) return;
-  if (mutant(Mutant::kEarlyForgotten)) return;
+  if (!is_to_come(round, offer.key, offer.attempt) || mutant(Mutant::kEarlyForgotten)) return;
   if (!early_.expect(from, offer)) {
     mesh_.reset(stream, "more offers than rounds can be in flight", now_, *out_);
   }

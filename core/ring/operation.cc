@@ -188,8 +188,7 @@ Operation::Place Operation::begin(const wire::Segment& wanted, StreamId stream, 
     take_back_repeated(index);
     if (!partial_has_passed(segment)) return {Landing::kNonsense, {}};
   }
-  const bool came = wanted.phase == Phase::kReduceScatter && segment.early.length > 0;
-  if (half.arrival == Arrival::kBackingUp && half.stream == StreamId{} && !came) {  // again, while the job still runs
+  if (half.arrival == Arrival::kBackingUp && half.stream == StreamId{}) {  // again, while the job still runs
     half.stream = stream;
     return {Landing::kLater, {}};
   }
