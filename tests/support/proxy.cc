@@ -118,18 +118,16 @@ void Proxy::reset_after(std::uint64_t bytes) {
 }
 
 void Proxy::break_for_good() {
-  {
-    const std::lock_guard lock(mutex_);
-    broken_ = true;
-  }
-  wake();
+  const std::lock_guard lock(mutex_);
+  broken_ = true;
+  reset_all();
+  wake();  // a socket that is polled is closed when poll returns
 }
 
 void Proxy::break_for_good(PeerId dialler) {
-  {
-    const std::lock_guard lock(mutex_);
-    broken_diallers_.insert(dialler);
-  }
+  const std::lock_guard lock(mutex_);
+  broken_diallers_.insert(dialler);
+  reset_broken();
   wake();
 }
 
@@ -145,7 +143,6 @@ void Proxy::run() {
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
-      if (broken_) reset_all();
       files.push_back({wake_read_, POLLIN, 0});
       files.push_back({listener_, POLLIN, 0});
       const Instant now = monotonic_now();
@@ -263,6 +260,16 @@ void Proxy::reset_one(int from) {
   for (const int socket : {from, to}) {
     reset(socket);
     pipes_.erase(socket);
+  }
+}
+
+// A reset changes the list.
+void Proxy::reset_broken() {
+  const auto is_broken_one = [this](const auto& entry) { return is_broken(entry.second); };
+  for (;;) {
+    const auto found = std::find_if(pipes_.begin(), pipes_.end(), is_broken_one);
+    if (found == pipes_.end()) return;
+    reset_one(found->first);
   }
 }
 

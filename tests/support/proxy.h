@@ -45,7 +45,7 @@ class Proxy {
   void go_silent();
   // Resets a connection, the one that is in use then, once so many more bytes have been forwarded: in the middle of a frame.
   void reset_after(std::uint64_t bytes);
-  // Resets every connection now, and each that comes later.
+  // Resets every connection, and each that comes later: what has not been forwarded when it returns never will be.
   void break_for_good();
   // The same for the connections that this peer has dialled.
   void break_for_good(PeerId dialler);
@@ -59,6 +59,7 @@ class Proxy {
   void accept_one();
   void reset_all();
   void reset_one(int from);
+  void reset_broken();
   [[nodiscard]] bool is_broken(const Pipe& pipe) const;
   // Takes in what came and gives on what is due. False: the connection is to be reset.
   bool forward(int from, Pipe& pipe);
