@@ -136,7 +136,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] std::optional<Error> check(const Request& request) const;
   void enter(Round& round);
   void begin_attempt(Round& round);
-  void refuse(Round& round, Status status, std::string text);
+  void refuse(Round& round, Status status, const std::string& text);
   void begin_operation(Round& round);
   void tell_sizes(Round& round);
   void learn_size(Round& round, Rank rank, std::uint64_t bytes);

@@ -140,11 +140,8 @@ void Peer::Machine::begin_attempt(Round& round) {
   begin_operation(round);
 }
 
-// What nobody of our group can launch is over at once. But groups that are bound with ours may wait for it, and the coordinator
-// holds a leaver for it.
-void Peer::Machine::refuse(Round& round, Status status, std::string text) {
-  const bool alone = cohort_of(round.key)->alone() && !leave_;
-  if (alone) return finish(round, outcome_of(round, status, std::move(text)), false);
+// We cannot take part. The others may have called it with other arguments, and wait: it ends for all, by verdict.
+void Peer::Machine::refuse(Round& round, Status status, const std::string& text) {
   round.state = Round::State::kStuck;
   ask_to_stop(round, status, name_of(options_.id) + ": " + text);
 }
@@ -163,8 +160,7 @@ void Peer::Machine::begin_operation(Round& round) {
   for (const auto& block : round.blocks) blocks.push_back(*block);
   if (const auto refusal =
           ring::Operation::refusal(round.request, round.rank, round.world(), blocks, options_.segment_bytes)) {
-    round.state = Round::State::kStuck;
-    return ask_to_stop(round, refusal->status, name_of(options_.id) + ": " + refusal->text);
+    return refuse(round, refusal->status, refusal->text);
   }
   round.operation = std::make_unique<ring::Operation>(round.request, round.rank, round.world(), root, std::move(blocks),
                                                       options_.segment_bytes);
