@@ -50,7 +50,7 @@ Bytes reader_seed(std::uint8_t how, std::span<const wire::Message> messages, std
   return seed;
 }
 
-// fuzz/liars.h: any bytes are a play; these come from a seed.
+// fuzz/liars.h, fuzz/chosen_plan.h: any bytes are a play; these come from a seed.
 Bytes play_seed(std::uint64_t seed) {
   Bytes bytes(200 + 100 * seed);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(draw(seed, 1, i));
@@ -69,6 +69,7 @@ void write_corpus(const std::filesystem::path& folder) {
     const std::string name = "play" + std::to_string(seed);
     save(folder / "coordinator_machine" / name, play_seed(seed));
     save(folder / "peer_machine" / name, play_seed(seed));
+    save(folder / "plan" / name, play_seed(seed));
   }
   save(folder / "link_reader" / "http", test::bytes_of("xGET / HTTP/1.1\r\nHost: example.org\r\n\r\n"));
 }
