@@ -1,0 +1,32 @@
+// usage: hash_of_seeds COUNT drawn|bytes
+// Prints what `lockstep sim det --seeds COUNT --mode MODE` prints, from core and sim alone: a cross compiler needs nothing else.
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "core/base/rng.h"
+#include "sim/plan.h"
+#include "sim/world.h"
+
+int main(int argc, char** argv) {
+  using lockstep::mix64;
+  namespace sim = lockstep::sim;
+  using Payload = sim::PlanOptions::Payload;
+  const std::string_view mode = argc == 3 ? argv[2] : "";
+  const std::uint64_t count = argc == 3 ? std::strtoull(argv[1], nullptr, 10) : 0;
+  if (count == 0 || (mode != "drawn" && mode != "bytes")) {
+    std::fprintf(stderr, "usage: %s COUNT drawn|bytes\n", argv[0]);
+    return 2;
+  }
+  sim::PlanOptions options;
+  options.payload = mode == "bytes" ? Payload::kBytes : Payload::kDrawn;
+  std::uint64_t hash = 0;
+  for (std::uint64_t seed = 0; seed < count; ++seed) {
+    const sim::Report report = sim::run(sim::plan_of(seed, options));
+    hash ^= mix64(report.hash ^ mix64(seed));
+  }
+  std::printf("%" PRIu64 " seeds %016" PRIx64 "\n", count, hash);
+  return 0;
+}
