@@ -13,6 +13,10 @@ namespace {
 
 constexpr std::int64_t kSynAgain = 250'000'000;  // a lost first packet is sent again after so long
 
+// What a slow line carries of one stream before the next has its turn, beyond what is on its way.
+constexpr std::uint64_t kTurnMs = 100;
+constexpr std::uint64_t kLeastWindow = 1500;  // bytes: a packet
+
 constexpr std::uint64_t kMostNamesAtOnce = 1000;  // of streams, that a process may leave out
 
 }  // namespace
@@ -32,15 +36,17 @@ std::string_view name_of(io::CloseReason reason) {
   LOCKSTEP_UNREACHABLE();
 }
 
-Network::Network(const NetworkOptions& options, Dice dice, EventQueue& events, NetworkUser& user)
+Network::Network(const NetworkOptions& options, std::uint32_t hosts, Dice dice, EventQueue& events, NetworkUser& user)
     : options_(options),
+      hosts_(hosts),
       dice_(dice),
       events_(events),
       user_(user),
-      ways_(std::size_t{kMaxHosts} * kMaxHosts),
-      host_silent_(kMaxHosts) {
-  for (std::uint32_t from = 0; from < kMaxHosts; ++from) {
-    for (std::uint32_t to = 0; to < kMaxHosts; ++to) {
+      ways_(std::size_t{hosts} * hosts),
+      host_silent_(hosts) {
+  LOCKSTEP_ASSERT(hosts <= kMaxHosts);
+  for (std::uint32_t from = 0; from < hosts; ++from) {
+    for (std::uint32_t to = 0; to < hosts; ++to) {
       way(from, to).latency = static_cast<std::int64_t>(dice_.range(
           static_cast<std::uint64_t>(options.latency_lo_ns), static_cast<std::uint64_t>(options.latency_hi_ns),
           Purpose::kLink, std::min(from, to), std::max(from, to)));
@@ -53,11 +59,18 @@ Network::Network(const NetworkOptions& options, Dice dice, EventQueue& events, N
       if (link.rate_bytes_per_s != 0) w->rate = link.rate_bytes_per_s;
     }
   }
+  for (Way& w : ways_) set_window(w);
 }
 
-std::size_t Network::way_index(std::uint32_t from, std::uint32_t to) {
-  LOCKSTEP_ASSERT(from < kMaxHosts && to < kMaxHosts);
-  return std::size_t{from} * kMaxHosts + to;
+std::size_t Network::way_index(std::uint32_t from, std::uint32_t to) const {
+  LOCKSTEP_ASSERT(from < hosts_ && to < hosts_);
+  return std::size_t{from} * hosts_ + to;
+}
+
+// Streams share a slow line packet by packet: none is silent while others send their windows.
+void Network::set_window(Way& w) const {
+  const std::uint64_t ms = kTurnMs + 2 * static_cast<std::uint64_t>(w.latency) / 1'000'000;
+  w.window = std::min(options_.window_bytes, std::max(kLeastWindow, w.rate / w.slow * ms / 1000));
 }
 
 io::Address Network::address_of(std::uint32_t host, std::uint16_t port) {
@@ -125,7 +138,7 @@ void Network::dial(std::uint32_t process, const io::Dial& dial, Instant now) {
   s.state = State::kOpening;
   connection.port = dial.to.port;
   connection.to_host = host_at(dial.to);
-  if (connection.to_host == kMaxHosts) {
+  if (connection.to_host >= hosts_) {
     start_close(end, io::CloseReason::kUnreachable, now);
     return;
   }

@@ -99,7 +99,8 @@ class Network {
 
   static constexpr std::uint32_t kMaxHosts = 64;
 
-  Network(const NetworkOptions& options, Dice dice, EventQueue& events, NetworkUser& user);
+  // Hosts 0 .. hosts-1, kMaxHosts at most.
+  Network(const NetworkOptions& options, std::uint32_t hosts, Dice dice, EventQueue& events, NetworkUser& user);
 
   void watch(Witness* witness) { witness_ = witness; }  // may be null
 
@@ -231,7 +232,6 @@ class Network {
   void see_end(End end, io::CloseReason reason, Instant now);
   void notice_end(End end, Instant now);
   void offer_read(End end, Instant now, bool bytes_came = false);
-  [[nodiscard]] std::uint64_t window(End from);
   void offer_write(End end, Instant now);
   void land(End end, std::uint64_t loan, Instant now);
   std::size_t land_once(End end, Instant now);
@@ -250,6 +250,7 @@ class Network {
   void reset_connection(std::uint32_t index, Instant now);
 
   NetworkOptions options_;
+  std::uint32_t hosts_;
   Dice dice_;
   EventQueue& events_;
   NetworkUser& user_;
@@ -275,14 +276,16 @@ class Network {
     std::uint64_t rate = 0;  // bytes per second
     std::int64_t busy_until = 0;
     std::uint64_t slow = 1;
+    std::uint64_t window = 0;  // of a stream: sent and not yet read, at most
     int cuts = 0;
   };
-  std::vector<Way> ways_;  // kMaxHosts x kMaxHosts
+  std::vector<Way> ways_;  // hosts x hosts
   std::vector<bool> host_silent_;
   Counts counts_;
   Witness* witness_ = nullptr;
 
-  [[nodiscard]] static std::size_t way_index(std::uint32_t from, std::uint32_t to);
+  [[nodiscard]] std::size_t way_index(std::uint32_t from, std::uint32_t to) const;
+  void set_window(Way& w) const;
   Way& way(std::uint32_t from, std::uint32_t to) { return ways_[way_index(from, to)]; }
   [[nodiscard]] const Way& way(std::uint32_t from, std::uint32_t to) const { return ways_[way_index(from, to)]; }
   // That the bytes of this end take.

@@ -33,8 +33,10 @@ void Network::heal(std::uint32_t from, std::uint32_t to, Instant now) {
 }
 
 void Network::slow(std::uint32_t a, std::uint32_t b, std::uint64_t factor) {
-  way(a, b).slow = factor;
-  way(b, a).slow = factor;
+  for (Way* const w : {&way(a, b), &way(b, a)}) {
+    w->slow = factor;
+    set_window(*w);
+  }
 }
 
 void Network::reset_connection(std::uint32_t index, Instant now) {

@@ -13,9 +13,6 @@ namespace lockstep::sim {
 namespace {
 
 constexpr std::size_t kCompactAt = 1U << 16U;
-// What a slow line carries of one stream before the next has its turn, beyond what is on its way.
-constexpr std::uint64_t kTurnMs = 100;
-constexpr std::uint64_t kLeastWindow = 1500;  // bytes: a packet
 
 }  // namespace
 
@@ -179,18 +176,11 @@ void Network::credit(End reader, Instant now) {
 
 // ---- writing ----
 
-// Sent and not yet read, at most. Streams share a slow line packet by packet: none is silent while others send their windows.
-std::uint64_t Network::window(End from) {
-  const Way& w = way_from(from);
-  const std::uint64_t ms = kTurnMs + 2 * static_cast<std::uint64_t>(w.latency) / 1'000'000;
-  return std::min(options_.window_bytes, std::max(kLeastWindow, w.rate / w.slow * ms / 1000));
-}
-
 void Network::offer_write(End end, Instant now) {
   Side& s = side(end);
   if (s.state != State::kOpen || !s.writing || s.taking) return;
   const Pipe& pipe = side(other(end)).in;
-  if (pipe.sent - pipe.credited >= window(end)) return;
+  if (pipe.sent - pipe.credited >= way_from(end).window) return;
   s.taking = true;
   s.write_luck = luck(s, Purpose::kShortWrite, end);
   if (s.write_luck.permille(options_.busy_permille)) {
@@ -230,7 +220,7 @@ std::size_t Network::take_once(End end, Instant now) {
   Side& s = side(end);
   Pipe& pipe = side(other(end)).in;
   const std::uint64_t used = pipe.sent - pipe.credited;
-  const std::uint64_t most = window(end);
+  const std::uint64_t most = way_from(end).window;
   const std::uint64_t room = used < most ? most - used : 0;
   std::uint64_t limit = std::min<std::uint64_t>(s.lent - s.taken, room);
   if (limit == 0) return 0;

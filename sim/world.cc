@@ -28,7 +28,7 @@ World::World(const Plan& plan, WorldOptions options)
       options_(std::move(options)),
       dice_(plan.seed),
       queue_(dice_),
-      network_(plan_.network, dice_, queue_, *this),
+      network_(plan_.network, plan.peers + 1, dice_, queue_, *this),
       hash_(plan.seed),
       hosts_(plan.peers + 1),
       membership_(plan.gang_size),

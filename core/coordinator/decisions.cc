@@ -76,10 +76,13 @@ void Coordinator::Machine::on_admit(PeerId from, wire::Admit in) {
 
 void Coordinator::Machine::on_admit_cancel(PeerId from, const wire::AdmitCancel& in) {
   Seat& seat = seats_.at(from);
-  if (seat.admit) seat.admit_cancelled = in.status;
+  if (!seat.admit) return;
+  seat.admit_cancelled = in.status;
+  admit_cancelled_ = true;
 }
 
 void Coordinator::Machine::answer_cancelled_admits() {
+  if (!std::exchange(admit_cancelled_, false)) return;
   for (auto& [peer, seat] : seats_) {
     if (!seat.admit_cancelled) continue;
     std::string waits;
@@ -301,7 +304,6 @@ bool Coordinator::Machine::evict_for_broken_links(const std::vector<wire::Member
 
 std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_proposal() {
   const auto& members = membership_.view().members;
-  Proposal proposal;
   std::size_t wanted = 1;
   for (const wire::Member& member : members) {
     const Seat& seat = seats_.at(member.id);
@@ -312,6 +314,7 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_pr
   const std::vector<Candidate> admissible = membership_.admissible();
   if (members.empty() && admissible.empty()) return std::nullopt;
   if (members.size() + admissible.size() < wanted && !mutant(Mutant::kWorldIgnored)) return std::nullopt;
+  Proposal proposal;
   for (const wire::Member& member : members) {
     const Seat& seat = seats_.at(member.id);
     if (seat.admit) proposal.change.admits[member.id] = seat.admit->open;

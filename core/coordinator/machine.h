@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/coordinator/coordinator.h"
@@ -33,6 +34,7 @@ class Coordinator::Machine {
     Instant since;         // of the stream; of finishing, once that began
     PeerId peer;           // nobody: a stranger
     bool greeted = false;  // its preamble came
+    bool dirty = false;    // named in dirty_
   };
 
   // Somebody who joined: waiting, a member, or leaving with rounds to finish.
@@ -79,6 +81,9 @@ class Coordinator::Machine {
   void say(PeerId to, const wire::Message& message);
   void say_on(Party& party, const wire::Message& message);
   void break_off(Party& party);
+  void mark(Party& party) {
+    if (!std::exchange(party.dirty, true)) dirty_.push_back(party.channel.stream());
+  }
   void pump_all();
   [[nodiscard]] std::string name_of(PeerId peer) const;
   void note(trace::Event event) { out_->emplace_back(std::move(event)); }
@@ -118,7 +123,8 @@ class Coordinator::Machine {
 
   std::map<StreamId, Party> parties_;
   std::map<PeerId, Seat> seats_;
-  std::set<StreamId> dirty_;
+  std::vector<StreamId> dirty_;   // to be pumped at the end of the step
+  std::vector<StreamId> pumped_;  // takes turns with it
   std::uint64_t arrivals_ = 0;
   Instant next_heartbeat_;
   Instant next_look_ = kNever;
@@ -126,8 +132,9 @@ class Coordinator::Machine {
   Membership membership_;
   Rounds rounds_;
   std::set<PeerId> lost_;
-  std::set<GroupId> relink_;  // groups whose ring is to be laid around a broken link
-  bool changed_ = false;      // something that may ask for another view, or a verdict, since one was last drafted
+  std::set<GroupId> relink_;      // groups whose ring is to be laid around a broken link
+  bool admit_cancelled_ = false;  // by somebody, and not answered yet
+  bool changed_ = false;          // something that may ask for another view, or a verdict, since one was last drafted
   std::uint64_t drafts_ = 0;
   std::optional<Proposal> proposal_;
   ProposalNumber last_proposal_;

@@ -17,27 +17,31 @@ void Coordinator::Machine::step(Input& input, Instant now, Effects& out) {
   LOCKSTEP_ASSERT(now >= now_);  // drivers never run time backwards
   now_ = now;
   out_ = &out;
+  bool news = true;  // that a decision may depend on
   std::visit(overloaded{
                  [&](Timer&) { look(now); },
                  [&](io::Accepted& in) { on_accepted(in); },
                  [&](io::ReadDone& in) {
                    Party& party = parties_.at(in.stream);
                    party.channel.read_done(in.bytes, now);
-                   dirty_.insert(in.stream);
+                   mark(party);
                    take_events(party);
                  },
                  [&](io::WriteDone& in) {
-                   parties_.at(in.stream).channel.write_done(in.bytes);
-                   dirty_.insert(in.stream);
+                   Party& party = parties_.at(in.stream);
+                   party.channel.write_done(in.bytes);
+                   mark(party);
+                   news = false;
                  },
                  [&](io::Revoked& in) {
-                   parties_.at(in.stream).channel.revoked(in.direction, in.bytes, now);
-                   dirty_.insert(in.stream);
+                   Party& party = parties_.at(in.stream);
+                   party.channel.revoked(in.direction, in.bytes, now);
+                   mark(party);
                  },
                  [&](io::Closed& in) { on_closed(in); },
              },
              input);
-  decide();
+  if (news) decide();
   pump_all();
   out_ = nullptr;
 }
@@ -51,7 +55,7 @@ void Coordinator::Machine::on_accepted(const io::Accepted& in) {
     at->second.channel.close(*out_);
     return;
   }
-  dirty_.insert(in.stream);
+  mark(at->second);
   if (next_look_ == kNever) {
     next_heartbeat_ = now_ + options_.heartbeat;
     next_look_ = next_heartbeat_;
@@ -64,7 +68,6 @@ void Coordinator::Machine::on_closed(const io::Closed& in) {
   LOCKSTEP_ASSERT(at != parties_.end());
   const PeerId peer = at->second.peer;
   parties_.erase(at);
-  dirty_.erase(in.stream);
   const auto seat = seats_.find(peer);
   if (seat == seats_.end() || seat->second.stream != in.stream) return;
   lose(peer, Status::kPeerLost, "its stream to the coordinator ended" + (in.text.empty() ? "" : " (" + in.text + ")"),
@@ -329,25 +332,30 @@ void Coordinator::Machine::say(PeerId to, const wire::Message& message) {
 void Coordinator::Machine::say_on(Party& party, const wire::Message& message) {
   if (party.channel.finishing()) return;
   party.channel.writer.message(message, options_.term);
-  dirty_.insert(party.channel.stream());
+  mark(party);
 }
 
 void Coordinator::Machine::pump_all() {
   std::vector<PeerId> deaf;
   while (!dirty_.empty()) {
-    for (const StreamId stream : std::exchange(dirty_, {})) {
+    std::sort(dirty_.begin(), dirty_.end());
+    std::swap(pumped_, dirty_);
+    for (const StreamId stream : pumped_) {
       const auto at = parties_.find(stream);
       if (at == parties_.end()) continue;
-      at->second.channel.pump(*out_);
-      if (at->second.channel.writer.control_bytes_queued() > kMaxQueuedControlBytes &&
-          !at->second.channel.finishing()) {
-        if (at->second.peer.is_nobody()) {
-          at->second.channel.close(*out_);
+      Party& party = at->second;
+      party.dirty = false;
+      party.channel.pump(*out_);
+      if (party.channel.writer.control_bytes_queued() > kMaxQueuedControlBytes && !party.channel.finishing()) {
+        if (party.peer.is_nobody()) {
+          party.channel.close(*out_);
         } else {
-          deaf.push_back(at->second.peer);
+          deaf.push_back(party.peer);
         }
       }
     }
+    pumped_.clear();
+    if (deaf.empty()) continue;
     for (const PeerId peer : std::exchange(deaf, {}))
       lose(peer, Status::kEvicted, "does not read what it is told", true);
     decide();

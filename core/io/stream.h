@@ -5,8 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -62,13 +64,21 @@ struct Slice {
   [[nodiscard]] std::size_t size() const { return bytes.empty() ? payload.length : bytes.size(); }
 };
 
-// The pieces of one gathered write, in order.
+// The pieces of one gathered write, in order. Most writes have two: only those that are there are made and copied.
 class SliceList {
  public:
   static constexpr std::size_t kCapacity = 16;
+  SliceList() {}
+  SliceList(const SliceList& other) : count_(other.count_) { copy(other); }
+  SliceList& operator=(const SliceList& other) {
+    count_ = other.count_;
+    copy(other);
+    return *this;
+  }
+  ~SliceList() = default;
   void push(const Slice& slice) {
     LOCKSTEP_ASSERT(count_ < kCapacity);
-    slices_[count_++] = slice;
+    std::construct_at(slices_.data() + count_++, slice);
   }
   [[nodiscard]] bool full() const { return count_ == kCapacity; }
   [[nodiscard]] std::span<const Slice> all() const { return {slices_.data(), count_}; }
@@ -79,7 +89,12 @@ class SliceList {
   }
 
  private:
-  std::array<Slice, kCapacity> slices_{};
+  void copy(const SliceList& other) { std::uninitialized_copy_n(other.slices_.data(), count_, slices_.data()); }
+
+  static_assert(std::is_trivially_copyable_v<Slice>);
+  union {
+    std::array<Slice, kCapacity> slices_;
+  };
   std::size_t count_ = 0;
 };
 

@@ -92,6 +92,7 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
 void Mesh::on_accepted(const io::Accepted& in, Instant now, Effects& out) {
   const bool unwelcome = closed_ || unattached() >= kMaxStrangers;
   Flow& flow = flows_.try_emplace(in.stream, in.stream, now, Kind::kStranger).first->second;
+  touch(flow);
   if (unwelcome) return drop(flow, false, now, out);
   look_soon(now + options_.dial_timeout);
 }
@@ -105,6 +106,7 @@ std::size_t Mesh::unattached() const {
 void Mesh::on_opened(const io::Opened& in, Instant now) {
   Flow& flow = flows_.at(in.stream);
   if (flow.kind == Kind::kDying) return;
+  touch(flow);
   flow.kind = Kind::kGreeting;
   flow.channel.forgive_silence(now);
   const Link& link = links_.at(flow.peer);
@@ -118,15 +120,21 @@ void Mesh::on_read_done(const io::ReadDone& in, Instant now, Effects& out) {
   take_events(flow, now, out);
 }
 
-void Mesh::on_write_done(const io::WriteDone& in) { flows_.at(in.stream).channel.write_done(in.bytes); }
+void Mesh::on_write_done(const io::WriteDone& in) {
+  Flow& flow = flows_.at(in.stream);
+  touch(flow);
+  flow.channel.write_done(in.bytes);
+}
 
 void Mesh::on_revoked(const io::Revoked& in, Instant now, Effects& out) {
   Flow& flow = flows_.at(in.stream);
+  touch(flow);
   flow.channel.revoked(in.direction, in.bytes, now);
   if (in.direction == io::Direction::kRead) take_events(flow, now, out);
 }
 
 void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
+  touch(flow);
   while (!flow.channel.finishing() && flow.kind != Kind::kDying) {
     auto next = flow.channel.reader.next();
     if (!next.ok()) {
@@ -251,6 +259,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
 }
 
 void Mesh::bring_up(Flow& flow, Instant now) {
+  touch(flow);
   flow.kind = Kind::kUp;
   flow.since = now;
   flow.channel.reader.set_max_body_bytes(kMaxBodyBytes);
@@ -382,7 +391,10 @@ void Mesh::on_timer(Instant now, Effects& out) {
         if (!mutant(Mutant::kSilentStripeStays)) drop(flow, false, now, out);
         continue;
       }
-      if (beat) flow.channel.writer.message(wire::Heartbeat{}, term_);
+      if (beat) {
+        touch(flow);
+        flow.channel.writer.message(wire::Heartbeat{}, term_);
+      }
       look_soon(std::min(limit, next_heartbeat_));
     } else if (now >= flow.since + options_.dial_timeout) {
       if (flow.kind == Kind::kDying) {
@@ -427,7 +439,9 @@ bool Mesh::say(PeerId to, const wire::Message& message) {
   if (link == links_.end()) return false;
   for (const Stripe& stripe : link->second.stripes) {
     if (!stripe.up) continue;
-    flows_.at(stripe.stream).channel.writer.message(message, term_);
+    Flow& flow = flows_.at(stripe.stream);
+    touch(flow);
+    flow.channel.writer.message(message, term_);
     return true;
   }
   return false;
@@ -435,7 +449,9 @@ bool Mesh::say(PeerId to, const wire::Message& message) {
 
 void Mesh::say_on(StreamId stream, const wire::Message& message) {
   const auto at = flows_.find(stream);
-  if (at != flows_.end() && at->second.kind == Kind::kUp) at->second.channel.writer.message(message, term_);
+  if (at == flows_.end() || at->second.kind != Kind::kUp) return;
+  touch(at->second);
+  at->second.channel.writer.message(message, term_);
 }
 
 void Mesh::put(Flow& flow, BufferRef into, Effects& out) {
@@ -455,6 +471,7 @@ bool Mesh::release(const RoundKey& key, Generation attempt, Instant now, Effects
   std::vector<StreamId> sunk;
   for (auto& [stream, flow] : flows_) {
     wire::Channel& channel = flow.channel;
+    touch(flow);
     if (channel.writer.lends(key, attempt)) {
       channel.revoke(io::Direction::kWrite, out);
       free = free && mutant(Mutant::kWriteLoanNotAwaited);
@@ -480,7 +497,12 @@ bool Mesh::release(const RoundKey& key, Generation attempt, Instant now, Effects
 
 void Mesh::pump(Effects& out) {
   if (owner_.has_segments()) fill_stripes();
-  for (auto& [stream, flow] : flows_) {
+  std::sort(touched_.begin(), touched_.end());
+  for (const StreamId stream : touched_) {
+    const auto at = flows_.find(stream);
+    if (at == flows_.end()) continue;
+    Flow& flow = at->second;
+    flow.touched = false;
     if (flow.kind == Kind::kDialling || flow.channel.closing()) continue;
     if (flow.channel.writer.control_bytes_queued() > kMaxQueuedControlBytes) {
       flow.channel.close(out);
@@ -488,6 +510,7 @@ void Mesh::pump(Effects& out) {
     }
     flow.channel.pump(out);
   }
+  touched_.clear();
 }
 
 void Mesh::fill_stripes() {
@@ -498,7 +521,9 @@ void Mesh::fill_stripes() {
         if (!link.stripes[i].up) continue;
         Flow& flow = flows_.at(link.stripes[i].stream);
         if (flow.channel.writer.segments_queued() >= kSegmentsPerStripe) continue;
-        more = owner_.next_segment(peer, StripeIndex{i}, link.stripes[i].stream, flow.channel.writer) || more;
+        if (!owner_.next_segment(peer, StripeIndex{i}, link.stripes[i].stream, flow.channel.writer)) continue;
+        touch(flow);
+        more = true;
       }
     }
   }

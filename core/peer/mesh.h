@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -119,10 +120,15 @@ class Mesh {
     PeerId peer;    // proven, once our key is known
     StripeIndex stripe;
     std::uint16_t stripes = 1;
-    LinkKey key;  // accepted: that it said
+    LinkKey key;           // accepted: that it said
+    bool touched = false;  // named in touched_
   };
 
   void fill_stripes();
+  // What it wants may have changed: it is pumped at the end of the step.
+  void touch(Flow& flow) {
+    if (!std::exchange(flow.touched, true)) touched_.push_back(flow.channel.stream());
+  }
   void put(Flow& flow, BufferRef into, Effects& out);
   void take_events(Flow& flow, Instant now, Effects& out);
   void on_message(Flow& flow, wire::Message message, Instant now, Effects& out);
@@ -144,6 +150,7 @@ class Mesh {
   std::optional<LinkKey> key_;
   std::map<PeerId, Link> links_;
   std::map<StreamId, Flow> flows_;
+  std::vector<StreamId> touched_;
   Instant next_heartbeat_;
   Instant next_look_ = kNever;
   bool closed_ = false;

@@ -28,7 +28,7 @@ LinkReader::Window LinkReader::window() {
   }
   const std::size_t tail = tail_bytes();
   make_room(tail);
-  window.tail = std::span(buffer_).subspan(end_, tail);
+  window.tail = buffer_.part(end_, tail);
   window_ = window;
   return window;
 }
@@ -51,20 +51,22 @@ std::size_t LinkReader::tail_bytes() const {
 void LinkReader::make_room(std::size_t bytes) {
   if (begin_ == end_) {
     begin_ = end_ = 0;
-    if (buffer_.size() > kMaxTail && !early_out_) buffer_ = {};
+    if (buffer_.size > kMaxTail && !early_out_) buffer_ = {};
   }
-  if (end_ + bytes <= buffer_.size()) return;
-  const std::size_t kept = end_ - begin_;
-  if (early_out_) {
-    std::swap(buffer_, spare_);
-    if (buffer_.size() < kept + bytes) buffer_.resize(kept + bytes);
-    std::copy_n(spare_.begin() + static_cast<std::ptrdiff_t>(begin_), kept, buffer_.begin());
+  if (end_ + bytes <= buffer_.size) return;
+  const std::span<const std::byte> kept = pending();
+  const std::size_t room = kept.size() + bytes;
+  if (!early_out_ && room <= buffer_.size) {
+    std::ranges::copy(kept, buffer_.bytes.get());
   } else {
-    std::ranges::copy(pending(), buffer_.begin());
-    if (kept + bytes > buffer_.size()) buffer_.resize(kept + bytes);
+    Buffer& next = spare_;
+    if (next.size < room) next = Buffer::of(room);
+    std::ranges::copy(kept, next.bytes.get());
+    std::swap(buffer_, next);
+    if (!early_out_) spare_ = {};
   }
   begin_ = 0;
-  end_ = kept;
+  end_ = kept.size();
 }
 
 void LinkReader::landed(std::size_t bytes) {

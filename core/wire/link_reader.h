@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <variant>
-#include <vector>
 
 #include "core/base/result.h"
 #include "core/buffers/buffer_ref.h"
@@ -88,7 +88,7 @@ class LinkReader {
   using Step = std::optional<ReadEvent>;
 
   // What came and is not looked at yet.
-  [[nodiscard]] std::span<const std::byte> pending() const { return std::span(buffer_).subspan(begin_, end_ - begin_); }
+  [[nodiscard]] std::span<const std::byte> pending() const { return buffer_.part(begin_, end_ - begin_); }
   template <std::size_t Bytes>
   [[nodiscard]] std::span<const std::byte, Bytes> pending_first() const {
     return pending().first<Bytes>();
@@ -112,11 +112,21 @@ class LinkReader {
   State state_ = State::kPreamble;
   std::optional<Error> error_;  // once said, said for ever
 
-  std::vector<std::byte> buffer_;  // [begin_, end_) is pending; a window's tail lies behind
+  // Memory whose bytes mean nothing until they have landed.
+  struct Buffer {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size = 0;
+
+    static Buffer of(std::size_t size) { return {std::make_unique_for_overwrite<std::byte[]>(size), size}; }
+    [[nodiscard]] std::span<std::byte> part(std::size_t at, std::size_t length) const {
+      return std::span(bytes.get(), size).subspan(at, length);
+    }
+  };
+  Buffer buffer_;  // [begin_, end_) is pending; a window's tail lies behind
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::optional<Window> window_;  // lent, until landed()
-  std::vector<std::byte> spare_;  // takes turns with buffer_ while early bytes are out
+  Buffer spare_;                  // takes turns with buffer_ while early bytes are out
   bool early_out_ = false;
 
   FrameHeader header_;  // kBody: of the body that is awaited

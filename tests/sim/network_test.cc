@@ -30,7 +30,7 @@ class Pair : public NetworkUser, public testing::Test {
   void begin(const NetworkOptions& options = {}, std::uint64_t seed = 1) {
     dice_ = Dice(seed);
     queue_.emplace(dice_);
-    network_.emplace(options, dice_, *queue_, *this);
+    network_.emplace(options, 3, dice_, *queue_, *this);
     for (auto& m : memory_) m = std::make_unique<Memory>(options.mode);
   }
   void run_for(Duration duration) {
