@@ -46,6 +46,7 @@ TEST(Processes, WithoutRetryTheInputIsRestoredAndTheCallerIsTold) {
   once.in_place = true;
   once.count = 100'000;
   for (std::size_t i = 0; i < 2; ++i) run[i].all_reduce(once);
+  for (std::size_t i = 0; i < 2; ++i) ASSERT_TRUE(run[i].is_launched());
   run[2].process.signal(SIGKILL);
   for (std::size_t i = 0; i < 2; ++i) {
     const Ended end = run[i].ended();

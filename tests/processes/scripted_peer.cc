@@ -43,6 +43,7 @@ void all_reduce(Parent& parent, Communicator& comm, const ReduceOrder& order) {
       refused.text = work.error().text;
       return answer(parent, refused, true, 0);
     }
+    if (n == 0) parent.say("launched");
     work->wait();
     const transport::Outcome& outcome = work->outcome();
     if (outcome.status != Status::kOk || n + 1 == order.times) {
@@ -108,12 +109,17 @@ void ScriptedPeer::all_reduce(const ReduceOrder& order) {
   process.say(line.str());
 }
 
-bool ScriptedPeer::is_going() { return process.hear(seconds(30)) == "going"; }
+bool ScriptedPeer::heard(const std::string& news) {
+  for (;;) {
+    const auto line = process.hear(seconds(30));
+    if (!line || *line == news) return line.has_value();
+  }
+}
 
 Ended ScriptedPeer::ended(Duration within) {
   Ended ended;
   auto line = process.hear(within);
-  if (line == "going") line = process.hear(within);
+  while (line == "launched" || line == "going") line = process.hear(within);
   if (!line) return ended;
   std::istringstream words(*line);
   int status = 0;

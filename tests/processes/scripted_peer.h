@@ -55,13 +55,18 @@ class ScriptedPeer {
   void leave();
   // Every peer brings ones.
   void all_reduce(const ReduceOrder& order = {});
+  // Waits until the collective is launched: what happens from then on happens to it.
+  bool is_launched() { return heard("launched"); }
   // Waits until the first of several rounds is over; the others follow by themselves.
-  bool is_going();
+  bool is_going() { return heard("going"); }
   // The answer to the oldest order that has none yet.
   Ended ended(Duration within = seconds(30));
 
   const SharedJournal journal;  // what the process saw
   Process process;
+
+ private:
+  bool heard(const std::string& news);
 };
 
 }  // namespace lockstep::testing
