@@ -53,6 +53,7 @@ std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string
                                     "--wait",
                                     fmt::to_string(o.wait_s)};
   words.insert(words.end(), {"--only", o.only});
+  if (!o.congestion_control.empty()) words.insert(words.end(), {"--congestion-control", o.congestion_control});
   if (o.json) words.emplace_back("--json");
   return words;
 }
@@ -142,6 +143,8 @@ Run add_bench(CLI::App& app) {
       ->transform(size_text())
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
+  command->add_option("--congestion-control", options->congestion_control,
+                      "of TCP, such as bbr, if the system has it and allows it; otherwise, and by default: its own");
   command->add_option("--wait", options->wait_s, "s to wait for the other peers")
       ->check(sim::real_number(0.1, 86'400))
       ->capture_default_str();

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -76,9 +77,9 @@ class Memory {
 };
 
 struct Timing {
-  double seconds = 0;
+  double seconds = 0;        // of a call, on the average
+  std::vector<double> each;  // of every call, from the shortest
   std::uint64_t errors = 0;
-  std::uint32_t iterations = 0;
 };
 
 struct Row {
@@ -126,6 +127,9 @@ class Bench {
     comm_options.founders = options_.peers;
     comm_options.stripes = options_.stripes;
     comm_options.segment_bytes = options_.segment_bytes;
+    if (!options_.congestion_control.empty()) {
+      comm_options.congestion_control = options_.congestion_control.c_str();
+    }
     comm_ = create_comm(comm_options);
     const auto wait_ms = static_cast<std::int64_t>(options_.wait_s * 1000);
     check(lockstep_connect(comm_.get(), options_.coordinator.c_str(), wait_ms), "connect");
@@ -206,27 +210,39 @@ class Bench {
 
   static constexpr std::uint64_t kControlTag = 1;
 
-  double agree(double value, lockstep_op op) {
+  void agree(std::span<double> values, lockstep_op op) {
     lockstep_result result = LOCKSTEP_RESULT_INIT;
     lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
-    args.send = &value;
-    args.recv = &value;
-    args.count = 1;
+    args.send = values.data();
+    args.recv = values.data();
+    args.count = values.size();
     args.type = LOCKSTEP_F64;
     args.op = op;
     args.tag = kControlTag;
     must_be_whole(lockstep_all_reduce(comm_.get(), &args, &result), result);
+  }
+  double agree(double value, lockstep_op op) {
+    agree(std::span(&value, 1), op);
     return value;
   }
 
   // ---- one measurement ----
 
-  double time_of(Place place, std::uint64_t count, std::uint32_t iterations) {
+  Timing time_of(Place place, std::uint64_t count, std::uint32_t iterations) {
+    Timing timing;
+    timing.each.reserve(iterations);
     agree(0, LOCKSTEP_MAX);  // all start together
     const auto began = Clock::now();
-    for (std::uint32_t i = 0; i < iterations; ++i) call(place, count);
-    const double mine = std::chrono::duration<double>(Clock::now() - began).count() / iterations;
-    return agree(mine, LOCKSTEP_MAX);
+    auto last = began;
+    for (std::uint32_t i = 0; i < iterations; ++i) {
+      call(place, count);
+      const auto now = Clock::now();
+      timing.each.push_back(std::chrono::duration<double>(now - std::exchange(last, now)).count());
+    }
+    timing.seconds = agree(std::chrono::duration<double>(last - began).count() / iterations, LOCKSTEP_MAX);
+    agree(timing.each, LOCKSTEP_MAX);
+    std::sort(timing.each.begin(), timing.each.end());
+    return timing;
   }
 
   void fill(Place place, std::uint64_t count) {
@@ -273,14 +289,12 @@ class Bench {
     const std::uint64_t errors = wrong(call(place, count), count);
 
     std::uint32_t warmup = options_.warmup == 0 ? 2 : options_.warmup;
-    const double estimate = time_of(place, count, warmup);
+    const double estimate = time_of(place, count, warmup).seconds;
     std::uint32_t iterations = options_.iterations;
     if (iterations == 0) {
       iterations = static_cast<std::uint32_t>(std::clamp(kTargetSeconds / std::max(estimate, 1e-7), 4.0, 5000.0));
     }
-    Timing timing;
-    timing.iterations = iterations;
-    timing.seconds = time_of(place, count, iterations);
+    Timing timing = time_of(place, count, iterations);
     timing.errors = static_cast<std::uint64_t>(agree(static_cast<double>(errors), LOCKSTEP_SUM));
     return timing;
   }
@@ -363,8 +377,11 @@ class Bench {
     return {{"time_us", timing->seconds * 1e6},
             {"algbw_gb_per_s", algorithm},
             {"busbw_gb_per_s", algorithm * bus_factor()},
+            {"median_us", timing->each[timing->each.size() / 2] * 1e6},
+            {"least_us", timing->each.front() * 1e6},
+            {"most_us", timing->each.back() * 1e6},
             {"errors", timing->errors},
-            {"iterations", timing->iterations}};
+            {"iterations", timing->each.size()}};
   }
 
   void print_json(const std::vector<Row>& rows, std::uint64_t errors) const {

@@ -16,25 +16,18 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/shell.h"
+
 namespace {
 
 using testing::HasSubstr;
 
 const std::string kLockstep = LOCKSTEP_CLI;
 
-struct Ran {
-  int code;
-  std::string text;  // stdout, and stderr where asked for
-};
+using lockstep::testing::Ran;
 
 Ran run(const std::string& arguments, const std::string& redirect = "2>&1") {
-  const std::string line = kLockstep + " " + arguments + " " + redirect + " < /dev/null";
-  FILE* const pipe = ::popen(line.c_str(), "r");
-  std::string text;
-  std::array<char, 4096> bytes{};
-  for (std::size_t n = 0; (n = std::fread(bytes.data(), 1, bytes.size(), pipe)) > 0;) text.append(bytes.data(), n);
-  const int status = ::pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), text};
+  return lockstep::testing::run_in_shell(kLockstep + " " + arguments, redirect);
 }
 
 // `lockstep coordinator` on a free port; dies with the test.
@@ -329,6 +322,11 @@ TEST(Cli, BenchChecksEveryCollective) {
     ASSERT_EQ(j.at("rows").size(), 2U);
     EXPECT_EQ(j.at("rows")[0].at("out_of_place").is_null(), collective == "broadcast");
     EXPECT_EQ(j.at("rows")[0].at("in_place").is_null(), collective == "reduce_scatter");
+    const nlohmann::json& timing = j.at("rows")[0].at(collective == "broadcast" ? "in_place" : "out_of_place");
+    EXPECT_EQ(timing.at("iterations"), 3);
+    EXPECT_GT(timing.at("least_us"), 0);
+    EXPECT_LE(timing.at("least_us"), timing.at("median_us"));
+    EXPECT_LE(timing.at("median_us"), timing.at("most_us"));
   }
 }
 
