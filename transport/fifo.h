@@ -21,6 +21,11 @@ class Fifo {
     ++size_;
   }
 
+  [[nodiscard]] const T& front() const {
+    LOCKSTEP_ASSERT(size_ > 0);
+    return ring_[first_];
+  }
+
   T pop() {
     LOCKSTEP_ASSERT(size_ > 0);
     T value = std::move(ring_[first_]);  // what is left holds nothing

@@ -1,0 +1,13 @@
+// The commands of `lockstep_wan`.
+#pragma once
+
+#include "bindings/cli/command.h"
+
+namespace lockstep::wan {
+
+using cli::Run;
+Run add_run(CLI::App& app);
+Run add_measure(CLI::App& app);
+Run add_show(CLI::App& app);
+
+}  // namespace lockstep::wan
