@@ -251,7 +251,8 @@ void Network::push_slice(End from, Memory& memory, const io::Slice& slice, std::
   Side& s = side(from);
   const Connection& c = connection(from);
   Pipe& pipe = side(other(from)).in;
-  const bool lost = c.black || c.over;  // still read, so that trespassing is seen
+  // Still read, so that trespassing is seen.
+  const bool lost = c.black || c.over || side(other(from)).state == State::kGone;
   const bool header = !slice.bytes.empty();
   if (witness_ != nullptr) {
     witness_->sends(from, header ? slice.bytes.subspan(skip, bytes) : std::span<const std::byte>(), bytes);

@@ -234,6 +234,29 @@ TEST_F(Pair, AMachineThatReturnsResetsTheStreamsOfItsFormerLife) {
   EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kReset);
 }
 
+// Part of a frame went into the silence, the next part goes out while the reset is on its way back: nobody reads either.
+TEST_F(Pair, WhatIsWrittenToAMachineThatHasReturnedNeedNotFollowFromWhatWentBefore) {
+  begin({.mode = Mode::kToken, .short_permille = 1000});
+  connect();
+  network_->died(1, Death::kSilence, now_);
+  Memory& memory = *memory_[0];
+  const BufferId payload = memory.make(100);
+  memory.fill({payload, 0, 100}, 7);
+  memory.lend(payload);
+  for (std::size_t writes = 1, done = 0; done < 100; ++writes) {
+    io::Write rest{kDialled, {}};
+    rest.slices.push({{}, {payload, done, 100 - done}});
+    network_->write(0, rest, now_);
+    while (count<io::WriteDone>(0) < writes)
+      run_for(milliseconds(1));  // long enough to arrive, and find the machine silent
+    done += last<io::WriteDone>(0).bytes;
+  }
+  network_->host_returned(2, now_);
+  write("a header");
+  run_for(microseconds(10));
+  EXPECT_EQ(broken_, std::vector<std::string>{});
+}
+
 TEST_F(Pair, ARevokedLoanComesBackAndSaysWhatLanded) {
   std::size_t midway = 0;
   for (std::uint64_t seed = 1; seed < 200; ++seed) {
