@@ -39,6 +39,7 @@ Run add_explain(CLI::App& app);
 Run add_corpus(CLI::App& app);
 Run add_det(CLI::App& app);
 Run add_mutants(CLI::App& app);
+Run add_night(CLI::App& app);
 
 // What seeds expand to: --peers, --max-peers, --mode, --calm.
 struct SwarmFlags {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/mutant.h"
-#include "sim/cli/cli.h"
+#include "tests/sim/run_sim.h"
 
 namespace lockstep::sim {
 namespace {
@@ -34,21 +34,6 @@ std::string kebab_case_of(std::string_view name) {
     id += upper ? static_cast<char>(c - 'A' + 'a') : c;
   }
   return id;
-}
-
-struct Told {
-  int code = 0;
-  std::string errors;
-};
-
-template <typename... Words>
-Told run_sim(Words... words) {
-  std::string line[] = {"lockstep sim", words...};
-  char* argv[1 + sizeof...(words)];
-  for (std::size_t i = 0; i < std::size(argv); ++i) argv[i] = line[i].data();
-  testing::internal::CaptureStderr();
-  const int code = sim_main(static_cast<int>(std::size(argv)), argv);
-  return {code, testing::internal::GetCapturedStderr()};
 }
 
 TEST(Mutants, AreManyAndEachIsItsOwn) {
@@ -89,18 +74,18 @@ TEST(Mutants, AreNotInABuildThatShips) {
     plant(entry.mutant);
     EXPECT_FALSE(mutant(entry.mutant));
   }
-  const Told hunt = run_sim("mutants");
+  const Ran hunt = run_sim({"mutants"});
   EXPECT_EQ(hunt.code, 2);
   EXPECT_THAT(hunt.errors, HasSubstr("this build has no planted bugs"));
   EXPECT_THAT(hunt.errors, HasSubstr("./run mutants"));
-  const Told one = run_sim("run", "--seed", "1", "--mutant", "commit-without-one");
+  const Ran one = run_sim({"run", "--seed", "1", "--mutant", "commit-without-one"});
   EXPECT_EQ(one.code, 2);
   EXPECT_THAT(one.errors, HasSubstr("this build has no planted bugs"));
 }
 
 TEST(Mutants, AnUnknownOneIsGuessed) {
   if (!kMutantsBuilt) GTEST_SKIP() << "built without LOCKSTEP_MUTANTS";
-  const Told hunt = run_sim("mutants", "--only", "comit-without-one");
+  const Ran hunt = run_sim({"mutants", "--only", "comit-without-one"});
   EXPECT_EQ(hunt.code, 2);
   EXPECT_THAT(hunt.errors, HasSubstr("did you mean 'commit-without-one'?"));
 }

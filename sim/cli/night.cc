@@ -1,0 +1,279 @@
+// `lockstep sim night`: seed after seed for hours. What was learnt lies in one folder after every slice of seeds, so that a night
+// that is broken off is gone on with the next: state.json for us, report.md for people, a plan for each failure.
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "core/kernels/checksum.h"
+#include "sim/cli/command.h"
+#include "sim/cli/many.h"
+#include "sim/cli/report_json.h"
+#include "sim/cli/totals.h"
+#include "sim/cli/usage.h"
+#include "sim/text.h"
+#include "sim/world.h"
+
+namespace lockstep::sim {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMostFailures = 100;  // whoever has so many wants to mend, not to find more
+
+// Nights in which little happens prove little: so much must have happened in a thousand seeds.
+struct Least {
+  const char* name;
+  std::uint64_t per_thousand;
+};
+constexpr Least kLeast[] = {{"commits", 50'000}, {"aborts", 500}, {"views", 10'000}, {"kills", 300}, {"cuts", 300}};
+
+std::string too_little_in(const Totals& totals) {
+  std::string out;
+  if (totals.seeds < 1000) return out;
+  for (const auto& [name, per_thousand] : kLeast) {
+    const std::uint64_t count = count_of(totals, name);
+    if (count * 1000 >= per_thousand * totals.seeds) continue;
+    out += fmt::format("{}{} {} in {} seeds, at least {} in a thousand are wanted", out.empty() ? "" : "; ", count,
+                       name, totals.seeds, per_thousand);
+  }
+  return out;
+}
+
+struct NightFlags {
+  std::string folder;
+  double hours = 8;
+  std::uint32_t jobs = 1;
+  std::uint64_t slice = 2000;
+  std::uint32_t max_peers = 32;
+};
+
+struct Found {
+  std::uint64_t seed = 0;
+  Failure failure;
+};
+
+struct Night {
+  std::string build;            // of the program: a night of another one proves nothing about this one
+  std::uint32_t max_peers = 0;  // of the plans that seeds give
+  std::uint64_t next_seed = 0;
+  double seconds = 0;
+  Totals totals;
+  std::vector<Found> found;
+};
+
+std::string build_of_this_program() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  if (bytes.empty()) throw UsageError("cannot read /proc/self/exe, which tells this build from others");
+  return hex(checksum(std::as_bytes(std::span(bytes))));
+}
+
+nlohmann::json to_json(const Night& night) {
+  nlohmann::json json = to_json(night.totals, night.seconds);
+  json["build"] = night.build;
+  json["max_peers"] = night.max_peers;
+  json["next_seed"] = night.next_seed;
+  json["failures"] = nlohmann::json::array();
+  for (const Found& found : night.found) {
+    json["failures"].push_back({{"seed", found.seed},
+                                {"promise", found.failure.promise},
+                                {"text", found.failure.text},
+                                {"at_ns", found.failure.at_ns},
+                                {"event", found.failure.event}});
+  }
+  return json;
+}
+
+Night night_from(const nlohmann::json& json) {
+  Night night;
+  night.build = json.at("build");
+  night.max_peers = json.at("max_peers");
+  night.next_seed = json.at("next_seed");
+  night.seconds = json.at("seconds");
+  visit_counts([&](const char* name, std::uint64_t& count) { count = json.at(name); },
+               static_cast<Counts&>(night.totals));
+  night.totals.seeds = json.at("seeds");
+  night.totals.bytes_seeds = json.at("bytes_seeds");
+  night.totals.simulated_s = json.at("simulated_s");
+  night.totals.hash = std::stoull(json.at("hash").get<std::string>(), nullptr, 16);
+  for (const auto& found : json.at("failures")) {
+    night.found.push_back(
+        {found.at("seed"), {found.at("promise"), found.at("text"), found.at("at_ns"), found.at("event")}});
+  }
+  return night;
+}
+
+// The last night in this folder, if it was of this build; else it makes way for a new one.
+Night go_on_or_begin(const fs::path& folder, const NightFlags& flags) {
+  Night fresh;
+  fresh.build = build_of_this_program();
+  fresh.max_peers = flags.max_peers;
+  const fs::path state = folder / "state.json";
+  if (!fs::exists(state)) return fresh;
+  Night last;
+  try {
+    last = night_from(nlohmann::json::parse(read_text(state.string())));
+  } catch (const std::exception& error) {
+    throw UsageError(state.string() + " is not what a night has left: " + error.what() + "; remove it to begin anew");
+  }
+  if (last.build == fresh.build && last.max_peers == fresh.max_peers) return last;
+  const fs::path aside = folder / ("before-" + last.build);
+  fs::remove_all(aside);
+  fs::create_directories(aside);
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file()) fs::rename(entry.path(), aside / entry.path().filename());
+  }
+  fmt::print("another build, or other --max-peers: its night now lies in {}\n", aside.string());
+  return fresh;
+}
+
+// The whole text or none of it, even if we die now.
+void save(const fs::path& path, const std::string& text) {
+  const fs::path draft = path.string() + ".new";
+  std::ofstream file(draft, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw UsageError("cannot write " + draft.string());
+  fs::rename(draft, path);
+}
+
+std::string plan_name(const Found& found) { return fmt::format("seed-{}.toml", found.seed); }
+
+std::string report_of(const Night& night, const std::string& date) {
+  const auto rate = [&](double value) { return night.seconds > 0 ? value / night.seconds : 0; };
+  const double thousands = static_cast<double>(night.totals.seeds) / 1000;
+  std::string out = fmt::format(
+      "# A night of the simulator\n\n"
+      "{} seeds of build {}, 2 to {} peers, until {}: {}\n\n"
+      "| | |\n|---|---|\n"
+      "| real time | {:.2f} h |\n| simulated time | {:.0f} h |\n| seeds | 0 .. {} ({} in bytes mode) |\n"
+      "| seeds per second | {:.1f} |\n| events per second | {:.0f} |\n| hash of all | {} |\n",
+      night.totals.seeds, night.build, night.max_peers, date,
+      night.found.empty() ? fmt::format("clean; with 95 % confidence fewer than {:.2g} % of seeds fail",
+                                        300.0 / static_cast<double>(std::max<std::uint64_t>(1, night.totals.seeds)))
+                          : counted(night.found.size(), "failure"),
+      night.seconds / 3600, night.totals.simulated_s / 3600, night.next_seed, night.totals.bytes_seeds,
+      rate(static_cast<double>(night.totals.seeds)), rate(static_cast<double>(night.totals.events)),
+      hex(night.totals.hash));
+  out += "\n| what happened | in all | in 1,000 seeds | at least |\n|---|---|---|---|\n";
+  visit_counts(
+      [&](std::string_view name, std::uint64_t count) {
+        const auto least =
+            std::find_if(std::begin(kLeast), std::end(kLeast), [&](const Least& entry) { return entry.name == name; });
+        const double each = static_cast<double>(count) / std::max(thousands, 0.001);
+        const bool enough = least == std::end(kLeast) || each >= static_cast<double>(least->per_thousand);
+        out += fmt::format(
+            "| {} | {} | {:.0f} | {} |\n", name, count, each,
+            least == std::end(kLeast) ? "" : fmt::format("{}{}", least->per_thousand, enough ? "" : ": MISSED"));
+      },
+      static_cast<const Counts&>(night.totals));
+  if (night.found.empty()) return out;
+  out += "\n## Failures\n\n";
+  for (const Found& found : night.found) {
+    out += fmt::format("- seed {}: {}\n  `lockstep sim shrink {}`\n", found.seed, text_of(found.failure),
+                       plan_name(found));
+  }
+  return out;
+}
+
+std::string now_as_text() { return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr))); }
+
+void keep(const Night& night, const fs::path& folder) {
+  save(folder / "state.json", to_json(night).dump(2) + "\n");
+  save(folder / "report.md", report_of(night, now_as_text()));
+}
+
+PlanOptions options_of(const Night& night) {
+  PlanOptions options;
+  options.max_peers = night.max_peers;
+  return options;
+}
+
+void run_slice(Night& night, const NightFlags& flags, const fs::path& folder) {
+  ManyOptions options;
+  options.first = night.next_seed;
+  options.end = night.next_seed + flags.slice;
+  options.jobs = flags.jobs;
+  options.keep_going = true;
+  const auto began = std::chrono::steady_clock::now();
+  const PlanOptions plans = options_of(night);
+  const ManyRuns runs = run_many(options, [&](std::uint64_t seed) { return run(plan_of(seed, plans)); });
+  night.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  night.next_seed = options.end;
+  visit_counts([](const char*, std::uint64_t& sum, std::uint64_t value) { sum += value; },
+               static_cast<Counts&>(night.totals), static_cast<const Counts&>(runs.totals));
+  night.totals.seeds += runs.totals.seeds;
+  night.totals.bytes_seeds += runs.totals.bytes_seeds;
+  night.totals.simulated_s += runs.totals.simulated_s;
+  night.totals.hash ^= runs.totals.hash;
+  for (const Report& report : runs.failures) {
+    night.found.push_back({report.seed, *report.failure});
+    write_plan(plan_of(report.seed, plans), (folder / plan_name(night.found.back())).string());
+    fmt::print("seed {}: {}\n", report.seed, text_of(*report.failure));
+  }
+}
+
+int night(const NightFlags& flags) {
+  const fs::path folder = flags.folder;
+  fs::create_directories(folder);
+  Night night = go_on_or_begin(folder, flags);
+  if (night.next_seed > 0) fmt::print("goes on at seed {}\n", night.next_seed);
+  const auto began = std::chrono::steady_clock::now();
+  const auto hours = [&] {
+    return std::chrono::duration<double, std::ratio<3600>>(std::chrono::steady_clock::now() - began).count();
+  };
+  do {
+    run_slice(night, flags, folder);
+    keep(night, folder);
+    fmt::print("{} seeds, {:.0f} per second, {} commits, {} aborts, {} views, {}; {:.2f} of {:g} h\n",
+               night.totals.seeds, static_cast<double>(night.totals.seeds) / night.seconds, night.totals.commits,
+               night.totals.aborts, night.totals.views, counted(night.found.size(), "failure"), hours(), flags.hours);
+    std::fflush(stdout);
+  } while (hours() < flags.hours && night.found.size() < kMostFailures);
+  fmt::print("the report: {}\n", (folder / "report.md").string());
+  if (night.found.empty()) {
+    const std::string missed = too_little_in(night.totals);
+    if (missed.empty()) return kExitPass;
+    fmt::print(stderr, "clean, but that proves little: {}\n", missed);
+    return kExitGoal;
+  }
+  const std::string first = (folder / plan_name(night.found.front())).string();
+  fmt::print(stderr, "to make it small: lockstep sim shrink {}\nlockstep sim replay {}\n", first, first);
+  return exit_code_of(night.found.front().failure);
+}
+
+}  // namespace
+
+Run add_night(CLI::App& app) {
+  CLI::App* const command =
+      app.add_subcommand("night", "seed after seed for hours, with a report; goes on where it stopped");
+  const auto flags = std::make_shared<NightFlags>();
+  command->add_option("folder", flags->folder, "where the report and what was found lie")->required();
+  command->add_option("--hours", flags->hours, "no slice of seeds begins after so long")
+      ->check(CLI::Range(0.0, 10'000.0))
+      ->capture_default_str();
+  command->add_option("--jobs", flags->jobs, "processes")->check(CLI::Range(1, 256));
+  command->add_option("--slice", flags->slice, "seeds after which the report is written")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
+      ->capture_default_str();
+  command->add_option("--max-peers", flags->max_peers, "the most that are drawn")
+      ->check(CLI::Range(2, 60))
+      ->capture_default_str();
+  return [flags] { return night(*flags); };
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,71 @@
+// `lockstep sim night`: what it leaves, and how the next one goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/sim/run_sim.h"
+
+namespace lockstep::sim {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Night : public ::testing::Test {
+ protected:
+  Night() { fs::remove_all(folder_); }
+  ~Night() override { fs::remove_all(folder_); }
+  Ran spend(const std::string& slice, const std::string& max_peers = "3") const {
+    return run_sim({"night", folder_.string(), "--hours", "0", "--slice", slice, "--max-peers", max_peers});
+  }
+  [[nodiscard]] nlohmann::json state() const { return nlohmann::json::parse(text_in(folder_ / "state.json")); }
+  const fs::path folder_ = fs::path(file_with("", "none")).parent_path() / "night";  // of this test alone
+};
+
+TEST_F(Night, GoesOnWhereTheLastOneStopped) {
+  EXPECT_EQ(spend("3").code, 0);
+  EXPECT_EQ(state()["next_seed"], 3);
+  const Ran second = spend("2");
+  EXPECT_EQ(second.code, 0);
+  EXPECT_THAT(second.out, HasSubstr("goes on at seed 3"));
+  const nlohmann::json two = state();
+  EXPECT_EQ(two["seeds"], 5);
+  fs::remove_all(folder_);
+  spend("5");
+  const nlohmann::json one = state();
+  for (const char* const same : {"seeds", "hash", "commits", "views", "events", "next_seed"}) {
+    EXPECT_EQ(one[same], two[same]) << same;
+  }
+}
+
+TEST_F(Night, OfOtherSeedsMakesWayForANewOne) {
+  spend("2");
+  const Ran other = spend("1", "2");
+  EXPECT_THAT(other.out, HasSubstr("another build, or other --max-peers"));
+  EXPECT_EQ(state()["next_seed"], 1);
+  EXPECT_TRUE(fs::exists(folder_ / ("before-" + state()["build"].get<std::string>()) / "report.md"));
+}
+
+TEST_F(Night, TellsWhatHappened) {
+  spend("2");
+  const std::string report = text_in(folder_ / "report.md");
+  EXPECT_THAT(report, HasSubstr("clean; with 95 % confidence"));
+  EXPECT_THAT(report, HasSubstr("| seeds | 0 .. 2"));
+  EXPECT_THAT(report, HasSubstr("| commits | " + std::to_string(state()["commits"].get<std::uint64_t>())));
+}
+
+TEST_F(Night, ThatIsNoneIsRefused) {
+  fs::create_directories(folder_);
+  std::ofstream(folder_ / "state.json") << "{\"version\": 1}";
+  const Ran refused = spend("1");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("remove it to begin anew"));
+}
+
+}  // namespace
+}  // namespace lockstep::sim
