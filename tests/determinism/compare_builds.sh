@@ -13,26 +13,21 @@ bytes_seeds=$(((seeds + 4) / 5))
 mkdir -p "$out"
 rm -f "$out"/*.hashes
 
-build() {  # name, compilers, flags
-  local name=$1 cc=$2 cxx=$3
-  shift 3
-  "${CMAKE:-cmake}" -S . -B "$out/$name" -G Ninja -DLOCKSTEP_TESTS=OFF -DCMAKE_UNITY_BUILD=ON -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "$@" >/dev/null
-  "${CMAKE:-cmake}" --build "$out/$name" --target lockstep_sim_program >/dev/null
-  simulators+=("$out/$name/sim/cli/lockstep_sim")
-}
-
 det() {  # simulator, seeds, mode
-  if [[ $1 == */aarch64/* ]]; then
-    qemu-aarch64-static "$1" "$2" "$3"
-  else
-    "$1" det --seeds "$2" --mode "$3"
-  fi
+  case $1 in
+    */aarch64/hash_of_seeds) qemu-aarch64-static "$@" ;;
+    */hash_of_seeds) "$@" ;;
+    *) "$1" det --seeds "$2" --mode "$3" ;;
+  esac
 }
 
-build gcc-O0 gcc g++ -DCMAKE_BUILD_TYPE=Debug
-build clang-O2 clang-14 clang++-14 -DCMAKE_BUILD_TYPE=RelWithDebInfo
-tests/determinism/build_aarch64.sh "$out/aarch64"
-simulators+=("$out/aarch64/hash_of_seeds")
+build() {  # name, compiler, flags
+  tests/determinism/build_hash.sh "$out/$1" "${@:2}"
+  simulators+=("$out/$1/hash_of_seeds")
+}
+build gcc-O0 g++ -O0
+build clang-O2 clang++-14 -O2
+build aarch64 aarch64-linux-gnu-g++ -O1 -static
 
 # Side by side: one process is busy most of the time with a simulator that is emulated or unoptimized.
 for ((i = 0; i < ${#simulators[@]}; i++)); do
