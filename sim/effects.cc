@@ -8,6 +8,7 @@
 #include "core/trace/event.h"
 #include "sim/checkers/l1_l4_ends.h"
 #include "sim/checkers/p1_bytes.h"
+#include "sim/checkers/p2_time.h"
 #include "sim/checkers/s10_arguments.h"
 #include "sim/checkers/s10_mismatch.h"
 #include "sim/checkers/s2_exact_fold.h"
@@ -200,6 +201,7 @@ void World::completed(Process& process, peer::Complete& complete) {
     check("S10", check_mismatch(*call, find));
     if (!over_) check("S2", check_exact_fold(*call, *process.memory, find));
     check("P1", check_bytes_sent(*call, causes_.begun() + network_.counts().resets));
+    if (!over_) check("P2", check_time_of(process, *call));
     if (!over_) check("S3", check_restored(*call, *process.memory));
     if (!options_.scripted) check("L2", causes_.aborted(*call, process.app->leaving()));
     for (const BufferId buffer : call->buffers) {
@@ -218,6 +220,28 @@ void World::completed(Process& process, peer::Complete& complete) {
     queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);
   }
   process.app->on_complete(*call);
+}
+
+// Where lines are known and nothing has gone wrong.
+Complaint World::check_time_of(const Process& process, const Call& call) {
+  flow::Topology* const topology = network_.topology();
+  const peer::Outcome& outcome = *call.outcome;
+  if (topology == nullptr || outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
+  if (causes_.begun() + network_.counts().resets != 0 || outcome.retries > 0) return {};
+  RingOfHosts ring{call.made, call.made, {}};
+  for (const PeerId peer : *outcome.contributors) {
+    const Call* const theirs = contribution(peer, outcome.round);
+    if (theirs == nullptr) return {};  // S2 says so
+    ring.first_made = std::min(ring.first_made, theirs->made);
+    ring.last_made = std::max(ring.last_made, theirs->made);
+    ring.hosts.push_back(processes_[theirs->process].host);
+  }
+  TimeLimits limits(plan_, *topology, ring.hosts);
+  for (auto other = process.calls.rbegin(); other != process.calls.rend(); ++other) {
+    const bool beside = other->kind == CallKind::kCollective && (!other->outcome || other->ended >= ring.first_made);
+    if (beside) limits.add(*other, &*other == &call);
+  }
+  return check_time(call, ring, limits);
 }
 
 void World::release(Process& process, std::uint64_t index) {

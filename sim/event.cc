@@ -40,6 +40,7 @@ std::string_view name_of(What what) {
     case What::kEntry: return "entry";
     case What::kHeal: return "heal";
     case What::kGiveUp: return "give-up";
+    case What::kFlow: return "flow";
   }
   LOCKSTEP_UNREACHABLE();
 }

@@ -36,8 +36,10 @@ enum class What : std::uint8_t {
   kEntry,  // a: plan entry, b: 0 begins, 1 ends
   kHeal,
   kGiveUp,
+  // flow fidelity
+  kFlow,  // a: serial; a message has left, or a rate changes
 };
-inline constexpr std::size_t kWhatCount = 21;
+inline constexpr std::size_t kWhatCount = 22;
 std::string_view name_of(What what);
 
 inline constexpr std::uint32_t kNoProcess = 0xffffffff;

@@ -1,8 +1,11 @@
 #include "sim/liveness_bound.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <vector>
+
+#include "sim/flow/stream_limits.h"
 
 namespace lockstep::sim {
 namespace {
@@ -12,6 +15,29 @@ struct SlowestLink {
   std::int64_t latency_ns;
 };
 
+// What every host of a line gets of it, if all of them want it; and a stream, of what losses leave it.
+std::uint64_t slowest_line(const Plan& plan, std::int64_t latency_ns) {
+  const flow::Options& flow = plan.network.flow;
+  std::uint64_t slowest = flow::kMostRate;
+  std::uint32_t lost = 0;
+  const auto narrow = [&](std::uint64_t bytes_per_s, std::uint64_t hosts) {
+    if (bytes_per_s != 0) slowest = std::min(slowest, std::max<std::uint64_t>(1, bytes_per_s / hosts));
+  };
+  narrow(flow.up_bytes_per_s, 1);
+  narrow(flow.down_bytes_per_s, 1);
+  for (const flow::LineOptions& line : flow.lines) {
+    const auto hosts = static_cast<std::uint64_t>(std::popcount(line.hosts));
+    narrow(line.up_bytes_per_s, hosts);
+    narrow(line.down_bytes_per_s, hosts);
+    lost += line.loss_ppm;
+  }
+  for (const LinkOptions& link : plan.network.links) lost = std::max(lost, link.loss_ppm);
+  lost = std::min(lost + flow.loss_ppm, flow::kPerMillion - 1);
+  return std::min(slowest, flow::loss_cap(flow.congestion, lost, 2 * latency_ns)) / flow::kPerMillion *
+             (flow::kPerMillion - lost) +
+         1;
+}
+
 SlowestLink slowest_link(const Plan& plan) {
   const NetworkOptions& net = plan.network;
   SlowestLink slowest{net.rate_bytes_per_s, net.latency_hi_ns};
@@ -20,6 +46,7 @@ SlowestLink slowest_link(const Plan& plan) {
     slowest.latency_ns = std::max(slowest.latency_ns, link.latency_ns);
   }
   slowest.latency_ns += net.jitter_ns;
+  if (net.flow.on) slowest.bytes_per_s = std::min(slowest.bytes_per_s, slowest_line(plan, slowest.latency_ns));
   // A stream moves a window in a round trip.
   const std::uint64_t round_trip = std::max<std::uint64_t>(1, 2 * static_cast<std::uint64_t>(slowest.latency_ns));
   const double windows = static_cast<double>(net.window_bytes) * plan.stripes * 1e9 / static_cast<double>(round_trip);

@@ -212,7 +212,7 @@ void World::begin_entry(std::uint64_t index) {
       return;
     case Fault::kSlow:
       causes_.began(entry);
-      network_.slow(entry.a, entry.b, entry.number);
+      network_.slow(entry.a, entry.b, entry.number, now_);
       lasts();
       return;
     case Fault::kKernels:
@@ -276,7 +276,7 @@ void World::end_entry(std::uint64_t index) {
       network_.heal(entry.a, entry.b, now_);
       network_.heal(entry.b, entry.a, now_);
       return;
-    case Fault::kSlow: network_.slow(entry.a, entry.b, 1); return;
+    case Fault::kSlow: network_.slow(entry.a, entry.b, 1, now_); return;
     case Fault::kKernels: hosts_[entry.a].kernel_factor = 1; return;
     case Fault::kCrash:
     case Fault::kVanish:

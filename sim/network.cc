@@ -59,6 +59,7 @@ Network::Network(const NetworkOptions& options, std::uint32_t hosts, Dice dice, 
       if (link.rate_bytes_per_s != 0) w->rate = link.rate_bytes_per_s;
     }
   }
+  if (options.flow.on) lay_lines();
   for (Way& w : ways_) set_window(w);
 }
 
@@ -276,6 +277,11 @@ void Network::send(End from, std::uint64_t bytes, Mark mark, Instant now) {
   if (c.black || c.over) return;
   Pipe& pipe = side(other(from)).in;
   counts_.bytes += bytes;
+  if (flows_ != nullptr) {
+    pipe.flights.push_back({bytes, mark});
+    send_as_flow(from, bytes, now);
+    return;
+  }
   Way& w = way_from(from);
   const auto wire = static_cast<std::int64_t>(bytes * 1'000'000'000U / w.rate * w.slow);
   w.busy_until = std::max(w.busy_until, now.ns) + wire;
@@ -460,6 +466,9 @@ void Network::handle(const Event& event, Instant now) {
       notice_end(end, now);
       return;
     }
+    case What::kFlow:
+      if (event.a == flows_->serial) flow_on(now);
+      return;
     default: LOCKSTEP_UNREACHABLE();
   }
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/io/stream.h"
 #include "sim/dice.h"
 #include "sim/event.h"
+#include "sim/flow/lines.h"
 #include "sim/memory.h"
 
 namespace lockstep::sim {
@@ -25,6 +27,7 @@ struct LinkOptions {
   std::uint32_t b = 0;
   std::int64_t latency_ns = 0;
   std::uint64_t rate_bytes_per_s = 0;
+  std::uint32_t loss_ppm = 0;  // flow fidelity only
 
   bool operator==(const LinkOptions&) const = default;
 };
@@ -44,6 +47,7 @@ struct NetworkOptions {
   std::int64_t revoke_delay_ns = 50'000;           // until a loan comes back
   std::int64_t dial_gives_up_ns = 20'000'000'000;
   std::vector<LinkOptions> links{};
+  flow::Options flow{};  // the second fidelity
 
   bool operator==(const NetworkOptions&) const = default;
 };
@@ -112,13 +116,13 @@ class Network {
   void close(std::uint32_t process, const io::Close& close, Instant now);
   void place(std::uint32_t process, const io::Place& place);
 
-  // An event of the kinds kArrive .. kAccepted.
+  // An event of the kinds kArrive .. kAccepted, and kFlow.
   void handle(const Event& event, Instant now);
 
   // ---- faults ----
   void cut(std::uint32_t from, std::uint32_t to);  // one way; counted
   void heal(std::uint32_t from, std::uint32_t to, Instant now);
-  void slow(std::uint32_t a, std::uint32_t b, std::uint64_t factor);  // both ways; 1: as before
+  void slow(std::uint32_t a, std::uint32_t b, std::uint64_t factor, Instant now);  // both ways; 1: as before
   // Streams between two hosts that are open now: reset, or silent for ever.
   std::size_t reset(std::uint32_t a, std::uint32_t b, Instant now);
   std::size_t silence(std::uint32_t a, std::uint32_t b);
@@ -140,6 +144,8 @@ class Network {
     std::uint64_t revoked_midway = 0;  // revocations that bytes raced with
   };
   [[nodiscard]] const Counts& counts() const { return counts_; }
+  // Hosts and lines, in the flow fidelity; nullptr: there are none.
+  [[nodiscard]] flow::Topology* topology() { return flows_ == nullptr ? nullptr : &flows_->lines.topology(); }
 
   // 10.0.0.h, and back.
   static io::Address address_of(std::uint32_t host, std::uint16_t port);
@@ -227,6 +233,7 @@ class Network {
   bool chance(Side& side, std::uint64_t permille, Purpose purpose, End end);
   Luck luck(Side& side, Purpose purpose, End end);
   void send(End from, std::uint64_t bytes, Mark mark, Instant now);
+  void fly(End from, std::int64_t left_ns);  // what has left its sender then is on its way
   void arrive(End to, Instant now);
   void give_flight(End to, Instant now);
   void see_end(End end, io::CloseReason reason, Instant now);
@@ -280,6 +287,24 @@ class Network {
     int cuts = 0;
   };
   std::vector<Way> ways_;  // hosts x hosts
+
+  // ---- flow fidelity: network_flow.cc ----
+  struct Flows {
+    explicit Flows(flow::Topology topology) : lines(std::move(topology)) {}
+    flow::Lines lines;
+    std::vector<flow::Lines::Stream> streams;  // by the end that sends; kNoStream: it has not sent yet
+    std::vector<End> ends;                     // and back
+    std::vector<flow::Lines::Stream> left;
+    std::uint64_t serial = 0;  // of the event that counts
+    bool asked = false;        // rates have changed, and the event that finds out is due now
+  };
+  static constexpr flow::Lines::Stream kNoStream = 0xffffffff;
+  void lay_lines();
+  void send_as_flow(End from, std::uint64_t bytes, Instant now);
+  void flow_on(Instant now);
+  void flows_changed(Instant now);
+  [[nodiscard]] bool has_room(End from);
+  std::unique_ptr<Flows> flows_;  // null: latency fidelity
   std::vector<bool> host_silent_;
   Counts counts_;
   Witness* witness_ = nullptr;

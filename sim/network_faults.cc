@@ -32,11 +32,15 @@ void Network::heal(std::uint32_t from, std::uint32_t to, Instant now) {
   }
 }
 
-void Network::slow(std::uint32_t a, std::uint32_t b, std::uint64_t factor) {
+void Network::slow(std::uint32_t a, std::uint32_t b, std::uint64_t factor, Instant now) {
   for (Way* const w : {&way(a, b), &way(b, a)}) {
     w->slow = factor;
     set_window(*w);
   }
+  if (flows_ == nullptr) return;
+  flows_->lines.slow_way(a, b, factor);
+  flows_->lines.slow_way(b, a, factor);
+  flows_changed(now);
 }
 
 void Network::reset_connection(std::uint32_t index, Instant now) {

@@ -181,6 +181,7 @@ void Network::offer_write(End end, Instant now) {
   if (s.state != State::kOpen || !s.writing || s.taking) return;
   const Pipe& pipe = side(other(end)).in;
   if (pipe.sent - pipe.credited >= way_from(end).window) return;
+  if (flows_ != nullptr && !has_room(end)) return;
   s.taking = true;
   s.write_luck = luck(s, Purpose::kShortWrite, end);
   if (s.write_luck.permille(options_.busy_permille)) {

@@ -154,6 +154,23 @@ void bury(Plan& plan, Draws& draws) {
   }
 }
 
+std::string flaw_of_lines(const NetworkOptions& net) {
+  constexpr std::size_t kMostLines = 3;  // of one host: its own, and those that it shares
+  constexpr std::uint32_t kAll = 1'000'000;
+  const flow::Options& flow = net.flow;
+  if (!flow.on) return flow.lines.empty() ? "" : "line needs flow = true: without it hosts have no lines";
+  std::uint32_t most_loss = flow.loss_ppm;
+  for (const LinkOptions& link : net.links) most_loss = std::max(most_loss, link.loss_ppm);
+  for (const flow::LineOptions& line : flow.lines) most_loss = std::max(most_loss, line.loss_ppm);
+  for (std::uint32_t host = 0; host < Network::kMaxHosts; ++host) {
+    const auto lines = std::count_if(flow.lines.begin(), flow.lines.end(),
+                                     [&](const flow::LineOptions& line) { return ((line.hosts >> host) & 1U) != 0; });
+    if (static_cast<std::size_t>(lines) > kMostLines) return "line: " + host_words(host) + " is on more than three";
+  }
+  if (most_loss >= kAll) return "loss_ppm must be below 1000000: else nothing gets through";
+  return {};
+}
+
 }  // namespace
 
 std::string_view name_of(Fault fault) { return kFaultNames[static_cast<std::size_t>(fault)]; }
@@ -293,7 +310,7 @@ std::string flaw_of(const Plan& plan) {
     }
     if (!within(link.latency_ns, std::int64_t{0}, kLong.ns)) return "times must be 0..1000000 s, in nanoseconds";
   }
-  return {};
+  return flaw_of_lines(net);
 }
 
 std::string flaw_of(const Plan& plan, const Entry& entry) {

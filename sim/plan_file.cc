@@ -6,6 +6,7 @@
 #include "sim/expect_file.h"
 #include "sim/nearest.h"
 #include "sim/toml_reader.h"
+#include "sim/words.h"
 
 namespace lockstep::sim {
 namespace {
@@ -68,6 +69,25 @@ void visit_link(L& link, V&& v) {
   v("b", link.b);
   v("latency_ns", link.latency_ns);
   v("rate_bytes_per_s", link.rate_bytes_per_s);
+  v("loss_ppm", link.loss_ppm);
+}
+
+// Written only where the network is one of flows.
+template <typename F, typename V>
+void visit_flow(F& flow, V&& v) {
+  v("flow", flow.on);
+  v("up_bytes_per_s", flow.up_bytes_per_s);
+  v("down_bytes_per_s", flow.down_bytes_per_s);
+  v("loss_ppm", flow.loss_ppm);
+  v("cold", flow.cold);
+}
+
+template <typename L, typename V>
+void visit_line(L& line, V&& v) {
+  v("hosts", line.hosts);
+  v("up_bytes_per_s", line.up_bytes_per_s);
+  v("down_bytes_per_s", line.down_bytes_per_s);
+  v("loss_ppm", line.loss_ppm);
 }
 
 std::optional<Error> read_link(const toml::table& table, Plan& plan) {
@@ -75,6 +95,14 @@ std::optional<Error> read_link(const toml::table& table, Plan& plan) {
   TomlReader fields(table);
   visit_link(link, fields);
   plan.network.links.push_back(link);
+  return fields.finish();
+}
+
+std::optional<Error> read_line(const toml::table& table, Plan& plan) {
+  flow::LineOptions line;
+  TomlReader fields(table);
+  visit_line(line, fields);
+  plan.network.flow.lines.push_back(line);
   return fields.finish();
 }
 
@@ -104,11 +132,14 @@ Result<Plan> read_plan(const toml::table& table) {
   }
   TomlReader reader(table);
   visit_plan(plan, reader);
+  visit_flow(plan.network.flow, reader);
+  reader.take("congestion");
   reader.take("mode");
   reader.take("name");
   reader.take("story");  // of the corpus: story.h
   const toml::node* entries = reader.take("do");
   const toml::node* links = reader.take("link");
+  const toml::node* lines = reader.take("line");
   const toml::node* expect = reader.take("expect");
   reader.take("work");
   if (auto error = reader.finish()) return *error;
@@ -118,6 +149,11 @@ Result<Plan> read_plan(const toml::table& table) {
     plan.mode = word == "bytes" ? Mode::kBytes : Mode::kToken;
   }
   plan.network.mode = plan.mode;
+  if (const toml::node* congestion = table.get("congestion")) {
+    const auto found = named<flow::Congestion>(congestion->value_or(std::string()), flow::kCongestionCount);
+    if (!found) return bad(congestion->source(), "congestion must be \"reno\", \"cubic\" or \"bbr\"");
+    plan.network.flow.congestion = *found;
+  }
   if (const toml::node* list = table.get("work")) {
     if (!list->is_array()) return bad(list->source(), "work must be a list of collectives");
     for (const toml::node& node : *list->as_array()) {
@@ -128,6 +164,10 @@ Result<Plan> read_plan(const toml::table& table) {
   }
   if (auto error =
           each_table(links, "write each as [[link]]", [&](const toml::table& t) { return read_link(t, plan); })) {
+    return *error;
+  }
+  if (auto error =
+          each_table(lines, "write each as [[line]]", [&](const toml::table& t) { return read_line(t, plan); })) {
     return *error;
   }
   if (const std::string flaw = flaw_of(plan); !flaw.empty()) {  // it begins with a key, as a rule
@@ -158,6 +198,11 @@ std::string to_text(const Plan& plan) {
   };
   out += plan.mode == Mode::kBytes ? "mode = \"bytes\"\n" : "mode = \"token\"\n";
   visit_plan(plan, write);
+  const flow::Options& flow = plan.network.flow;
+  if (flow.on) {
+    visit_flow(flow, write);
+    out += "congestion = \"" + std::string(name_of(flow.congestion)) + "\"\n";
+  }
   if (!plan.work.empty()) {
     out += "work = [";
     for (const Work& work : plan.work) out += (out.ends_with('[') ? "\"" : ", \"") + to_text(work) + "\"";
@@ -170,6 +215,10 @@ std::string to_text(const Plan& plan) {
   for (const LinkOptions& link : plan.network.links) {
     out += "\n[[link]]\n";
     visit_link(link, write_unless_zero);
+  }
+  for (const flow::LineOptions& line : flow.lines) {
+    out += "\n[[line]]\n";
+    visit_line(line, write_unless_zero);
   }
   for (const Entry& entry : plan.entries) {
     out += "\n[[do]]\nfault = \"" + std::string(name_of(entry.fault)) + "\"\n";

@@ -10,6 +10,7 @@
 #include "sim/scenario_acts.h"
 #include "sim/scenario_hosts.h"
 #include "sim/scenario_keys.h"
+#include "sim/scenario_lines.h"
 #include "sim/toml_reader.h"
 #include "sim/units.h"
 #include "sim/words.h"
@@ -29,6 +30,7 @@ class ScenarioReader {
     read_work(top);
     const toml::node* regions = top.take("regions");
     const toml::node* links = top.take("link");
+    const toml::node* lines = top.take("line");
     const toml::node* acts = top.take("do");
     const toml::node* expect = top.take("expect");
     known_["top"] = top.known();
@@ -39,6 +41,11 @@ class ScenarioReader {
         read_link(t);
         return error_;
       });
+    }
+    if (!error_) {
+      error_ = each_table(
+          lines, "write what the line of a host or a region is like as [[line]]",
+          [&](const toml::table& t) { return read_line(t, hosts_, scenario_.base.network, known_["line"]); });
     }
     ActReader reader(hosts_);
     if (!error_) {
@@ -80,6 +87,7 @@ class ScenarioReader {
     Duration latency;
     reader.quantity("latency", latency, duration_of, "40ms");
     reader.quantity("rate", link.rate_bytes_per_s, rate_of, "100Mbit/s");
+    const bool loses = reader.quantity("loss", link.loss_ppm, loss_of, "0.1%");
     const toml::node* between = reader.take("between");
     known_["link"] = reader.known();
     if (auto error = reader.finish()) {
@@ -87,6 +95,9 @@ class ScenarioReader {
       return;
     }
     link.latency_ns = latency.ns;
+    if (loses && !scenario_.base.network.flow.on) {
+      return fail(table, "loss needs net = { model = \"flow\" }: the other model loses nothing");
+    }
     if (between == nullptr) return fail(table, "a [[link]] must say between = \"a b\", hosts or regions");
     const std::vector<std::string> sides = split_words(between->value_or(std::string()));
     if (sides.size() != 2) return fail(*between, "between names two, hosts or regions: \"a b\"");
@@ -142,6 +153,10 @@ class ScenarioReader {
   void read_times(TomlReader& top) {
     Plan& plan = scenario_.base;
     top.quantity("heartbeat", plan.heartbeat, duration_of, "200ms");
+    std::uint64_t kernel_rate = 0;
+    if (top.quantity("kernel_rate", kernel_rate, rate_of, "5GB/s")) {
+      plan.kernel_ns_per_kib = static_cast<std::int64_t>(1'024'000'000'000 / kernel_rate);
+    }
     top.quantity("think", plan.think, duration_of, "100ms");
     top.quantity("call_timeout", plan.call_timeout, duration_of, "30s");
     plan.safety = lockstep::seconds(10);
@@ -170,8 +185,9 @@ class ScenarioReader {
     Duration jitter = nanoseconds(options.jitter_ns);
     net.quantity("jitter", jitter, duration_of, "1ms");
     options.jitter_ns = jitter.ns;
-    net.quantity("rate", options.rate_bytes_per_s, rate_of, "100Mbit/s");
-    net.quantity("window", options.window_bytes, bytes_of, "256KiB");
+    const bool rate = net.quantity("rate", options.rate_bytes_per_s, rate_of, "100Mbit/s");
+    const bool window = net.quantity("window", options.window_bytes, bytes_of, "256KiB");
+    read_flow(net, options, rate, window);
     known_["net"] = net.known();
     if (auto error = net.finish()) error_ = error;
   }
@@ -315,7 +331,7 @@ bool is_scenario(std::string_view text) {
 
 std::map<std::string, std::vector<std::string>> keys_that_are_read() {
   std::map<std::string, std::vector<std::string>> keys;
-  for (const char* text : {"net = {}", "[[link]]", "[[do]]"}) {
+  for (const char* text : {"net = {}", "[[link]]", "[[line]]", "[[do]]"}) {
     ScenarioReader reader;
     (void)reader.read(toml::parse(text));  // what is wrong with it does not matter
     for (const auto& [section, names] : reader.known()) {

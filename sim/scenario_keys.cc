@@ -19,6 +19,10 @@ constexpr Section kSections[] = {
     {"link",
      "# [regions]: names for several hosts, each like eu = \"coordinator a b\".\n"
      "# [[link]]: what the ways between two hosts or regions are like."},
+    {"line",
+     "# [[line]]: the lines of hosts, or of regions: what leaves it, and what comes in, shares them. Only with net = { "
+     "model = "
+     "\"flow\" }."},
     {"do",
      "# [[do]]: something happens. One action, and when. Hosts are a to z or h1 to h60, coordinator, any (whichever), "
      "X, Y, Z\n"
@@ -48,6 +52,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"top", "commits_after", "3", "that every peer must see after the faults"},
       {"top", "mode", R"("token")", "what payloads are: tokens (fast), or \"bytes\""},
       {"top", "heartbeat", R"("200ms")", "of peers and links; other time-outs follow from it"},
+      {"top", "kernel_rate", R"("5GB/s")", "at which bytes are folded"},
       {"top", "think", R"("100ms")", "between two steps, about"},
       {"top", "call_timeout", R"("30s")", "of every collective; without it: none"},
       {"top", "faults_end", R"("10s")", "then faults stop, the network heals, and all must come to its end"},
@@ -56,6 +61,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
        "what every peer launches in every step; loop: at least so many commits after the faults"},
       {"top", "regions", R"({ eu = "a b" })", "see below"},
       {"top", "link", R"([{ between = "a b" }])", "see below"},
+      {"top", "line", R"([{ of = "a" }])", "see below"},
       {"top", "do", R"([{ crash = "b" }])", "see below"},
       {"top", "expect", "{}", "see below"},
 
@@ -66,10 +72,26 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"net", "jitter", R"("1ms")", "on top of it, at most"},
       {"net", "rate", R"("100Mbit/s")", "of every pair"},
       {"net", "window", R"("256KiB")", "bytes under way in a stream, at most"},
+      {"net", "model", R"("flow")",
+       "latency: each pair of hosts has a line of its own; flow: streams share the lines of hosts and regions, and are "
+       "held back by "
+       "windows, losses and slow start"},
+      {"net", "up", R"("20Mbit/s")", "what a host can send to all others together (flow)"},
+      {"net", "down", R"("100Mbit/s")", "what it can receive (flow)"},
+      {"net", "loss", R"("0.1%")", "of packets, on every way (flow)"},
+      {"net", "congestion", R"("cubic")", "what losses do to a stream: reno, cubic or bbr (flow)"},
+      {"net", "slow_start", "true", "streams begin slowly, and again after a pause (flow)"},
 
       {"link", "between", R"("a b")", "two hosts or regions"},
       {"link", "latency", R"("40ms")", "one way"},
       {"link", "rate", R"("1Gbit/s")", ""},
+      {"link", "loss", R"("0.1%")", "beside that of net (flow)"},
+
+      {"line", "of", R"("a b")", "hosts or regions: each host has such a line, ..."},
+      {"line", "shared", "false", "... true: all of them share one"},
+      {"line", "up", R"("20Mbit/s")", "for what leaves; without it: no limit"},
+      {"line", "down", R"("100Mbit/s")", "for what comes in; without it: no limit"},
+      {"line", "loss", R"("0.1%")", "of packets, either way"},
 
       {"do", "at", R"("2s")", "when: so long after the start, before faults_end"},
       {"do", "when", R"("launch 12")", "or: at the n-th launch, commit, view or event of the run"},

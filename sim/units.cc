@@ -14,6 +14,7 @@ struct Unit {
 
 constexpr Unit kTimes[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}};
 constexpr Unit kSizes[] = {{"", 1}, {"B", 1}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}};
+constexpr Unit kLosses[] = {{"%", 10'000}};
 constexpr Unit kRates[] = {{"kB/s", 1e3},     {"MB/s", 1e6},     {"GB/s", 1e9},
                            {"kbit/s", 125.0}, {"Mbit/s", 125e3}, {"Gbit/s", 125e6}};
 
@@ -65,6 +66,12 @@ std::optional<std::uint64_t> rate_of(std::string_view text) {
   const auto rate = quantity(text, kRates);
   if (!rate || *rate < 1) return {};
   return static_cast<std::uint64_t>(*rate);
+}
+
+std::optional<std::uint32_t> loss_of(std::string_view text) {
+  const auto loss = quantity(text, kLosses);
+  if (!loss || *loss >= 1'000'000) return {};
+  return static_cast<std::uint32_t>(*loss);
 }
 
 }  // namespace lockstep::sim

@@ -18,5 +18,7 @@ std::string words_of(Duration duration, std::string_view space = "");
 std::optional<std::uint64_t> bytes_of(std::string_view text);
 // Bytes per second: a number and kB/s, MB/s, GB/s, kbit/s, Mbit/s or Gbit/s, powers of ten, as for lines.
 std::optional<std::uint64_t> rate_of(std::string_view text);
+// Millionths, below all: a number and %.
+std::optional<std::uint32_t> loss_of(std::string_view text);
 
 }  // namespace lockstep::sim

@@ -162,7 +162,8 @@ void World::handle(const Event& event) {
     case What::kRevoked:
     case What::kClosed:
     case What::kOpened:
-    case What::kAccepted: network_.handle(event, now_); break;
+    case What::kAccepted:
+    case What::kFlow: network_.handle(event, now_); break;
     case What::kTimer:
       if (event.b == processes_[event.process].timer_serial) on_timer(processes_[event.process]);
       break;

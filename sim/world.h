@@ -64,6 +64,8 @@ class World final : public NetworkUser, public AppHost {
   [[nodiscard]] Memory& memory_on(std::uint32_t host);
   [[nodiscard]] const std::optional<Failure>& failure() const { return report_.failure; }
   [[nodiscard]] Instant now() const { return now_; }
+  // Hosts and lines, where the plan has some; else nullptr.
+  [[nodiscard]] flow::Topology* topology() { return network_.topology(); }
 
   // NetworkUser
   void tell(std::uint32_t index, io::Input input) override;
@@ -151,6 +153,7 @@ class World final : public NetworkUser, public AppHost {
   void run_job_now(Process& process, std::uint64_t slot);
   void completed(Process& process, peer::Complete& complete);
   void release(Process& process, std::uint64_t index);
+  [[nodiscard]] Complaint check_time_of(const Process& process, const Call& call);
   void run_over(Process& process, const peer::RunOver& over);
 
   // nemesis.cc

@@ -230,9 +230,15 @@ TEST(ScenarioKeys, EveryExampleIsWellFormed) {
   for (const ScenarioKey& key : scenario_keys()) {
     const std::string line = std::string(key.name) + " = " + std::string(key.value) + "\n";
     std::string text = line;
-    if (key.section == "net") text = "[net]\n" + line;
+    if (key.section == "net") text = "[net]\nmodel = \"flow\"\n" + (key.name == "model" ? "" : line);
+    if (key.name == "line") text += "net = { model = \"flow\" }\n";
+    if (key.section == "line") {
+      text = "[net]\nmodel = \"flow\"\n[[line]]\n" + line + (key.name == "of" ? "" : "of = \"a b\"\n");
+    }
     if (key.section == "expect") text = "[expect]\n" + line;
-    if (key.section == "link") text = "[[link]]\n" + line + (key.name == "between" ? "" : "between = \"a b\"\n");
+    if (key.section == "link")
+      text = "[[link]]\n" + line + (key.name == "between" ? "" : "between = \"a b\"\n") +
+             (key.name == "loss" ? "[net]\nmodel = \"flow\"\n" : "");
     if (key.section == "do") {
       const bool action = read_as_action(line) && key.name != "factor";
       const bool slows = key.name == "slow" || key.name == "kernels";
