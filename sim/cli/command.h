@@ -30,6 +30,7 @@ class UsageError : public std::runtime_error {
 // Each declares a subcommand with its options. What it returns is run once the command line was parsed, and gives the exit code.
 using Run = std::function<int()>;
 Run add_audit(CLI::App& app);
+Run add_predict(CLI::App& app);
 Run add_run(CLI::App& app);
 Run add_replay(CLI::App& app);
 Run add_scenario(CLI::App& app);

@@ -1,0 +1,180 @@
+// `lockstep sim predict`: what a scenario's work will take on its hosts and lines.
+#include "sim/predict/predict.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "sim/cli/command.h"
+#include "sim/cli/usage.h"
+#include "sim/scenario_hosts.h"
+#include "sim/units.h"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr int kJsonVersion = 1;
+
+struct PredictFlags {
+  std::string file;
+  std::optional<std::uint64_t> seed;
+  bool json = false;
+};
+
+std::string seconds_text(Duration time) {
+  const double s = time.seconds();
+  return s >= 100 ? fmt::format("{:.0f} s", s)
+         : s >= 1 ? fmt::format("{:.3g} s", s)
+                  : fmt::format("{:.3g} ms", s * 1e3);
+}
+
+std::string long_text(Duration time) {
+  const double s = time.seconds();
+  return s >= 7200  ? fmt::format("{:.1f} h", s / 3600)
+         : s >= 180 ? fmt::format("{:.1f} min", s / 60)
+                    : seconds_text(time);
+}
+
+std::string rate_text(double bytes_per_s) {
+  return bytes_per_s >= 1e9   ? fmt::format("{:.3g} GB/s", bytes_per_s * 1e-9)
+         : bytes_per_s >= 1e6 ? fmt::format("{:.3g} MB/s", bytes_per_s * 1e-6)
+                              : fmt::format("{:.3g} kB/s", bytes_per_s * 1e-3);
+}
+
+std::string percent_more(Duration time, Duration than) {
+  return fmt::format("{:+.0f} %", (time.seconds() / than.seconds() - 1) * 100);
+}
+
+std::string ring_text(const std::vector<std::uint32_t>& ring) {
+  std::string text;
+  for (const std::uint32_t host : ring) text += (text.empty() ? "" : " ") + letter_of(host);
+  return text;
+}
+
+std::string work_text(const CollectiveTime& collective) {
+  return (collective.times > 1 ? std::to_string(collective.times) + "x " : "") + to_text(collective.work);
+}
+
+constexpr auto kRow = "  {:<12} {}\n";
+
+void print_answer(const Plan& plan, const Prediction& p) {
+  const CollectiveTime& heaviest = p.collectives[p.heaviest];
+  fmt::print("{}, {} each\n", counted(plan.founders, "peer"), counted(plan.stripes, "stream"));
+  for (const CollectiveTime& each : p.collectives) {
+    fmt::print("{}: {}", work_text(each), seconds_text(each.again));
+    if (each.bus_bytes_per_s > 0) fmt::print(", bus bandwidth {}", rate_text(each.bus_bytes_per_s));
+    fmt::print("\n");
+    fmt::print(kRow, "at first", seconds_text(each.first) + ", on streams that are new");
+    fmt::print(kRow, "lines alone", seconds_text(each.lines) + ", for one by itself, without agreement");
+  }
+  if (p.collectives.size() > 1 || heaviest.times > 1) fmt::print("a step of all: {}\n", seconds_text(p.step));
+  if (plan.founders < 2 || p.bottleneck.what.empty()) return;
+  fmt::print("of {}, by itself:\n", to_text(heaviest.work));
+  fmt::print(kRow, "bottleneck",
+             p.bottleneck.waits
+                 ? fmt::format("none: it waits for its hops; {} is in use {:.0f} % of the time", p.bottleneck.what,
+                               p.bottleneck.busy * 100)
+                 : fmt::format("{}, in use {:.0f} % of the time", p.bottleneck.what, p.bottleneck.busy * 100));
+  fmt::print(kRow, "ring", fmt::format("{}: {}", ring_text(p.ring), seconds_text(heaviest.lines)));
+  if (plan.founders > 2) {
+    const bool better = p.best_time < heaviest.lines;
+    fmt::print(kRow, p.every_ring ? "best ring" : "better ring",
+               better ? fmt::format("{}: {} ({})", ring_text(p.best_ring), seconds_text(p.best_time),
+                                    percent_more(p.best_time, heaviest.lines))
+                      : std::string(p.every_ring ? "that one" : "none was found"));
+  }
+  const Straggler& worst = p.stragglers.front();
+  fmt::print(kRow, "straggler",
+             fmt::format("{} at half of its line: {} ({})", letter_of(worst.host), seconds_text(worst.time),
+                         percent_more(worst.time, heaviest.lines)));
+  if (plan.founders > 2) {
+    fmt::print("losses, with heartbeats every {}:\n", words_of(plan.heartbeat, " "));
+    fmt::print(kRow, "one", fmt::format("a machine that vanishes in mid-step costs {}", seconds_text(p.loss)));
+    fmt::print(kRow, "half time",
+               fmt::format("one every {} takes half of all time: a peer that stays {} on the average",
+                           long_text(p.half_time), long_text(p.half_time * plan.founders)));
+  }
+  fmt::print(kRow, "stops",
+             fmt::format("one every {}, and 9 attempts of 10 do not finish: a peer that stays {}", long_text(p.stops),
+                         long_text(p.stops * plan.founders)));
+  fmt::print(
+      "how: times by the core that ships, in virtual time over flows; \"lines alone\" and what is compared with it, by "
+      "its\n"
+      "ring schedule over fluid streams; losses at random moments, nothing saved in between\n");
+}
+
+nlohmann::json hosts_json(const std::vector<std::uint32_t>& hosts) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const std::uint32_t host : hosts) json.push_back(letter_of(host));
+  return json;
+}
+
+nlohmann::json to_json(const Plan& plan, const Prediction& p) {
+  nlohmann::json json = {{"version", kJsonVersion}, {"peers", plan.founders}, {"stripes", plan.stripes}};
+  json["collectives"] = nlohmann::json::array();
+  for (const CollectiveTime& each : p.collectives) {
+    json["collectives"].push_back({{"work", to_text(each.work)},
+                                   {"times", each.times},
+                                   {"bytes", each.bytes},
+                                   {"first_ns", each.first.ns},
+                                   {"again_ns", each.again.ns},
+                                   {"lines_ns", each.lines.ns},
+                                   {"bus_bytes_per_s", each.bus_bytes_per_s}});
+  }
+  json["step_ns"] = p.step.ns;
+  json["heaviest"] = p.heaviest;
+  json["bottleneck"] = {{"what", p.bottleneck.what}, {"busy", p.bottleneck.busy}, {"waits", p.bottleneck.waits}};
+  json["ring"] = hosts_json(p.ring);
+  json["best_ring"] = {{"hosts", hosts_json(p.best_ring)}, {"lines_ns", p.best_time.ns}, {"of_all", p.every_ring}};
+  json["stragglers"] = nlohmann::json::array();
+  for (const Straggler& each : p.stragglers) {
+    json["stragglers"].push_back({{"host", letter_of(each.host)}, {"lines_ns", each.time.ns}});
+  }
+  json["losses"] = {{"heartbeat_ns", plan.heartbeat.ns},
+                    {"one_costs_ns", p.loss.ns},
+                    {"half_time_ns", p.half_time.ns},
+                    {"stops_ns", p.stops.ns}};
+  return json;
+}
+
+int answer(const PredictFlags& flags) {
+  const Plan plan = read_either(flags.file, flags.seed);
+  if (!plan.network.flow.on) {
+    fmt::print(stderr, "note: {} does not say net = {{ model = \"flow\" }}: each pair of hosts has a line of its own\n",
+               flags.file);
+  }
+  const Result<Prediction> prediction = predict(plan);
+  if (!prediction.ok()) {
+    if (prediction.error().status == Status::kInvalidArgument)
+      throw UsageError(flags.file + ": " + prediction.error().text);
+    fmt::print(stderr, "no answer: {}\n", prediction.error().text);
+    return prediction.error().status == Status::kTimedOut ? kExitLimit : kExitGoal;
+  }
+  if (flags.json) {
+    fmt::print("{}\n", to_json(plan, *prediction).dump(2));
+  } else {
+    print_answer(plan, *prediction);
+  }
+  return kExitPass;
+}
+
+}  // namespace
+
+Run add_predict(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("predict", "how long a scenario's work takes, and what holds it up");
+  const auto flags = std::make_shared<PredictFlags>();
+  command->add_option("scenario", flags->file, "a scenario or a plan: its peers, lines and work; faults are left out")
+      ->required();
+  command->add_option("--seed", flags->seed, "of what the scenario draws: peers, latencies (default: 0)")
+      ->check(whole_number());
+  command->add_flag("--json", flags->json, "the same facts as JSON");
+  return [flags] { return answer(*flags); };
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,191 @@
+#include "sim/predict/predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "sim/flow/best_ring.h"
+#include "sim/predict/rehearsal.h"
+#include "sim/scenario_hosts.h"
+
+namespace lockstep::sim {
+namespace {
+
+using peer::Collective;
+
+constexpr double kInUse = 0.5;  // below it nothing is a bottleneck
+
+std::uint64_t bytes_of(const Work& work, std::uint32_t peers) {
+  const std::uint64_t bytes = work.collective == Collective::kBarrier ? 0 : work.count * size_of(work.type);
+  return work.collective == Collective::kAllGather ? bytes * peers : bytes;
+}
+
+// As nccl-tests count it: what every line carries in a ring without waste.
+double bus_bandwidth(const Work& work, std::uint64_t bytes, std::uint32_t peers, Duration time) {
+  if (time.ns == 0 || peers < 2) return 0;
+  const double part = work.collective == Collective::kBroadcast ? 1 : (peers - 1.0) / peers;
+  const double phases = work.collective == Collective::kAllReduce ? 2 : 1;
+  return static_cast<double>(bytes) * part * phases / time.seconds();
+}
+
+std::string hosts_text(std::uint64_t hosts) {
+  std::string text;
+  for (std::uint32_t host = 0; host < 64; ++host) {
+    if (((hosts >> host) & 1U) != 0) text += (text.empty() ? "" : " ") + letter_of(host);
+  }
+  return text;
+}
+
+std::string text_of(const flow::Topology::Name& name) {
+  using Kind = flow::Topology::Name::Kind;
+  const bool many = (name.hosts & (name.hosts - 1)) != 0;
+  switch (name.kind) {
+    case Kind::kUp: return "what " + hosts_text(name.hosts) + (many ? " can send together" : " can send");
+    case Kind::kDown: return "what " + hosts_text(name.hosts) + (many ? " can receive together" : " can receive");
+    case Kind::kWay: break;
+  }
+  return "the way " + letter_of(name.from) + " -> " + letter_of(name.to);
+}
+
+Bottleneck bottleneck_of(const flow::RingTime& time, flow::Topology& topology) {
+  Bottleneck bottleneck;
+  bottleneck.busy = time.busy;
+  bottleneck.waits = time.busy < kInUse;
+  if (time.busy == 0) return bottleneck;
+  if (time.busiest != flow::kNoResource) {
+    bottleneck.what = text_of(topology.names()[time.busiest]);
+  } else {
+    bottleneck.what = std::string(time.by_loss ? "the losses" : "the window") + " of a stream " + letter_of(time.from) +
+                      " -> " + letter_of(time.to);
+  }
+  return bottleneck;
+}
+
+flow::RingRun run_of(const Plan& plan, const Work& work) {
+  flow::RingRun run;
+  run.ring.resize(plan.founders);
+  std::iota(run.ring.begin(), run.ring.end(), 1U);
+  run.collective = work.collective;
+  run.count = work.count;
+  run.type = work.type;
+  run.stripes = plan.stripes;
+  run.segment_bytes = plan.segment_bytes;
+  run.kernel_ns_per_kib = plan.kernel_ns_per_kib;
+  run.window_bytes = plan.network.window_bytes;
+  run.before = 1;
+  return run;
+}
+
+std::vector<Straggler> stragglers(const flow::Topology& topology, const flow::RingRun& run) {
+  std::vector<Straggler> all;
+  for (const std::uint32_t slow : run.ring) {
+    flow::Topology worse = topology;
+    for (const std::uint32_t other : run.ring) {
+      if (other == slow) continue;
+      worse.slow_way(slow, other, 2);
+      worse.slow_way(other, slow, 2);
+    }
+    all.push_back({slow, nanoseconds(flow::ring_time(std::move(worse), run).ns)});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
+  return all;
+}
+
+Duration seconds_of(double seconds) {
+  constexpr double kMost = 9e9;
+  return nanoseconds(static_cast<std::int64_t>(std::min(seconds, kMost) * 1e9));
+}
+
+// A step takes T when nothing is lost; a loss at any moment of it costs what was done, and R until it begins again. With losses
+// at random, L apart on the average, the mean time to its end is (e^(T/L) - 1) (L + R): of a job that restarts (Daly 2006, with
+// nothing saved in between). Where that is 2 T, half of all time is lost.
+Duration half_time(Duration step, Duration again) {
+  const double t = step.seconds();
+  const double r = again.seconds();
+  double lo = t / 50;
+  double hi = (t + r) * 1e6;
+  for (int i = 0; i < 200; ++i) {
+    const double mean = std::sqrt(lo * hi);
+    (std::expm1(t / mean) * (mean + r) > 2 * t ? lo : hi) = mean;
+  }
+  return seconds_of(hi);
+}
+
+std::optional<Error> rehearse(const Plan& plan, Prediction& out, flow::Topology*& topology, Rehearsal& rehearsal) {
+  if (auto error = rehearsal.begin()) return error;
+  topology = rehearsal.world().topology();
+  std::vector<Duration> first;
+  for (int step = 0; step < 3; ++step) {
+    Result<std::vector<Duration>> times = rehearsal.step();
+    if (!times.ok()) return times.error();
+    if (step == 0) first = *times;
+    rehearsal.rest(plan.think);
+    if (step < 2) continue;
+    for (std::size_t i = 0; i < plan.work.size(); ++i) {
+      out.step = std::max(out.step, (*times)[i]);
+      if (i > 0 && plan.work[i] == plan.work[i - 1]) {
+        CollectiveTime& same = out.collectives.back();
+        same.times += 1;
+        same.first = std::max(same.first, first[i]);
+        same.again = std::max(same.again, (*times)[i]);
+        continue;
+      }
+      CollectiveTime& added = out.collectives.emplace_back();
+      added.work = plan.work[i];
+      added.first = first[i];
+      added.again = (*times)[i];
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Prediction> predict(Plan plan) {
+  if (plan.work.empty()) {
+    return Error{Status::kInvalidArgument,
+                 "it has no work: give it some, such as work = [\"all_reduce 64MiB f32 sum\"]"};
+  }
+  plan.entries.clear();
+  plan.mode = plan.network.mode = Mode::kToken;
+  plan.peers = plan.founders;
+  plan.groups = plan.gang_size = plan.minimum_world = 1;
+  plan.network.flow.on = true;
+  Prediction out;
+  flow::Topology* laid = nullptr;
+  Rehearsal rehearsal(plan);
+  if (auto error = rehearse(plan, out, laid, rehearsal)) return *error;
+  flow::Topology topology = *laid;
+
+  for (std::size_t i = 0; i < out.collectives.size(); ++i) {
+    CollectiveTime& each = out.collectives[i];
+    each.bytes = bytes_of(each.work, plan.founders);
+    each.lines = nanoseconds(flow::ring_time(topology, run_of(plan, each.work)).ns);
+    each.bus_bytes_per_s = bus_bandwidth(each.work, each.bytes, plan.founders, each.again) * each.times;
+    if (each.lines > out.collectives[out.heaviest].lines) out.heaviest = i;
+  }
+  const flow::RingRun run = run_of(plan, out.collectives[out.heaviest].work);
+  out.ring = run.ring;
+  out.bottleneck = bottleneck_of(flow::ring_time(topology, run), topology);
+  const flow::BestRing best = flow::best_ring(topology, run);
+  out.best_ring = best.ring;
+  out.best_time = nanoseconds(best.ns);
+  out.every_ring = best.every;
+  out.stragglers = stragglers(topology, run);
+
+  if (plan.founders > 2) {
+    const Duration half = out.step / 2;
+    const Result<std::vector<Duration>> times = rehearsal.step_with_loss(plan.founders, half);
+    if (!times.ok()) return times.error();
+    const Duration longest = *std::max_element(times->begin(), times->end());
+    out.loss = longest - out.step;
+    // Until it begins again: beside the half that was in vain, and the whole that followed.
+    const Duration again = std::max(longest - half - out.step, Duration{});
+    out.half_time = half_time(out.step, again);
+  }
+  out.stops = seconds_of(out.step.seconds() / std::log(10.0));
+  return out;
+}
+
+}  // namespace lockstep::sim

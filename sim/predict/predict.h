@@ -1,0 +1,56 @@
+// What a plan's work will take on its hosts and lines: the time of each collective, the bottleneck, the best ring, what a straggler
+// and a lost machine cost. Times are those of the core that ships, in token mode over the flow fidelity of the network; what
+// compares many rings is its ring schedule alone over fluid streams (sim/flow/ring_model.h), which takes milliseconds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/base/time.h"
+#include "sim/plan.h"
+
+namespace lockstep::sim {
+
+struct CollectiveTime {
+  Work work;
+  std::uint32_t times = 1;  // so many of them in one step, side by side
+  std::uint64_t bytes = 0;  // of one: the tensor, or what an all-gather gathers
+  Duration first;           // of the slowest, by the core that ships; streams are cold
+  Duration again;           // two steps later
+  Duration lines;           // of one alone, by the ring schedule over warm streams: no agreement, no driver
+  double bus_bytes_per_s = 0;
+};
+
+struct Bottleneck {
+  std::string what;    // "c's way out", "the loss of b -> c"; empty: nobody sends anything
+  double busy = 0;     // the part of the time in which it is in use
+  bool waits = false;  // nothing is in use for long: the ring waits for its hops
+};
+
+struct Straggler {
+  std::uint32_t host = 0;
+  Duration time;  // with half of its line
+};
+
+struct Prediction {
+  std::vector<CollectiveTime> collectives;
+  Duration step;  // all of them, `again`
+  // Of the one that takes longest, alone.
+  std::size_t heaviest = 0;
+  Bottleneck bottleneck;
+  std::vector<std::uint32_t> ring;  // as it is laid when hosts start in the order of their names
+  std::vector<std::uint32_t> best_ring;
+  Duration best_time;
+  bool every_ring = false;            // was looked at; else the best is the best that was found
+  std::vector<Straggler> stragglers;  // the dearest first
+  Duration loss;       // what it costs a step when a machine vanishes in its midst; 0: nobody can be spared
+  Duration half_time;  // mean time between losses at which half of all time is lost
+  Duration stops;      // ... at which nine attempts of ten do not finish
+};
+
+// Why there is no answer: the core does not get through, or nothing is to be done.
+Result<Prediction> predict(Plan plan);
+
+}  // namespace lockstep::sim

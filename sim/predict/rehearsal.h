@@ -1,0 +1,44 @@
+// The step of a plan, played by the core that ships with hosts that start one after the other: how long its calls take.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "sim/world.h"
+
+namespace lockstep::sim {
+
+class Rehearsal {
+ public:
+  explicit Rehearsal(const Plan& plan);
+
+  // Everybody starts and sees everybody; what is wrong if they do not.
+  std::optional<Error> begin();
+  // All calls of one step, from the launch of each to the moment at which its last peer has the result.
+  Result<std::vector<Duration>> step();
+  // The same; this host vanishes after so long, and the others go on without it.
+  Result<std::vector<Duration>> step_with_loss(std::uint32_t host, Duration after);
+  void rest(Duration duration) { world_.run_for(duration); }
+
+  [[nodiscard]] World& world() { return world_; }
+
+ private:
+  struct Launched {
+    std::uint32_t host;
+    std::size_t work;
+    CallId id;
+  };
+  void launch();
+  Result<std::vector<Duration>> finish();
+  [[nodiscard]] Error broken() const;
+
+  Plan plan_;
+  std::size_t seen_ = 0;  // peers that have installed a view of all
+  World world_;
+  std::vector<Launched> launched_;
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,159 @@
+// Runs over flows: the same every time, as fast as their lines let them, and written to plan files and read back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/plan_file.h"
+#include "sim/predict/predict.h"
+#include "sim/scenario.h"
+#include "sim/world.h"
+#include "tests/sim/calm_plan.h"
+#include "tests/sim/run_sim.h"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr auto kFourAtHome = R"(
+name = "four at home"
+peers = 4
+net = { model = "flow", latency = "10ms", up = "40Mbit/s", down = "200Mbit/s", slow_start = false }
+work = ["all_reduce 8MiB f32 sum"]
+)";
+
+Scenario at_home(const std::string& more = {}) {
+  Result<Scenario> scenario = scenario_from_text(kFourAtHome + more);
+  EXPECT_TRUE(scenario.ok()) << scenario.error().text;
+  return scenario.ok() ? *std::move(scenario) : Scenario{};
+}
+
+Prediction predicted(const std::string& more = {}) {
+  Result<Prediction> prediction = predict(plan_of(at_home(more), 0));
+  EXPECT_TRUE(prediction.ok()) << prediction.error().text;
+  return prediction.ok() ? *std::move(prediction) : Prediction{};
+}
+
+// With every fault that a seed draws, in both modes.
+TEST(FlowRun, SeedsHoldOverFlows) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    PlanOptions options;
+    options.payload = seed % 4 == 0 ? PlanOptions::Payload::kBytes : PlanOptions::Payload::kToken;
+    Plan plan = plan_of(seed, options);
+    plan.network.flow = {.on = true, .up_bytes_per_s = 2'000'000, .down_bytes_per_s = 20'000'000, .loss_ppm = 100};
+    plan.network.flow.lines.push_back({.hosts = 0b0110, .up_bytes_per_s = 3'000'000, .loss_ppm = 50});
+    const Report report = run(plan);
+    EXPECT_FALSE(report.failure) << seed << ": " << report.failure->promise << ": " << report.failure->text;
+  }
+}
+
+TEST(FlowRun, APlanFileGivesTheSameRun) {
+  Plan plan = calm_plan(3);
+  plan.network.flow = {
+      .on = true, .up_bytes_per_s = 1'000'000, .loss_ppm = 500, .congestion = flow::Congestion::kBbr, .cold = false};
+  plan.network.flow.lines.push_back({.hosts = 0b0110, .down_bytes_per_s = 500'000, .loss_ppm = 7});
+  plan.network.links.push_back({.a = 1, .b = 2, .loss_ppm = 9});
+  const Result<Plan> again = plan_from_text(to_text(plan));
+  ASSERT_TRUE(again.ok()) << again.error().text;
+  EXPECT_EQ(*again, plan);
+  EXPECT_EQ(run(*again).hash, run(plan).hash);
+  plan.network.flow.up_bytes_per_s = 100'000;
+  EXPECT_NE(run(*again).hash, run(plan).hash);
+}
+
+// 2 * 3/4 * 8 MiB at 5 MB/s are 2.52 s.
+TEST(FlowRun, TheCoreThatShipsIsAsFastAsItsLines) {
+  const Prediction prediction = predicted();
+  const CollectiveTime& all_reduce = prediction.collectives.at(0);
+  EXPECT_NEAR(all_reduce.lines.seconds(), 2.52, 0.1);
+  EXPECT_NEAR(all_reduce.again.seconds(), 2.52, 0.2);
+  EXPECT_NEAR(all_reduce.bus_bytes_per_s, 5e6, 0.4e6);
+  EXPECT_GT(prediction.bottleneck.busy, 0.9);
+}
+
+TEST(Predict, ASlowLineIsTheBottleneckAndItsHalfCostsTheOtherHalf) {
+  const Prediction prediction = predicted("[[line]]\nof = \"c\"\nup = \"10Mbit/s\"\n");
+  EXPECT_EQ(prediction.bottleneck.what, "what c can send");
+  EXPECT_EQ(prediction.stragglers.front().host, 3U);
+  EXPECT_NEAR(prediction.stragglers.front().time.seconds() / prediction.collectives[0].lines.seconds(), 2, 0.1);
+  EXPECT_NEAR(prediction.stragglers.back().time.seconds() / prediction.collectives[0].lines.seconds(), 1, 0.05);
+}
+
+TEST(Predict, TheBestRingLeavesEachRegionOnce) {
+  const Prediction prediction = predicted(
+      "[[line]]\nof = \"a c\"\nshared = true\nup = \"40Mbit/s\"\n"
+      "[[line]]\nof = \"b d\"\nshared = true\nup = \"40Mbit/s\"\n");
+  EXPECT_EQ(prediction.ring, (std::vector<std::uint32_t>{1, 2, 3, 4}));
+  EXPECT_TRUE(prediction.every_ring);
+  EXPECT_NEAR(prediction.collectives[0].lines.seconds() / prediction.best_time.seconds(), 2, 0.1);
+  const std::vector<std::uint32_t>& best = prediction.best_ring;
+  EXPECT_TRUE(best == (std::vector<std::uint32_t>{1, 3, 2, 4}) || best == (std::vector<std::uint32_t>{1, 3, 4, 2}) ||
+              best == (std::vector<std::uint32_t>{1, 2, 4, 3}) || best == (std::vector<std::uint32_t>{1, 4, 2, 3}));
+}
+
+// Half of a step is in vain, and then it takes until the others have missed the heartbeats of who vanished.
+TEST(Predict, ALossCostsWhatWasDoneAndUntilItIsNoticed) {
+  const Prediction prediction = predicted();
+  EXPECT_GT(prediction.loss.seconds(), 0.5 * prediction.step.seconds());
+  EXPECT_LT(prediction.loss.seconds(), 0.5 * prediction.step.seconds() + 20 * 0.2);
+  EXPECT_GT(prediction.half_time, prediction.stops);
+  EXPECT_NEAR(prediction.stops.seconds(), prediction.step.seconds() / 2.302585, 1e-6);
+}
+
+TEST(Predict, LossesHoldStreamsBack) {
+  Plan plan = plan_of(at_home(), 0);
+  plan.network.flow.loss_ppm = 10'000;
+  const Result<Prediction> lossy = predict(plan);
+  ASSERT_TRUE(lossy.ok()) << lossy.error().text;
+  EXPECT_THAT(lossy->bottleneck.what, testing::StartsWith("the losses of a stream"));
+  plan.network.flow.congestion = flow::Congestion::kBbr;
+  const Result<Prediction> bbr = predict(plan);
+  ASSERT_TRUE(bbr.ok()) << bbr.error().text;
+  EXPECT_LT(bbr->step.seconds() * 1.3, lossy->step.seconds());
+}
+
+// ---- as a shell sees it ----
+
+TEST(PredictCommand, SaysTheSameInWordsAndInJson) {
+  const std::string file = file_with(kFourAtHome);
+  const Ran words = run_sim({"predict", file});
+  EXPECT_EQ(words.code, 0) << words.errors;
+  EXPECT_THAT(words.out, testing::HasSubstr("all_reduce 2097152 f32 sum: 2."));
+  EXPECT_THAT(words.out, testing::HasSubstr("bottleneck   what "));
+  const Ran json = run_sim({"predict", file, "--json"});
+  EXPECT_EQ(json.code, 0) << json.errors;
+  EXPECT_THAT(json.out, testing::HasSubstr("\"version\": 1"));
+  EXPECT_THAT(json.out, testing::HasSubstr("\"again_ns\": 2"));
+  EXPECT_EQ(run_sim({"predict", file, "--json"}).out, json.out);
+}
+
+TEST(PredictCommand, WithoutWorkThereIsNoAnswer) {
+  const Ran ran = run_sim({"predict", file_with("name = \"idle\"\npeers = 2\nnet = { model = \"flow\" }\n")});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.errors, testing::HasSubstr("it has no work: give it some"));
+}
+
+TEST(PredictCommand, MistakesAreNamedWithTheirPlace) {
+  struct Case {
+    const char* text;
+    const char* says;
+  };
+  const Case cases[] = {
+      {"net = { model = \"flaw\" }\n", "1:17: unknown model 'flaw'; did you mean 'flow'?"},
+      {"net = { up = \"1Mbit/s\" }\n", "1:14: up needs model = \"flow\""},
+      {"net = { model = \"flow\", congestion = \"vegas\" }\n", "1:38: unknown congestion 'vegas'"},
+      {"net = { model = \"flow\", loss = \"100%\" }\n", "1:32: loss must be like \"0.1%\""},
+      {"[[line]]\nof = \"a\"\nup = \"1Mbit/s\"\n", "1:1: a [[line]] needs net = { model = \"flow\" }"},
+      {"net = { model = \"flow\" }\n[[line]]\nup = \"1Mbit/s\"\n", "2:1: a [[line]] must say of"},
+      {"net = { model = \"flow\" }\n[[line]]\nof = \"w7\"\n", "3:6: 'w7' is nobody"},
+      {"net = { model = \"flow\" }\n[[line]]\nof = \"a a\"\n[[line]]\nof = \"a\"\n[[line]]\nof = \"a\"\n"
+       "[[line]]\nof = \"a\"\nshared = true\n",
+       "line: h1 is on more than three"},
+      {"[[link]]\nbetween = \"a b\"\nloss = \"1%\"\n", "1:1: loss needs net = { model = \"flow\" }"},
+  };
+  for (const Case& c : cases) {
+    const Ran ran = run_sim({"predict", file_with(std::string(c.text) + "[expect]\n")});
+    EXPECT_EQ(ran.code, 2) << c.text;
+    EXPECT_THAT(ran.errors, testing::HasSubstr(c.says));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::sim
