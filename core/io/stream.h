@@ -68,7 +68,7 @@ struct Slice {
 class SliceList {
  public:
   static constexpr std::size_t kCapacity = 16;
-  SliceList() {}
+  SliceList() {}  // NOLINT(modernize-use-equals-default): a union without a first member would delete it
   SliceList(const SliceList& other) : count_(other.count_) { copy(other); }
   SliceList& operator=(const SliceList& other) {
     count_ = other.count_;
@@ -93,7 +93,7 @@ class SliceList {
 
   static_assert(std::is_trivially_copyable_v<Slice>);
   union {
-    std::array<Slice, kCapacity> slices_;
+    std::array<Slice, kCapacity> slices_;  // NOLINT(readability-identifier-naming): private
   };
   std::size_t count_ = 0;
 };
