@@ -53,9 +53,9 @@ class TimeLimits {
     const std::int64_t hop = bound.longest_ns + plan_.network.jitter_ns + 4 * plan_.network.host_delay_ns +
                              2 * plan_.network.revoke_delay_ns + 2 * plan_.kernel_delay.ns;
     // A stream that has been silent for a while begins with few packets, and doubles.
-    const std::int64_t cold = plan_.network.flow.cold ? 10 * 2 * bound.longest_ns : 0;
+    const std::int64_t cold = plan_.network.flow.cold ? 20 * bound.longest_ns : 0;
     const std::int64_t kernels = static_cast<std::int64_t>(most / 1024) * plan_.kernel_ns_per_kib;
-    ns_ += bound.lines_ns * plan_.groups + 2 * world * hop + cold + kernels;
+    ns_ += bound.lines_ns * plan_.groups + hop * 2 * world + cold + kernels;
     if (!itself || call.request.collective != peer::Collective::kAllReduce) return;
     std::vector<std::uint64_t> sent;
     for (std::uint32_t rank = 0; rank < world; ++rank) sent.push_back(ring_bytes(call, rank, world, 0));

@@ -77,9 +77,16 @@ struct Night {
 
 std::string build_of_this_program() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
-  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  if (bytes.empty()) throw UsageError("cannot read /proc/self/exe, which tells this build from others");
-  return hex(checksum(std::as_bytes(std::span(bytes))));
+  std::vector<char> piece(1U << 20U);
+  ChecksumStream sum;
+  std::uint64_t read = 0;
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0) {
+    const auto bytes = static_cast<std::size_t>(file.gcount());
+    sum.update(std::as_bytes(std::span(piece).first(bytes)));
+    read += bytes;
+  }
+  if (read == 0) throw UsageError("cannot read /proc/self/exe, which tells this build from others");
+  return hex(sum.value());
 }
 
 nlohmann::json to_json(const Night& night) {
