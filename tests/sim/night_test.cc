@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 class Night : public ::testing::Test {
  protected:
-  Night() { fs::remove_all(folder_); }
-  ~Night() override { fs::remove_all(folder_); }
+  void SetUp() override { fs::remove_all(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
   Ran spend(const std::string& slice, const std::string& max_peers = "3") const {
     return run_sim({"night", folder_.string(), "--hours", "0", "--slice", slice, "--max-peers", max_peers});
   }

@@ -66,12 +66,12 @@ TEST(Lines, ARegionSharesItsUplinkAndNotWhatStaysInside) {
 TEST(Lines, AColdStreamDoublesEveryRoundTrip) {
   Lines l = lines({.on = true, .up_bytes_per_s = 100'000'000}, 50 * kMs);
   const auto s = l.add(1, 2);
-  (void)l.push(s, 14'480 * 7, 0);
+  (void)l.push(s, 7 * std::uint64_t{14'480}, 0);
   EXPECT_EQ(run(l)[s], std::vector<std::int64_t>{300 * kMs});
   // At once again it is warm: at four times the first window, then at eight; after a long pause it is cold.
-  (void)l.push(s, 14'480 * 8, 300 * kMs);
+  (void)l.push(s, 8 * std::uint64_t{14'480}, 300 * kMs);
   EXPECT_EQ(run(l, 300 * kMs)[s], std::vector<std::int64_t>{450 * kMs});
-  (void)l.push(s, 14'480 * 7, 60 * kSecond);
+  (void)l.push(s, 7 * std::uint64_t{14'480}, 60 * kSecond);
   EXPECT_EQ(run(l, 60 * kSecond)[s], std::vector<std::int64_t>{60 * kSecond + 300 * kMs});
 }
 

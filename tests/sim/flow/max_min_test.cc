@@ -20,6 +20,7 @@ Flow over(std::initializer_list<Resource> path, std::uint64_t weight = 1, std::u
 std::vector<std::uint64_t> shares(const std::vector<std::uint64_t>& capacities, std::vector<Flow> flows) {
   MaxMin().share(capacities, flows);
   std::vector<std::uint64_t> rates;
+  rates.reserve(flows.size());
   for (const Flow& flow : flows) rates.push_back(flow.rate);
   return rates;
 }
