@@ -33,6 +33,7 @@ enum class Purpose : std::uint64_t {
   kLaunch,
   kThink,
   kContent,
+  kRenewal,
 };
 
 // One draw that decides several things, up to five.

@@ -66,6 +66,8 @@ void World::start_host(std::uint32_t host) {
   options.link_timeout = plan_.heartbeat * 16;
   options.abort_grace = plan_.heartbeat * 20;
   process.peer = std::make_unique<peer::Peer>(options, now_);
+  process.peer_options = options;
+  if (options_.witness != nullptr) options_.witness->born(process.index, options, now_);
   process.app = std::make_unique<App>(*this, plan_, process.index, host, process.id, group, options_.scripted);
   h.process = process.index;
   mix(20, host, process.index, process.id.low);
@@ -82,6 +84,7 @@ void World::stop_process(Process& process, Death death) {
   process.timer_for = INT64_MAX;
   network_.died(process.index, death, now_);
   process.peer.reset();
+  process.renewed_peers.clear();
   if (hosts_[process.host].process == process.index) hosts_[process.host].process = kNoProcess;
 }
 

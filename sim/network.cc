@@ -185,6 +185,18 @@ void Network::read(std::uint32_t process, const io::Read& read, Instant now) {
   notice_end(end, now);
 }
 
+void Network::moved(std::uint32_t process, const io::Read& read) {
+  End end = 0;
+  Side* s = usable(process, read.stream, "move a read", end);
+  if (s == nullptr) return;
+  if (!s->reading || s->place != read.place || s->tail.size() != read.tail.size()) {
+    user_.contract_broken(process, "what is lent on " + stream_text(read.stream) + " was saved as something else");
+    return;
+  }
+  std::ranges::copy(s->tail, read.tail.begin());
+  s->tail = read.tail;
+}
+
 void Network::write(std::uint32_t process, const io::Write& write, Instant now) {
   End end = 0;
   Side* s = usable(process, write.stream, "write", end);

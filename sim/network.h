@@ -115,6 +115,8 @@ class Network {
   void revoke(std::uint32_t process, const io::Revoke& revoke, Instant now);
   void close(std::uint32_t process, const io::Close& close, Instant now);
   void place(std::uint32_t process, const io::Place& place);
+  // What is lent for reading lies elsewhere now, with all that has landed: the machine was saved, and another goes on.
+  void moved(std::uint32_t process, const io::Read& read);
 
   // An event of the kinds kArrive .. kAccepted, and kFlow.
   void handle(const Event& event, Instant now);

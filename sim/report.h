@@ -94,6 +94,7 @@ struct Report : Counts {
   std::vector<std::uint64_t> checkpoints;  // the hash after every 4096 events
   std::vector<std::uint64_t> never_began;  // of the plan's entries: what they wait for did not come, or came too late
   std::optional<Failure> failure;
+  std::uint64_t renewals = 0;  // machines that were saved, and replaced by one that loaded it
 };
 
 }  // namespace lockstep::sim

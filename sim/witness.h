@@ -11,6 +11,7 @@
 #include "core/coordinator/coordinator.h"
 #include "core/peer/effect.h"
 #include "core/peer/input.h"
+#include "core/peer/options.h"
 #include "sim/call.h"
 #include "sim/event.h"
 #include "sim/plan.h"
@@ -40,9 +41,14 @@ class Witness {
   // ---- processes ----
   virtual void started(std::uint32_t /*process*/, std::uint32_t /*host*/, PeerId) {}
   virtual void stopped(std::uint32_t /*process*/, Death) {}
-  // A machine is given an input, asks for effects, and is as it is then.
+  // With these options its machine is made.
+  virtual void born(std::uint32_t /*process*/, const peer::Options&, Instant) {}
+  virtual void born(std::uint32_t /*process*/, const coordinator::Options&, Instant) {}
+  // A machine is given an input, asks for effects (all of them, then one by one), and is as it is then.
   virtual void steps(std::uint32_t /*process*/, const peer::Input&) {}
   virtual void steps(std::uint32_t /*process*/, const coordinator::Input&) {}
+  virtual void answers(std::uint32_t /*process*/, const peer::Effects&, const peer::Peer&) {}
+  virtual void answers(std::uint32_t /*process*/, const coordinator::Effects&, const coordinator::Coordinator&) {}
   virtual void asks(std::uint32_t /*process*/, const peer::Effect&) {}
   virtual void asks(std::uint32_t /*process*/, const coordinator::Effect&) {}
   virtual void stepped(std::uint32_t /*process*/, const peer::Peer&, const App&) {}

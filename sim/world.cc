@@ -34,6 +34,7 @@ World::World(const Plan& plan, WorldOptions options)
       membership_(plan.gang_size),
       active_(plan.entries.size()) {
   LOCKSTEP_ASSERT(flaw_of(plan).empty());
+  LOCKSTEP_ASSERT(options_.renew_one_in == 0 || plan.mode == Mode::kBytes);  // tokens are known by where they lie
   queue_.watch(options_.witness);
   network_.watch(options_.witness);
   report_.seed = plan.seed;
@@ -55,6 +56,8 @@ World::World(const Plan& plan, WorldOptions options)
   c.gang_leave = plan.heartbeat * 20;
   c.link_patience = plan.heartbeat * 20;
   process.coordinator = std::make_unique<coordinator::Coordinator>(c, now_);
+  process.coordinator_options = c;
+  if (options_.witness != nullptr) options_.witness->born(0, c, now_);
   hosts_[0].process = 0;
   if (options_.witness != nullptr) options_.witness->started(0, 0, {});
 
@@ -269,6 +272,7 @@ void World::step(Process& process, peer::Input&& input) {
   peer_effects_.clear();
   if (options_.witness != nullptr) options_.witness->steps(process.index, input);
   process.peer->step(std::move(input), now_, peer_effects_);
+  if (options_.witness != nullptr) options_.witness->answers(process.index, peer_effects_, *process.peer);
   for (peer::Effect& effect : peer_effects_) {
     if (options_.witness != nullptr) options_.witness->asks(process.index, effect);
     carry_out(process, effect);
@@ -278,6 +282,7 @@ void World::step(Process& process, peer::Input&& input) {
   if (report_.events % 16 == 0)
     check("S9", check_bounds(process.peer->footprint(), process.id, plan_.peers, plan_.stripes));
   arm(process);
+  if (options_.renew_one_in != 0) renew_sometimes(process);
 }
 
 void World::step(Process& process, coordinator::Input&& input) {
@@ -285,6 +290,7 @@ void World::step(Process& process, coordinator::Input&& input) {
   coordinator_effects_.clear();
   if (options_.witness != nullptr) options_.witness->steps(process.index, input);
   process.coordinator->step(std::move(input), now_, coordinator_effects_);
+  if (options_.witness != nullptr) options_.witness->answers(process.index, coordinator_effects_, *process.coordinator);
   for (coordinator::Effect& effect : coordinator_effects_) {
     if (options_.witness != nullptr) options_.witness->asks(process.index, effect);
     carry_out(process, effect);
@@ -293,6 +299,30 @@ void World::step(Process& process, coordinator::Input&& input) {
   process.idle_timers = 0;
   if (report_.events % 16 == 0) check("S9", check_bounds(process.coordinator->footprint()));
   arm(process);
+  if (options_.renew_one_in != 0) renew_sometimes(process);
+}
+
+void World::renew_sometimes(Process& process) {
+  if (over_ || dice_.range(1, options_.renew_one_in, Purpose::kRenewal, process.index, ++steps_) != 1) return;
+  if (process.coordinator) {
+    renew(process, process.coordinator, process.renewed_coordinators, process.coordinator_options,
+          coordinator_effects_);
+  } else if (process.peer) {
+    renew(process, process.peer, process.renewed_peers, process.peer_options, peer_effects_);
+  }
+}
+
+template <typename Machine, typename Options, typename Effects>
+void World::renew(Process& process, std::unique_ptr<Machine>& machine, std::vector<std::unique_ptr<Machine>>& former,
+                  const Options& options, Effects& lent) {
+  std::vector<std::byte> saved;
+  machine->save(saved);
+  auto fresh = std::make_unique<Machine>(options, now_);
+  lent.clear();
+  LOCKSTEP_ASSERT(fresh->load(saved, lent));
+  for (const auto& effect : lent) network_.moved(process.index, std::get<io::Read>(effect));
+  former.push_back(std::exchange(machine, std::move(fresh)));
+  report_.renewals += 1;
 }
 
 Instant World::deadline_of(const Process& process) const {

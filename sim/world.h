@@ -37,6 +37,8 @@ struct WorldOptions {
   std::function<void(std::uint32_t host, const std::string& line)> observe;
   Witness* witness = nullptr;  // looks on; may be null
   std::uint64_t until = 0;     // stop after so many events; 0: at the end
+  // After one step in about so many the machine is saved, and a fresh one that loads it goes on (with real bytes only); 0: never.
+  std::uint64_t renew_one_in = 0;
 };
 
 class World final : public NetworkUser, public AppHost {
@@ -110,8 +112,12 @@ class World final : public NetworkUser, public AppHost {
     std::size_t members = 0;    // of the view that it has installed last
     std::uint64_t draws = 0;
     std::vector<Event> held_back;
+    peer::Options peer_options;
+    coordinator::Options coordinator_options;
     std::unique_ptr<peer::Peer> peer;
     std::unique_ptr<coordinator::Coordinator> coordinator;
+    std::vector<std::unique_ptr<peer::Peer>> renewed_peers;  // their memory may still be lent for writing
+    std::vector<std::unique_ptr<coordinator::Coordinator>> renewed_coordinators;
     std::unique_ptr<Memory> memory;
     std::unique_ptr<App> app;
     std::deque<Call> calls;
@@ -135,6 +141,10 @@ class World final : public NetworkUser, public AppHost {
   void step(Process& process, peer::Input&& input);
   void step(Process& process, coordinator::Input&& input);
   void arm(Process& process);
+  void renew_sometimes(Process& process);
+  template <typename Machine, typename Options, typename Effects>
+  void renew(Process& process, std::unique_ptr<Machine>& machine, std::vector<std::unique_ptr<Machine>>& former,
+             const Options& options, Effects& lent);
   void fail(std::string promise, std::string text);
   void check(const char* promise, Complaint complaint);
   void mix(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t d);
@@ -208,6 +218,7 @@ class World final : public NetworkUser, public AppHost {
   Duration bound_;
   std::uint64_t last_step_ = UINT64_MAX;
   std::uint64_t starts_ = 0;
+  std::uint64_t steps_ = 0;                           // of all machines, where they are renewed
   std::array<std::uint64_t, kWhatCount> happened_{};  // for the words of a run that does not end
 };
 

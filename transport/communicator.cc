@@ -47,6 +47,10 @@ std::optional<Error> check(const CommunicatorOptions& options) {
                               options.abort_grace}) {
     if (time <= Duration{0}) return invalid("dial time-out, link times and abort grace must be longer than 0");
   }
+  if (options.flight_bytes > flight::kMaxRecordingBytes / 2) {
+    return invalid(fmt::format("a flight recorder of {} bytes; at most {} are allowed, 0 for none",
+                               options.flight_bytes, flight::kMaxRecordingBytes / 2));
+  }
   if (options.link_silence <= options.link_heartbeat) {
     return invalid("link_silence must be longer than link_heartbeat, or every link would be reset");
   }
@@ -92,6 +96,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   engine.door.congestion_control = std::move(options.congestion_control);
   engine.log = std::move(options.log);
   engine.journal = std::move(options.journal);
+  engine.flight_bytes = options.flight_bytes != 0       ? options.flight_bytes
+                        : options.flight_folder.empty() ? 0
+                                                        : kFlightBytes;
+  engine.flight_folder = std::move(options.flight_folder);
   return std::unique_ptr<Communicator>(
       new Communicator(std::make_unique<Engine>(std::move(engine)), options.minimum_world));
 } catch (const std::bad_alloc&) {
@@ -161,6 +169,10 @@ std::uint32_t Communicator::pending() const { return engine_->pending(); }
 std::shared_ptr<const wire::View> Communicator::view() const { return engine_->view(); }
 
 PeerId Communicator::self() const { return engine_->self(); }
+
+Result<std::string> Communicator::write_flight(const std::string& path) {
+  return engine_->write_flight(path, "asked for");
+}
 
 Communicator::Traffic Communicator::traffic() const {
   return {engine_->streams().bytes_written(), engine_->streams().bytes_read()};

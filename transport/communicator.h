@@ -17,6 +17,7 @@
 #include "core/peer/options.h"
 #include "core/peer/peer.h"
 #include "core/wire/message.h"
+#include "transport/flight.h"
 #include "transport/log.h"
 #include "transport/work.h"
 
@@ -51,6 +52,12 @@ struct CommunicatorOptions {
 
   Log log;      // may be empty
   Log journal;  // what this peer saw, in JSON (transport/journal.h); may be empty
+
+  // The flight recorder: remembers so many bytes of what this peer was told, for `lockstep sim replay`. Written to the folder, which
+  // must be there, when the run ends unexpectedly; empty: only when write_flight() is called. 0: kFlightBytes with a folder, else
+  // there is no recorder.
+  std::size_t flight_bytes = 0;
+  std::string flight_folder;
 };
 
 // One tensor of a call; the meaning of the places is that of peer::Tensor. The memory is lent until the call is over.
@@ -114,6 +121,9 @@ class Communicator {
   // The newest installed view; null before the first. Never changes under the caller's hands.
   [[nodiscard]] std::shared_ptr<const wire::View> view() const;
   [[nodiscard]] PeerId self() const;
+
+  // Writes what the flight recorder remembers, whole or not at all. May block as long as a file takes; not from a log.
+  Result<std::string> write_flight(const std::string& path);
 
   // Bytes that went through the sockets, all streams, headers included.
   struct Traffic {

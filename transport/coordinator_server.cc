@@ -41,9 +41,12 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
 
 CoordinatorServer::CoordinatorServer(Options options)
     : options_(std::move(options)),
-      machine_(options_.machine, now()),
+      born_(now()),
+      machine_(options_.machine, born_),
       streams_(thread_.io(), memory_, {options_.congestion_control}, options_.log, [this] { loop_.turn(); }),
-      loop_(thread_.io(), machine_, streams_, *this) {}
+      loop_(thread_.io(), machine_, streams_, *this) {
+  if (options_.flight_bytes > 0) loop_.record(&recorder_.emplace(options_.machine, born_, options_.flight_bytes));
+}
 
 void CoordinatorServer::run(asio::io_context& io) {
   try {
@@ -51,6 +54,7 @@ void CoordinatorServer::run(asio::io_context& io) {
     io.run();
   } catch (const std::exception& error) {  // only want of memory gets here
     if (options_.log) options_.log(fmt::format("the coordinator failed ({}): the run is lost", error.what()));
+    write_flight_of_failure(std::string("the coordinator failed: ") + error.what());
     loop_.stop();
     streams_.shut_down([] {});
   }
@@ -75,8 +79,12 @@ void CoordinatorServer::ask(std::function<void()> question) {
   auto answered = asked->get_future();
   asio::post(thread_.io(), [asked] { (*asked)(); });
   while (answered.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
-    if (over_) return (*asked)();  // nobody else will
+    if (over_) {  // nobody else will
+      (*asked)();
+      break;
+    }
   }
+  answered.get();
 }
 
 wire::StatusReply CoordinatorServer::snapshot() {
@@ -90,6 +98,24 @@ coordinator::Coordinator::Footprint CoordinatorServer::footprint() {
   ask([&] { footprint = machine_.footprint(); });
   return footprint;
 }
+
+Result<std::string> CoordinatorServer::write_flight(const std::string& path, const std::string& reason) {
+  if (!recorder_) return Error{Status::kInvalidArgument, "this coordinator was made without a flight recorder"};
+  flight::Recording recording;
+  ask([&] { recording = recorder_->recording(); });
+  return transport::write_flight(path, std::move(recording), reason);
+}
+
+// On the thread. Want of memory may be what failed.
+void CoordinatorServer::write_flight_of_failure(const std::string& reason) try {
+  if (!recorder_ || options_.flight_file.empty()) return;
+  const auto written = transport::write_flight(options_.flight_file, recorder_->recording(), reason);
+  if (options_.log) options_.log(written ? "flight recording written to " + *written : written.error().text);
+} catch (const std::bad_alloc&) {
+  if (options_.log) options_.log("no memory left to write the flight recording");
+}
+
+void CoordinatorServer::last_words() { write_flight_of_failure("a broken assertion: the process ended"); }
 
 void CoordinatorServer::carry_out(trace::Event& effect) {
   if (options_.events) return options_.events(effect);

@@ -3,16 +3,20 @@
 
 #include <asio/io_context.hpp>
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/result.h"
 #include "core/coordinator/coordinator.h"
+#include "core/flight/recorder.h"
 #include "core/io/stream.h"
 #include "core/trace/event.h"
 #include "core/wire/message.h"
 #include "transport/door.h"
+#include "transport/flight.h"
 #include "transport/log.h"
 #include "transport/machine_loop.h"
 #include "transport/memory.h"
@@ -29,6 +33,8 @@ class CoordinatorServer {
     std::string congestion_control;                   // empty: the system's default
     Log log;                                          // what happens, a line each; may be empty
     std::function<void(const trace::Event&)> events;  // as log is called; takes the machine's events in its place
+    std::size_t flight_bytes = kFlightBytes;          // that the flight recorder remembers; 0: nothing
+    std::string flight_file;                          // where it writes when the coordinator fails; empty: nowhere
   };
 
   // Listens, then starts the thread. May block while a host name is looked up. Errors name the address and what to do.
@@ -46,8 +52,12 @@ class CoordinatorServer {
   [[nodiscard]] wire::StatusReply snapshot();
   [[nodiscard]] coordinator::Coordinator::Footprint footprint();
 
+  // From any thread, as snapshot(): writes what the flight recorder remembers, whole or not at all.
+  Result<std::string> write_flight(const std::string& path, const std::string& reason = "asked for");
+
   // ---- effects; from the machine loop ----
   void carry_out(trace::Event& effect);
+  void last_words();
 
  private:
   using Machine = coordinator::Coordinator;
@@ -56,13 +66,16 @@ class CoordinatorServer {
   explicit CoordinatorServer(Options options);
   void run(asio::io_context& io);
   void ask(std::function<void()> question);
+  void write_flight_of_failure(const std::string& reason);
 
   const Options options_;
   io::Address address_;
   std::atomic<bool> over_{false};  // the thread touches the machine no more
   Memory memory_;
   ReactorThread thread_;
+  const Instant born_;
   Machine machine_;
+  std::optional<flight::Recorder<Machine>> recorder_;
   StreamSet streams_;
   Loop loop_;
 };

@@ -31,10 +31,12 @@ peer::Outcome failure(const Error& why) {
 
 Engine::Engine(Options options)
     : options_(std::move(options)),
-      peer_(options_.peer, now()),
+      born_(now()),
+      peer_(options_.peer, born_),
       streams_(thread_.io(), memory_, options_.door, options_.log, [this] { loop_.turn(); }),
       resolver_(thread_.io()),
       loop_(thread_.io(), peer_, streams_, *this) {
+  if (options_.flight_bytes > 0) loop_.record(&recorder_.emplace(options_.peer, born_, options_.flight_bytes));
   if (options_.journal) options_.journal(journal::opened(options_.peer));
   thread_.start("lockstep", [this](asio::io_context& io) { run(io); });
 }
@@ -97,6 +99,7 @@ void Engine::guarded(Turn turn) {
   } catch (const std::exception& error) {
     why.text += std::string(": ") + error.what();
   }
+  write_flight_of_failure(why.text);
   loop_.stop();
   streams_.shut_down([] {});
   fail_everything(why);
@@ -193,6 +196,39 @@ Engine::Footprint Engine::footprint() {
   return future.get();
 }
 
+Result<std::string> Engine::write_flight(const std::string& path, const std::string& reason) {
+  if (!recorder_) return Error{Status::kInvalidArgument, "this communicator was made without a flight recorder"};
+  const auto answer = std::make_shared<std::promise<flight::Recording>>();
+  auto future = answer->get_future();
+  seat_.post(Seat::Wake::kWhoeverSits, [this, answer] {
+    try {
+      answer->set_value(recorder_->recording());
+    } catch (const std::bad_alloc&) {  // the caller's trouble: the run goes on
+      answer->set_exception(std::current_exception());
+    }
+  });
+  while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+    std::unique_lock lock(mutex_);
+    if (!failed_) continue;
+    flight::Recording recording = recorder_->recording();  // nobody will answer, nor touch it
+    lock.unlock();
+    return transport::write_flight(path, std::move(recording), reason);
+  }
+  return transport::write_flight(path, future.get(), reason);
+}
+
+// On whoever sits. Want of memory may be what failed.
+void Engine::write_flight_of_failure(const std::string& reason) try {
+  if (!recorder_ || options_.flight_folder.empty()) return;
+  const auto written =
+      transport::write_flight(flight_path(options_.flight_folder, self()), recorder_->recording(), reason);
+  if (options_.log) options_.log(written ? "flight recording written to " + *written : written.error().text);
+} catch (const std::bad_alloc&) {
+  if (options_.log) options_.log("no memory left to write the flight recording");
+}
+
+void Engine::last_words() { write_flight_of_failure("a broken assertion: the process ended"); }
+
 // ---- effects ----
 
 void Engine::carry_out(peer::Resolve& effect) {
@@ -232,6 +268,7 @@ void Engine::carry_out(peer::PendingChanged& effect) { pending_.store(effect.cou
 void Engine::carry_out(peer::RunOver& effect) {
   pending_.store(0, std::memory_order_relaxed);
   if (options_.log) options_.log("the run is over for this peer: " + effect.text);
+  if (!effect.left) write_flight_of_failure("the run is over for this peer: " + effect.text);
 }
 
 // At once, right here: what has just been read is still in its cache. A pool for machines with cores to spare goes here; its

@@ -13,12 +13,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/result.h"
+#include "core/flight/recorder.h"
 #include "core/peer/effect.h"
 #include "core/peer/input.h"
 #include "core/peer/options.h"
 #include "core/peer/peer.h"
 #include "transport/call.h"
 #include "transport/door.h"
+#include "transport/flight.h"
 #include "transport/log.h"
 #include "transport/machine_loop.h"
 #include "transport/memory.h"
@@ -37,6 +40,8 @@ class Engine {
     Door::Options door;
     Log log;
     Log journal;
+    std::size_t flight_bytes = kFlightBytes;  // that the flight recorder remembers; 0: nothing
+    std::string flight_folder;                // where it writes when the run ends unexpectedly; empty: nowhere
   };
 
   // Throws std::bad_alloc, or std::system_error when there is no thread or descriptor to be had.
@@ -69,6 +74,9 @@ class Engine {
   // Asks whoever turns the engine.
   [[nodiscard]] Footprint footprint();
 
+  // Writes what the flight recorder remembers. Asks whoever turns the engine, or writes itself once nobody does.
+  Result<std::string> write_flight(const std::string& path, const std::string& reason);
+
   // ---- effects; from the machine loop ----
 
   void carry_out(peer::Resolve& effect);
@@ -79,6 +87,7 @@ class Engine {
   void carry_out(peer::RunOver& effect);
   void carry_out(KernelJob& effect);
   void carry_out(trace::Event& effect);
+  void last_words();
 
  private:
   using Loop = MachineLoop<peer::Peer, peer::Input, peer::Effects, peer::Timer, Engine>;
@@ -97,9 +106,11 @@ class Engine {
   void take_commands();
   void fail_everything(const Error& why);
   void end_call(const std::shared_ptr<Call>& call, peer::Outcome outcome);
+  void write_flight_of_failure(const std::string& reason);
 
   // Any thread.
   const Options options_;
+  const Instant born_;
   std::atomic<std::uint64_t> last_call_{0};
   std::atomic<std::uint32_t> pending_{0};
   mutable std::mutex view_mutex_;
@@ -117,6 +128,7 @@ class Engine {
   std::unordered_map<std::uint64_t, std::shared_ptr<Call>> calls_;
   bool call_ended_ = false;  // since the thread last thought of stepping aside
   peer::Peer peer_;
+  std::optional<flight::Recorder<peer::Peer>> recorder_;
   StreamSet streams_;
   Resolver resolver_;
   Loop loop_;

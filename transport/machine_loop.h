@@ -7,12 +7,14 @@
 #include <asio/steady_timer.hpp>
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <variant>
 
 #include "core/base/assert.h"
 #include "core/base/time.h"
+#include "core/flight/recorder.h"
 #include "core/io/stream.h"
 #include "transport/clock.h"
 #include "transport/fifo.h"
@@ -31,6 +33,9 @@ class MachineLoop {
   MachineLoop& operator=(const MachineLoop&) = delete;
   ~MachineLoop() = default;
 
+  // Looks on from now on; may be null. `Owner::last_words` is called when the machine breaks an assertion.
+  void record(flight::Recorder<Machine>* recorder) { recorder_ = recorder; }
+
   // Handed over in the next turn, before anything from the streams.
   void push(Input input) { inputs_.push(std::move(input)); }
 
@@ -38,6 +43,8 @@ class MachineLoop {
   void turn() {
     if (stopped_) return;
     LOCKSTEP_ASSERT(!turning_);
+    std::optional<LastWords> words;
+    if (recorder_ != nullptr) words.emplace([](void* owner) { static_cast<Owner*>(owner)->last_words(); }, &owner_);
     turning_ = true;
     if (machine_.deadline() <= now()) step(TimerInput{});
     bool more = true;
@@ -92,7 +99,15 @@ class MachineLoop {
   // `In` is an Input or one of its kinds, made into an Input in the machine's own parameter.
   template <typename In>
   void step(In&& input) {
-    machine_.step(Input(std::forward<In>(input)), now(), effects_);
+    if (recorder_ == nullptr) {
+      machine_.step(Input(std::forward<In>(input)), now(), effects_);
+    } else {
+      Input whole(std::forward<In>(input));
+      const Instant at = now();
+      recorder_->before(whole, at);
+      machine_.step(std::move(whole), at, effects_);
+      recorder_->after(effects_, machine_);
+    }
     for (auto& effect : effects_) {
       std::visit(
           [&](auto& one) {
@@ -138,6 +153,7 @@ class MachineLoop {
   Fifo<Input> inputs_;
   Effects effects_;
   std::shared_ptr<HandlerMemory> continue_memory_ = std::make_shared<HandlerMemory>();  // the io_context may outlive us
+  flight::Recorder<Machine>* recorder_ = nullptr;
   bool turning_ = false;
   int inputs_in_a_row_ = 0;
   bool continuing_ = false;

@@ -32,6 +32,16 @@ void lockstep_comm_destroy(lockstep_comm* comm) {
   delete comm;
 }
 
+lockstep_status lockstep_flight_record(lockstep_comm* comm, const char* path) {
+  return c::guard([&] {
+    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
+    if (path == nullptr || *path == '\0')
+      return c::fail(c::invalid("path is {}; name a file", path ? "empty" : "NULL"));
+    const auto written = comm->communicator->write_flight(path);
+    return written ? LOCKSTEP_OK : c::fail(written.error());
+  });
+}
+
 namespace {
 
 Result<Work> connect(Communicator& communicator, const char* coordinator, std::int64_t timeout_ms) {

@@ -1,5 +1,6 @@
 // A coordinator inside the caller's process.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -24,7 +25,7 @@ namespace {
 Result<CoordinatorServer::Options> server_options(const lockstep_coordinator_options* options) {
   CoordinatorServer::Options result;
   if (options == nullptr) return result;
-  const auto in = c::take(options, "options");
+  const auto in = c::take(options, "options", offsetof(lockstep_coordinator_options, flight_file));
   if (!in) return in.error();
   if (in->listen != nullptr) result.listen = in->listen;
   c::override_with(in->heartbeat_ms, result.machine.heartbeat);
@@ -40,6 +41,7 @@ Result<CoordinatorServer::Options> server_options(const lockstep_coordinator_opt
         in->heartbeat_ms == 0 ? " (its default)" : "");
   }
   result.log = c::log_to(in->log, in->log_user);
+  if (in->flight_file != nullptr) result.flight_file = in->flight_file;
   return result;
 }
 
@@ -87,6 +89,16 @@ lockstep_status lockstep_coordinator_address(lockstep_coordinator* coordinator, 
     }
     std::memcpy(address, text.c_str(), text.size() + 1);
     return LOCKSTEP_OK;
+  });
+}
+
+lockstep_status lockstep_coordinator_flight_record(lockstep_coordinator* coordinator, const char* path) {
+  return c::guard([&] {
+    if (coordinator == nullptr) return c::fail(c::invalid("coordinator is NULL"));
+    if (path == nullptr || *path == '\0')
+      return c::fail(c::invalid("path is {}; name a file", path ? "empty" : "NULL"));
+    const auto written = coordinator->server->write_flight(path);
+    return written ? LOCKSTEP_OK : c::fail(written.error());
   });
 }
 

@@ -1,5 +1,7 @@
 #include "bindings/c/options.h"
 
+#include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -9,6 +11,8 @@
 
 namespace lockstep::c {
 namespace {
+
+constexpr const char* kFlightFolder = "LOCKSTEP_FLIGHT_FOLDER";
 
 // 0 means the default, which `value` holds already.
 template <typename T, typename Limit>
@@ -39,6 +43,16 @@ std::optional<Error> wrong_gang(const lockstep_comm_options& options) {
 
 std::string text_or_empty(const char* text) { return text == nullptr ? std::string() : std::string(text); }
 
+std::optional<Error> flight_options(const lockstep_comm_options& in, transport::CommunicatorOptions& result) {
+  constexpr std::uint32_t kMostKib = 512U << 10U;
+  if (in.flight_kib > kMostKib) {
+    return invalid("options.flight_kib is {}; allowed: 1 to {}, or 0 for the default", in.flight_kib, kMostKib);
+  }
+  if (in.flight_kib != 0) result.flight_bytes = std::size_t{in.flight_kib} << 10U;
+  result.flight_folder = text_or_empty(in.flight_folder != nullptr ? in.flight_folder : std::getenv(kFlightFolder));
+  return std::nullopt;
+}
+
 }  // namespace
 
 void override_with(std::uint32_t ms, Duration& value) {
@@ -53,8 +67,11 @@ transport::Log log_to(lockstep_log_fn log, void* user) {
 
 Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_options* options) {
   transport::CommunicatorOptions result;
-  if (options == nullptr) return result;
-  const auto taken = take(options, "options");
+  if (options == nullptr) {
+    result.flight_folder = text_or_empty(std::getenv(kFlightFolder));
+    return result;
+  }
+  const auto taken = take(options, "options", offsetof(lockstep_comm_options, flight_folder));
   if (!taken) return taken.error();
   const lockstep_comm_options& in = *taken;
 
@@ -90,6 +107,7 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   result.congestion_control = text_or_empty(in.congestion_control);
   result.log = log_to(in.log, in.log_user);
   result.journal = log_to(in.journal, in.journal_user);
+  if (const auto wrong = flight_options(in, result)) return *wrong;
   return result;
 }
 

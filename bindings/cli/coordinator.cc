@@ -4,9 +4,11 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 
@@ -27,17 +29,34 @@ struct CoordinatorOptions {
   std::int64_t greeting_ms = 3000;
   std::string log = "text";
   bool verbose = false;
+  std::string flight_file;
 };
+
+// Empty: a file of this name can be there. Better said now than when it is wanted.
+std::string flaw_of_flight_file(const std::string& file) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  if (std::filesystem::is_directory(file, error)) return file + " is a folder: name a file";
+  if (folder.empty() || std::filesystem::is_directory(folder, error)) return {};
+  return file + ": there is no folder " + folder.string();
+}
+
+void write_flight(transport::CoordinatorServer& server, const std::string& file, bool ends) {
+  const auto written = server.write_flight(file, ends ? "it was told to end" : "asked for");
+  fmt::print(stderr, "{}\n", written ? "flight recording written to " + *written : written.error().text);
+}
 
 int serve(const CoordinatorOptions& options) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  if (!options.flight_file.empty()) sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before there are threads, so that sigwait() gets them all
 
   transport::CoordinatorServer::Options server_options;
   server_options.listen = options.listen;
+  server_options.flight_file = options.flight_file;
   server_options.machine.heartbeat = milliseconds(options.heartbeat_ms);
   server_options.machine.silence = milliseconds(options.silence_ms);
   server_options.machine.greeting = milliseconds(options.greeting_ms);
@@ -54,8 +73,10 @@ int serve(const CoordinatorOptions& options) {
   fmt::print("lockstep coordinator listening on {}\n", (*server)->address().text());
   std::fflush(stdout);
 
-  int signal = 0;
-  sigwait(&signals, &signal);
+  for (int signal = SIGUSR1; signal == SIGUSR1;) {
+    sigwait(&signals, &signal);
+    if (!options.flight_file.empty()) write_flight(**server, options.flight_file, signal != SIGUSR1);
+  }
   (*server)->stop();
   return kExitOk;
 }
@@ -79,6 +100,10 @@ Run add_coordinator(CLI::App& app) {
   command->add_option("--log", options->log, "events on stderr, a line each")
       ->transform(sim::one_of({"text", "json", "none"}))
       ->capture_default_str();
+  command
+      ->add_option("--flight-recorder", options->flight_file,
+                   "FILE; for `lockstep sim replay`: written on SIGUSR1, when it ends, and when it fails")
+      ->check(flaw_of_flight_file);
   command->add_flag("-v,--verbose", options->verbose, "also log every committed collective");
   command->footer(R"(
 Prints one line on stdout once it listens, "lockstep coordinator listening on HOST:PORT"; events go to stderr.

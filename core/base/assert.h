@@ -6,6 +6,23 @@ namespace lockstep {
 // Prints the broken condition with its place to standard error and aborts the process.
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line);
 
+// What this thread does before the process ends over a broken assertion, while this is there: write down how it came to it. The
+// innermost speaks, once.
+class LastWords {
+ public:
+  using Say = void (*)(void* about);
+  LastWords(Say say, void* about);
+  LastWords(const LastWords&) = delete;
+  LastWords& operator=(const LastWords&) = delete;
+  ~LastWords();
+
+ private:
+  friend void assertion_failed(const char* condition, const char* file, int line);
+  Say say_;
+  void* about_;
+  LastWords* outer_;
+};
+
 }  // namespace lockstep
 
 #define LOCKSTEP_ASSERT(condition) \

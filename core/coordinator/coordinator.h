@@ -2,8 +2,11 @@
 // out. Rounds start and move without it; it commits them when all are done, and settles them when somebody is lost.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -23,6 +26,14 @@ struct Options {
   Duration gang_leave = lockstep::seconds(10);       // from the first of a gang that leaves to the last
   Duration link_patience = lockstep::seconds(5);  // a broken link that is reported again after so long costs a member
 };
+
+// As in peer/options.h.
+inline std::string_view flaw_of(const Options& options) {
+  if (options.heartbeat.ns <= 0) return "its heartbeat is no time";
+  if (options.silence <= options.heartbeat) return "its silence is no longer than its heartbeat";
+  if (options.greeting.ns <= 0) return "its time for a greeting is none";
+  return {};
+}
 
 struct Timer {};
 
@@ -52,6 +63,10 @@ class Coordinator {
     std::uint64_t drafts = 0;  // of views, so far
   };
   [[nodiscard]] Footprint footprint() const;
+
+  // All that it holds, between two steps; as in peer/peer.h.
+  void save(std::vector<std::byte>& out) const;
+  [[nodiscard]] bool load(std::span<const std::byte> state, Effects& lent);
 
  private:
   class Machine;

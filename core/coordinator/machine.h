@@ -1,5 +1,5 @@
 // The coordinator's inside: parties (streams and who is behind them) and decisions (proposals and commits). Two files carry it
-// out: parties.cc and decisions.cc.
+// out: parties.cc and decisions.cc. state.cc names all that it holds, for recordings.
 #pragma once
 
 #include <map>
@@ -25,6 +25,13 @@ class Coordinator::Machine {
   [[nodiscard]] wire::StatusReply snapshot(Instant now) const;
   [[nodiscard]] Footprint footprint() const;
 
+  // What a recording begins with (core/flight/); defined in state.cc.
+  template <typename Archive>
+  void state(Archive& a);
+  void lend_again(Effects& out) const {
+    for (const auto& [stream, party] : parties_) party.channel.lend_again(out);
+  }
+
  private:
   // Who is at the other end of a stream, as far as we know.
   struct Party {
@@ -35,6 +42,10 @@ class Coordinator::Machine {
     PeerId peer;           // nobody: a stranger
     bool greeted = false;  // its preamble came
     bool dirty = false;    // named in dirty_
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(channel, from, since, peer, greeted, dirty);
+    }
   };
 
   // Somebody who joined: waiting, a member, or leaving with rounds to finish.
@@ -46,6 +57,10 @@ class Coordinator::Machine {
     std::optional<wire::Leave> leave;
     Instant leave_since;
     bool cut = false;  // out of the view; finishes the rounds that were kept for it
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(stream, name, admit, admit_cancelled, leave, leave_since, cut);
+    }
   };
 
   struct Proposal {
@@ -57,6 +72,10 @@ class Coordinator::Machine {
     std::set<PeerId> awaited;
     Instant since;  // it was sent
     bool settled_once = false;
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(message, change, admission, added, participants, awaited, since, settled_once);
+    }
   };
 
   // ---- parties.cc ----

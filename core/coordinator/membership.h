@@ -22,6 +22,10 @@ struct Candidate {
   std::uint32_t founders = 1;
   bool auto_admit = false;
   std::uint64_t arrival = 0;  // order of arrival; nobody overtakes
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(member, gang_size, founders, auto_admit, arrival);
+  }
 };
 
 // An unordered pair of members that cannot exchange bytes.
@@ -61,6 +65,11 @@ class Membership {
   [[nodiscard]] std::vector<Pair> unavoidable(const std::vector<wire::Member>& members) const;
   // How many broken pairs a peer is part of: the one with more is to blame.
   [[nodiscard]] std::size_t broken_links_of(PeerId peer) const;
+
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(view_, auto_admit_, candidates_, broken_);
+  }
 
  private:
   void lay_ring(std::vector<wire::Member>& ring) const;

@@ -10,7 +10,7 @@
 namespace lockstep::coordinator {
 
 Coordinator::Machine::Machine(const Options& options, Instant now) : options_(options), born_(now), now_(now) {
-  LOCKSTEP_ASSERT(options.heartbeat.ns > 0 && options.silence > options.heartbeat && options.greeting.ns > 0);
+  LOCKSTEP_ASSERT(flaw_of(options).empty());
 }
 
 void Coordinator::Machine::step(Input& input, Instant now, Effects& out) {

@@ -53,6 +53,10 @@ class Rounds {
     std::map<PeerId, std::vector<wire::OpenRound>> flushed;  // what each participant has open
     std::optional<CohortId> closes;                          // an admission: the cohort that ends by it
     std::map<PeerId, std::vector<wire::OpenRound>> admits;   // and what each member had open when it called admit
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(lost, left, relinked, kept, flushed, closes, admits);
+    }
   };
   // The verdicts on all rounds that the change touches, that are to be stopped or that it closes, from what is known now, as
   // many as one message carries. Settled once a proposal that carries just these was acknowledged by everybody.
@@ -87,16 +91,29 @@ class Rounds {
   [[nodiscard]] std::vector<wire::RoundStatus> status() const;
   [[nodiscard]] std::size_t size() const { return rounds_.size(); }
 
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(cohorts_, rounds_, done_by_, stops_, asked_by_, closed_, kept_);
+  }
+
  private:
   struct Group {
     std::size_t binding = 0;  // place in Cohort::bound
     Generation current;
     std::map<Generation, std::vector<wire::Member>> generations;  // in rank order; the newest, and those of kept rounds
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(binding, current, generations);
+    }
   };
   struct Cohort {
     std::map<GroupId, Group> groups;
     std::set<RoundKey> live;                  // an older cohort lives while these are undecided
     std::vector<std::vector<GroupId>> bound;  // lists of groups in which a tag has one outcome
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(groups, live, bound);
+    }
   };
   struct Round {
     Generation attempt;
@@ -104,6 +121,10 @@ class Rounds {
     PeerId first;  // who said `what`
     std::uint64_t hash = 0;
     std::set<PeerId> done;
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(attempt, what, first, hash, done);
+    }
   };
 
   // How many entries of a list each peer has a part in.
@@ -118,6 +139,10 @@ class Rounds {
       const auto at = counts_.find(peer);
       return at == counts_.end() ? 0 : at->second;
     }
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(counts_);
+    }
 
    private:
     std::map<PeerId, std::size_t> counts_;
@@ -126,6 +151,10 @@ class Rounds {
   struct Stop {
     wire::Verdict verdict;
     PeerId by;  // who asked; nobody when the arguments or results differ
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(verdict, by);
+    }
   };
 
   // ---- rounds.cc ----

@@ -175,6 +175,10 @@ class StreamNames {
     next_ += 2;
     return id;
   }
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(next_);
+  }
 
  private:
   explicit StreamNames(std::uint64_t first) : next_(first) {}

@@ -20,6 +20,10 @@ struct Cohort {
   struct Membership {
     std::shared_ptr<const std::vector<PeerId>> ring;  // our group, in rank order
     std::vector<PeerId> bound;                        // our group's, and those of the groups that are bound with it
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(ring, bound);
+    }
   };
 
   CohortId id;
@@ -99,6 +103,11 @@ struct Cohort {
   }
 
   [[nodiscard]] bool alone() const { return bound.size() <= 1; }
+
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(id, group, bound, current, generations, kept, uses, used_up, closers);
+  }
 
   // Those of the view that are in `among` (everybody when null).
   [[nodiscard]] Membership membership_in(const wire::View& view, const Membership* among) const {

@@ -27,6 +27,10 @@ class Early {
     bool taken = false;                         // an operation reads the slot
     std::optional<wire::SegmentEnded> segment;  // whole; `into` is the slot
     StreamId stream;                            // that it came on
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(what, follows, taken, segment, stream);
+    }
   };
 
   // The neighbour says that its round is on. Said again after a stream was lost: what has come stays. False: more rounds than it
@@ -56,12 +60,21 @@ class Early {
   // Entries, and slots that are being filled.
   [[nodiscard]] std::size_t size() const { return entries_.size() + fillings_.size(); }
 
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(entries_, fillings_, free_, used_);
+  }
+
  private:
   using Name = std::tuple<RoundKey, Generation, PeerId>;
   using Entries = std::map<Name, Entry>;
   struct Filling {
     Name name;
     BufferRef slot;
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(name, slot);
+    }
   };
 
   Entries::iterator erase(Entries::iterator at);

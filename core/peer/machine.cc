@@ -12,8 +12,7 @@ namespace lockstep::peer {
 
 Peer::Machine::Machine(const Options& options, Instant now)
     : options_(options), now_(now), session_(options, names_, *this), mesh_(options, names_, *this) {
-  LOCKSTEP_ASSERT(!options.id.is_nobody() && options.stripes >= 1 && options.stripes <= kMaxStripes);
-  LOCKSTEP_ASSERT(options.unasked <= kMaxUnasked);
+  LOCKSTEP_ASSERT(flaw_of(options).empty());
 }
 
 void Peer::Machine::step(Input& input, Instant now, Effects& out) {

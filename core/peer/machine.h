@@ -1,6 +1,6 @@
-// The peer's inside. Session talks to the coordinator, Mesh to the neighbours; this machine holds the calls in between. Three
-// files carry it out: machine.cc (inputs, and the calls that are about membership), rounds.cc (collectives and their data),
-// views.cc (what the coordinator decides).
+// The peer's inside. Session talks to the coordinator, Mesh to the neighbours; this machine holds the calls in between. Its files:
+// machine.cc (inputs, and the calls that are about membership), rounds.cc and heralds.cc (collectives and their data), views.cc
+// (what the coordinator decides), state.cc (all that it holds, for recordings).
 #pragma once
 
 #include <map>
@@ -27,6 +27,11 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] Instant deadline() const;
   [[nodiscard]] Footprint footprint() const;
 
+  // What a recording begins with (core/flight/); defined in state.cc.
+  template <typename Archive>
+  void state(Archive& a);
+  void lend_again(Effects& out) const;
+
  private:
   enum class Life : std::uint8_t { kNew, kJoining, kMember, kLeaving, kOver };
 
@@ -38,6 +43,10 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     bool said = false;       // admit, leave: the coordinator knows
     std::uint32_t at_least = 1;
     bool by_itself = false;  // admit: begun by auto_admit, no call waits
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(call, deadline, cancelled, said, at_least, by_itself);
+    }
   };
 
   // A collective call and the round it takes part in.
@@ -94,6 +103,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
       return state != State::kQueued && state != State::kHeld && state != State::kEnding;
     }
   };
+  template <typename Archive>
+  void state_of(Archive& a, Round& round);
+  [[nodiscard]] bool can_run(const Round& round) const;
   using Rounds = std::map<std::uint64_t, Round>;  // in the order of their launch
 
   // ---- machine.cc ----
@@ -138,6 +150,10 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void begin_attempt(Round& round);
   void refuse(Round& round, Status status, const std::string& text);
   void begin_operation(Round& round);
+  [[nodiscard]] static std::optional<std::uint32_t> root_of(const Round& round);
+  [[nodiscard]] static std::vector<std::uint64_t> blocks_of(const Round& round);
+  [[nodiscard]] std::optional<Error> refusal(const Round& round) const;
+  [[nodiscard]] std::unique_ptr<ring::Operation> new_operation(const Round& round, std::uint32_t root) const;
   void tell_sizes(Round& round);
   void learn_size(Round& round, Rank rank, std::uint64_t bytes);
   void done_if_complete(Round& round);
@@ -210,6 +226,10 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     wire::Ready ready;
     StripeIndex stripe;
     StreamId stream;
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(ready, stripe, stream);
+    }
   };
   std::map<PeerId, std::map<RoundKey, Herald>> heralds_;
   Early early_;

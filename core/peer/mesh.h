@@ -87,6 +87,13 @@ class Mesh {
   [[nodiscard]] std::size_t streams() const { return flows_.size(); }
   [[nodiscard]] std::size_t queued_bytes() const;
 
+  // What a recording begins with (core/flight/); defined in peer/state.cc.
+  template <typename Archive>
+  void state(Archive& a);
+  void lend_again(Effects& out) const {
+    for (const auto& [stream, flow] : flows_) flow.channel.lend_again(out);
+  }
+
  private:
   struct Stripe {
     StreamId stream;  // 0: none
@@ -94,6 +101,10 @@ class Mesh {
     Instant down_since;  // while not up
     Instant retry_at;    // dialler, while there is no stream
     Duration backoff;
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(stream, up, down_since, retry_at, backoff);
+    }
   };
   struct Link {
     io::Address address;
@@ -103,6 +114,10 @@ class Mesh {
     std::uint32_t faults = 0;  // of the protocol, one stream after the other
     Instant last_fault;
     [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(address, dials, stripes, reported, faults, last_fault);
+    }
   };
   enum class Kind : std::uint8_t {
     kDialling,  // asked for
@@ -122,6 +137,10 @@ class Mesh {
     std::uint16_t stripes = 1;
     LinkKey key;           // accepted: that it said
     bool touched = false;  // named in touched_
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(channel, kind, since, peer, stripe, stripes, key, touched);
+    }
   };
 
   void fill_stripes();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/base/ids.h"
 #include "core/base/time.h"
@@ -33,5 +34,13 @@ struct Options {
   Duration link_timeout = lockstep::seconds(8);  // a link without a stripe for so long is reported as broken
   Duration abort_grace = lockstep::seconds(10);  // from a call's time-out to `outcome unknown`, if no verdict comes
 };
+
+// Why no peer can have these; empty: nothing is wrong. A driver has seen to it.
+inline std::string_view flaw_of(const Options& options) {
+  if (options.id.is_nobody()) return "it has no id";
+  if (options.stripes < 1 || options.stripes > kMaxStripes) return "its number of stripes is none that links have";
+  if (options.unasked > kMaxUnasked) return "more tensors go unasked than neighbours take";
+  return {};
+}
 
 }  // namespace lockstep::peer

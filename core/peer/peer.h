@@ -2,7 +2,10 @@
 // Session (the coordinator), Mesh (neighbours) and Rounds (calls), and never sees a socket, a clock or a tensor byte.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "core/base/time.h"
 #include "core/peer/effect.h"
@@ -34,6 +37,12 @@ class Peer {
         0;  // outcomes kept for calls not yet launched, announcements of neighbours not yet matched
   };
   [[nodiscard]] Footprint footprint() const;
+
+  // All that this peer holds, between two steps, for a recording (core/flight/). Another one of the same options that loads it goes
+  // on where this one was; its loans for reading are made again, as effects, for they lie elsewhere. False: these bytes are no
+  // such state, and the peer is good for nothing.
+  void save(std::vector<std::byte>& out) const;
+  [[nodiscard]] bool load(std::span<const std::byte> state, Effects& lent);
 
  private:
   class Machine;

@@ -146,24 +146,38 @@ void Peer::Machine::refuse(Round& round, Status status, const std::string& text)
   ask_to_stop(round, status, name_of(options_.id) + ": " + text);
 }
 
-void Peer::Machine::begin_operation(Round& round) {
-  std::uint32_t root = 0;
-  if (round.request.collective == Collective::kBroadcast) {
-    const auto at = std::find(round.ring->begin(), round.ring->end(), round.request.root);
-    if (at == round.ring->end()) {
-      return refuse(round, Status::kInvalidArgument,
-                    "broadcast root " + name_of(round.request.root) + " is not a member of this group");
-    }
-    root = static_cast<std::uint32_t>(at - round.ring->begin());
-  }
+// The rank of a broadcast's root; 0 where there is no such thing.
+std::optional<std::uint32_t> Peer::Machine::root_of(const Round& round) {
+  if (round.request.collective != Collective::kBroadcast) return 0;
+  const auto at = std::find(round.ring->begin(), round.ring->end(), round.request.root);
+  if (at == round.ring->end()) return std::nullopt;
+  return static_cast<std::uint32_t>(at - round.ring->begin());
+}
+
+// All-gather: once all are known.
+std::vector<std::uint64_t> Peer::Machine::blocks_of(const Round& round) {
   std::vector<std::uint64_t> blocks;
   for (const auto& block : round.blocks) blocks.push_back(*block);
-  if (const auto refusal =
-          ring::Operation::refusal(round.request, round.rank, round.world(), blocks, options_.segment_bytes)) {
-    return refuse(round, refusal->status, refusal->text);
+  return blocks;
+}
+
+std::optional<Error> Peer::Machine::refusal(const Round& round) const {
+  return ring::Operation::refusal(round.request, round.rank, round.world(), blocks_of(round), options_.segment_bytes);
+}
+
+std::unique_ptr<ring::Operation> Peer::Machine::new_operation(const Round& round, std::uint32_t root) const {
+  return std::make_unique<ring::Operation>(round.request, round.rank, round.world(), root, blocks_of(round),
+                                           options_.segment_bytes);
+}
+
+void Peer::Machine::begin_operation(Round& round) {
+  const std::optional<std::uint32_t> root = root_of(round);
+  if (!root) {
+    return refuse(round, Status::kInvalidArgument,
+                  "broadcast root " + name_of(round.request.root) + " is not a member of this group");
   }
-  round.operation = std::make_unique<ring::Operation>(round.request, round.rank, round.world(), root, std::move(blocks),
-                                                      options_.segment_bytes);
+  if (const auto why = refusal(round)) return refuse(round, why->status, why->text);
+  round.operation = new_operation(round, *root);
   round.serial = ++serials_;
   by_serial_[round.serial] = by_key_.at(round.key);
   round.state = Round::State::kRunning;

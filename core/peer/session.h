@@ -51,6 +51,13 @@ class Session {
   [[nodiscard]] std::size_t streams() const { return channel_.has_value() ? 1 : 0; }
   [[nodiscard]] std::size_t queued_bytes() const { return channel_ ? channel_->writer.control_bytes_queued() : 0; }
 
+  // What a recording begins with (core/flight/); defined in peer/state.cc.
+  template <typename Archive>
+  void state(Archive& a);
+  void lend_again(Effects& out) const {
+    if (channel_) channel_->lend_again(out);
+  }
+
  private:
   enum class State : std::uint8_t { kIdle, kLooking, kDialling, kGreeting, kWelcomed, kOver };
 

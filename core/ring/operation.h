@@ -105,6 +105,17 @@ class Operation {
   [[nodiscard]] std::uint64_t bytes_received() const { return bytes_received_; }
   [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
 
+  // For one that was made of the same arguments. Left out: those, request_, rank_, world_ and blocks_, and what follows from them:
+  // pieces_, scratch_offsets_ and own_.
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(segments_, finals_missing_, granted_, stopped_, own_prepared_, own_ready_, ready_, running_, bytes_sent_,
+          bytes_received_);
+    if constexpr (Archive::kLoads) {
+      if (segments_.size() != pieces_.size()) a.fail();
+    }
+  }
+
  private:
   static std::optional<Error> refusal_of_blocks(const peer::Request& request, Rank rank,
                                                 std::span<const std::uint64_t> blocks);
@@ -117,11 +128,19 @@ class Operation {
     StreamId stream;             // kLanding or kBackingUp: from; kSent: on
     std::uint64_t checksum = 0;  // once kReady or kHere
     bool again = false;          // was sent once, for nothing as far as we know
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(arrival, departure, stripe, stream, checksum, again);
+    }
   };
   struct Segment {
     std::array<Half, 2> half;  // by phase
     bool backed_up = false;
     BufferRef early;  // came before the operation, and lies here instead of in its place
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(half, backed_up, early);
+    }
   };
   enum class Purpose : std::uint8_t { kBackUp, kOwn, kOwnCopy, kArrived, kRestore };
 

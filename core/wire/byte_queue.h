@@ -22,6 +22,10 @@ class ByteQueue {
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
 
+  // What a recording begins with (core/flight/); defined in wire/state.h.
+  template <typename Archive>
+  void state(Archive& a);
+
  private:
   using Chunk = std::array<std::byte, 4096>;
 

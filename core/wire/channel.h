@@ -87,12 +87,26 @@ class Channel {
     pump(out);
   }
 
+  // After the state was loaded: what is lent for reading lies elsewhere now.
+  template <typename Effects>
+  void lend_again(Effects& out) const {
+    if (closing_ || !reader.lent()) return;
+    out.emplace_back(io::Read{stream_, reader.lent()->place, reader.lent()->tail});
+  }
+  // What a recording begins with (core/flight/); defined in wire/state.h.
+  template <typename Archive>
+  void state(Archive& a);
+
  private:
   static constexpr std::size_t kRead = 0;
   static constexpr std::size_t kWrite = 1;
   struct Loan {
     bool lent = false;
     bool revoking = false;
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(lent, revoking);
+    }
   };
 
   template <typename Effects>

@@ -10,8 +10,6 @@ namespace {
 // Behind a payload's rest: room for the trailer and the next headers, and little of the next payload, which would have to
 // be copied.
 constexpr std::size_t kTailForTrailer = 256;
-// A long body is read in pieces, so that memory grows with the bytes that come and not with those that were promised.
-constexpr std::size_t kMaxTail = 65'536;
 
 }  // namespace
 
@@ -37,7 +35,7 @@ std::size_t LinkReader::tail_bytes() const {
   switch (state_) {
     case State::kPreamble:
     case State::kHeader: return header_tail_;
-    case State::kBody: return std::clamp(header_.length - pending().size(), kTailForHeader, kMaxTail);
+    case State::kBody: return std::clamp(header_.length - pending().size(), kTailForHeader, kMaxTailBytes);
     case State::kPayload:  // a sink smaller than the rest: what follows it is payload still
       return sunk_ && payload_rest() > kStandingBufferBytes ? 0 : kTailForTrailer;
     case State::kTrailer: return kTailForTrailer;
@@ -51,7 +49,7 @@ std::size_t LinkReader::tail_bytes() const {
 void LinkReader::make_room(std::size_t bytes) {
   if (begin_ == end_) {
     begin_ = end_ = 0;
-    if (buffer_.size > kMaxTail && !early_out_) buffer_ = {};
+    if (buffer_.size > kMaxTailBytes && !early_out_) buffer_ = {};
   }
   if (end_ + bytes <= buffer_.size) return;
   const std::span<const std::byte> kept = pending();

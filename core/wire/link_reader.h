@@ -43,6 +43,10 @@ using ReadEvent = std::variant<Preamble, Received, SegmentBegan, SegmentEnded>;
 
 class LinkReader {
  public:
+  // Of a window's tail. A long body is read in pieces, so that memory grows with the bytes that come and not with those that were
+  // promised.
+  static constexpr std::size_t kMaxTailBytes = 65'536;
+
   // Bodies larger than the limit are an error; raised once the greeting is over.
   explicit LinkReader(std::uint32_t max_body_bytes = kMaxStrangerBodyBytes);
   void set_max_body_bytes(std::uint32_t bytes) { max_body_bytes_ = bytes; }
@@ -76,6 +80,12 @@ class LinkReader {
   // A segment has its place in named memory and has not ended: it will end there unless sink() is said. (Its payload may
   // be whole already, and only the trailer missing.)
   [[nodiscard]] bool holds_place() const { return arriving_.has_value() && !awaits_place() && !sunk_; }
+
+  // The window that is outstanding, if one is.
+  [[nodiscard]] const std::optional<Window>& lent() const { return window_; }
+  // What a recording begins with (core/flight/); defined in wire/state.h.
+  template <typename Archive>
+  void state(Archive& a);
 
  private:
   // A header is awaited: room for a burst of control messages; or for a segment that is small (ring::kWholeBytes), its header

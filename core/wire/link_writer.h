@@ -42,6 +42,10 @@ class LinkWriter {
   // ends as it is when all of its payload is written. Only when !lends(key, attempt).
   void forget(const RoundKey& key, Generation attempt);
 
+  // What a recording begins with (core/flight/); defined in wire/state.h.
+  template <typename Archive>
+  void state(Archive& a);
+
  private:
   // A segment on its way: header, payload, trailer. Stays where it is in memory until it is recycled.
   struct Outgoing {
@@ -55,6 +59,10 @@ class LinkWriter {
 
     [[nodiscard]] std::uint64_t size() const { return header.size() + payload.length + kTrailerBytes; }
     [[nodiscard]] std::uint64_t payload_rest() const;
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(segment, payload, header, trailer, written, lends_payload, taken_back);
+    }
   };
 
   // One gathered write in the making.

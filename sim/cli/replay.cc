@@ -1,4 +1,4 @@
-// `lockstep sim replay`: a plan from a file.
+// `lockstep sim replay`: a plan from a file, or what a flight recorder wrote.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -10,6 +10,7 @@
 
 #include "sim/cli/command.h"
 #include "sim/cli/mutants.h"
+#include "sim/cli/replay_recording.h"
 #include "sim/cli/report_json.h"
 #include "sim/cli/usage.h"
 #include "sim/text.h"
@@ -24,6 +25,8 @@ struct ReplayFlags {
   std::uint64_t until = 0;
   bool json = false;
   bool streams = false;
+  bool watch = false;
+  std::string plan;
 };
 
 int replay(const ReplayFlags& flags) {
@@ -49,16 +52,27 @@ int replay(const ReplayFlags& flags) {
 }  // namespace
 
 Run add_replay(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("replay", "run a plan from a file, telling what happens");
+  CLI::App* const command =
+      app.add_subcommand("replay", "run a plan from a file, telling what happens; or replay a flight recording");
   const auto flags = std::make_shared<ReplayFlags>();
-  command->add_option("plan", flags->file, "a plan, as `run --write-plan` writes it, or a scenario")->required();
-  command->add_option("--until", flags->until, "stop after so many events")->check(whole_number());
+  command->add_option("plan", flags->file, "a plan, as `run --write-plan` writes it, a scenario, or a flight recording")
+      ->required();
+  command->add_option("--until", flags->until, "stop after so many events; in a recording: after this input")
+      ->check(whole_number());
   command->add_flag("--json", flags->json, "the report as JSON, no trace");
   command->add_flag("--streams", flags->streams, "also every stream");
+  command->add_flag("--watch", flags->watch, "a recording: tell every input, and all that the machine asks for then");
+  command->add_option("--plan", flags->plan, "a coordinator's recording: write a plan of what it saw to this file");
   flags->mutant.declare(*command);
   return [flags, command] {
-    if (flags->json) refuse(*command, {"--streams"}, "with --json, which prints no trace");
+    if (flags->json) refuse(*command, {"--streams", "--watch"}, "with --json, which prints no trace");
     flags->mutant.plant();
+    if (holds_recording(flags->file)) {
+      refuse(*command, {"--streams"}, "with a recording: --watch tells all of it");
+      if (was_given(*command, "--plan")) refuse(*command, {"--until", "--watch", "--json"}, "with --plan");
+      return replay_recording({flags->file, flags->until, flags->watch, flags->json, flags->plan});
+    }
+    refuse(*command, {"--watch", "--plan"}, "with a plan: they are for flight recordings");
     return replay(*flags);
   };
 }

@@ -57,6 +57,10 @@ static void handles_must_not_be_null(void) {
   CHECK_INVALID("comm is NULL", lockstep_leave(NULL, 1));
   CHECK_INVALID("comm is NULL", lockstep_pending(NULL, &count));
   CHECK_INVALID("count is NULL", lockstep_pending(comm, NULL));
+  CHECK_INVALID("comm is NULL", lockstep_flight_record(NULL, "a.rec"));
+  CHECK_INVALID("path is NULL", lockstep_flight_record(comm, NULL));
+  CHECK_INVALID("path is empty", lockstep_flight_record(comm, ""));
+  CHECK_INVALID("without a flight recorder", lockstep_flight_record(comm, "a.rec"));
   CHECK_INVALID("comm is NULL", lockstep_abort_all(NULL, "why"));
   CHECK_INVALID("comm is NULL", lockstep_world_get(NULL, &world));
   CHECK_INVALID("comm is NULL", lockstep_peer_id_self(NULL, &id));
@@ -229,6 +233,9 @@ static void coordinator_arguments_are_checked(void) {
   CHECK_INVALID("coordinator is NULL", lockstep_coordinator_address(NULL, address, sizeof address));
   CHECK_STATUS(LOCKSTEP_OK, lockstep_coordinator_start(NULL, &coordinator));
   CHECK_INVALID("address is NULL", lockstep_coordinator_address(coordinator, NULL, 64));
+  CHECK_INVALID("coordinator is NULL", lockstep_coordinator_flight_record(NULL, "a.rec"));
+  CHECK_INVALID("path is NULL", lockstep_coordinator_flight_record(coordinator, NULL));
+  CHECK_INVALID("No such file", lockstep_coordinator_flight_record(coordinator, "/no/such/folder/a.rec"));
   CHECK_STATUS(LOCKSTEP_ERR_BUFFER_TOO_SMALL, lockstep_coordinator_address(coordinator, address, 4));
   CHECK(strstr(lockstep_last_error(), "size is 4") != NULL);
   lockstep_coordinator_stop(coordinator);

@@ -31,7 +31,8 @@ TEST(Header, InitMacrosStateTheSizeAndNothingElse) {
 // fields at the end.
 TEST(Header, StructSizesAreThoseOfVersionOne) {
   static_assert(sizeof(void*) == 8);
-  EXPECT_EQ(sizeof(lockstep_comm_options), 136U);
+  EXPECT_EQ(offsetof(lockstep_comm_options, flight_folder), 136U);
+  EXPECT_EQ(sizeof(lockstep_comm_options), 152U);
   EXPECT_EQ(sizeof(lockstep_result), 152U);
   EXPECT_EQ(sizeof(lockstep_world), 72U);
   EXPECT_EQ(sizeof(lockstep_all_reduce_args), 80U);
@@ -39,5 +40,6 @@ TEST(Header, StructSizesAreThoseOfVersionOne) {
   EXPECT_EQ(sizeof(lockstep_all_gather_args), 72U);
   EXPECT_EQ(sizeof(lockstep_broadcast_args), 88U);
   EXPECT_EQ(sizeof(lockstep_barrier_args), 32U);
-  EXPECT_EQ(sizeof(lockstep_coordinator_options), 48U);
+  EXPECT_EQ(offsetof(lockstep_coordinator_options, flight_file), 48U);
+  EXPECT_EQ(sizeof(lockstep_coordinator_options), 56U);
 }

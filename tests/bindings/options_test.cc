@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "bindings/c/result.h"
@@ -33,7 +34,30 @@ TEST(CommOptions, DefaultsAreThoseTheHeaderStates) {
     EXPECT_EQ(options->link_timeout, milliseconds(8000));
     EXPECT_EQ(options->abort_grace, milliseconds(10000));
     EXPECT_FALSE(options->log);
+    EXPECT_EQ(options->flight_bytes, 0U);
+    EXPECT_EQ(options->flight_folder, "");
   }
+}
+
+TEST(CommOptions, TheEnvironmentNamesTheFolderOfTheFlightRecorderWhereTheProgramDoesNot) {
+  ::setenv("LOCKSTEP_FLIGHT_FOLDER", "/from/the/environment", 1);
+  lockstep_comm_options in = LOCKSTEP_COMM_OPTIONS_INIT;
+  EXPECT_EQ(communicator_options(nullptr)->flight_folder, "/from/the/environment");
+  EXPECT_EQ(communicator_options(&in)->flight_folder, "/from/the/environment");
+  in.flight_folder = "/from/the/program";
+  EXPECT_EQ(communicator_options(&in)->flight_folder, "/from/the/program");
+  ::unsetenv("LOCKSTEP_FLIGHT_FOLDER");
+}
+
+TEST(CommOptions, TheFlightRecorderHasTheSizeThatIsAskedFor) {
+  lockstep_comm_options in = LOCKSTEP_COMM_OPTIONS_INIT;
+  in.flight_kib = 100;
+  EXPECT_EQ(communicator_options(&in)->flight_bytes, 102'400U);
+  in.flight_kib = 600'000;
+  const auto refused = communicator_options(&in);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().text.find("flight_kib is 600000; allowed: 1 to 524288"), std::string::npos)
+      << refused.error().text;
 }
 
 TEST(CommOptions, EveryFieldArrives) {

@@ -96,6 +96,24 @@ TEST(Run, TracingChangesNothing) {
   EXPECT_GT(lines, 100U);
 }
 
+// What a machine holds is all in what it saves: another one that loads it does the same ever after.
+TEST(Run, MachinesThatAreSavedAndLoadedChangeNothing) {
+  PlanOptions options;
+  options.max_peers = 6;
+  options.payload = PlanOptions::Payload::kBytes;
+  std::uint64_t renewals = 0;
+  for (std::uint64_t seed = 300; seed < 300 + 60 / kShare; ++seed) {
+    const Plan plan = plan_of(seed, options);
+    WorldOptions renewing;
+    renewing.renew_one_in = 1 + seed % 50;
+    const Report report = run(plan, renewing);
+    EXPECT_EQ(report.hash, run(plan).hash) << seed;
+    EXPECT_FALSE(report.failure) << repeat(seed, report);
+    renewals += report.renewals;
+  }
+  EXPECT_GT(renewals, 60 / kShare * 200);
+}
+
 TEST(Run, APlanFromItsFileGivesTheSameRun) {
   for (std::uint64_t seed = 60; seed < 60 + 10 / kShare; ++seed) {
     const Plan plan = plan_of(seed);

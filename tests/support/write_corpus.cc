@@ -1,5 +1,6 @@
 // usage: write_corpus folder     Writes the seeds of the fuzzers: folder/decode/, folder/link_reader/ and the others.
 // From the repository: build/release/tests/support/write_corpus fuzz/corpus
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -7,7 +8,11 @@
 #include <variant>
 
 #include "core/base/rng.h"
+#include "core/flight/recorder.h"
 #include "core/wire/codec.h"
+#include "sim/world.h"
+#include "tests/sim/calm_plan.h"
+#include "tests/sim/flight/recording_witness.h"
 #include "tests/support/sample_messages.h"
 #include "tests/support/write_stream.h"
 
@@ -57,6 +62,58 @@ Bytes play_seed(std::uint64_t seed) {
   return bytes;
 }
 
+// fuzz/flight_recording.cc: a recording behind its head.
+Bytes recording_seed(const flight::Recording& recording) {
+  constexpr std::size_t kHeadBytes = 32;
+  const Bytes file = flight::encode(recording);
+  return {file.begin() + kHeadBytes, file.end()};
+}
+
+// A machine that strangers come to; a small ring begins in the middle.
+template <typename Machine, typename Options>
+Bytes strangers_seed(const Options& options, std::size_t ring) {
+  flight::Recorder<Machine> recorder(options, Instant{}, ring);
+  Machine machine(options, Instant{});
+  typename flight::Kind<Machine>::Effects effects;
+  Instant now;
+  const auto give = [&](typename flight::Kind<Machine>::Input input) {
+    now = now + milliseconds(1);
+    recorder.before(input, now);
+    effects.clear();
+    machine.step(std::move(input), now, effects);
+    recorder.after(effects, machine);
+  };
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    const StreamId stream{2 * i + 1};
+    give(io::Accepted{stream, {io::Address::Family::kV4, {127, 0, 0, 1}, 9}});
+    for (const auto& effect : effects) {
+      const auto* read = std::get_if<io::Read>(&effect);
+      if (read == nullptr) continue;
+      Bytes hello;
+      wire::encode(wire::Preamble{}, hello);
+      std::ranges::copy(hello, read->tail.begin());
+      give(io::ReadDone{stream, hello.size()});
+      break;
+    }
+    if (i % 3 == 0) give(io::Closed{stream, io::CloseReason::kReset, "reset"});
+  }
+  return recording_seed(recorder.recording());
+}
+
+// The machines of a run in its middle, with calls under way: a ring so small that it always begins there.
+void save_seeds_of_a_run(const std::filesystem::path& folder) {
+  sim::RecordingWitness witness(600);
+  sim::WorldOptions options;
+  options.witness = &witness;
+  options.until = 4000;
+  sim::Plan plan = sim::calm_plan(3);
+  plan.mode = sim::Mode::kBytes;
+  sim::run(plan, options);
+  for (const flight::Recording& recording : witness.recordings()) {
+    save(folder / (recording.of_peer() ? "peer_in_a_run" : "coordinator_in_a_run"), recording_seed(recording));
+  }
+}
+
 void write_corpus(const std::filesystem::path& folder) {
   const auto messages = test::sample_messages();
   for (const auto& message : messages) {
@@ -71,6 +128,15 @@ void write_corpus(const std::filesystem::path& folder) {
     save(folder / "peer_machine" / name, play_seed(seed));
     save(folder / "plan" / name, play_seed(seed));
   }
+  peer::Options peer;
+  peer.id = {1, 2};
+  save(folder / "flight_recording" / "coordinator",
+       strangers_seed<coordinator::Coordinator>(coordinator::Options{}, 1 << 20));
+  save(folder / "flight_recording" / "coordinator_from_the_middle",
+       strangers_seed<coordinator::Coordinator>(coordinator::Options{}, 400));
+  save(folder / "flight_recording" / "peer", strangers_seed<peer::Peer>(peer, 1 << 20));
+  save(folder / "flight_recording" / "peer_from_the_middle", strangers_seed<peer::Peer>(peer, 400));
+  save_seeds_of_a_run(folder / "flight_recording");
   save(folder / "link_reader" / "http", test::bytes_of("xGET / HTTP/1.1\r\nHost: example.org\r\n\r\n"));
 }
 

@@ -202,12 +202,19 @@ typedef struct lockstep_comm_options {
    * are judged by `lockstep sim audit FILES`. Default: none */
   lockstep_log_fn journal;
   void* journal_user; /* as log_user */
+
+  /* The flight recorder: remembers in memory what this peer was told, and writes it to a file when the run ends for it and it had
+   * not asked to leave (evicted, coordinator lost, a mistake of the library): FOLDER/lockstep-ID.rec, ID being the first eight
+   * digits of the peer's. `lockstep sim replay FILE` has it do the same again. Such a file holds names, addresses and the key of
+   * the run, and next to nothing of tensors; only the user may read it. It costs a small all-reduce a few microseconds. */
+  const char* flight_folder; /* must exist. Default: LOCKSTEP_FLIGHT_FOLDER in the environment; without it, nowhere */
+  uint32_t flight_kib;       /* memory for it, up to 512 MiB. Default: 8192 with a folder, else 0: no flight recorder */
 } lockstep_comm_options;
 
 #define LOCKSTEP_COMM_OPTIONS_INIT                                                                                     \
   {                                                                                                                    \
     sizeof(lockstep_comm_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
-        NULL, NULL                                                                                                     \
+        NULL, NULL, NULL, 0                                                                                            \
   }
 
 /* Makes a communicator: a random peer id, a listening port, a thread. Not yet part of a run. `options` NULL: all defaults.
@@ -218,6 +225,11 @@ LOCKSTEP_API lockstep_status lockstep_comm_create(const lockstep_comm_options* o
 /* Ends every call in flight (LOCKSTEP_ERR_NOT_CONNECTED), closes every stream and gives all memory back. The others see a peer
  * that is lost: lockstep_leave() first to go politely. Its work handles stay valid until they are freed. NULL: nothing. */
 LOCKSTEP_API void lockstep_comm_destroy(lockstep_comm* comm);
+
+/* Writes what the flight recorder remembers to a file: whole or not at all; one of that name is replaced. The run goes on. Blocks
+ * as long as the file takes. Errors: INVALID_ARGUMENT (it cannot be written: the text has the system's words; or there is no flight
+ * recorder: see flight_kib), OUT_OF_MEMORY. */
+LOCKSTEP_API lockstep_status lockstep_flight_record(lockstep_comm* comm, const char* path);
 
 /* ---- results ------------------------------------------------------------------------------------------------------- */
 
@@ -523,16 +535,17 @@ typedef struct lockstep_coordinator lockstep_coordinator;
 /* 0 or NULL in a field: its default. Strings are copied. */
 typedef struct lockstep_coordinator_options {
   size_t struct_size;
-  const char* listen;    /* "host:port"; no host: every address; port 0: any free one. Default: ":0" */
-  uint32_t heartbeat_ms; /* every peer gives a sign of life so often. Default: 500 */
-  uint32_t silence_ms;   /* a peer without a byte for so long is lost; at least 2 * heartbeat_ms. Default: 3000 */
-  uint32_t greeting_ms;  /* a stranger must have said what it wants by then. Default: 3000 */
-  lockstep_log_fn log;   /* Default: none; nothing is printed */
-  void* log_user;        /* handed to `log`; must stay valid until lockstep_coordinator_stop() has returned */
+  const char* listen;      /* "host:port"; no host: every address; port 0: any free one. Default: ":0" */
+  uint32_t heartbeat_ms;   /* every peer gives a sign of life so often. Default: 500 */
+  uint32_t silence_ms;     /* a peer without a byte for so long is lost; at least 2 * heartbeat_ms. Default: 3000 */
+  uint32_t greeting_ms;    /* a stranger must have said what it wants by then. Default: 3000 */
+  lockstep_log_fn log;     /* Default: none; nothing is printed */
+  void* log_user;          /* handed to `log`; must stay valid until lockstep_coordinator_stop() has returned */
+  const char* flight_file; /* where its flight recorder writes if it fails; as flight_folder. Default: nowhere */
 } lockstep_coordinator_options;
 
 #define LOCKSTEP_COORDINATOR_OPTIONS_INIT \
-  { sizeof(lockstep_coordinator_options), NULL, 0, 0, 0, NULL, NULL }
+  { sizeof(lockstep_coordinator_options), NULL, 0, 0, 0, NULL, NULL, NULL }
 
 /* Starts one; it listens when this returns. `options` NULL: all defaults. *coordinator: to be stopped by the caller; NULL on
  * failure. Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host, or the address cannot be listened on). */
@@ -543,6 +556,9 @@ LOCKSTEP_API lockstep_status lockstep_coordinator_start(const lockstep_coordinat
  * size: bytes of `address`; 64 always suffice, BUFFER_TOO_SMALL otherwise. */
 LOCKSTEP_API lockstep_status lockstep_coordinator_address(lockstep_coordinator* coordinator, char* address,
                                                           size_t size);
+
+/* As lockstep_flight_record(). */
+LOCKSTEP_API lockstep_status lockstep_coordinator_flight_record(lockstep_coordinator* coordinator, const char* path);
 
 /* Stops and frees it. Peers that are still in the run lose it. NULL: nothing. */
 LOCKSTEP_API void lockstep_coordinator_stop(lockstep_coordinator* coordinator);

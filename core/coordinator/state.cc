@@ -1,0 +1,39 @@
+// All that a coordinator holds, named for recordings; as peer/state.cc.
+#include "core/wire/state.h"
+#include "core/coordinator/machine.h"
+#include "core/flight/archive.h"
+#include "core/flight/fields.h"
+
+namespace lockstep::coordinator {
+
+// Left out: options_, that it is made of, and pumped_, which is empty between two steps.
+template <typename Archive>
+void Coordinator::Machine::state(Archive& a) {
+  LOCKSTEP_ASSERT(out_ == nullptr);  // between two steps
+  a.all(born_, now_, seats_, dirty_, arrivals_, next_heartbeat_, next_look_, membership_, rounds_, lost_, relink_,
+        admit_cancelled_, changed_, drafts_, proposal_, last_proposal_, last_view_, pending_told_, counters_.commits,
+        counters_.aborts, counters_.admitted, counters_.lost, counters_.left, counters_.bytes_reduced);
+  if constexpr (Archive::kLoads) {
+    parties_.clear();
+    a.entries(parties_, [this](StreamId stream) -> Party& {
+      return parties_.try_emplace(stream, stream, Instant{}, io::Address{}).first->second;
+    });
+  } else {
+    a.all(parties_);
+  }
+}
+
+void Coordinator::save(std::vector<std::byte>& out) const {
+  flight::Saver saver(out);
+  machine_->state(saver);
+}
+
+bool Coordinator::load(std::span<const std::byte> state, Effects& lent) {
+  flight::Loader loader(state);
+  machine_->state(loader);
+  if (loader.failed() || !loader.rest().empty()) return false;
+  machine_->lend_again(lent);
+  return true;
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,34 @@
+// The hash of what a machine answers: XXH3-64 over the fields of its effects, never over structs or addresses, and over the hash
+// that was before.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "core/flight/archive.h"
+#include "core/flight/fields.h"
+#include "core/kernels/checksum.h"
+
+namespace lockstep::flight {
+
+// `bytes` takes the fields; it begins with room for the hash.
+inline void begin_answer(std::vector<std::byte>& bytes) {
+  bytes.clear();
+  bytes.resize(sizeof(std::uint64_t));
+}
+
+template <typename Effect>
+void append_effect(std::vector<std::byte>& bytes, const Effect& effect) {
+  bytes.push_back(static_cast<std::byte>(effect.index()));
+  Saver saver(bytes);
+  std::visit([&](const auto& one) { fields(saver, one); }, effect);
+}
+
+inline std::uint64_t hash_of_answer(std::vector<std::byte>& bytes, std::uint64_t hash) {
+  for (std::size_t i = 0; i < sizeof hash; ++i) bytes[i] = static_cast<std::byte>(hash >> (8 * i));
+  return checksum(bytes);
+}
+
+}  // namespace lockstep::flight

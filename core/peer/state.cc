@@ -1,0 +1,107 @@
+// All that a peer holds, named for recordings: saved and loaded by the same lists. A member that is missing here makes a peer go
+// on otherwise than the one that was saved: tests/core/flight/check_fields.sh sees that none is forgotten, and the simulator that
+// those that are left out on purpose are not missed.
+#include "core/wire/state.h"
+#include "core/flight/archive.h"
+#include "core/flight/fields.h"
+#include "core/peer/machine.h"
+
+namespace lockstep::peer {
+
+// Left out: what it is made of, options_, names_ and owner_.
+template <typename Archive>
+void Session::state(Archive& a) {
+  a.all(state_, coordinator_, addresses_, port_, next_address_, failures_, term_, heartbeat_, silence_, since_,
+        next_heartbeat_, next_look_);
+  bool open = channel_.has_value();
+  a.all(open);
+  if constexpr (Archive::kLoads) {
+    if (!open) return channel_.reset();
+    channel_.emplace(StreamId{}, Instant{});
+  }
+  if (open) a.all(*channel_);
+}
+
+// Left out: what it is made of, options_, names_ and owner_.
+template <typename Archive>
+void Mesh::state(Archive& a) {
+  a.all(term_, key_, links_, touched_, next_heartbeat_, next_look_, closed_);
+  if constexpr (Archive::kLoads) {
+    flows_.clear();
+    a.entries(flows_, [this](StreamId stream) -> Flow& {
+      return flows_.try_emplace(stream, stream, Instant{}, Kind::kDying).first->second;
+    });
+  } else {
+    a.all(flows_);
+  }
+}
+
+// Whether an operation can be made of what was loaded.
+bool Peer::Machine::can_run(const Round& round) const {
+  if (!round.ring || round.rank.value >= round.ring->size() || check(round.request)) return false;
+  const bool gathers = round.request.collective == Collective::kAllGather;
+  if (round.blocks.size() != (gathers ? round.ring->size() : 0)) return false;
+  const auto known = [](const auto& block) { return block.has_value(); };
+  return std::all_of(round.blocks.begin(), round.blocks.end(), known) && root_of(round) && !refusal(round);
+}
+
+template <typename Archive>
+void Peer::Machine::state_of(Archive& a, Round& round) {
+  a.all(round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key, round.attempt,
+        round.wire_key, round.wire_attempt, round.hash, round.serial, round.ring, round.rank, round.blocks,
+        round.downstream_ready, round.unasked, round.mismatched, round.stop, round.outcome, round.restores,
+        round.restoring, round.requeue, round.retries, round.bytes_sent, round.bytes_received);
+  bool begun = round.operation != nullptr;
+  a.all(begun);
+  if constexpr (Archive::kLoads) {
+    round.operation.reset();
+    if (a.failed() || !begun) return;
+    if (!can_run(round)) return a.fail();
+    round.operation = new_operation(round, *root_of(round));
+  }
+  if (begun) a.all(*round.operation);
+}
+
+// Left out: options_, that it is made of.
+template <typename Archive>
+void Peer::Machine::state(Archive& a) {
+  LOCKSTEP_ASSERT(out_ == nullptr && jobs_.empty());  // between two steps
+  a.all(now_, life_, over_status_, over_text_, names_, session_, mesh_, connect_, admit_, leave_, view_, cohorts_,
+        addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, by_serial_, heralds_, early_);
+  std::uint64_t rounds = rounds_.size();
+  a.all(rounds);
+  if constexpr (Archive::kLoads) {
+    rounds_.clear();
+    for (; rounds > 0 && !a.failed(); --rounds) {
+      std::uint64_t order = 0;
+      a.all(order);
+      state_of(a, rounds_[order]);
+    }
+    if (!view_) a.fail();
+  } else {
+    for (auto& [order, round] : rounds_) {
+      a.all(order);
+      state_of(a, round);
+    }
+  }
+}
+
+void Peer::Machine::lend_again(Effects& out) const {
+  session_.lend_again(out);
+  mesh_.lend_again(out);
+}
+
+void Peer::save(std::vector<std::byte>& out) const {
+  flight::Saver saver(out);
+  machine_->state(saver);
+}
+
+bool Peer::load(std::span<const std::byte> state, Effects& lent) {
+  flight::Loader loader(state);
+  machine_->state(loader);
+  if (loader.failed() || !loader.rest().empty()) return false;
+  machine_->lend_again(lent);
+  return true;
+}
+
+}  // namespace lockstep::peer

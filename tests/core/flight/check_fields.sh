@@ -1,0 +1,138 @@
+#!/bin/bash
+# usage: check_fields.sh [tree]
+# What a recording holds is a list of names, and a list can forget one. Every data member of a class of core that has a `state(a)`
+# must stand in it, or in the comment above it, which says why it is left out; every member of a struct that has a list of fields
+# (core/flight/fields.h, core/wire/fields.h, core/wire/state.h) must stand in that list. Fails, naming file and line, where one does
+# not. Reads the sources as clang-format lays them out.
+set -euo pipefail
+cd "${1:-$(dirname "$0")/../../..}"
+
+find core -name '*.h' -o -name '*.cc' | sort | xargs awk '
+# The scopes that are open, outermost first, as "a::b::"; only namespaces and classes have a name.
+function path(upto,    i, text) {
+  for (i = 1; i <= upto; i++) text = text name[i]
+  return text
+}
+
+# Takes the members that one line of a class declares: "std::map<K, V> all_, rest_{};" has two.
+function take_members(line, class,    i, n, parts, word) {
+  if (line ~ /^[ \t]*(using|friend|static|constexpr|inline|enum|typedef|template|return|public|private|protected)/) return
+  gsub(/\{[^{}]*\}/, "", line)
+  while (gsub(/<[^<>]*>/, "", line)) {}
+  gsub(/ = [^,;]*/, "", line)
+  if (line ~ /\(|\)/ || line !~ /^[ \t]*[A-Za-z_:]+[ *&A-Za-z0-9_:,=]*;$/) return
+  n = split(line, parts, ",")
+  for (i = 1; i <= n; i++) {
+    word = parts[i]
+    sub(/;$/, "", word)
+    sub(/^.*[ *&]/, "", word)
+    if (word != "") members[class] = members[class] word " " FILENAME ":" FNR "\n"
+  }
+}
+
+# The class that `text` names where the scopes `from` are open: the innermost that there is.
+function resolve(text, from,    whole) {
+  while (1) {
+    whole = from text "::"
+    if (whole in known) return whole
+    if (from == "") return ""
+    sub(/[A-Za-z_0-9]*::$/, "", from)
+    if (from !~ /::$/) from = ""
+  }
+}
+
+FNR == 1 { depth = 0; comment = ""; listing = "" }
+
+{
+  line = $0
+  sub(/[ \t]+$/, "", line)
+  if (line ~ /^[ \t]*\/\//) { comment = comment " " line; if (listing != "") body[listing] = body[listing] " " line; next }
+  sub(/[ \t]+\/\/ .*/, "", line)
+  gsub(/"([^"\\]|\\.)*"/, "\"\"", line)
+
+  # A list begins.
+  if (listing == "" && line ~ /(state|state_of|fields)\(.*\) \{/) {
+    of = ""
+    as = ""  # how members are written there
+    if (match(line, /state_of\(Archive& a, [A-Za-z:]+& [a-z_]+\)/)) {
+      of = substr(line, RSTART, RLENGTH); sub(/.*, /, "", of)
+      as = of; sub(/.* /, "", as); sub(/\)/, "\\.", as)
+      sub(/&.*/, "", of)
+      in_class = line; sub(/^ *void /, "", in_class); sub(/state_of\(.*/, "", in_class); of = in_class of
+    } else if (match(line, /void ([A-Za-z_]+::)*state\(Archive& a\)/)) {
+      of = substr(line, RSTART + 5, RLENGTH); sub(/(::)?state\(.*/, "", of)
+    } else if (match(line, /fields\(auto&( a)?, (Is<[A-Za-z:]+>|const [A-Za-z:]+&)/)) {
+      of = substr(line, RSTART, RLENGTH); sub(/.*, (Is<|const )/, "", of); sub(/[>&]$/, "", of)
+      as = "m\\."
+    } else {
+      of = "?"
+    }
+    if (of != "?") {
+      listing = ++lists
+      from[listing] = path(depth); what[listing] = of; place[listing] = FILENAME ":" FNR; began = depth
+      body[listing] = comment
+      prefix[listing] = as
+    }
+  }
+  if (listing != "") body[listing] = body[listing] " " line
+
+  if (line ~ /;$/ && depth > 0 && kind[depth] ~ /class|unnamed/) take_members(line, path(depth))
+  if (line ~ /^[ \t]*\} [a-z_]+_;$/ && kind[depth] == "unnamed") {  # struct { ... } counters_;
+    word = line; sub(/^[ \t]*\} /, "", word); sub(/;$/, "", word)
+    members[path(depth)] = members[path(depth)] word " " FILENAME ":" FNR "\n"
+  }
+
+  if (line ~ /^[ \t]*struct [A-Za-z]+ \{\};$/) {  # nothing to forget
+    word = line; sub(/^[ \t]*struct /, "", word); sub(/ .*/, "", word)
+    known[path(depth) word "::"] = 1
+  }
+
+  # Scopes that open and close.
+  rest = line
+  first = 1
+  while (match(rest, /[{}]/)) {
+    if (substr(rest, RSTART, 1) == "{") {
+      depth++; kind[depth] = "other"; name[depth] = ""
+      if (first && line ~ /^[ \t]*(class|struct) [A-Za-z_:]+[^;=()]*\{$/) {
+        kind[depth] = "class"
+        name[depth] = line; sub(/^[ \t]*(class|struct) /, "", name[depth]); sub(/[^A-Za-z0-9_:].*/, "", name[depth])
+        sub(/:+$/, "", name[depth]); name[depth] = name[depth] "::"
+        known[path(depth)] = 1
+      } else if (first && line ~ /^[ \t]*struct \{$/) {
+        kind[depth] = "unnamed"
+      } else if (first && line ~ /^namespace [A-Za-z_:]+ \{$/) {
+        kind[depth] = "namespace"
+        name[depth] = line; sub(/^namespace /, "", name[depth]); sub(/ \{$/, "", name[depth]); name[depth] = name[depth] "::"
+      }
+      first = 0
+    } else {
+      depth--
+      if (listing != "" && depth == began) listing = ""
+    }
+    rest = substr(rest, RSTART + 1)
+  }
+  if (line !~ /^[ \t]*template/) comment = ""
+}
+
+END {
+  for (i = 1; i <= lists; i++) {
+    class = what[i] == "" ? from[i] : resolve(what[i], from[i])
+    if (class == "" || !(class in known)) {
+      printf "%s: a list of %s, which no header of core declares\n", place[i], what[i]
+      bad = 1
+      continue
+    }
+    n = split(members[class], each, "\n")
+    for (m = 1; m < n; m++) {
+      checked++
+      split(each[m], one, " ")
+      if (body[i] !~ ("(^|[^A-Za-z0-9_])" prefix[i] one[1] "($|[^A-Za-z0-9_])")) {
+        printf "%s: %s is not in the list of %s at %s\n", one[2], one[1], substr(class, 1, length(class) - 2), place[i]
+        bad = 1
+      }
+    }
+  }
+  if (lists < 3 || checked < 3) { print "check_fields: too few lists found; is this the tree?"; exit 2 }
+  if (verbose) printf "%d lists, %d members\n", lists, checked
+  exit bad
+}' verbose="${VERBOSE:-}"

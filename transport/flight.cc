@@ -1,0 +1,66 @@
+#include "transport/flight.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <span>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "core/trace/event.h"
+#include "transport/clock.h"
+#include "transport/entropy.h"
+
+namespace lockstep::transport {
+namespace {
+
+std::string system_says() { return std::error_code(errno, std::generic_category()).message(); }
+
+bool write_all(int file, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return ::fsync(file) == 0;
+}
+
+}  // namespace
+
+std::string flight_path(const std::string& folder, PeerId peer) {
+  return folder.empty() ? std::string() : fmt::format("{}/lockstep-{}.rec", folder, trace::short_name(peer));
+}
+
+Result<std::string> write_flight(const std::string& path, flight::Recording recording, std::string reason) {
+  using std::chrono::system_clock;
+  recording.version = LOCKSTEP_VERSION;
+  recording.reason = std::move(reason);
+  const auto since_1970 = system_clock::now().time_since_epoch();
+  recording.written = std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count();
+  recording.clock = recording.written - now().ns;
+  const std::vector<std::byte> bytes = flight::encode(recording);
+
+  const auto fails = [&](const std::string& what) {
+    return Error{Status::kInvalidArgument,
+                 fmt::format("the flight recording was not written: {}: {}", what, system_says())};
+  };
+  const std::string beside = fmt::format("{}.{:08x}", path, random_u64() & 0xffffffffU);
+  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file < 0) return fails(beside);
+  const bool written = write_all(file, bytes);
+  Error error = written ? Error{} : fails(beside);
+  if (::close(file) != 0 && error.text.empty()) error = fails(beside);
+  if (error.text.empty() && std::rename(beside.c_str(), path.c_str()) != 0) error = fails(path);
+  if (error.text.empty()) return path;
+  ::unlink(beside.c_str());
+  return error;
+}
+
+}  // namespace lockstep::transport
