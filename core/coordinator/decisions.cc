@@ -227,6 +227,7 @@ void Coordinator::Machine::decide() {
       relink_.merge(proposal_->change.relinked);  // the next one lays these rings, too
       proposal_.reset();
       changed_ = true;
+      withdrawn_ = true;
     }
     if (proposal_) {
       if (!proposal_->awaited.empty()) break;
@@ -242,8 +243,20 @@ void Coordinator::Machine::decide() {
 }
 
 std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::next_proposal() {
-  std::optional<Proposal> change = change_proposal();
-  return change ? std::move(change) : admission_proposal();
+  if (std::optional<Proposal> change = change_proposal()) return change;
+  if (std::optional<Proposal> admission = admission_proposal()) return admission;
+  return proposal_of_nothing();
+}
+
+// An admission was withdrawn, and there is none instead: what its members are frozen for never comes. They go on as they are.
+std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::proposal_of_nothing() const {
+  const bool frozen = withdrawn_ && std::any_of(seats_.begin(), seats_.end(), [&](const auto& entry) {
+                        return is_member(entry.first) || entry.second.cut;
+                      });
+  if (!frozen) return std::nullopt;
+  Proposal proposal;
+  proposal.message.view = membership_.view();
+  return proposal;
 }
 
 // Losses, leaves, broken links and rounds to be stopped.
@@ -343,6 +356,7 @@ void Coordinator::Machine::propose(Proposal proposal) {
       if (is_member(peer) || seat.cut || added) proposal.participants.insert(peer);
     }
   }
+  withdrawn_ = false;
   last_proposal_ = last_proposal_.next();
   message.number = last_proposal_;
   message.link_key = options_.link_key;

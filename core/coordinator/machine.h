@@ -121,6 +121,7 @@ class Coordinator::Machine {
   [[nodiscard]] std::optional<Proposal> next_proposal();
   [[nodiscard]] std::optional<Proposal> change_proposal();
   [[nodiscard]] std::optional<Proposal> admission_proposal();
+  [[nodiscard]] std::optional<Proposal> proposal_of_nothing() const;
   [[nodiscard]] bool evict_for_broken_links(const std::vector<wire::Member>& members);
   void answer_cancelled_admits();
   // Whether somebody has called admit without having launched this round.
@@ -154,6 +155,7 @@ class Coordinator::Machine {
   std::set<GroupId> relink_;      // groups whose ring is to be laid around a broken link
   bool admit_cancelled_ = false;  // by somebody, and not answered yet
   bool changed_ = false;          // something that may ask for another view, or a verdict, since one was last drafted
+  bool withdrawn_ = false;        // the latest proposal was, and no other has followed: its members are frozen still
   std::uint64_t drafts_ = 0;
   std::optional<Proposal> proposal_;
   ProposalNumber last_proposal_;
