@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/time.h"
+#include "core/coordinator/posture.h"
 #include "core/io/stream.h"
 #include "core/trace/event.h"
 #include "core/wire/message.h"
@@ -67,6 +68,10 @@ class Coordinator {
   // All that it holds, between two steps; as in peer/peer.h.
   void save(std::vector<std::byte>& out) const;
   [[nodiscard]] bool load(std::span<const std::byte> state, Effects& lent);
+
+  [[nodiscard]] Posture posture() const;
+  // Whether messages that come on this stream are looked at; not once it is to be closed.
+  [[nodiscard]] bool hears(StreamId stream) const;
 
  private:
   class Machine;

@@ -24,6 +24,8 @@ class Coordinator::Machine {
   [[nodiscard]] Instant deadline() const { return next_look_; }
   [[nodiscard]] wire::StatusReply snapshot(Instant now) const;
   [[nodiscard]] Footprint footprint() const;
+  [[nodiscard]] Posture posture() const;
+  [[nodiscard]] bool hears(StreamId stream) const;
 
   // What a recording begins with (core/flight/); defined in state.cc.
   template <typename Archive>

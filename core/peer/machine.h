@@ -26,6 +26,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void step(Input& input, Instant now, Effects& out);  // takes what it wants of it
   [[nodiscard]] Instant deadline() const;
   [[nodiscard]] Footprint footprint() const;
+  [[nodiscard]] Posture posture() const;
+  [[nodiscard]] RoundPhase phase_of(const RoundKey& key) const;
+  [[nodiscard]] bool hears(StreamId stream) const;
 
   // What a recording begins with (core/flight/); defined in state.cc.
   template <typename Archive>
@@ -107,6 +110,10 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void state_of(Archive& a, Round& round);
   [[nodiscard]] bool can_run(const Round& round) const;
   using Rounds = std::map<std::uint64_t, Round>;  // in the order of their launch
+
+  // ---- posture.cc ----
+  [[nodiscard]] Standing standing() const;
+  [[nodiscard]] static RoundPhase phase_of(const Round& round);
 
   // ---- machine.cc ----
   void on_connect(const Connect& in);

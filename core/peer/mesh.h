@@ -85,6 +85,10 @@ class Mesh {
   void pump(Effects& out);
 
   [[nodiscard]] std::size_t streams() const { return flows_.size(); }
+  [[nodiscard]] bool hears(StreamId stream) const {
+    const auto at = flows_.find(stream);
+    return at != flows_.end() && at->second.kind != Kind::kDying && !at->second.channel.finishing();
+  }
   [[nodiscard]] std::size_t queued_bytes() const;
 
   // What a recording begins with (core/flight/); defined in peer/state.cc.

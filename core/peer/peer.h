@@ -11,6 +11,7 @@
 #include "core/peer/effect.h"
 #include "core/peer/input.h"
 #include "core/peer/options.h"
+#include "core/peer/posture.h"
 
 namespace lockstep::peer {
 
@@ -43,6 +44,11 @@ class Peer {
   // such state, and the peer is good for nothing.
   void save(std::vector<std::byte>& out) const;
   [[nodiscard]] bool load(std::span<const std::byte> state, Effects& lent);
+
+  [[nodiscard]] Posture posture() const;
+  [[nodiscard]] RoundPhase phase_of(const RoundKey& round) const;
+  // Whether messages that come on this stream are looked at; not once it is to be closed.
+  [[nodiscard]] bool hears(StreamId stream) const;
 
  private:
   class Machine;

@@ -45,6 +45,9 @@ class Session {
   void finish(Instant now, Effects& out);
   void pump(Effects& out);
 
+  enum class State : std::uint8_t { kIdle, kLooking, kDialling, kGreeting, kWelcomed, kOver };
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] bool hears() const { return state_ != State::kOver && channel_ && !channel_->finishing(); }
   [[nodiscard]] bool welcomed() const { return state_ == State::kWelcomed; }
   [[nodiscard]] const std::string& coordinator() const { return coordinator_; }
   [[nodiscard]] Term term() const { return term_; }
@@ -59,8 +62,6 @@ class Session {
   }
 
  private:
-  enum class State : std::uint8_t { kIdle, kLooking, kDialling, kGreeting, kWelcomed, kOver };
-
   void dial_next(Instant now, Effects& out);
   void try_dial(Instant now, Effects& out);
   void take_events(Instant now, Effects& out);

@@ -1,0 +1,72 @@
+#include "core/peer/posture.h"
+
+#include "core/peer/machine.h"
+
+namespace lockstep::peer {
+
+Posture Peer::posture() const { return machine_->posture(); }
+RoundPhase Peer::phase_of(const RoundKey& round) const { return machine_->phase_of(round); }
+bool Peer::hears(StreamId stream) const { return machine_->hears(stream); }
+
+Standing Peer::Machine::standing() const {
+  switch (life_) {
+    case Life::kNew: return Standing::kNew;
+    case Life::kOver: return Standing::kOver;
+    case Life::kLeaving: return leave_ && leave_->said ? Standing::kGoing : Standing::kLeaving;
+    case Life::kMember:
+      if (proposal_) return Standing::kFrozen;
+      if (admit_) return Standing::kAdmitting;
+      return rounds_.empty() ? Standing::kIdle : Standing::kInRounds;
+    case Life::kJoining: break;
+  }
+  switch (session_.state()) {
+    case Session::State::kIdle:
+    case Session::State::kLooking: return Standing::kLooking;
+    case Session::State::kDialling: return Standing::kDialling;
+    case Session::State::kGreeting: return Standing::kGreeting;
+    case Session::State::kWelcomed:
+    case Session::State::kOver: break;
+  }
+  return proposal_ ? Standing::kInvited : Standing::kWaiting;
+}
+
+RoundPhase Peer::Machine::phase_of(const Round& round) {
+  switch (round.state) {
+    case Round::State::kQueued: return RoundPhase::kQueued;
+    case Round::State::kHeld: return RoundPhase::kHeld;
+    case Round::State::kSizes: return RoundPhase::kSizes;
+    case Round::State::kRunning: {
+      const bool moved = round.operation->bytes_sent() + round.operation->bytes_received() > 0;
+      return moved ? RoundPhase::kFlowing : RoundPhase::kStarting;
+    }
+    case Round::State::kStuck: return RoundPhase::kStuck;
+    case Round::State::kDone: return RoundPhase::kDone;
+    case Round::State::kEnding: return round.outcome ? RoundPhase::kEnding : RoundPhase::kGivenUp;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+Posture Peer::Machine::posture() const {
+  Posture posture{standing(), 0};
+  for (const auto& [order, round] : rounds_) {
+    posture.phases = static_cast<std::uint16_t>(posture.phases | 1U << static_cast<unsigned>(phase_of(round)));
+  }
+  return posture;
+}
+
+RoundPhase Peer::Machine::phase_of(const RoundKey& key) const {
+  const auto known = by_key_.find(key);
+  if (known != by_key_.end()) return phase_of(rounds_.at(known->second));
+  const auto cohort = cohorts_.find(key.cohort);
+  if (life_ == Life::kOver || (cohort == cohorts_.end() && key.cohort <= view_->cohort)) return RoundPhase::kPast;
+  if (cohort == cohorts_.end()) return RoundPhase::kToCome;
+  if (key.cohort < view_->cohort || cohort->second.used_up.contains(key)) return RoundPhase::kPast;
+  const auto uses = cohort->second.uses.find(key.tag);
+  return uses == cohort->second.uses.end() || key.use >= uses->second ? RoundPhase::kToCome : RoundPhase::kPast;
+}
+
+bool Peer::Machine::hears(StreamId stream) const {
+  return session_.owns(stream) ? session_.hears() : mesh_.hears(stream);
+}
+
+}  // namespace lockstep::peer
