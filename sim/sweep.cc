@@ -45,7 +45,10 @@ std::vector<Entry> single_faults(const Plan& plan) {
 }
 
 Sweep::Sweep(Plan plan, std::uint64_t events, std::uint64_t stride)
-    : plan_(std::move(plan)), stride_(stride), moments_((events + stride - 1) / stride), faults_(single_faults(plan_)) {
+    : Sweep(plan, events, stride, single_faults(plan)) {}
+
+Sweep::Sweep(Plan plan, std::uint64_t events, std::uint64_t stride, std::vector<Entry> faults)
+    : plan_(std::move(plan)), stride_(stride), moments_((events + stride - 1) / stride), faults_(std::move(faults)) {
   plan_.expect = {};  // of the plan as it is, not of one with another fault
   LOCKSTEP_ASSERT(stride > 0);
 }

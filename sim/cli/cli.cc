@@ -40,7 +40,7 @@ int sim_main(int argc, char** argv) {
   std::vector<std::pair<CLI::App*, Run>> commands;
   std::vector<std::string> names;
   for (const auto add : {add_run, add_predict, add_replay, add_scenario, add_sweep, add_shrink, add_explain, add_corpus,
-                         add_audit, add_det, add_mutants, add_night}) {
+                         add_audit, add_det, add_cover, add_mutants, add_night}) {
     Run body = add(app);
     CLI::App* const declared = app.get_subcommands([](CLI::App*) { return true; }).back();
     names.push_back(declared->get_name());

@@ -38,6 +38,7 @@ Run add_shrink(CLI::App& app);
 Run add_sweep(CLI::App& app);
 Run add_explain(CLI::App& app);
 Run add_corpus(CLI::App& app);
+Run add_cover(CLI::App& app);
 Run add_det(CLI::App& app);
 Run add_mutants(CLI::App& app);
 Run add_night(CLI::App& app);

@@ -71,7 +71,10 @@ class Worker {
       if (line[0] == 's') {
         running_ = std::strtoull(line.c_str() + 2, nullptr, 10);
       } else {
-        take(report_from(nlohmann::json::parse(line.substr(2))));
+        const nlohmann::json json = nlohmann::json::parse(line.substr(2));
+        const Report report = report_from(json);
+        if (options_.takes) options_.takes(report, json.at("left"));
+        take(report);
       }
     }
     buffer_.erase(0, at);
@@ -97,7 +100,9 @@ class Worker {
     };
     for (std::uint64_t seed = first; seed < options_.end; seed += options_.jobs) {
       put("s " + std::to_string(seed) + "\n");
-      put("r " + to_json(one_(seed)).dump() + "\n");
+      nlohmann::json json = to_json(one_(seed));
+      if (options_.leaves) json["left"] = options_.leaves();
+      put("r " + json.dump() + "\n");
     }
     _exit(0);
   }

@@ -21,6 +21,9 @@ struct ManyOptions {
   bool progress = false;       // on stderr, if that is a terminal
   bool hashes = false;         // keep them
   std::string unit = "seeds";  // of progress
+  // What a run leaves beside its report: asked in the child that ran it, given to this process.
+  std::function<std::string()> leaves;
+  std::function<void(const Report&, const std::string&)> takes;
 };
 
 struct ManyRuns {

@@ -1,0 +1,174 @@
+#include "sim/cover/impossible.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace lockstep::sim::cover {
+namespace {
+
+using enum Matrix;
+
+// Short names for what every peer and the coordinator can be told.
+constexpr std::string_view kNotIn = "looking dialling greeting waiting invited";
+constexpr std::string_view kToPeers =
+    "Link Waiting LinkWelcome Heartbeat Pending Admitting AdmitEnded Propose Install Commit Evicted Left Ready "
+    "BlockSize "
+    "Segment Offer";
+
+constexpr Reason kImpossible[] = {
+    // ---- peer-input ----
+    {kPeerInput, "!new", "Connect", "applications of the simulator connect once in a process"},
+    {kPeerInput, "new", "!Connect",
+     "applications connect first, and until then a peer has asked its driver for nothing"},
+    {kPeerInput, kNotIn, "Launch Admit Leave Stop",
+     "applications call nothing before connect has completed; the nemesis stops no connect"},
+    {kPeerInput, "leaving going over", "Launch Admit Leave",
+     "leave is an application's last call (App::Phase), and it makes none when its run is over"},
+    {kPeerInput, "over", "Stop", "an application whose run is over does nothing any more (App::on_event)"},
+    {kPeerInput, "!new looking", "Resolved Listening",
+     "each is asked for once, and both have come before the coordinator is dialled"},
+    {kPeerInput, kNotIn, "JobDone Revoked",
+     "kernels run for rounds, and loans are taken back for them: it has none yet"},
+    {kPeerInput, "over", "Revoked",
+     "loans are taken back from neighbours' streams, which are closed at once and then say nothing but Closed"},
+    {kPeerInput, "looking", "Timer Opened Accepted ReadDone WriteDone Closed",
+     "it has no stream and no deadline yet, and nobody knows where it listens"},
+    {kPeerInput, "dialling", "Accepted ReadDone WriteDone",
+     "nothing is lent before the stream is open, and Join tells first where it listens"},
+    {kPeerInput, "greeting waiting", "Opened",
+     "its stream is open, and neighbours are dialled when a proposal names them"},
+    {kPeerInput, "idle", "JobDone", "kernels run for rounds, and a round stays until they are done"},
+    {kPeerInput, "over", "Opened", "all its streams are to be closed, and then the network says nothing but Closed"},
+
+    // ---- peer-message ----
+    {kPeerMessage, "*", "Join StatusRequest Done Admit AdmitCancel Leave StopRound LinkBroken Flush StatusReply",
+     "peers say it to the coordinator only, or it answers what nobody in a World asks"},
+    {kPeerMessage, "!greeting", "Refused",
+     "it answers a Join; no link is refused: all are of one run and one release, and each has a port of its own"},
+    {kPeerMessage, "new looking dialling", kToPeers, "no stream is open yet"},
+    {kPeerMessage, "over", kToPeers, "who is out of the run has closed its streams and hears nothing"},
+    {kPeerMessage, "!new looking dialling greeting over", "Waiting", "it answers Join, once"},
+    {kPeerMessage, "greeting", "Heartbeat Pending Admitting AdmitEnded Propose Install Commit Evicted Left",
+     "Waiting is the first word of the coordinator"},
+    {kPeerMessage, "greeting waiting", "LinkWelcome Ready BlockSize Segment Offer",
+     "links come up only when a proposal has named the neighbour"},
+    {kPeerMessage, "waiting invited", "Pending Admitting AdmitEnded Commit Left",
+     "it is told to members, or answers what only members say"},
+    {kPeerMessage, "waiting idle in-rounds admitting", "Install", "a proposal comes before it, and is open until then"},
+    {kPeerMessage, "invited", "BlockSize", "a neighbour tells it to those who have said Ready, which takes a round"},
+    {kPeerMessage, "idle", "Commit",
+     "a round commits when this peer, too, is done with it, and it has the round until then"},
+    {kPeerMessage, "idle in-rounds going", "AdmitEnded",
+     "it answers an admit that was cancelled, and leave waits for that"},
+    {kPeerMessage, "idle in-rounds admitting frozen leaving", "Left", "it answers Leave"},
+
+    // ---- round-message ----
+    {kRoundMessage, "queued", "*", "it gets its name when the next cohort begins"},
+    {kRoundMessage, "!queued done", "Commit",
+     "all are done with a round that commits, this peer too, and it cannot take that back"},
+    {kRoundMessage, "to-come", "BlockSize", "a neighbour tells it to those who have said Ready for this very round"},
+
+    // ---- round-event ----
+    {kRoundEvent, "queued", "Launch Admit JobDone AdmitEnded",
+     "rounds queue behind an admission by itself only (auto_admit), and then applications have one call at a time"},
+    {kRoundEvent, "!ending", "Left",
+     "it comes when all rounds that were kept for the leaver are decided; the others ended when it was cut"},
+
+    // ---- coordinator-input ----
+    {kCoordinatorInput, "*", "Revoked",
+     "only a peer takes loans back: rounds lend memory, and the coordinator has none"},
+
+    // ---- coordinator-message ----
+    {kCoordinatorMessage, "*",
+     "Link Refused Waiting LinkWelcome Pending Admitting AdmitEnded Propose Install Commit Evicted Left StatusReply "
+     "Ready "
+     "BlockSize Segment Offer",
+     "peers do not say it to a coordinator (Session::say), whose address no peer has"},
+    {kCoordinatorMessage, "*", "StatusRequest", "only `lockstep status` asks, which no process of a World does"},
+    {kCoordinatorMessage, "empty", "Done StopRound", "only members and leavers have rounds, and nobody is either"},
+    {kCoordinatorMessage, "empty seeing-off founding", "Admit AdmitCancel Leave",
+     "newcomers have no such calls, and leavers have said them before: leave comes last, and after admit"},
+    {kCoordinatorMessage, "admitting", "Admit", "all members have called it, or it would not be open"},
+    {kCoordinatorMessage, "admitting", "Leave", "all members have an admit open, and leave waits for it"},
+    {kCoordinatorMessage, "settling", "Admit Leave",
+     "all have answered a proposal, and say neither until it is installed"},
+
+    // ---- coordinator-fault ----
+    {kCoordinatorFault, "*", "crash vanish kernels join leave stop timeout mismatch skip",
+     "the coordinator's host can only be stalled or cut off (flaw_of)"},
+};
+
+constexpr Reason kUnreached[] = {
+    {kRoundMessage, "ending", "Ready Offer BlockSize",
+     "a neighbour begins anew, or repeats itself on a new stream, while an ended round waits for its memory"},
+    {kRoundMessage, "given-up held stuck", "BlockSize",
+     "all-gathers are not attempted twice: a neighbour must have launched one where we have launched another "
+     "collective"},
+    {kRoundEvent, "sizes starting flowing done held stuck given-up ending", "AdmitEnded",
+     "an admit is cancelled while an older call goes on although its stop was heeded by nobody: its attempt had "
+     "changed"},
+    {kRoundEvent, "queued given-up ending", "Evicted",
+     "a peer is evicted as the first word of a read, just while a round waits for an admission or for its memory"},
+    {kRoundEvent, "given-up", "Launch", "an application launches another call just while one waits for its memory"},
+    {kCoordinatorMessage, "seeing-off quiet in-rounds gathering", "Flush",
+     "an admission is withdrawn, and none follows, while the answer of a slow newcomer is on its way"},
+};
+
+// Which of these names the words choose; nothing: a word is none of them, told in `unknown`.
+std::optional<std::vector<bool>> chosen(std::string_view words, std::span<const std::string_view> names,
+                                        std::string& unknown) {
+  const bool all_but = words.starts_with('!');
+  if (words == "*") return std::vector<bool>(names.size(), true);
+  if (all_but) words.remove_prefix(1);
+  std::vector<bool> chosen(names.size(), all_but);
+  while (!words.empty()) {
+    const std::string_view word = words.substr(0, words.find(' '));
+    words.remove_prefix(std::min(words.size(), word.size() + 1));
+    const auto at = std::find(names.begin(), names.end(), word);
+    if (at == names.end()) {
+      unknown = word;
+      return {};
+    }
+    chosen[static_cast<std::size_t>(at - names.begin())] = !all_but;
+  }
+  return chosen;
+}
+
+// Gives each cell that the list names its reason; `other` has reasons of another kind.
+std::optional<Error> spread(std::span<const Reason> list, std::vector<std::string_view>& into,
+                            const std::vector<std::string_view>& other) {
+  for (const Reason& reason : list) {
+    const Shape& shape = shape_of(reason.matrix);
+    std::string unknown;
+    const auto rows = chosen(reason.rows, shape.rows, unknown);
+    const auto columns = chosen(reason.columns, shape.columns, unknown);
+    if (!rows || !columns) {
+      return Error{Status::kInvalidArgument,
+                   std::string(shape.name) + " has no '" + unknown + "' (why: " + std::string(reason.why) + ")"};
+    }
+    for (Cell in = 0; in < shape.size(); ++in) {
+      if (!(*rows)[in / shape.columns.size()] || !(*columns)[in % shape.columns.size()]) continue;
+      const Cell cell = shape.first + in;
+      if (!into[cell].empty() || !other[cell].empty()) {
+        return Error{Status::kInvalidArgument, name_of(cell) + " has a second reason: " + std::string(reason.why)};
+      }
+      into[cell] = reason.why;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const Reason> impossible() { return kImpossible; }
+std::span<const Reason> unreached() { return kUnreached; }
+
+Result<Reasons> reasons_of(std::span<const Reason> impossible, std::span<const Reason> unreached) {
+  Reasons reasons{std::vector<std::string_view>(cell_count()), std::vector<std::string_view>(cell_count())};
+  if (auto error = spread(impossible, reasons.impossible, reasons.unreached)) return *std::move(error);
+  if (auto error = spread(unreached, reasons.unreached, reasons.impossible)) return *std::move(error);
+  return reasons;
+}
+
+}  // namespace lockstep::sim::cover

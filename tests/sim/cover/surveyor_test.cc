@@ -1,0 +1,77 @@
+// Which cells a run hits; and that nothing changes when somebody counts them.
+#include "sim/cover/surveyor.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/world.h"
+#include "tests/sim/calm_plan.h"
+
+namespace lockstep::sim::cover {
+namespace {
+
+Report run_seen(const Plan& plan, Hits& hits) {
+  Surveyor surveyor(hits);
+  WorldOptions options;
+  options.witness = &surveyor;
+  return run(plan, options);
+}
+
+bool has(const Hits& hits, const std::string& name) {
+  for (Cell cell = 0; cell < cell_count(); ++cell) {
+    if (name_of(cell) == name) return hits.has(cell);
+  }
+  ADD_FAILURE() << name;
+  return false;
+}
+
+TEST(Surveyor, ChangesNothing) {
+  for (const std::uint64_t seed : {3U, 17U, 40U}) {
+    PlanOptions options;
+    options.max_peers = 5;
+    const Plan plan = plan_of(seed, options);
+    Hits hits;
+    EXPECT_EQ(run(plan).hash, run_seen(plan, hits).hash) << seed;
+  }
+}
+
+TEST(Surveyor, SeesACalmRun) {
+  Hits hits;
+  ASSERT_FALSE(run_seen(calm_plan(), hits).failure);
+  for (const char* const name :
+       {"peer-input: new x Connect", "peer-input: looking x Listening", "peer-message: greeting x Waiting",
+        "peer-message: waiting x Propose", "peer-message: invited x Install", "peer-message: going x Left",
+        "round-message: done x Commit", "coordinator-input: empty x Accepted", "coordinator-message: empty x Join",
+        "coordinator-message: founding x Flush"}) {
+    EXPECT_TRUE(has(hits, name)) << name;
+  }
+  for (const Shape& shape : shapes()) {
+    if (shape.name.find("fault") == std::string_view::npos) continue;
+    for (Cell cell = shape.first; cell < shape.first + shape.size(); ++cell)
+      EXPECT_FALSE(hits.has(cell)) << name_of(cell);
+  }
+}
+
+TEST(Surveyor, SeesWhereAFaultBegins) {
+  Plan plan = calm_plan();
+  Entry crash;
+  crash.fault = Fault::kCrash;
+  crash.a = 1;
+  crash.event = 1;  // it has not connected yet
+  plan.entries.push_back(crash);
+  Entry cut;
+  cut.fault = Fault::kCutBoth;
+  cut.a = 0;
+  cut.b = 1;
+  cut.event = 2;
+  cut.length = milliseconds(1);
+  plan.entries.push_back(cut);
+  Hits hits;
+  run_seen(plan, hits);
+  EXPECT_TRUE(has(hits, "peer-fault: joining x crash"));
+  EXPECT_TRUE(has(hits, "peer-fault: down x cut-both"));
+  EXPECT_TRUE(has(hits, "coordinator-fault: empty x cut-both"));
+  EXPECT_FALSE(has(hits, "peer-fault: idle x crash"));
+}
+
+}  // namespace
+}  // namespace lockstep::sim::cover
