@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/rng.h"
+
 namespace lockstep::sim {
 
 struct Failure {
@@ -96,5 +98,8 @@ struct Report : Counts {
   std::optional<Failure> failure;
   std::uint64_t renewals = 0;  // machines that were saved, and replaced by one that loaded it
 };
+
+// Of one run among many: the exclusive or of all of them is a hash of the many, whatever their order.
+inline std::uint64_t hash_of_seed(const Report& report) { return mix64(report.hash ^ mix64(report.seed)); }
 
 }  // namespace lockstep::sim

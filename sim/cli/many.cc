@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/cli/report_json.h"
+#include "sim/cli/stopwatch.h"
 
 namespace lockstep::sim {
 namespace {
@@ -114,16 +114,6 @@ class Worker {
   std::uint64_t running_ = 0;
   bool crashed_ = false;
   std::string buffer_;
-};
-
-class Stopwatch {
- public:
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
 void tell_progress(const ManyOptions& options, const ManyRuns& runs, double seconds) {

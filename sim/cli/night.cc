@@ -2,16 +2,15 @@
 // that is broken off is gone on with the next: state.json for us, report.md for people, a plan for each failure.
 #include <fmt/chrono.h>
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +21,7 @@
 #include "sim/cli/command.h"
 #include "sim/cli/many.h"
 #include "sim/cli/report_json.h"
+#include "sim/cli/stopwatch.h"
 #include "sim/cli/totals.h"
 #include "sim/cli/usage.h"
 #include "sim/text.h"
@@ -61,18 +61,13 @@ struct NightFlags {
   std::uint32_t max_peers = 32;
 };
 
-struct Found {
-  std::uint64_t seed = 0;
-  Failure failure;
-};
-
 struct Night {
   std::string build;            // of the program: a night of another one proves nothing about this one
   std::uint32_t max_peers = 0;  // of the plans that seeds give
   std::uint64_t next_seed = 0;
   double seconds = 0;
   Totals totals;
-  std::vector<Found> found;
+  std::vector<Report> failures;
 };
 
 std::string build_of_this_program() {
@@ -95,13 +90,7 @@ nlohmann::json to_json(const Night& night) {
   json["max_peers"] = night.max_peers;
   json["next_seed"] = night.next_seed;
   json["failures"] = nlohmann::json::array();
-  for (const Found& found : night.found) {
-    json["failures"].push_back({{"seed", found.seed},
-                                {"promise", found.failure.promise},
-                                {"text", found.failure.text},
-                                {"at_ns", found.failure.at_ns},
-                                {"event", found.failure.event}});
-  }
+  for (const Report& report : night.failures) json["failures"].push_back(to_json(report));
   return json;
 }
 
@@ -111,16 +100,8 @@ Night night_from(const nlohmann::json& json) {
   night.max_peers = json.at("max_peers");
   night.next_seed = json.at("next_seed");
   night.seconds = json.at("seconds");
-  visit_counts([&](const char* name, std::uint64_t& count) { count = json.at(name); },
-               static_cast<Counts&>(night.totals));
-  night.totals.seeds = json.at("seeds");
-  night.totals.bytes_seeds = json.at("bytes_seeds");
-  night.totals.simulated_s = json.at("simulated_s");
-  night.totals.hash = std::stoull(json.at("hash").get<std::string>(), nullptr, 16);
-  for (const auto& found : json.at("failures")) {
-    night.found.push_back(
-        {found.at("seed"), {found.at("promise"), found.at("text"), found.at("at_ns"), found.at("event")}});
-  }
+  night.totals = totals_from(json);
+  for (const auto& report : json.at("failures")) night.failures.push_back(report_from(report));
   return night;
 }
 
@@ -158,7 +139,7 @@ void save(const fs::path& path, const std::string& text) {
   fs::rename(draft, path);
 }
 
-std::string plan_name(const Found& found) { return fmt::format("seed-{}.toml", found.seed); }
+std::string plan_name(const Report& report) { return fmt::format("seed-{}.toml", report.seed); }
 
 std::string report_of(const Night& night, const std::string& date) {
   const auto rate = [&](double value) { return night.seconds > 0 ? value / night.seconds : 0; };
@@ -170,9 +151,7 @@ std::string report_of(const Night& night, const std::string& date) {
       "| real time | {:.2f} h |\n| simulated time | {:.0f} h |\n| seeds | 0 .. {} ({} in bytes mode) |\n"
       "| seeds per second | {:.1f} |\n| events per second | {:.0f} |\n| hash of all | {} |\n",
       night.totals.seeds, night.build, night.max_peers, date,
-      night.found.empty() ? fmt::format("clean; with 95 % confidence fewer than {:.2g} % of seeds fail",
-                                        300.0 / static_cast<double>(std::max<std::uint64_t>(1, night.totals.seeds)))
-                          : counted(night.found.size(), "failure"),
+      night.failures.empty() ? "clean; " + confidence_of(night.totals) : counted(night.failures.size(), "failure"),
       night.seconds / 3600, night.totals.simulated_s / 3600, night.next_seed, night.totals.bytes_seeds,
       rate(static_cast<double>(night.totals.seeds)), rate(static_cast<double>(night.totals.events)),
       hex(night.totals.hash));
@@ -188,11 +167,11 @@ std::string report_of(const Night& night, const std::string& date) {
             least == std::end(kLeast) ? "" : fmt::format("{}{}", least->per_thousand, enough ? "" : ": MISSED"));
       },
       static_cast<const Counts&>(night.totals));
-  if (night.found.empty()) return out;
+  if (night.failures.empty()) return out;
   out += "\n## Failures\n\n";
-  for (const Found& found : night.found) {
-    out += fmt::format("- seed {}: {}\n  `lockstep sim shrink {}`\n", found.seed, text_of(found.failure),
-                       plan_name(found));
+  for (const Report& report : night.failures) {
+    out += fmt::format("- seed {}: {}\n  `lockstep sim shrink {}`\n", report.seed, text_of(*report.failure),
+                       plan_name(report));
   }
   return out;
 }
@@ -204,32 +183,22 @@ void keep(const Night& night, const fs::path& folder) {
   save(folder / "report.md", report_of(night, now_as_text()));
 }
 
-PlanOptions options_of(const Night& night) {
-  PlanOptions options;
-  options.max_peers = night.max_peers;
-  return options;
-}
-
 void run_slice(Night& night, const NightFlags& flags, const fs::path& folder) {
   ManyOptions options;
   options.first = night.next_seed;
   options.end = night.next_seed + flags.slice;
   options.jobs = flags.jobs;
   options.keep_going = true;
-  const auto began = std::chrono::steady_clock::now();
-  const PlanOptions plans = options_of(night);
+  const Stopwatch stopwatch;
+  PlanOptions plans;
+  plans.max_peers = night.max_peers;
   const ManyRuns runs = run_many(options, [&](std::uint64_t seed) { return run(plan_of(seed, plans)); });
-  night.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  night.seconds += stopwatch.seconds();
   night.next_seed = options.end;
-  visit_counts([](const char*, std::uint64_t& sum, std::uint64_t value) { sum += value; },
-               static_cast<Counts&>(night.totals), static_cast<const Counts&>(runs.totals));
-  night.totals.seeds += runs.totals.seeds;
-  night.totals.bytes_seeds += runs.totals.bytes_seeds;
-  night.totals.simulated_s += runs.totals.simulated_s;
-  night.totals.hash ^= runs.totals.hash;
+  night.totals.add(runs.totals);
   for (const Report& report : runs.failures) {
-    night.found.push_back({report.seed, *report.failure});
-    write_plan(plan_of(report.seed, plans), (folder / plan_name(night.found.back())).string());
+    night.failures.push_back(report);
+    write_plan(plan_of(report.seed, plans), (folder / plan_name(report)).string());
     fmt::print("seed {}: {}\n", report.seed, text_of(*report.failure));
   }
 }
@@ -239,28 +208,27 @@ int night(const NightFlags& flags) {
   fs::create_directories(folder);
   Night night = go_on_or_begin(folder, flags);
   if (night.next_seed > 0) fmt::print("goes on at seed {}\n", night.next_seed);
-  const auto began = std::chrono::steady_clock::now();
-  const auto hours = [&] {
-    return std::chrono::duration<double, std::ratio<3600>>(std::chrono::steady_clock::now() - began).count();
-  };
+  const Stopwatch stopwatch;
+  const auto hours = [&] { return stopwatch.seconds() / 3600; };
   do {
     run_slice(night, flags, folder);
     keep(night, folder);
     fmt::print("{} seeds, {:.0f} per second, {} commits, {} aborts, {} views, {}; {:.2f} of {:g} h\n",
                night.totals.seeds, static_cast<double>(night.totals.seeds) / night.seconds, night.totals.commits,
-               night.totals.aborts, night.totals.views, counted(night.found.size(), "failure"), hours(), flags.hours);
+               night.totals.aborts, night.totals.views, counted(night.failures.size(), "failure"), hours(),
+               flags.hours);
     std::fflush(stdout);
-  } while (hours() < flags.hours && night.found.size() < kMostFailures);
+  } while (hours() < flags.hours && night.failures.size() < kMostFailures);
   fmt::print("the report: {}\n", (folder / "report.md").string());
-  if (night.found.empty()) {
+  if (night.failures.empty()) {
     const std::string missed = too_little_in(night.totals);
     if (missed.empty()) return kExitPass;
     fmt::print(stderr, "clean, but that proves little: {}\n", missed);
     return kExitGoal;
   }
-  const std::string first = (folder / plan_name(night.found.front())).string();
+  const std::string first = (folder / plan_name(night.failures.front())).string();
   fmt::print(stderr, "to make it small: lockstep sim shrink {}\nlockstep sim replay {}\n", first, first);
-  return exit_code_of(night.found.front().failure);
+  return exit_code_of(*night.failures.front().failure);
 }
 
 }  // namespace

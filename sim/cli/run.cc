@@ -1,7 +1,6 @@
 // `lockstep sim run`: one seed, or many; of the swarm, or of a scenario.
 #include <fmt/core.h>
 
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "sim/cli/many.h"
 #include "sim/cli/mutants.h"
 #include "sim/cli/report_json.h"
+#include "sim/cli/stopwatch.h"
 #include "sim/cli/usage.h"
 #include "sim/text.h"
 #include "sim/world.h"
@@ -120,10 +120,10 @@ int many_seeds(const RunFlags& flags) {
   options.limit_s = flags.limit_s;
   options.keep_going = flags.keep_going;
   options.progress = !flags.json;
-  const auto began = std::chrono::steady_clock::now();
+  const Stopwatch stopwatch;
   const Plans plans(flags);
   const ManyRuns runs = run_many(options, [&](std::uint64_t seed) { return plans.run(seed); });
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const double seconds = stopwatch.seconds();
   if (flags.json) {
     nlohmann::json json = to_json(runs.totals, seconds);
     json["failures"] = nlohmann::json::array();
@@ -132,8 +132,7 @@ int many_seeds(const RunFlags& flags) {
   } else {
     print(runs.totals, seconds);
     if (runs.failures.empty() && runs.totals.seeds >= kEnoughToTell) {
-      fmt::print("clean: with 95 % confidence fewer than {:#.2g} % of seeds fail\n",
-                 300.0 / static_cast<double>(runs.totals.seeds));
+      fmt::print("clean: {}\n", confidence_of(runs.totals));
     }
   }
   if (runs.failures.empty()) return kExitPass;

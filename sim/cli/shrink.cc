@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -14,6 +13,7 @@
 
 #include "sim/cli/command.h"
 #include "sim/cli/plan_source.h"
+#include "sim/cli/stopwatch.h"
 #include "sim/cli/trial.h"
 
 namespace lockstep::sim {
@@ -72,8 +72,8 @@ int nothing_to_shrink(const ShrinkFlags& flags, const std::string& why, ExitCode
 
 int shrink_plan(const ShrinkFlags& flags) {
   Plan plan = flags.source.plan();
-  const auto began = std::chrono::steady_clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); };
+  const Stopwatch stopwatch;
+  const auto seconds = [&] { return stopwatch.seconds(); };
   const CatchInterrupt catches;
   const Tried first = try_plan(plan, kCandidateLimit);
   if (first.given_up) {

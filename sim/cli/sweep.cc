@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "sim/cli/many.h"
 #include "sim/cli/mutants.h"
 #include "sim/cli/report_json.h"
+#include "sim/cli/stopwatch.h"
 #include "sim/world.h"
 
 namespace lockstep::sim {
@@ -46,7 +46,7 @@ int sweep_all(const SweepFlags& flags) {
   nlohmann::json all = nlohmann::json::array();
   std::uint64_t runs = 0;
   for (const std::string& file : toml_files_in(flags.files)) {
-    const auto began = std::chrono::steady_clock::now();
+    const Stopwatch stopwatch;
     const Sweep sweep = sweep_of(file, flags);
     const std::string name = std::filesystem::path(file).stem().string();
     ManyOptions options;
@@ -60,7 +60,7 @@ int sweep_all(const SweepFlags& flags) {
       report.seed = index;
       return report;
     });
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    const double seconds = stopwatch.seconds();
     runs += many.totals.seeds;
     if (flags.json) {
       nlohmann::json json = to_json(many.totals, seconds);

@@ -4,19 +4,33 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/base/rng.h"
 #include "sim/cli/report_json.h"
 #include "sim/text.h"
 
 namespace lockstep::sim {
 
 void Totals::add(const Report& report) {
+  Totals one;
+  static_cast<Counts&>(one) = report;
+  one.seeds = 1;
+  one.bytes_seeds = report.bytes_mode ? 1 : 0;
+  one.hash = hash_of_seed(report);
+  one.simulated_s = static_cast<double>(report.time_ns) * 1e-9;
+  add(one);
+}
+
+void Totals::add(const Totals& more) {
   visit_counts([](const char*, std::uint64_t& sum, std::uint64_t value) { sum += value; }, static_cast<Counts&>(*this),
-               static_cast<const Counts&>(report));
-  seeds += 1;
-  bytes_seeds += report.bytes_mode ? 1 : 0;
-  hash ^= mix64(report.hash ^ mix64(report.seed));
-  simulated_s += static_cast<double>(report.time_ns) * 1e-9;
+               static_cast<const Counts&>(more));
+  seeds += more.seeds;
+  bytes_seeds += more.bytes_seeds;
+  hash ^= more.hash;
+  simulated_s += more.simulated_s;
+}
+
+std::string confidence_of(const Totals& totals) {
+  return fmt::format("with 95 % confidence fewer than {:#.2g} % of seeds fail",
+                     300.0 / static_cast<double>(totals.seeds));
 }
 
 nlohmann::json to_json(const Totals& totals, double seconds) {
@@ -28,6 +42,16 @@ nlohmann::json to_json(const Totals& totals, double seconds) {
   json["simulated_s"] = totals.simulated_s;
   json["seconds"] = seconds;
   return json;
+}
+
+Totals totals_from(const nlohmann::json& json) {
+  Totals totals;
+  visit_counts([&](const char* name, std::uint64_t& count) { count = json.at(name); }, static_cast<Counts&>(totals));
+  totals.seeds = json.at("seeds");
+  totals.bytes_seeds = json.at("bytes_seeds");
+  totals.hash = std::stoull(json.at("hash").get<std::string>(), nullptr, 16);
+  totals.simulated_s = json.at("simulated_s");
+  return totals;
 }
 
 void print(const Totals& totals, double seconds) {

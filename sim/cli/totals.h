@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -16,9 +17,14 @@ struct Totals : Counts {
   double simulated_s = 0;
 
   void add(const Report& report);
+  void add(const Totals& more);
 };
 
+// What so many seeds without a failure prove: the rule of three.
+std::string confidence_of(const Totals& totals);
+
 nlohmann::json to_json(const Totals& totals, double seconds);
+Totals totals_from(const nlohmann::json& json);    // throws what nlohmann throws
 void print(const Totals& totals, double seconds);  // `seconds`: of real time that it took
 
 }  // namespace lockstep::sim

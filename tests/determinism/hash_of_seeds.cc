@@ -6,12 +6,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/base/rng.h"
 #include "sim/plan.h"
 #include "sim/world.h"
 
 int main(int argc, char** argv) {
-  using lockstep::mix64;
   namespace sim = lockstep::sim;
   using Payload = sim::PlanOptions::Payload;
   const std::string_view mode = argc == 3 ? argv[2] : "";
@@ -24,8 +22,7 @@ int main(int argc, char** argv) {
   options.payload = mode == "bytes" ? Payload::kBytes : Payload::kDrawn;
   std::uint64_t hash = 0;
   for (std::uint64_t seed = 0; seed < count; ++seed) {
-    const sim::Report report = sim::run(sim::plan_of(seed, options));
-    hash ^= mix64(report.hash ^ mix64(seed));
+    hash ^= sim::hash_of_seed(sim::run(sim::plan_of(seed, options)));
   }
   std::printf("%" PRIu64 " seeds %016" PRIx64 "\n", count, hash);
   return 0;
