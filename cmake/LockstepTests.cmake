@@ -28,7 +28,7 @@ function(lockstep_tests name)
   add_executable(${target} ${ARG_FILES})
   lockstep_target_flags(${target})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_compile_options(${target} PRIVATE -O0)  # sooner compiled, and what is tested stays optimized
+  target_compile_options(${target} PRIVATE -O0)  # sooner compiled; what is tested is optimized, but for what is inline in both
   target_compile_options(${target} PRIVATE
     $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-zero-variadic-macro-arguments>)  # GoogleTest's macros
   target_compile_definitions(${target} PRIVATE LOCKSTEP_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
