@@ -214,7 +214,8 @@ void World::completed(Process& process, peer::Complete& complete) {
   }
   check("S10", check_arguments_kept(*call, process.members));
   judged_ = nullptr;
-  if (call->kind == CallKind::kConnect && outcome.status != Status::kOk && !process.over) {
+  const bool in_vain = call->kind == CallKind::kConnect && outcome.status != Status::kOk;
+  if (in_vain && !process.over && !process.app->leaving()) {
     process.over = true;
     process.over_at = now_;
     queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);

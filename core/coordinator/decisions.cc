@@ -222,12 +222,13 @@ bool Coordinator::Machine::stale(const Proposal& proposal) const {
 }
 
 void Coordinator::Machine::decide() {
+  std::set<PeerId> held_up;
   for (;;) {
     if (proposal_ && stale(*proposal_)) {
       relink_.merge(proposal_->change.relinked);  // the next one lays these rings, too
+      held_up.merge(proposal_->participants);
       proposal_.reset();
       changed_ = true;
-      withdrawn_ = true;
     }
     if (proposal_) {
       if (!proposal_->awaited.empty()) break;
@@ -235,28 +236,14 @@ void Coordinator::Machine::decide() {
       continue;
     }
     answer_cancelled_admits();
-    std::optional<Proposal> next = next_proposal();
+    std::optional<Proposal> next = change_proposal();
+    if (!next) next = admission_proposal();
+    if (!next) next = empty_proposal(held_up);
     if (!next) break;
     propose(*std::move(next));
   }
+  put_off_newcomers(held_up);
   announce_pending();
-}
-
-std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::next_proposal() {
-  if (std::optional<Proposal> change = change_proposal()) return change;
-  if (std::optional<Proposal> admission = admission_proposal()) return admission;
-  return proposal_of_nothing();
-}
-
-// An admission was withdrawn, and there is none instead: what its members are frozen for never comes. They go on as they are.
-std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::proposal_of_nothing() const {
-  const bool frozen = withdrawn_ && std::any_of(seats_.begin(), seats_.end(), [&](const auto& entry) {
-                        return is_member(entry.first) || entry.second.cut;
-                      });
-  if (!frozen) return std::nullopt;
-  Proposal proposal;
-  proposal.message.view = membership_.view();
-  return proposal;
 }
 
 // Losses, leaves, broken links and rounds to be stopped.
@@ -343,6 +330,31 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_pr
   return proposal;
 }
 
+// A proposal holds up what it would touch until the next one is installed. When it is withdrawn, because a newcomer is gone, and
+// there is nothing else to propose (admit was called for more members than are left, or has been given up), members install one
+// that changes nothing.
+std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::empty_proposal(
+    const std::set<PeerId>& held_up) const {
+  const bool needed =
+      !mutant(Mutant::kWithdrawnUnsaid) && std::any_of(held_up.begin(), held_up.end(), [&](PeerId peer) {
+        const auto seat = seats_.find(peer);
+        return seat != seats_.end() && (is_member(peer) || seat->second.cut);
+      });
+  if (!needed) return std::nullopt;
+  Proposal proposal;
+  proposal.message.view = membership_.view();
+  return proposal;
+}
+
+// Those who would have been admitted with a newcomer that is gone, and are not in the next proposal: they wait again.
+void Coordinator::Machine::put_off_newcomers(const std::set<PeerId>& held_up) {
+  for (const PeerId peer : held_up) {
+    const auto candidate = membership_.candidates().find(peer);
+    if (candidate == membership_.candidates().end() || (proposal_ && proposal_->participants.contains(peer))) continue;
+    say(peer, wire::Waiting{candidate->second.member.address, options_.heartbeat, options_.silence});
+  }
+}
+
 void Coordinator::Machine::propose(Proposal proposal) {
   wire::Propose& message = proposal.message;
   if (message.number.value == 0) {  // a new one; else one that was changed after its first answers
@@ -356,7 +368,6 @@ void Coordinator::Machine::propose(Proposal proposal) {
       if (is_member(peer) || seat.cut || added) proposal.participants.insert(peer);
     }
   }
-  withdrawn_ = false;
   last_proposal_ = last_proposal_.next();
   message.number = last_proposal_;
   message.link_key = options_.link_key;

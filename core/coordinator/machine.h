@@ -120,10 +120,11 @@ class Coordinator::Machine {
   void lose(PeerId peer, Status status, const std::string& why, bool tell);
   void lose_one(PeerId peer, Status status, const std::string& why, bool tell);
   void decide();
-  [[nodiscard]] std::optional<Proposal> next_proposal();
   [[nodiscard]] std::optional<Proposal> change_proposal();
   [[nodiscard]] std::optional<Proposal> admission_proposal();
-  [[nodiscard]] std::optional<Proposal> proposal_of_nothing() const;
+  // `held_up`: who had a proposal that was withdrawn, and has not got another one yet.
+  [[nodiscard]] std::optional<Proposal> empty_proposal(const std::set<PeerId>& held_up) const;
+  void put_off_newcomers(const std::set<PeerId>& held_up);
   [[nodiscard]] bool evict_for_broken_links(const std::vector<wire::Member>& members);
   void answer_cancelled_admits();
   // Whether somebody has called admit without having launched this round.
@@ -157,7 +158,6 @@ class Coordinator::Machine {
   std::set<GroupId> relink_;      // groups whose ring is to be laid around a broken link
   bool admit_cancelled_ = false;  // by somebody, and not answered yet
   bool changed_ = false;          // something that may ask for another view, or a verdict, since one was last drafted
-  bool withdrawn_ = false;        // the latest proposal was, and no other has followed: its members are frozen still
   std::uint64_t drafts_ = 0;
   std::optional<Proposal> proposal_;
   ProposalNumber last_proposal_;

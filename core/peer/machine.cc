@@ -98,7 +98,11 @@ void Peer::Machine::on_admit(const Admit& in) {
         "admit wants " + std::to_string(in.at_least) + " members; a run has at most " + std::to_string(kMaxMembers));
   }
   const bool said = admit_ && admit_->said;
-  admit_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout), .said = said, .at_least = in.at_least};
+  admit_ = Waiting{.call = in.call,
+                   .deadline = deadline_after(in.timeout),
+                   .said = said,
+                   .at_least = in.at_least,
+                   .understated = said};
   say_admit();
 }
 
@@ -146,7 +150,7 @@ void Peer::Machine::on_stop(const Stop& in) {
   if (leave_ && leave_->call == in.call) return end_run(Status::kAborted, "leave was aborted: " + why);
   if (admit_ && admit_->call == in.call && !admit_->by_itself && !admit_->cancelled) {
     if (!admit_->said) return end_waiting(admit_, Status::kAborted, why);
-    admit_->cancelled = true;
+    admit_->cancelled = Status::kAborted;
     admit_->deadline = now_ + options_.abort_grace;
     return session_.say(wire::AdmitCancel{Status::kAborted});
   }
@@ -176,7 +180,7 @@ void Peer::Machine::on_timer() {
     if (!admit_->said) {
       end_waiting(admit_, Status::kTimedOut, "admit timed out while the membership was changing");
     } else {
-      admit_->cancelled = true;
+      admit_->cancelled = Status::kTimedOut;
       admit_->deadline = now_ + options_.abort_grace;
       session_.say(wire::AdmitCancel{Status::kTimedOut});
     }

@@ -42,13 +42,14 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   struct Waiting {
     CallId call;
     Instant deadline = kNever;
-    bool cancelled = false;  // admit: the coordinator was asked to let go of it
-    bool said = false;       // admit, leave: the coordinator knows
+    std::optional<Status> cancelled{};  // admit: the coordinator was asked to let go of it
+    bool said = false;                  // admit, leave: the coordinator knows
     std::uint32_t at_least = 1;
-    bool by_itself = false;  // admit: begun by auto_admit, no call waits
+    bool by_itself = false;    // admit: begun by auto_admit, no call waits
+    bool understated = false;  // admit: auto_admit had said it before, for any number of members
     template <typename Archive>
     void state(Archive& a) {
-      a.all(call, deadline, cancelled, said, at_least, by_itself);
+      a.all(call, deadline, cancelled, said, at_least, by_itself, understated);
     }
   };
 
@@ -137,6 +138,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_propose(wire::Propose proposal);
   void on_install(const wire::Install& install);
   void on_commit(const wire::Commit& commit);
+  void on_put_off();
+  void admitted(std::size_t members);
   void on_admit_ended(const wire::AdmitEnded& ended);
   void on_admitting(wire::Admitting in);
   void on_evicted(Status status, const std::string& text);

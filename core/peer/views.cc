@@ -28,6 +28,7 @@ void Peer::Machine::on_decision(wire::Message message) {
                    end_run(Status::kNotConnected, "this peer has left the run", true);
                  },
                  [&](wire::Refused& in) { end_run(in.status, "refused by the coordinator: " + in.text); },
+                 [&](wire::Waiting&) { on_put_off(); },
                  [&](auto&) { violation("said what a coordinator does not say"); },
              },
              message);
@@ -114,6 +115,13 @@ void Peer::Machine::on_propose(wire::Propose proposal) {
   for (const wire::Member& member : proposal_->view.members) addresses_[member.id] = member.address;
   mesh_.set_key(proposal_->link_key, now_, *out_);
   session_.say(wire::Flush{proposal_->number, open_rounds()});
+  update_links();
+}
+
+// Somebody else whom the proposal would have admitted is gone, and the next one does not admit this peer.
+void Peer::Machine::on_put_off() {
+  if (!proposal_ || view_->number.value != 0) return violation("let a peer wait that it did not want to admit");
+  proposal_.reset();
   update_links();
 }
 
@@ -228,10 +236,19 @@ void Peer::Machine::enter_cohort(const wire::View& view) {
   pending_ = 0;
   out_->emplace_back(PendingChanged{pending_});
   if (connect_) end_waiting(connect_, Status::kOk, {});
-  if (admit_) end_waiting(admit_, Status::kOk, {});
+  if (admit_) admitted(view.members.size());
   for (auto& [order, round] : rounds_) {
-    if (round.state == Round::State::kQueued || round.requeue) enter(round);
+    const bool may = round.state == Round::State::kQueued && !admit_;  // else it waits for the cohort after this one
+    if (may || round.requeue) enter(round);
   }
+}
+
+// What auto_admit had said may have let in fewer than the call wants that came after it: it is said again, as it was called.
+void Peer::Machine::admitted(std::size_t members) {
+  const bool enough = !admit_->understated || members >= admit_->at_least;
+  if (enough || mutant(Mutant::kAdmitUnderstated)) return end_waiting(admit_, Status::kOk, {});
+  if (admit_->cancelled) return end_waiting(admit_, *admit_->cancelled, "the run has too few members");
+  admit_->said = admit_->understated = false;
 }
 
 void Peer::Machine::on_commit(const wire::Commit& commit) {

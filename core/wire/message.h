@@ -126,7 +126,7 @@ struct Refused {
   std::string text;
 };
 
-// You are in the waiting room.
+// You are in the waiting room; again, when a proposal that would have admitted you was withdrawn.
 struct Waiting {
   io::Address seen_from;  // as the coordinator sees the joiner; with the port it listens on
   Duration heartbeat;     // send something at least this often
