@@ -53,12 +53,12 @@ class Luck {
 
 class Dice {
  public:
-  constexpr explicit Dice(std::uint64_t seed) : seed_(seed) {}
+  constexpr explicit Dice(std::uint64_t seed) : seed_(seed), mixed_(mix64(seed)) {}
   [[nodiscard]] constexpr std::uint64_t seed() const { return seed_; }
 
   [[nodiscard]] constexpr std::uint64_t bits(Purpose purpose, std::uint64_t a, std::uint64_t b = 0,
                                              std::uint64_t n = 0) const {
-    return draw(seed_, static_cast<std::uint64_t>(purpose), a, b, n);
+    return draw_from(mixed_, static_cast<std::uint64_t>(purpose), a, b, n);
   }
   // lo..hi, both included.
   [[nodiscard]] constexpr std::uint64_t range(std::uint64_t lo, std::uint64_t hi, Purpose purpose, std::uint64_t a,
@@ -78,6 +78,7 @@ class Dice {
 
  private:
   std::uint64_t seed_;
+  std::uint64_t mixed_;
 };
 
 }  // namespace lockstep::sim

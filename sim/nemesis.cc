@@ -1,5 +1,6 @@
 // World, third part: processes start and end, faults begin and end, the network heals, and the run comes to its end.
 #include <algorithm>
+#include <utility>
 
 #include "core/base/assert.h"
 #include "sim/checkers/l1_l4_ends.h"
@@ -155,7 +156,7 @@ void World::begin_entry(std::uint64_t index) {
   mix(21, index, 0, 0);
   if (options_.witness != nullptr) options_.witness->fault_begins(index, entry);
   Active& active = active_[index];
-  active.begun = true;
+  if (!std::exchange(active.begun, true)) begins(entry);
   const auto lasts = [&] {
     active.on = true;
     if (options_.scripted && entry.length.ns == 0) return;
@@ -263,6 +264,15 @@ void World::begin_entry(std::uint64_t index) {
   }
 }
 
+// With the last fault it is known when the network may heal.
+void World::begins(const Entry& entry) {
+  const auto fit = static_cast<std::uint64_t>(plan_.safety.ns / std::max<std::int64_t>(1, entry.length.ns)) + 1;
+  const std::uint64_t times = entry.fault == Fault::kReset ? std::clamp<std::uint64_t>(entry.number, 1, fit) : 1;
+  calm_from_ = std::max(calm_from_, now_ + entry.length * static_cast<std::int64_t>(times));
+  if (++begun_ < active_.size() || plan_.heal_after.ns == 0) return;
+  queue_.push(calm_from_ + plan_.heal_after, What::kHeal, kNoProcess);
+}
+
 void World::end_entry(std::uint64_t index) {
   Active& active = active_[index];
   if (!active.on) return;
@@ -357,6 +367,7 @@ Memory& World::memory_on(std::uint32_t host) {
 // ---- the liveness phase ----
 
 void World::heal() {
+  if (healed_) return;
   if (options_.trace) options_.trace(text_of(now_) + " faults stop, the network heals");
   if (options_.witness != nullptr) options_.witness->heals();
   for (std::uint64_t i = 0; i < plan_.entries.size(); ++i) end_entry(i);

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,6 +17,7 @@
 #include "sim/event.h"
 #include "sim/flow/lines.h"
 #include "sim/memory.h"
+#include "sim/steady_vector.h"
 
 namespace lockstep::sim {
 
@@ -263,7 +263,7 @@ class Network {
   Dice dice_;
   EventQueue& events_;
   NetworkUser& user_;
-  std::deque<Connection> connections_;
+  SteadyVector<Connection> connections_;
   // Token mode: bytes of a payload that came with its header, and lie in core's own memory until it says where they belong.
   struct Early {
     const std::byte* at = nullptr;

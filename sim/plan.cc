@@ -48,7 +48,7 @@ void draw_network(Plan& plan, Draws& draws) {
   net.rate_bytes_per_s = profile == 0 ? 1'000'000'000 : profile == 1 ? 200'000'000 : 20'000'000;
   net.window_bytes = draws.one_of<std::uint64_t>({2'000, 16'384, 262'144, 262'144});
   net.short_permille = draws.one_of<std::uint64_t>({0, 50, 200, 500});
-  net.pieces_permille = draws.one_of<std::uint64_t>({0, 30, 200});
+  net.pieces_permille = draws.one_of<std::uint64_t>({0, 100, 500});
   net.apart_permille = draws.one_of<std::uint64_t>({0, 200, 1000});
   net.busy_permille = draws.one_of<std::uint64_t>({50, 250, 1000, 1000});
   net.host_delay_ns = draws.one_of<std::int64_t>({2'000, 5'000, 50'000});
@@ -63,6 +63,8 @@ void draw_program(Plan& plan, Draws& draws) {
   plan.max_count = plan.mode == Mode::kBytes ? draws.one_of<std::uint64_t>({7, 64, 1000, 5000})
                                              : draws.one_of<std::uint64_t>({7, 64, 1000, 20'000});
   plan.segment_bytes = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 64, 1024, 16'384}));
+  // In a large world a large tensor takes thousands of messages.
+  if (plan.peers > 8 && draws.permille(700)) plan.max_count = std::min<std::uint64_t>(plan.max_count, 1000);
   // Not so many round trips through a small window, and not so many segments, that a run takes for ever.
   plan.network.window_bytes = std::max(plan.network.window_bytes, plan.max_count * 8 / 50);
   const std::uint64_t bytes = plan.max_count * 8;
@@ -85,9 +87,10 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
   }
   const auto beat = static_cast<std::uint64_t>(plan.heartbeat.ns);
   if (range(0, 3) == 0) {
-    entry.after = nanoseconds(static_cast<std::int64_t>(range(0, static_cast<std::uint64_t>(plan.safety.ns))));
+    entry.after =
+        nanoseconds(static_cast<std::int64_t>(range(0, static_cast<std::uint64_t>(plan.safety.ns)) >> range(0, 3)));
   } else {  // soon after something was launched
-    entry.launch = range(1, std::uint64_t{12} * plan.peers);
+    entry.launch = range(1, std::uint64_t{5} * plan.peers);
     const std::uint64_t far = static_cast<std::uint64_t>(plan.network.latency_hi_ns) * 6 + 200'000;
     entry.after = nanoseconds(static_cast<std::int64_t>(range(0, far) >> range(0, 4)));
   }
@@ -291,7 +294,8 @@ std::string flaw_of(const Plan& plan) {
   if (!within(plan.max_count, std::uint64_t{0}, std::uint64_t{10'000'000})) return must("max_count", "0..10000000");
   if (!within(plan.commits_after, 0U, 1000U)) return must("commits_after", "0..1000");
   if (plan.heartbeat < milliseconds(1) || plan.heartbeat > kLong) return must("heartbeat_ns", "1 ms..1000000 s");
-  for (const Duration time : {plan.kernel_delay, plan.timer_delay, plan.think, plan.call_timeout, plan.safety}) {
+  for (const Duration time :
+       {plan.kernel_delay, plan.timer_delay, plan.think, plan.call_timeout, plan.safety, plan.heal_after}) {
     if (!within(time, Duration{}, kLong)) return "times must be 0..1000000 s, in nanoseconds";
   }
   for (const std::int64_t ns : {net.latency_lo_ns, net.latency_hi_ns, net.jitter_ns, net.host_delay_ns,
@@ -344,8 +348,9 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   plan.mode = options.payload == PlanOptions::Payload::kDrawn   ? (bytes ? Mode::kBytes : Mode::kToken)
               : options.payload == PlanOptions::Payload::kBytes ? Mode::kBytes
                                                                 : Mode::kToken;
-  const auto most = std::max<std::uint32_t>(
-      2, draws.permille(700) ? std::min<std::uint32_t>(options.max_peers, 5) : options.max_peers);
+  // Most worlds are small: a seed of thirty peers costs as much as fifteen of five, and finds little more.
+  const std::uint32_t size = draws.permille(700) ? 5 : draws.permille(800) ? 12 : 60;
+  const std::uint32_t most = std::clamp<std::uint32_t>(options.max_peers, 2, size);
   const auto drawn = static_cast<std::uint32_t>(draws.range(2, most));
   plan.peers = std::clamp<std::uint32_t>(options.peers != 0 ? options.peers : drawn, 2, 60);
   plan.founders = static_cast<std::uint32_t>(draws.range(1, plan.peers));
@@ -371,7 +376,8 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   for (const Weight& weight : kWeights) {
     if (every_kind || draws.permille(300)) weights.push_back(weight);
   }
-  const auto faults = draws.permille(80) || options.calm ? 0 : draws.range(1, 6 + 2 * plan.peers);
+  const auto faults = draws.permille(80) || options.calm ? 0 : draws.range(1, 8 + 4 * plan.peers);
+  if (faults == 0) plan.safety = nanoseconds(plan.safety.ns / 4);
   if (weights.empty()) weights.push_back(kWeights[0]);
   for (std::uint64_t n = 0; n < faults; ++n) plan.entries.push_back(draw_entry(plan, dice, weights, n));
   const auto has = [&](Fault fault) {
@@ -386,6 +392,8 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   const bool waits = has(Fault::kMismatch) || (has(Fault::kSkip) && !is_told);
   if (waits || draws.permille(50)) plan.call_timeout = plan.heartbeat * static_cast<std::int64_t>(draws.range(30, 80));
   bury(plan, draws);
+  if (draws.permille(750))
+    plan.heal_after = plan.heartbeat * static_cast<std::int64_t>(draws.range(0, 8)) + nanoseconds(1);
   if (draws.permille(300)) plan.unasked = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 1, 2}));
   return plan;
 }

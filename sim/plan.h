@@ -89,7 +89,8 @@ struct Plan {
   Duration think = milliseconds(100);  // between steps, about
   Duration call_timeout{};             // of every collective; 0: none
 
-  Duration safety = lockstep::seconds(5);  // then faults stop and the network heals
+  Duration safety = lockstep::seconds(5);  // then faults stop and the network heals;
+  Duration heal_after{};                   // or so long after the last fault is over; 0: not before
   std::uint32_t commits_after = 3;         // that every peer must see before the run may end
   std::vector<Entry> entries;
 
@@ -100,7 +101,7 @@ struct Plan {
 
 struct PlanOptions {
   std::uint32_t peers = 0;  // 0: drawn, 2..max_peers
-  std::uint32_t max_peers = 16;
+  std::uint32_t max_peers = 32;
   enum class Payload : std::uint8_t { kDrawn, kToken, kBytes } payload = Payload::kDrawn;
   bool calm = false;  // no faults
 };

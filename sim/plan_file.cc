@@ -35,6 +35,7 @@ void visit_plan(P& plan, V&& v) {
   v("think_ns", plan.think.ns);
   v("call_timeout_ns", plan.call_timeout.ns);
   v("safety_ns", plan.safety.ns);
+  v("heal_after_ns", plan.heal_after.ns);
   v("commits_after", plan.commits_after);
   v("latency_lo_ns", plan.network.latency_lo_ns);
   v("latency_hi_ns", plan.network.latency_hi_ns);

@@ -22,6 +22,7 @@
 #include "sim/network.h"
 #include "sim/plan.h"
 #include "sim/report.h"
+#include "sim/steady_vector.h"
 #include "sim/witness.h"
 #include "sim/workload.h"
 
@@ -173,6 +174,7 @@ class World final : public NetworkUser, public AppHost {
   void begin_entry(std::uint64_t index);
   void end_entry(std::uint64_t index);
   void stall(Process& process, bool on);
+  void begins(const Entry& entry);
   void heal();
   void watch();
   void settle();
@@ -189,7 +191,7 @@ class World final : public NetworkUser, public AppHost {
   Network network_;
   Instant now_;
   std::uint64_t hash_ = 0;
-  std::deque<Process> processes_;
+  SteadyVector<Process> processes_;
   std::vector<Host> hosts_;
   std::map<PeerId, std::uint32_t> by_id_;
   std::map<RoundKey, bool> rounds_;  // committed?
@@ -210,6 +212,8 @@ class World final : public NetworkUser, public AppHost {
   };
   std::vector<Active> active_;                // by entry
   std::vector<std::uint64_t> event_entries_;  // sorted by event, the next one last
+  std::size_t begun_ = 0;                     // how many of them
+  Instant calm_from_;                         // when those that have begun are over
   bool healed_ = false;
   bool over_ = false;
   bool settled_ = false;

@@ -14,10 +14,16 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31U);
 }
 
+// One draw by key, for who keeps mix64(seed).
+constexpr std::uint64_t draw_from(std::uint64_t mixed_seed, std::uint64_t purpose, std::uint64_t a, std::uint64_t b,
+                                  std::uint64_t n) {
+  return mix64(mix64(mix64(mix64(mixed_seed ^ purpose) ^ a) ^ b) ^ n);
+}
+
 // One draw by key.
 constexpr std::uint64_t draw(std::uint64_t seed, std::uint64_t purpose, std::uint64_t a = 0, std::uint64_t b = 0,
                              std::uint64_t n = 0) {
-  return mix64(mix64(mix64(mix64(mix64(seed) ^ purpose) ^ a) ^ b) ^ n);
+  return draw_from(mix64(seed), purpose, a, b, n);
 }
 
 // Maps 64 random bits to [0, bound) without division bias that matters (bound much smaller than 2^64). bound >= 1.

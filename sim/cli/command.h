@@ -46,7 +46,7 @@ Run add_night(CLI::App& app);
 // What seeds expand to: --peers, --max-peers, --mode, --calm.
 struct SwarmFlags {
   std::uint32_t peers = 0;
-  std::uint32_t max_peers = 16;
+  std::uint32_t max_peers = 32;
   std::string mode = "drawn";
   bool calm = false;
 
