@@ -48,7 +48,8 @@ constexpr Reason kImpossible[] = {
      "it answers a Join; no link is refused: all are of one run and one release, and each has a port of its own"},
     {kPeerMessage, "new looking dialling", kToPeers, "no stream is open yet"},
     {kPeerMessage, "over", kToPeers, "who is out of the run has closed its streams and hears nothing"},
-    {kPeerMessage, "!new looking dialling greeting over", "Waiting", "it answers Join, once"},
+    {kPeerMessage, "!new looking dialling greeting invited over", "Waiting",
+     "it answers Join, and puts off who was invited"},
     {kPeerMessage, "greeting", "Heartbeat Pending Admitting AdmitEnded Propose Install Commit Evicted Left",
      "Waiting is the first word of the coordinator"},
     {kPeerMessage, "greeting waiting", "LinkWelcome Ready BlockSize Segment Offer",
@@ -113,6 +114,10 @@ constexpr Reason kUnreached[] = {
     {kRoundEvent, "given-up", "Launch", "an application launches another call just while one waits for its memory"},
     {kCoordinatorMessage, "seeing-off quiet in-rounds gathering", "Flush",
      "an admission is withdrawn, and none follows, while the answer of a slow newcomer is on its way"},
+    {kCoordinatorMessage, "empty gathering founding admitting", "LinkBroken",
+     "a link is reported when it was down for 16 heartbeats, and newcomers have their first proposal for no longer "
+     "than 6; only "
+     "when one proposal after the other is withdrawn, or when members cannot reach each other while one calls admit"},
 };
 
 // Which of these names the words choose; nothing: a word is none of them, told in `unknown`.
