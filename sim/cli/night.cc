@@ -39,7 +39,7 @@ struct Least {
   const char* name;
   std::uint64_t per_thousand;
 };
-constexpr Least kLeast[] = {{"commits", 50'000}, {"aborts", 500}, {"views", 10'000}, {"kills", 300}, {"cuts", 300}};
+constexpr Least kLeast[] = {{"commits", 50'000}, {"aborts", 900}, {"views", 12'000}, {"kills", 800}, {"cuts", 1'000}};
 
 std::string too_little_in(const Totals& totals) {
   std::string out;

@@ -55,7 +55,7 @@ TEST(Shrink, WhatAlwaysBreaksNeedsNothing) {
   EXPECT_EQ(shrunk.plan.network.jitter_ns, 0);
   EXPECT_EQ(shrunk.plan.network.latency_hi_ns, shrunk.plan.network.latency_lo_ns);
   EXPECT_EQ(shrunk.plan.network.short_permille, 0U);
-  EXPECT_EQ(shrunk.plan.seed, 1U);
+  EXPECT_LE(shrunk.plan.seed, 1U);
 }
 
 TEST(Shrink, TwoFaultsThatOnlyBreakItTogetherStay) {
