@@ -44,7 +44,7 @@ std::vector<Entry> single_faults(const Plan& plan) {
   return faults;
 }
 
-Sweep::Sweep(Plan plan, std::uint64_t events, std::uint64_t stride)
+Sweep::Sweep(const Plan& plan, std::uint64_t events, std::uint64_t stride)
     : Sweep(plan, events, stride, single_faults(plan)) {}
 
 Sweep::Sweep(Plan plan, std::uint64_t events, std::uint64_t stride, std::vector<Entry> faults)

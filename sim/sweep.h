@@ -17,7 +17,7 @@ std::vector<Entry> single_faults(const Plan& plan);
 class Sweep {
  public:
   // `events`: how many a run without further faults has before the network heals; faults begin at every `stride`-th.
-  Sweep(Plan plan, std::uint64_t events, std::uint64_t stride = 1);
+  Sweep(const Plan& plan, std::uint64_t events, std::uint64_t stride = 1);
   Sweep(Plan plan, std::uint64_t events, std::uint64_t stride, std::vector<Entry> faults);
 
   [[nodiscard]] std::uint64_t size() const { return moments_ * faults_.size(); }

@@ -30,7 +30,7 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr int kJsonVersion = 1;
+constexpr int kCoverJsonVersion = 1;
 
 struct CoverFlags {
   SwarmFlags swarm;
@@ -123,7 +123,7 @@ std::vector<Item> items_of(const CoverFlags& flags) {
 
 nlohmann::json to_json(const cover::Tally& tally, const cover::Reasons& reasons, const cover::Verdict& verdict) {
   nlohmann::json json = cover::to_json(tally);
-  json["version"] = kJsonVersion;
+  json["version"] = kCoverJsonVersion;
   json["hit"] = verdict.hit;
   json["impossible"] = verdict.impossible;
   json["unreached"] = verdict.unreached;

@@ -11,7 +11,7 @@ namespace lockstep::sim {
 
 void Totals::add(const Report& report) {
   Totals one;
-  static_cast<Counts&>(one) = report;
+  static_cast<Counts&>(one) = static_cast<const Counts&>(report);
   one.seeds = 1;
   one.bytes_seeds = report.bytes_mode ? 1 : 0;
   one.hash = hash_of_seed(report);

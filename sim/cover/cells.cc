@@ -53,12 +53,12 @@ constexpr auto kRoundEvents = [] {
   return names;
 }();
 const std::array<std::string_view, kFaultCount>& faults() {
-  static const auto names = [] {
+  static const auto kNames = [] {
     std::array<std::string_view, kFaultCount> all;
     for (std::uint8_t fault = 0; fault < kFaultCount; ++fault) all[fault] = sim::name_of(static_cast<Fault>(fault));
     return all;
   }();
-  return names;
+  return kNames;
 }
 
 // Where a name is in another list; kNoColumn: it is not.
@@ -70,7 +70,7 @@ std::size_t place_of(std::string_view name, std::span<const std::string_view> in
 template <std::size_t N>
 std::array<std::size_t, N> places_of(const std::array<std::string_view, N>& names,
                                      std::span<const std::string_view> in) {
-  std::array<std::size_t, N> places;
+  std::array<std::size_t, N> places{};
   for (std::size_t i = 0; i < N; ++i) places[i] = place_of(names[i], in);
   return places;
 }
@@ -80,7 +80,7 @@ Error bad(std::string_view what) { return {Status::kInvalidArgument, std::string
 }  // namespace
 
 const std::array<Shape, kMatrixCount>& shapes() {
-  static const auto all = [] {
+  static const auto kAll = [] {
     std::array<Shape, kMatrixCount> list = {{
         {"peer-input", "a peer, and what its driver tells it", kStandings, kPeerInputs},
         {"peer-message", "a peer, and messages that come to it", kStandings, kMessages},
@@ -98,7 +98,7 @@ const std::array<Shape, kMatrixCount>& shapes() {
     }
     return list;
   }();
-  return all;
+  return kAll;
 }
 
 std::size_t cell_count() { return shapes().back().first + shapes().back().size(); }
@@ -112,18 +112,18 @@ std::string name_of(Cell cell) {
 }
 
 std::size_t round_message_column(std::size_t message) {
-  static const auto places = places_of(kMessages, kRoundMessages);
-  return places[message];
+  static const auto kPlaces = places_of(kMessages, kRoundMessages);
+  return kPlaces[message];
 }
 
 std::size_t round_event_column_of_input(std::size_t input) {
-  static const auto places = places_of(kPeerInputs, kRoundInputs);
-  return places[input];
+  static const auto kPlaces = places_of(kPeerInputs, kRoundInputs);
+  return kPlaces[input];
 }
 
 std::size_t round_event_column_of_message(std::size_t message) {
-  static const auto places = places_of(kMessages, kDecisions);
-  return places[message] == kNoColumn ? kNoColumn : kRoundInputs.size() + places[message];
+  static const auto kPlaces = places_of(kMessages, kDecisions);
+  return kPlaces[message] == kNoColumn ? kNoColumn : kRoundInputs.size() + kPlaces[message];
 }
 
 std::string Hits::text() const {

@@ -84,7 +84,7 @@ void Surveyor::steps(std::uint32_t process, const peer::Input& input) {
     hit_phases(posture, Matrix::kRoundEvent, 0, column);
   }
   const std::size_t column = round_message_column(message->kind);
-  if (column == kNoColumn || !message->round) return;
+  if (column == kNoColumn || !message->round || peer == nullptr) return;
   hits_.hit(Matrix::kRoundMessage, at(peer->phase_of(*message->round)), column);
 }
 
