@@ -38,7 +38,7 @@ Sweep sweep_of(const std::string& file, const SweepFlags& flags) {
   plan.expect = {};
   const Report report = run(plan);
   if (report.failure) throw UsageError(file + " breaks " + report.failure->promise + " by itself: run it first");
-  return {std::move(plan), report.healed_at_event, flags.stride};
+  return {plan, report.healed_at_event, flags.stride};
 }
 
 int sweep_all(const SweepFlags& flags) {
