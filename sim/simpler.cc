@@ -54,6 +54,19 @@ Plan without_hosts(const Plan& plan, std::uint32_t first, std::uint32_t count) {
     if (entry.b >= first + count) entry.b -= count;
     out.entries.push_back(entry);
   }
+  out.network.links.clear();
+  for (LinkOptions link : plan.network.links) {
+    if (gone(link.a) || gone(link.b)) continue;
+    if (link.a >= first + count) link.a -= count;
+    if (link.b >= first + count) link.b -= count;
+    out.network.links.push_back(link);
+  }
+  out.network.flow.lines.clear();
+  for (flow::LineOptions line : plan.network.flow.lines) {
+    const std::uint64_t below = (std::uint64_t{1} << first) - 1;
+    line.hosts = (line.hosts & below) | (line.hosts >> count & ~below);
+    if (line.hosts != 0) out.network.flow.lines.push_back(line);
+  }
   return out;
 }
 
@@ -89,6 +102,7 @@ void add_rounded(Candidates& out, const Plan& plan, auto&& field) {
 }  // namespace
 
 bool is_lawful(const Plan& plan) {
+  if (!flaw_of(plan).empty()) return false;
   std::set<std::uint32_t> gone;
   for (const Entry& entry : plan.entries) {
     const bool waits = entry.fault == Fault::kMismatch ||

@@ -137,6 +137,34 @@ TEST(Shrink, TimesBecomeRoundAndHostsMoveUp) {
   EXPECT_LE(shrunk.plan.entries[0].a, 3U);
 }
 
+TEST(Shrink, WaysAndLinesGoWithTheirHosts) {
+  Plan plan = plan_with(1);
+  plan.peers = plan.founders = 4;
+  plan.groups = plan.minimum_world = 1;
+  plan.entries = {{.fault = Fault::kCrash, .a = 3}};
+  plan.network.links = {{.a = 0, .b = 3, .latency_ns = 7}, {.a = 1, .b = 2, .latency_ns = 8}};
+  plan.network.flow.on = true;
+  plan.network.flow.lines = {{.hosts = 0b01001}, {.hosts = 0b10010}};
+  int moved = 0;
+  for (const Plan& fewer : fewer_peers(plan)) {
+    if (fewer.peers != 3 || fewer.entries.empty() || fewer.entries[0].a != 2)
+      continue;  // without the first or the second
+    moved += 1;
+    ASSERT_EQ(fewer.network.links.size(), 1U);
+    EXPECT_EQ(fewer.network.links[0], (LinkOptions{.a = 0, .b = 2, .latency_ns = 7}));
+    ASSERT_EQ(fewer.network.flow.lines.size(), 2U);
+    EXPECT_EQ(fewer.network.flow.lines[0].hosts, 0b0101U);
+  }
+  EXPECT_EQ(moved, 2);
+  const Shrunk shrunk = shrink_it(plan, [](const Plan& p) -> std::optional<Broken> {
+    const Result<Plan> read = plan_from_text(to_text(p));
+    EXPECT_TRUE(read.ok() && *read == p);
+    if (p.network.links.empty()) return {};
+    return Broken{"S2"};
+  });
+  EXPECT_EQ(shrunk.plan.peers, 2U);
+}
+
 TEST(Shrink, ABugThatNeedsLuckIsFoundWithAnotherSeed) {
   Plan plan = plan_with(6);
   const std::uint64_t seed = plan.seed;
