@@ -1,0 +1,32 @@
+// Plans as values that rapidcheck draws (fuzz/chosen_plan.h makes them of bytes). It does not know what a simpler plan is, so it
+// shrinks none: a plan that breaks a law goes to our own shrinker (plan_law.h).
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <vector>
+
+#include <rapidcheck.h>
+
+#include "core/base/rng.h"
+#include "fuzz/chosen_plan.h"
+
+namespace lockstep::sim {
+
+inline rc::Gen<Plan> arbitrary_plan() {
+  constexpr std::size_t kMostBytes = 350;
+  return rc::gen::noShrink(rc::gen::exec([] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    std::vector<std::uint8_t> bytes(*rc::gen::inRange<std::size_t>(0, kMostBytes));
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(draw(seed, 0, i));
+    fuzz::Choices choices(bytes);
+    return fuzz::chosen_plan(choices);
+  }));
+}
+
+// What rapidcheck prints of it; the law's words have the small one.
+inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
+  return out << "a plan of " << plan.peers << " peers and " << plan.entries.size() << " faults";
+}
+
+}  // namespace lockstep::sim
