@@ -62,6 +62,13 @@ Bottleneck bottleneck_of(const flow::RingTime& time, flow::Topology& topology) {
   return bottleneck;
 }
 
+bool is_lossy(flow::Topology& topology, const std::vector<std::uint32_t>& ring) {
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    if (topology.route(ring[i], ring[(i + 1) % ring.size()]).loss_cap < flow::kMostRate) return true;
+  }
+  return false;
+}
+
 flow::RingRun run_of(const Plan& plan, const Work& work) {
   flow::RingRun run;
   run.ring.resize(plan.founders);
@@ -142,7 +149,7 @@ std::optional<Error> rehearse(const Plan& plan, Prediction& out, flow::Topology*
 
 }  // namespace
 
-Result<Prediction> predict(Plan plan) {
+Result<Prediction> predict(Plan plan, std::uint32_t mtu) {
   if (plan.work.empty()) {
     return Error{Status::kInvalidArgument,
                  "it has no work: give it some, such as work = [\"all_reduce 64MiB f32 sum\"]"};
@@ -152,6 +159,7 @@ Result<Prediction> predict(Plan plan) {
   plan.peers = plan.founders;
   plan.groups = plan.gang_size = plan.minimum_world = 1;
   plan.network.flow.on = true;
+  if (mtu != 0) leave_room_for_headers(plan, mtu);
   Prediction out;
   flow::Topology* laid = nullptr;
   Rehearsal rehearsal(plan);
@@ -167,6 +175,7 @@ Result<Prediction> predict(Plan plan) {
   }
   const flow::RingRun run = run_of(plan, out.collectives[out.heaviest].work);
   out.ring = run.ring;
+  out.lossy = is_lossy(topology, run.ring);
   out.bottleneck = bottleneck_of(flow::ring_time(topology, run), topology);
   const flow::BestRing best = flow::best_ring(topology, run);
   out.best_ring = best.ring;

@@ -10,6 +10,7 @@
 #include "core/base/result.h"
 #include "core/base/time.h"
 #include "sim/plan.h"
+#include "sim/predict/real_lines.h"
 
 namespace lockstep::sim {
 
@@ -41,6 +42,7 @@ struct Prediction {
   std::size_t heaviest = 0;
   Bottleneck bottleneck;
   std::vector<std::uint32_t> ring;  // as it is laid when hosts start in the order of their names
+  bool lossy = false;               // a hop of it loses packets, and streams slow down: times are those of mean losses
   std::vector<std::uint32_t> best_ring;
   Duration best_time;
   bool every_ring = false;            // was looked at; else the best is the best that was found
@@ -51,6 +53,7 @@ struct Prediction {
 };
 
 // Why there is no answer: the core does not get through, or nothing is to be done.
-Result<Prediction> predict(Plan plan);
+// Rates are those of IP packets of `mtu` bytes, of which headers take their part (real_lines.h); 0: of payload.
+Result<Prediction> predict(Plan plan, std::uint32_t mtu = kUsualMtu);
 
 }  // namespace lockstep::sim

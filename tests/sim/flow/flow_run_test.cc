@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "sim/plan_file.h"
 #include "sim/predict/predict.h"
 #include "sim/scenario.h"
@@ -25,8 +27,9 @@ Scenario at_home(const std::string& more = {}) {
   return scenario.ok() ? *std::move(scenario) : Scenario{};
 }
 
+// Rates are those of payload.
 Prediction predicted(const std::string& more = {}) {
-  Result<Prediction> prediction = predict(plan_of(at_home(more), 0));
+  Result<Prediction> prediction = predict(plan_of(at_home(more), 0), 0);
   EXPECT_TRUE(prediction.ok()) << prediction.error().text;
   return prediction.ok() ? *std::move(prediction) : Prediction{};
 }
@@ -103,10 +106,12 @@ TEST(Predict, LossesHoldStreamsBack) {
   const Result<Prediction> lossy = predict(plan);
   ASSERT_TRUE(lossy.ok()) << lossy.error().text;
   EXPECT_THAT(lossy->bottleneck.what, testing::StartsWith("the losses of a stream"));
+  EXPECT_TRUE(lossy->lossy);
   plan.network.flow.congestion = flow::Congestion::kBbr;
   const Result<Prediction> bbr = predict(plan);
   ASSERT_TRUE(bbr.ok()) << bbr.error().text;
   EXPECT_LT(bbr->step.seconds() * 1.3, lossy->step.seconds());
+  EXPECT_FALSE(bbr->lossy);
 }
 
 // ---- as a shell sees it ----
@@ -122,6 +127,30 @@ TEST(PredictCommand, SaysTheSameInWordsAndInJson) {
   EXPECT_THAT(json.out, testing::HasSubstr("\"version\": 1"));
   EXPECT_THAT(json.out, testing::HasSubstr("\"again_ns\": 2"));
   EXPECT_EQ(run_sim({"predict", file, "--json"}).out, json.out);
+}
+
+// 2.52 s of payload; of packets 5 % more.
+TEST(PredictCommand, RatesAreThoseOfPacketsAsLongAsTheMtuSaysSo) {
+  const std::string file = file_with(kFourAtHome);
+  const auto again_ns = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"predict", file, "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran ran = run_sim(words);
+    EXPECT_EQ(ran.code, 0) << ran.errors;
+    return nlohmann::json::parse(ran.out).at("collectives").at(0).at("again_ns").get<double>();
+  };
+  EXPECT_NEAR(again_ns({}) / again_ns({"--mtu", "0"}), 3052.0 / 2896, 0.005);
+  EXPECT_EQ(again_ns({}), again_ns({"--mtu", "1500"}));
+  EXPECT_LT(again_ns({"--mtu", "9000"}), again_ns({}));
+  EXPECT_EQ(run_sim({"predict", file, "--mtu", "100"}).code, 2);
+}
+
+TEST(PredictCommand, WherePacketsAreLostItSaysThatTimesAreMeans) {
+  std::string text = kFourAtHome;
+  EXPECT_THAT(run_sim({"predict", file_with(text)}).out, testing::Not(testing::HasSubstr("packet loss")));
+  text.replace(text.find("slow_start"), 0, "loss = \"1%\", ");
+  EXPECT_THAT(run_sim({"predict", file_with(text)}).out,
+              testing::HasSubstr("packet loss  times are those of mean losses"));
 }
 
 TEST(PredictCommand, WithoutWorkThereIsNoAnswer) {
