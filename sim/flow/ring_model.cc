@@ -14,8 +14,6 @@ namespace lockstep::sim::flow {
 namespace {
 
 constexpr std::size_t kSegmentsPerStripe = 2;  // queued or begun, as in core/peer/mesh.cc
-// What a socket takes: a window, but no more than the path carries in a round trip and so much more, as in sim/network_io.cc.
-constexpr std::int64_t kTurnNs = 100'000'000;
 
 // Ranks with the operation that ships, joined by fluid streams.
 class FluidRing {
@@ -34,6 +32,7 @@ class FluidRing {
       }
       const Route& route = lines_.route_of(rank * run.stripes);
       r.latency_ns = route.latency_ns;
+      // What a socket takes: a window, but no more than the path carries in a round trip and a turn.
       const double carried = static_cast<double>(std::min(route.narrowest, route.loss_cap)) *
                              static_cast<double>(kTurnNs + route.round_trip_ns) * 1e-9;
       const auto window = static_cast<double>(run.window_bytes);

@@ -1,36 +1,30 @@
 #include "tests/wan/ring_bound.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "sim/flow/ring_bound.h"
+#include "sim/predict/real_lines.h"
 
 namespace lockstep::wan {
 namespace {
 
-constexpr double kHeaderBytes = 52;  // IPv4 20, TCP 20, its time stamps 12
-
-// How long the slowest line of the ring needs, in seconds, when each peer sends so many bytes to the next one.
-double longest(const Topology& topology, double bytes) {
-  double longest_s = 0;
-  const auto carries = [&](const LineOptions& line, std::uint32_t peers) {
-    if (line.rate_bytes_per_s == 0) return;
-    longest_s = std::max(longest_s, peers * bytes / static_cast<double>(line.rate_bytes_per_s));
+// Its rates and latencies, as the simulator knows lines: without losses, and with windows that hold nobody back.
+sim::flow::Topology lines_of(const Topology& topology) {
+  sim::flow::Options options{.on = true};
+  const auto add = [&](std::uint64_t hosts, const LineOptions& up, const LineOptions& down) {
+    options.lines.push_back(
+        {.hosts = hosts, .up_bytes_per_s = up.rate_bytes_per_s, .down_bytes_per_s = down.rate_bytes_per_s});
   };
-  const auto next = [&](std::uint32_t peer) { return peer % topology.peers + 1; };
-  for (std::uint32_t peer = 1; peer <= topology.peers; ++peer) {
-    carries(topology.up[peer], 1);
-    carries(topology.way(peer, next(peer)), 1);
-    carries(topology.down[next(peer)], 1);
+  for (std::uint32_t host = 0; host < topology.hosts(); ++host) {
+    add(std::uint64_t{1} << host, topology.up[host], topology.down[host]);
   }
-  for (const SharedLine& line : topology.shared) {
-    std::uint32_t leave = 0;
-    std::uint32_t come = 0;
-    for (std::uint32_t peer = 1; peer <= topology.peers; ++peer) {
-      if (line.has(peer) && !line.has(next(peer))) ++leave;
-      if (!line.has(peer) && line.has(next(peer))) ++come;
-    }
-    carries(line.up, leave);
-    carries(line.down, come);
-  }
-  return longest_s;
+  for (const SharedLine& line : topology.shared) add(line.hosts, line.up, line.down);
+  return {options, topology.hosts(), UINT64_MAX, [&topology](std::uint32_t from, std::uint32_t to) -> sim::flow::Way {
+            const LineOptions& way = topology.way(from, to);
+            return {way.latency.ns, way.rate_bytes_per_s, 0};
+          }};
 }
 
 }  // namespace
@@ -38,17 +32,19 @@ double longest(const Topology& topology, double bytes) {
 RingBound ring_bound(const Topology& topology, std::uint64_t bytes) {
   const std::uint32_t n = topology.peers;
   if (n < 2) return {};
-  const double packets = static_cast<double>(topology.mtu) / (topology.mtu - kHeaderBytes);
-  const double carrying_s = longest(topology, 2.0 * (n - 1) / n * static_cast<double>(bytes) * packets);
-  std::int64_t around_ns = 0;
+  std::vector<std::uint32_t> ring(n);
+  std::iota(ring.begin(), ring.end(), 1U);
+  const double packets = static_cast<double>(topology.mtu) / (topology.mtu - sim::kHeaderBytes);
+  const auto each = static_cast<std::uint64_t>(2.0 * (n - 1) / n * static_cast<double>(bytes) * packets);
+  sim::flow::Topology lines = lines_of(topology);
+  const auto bound = sim::flow::ring_bound(lines, ring, std::vector<std::uint64_t>(n, each), 1);
   std::int64_t least_two_ns = INT64_MAX;
   const auto latency = [&](std::uint32_t peer) { return topology.way(peer, peer % n + 1).latency.ns; };
-  for (std::uint32_t peer = 1; peer <= n; ++peer) {
-    around_ns += latency(peer);
+  for (const std::uint32_t peer : ring) {
     // Each chunk begins and ends elsewhere, and does without two hops in a row.
     least_two_ns = std::min(least_two_ns, latency(peer) + latency(peer % n + 1));
   }
-  return {nanoseconds(static_cast<std::int64_t>(carrying_s * 1e9)), nanoseconds(2 * around_ns - least_two_ns)};
+  return {nanoseconds(bound.lines_ns), nanoseconds(2 * bound.around_ns - least_two_ns)};
 }
 
 }  // namespace lockstep::wan
