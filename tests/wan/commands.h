@@ -6,6 +6,7 @@
 namespace lockstep::wan {
 
 using cli::Run;
+Run add_compare(CLI::App& app);
 Run add_run(CLI::App& app);
 Run add_measure(CLI::App& app);
 Run add_show(CLI::App& app);

@@ -51,6 +51,13 @@ TEST(WanProgram, WrongUsageAndWrongFilesAreToldBeforeAnythingIsDone) {
   std::remove(path.c_str());
 }
 
+TEST(WanProgram, WhatPredictionsDoNotKnowIsRefusedBeforeAnythingRuns) {
+  const Ran cut = run("compare tests/wan/topologies/cut-4.toml");
+  EXPECT_EQ(cut.code, 2);
+  EXPECT_THAT(cut.text, HasSubstr("cut-4.toml: predictions know no [[do]]"));
+  EXPECT_EQ(run(std::string("compare --equal -1 ") + kTwo).code, 2);
+}
+
 TEST(WanProgram, ShowsEveryLine) {
   const Ran ran = run(std::string("show ") + kTwo);
   EXPECT_EQ(ran.code, 0);
@@ -185,6 +192,26 @@ TEST(WanProgram, MeasuresAnAllReduceBetweenPeers) {
     if (line.at("line") == "a -> b") between_peers = line.at("bytes");
   }
   EXPECT_GT(between_peers, 5U * 262144);  // the call that is checked, one to warm up, and three
+}
+
+TEST(WanProgram, ComparesAPredictionWithPeersAndFailsWhereItIsTooFarOff) {
+  SKIP_IF_REFUSED();
+  const std::string compare = std::string("compare --size 256KiB --runs 2 --iters 1 ") + kTwo;
+  const Ran ran = run(compare + " --json --equal 1000", "");
+  ASSERT_EQ(ran.code, 0) << ran.text;
+  const auto json = nlohmann::json::parse(ran.text, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << ran.text;
+  const auto& row = json.at("rows").at(0);
+  EXPECT_EQ(row.at("topology"), "even-2");
+  EXPECT_EQ(row.at("equal_hosts"), true);
+  EXPECT_EQ(row.at("runs_s").size(), 2U);
+  const double predicted = row.at("predicted_s").get<double>();
+  EXPECT_GT(predicted, 262144 * 8 / 100e6);
+  EXPECT_NEAR(row.at("error_percent").get<double>(), (predicted / row.at("real_s").get<double>() - 1) * 100, 1e-6);
+  const Ran strict = run(compare + " --equal 0");
+  EXPECT_EQ(strict.code, 1);
+  EXPECT_THAT(strict.text, HasSubstr("too far"));
+  EXPECT_THAT(strict.text, HasSubstr("0 of 1 within"));
 }
 
 }  // namespace

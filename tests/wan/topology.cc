@@ -22,6 +22,17 @@ std::uint32_t host_of(std::uint32_t address) {
   return number == 0 || number > kCoordinator ? UINT32_MAX : number;
 }
 
+bool has_equal_hosts(const Topology& topology) {
+  bool equal = topology.shared.empty();
+  for (std::uint32_t a = 1; a <= topology.peers; ++a) {
+    equal = equal && topology.up[a] == topology.up[1] && topology.down[a] == topology.down[1];
+    for (std::uint32_t b = 1; b <= topology.peers; ++b) {
+      if (a != b) equal = equal && topology.way(a, b) == topology.way(1, 2);
+    }
+  }
+  return equal;
+}
+
 Result<Topology> read_topology(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});

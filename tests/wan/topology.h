@@ -63,6 +63,9 @@ std::string address_of(std::uint32_t host);
 // The host that has this address; hosts() or more: nobody.
 std::uint32_t host_of(std::uint32_t address);
 
+// All peers have such lines as the others, and such ways to each other; none share one.
+bool has_equal_hosts(const Topology& topology);
+
 // Errors name line and column.
 Result<Topology> topology_from_text(std::string_view text);
 // Errors name the file, too.

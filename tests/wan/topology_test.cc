@@ -134,5 +134,14 @@ TEST(WanTopology, AnAddressNamesItsHost) {
   EXPECT_GT(host_of(0x7f000001), 60U);
 }
 
+TEST(WanTopology, HostsAreEqualWhenPeersHaveTheSameLinesAndWays) {
+  const std::string three = "peers = 3\nnet = { latency = \"9ms\", up = \"8Mbit/s\" }\n";
+  EXPECT_TRUE(has_equal_hosts(good(three)));
+  EXPECT_TRUE(has_equal_hosts(good(three + "line = [{ of = \"coordinator\", up = \"1Mbit/s\" }]")));
+  EXPECT_FALSE(has_equal_hosts(good(three + "line = [{ of = \"c\", up = \"1Mbit/s\" }]")));
+  EXPECT_FALSE(has_equal_hosts(good(three + "link = [{ between = \"c -> b\", latency = \"8ms\" }]")));
+  EXPECT_FALSE(has_equal_hosts(good(three + "line = [{ of = \"a b c\", shared = true, up = \"1Gbit/s\" }]")));
+}
+
 }  // namespace
 }  // namespace lockstep::wan

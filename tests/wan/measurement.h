@@ -1,0 +1,35 @@
+// All-reduces of one size between real peers on a topology: a box, a coordinator, `lockstep bench` on each peer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/wan/programs.h"
+#include "tests/wan/topology.h"
+
+namespace lockstep::wan {
+
+struct BenchOptions {
+  std::string lockstep = LOCKSTEP_CLI;
+  std::uint32_t iterations = 5;
+  std::uint32_t warmup = 1;
+  std::string congestion_control;  // of the peers' streams; empty: the hosts'
+  std::vector<std::string> more;   // options of `lockstep bench`
+};
+
+struct Measured {
+  nlohmann::json timing;  // out of place, as `lockstep bench --json` says it
+  nlohmann::json lines;   // what each has carried
+
+  [[nodiscard]] double median_s() const { return timing.at("median_us").get<double>() * 1e-6; }
+  [[nodiscard]] double least_s() const { return timing.at("least_us").get<double>() * 1e-6; }
+  [[nodiscard]] double most_s() const { return timing.at("most_us").get<double>() * 1e-6; }
+};
+
+// Throws Failure when a program fails, or somebody interrupts.
+Measured measure(const BenchOptions& options, Programs& programs, const Topology& topology, std::uint64_t bytes);
+
+}  // namespace lockstep::wan
