@@ -60,8 +60,10 @@ double predicted_s(const std::string& path, const Topology& topology, std::uint6
 }
 
 void print_comparison_head(const CompareOptions& options) {
-  fmt::print("# all-reduce of f32: real processes ({}, each the median of {} calls), and `lockstep sim predict`\n",
-             options.runs == 1 ? "1 run" : fmt::format("{} runs", options.runs), options.bench.iterations);
+  fmt::print(
+      "# all-reduce of f32: real processes ({}, each the median of {} calls after {}), and `lockstep sim predict`\n",
+      options.runs == 1 ? "1 run" : fmt::format("{} runs", options.runs), options.bench.iterations,
+      options.bench.warmup);
   fmt::print("# {:14} {:>10} {:>9} {:>9} {:>9} {:>11} {:>8} {:>6}\n", "topology", "bytes", "least s", "median s",
              "most s", "predicted s", "error", "allowed");
   std::fflush(stdout);
@@ -127,7 +129,11 @@ int compare(const CompareOptions& options) {
   if (options.json) {
     nlohmann::json list = nlohmann::json::array();
     for (const Comparison& row : rows) list.push_back(comparison_json(row));
-    fmt::print("{}\n", nlohmann::json{{"version", 1}, {"calls", options.bench.iterations}, {"rows", list}}.dump(2));
+    fmt::print(
+        "{}\n",
+        nlohmann::json{
+            {"version", 1}, {"calls", options.bench.iterations}, {"warmup", options.bench.warmup}, {"rows", list}}
+            .dump(2));
   } else {
     fmt::print("# {} of {} within what is allowed\n", rows.size() - static_cast<std::size_t>(far), rows.size());
   }
@@ -147,6 +153,9 @@ Run add_compare(CLI::App& app) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_option("-n,--iters", options->bench.iterations, "calls that are measured in each; their median counts")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command->add_option("-w,--warmup", options->bench.warmup, "calls before")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   command->add_option("--equal", options->equal_percent, "how far off it may be where all hosts are alike, in percent")

@@ -196,7 +196,7 @@ TEST(WanProgram, MeasuresAnAllReduceBetweenPeers) {
 
 TEST(WanProgram, ComparesAPredictionWithPeersAndFailsWhereItIsTooFarOff) {
   SKIP_IF_REFUSED();
-  const std::string compare = std::string("compare --size 256KiB --runs 2 --iters 1 ") + kTwo;
+  const std::string compare = std::string("compare --size 256KiB --runs 2 --iters 1 --warmup 1 ") + kTwo;
   const Ran ran = run(compare + " --json --equal 1000", "");
   ASSERT_EQ(ran.code, 0) << ran.text;
   const auto json = nlohmann::json::parse(ran.text, nullptr, false);
