@@ -215,10 +215,11 @@ void Memory::fill(BufferRef where, std::uint64_t content, DataType type) {
   fill_content(std::span(buffer->bytes).subspan(where.offset, where.length), content, type);
 }
 
-void fill_content(std::span<std::byte> where, std::uint64_t content, DataType type) {
+void fill_content(std::span<std::byte> where, std::uint64_t content, DataType type, std::uint64_t from) {
   const std::size_t width = size_of(type);
+  LOCKSTEP_ASSERT(from % width == 0);
   for (std::size_t i = 0; i + width <= where.size(); i += width) {
-    const std::uint64_t element = element_of(type, draw(content, 5, i));
+    const std::uint64_t element = element_of(type, draw(content, 5, from + i));
     for (std::size_t k = 0; k < width; ++k) where[i + k] = static_cast<std::byte>(element >> (8 * k));
   }
 }

@@ -47,8 +47,8 @@ class TokenMap {
   std::vector<Piece> scratch_;
 };
 
-// The bytes that fill() writes.
-void fill_content(std::span<std::byte> where, std::uint64_t content, DataType type);
+// The bytes that fill() writes, from byte `from` on: the first one of an element.
+void fill_content(std::span<std::byte> where, std::uint64_t content, DataType type, std::uint64_t from = 0);
 
 // Why core touches memory; for the words of a failure.
 enum class Touch : std::uint8_t { kSend, kLand, kPlace, kJob };

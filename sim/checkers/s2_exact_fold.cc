@@ -36,9 +36,10 @@ Token token_of(const Call& call, std::size_t tensor, Elements elements) {
   return token_of_content(content_of(call.content, tensor), elements.begin * width, elements.end * width);
 }
 
-std::vector<std::byte> input_of(const Call& call, std::size_t tensor) {
-  std::vector<std::byte> bytes(call.request.tensors[tensor].count * size_of(call.request.type));
-  fill_content(bytes, content_of(call.content, tensor), call.request.type);
+std::vector<std::byte> input_of(const Call& call, std::size_t tensor, Elements elements) {
+  const std::uint64_t width = size_of(call.request.type);
+  std::vector<std::byte> bytes((elements.end - elements.begin) * width);
+  fill_content(bytes, content_of(call.content, tensor), call.request.type, elements.begin * width);
   return bytes;
 }
 
@@ -66,16 +67,16 @@ Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t own
   const bool divides = request.op == ReduceOp::kAvg && n > 1;
   const std::uint64_t width = size_of(request.type);
   if (round.memory.mode() == Mode::kBytes) {
-    std::vector<std::byte> expected = input_of(who(0), tensor);
+    std::vector<std::byte> expected = input_of(who(0), tensor, elements);
     for (std::size_t i = 1; i < n; ++i) {
-      const std::vector<std::byte> own = input_of(who(i), tensor);
+      const std::vector<std::byte> own = input_of(who(i), tensor, elements);
       reference::fold(request.type, request.op, expected, expected, own);
     }
     if (divides) reference::divide(request.type, expected, static_cast<std::uint32_t>(n));
     const auto got = round.memory.look(where);
-    const auto want = std::span(expected).subspan(elements.begin * width, where.length);
+    LOCKSTEP_ASSERT(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
-      if (got[i] != want[i]) {
+      if (got[i] != expected[i]) {
         return round.place(tensor, elements) + " of chunk " + std::to_string(owner) + ": byte " + std::to_string(i) +
                " is not that of the fold of " + std::to_string(n) + " contributors";
       }
@@ -117,8 +118,8 @@ Complaint check_copied(const Round& round, const Call& source, std::size_t tenso
   bool same = false;
   if (round.memory.mode() == Mode::kBytes) {
     const auto got = round.memory.look(where);
-    const std::vector<std::byte> want = input_of(source, tensor);
-    same = got.size() <= want.size() && std::equal(got.begin(), got.end(), want.begin());
+    same = elements.end <= source.request.tensors[tensor].count &&
+           std::ranges::equal(got, input_of(source, tensor, elements));
   } else {
     Token got;
     same = round.memory.tokens(where.id).read(where.offset, where.length, got) &&
