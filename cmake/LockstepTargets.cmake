@@ -53,6 +53,7 @@ function(lockstep_target_flags target)
       target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
     endif()
     target_link_options(${target} PRIVATE -fsanitize=${LOCKSTEP_SANITIZE})
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)  # programs in C load our C++, which wants its sanitizer
   endif()
 endfunction()
 

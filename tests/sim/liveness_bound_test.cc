@@ -27,8 +27,8 @@ TEST(LivenessBound, GrowsWithTheWorkAndTheSlowestLink) {
 TEST(LivenessBound, ASlowNetworkIsNoBrokenPromise) {
   const Result<Scenario> scenario = scenario_from_text(R"(
 peers = 2
-net = { profile = "world", rate = "3Mbit/s" }
-work = ["all_reduce 20MiB f32 sum"]
+net = { profile = "world", rate = "750kbit/s" }
+work = ["all_reduce 5MiB f32 sum"]
 faults_end = "1s")");
   ASSERT_TRUE(scenario.ok()) << scenario.error().text;
   const Report report = run(plan_of(*scenario, 0));
