@@ -17,7 +17,8 @@ endif()
 # of its tests is one ctest test with the label `core`, ended after TIMEOUT seconds (more under sanitizers).
 # Without files there is no program. SERIAL: its tests never run beside others (they measure time). THREADS: it has
 # threads; its tests have the label `a-threads` instead, and `./run test` repeats them under the thread sanitizer. One label
-# each: gtest_discover_tests() of CMake 3.25 takes a second one for the next property.
+# each: gtest_discover_tests() of CMake 3.25 takes a second one for the next property. Properties draw the same values every
+# time, as all tests do the same every time; for others: RC_PARAMS=seed=N build/release/tests/properties/lockstep_property_tests.
 add_custom_target(lockstep_threaded_tests)
 function(lockstep_tests name)
   cmake_parse_arguments(ARG "SERIAL;THREADS" "TIMEOUT" "FILES;LINKS" ${ARGN})
@@ -47,5 +48,5 @@ function(lockstep_tests name)
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${label} TIMEOUT ${timeout} ${serial})
+    PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT RC_PARAMS=seed=1 ${serial})
 endfunction()
