@@ -42,24 +42,39 @@ void TokenMap::reset(std::uint64_t length) {
   if (length > 0) pieces_.push_back({0, length, Piece::Kind::kSpoilt, 0, 0, {}});
 }
 
-void TokenMap::replace(const Piece& piece) {
+// What means nothing is one piece with its neighbours that mean nothing: bytes that trickle in do not pile up.
+void TokenMap::replace(Piece piece) {
   if (piece.length == 0) return;
-  const std::uint64_t end = piece.at + piece.length;
+  const bool spoilt = piece.kind == Piece::Kind::kSpoilt;
   const auto ends_after = [](std::uint64_t at, const Piece& p) { return at < p.at + p.length; };
   auto first = std::upper_bound(pieces_.begin(), pieces_.end(), piece.at, ends_after);
   LOCKSTEP_ASSERT(first != pieces_.end());
-  if (first->at == piece.at && first->length == piece.length) {
+  if (spoilt) {
+    if (first->at == piece.at && first != pieces_.begin() && std::prev(first)->kind == piece.kind) --first;
+    if (first->kind == piece.kind) {
+      piece.length += piece.at - first->at;
+      piece.at = first->at;
+    }
+  }
+  std::uint64_t end = piece.at + piece.length;
+  auto last = first;
+  while (last != pieces_.end() && last->at < end) ++last;
+  if (spoilt) {
+    if (last != pieces_.end() && last->at == end && last->kind == piece.kind) ++last;
+    const Piece& final = *std::prev(last);
+    if (final.kind == piece.kind) end = std::max(end, final.at + final.length);
+    piece.length = end - piece.at;
+  }
+  if (first->at == piece.at && std::next(first) == last && first->length == piece.length) {
     *first = piece;
     return;
   }
   scratch_.clear();
   if (first->at < piece.at) scratch_.push_back(part_of(*first, first->at, piece.at));
   scratch_.push_back(piece);
-  auto last = first;
-  while (last != pieces_.end() && last->at < end) {
-    if (last->at + last->length > end) scratch_.push_back(part_of(*last, end, last->at + last->length));
-    ++last;
-  }
+  const Piece& final = *std::prev(last);
+  const std::uint64_t final_end = final.at + final.length;
+  if (final_end > end) scratch_.push_back(part_of(final, end, final_end));
   const auto at = pieces_.erase(first, last);
   pieces_.insert(at, scratch_.begin(), scratch_.end());
 }

@@ -42,7 +42,7 @@ class TokenMap {
   [[nodiscard]] std::span<const Piece> pieces() const { return pieces_; }
 
  private:
-  void replace(const Piece& piece);
+  void replace(Piece piece);
   std::vector<Piece> pieces_;  // in order, without gaps
   std::vector<Piece> scratch_;
 };

@@ -52,6 +52,29 @@ TEST(TokenMemory, ATokenThatIsCutHasNoMeaning) {
   EXPECT_FALSE(memory.read_token(a.slice(0, 50), Touch::kJob, out));
 }
 
+TEST(TokenMemory, BytesThatTrickleInArePiecesNoLongerThanTheyMeanSomething) {
+  TokenMap map;
+  map.reset(1000);
+  map.write_content(0, 1000, kContent, 0);
+  for (const std::uint64_t at : {500U, 502U, 501U, 100U, 503U, 99U}) map.spoil(at, 1);
+  ASSERT_EQ(map.pieces().size(), 5U);
+  EXPECT_EQ(map.pieces()[1].at, 99U);
+  EXPECT_EQ(map.pieces()[1].length, 2U);
+  EXPECT_EQ(map.pieces()[3].at, 500U);
+  EXPECT_EQ(map.pieces()[3].length, 4U);
+  map.spoil(101, 399);
+  ASSERT_EQ(map.pieces().size(), 3U);
+  EXPECT_EQ(map.pieces()[1].length, 405U);
+  map.write_content(200, 10, kContent, 200);
+  ASSERT_EQ(map.pieces().size(), 5U);
+  Token out;
+  EXPECT_TRUE(map.read(200, 10, out));
+  EXPECT_FALSE(map.read(199, 2, out));
+  EXPECT_TRUE(map.read(504, 496, out));
+  map.spoil(0, 1000);
+  EXPECT_EQ(map.pieces().size(), 1U);
+}
+
 TEST(TokenMemory, CopyAndFoldKeepTokens) {
   Memory memory(Mode::kToken);
   const BufferRef a = lent(memory, 64);
