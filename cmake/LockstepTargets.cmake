@@ -48,9 +48,7 @@ function(lockstep_target_flags target)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
   endif()
   if(LOCKSTEP_SANITIZE)
-    # Whether a virtual table can be read, the sanitizer asks a pipe; a test takes all descriptors away.
-    target_compile_options(${target} PRIVATE
-      -fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all)
+    target_compile_options(${target} PRIVATE -fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # its flow analysis is misled by the checks it inserts
       target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
     endif()

@@ -21,24 +21,14 @@
 #include "tests/properties/arbitrary_plan.h"
 #include "tests/properties/plan_law.h"
 #include "tests/sim/run_sim.h"
+#include "tests/support/sanitized.h"
 
 namespace lockstep::sim {
 namespace {
 
 using testing::HasSubstr;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define LOCKSTEP_SLOW_PLANS
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define LOCKSTEP_SLOW_PLANS
-#endif
-#endif
-#ifdef LOCKSTEP_SLOW_PLANS
-constexpr int kShare = 5;  // sanitizers make a run about ten times as slow: fewer of them
-#else
-constexpr int kShare = 1;
-#endif
+constexpr int kShare = kSanitized ? 5 : 1;
 
 // One plan in kShare obeys the law, or the property fails with words that have a small one that does not.
 void obeys(const Plan& plan, const PlanLaw& law) {

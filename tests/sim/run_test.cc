@@ -8,15 +8,12 @@
 #include "sim/plan_file.h"
 #include "sim/text.h"
 #include "sim/world.h"
+#include "tests/support/sanitized.h"
 
 namespace lockstep::sim {
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr std::uint64_t kShare = 5;  // sanitizers make a seed about ten times as slow: fewer of them
-#else
-constexpr std::uint64_t kShare = 1;
-#endif
+constexpr std::uint64_t kShare = kSanitized ? 5 : 1;
 
 std::string repeat(std::uint64_t seed, const Report& report) {
   return "seed " + std::to_string(seed) + ": " + report.failure->promise + ": " + report.failure->text +

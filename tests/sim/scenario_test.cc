@@ -13,6 +13,7 @@
 #include "sim/plan_file.h"
 #include "sim/scenario_keys.h"
 #include "sim/world.h"
+#include "tests/support/sanitized.h"
 
 namespace lockstep::sim {
 namespace {
@@ -299,11 +300,7 @@ TEST(Scenario, TheLargestSegmentsAreWrittenWhole) {
   expect_clean(scenario, 4);
 }
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr std::uint64_t kSeedsOfEach = 1;  // what takes a second elsewhere takes ten here
-#else
-constexpr std::uint64_t kSeedsOfEach = 2;
-#endif
+constexpr std::uint64_t kSeedsOfEach = kSanitized ? 1 : 2;
 
 TEST_P(Shipped, HoldsWithAnySeed) {
   const std::string text = text_of_file(GetParam());

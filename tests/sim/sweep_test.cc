@@ -11,15 +11,12 @@
 
 #include "sim/scenario.h"
 #include "sim/world.h"
+#include "tests/support/sanitized.h"
 
 namespace lockstep::sim {
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr std::uint64_t kMoments = 1;
-#else
-constexpr std::uint64_t kMoments = 2;
-#endif
+constexpr std::uint64_t kMoments = kSanitized ? 1 : 2;
 
 TEST(Sweep, HasEveryFaultAtEveryMoment) {
   Plan plan;

@@ -10,15 +10,12 @@
 #include "sim/plan.h"
 #include "sim/world.h"
 #include "tests/sim/flight/recording_witness.h"
+#include "tests/support/sanitized.h"
 
 namespace lockstep::sim {
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr std::uint64_t kShareOfSeeds = 5;
-#else
-constexpr std::uint64_t kShareOfSeeds = 1;
-#endif
+constexpr std::uint64_t kShareOfSeeds = kSanitized ? 5 : 1;
 
 constexpr std::size_t kAll = std::size_t{256} << 20U;
 

@@ -11,6 +11,7 @@
 #include "sim/predict/predict.h"
 #include "sim/scenario.h"
 #include "sim/scenario_hosts.h"
+#include "tests/support/sanitized.h"
 
 namespace lockstep::sim {
 namespace {
@@ -72,7 +73,8 @@ TEST_P(SimGrid, SaysTheSame) {
   EXPECT_NEAR(core / simgrid, 1, kWithin) << "the core that ships, with its agreement";
 }
 
-INSTANTIATE_TEST_SUITE_P(Topologies, SimGrid, testing::Range(std::size_t{0}, std::size_t{20}));
+INSTANTIATE_TEST_SUITE_P(Topologies, SimGrid,
+                         testing::Range(std::size_t{0}, std::size_t{20}, std::size_t{kSanitized ? 5 : 1}));
 
 }  // namespace
 }  // namespace lockstep::sim
