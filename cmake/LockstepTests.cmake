@@ -32,8 +32,10 @@ function(lockstep_tests name)
   target_compile_options(${target} PRIVATE -O0)  # sooner compiled; what is tested is optimized, but for what is inline in both
   target_compile_options(${target} PRIVATE
     $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-zero-variadic-macro-arguments>)  # GoogleTest's macros
-  target_compile_definitions(${target} PRIVATE
-    LOCKSTEP_SOURCE_DIR="${PROJECT_SOURCE_DIR}" $<$<BOOL:${LOCKSTEP_SANITIZE}>:LOCKSTEP_SANITIZED>)
+  target_compile_definitions(${target} PRIVATE LOCKSTEP_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(LOCKSTEP_SANITIZE)
+    target_compile_definitions(${target} PRIVATE LOCKSTEP_SANITIZED)
+  endif()
   target_link_libraries(${target} PRIVATE ${ARG_LINKS} ${LOCKSTEP_TEST_LIBRARIES} GTest::gtest_main)
   math(EXPR timeout "${ARG_TIMEOUT} * ${LOCKSTEP_TEST_TIME_FACTOR}")
   set(label ${name})
