@@ -47,8 +47,8 @@ struct Rates {
 
 std::optional<Rates> rates_of(const std::optional<wire::StatusReply>& before, const wire::StatusReply& now) {
   if (!before || now.uptime <= before->uptime || now.commits < before->commits) return std::nullopt;  // or restarted
-  const double seconds = (now.uptime - before->uptime).seconds();
-  const auto rate = [&](std::uint64_t a, std::uint64_t b) { return static_cast<double>(b - a) / seconds; };
+  const double elapsed = (now.uptime - before->uptime).seconds();
+  const auto rate = [&](std::uint64_t a, std::uint64_t b) { return static_cast<double>(b - a) / elapsed; };
   return Rates{rate(before->commits, now.commits), rate(before->aborts, now.aborts),
                rate(before->bytes_reduced, now.bytes_reduced)};
 }
@@ -164,9 +164,9 @@ class Pause {
   Pause& operator=(const Pause&) = delete;
 
   // Whether the watch goes on.
-  [[nodiscard]] bool wait(double seconds) const {
+  [[nodiscard]] bool wait(double interval) const {  // seconds
     pollfd place{signals_, POLLIN, 0};
-    return ::poll(&place, 1, static_cast<int>(seconds * 1000)) == 0;
+    return ::poll(&place, 1, static_cast<int>(interval * 1000)) == 0;
   }
 
  private:
