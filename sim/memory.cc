@@ -43,38 +43,41 @@ void TokenMap::reset(std::uint64_t length) {
 }
 
 // What means nothing is one piece with its neighbours that mean nothing: bytes that trickle in do not pile up.
+Piece TokenMap::with_spoilt_neighbours(const Piece& piece) const {
+  std::uint64_t begin = piece.at;
+  std::uint64_t end = piece.at + piece.length;
+  const auto ends_before = [](const Piece& p, std::uint64_t at) { return p.at + p.length < at; };
+  for (auto it = std::lower_bound(pieces_.begin(), pieces_.end(), begin, ends_before);
+       it != pieces_.end() && it->at <= piece.at + piece.length; ++it) {
+    if (it->kind != Piece::Kind::kSpoilt) continue;
+    begin = std::min(begin, it->at);
+    end = std::max(end, it->at + it->length);
+  }
+  Piece wide = piece;
+  wide.at = begin;
+  wide.length = end - begin;
+  return wide;
+}
+
 void TokenMap::replace(Piece piece) {
   if (piece.length == 0) return;
-  const bool spoilt = piece.kind == Piece::Kind::kSpoilt;
+  if (piece.kind == Piece::Kind::kSpoilt) piece = with_spoilt_neighbours(piece);
+  const std::uint64_t end = piece.at + piece.length;
   const auto ends_after = [](std::uint64_t at, const Piece& p) { return at < p.at + p.length; };
-  auto first = std::upper_bound(pieces_.begin(), pieces_.end(), piece.at, ends_after);
+  const auto first = std::upper_bound(pieces_.begin(), pieces_.end(), piece.at, ends_after);
   LOCKSTEP_ASSERT(first != pieces_.end());
-  if (spoilt) {
-    if (first->at == piece.at && first != pieces_.begin() && std::prev(first)->kind == piece.kind) --first;
-    if (first->kind == piece.kind) {
-      piece.length += piece.at - first->at;
-      piece.at = first->at;
-    }
-  }
-  std::uint64_t end = piece.at + piece.length;
-  auto last = first;
-  while (last != pieces_.end() && last->at < end) ++last;
-  if (spoilt) {
-    if (last != pieces_.end() && last->at == end && last->kind == piece.kind) ++last;
-    const Piece& final = *std::prev(last);
-    if (final.kind == piece.kind) end = std::max(end, final.at + final.length);
-    piece.length = end - piece.at;
-  }
-  if (first->at == piece.at && std::next(first) == last && first->length == piece.length) {
+  if (first->at == piece.at && first->length == piece.length) {
     *first = piece;
     return;
   }
   scratch_.clear();
   if (first->at < piece.at) scratch_.push_back(part_of(*first, first->at, piece.at));
   scratch_.push_back(piece);
-  const Piece& final = *std::prev(last);
-  const std::uint64_t final_end = final.at + final.length;
-  if (final_end > end) scratch_.push_back(part_of(final, end, final_end));
+  auto last = first;
+  while (last != pieces_.end() && last->at < end) {
+    if (last->at + last->length > end) scratch_.push_back(part_of(*last, end, last->at + last->length));
+    ++last;
+  }
   const auto at = pieces_.erase(first, last);
   pieces_.insert(at, scratch_.begin(), scratch_.end());
 }

@@ -42,7 +42,9 @@ class TokenMap {
   [[nodiscard]] std::span<const Piece> pieces() const { return pieces_; }
 
  private:
+  [[nodiscard]] Piece with_spoilt_neighbours(const Piece& piece) const;
   void replace(Piece piece);
+
   std::vector<Piece> pieces_;  // in order, without gaps
   std::vector<Piece> scratch_;
 };
