@@ -6,17 +6,14 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "sim/flow/stream_limits.h"
 #include "sim/witness.h"
 
 namespace lockstep::sim {
 namespace {
 
-constexpr std::int64_t kSynAgain = 250'000'000;  // a lost first packet is sent again after so long
-
-// What a slow line carries of one stream before the next has its turn, beyond what is on its way.
-constexpr std::uint64_t kTurnMs = 100;
-constexpr std::uint64_t kLeastWindow = 1500;  // bytes: a packet
-
+constexpr std::int64_t kSynAgain = 250'000'000;   // a lost first packet is sent again after so long
+constexpr std::uint64_t kLeastWindow = 1500;      // bytes: a packet
 constexpr std::uint64_t kMostNamesAtOnce = 1000;  // of streams, that a process may leave out
 
 }  // namespace
@@ -70,7 +67,7 @@ std::size_t Network::way_index(std::uint32_t from, std::uint32_t to) const {
 
 // Streams share a slow line packet by packet: none is silent while others send their windows.
 void Network::set_window(Way& w) const {
-  const std::uint64_t ms = kTurnMs + 2 * static_cast<std::uint64_t>(w.latency) / 1'000'000;
+  const auto ms = static_cast<std::uint64_t>((flow::kTurnNs + 2 * w.latency) / 1'000'000);
   w.window = std::min(options_.window_bytes, std::max(kLeastWindow, w.rate / w.slow * ms / 1000));
 }
 

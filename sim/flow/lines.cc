@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "sim/flow/stream_limits.h"
+#include "sim/flow/wide.h"
 
 namespace lockstep::sim::flow {
 namespace {
-
-__extension__ using Wide = unsigned __int128;
 
 constexpr std::uint64_t kUnit =
     1'000'000'000;  // of what is left: a billionth of a byte, so that bytes per second count in ns

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "sim/flow/wide.h"
+
 namespace lockstep::sim::flow {
 namespace {
-
-__extension__ using Wide = unsigned __int128;
 
 // What one unit of weight gets: a fraction.
 struct Level {

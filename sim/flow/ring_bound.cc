@@ -4,11 +4,10 @@
 #include <vector>
 
 #include "core/base/assert.h"
+#include "sim/flow/wide.h"
 
 namespace lockstep::sim::flow {
 namespace {
-
-__extension__ using Wide = unsigned __int128;
 
 std::int64_t time_of(std::uint64_t bytes, std::uint64_t bytes_per_s) {
   return static_cast<std::int64_t>(Wide{bytes} * 1'000'000'000U / std::max<std::uint64_t>(bytes_per_s, 1));

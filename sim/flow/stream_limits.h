@@ -11,7 +11,7 @@ inline constexpr std::uint64_t kPacketBytes = 1448;               // payload of 
 inline constexpr std::uint64_t kFirstWindow = 10 * kPacketBytes;  // RFC 6928
 inline constexpr std::int64_t kLeastRetransmissionNs =
     200'000'000;  // Linux: the time-out is no less beyond a round trip
-// What a slow line carries of one stream before the next has its turn, beyond what is on its way: as in sim/network.cc.
+// What a slow line carries of one stream before the next has its turn, beyond what is on its way.
 inline constexpr std::int64_t kTurnNs = 100'000'000;
 inline constexpr std::uint32_t kPerMillion = 1'000'000;
 
