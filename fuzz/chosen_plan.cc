@@ -47,8 +47,8 @@ void choose_world(Choices& choices, Plan& plan) {
   const std::uint32_t gangs = number(choices, plan.gang_size == 1 ? 2 : 1, std::max(2U, most / plan.gang_size));
   plan.peers = gangs * plan.gang_size;
   plan.founders = number(choices, 1, gangs) * plan.gang_size;
-  if (plan.gang_size >
-      1) {  // of each gang as many in every group: one outcome binds all groups, so all must call alike
+  // One outcome binds all groups, so all must call alike: each has as many of every gang.
+  if (plan.gang_size > 1) {
     plan.groups = rarely(choices, 3) ? 1 : plan.gang_size;
   } else if (rarely(choices, 4)) {
     plan.groups = number(choices, 1, std::min(3U, plan.peers));
@@ -105,54 +105,74 @@ void choose_times(Choices& choices, Plan& plan) {
   plan.commits_after = number(choices, 0, 3);
 }
 
-// As wide and as slow as it likes, if the work of a step is done in a few heartbeats, and not in hundreds of pieces.
-void choose_bandwidth(Choices& choices, Plan& plan) {
-  std::uint64_t largest = plan.max_count * 8;
-  std::uint64_t step = largest * plan.ops_per_step;
-  if (!plan.work.empty()) largest = step = 0;
+// The bytes of a step: of its largest tensor, and of all.
+struct StepBytes {
+  std::uint64_t largest = 0;
+  std::uint64_t sum = 0;
+};
+StepBytes bytes_of_step(const Plan& plan) {
+  if (plan.work.empty()) return {plan.max_count * 8, plan.max_count * 8 * plan.ops_per_step};
+  StepBytes bytes;
   for (const Work& work : plan.work) {
-    largest = std::max(largest, work.count * size_of(work.type));
-    step += work.count * size_of(work.type);
+    bytes.largest = std::max(bytes.largest, work.count * size_of(work.type));
+    bytes.sum += work.count * size_of(work.type);
   }
-  if (plan.segment_bytes != 0) {
-    plan.segment_bytes = std::max(plan.segment_bytes, static_cast<std::uint32_t>(largest / 16));
-  }
+  return bytes;
+}
+
+std::uint32_t chosen_loss(Choices& choices) { return one_of<std::uint32_t>(choices, {0, 100, 1000, 10'000}); }
+
+// Where streams share lines, P2 is checked. It knows nothing of headers, small windows, segments that are one packet and take no
+// part in sharing, and what a gang does elsewhere.
+void choose_flow(Choices& choices, Plan& plan, std::uint64_t least_rate) {
   sim::NetworkOptions& net = plan.network;
-  net.window_bytes = std::max(one_of<std::uint64_t>(choices, {262'144, 2'000, 16'384}), largest / 16);
-  const auto beat = static_cast<std::uint64_t>(plan.heartbeat.ns);
-  std::uint64_t least = step * plan.peers * 1'000'000'000 / (4 * beat) + 50'000;
-  net.rate_bytes_per_s = std::max(least, std::uint64_t{1'000'000'000} >> choices.below(12));
-  // Where streams share lines, P2 is checked. It knows nothing of headers, small windows, segments that are one packet and take
-  // no part in sharing, and what a gang does elsewhere.
-  net.flow.on = rarely(choices, 6) && plan.gang_size == 1;
-  const auto loss = [&] { return one_of<std::uint32_t>(choices, {0, 100, 1000, 10'000}); };
-  const auto line = [&] { return rarely(choices, 2) ? least * plan.peers * number(choices, 1, 20) : 0; };
-  if (net.flow.on) {
-    net.latency_lo_ns = std::max<std::int64_t>(net.latency_lo_ns, 1'000'000);
-    net.latency_hi_ns = std::max(net.latency_hi_ns, net.latency_lo_ns);
-    net.window_bytes = std::max<std::uint64_t>(net.window_bytes, 262'144);
-    if (plan.segment_bytes != 0) plan.segment_bytes = std::max(plan.segment_bytes, 4096U);
-    least = std::max<std::uint64_t>(least, 2'000'000);
-    net.flow.up_bytes_per_s = line();
-    net.flow.down_bytes_per_s = line();
-    net.flow.loss_ppm = loss();
-    net.flow.congestion = static_cast<sim::flow::Congestion>(choices.below(sim::flow::kCongestionCount));
-    net.flow.cold = !rarely(choices, 2);
-    const std::uint64_t all = (std::uint64_t{2} << plan.peers) - 1;
-    for (std::uint32_t left = number(choices, 0, 3); left > 0; --left) {
-      const std::uint64_t hosts = (choices.byte() | std::uint64_t{choices.byte()} << 8U) & all;
-      if (hosts != 0) net.flow.lines.push_back({hosts, line(), line(), loss()});
-    }
+  net.latency_lo_ns = std::max<std::int64_t>(net.latency_lo_ns, 1'000'000);
+  net.latency_hi_ns = std::max(net.latency_hi_ns, net.latency_lo_ns);
+  net.window_bytes = std::max<std::uint64_t>(net.window_bytes, 262'144);
+  if (plan.segment_bytes != 0) plan.segment_bytes = std::max(plan.segment_bytes, 4096U);
+  const auto line = [&] { return rarely(choices, 2) ? least_rate * plan.peers * number(choices, 1, 20) : 0; };
+  net.flow.up_bytes_per_s = line();
+  net.flow.down_bytes_per_s = line();
+  net.flow.loss_ppm = chosen_loss(choices);
+  net.flow.congestion = static_cast<sim::flow::Congestion>(choices.below(sim::flow::kCongestionCount));
+  net.flow.cold = !rarely(choices, 2);
+  const std::uint64_t all = (std::uint64_t{2} << plan.peers) - 1;
+  for (std::uint32_t left = number(choices, 0, 3); left > 0; --left) {
+    const std::uint64_t hosts = (choices.byte() | std::uint64_t{choices.byte()} << 8U) & all;
+    if (hosts != 0) net.flow.lines.push_back({hosts, line(), line(), chosen_loss(choices)});
   }
+}
+
+void choose_links(Choices& choices, Plan& plan, std::uint64_t least_rate) {
+  sim::NetworkOptions& net = plan.network;
   for (std::uint32_t left = rarely(choices, 4) ? number(choices, 1, 3) : 0; left > 0; --left) {
     sim::LinkOptions link;
     link.a = number(choices, 0, plan.peers - 1);
     link.b = number(choices, link.a + 1, plan.peers);
     if (rarely(choices, 2)) link.latency_ns = chosen_ns(choices, net.latency_hi_ns);
-    if (rarely(choices, 2)) link.rate_bytes_per_s = std::max(least, net.rate_bytes_per_s / number(choices, 1, 8));
-    if (net.flow.on) link.loss_ppm = loss();
+    if (rarely(choices, 2)) link.rate_bytes_per_s = std::max(least_rate, net.rate_bytes_per_s / number(choices, 1, 8));
+    if (net.flow.on) link.loss_ppm = chosen_loss(choices);
     net.links.push_back(link);
   }
+}
+
+// As wide and as slow as it likes, if the work of a step is done in a few heartbeats, and not in hundreds of pieces.
+void choose_bandwidth(Choices& choices, Plan& plan) {
+  const StepBytes step = bytes_of_step(plan);
+  const std::uint64_t least_piece = step.largest / 16;
+  if (plan.segment_bytes != 0)
+    plan.segment_bytes = std::max(plan.segment_bytes, static_cast<std::uint32_t>(least_piece));
+  sim::NetworkOptions& net = plan.network;
+  net.window_bytes = std::max(one_of<std::uint64_t>(choices, {262'144, 2'000, 16'384}), least_piece);
+  const auto beat = static_cast<std::uint64_t>(plan.heartbeat.ns);
+  std::uint64_t least_rate = step.sum * plan.peers * 1'000'000'000 / (4 * beat) + 50'000;
+  net.rate_bytes_per_s = std::max(least_rate, std::uint64_t{1'000'000'000} >> choices.below(12));
+  net.flow.on = rarely(choices, 6) && plan.gang_size == 1;
+  if (net.flow.on) {
+    least_rate = std::max<std::uint64_t>(least_rate, 2'000'000);
+    choose_flow(choices, plan, least_rate);
+  }
+  choose_links(choices, plan, least_rate);
 }
 
 // At any moment; often at that of the one before.

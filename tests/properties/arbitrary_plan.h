@@ -13,14 +13,20 @@
 
 namespace lockstep::sim {
 
+inline constexpr std::size_t kMostPlanBytes = 350;
+
+// Of so many bytes, drawn by the seed.
+inline Plan plan_of_bytes(std::uint64_t seed, std::size_t length) {
+  std::vector<std::uint8_t> bytes(length);
+  for (std::size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::uint8_t>(draw(seed, 0, i));
+  fuzz::Choices choices(bytes);
+  return fuzz::chosen_plan(choices);
+}
+
 inline rc::Gen<Plan> arbitrary_plan() {
-  constexpr std::size_t kMostBytes = 350;
   return rc::gen::noShrink(rc::gen::exec([] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    std::vector<std::uint8_t> bytes(*rc::gen::inRange<std::size_t>(0, kMostBytes));
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(draw(seed, 0, i));
-    fuzz::Choices choices(bytes);
-    return fuzz::chosen_plan(choices);
+    return plan_of_bytes(seed, *rc::gen::inRange<std::size_t>(0, kMostPlanBytes));
   }));
 }
 

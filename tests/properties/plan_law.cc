@@ -11,8 +11,6 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr double kRunLimit = 60;  // seconds: a step of core is endless
-
 std::string planted() {
   for (const MutantEntry& entry : kMutants) {
     if (mutant(entry.mutant)) return " --mutant " + std::string(entry.id);
@@ -22,9 +20,11 @@ std::string planted() {
 
 }  // namespace
 
+Breach no_end() { return {{.promise = "limit"}, fmt::format("no end after {} s", kRunLimit)}; }
+
 std::optional<Breach> breaks_a_promise(const Plan& plan) {
   const Tried tried = try_plan(plan, kRunLimit);
-  if (tried.given_up) return Breach{{.promise = "limit"}, fmt::format("no end after {} s", kRunLimit)};
+  if (tried.given_up) return no_end();
   const auto& failure = tried.report.failure;
   if (!failure) return {};
   return Breach{{failure->promise, Instant{failure->at_ns}, tried.report.launches}, text_of(*failure)};

@@ -18,6 +18,10 @@ struct Breach {
 // Nothing: it holds for this plan.
 using PlanLaw = std::function<std::optional<Breach>(const Plan&)>;
 
+// A run that takes longer is endless: some step of core is.
+inline constexpr double kRunLimit = 60;  // seconds
+Breach no_end();
+
 // Runs the plan in a process of its own: an assertion is a breach, too.
 std::optional<Breach> breaks_a_promise(const Plan& plan);
 

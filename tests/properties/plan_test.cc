@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/mutant.h"
-#include "core/base/rng.h"
 #include "sim/cli/exit_code.h"
 #include "sim/cli/report_json.h"
 #include "sim/cli/trial.h"
@@ -28,11 +27,9 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int kShare = kSanitized ? 5 : 1;
-
 // One plan in kShare obeys the law, or the property fails with words that have a small one that does not.
 void obeys(const Plan& plan, const PlanLaw& law) {
-  if (*rc::gen::noShrink(rc::gen::inRange(0, kShare)) != 0) return;
+  if (*rc::gen::noShrink(rc::gen::inRange(0U, kShare)) != 0) return;
   const std::string objection = objection_to(plan, law);
   if (!objection.empty()) RC_FAIL(objection);
 }
@@ -47,10 +44,7 @@ TEST(ArbitraryPlan, ReachesEveryFaultAtOnceAndOnTopOfEachOther) {
   int flows = 0;
   int gangs = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    std::vector<std::uint8_t> bytes(350);
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(draw(seed, 0, i));
-    fuzz::Choices choices(bytes);
-    const Plan plan = fuzz::chosen_plan(choices);
+    const Plan plan = plan_of_bytes(seed, kMostPlanBytes);
     flows += plan.network.flow.on ? 1 : 0;
     gangs += plan.gang_size > 1 ? 1 : 0;
     for (std::size_t i = 0; i < plan.entries.size(); ++i) {
@@ -86,8 +80,8 @@ RC_GTEST_PROP(ArbitraryPlan, ComesBackFromItsFileAndRunsAlike, ()) {
     const Result<Plan> again = plan_from_text(to_text(plan));
     if (!again.ok()) return breach("text", again.error().text);
     if (!(*again == plan)) return breach("text", "read back it is\n" + to_text(*again));
-    const Tried first = try_plan(plan, 60);
-    if (first.given_up) return breach("limit", "no end after 60 s");
+    const Tried first = try_plan(plan, kRunLimit);
+    if (first.given_up) return no_end();
     const Report second = run(*again);
     if (first.report.hash == second.hash && first.report.time_ns == second.time_ns) return {};
     return breach("hash", "two runs differ: " + to_json(first.report).dump() + ", " + to_json(second).dump());

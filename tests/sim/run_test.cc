@@ -13,8 +13,6 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr std::uint64_t kShare = kSanitized ? 5 : 1;
-
 std::string repeat(std::uint64_t seed, const Report& report) {
   return "seed " + std::to_string(seed) + ": " + report.failure->promise + ": " + report.failure->text +
          "\nlockstep sim run --seed " + std::to_string(seed) + " --trace";

@@ -9,4 +9,7 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
+// Of the runs that a test takes otherwise, one in so many.
+inline constexpr unsigned kShare = kSanitized ? 5 : 1;
+
 }  // namespace lockstep

@@ -15,8 +15,6 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr std::uint64_t kShareOfSeeds = kSanitized ? 5 : 1;
-
 constexpr std::size_t kAll = std::size_t{256} << 20U;
 
 Plan plan_with_bytes(std::uint64_t seed) {
@@ -49,7 +47,7 @@ std::string text_of(const Difference& difference) {
 TEST(FlightPlayer, WhatEveryMachineDidItDoesAgain) {
   std::uint64_t inputs = 0;
   std::uint64_t effects = 0;
-  for (std::uint64_t seed = 700; seed < 700 + 20 / kShareOfSeeds; ++seed) {
+  for (std::uint64_t seed = 700; seed < 700 + 20 / kShare; ++seed) {
     for (const flight::Recording& recording : recorded(seed, kAll)) {
       EXPECT_TRUE(recording.state.empty());
       const Played again = played(recording);
@@ -59,13 +57,13 @@ TEST(FlightPlayer, WhatEveryMachineDidItDoesAgain) {
       effects += again.effects;
     }
   }
-  EXPECT_GT(inputs, 20 / kShareOfSeeds * 1000);
+  EXPECT_GT(inputs, 20 / kShare * 1000);
   EXPECT_GT(effects, inputs / 2);
 }
 
 TEST(FlightPlayer, ARingThatHasForgottenItsBeginningIsPlayedFromTheMiddle) {
   std::uint64_t from_the_middle = 0;
-  for (std::uint64_t seed = 740; seed < 740 + 20 / kShareOfSeeds; ++seed) {
+  for (std::uint64_t seed = 740; seed < 740 + 20 / kShare; ++seed) {
     for (const flight::Recording& recording : recorded(seed, 4096 + 512 * (seed % 7))) {
       const Played again = played(recording);
       EXPECT_FALSE(again.difference) << seed << ": " << text_of(*again.difference);
@@ -74,7 +72,7 @@ TEST(FlightPlayer, ARingThatHasForgottenItsBeginningIsPlayedFromTheMiddle) {
       from_the_middle += recording.before > 0 ? 1 : 0;
     }
   }
-  EXPECT_GT(from_the_middle, 20 / kShareOfSeeds);
+  EXPECT_GT(from_the_middle, 20 / kShare);
 }
 
 // Of one whose inputs do come from outside.
