@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,21 +13,20 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/cli/command.h"
 #include "sim/predict/predict.h"
 #include "tests/wan/as_scenario.h"
+#include "tests/wan/bench_flags.h"
 #include "tests/wan/commands.h"
 #include "tests/wan/failure.h"
 #include "tests/wan/measurement.h"
-#include "tests/wan/sizes.h"
 
 namespace lockstep::wan {
 namespace {
 
-struct CompareOptions {
+struct CompareOptions : BenchFlags {
   std::vector<std::string> topologies;
-  std::vector<std::uint64_t> sizes = {8U << 20U, 64U << 20U};
   std::uint32_t runs = 3;
-  BenchOptions bench;
   double equal_percent = 15;
   double unequal_percent = 25;
   bool json = false;
@@ -49,12 +46,10 @@ struct Comparison {
   [[nodiscard]] bool within() const { return std::abs(error_percent()) <= most_percent; }
 };
 
-double predicted_s(const std::string& path, const Topology& topology, std::uint64_t bytes) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+double predicted_s(const std::string& path, const std::string& text, std::uint32_t mtu, std::uint64_t bytes) {
   const Result<sim::Plan> plan = as_plan(text, bytes);
   if (!plan) throw Failure(kExitUsage, path + ", as a scenario: " + plan.error().text);
-  const auto prediction = sim::predict(*plan, topology.mtu);
+  const auto prediction = sim::predict(*plan, mtu);
   if (!prediction) throw Failure(kExitFailed, path + ": no prediction: " + prediction.error().text);
   return prediction->collectives.at(0).again.seconds();
 }
@@ -93,7 +88,8 @@ std::vector<Comparison> predictions(const CompareOptions& options) {
   std::vector<Comparison> rows;
   for (const std::string& path : options.topologies) {
     const Topology topology = must(read_topology(path));
-    if (topology.peers < 2) throw Failure(kExitUsage, path + ": an all-reduce needs two peers");
+    const std::string text = sim::read_text(path);
+    needs_two_peers(topology, path);
     if (!topology.changes.empty()) throw Failure(kExitUsage, path + ": predictions know no [[do]]");
     for (const std::uint64_t bytes : options.sizes) {
       Comparison row;
@@ -101,7 +97,7 @@ std::vector<Comparison> predictions(const CompareOptions& options) {
       row.topology = topology;
       row.bytes = bytes;
       row.most_percent = has_equal_hosts(topology) ? options.equal_percent : options.unequal_percent;
-      row.predicted = predicted_s(path, topology, bytes);
+      row.predicted = predicted_s(path, text, topology.mtu, bytes);
       rows.push_back(std::move(row));
     }
   }
@@ -146,17 +142,9 @@ Run add_compare(CLI::App& app) {
   CLI::App* command = app.add_subcommand("compare", "what `lockstep sim predict` says, beside real processes");
   auto options = std::make_shared<CompareOptions>();
   command->add_option("topologies", options->topologies, "TOML files")->required();
-  command->add_option("-s,--size", options->sizes, "of the tensor: 8MiB, ...; each is a row of its own")
-      ->transform(size_words())
-      ->capture_default_str();
+  options->declare(*command);
   command->add_option("-r,--runs", options->runs, "of real processes; their median counts")
       ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  command->add_option("-n,--iters", options->bench.iterations, "calls that are measured in each; their median counts")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command->add_option("-w,--warmup", options->bench.warmup, "calls before")
-      ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   command->add_option("--equal", options->equal_percent, "how far off it may be where all hosts are alike, in percent")
       ->check(CLI::NonNegativeNumber)
@@ -164,7 +152,6 @@ Run add_compare(CLI::App& app) {
   command->add_option("--unequal", options->unequal_percent, "and where they are not")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--lockstep", options->bench.lockstep, "the `lockstep` command")->capture_default_str();
   command->add_flag("-j,--json", options->json, "the same facts as JSON");
   command->footer(R"(
 Ends with 1 when one of them is further off than it may be.

@@ -20,21 +20,19 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/cli/usage.h"
+#include "tests/wan/bench_flags.h"
 #include "tests/wan/box.h"
 #include "tests/wan/commands.h"
 #include "tests/wan/failure.h"
 #include "tests/wan/measurement.h"
 #include "tests/wan/programs.h"
 #include "tests/wan/ring_bound.h"
-#include "tests/wan/sizes.h"
 
 namespace lockstep::wan {
 namespace {
 
-struct MeasureOptions {
+struct MeasureOptions : BenchFlags {  // without a congestion control: the topology's
   std::string topology;
-  std::vector<std::uint64_t> sizes = {8U << 20U, 64U << 20U};
-  BenchOptions bench;  // without a congestion control: the topology's
   bool json = false;
 };
 
@@ -112,7 +110,7 @@ nlohmann::json json_of(const Row& row, std::uint32_t peers) {
 int show_times(MeasureOptions options) {
   const Topology topology = must(read_topology(options.topology));
   if (options.bench.congestion_control.empty()) options.bench.congestion_control = topology.congestion;
-  if (topology.peers < 2) throw Failure(kExitUsage, options.topology + ": an all-reduce needs two peers");
+  needs_two_peers(topology, options.topology);
   const std::unique_ptr<Programs> programs = must(Programs::make());
   const nlohmann::json tcp = tcp_settings(topology, options.bench.congestion_control);
   if (!options.json) print_head(topology, tcp);
@@ -145,18 +143,9 @@ Run add_measure(CLI::App& app) {
   CLI::App* command = app.add_subcommand("measure", "the time of an all-reduce between its peers");
   auto options = std::make_shared<MeasureOptions>();
   command->add_option("topology", options->topology, "TOML file")->required();
-  command->add_option("-s,--size", options->sizes, "of the tensor: 8MiB, ...; each is a run of its own")
-      ->transform(size_words())
-      ->capture_default_str();
-  command->add_option("-n,--iters", options->bench.iterations, "calls that are measured")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command->add_option("-w,--warmup", options->bench.warmup, "calls before, after the one that is checked")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
+  options->declare(*command);
   command->add_option("--congestion-control", options->bench.congestion_control,
                       "of TCP between the peers, instead of the topology's");
-  command->add_option("--lockstep", options->bench.lockstep, "the `lockstep` command")->capture_default_str();
   command->add_option("bench", options->bench.more, "after --: more options of `lockstep bench`, such as --stripes 4");
   command->add_flag("-j,--json", options->json, "the same facts as JSON, and what each line has carried");
   command->footer(R"(
