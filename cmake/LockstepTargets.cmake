@@ -57,6 +57,14 @@ function(lockstep_target_flags target)
   endif()
 endfunction()
 
+# For what reads words, starts programs, prints and draws: under sanitizers it goes without optimization, which takes as long
+# again to compile.
+function(lockstep_unhurried target)
+  if(LOCKSTEP_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
+endfunction()
+
 # lockstep_library(core FILES a.cc b.cc LINKS x y): the static library lockstep_core, known to others as lockstep::core.
 # Sources include each other by their path from the top: "core/base/ids.h".
 function(lockstep_library name)
