@@ -67,9 +67,8 @@ std::string summary_of(const Tally& tally, const Verdict& verdict) {
   return out;
 }
 
-std::string complaints_of(const Tally& tally, const Reasons& reasons, const Verdict& verdict) {
+std::string surprises_of(const Tally& tally, const Reasons& reasons, const Verdict& verdict) {
   std::string out;
-  for (const Cell cell : verdict.open) out += "open: " + name_of(cell) + "\n";
   for (const Cell cell : verdict.stale) {
     out += fmt::format("wrong reason: {} was hit in {} runs, but: {}\n", name_of(cell), tally.of(cell),
                        reasons.impossible[cell]);
@@ -79,6 +78,12 @@ std::string complaints_of(const Tally& tally, const Reasons& reasons, const Verd
                        tally.of(cell));
   }
   return out;
+}
+
+std::string complaints_of(const Tally& tally, const Reasons& reasons, const Verdict& verdict) {
+  std::string out;
+  for (const Cell cell : verdict.open) out += "open: " + name_of(cell) + "\n";
+  return out + surprises_of(tally, reasons, verdict);
 }
 
 }  // namespace lockstep::sim::cover

@@ -12,7 +12,9 @@ namespace lockstep::sim::cover {
 std::string tables_of(const Tally& tally, const Reasons& reasons);
 // "cells: 412 hit, 37 impossible, 5 unreached, 0 open", and the rarest.
 std::string summary_of(const Tally& tally, const Verdict& verdict);
-// A line for each open cell, for each wrong reason, and for what is unreached no more.
+// A line for each wrong reason, and for what is unreached no more.
+std::string surprises_of(const Tally& tally, const Reasons& reasons, const Verdict& verdict);
+// These, behind a line for each open cell.
 std::string complaints_of(const Tally& tally, const Reasons& reasons, const Verdict& verdict);
 
 }  // namespace lockstep::sim::cover

@@ -38,7 +38,7 @@ TEST_F(Night, GoesOnWhereTheLastOneStopped) {
   fs::remove_all(folder_);
   spend("5");
   const nlohmann::json one = state();
-  for (const char* const same : {"seeds", "hash", "commits", "views", "events", "next_seed"}) {
+  for (const char* const same : {"seeds", "hash", "commits", "views", "events", "next_seed", "cells"}) {
     EXPECT_EQ(one[same], two[same]) << same;
   }
 }
@@ -57,6 +57,7 @@ TEST_F(Night, TellsWhatHappened) {
   EXPECT_THAT(report, HasSubstr("clean; with 95 % confidence"));
   EXPECT_THAT(report, HasSubstr("| seeds | 0 .. 2"));
   EXPECT_THAT(report, HasSubstr("| commits | " + std::to_string(state()["commits"].get<std::uint64_t>())));
+  EXPECT_THAT(report, HasSubstr(" open, in 1 runs\nhit in the fewest runs:\n"));
 }
 
 TEST_F(Night, ThatIsNoneIsRefused) {
