@@ -16,6 +16,7 @@
 #include "sim/explain/history_json.h"
 #include "sim/explain/slice.h"
 #include "tests/sim/explain/runs.h"
+#include "tests/support/sanitized.h"
 
 namespace lockstep::sim {
 namespace {
@@ -73,7 +74,9 @@ std::string output_of(const std::string& command) {
   return out;
 }
 
+// Under sanitizers there is none: the page is the same, and takes a browser half a minute.
 std::string browser() {
+  if (kSanitized) return {};
   std::string path =
       output_of("command -v chromium || command -v chromium-browser || command -v google-chrome || true");
   while (!path.empty() && path.back() == '\n') path.pop_back();
