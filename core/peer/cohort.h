@@ -80,20 +80,28 @@ struct Cohort {
 
   // The proposal holds: begins a new generation if it takes anybody away from us.
   void install(const wire::Propose& change) {
+    // Before anything moves: a round that was kept for an earlier leaver and loses somebody now is attempted anew.
+    const std::vector<RoundKey> still_kept = kept_by(change);
     std::erase_if(kept, [&](const auto& entry) { return touched(entry.first, entry.second, change); });
     if (relinks(change) || shrinks(change, current, false)) {
-      for (const RoundKey& key : change.kept) {
-        const bool ended = std::any_of(change.verdicts.begin(), change.verdicts.end(),
-                                       [&](const wire::Verdict& verdict) { return verdict.key == key; });
-        const bool ours = key.cohort == id && key.group == group;
-        if (!ours || ended || mutant(Mutant::kKeptRoundForgotten)) continue;
-        if (!touched(key, attempt_of(key), change)) kept.emplace(key, current);
-      }
+      for (const RoundKey& key : still_kept) kept.emplace(key, current);
       Membership next = membership_in(change.view, &now());
       current = Generation{change.view.number.value};
       generations.insert_or_assign(current, std::move(next));
     }
     drop_unused();
+  }
+  // Those of our rounds that go on where they are.
+  [[nodiscard]] std::vector<RoundKey> kept_by(const wire::Propose& change) const {
+    std::vector<RoundKey> keys;
+    for (const RoundKey& key : change.kept) {
+      const bool ended = std::any_of(change.verdicts.begin(), change.verdicts.end(),
+                                     [&](const wire::Verdict& verdict) { return verdict.key == key; });
+      const bool ours = key.cohort == id && key.group == group;
+      if (!ours || ended || mutant(Mutant::kKeptRoundForgotten)) continue;
+      if (!touched(key, attempt_of(key), change)) keys.push_back(key);
+    }
+    return keys;
   }
   void drop_unused() {
     std::erase_if(generations, [&](const auto& entry) {

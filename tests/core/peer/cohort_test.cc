@@ -1,0 +1,62 @@
+#include "core/peer/cohort.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace lockstep::peer {
+namespace {
+
+constexpr GroupId kOneGroup{};
+constexpr PeerId kFirst{1, 1};
+constexpr PeerId kSecond{2, 2};
+constexpr PeerId kThird{3, 3};
+constexpr PeerId kFourth{4, 4};
+constexpr RoundKey kKeptRound{CohortId{1}, kOneGroup, Tag{7}, 0};
+
+wire::View view_among(std::uint64_t number, const std::vector<PeerId>& peers) {
+  wire::View view{{}, ViewNumber{number}, CohortId{1}, {}};
+  for (const PeerId peer : peers) view.members.push_back({peer, kOneGroup, {}, {}, {}});
+  return view;
+}
+
+// The next view, and what takes members away.
+wire::Propose change_to(std::uint64_t number, const std::vector<PeerId>& peers, const std::vector<PeerId>& lost,
+                        const std::vector<PeerId>& left, const std::vector<RoundKey>& kept) {
+  wire::Propose change;
+  change.view = view_among(number, peers);
+  change.lost = lost;
+  change.left = left;
+  change.kept = kept;
+  return change;
+}
+
+TEST(Cohort, ARoundIsKeptWhereTheLeaverStillIs) {
+  Cohort cohort = Cohort::founded(view_among(1, {kFirst, kSecond, kThird}), kOneGroup);
+  cohort.install(change_to(2, {kFirst, kSecond}, {}, {kThird}, {kKeptRound}));
+  EXPECT_EQ(cohort.current, Generation{2});
+  EXPECT_EQ(cohort.attempt_of(kKeptRound), Generation{1});
+  EXPECT_EQ(cohort.generations.at(Generation{1}).ring->size(), 3U);
+}
+
+TEST(Cohort, ASecondLeaverMovesNoKeptRound) {
+  Cohort cohort = Cohort::founded(view_among(1, {kFirst, kSecond, kThird, kFourth}), kOneGroup);
+  cohort.install(change_to(2, {kFirst, kSecond, kFourth}, {}, {kThird}, {kKeptRound}));
+  cohort.install(change_to(3, {kFirst, kSecond}, {}, {kFourth}, {kKeptRound}));
+  EXPECT_EQ(cohort.attempt_of(kKeptRound), Generation{1});
+  EXPECT_EQ(cohort.generations.size(), 2U);
+}
+
+// The first leaver dies while the second one leaves: the round begins anew among those who stay, and waits for no leaver.
+TEST(Cohort, AKeptRoundThatLosesSomebodyIsNotKeptForTheNextLeaver) {
+  Cohort cohort = Cohort::founded(view_among(1, {kFirst, kSecond, kThird, kFourth}), kOneGroup);
+  cohort.install(change_to(2, {kFirst, kSecond, kFourth}, {}, {kThird}, {kKeptRound}));
+  cohort.install(change_to(3, {kFirst, kSecond}, {kThird}, {kFourth}, {kKeptRound}));
+  EXPECT_EQ(cohort.attempt_of(kKeptRound), Generation{3});
+  EXPECT_EQ(*cohort.now().ring, (std::vector<PeerId>{kFirst, kSecond}));
+  EXPECT_EQ(cohort.generations.size(), 1U);
+}
+
+}  // namespace
+}  // namespace lockstep::peer
