@@ -12,6 +12,8 @@
 #include <asio/post.hpp>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "core/base/status.h"
@@ -31,6 +33,10 @@ constexpr int kKeepProbes = 3;
 // tolerates, so that core, which knows whom to blame, decides first.
 constexpr int kUserTimeoutMs = 30'000;
 
+// From such a round trip on, a window that leaves at once does not fit the queues on the way. Shorter paths have no use for pacing,
+// which costs a timer.
+constexpr std::uint32_t kPacedRoundTripUs = 5000;
+
 // Strangers that may wait to be accepted; the kernel's limit (net.core.somaxconn) is 4096 by default.
 constexpr int kBacklog = 1024;
 // Accepted before others get a turn.
@@ -41,6 +47,17 @@ constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 template <typename Int>
 bool set(Socket& socket, int level, int option, Int value) {
   return ::setsockopt(socket.native_handle(), level, option, &value, sizeof(value)) == 0;
+}
+
+// A sender that was idle for less than its time-out has its whole window open, and sends it in one burst; so it goes at the
+// beginning of every collective. Of CUBIC or Reno the kernel spreads the window over the round trip once anybody sets a limit on
+// the rate, whatever it is (sk_pacing_status of Linux, net/core/sock.c).
+void pace_long_path(Socket& socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
+  if (info.tcpi_rtt < kPacedRoundTripUs) return;
+  set(socket, SOL_SOCKET, SO_MAX_PACING_RATE, std::numeric_limits<std::uint64_t>::max() - 1);
 }
 
 bool out_of_something(const std::error_code& error) {
@@ -124,6 +141,7 @@ void Door::dial(Socket& socket, const io::Address& to, OnDialled done) {
       result = asio::error::connection_refused;
     }
     if (!result) result = give_anew(socket);
+    if (!result) pace_long_path(socket);
     done(result);
   });
 }
@@ -239,6 +257,7 @@ void Door::accept_waiting() {
     if (error) continue;  // a stranger that hung up before we came (accept(2): treat like a retry)
     said_out_of_descriptors_ = false;
     configure(socket);
+    pace_long_path(socket);
     accepted_(std::move(socket), to_address(from));
     if (!acceptor_.is_open()) return;
   }

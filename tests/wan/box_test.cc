@@ -1,6 +1,4 @@
-// A WAN in a box, with real sockets in it. Skipped where namespaces or TUN devices are not allowed.
-#include "tests/wan/box.h"
-
+// A WAN in a box, with real sockets in it.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -17,6 +15,7 @@
 #include <vector>
 
 #include "tests/support/process.h"
+#include "tests/wan/wan_box.h"
 
 namespace lockstep::wan {
 namespace {
@@ -25,26 +24,6 @@ using testing::monotonic_now;
 
 constexpr std::uint16_t kPort = 4000;
 constexpr int kLongMs = 20'000;  // nothing takes so long
-
-class WanBox : public ::testing::Test {
- protected:
-  // Makes the box and starts it. False: the test is over, as there can be none here, or as it has failed.
-  bool make(const std::string& toml) {
-    try_to_make(toml);
-    return box != nullptr;
-  }
-
-  std::unique_ptr<Box> box;
-
- private:
-  void try_to_make(const std::string& toml) {
-    auto made = Box::make(*topology_from_text(toml));
-    if (!made && made.error().status == Status::kRefused) GTEST_SKIP() << made.error().text;
-    ASSERT_TRUE(made) << made.error().text;
-    box = std::move(*made);
-    box->start();
-  }
-};
 
 sockaddr_in endpoint(std::uint32_t host) {
   sockaddr_in address{};
