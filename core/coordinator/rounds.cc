@@ -259,9 +259,11 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
     if (!ended && attempt && !touched(key, *attempt, change)) kept.insert(key);
   }
   if (change.lost.empty() && change.left.empty() && change.relinked.empty()) return commits;
-  for (auto& [key, attempt] : std::map<RoundKey, Generation>(kept_)) {
-    if (touched(key, attempt, change)) kept_.erase(key);
+  std::set<RoundKey> given_up;  // found out before any goes: those that are bound together look at each other
+  for (const auto& [key, attempt] : kept_) {
+    if (touched(key, attempt, change)) given_up.insert(key);
   }
+  std::erase_if(kept_, [&](const auto& entry) { return given_up.contains(entry.first); });
   std::vector<CohortId> ended;
   for (auto& [id, cohort] : cohorts_) {
     const auto changes = [&](GroupId group_id, const Group& group) {

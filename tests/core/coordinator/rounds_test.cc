@@ -346,6 +346,34 @@ TEST(Binding, RoundsAreKeptForLeaversTogetherOrNotAtAll) {
   }
 }
 
+// Found by the night: a whole gang had left but for the rounds that were kept for it, and lost one. Its round was given up; that of
+// the other's group, which is bound with it, was not, and held the other for ever.
+TEST(Binding, ALeaverThatDiesReleasesTheOneThatIsBoundWithIt) {
+  wire::View view = view_of({{0, 5}, {1, 5}});
+  const PeerId dies = view.members[0].id;
+  const PeerId stays = view.members[1].id;
+  Rounds rounds;
+  rounds.admit(view, {});
+  Rounds::Change leave;
+  leave.left = {dies, stays};
+  for (const wire::Member& member : view.members) {
+    const RoundKey key{view.cohort, member.group, Tag{1}, 0};
+    leave.kept.insert(key);
+    leave.flushed[member.id] = {{key, Generation{1}, false, true, 0}};
+  }
+  view.number = ViewNumber{2};
+  view.members.clear();
+  rounds.install(leave, view, {});
+  EXPECT_TRUE(rounds.keeps(dies));
+  EXPECT_TRUE(rounds.keeps(stays));
+
+  Rounds::Change loss;
+  loss.lost = {dies};
+  view.number = ViewNumber{3};
+  rounds.install(loss, view, {});
+  EXPECT_FALSE(rounds.keeps(stays));
+}
+
 // Found by an attack: a broken link in one group made all groups attempt their rounds again.
 TEST(BrokenLink, TouchesTheRoundsOfItsGroupAndOfThoseBoundWithIt) {
   wire::View view = view_of({{0, 0}, {1, 5}, {2, 5}, {3, 0}});
