@@ -40,9 +40,9 @@ std::string too_little_in(const Totals& totals) {
 }
 
 const cover::Reasons& reasons() {
-  static const Result<cover::Reasons> all = cover::reasons_of(cover::impossible(), cover::unreached());
-  LOCKSTEP_ASSERT(all.ok());
-  return *all;
+  static const Result<cover::Reasons> kAll = cover::reasons_of(cover::impossible(), cover::unreached());
+  LOCKSTEP_ASSERT(kAll.ok());
+  return *kAll;
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ std::string report_of(const Night& night, const std::string& date) {
 }
 
 std::string doubts_about(const Night& night) {
-  const std::string little = too_little_in(night.totals);
+  std::string little = too_little_in(night.totals);
   const std::size_t stale = cover::judge(night.cells, reasons()).stale.size();
   if (stale == 0) return little;
   return fmt::format("{}{}{} hit that cannot be, by sim/cover/impossible.cc: see the report", little,
