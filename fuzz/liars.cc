@@ -77,7 +77,7 @@ class AgainstCoordinator {
         done.hash = 0;
         return liar.say(done);
       }
-      case 2: return liar.say(wire::Admit{CohortId{known_.cohort}, 1, {}});
+      case 2: return liar.say(wire::Admit{CohortId{known_.cohort}, 1, false, {}});
       case 3: {
         if (choices_.one_in(4)) liar.hang_up();
         return;

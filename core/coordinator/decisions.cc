@@ -66,10 +66,13 @@ void Coordinator::Machine::on_admit(PeerId from, wire::Admit in) {
   if (in.at_least > kMaxMembers) {
     return lose(from, Status::kProtocolError, "waits for more members than a run can have", true);
   }
+  if (in.by_itself && !membership_.auto_admit()) {
+    return lose(from, Status::kProtocolError, "admits by itself in a run without auto_admit", true);
+  }
   rounds_.drop_not_open(from, in.open);
   for (const wire::Member& member : membership_.view().members) {
     if (member.id == from || mutant(Mutant::kAdmitToldToNobody)) continue;
-    say(member.id, wire::Admitting{from, in.cohort, in.open});
+    say(member.id, wire::Admitting{from, in.cohort, in.at_least, in.open});
   }
   seat.admit = std::move(in);
 }
@@ -98,7 +101,7 @@ void Coordinator::Machine::answer_cancelled_admits() {
                            : "admit waited for " + waits + ": all members must call it";
     say(peer, wire::AdmitEnded{*seat.admit_cancelled, std::move(text)});
     for (const wire::Member& member : membership_.view().members) {
-      if (member.id != peer) say(member.id, wire::Admitting{peer, CohortId{}, {}});
+      if (member.id != peer) say(member.id, wire::Admitting{peer, CohortId{}, 0, {}});
     }
     seat.admit.reset();
     seat.admit_cancelled.reset();
@@ -305,15 +308,19 @@ bool Coordinator::Machine::evict_for_broken_links(const std::vector<wire::Member
 std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_proposal() {
   const auto& members = membership_.view().members;
   std::size_t wanted = 1;
+  bool by_itself = false;
   for (const wire::Member& member : members) {
     const Seat& seat = seats_.at(member.id);
     if (!seat.admit && member.id != members.front().id && mutant(Mutant::kAdmitWithoutAll)) continue;
     if (!seat.admit) return std::nullopt;
     wanted = std::max<std::size_t>(wanted, seat.admit->at_least);
+    by_itself = by_itself || seat.admit->by_itself;
   }
   const std::vector<Candidate> admissible = membership_.admissible();
   if (members.empty() && admissible.empty()) return std::nullopt;
-  if (members.size() + admissible.size() < wanted && !mutant(Mutant::kWorldIgnored)) return std::nullopt;
+  // Of those who launch nothing until it holds, some have called nothing that may wait; who wants more members says so again.
+  const bool waits = members.size() + admissible.size() < wanted && !by_itself;
+  if (waits && !mutant(Mutant::kWorldIgnored)) return std::nullopt;
   Proposal proposal;
   for (const wire::Member& member : members) {
     const Seat& seat = seats_.at(member.id);

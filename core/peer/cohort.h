@@ -26,6 +26,16 @@ struct Cohort {
     }
   };
 
+  // For how many members it called admit, and what it had open then.
+  struct Closer {
+    std::uint32_t at_least = 1;
+    std::set<RoundKey> open;
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(at_least, open);
+    }
+  };
+
   CohortId id;
   GroupId group;
   std::vector<GroupId> bound;  // the groups in which a tag has one outcome, by gangs: ours, and maybe others
@@ -34,7 +44,7 @@ struct Cohort {
   std::map<RoundKey, Generation> kept;           // rounds that a leaver had launched
   std::map<Tag, std::uint32_t> uses;             // of each tag, by us
   std::map<RoundKey, wire::Verdict> used_up;     // outcomes of uses that we have not launched yet
-  std::map<PeerId, std::set<RoundKey>> closers;  // members that have admitted, and what they had open then
+  std::map<PeerId, Closer> closers;              // members that have admitted
 
   static Cohort founded(const wire::View& view, GroupId group) {
     Cohort cohort;

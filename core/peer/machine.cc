@@ -97,12 +97,8 @@ void Peer::Machine::on_admit(const Admit& in) {
         in.call, Status::kInvalidArgument,
         "admit wants " + std::to_string(in.at_least) + " members; a run has at most " + std::to_string(kMaxMembers));
   }
-  const bool said = admit_ && admit_->said;
-  admit_ = Waiting{.call = in.call,
-                   .deadline = deadline_after(in.timeout),
-                   .said = said,
-                   .at_least = in.at_least,
-                   .understated = said};
+  const bool said = admit_ && admit_->said;  // by itself
+  admit_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout), .said = said, .at_least = in.at_least};
   say_admit();
 }
 
@@ -118,7 +114,8 @@ void Peer::Machine::say_admit() {
   if (!admit_ || admit_->said || proposal_) return;  // a proposal may decide rounds: say it when that is installed
   admit_->said = true;
   const bool hides = mutant(Mutant::kAdmitHidesRounds);
-  session_.say(wire::Admit{view_->cohort, admit_->at_least, hides ? std::vector<wire::OpenRound>{} : open_rounds()});
+  session_.say(wire::Admit{view_->cohort, admit_->at_least, admit_->by_itself,
+                           hides ? std::vector<wire::OpenRound>{} : open_rounds()});
 }
 
 void Peer::Machine::on_leave(const Leave& in) {

@@ -45,11 +45,10 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     std::optional<Status> cancelled{};  // admit: the coordinator was asked to let go of it
     bool said = false;                  // admit, leave: the coordinator knows
     std::uint32_t at_least = 1;
-    bool by_itself = false;    // admit: begun by auto_admit, no call waits
-    bool understated = false;  // admit: auto_admit had said it before, for any number of members
+    bool by_itself = false;  // admit: begun by auto_admit, no call waits
     template <typename Archive>
     void state(Archive& a) {
-      a.all(call, deadline, cancelled, said, at_least, by_itself, understated);
+      a.all(call, deadline, cancelled, said, at_least, by_itself);
     }
   };
 
@@ -142,6 +141,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void admitted(std::size_t members);
   void on_admit_ended(const wire::AdmitEnded& ended);
   void on_admitting(wire::Admitting in);
+  void on_pending(const wire::Pending& pending);
+  [[nodiscard]] bool joins_admission(const Cohort& cohort) const;
   void on_evicted(Status status, const std::string& text);
   void on_verdict(const wire::Verdict& verdict, bool rejoins);
   void give_up_touched(const wire::Propose& change);

@@ -88,6 +88,12 @@ void Peer::Machine::enter(Round& round) {
   round.requeue = false;
   round.key = RoundKey{cohort.id, options_.group, round.request.tag, cohort.uses[round.request.tag]++};
   round.attempt = cohort.attempt_of(round.key);
+  if (round.stop && round.stop->status == Status::kCohortClosed) {  // it has found another
+    round.stop.reset();
+    round.deadline = round.limit;
+  } else if (round.stop) {
+    round.stop->key = round.key;
+  }
   by_key_[round.key] = static_cast<std::uint64_t>(
       std::find_if(rounds_.begin(), rounds_.end(), [&](const auto& entry) { return &entry.second == &round; })->first);
   if (ending) return;
@@ -232,9 +238,10 @@ void Peer::Machine::refuse_if_closed(Round& round) {
   const Cohort::Membership& members = cohort.generations.at(round.attempt);
   // Still giving up an attempt: the next one will be below its minimum, and that is what those have heard who have admitted.
   if (members.ring->size() < round.request.minimum_world) return;
-  for (const auto& [peer, open] : cohort.closers) {
+  if (joins_admission(cohort)) return;
+  for (const auto& [peer, closer] : cohort.closers) {
     if (std::find(members.bound.begin(), members.bound.end(), peer) == members.bound.end()) continue;
-    const bool launched = std::any_of(open.begin(), open.end(), [&](const RoundKey& key) {
+    const bool launched = std::any_of(closer.open.begin(), closer.open.end(), [&](const RoundKey& key) {
       return key.tag == round.key.tag && key.use == round.key.use && key.cohort == round.key.cohort;
     });
     if (launched) continue;

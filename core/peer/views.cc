@@ -17,10 +17,7 @@ void Peer::Machine::on_decision(wire::Message message) {
                  [&](wire::Commit& in) { on_commit(in); },
                  [&](wire::Admitting& in) { on_admitting(std::move(in)); },
                  [&](wire::AdmitEnded& in) { on_admit_ended(in); },
-                 [&](wire::Pending& in) {
-                   pending_ = in.count;
-                   out_->emplace_back(PendingChanged{pending_});
-                 },
+                 [&](wire::Pending& in) { on_pending(in); },
                  [&](wire::Evicted& in) { end_run(in.status, "evicted by the coordinator: " + in.text); },
                  [&](wire::Left&) {
                    if (!leave_ || !leave_->said) return violation("let go of a peer that did not leave");
@@ -243,12 +240,12 @@ void Peer::Machine::enter_cohort(const wire::View& view) {
   }
 }
 
-// What auto_admit had said may have let in fewer than the call wants that came after it: it is said again, as it was called.
+// With auto_admit there may be fewer than the call wants: it is said again.
 void Peer::Machine::admitted(std::size_t members) {
-  const bool enough = !admit_->understated || members >= admit_->at_least;
+  const bool enough = !options_.auto_admit || members >= admit_->at_least;
   if (enough || mutant(Mutant::kAdmitUnderstated)) return end_waiting(admit_, Status::kOk, {});
   if (admit_->cancelled) return end_waiting(admit_, *admit_->cancelled, "the run has too few members");
-  admit_->said = admit_->understated = false;
+  admit_->said = false;
 }
 
 void Peer::Machine::on_commit(const wire::Commit& commit) {
@@ -287,12 +284,30 @@ void Peer::Machine::on_admitting(wire::Admitting in) {
     return;
   }
   if (in.cohort != cohort->id) return;
-  if (options_.auto_admit) return admit_by_itself();
-  std::set<RoundKey>& open = cohort->closers[in.peer];
-  for (const wire::OpenRound& round : in.open) open.insert(round.key);
+  Cohort::Closer& closer = cohort->closers[in.peer];
+  closer.at_least = in.at_least;
+  for (const wire::OpenRound& round : in.open) closer.open.insert(round.key);
+  if (joins_admission(*cohort)) return admit_by_itself();
   for (auto& [order, round] : rounds_) {
     if (round.open()) refuse_if_closed(round);
   }
+}
+
+// With auto_admit the calls that wait for one who has admitted go on in the next cohort: if there will be one soon. Otherwise they
+// are refused, as they are without.
+bool Peer::Machine::joins_admission(const Cohort& cohort) const {
+  if (!options_.auto_admit) return false;
+  if (admit_ && admit_->by_itself) return true;
+  return std::any_of(cohort.closers.begin(), cohort.closers.end(), [&](const auto& entry) {
+    return entry.second.at_least <= view_->members.size() + pending_ || mutant(Mutant::kWaitsWithTheWaiting);
+  });
+}
+
+void Peer::Machine::on_pending(const wire::Pending& pending) {
+  pending_ = pending.count;
+  out_->emplace_back(PendingChanged{pending_});
+  const Cohort* cohort = cohort_of(RoundKey{view_->cohort, options_.group, {}, 0});
+  if (cohort != nullptr && joins_admission(*cohort)) admit_by_itself();
 }
 
 void Peer::Machine::end_run(Status status, std::string text, bool left) {

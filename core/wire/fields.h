@@ -168,6 +168,7 @@ void fields(auto& a, Is<Done> auto& m) {
 void fields(auto& a, Is<Admit> auto& m) {
   a("cohort", m.cohort);
   a("at_least", m.at_least);
+  a("by_itself", m.by_itself);
   a("open", m.open, kMaxRoundsInFlight);
 }
 
@@ -198,6 +199,7 @@ void fields(auto& a, Is<Pending> auto& m) { a("count", m.count); }
 void fields(auto& a, Is<Admitting> auto& m) {
   a("peer", m.peer);
   a("cohort", m.cohort);
+  a("at_least", m.at_least);
   a("open", m.open, kMaxRoundsInFlight);
 }
 

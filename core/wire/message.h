@@ -154,6 +154,7 @@ struct Done {
 struct Admit {
   CohortId cohort;
   std::uint32_t at_least = 1;  // wait until the new view has this many members
+  bool by_itself = false;      // auto_admit, no call: others may wait for more members, but not this peer's calls
   std::vector<OpenRound> open;
 };
 
@@ -195,11 +196,12 @@ struct Pending {
   std::uint32_t count = 0;
 };
 
-// `peer` has called admit with these rounds open; others that it has not launched in this cohort, it never will. Cohort 0: it
-// has given up asking, and launches again.
+// `peer` has called admit, for so many members, with these rounds open; others that it has not launched in this cohort, it never
+// will. Cohort 0: it has given up asking, and launches again.
 struct Admitting {
   PeerId peer;
   CohortId cohort;
+  std::uint32_t at_least = 1;
   std::vector<OpenRound> open;
 };
 

@@ -214,26 +214,31 @@ TEST(BadInput, AMemberThatBreaksTheProtocolIsOutAndTheOthersGoOn) {
        "left twice"},
       {"admits in another cohort",
        [](Room& r) {
-         r.liar->say(wire::Admit{CohortId{9}, 1, {}});
+         r.liar->say(wire::Admit{CohortId{9}, 1, false, {}});
        },
        "out of turn"},
       {"admits twice",
        [](Room& r) {
-         r.liar->say(wire::Admit{r.cohort(), 1, {}});
-         r.liar->say(wire::Admit{r.cohort(), 1, {}});
+         r.liar->say(wire::Admit{r.cohort(), 1, false, {}});
+         r.liar->say(wire::Admit{r.cohort(), 1, false, {}});
        },
        "out of turn"},
       {"admits and leaves",
        [](Room& r) {
          r.liar->say(wire::Leave{});
-         r.liar->say(wire::Admit{r.cohort(), 1, {}});
+         r.liar->say(wire::Admit{r.cohort(), 1, false, {}});
        },
        "out of turn"},
       {"waits for too many",
        [](Room& r) {
-         r.liar->say(wire::Admit{r.cohort(), kMaxMembers + 1, {}});
+         r.liar->say(wire::Admit{r.cohort(), kMaxMembers + 1, false, {}});
        },
        "more members than"},
+      {"admits by itself without auto_admit",
+       [](Room& r) {
+         r.liar->say(wire::Admit{r.cohort(), 1, true, {}});
+       },
+       "without auto_admit"},
       {"cannot reach itself",
        [](Room& r) {
          r.liar->say(wire::LinkBroken{kLiar, "?"});
@@ -323,7 +328,7 @@ TEST(BadInput, WhatMayHaveCrossedOnTheWayIsLetPass) {
        ""},
       {"nonsense in an admit",
        [](Room& r) {
-         r.liar->say(wire::Admit{r.cohort(), 1, r.nonsense()});
+         r.liar->say(wire::Admit{r.cohort(), 1, false, r.nonsense()});
        },
        ""},
   };
@@ -338,7 +343,7 @@ TEST(BadInput, WhatMayHaveCrossedOnTheWayIsLetPass) {
 // Nothing that it named stays behind, in any of the lists.
 TEST(BadInput, NonsenseInAListLeavesNothingBehind) {
   Room run;
-  run.liar->say(wire::Admit{run.cohort(), 1, run.nonsense()});
+  run.liar->say(wire::Admit{run.cohort(), 1, false, run.nonsense()});
   run.settle();
   run.liar->hang_up();
   run.settle();
@@ -401,7 +406,7 @@ TEST(BadInput, OneThatWaitsMaySayLittle) {
        "not part of"},
       {"admit",
        [](Room& r) {
-         r.liar->say(wire::Admit{CohortId{1}, 1, {}});
+         r.liar->say(wire::Admit{CohortId{1}, 1, false, {}});
        },
        "out of turn"},
       {"stop",

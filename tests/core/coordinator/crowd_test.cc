@@ -79,7 +79,7 @@ TEST(Crowd, WhatAnAdmissionClosesAndWhatIsStoppedFitOneMessageOrWaitForTheNext) 
   const Generation attempt = crowd.attempt();
   std::set<RoundKey> open;
   for (std::uint32_t i = 0; i < kMembers; ++i) {  // each has launched what nobody else has
-    wire::Admit admit{cohort, 1, {}};
+    wire::Admit admit{cohort, 1, false, {}};
     for (std::uint32_t j = 0; j < kMaxRoundsInFlight; ++j) {
       admit.open.push_back({{cohort, {}, Tag{i * 1000ULL + j}, 0}, attempt, false, true, 0});
       open.insert(admit.open.back().key);
@@ -179,7 +179,7 @@ TEST(Crowd, ManyBoundGroupsWithManyRoundsAreSettledInNoTime) {
   // One verdict for all of them that are bound.
   const std::size_t bound = crowd.ends[0]->last<wire::Propose>()->verdicts.size();
   EXPECT_EQ(bound, kMembers);
-  for (std::uint32_t i = 0; i < kMembers; ++i) crowd.ends[i]->say(wire::Admit{cohort, 1, open_of(i, 10)});
+  for (std::uint32_t i = 0; i < kMembers; ++i) crowd.ends[i]->say(wire::Admit{cohort, 1, false, open_of(i, 10)});
   settle(10);
   EXPECT_EQ(crowd.coordinator.status().view.members.size(), kMembers);
   EXPECT_GT(crowd.coordinator.status().view.cohort, cohort);

@@ -244,12 +244,12 @@ TEST(LyingCoordinator, WhatDoesNoHarmIsLetPass) {
       {"an older term", [](Peer3& r) { r.coordinator->say(wire::Evicted{}, Term{0}); }, ""},
       {"an admit of nobody",
        [](Peer3& r) {
-         for (std::uint64_t i = 0; i < 5000; ++i) r.coordinator->say(wire::Admitting{PeerId{77, i}, CohortId{1}, {}});
+         for (std::uint64_t i = 0; i < 5000; ++i) r.coordinator->say(wire::Admitting{PeerId{77, i}, CohortId{1}, 1, {}});
        },
        ""},
       {"an admit in no cohort",
        [](Peer3& r) {
-         r.coordinator->say(wire::Admitting{kLow, CohortId{9}, {}});
+         r.coordinator->say(wire::Admitting{kLow, CohortId{9}, 1, {}});
        },
        ""},
       {"so many wait", [](Peer3& r) { r.coordinator->say(wire::Pending{UINT32_MAX}); }, ""},
