@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "core/kernels/xxh3.h"
+
 namespace lockstep {
 
 std::uint64_t checksum(std::span<const std::byte> bytes);
@@ -17,8 +19,7 @@ class ChecksumStream {
   [[nodiscard]] std::uint64_t value() const;
 
  private:
-  // An XXH3_state_t, kept out of this header so that only checksum.cc compiles xxHash.
-  alignas(64) std::byte state_[576] = {};
+  alignas(kXxh3StateAlignment) std::byte state_[kXxh3StateBytes] = {};
 };
 
 }  // namespace lockstep

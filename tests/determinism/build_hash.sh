@@ -1,16 +1,17 @@
 #!/bin/bash
 # usage: build_hash.sh FOLDER COMPILER FLAG...
 # Builds FOLDER/hash_of_seeds: core, sim and hash_of_seeds.cc, in a few units, side by side. The libraries that they use are headers,
-# which do not depend on the machine; the rest of /usr/include does, and a cross compiler must not look at it.
+# which do not depend on the machine; the rest of /usr/include does, and a cross compiler must not look at it. (Highway has a
+# library too, which chooses among instruction sets: here there is one.)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 usage="usage: build_hash.sh FOLDER COMPILER FLAG..."
 out=$(realpath -m "${1:?$usage}")
 compiler=${2:?$usage}
-flags="-std=c++20 -ffp-contract=off -DXXH_INLINE_ALL= -I. -isystem $out/include ${*:3}"
+flags="-std=c++20 -ffp-contract=off -DXXH_INLINE_ALL= -DHWY_COMPILE_ONLY_STATIC -I. -isystem $out/include ${*:3}"
 
 mkdir -p "$out/include"
-for header in xxhash.h xxh3.h nlohmann toml++; do ln -sfn "/usr/include/$header" "$out/include/$header"; done
+for header in xxhash.h xxh3.h hwy nlohmann toml++; do ln -sfn "/usr/include/$header" "$out/include/$header"; done
 
 units=4
 readarray -t sources < <(ls core/*/*.cc sim/*.cc sim/checkers/*.cc sim/flow/*.cc tests/determinism/hash_of_seeds.cc |

@@ -6,6 +6,7 @@
 
 #include "core/kernels/float_environment.h"
 #include "tests/support/elements.h"
+#include "tests/support/every_target.h"
 
 namespace lockstep {
 namespace {
@@ -43,7 +44,12 @@ class Placed {
 
 bool same(std::span<const std::byte> a, const Bytes& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
-TEST(Fold, AnyLengthAndAnyAlignment) {
+class Fold : public test::EveryTarget {};
+class Divide : public test::EveryTarget {};
+LOCKSTEP_ON_EVERY_TARGET(Fold);
+LOCKSTEP_ON_EVERY_TARGET(Divide);
+
+TEST_P(Fold, AnyLengthAndAnyAlignment) {
   for (const auto type : test::kAllTypes) {
     for (const auto op : test::kAllOps) {
       for (std::size_t count = 0; count <= 70; ++count) {
@@ -64,7 +70,7 @@ TEST(Fold, AnyLengthAndAnyAlignment) {
   }
 }
 
-TEST(Fold, IntoEitherInput) {
+TEST_P(Fold, IntoEitherInput) {
   for (const auto type : test::kAllTypes) {
     for (const auto op : test::kAllOps) {
       for (const std::size_t count : {1U, 7U, 16U, 67U, 300U}) {
@@ -85,7 +91,7 @@ TEST(Fold, IntoEitherInput) {
   }
 }
 
-TEST(Divide, AnyLengthAndAnyAlignment) {
+TEST_P(Divide, AnyLengthAndAnyAlignment) {
   for (const auto type : test::kAllTypes) {
     for (std::size_t count = 0; count <= 70; ++count) {
       const Bytes totals = hostile_elements(type, count, 5);
@@ -102,7 +108,7 @@ TEST(Divide, AnyLengthAndAnyAlignment) {
 }
 
 // Every pair of upper bytes, which hold sign and exponent, with random lower ones.
-TEST(Fold, SmallFloatsOfEveryExponent) {
+TEST_P(Fold, SmallFloatsOfEveryExponent) {
   constexpr std::size_t kCount = 65536;
   for (const auto type : {DataType::kF16, DataType::kBF16}) {
     Bytes incoming(kCount * sizeof(F16));

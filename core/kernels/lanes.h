@@ -1,0 +1,150 @@
+// What each operation means for one lane of a vector unit: reference.h in the words of such units, selects instead of ifs, so that
+// loops over them become vector code. The bits are those of reference.h.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+
+#include "core/kernels/element.h"
+#include "core/kernels/reference.h"
+
+namespace lockstep::lanes {
+
+template <std::floating_point T>
+T quiet(T value) {
+  return std::isnan(value) ? std::bit_cast<T>(kNanBits<T>) : value;
+}
+
+float widen_lane(BF16 value) { return widen(value); }
+
+float widen_lane(F16 value) {
+  constexpr std::int32_t kRebias = 112 << 23;   // of an exponent, from f16's 15 to f32's 127
+  constexpr std::int32_t kNormal = 1 << 23;     // of magnitudes: the smallest normal number
+  constexpr std::int32_t kInfinity = 31 << 23;  // and infinity, which goes 112 further, to 255
+  const std::uint32_t sign = (value.bits & 0x8000U) << 16U;
+  const std::int32_t magnitude = (value.bits & 0x7fff) << 13;
+  const std::int32_t normal = magnitude + kRebias + (magnitude < kInfinity ? 0 : kRebias);
+  // A denormal is given the exponent of the smallest normal number, which is then taken away: exact.
+  const float denormal = std::bit_cast<float>(magnitude + kRebias + kNormal) - std::bit_cast<float>(kRebias + kNormal);
+  const std::int32_t wide = magnitude < kNormal ? std::bit_cast<std::int32_t>(denormal) : normal;
+  return std::bit_cast<float>(sign | static_cast<std::uint32_t>(wide));
+}
+
+template <SmallFloat T>
+T narrow_lane(float value);
+
+template <>
+BF16 narrow_lane<BF16>(float value) {
+  return {static_cast<std::uint16_t>(shift_to_nearest_even(std::bit_cast<std::uint32_t>(quiet(value)), 16U))};
+}
+
+template <>
+F16 narrow_lane<F16>(float value) {
+  constexpr std::int32_t kRebias = 112 << 23;
+  constexpr std::int32_t kNormal = 113 << 23;    // 2^-14, f16's smallest normal number
+  constexpr std::int32_t kInfinity = 143 << 23;  // 2^16; what is nearer to it than to 65504 is rounded up to it
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto magnitude = static_cast<std::int32_t>(bits & 0x7fff'ffffU);
+  const std::int32_t capped = magnitude < kInfinity ? magnitude : kInfinity;
+  const std::uint32_t normal = shift_to_nearest_even(static_cast<std::uint32_t>(capped - kRebias), 13U);
+  // 0.5f has its last bit at 2^-24, where f16's denormals have theirs: the addition rounds as narrow() does.
+  const std::uint32_t denormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - (126U << 23U);
+  const std::uint32_t number = magnitude < kNormal ? denormal : normal;                    // of a NaN: infinity
+  const std::uint32_t sign = std::isnan(value) ? kNanBits<F16> : (bits >> 16U) & 0x8000U;  // and with this a NaN
+  return {static_cast<std::uint16_t>(sign | number)};
+}
+
+// Integers that are ordered as the numbers are, -0.0 before +0.0. Applied twice it gives back the bits.
+template <SmallFloat T>
+std::int16_t order_of(T value) {
+  const auto bits = static_cast<std::int16_t>(value.bits);
+  return static_cast<std::int16_t>(bits ^ ((bits >> 15) & 0x7fff));
+}
+
+template <SmallFloat T>
+T of_order(std::int16_t order) {
+  return {static_cast<std::uint16_t>(order ^ ((order >> 15) & 0x7fff))};
+}
+
+template <SmallFloat T>
+T nan_if_either(T a, T b, T otherwise) {
+  constexpr std::uint16_t kInfinity = std::same_as<T, F16> ? 0x7c00U : 0x7f80U;
+  const auto size_a = static_cast<std::uint16_t>(a.bits & 0x7fffU);
+  const auto size_b = static_cast<std::uint16_t>(b.bits & 0x7fffU);
+  const std::uint16_t larger = size_a < size_b ? size_b : size_a;
+  return {larger > kInfinity ? kNanBits<T> : otherwise.bits};
+}
+
+template <std::floating_point T>
+T nan_if_either(T a, T b, T otherwise) {
+  return std::isunordered(a, b) ? std::bit_cast<T>(kNanBits<T>) : otherwise;
+}
+
+struct Sum {
+  template <std::integral T>
+  static T of(T a, T b) {
+    return reference::sum(a, b);
+  }
+  template <std::floating_point T>
+  static T of(T a, T b) {
+    return quiet(a + b);
+  }
+  template <SmallFloat T>
+  static T of(T a, T b) {
+    return narrow_lane<T>(widen_lane(a) + widen_lane(b));
+  }
+};
+
+struct Prod {
+  template <std::integral T>
+  static T of(T a, T b) {
+    return reference::prod(a, b);
+  }
+  template <std::floating_point T>
+  static T of(T a, T b) {
+    return quiet(a * b);
+  }
+  template <SmallFloat T>
+  static T of(T a, T b) {
+    return narrow_lane<T>(widen_lane(a) * widen_lane(b));
+  }
+};
+
+struct Min {
+  template <std::integral T>
+  static T of(T a, T b) {
+    return reference::min(a, b);
+  }
+  template <std::floating_point T>
+  static T of(T a, T b) {
+    // Of equal numbers the first choice is b, the second a, and -0.0 has one bit more than +0.0.
+    const T first = a < b ? a : b;
+    const T second = b < a ? b : a;
+    return nan_if_either(a, b, std::bit_cast<T>(std::bit_cast<BitsOf<T>>(first) | std::bit_cast<BitsOf<T>>(second)));
+  }
+  template <SmallFloat T>
+  static T of(T a, T b) {
+    return nan_if_either(a, b, of_order<T>(reference::min(order_of(a), order_of(b))));
+  }
+};
+
+struct Max {
+  template <std::integral T>
+  static T of(T a, T b) {
+    return reference::max(a, b);
+  }
+  template <std::floating_point T>
+  static T of(T a, T b) {
+    const T first = a > b ? a : b;
+    const T second = b > a ? b : a;
+    return nan_if_either(a, b, std::bit_cast<T>(std::bit_cast<BitsOf<T>>(first) & std::bit_cast<BitsOf<T>>(second)));
+  }
+  template <SmallFloat T>
+  static T of(T a, T b) {
+    return nan_if_either(a, b, of_order<T>(reference::max(order_of(a), order_of(b))));
+  }
+};
+
+}  // namespace lockstep::lanes

@@ -1,0 +1,7 @@
+#include "core/kernels/xxh3_here.h"
+
+namespace lockstep {
+
+const Xxh3 kXxh3Baseline = kXxh3Here;
+
+}  // namespace lockstep

@@ -1,0 +1,26 @@
+// XXH3-64 for the instruction set that the including source is compiled for. Everything in here is that source's own: were it
+// shared, the linker might keep one copy, and run it on machines that cannot.
+#pragma once
+
+#include "core/kernels/xxh3.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace lockstep {
+namespace {
+
+static_assert(sizeof(XXH3_state_t) <= kXxh3StateBytes && alignof(XXH3_state_t) <= kXxh3StateAlignment);
+
+constexpr Xxh3 kXxh3Here = {
+    .hash = [](const std::byte* bytes, std::size_t size) -> std::uint64_t { return XXH3_64bits(bytes, size); },
+    .reset = [](void* state) { XXH3_64bits_reset(static_cast<XXH3_state_t*>(state)); },
+    .update = [](void* state, const std::byte* bytes,
+                 std::size_t size) { XXH3_64bits_update(static_cast<XXH3_state_t*>(state), bytes, size); },
+    .digest = [](const void* state) -> std::uint64_t {
+      return XXH3_64bits_digest(static_cast<const XXH3_state_t*>(state));
+    },
+};
+
+}  // namespace
+}  // namespace lockstep
