@@ -17,9 +17,9 @@ T quiet(T value) {
   return std::isnan(value) ? std::bit_cast<T>(kNanBits<T>) : value;
 }
 
-float widen_lane(BF16 value) { return widen(value); }
+inline float widen_lane(BF16 value) { return widen(value); }
 
-float widen_lane(F16 value) {
+inline float widen_lane(F16 value) {
   constexpr std::int32_t kRebias = 112 << 23;   // of an exponent, from f16's 15 to f32's 127
   constexpr std::int32_t kNormal = 1 << 23;     // of magnitudes: the smallest normal number
   constexpr std::int32_t kInfinity = 31 << 23;  // and infinity, which goes 112 further, to 255
@@ -36,12 +36,12 @@ template <SmallFloat T>
 T narrow_lane(float value);
 
 template <>
-BF16 narrow_lane<BF16>(float value) {
+inline BF16 narrow_lane<BF16>(float value) {
   return {static_cast<std::uint16_t>(shift_to_nearest_even(std::bit_cast<std::uint32_t>(quiet(value)), 16U))};
 }
 
 template <>
-F16 narrow_lane<F16>(float value) {
+inline F16 narrow_lane<F16>(float value) {
   constexpr std::int32_t kRebias = 112 << 23;
   constexpr std::int32_t kNormal = 113 << 23;    // 2^-14, f16's smallest normal number
   constexpr std::int32_t kInfinity = 143 << 23;  // 2^16; what is nearer to it than to 65504 is rounded up to it

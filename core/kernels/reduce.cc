@@ -8,23 +8,13 @@
 #include "core/base/assert.h"
 #include "core/kernels/element.h"
 #include "core/kernels/lanes.h"
+#include "core/kernels/loops.h"
 #include "core/kernels/reference.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/kernels/reduce.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-
-// No iteration reads what another one writes. The compiler cannot see that when `into` is one of the inputs.
-#undef LOCKSTEP_INDEPENDENT_ITERATIONS
-#if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed"  // at -O1 it is content with scalar code
-#define LOCKSTEP_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
-#elif defined(__GNUC__)
-#define LOCKSTEP_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
-#else
-#define LOCKSTEP_INDEPENDENT_ITERATIONS
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::HWY_NAMESPACE {
