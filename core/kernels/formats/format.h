@@ -1,0 +1,68 @@
+// The wire formats: how f32 elements may travel. Smaller ones say less exactly what the elements are; reference.h says how much
+// less, and what their bytes mean. Tensors of other types travel as they are. Numbers are part of the wire and the ABI.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "core/base/assert.h"
+
+namespace lockstep {
+
+enum class WireFormat : std::uint8_t {
+  kNative,  // f32 as it is
+  kBF16,
+  kF16,
+  kInt8,          // 8 bits of the largest magnitude of a block; the default among the lossy ones
+  kInt8MinMax,    // 8 bits between the smallest and the largest value of a block
+  kInt8Codebook,  // 8 bits: which of 256 means, after INTELLECT-1
+  kInt4,          // as kInt8, 4 bits
+  kE3M0,          // 4 bits: a sign and a power of two, after Streaming DiLoCo
+};
+inline constexpr std::uint8_t kWireFormatCount = 8;
+
+// Elements are encoded in blocks that know nothing of each other; what is left at the end is a shorter block. So a tensor may be
+// cut between blocks, and the encodings of its pieces, one after the other, are the encoding of the whole.
+struct BlockLayout {
+  std::size_t elements = 1;     // in a whole block
+  std::size_t code_bits = 0;    // of each element; the codes of a block fill whole bytes
+  std::size_t extra_bytes = 0;  // behind the codes of each block, however short
+};
+
+constexpr BlockLayout layout_of(WireFormat format) {
+  switch (format) {
+    case WireFormat::kNative: return {.elements = 1, .code_bits = 32, .extra_bytes = 0};
+    case WireFormat::kBF16:
+    case WireFormat::kF16: return {.elements = 1, .code_bits = 16, .extra_bytes = 0};
+    case WireFormat::kInt8: return {.elements = 256, .code_bits = 8, .extra_bytes = 4};        // f32 scale
+    case WireFormat::kInt8MinMax: return {.elements = 256, .code_bits = 8, .extra_bytes = 8};  // f32 lowest, f32 step
+    case WireFormat::kInt8Codebook: return {.elements = 4096, .code_bits = 8, .extra_bytes = 1024};  // 256 f32 means
+    case WireFormat::kInt4: return {.elements = 64, .code_bits = 4, .extra_bytes = 4};               // f32 scale
+    case WireFormat::kE3M0: return {.elements = 64, .code_bits = 4, .extra_bytes = 1};               // u8 exponent
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+// Bytes of so many elements.
+constexpr std::size_t encoded_size(WireFormat format, std::size_t elements) {
+  const BlockLayout layout = layout_of(format);
+  const auto blocks = elements / layout.elements + (elements % layout.elements != 0 ? 1 : 0);
+  const auto codes = layout.code_bits == 4 ? elements / 2 + elements % 2 : elements * (layout.code_bits / 8);
+  return codes + blocks * layout.extra_bytes;  // only a last block has an odd number of codes
+}
+
+inline constexpr std::string_view kWireFormatNames[] = {"native",       "bf16",          "f16",  "int8",
+                                                        "int8-min-max", "int8-codebook", "int4", "e3m0"};
+
+constexpr std::string_view name_of(WireFormat format) { return kWireFormatNames[static_cast<std::size_t>(format)]; }
+
+constexpr std::optional<WireFormat> wire_format_named(std::string_view name) {
+  for (std::uint8_t i = 0; i < kWireFormatCount; ++i) {
+    if (kWireFormatNames[i] == name) return static_cast<WireFormat>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep
