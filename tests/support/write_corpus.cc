@@ -9,10 +9,12 @@
 
 #include "core/base/rng.h"
 #include "core/flight/recorder.h"
+#include "core/kernels/formats/reference.h"
 #include "core/wire/codec.h"
 #include "sim/world.h"
 #include "tests/sim/calm_plan.h"
 #include "tests/sim/flight/recording_witness.h"
+#include "tests/support/formats.h"
 #include "tests/support/sample_messages.h"
 #include "tests/support/write_stream.h"
 
@@ -114,6 +116,13 @@ void save_seeds_of_a_run(const std::filesystem::path& folder) {
   }
 }
 
+// fuzz/wire_format.cc: format, elements, encoding.
+Bytes format_seed(WireFormat format, std::size_t count) {
+  Bytes seed{static_cast<std::byte>(format), static_cast<std::byte>(count % 256), static_cast<std::byte>(count / 256)};
+  test::append(seed, reference::encode(format, test::hostile_floats(count, count)));
+  return seed;
+}
+
 void write_corpus(const std::filesystem::path& folder) {
   const auto messages = test::sample_messages();
   for (const auto& message : messages) {
@@ -137,6 +146,11 @@ void write_corpus(const std::filesystem::path& folder) {
   save(folder / "flight_recording" / "peer", strangers_seed<peer::Peer>(peer, 1 << 20));
   save(folder / "flight_recording" / "peer_from_the_middle", strangers_seed<peer::Peer>(peer, 400));
   save_seeds_of_a_run(folder / "flight_recording");
+  for (const auto format : test::kAllFormats) {
+    const std::string name{name_of(format)};
+    save(folder / "wire_format" / name, format_seed(format, 300));  // whole blocks, and a rest
+    save(folder / "wire_format" / (name + "-tail"), format_seed(format, 7));
+  }
   save(folder / "link_reader" / "http", test::bytes_of("xGET / HTTP/1.1\r\nHost: example.org\r\n\r\n"));
 }
 
