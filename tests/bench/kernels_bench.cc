@@ -1,14 +1,17 @@
 // How fast the kernels are on one core: in 64 KiB, in a segment of 256 KiB, and in 4 MiB, more than most second-level
 // caches hold. bytes_per_second counts bytes of the result.
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
+#include "core/base/rng.h"
 #include "core/kernels/checksum.h"
 #include "core/kernels/element.h"
+#include "core/kernels/formats/codec.h"
 #include "core/kernels/reduce.h"
 #include "core/kernels/reference.h"
 #include "core/kernels/run_job.h"
@@ -86,6 +89,52 @@ void bench_job(benchmark::State& state, DataType type, std::uint32_t divisor) {
   count_bytes(state);
 }
 
+// What one core can do at all: the yardstick of the wire formats.
+void bench_copy(benchmark::State& state) {
+  const Bytes from = numbers(DataType::kF32, state.range(0));
+  Bytes into(from.size());
+  while (state.KeepRunning()) {
+    std::memcpy(into.data(), from.data(), from.size());
+    benchmark::DoNotOptimize(into.data());
+    benchmark::ClobberMemory();
+  }
+  count_bytes(state);
+}
+
+// Sums of four uniform numbers: many near 0, few far away, as in a gradient.
+Bytes bells(std::int64_t size) {
+  Bytes bytes(static_cast<std::size_t>(size));
+  for (std::size_t i = 0; i < bytes.size() / sizeof(float); ++i) {
+    float sum = -2.0F;
+    for (std::uint64_t n = 0; n < 4; ++n) sum += static_cast<float>(draw(1, 0, i, 0, n) >> 40U) * 0x1p-24F;
+    reference::store(bytes.data(), i, sum);
+  }
+  return bytes;
+}
+
+// These count bytes of f32, on whichever side they are.
+void bench_encode(benchmark::State& state, WireFormat format) {
+  const Bytes values = bells(state.range(0));
+  Bytes encoded(encoded_size(format, values.size() / sizeof(float)));
+  while (state.KeepRunning()) {
+    benchmark::DoNotOptimize(encode(format, encoded, values));
+    benchmark::ClobberMemory();
+  }
+  count_bytes(state);
+}
+
+void bench_decode(benchmark::State& state, WireFormat format, bool add) {
+  const Bytes values = bells(state.range(0));
+  Bytes encoded(encoded_size(format, values.size() / sizeof(float)));
+  benchmark::DoNotOptimize(encode(format, encoded, values));
+  Bytes into(values.size());
+  while (state.KeepRunning()) {
+    benchmark::DoNotOptimize(add ? decode_add(format, into, encoded, 0.5F) : decode(format, into, encoded));
+    benchmark::ClobberMemory();
+  }
+  count_bytes(state);
+}
+
 template <typename F>
 void add(const std::string& name, F body) {
   auto* added = benchmark::RegisterBenchmark(name.c_str(), body);
@@ -104,6 +153,14 @@ bool register_all() {
     add("divide/" + name, [=](benchmark::State& state) { bench_divide(state, type); });
     add("job/" + name, [=](benchmark::State& state) { bench_job(state, type, 0); });
     add("job_divide/" + name, [=](benchmark::State& state) { bench_job(state, type, 3); });
+  }
+  add("copy", bench_copy);
+  for (std::uint8_t f = 0; f < kWireFormatCount; ++f) {
+    const auto format = static_cast<WireFormat>(f);
+    const std::string name{name_of(format)};
+    add("encode/" + name, [=](benchmark::State& state) { bench_encode(state, format); });
+    add("decode/" + name, [=](benchmark::State& state) { bench_decode(state, format, false); });
+    add("decode_add/" + name, [=](benchmark::State& state) { bench_decode(state, format, true); });
   }
   return true;
 }
