@@ -11,6 +11,7 @@
 #include "core/wire/limits.h"
 #include "transport/address.h"
 #include "transport/call.h"
+#include "transport/clock.h"
 #include "transport/engine.h"
 #include "transport/entropy.h"
 #include "transport/launch_check.h"
@@ -50,6 +51,10 @@ std::optional<Error> check(const CommunicatorOptions& options) {
   if (options.flight_bytes > flight::kMaxRecordingBytes / 2) {
     return invalid(fmt::format("a flight recorder of {} bytes; at most {} are allowed, 0 for none",
                                options.flight_bytes, flight::kMaxRecordingBytes / 2));
+  }
+  if (options.spin < Duration{0} || options.spin > kLongestSpin) {
+    return invalid(
+        fmt::format("a spin of {} ns; at most {} are allowed, 0 for none", options.spin.ns, kLongestSpin.ns));
   }
   if (options.link_silence <= options.link_heartbeat) {
     return invalid("link_silence must be longer than link_heartbeat, or every link would be reset");
@@ -94,6 +99,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   if (!advertised->empty()) engine.peer.advertised = advertised->front();
   engine.listen = {std::move(*listen), engine.peer.first_port, engine.peer.last_port};
   engine.door.congestion_control = std::move(options.congestion_control);
+  engine.spin = to_chrono(options.spin);
   engine.log = std::move(options.log);
   engine.journal = std::move(options.journal);
   engine.flight_bytes = options.flight_bytes != 0       ? options.flight_bytes

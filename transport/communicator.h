@@ -23,6 +23,8 @@
 
 namespace lockstep::transport {
 
+inline constexpr Duration kLongestSpin = milliseconds(10);
+
 // The defaults are those of peer::Options, where their meaning is written down.
 struct CommunicatorOptions {
   std::string name;  // for people; at most kMaxNameBytes
@@ -48,7 +50,11 @@ struct CommunicatorOptions {
   Duration link_timeout = peer::Options{}.link_timeout;
   Duration abort_grace = peer::Options{}.abort_grace;
 
-  std::string congestion_control;  // such as "bbr"; empty: the system's. Refused by the kernel: logged, not fatal
+  // Such as "cubic"; refused by the kernel: logged, not fatal. Empty: chosen for each stream (Door::Options).
+  std::string congestion_control;
+
+  // While a call is in flight, whoever waits for it looks for news for so long before it sleeps (transport/spin.h). 0: never.
+  Duration spin = microseconds(50);
 
   Log log;      // may be empty
   Log journal;  // what this peer saw, in JSON (transport/journal.h); may be empty

@@ -30,7 +30,7 @@ class CoordinatorServer {
   struct Options {
     std::string listen = ":0";  // "host:port"; no host or "*": every address, IPv6 and IPv4; port 0: any free one
     coordinator::Options machine;
-    std::string congestion_control;                   // empty: the system's default
+    std::string congestion_control;                   // as Door::Options
     Log log;                                          // what happens, a line each; may be empty
     std::function<void(const trace::Event&)> events;  // as log is called; takes the machine's events in its place
     std::size_t flight_bytes = kFlightBytes;          // that the flight recorder remembers; 0: nothing

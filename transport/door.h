@@ -31,7 +31,8 @@ struct ListenPlan {
 class Door {
  public:
   struct Options {
-    std::string congestion_control;  // empty: the system's default
+    // Empty: the system's default, but where that is a kind of BBR, CUBIC or Reno on short paths.
+    std::string congestion_control;
   };
   using OnDialled = std::function<void(std::error_code)>;
   using OnAccepted = std::function<void(Socket, io::Address from)>;
@@ -55,6 +56,8 @@ class Door {
   void back_off(const std::error_code& error);
   // Both kinds of stream get the same options, here and nowhere else.
   void configure(Socket& socket);
+  // Once the stream is open and its round trip known.
+  void suit_to_path(Socket& socket);
 
   asio::io_context& io_;
   Options options_;

@@ -12,6 +12,7 @@
 #include "transport/clock.h"
 #include "transport/journal.h"
 #include "transport/launch_check.h"
+#include "transport/spin.h"
 
 namespace lockstep::transport {
 namespace {
@@ -57,7 +58,8 @@ Engine::~Engine() {
 void Engine::run(asio::io_context& io) {
   do {
     guarded([&] {
-      while (io.run_one() > 0) {
+      Spin spin(options_.spin);
+      while ((calls_.empty() ? io.run_one() : spin.run_one(io)) > 0) {
         if (std::exchange(call_ended_, false) && calls_.empty() && seat_.step_aside()) return;
       }
     });
@@ -81,7 +83,8 @@ void Engine::wait(Call& call) {
     const Leaving leaving(*this);
     guarded([&] {
       const auto enough = Clock::now() + kCallerTurnsFor;
-      while (!call.over() && thread_.io().run_one_until(enough) > 0) {
+      Spin spin(options_.spin);
+      while (!call.over() && spin.run_one(thread_.io(), enough) > 0) {
       }
     });
   }

@@ -4,6 +4,7 @@
 
 #include <asio/io_context.hpp>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,6 +42,7 @@ class Engine {
     Log log;
     Log journal;
     std::size_t flight_bytes = kFlightBytes;  // that the flight recorder remembers; 0: nothing
+    std::chrono::nanoseconds spin{0};         // Spin's `longest`
     std::string flight_folder;                // where it writes when the run ends unexpectedly; empty: nowhere
   };
 

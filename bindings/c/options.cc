@@ -53,6 +53,18 @@ std::optional<Error> flight_options(const lockstep_comm_options& in, transport::
   return std::nullopt;
 }
 
+std::optional<Error> spin_option(std::uint32_t us, Duration& spin) {
+  constexpr auto kMost = static_cast<std::uint32_t>(transport::kLongestSpin.ns / 1000);
+  if (us == LOCKSTEP_NO_SPIN) {
+    spin = Duration{0};
+    return std::nullopt;
+  }
+  std::uint32_t wanted = 0;
+  if (auto wrong = override_with(us, "spin_us", kMost, wanted)) return wrong;
+  if (wanted != 0) spin = microseconds(wanted);
+  return std::nullopt;
+}
+
 }  // namespace
 
 void override_with(std::uint32_t ms, Duration& value) {
@@ -105,6 +117,7 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   override_with(in.link_timeout_ms, result.link_timeout);
   override_with(in.abort_grace_ms, result.abort_grace);
   result.congestion_control = text_or_empty(in.congestion_control);
+  if (const auto wrong = spin_option(in.spin_us, result.spin)) return *wrong;
   result.log = log_to(in.log, in.log_user);
   result.journal = log_to(in.journal, in.journal_user);
   if (const auto wrong = flight_options(in, result)) return *wrong;

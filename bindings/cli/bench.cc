@@ -50,6 +50,8 @@ std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string
                                     fmt::to_string(o.stripes),
                                     "--segment-bytes",
                                     fmt::to_string(o.segment_bytes),
+                                    "--spin",
+                                    fmt::to_string(o.spin_us),
                                     "--wait",
                                     fmt::to_string(o.wait_s)};
   words.insert(words.end(), {"--only", o.only});
@@ -143,8 +145,14 @@ Run add_bench(CLI::App& app) {
       ->transform(size_text())
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
-  command->add_option("--congestion-control", options->congestion_control,
-                      "of TCP, such as bbr, if the system has it and allows it; otherwise, and by default: its own");
+  command->add_option(
+      "--congestion-control", options->congestion_control,
+      "of TCP, such as bbr, if the system has it and allows it; otherwise, and by default: the library's choice");
+  command
+      ->add_option("--spin", options->spin_us,
+                   "us to look for news before sleeping, while a call is in flight; 0: none")
+      ->check(CLI::Range(0, 10'000))
+      ->capture_default_str();
   command->add_option("--wait", options->wait_s, "s to wait for the other peers")
       ->check(sim::real_number(0.1, 86'400))
       ->capture_default_str();

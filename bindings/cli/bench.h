@@ -20,6 +20,7 @@ struct BenchOptions {
   std::uint16_t stripes = 0;
   std::uint32_t segment_bytes = 0;
   std::string congestion_control;  // empty: the system's
+  std::uint32_t spin_us = 50;      // 0: never
   double wait_s = 60;
   std::string only = "both";  // out or in: one half of the table
   bool json = false;

@@ -130,6 +130,7 @@ class Bench {
     if (!options_.congestion_control.empty()) {
       comm_options.congestion_control = options_.congestion_control.c_str();
     }
+    comm_options.spin_us = options_.spin_us == 0 ? LOCKSTEP_NO_SPIN : options_.spin_us;
     comm_ = create_comm(comm_options);
     const auto wait_ms = static_cast<std::int64_t>(options_.wait_s * 1000);
     check(lockstep_connect(comm_.get(), options_.coordinator.c_str(), wait_ms), "connect");

@@ -33,6 +33,8 @@ TEST(CommOptions, DefaultsAreThoseTheHeaderStates) {
     EXPECT_EQ(options->link_silence, milliseconds(4000));
     EXPECT_EQ(options->link_timeout, milliseconds(8000));
     EXPECT_EQ(options->abort_grace, milliseconds(10000));
+    EXPECT_EQ(options->congestion_control, "");
+    EXPECT_EQ(options->spin, microseconds(50));
     EXPECT_FALSE(options->log);
     EXPECT_EQ(options->flight_bytes, 0U);
     EXPECT_EQ(options->flight_folder, "");
@@ -83,6 +85,7 @@ TEST(CommOptions, EveryFieldArrives) {
   in.link_timeout_ms = 14;
   in.abort_grace_ms = 15;
   in.congestion_control = "bbr";
+  in.spin_us = 16;
   in.log = [](void* user, const char* line) { *static_cast<std::string*>(user) = line; };
   in.log_user = &logged;
   std::string noted;
@@ -110,10 +113,22 @@ TEST(CommOptions, EveryFieldArrives) {
   EXPECT_EQ(out->link_timeout, milliseconds(14));
   EXPECT_EQ(out->abort_grace, milliseconds(15));
   EXPECT_EQ(out->congestion_control, "bbr");
+  EXPECT_EQ(out->spin, microseconds(16));
   out->log(std::string_view("one line of many", 8));
   EXPECT_EQ(logged, "one line");
   out->journal("{}");
   EXPECT_EQ(noted, "{}");
+}
+
+TEST(CommOptions, NoSpinIsNotTheDefault) {
+  lockstep_comm_options in = LOCKSTEP_COMM_OPTIONS_INIT;
+  EXPECT_EQ(communicator_options(&in)->spin, transport::CommunicatorOptions{}.spin);
+  in.spin_us = LOCKSTEP_NO_SPIN;
+  EXPECT_EQ(communicator_options(&in)->spin, Duration{0});
+  in.spin_us = 10'001;
+  const auto refused = communicator_options(&in);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().text, "options.spin_us is 10001; allowed: 1 to 10000, or 0 for the default");
 }
 
 TEST(TimeOuts, ForeverIsNoTimeOut) {

@@ -1,16 +1,22 @@
 // What the transport's door does to streams depends on their path: it takes a long one to see it.
 #include "transport/door.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <asio/io_context.hpp>
 #include <cstdint>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "tests/wan/net_space.h"
 #include "tests/wan/wan_box.h"
 #include "transport/address.h"
 
@@ -27,8 +33,23 @@ bool is_paced(Socket& socket) {
   return most != UINT64_MAX;
 }
 
+std::string congestion_control_of(Socket& socket) {
+  std::array<char, 16> name{};
+  socklen_t size = name.size();
+  EXPECT_EQ(::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &size), 0);
+  return name.data();
+}
+
+// Makes BBR the default of the network that this thread is in. False: there is none to be had.
+bool prefer_bbr() {
+  std::ofstream setting("/proc/sys/net/ipv4/tcp_congestion_control");
+  return static_cast<bool>(setting << "bbr" << std::flush);
+}
+
 // A stream from one door to another.
 struct Stream {
+  explicit Stream(const Door::Options& of_both = {}) : listens(io, of_both, {}), dials(io, of_both, {}) {}
+
   // `listener` and `dialler` call what they are given, where that end is.
   template <typename Listener, typename Dialler>
   void connect(const std::string& address, Listener listener, Dialler dialler) {
@@ -48,8 +69,8 @@ struct Stream {
   }
 
   asio::io_context io;
-  Door listens{io, {}, {}};
-  Door dials{io, {}, {}};
+  Door listens;
+  Door dials;
   Socket dialled{io};
   std::optional<Socket> accepted;
 };
@@ -70,6 +91,49 @@ TEST(Door, LoopbackIsNotPaced) {
       "127.0.0.1", [](auto body) { return body(); }, [](auto body) { body(); });
   EXPECT_FALSE(is_paced(stream.dialled));
   EXPECT_FALSE(is_paced(*stream.accepted));
+}
+
+TEST_F(WanBox, ALongPathKeepsTheSystemsCongestionControl) {
+  if (!make("peers = 2\nnet = { latency = \"10ms\" }")) return;
+  for (const std::uint32_t peer : {1U, 2U}) {
+    if (!box->host(peer).within(prefer_bbr)) GTEST_SKIP() << "this kernel has no BBR";
+  }
+  Stream stream;
+  stream.connect(
+      address_of(1), [&](auto body) { return box->host(1).within(body); },
+      [&](auto body) { box->host(2).within(body); });
+  EXPECT_EQ(congestion_control_of(stream.dialled), "bbr");
+  EXPECT_EQ(congestion_control_of(*stream.accepted), "bbr");
+}
+
+// A stream on the loopback of a network of its own, where BBR is the default.
+class DoorOnLoopback : public ::testing::Test {
+ protected:
+  void connect(Stream& stream) {
+    const auto space = NetSpace::make();
+    if (!space && space.error().status == Status::kRefused) GTEST_SKIP() << space.error().text;
+    ASSERT_TRUE(space) << space.error().text;
+    if (!space->within(prefer_bbr)) GTEST_SKIP() << "this kernel has no BBR";
+    const auto inside = [&](auto body) { return space->within(body); };
+    stream.connect("127.0.0.1", inside, inside);
+  }
+};
+
+TEST_F(DoorOnLoopback, AShortPathIsNotLeftToBbr) {
+  Stream stream;
+  connect(stream);
+  if (!stream.accepted) return;
+  for (Socket* end : {&stream.dialled, &*stream.accepted}) {
+    EXPECT_THAT(congestion_control_of(*end), ::testing::AnyOf("cubic", "reno"));
+  }
+}
+
+TEST_F(DoorOnLoopback, WhatTheProgramAskedForIsLeftAsItIs) {
+  Stream stream({.congestion_control = "bbr"});
+  connect(stream);
+  if (!stream.accepted) return;
+  EXPECT_EQ(congestion_control_of(stream.dialled), "bbr");
+  EXPECT_EQ(congestion_control_of(*stream.accepted), "bbr");
 }
 
 }  // namespace

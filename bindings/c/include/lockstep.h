@@ -167,6 +167,9 @@ typedef struct lockstep_work lockstep_work;
  * handle, and must not take a lock that the program holds around such a call. */
 typedef void (*lockstep_log_fn)(void* user, const char* line);
 
+/* For lockstep_comm_options.spin_us: never. */
+#define LOCKSTEP_NO_SPIN UINT32_MAX
+
 /* How a peer takes part. 0 or NULL in a field: its default. Strings are copied. */
 typedef struct lockstep_comm_options {
   size_t struct_size;
@@ -186,14 +189,16 @@ typedef struct lockstep_comm_options {
   const char* advertise_host; /* where others reach this peer. Default: where the coordinator sees it */
   uint16_t advertise_port;    /* port that others reach it at. Default: the one it listens on */
 
-  uint16_t stripes;               /* parallel streams to each neighbour, 1 to 16. Default: 2 */
-  uint32_t segment_bytes;         /* pipelined piece of a tensor, up to 1 MiB; equal on all peers. Default: by size */
-  uint32_t dial_timeout_ms;       /* one attempt to open a stream and be greeted. Default: 5000 */
-  uint32_t link_heartbeat_ms;     /* a sign of life on an idle stream so often. Default: 500 */
-  uint32_t link_silence_ms;       /* a stream without a byte for so long is opened again. Default: 4000 */
-  uint32_t link_timeout_ms;       /* a neighbour without a working stream for so long is reported. Default: 8000 */
-  uint32_t abort_grace_ms;        /* from a time-out without a verdict to OUTCOME_UNKNOWN. Default: 10000 */
-  const char* congestion_control; /* of TCP, such as "bbr"; if the system refuses, it is logged. Default: its own */
+  uint16_t stripes;           /* parallel streams to each neighbour, 1 to 16. Default: 2 */
+  uint32_t segment_bytes;     /* pipelined piece of a tensor, up to 1 MiB; equal on all peers. Default: by size */
+  uint32_t dial_timeout_ms;   /* one attempt to open a stream and be greeted. Default: 5000 */
+  uint32_t link_heartbeat_ms; /* a sign of life on an idle stream so often. Default: 500 */
+  uint32_t link_silence_ms;   /* a stream without a byte for so long is opened again. Default: 4000 */
+  uint32_t link_timeout_ms;   /* a neighbour without a working stream for so long is reported. Default: 8000 */
+  uint32_t abort_grace_ms;    /* from a time-out without a verdict to OUTCOME_UNKNOWN. Default: 10000 */
+  const char*
+      congestion_control; /* of TCP, such as "cubic"; if the system refuses, it is logged. Default: the system's own,
+                                     but on short paths (under 1 ms) nothing that paces, as BBR does, if there is a choice */
 
   lockstep_log_fn log; /* Default: none; nothing is printed */
   void* log_user;      /* handed to `log`; must stay valid until lockstep_comm_destroy() has returned */
@@ -209,12 +214,16 @@ typedef struct lockstep_comm_options {
    * the run, and next to nothing of tensors; only the user may read it. It costs a small all-reduce a few microseconds. */
   const char* flight_folder; /* must exist. Default: LOCKSTEP_FLIGHT_FOLDER in the environment; without it, nowhere */
   uint32_t flight_kib;       /* memory for it, up to 512 MiB. Default: 8192 with a folder, else 0: no flight recorder */
+
+  uint32_t
+      spin_us; /* while a call is in flight, look for news for so long before sleeping, up to 10000, as long as waits are
+                       that short; LOCKSTEP_NO_SPIN: sleep at once, and leave the core to others. Default: 50 */
 } lockstep_comm_options;
 
 #define LOCKSTEP_COMM_OPTIONS_INIT                                                                                     \
   {                                                                                                                    \
     sizeof(lockstep_comm_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0                                                                                            \
+        NULL, NULL, NULL, 0, 0                                                                                         \
   }
 
 /* Makes a communicator: a random peer id, a listening port, a thread. Not yet part of a run. `options` NULL: all defaults.
