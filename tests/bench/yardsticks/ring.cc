@@ -1,0 +1,238 @@
+// The limit: a ring all-reduce with nothing around it. Between neighbours there is one plain TCP stream without headers or checksums,
+// and nobody agrees with anybody on anything. The first half of what a process receives it adds to its own and stores, the second half
+// it stores. Whoever all-reduces in a ring over TCP does at least this, and with one thread per process cannot be faster for long.
+#include <arpa/inet.h>
+#include <fmt/core.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <system_error>
+#include <vector>
+
+#include "tests/bench/yardsticks/measure.h"
+#include "tests/bench/yardsticks/processes.h"
+
+namespace lockstep::bench {
+namespace {
+
+// Of one read or write. Small enough to be added up while it is in the second-level cache.
+constexpr std::size_t kPiece = 256 * 1024;
+
+[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
+
+sockaddr_in loopback(in_port_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = port;
+  return address;
+}
+
+// One process's door, open before there are processes.
+struct Door {
+  int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  in_port_t port = 0;
+
+  Door() {
+    sockaddr_in address = loopback(0);
+    socklen_t size = sizeof address;
+    auto* const raw = reinterpret_cast<sockaddr*>(&address);
+    if (::bind(socket, raw, size) != 0 || ::listen(socket, 1) != 0 || ::getsockname(socket, raw, &size) != 0) {
+      fail("cannot listen");
+    }
+    port = address.sin_port;
+  }
+};
+
+int connect_to(const Door& door) {
+  const int stream = ::socket(AF_INET, SOCK_STREAM, 0);
+  const sockaddr_in address = loopback(door.port);
+  if (::connect(stream, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fail("cannot connect");
+  const int on = 1;
+  ::setsockopt(stream, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return stream;
+}
+
+// Bytes in several places, one after the other.
+template <typename Byte>
+class Places {
+ public:
+  void add(std::span<Byte> place) {
+    if (!place.empty()) places_.push_back(place);
+  }
+  void begin() { at_ = offset_ = passed_ = 0; }
+  [[nodiscard]] std::span<Byte> next(std::size_t most) const {
+    if (at_ == places_.size()) return {};
+    const auto rest = places_[at_].subspan(offset_);
+    return rest.first(std::min(most, rest.size()));
+  }
+  void pass(std::size_t bytes) {
+    passed_ += bytes;
+    for (offset_ += bytes; at_ < places_.size() && offset_ >= places_[at_].size(); ++at_)
+      offset_ -= places_[at_].size();
+  }
+  [[nodiscard]] std::size_t passed() const { return passed_; }
+
+ private:
+  std::vector<std::span<Byte>> places_;
+  std::size_t at_ = 0;
+  std::size_t offset_ = 0;
+  std::size_t passed_ = 0;
+};
+
+class Ring final : public Group {
+ public:
+  Ring(int rank, const std::vector<Door>& doors, MeetingPlace& meeting)
+      : rank_(rank), size_(static_cast<int>(doors.size())), meeting_(meeting), scratch_(kPiece / sizeof(float)) {
+    to_ = connect_to(doors[static_cast<std::size_t>(rank + 1) % doors.size()]);
+    from_ = ::accept(doors[static_cast<std::size_t>(rank)].socket, nullptr, nullptr);
+    if (from_ < 0) fail("cannot accept");
+  }
+  ~Ring() override {
+    ::close(to_);
+    ::close(from_);
+  }
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  double slowest(double mine) override { return meeting_.meet(rank_, mine); }
+
+  // In step k everybody sends chunk rank - k and receives chunk rank - k - 1, which is what it sends next.
+  void prepare(std::span<const float> send, std::span<float> recv) override {
+    outgoing_ = {};
+    own_ = {};
+    sums_ = {};
+    copies_ = {};
+    for (int step = 0; step < 2 * (size_ - 1); ++step) {
+      outgoing_.add(std::as_bytes(chunk(step == 0 ? send : std::span<const float>(recv), rank_ - step)));
+      const int arriving = rank_ - step - 1;
+      if (step < size_ - 1) {
+        own_.add(chunk(send, arriving));
+        sums_.add(chunk(recv, arriving));
+      } else {
+        copies_.add(std::as_writable_bytes(chunk(recv, arriving)));
+      }
+    }
+    first_ = chunk(send, rank_).size_bytes();
+  }
+
+  void all_reduce() override {
+    outgoing_.begin();
+    own_.begin();
+    sums_.begin();
+    copies_.begin();
+    part_ = 0;
+    while (true) {
+      const bool sending = !outgoing_.next(1).empty();
+      const bool receiving = !sums_.next(1).empty() || !copies_.next(1).empty();
+      if (!sending && !receiving) return;
+      const bool sent = send_some();
+      const bool received = receiving && receive_some();
+      if (!sent && !received) wait(receiving);
+    }
+  }
+
+ private:
+  template <typename T>
+  std::span<T> chunk(std::span<T> tensor, int index) const {
+    const auto n = static_cast<std::size_t>(size_);
+    const auto i = static_cast<std::size_t>(index + 2 * size_) % n;
+    const std::size_t begin = tensor.size() * i / n;
+    return tensor.subspan(begin, tensor.size() * (i + 1) / n - begin);
+  }
+
+  // The own first chunk may go at once, everything else when it has come from the other side.
+  [[nodiscard]] std::span<const std::byte> ready() const {
+    const std::size_t arrived = sums_.passed() * sizeof(float) + copies_.passed();
+    return outgoing_.next(std::min(kPiece, first_ + arrived - outgoing_.passed()));
+  }
+
+  bool send_some() {
+    const auto bytes = ready();
+    if (bytes.empty()) return false;
+    const ssize_t sent = ::send(to_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EAGAIN) return false;
+      fail("cannot send");
+    }
+    outgoing_.pass(static_cast<std::size_t>(sent));
+    return true;
+  }
+
+  // Gives how many bytes have come, at most `into`.
+  std::size_t read_some(std::span<std::byte> into) const {
+    const ssize_t got = ::recv(from_, into.data(), into.size(), MSG_DONTWAIT);
+    if (got == 0) throw std::runtime_error("a neighbour is gone");
+    if (got < 0 && errno != EAGAIN) fail("cannot receive");
+    return got < 0 ? 0 : static_cast<std::size_t>(got);
+  }
+
+  bool receive_some() {
+    const auto place = sums_.next(kPiece / sizeof(float));
+    const std::size_t got =
+        place.empty() ? read_some(copies_.next(kPiece))
+                      : read_some(std::as_writable_bytes(std::span(scratch_).first(place.size())).subspan(part_));
+    if (place.empty()) {
+      copies_.pass(got);
+    } else {
+      add_up(place, part_ + got);
+    }
+    return got > 0;
+  }
+
+  // What has come, `bytes` of scratch, plus our own. Of a number that is not whole yet the part is kept.
+  void add_up(std::span<float> place, std::size_t bytes) {
+    const std::size_t whole = bytes / sizeof(float);
+    part_ = bytes % sizeof(float);
+    const float* __restrict in = scratch_.data();
+    const float* __restrict own = own_.next(place.size()).data();
+    float* __restrict out = place.data();
+    for (std::size_t i = 0; i < whole; ++i) out[i] = in[i] + own[i];
+    std::memmove(scratch_.data(), scratch_.data() + whole, part_);
+    own_.pass(whole);
+    sums_.pass(whole);
+  }
+
+  void wait(bool receiving) const {
+    std::array<pollfd, 2> streams{pollfd{to_, POLLOUT, 0}, pollfd{from_, POLLIN, 0}};
+    if (ready().empty()) streams[0].fd = -1;
+    if (!receiving) streams[1].fd = -1;
+    if (::poll(streams.data(), streams.size(), -1) < 0 && errno != EINTR) fail("cannot wait");
+  }
+
+  const int rank_;
+  const int size_;
+  MeetingPlace& meeting_;
+  int to_ = -1;
+  int from_ = -1;
+  Places<const std::byte> outgoing_;
+  Places<const float> own_;   // what is added to what comes
+  Places<float> sums_;        // where that goes
+  Places<std::byte> copies_;  // where sums of others go
+  std::size_t first_ = 0;     // bytes of the first chunk
+  std::vector<float> scratch_;
+  std::size_t part_ = 0;  // bytes of a number at the beginning of scratch
+};
+
+}  // namespace
+}  // namespace lockstep::bench
+
+int main(int argc, char** argv) {
+  using namespace lockstep::bench;
+  const Work work = work_of(argc, argv, Starter::kItself);
+  const std::vector<Door> doors(static_cast<std::size_t>(work.processes));
+  MeetingPlace meeting(work.processes);
+  return run_processes(work.processes, [&](int rank) {
+    Ring ring(rank, doors, meeting);
+    measure(ring, work);
+  });
+}
