@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+GRACE_S = 5
+
 
 class Failed(Exception):
     """A program did not do what it was asked; says why in one line."""
@@ -28,6 +30,15 @@ def last_line(text: str) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
+def _end(program: subprocess.Popen[str]) -> None:
+    """Asked first: who starts others ends them."""
+    os.killpg(program.pid, signal.SIGTERM)
+    try:
+        program.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(program.pid, signal.SIGKILL)
+
+
 def run(words: Sequence[str], variables: Mapping[str, str], timeout_s: float) -> Ended:
     before = children_cpu_seconds()
     try:
@@ -46,7 +57,7 @@ def run(words: Sequence[str], variables: Mapping[str, str], timeout_s: float) ->
         try:
             output, errors = program.communicate(timeout=timeout_s)
         except BaseException as error:  # an interruption too: nothing is left behind
-            os.killpg(program.pid, signal.SIGKILL)
+            _end(program)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise Failed(f"was not done after {timeout_s:.0f} s") from error
             raise

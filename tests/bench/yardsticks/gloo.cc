@@ -77,12 +77,13 @@ class ByObject final : public GlooGroup {
 
   void prepare(std::span<const float> send, std::span<float> recv) override {
     std::copy(send.begin(), send.end(), recv.begin());
-    algorithm_.emplace(context_, std::vector<float*>{recv.data()}, static_cast<int>(recv.size()));
+    const std::vector<float*> buffers{recv.data()};
+    algorithm_ = std::make_unique<Algorithm<float>>(context_, buffers, static_cast<int>(recv.size()));
   }
   void all_reduce() override { algorithm_->run(); }
 
  private:
-  std::optional<Algorithm<float>> algorithm_;
+  std::unique_ptr<Algorithm<float>> algorithm_;
 };
 
 const std::vector<std::string> kAlgorithms = {"ring", "bcube", "ring-chunked", "halving-doubling"};
@@ -128,13 +129,14 @@ void measure_all(const Work& work, int rank, const std::string& folder, MeetingP
   }
 }
 
-}  // namespace
-}  // namespace lockstep::bench
-
-int main(int argc, char** argv) {
-  using namespace lockstep::bench;
+int run(int argc, char** argv) {
   const Work work = work_of(argc, argv, Starter::kItself, kAlgorithms);
   const Folder folder;
   MeetingPlace meeting(work.processes);
   return run_processes(work.processes, [&](int rank) { measure_all(work, rank, folder.path(), meeting); });
 }
+
+}  // namespace
+}  // namespace lockstep::bench
+
+int main(int argc, char** argv) { return lockstep::bench::run(argc, argv); }

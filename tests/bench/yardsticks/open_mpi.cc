@@ -36,17 +36,16 @@ class MpiGroup final : public Group {
   std::span<float> recv_;
 };
 
-}  // namespace
-}  // namespace lockstep::bench
-
-int main(int argc, char** argv) {
-  using namespace lockstep::bench;
+int run(int argc, char** argv) {
   const Work work = work_of(argc, argv, Starter::kMpirun);
   MPI_Init(&argc, &argv);
-  {
-    MpiGroup group;
-    measure(group, work);
-  }
+  MpiGroup group;
+  measure(group, work);
   MPI_Finalize();
   return 0;
 }
+
+}  // namespace
+}  // namespace lockstep::bench
+
+int main(int argc, char** argv) { return lockstep::bench::run(argc, argv); }
