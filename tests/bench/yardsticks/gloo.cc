@@ -98,7 +98,7 @@ std::unique_ptr<Group> group_of(const std::string& algorithm, Context context, M
   return std::make_unique<ByObject<gloo::AllreduceHalvingDoubling>>(std::move(context), meeting);
 }
 
-// Where processes find each other. Goes when the last of them has ended.
+// Where processes find each other. Needed until they have, and gone then, so that nobody who ends this program leaves it behind.
 class Folder {
  public:
   Folder() {
@@ -106,34 +106,39 @@ class Folder {
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
-  ~Folder() {
+  ~Folder() { remove(); }
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  void remove() const {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
   std::string path_ = std::filesystem::temp_directory_path() / "lockstep-gloo-XXXXXX";
 };
 
-void measure_all(const Work& work, int rank, const std::string& folder, MeetingPlace& meeting) {
+void measure_all(const Work& work, int rank, const Folder& folder, MeetingPlace& meeting) {
   std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice("127.0.0.1");
-  gloo::rendezvous::FileStore files(folder);
+  gloo::rendezvous::FileStore files(folder.path());
+  std::vector<std::pair<std::string, std::unique_ptr<Group>>> groups;
   for (const std::string& algorithm : kAlgorithms) {
     if (!work.algorithm.empty() && work.algorithm != algorithm) continue;
     auto context = std::make_shared<gloo::rendezvous::Context>(rank, work.processes);
     gloo::rendezvous::PrefixStore store(algorithm, files);
     context->connectFullMesh(store, device);
-    const std::unique_ptr<Group> group = group_of(algorithm, context, meeting);
-    measure(*group, work, algorithm);
+    groups.emplace_back(algorithm, group_of(algorithm, std::move(context), meeting));
   }
+  meeting.meet(rank, 0);
+  if (rank == 0) folder.remove();
+  for (const auto& [algorithm, group] : groups) measure(*group, work, algorithm);
 }
 
 int run(int argc, char** argv) {
   const Work work = work_of(argc, argv, Starter::kItself, kAlgorithms);
   const Folder folder;
   MeetingPlace meeting(work.processes);
-  return run_processes(work.processes, [&](int rank) { measure_all(work, rank, folder.path(), meeting); });
+  return run_processes(work.processes, [&](int rank) { measure_all(work, rank, folder, meeting); });
 }
 
 }  // namespace
