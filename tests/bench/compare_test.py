@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from compare import __main__ as program
 from compare import options, plot, summary, table, words
-from compare.comparison import Comparison
+from compare.comparison import FEW_CALLS, MANY_CALLS, Comparison
 from compare.contenders import Lockstep, Measured, Work, Yardstick
 from compare.process import Failed, run
 from compare.settings import Setting, setting_of
@@ -171,8 +171,10 @@ class Printing:
     def __init__(self, key: str, output: str) -> None:
         self.key = self.name = key
         self._output = output
+        self.asked: list[Work] = []
 
     def command(self, work: Work) -> list[str]:
+        self.asked.append(work)
         return [sys.executable, "-c", f"print({self._output!r}, end='')"]
 
     def read(self, output: str) -> list[Measured]:
@@ -183,10 +185,10 @@ class Printing:
 
 
 class Turns(unittest.TestCase):
-    def compare(self, *contenders: Printing, rounds: int = 2) -> Comparison:
+    def compare(self, *contenders: Printing, rounds: int = 2, cpu_size: int = 0) -> Comparison:
         comparison = Comparison(contenders, [Setting("here", "here")], rounds)
         with contextlib.redirect_stderr(io.StringIO()):
-            comparison.run([2], [4096], 0)
+            comparison.run([2], [4096], cpu_size)
         return comparison
 
     def test_all_are_measured_in_every_round_and_another_begins(self) -> None:
@@ -199,6 +201,16 @@ class Turns(unittest.TestCase):
         self.assertEqual(
             [failure.split(", ")[-1] for failure in results.failures], ["liar: 7 ELEMENTS ARE WRONG", "mute: printed no result"]
         )
+
+    def test_cpu_time_is_that_of_the_calls_that_one_run_has_more_by_the_best_algorithm(self) -> None:
+        contender = Printing("a", "4096 2 1 0 slow\n4096 1 1 0 quick\n")
+        results = self.compare(contender, rounds=1, cpu_size=4096).results
+        few, many = (Work(2, 4096, calls, "quick") for calls in (FEW_CALLS, MANY_CALLS))
+        self.assertEqual(contender.asked, [Work(2, 4096), few, many])
+        self.assertEqual([(s.case.size, s.contender) for s in results.cpu], [(4096, "a")])
+
+    def test_cpu_time_is_told_of_a_size_that_is_timed(self) -> None:
+        self.assertEqual(self.compare(Printing("a", "4096 1 1 0"), cpu_size=64).results.cpu, [])
 
     def test_what_wants_more_memory_than_there_is_is_left_out(self) -> None:
         comparison = Comparison([Printing("a", "")], [Setting("here", "here")], 1)

@@ -69,8 +69,8 @@ class Comparison:
 
     def run(self, peers: Sequence[int], sizes: Sequence[int], cpu_size: int) -> None:
         times = [(s, Case(s.key, p, size)) for s in self._settings for p in peers for size in sizes]
-        cpu = [(s, Case(s.key, p, cpu_size)) for s in self._settings for p in peers] if cpu_size else []
-        times, cpu = self._fitting(times), self._fitting(cpu)
+        times = self._fitting(times)
+        cpu = [(setting, case) for setting, case in times if case.size == cpu_size]
         progress = Progress(self._rounds * len(self._contenders) * (len(times) + len(cpu)))
         try:
             self._rounds_of("times", times, self._measure_time, progress)
@@ -126,8 +126,7 @@ class Comparison:
                 raise Failed(f"{one.errors} ELEMENTS ARE WRONG {one.algorithm}".rstrip())
 
     def _measure_cpu(self, setting: Setting, case: Case, contender: Contender, number: int) -> None:
-        timed = [s for s in self.results.samples if s.case == case and s.contender == contender.key]
-        algorithm = best_timing(timed).algorithm if timed else ""
+        algorithm = best_timing(s for s in self.results.samples if s.case == case and s.contender == contender.key).algorithm
         few, many = (
             self._start(setting, contender, Work(case.peers, case.size, calls, algorithm)).cpu_seconds
             for calls in (FEW_CALLS, MANY_CALLS)
