@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -115,6 +116,7 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends early, with what there is, as Ctrl-C does
     try:
         sys.exit(main(sys.argv[1:]))
     except Failed as error:
