@@ -12,8 +12,8 @@
 namespace lockstep::transport {
 namespace {
 
-constexpr std::chrono::hours kLong(1);
-constexpr std::chrono::nanoseconds kShort(1);
+constexpr std::chrono::hours kAnHour(1);
+constexpr std::chrono::nanoseconds kAnInstant(1);
 
 class SpinTest : public ::testing::Test {
  protected:
@@ -24,7 +24,7 @@ class SpinTest : public ::testing::Test {
 TEST_F(SpinTest, RunsOneHandlerAtATime) {
   int ran = 0;
   for (int i = 0; i < 2; ++i) asio::post(io, [&] { ++ran; });
-  Spin spin(kLong);
+  Spin spin(kAnHour);
   EXPECT_EQ(spin.run_one(io), 1U);
   EXPECT_EQ(ran, 1);
   EXPECT_TRUE(spin.pays());
@@ -41,19 +41,19 @@ TEST_F(SpinTest, WithoutItEveryWaitIsASleep) {
 
 // The reactor must be looked at, not only what is posted.
 TEST_F(SpinTest, ATimerRingsWhileItLooks) {
-  asio::steady_timer timer(io, kShort);
+  asio::steady_timer timer(io, kAnInstant);
   bool rang = false;
   timer.async_wait([&](std::error_code) { rang = true; });
-  Spin spin(kLong);
+  Spin spin(kAnHour);
   EXPECT_EQ(spin.run_one(io), 1U);
   EXPECT_TRUE(rang);
 }
 
 TEST_F(SpinTest, ALongWaitIsFollowedByASleepAndAShortOneByALook) {
-  Spin spin(kShort);
+  Spin spin(kAnInstant);
   EXPECT_EQ(spin.run_one(io, Clock::now() + std::chrono::milliseconds(1)), 0U);
   EXPECT_FALSE(spin.pays());
-  Spin patient(kLong);
+  Spin patient(kAnHour);
   asio::steady_timer timer(io, std::chrono::milliseconds(1));
   timer.async_wait([](std::error_code) {});
   EXPECT_EQ(patient.run_one(io), 1U);
@@ -62,7 +62,7 @@ TEST_F(SpinTest, ALongWaitIsFollowedByASleepAndAShortOneByALook) {
 
 TEST_F(SpinTest, AStoppedReactorIsNotLookedAt) {
   io.stop();
-  Spin spin(kLong);
+  Spin spin(kAnHour);
   EXPECT_EQ(spin.run_one(io), 0U);
 }
 
