@@ -7,6 +7,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+// NOLINTBEGIN(google-build-namespaces,misc-definitions-in-headers)
 namespace lockstep {
 namespace {
 
@@ -24,3 +25,4 @@ constexpr Xxh3 kXxh3Here = {
 
 }  // namespace
 }  // namespace lockstep
+// NOLINTEND(google-build-namespaces,misc-definitions-in-headers)

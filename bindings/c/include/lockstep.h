@@ -297,7 +297,8 @@ LOCKSTEP_API lockstep_status lockstep_connect_async(lockstep_comm* comm, const c
 LOCKSTEP_API lockstep_status lockstep_admit(lockstep_comm* comm, int64_t timeout_ms, lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_admit_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work);
 
-/* lockstep_admit() that waits until the view has at least `members` members, in all groups together (1 to 1024). */
+/* lockstep_admit() that waits until the view has at least `members` members, in all groups together (1 to 1024). Until then other
+ * members' collectives that wait for this peer end with COHORT_CLOSED, also with auto_admit. */
 LOCKSTEP_API lockstep_status lockstep_wait_for_world(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
                                                      lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,

@@ -244,7 +244,8 @@ TEST(LyingCoordinator, WhatDoesNoHarmIsLetPass) {
       {"an older term", [](Peer3& r) { r.coordinator->say(wire::Evicted{}, Term{0}); }, ""},
       {"an admit of nobody",
        [](Peer3& r) {
-         for (std::uint64_t i = 0; i < 5000; ++i) r.coordinator->say(wire::Admitting{PeerId{77, i}, CohortId{1}, 1, {}});
+         for (std::uint64_t i = 0; i < 5000; ++i)
+           r.coordinator->say(wire::Admitting{PeerId{77, i}, CohortId{1}, 1, {}});
        },
        ""},
       {"an admit in no cohort",
