@@ -146,7 +146,7 @@ void Peer::Machine::on_stop(const Stop& in) {
   if (connect_ && connect_->call == in.call) return end_run(Status::kAborted, "connect was aborted: " + why);
   if (leave_ && leave_->call == in.call) return end_run(Status::kAborted, "leave was aborted: " + why);
   if (admit_ && admit_->call == in.call && !admit_->by_itself && !admit_->cancelled) {
-    if (!admit_->said) return end_waiting(admit_, Status::kAborted, why);
+    if (!admit_->said) return give_up_admit(Status::kAborted, why);
     admit_->cancelled = Status::kAborted;
     admit_->deadline = now_ + options_.abort_grace;
     return session_.say(wire::AdmitCancel{Status::kAborted});
@@ -175,7 +175,7 @@ void Peer::Machine::on_timer() {
     if (admit_->cancelled)
       return end_run(Status::kOutcomeUnknown, "admit got no answer from the coordinator in time; left the run");
     if (!admit_->said) {
-      end_waiting(admit_, Status::kTimedOut, "admit timed out while the membership was changing");
+      give_up_admit(Status::kTimedOut, "admit timed out while the membership was changing");
     } else {
       admit_->cancelled = Status::kTimedOut;
       admit_->deadline = now_ + options_.abort_grace;

@@ -142,7 +142,12 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_admit_ended(const wire::AdmitEnded& ended);
   void on_admitting(wire::Admitting in);
   void on_pending(const wire::Pending& pending);
+  [[nodiscard]] bool enough(std::uint32_t at_least) const { return at_least <= view_->members.size() + pending_; }
   [[nodiscard]] bool joins_admission(const Cohort& cohort) const;
+  [[nodiscard]] bool goes_on_by_admission(const Cohort& cohort) const;
+  void give_up_admit(Status status, const std::string& text);
+  void refuse_anew();
+  void forget_closers_that_are_gone();
   void on_evicted(Status status, const std::string& text);
   void on_verdict(const wire::Verdict& verdict, bool rejoins);
   void give_up_touched(const wire::Propose& change);

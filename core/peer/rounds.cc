@@ -238,7 +238,9 @@ void Peer::Machine::refuse_if_closed(Round& round) {
   const Cohort::Membership& members = cohort.generations.at(round.attempt);
   // Still giving up an attempt: the next one will be below its minimum, and that is what those have heard who have admitted.
   if (members.ring->size() < round.request.minimum_world) return;
-  if (joins_admission(cohort)) return;
+  const bool newest = cohort.id == view_->cohort;
+  if (newest && joins_admission(cohort)) admit_by_itself();
+  if (newest && goes_on_by_admission(cohort)) return;
   for (const auto& [peer, closer] : cohort.closers) {
     if (std::find(members.bound.begin(), members.bound.end(), peer) == members.bound.end()) continue;
     const bool launched = std::any_of(closer.open.begin(), closer.open.end(), [&](const RoundKey& key) {

@@ -155,6 +155,7 @@ void Peer::Machine::on_install(const wire::Install& install) {
           .text = {}});
   }
   if (admission) enter_cohort(change.view);
+  forget_closers_that_are_gone();
   drop_heralds();
   update_links();
   for (auto& [order, round] : rounds_) {
@@ -260,9 +261,25 @@ void Peer::Machine::on_commit(const wire::Commit& commit) {
 
 void Peer::Machine::on_admit_ended(const wire::AdmitEnded& ended) {
   if (!admit_ || !admit_->cancelled) return violation("ended an admit that this peer has not given up");
-  end_waiting(admit_, ended.status, ended.text);
+  give_up_admit(ended.status, ended.text);
+}
+
+// The call of admit ends without an admission. With auto_admit others may have joined it: then this peer stays in, by itself.
+void Peer::Machine::give_up_admit(Status status, const std::string& text) {
+  end_waiting(admit_, status, text);
+  if (joins_admission(cohorts_.at(view_->cohort))) admit_by_itself();
   for (auto& [order, round] : rounds_) {
-    if (round.state == Round::State::kQueued) enter(round);
+    if (round.state == Round::State::kQueued && !admit_) enter(round);
+  }
+}
+
+// Of those who had admitted one has not, any more.
+void Peer::Machine::refuse_anew() {
+  for (auto& [order, round] : rounds_) {
+    if (!round.stop || round.stop->status != Status::kCohortClosed || !round.open()) continue;
+    round.stop.reset();
+    round.deadline = round.limit;
+    refuse_if_closed(round);
   }
 }
 
@@ -275,32 +292,43 @@ void Peer::Machine::on_admitting(wire::Admitting in) {
   if (in.cohort.value == 0) {
     // It launches again. What was to be stopped on its account goes on; a stop that was heeded comes as a verdict.
     cohort->closers.erase(in.peer);
-    for (auto& [order, round] : rounds_) {
-      if (!round.stop || round.stop->status != Status::kCohortClosed || !round.open()) continue;
-      round.stop.reset();
-      round.deadline = round.limit;
-      refuse_if_closed(round);
-    }
-    return;
+    return refuse_anew();
   }
   if (in.cohort != cohort->id) return;
   Cohort::Closer& closer = cohort->closers[in.peer];
-  closer.at_least = in.at_least;
+  closer = {.at_least = in.at_least, .open = {}};
   for (const wire::OpenRound& round : in.open) closer.open.insert(round.key);
-  if (joins_admission(*cohort)) return admit_by_itself();
+  if (joins_admission(*cohort)) admit_by_itself();
   for (auto& [order, round] : rounds_) {
     if (round.open()) refuse_if_closed(round);
   }
 }
 
-// With auto_admit the calls that wait for one who has admitted go on in the next cohort: if there will be one soon. Otherwise they
-// are refused, as they are without.
+// With auto_admit a member that has admitted takes the others with it, unless it waits for more members than there are.
 bool Peer::Machine::joins_admission(const Cohort& cohort) const {
-  if (!options_.auto_admit) return false;
-  if (admit_ && admit_->by_itself) return true;
-  return std::any_of(cohort.closers.begin(), cohort.closers.end(), [&](const auto& entry) {
-    return entry.second.at_least <= view_->members.size() + pending_ || mutant(Mutant::kWaitsWithTheWaiting);
-  });
+  return options_.auto_admit && std::any_of(cohort.closers.begin(), cohort.closers.end(), [&](const auto& entry) {
+           return enough(entry.second.at_least) || mutant(Mutant::kWaitsWithTheWaiting);
+         });
+}
+
+// And calls that wait for those who have admitted go on in the next cohort, if there will be one now. Otherwise they are refused, as
+// they are without.
+bool Peer::Machine::goes_on_by_admission(const Cohort& cohort) const {
+  if (!options_.auto_admit || !admit_) return false;
+  if (admit_->by_itself) return true;
+  return enough(admit_->at_least) && std::all_of(cohort.closers.begin(), cohort.closers.end(),
+                                                 [&](const auto& entry) { return enough(entry.second.at_least); });
+}
+
+// Those who have admitted and are no members any more keep nothing from being launched.
+void Peer::Machine::forget_closers_that_are_gone() {
+  const auto cohort = cohorts_.find(view_->cohort);
+  if (cohort == cohorts_.end()) return;
+  const auto gone = [&](const auto& entry) {
+    return std::none_of(view_->members.begin(), view_->members.end(),
+                        [&](const wire::Member& member) { return member.id == entry.first; });
+  };
+  if (std::erase_if(cohort->second.closers, gone) > 0) refuse_anew();
 }
 
 void Peer::Machine::on_pending(const wire::Pending& pending) {
