@@ -47,7 +47,6 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kWaitingForgotten, "waiting-forgotten", "L3", kRare, "auto_admit: a commit does not say that somebody waits") \
   X(kWorldIgnored, "world-ignored", "S10", kRare, "admit does not wait for the world that was asked for") \
   X(kWithdrawnUnsaid, "withdrawn-unsaid", "L1 L3", kRare, "members wait for the end of a proposal that was withdrawn") \
-  X(kWaitsWithTheWaiting, "waits-with-the-waiting", "L1", kNeedle, "auto_admit joins a member that waits for more members") \
   X(kAdmitUnderstated, "admit-understated", "S10", kNeedle, "admit for a world is over with what auto_admit had said") \
   X(kHalfGangAdmitted, "half-gang-admitted", "S6", kRare, "a gang is admitted before all of it waits") \
   X(kGangLosesOne, "gang-loses-one", "S6", kCommon, "a gang goes on without the one that it lost") \

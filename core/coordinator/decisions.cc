@@ -319,8 +319,7 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_pr
   const std::vector<Candidate> admissible = membership_.admissible();
   if (members.empty() && admissible.empty()) return std::nullopt;
   // Of those who launch nothing until it holds, some have called nothing that may wait; who wants more members says so again.
-  const bool goes_on = by_itself && !mutant(Mutant::kWaitsWithTheWaiting);
-  const bool waits = members.size() + admissible.size() < wanted && !goes_on;
+  const bool waits = members.size() + admissible.size() < wanted && !by_itself;
   if (waits && !mutant(Mutant::kWorldIgnored)) return std::nullopt;
   Proposal proposal;
   for (const wire::Member& member : members) {

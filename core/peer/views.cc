@@ -306,9 +306,8 @@ void Peer::Machine::on_admitting(wire::Admitting in) {
 
 // With auto_admit a member that has admitted takes the others with it, unless it waits for more members than there are.
 bool Peer::Machine::joins_admission(const Cohort& cohort) const {
-  return options_.auto_admit && std::any_of(cohort.closers.begin(), cohort.closers.end(), [&](const auto& entry) {
-           return enough(entry.second.at_least) || mutant(Mutant::kWaitsWithTheWaiting);
-         });
+  return options_.auto_admit && std::any_of(cohort.closers.begin(), cohort.closers.end(),
+                                            [&](const auto& entry) { return enough(entry.second.at_least); });
 }
 
 // And calls that wait for those who have admitted go on in the next cohort, if there will be one now. Otherwise they are refused, as
