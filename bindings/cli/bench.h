@@ -19,7 +19,7 @@ struct BenchOptions {
   std::string coordinator;  // empty: one of our own, and local peers
   std::uint16_t stripes = 0;
   std::uint32_t segment_bytes = 0;
-  std::string congestion_control;  // empty: the system's
+  std::string congestion_control;  // empty: the library's choice
   std::uint32_t spin_us = 50;      // 0: never
   double wait_s = 60;
   std::string only = "both";  // out or in: one half of the table

@@ -185,6 +185,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] Round* find(const RoundKey& key);
   [[nodiscard]] Round* running(const wire::Segment& segment);
   [[nodiscard]] Cohort* cohort_of(const RoundKey& key);
+  [[nodiscard]] Cohort* newest_cohort();  // null before the first
   void start_jobs(const Round& round);
   void on_job_done(const JobDone& in);
   void on_block_size(PeerId from, const wire::BlockSize& size) override;

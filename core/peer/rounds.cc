@@ -75,6 +75,11 @@ Cohort* Peer::Machine::cohort_of(const RoundKey& key) {
   return at == cohorts_.end() ? nullptr : &at->second;
 }
 
+Cohort* Peer::Machine::newest_cohort() {
+  const auto at = cohorts_.find(view_->cohort);
+  return at == cohorts_.end() ? nullptr : &at->second;
+}
+
 Peer::Machine::Round* Peer::Machine::find(const RoundKey& key) {
   const auto at = by_key_.find(key);
   return at == by_key_.end() ? nullptr : &rounds_.at(at->second);

@@ -287,7 +287,7 @@ void Peer::Machine::on_admitting(wire::Admitting in) {
   const bool known = std::any_of(view_->members.begin(), view_->members.end(),
                                  [&](const wire::Member& member) { return member.id == in.peer; });
   if (!known) return;
-  Cohort* cohort = cohort_of(RoundKey{view_->cohort, options_.group, {}, 0});
+  Cohort* cohort = newest_cohort();
   if (cohort == nullptr) return;
   if (in.cohort.value == 0) {
     // It launches again. What was to be stopped on its account goes on; a stop that was heeded comes as a verdict.
@@ -321,19 +321,19 @@ bool Peer::Machine::goes_on_by_admission(const Cohort& cohort) const {
 
 // Those who have admitted and are no members any more keep nothing from being launched.
 void Peer::Machine::forget_closers_that_are_gone() {
-  const auto cohort = cohorts_.find(view_->cohort);
-  if (cohort == cohorts_.end()) return;
+  Cohort* cohort = newest_cohort();
+  if (cohort == nullptr) return;
   const auto gone = [&](const auto& entry) {
     return std::none_of(view_->members.begin(), view_->members.end(),
                         [&](const wire::Member& member) { return member.id == entry.first; });
   };
-  if (std::erase_if(cohort->second.closers, gone) > 0) refuse_anew();
+  if (std::erase_if(cohort->closers, gone) > 0) refuse_anew();
 }
 
 void Peer::Machine::on_pending(const wire::Pending& pending) {
   pending_ = pending.count;
   out_->emplace_back(PendingChanged{pending_});
-  const Cohort* cohort = cohort_of(RoundKey{view_->cohort, options_.group, {}, 0});
+  const Cohort* cohort = newest_cohort();
   if (cohort != nullptr && joins_admission(*cohort)) admit_by_itself();
 }
 

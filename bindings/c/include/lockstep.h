@@ -196,9 +196,10 @@ typedef struct lockstep_comm_options {
   uint32_t link_silence_ms;   /* a stream without a byte for so long is opened again. Default: 4000 */
   uint32_t link_timeout_ms;   /* a neighbour without a working stream for so long is reported. Default: 8000 */
   uint32_t abort_grace_ms;    /* from a time-out without a verdict to OUTCOME_UNKNOWN. Default: 10000 */
-  const char*
-      congestion_control; /* of TCP, such as "cubic"; if the system refuses, it is logged. Default: the system's own,
-                                     but on short paths (under 1 ms) nothing that paces, as BBR does, if there is a choice */
+
+  /* Of TCP, such as "cubic"; if the system refuses, it is logged. Default: the system's own, but on short paths (under 1 ms)
+   * CUBIC or Reno where that is BBR, which paces. */
+  const char* congestion_control;
 
   lockstep_log_fn log; /* Default: none; nothing is printed */
   void* log_user;      /* handed to `log`; must stay valid until lockstep_comm_destroy() has returned */
@@ -215,9 +216,9 @@ typedef struct lockstep_comm_options {
   const char* flight_folder; /* must exist. Default: LOCKSTEP_FLIGHT_FOLDER in the environment; without it, nowhere */
   uint32_t flight_kib;       /* memory for it, up to 512 MiB. Default: 8192 with a folder, else 0: no flight recorder */
 
-  uint32_t
-      spin_us; /* while a call is in flight, look for news for so long before sleeping, up to 10000, as long as waits are
-                       that short; LOCKSTEP_NO_SPIN: sleep at once, and leave the core to others. Default: 50 */
+  /* While a call is in flight, look for news for so long before sleeping, up to 10000, as long as waits are that short.
+   * LOCKSTEP_NO_SPIN: sleep at once, and leave the core to others. Default: 50 */
+  uint32_t spin_us;
 } lockstep_comm_options;
 
 #define LOCKSTEP_COMM_OPTIONS_INIT                                                                                     \
