@@ -196,6 +196,9 @@ std::vector<wire::Verdict> Rounds::closed_by_admission(
       if (round.key.cohort == cohort) launched[round.key].insert(peer);
     }
   }
+  for (const auto& [key, attempt] : kept_) {
+    if (key.cohort == cohort) launched.try_emplace(key);  // by leavers, and maybe by nobody else
+  }
   // Who keeps a bundle from being launched by all: the first who has not. To find it costs a look at each who has.
   std::map<RoundKey, const wire::Member*> missing;
   const auto missing_of = [&](const RoundKey& key, Generation attempt) -> const wire::Member* {

@@ -98,7 +98,11 @@ void Peer::Machine::on_admit(const Admit& in) {
         "admit wants " + std::to_string(in.at_least) + " members; a run has at most " + std::to_string(kMaxMembers));
   }
   const bool said = admit_ && admit_->said;  // by itself
-  admit_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout), .said = said, .at_least = in.at_least};
+  admit_ = Waiting{.call = in.call,
+                   .deadline = deadline_after(in.timeout),
+                   .said = said,
+                   .at_least = in.at_least,
+                   .launches = launches_};
   say_admit();
 }
 

@@ -45,10 +45,11 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     std::optional<Status> cancelled{};  // admit: the coordinator was asked to let go of it
     bool said = false;                  // admit, leave: the coordinator knows
     std::uint32_t at_least = 1;
-    bool by_itself = false;  // admit: begun by auto_admit, no call waits
+    bool by_itself = false;      // admit: begun by auto_admit, no call waits
+    std::uint64_t launches = 0;  // admit: how many calls were launched before it
     template <typename Archive>
     void state(Archive& a) {
-      a.all(call, deadline, cancelled, said, at_least, by_itself);
+      a.all(call, deadline, cancelled, said, at_least, by_itself, launches);
     }
   };
 

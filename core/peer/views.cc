@@ -236,8 +236,8 @@ void Peer::Machine::enter_cohort(const wire::View& view) {
   if (connect_) end_waiting(connect_, Status::kOk, {});
   if (admit_) admitted(view.members.size());
   for (auto& [order, round] : rounds_) {
-    const bool may = round.state == Round::State::kQueued && !admit_;  // else it waits for the cohort after this one
-    if (may || round.requeue) enter(round);
+    const bool waits = admit_ && order > admit_->launches;  // for the cohort after this one
+    if ((round.state == Round::State::kQueued && !waits) || round.requeue) enter(round);
   }
 }
 
