@@ -33,6 +33,7 @@ struct Call {
   std::uint64_t content = 0;        // of tensor t: content_of(content, t)
   CohortId cohort;                  // the newest that the caller knew of
   std::uint32_t use = 0;            // how many launches of the tag in that cohort came before
+  std::optional<RoundKey> round_at_death;
   std::vector<BufferId> buffers;
   std::vector<std::uint64_t> inputs;  // fingerprints of the inputs at the call
   std::uint64_t step = 0;             // what the application tells the others in an all-gather

@@ -84,6 +84,10 @@ void World::stop_process(Process& process, Death death) {
   process.alive = false;
   process.timer_for = INT64_MAX;
   network_.died(process.index, death, now_);
+  for (const std::uint32_t index : process.open_calls) {
+    Call& call = process.calls[index];
+    call.round_at_death = round_of(process, call);
+  }
   process.peer.reset();
   process.renewed_peers.clear();
   if (hosts_[process.host].process == process.index) hosts_[process.host].process = kNoProcess;

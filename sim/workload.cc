@@ -271,23 +271,29 @@ Request App::request_of(std::uint64_t op) {
   return request;
 }
 
+// Those of a step are the same on all; with auto_admit nobody knows the others' step, but all calls are alike.
+std::uint64_t App::ops_of_step() const {
+  if (plan_.auto_admit) return dice_.range(1, plan_.ops_per_step, Purpose::kStep, step_, process_ + 10);
+  return plan_.work.empty() ? dice_.range(1, plan_.ops_per_step, Purpose::kStep, step_) : plan_.work.size();
+}
+
+// Whether to call admit before they have ended.
+bool App::admits_early() const {
+  if (plan_.auto_admit) return dice_.permille(100, Purpose::kStep, step_, process_ + 10, 2);
+  return step_ + 1 - synced_at_ >= plan_.steps_per_admit && dice_.permille(300, Purpose::kStep, step_, 2);
+}
+
 void App::begin_step() {
   generation_ += 1;
   phase_ = Phase::kStepping;
   must_admit_ = false;
   early_ = Early::kNo;
   results_.clear();
-  if (plan_.auto_admit) {
-    if (step_ >= host_.last_step()) {
-      host_.app_finished(process_);
-      return;
-    }
-    pending_ = 1;
-    launch_op(0);
+  if (plan_.auto_admit && step_ >= host_.last_step()) {
+    host_.app_finished(process_);
     return;
   }
-  const std::uint64_t ops =
-      plan_.work.empty() ? dice_.range(1, plan_.ops_per_step, Purpose::kStep, step_) : plan_.work.size();
+  const std::uint64_t ops = ops_of_step();
   pending_ = static_cast<std::uint32_t>(ops);
   // Another order on every peer, and sometimes a while between two.
   std::int64_t at = 0;
@@ -297,8 +303,7 @@ void App::begin_step() {
     at += pause(dice_.permille(200, Purpose::kLaunch, process_, step_, 2 + i) ? 2'000'000 : 20'000);
     later(Do::kLaunch, (first + (backwards ? ops - i : i)) % ops, at);
   }
-  const bool last = step_ + 1 - synced_at_ >= plan_.steps_per_admit;
-  if (last && dice_.permille(300, Purpose::kStep, step_, 2)) {
+  if (admits_early()) {
     early_ = Early::kAsked;
     later(Do::kAdmit, 0, at + pause(1'000'000));
   }
@@ -384,8 +389,14 @@ void App::admit() {
   Call& call = host_.app_call(process_, CallKind::kAdmit);
   call.told_to_wait = wait_for_world_ && plan_.minimum_world > 1;
   call.at_least = wait_for_world_ ? plan_.minimum_world : 1;
+  Duration timeout;
+  if (plan_.auto_admit && !wait_for_world_ && dice_.permille(500, Purpose::kLaunch, process_, launches_, 78)) {
+    call.at_least = static_cast<std::uint32_t>(dice_.range(1, plan_.peers, Purpose::kLaunch, process_, launches_, 79));
+    timeout =
+        plan_.heartbeat * static_cast<std::int64_t>(dice_.range(1, 20, Purpose::kLaunch, process_, launches_, 80));
+  }
   wait_for_world_ = false;
-  host_.app_command(process_, peer::Admit{call.id, call.at_least, Duration{0}});
+  host_.app_command(process_, peer::Admit{call.id, call.at_least, timeout});
 }
 
 void App::leave() {
@@ -395,6 +406,7 @@ void App::leave() {
 
 void App::do_leave() {
   if (leaving_ || phase_ == Phase::kOver || phase_ == Phase::kConnecting) return;
+  if (plan_.auto_admit && dice_.permille(500, Purpose::kLaunch, process_, launches_, 81)) launch_op(0);
   leaving_ = true;
   phase_ = Phase::kLeaving;
   Call& call = host_.app_call(process_, CallKind::kLeave);
@@ -422,9 +434,9 @@ void App::on_complete(const Call& call) {
     case CallKind::kAdmit:
       if (is_out(status)) return;
       generation_ += 1;
-      if (status == Status::kOk && early_ == Early::kAsked && pending_ > 0) {
+      if ((status == Status::kOk || plan_.auto_admit) && early_ == Early::kAsked && pending_ > 0) {
         early_ = Early::kDone;
-      } else if (status == Status::kOk) {
+      } else if (status == Status::kOk || plan_.auto_admit) {
         later(Do::kSync, 0, pause(200'000));
       } else {
         later(Do::kAdmit, 0, pause(static_cast<std::uint64_t>(plan_.heartbeat.ns)));

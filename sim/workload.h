@@ -79,6 +79,8 @@ class App {
   void connect();
   void sync();
   void share_state();
+  [[nodiscard]] std::uint64_t ops_of_step() const;
+  [[nodiscard]] bool admits_early() const;
   void begin_step();
   void launch_op(std::uint64_t index);
   void admit();

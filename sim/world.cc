@@ -427,7 +427,14 @@ void World::app_after(std::uint32_t process, Duration delay, std::uint64_t what)
   queue_.push(now_ + delay, What::kApp, process, what, 0);
 }
 
-void World::app_command(std::uint32_t process, peer::Input input) { step(processes_[process], std::move(input)); }
+void World::app_command(std::uint32_t index, peer::Input input) {
+  Process& process = processes_[index];
+  const auto* const admit = std::get_if<peer::Admit>(&input);
+  if (plan_.auto_admit && admit != nullptr && admit->at_least > process.members + process.pending) {
+    causes_.waits_for_more();
+  }
+  step(process, std::move(input));
+}
 
 Call& World::app_call(std::uint32_t index, CallKind kind) {
   Process& process = processes_[index];
@@ -477,18 +484,16 @@ const Call* World::contribution(PeerId peer, const RoundKey& round) {
   const auto it = by_id_.find(peer);
   if (it == by_id_.end()) return nullptr;
   const Process& process = processes_[it->second];
-  const Call* open = nullptr;
   for (auto call = process.calls.rbegin(); call != process.calls.rend(); ++call) {
     if (call->kind != CallKind::kCollective || call->request.tag != round.tag) continue;
-    if (call->outcome && call->outcome->round != RoundKey{}) {
-      if (call->outcome->round == round) return &*call;
-      continue;
-    }
-    if (call->cohort == round.cohort && call->use == round.use) open = &*call;
-    if (open == nullptr && plan_.auto_admit)
-      open = &*call;  // the cohort may have ended between its launch and its start
+    if (round_of(process, *call) == round) return &*call;
   }
-  return open;
+  return nullptr;
+}
+
+std::optional<RoundKey> World::round_of(const Process& process, const Call& call) {
+  if (call.outcome) return call.outcome->round;
+  return process.peer != nullptr ? process.peer->round_of(call.id) : call.round_at_death;
 }
 
 }  // namespace lockstep::sim

@@ -136,6 +136,7 @@ class World final : public NetworkUser, public AppHost {
 
   // world.cc
   void observe(const Process& process, const std::string& line);
+  [[nodiscard]] static std::optional<RoundKey> round_of(const Process& process, const Call& call);
   [[nodiscard]] std::string people(const std::vector<PeerId>& peers) const;
   void handle(const Event& event);
   [[nodiscard]] std::string what_happened() const;

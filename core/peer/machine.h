@@ -28,6 +28,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] Footprint footprint() const;
   [[nodiscard]] Posture posture() const;
   [[nodiscard]] RoundPhase phase_of(const RoundKey& key) const;
+  [[nodiscard]] std::optional<RoundKey> round_of(CallId call) const;
   [[nodiscard]] bool hears(StreamId stream) const;
 
   // What a recording begins with (core/flight/); defined in state.cc.

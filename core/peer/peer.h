@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -47,6 +48,8 @@ class Peer {
 
   [[nodiscard]] Posture posture() const;
   [[nodiscard]] RoundPhase phase_of(const RoundKey& round) const;
+  // The round in which a collective call takes part, while it is not over; nothing while it waits for the next cohort.
+  [[nodiscard]] std::optional<RoundKey> round_of(CallId call) const;
   // Whether messages that come on this stream are looked at; not once it is to be closed.
   [[nodiscard]] bool hears(StreamId stream) const;
 

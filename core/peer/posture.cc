@@ -6,6 +6,7 @@ namespace lockstep::peer {
 
 Posture Peer::posture() const { return machine_->posture(); }
 RoundPhase Peer::phase_of(const RoundKey& round) const { return machine_->phase_of(round); }
+std::optional<RoundKey> Peer::round_of(CallId call) const { return machine_->round_of(call); }
 bool Peer::hears(StreamId stream) const { return machine_->hears(stream); }
 
 Standing Peer::Machine::standing() const {
@@ -63,6 +64,13 @@ RoundPhase Peer::Machine::phase_of(const RoundKey& key) const {
   if (key.cohort < view_->cohort || cohort->second.used_up.contains(key)) return RoundPhase::kPast;
   const auto uses = cohort->second.uses.find(key.tag);
   return uses == cohort->second.uses.end() || key.use >= uses->second ? RoundPhase::kToCome : RoundPhase::kPast;
+}
+
+std::optional<RoundKey> Peer::Machine::round_of(CallId call) const {
+  for (const auto& [order, round] : rounds_) {
+    if (round.call == call && round.state != Round::State::kQueued) return round.key;
+  }
+  return std::nullopt;
 }
 
 bool Peer::Machine::hears(StreamId stream) const {

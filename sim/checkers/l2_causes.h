@@ -17,6 +17,8 @@ class Causes {
  public:
   void began(const Entry& entry) { begun_.push_back(entry); }
   [[nodiscard]] std::size_t begun() const { return begun_.size(); }
+  // With auto_admit, somebody calls admit for more members than there are: calls are refused until they have come.
+  void waits_for_more() { waits_for_more_ = true; }
 
   // `hosts`: where it, and the others of its gang, run.
   [[nodiscard]] Complaint lost(PeerId peer, const std::vector<std::uint32_t>& hosts, Status status,
@@ -29,6 +31,7 @@ class Causes {
  private:
   [[nodiscard]] bool excuse(const Call& call, bool leaving) const;
   std::vector<Entry> begun_;
+  bool waits_for_more_ = false;
 };
 
 }  // namespace lockstep::sim
