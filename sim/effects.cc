@@ -200,8 +200,9 @@ void World::completed(Process& process, peer::Complete& complete) {
     const FindCall find = [&](PeerId peer, const RoundKey& round) { return contribution(peer, round); };
     check("S10", check_mismatch(*call, find));
     if (!over_) check("S2", check_exact_fold(*call, *process.memory, find));
-    const bool went_on = call->cohort != outcome.round.cohort;  // it may have flowed in the cohort before
-    check("P1", check_bytes_sent(*call, causes_.begun() + network_.counts().resets + (went_on ? 1 : 0)));
+    const std::uint64_t cohorts =
+        std::max(outcome.round.cohort, call->cohort).value - call->cohort.value;  // that it went through
+    check("P1", check_bytes_sent(*call, causes_.begun() + network_.counts().resets + cohorts));
     if (!over_) check("P2", check_time_of(process, *call));
     if (!over_) check("S3", check_restored(*call, *process.memory));
     if (!options_.scripted) check("L2", causes_.aborted(*call, process.app->leaving()));

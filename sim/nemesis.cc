@@ -251,7 +251,7 @@ void World::begin_entry(std::uint64_t index) {
         causes_.began(entry);
         report_.misuses += 1;
         process->calls[open].stopped = true;
-        process->app->stop_oldest(call.id);
+        process->app->stop_call(call.id);
         return;
       }
       return;
@@ -424,8 +424,20 @@ void World::settle() {
   }
   settled_ = true;
   last_step_ = plan_.auto_admit ? 0 : furthest + 1;
+  if (plan_.auto_admit) stop_waiting();
   if (options_.trace)
     options_.trace(text_of(now_) + " everybody is in: the run ends with step " + std::to_string(last_step_));
+}
+
+// With auto_admit nobody knows when the others leave: who waits for more members would do so for ever.
+void World::stop_waiting() {
+  for (Process& process : processes_) {
+    if (process.coordinator || process.app == nullptr) continue;
+    for (const std::uint32_t open : process.open_calls) {
+      const Call& call = process.calls[open];
+      if (call.kind == CallKind::kAdmit && call.told_to_wait) process.app->stop_call(call.id);
+    }
+  }
 }
 
 void World::end_when_all_are_gone() {

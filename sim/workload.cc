@@ -365,10 +365,10 @@ void App::step_is_over() {
     later(Do::kSync, 0, pause(200'000));
     return;
   }
-  const bool far = dice_.permille(600, Purpose::kStep, step_, 1);
+  const bool refused = plan_.auto_admit && must_admit_;
+  const bool far = refused || dice_.permille(600, Purpose::kStep, step_, 1);
   const auto think = static_cast<std::uint64_t>(plan_.think.ns);
   const std::int64_t wait = far ? static_cast<std::int64_t>(think) + pause(think) : pause(1'000'000);
-  if (plan_.auto_admit && step_ >= host_.last_step()) wait_for_world_ = false;
   if (plan_.auto_admit && !wait_for_world_) {
     later(Do::kStep, 0, wait);
     return;
@@ -386,11 +386,14 @@ void App::step_is_over() {
 void App::admit() {
   generation_ += 1;
   phase_ = Phase::kAdmitting;
+  if (plan_.auto_admit && step_ >= host_.last_step()) wait_for_world_ = false;
   Call& call = host_.app_call(process_, CallKind::kAdmit);
   call.told_to_wait = wait_for_world_ && plan_.minimum_world > 1;
   call.at_least = wait_for_world_ ? plan_.minimum_world : 1;
   Duration timeout;
-  if (plan_.auto_admit && !wait_for_world_ && dice_.permille(500, Purpose::kLaunch, process_, launches_, 78)) {
+  const bool wishes =
+      plan_.auto_admit && on_host_ == 1 && !wait_for_world_;  // one of them: else calls are always refused
+  if (wishes && dice_.permille(500, Purpose::kLaunch, process_, launches_, 78)) {
     call.at_least = static_cast<std::uint32_t>(dice_.range(1, plan_.peers, Purpose::kLaunch, process_, launches_, 79));
     timeout =
         plan_.heartbeat * static_cast<std::int64_t>(dice_.range(1, 20, Purpose::kLaunch, process_, launches_, 80));
@@ -413,7 +416,7 @@ void App::do_leave() {
   host_.app_command(process_, peer::Leave{call.id, Duration{0}});
 }
 
-void App::stop_oldest(CallId call) { later(Do::kStop, call.value, 1); }
+void App::stop_call(CallId call) { later(Do::kStop, call.value, 1); }
 
 void App::misuse(const Entry& entry) {
   if (entry.fault == Fault::kTimeout) next_timeout_ = entry.length;

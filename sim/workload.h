@@ -60,7 +60,7 @@ class App {
   }
   // What the nemesis makes it do.
   void leave();
-  void stop_oldest(CallId call);
+  void stop_call(CallId call);
   void misuse(const Entry& entry);
 
   [[nodiscard]] Phase phase() const { return phase_; }

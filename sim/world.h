@@ -179,6 +179,7 @@ class World final : public NetworkUser, public AppHost {
   void heal();
   void watch();
   void settle();
+  void stop_waiting();
   void after_run(Process& process);
   void rest(Process& process);
   void end_when_all_are_gone();

@@ -70,11 +70,20 @@ void Coordinator::Machine::on_admit(PeerId from, wire::Admit in) {
     return lose(from, Status::kProtocolError, "admits by itself in a run without auto_admit", true);
   }
   rounds_.drop_not_open(from, in.open);
-  for (const wire::Member& member : membership_.view().members) {
-    if (member.id == from || mutant(Mutant::kAdmitToldToNobody)) continue;
-    say(member.id, wire::Admitting{from, in.cohort, in.at_least, in.open});
+  if (!mutant(Mutant::kAdmitToldToNobody)) {
+    tell_others(from, wire::Admitting{from, in.cohort, in.at_least, in.open});
   }
   seat.admit = std::move(in);
+}
+
+// Those whose calls wait for this peer: the members, and leavers whose rounds are kept.
+void Coordinator::Machine::tell_others(PeerId peer, const wire::Admitting& news) {
+  for (const wire::Member& member : membership_.view().members) {
+    if (member.id != peer) say(member.id, news);
+  }
+  for (const auto& [id, seat] : seats_) {
+    if (seat.cut) say(id, news);
+  }
 }
 
 void Coordinator::Machine::on_admit_cancel(PeerId from, const wire::AdmitCancel& in) {
@@ -100,9 +109,7 @@ void Coordinator::Machine::answer_cancelled_admits() {
                                  std::to_string(seat.admit->at_least) + " wanted"
                            : "admit waited for " + waits + ": all members must call it";
     say(peer, wire::AdmitEnded{*seat.admit_cancelled, std::move(text)});
-    for (const wire::Member& member : membership_.view().members) {
-      if (member.id != peer) say(member.id, wire::Admitting{peer, CohortId{}, 0, {}});
-    }
+    tell_others(peer, wire::Admitting{peer, CohortId{}, 0, {}});
     seat.admit.reset();
     seat.admit_cancelled.reset();
   }

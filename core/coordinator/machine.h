@@ -113,6 +113,7 @@ class Coordinator::Machine {
   void on_done(PeerId from, const wire::Done& in);
   void on_admit(PeerId from, wire::Admit in);
   void on_admit_cancel(PeerId from, const wire::AdmitCancel& in);
+  void tell_others(PeerId peer, const wire::Admitting& news);
   void on_leave(PeerId from, wire::Leave in);
   void on_link_broken(PeerId from, const wire::LinkBroken& in);
   void on_flush(PeerId from, wire::Flush in);

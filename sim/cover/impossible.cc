@@ -71,8 +71,6 @@ constexpr Reason kImpossible[] = {
     {kRoundMessage, "to-come", "BlockSize", "a neighbour tells it to those who have said Ready for this very round"},
 
     // ---- round-event ----
-    {kRoundEvent, "queued", "Launch Admit JobDone AdmitEnded",
-     "rounds queue behind an admission by itself only (auto_admit), and then applications have one call at a time"},
     {kRoundEvent, "!ending", "Left",
      "it comes when all rounds that were kept for the leaver are decided; the others ended when it was cut"},
 
@@ -106,7 +104,7 @@ constexpr Reason kUnreached[] = {
     {kRoundMessage, "given-up held stuck", "BlockSize",
      "all-gathers are not attempted twice: a neighbour must have launched one where we have launched another "
      "collective"},
-    {kRoundEvent, "sizes starting flowing done held stuck given-up ending", "AdmitEnded",
+    {kRoundEvent, "sizes flowing done held stuck given-up ending", "AdmitEnded",
      "an admit is cancelled while an older call goes on although its stop was heeded by nobody: its attempt had "
      "changed"},
     {kRoundEvent, "queued given-up ending", "Evicted",
