@@ -279,7 +279,9 @@ std::uint64_t App::ops_of_step() const {
 
 // Whether to call admit before they have ended.
 bool App::admits_early() const {
-  if (plan_.auto_admit) return dice_.permille(100, Purpose::kStep, step_, process_ + 10, 2);
+  if (plan_.auto_admit) {  // in half of the programs: in the others newcomers depend on the commits alone
+    return dice_.permille(500, Purpose::kStep, 0, 0, 3) && dice_.permille(100, Purpose::kStep, step_, process_ + 10, 2);
+  }
   return step_ + 1 - synced_at_ >= plan_.steps_per_admit && dice_.permille(300, Purpose::kStep, step_, 2);
 }
 

@@ -28,7 +28,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kFirstVerdictStands, "first-verdict-stands", "L1 L4", kRare, "what members answer to a proposal changes no verdict") \
   X(kNewLossWaits, "new-loss-waits", "L1", kCommon, "a loss does not replace the proposal that waits for the lost") \
   X(kGroupsDecideAlone, "groups-decide-alone", "S1", kRare, "gangs: the groups' rounds are not bound to one outcome") \
-  X(kAbortsAlone, "aborts-alone", "S1", kCommon, "a peer aborts by itself when its call times out") \
+  X(kAbortsAlone, "aborts-alone", "S1", kRare, "a peer aborts by itself when its call times out") \
   X(kUsedUpForgotten, "used-up-forgotten", "L1", kCommon, "an outcome is not kept for who has not launched yet") \
   X(kRetriesWhatMustNot, "retries-what-must-not", "S10", kCommon, "a round that must not be retried is") \
   X(kMinimumIgnored, "minimum-ignored", "S10", kRare, "a round goes on below the minimum world") \
@@ -47,7 +47,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kWaitingForgotten, "waiting-forgotten", "L3", kRare, "auto_admit: a commit does not say that somebody waits") \
   X(kWorldIgnored, "world-ignored", "S10", kRare, "admit does not wait for the world that was asked for") \
   X(kWithdrawnUnsaid, "withdrawn-unsaid", "L1 L3", kRare, "members wait for the end of a proposal that was withdrawn") \
-  X(kAdmitUnderstated, "admit-understated", "S10", kNeedle, "admit for a world is over with what auto_admit had said") \
+  X(kAdmitUnderstated, "admit-understated", "S10", kRare, "admit for a world is over with what auto_admit had said") \
   X(kHalfGangAdmitted, "half-gang-admitted", "S6", kRare, "a gang is admitted before all of it waits") \
   X(kGangLosesOne, "gang-loses-one", "S6", kCommon, "a gang goes on without the one that it lost") \
   X(kRingFromMyself, "ring-from-myself", "S6", kCommon, "every peer puts itself first in the view") \
