@@ -81,7 +81,7 @@ class World final : public NetworkUser, public AppHost {
   // AppHost
   [[nodiscard]] Instant app_now() const override { return now_; }
   void app_after(std::uint32_t process, Duration delay, std::uint64_t what) override;
-  void app_command(std::uint32_t process, peer::Input input) override;
+  void app_command(std::uint32_t index, peer::Input input) override;
   Call& app_call(std::uint32_t index, CallKind kind) override;
   void app_launched(Call& call) override;
   [[nodiscard]] const Call* contribution(PeerId peer, const RoundKey& round) override;
