@@ -139,6 +139,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_propose(wire::Propose proposal);
   void on_install(const wire::Install& install);
   void on_commit(const wire::Commit& commit);
+  void renew_grace();
   void on_put_off();
   void admitted(std::size_t members);
   void on_admit_ended(const wire::AdmitEnded& ended);

@@ -32,7 +32,7 @@ struct Options {
   Duration link_heartbeat = lockstep::milliseconds(500);
   Duration link_silence = lockstep::seconds(4);  // a stripe without a byte for so long is reset
   Duration link_timeout = lockstep::seconds(8);  // a link without a stripe for so long is reported as broken
-  Duration abort_grace = lockstep::seconds(10);  // from a call's time-out to `outcome unknown`, if no verdict comes
+  Duration abort_grace = lockstep::seconds(10);  // from a call's time-out, or news after it, to `outcome unknown`
 };
 
 // Why no peer can have these; empty: nothing is wrong. A driver has seen to it.

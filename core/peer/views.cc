@@ -113,6 +113,16 @@ void Peer::Machine::on_propose(wire::Propose proposal) {
   mesh_.set_key(proposal_->link_key, now_, *out_);
   session_.say(wire::Flush{proposal_->number, open_rounds()});
   update_links();
+  renew_grace();
+}
+
+// The coordinator is at work, on one loss after another maybe: what it was asked for is answered after this change.
+void Peer::Machine::renew_grace() {
+  const Instant limit = now_ + options_.abort_grace;
+  if (admit_ && admit_->cancelled) admit_->deadline = limit;
+  for (auto& [order, round] : rounds_) {
+    if (round.stop && round.deadline != kNever) round.deadline = limit;
+  }
 }
 
 // Somebody else whom the proposal would have admitted is gone, and the next one does not admit this peer.

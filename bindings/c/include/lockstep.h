@@ -195,7 +195,7 @@ typedef struct lockstep_comm_options {
   uint32_t link_heartbeat_ms; /* a sign of life on an idle stream so often. Default: 500 */
   uint32_t link_silence_ms;   /* a stream without a byte for so long is opened again. Default: 4000 */
   uint32_t link_timeout_ms;   /* a neighbour without a working stream for so long is reported. Default: 8000 */
-  uint32_t abort_grace_ms;    /* from a time-out without a verdict to OUTCOME_UNKNOWN. Default: 10000 */
+  uint32_t abort_grace_ms; /* from a time-out to OUTCOME_UNKNOWN, if no verdict and no proposal comes. Default: 10000 */
 
   /* Of TCP, such as "cubic"; if the system refuses, it is logged. Default: the system's own, but on short paths (under 1 ms)
    * CUBIC or Reno where that is BBR, which paces. */

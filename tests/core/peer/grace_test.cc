@@ -1,0 +1,71 @@
+// How long a peer waits for the coordinator's word on what it has asked for.
+#include <gtest/gtest.h>
+
+#include "tests/core/peer/peer3.h"
+
+namespace lockstep::peer {
+namespace {
+
+const Duration kGrace = Options{}.abort_grace;
+constexpr Duration kAMoment = milliseconds(1);
+
+// A round whose call was aborted; the coordinator has not answered.
+struct Grace : Peer3 {
+  Grace() : call(launch(wire::Collective::kBarrier)) {
+    me.stop(call);
+    me.run();
+    EXPECT_NE(coordinator->last<wire::StopRound>(), nullptr);
+  }
+  void pass(Duration time) {
+    me.pass(time);
+    me.run();
+  }
+  void expect_left() {
+    ASSERT_TRUE(me.run_over);
+    EXPECT_EQ(me.run_over->status, Status::kOutcomeUnknown);
+    ASSERT_NE(me.outcome(call), nullptr);
+    EXPECT_EQ(me.outcome(call)->status, Status::kOutcomeUnknown);
+  }
+
+  CallId call;
+};
+
+TEST(Grace, EndsIfNothingIsHeard) {
+  Grace g;
+  g.pass(kGrace - kAMoment);
+  EXPECT_FALSE(g.me.run_over);
+  g.pass(kAMoment);
+  g.expect_left();
+}
+
+// Swarm seed 1248280: members vanished one after another, so that each proposal was replaced before all had answered it.
+TEST(Grace, BeginsAnewWithEachProposal) {
+  Grace g;
+  for (std::uint64_t view = 2; view < 5; ++view) {
+    g.pass(kGrace - kAMoment);
+    g.propose(g.loss_of(kHigh, view));
+  }
+  g.pass(kGrace - kAMoment);
+  EXPECT_FALSE(g.me.run_over);
+  g.pass(kAMoment);
+  g.expect_left();
+}
+
+TEST(Grace, OfAnAdmitThatWasGivenUpBeginsAnewToo) {
+  Peer3 run;
+  const CallId call = run.me.admit(3);
+  run.me.stop(call);
+  run.me.run();
+  run.me.pass(kGrace - kAMoment);
+  run.me.run();
+  run.propose(run.loss_of(kHigh));
+  run.me.pass(kGrace - kAMoment);
+  run.me.run();
+  EXPECT_FALSE(run.me.run_over);
+  run.me.pass(kAMoment);
+  run.me.run();
+  ASSERT_TRUE(run.me.run_over);
+}
+
+}  // namespace
+}  // namespace lockstep::peer
