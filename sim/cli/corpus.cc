@@ -70,7 +70,9 @@ void check_story(const CorpusFlags& flags) {
 
 int add_plan(const CorpusFlags& flags) {
   check_story(flags);
-  CorpusItem item{(fs::path(flags.folder) / (flags.name + ".toml")).string(), read_plan(flags.plan), flags.story};
+  const fs::path path = fs::path(flags.folder) / (flags.name + ".toml");
+  if (fs::exists(path)) throw UsageError(path.string() + " is there already: say another --name, or remove it first");
+  CorpusItem item{path.string(), read_plan(flags.plan), flags.story};
   if (!flags.story.mutant.empty() && kMutantsBuilt) {
     const Verdict planted = judge_planted(item);
     if (planted.code != kExitPass) throw UsageError(flags.plan + ": " + planted.text);

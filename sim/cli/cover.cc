@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -283,6 +284,9 @@ Run add_cover(CLI::App& app) {
   return [flags, command] {
     SwarmFlags::refuse_without_effect(*command, false);
     if (flags->find.empty()) refuse(*command, {"--keep"}, "without --find");
+    if (!flags->keep.empty() && !std::filesystem::is_directory(flags->keep)) {
+      throw UsageError("--keep " + flags->keep + ": there is no such folder");
+    }
     return cover_all(*flags);
   };
 }

@@ -50,7 +50,8 @@ class Plans {
     } else {
       plan_ = read_plan(flags.file);
       if (flags.seed || !flags.seeds.empty()) {
-        throw UsageError(flags.file + " is a plan, which has its own seed: leave out --seed and --seeds");
+        throw UsageError(flags.file +
+                         " is a plan, which has its own seed: leave out --seed and --seeds, or change `seed =` in it");
       }
     }
   }

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <utility>
 
 #include "sim/nearest.h"
@@ -51,9 +53,11 @@ CLI::Validator real_number(double least, double most) {
 CLI::Validator whole_number() {
   return CLI::Validator(
       [](const std::string& word) -> std::string {
-        return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos
-                   ? std::string()
-                   : "'" + word + "' is no number such as 0, 1, 2";
+        std::uint64_t number = 0;
+        const char* const end = word.data() + word.size();
+        const auto [at, error] = std::from_chars(word.data(), end, number);
+        if (error == std::errc::result_out_of_range) return "'" + word + "' is more than 2^64 - 1";
+        return error == std::errc() && at == end ? std::string() : "'" + word + "' is no number such as 0, 1, 2";
       },
       "");
 }

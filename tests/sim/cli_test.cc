@@ -93,6 +93,8 @@ TEST(SimUsage, AnOptionThatWouldDoNothingIsRefused) {
       {{"run", "--peers", "1"}, "2 to 60"},
       {{"run", "--seed", "-1"}, "'-1' is no number"},
       {{"run", "--until", "-1"}, "'-1' is no number"},
+      {{"run", "--seed", "99999999999999999999"}, "'99999999999999999999' is more than 2^64 - 1"},
+      {{"cover", "--find", "peer-input: idle x Stop", "--keep", "/nowhere/at/all"}, "there is no such folder"},
       {{"det", "--peers", "1"}, "2 to 60"},
       {{"det", "--first", "-1"}, "'-1' is no number"},
       {{"det", "--seeds", "0"}, "--seeds"},

@@ -55,7 +55,7 @@ TEST(Corpus, APlanInWhichNothingHappensAnyMoreIsStale) {
 TEST(Corpus, APlanIsAddedWithWhatItReaches) {
   const std::string from = written("from", to_text(calm_plan()));
   const std::string folder = written("added", "");
-  std::filesystem::remove(std::filesystem::path(folder) / "plan.toml");
+  for (const char* left : {"plan.toml", "new.toml"}) std::filesystem::remove(std::filesystem::path(folder) / left);
   const Ran ran = run_sim({"corpus", "add", from + "/plan.toml", "--promise", "S2", "--story", "it \"never\" was",
                            "--fixed", "abc123", "--name", "new", "--folder", folder});
   EXPECT_EQ(ran.code, 0) << ran.errors;
@@ -101,6 +101,10 @@ TEST(Corpus, WhatIsAddedIsLookedAtFirst) {
   EXPECT_THAT(planted.errors,
               HasSubstr(kMutantsBuilt ? "with aborts-alone planted nothing breaks"
                                       : "nobody has seen aborts-alone break S1 yet; ./run mutants tells"));
+  std::ofstream(folder + "/new.toml") << "another's";
+  const Ran twice = add({"--promise", "S2", "--fixed", "abc"});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_THAT(twice.errors, HasSubstr("new.toml is there already: say another --name"));
 }
 
 TEST(Corpus, MistakesInAStoryAreNamedWithTheirPlace) {
