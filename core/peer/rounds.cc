@@ -246,6 +246,8 @@ void Peer::Machine::refuse_if_closed(Round& round) {
   const bool newest = cohort.id == view_->cohort;
   if (newest && joins_admission(cohort)) admit_by_itself();
   if (newest && goes_on_by_admission(cohort)) return;
+  if (newest && life_ == Life::kLeaving && joins_admission(cohort))
+    return;  // others go on in the next cohort: it closes this
   for (const auto& [peer, closer] : cohort.closers) {
     if (std::find(members.bound.begin(), members.bound.end(), peer) == members.bound.end()) continue;
     const bool launched = std::any_of(closer.open.begin(), closer.open.end(), [&](const RoundKey& key) {
