@@ -68,7 +68,9 @@ Peer::Footprint Peer::Machine::footprint() const {
   Footprint footprint;
   footprint.streams = mesh_.streams() + session_.streams();
   footprint.rounds = rounds_.size();
-  footprint.calls = rounds_.size() + (connect_ ? 1 : 0) + (admit_ && !admit_->by_itself ? 1 : 0) + (leave_ ? 1 : 0);
+  const auto told = std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.told; });
+  footprint.calls = rounds_.size() - static_cast<std::size_t>(told) + (connect_ ? 1 : 0) +
+                    (admit_ && !admit_->by_itself ? 1 : 0) + (leave_ ? 1 : 0);
   footprint.queued_bytes = mesh_.queued_bytes() + session_.queued_bytes();
   for (const auto& [id, cohort] : cohorts_) footprint.remembered += cohort.used_up.size();
   for (const auto& [peer, heralds] : heralds_) footprint.remembered += heralds.size();

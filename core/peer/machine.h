@@ -89,6 +89,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
 
     // A stop that was asked for (time-out, abort, refusal).
     std::optional<wire::StopRound> stop;
+    // It was stopped while it was queued: the call is over, and ends for the others once the round has a key.
+    bool told = false;
 
     // The end.
     std::optional<Outcome> outcome;  // nothing: try again in the newest generation
@@ -177,6 +179,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void learn_size(Round& round, Rank rank, std::uint64_t bytes);
   void done_if_complete(Round& round);
   void ask_to_stop(Round& round, Status status, std::string text);
+  void end_queued(Round& round, Status status, std::string text);
   void refuse_if_closed(Round& round);
   void finish(Round& round, std::optional<Outcome> outcome, bool restores);
   void drive_ends();

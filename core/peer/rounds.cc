@@ -133,6 +133,11 @@ void Peer::Machine::begin_attempt(Round& round) {
     round.stop->done = false;
     session_.say(*round.stop);
   }
+  if (round.told) {
+    round.deadline = now_ + options_.abort_grace;
+    round.state = Round::State::kStuck;
+    return;
+  }
   if (round.world() < round.request.minimum_world && !mutant(Mutant::kMinimumIgnored)) {
     return refuse(round, Status::kBelowMinimum,
                   "the group has " + std::to_string(round.world()) + " members, the call wants at least " +
@@ -381,13 +386,20 @@ void Peer::Machine::ask_to_stop(Round& round, Status status, std::string text) {
     return finish(round, outcome_of(round, status, std::move(text)), true);
   }
   if (round.stop || (round.state == Round::State::kEnding && round.outcome)) return;
-  if (round.state == Round::State::kQueued) {
-    return finish(round, outcome_of(round, status, std::move(text)), false);
-  }
+  if (round.state == Round::State::kQueued) return end_queued(round, status, std::move(text));
   round.stop = wire::StopRound{round.key, round.attempt, status, round.state == Round::State::kDone,
                                text.substr(0, kMaxTextBytes)};
   round.deadline = now_ + options_.abort_grace;
   session_.say(*round.stop);
+}
+
+// Its caller waits for nobody, and has its memory back. The others' calls of this use of the tag end by the same stop, in the
+// cohort that they wait for: otherwise its next call would be taken for this one.
+void Peer::Machine::end_queued(Round& round, Status status, std::string text) {
+  round.stop = wire::StopRound{{}, {}, status, false, text.substr(0, kMaxTextBytes)};
+  round.deadline = kNever;
+  round.told = true;
+  complete(round.call, outcome_of(round, status, std::move(text)));
 }
 
 Outcome Peer::Machine::outcome_of(const Round& round, Status status, std::string text) const {
@@ -474,7 +486,7 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   }
   round.outcome->bytes_sent = round.bytes_sent;
   round.outcome->bytes_received = round.bytes_received;
-  complete(round.call, std::move(*round.outcome));
+  if (!round.told) complete(round.call, std::move(*round.outcome));
   return End::kOver;
 }
 

@@ -49,7 +49,7 @@ template <typename Archive>
 void Peer::Machine::state_of(Archive& a, Round& round) {
   a.all(round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key, round.attempt,
         round.wire_key, round.wire_attempt, round.hash, round.serial, round.ring, round.rank, round.blocks,
-        round.downstream_ready, round.unasked, round.mismatched, round.stop, round.outcome, round.restores,
+        round.downstream_ready, round.unasked, round.mismatched, round.stop, round.told, round.outcome, round.restores,
         round.restoring, round.requeue, round.retries, round.bytes_sent, round.bytes_received);
   bool begun = round.operation != nullptr;
   a.all(begun);

@@ -376,7 +376,8 @@ LOCKSTEP_API lockstep_status lockstep_peer_id_self(lockstep_comm* comm, lockstep
  *
  * Fields that all have in common:
  *   tag            the call's name; 0 is as good as any other
- *   timeout_ms     of the call; 0 or LOCKSTEP_FOREVER: none
+ *   timeout_ms     of the call; 0 or LOCKSTEP_FOREVER: none. It ends for everybody by then; where it waits for an admission still,
+ *                  this peer's part at once, and the others' once they are in the new view
  *   minimum_world  fewer contributors than this: BELOW_MINIMUM; 0: that of the communicator; equal on all peers
  *
  * Errors of all: INVALID_ARGUMENT, MISMATCH, BELOW_MINIMUM, ABORTED, TIMED_OUT, COHORT_CLOSED, OUTCOME_UNKNOWN, EVICTED,

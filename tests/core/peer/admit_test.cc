@@ -84,5 +84,61 @@ TEST(Admitting, WithAutoAdmitACallOfAdmitIsSaidAgainUntilThereAreEnough) {
   EXPECT_EQ(run.me.outcome(call)->status, Status::kOk);
 }
 
+// `me` has called admit: what it launches has no round before the next cohort.
+struct Queued : Peer3 {
+  Queued() : admission(me.admit(1)), call(launch(wire::Collective::kBarrier)) {}
+  void enter_next_cohort() { install(proposal(view_of(2, 2, {kLow, kMe, kHigh}))); }
+  static RoundKey next_key(std::uint32_t use = 0) { return {CohortId{2}, {}, Tag{7}, use}; }
+
+  CallId admission;
+  CallId call;
+};
+
+TEST(Queued, ACallThatIsStoppedEndsAtOnce) {
+  Queued run;
+  run.me.stop(run.call);
+  run.me.run();
+  ASSERT_NE(run.me.outcome(run.call), nullptr);
+  EXPECT_EQ(run.me.outcome(run.call)->status, Status::kAborted);
+  EXPECT_EQ(run.coordinator->last<wire::StopRound>(), nullptr) << "there is no round yet";
+}
+
+// Otherwise its next call of the tag would be taken for the one that they have made.
+TEST(Queued, ACallThatWasStoppedIsStoppedForTheOthersOnceItHasARound) {
+  Queued run;
+  run.me.stop(run.call);
+  const CallId next = run.launch(wire::Collective::kBarrier);
+  run.enter_next_cohort();
+  const auto* stop = run.coordinator->last<wire::StopRound>();
+  ASSERT_NE(stop, nullptr);
+  EXPECT_EQ(stop->key, run.next_key(0));
+  EXPECT_EQ(stop->status, Status::kAborted);
+  EXPECT_FALSE(stop->done);
+
+  wire::Propose verdict = run.proposal(view_of(2, 2, {kLow, kMe, kHigh}));
+  verdict.verdicts.push_back({run.next_key(0), Generation{2}, Status::kAborted, 0, stop->text});
+  run.install(verdict);
+  EXPECT_EQ(run.me.outcome(next), nullptr);
+  EXPECT_EQ(run.me.footprint().calls, 1U);
+  const auto* done = run.coordinator->last<wire::Done>();
+  ASSERT_NE(done, nullptr);
+  EXPECT_EQ(done->key, run.next_key(1)) << "the next one is another use of the tag";
+  EXPECT_EQ(run.coordinator->count<wire::Done>(), 1U);
+}
+
+// And for those who come late: what is stopped is not begun before the coordinator's word, whatever else changes.
+TEST(Queued, ACallThatWasStoppedIsStoppedAgainAfterALoss) {
+  Queued run;
+  run.me.stop(run.call);
+  run.enter_next_cohort();
+  ASSERT_EQ(run.coordinator->count<wire::StopRound>(), 1U);
+  wire::Propose loss = run.proposal(view_of(3, 2, {kLow, kMe}));
+  loss.lost = {kHigh};
+  run.install(loss);
+  ASSERT_EQ(run.coordinator->count<wire::StopRound>(), 2U);
+  EXPECT_EQ(run.coordinator->last<wire::StopRound>()->attempt, Generation{3});
+  EXPECT_EQ(run.coordinator->last<wire::Done>(), nullptr);
+}
+
 }  // namespace
 }  // namespace lockstep::peer
