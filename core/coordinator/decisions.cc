@@ -71,7 +71,7 @@ void Coordinator::Machine::on_admit(PeerId from, wire::Admit in) {
   }
   rounds_.drop_not_open(from, in.open);
   if (!mutant(Mutant::kAdmitToldToNobody)) {
-    tell_others(from, wire::Admitting{from, in.cohort, in.at_least, in.open});
+    tell_others(from, wire::Admitting{from, in.cohort, in.at_least, in.by_itself, in.open});
   }
   seat.admit = std::move(in);
 }
@@ -103,13 +103,15 @@ void Coordinator::Machine::answer_cancelled_admits() {
       if (other == seats_.end() || other->second.admit || waits.size() > kMaxTextBytes / 2) continue;
       waits += (waits.empty() ? "" : ", ") + name_of(member.id);
     }
-    std::string text = waits.empty()
-                           ? "only " + std::to_string(membership_.view().members.size()) + " members and " +
-                                 std::to_string(membership_.admissible().size()) + " that could be admitted, of " +
-                                 std::to_string(seat.admit->at_least) + " wanted"
+    const std::size_t members = membership_.view().members.size();
+    const std::size_t admissible = membership_.admissible().size();
+    // The numbers first: those who wait for as many may have given up a moment before.
+    std::string text = waits.empty() || members + admissible < seat.admit->at_least
+                           ? "only " + std::to_string(members) + " members and " + std::to_string(admissible) +
+                                 " that could be admitted, of " + std::to_string(seat.admit->at_least) + " wanted"
                            : "admit waited for " + waits + ": all members must call it";
     say(peer, wire::AdmitEnded{*seat.admit_cancelled, std::move(text)});
-    tell_others(peer, wire::Admitting{peer, CohortId{}, 0, {}});
+    tell_others(peer, wire::Admitting{.peer = peer, .cohort = CohortId{}, .at_least = 0, .open = {}});
     seat.admit.reset();
     seat.admit_cancelled.reset();
   }

@@ -7,6 +7,7 @@
 #include "core/base/mutant.h"
 #include "core/coordinator/rounds.h"
 #include "core/trace/event.h"
+#include "core/wire/describe.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::coordinator {
@@ -223,8 +224,7 @@ std::vector<wire::Verdict> Rounds::closed_by_admission(
     const wire::Member* member = missing_of(key, *attempt);
     if (member == nullptr) continue;
     verdicts.push_back({key, *attempt, Status::kCohortClosed, 0,
-                        trace::short_name(member->id, member->name) + " has called admit without launching tag " +
-                            std::to_string(key.tag.value) + ": launch the same calls on all peers before admit"});
+                        wire::not_launched(trace::short_name(member->id, member->name), key.tag)});
   }
   return verdicts;
 }

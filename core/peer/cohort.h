@@ -26,13 +26,14 @@ struct Cohort {
     }
   };
 
-  // For how many members it called admit, and what it had open then.
+  // For how many members it called admit, or that auto_admit did; and what it had open then.
   struct Closer {
     std::uint32_t at_least = 1;
+    bool by_itself = false;
     std::set<RoundKey> open;
     template <typename Archive>
     void state(Archive& a) {
-      a.all(at_least, open);
+      a.all(at_least, by_itself, open);
     }
   };
 

@@ -104,6 +104,7 @@ void Peer::Machine::on_admit(const Admit& in) {
                    .deadline = deadline_after(in.timeout),
                    .said = said,
                    .at_least = in.at_least,
+                   .said_by_itself = said,
                    .launches = launches_};
   say_admit();
 }
@@ -119,6 +120,7 @@ void Peer::Machine::admit_by_itself() {
 void Peer::Machine::say_admit() {
   if (!admit_ || admit_->said || proposal_) return;  // a proposal may decide rounds: say it when that is installed
   admit_->said = true;
+  admit_->said_by_itself = admit_->by_itself;
   const bool hides = mutant(Mutant::kAdmitHidesRounds);
   session_.say(wire::Admit{view_->cohort, admit_->at_least, admit_->by_itself,
                            hides ? std::vector<wire::OpenRound>{} : open_rounds()});

@@ -46,11 +46,12 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     std::optional<Status> cancelled{};  // admit: the coordinator was asked to let go of it
     bool said = false;                  // admit, leave: the coordinator knows
     std::uint32_t at_least = 1;
-    bool by_itself = false;      // admit: begun by auto_admit, no call waits
-    std::uint64_t launches = 0;  // admit: how many calls were launched before it
+    bool by_itself = false;       // admit: begun by auto_admit, no call waits
+    bool said_by_itself = false;  // admit: what the coordinator knows, which a call that joins it does not change
+    std::uint64_t launches = 0;   // admit: how many calls were launched before it
     template <typename Archive>
     void state(Archive& a) {
-      a.all(call, deadline, cancelled, said, at_least, by_itself, launches);
+      a.all(call, deadline, cancelled, said, at_least, by_itself, said_by_itself, launches);
     }
   };
 
@@ -145,7 +146,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_put_off();
   void admitted(std::size_t members);
   void on_admit_ended(const wire::AdmitEnded& ended);
-  void on_admitting(wire::Admitting in);
+  void on_admitting(const wire::Admitting& in);
   void on_pending(const wire::Pending& pending);
   [[nodiscard]] bool enough(std::uint32_t at_least) const { return at_least <= view_->members.size() + pending_; }
   [[nodiscard]] bool joins_admission(const Cohort& cohort) const;

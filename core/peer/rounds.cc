@@ -248,20 +248,17 @@ void Peer::Machine::refuse_if_closed(Round& round) {
   const Cohort::Membership& members = cohort.generations.at(round.attempt);
   // Still giving up an attempt: the next one will be below its minimum, and that is what those have heard who have admitted.
   if (members.ring->size() < round.request.minimum_world) return;
-  const bool newest = cohort.id == view_->cohort;
-  if (newest && joins_admission(cohort)) admit_by_itself();
-  if (newest && goes_on_by_admission(cohort)) return;
-  if (newest && life_ == Life::kLeaving && joins_admission(cohort))
-    return;  // others go on in the next cohort: it closes this
+  if (cohort.id == view_->cohort) {
+    if (joins_admission(cohort)) admit_by_itself();
+    if (goes_on_by_admission(cohort)) return;
+  }
   for (const auto& [peer, closer] : cohort.closers) {
     if (std::find(members.bound.begin(), members.bound.end(), peer) == members.bound.end()) continue;
     const bool launched = std::any_of(closer.open.begin(), closer.open.end(), [&](const RoundKey& key) {
       return key.tag == round.key.tag && key.use == round.key.use && key.cohort == round.key.cohort;
     });
     if (launched) continue;
-    return ask_to_stop(round, Status::kCohortClosed,
-                       name_of(peer) + " has called admit without launching tag " +
-                           std::to_string(round.key.tag.value) + ": launch the same calls on all peers before admit");
+    return ask_to_stop(round, Status::kCohortClosed, wire::not_launched(name_of(peer), round.key.tag));
   }
 }
 

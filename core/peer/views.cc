@@ -9,13 +9,22 @@
 
 namespace lockstep::peer {
 
+namespace {
+
+bool has_member(const wire::View& view, PeerId peer) {
+  return std::any_of(view.members.begin(), view.members.end(),
+                     [&](const wire::Member& member) { return member.id == peer; });
+}
+
+}  // namespace
+
 void Peer::Machine::on_decision(wire::Message message) {
   if (life_ == Life::kOver) return;
   std::visit(overloaded{
                  [&](wire::Propose& in) { on_propose(std::move(in)); },
                  [&](wire::Install& in) { on_install(in); },
                  [&](wire::Commit& in) { on_commit(in); },
-                 [&](wire::Admitting& in) { on_admitting(std::move(in)); },
+                 [&](wire::Admitting& in) { on_admitting(in); },
                  [&](wire::AdmitEnded& in) { on_admit_ended(in); },
                  [&](wire::Pending& in) { on_pending(in); },
                  [&](wire::Evicted& in) { end_run(in.status, "evicted by the coordinator: " + in.text); },
@@ -37,10 +46,7 @@ void Peer::Machine::violation(const std::string& what) {
 
 void Peer::Machine::on_session_over(Status status, std::string text) { end_run(status, std::move(text)); }
 
-bool Peer::Machine::am_member_of(const wire::View& view) const {
-  return std::any_of(view.members.begin(), view.members.end(),
-                     [&](const wire::Member& member) { return member.id == options_.id; });
-}
+bool Peer::Machine::am_member_of(const wire::View& view) const { return has_member(view, options_.id); }
 
 std::vector<wire::OpenRound> Peer::Machine::open_rounds() const {
   std::vector<wire::OpenRound> open;
@@ -84,10 +90,7 @@ std::optional<std::string> Peer::Machine::fault_of(const wire::Propose& proposal
   }
   if (view.cohort < view_->cohort) return "proposed cohort " + number(view.cohort) + " after " + number(view_->cohort);
   if (!changes && view.members != view_->members) return "proposed other members under the same number";
-  const auto is_new = [&](const wire::Member& member) {
-    return std::none_of(view_->members.begin(), view_->members.end(),
-                        [&](const wire::Member& old) { return old.id == member.id; });
-  };
+  const auto is_new = [&](const wire::Member& member) { return !has_member(*view_, member.id); };
   if (!admits && std::any_of(view.members.begin(), view.members.end(), is_new)) {
     return "proposed a new member without an admission";
   }
@@ -293,10 +296,8 @@ void Peer::Machine::refuse_anew() {
   }
 }
 
-void Peer::Machine::on_admitting(wire::Admitting in) {
-  const bool known = std::any_of(view_->members.begin(), view_->members.end(),
-                                 [&](const wire::Member& member) { return member.id == in.peer; });
-  if (!known) return;
+void Peer::Machine::on_admitting(const wire::Admitting& in) {
+  if (!has_member(*view_, in.peer)) return;
   Cohort* cohort = newest_cohort();
   if (cohort == nullptr) return;
   if (in.cohort.value == 0) {
@@ -306,7 +307,7 @@ void Peer::Machine::on_admitting(wire::Admitting in) {
   }
   if (in.cohort != cohort->id) return;
   Cohort::Closer& closer = cohort->closers[in.peer];
-  closer = {.at_least = in.at_least, .open = {}};
+  closer = {.at_least = in.at_least, .by_itself = in.by_itself, .open = {}};
   for (const wire::OpenRound& round : in.open) closer.open.insert(round.key);
   if (joins_admission(*cohort)) admit_by_itself();
   for (auto& [order, round] : rounds_) {
@@ -320,23 +321,22 @@ bool Peer::Machine::joins_admission(const Cohort& cohort) const {
                                             [&](const auto& entry) { return enough(entry.second.at_least); });
 }
 
-// And calls that wait for those who have admitted go on in the next cohort, if there will be one now. Otherwise they are refused, as
-// they are without.
+// And calls that wait for those who have admitted go on in the next cohort, if there will be one now: once somebody admits by
+// itself it waits for nobody's numbers. Otherwise they are refused, as they are without. A leaver's are closed by that admission.
 bool Peer::Machine::goes_on_by_admission(const Cohort& cohort) const {
+  if (life_ == Life::kLeaving && joins_admission(cohort)) return true;
   if (!options_.auto_admit || !admit_) return false;
-  if (admit_->by_itself) return true;
-  return enough(admit_->at_least) && std::all_of(cohort.closers.begin(), cohort.closers.end(),
-                                                 [&](const auto& entry) { return enough(entry.second.at_least); });
+  if (admit_->by_itself || admit_->said_by_itself) return true;
+  const auto is = [&](auto what) { return std::any_of(cohort.closers.begin(), cohort.closers.end(), what); };
+  if (is([](const auto& entry) { return entry.second.by_itself; })) return true;
+  return enough(admit_->at_least) && !is([&](const auto& entry) { return !enough(entry.second.at_least); });
 }
 
 // Those who have admitted and are no members any more keep nothing from being launched.
 void Peer::Machine::forget_closers_that_are_gone() {
   Cohort* cohort = newest_cohort();
   if (cohort == nullptr) return;
-  const auto gone = [&](const auto& entry) {
-    return std::none_of(view_->members.begin(), view_->members.end(),
-                        [&](const wire::Member& member) { return member.id == entry.first; });
-  };
+  const auto gone = [&](const auto& entry) { return !has_member(*view_, entry.first); };
   if (std::erase_if(cohort->closers, gone) > 0) refuse_anew();
 }
 
@@ -408,10 +408,6 @@ void Peer::Machine::update_links() {
   std::erase_if(heralds_, [&](const auto& entry) { return !neighbours.contains(entry.first); });
   early_.drop_if([&](const RoundKey&, Generation, PeerId from) { return !neighbours.contains(from); });
   std::erase_if(addresses_, [&](const auto& entry) {
-    const auto in = [&](const wire::View& view) {
-      return std::any_of(view.members.begin(), view.members.end(),
-                         [&](const wire::Member& m) { return m.id == entry.first; });
-    };
     const bool kept = std::any_of(cohorts_.begin(), cohorts_.end(), [&](const auto& cohort) {
       return std::any_of(cohort.second.generations.begin(), cohort.second.generations.end(),
                          [&](const auto& generation) {
@@ -419,7 +415,7 @@ void Peer::Machine::update_links() {
                            return std::find(ring.begin(), ring.end(), entry.first) != ring.end();
                          });
     });
-    return !kept && !in(*view_) && !(proposal_ && in(proposal_->view));
+    return !kept && !has_member(*view_, entry.first) && !(proposal_ && has_member(proposal_->view, entry.first));
   });
 }
 

@@ -125,6 +125,11 @@ std::string describe(const Descriptor& what) {
   return out + (what.retry ? ", retry" : ", no retry");
 }
 
+std::string not_launched(std::string_view member, Tag tag) {
+  return std::string(member) + " did not launch tag " + std::to_string(tag.value) +
+         " before the admission: launch the same calls on all peers before admit";
+}
+
 std::string describe(const Message& message) {
   std::string out(name_of_type(type_of(message)));
   out += '{';

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "core/wire/message.h"
 
@@ -9,6 +10,9 @@ namespace lockstep::wire {
 
 // "all_reduce f32 sum, 10 elements in 1 tensor, retry". Descriptors that differ read differently.
 std::string describe(const Descriptor& what);
+
+// What the callers of a round are told that a member did not launch before the admission that ended its cohort.
+std::string not_launched(std::string_view member, Tag tag);
 
 // One line with every field: "Commit{key: c1 g0 t7 #0, attempt: 2, hash: 00000000deadbeef, admit_here: false}". Long lists
 // are cut.

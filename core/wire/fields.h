@@ -200,6 +200,7 @@ void fields(auto& a, Is<Admitting> auto& m) {
   a("peer", m.peer);
   a("cohort", m.cohort);
   a("at_least", m.at_least);
+  a("by_itself", m.by_itself);
   a("open", m.open, kMaxRoundsInFlight);
 }
 

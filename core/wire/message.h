@@ -196,12 +196,13 @@ struct Pending {
   std::uint32_t count = 0;
 };
 
-// `peer` has called admit, for so many members, with these rounds open; others that it has not launched in this cohort, it never
-// will. Cohort 0: it has given up asking, and launches again.
+// `peer` has called admit, for so many members, or admits by itself, with these rounds open; others that it has not launched in
+// this cohort, it never will. Cohort 0: it has given up asking, and launches again.
 struct Admitting {
   PeerId peer;
   CohortId cohort;
   std::uint32_t at_least = 1;
+  bool by_itself = false;  // then the admission waits for nobody's numbers
   std::vector<OpenRound> open;
 };
 

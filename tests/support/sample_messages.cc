@@ -81,7 +81,7 @@ std::vector<Message> sample_messages() {
       LinkBroken{.other = kBob, .text = "no route"},
       Flush{.proposal = ProposalNumber{13}, .open = open()},
       Pending{.count = 14},
-      Admitting{.peer = kAnn, .cohort = CohortId{3}, .at_least = 2, .open = open()},
+      Admitting{.peer = kAnn, .cohort = CohortId{3}, .at_least = 2, .by_itself = true, .open = open()},
       AdmitEnded{.status = Status::kTimedOut, .text = "nobody came"},
       Propose{.number = ProposalNumber{15},
               .view = view(),

@@ -186,7 +186,7 @@ TEST_F(RoundsOfThree, AdmissionClosesRoundsThatNotAllHaveLaunched) {
   const auto verdicts = rounds_.closed_by_admission(CohortId{1}, {{kA, {open(false)}}, {kB, {}}, {kC, {open(false)}}});
   ASSERT_EQ(verdicts.size(), 1U);
   EXPECT_EQ(verdicts.front().status, Status::kCohortClosed);
-  EXPECT_EQ(verdicts.front().text.rfind("b has called admit", 0), 0U);
+  EXPECT_EQ(verdicts.front().text.rfind("b did not launch", 0), 0U);
 }
 
 TEST_F(RoundsOfThree, AnOldCohortFinishesWhatAllHaveLaunched) {

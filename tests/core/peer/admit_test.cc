@@ -10,8 +10,8 @@ namespace {
 struct Admission {
   explicit Admission(bool auto_admit) : run(true, auto_admit), call(run.launch(wire::Collective::kBarrier)) {}
 
-  void low_admits(std::uint32_t at_least) {
-    run.coordinator->say(wire::Admitting{kLow, CohortId{1}, at_least, {}});
+  void low_admits(std::uint32_t at_least, bool by_itself = false) {
+    run.coordinator->say(wire::Admitting{kLow, CohortId{1}, at_least, by_itself, {}});
     run.me.run();
   }
   void pending(std::uint32_t count) {
@@ -49,10 +49,32 @@ TEST(Admitting, WithAutoAdmitACallDoesNotWaitForOneThatWaitsForMoreMembers) {
   EXPECT_EQ(given.admit(), nullptr);
   ASSERT_NE(given.stop(), nullptr);
   EXPECT_EQ(given.stop()->status, Status::kCohortClosed);
-  EXPECT_NE(given.stop()->text.find("p1 has called admit"), std::string::npos) << given.stop()->text;
+  EXPECT_NE(given.stop()->text.find("p1 did not launch tag 7 before the admission"), std::string::npos)
+      << given.stop()->text;
   given.pending(1);
   ASSERT_NE(given.admit(), nullptr) << "now there are so many";
   EXPECT_TRUE(given.admit()->by_itself);
+}
+
+// Who admits by itself waits for nobody's numbers, not even for those of a call that it hears of: the admission will come.
+TEST(Admitting, WithAutoAdmitACallGoesOnOnceSomebodyAdmitsByItself) {
+  Admission given(true);
+  given.run.me.admit(5);
+  given.low_admits(1, true);
+  EXPECT_EQ(given.stop(), nullptr);
+}
+
+// What this peer has said by itself stands, for how many members its own call waits since.
+TEST(Admitting, WithAutoAdmitACallGoesOnAlthoughACallOfAdmitHasJoinedTheAdmission) {
+  Admission given(true);
+  given.run.launch(wire::Collective::kBarrier, 8);
+  given.low_admits(1);
+  ASSERT_NE(given.admit(), nullptr);
+  EXPECT_TRUE(given.admit()->by_itself);
+  given.run.me.admit(5);
+  given.low_admits(1);
+  EXPECT_EQ(given.run.coordinator->count<wire::Admit>(), 1U);
+  EXPECT_EQ(given.stop(), nullptr);
 }
 
 // It is not stopped again in the cohort in which it goes on.

@@ -9,16 +9,19 @@ namespace {
 const Duration kGrace = Options{}.abort_grace;
 constexpr Duration kAMoment = milliseconds(1);
 
+struct Clock : Peer3 {
+  void pass(Duration time) {
+    me.pass(time);
+    me.run();
+  }
+};
+
 // A round whose call was aborted; the coordinator has not answered.
-struct Grace : Peer3 {
+struct Grace : Clock {
   Grace() : call(launch(wire::Collective::kBarrier)) {
     me.stop(call);
     me.run();
     EXPECT_NE(coordinator->last<wire::StopRound>(), nullptr);
-  }
-  void pass(Duration time) {
-    me.pass(time);
-    me.run();
   }
   void expect_left() {
     ASSERT_TRUE(me.run_over);
@@ -52,18 +55,15 @@ TEST(Grace, BeginsAnewWithEachProposal) {
 }
 
 TEST(Grace, OfAnAdmitThatWasGivenUpBeginsAnewToo) {
-  Peer3 run;
+  Clock run;
   const CallId call = run.me.admit(3);
   run.me.stop(call);
   run.me.run();
-  run.me.pass(kGrace - kAMoment);
-  run.me.run();
+  run.pass(kGrace - kAMoment);
   run.propose(run.loss_of(kHigh));
-  run.me.pass(kGrace - kAMoment);
-  run.me.run();
+  run.pass(kGrace - kAMoment);
   EXPECT_FALSE(run.me.run_over);
-  run.me.pass(kAMoment);
-  run.me.run();
+  run.pass(kAMoment);
   ASSERT_TRUE(run.me.run_over);
 }
 

@@ -245,12 +245,12 @@ TEST(LyingCoordinator, WhatDoesNoHarmIsLetPass) {
       {"an admit of nobody",
        [](Peer3& r) {
          for (std::uint64_t i = 0; i < 5000; ++i)
-           r.coordinator->say(wire::Admitting{PeerId{77, i}, CohortId{1}, 1, {}});
+           r.coordinator->say(wire::Admitting{PeerId{77, i}, CohortId{1}, 1, false, {}});
        },
        ""},
       {"an admit in no cohort",
        [](Peer3& r) {
-         r.coordinator->say(wire::Admitting{kLow, CohortId{9}, 1, {}});
+         r.coordinator->say(wire::Admitting{kLow, CohortId{9}, 1, false, {}});
        },
        ""},
       {"so many wait", [](Peer3& r) { r.coordinator->say(wire::Pending{UINT32_MAX}); }, ""},
