@@ -71,7 +71,7 @@ Duration liveness_bound(const Plan& plan) {
     ns += 2.0 * plan.peers * static_cast<double>(link.latency_ns);
   }
   constexpr double kLongest = 1e17;  // three years
-  return plan.heartbeat * 250 + plan.call_timeout * 4 +
+  return plan.heartbeat * 250 + plan.call_timeout * 4 + plan.think * 4 +
          nanoseconds(static_cast<std::int64_t>(std::min(4 * ns, kLongest)));
 }
 

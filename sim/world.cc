@@ -32,6 +32,7 @@ World::World(const Plan& plan, WorldOptions options)
       hash_(plan.seed),
       hosts_(plan.peers + 1),
       membership_(plan.gang_size),
+      causes_(plan.founders),
       active_(plan.entries.size()) {
   LOCKSTEP_ASSERT(flaw_of(plan).empty());
   LOCKSTEP_ASSERT(options_.renew_one_in == 0 || plan.mode == Mode::kBytes);  // tokens are known by where they lie

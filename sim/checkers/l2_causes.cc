@@ -33,7 +33,8 @@ bool Causes::excuse(const Call& call, bool leaving) const {
     case Status::kTimedOut: return call.request.timeout.ns > 0 || is(Fault::kTimeout);
     case Status::kCohortClosed:  // also when others could not launch it: alone below a minimum, or without the root
       return leaving || waits_for_more_ || is(Fault::kSkip) || is(Fault::kMismatch) || any(may_lose_members);
-    case Status::kBelowMinimum: return any(may_lose_members) || is(Fault::kMismatch);
+    case Status::kBelowMinimum:
+      return any(may_lose_members) || is(Fault::kMismatch) || call.request.minimum_world > founders_;
     case Status::kBufferTooSmall:  // one that is out of step brings a block of another size than was made room for
       return call.request.collective == peer::Collective::kAllGather && is(Fault::kSkip);
     case Status::kOutcomeUnknown: return leaving || any(may_lose_members);

@@ -15,6 +15,9 @@ namespace lockstep::sim {
 
 class Causes {
  public:
+  // `founders`: with how many the run begins; a call that wants more has a cause to be refused.
+  explicit Causes(std::uint32_t founders = Network::kMaxHosts) : founders_(founders) {}
+
   void began(const Entry& entry) { begun_.push_back(entry); }
   [[nodiscard]] std::size_t begun() const { return begun_.size(); }
   // With auto_admit, somebody calls admit for more members than there are: calls are refused until they have come.
@@ -30,6 +33,7 @@ class Causes {
 
  private:
   [[nodiscard]] bool excuse(const Call& call, bool leaving) const;
+  std::uint32_t founders_;
   std::vector<Entry> begun_;
   bool waits_for_more_ = false;
 };

@@ -400,6 +400,13 @@ TEST(L2Causes, AnAbortWithoutACauseFails) {
   EXPECT_FALSE(causes.aborted(call, false));
 }
 
+TEST(L2Causes, ARunThatBeginsWithFewerThanACallWantsRefusesIt) {
+  Call call = ended(kA, aborted(Status::kBelowMinimum));
+  call.request.minimum_world = 3;
+  EXPECT_TRUE(Causes(3).aborted(call, false));
+  EXPECT_FALSE(Causes(2).aborted(call, false));
+}
+
 TEST(L2Causes, EveryStatusHasCausesOfItsOwn) {
   const std::pair<Status, Fault> causes_of[] = {
       {Status::kMismatch, Fault::kMismatch},  {Status::kAborted, Fault::kStop},

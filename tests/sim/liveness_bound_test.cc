@@ -16,6 +16,7 @@ TEST(LivenessBound, GrowsWithTheWorkAndTheSlowestLink) {
   plan.max_count = 0;
   plan.network.latency_hi_ns = 0;
   plan.network.jitter_ns = 0;
+  plan.think = Duration{};
   EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50));
   plan.work = {{peer::Collective::kAllReduce, 1'000'000, DataType::kF32}};
   plan.kernel_ns_per_kib = 0;
@@ -23,6 +24,8 @@ TEST(LivenessBound, GrowsWithTheWorkAndTheSlowestLink) {
   EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50 + 4 * 8));
   plan.network.links.push_back({1, 2, 0, 100'000});
   EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50 + 4 * 80));
+  plan.think = lockstep::seconds(10);
+  EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50 + 4 * 80 + 4 * 10)) << "others wait for who thinks";
 }
 
 TEST(LivenessBound, ASlowNetworkIsNoBrokenPromise) {
