@@ -11,6 +11,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -23,6 +24,12 @@ namespace lockstep::sim {
 namespace {
 
 constexpr std::size_t kMostBytes = 16'000'000;  // of a file that is read as a whole
+
+template <typename T>
+T well_formed(const std::string& path, Result<T> what) {
+  if (!what) throw UsageError(path + ":" + what.error().text);
+  return *std::move(what);
+}
 
 }  // namespace
 
@@ -114,22 +121,21 @@ std::string read_text(const std::string& path) {
   }
 }
 
-Plan read_plan(const std::string& path) {
-  Result<Plan> plan = plan_from_text(read_text(path));
-  if (!plan) throw UsageError(path + ":" + plan.error().text);
-  return *std::move(plan);
-}
+Plan read_plan(const std::string& path) { return well_formed(path, plan_from_text(read_text(path))); }
 
-Scenario read_scenario(const std::string& path) {
-  Result<Scenario> scenario = scenario_from_text(read_text(path));
-  if (!scenario) throw UsageError(path + ":" + scenario.error().text);
-  return *std::move(scenario);
+Scenario read_scenario(const std::string& path) { return well_formed(path, scenario_from_text(read_text(path))); }
+
+std::variant<Plan, Scenario> read_plan_or_scenario(const std::string& path) {
+  const std::string text = read_text(path);
+  if (is_scenario(text)) return well_formed(path, scenario_from_text(text));
+  return well_formed(path, plan_from_text(text));
 }
 
 Plan read_either(const std::string& path, std::optional<std::uint64_t> seed) {
-  if (is_scenario(read_text(path))) return plan_of(read_scenario(path), seed.value_or(0));
+  auto read = read_plan_or_scenario(path);
+  if (const auto* scenario = std::get_if<Scenario>(&read)) return plan_of(*scenario, seed.value_or(0));
   if (seed) throw UsageError(path + " is a plan, which has its own seed: leave out --seed");
-  return read_plan(path);
+  return std::get<Plan>(std::move(read));
 }
 
 std::vector<std::string> toml_files_in(const std::vector<std::string>& paths) {

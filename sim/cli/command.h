@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/base/result.h"
@@ -71,6 +72,8 @@ SeedRange seed_range(const std::string& text);  // throws UsageError
 std::string read_text(const std::string& path);   // throws UsageError
 Plan read_plan(const std::string& path);          // throws UsageError, with line and column
 Scenario read_scenario(const std::string& path);  // likewise
+// Whichever of the two it is; read once, so that it may be a pipe. Throws likewise.
+std::variant<Plan, Scenario> read_plan_or_scenario(const std::string& path);
 Plan read_either(const std::string& path,
                  std::optional<std::uint64_t> seed);  // a plan, or what a seed makes of a scenario
 // The files among these, and those (*.toml) of the folders among them, sorted. Throws UsageError.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -90,8 +91,8 @@ void add_sweep(const std::string& file, std::uint64_t stride, std::vector<Item>&
   }
 }
 
-void add_scenario(const std::string& file, std::uint64_t seeds, std::vector<Item>& items) {
-  const auto scenario = std::make_shared<const Scenario>(read_scenario(file));
+void add_scenario(const std::string& file, Scenario read, std::uint64_t seeds, std::vector<Item>& items) {
+  const auto scenario = std::make_shared<const Scenario>(std::move(read));
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     items.push_back(
         {[scenario, seed] { return plan_of(*scenario, seed); }, fmt::format("run {} --seed {}", file, seed)});
@@ -101,14 +102,16 @@ void add_scenario(const std::string& file, std::uint64_t seeds, std::vector<Item
 std::vector<Item> items_of(const CoverFlags& flags) {
   std::vector<Item> items;
   for (const std::string& file : toml_files_in(flags.files)) {
-    if (is_scenario(read_text(file))) {
-      add_scenario(file, 1, items);
+    auto read = read_plan_or_scenario(file);
+    if (auto* scenario = std::get_if<Scenario>(&read)) {
+      add_scenario(file, std::move(*scenario), 1, items);
     } else {
-      items.push_back({[plan = read_plan(file)] { return plan; }, "replay " + file});
+      items.push_back({[plan = std::get<Plan>(std::move(read))] { return plan; }, "replay " + file});
     }
   }
   if (flags.each != 0) {
-    for (const std::string& file : toml_files_in(flags.hunts)) add_scenario(file, flags.each, items);
+    for (const std::string& file : toml_files_in(flags.hunts))
+      add_scenario(file, read_scenario(file), flags.each, items);
   }
   if (flags.stride != 0) {
     for (const std::string& file : toml_files_in(flags.swept)) add_sweep(file, flags.stride, items);

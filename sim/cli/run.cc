@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -45,20 +46,17 @@ class Plans {
  public:
   explicit Plans(const RunFlags& flags) : flags_(flags) {
     if (flags.file.empty()) return;
-    if (is_scenario(read_text(flags.file))) {
-      scenario_ = read_scenario(flags.file);
-    } else {
-      plan_ = read_plan(flags.file);
-      if (flags.seed || !flags.seeds.empty()) {
-        throw UsageError(flags.file +
-                         " is a plan, which has its own seed: leave out --seed and --seeds, or change `seed =` in it");
-      }
+    read_ = read_plan_or_scenario(flags.file);
+    if (std::holds_alternative<Plan>(*read_) && (flags.seed || !flags.seeds.empty())) {
+      throw UsageError(flags.file +
+                       " is a plan, which has its own seed: leave out --seed and --seeds, or change `seed =` in it");
     }
   }
 
   [[nodiscard]] Plan plan(std::uint64_t seed) const {
-    if (plan_) return *plan_;
-    return scenario_ ? plan_of(*scenario_, seed) : plan_of(seed, flags_.swarm.options());
+    if (!read_) return plan_of(seed, flags_.swarm.options());
+    const auto* const scenario = std::get_if<Scenario>(&*read_);
+    return scenario != nullptr ? plan_of(*scenario, seed) : std::get<Plan>(*read_);
   }
 
   [[nodiscard]] Report run(std::uint64_t seed, const WorldOptions& options = {}) const {
@@ -67,8 +65,7 @@ class Plans {
 
  private:
   const RunFlags& flags_;
-  std::optional<Scenario> scenario_;
-  std::optional<Plan> plan_;
+  std::optional<std::variant<Plan, Scenario>> read_;  // from the file, if there is one
 };
 
 // The last lines of a failure: how to make it small, if it can be, and the one command that repeats it.

@@ -1,4 +1,6 @@
 // The commands of `lockstep sim` as a shell sees them: what they print, what they exit with, and what they refuse.
+#include <unistd.h>
+
 #include <string>
 #include <vector>
 
@@ -132,6 +134,27 @@ TEST(SimUsage, AFileWithoutEndIsNoPlan) {
   const Ran ran = run_sim({"replay", "/dev/zero"});
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.errors, HasSubstr("/dev/zero: larger than 16000000 bytes: no plan is"));
+}
+
+// A pipe can be read once only.
+TEST(SimUsage, AScenarioMayComeFromAPipe) {
+  const std::string text = std::string(kQuiet) + kKill;
+  const std::string file = file_with(text);
+  for (const char* command : {"run", "replay", "scenario"}) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    ASSERT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    ::close(ends[1]);
+    const std::string pipe = "/dev/fd/" + std::to_string(ends[0]);
+    const bool check = std::string(command) == "scenario";
+    const auto words = [&](const std::string& path) {
+      return check ? std::vector<std::string>{command, "check", path} : std::vector<std::string>{command, path};
+    };
+    const Ran ran = run_sim(words(pipe));
+    ::close(ends[0]);
+    EXPECT_EQ(ran.code, 0) << ran.errors;
+    EXPECT_EQ(ran.out, check ? pipe + ": well-formed\n" : run_sim(words(file)).out) << command;
+  }
 }
 
 TEST(SimUsage, EveryFileIsChecked) {
