@@ -51,7 +51,9 @@ class TomlReader {
     } else {
       const auto value = node->value_exact<std::int64_t>();
       // A seed has 64 bits; TOML integers have a sign.
-      if (value && (sizeof(T) == 8 || (*value >= 0 && *value <= static_cast<std::int64_t>(UINT32_MAX)))) {
+      const bool may_be_negative = std::is_signed_v<T> || key == "seed";
+      if (value && *value < 0 && !may_be_negative) return fail(*node, std::string(key) + " must not be negative");
+      if (value && (sizeof(T) == 8 || *value <= static_cast<std::int64_t>(UINT32_MAX))) {
         field = static_cast<T>(*value);
         return;
       }
