@@ -261,7 +261,6 @@ bool counts_from_start(const Entry& entry) {
 }
 
 std::string flaw_of(const Plan& plan) {
-  constexpr Duration kLong = lockstep::seconds(1'000'000);
   constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30U;
   constexpr std::size_t kMostLinks = 60 * 61 / 2;
   constexpr std::uint64_t kMostRealBytes = std::uint64_t{64} << 20U;
@@ -293,14 +292,14 @@ std::string flaw_of(const Plan& plan) {
   }
   if (!within(plan.max_count, std::uint64_t{0}, std::uint64_t{10'000'000})) return must("max_count", "0..10000000");
   if (!within(plan.commits_after, 0U, 1000U)) return must("commits_after", "0..1000");
-  if (plan.heartbeat < milliseconds(1) || plan.heartbeat > kLong) return must("heartbeat_ns", "1 ms..1000000 s");
+  if (plan.heartbeat < milliseconds(1) || plan.heartbeat > kLongestTime) return must("heartbeat_ns", "1 ms..1000000 s");
   for (const Duration time :
        {plan.kernel_delay, plan.timer_delay, plan.think, plan.call_timeout, plan.safety, plan.heal_after}) {
-    if (!within(time, Duration{}, kLong)) return "times must be 0..1000000 s, in nanoseconds";
+    if (!within(time, Duration{}, kLongestTime)) return "times must be 0..1000000 s, in nanoseconds";
   }
   for (const std::int64_t ns : {net.latency_lo_ns, net.latency_hi_ns, net.jitter_ns, net.host_delay_ns,
                                 net.revoke_delay_ns, net.dial_gives_up_ns, plan.kernel_ns_per_kib}) {
-    if (!within(ns, std::int64_t{0}, kLong.ns)) return "times must be 0..1000000 s, in nanoseconds";
+    if (!within(ns, std::int64_t{0}, kLongestTime.ns)) return "times must be 0..1000000 s, in nanoseconds";
   }
   if (net.latency_lo_ns > net.latency_hi_ns) return must("latency_lo_ns", "at most latency_hi_ns");
   if (net.rate_bytes_per_s < 1) return must("rate_bytes_per_s", "at least 1");
@@ -312,15 +311,15 @@ std::string flaw_of(const Plan& plan) {
     if (link.a == link.b || std::max(link.a, link.b) > plan.peers) {
       return must("link", "between two hosts that differ, 0 (the coordinator's) .. peers");
     }
-    if (!within(link.latency_ns, std::int64_t{0}, kLong.ns)) return "times must be 0..1000000 s, in nanoseconds";
+    if (!within(link.latency_ns, std::int64_t{0}, kLongestTime.ns)) return "times must be 0..1000000 s, in nanoseconds";
   }
   return flaw_of_lines(net);
 }
 
 std::string flaw_of(const Plan& plan, const Entry& entry) {
-  constexpr Duration kLong = lockstep::seconds(1'000'000);
   if (entry.a > plan.peers || entry.b > plan.peers) return "hosts are 0 (the coordinator's) .. peers";
-  if (entry.after < Duration{} || entry.after > kLong || entry.length < Duration{} || entry.length > kLong) {
+  if (entry.after < Duration{} || entry.after > kLongestTime || entry.length < Duration{} ||
+      entry.length > kLongestTime) {
     return "times must be 0..1000000 s, in nanoseconds";
   }
   if (is_of_pair(entry.fault)) {

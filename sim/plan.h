@@ -59,6 +59,8 @@ struct Entry {
   bool operator==(const Entry&) const = default;
 };
 
+inline constexpr Duration kLongestTime = lockstep::seconds(1'000'000);  // of all that a plan says
+
 struct Plan {
   std::uint64_t seed = 0;
   Mode mode = Mode::kToken;

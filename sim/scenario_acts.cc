@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/nearest.h"
+#include "sim/scenario_times.h"
 #include "sim/units.h"
 #include "sim/words.h"
 
@@ -26,11 +27,7 @@ Range<Duration> duration_range(TomlReader& reader, std::string_view key) {
   const toml::node* node = reader.take(key);
   if (node == nullptr) return range;
   const std::string like = std::string(key) + R"( must be like "2s", or a range such as ["1s", "3s"])";
-  const auto one = [&](const toml::node& text) {
-    const auto value = duration_of(text.value_or(std::string()));
-    if (!value) reader.fail(text, like);
-    return value.value_or(Duration{});
-  };
+  const auto one = [&](const toml::node& text) { return time_of(reader, text, key, like); };
   const toml::array* list = node->as_array();
   if (list == nullptr) {
     range.lo = range.hi = one(*node);
@@ -67,7 +64,7 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   if (const Range<Duration> back = duration_range(reader, "back"); back.hi.ns > 0) act_.length = back;
   reader("factor", act_.entry.number);
   reader("times", act_.times);
-  reader.quantity("every", act_.every, duration_of, "500ms");
+  const bool repeats = read_time(reader, "every", act_.every, "500ms");
   const toml::node* const then = reader.take("then");
   const toml::node* target = then;
   std::string action = "then";
@@ -88,6 +85,7 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   if (!slows && act_.entry.number != 0)
     return bad(table.get("factor")->source(), "factor is for slow and kernels only");
   if (act_.times < 1 || act_.times > 1000) return bad(table.source(), "times must be 1..1000");
+  if (repeats && act_.times == 1) return bad(table.get("every")->source(), "every needs how often: times = 3");
   if (then != nullptr) {
     read_then(*then);
   } else {

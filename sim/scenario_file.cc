@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "core/base/assert.h"
 #include "sim/expect_file.h"
 #include "sim/nearest.h"
 #include "sim/report.h"
@@ -11,12 +12,35 @@
 #include "sim/scenario_hosts.h"
 #include "sim/scenario_keys.h"
 #include "sim/scenario_lines.h"
+#include "sim/scenario_times.h"
 #include "sim/toml_reader.h"
 #include "sim/units.h"
 #include "sim/words.h"
 
 namespace lockstep::sim {
 namespace {
+
+// Without a length nothing would come of it.
+bool lasts(Fault fault) {
+  switch (fault) {
+    case Fault::kStall:
+    case Fault::kCut:
+    case Fault::kCutBoth:
+    case Fault::kSlow:
+    case Fault::kKernels:
+    case Fault::kTimeout: return true;
+    case Fault::kCrash:
+    case Fault::kVanish:
+    case Fault::kReset:
+    case Fault::kSilence:
+    case Fault::kJoin:
+    case Fault::kLeave:
+    case Fault::kStop:
+    case Fault::kMismatch:
+    case Fault::kSkip: return false;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
 
 class ScenarioReader {
  public:
@@ -43,9 +67,13 @@ class ScenarioReader {
       });
     }
     if (!error_) {
-      error_ = each_table(
-          lines, "write what the line of a host or a region is like as [[line]]",
-          [&](const toml::table& t) { return read_line(t, hosts_, scenario_.base.network, known_["line"]); });
+      std::vector<flow::LineOptions>& all = scenario_.base.network.flow.lines;
+      error_ =
+          each_table(lines, "write what the line of a host or a region is like as [[line]]", [&](const toml::table& t) {
+            std::optional<Error> error = read_line(t, hosts_, scenario_.base.network, known_["line"]);
+            while (lines_.size() < all.size()) lines_.push_back({all[lines_.size()].hosts, t.get("of")->source()});
+            return error;
+          });
     }
     ActReader reader(hosts_);
     if (!error_) {
@@ -85,7 +113,7 @@ class ScenarioReader {
     TomlReader reader(table);
     LinkOptions link;
     Duration latency;
-    reader.quantity("latency", latency, duration_of, "40ms");
+    read_time(reader, "latency", latency, "40ms");
     reader.quantity("rate", link.rate_bytes_per_s, rate_of, "100Mbit/s");
     const bool loses = reader.quantity("loss", link.loss_ppm, loss_of, "0.1%");
     const toml::node* between = reader.take("between");
@@ -152,16 +180,16 @@ class ScenarioReader {
 
   void read_times(TomlReader& top) {
     Plan& plan = scenario_.base;
-    top.quantity("heartbeat", plan.heartbeat, duration_of, "200ms");
+    read_time(top, "heartbeat", plan.heartbeat, "200ms");
     std::uint64_t kernel_rate = 0;
     if (top.quantity("kernel_rate", kernel_rate, rate_of, "5GB/s")) {
       plan.kernel_ns_per_kib = static_cast<std::int64_t>(1'024'000'000'000 / kernel_rate);
     }
-    top.quantity("think", plan.think, duration_of, "100ms");
-    top.quantity("call_timeout", plan.call_timeout, duration_of, "30s");
+    read_time(top, "think", plan.think, "100ms");
+    read_time(top, "call_timeout", plan.call_timeout, "30s");
     plan.safety = lockstep::seconds(10);
     plan.all_start = false;
-    top.quantity("faults_end", plan.safety, duration_of, "10s");
+    read_time(top, "faults_end", plan.safety, "10s");
   }
 
   void read_net(TomlReader& top) {
@@ -180,10 +208,9 @@ class ScenarioReader {
                           " (one of: rack, region, world)");
     set_profile(options, at == profiles.end() ? 1 : at - profiles.begin());
     Duration latency;
-    if (net.quantity("latency", latency, duration_of, "20ms"))
-      options.latency_lo_ns = options.latency_hi_ns = latency.ns;
+    if (read_time(net, "latency", latency, "20ms")) options.latency_lo_ns = options.latency_hi_ns = latency.ns;
     Duration jitter = nanoseconds(options.jitter_ns);
-    net.quantity("jitter", jitter, duration_of, "1ms");
+    read_time(net, "jitter", jitter, "1ms");
     options.jitter_ns = jitter.ns;
     const bool rate = net.quantity("rate", options.rate_bytes_per_s, rate_of, "100Mbit/s");
     const bool window = net.quantity("window", options.window_bytes, bytes_of, "256KiB");
@@ -238,6 +265,12 @@ class ScenarioReader {
         return fail(*table.get("minimum_world"), "minimum_world must be at most the peers that take part");
       }
     }
+    const Plan largest = sample(scenario_, scenario_.peers.hi);
+    for (const auto& [hosts, where] : lines_) {
+      for (std::uint32_t host = 1; host < Network::kMaxHosts && !error_; ++host) {
+        if (((hosts >> host) & 1U) != 0 && !takes_part_in(largest, host)) error_ = bad(where, no_host(host, largest));
+      }
+    }
     for (std::size_t i = 0; i < acts_.size() && !error_; ++i) {
       if (std::string flaw = flaw_of_act(acts_[i].act, sample(scenario_, scenario_.peers.lo)); !flaw.empty()) {
         error_ = bad(acts_[i].where, flaw);
@@ -260,10 +293,9 @@ class ScenarioReader {
     const Entry& entry = act.entry;
     for (const Who& who : {act.a, is_of_pair(entry.fault) ? act.b : act.a}) {
       if (who.kind != Who::Kind::kHost || who.number == 0) continue;
-      if (who.number > smallest.peers || !takes_part(smallest, who.number)) {
-        return "there is no host " + letter_of(who.number) + ": " + who_is_there(smallest);
-      }
+      if (!takes_part_in(smallest, who.number)) return no_host(who.number, smallest);
     }
+    if (lasts(entry.fault) && act.length.hi.ns == 0) return "say how long: for = \"5s\"";
     const bool coordinator = act.a.kind == Who::Kind::kHost && act.a.number == 0;
     if (coordinator && !is_of_pair(entry.fault) && entry.fault != Fault::kStall) {
       return std::string(name_of(entry.fault)) + " is for peers: the coordinator can only be stalled or cut off";
@@ -290,6 +322,14 @@ class ScenarioReader {
     });
   }
 
+  static bool takes_part_in(const Plan& plan, std::uint32_t host) {
+    return host <= plan.peers && takes_part(plan, host);
+  }
+
+  static std::string no_host(std::uint32_t host, const Plan& plan) {
+    return "there is no host " + letter_of(host) + ": " + who_is_there(plan);
+  }
+
   static std::string who_is_there(const Plan& plan) {
     std::string text = plan.founders == 1 ? "there is a" : "there are a to " + letter_of(plan.founders);
     std::string joiners;
@@ -310,6 +350,7 @@ class ScenarioReader {
   Scenario scenario_;
   HostNames hosts_;
   std::vector<PlacedAct> acts_;
+  std::vector<std::pair<std::uint64_t, toml::source_region>> lines_;  // whose each is, and where that is said
   std::optional<Error> error_;
 };
 

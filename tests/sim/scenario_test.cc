@@ -76,7 +76,8 @@ join = "i")");
 }
 
 TEST(Scenario, VariablesAreHostsThatDiffer) {
-  const Scenario scenario = read("peers = 3\n[[do]]\ncut = \"X -> Y\"\n[[do]]\nslow = \"Y Z\"\nfactor = 5");
+  const Scenario scenario =
+      read("peers = 3\n[[do]]\ncut = \"X -> Y\"\nfor = \"1s\"\n[[do]]\nslow = \"Y Z\"\nfactor = 5\nfor = \"1s\"");
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const Plan plan = plan_of(scenario, seed);
     ASSERT_EQ(plan.entries.size(), 2U);
@@ -164,6 +165,22 @@ TEST(Scenario, MistakesAreNamedWithTheirPlace) {
        "3:8: when must be like \"launch 20\", \"commit 6\", \"view 3\" or \"event 1000\"; did you mean 'commit'?"},
       {"[[do]]\nthen = \"crush a\"",
        "2:8: then must be like \"crash c\" or \"cut b -> c for 5s\"; did you mean 'crash'?"},
+      {"[[do]]\nstall = \"a\"", "2:9: say how long: for = \"5s\""},
+      {"[[do]]\nsplit = \"a b | c d\"", "2:9: say how long: for = \"5s\""},
+      {"[[do]]\nkernels = \"a\"\nfactor = 2\nfor = \"0s\"", "2:11: say how long: for = \"5s\""},
+      {"[[do]]\nslow = \"a b\"\nfactor = 2", "2:8: say how long: for = \"5s\""},
+      {"[[do]]\ntimeout = \"a\"", "2:11: say how long: for = \"5s\""},
+      {"[[do]]\nthen = \"cut a -> b\"", "2:8: say how long: for = \"5s\""},
+      {"[[do]]\ncrash = \"a\"\nevery = \"1s\"", "3:9: every needs how often: times = 3"},
+      {"[[do]]\nreset = \"a b\"\ntimes = 1000\nevery = \"3000000000000000000ns\"",
+       "4:9: every must be at most 1000000s"},
+      {"[[do]]\nat = \"9000h\"\ncrash = \"a\"", "2:6: at must be at most 1000000s"},
+      {"[[do]]\nat = [\"1s\", \"9000h\"]\ncrash = \"a\"", "2:13: at must be at most 1000000s"},
+      {"peers = 3\nfaults_end = \"9000h\"", "2:14: faults_end must be at most 1000000s"},
+      {"net = { latency = \"9000h\" }", "1:19: latency must be at most 1000000s"},
+      {"net = { model = \"flow\" }\n[[line]]\nof = \"a q\"", "3:6: there is no host q: there are a to d"},
+      {"peers = [2, 3]\nnet = { model = \"flow\" }\n[[line]]\nof = \"a c\"\n[[line]]\nof = \"d\"",
+       "6:6: there is no host d: there are a to c"},
       {"[[do]]\nthen = \"stall a for ever\"", "2:8: 'ever' is no time, such as 5s"},
       {"[[do]]\nat = [\"3s\", \"1s\"]\ncrash = \"a\"", "2:6: at: the range is empty"},
       {"[regions]\na = \"b\"", "2:5: 'a' is a host; name the region otherwise"},
@@ -242,9 +259,14 @@ TEST(ScenarioKeys, EveryExampleIsWellFormed) {
              (key.name == "loss" ? "[net]\nmodel = \"flow\"\n" : "");
     if (key.section == "do") {
       const bool action = read_as_action(line) && key.name != "factor";
-      const bool slows = key.name == "slow" || key.name == "kernels";
-      text = "[[do]]\n" + line + (slows ? "factor = 2\n" : "");
-      if (!action) text += key.name == "factor" ? "slow = \"a b\"\n" : "crash = \"a\"\n";
+      const auto is = [&](std::initializer_list<std::string_view> names) {
+        return std::find(names.begin(), names.end(), key.name) != names.end();
+      };
+      text = "[[do]]\n" + line;
+      if (is({"slow", "kernels"})) text += "factor = 2\n";
+      if (is({"stall", "cut", "cut-both", "split", "slow", "kernels", "timeout", "factor"})) text += "for = \"1s\"\n";
+      if (is({"every"})) text += "times = 3\n";
+      if (!action) text += is({"factor"}) ? "slow = \"a b\"\n" : "crash = \"a\"\n";
     }
     EXPECT_EQ(error_of(text), "well-formed") << text;
   }
