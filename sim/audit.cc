@@ -1,7 +1,9 @@
 #include "sim/audit.h"
 
 #include <algorithm>
+#include <concepts>
 #include <cstdlib>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -33,6 +35,30 @@ PeerId peer_of(const Json& json) {
   return {std::strtoull(text.substr(0, 16).c_str(), nullptr, 16), std::strtoull(text.substr(16).c_str(), nullptr, 16)};
 }
 
+// A member that is a whole number: one that does not fit where it goes is refused, not cut.
+class Whole {
+ public:
+  Whole(const Json& json, std::string name) : json_(json), name_(std::move(name)) {}
+  template <std::unsigned_integral T>
+  operator T() const {  // NOLINT(google-explicit-constructor): as a number of JSON would
+    constexpr std::uint64_t kMost = std::numeric_limits<T>::max();
+    if (json_.is_number_unsigned() && json_.get<std::uint64_t>() <= kMost) return json_.get<T>();
+    throw Malformed{name_ + " is " + json_.dump() + ": no whole number from 0 to " + std::to_string(kMost)};
+  }
+
+ private:
+  const Json& json_;
+  std::string name_;
+};
+
+Whole whole(const Json& object, const char* name) { return {object.at(name), name}; }
+
+std::vector<std::uint64_t> whole_list(const Json& object, const char* name) {
+  std::vector<std::uint64_t> numbers;
+  for (const Json& each : object.at(name)) numbers.push_back(Whole(each, name));
+  return numbers;
+}
+
 template <typename T, typename... Name>
 T one_of(const Json& json, std::uint8_t count, Name&&... name) {
   const std::string text = json.get<std::string>();
@@ -45,11 +71,11 @@ peer::Request request_of(const Json& json) {
   request.collective = one_of<peer::Collective>(json.at("collective"), wire::kCollectiveCount);
   request.type = one_of<DataType>(json.at("type"), kDataTypeCount);
   request.op = one_of<ReduceOp>(json.at("op"), kReduceOpCount);
-  request.tag = Tag{json.at("tag")};
+  request.tag = Tag{whole(json, "tag")};
   request.retry = json.at("retry");
-  request.minimum_world = json.at("minimum_world");
+  request.minimum_world = whole(json, "minimum_world");
   request.root = peer_of(json.at("root"));
-  for (const Json& count : json.at("counts")) request.tensors.push_back({{}, {}, count.get<std::uint64_t>()});
+  for (const std::uint64_t count : whole_list(json, "counts")) request.tensors.push_back({{}, {}, count});
   return request;
 }
 
@@ -57,36 +83,37 @@ peer::Outcome outcome_of(const Json& json) {
   peer::Outcome outcome;
   outcome.status = one_of<Status>(json.at("status"), kStatusCount, [](Status s) { return status_name(s); });
   outcome.text = json.value("text", std::string());
-  outcome.view = ViewNumber{json.at("view")};
-  outcome.world = json.at("world");
+  outcome.view = ViewNumber{whole(json, "view")};
+  outcome.world = whole(json, "world");
   if (json.contains("round")) {
     const Json& round = json.at("round");
-    outcome.round = {CohortId{round.at("cohort")}, GroupId{round.at("group")}, Tag{round.at("tag")}, round.at("use")};
-    outcome.attempt = Generation{json.at("attempt")};
-    outcome.hash = json.at("hash");
-    outcome.retries = json.at("retries");
-    outcome.bytes_sent = json.at("bytes_sent");
-    outcome.bytes_received = json.at("bytes_received");
+    outcome.round = {CohortId{whole(round, "cohort")}, GroupId{whole(round, "group")}, Tag{whole(round, "tag")},
+                     whole(round, "use")};
+    outcome.attempt = Generation{whole(json, "attempt")};
+    outcome.hash = whole(json, "hash");
+    outcome.retries = whole(json, "retries");
+    outcome.bytes_sent = whole(json, "bytes_sent");
+    outcome.bytes_received = whole(json, "bytes_received");
   }
   if (json.contains("contributors")) {
     std::vector<PeerId> contributors;
     for (const Json& peer : json.at("contributors")) contributors.push_back(peer_of(peer));
     outcome.contributors = std::make_shared<const std::vector<PeerId>>(std::move(contributors));
   }
-  if (json.contains("blocks")) outcome.blocks = json.at("blocks").get<std::vector<std::uint64_t>>();
+  if (json.contains("blocks")) outcome.blocks = whole_list(json, "blocks");
   return outcome;
 }
 
 std::shared_ptr<const wire::View> view_of(const Json& json) {
   wire::View view;
-  view.term = Term{json.at("term")};
-  view.number = ViewNumber{json.at("view")};
-  view.cohort = CohortId{json.at("cohort")};
+  view.term = Term{whole(json, "term")};
+  view.number = ViewNumber{whole(json, "view")};
+  view.cohort = CohortId{whole(json, "cohort")};
   for (const Json& item : json.at("members")) {
     wire::Member member;
     member.id = peer_of(item.at("id"));
-    member.group = GroupId{item.at("group")};
-    member.gang = GangId{item.at("gang")};
+    member.group = GroupId{whole(item, "group")};
+    member.gang = GangId{whole(item, "gang")};
     member.name = item.at("name");
     view.members.push_back(std::move(member));
   }
@@ -110,7 +137,8 @@ class Audit::Reader {
   void read() {
     const std::string what = json_.at("what");
     if (what == "opened") {
-      witness_.gang_size = json_.at("gang") == 0 ? 1 : json_.at("gang_size").get<std::uint32_t>();
+      const std::uint32_t gang_size = whole(json_, "gang_size");
+      witness_.gang_size = json_.at("gang") == 0 ? 1 : gang_size;
     } else if (what == "called") {
       called();
     } else if (what == "ended") {
@@ -128,10 +156,10 @@ class Audit::Reader {
   void called() {
     Call call;
     call.peer = witness_.id;
-    call.id = CallId{json_.at("call")};
+    call.id = CallId{whole(json_, "call")};
     call.kind = kind_of(json_.at("kind"));
     if (call.kind == CallKind::kCollective) call.request = request_of(json_);
-    if (call.kind == CallKind::kAdmit) call.at_least = json_.at("at_least");
+    if (call.kind == CallKind::kAdmit) call.at_least = whole(json_, "at_least");
     if (!witness_.by_id.emplace(call.id.value, witness_.calls.size()).second) {
       throw Malformed{"a second call " + std::to_string(call.id.value)};
     }
@@ -139,7 +167,7 @@ class Audit::Reader {
   }
 
   void ended() {
-    const CallId id{json_.at("call")};
+    const CallId id{whole(json_, "call")};
     peer::Outcome outcome = outcome_of(json_);
     const auto at = witness_.by_id.find(id.value);
     Call* call = at == witness_.by_id.end() ? nullptr : &witness_.calls[at->second];

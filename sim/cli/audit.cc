@@ -3,35 +3,49 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "sim/cli/command.h"
+#include "sim/cli/usage.h"
 
 namespace lockstep::sim {
 namespace {
 
 constexpr std::size_t kMostComplaints = 20;
 
-void take_file(Audit& audit, const std::string& path) {
+// Gives how many lines were whole.
+std::size_t take_file(Audit& audit, const std::string& path) {
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none)) throw UsageError(path + " is a directory: name the journals in it");
   std::ifstream file(path);
   if (!file) throw UsageError(path + ": cannot be read");
   std::string line;
+  std::size_t whole = 0;
   for (std::size_t number = 1; std::getline(file, line); ++number) {
     const auto error = audit.take(line);
-    if (!error) continue;
-    if (file.eof()) continue;  // cut off in the middle of a line: the process was killed
+    if (!error) ++whole;
+    if (!error || file.eof()) continue;  // cut off in the middle of a line: the process was killed
     throw UsageError(fmt::format("{}:{}: {}", path, number, error->text));
   }
+  return whole;
 }
 
 int audit_files(const std::vector<std::string>& files) {
   Audit audit;
-  for (const std::string& file : files) take_file(audit, file);
+  std::size_t lines = 0;
+  for (const std::string& file : files) {
+    const std::size_t whole = take_file(audit, file);
+    if (whole == 0) fmt::print(stderr, "note: {} has no whole line: nothing is known of its peer\n", file);
+    lines += whole;
+  }
+  if (lines == 0) throw UsageError("there is nothing to judge: no line of a journal was given");
   const Audit::Sums sums = audit.sums();
   fmt::print("{} peers, {} calls, {} committed rounds, {} views\n", sums.peers, sums.calls, sums.rounds, sums.views);
   std::fflush(stdout);
@@ -50,7 +64,7 @@ int audit_files(const std::vector<std::string>& files) {
 Run add_audit(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("audit", "journals of real processes, judged by the same checkers");
   const auto files = std::make_shared<std::vector<std::string>>();
-  command->add_option("journals", *files, "those of the peers of one run")->required();
+  command->add_option("journals", *files, "those of the peers of one run")->required()->check(file_name());
   return [files] { return audit_files(*files); };
 }
 

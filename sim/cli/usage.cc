@@ -62,6 +62,11 @@ CLI::Validator whole_number() {
       "");
 }
 
+CLI::Validator file_name() {
+  return CLI::Validator(
+      [](const std::string& word) -> std::string { return word.empty() ? "an empty name names no file" : ""; }, "");
+}
+
 CLI::Validator one_of(std::vector<std::string> choices) {
   const std::string description = joined(choices, "|");
   return CLI::Validator(

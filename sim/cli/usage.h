@@ -18,6 +18,12 @@ CLI::Validator whole_number();
 // A number between these: CLI11's own range lets pass what is no number, "nan".
 CLI::Validator real_number(double least, double most);
 
+// The name of a file or folder: an empty one would be as good as none.
+CLI::Validator file_name();
+
+// The most for an option in seconds: 30 years.
+inline constexpr double kMostSeconds = 1e9;
+
 // What CLI11 found wrong with this command or subcommand, with the nearest known option where a guess can help.
 std::string wrong_usage(const CLI::ParseError& error, const CLI::App& command);
 

@@ -7,8 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/run_sim.h"
+
 namespace lockstep::sim {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
 
 const std::string kAnna(32, 'a');
 const std::string kBert(32, 'b');
@@ -54,6 +59,26 @@ std::string broken(const std::vector<std::string>& lines) {
   return promises;
 }
 
+TEST(Audit, ANumberThatDoesNotFitIsNoLine) {
+  const auto error_of = [](const std::string& line, const std::string& from, const std::string& to) {
+    std::string other = line;
+    other.replace(other.find(from), from.size(), to);
+    Audit audit;
+    const auto error = audit.take(other);
+    return error ? error->text : "none";
+  };
+  EXPECT_EQ(error_of(ended(kAnna), R"("world":2)", R"("world":4294967298)"),
+            "world is 4294967298: no whole number from 0 to 4294967295");
+  EXPECT_EQ(error_of(ended(kAnna), R"("hash":7)", R"("hash":1e300)"),
+            "hash is 1e+300: no whole number from 0 to 18446744073709551615");
+  EXPECT_EQ(error_of(called(kAnna), R"("counts":[8)", R"("counts":[-8)"),
+            "counts is -8: no whole number from 0 to 18446744073709551615");
+  EXPECT_EQ(error_of(called(kAnna), R"("call":1)", R"("call":1.5)"),
+            "call is 1.5: no whole number from 0 to 18446744073709551615");
+  EXPECT_EQ(error_of(opened(kAnna), R"("gang_size":1)", R"("gang_size":4294967297)"),
+            "gang_size is 4294967297: no whole number from 0 to 4294967295");
+}
+
 TEST(Audit, ARunThatKeptItsPromisesPasses) {
   EXPECT_EQ(
       broken({opened(kAnna), opened(kBert), installed(kAnna, 1, {kAnna, kBert}), installed(kBert, 1, {kAnna, kBert}),
@@ -92,7 +117,7 @@ TEST(Audit, WhatIsNoJournalIsRefused) {
       {R"({"peer":"00000000000000000000000000000001","what":"ended","call":1,"status":"fine","view":1,"world":1})",
        "unknown word 'fine'"},
       {R"({"peer":"00000000000000000000000000000001","what":"installed","term":1,"view":"one"})",
-       "type must be number"},
+       R"(view is "one": no whole number from 0 to )"},
   };
   for (const auto& c : cases) {
     Audit audit;
@@ -103,6 +128,32 @@ TEST(Audit, WhatIsNoJournalIsRefused) {
   Audit audit;
   EXPECT_FALSE(audit.take(called(kAnna)));
   EXPECT_TRUE(audit.take(called(kAnna))) << "a second call of one number";
+}
+
+// ---- the command ----
+
+TEST(SimAudit, WhatHoldsNoLineIsNotJudged) {
+  for (const std::string& file :
+       {std::string("/dev/null"), file_with("", "empty.jsonl"), file_with(opened(kAnna).substr(0, 30), "half.jsonl")}) {
+    const Ran ran = run_sim({"audit", file});
+    EXPECT_EQ(ran.code, 2) << file;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_THAT(ran.errors, AllOf(HasSubstr("note: " + file + " has no whole line"),
+                                  HasSubstr("there is nothing to judge: no line of a journal was given")));
+  }
+  const Ran folder = run_sim({"audit", testing::TempDir()});
+  EXPECT_EQ(folder.code, 2);
+  EXPECT_THAT(folder.errors, HasSubstr(testing::TempDir() + " is a directory: name the journals in it"));
+}
+
+// It was killed before it could write a line; the others are judged all the same.
+TEST(SimAudit, AnEmptyJournalAmongOthersIsNoted) {
+  const std::string empty = file_with("", "empty.jsonl");
+  const std::string other = file_with(opened(kAnna) + "\n" + closed(kAnna) + "\n{\"peer", "other.jsonl");
+  const Ran ran = run_sim({"audit", empty, other});
+  EXPECT_EQ(ran.code, 0) << ran.errors;
+  EXPECT_THAT(ran.out, HasSubstr("all promises that journals show were kept"));
+  EXPECT_THAT(ran.errors, HasSubstr("note: " + empty + " has no whole line"));
 }
 
 }  // namespace
