@@ -57,6 +57,13 @@ std::string build_of_this_program() {
   return hex(sum.value());
 }
 
+// No earlier night is ever removed.
+fs::path not_there_yet(const fs::path& wanted) {
+  fs::path path = wanted;
+  for (int n = 2; fs::exists(path); ++n) path = fmt::format("{}-{}", wanted.string(), n);
+  return path;
+}
+
 // The last night in this folder, if it was of this build; else it makes way for a new one.
 Night go_on_or_begin(const fs::path& folder, const NightFlags& flags) {
   Night fresh;
@@ -71,8 +78,7 @@ Night go_on_or_begin(const fs::path& folder, const NightFlags& flags) {
     throw UsageError(state.string() + " is not what a night has left: " + error.what() + "; remove it to begin anew");
   }
   if (last.build == fresh.build && last.max_peers == fresh.max_peers) return last;
-  const fs::path aside = folder / ("before-" + last.build);
-  fs::remove_all(aside);
+  const fs::path aside = not_there_yet(folder / ("before-" + last.build));
   fs::create_directories(aside);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (entry.is_regular_file()) fs::rename(entry.path(), aside / entry.path().filename());

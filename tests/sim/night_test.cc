@@ -51,6 +51,13 @@ TEST_F(Night, OfOtherSeedsMakesWayForANewOne) {
   EXPECT_TRUE(fs::exists(folder_ / ("before-" + state()["build"].get<std::string>()) / "report.md"));
 }
 
+TEST_F(Night, NeverRemovesAnEarlierOne) {
+  for (const char* const max_peers : {"3", "2", "4"}) EXPECT_EQ(spend("1", max_peers).code, 0);
+  const std::string aside = (folder_ / ("before-" + state()["build"].get<std::string>())).string();
+  EXPECT_THAT(text_in(fs::path(aside) / "report.md"), HasSubstr("2 to 3 peers"));
+  EXPECT_THAT(text_in(fs::path(aside + "-2") / "report.md"), HasSubstr("2 to 2 peers"));
+}
+
 TEST_F(Night, TellsWhatHappened) {
   spend("2");
   const std::string report = text_in(folder_ / "report.md");
