@@ -6,15 +6,18 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "core/base/mutant.h"
+#include "core/base/text.h"
 #include "sim/cli/command.h"
 #include "sim/cli/corpus_item.h"
 #include "sim/cli/corpus_refresh.h"
 #include "sim/cli/mutants.h"
+#include "sim/cli/usage.h"
 
 namespace lockstep::sim {
 namespace {
@@ -62,6 +65,11 @@ void check_story(const CorpusFlags& flags) {
                      "' (one of: S1 to S11, L1 to L4, P1, P2, contract, limit, crash)");
   }
   if (story.why.find_first_not_of(' ') == std::string::npos) throw UsageError("--story is empty: say what was wrong");
+  for (const auto& [option, text] :
+       {std::pair{"--story", story.why}, std::pair{"--fixed", story.fixed}, std::pair{"--name", flags.name}}) {
+    if (!is_plain(text))
+      throw UsageError(std::string(option) + " must be one line of UTF-8, without control characters");
+  }
   if (!story.mutant.empty()) check_mutant(story.mutant);
   if (flags.name.empty() || flags.name.find('/') != std::string::npos) {
     throw UsageError("--name is that of a file in " + flags.folder + ", without .toml");

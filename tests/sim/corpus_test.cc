@@ -87,6 +87,7 @@ TEST(Corpus, WhatIsAddedIsLookedAtFirst) {
       {{"--promise", "S12", "--fixed", "abc"}, "unknown promise 'S12' (one of: S1 to S11, L1 to L4, P1"},
       {{"--promise", "safety", "--fixed", "abc"}, "unknown promise 'safety'"},
       {{"--promise", "L5", "--fixed", "abc"}, "unknown promise 'L5'"},
+      {{"--promise", "S2", "--fixed", "abc\ndef"}, "--fixed must be one line of UTF-8, without control characters"},
       {{"--promise", "S2"}, "breaks nothing: say which commit has fixed it (--fixed), or which mutant"},
       {{"--promise", "S2", "--planted", "abort-alone"}, "unknown mutant 'abort-alone'; did you mean 'aborts-alone'?"},
   };
@@ -94,6 +95,13 @@ TEST(Corpus, WhatIsAddedIsLookedAtFirst) {
     const Ran ran = add(c.words);
     EXPECT_EQ(ran.code, 2) << c.says;
     EXPECT_THAT(ran.errors, HasSubstr(c.says));
+    EXPECT_FALSE(std::filesystem::exists(folder + "/new.toml"));
+  }
+  for (const char* story : {"two\nlines", "a \x1b[31mterminal's", "no UTF-8: \xff"}) {
+    const Ran ran = run_sim({"corpus", "add", from, "--story", story, "--name", "new", "--folder", folder, "--promise",
+                             "S2", "--fixed", "abc"});
+    EXPECT_EQ(ran.code, 2) << story;
+    EXPECT_THAT(ran.errors, HasSubstr("--story must be one line of UTF-8, without control characters"));
     EXPECT_FALSE(std::filesystem::exists(folder + "/new.toml"));
   }
   const Ran planted = add({"--promise", "S1", "--planted", "aborts-alone"});  // it takes more than a calm plan
