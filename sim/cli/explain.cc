@@ -4,10 +4,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +20,7 @@
 #include "sim/cli/command.h"
 #include "sim/cli/plan_source.h"
 #include "sim/cli/trial.h"
+#include "sim/cli/usage.h"
 #include "sim/explain/historian.h"
 #include "sim/explain/history_json.h"
 #include "sim/explain/listing.h"
@@ -39,8 +43,13 @@ struct ExplainFlags {
   std::size_t lines = kSliceMoments;
 };
 
+struct Seen {
+  History history;
+  Report report;
+};
+
 // A run that ends our process is seen until just before it does.
-History history_of(const Plan& plan) {
+Seen see(const Plan& plan) {
   const Tried tried = try_plan(plan, kRunLimit);
   if (tried.given_up) throw UsageError(fmt::format("the run was given up after {:.0f} s", kRunLimit));
   const auto& failure = tried.report.failure;
@@ -48,13 +57,27 @@ History history_of(const Plan& plan) {
   Historian historian(plan, crash ? failure->event : 0);
   WorldOptions options;
   options.witness = &historian;
+  Report report;
   try {
-    run(plan, options);
+    report = run(plan, options);
   } catch (const Historian::SeenEnough&) {
   }
   History history = historian.finish(crash ? failure : std::nullopt);
   if (failure && failure->promise == "goal") history.failure = failure;  // of the whole run: no moment broke it
-  return history;
+  return {std::move(history), std::move(report)};
+}
+
+// Each is a file of its own: none overwrites another, nor the plan.
+void refuse_the_same_file_twice(const ExplainFlags& flags) {
+  std::map<std::filesystem::path, std::string> taken;
+  for (const auto& [what, path] : {std::pair{"the plan", flags.source.file}, std::pair{"--html", flags.html},
+                                   std::pair{"--perfetto", flags.perfetto}, std::pair{"--json", flags.json}}) {
+    std::error_code error;
+    const bool device = std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
+    if (path.empty() || device) continue;
+    const auto [at, fresh] = taken.emplace(std::filesystem::weakly_canonical(path, error), what);
+    if (!fresh) throw UsageError(fmt::format("{} and {} are the same file, {}", at->second, what, path));
+  }
 }
 
 void write_file(const std::string& path, const std::string& what, const std::string& text) {
@@ -76,15 +99,17 @@ MomentId moment_to_explain(const ExplainFlags& flags, const History& history) {
 }
 
 int explain(const ExplainFlags& flags) {
-  const History history = history_of(flags.source.plan());
+  const Plan plan = flags.source.plan();
+  const auto [history, report] = see(plan);
   const std::string again = std::string("lockstep sim ") + (flags.source.seed ? "run" : "replay") + flags.source.text();
   const MomentId of = moment_to_explain(flags, history);
   const std::vector<MomentId> slice = causal_slice(history, of, flags.lines);
   if (of == kNoMoment) {
-    if (history.failure) fmt::print("{}\n", text_of(*history.failure));
+    // A goal is one of the whole run: no moment has missed it.
     fmt::print(
-        "no promise was broken: {} moments, {} messages, {} calls; --moment N explains one of them, --html shows all\n",
-        history.moments.size(), history.messages.size(), history.calls.size());
+        "no promise was broken{}\n{} moments, {} messages, {} calls; --moment N explains one, --html shows all\n",
+        history.failure ? ", but a goal was missed: " + history.failure->text : "", history.moments.size(),
+        history.messages.size(), history.calls.size());
   } else {
     if (history.failure) fmt::print("{}\n", text_of(*history.failure));
     fmt::print("what led to {}: {} of {} moments\n{}", history.failed == of ? "it" : fmt::format("#{}", of),
@@ -98,8 +123,9 @@ int explain(const ExplainFlags& flags) {
   if (!flags.perfetto.empty()) {
     write_file(flags.perfetto, "for https://ui.perfetto.dev:", perfetto_of(history).dump() + "\n");
   }
-  if (!history.failure) return kExitPass;
   std::fflush(stdout);
+  note_what_never_began(plan, report);
+  if (!history.failure) return kExitPass;
   fmt::print(stderr, "{}\n", again);
   return exit_code_of(*history.failure);
 }
@@ -110,14 +136,16 @@ Run add_explain(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("explain", "what led to a failure: its causal slice, and a timeline");
   const auto flags = std::make_shared<ExplainFlags>();
   flags->source.declare(*command);
-  command->add_option("--html", flags->html, "write the timeline: one page, for a browser");
-  command->add_option("--perfetto", flags->perfetto, "write a trace for ui.perfetto.dev or chrome://tracing");
-  command->add_option("--json", flags->json, "write everything as JSON");
+  command->add_option("--html", flags->html, "write the timeline: one page, for a browser")->check(file_name());
+  command->add_option("--perfetto", flags->perfetto, "write a trace for ui.perfetto.dev or chrome://tracing")
+      ->check(file_name());
+  command->add_option("--json", flags->json, "write everything as JSON")->check(file_name());
   command->add_option("--moment", flags->moment, "explain this one (the #N of a listing) instead of the failure");
   command->add_option("--lines", flags->lines, "the most moments that are told")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   return [flags] {
+    refuse_the_same_file_twice(*flags);
     flags->source.mutant.plant();
     return explain(*flags);
   };

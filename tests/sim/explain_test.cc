@@ -43,8 +43,29 @@ TEST(Explain, AGoalThatWasMissedIsTold) {
   const std::string file = file_with("peers = 2\nfaults_end = \"1s\"\n[expect]\nkills = \">= 1\"\n", "goal.toml");
   const Ran ran = run_sim({"explain", file, "--seed", "0"});
   EXPECT_EQ(ran.code, 15) << ran.errors;
-  EXPECT_THAT(ran.out, HasSubstr("goal broken"));
-  EXPECT_THAT(ran.out, HasSubstr("no promise was broken"));
+  EXPECT_THAT(ran.out, HasSubstr("no promise was broken, but a goal was missed: kills >= 1, but 0\n"));
+}
+
+TEST(Explain, WhyAGoalWasMissedIsTold) {
+  const std::string file =
+      file_with("peers = 2\nfaults_end = \"1s\"\n[[do]]\nwhen = \"launch 99999\"\ncrash = \"a\"\n[expect]\nkills = 1\n",
+                "goal.toml");
+  const Ran ran = run_sim({"explain", file});
+  EXPECT_EQ(ran.code, 15) << ran.errors;
+  EXPECT_THAT(ran.out, HasSubstr("a goal was missed: kills == 1, but 0"));
+  EXPECT_THAT(ran.errors, HasSubstr("note: never began: crash h1 at launch 99999"));
+}
+
+TEST(Explain, NoFileOverwritesAnother) {
+  const std::string file = file_with("peers = 2\nfaults_end = \"1s\"\n[expect]\n");
+  const std::string page = std::filesystem::path(file).parent_path() / "page";
+  const std::string again = std::filesystem::path(file).parent_path() / "." / "page";
+  const Ran ran = run_sim({"explain", file, "--html", page, "--json", again});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.errors, HasSubstr("--html and --json are the same file, " + again));
+  EXPECT_FALSE(std::filesystem::exists(page));
+  EXPECT_THAT(run_sim({"explain", file, "--perfetto", file}).errors, HasSubstr("the plan and --perfetto are the same"));
+  EXPECT_EQ(run_sim({"explain", file, "--html", "/dev/null", "--json", "/dev/null"}).code, 0);
 }
 
 TEST(Explain, APictureThatCannotBeWrittenIsTold) {
