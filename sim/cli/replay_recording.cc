@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -194,8 +196,10 @@ int make_plan(const flight::Recording& recording, const RecordingFlags& flags) {
 
 bool holds_recording(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return false;  // nor is a device asked
+  if (!std::filesystem::is_regular_file(path, error) && !error) return false;  // nor is a device asked
+  if (error) throw UsageError(path + ": " + error.message());
   std::ifstream file(path, std::ios::binary);
+  if (!file) throw UsageError(path + ": " + std::strerror(errno));
   std::array<char, 16> first{};  // a recording's are not all text
   file.read(first.data(), first.size());
   const auto seen = static_cast<std::size_t>(file.gcount());

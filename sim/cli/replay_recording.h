@@ -14,7 +14,7 @@ struct RecordingFlags {
   std::string plan;  // where to write one made of it; empty: nowhere
 };
 
-// Whether the file begins as a recording does; what cannot be read does not. Throws UsageError where it cannot be a text either.
+// Whether the file begins as a recording does. Throws UsageError where it cannot be read, or cannot be a text either.
 bool holds_recording(const std::string& path);
 // Plays it, and returns the exit code. Throws UsageError where it cannot be played.
 int replay_recording(const RecordingFlags& flags);

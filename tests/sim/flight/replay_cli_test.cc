@@ -147,6 +147,16 @@ TEST(SimReplayRecording, ACoordinatorsBecomesAPlanThatRuns) {
   EXPECT_THAT(peers.errors, HasSubstr("a peer sees too little"));
 }
 
+TEST(SimReplayRecording, OneThatIsNotThereIsSaidToBeMissing) {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"--plan", "x.toml"}, {"--watch"}, {}}) {
+    std::vector<std::string> words = {"replay", "/nowhere.rec"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran ran = run_sim(words);
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_THAT(ran.errors, HasSubstr("/nowhere.rec: No such file or directory"));
+  }
+}
+
 TEST(SimReplayRecording, OptionsThatDoNothingAreRefused) {
   const std::string file = file_of(calm_recordings().front());
   EXPECT_THAT(run_sim({"replay", file, "--streams"}).errors, HasSubstr("--streams has no effect with a recording"));
