@@ -98,10 +98,12 @@ SeedRange seed_range(const std::string& text) {
   if (*end <= *first) {
     throw UsageError("--seeds A..B runs A, A+1, ..., B-1: B must be larger than A, and '" + text + "' is empty");
   }
+  if (*end > kEndOfSeeds) throw UsageError(fmt::format("--seeds A..B: B must be at most {}", kEndOfSeeds));
   return {*first, *end};
 }
 
 std::string read_text(const std::string& path) {
+  if (path.empty()) throw UsageError("an empty name names no file");
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     throw UsageError(path + " is a directory: name a file in it (`lockstep sim sweep` takes directories, too)");

@@ -44,6 +44,8 @@ Run add_det(CLI::App& app);
 Run add_mutants(CLI::App& app);
 Run add_night(CLI::App& app);
 
+inline constexpr std::uint32_t kMostJobs = 256;  // processes
+
 // What seeds expand to: --peers, --max-peers, --mode, --calm.
 struct SwarmFlags {
   std::uint32_t peers = 0;
@@ -62,6 +64,8 @@ struct SwarmFlags {
 void refuse(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why);
 bool was_given(const CLI::App& command, const std::string& option);
 
+// Of ranges of seeds: --jobs processes count on from each seed, and must not come to 0 again.
+inline constexpr std::uint64_t kEndOfSeeds = UINT64_MAX - kMostJobs;
 // `A..B` as it is typed: A, A+1, ..., B-1.
 struct SeedRange {
   std::uint64_t first = 0;

@@ -132,7 +132,9 @@ Run add_corpus(CLI::App& app) {
   refresh->add_option("folder", flags->folder, "with the plans")->capture_default_str();
   refresh->add_option("--only", flags->refresh.only, "only this plan, stale or not; may be repeated");
   refresh->add_option("--seeds", flags->refresh.seeds, "the most that are tried for each; 0: the budget of its bug");
-  refresh->add_option("--time", flags->refresh.shrink_s, "seconds of shrinking, for each")->capture_default_str();
+  refresh->add_option("--time", flags->refresh.shrink_s, "seconds of shrinking, for each")
+      ->check(real_number(0, kMostSeconds))
+      ->capture_default_str();
   return [flags, run, add, refresh] {
     if (add->parsed()) return add_plan(*flags);
     if (refresh->parsed()) {

@@ -268,7 +268,7 @@ Run add_cover(CLI::App& app) {
       ->capture_default_str();
   flags->swarm.declare(*command);
   command->add_option("--seeds", flags->seeds, "A..B: A, A+1, ..., B-1, of the swarm")->capture_default_str();
-  command->add_option("--jobs", flags->jobs, "processes")->check(CLI::Range(1, 256));
+  command->add_option("--jobs", flags->jobs, "processes")->check(CLI::Range(1U, kMostJobs));
   command
       ->add_option("--swept", flags->swept,
                    "plans and scenarios, or folders of them, each run with every fault at its events")
@@ -282,7 +282,8 @@ Run add_cover(CLI::App& app) {
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   command->add_option("--find", flags->find, "a cell, as it is listed: name a run that hits it; may be repeated");
-  command->add_option("--keep", flags->keep, "with --find: write the plans of these runs to this folder");
+  command->add_option("--keep", flags->keep, "with --find: write the plans of these runs to this folder")
+      ->check(file_name());
   command->add_flag("--json", flags->json, "the same facts as JSON");
   return [flags, command] {
     SwarmFlags::refuse_without_effect(*command, false);

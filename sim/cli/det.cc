@@ -26,6 +26,9 @@ struct DetFlags {
 
 int det(const DetFlags& flags) {
   const auto one = [&](std::uint64_t seed) { return run(plan_of(seed, flags.swarm.options())); };
+  if (flags.first > kEndOfSeeds || flags.count > kEndOfSeeds - flags.first) {
+    throw UsageError(fmt::format("--first and --seeds: the sum of both must be at most {}", kEndOfSeeds));
+  }
   ManyOptions options;
   options.first = flags.first;
   options.end = flags.first + flags.count;

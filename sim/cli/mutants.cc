@@ -294,7 +294,7 @@ Run add_mutants(CLI::App& app) {
   const auto options = std::make_shared<HuntOptions>();
   command->add_option("--only", options->only, "only this mutant; may be repeated");
   command->add_option("--seeds", options->seeds, "at most so many for each, instead of its budget");
-  command->add_option("--jobs", options->jobs, "mutants at once")->check(CLI::Range(1, 256));
+  command->add_option("--jobs", options->jobs, "mutants at once")->check(CLI::Range(1U, kMostJobs));
   command->add_flag("--json", options->json, "the same facts as JSON");
   return [options] { return hunt_mutants(*options); };
 }

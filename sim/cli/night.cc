@@ -174,11 +174,13 @@ Run add_night(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("night", "seed after seed for hours, with a report; goes on where it stopped");
   const auto flags = std::make_shared<NightFlags>();
-  command->add_option("folder", flags->folder, "where the report and what was found lie")->required();
+  command->add_option("folder", flags->folder, "where the report and what was found lie")
+      ->required()
+      ->check(file_name());
   command->add_option("--hours", flags->hours, "no slice of seeds begins after so long")
-      ->check(CLI::Range(0.0, 10'000.0))
+      ->check(real_number(0, 10'000))
       ->capture_default_str();
-  command->add_option("--jobs", flags->jobs, "processes")->check(CLI::Range(1, 256));
+  command->add_option("--jobs", flags->jobs, "processes")->check(CLI::Range(1U, kMostJobs));
   command->add_option("--slice", flags->slice, "seeds after which the report is written")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
       ->capture_default_str();

@@ -9,7 +9,8 @@
 namespace lockstep::sim {
 
 void PlanSource::declare(CLI::App& command) {
-  command.add_option("plan", file, "a plan, as `run --write-plan` and `shrink` write it, or a scenario");
+  command.add_option("plan", file, "a plan, as `run --write-plan` and `shrink` write it, or a scenario")
+      ->check(file_name());
   command.add_option("--seed", seed, "what this seed expands to; with a scenario: makes of it")->check(whole_number());
   swarm.declare(command);
   mutant.declare(command);

@@ -56,13 +56,15 @@ Run add_replay(CLI::App& app) {
       app.add_subcommand("replay", "run a plan from a file, telling what happens; or replay a flight recording");
   const auto flags = std::make_shared<ReplayFlags>();
   command->add_option("plan", flags->file, "a plan, as `run --write-plan` writes it, a scenario, or a flight recording")
-      ->required();
+      ->required()
+      ->check(file_name());
   command->add_option("--until", flags->until, "stop after so many events; in a recording: after this input")
       ->check(whole_number());
   command->add_flag("--json", flags->json, "the report as JSON, no trace");
   command->add_flag("--streams", flags->streams, "also every stream");
   command->add_flag("--watch", flags->watch, "a recording: tell every input, and all that the machine asks for then");
-  command->add_option("--plan", flags->plan, "a coordinator's recording: write a plan of what it saw to this file");
+  command->add_option("--plan", flags->plan, "a coordinator's recording: write a plan of what it saw to this file")
+      ->check(file_name());
   flags->mutant.declare(*command);
   return [flags, command] {
     if (flags->json) refuse(*command, {"--streams", "--watch"}, "with --json, which prints no trace");

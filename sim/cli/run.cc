@@ -158,14 +158,15 @@ void refuse_without_effect(const CLI::App& command, const RunFlags& flags) {
 Run add_run(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("run", "one seed, or many");
   const auto flags = std::make_shared<RunFlags>();
-  command->add_option("scenario", flags->file, "a scenario or a plan; without one, seeds make plans of their own");
+  command->add_option("scenario", flags->file, "a scenario or a plan; without one, seeds make plans of their own")
+      ->check(file_name());
   flags->swarm.declare(*command);
   command->add_option("--seed", flags->seed, "one seed (default: 0)")->check(whole_number());
   command->add_option("--seeds", flags->seeds, "A..B: A, A+1, ..., B-1");
-  command->add_option("--jobs", flags->jobs, "processes")->check(CLI::Range(1, 256));
+  command->add_option("--jobs", flags->jobs, "processes")->check(CLI::Range(1U, kMostJobs));
   command->add_option("--time", flags->limit_s, "seconds after which no more seeds are started")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--write-plan", flags->plan, "write the plan of --seed to this file");
+      ->check(real_number(0, kMostSeconds));
+  command->add_option("--write-plan", flags->plan, "write the plan of --seed to this file")->check(file_name());
   command->add_option("--until", flags->until, "stop after so many events (--seed)")->check(whole_number());
   command->add_flag("--json", flags->json, "the same facts as JSON");
   command->add_flag("--trace", flags->trace, "a line for what happens (--seed)");

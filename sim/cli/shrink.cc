@@ -15,6 +15,7 @@
 #include "sim/cli/plan_source.h"
 #include "sim/cli/stopwatch.h"
 #include "sim/cli/trial.h"
+#include "sim/cli/usage.h"
 
 namespace lockstep::sim {
 namespace {
@@ -140,12 +141,14 @@ Run add_shrink(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("shrink", "the smallest plan that still breaks the same promise");
   const auto flags = std::make_shared<ShrinkFlags>();
   flags->source.declare(*command);
-  command->add_option("--out", flags->out, "where the smallest plan is written")->capture_default_str();
+  command->add_option("--out", flags->out, "where the smallest plan is written")
+      ->check(file_name())
+      ->capture_default_str();
   command->add_option("--max-runs", flags->max_runs, "the most that are tried")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--time", flags->limit_s, "seconds; 0: no limit")
-      ->check(CLI::NonNegativeNumber)
+      ->check(real_number(0, kMostSeconds))
       ->capture_default_str();
   command->footer(R"(
 A goal of a scenario can be shrunk if there was too much of something (`lost_runs = 0`, `within`); too little of something

@@ -95,7 +95,7 @@ Run add_sweep(CLI::App& app) {
   command->add_option("--stride", flags->stride, "faults begin at every so many events")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
       ->capture_default_str();
-  command->add_option("--jobs", flags->jobs, "processes at once")->check(CLI::Range(1, 256));
+  command->add_option("--jobs", flags->jobs, "processes at once")->check(CLI::Range(1U, kMostJobs));
   command->add_flag("--json", flags->json, "the totals as JSON");
   command->add_flag("--keep-going", flags->keep_going, "do not stop at the first failure");
   flags->mutant.declare(*command);
