@@ -51,7 +51,7 @@ int serve(const CoordinatorOptions& options) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
-  if (!options.flight_file.empty()) sigaddset(&signals, SIGUSR1);
+  sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before there are threads, so that sigwait() gets them all
 
   transport::CoordinatorServer::Options server_options;
@@ -75,7 +75,11 @@ int serve(const CoordinatorOptions& options) {
 
   for (int signal = SIGUSR1; signal == SIGUSR1;) {
     sigwait(&signals, &signal);
-    if (!options.flight_file.empty()) write_flight(**server, options.flight_file, signal != SIGUSR1);
+    if (!options.flight_file.empty()) {
+      write_flight(**server, options.flight_file, signal != SIGUSR1);
+    } else if (signal == SIGUSR1) {
+      fmt::print(stderr, "there is no flight recorder: start with --flight-recorder FILE to have one\n");
+    }
   }
   (*server)->stop();
   return kExitOk;

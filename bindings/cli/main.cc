@@ -35,7 +35,8 @@ Start here:
 
 Exit codes:
   0 done    1 it failed, or a result was wrong    2 wrong usage    3 no coordinator answers    130 interrupted
-  `lockstep sim` also: 10 safety, 11 liveness, 12 assertion or crash, 13 nondeterminism
+  `lockstep sim` also: 10 safety, 11 liveness, 12 assertion or crash, 13 nondeterminism, 14 the run did not end,
+  15 a goal was not met
 
 `lockstep <command> --help` tells more.)";
 

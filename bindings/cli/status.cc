@@ -177,7 +177,7 @@ int ask(const StatusOptions& options) {
   std::optional<Pause> pause;  // only while watching: otherwise a signal just ends the process
   const bool screen = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
   std::optional<wire::StatusReply> before;
-  do {
+  for (;;) {
     const auto timeout = nanoseconds(static_cast<std::int64_t>(options.timeout_s * 1e9));
     auto reply = transport::query_status(options.address, timeout);
     if (!reply) {
@@ -194,9 +194,10 @@ int ask(const StatusOptions& options) {
     }
     std::fflush(stdout);
     before = std::move(*reply);
-    if (options.watch && !pause) pause.emplace();
-  } while (options.watch && pause->wait(options.interval_s));
-  return kExitOk;
+    if (!options.watch) return kExitOk;
+    if (!pause) pause.emplace();
+    if (!pause->wait(options.interval_s)) return kExitInterrupted;
+  }
 }
 
 }  // namespace

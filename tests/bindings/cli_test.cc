@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -30,10 +31,14 @@ Ran run(const std::string& arguments, const std::string& redirect = "2>&1") {
   return lockstep::testing::run_in_shell(kLockstep + " " + arguments, redirect);
 }
 
-// `lockstep coordinator` on a free port; dies with the test.
-class Coordinator {
+// `lockstep` with these words, as it runs; dies with the test.
+class Running {
  public:
-  explicit Coordinator(const std::string& log = "none", const std::string& errors = "/dev/null") {
+  explicit Running(std::vector<std::string> words, const std::string& errors = "/dev/null") {
+    words.insert(words.begin(), "lockstep");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
     std::array<int, 2> ends{};
     EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
     pid_ = ::fork();
@@ -41,23 +46,25 @@ class Coordinator {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::dup2(ends[1], STDOUT_FILENO);
       ::dup2(::open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), STDERR_FILENO);
-      ::execl(kLockstep.c_str(), "lockstep", "coordinator", "--listen", "127.0.0.1:0", "--log", log.c_str(), nullptr);
+      ::execv(kLockstep.c_str(), argv.data());
       ::_exit(127);
     }
     ::close(ends[1]);
-    FILE* const out = ::fdopen(ends[0], "r");
-    std::array<char, 256> line{};
-    if (std::fgets(line.data(), line.size(), out) != nullptr) line_ = line.data();
-    std::fclose(out);
-    address_ = line_.substr(line_.rfind(' ') + 1);
-    if (!address_.empty()) address_.pop_back();
+    out_ = ::fdopen(ends[0], "r");
   }
-  ~Coordinator() {
+  ~Running() {
     if (pid_ > 0) end(SIGKILL);
+    std::fclose(out_);
   }
-  Coordinator(const Coordinator&) = delete;
-  Coordinator& operator=(const Coordinator&) = delete;
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
 
+  // The next one that it prints.
+  std::string next_line() {
+    std::array<char, 256> line{};
+    return std::fgets(line.data(), line.size(), out_) != nullptr ? line.data() : "";
+  }
+  void tell(int signal) const { ::kill(pid_, signal); }
   // How it ended, as of waitpid().
   int end(int signal) {
     int status = 0;
@@ -66,11 +73,24 @@ class Coordinator {
     pid_ = 0;
     return status;
   }
+
+ private:
+  pid_t pid_ = 0;
+  FILE* out_ = nullptr;
+};
+
+// `lockstep coordinator` on a free port.
+class Coordinator : public Running {
+ public:
+  explicit Coordinator(const std::string& log = "none", const std::string& errors = "/dev/null")
+      : Running({"coordinator", "--listen", "127.0.0.1:0", "--log", log}, errors), line_(next_line()) {
+    address_ = line_.substr(line_.rfind(' ') + 1);
+    if (!address_.empty()) address_.pop_back();
+  }
   [[nodiscard]] const std::string& line() const { return line_; }
   [[nodiscard]] const std::string& address() const { return address_; }
 
  private:
-  pid_t pid_ = 0;
   std::string line_;
   std::string address_;
 };
@@ -90,6 +110,9 @@ TEST(Cli, HelpOfEveryCommandHasExamples) {
     EXPECT_THAT(ran.text, HasSubstr("lockstep " + command)) << command;
   }
   EXPECT_THAT(run("--help").text, HasSubstr("Exit codes:"));
+  for (const char* code : {"14 the run did not end", "15 a goal was not met"}) {
+    EXPECT_THAT(run("--help").text, HasSubstr(code));
+  }
   EXPECT_EQ(run("--help").text.find("demo-peer"), std::string::npos);  // not for people
 }
 
@@ -180,6 +203,31 @@ TEST(Cli, CoordinatorSaysWhereItListensAndEndsInOrder) {
     EXPECT_THAT(coordinator.line(), HasSubstr("lockstep coordinator listening on 127.0.0.1:"));
     EXPECT_EQ(coordinator.end(signal), 0);
   }
+}
+
+TEST(Cli, ACoordinatorWithoutARecorderSaysSoAndGoesOn) {
+  const std::string file = testing::TempDir() + "coordinator_without_recorder.txt";
+  Coordinator coordinator("none", file);
+  coordinator.tell(SIGUSR1);
+  const auto said = [&] {
+    std::ifstream lines(file);
+    std::string line;
+    std::getline(lines, line);
+    return line;
+  };
+  for (int i = 0; i < 100 && said().empty(); ++i) EXPECT_EQ(run("status " + coordinator.address()).code, 0);
+  EXPECT_THAT(said(), HasSubstr("--flight-recorder FILE"));
+  EXPECT_EQ(coordinator.end(SIGTERM), 0);
+}
+
+TEST(Cli, AWatchThatIsInterruptedEndsWith130) {
+  const Coordinator coordinator;
+  Running watch({"status", coordinator.address(), "--watch", "--interval", "0.05"});
+  std::string line = watch.next_line();
+  while (!line.empty() && !line.starts_with("now: ")) line = watch.next_line();  // of its second answer
+  const int status = watch.end(SIGINT);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
 }
 
 // Says something that no peer says, and waits until it is shown out.
