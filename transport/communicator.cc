@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <system_error>
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/base/text.h"
 #include "core/wire/limits.h"
 #include "transport/address.h"
 #include "transport/call.h"
@@ -51,6 +53,12 @@ std::optional<Error> check(const CommunicatorOptions& options) {
   if (options.flight_bytes > flight::kMaxRecordingBytes / 2) {
     return invalid(fmt::format("a flight recorder of {} bytes; at most {} are allowed, 0 for none",
                                options.flight_bytes, flight::kMaxRecordingBytes / 2));
+  }
+  std::error_code none;
+  if (!options.flight_folder.empty() && !std::filesystem::is_directory(options.flight_folder, none)) {
+    return invalid(
+        fmt::format("there is no folder {} for the flight recorder (options.flight_folder, or LOCKSTEP_FLIGHT_FOLDER)",
+                    plain(options.flight_folder)));
   }
   if (options.spin < Duration{0} || options.spin > kLongestSpin) {
     return invalid(

@@ -38,6 +38,14 @@ static void communicator_options_are_checked(void) {
   options.last_port = 4000;
   CHECK_INVALID("options.last_port is 4000 but options.first_port is 0", lockstep_comm_create(&options, &none));
   options = good;
+  options.flight_folder = "/no/such/folder";
+  CHECK_INVALID("there is no folder /no/such/folder", lockstep_comm_create(&options, &none));
+  CHECK(none == NULL);
+  setenv("LOCKSTEP_FLIGHT_FOLDER", "/no/such/folder", 1);
+  CHECK_INVALID("or LOCKSTEP_FLIGHT_FOLDER", lockstep_comm_create(NULL, &none));
+  unsetenv("LOCKSTEP_FLIGHT_FOLDER");
+  CHECK(none == NULL);
+  options = good;
   options.first_port = 4001;
   options.last_port = 4000;
   CHECK_INVALID("options.last_port is 4000; allowed: options.first_port (4001)", lockstep_comm_create(&options, &none));
