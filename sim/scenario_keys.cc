@@ -28,7 +28,8 @@ constexpr Section kSections[] = {
      "X, Y, Z\n"
      "# (bound by the seed, each to another one of those who are there from the start), or a region; \"b c\" names "
      "two.\n"
-     "# Times may be ranges, of which a seed draws: [\"1s\", \"3s\"]."},
+     "# Times may be ranges, of which a seed draws: [\"1s\", \"3s\"]; anew for each host, each pair of hosts and each\n"
+     "# of `times`."},
     {"expect", "# [expect]: what the run must come to: 3, \"< 3\", \"<= 3\", \">= 3\", \"> 3\"."},
 };
 
@@ -51,7 +52,8 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"top", "steps_per_admit", "2", "steps between two calls of admit"},
       {"top", "commits_after", "3", "that every peer must see after the faults"},
       {"top", "mode", R"("token")", "what payloads are: tokens (fast), or \"bytes\""},
-      {"top", "heartbeat", R"("200ms")", "of peers and links; other time-outs follow from it"},
+      {"top", "heartbeat", R"("200ms")",
+       "of peers and links; other time-outs follow: after 6 of silence the coordinator takes a peer for lost"},
       {"top", "kernel_rate", R"("5GB/s")", "at which bytes are folded"},
       {"top", "think", R"("100ms")", "between two steps, about"},
       {"top", "call_timeout", R"("30s")", "of every collective; without it: none"},
@@ -96,7 +98,8 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"do", "at", R"("2s")", "when: so long after the start, before faults_end"},
       {"do", "when", R"("launch 12")", "or: at the n-th launch, commit, view or event of the run"},
       {"do", "delay", R"("3ms")", "so long after that"},
-      {"do", "for", R"("5s")", "how long it lasts: stall, cut, split, slow, kernels; the time-out of timeout"},
+      {"do", "for", R"("5s")",
+       "how long it lasts: stall, cut, split, slow, kernels, which need it; the time-out of timeout"},
       {"do", "back", R"("2s")", "starts again after so long: crash, vanish, leave; without it: when the network heals"},
       {"do", "factor", "100", "how many times slower: slow, kernels"},
       {"do", "times", "3", "so often, ..."},
@@ -134,7 +137,8 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"expect", "leaves", "1", ""},
       {"expect", "joins", "1", ""},
       {"expect", "misuses", "1", "stop, timeout, mismatch, skip"},
-      {"expect", "lost_runs", "0", "peers that lost the run while alive"},
+      {"expect", "lost_runs", "0",
+       "peers that were taken for lost, or lost the coordinator, while alive; they begin anew"},
       {"expect", "revoked_midway", R"(">= 0")", "buffers taken back while bytes were under way into them"},
       {"expect", "within", R"("90s")", "of simulated time"},
   };
