@@ -43,13 +43,13 @@ struct ExplainFlags {
   std::size_t lines = kSliceMoments;
 };
 
-struct Seen {
+struct Told {
   History history;
   Report report;
 };
 
 // A run that ends our process is seen until just before it does.
-Seen see(const Plan& plan) {
+Told told_by(const Plan& plan) {
   const Tried tried = try_plan(plan, kRunLimit);
   if (tried.given_up) throw UsageError(fmt::format("the run was given up after {:.0f} s", kRunLimit));
   const auto& failure = tried.report.failure;
@@ -100,7 +100,7 @@ MomentId moment_to_explain(const ExplainFlags& flags, const History& history) {
 
 int explain(const ExplainFlags& flags) {
   const Plan plan = flags.source.plan();
-  const auto [history, report] = see(plan);
+  const auto [history, report] = told_by(plan);
   const std::string again = std::string("lockstep sim ") + (flags.source.seed ? "run" : "replay") + flags.source.text();
   const MomentId of = moment_to_explain(flags, history);
   const std::vector<MomentId> slice = causal_slice(history, of, flags.lines);
