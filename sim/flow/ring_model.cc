@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -13,7 +14,8 @@
 namespace lockstep::sim::flow {
 namespace {
 
-constexpr std::size_t kSegmentsPerStripe = 2;  // queued or begun, as in core/peer/mesh.cc
+constexpr std::size_t kSegmentsPerStripe = 2;    // queued or begun, as in core/peer/mesh.cc
+constexpr std::uint64_t kLeastPartOfSocket = 8;  // that it takes at a time, as in sim/network_flow.cc
 
 // Ranks with the operation that ships, joined by fluid streams.
 class FluidRing {
@@ -59,10 +61,15 @@ class FluidRing {
     peer::Request request;
     std::unique_ptr<ring::Operation> operation;
     std::vector<KernelJob> jobs;
+    struct Piece {
+      std::uint64_t bytes = 0;
+      std::optional<ring::Operation::Outgoing> ends;  // with it this segment is whole
+    };
     struct Stripe {
       std::deque<ring::Operation::Outgoing> queued;  // by core
-      std::deque<ring::Operation::Outgoing> leaving;
-      std::deque<ring::Operation::Outgoing> arriving;
+      std::uint64_t taken = 0;                       // of the first: bytes that the socket has
+      std::deque<Piece> leaving;
+      std::deque<Piece> arriving;
       std::uint64_t in_socket = 0;  // bytes that leave or arrive
     };
     std::vector<Stripe> stripes;
@@ -165,17 +172,24 @@ class FluidRing {
     }
   }
 
-  // What core has queued, as far as the socket takes it.
+  // What core has queued, as far as the socket takes it: of a segment that is larger than its room, a part.
   void write(std::uint32_t rank, std::uint32_t stripe) {
     Member& r = ranks_[rank];
     Member::Stripe& s = r.stripes[stripe];
     while (!s.queued.empty()) {
-      const std::uint64_t bytes = s.queued.front().payload.length;
-      if (s.in_socket > 0 && s.in_socket + bytes > r.socket_bytes) return;
-      s.in_socket += bytes;
-      s.leaving.push_back(s.queued.front());
-      s.queued.pop_front();
-      const auto alone = lines_.push(rank * run_.stripes + stripe, bytes, now_);
+      const std::uint64_t left = s.queued.front().payload.length - s.taken;
+      const std::uint64_t room = r.socket_bytes - s.in_socket;
+      if (room < std::min(left, r.socket_bytes / kLeastPartOfSocket)) return;
+      Member::Piece& piece = s.leaving.emplace_back();
+      piece.bytes = std::min(left, room);
+      s.in_socket += piece.bytes;
+      s.taken += piece.bytes;
+      if (piece.bytes == left) {
+        piece.ends = s.queued.front();
+        s.queued.pop_front();
+        s.taken = 0;
+      }
+      const auto alone = lines_.push(rank * run_.stripes + stripe, piece.bytes, now_);
       if (alone) travels(rank, stripe, *alone);
     }
   }
@@ -190,11 +204,13 @@ class FluidRing {
   void arrives(std::uint32_t from, std::uint32_t stripe) {
     auto& arriving = ranks_[from].stripes[stripe].arriving;
     const auto rank = static_cast<std::uint32_t>((from + 1) % ranks_.size());
-    const ring::Operation::Outgoing segment = arriving.front();
+    const Member::Piece piece = arriving.front();
     arriving.pop_front();
-    ranks_[from].stripes[stripe].in_socket -= segment.payload.length;
+    ranks_[from].stripes[stripe].in_socket -= piece.bytes;
     write(from, stripe);
     fill(from);
+    if (!piece.ends) return;
+    const ring::Operation::Outgoing& segment = *piece.ends;
     Member& r = ranks_[rank];
     const wire::Segment header{
         {}, {}, segment.phase, segment.index, static_cast<std::uint32_t>(segment.payload.length)};

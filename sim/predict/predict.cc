@@ -15,6 +15,8 @@ namespace {
 using peer::Collective;
 
 constexpr double kInUse = 0.5;  // below it nothing is a bottleneck
+// What is less than a ring of the schedule alone and one of the core differ by is no reason to lay another ring.
+constexpr double kHardlyBetter = 0.98;
 
 std::uint64_t bytes_of(const Work& work, std::uint32_t peers) {
   const std::uint64_t bytes = work.collective == Collective::kBarrier ? 0 : work.count * size_of(work.type);
@@ -82,6 +84,16 @@ flow::RingRun run_of(const Plan& plan, const Work& work) {
   run.window_bytes = plan.network.window_bytes;
   run.before = 1;
   return run;
+}
+
+void find_best_ring(const flow::Topology& topology, const flow::RingRun& run, Prediction& out) {
+  const flow::BestRing best = flow::best_ring(topology, run);
+  const Duration here = out.collectives[out.heaviest].lines;
+  const Duration there = nanoseconds(best.ns);
+  const bool better = there.seconds() < here.seconds() * kHardlyBetter;
+  out.best_ring = better ? best.ring : run.ring;
+  out.best_time = better ? there : here;
+  out.every_ring = best.every;
 }
 
 std::vector<Straggler> stragglers(const flow::Topology& topology, const flow::RingRun& run) {
@@ -177,10 +189,7 @@ Result<Prediction> predict(Plan plan, std::uint32_t mtu) {
   out.ring = run.ring;
   out.lossy = is_lossy(topology, run.ring);
   out.bottleneck = bottleneck_of(flow::ring_time(topology, run), topology);
-  const flow::BestRing best = flow::best_ring(topology, run);
-  out.best_ring = best.ring;
-  out.best_time = nanoseconds(best.ns);
-  out.every_ring = best.every;
+  find_best_ring(topology, run, out);
   out.stragglers = stragglers(topology, run);
 
   if (plan.founders > 2) {

@@ -1,6 +1,8 @@
 #include "sim/predict/rehearsal.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "sim/liveness_bound.h"
 
@@ -19,9 +21,18 @@ WorldOptions scripted(std::size_t& seen, std::uint32_t peers) {
   return options;
 }
 
+std::vector<std::uint32_t> in_order_of_names(std::uint32_t peers) {
+  std::vector<std::uint32_t> hosts(peers);
+  std::iota(hosts.begin(), hosts.end(), 1U);
+  return hosts;
+}
+
 }  // namespace
 
-Rehearsal::Rehearsal(const Plan& plan) : plan_(plan), world_(plan_, scripted(seen_, plan.founders)) {}
+Rehearsal::Rehearsal(const Plan& plan) : Rehearsal(plan, in_order_of_names(plan.founders)) {}
+
+Rehearsal::Rehearsal(const Plan& plan, std::vector<std::uint32_t> ring)
+    : plan_(plan), ring_(std::move(ring)), world_(plan_, scripted(seen_, plan.founders)) {}
 
 Error Rehearsal::broken() const {
   const Failure failure = world_.failure().value_or(Failure{});
@@ -32,7 +43,7 @@ std::optional<Error> Rehearsal::begin() {
   const Duration round_trip = nanoseconds(2 * (plan_.network.latency_hi_ns + plan_.network.jitter_ns));
   Duration far = round_trip;
   for (const LinkOptions& link : plan_.network.links) far = std::max(far, nanoseconds(2 * link.latency_ns));
-  for (std::uint32_t host = 1; host <= plan_.founders; ++host) {  // the ring is in the order of arrival
+  for (const std::uint32_t host : ring_) {  // the ring is in the order of arrival
     world_.start(host);
     world_.run_for(far * 3 + milliseconds(20));
   }

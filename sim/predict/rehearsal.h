@@ -1,4 +1,5 @@
 // The step of a plan, played by the core that ships with hosts that start one after the other: how long its calls take.
+// Who starts first is rank 0.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace lockstep::sim {
 
 class Rehearsal {
  public:
-  explicit Rehearsal(const Plan& plan);
+  explicit Rehearsal(const Plan& plan);  // in the order of their names
+  Rehearsal(const Plan& plan, std::vector<std::uint32_t> ring);
 
   // Everybody starts and sees everybody; what is wrong if they do not.
   std::optional<Error> begin();
@@ -36,6 +38,7 @@ class Rehearsal {
   [[nodiscard]] Error broken() const;
 
   Plan plan_;
+  std::vector<std::uint32_t> ring_;
   std::size_t seen_ = 0;  // peers that have installed a view of all
   World world_;
   std::vector<Launched> launched_;

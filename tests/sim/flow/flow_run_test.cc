@@ -6,6 +6,7 @@
 
 #include "sim/plan_file.h"
 #include "sim/predict/predict.h"
+#include "sim/predict/rehearsal.h"
 #include "sim/scenario.h"
 #include "sim/world.h"
 #include "tests/sim/calm_plan.h"
@@ -21,17 +22,76 @@ net = { model = "flow", latency = "10ms", up = "40Mbit/s", down = "200Mbit/s", s
 work = ["all_reduce 8MiB f32 sum"]
 )";
 
-Scenario at_home(const std::string& more = {}) {
-  Result<Scenario> scenario = scenario_from_text(kFourAtHome + more);
+Scenario scenario_of(const std::string& text) {
+  Result<Scenario> scenario = scenario_from_text(text);
   EXPECT_TRUE(scenario.ok()) << scenario.error().text;
   return scenario.ok() ? *std::move(scenario) : Scenario{};
 }
 
+Scenario at_home(const std::string& more = {}) { return scenario_of(kFourAtHome + more); }
+
 // Rates are those of payload.
-Prediction predicted(const std::string& more = {}) {
-  Result<Prediction> prediction = predict(plan_of(at_home(more), 0), 0);
+Prediction predicted_of(const Scenario& scenario) {
+  Result<Prediction> prediction = predict(plan_of(scenario, 0), 0);
   EXPECT_TRUE(prediction.ok()) << prediction.error().text;
   return prediction.ok() ? *std::move(prediction) : Prediction{};
+}
+
+Prediction predicted(const std::string& more = {}) { return predicted_of(at_home(more)); }
+
+// Two on each side of an ocean; the uplink of d is thin, and far away.
+constexpr auto kAcross = R"(
+name = "across"
+peers = 4
+net = { model = "flow", latency = "1ms", up = "1Gbit/s", down = "1Gbit/s" }
+regions = { eu = "coordinator a b", us = "c d" }
+work = ["all_reduce 16MiB f32 sum"]
+[[link]]
+between = "eu us"
+latency = "45ms"
+rate = "100Mbit/s"
+[[line]]
+of = "d"
+up = "20Mbit/s"
+down = "100Mbit/s"
+)";
+
+// Two rooms that share a thin line, with hosts in turn: their ring in the order of names crosses it three times each way.
+constexpr auto kTwoRooms = R"(
+name = "two rooms"
+peers = 6
+net = { model = "flow", latency = "200us", up = "1Gbit/s", down = "1Gbit/s" }
+regions = { north = "coordinator a c e", south = "b d f" }
+work = ["all_reduce 4MiB f32 sum"]
+[[link]]
+between = "north south"
+latency = "12ms"
+[[line]]
+of = "north"
+shared = true
+up = "50Mbit/s"
+down = "50Mbit/s"
+)";
+
+// What the core that ships takes for the third of its calls, on this ring.
+double seconds_in_a_run(const Plan& plan, const std::vector<std::uint32_t>& ring) {
+  Plan calm = plan;
+  calm.entries.clear();
+  calm.mode = calm.network.mode = Mode::kToken;
+  calm.peers = calm.founders;
+  calm.groups = calm.gang_size = calm.minimum_world = 1;
+  Rehearsal rehearsal(calm, ring);
+  if (const auto error = rehearsal.begin()) {
+    ADD_FAILURE() << error->text;
+    return 0;
+  }
+  double seconds = 0;
+  for (int step = 0; step < 3; ++step) {
+    const Result<std::vector<Duration>> times = rehearsal.step();
+    EXPECT_TRUE(times.ok());
+    if (times.ok()) seconds = times->at(0).seconds();
+  }
+  return seconds;
 }
 
 // With every fault that a seed draws, in both modes.
@@ -89,6 +149,24 @@ TEST(Predict, TheBestRingLeavesEachRegionOnce) {
   const std::vector<std::uint32_t>& best = prediction.best_ring;
   EXPECT_TRUE(best == (std::vector<std::uint32_t>{1, 3, 2, 4}) || best == (std::vector<std::uint32_t>{1, 3, 4, 2}) ||
               best == (std::vector<std::uint32_t>{1, 2, 4, 3}) || best == (std::vector<std::uint32_t>{1, 4, 2, 3}));
+}
+
+// Where lines are shared, where hosts are far apart, where both are so.
+TEST(Predict, ABetterRingIsAsMuchBetterInARun) {
+  const std::string both = std::string(kTwoRooms) + "[[line]]\nof = \"b\"\nup = \"10Mbit/s\"\ndown = \"100Mbit/s\"\n";
+  for (const std::string& text : {std::string(kAcross), std::string(kTwoRooms), both}) {
+    const Plan plan = plan_of(scenario_of(text), 0);
+    const Prediction prediction = predicted_of(scenario_of(text));
+    const double said = prediction.best_time.seconds() / prediction.collectives[0].lines.seconds();
+    const double so = seconds_in_a_run(plan, prediction.best_ring) / seconds_in_a_run(plan, prediction.ring);
+    EXPECT_NEAR(said, so, 0.03) << text;
+  }
+}
+
+TEST(Predict, ARingThatIsHardlyBetterIsNone) {
+  const Prediction prediction = predicted_of(scenario_of(kAcross));
+  EXPECT_EQ(prediction.best_ring, prediction.ring);
+  EXPECT_EQ(prediction.best_time, prediction.collectives[0].lines);
 }
 
 // Half of a step is in vain, and then it takes until the others have missed the heartbeats of who vanished.

@@ -71,6 +71,14 @@ TEST(RingModel, AWindowIsABottleneckOfItsStream) {
   EXPECT_FALSE(time.by_loss);
 }
 
+// A socket holds 350 kB there, a segment has 1 MiB: the next bytes wait for room, not for the end of the segment.
+TEST(RingModel, ASegmentLargerThanTheSocketDoesNotStopItsStream) {
+  const Options options{.on = true, .up_bytes_per_s = 2'500'000, .cold = false};
+  const RingTime time = ring_time(topology(options, 20 * kMilli), {.ring = ring_of(2), .count = 4U << 20U});
+  EXPECT_NEAR(static_cast<double>(time.ns) / (16.777216 / 2.5 * kNanoseconds), 1, 0.02);
+  EXPECT_GT(time.busy, 0.98);
+}
+
 TEST(RingModel, OneRankIsDoneAtOnce) {
   EXPECT_EQ(ring_time(topology({.on = true}, kMilli), {.ring = {1}, .count = 1000}).ns, 0);
 }
