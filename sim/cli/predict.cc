@@ -78,7 +78,8 @@ void print_answer(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
     if (each.bus_bytes_per_s > 0) fmt::print(", bus bandwidth {}", rate_text(each.bus_bytes_per_s));
     fmt::print("\n");
     fmt::print(kRow, "at first", seconds_text(each.first) + ", on streams that are new");
-    fmt::print(kRow, "lines alone", seconds_text(each.lines) + ", for one by itself, without agreement");
+    if (each.lines.ns > 0)
+      fmt::print(kRow, "lines alone", seconds_text(each.lines) + ", less than which nothing takes");
   }
   if (p.collectives.size() > 1 || heaviest.times > 1) fmt::print("a step of all: {}\n", seconds_text(p.step));
   if (plan.founders < 2 || p.bottleneck.what.empty()) return;
@@ -88,23 +89,23 @@ void print_answer(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
                  ? fmt::format("none: it waits for its hops; {} is in use {:.0f} % of the time", p.bottleneck.what,
                                p.bottleneck.busy * 100)
                  : fmt::format("{}, in use {:.0f} % of the time", p.bottleneck.what, p.bottleneck.busy * 100));
-  fmt::print(kRow, "ring", fmt::format("{}: {}", ring_text(p.ring), seconds_text(heaviest.lines)));
+  fmt::print(kRow, "ring", fmt::format("{}: {}", ring_text(p.ring), seconds_text(heaviest.schedule)));
   if (p.lossy) {
     fmt::print(kRow, "packet loss",
                "times are those of mean losses; a real ring waits for the hop that loses most at the time: 1.1 to 1.8 "
                "times as long");
   }
   if (plan.founders > 2) {
-    const bool better = p.best_time < heaviest.lines;
+    const bool better = p.best_time < heaviest.schedule;
     fmt::print(kRow, p.every_ring ? "best ring" : "better ring",
                better ? fmt::format("{}: {} ({})", ring_text(p.best_ring), seconds_text(p.best_time),
-                                    percent_more(p.best_time, heaviest.lines))
+                                    percent_more(p.best_time, heaviest.schedule))
                       : std::string(p.every_ring ? "that one" : "none was found"));
   }
   const Straggler& worst = p.stragglers.front();
   fmt::print(kRow, "straggler",
              fmt::format("{} at half of its line: {} ({})", letter_of(worst.host), seconds_text(worst.time),
-                         percent_more(worst.time, heaviest.lines)));
+                         percent_more(worst.time, heaviest.schedule)));
   if (plan.founders > 2) {
     fmt::print("losses, with heartbeats every {}:\n", words_of(plan.heartbeat, " "));
     fmt::print(kRow, "one", fmt::format("a machine that vanishes in mid-step costs {}", seconds_text(p.loss)));
@@ -116,9 +117,11 @@ void print_answer(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
              fmt::format("one every {}, and 9 attempts of 10 do not finish: a peer that stays {}", long_text(p.stops),
                          long_text(p.stops * plan.founders)));
   fmt::print(
-      "how: times by the core that ships, in virtual time over flows; \"lines alone\" and what is compared with it, by "
-      "its\n"
-      "ring schedule over fluid streams; losses at random moments, nothing saved in between\n"
+      "how: times by the core that ships, in virtual time over flows; \"lines alone\" in closed form; rings and "
+      "stragglers "
+      "by\n"
+      "the core's ring schedule over fluid streams, without agreement; losses at random moments, nothing saved in "
+      "between\n"
       "rates are {}\n",
       rates_text(mtu));
 }
@@ -139,6 +142,7 @@ nlohmann::json to_json(const Plan& plan, const Prediction& p, std::uint32_t mtu)
                                    {"first_ns", each.first.ns},
                                    {"again_ns", each.again.ns},
                                    {"lines_ns", each.lines.ns},
+                                   {"schedule_ns", each.schedule.ns},
                                    {"bus_bytes_per_s", each.bus_bytes_per_s}});
   }
   json["step_ns"] = p.step.ns;

@@ -5,7 +5,10 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/call.h"
+#include "sim/checkers/p1_bytes.h"
 #include "sim/flow/best_ring.h"
+#include "sim/flow/ring_bound.h"
 #include "sim/predict/rehearsal.h"
 #include "sim/scenario_hosts.h"
 
@@ -88,12 +91,30 @@ flow::RingRun run_of(const Plan& plan, const Work& work) {
 
 void find_best_ring(const flow::Topology& topology, const flow::RingRun& run, Prediction& out) {
   const flow::BestRing best = flow::best_ring(topology, run);
-  const Duration here = out.collectives[out.heaviest].lines;
+  const Duration here = out.collectives[out.heaviest].schedule;
   const Duration there = nanoseconds(best.ns);
   const bool better = there.seconds() < here.seconds() * kHardlyBetter;
   out.best_ring = better ? best.ring : run.ring;
   out.best_time = better ? there : here;
   out.every_ring = best.every;
+}
+
+// No schedule is faster: what lines must carry, and the hops of a chunk in each phase.
+Duration bound_of(const Plan& plan, const flow::RingRun& run, flow::Topology& topology) {
+  const auto world = static_cast<std::uint32_t>(run.ring.size());
+  if (run.collective == Collective::kBarrier || run.count == 0 || world < 2) return {};
+  Call call;
+  call.request.collective = run.collective;
+  call.request.type = run.type;
+  call.request.tensors.push_back({{}, {}, run.count});
+  call.segment_bytes = plan.segment_bytes;
+  call.outcome.emplace();
+  if (run.collective == Collective::kAllGather) call.outcome->blocks.assign(world, run.count);
+  std::vector<std::uint64_t> sent;
+  for (std::uint32_t rank = 0; rank < world; ++rank) sent.push_back(ring_bytes(call, rank, world, 0));
+  const flow::RingBound bound = flow::ring_bound(topology, run.ring, sent, run.stripes);
+  const int phases = run.collective == Collective::kAllReduce ? 2 : 1;
+  return nanoseconds(std::max(bound.lines_ns, phases * (bound.around_ns - bound.longest_ns)));
 }
 
 std::vector<Straggler> stragglers(const flow::Topology& topology, const flow::RingRun& run) {
@@ -181,9 +202,12 @@ Result<Prediction> predict(Plan plan, std::uint32_t mtu) {
   for (std::size_t i = 0; i < out.collectives.size(); ++i) {
     CollectiveTime& each = out.collectives[i];
     each.bytes = bytes_of(each.work, plan.founders);
-    each.lines = nanoseconds(flow::ring_time(topology, run_of(plan, each.work)).ns);
+    const flow::RingRun run = run_of(plan, each.work);
+    // Rates are rounded to bytes per second, and what is no longer than a packet waits for nobody (sim/flow/lines.h).
+    each.lines = std::min(bound_of(plan, run, topology), each.again);
+    each.schedule = nanoseconds(flow::ring_time(topology, run).ns);
     each.bus_bytes_per_s = bus_bandwidth(each.work, each.bytes, plan.founders, each.again) * each.times;
-    if (each.lines > out.collectives[out.heaviest].lines) out.heaviest = i;
+    if (each.schedule > out.collectives[out.heaviest].schedule) out.heaviest = i;
   }
   const flow::RingRun run = run_of(plan, out.collectives[out.heaviest].work);
   out.ring = run.ring;

@@ -20,7 +20,8 @@ struct CollectiveTime {
   std::uint64_t bytes = 0;  // of one: the tensor, or what an all-gather gathers
   Duration first;           // of the slowest, by the core that ships; streams are cold
   Duration again;           // two steps later
-  Duration lines;           // of one alone, by the ring schedule over warm streams: no agreement, no driver
+  Duration lines;           // no less, whatever is done: the busiest line carries its part, and bytes go around
+  Duration schedule;        // of one alone, by the ring schedule over warm streams: no agreement, no driver
   double bus_bytes_per_s = 0;
 };
 
@@ -38,7 +39,7 @@ struct Straggler {
 struct Prediction {
   std::vector<CollectiveTime> collectives;
   Duration step;  // all of them, `again`
-  // Of the one that takes longest, alone.
+  // Of the one that takes longest, alone; times by the ring schedule.
   std::size_t heaviest = 0;
   Bottleneck bottleneck;
   std::vector<std::uint32_t> ring;  // as it is laid when hosts start in the order of their names
