@@ -9,6 +9,7 @@
 #include "sim/checkers/p1_bytes.h"
 #include "sim/flow/best_ring.h"
 #include "sim/flow/ring_bound.h"
+#include "sim/predict/half_line.h"
 #include "sim/predict/rehearsal.h"
 #include "sim/scenario_hosts.h"
 
@@ -117,16 +118,13 @@ Duration bound_of(const Plan& plan, const flow::RingRun& run, flow::Topology& to
   return nanoseconds(std::max(bound.lines_ns, phases * (bound.around_ns - bound.longest_ns)));
 }
 
-std::vector<Straggler> stragglers(const flow::Topology& topology, const flow::RingRun& run) {
+std::vector<Straggler> stragglers(const Plan& plan, const flow::RingRun& run) {
   std::vector<Straggler> all;
   for (const std::uint32_t slow : run.ring) {
-    flow::Topology worse = topology;
-    for (const std::uint32_t other : run.ring) {
-      if (other == slow) continue;
-      worse.slow_way(slow, other, 2);
-      worse.slow_way(other, slow, 2);
-    }
-    all.push_back({slow, nanoseconds(flow::ring_time(std::move(worse), run).ns)});
+    Plan worse = plan;
+    halve_line(worse, slow);
+    Rehearsal laid(worse);
+    all.push_back({slow, nanoseconds(flow::ring_time(*laid.world().topology(), run).ns)});
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
   return all;
@@ -214,7 +212,7 @@ Result<Prediction> predict(Plan plan, std::uint32_t mtu) {
   out.lossy = is_lossy(topology, run.ring);
   out.bottleneck = bottleneck_of(flow::ring_time(topology, run), topology);
   find_best_ring(topology, run, out);
-  out.stragglers = stragglers(topology, run);
+  out.stragglers = stragglers(plan, run);
 
   if (plan.founders > 2) {
     const Duration half = out.step / 2;

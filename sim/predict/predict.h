@@ -33,7 +33,7 @@ struct Bottleneck {
 
 struct Straggler {
   std::uint32_t host = 0;
-  Duration time;  // with half of its line
+  Duration time;  // with half of its line; one that it shares stays as it is
 };
 
 struct Prediction {

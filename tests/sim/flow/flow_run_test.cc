@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "sim/plan_file.h"
 #include "sim/predict/predict.h"
 #include "sim/predict/rehearsal.h"
 #include "sim/scenario.h"
+#include "sim/scenario_hosts.h"
 #include "sim/world.h"
 #include "tests/sim/calm_plan.h"
 #include "tests/sim/run_sim.h"
@@ -195,6 +198,50 @@ TEST(Predict, ARingThatIsHardlyBetterIsNone) {
   EXPECT_EQ(prediction.best_time, prediction.collectives[0].schedule);
 }
 
+// What is half is what the straggler has for itself: not the line of its room, not what others can send.
+TEST(Predict, AStragglerIsOneInARunToo) {
+  struct Case {
+    std::string text;
+    std::uint32_t host;
+    std::string line;  // that it has then
+    double times;      // as long as before
+  };
+  const std::string room = kTwoRooms;
+  const Case cases[] = {
+      {room, 1, "up = \"500Mbit/s\"\ndown = \"500Mbit/s\"\n", 1},
+      {kAcross, 1, "up = \"500Mbit/s\"\ndown = \"500Mbit/s\"\n", 1},
+      {kAcross, 4, "up = \"10Mbit/s\"\ndown = \"50Mbit/s\"\n", 2},
+  };
+  for (const Case& c : cases) {
+    const Prediction prediction = predicted_of(scenario_of(c.text));
+    const auto of_host = [&](const Straggler& each) { return each.host == c.host; };
+    const auto said = std::find_if(prediction.stragglers.begin(), prediction.stragglers.end(), of_host);
+    ASSERT_NE(said, prediction.stragglers.end());
+    const double times = said->time.seconds() / prediction.collectives[0].schedule.seconds();
+    EXPECT_NEAR(times, c.times, 0.02) << c.text;
+    const std::string of = "of = \"" + letter_of(c.host) + "\"\n";
+    std::string slow = c.text;
+    if (const auto at = slow.find(of); at != std::string::npos) {
+      slow = slow.substr(0, at) + of + c.line;
+    } else {
+      slow += "[[line]]\n" + of + c.line;
+    }
+    const double in_a_run = seconds_in_a_run(plan_of(scenario_of(slow), 0), prediction.ring) /
+                            seconds_in_a_run(plan_of(scenario_of(c.text), 0), prediction.ring);
+    EXPECT_NEAR(times, in_a_run, 0.03) << c.text;
+  }
+}
+
+// Ways between two hosts are the only lines there.
+TEST(Predict, WhereHostsHaveNoLineOfTheirOwnAStragglersWaysAreHalf) {
+  const Prediction prediction = predicted_of(
+      scenario_of("name = \"ways\"\npeers = 3\nnet = { model = \"flow\", latency = \"1ms\", rate = \"40Mbit/s\" }\n"
+                  "work = [\"all_reduce 8MiB f32 sum\"]\n"));
+  for (const Straggler& each : prediction.stragglers) {
+    EXPECT_NEAR(each.time.seconds() / prediction.collectives[0].schedule.seconds(), 2, 0.1);
+  }
+}
+
 // Half of a step is in vain, and then it takes until the others have missed the heartbeats of who vanished.
 TEST(Predict, ALossCostsWhatWasDoneAndUntilItIsNoticed) {
   const Prediction prediction = predicted();
@@ -255,6 +302,12 @@ TEST(PredictCommand, WherePacketsAreLostItSaysThatTimesAreMeans) {
   text.replace(text.find("slow_start"), 0, "loss = \"1%\", ");
   EXPECT_THAT(run_sim({"predict", file_with(text)}).out,
               testing::HasSubstr("packet loss  times are those of mean losses"));
+}
+
+TEST(PredictCommand, WhereAllShareAThinLineNobodyIsAStraggler) {
+  EXPECT_THAT(run_sim({"predict", file_with(kTwoRooms)}).out, testing::HasSubstr("straggler    none"));
+  EXPECT_THAT(run_sim({"predict", file_with(kAcross)}).out,
+              testing::HasSubstr("straggler    d at half of its own line: 21."));
 }
 
 TEST(PredictCommand, WithoutWorkThereIsNoAnswer) {
