@@ -111,7 +111,9 @@ void print_answer(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
                                percent_more(worst.time, heaviest.schedule)));
   if (plan.founders > 2) {
     fmt::print("losses, with heartbeats every {}:\n", words_of(plan.heartbeat, " "));
-    fmt::print(kRow, "one", fmt::format("a machine that vanishes in mid-step costs {}", seconds_text(p.loss)));
+    fmt::print(kRow, "one",
+               fmt::format("a machine that vanishes in mid-step costs {}; without {} a step takes {}",
+                           seconds_text(p.loss), letter_of(p.lost), seconds_text(p.without)));
     fmt::print(kRow, "half time",
                fmt::format("one every {} takes half of all time: a peer that stays {} on the average",
                            long_text(p.half_time), long_text(p.half_time * plan.founders)));
@@ -160,6 +162,7 @@ nlohmann::json to_json(const Plan& plan, const Prediction& p, std::uint32_t mtu)
   }
   json["losses"] = {{"heartbeat_ns", plan.heartbeat.ns},
                     {"one_costs_ns", p.loss.ns},
+                    {"without_one_step_ns", p.without.ns},
                     {"half_time_ns", p.half_time.ns},
                     {"stops_ns", p.stops.ns}};
   return json;

@@ -48,9 +48,11 @@ struct Prediction {
   Duration best_time;
   bool every_ring = false;            // was looked at; else the best is the best that was found
   std::vector<Straggler> stragglers;  // the dearest first
-  Duration loss;       // what it costs a step when a machine vanishes in its midst; 0: nobody can be spared
-  Duration half_time;  // mean time between losses at which half of all time is lost
-  Duration stops;      // ... at which nine attempts of ten do not finish
+  std::uint32_t lost = 0;             // the host that vanishes in the midst of a step; 0: nobody can be spared
+  Duration loss;                      // what that costs: the step ends so much later than one of those who are left
+  Duration without;                   // ... which takes so long
+  Duration half_time;                 // mean time between losses at which half of all time is lost
+  Duration stops;                     // ... at which nine attempts of ten do not finish
 };
 
 // Why there is no answer: the core does not get through, or nothing is to be done.

@@ -58,6 +58,7 @@ std::optional<Error> Rehearsal::begin() {
 void Rehearsal::launch() {
   launched_.clear();
   for (std::uint32_t host = 1; host <= plan_.founders; ++host) {
+    if (host == gone_) continue;
     for (std::size_t i = 0; i < plan_.work.size(); ++i) {
       const Work& work = plan_.work[i];
       peer::Request request;
@@ -105,6 +106,7 @@ Result<std::vector<Duration>> Rehearsal::step_with_loss(std::uint32_t host, Dura
   launch();
   world_.run_for(after);
   world_.begin_fault({.fault = Fault::kVanish, .a = host, .number = 1});
+  gone_ = host;
   std::erase_if(launched_, [&](const Launched& launched) { return launched.host == host; });
   return finish();
 }

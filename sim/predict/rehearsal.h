@@ -21,7 +21,7 @@ class Rehearsal {
   std::optional<Error> begin();
   // All calls of one step, from the launch of each to the moment at which its last peer has the result.
   Result<std::vector<Duration>> step();
-  // The same; this host vanishes after so long, and the others go on without it.
+  // The same; this host vanishes after so long, and the others go on without it, in later steps, too.
   Result<std::vector<Duration>> step_with_loss(std::uint32_t host, Duration after);
   void rest(Duration duration) { world_.run_for(duration); }
 
@@ -42,6 +42,7 @@ class Rehearsal {
   std::size_t seen_ = 0;  // peers that have installed a view of all
   World world_;
   std::vector<Launched> launched_;
+  std::optional<std::uint32_t> gone_;
 };
 
 }  // namespace lockstep::sim

@@ -251,6 +251,15 @@ TEST(Predict, ALossCostsWhatWasDoneAndUntilItIsNoticed) {
   EXPECT_NEAR(prediction.stops.seconds(), prediction.step.seconds() / 2.302585, 1e-6);
 }
 
+// The others are faster without d; its loss costs them what they had done, all the same.
+TEST(Predict, ALossOfASlowHostCostsTime) {
+  const Prediction prediction = predicted_of(scenario_of(kAcross));
+  EXPECT_LT(prediction.without.seconds(), 0.5 * prediction.step.seconds());
+  EXPECT_GT(prediction.loss.seconds(), 0.5 * prediction.step.seconds());
+  EXPECT_LT(prediction.loss.seconds(), 0.5 * prediction.step.seconds() + 20 * 0.2);
+  EXPECT_GT(prediction.half_time, prediction.stops);
+}
+
 TEST(Predict, LossesHoldStreamsBack) {
   Plan plan = plan_of(at_home(), 0);
   plan.network.flow.loss_ppm = 10'000;
