@@ -1,5 +1,7 @@
 #include "sim/units.h"
 
+#include <fmt/core.h>
+
 #include <charconv>
 #include <cmath>
 #include <iterator>
@@ -36,7 +38,47 @@ std::optional<std::int64_t> quantity(std::string_view text, const Unit (&units)[
   return {};
 }
 
+// Three digits or all of those before the point, never an exponent.
+std::string three_digits(double number) {
+  const double size = std::abs(number);
+  const int after = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+  std::string text = fmt::format("{:.{}f}", number, after);
+  if (after == 0) return text;
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+struct Step {
+  double from;  // so that three digits do not round to the next unit's 1
+  double factor;
+  std::string_view name;
+};
+
+// In the first unit that is not too large.
+template <std::size_t N>
+std::string in_unit(double number, const Step (&steps)[N]) {
+  const Step* step = steps;
+  while (step + 1 != std::end(steps) && std::abs(number) < step->from) ++step;
+  return three_digits(number / step->factor) + " " + std::string(step->name);
+}
+
+constexpr Step kShortTimes[] = {{0.9995e9, 1e9, "s"}, {0.9995e6, 1e6, "ms"}, {0.9995e3, 1e3, "us"}, {0, 1, "ns"}};
+constexpr Step kShortSizes[] = {
+    {1023.5 * 1048576, 1073741824, "GiB"}, {1023.5 * 1024, 1048576, "MiB"}, {1023.5, 1024, "KiB"}, {0, 1, "bytes"}};
+constexpr Step kShortRates[] = {{0.9995e9, 1e9, "GB/s"}, {0.9995e6, 1e6, "MB/s"}, {0, 1e3, "kB/s"}};
+
 }  // namespace
+
+std::string short_text(Duration duration) {
+  return duration.ns == 0 ? "0 s" : in_unit(static_cast<double>(duration.ns), kShortTimes);
+}
+
+std::string short_size(std::uint64_t bytes) {
+  return bytes == 1 ? "1 byte" : in_unit(static_cast<double>(bytes), kShortSizes);
+}
+
+std::string short_rate(double bytes_per_s) { return in_unit(bytes_per_s, kShortRates); }
 
 std::optional<Duration> duration_of(std::string_view text) {
   const auto ns = quantity(text, kTimes);

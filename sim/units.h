@@ -21,4 +21,10 @@ std::optional<std::uint64_t> rate_of(std::string_view text);
 // Millionths, below all: a number and %.
 std::optional<std::uint32_t> loss_of(std::string_view text);
 
+// ---- for people: three digits, and a unit that suits them ----
+
+std::string short_text(Duration duration);    // "1.43 s", "90.5 ms"
+std::string short_size(std::uint64_t bytes);  // "16 MiB", "3.81 MiB", "100 bytes"
+std::string short_rate(double bytes_per_s);   // "2.34 MB/s"
+
 }  // namespace lockstep::sim

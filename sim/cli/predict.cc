@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/ring/schedule.h"
 #include "sim/cli/command.h"
 #include "sim/cli/usage.h"
 #include "sim/scenario_hosts.h"
@@ -29,24 +30,11 @@ struct PredictFlags {
   bool json = false;
 };
 
-std::string seconds_text(Duration time) {
-  const double s = time.seconds();
-  return s >= 100 ? fmt::format("{:.0f} s", s)
-         : s >= 1 ? fmt::format("{:.3g} s", s)
-                  : fmt::format("{:.3g} ms", s * 1e3);
-}
-
 std::string long_text(Duration time) {
   const double s = time.seconds();
   return s >= 7200  ? fmt::format("{:.1f} h", s / 3600)
          : s >= 180 ? fmt::format("{:.1f} min", s / 60)
-                    : seconds_text(time);
-}
-
-std::string rate_text(double bytes_per_s) {
-  return bytes_per_s >= 1e9   ? fmt::format("{:.3g} GB/s", bytes_per_s * 1e-9)
-         : bytes_per_s >= 1e6 ? fmt::format("{:.3g} MB/s", bytes_per_s * 1e-6)
-                              : fmt::format("{:.3g} kB/s", bytes_per_s * 1e-3);
+                    : short_text(time);
 }
 
 std::string percent_more(Duration time, Duration than) {
@@ -59,8 +47,18 @@ std::string ring_text(const std::vector<std::uint32_t>& ring) {
   return text;
 }
 
+// As a scenario says it, with both measures: "all_reduce 16 MiB f32 sum (4194304 elements)".
+std::string work_text(const Work& work) {
+  const std::string name(name_of(work.collective));
+  if (work.collective == peer::Collective::kBarrier) return name;
+  const bool reduces = ring::reduces(work.collective);
+  return fmt::format("{} {} {}{} ({}{})", name, short_size(work.count * size_of(work.type)), name_of(work.type),
+                     reduces ? " " + std::string(name_of(work.op)) : "", counted(work.count, "element"),
+                     work.collective == peer::Collective::kAllGather ? " of each" : "");
+}
+
 std::string work_text(const CollectiveTime& collective) {
-  return (collective.times > 1 ? std::to_string(collective.times) + "x " : "") + to_text(collective.work);
+  return (collective.times > 1 ? std::to_string(collective.times) + "x " : "") + work_text(collective.work);
 }
 
 constexpr auto kRow = "  {:<12} {}\n";
@@ -75,22 +73,21 @@ void print_answer(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
   const CollectiveTime& heaviest = p.collectives[p.heaviest];
   fmt::print("{}, {} each\n", counted(plan.founders, "peer"), counted(plan.stripes, "stream"));
   for (const CollectiveTime& each : p.collectives) {
-    fmt::print("{}: {}", work_text(each), seconds_text(each.again));
-    if (each.bus_bytes_per_s > 0) fmt::print(", bus bandwidth {}", rate_text(each.bus_bytes_per_s));
+    fmt::print("{}: {}", work_text(each), short_text(each.again));
+    if (each.bus_bytes_per_s > 0) fmt::print(", bus bandwidth {}", short_rate(each.bus_bytes_per_s));
     fmt::print("\n");
-    fmt::print(kRow, "at first", seconds_text(each.first) + ", on streams that are new");
-    if (each.lines.ns > 0)
-      fmt::print(kRow, "lines alone", seconds_text(each.lines) + ", less than which nothing takes");
+    fmt::print(kRow, "at first", short_text(each.first) + ", on streams that are new");
+    if (each.lines.ns > 0) fmt::print(kRow, "lines alone", short_text(each.lines) + ", less than which nothing takes");
   }
-  if (p.collectives.size() > 1 || heaviest.times > 1) fmt::print("a step of all: {}\n", seconds_text(p.step));
+  if (p.collectives.size() > 1 || heaviest.times > 1) fmt::print("a step of all: {}\n", short_text(p.step));
   if (plan.founders < 2 || p.bottleneck.what.empty()) return;
-  fmt::print("of {}, by itself:\n", to_text(heaviest.work));
+  fmt::print("of {}, by itself:\n", work_text(heaviest.work));
   fmt::print(kRow, "bottleneck",
              p.bottleneck.waits
                  ? fmt::format("none: it waits for its hops; {} is in use {:.0f} % of the time", p.bottleneck.what,
                                p.bottleneck.busy * 100)
                  : fmt::format("{}, in use {:.0f} % of the time", p.bottleneck.what, p.bottleneck.busy * 100));
-  fmt::print(kRow, "ring", fmt::format("{}: {}", ring_text(p.ring), seconds_text(heaviest.schedule)));
+  fmt::print(kRow, "ring", fmt::format("{}: {}", ring_text(p.ring), short_text(heaviest.schedule)));
   if (p.lossy) {
     fmt::print(kRow, "packet loss",
                "times are those of mean losses; a real ring waits for the hop that loses most at the time: 1.1 to 1.8 "
@@ -99,7 +96,7 @@ void print_answer(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
   if (plan.founders > 2) {
     const bool better = p.best_time < heaviest.schedule;
     fmt::print(kRow, p.every_ring ? "best ring" : "better ring",
-               better ? fmt::format("{}: {} ({})", ring_text(p.best_ring), seconds_text(p.best_time),
+               better ? fmt::format("{}: {} ({})", ring_text(p.best_ring), short_text(p.best_time),
                                     percent_more(p.best_time, heaviest.schedule))
                       : std::string(p.every_ring ? "that one" : "none was found"));
   }
@@ -107,13 +104,13 @@ void print_answer(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
   fmt::print(kRow, "straggler",
              worst.time.seconds() < heaviest.schedule.seconds() * kHardlySlower
                  ? "none: a host at half of its own line holds nobody up"
-                 : fmt::format("{} at half of its own line: {} ({})", letter_of(worst.host), seconds_text(worst.time),
+                 : fmt::format("{} at half of its own line: {} ({})", letter_of(worst.host), short_text(worst.time),
                                percent_more(worst.time, heaviest.schedule)));
   if (plan.founders > 2) {
     fmt::print("losses, with heartbeats every {}:\n", words_of(plan.heartbeat, " "));
     fmt::print(kRow, "one",
                fmt::format("a machine that vanishes in mid-step costs {}; without {} a step takes {}",
-                           seconds_text(p.loss), letter_of(p.lost), seconds_text(p.without)));
+                           short_text(p.loss), letter_of(p.lost), short_text(p.without)));
     fmt::print(kRow, "half time",
                fmt::format("one every {} takes half of all time: a peer that stays {} on the average",
                            long_text(p.half_time), long_text(p.half_time * plan.founders)));

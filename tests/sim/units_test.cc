@@ -42,5 +42,25 @@ TEST(Units, ADurationIsReadBackAsItWasWritten) {
   }
 }
 
+TEST(Units, ForPeopleThereAreThreeDigitsAndNoExponent) {
+  EXPECT_EQ(short_text(milliseconds(10'849)), "10.8 s");
+  EXPECT_EQ(short_text(milliseconds(1200)), "1.2 s");
+  EXPECT_EQ(short_text(seconds(1700)), "1700 s");
+  EXPECT_EQ(short_text(microseconds(90'540)), "90.5 ms");
+  EXPECT_EQ(short_text(microseconds(999'400)), "999 ms");
+  EXPECT_EQ(short_text(microseconds(999'600)), "1 s");
+  EXPECT_EQ(short_text(microseconds(50)), "50 us");
+  EXPECT_EQ(short_text(milliseconds(-1700)), "-1.7 s");
+  EXPECT_EQ(short_text(Duration{}), "0 s");
+  EXPECT_EQ(short_size(16U << 20U), "16 MiB");
+  EXPECT_EQ(short_size(4'000'012), "3.81 MiB");
+  EXPECT_EQ(short_size((1U << 20U) - 1), "1 MiB");
+  EXPECT_EQ(short_size(1000), "1000 bytes");
+  EXPECT_EQ(short_size(1), "1 byte");
+  EXPECT_EQ(short_rate(2.34e6), "2.34 MB/s");
+  EXPECT_EQ(short_rate(999.6e6), "1 GB/s");
+  EXPECT_EQ(short_rate(12), "0.01 kB/s");
+}
+
 }  // namespace
 }  // namespace lockstep::sim

@@ -280,7 +280,7 @@ TEST(PredictCommand, SaysTheSameInWordsAndInJson) {
   const std::string file = file_with(kFourAtHome);
   const Ran words = run_sim({"predict", file});
   EXPECT_EQ(words.code, 0) << words.errors;
-  EXPECT_THAT(words.out, testing::HasSubstr("all_reduce 2097152 f32 sum: 2."));
+  EXPECT_THAT(words.out, testing::HasSubstr("\nall_reduce 8 MiB f32 sum (2097152 elements): 2."));
   EXPECT_THAT(words.out, testing::HasSubstr("bottleneck   what "));
   const Ran json = run_sim({"predict", file, "--json"});
   EXPECT_EQ(json.code, 0) << json.errors;
@@ -317,6 +317,17 @@ TEST(PredictCommand, WhereAllShareAThinLineNobodyIsAStraggler) {
   EXPECT_THAT(run_sim({"predict", file_with(kTwoRooms)}).out, testing::HasSubstr("straggler    none"));
   EXPECT_THAT(run_sim({"predict", file_with(kAcross)}).out,
               testing::HasSubstr("straggler    d at half of its own line: 21."));
+}
+
+TEST(PredictCommand, NamesWorkByItsBytesAndItsElements) {
+  std::string text = kFourAtHome;
+  text.replace(text.find("\"all_reduce"), std::string("\"all_reduce 8MiB f32 sum\"").size(),
+               R"("2x all_reduce 1000 i16 max", "barrier", "all_gather 64KiB", "broadcast 1 u8")");
+  const std::string out = run_sim({"predict", file_with(text)}).out;
+  EXPECT_THAT(out, testing::HasSubstr("\n2x all_reduce 1.95 KiB i16 max (1000 elements): "));
+  EXPECT_THAT(out, testing::HasSubstr("\nbarrier: "));
+  EXPECT_THAT(out, testing::HasSubstr("\nall_gather 64 KiB f32 (16384 elements of each): "));
+  EXPECT_THAT(out, testing::HasSubstr("\nbroadcast 1 byte u8 (1 element): "));
 }
 
 TEST(PredictCommand, WithoutWorkThereIsNoAnswer) {
