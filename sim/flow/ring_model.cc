@@ -182,6 +182,9 @@ class FluidRing {
       if (room < std::min(left, r.socket_bytes / kLeastPartOfSocket)) return;
       Member::Piece& piece = s.leaving.emplace_back();
       piece.bytes = std::min(left, room);
+      // No end of a segment is so small that it waits for nobody, as short messages do (Lines::push).
+      if (piece.bytes < left && left - piece.bytes <= kPacketBytes && piece.bytes > 2 * kPacketBytes)
+        piece.bytes -= kPacketBytes;
       s.in_socket += piece.bytes;
       s.taken += piece.bytes;
       if (piece.bytes == left) {

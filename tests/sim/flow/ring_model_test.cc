@@ -79,6 +79,13 @@ TEST(RingModel, ASegmentLargerThanTheSocketDoesNotStopItsStream) {
   EXPECT_GT(time.busy, 0.98);
 }
 
+// What is left of a segment when the socket was full is no short message, which would wait for nobody.
+TEST(RingModel, TheEndOfASegmentIsCarriedLikeTheRestOfIt) {
+  const Options options{.on = true, .up_bytes_per_s = 2'620'130, .cold = false};
+  const RingTime time = ring_time(topology(options, 0), {.ring = ring_of(2), .count = 4'000'000});
+  EXPECT_GE(static_cast<double>(time.ns), 16e6 / 2'620'130 * kNanoseconds * 0.9999);
+}
+
 TEST(RingModel, OneRankIsDoneAtOnce) {
   EXPECT_EQ(ring_time(topology({.on = true}, kMilli), {.ring = {1}, .count = 1000}).ns, 0);
 }
