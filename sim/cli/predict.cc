@@ -20,7 +20,7 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr int kJsonVersion = 1;
+constexpr int kJsonVersion = 2;          // 2: lines_ns is the bound, schedule_ns what was lines_ns
 constexpr double kHardlySlower = 1.005;  // in words: + 0 %
 
 struct PredictFlags {
@@ -49,8 +49,8 @@ std::string ring_text(const std::vector<std::uint32_t>& ring) {
 
 // As a scenario says it, with both measures: "all_reduce 16 MiB f32 sum (4194304 elements)".
 std::string work_text(const Work& work) {
-  const std::string name(name_of(work.collective));
-  if (work.collective == peer::Collective::kBarrier) return name;
+  const std::string_view name = name_of(work.collective);
+  if (work.collective == peer::Collective::kBarrier) return std::string(name);
   const bool reduces = ring::reduces(work.collective);
   return fmt::format("{} {} {}{} ({}{})", name, short_size(work.count * size_of(work.type)), name_of(work.type),
                      reduces ? " " + std::string(name_of(work.op)) : "", counted(work.count, "element"),
@@ -152,10 +152,10 @@ nlohmann::json to_json(const Plan& plan, const Prediction& p, std::uint32_t mtu)
   json["bottleneck"] = {{"what", p.bottleneck.what}, {"busy", p.bottleneck.busy}, {"waits", p.bottleneck.waits}};
   json["ring"] = hosts_json(p.ring);
   json["lossy"] = p.lossy;
-  json["best_ring"] = {{"hosts", hosts_json(p.best_ring)}, {"lines_ns", p.best_time.ns}, {"of_all", p.every_ring}};
+  json["best_ring"] = {{"hosts", hosts_json(p.best_ring)}, {"schedule_ns", p.best_time.ns}, {"of_all", p.every_ring}};
   json["stragglers"] = nlohmann::json::array();
   for (const Straggler& each : p.stragglers) {
-    json["stragglers"].push_back({{"host", letter_of(each.host)}, {"lines_ns", each.time.ns}});
+    json["stragglers"].push_back({{"host", letter_of(each.host)}, {"schedule_ns", each.time.ns}});
   }
   json["losses"] = {{"heartbeat_ns", plan.heartbeat.ns},
                     {"one_costs_ns", p.loss.ns},

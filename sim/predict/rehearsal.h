@@ -29,9 +29,9 @@ class Rehearsal {
 
  private:
   struct Launched {
-    std::uint32_t host;
-    std::size_t work;
-    CallId id;
+    std::uint32_t host = 0;
+    std::size_t work = 0;
+    CallId id{};
   };
   void launch();
   Result<std::vector<Duration>> finish();

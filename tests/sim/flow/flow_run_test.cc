@@ -284,7 +284,7 @@ TEST(PredictCommand, SaysTheSameInWordsAndInJson) {
   EXPECT_THAT(words.out, testing::HasSubstr("bottleneck   what "));
   const Ran json = run_sim({"predict", file, "--json"});
   EXPECT_EQ(json.code, 0) << json.errors;
-  EXPECT_THAT(json.out, testing::HasSubstr("\"version\": 1"));
+  EXPECT_THAT(json.out, testing::HasSubstr("\"version\": 2"));
   EXPECT_THAT(json.out, testing::HasSubstr("\"again_ns\": 2"));
   EXPECT_EQ(run_sim({"predict", file, "--json"}).out, json.out);
 }
