@@ -15,7 +15,9 @@ Complaint Causes::lost(PeerId peer, const std::vector<std::uint32_t>& hosts, Sta
   for (const Entry& entry : begun_) {
     const bool of_pair = entry.fault == Fault::kCut || entry.fault == Fault::kCutBoth || entry.fault == Fault::kReset ||
                          entry.fault == Fault::kSilence;
-    if (may_lose_members(entry.fault) && (touches(entry.a) || (of_pair && touches(entry.b)))) return {};
+    const bool of_everybody = entry.fault == Fault::kReset && entry.a == entry.b;  // with this one
+    if (!may_lose_members(entry.fault)) continue;
+    if (touches(entry.a) || of_everybody || (of_pair && touches(entry.b))) return {};
   }
   return text_of(peer) + " lost the run (" + text + "), and nothing had happened to it";
 }

@@ -376,6 +376,15 @@ TEST(L2Causes, AHealthyPeerThatIsLostFails) {
   EXPECT_FALSE(causes.lost(kA, {1}, Status::kEvicted, "evicted"));
 }
 
+// Swarm seed 1916138: the links of one host to all others were reset until none could be opened, and the other end had to go.
+TEST(L2Causes, WhatBreaksOneHostsLinksToAllTouchesAll) {
+  Causes causes;
+  causes.began({.fault = Fault::kReset, .a = 2, .b = 3});
+  EXPECT_TRUE(causes.lost(kA, {1}, Status::kEvicted, "evicted"));
+  causes.began({.fault = Fault::kReset, .a = 2, .b = 2});
+  EXPECT_FALSE(causes.lost(kA, {1}, Status::kEvicted, "evicted"));
+}
+
 TEST(L2Causes, NothingIsTheCauseOfABreachOfTheProtocol) {
   Causes causes;
   causes.began({.fault = Fault::kCrash, .a = 1});
