@@ -71,7 +71,7 @@ class ScenarioReader {
       error_ =
           each_table(lines, "write what the line of a host or a region is like as [[line]]", [&](const toml::table& t) {
             std::optional<Error> error = read_line(t, hosts_, scenario_.base.network, known_["line"]);
-            while (lines_.size() < all.size()) lines_.push_back({all[lines_.size()].hosts, t.get("of")->source()});
+            while (lines_.size() < all.size()) lines_.emplace_back(all[lines_.size()].hosts, t.get("of")->source());
             return error;
           });
     }

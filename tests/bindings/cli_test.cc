@@ -37,6 +37,7 @@ class Running {
   explicit Running(std::vector<std::string> words, const std::string& errors = "/dev/null") {
     words.insert(words.begin(), "lockstep");
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     std::array<int, 2> ends{};

@@ -222,9 +222,10 @@ TEST(Predict, AStragglerIsOneInARunToo) {
     const std::string of = "of = \"" + letter_of(c.host) + "\"\n";
     std::string slow = c.text;
     if (const auto at = slow.find(of); at != std::string::npos) {
-      slow = slow.substr(0, at) + of + c.line;
+      slow.resize(at);
+      slow.append(of).append(c.line);
     } else {
-      slow += "[[line]]\n" + of + c.line;
+      slow.append("[[line]]\n").append(of).append(c.line);
     }
     const double in_a_run = seconds_in_a_run(plan_of(scenario_of(slow), 0), prediction.ring) /
                             seconds_in_a_run(plan_of(scenario_of(c.text), 0), prediction.ring);
