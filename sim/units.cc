@@ -1,7 +1,6 @@
 #include "sim/units.h"
 
-#include <fmt/core.h>
-
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <iterator>
@@ -42,7 +41,9 @@ std::optional<std::int64_t> quantity(std::string_view text, const Unit (&units)[
 std::string three_digits(double number) {
   const double size = std::abs(number);
   const int after = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
-  std::string text = fmt::format("{:.{}f}", number, after);
+  std::array<char, 400> digits{};  // of any double
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, std::chars_format::fixed, after);
+  std::string text(digits.data(), end.ptr);
   if (after == 0) return text;
   text.erase(text.find_last_not_of('0') + 1);
   if (text.ends_with('.')) text.pop_back();
