@@ -103,7 +103,7 @@ RoundKey Rounds::bundle_of(const RoundKey& key) const {
 
 bool Rounds::all_done(const RoundKey& key, Generation attempt, const std::set<PeerId>& lost) const {
   const auto at = rounds_.find(key);
-  if (at == rounds_.end() || at->second.attempt != attempt) return false;
+  if (at == rounds_.end() || at->second.attempt != attempt || at->second.differs) return false;
   const Round& round = at->second;
   const auto& members = members_of(key, attempt);
   const auto is_done = [&](std::size_t rank) { return round.done.contains(members[rank].id); };
@@ -131,23 +131,24 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
     return result;
   }
   const auto [at, is_first] = rounds_.try_emplace(done.key);
-  if (is_first && done_by_.of(from) >= kMaxRoundsInFlight) {
+  if (is_first && done_by_.of(from) >= kMaxUndecided) {
     rounds_.erase(at);
-    result.violation = "done with more rounds than can be in flight";
+    result.violation = "done with more rounds than can be undecided";
     return result;
   }
   Round& round = at->second;
   if (is_first || round.attempt != attempt) {
     uncount(round);
-    round = Round{attempt, done.what, from, done.hash, {}};
+    round = Round{attempt, done.what, from, done.hash, {}, false};
   }
   if (!round.done.insert(from).second) {
     result.violation = "done twice with the same attempt of a round";
     return result;
   }
   done_by_.add(from);
+  round.differs = round.differs || round.what != done.what || round.hash != done.hash;
   if (stops_.contains(bundle_of(done.key))) return result;
-  if (round.what != done.what || round.hash != done.hash) {
+  if (round.differs) {
     const bool arguments = round.what != done.what;
     const auto say = [&](PeerId who, const wire::Descriptor& what, std::uint64_t hash) {
       return name_in(members, who) + ": " + (arguments ? wire::describe(what) : "hash " + std::to_string(hash));

@@ -121,9 +121,10 @@ class Rounds {
     PeerId first;  // who said `what`
     std::uint64_t hash = 0;
     std::set<PeerId> done;
+    bool differs = false;  // the arguments or results of those who are done
     template <typename Archive>
     void state(Archive& a) {
-      a.all(attempt, what, first, hash, done);
+      a.all(attempt, what, first, hash, done, differs);
     }
   };
 
@@ -190,6 +191,9 @@ class Rounds {
   // not fit are stops for the next proposal, in `unsaid` if it is not null.
   [[nodiscard]] std::vector<wire::Verdict> touched_verdicts(const Change& change, const wire::View& next,
                                                             std::map<RoundKey, Stop>* unsaid) const;
+  // Adds the commits of these rounds if all survivors are done with them.
+  [[nodiscard]] bool commit(const RoundKey& bundle, Generation attempt, const std::set<PeerId>& lost,
+                            std::vector<wire::Verdict>& verdicts) const;
 
   std::map<CohortId, Cohort> cohorts_;
   std::map<RoundKey, Round> rounds_;

@@ -130,38 +130,48 @@ std::vector<wire::Verdict> Rounds::touched_verdicts(const Change& change, const 
   for (const wire::Member& member : next.members) ++worlds[member.group];
 
   std::vector<wire::Verdict> verdicts;
+  std::vector<std::pair<RoundKey, Known>> uncommitted;  // bundles
   for (const auto& [bundle, round] : known) {
     if (stops_.contains(bundle)) continue;
     const Loss& loss = loss_of(bundle, round.attempt);
     const RoundKey first{bundle.cohort, loss.first, bundle.tag, bundle.use};
     const bool left = loss.left && !change.kept.contains(first);
     if (!loss.relinked && !loss.lost && !left) continue;
-    const bool tried_again = round.retry || mutant(Mutant::kRetriesWhatMustNot);
+    const bool commits = rounds_.contains(first) && commit(bundle, round.attempt, change.lost, verdicts);
+    if (!commits) uncommitted.emplace_back(bundle, round);
+  }
+  for (const auto& [bundle, round] : uncommitted) {
+    if (round.retry || mutant(Mutant::kRetriesWhatMustNot)) continue;
+    const Loss& loss = loss_of(bundle, round.attempt);
     if (verdicts.size() + loss.size > kMaxVerdicts) {  // those that are bound go together
-      if (unsaid == nullptr || tried_again) continue;
+      if (unsaid == nullptr) continue;
       unsaid->emplace(bundle, Stop{{bundle, round.attempt, loss.status(), 0, "too many rounds were cut short"}, {}});
       continue;
     }
-    if (tried_again && !rounds_.contains(first)) continue;  // nor is it committed
-    const auto bound = bound_with(bundle);
-    const bool commits = std::all_of(bound.begin(), bound.end(), [&, attempt = round.attempt](const RoundKey& key) {
-      return all_done(key, attempt, change.lost);
-    });
-    if (!commits && tried_again) continue;
-    for (const RoundKey& key : bound) {
-      if (commits) {
-        verdicts.push_back({key, round.attempt, Status::kOk, rounds_.at(key).hash, {}});
-      } else {
-        verdicts.push_back({key, round.attempt, loss.status(), 0, loss.text(key, worlds[key.group])});
-      }
+    for (const RoundKey& key : bound_with(bundle)) {
+      verdicts.push_back({key, round.attempt, loss.status(), 0, loss.text(key, worlds[key.group])});
     }
   }
   return verdicts;
 }
 
+// All survivors are done with these rounds. A member may have reported that already, and then be lost: nothing else may become of
+// them. They are so few (kMaxUndecided for each binding of groups) that a proposal has room for all.
+bool Rounds::commit(const RoundKey& bundle, Generation attempt, const std::set<PeerId>& lost,
+                    std::vector<wire::Verdict>& verdicts) const {
+  const std::vector<RoundKey> bound = bound_with(bundle);
+  const bool done =
+      std::all_of(bound.begin(), bound.end(), [&](const RoundKey& key) { return all_done(key, attempt, lost); });
+  if (!done || verdicts.size() + bound.size() > kMaxVerdicts) return false;
+  for (const RoundKey& key : bound) verdicts.push_back({key, attempt, Status::kOk, rounds_.at(key).hash, {}});
+  return true;
+}
+
 std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::View& next) const {
   std::vector<wire::Verdict> verdicts = touched_verdicts(change, next, nullptr);
   for (const auto& [bundle, stop] : stops_) {
+    const bool may_commit = !mutant(Mutant::kStopBeatsDone);
+    if (may_commit && commit(bundle, stop.verdict.attempt, change.lost, verdicts)) continue;
     const auto bound = bound_with(bundle);
     if (verdicts.size() + bound.size() > kMaxVerdicts) break;  // the rest waits for the next proposal
     for (const RoundKey& key : bound) {

@@ -74,7 +74,7 @@ Peer::Footprint Peer::Machine::footprint() const {
   footprint.queued_bytes = mesh_.queued_bytes() + session_.queued_bytes();
   for (const auto& [id, cohort] : cohorts_) footprint.remembered += cohort.used_up.size();
   for (const auto& [peer, heralds] : heralds_) footprint.remembered += heralds.size();
-  footprint.remembered += early_.size();
+  footprint.remembered += early_.size() + reported_.size();
   return footprint;
 }
 

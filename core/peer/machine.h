@@ -99,6 +99,10 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     bool restoring = false;
     bool requeue = false;  // wants a key of the next cohort
 
+    // Who has said that it is done with this attempt: a bit for each rank of those that are told directly, all with one hash.
+    std::uint32_t agreed = 0;
+    std::uint64_t agreed_hash = 0;
+
     std::uint32_t retries = 0;
     std::uint64_t bytes_sent = 0;
     std::uint64_t bytes_received = 0;
@@ -179,6 +183,10 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void tell_sizes(Round& round);
   void learn_size(Round& round, Rank rank, std::uint64_t bytes);
   void done_if_complete(Round& round);
+  [[nodiscard]] bool tells_directly(const Round& round);
+  void agree(Round& round, PeerId who, std::uint64_t hash);
+  void commit_if_agreed(Round& round);
+  void on_done(PeerId from, const wire::Done& done) override;
   void ask_to_stop(Round& round, Status status, std::string text);
   void end_queued(Round& round, Status status, std::string text);
   void refuse_if_closed(Round& round);
@@ -244,6 +252,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   std::uint64_t launches_ = 0;
   std::uint64_t serials_ = 0;
   std::map<RoundKey, std::uint64_t> by_key_;
+  // Committed and reported, because all members said so; the coordinator has not yet. They count as done until it has.
+  std::map<RoundKey, wire::OpenRound> reported_;
   std::map<std::uint64_t, std::uint64_t> by_serial_;
   // Ready messages that came before our own launch, by neighbour.
   struct Herald {

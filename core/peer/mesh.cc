@@ -28,7 +28,7 @@ void Mesh::set_key(const LinkKey& key, Instant now, Effects& out) {
   }
 }
 
-void Mesh::want(const std::map<PeerId, io::Address>& neighbours, Instant now, Effects& out) {
+void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects& out) {
   for (auto at = links_.begin(); at != links_.end();) {
     if (neighbours.contains(at->first)) {
       ++at;
@@ -49,10 +49,11 @@ void Mesh::want(const std::map<PeerId, io::Address>& neighbours, Instant now, Ef
     }
     at = links_.erase(at);
   }
-  for (const auto& [peer, address] : neighbours) {
+  for (const auto& [peer, wanted] : neighbours) {
     const auto [at, fresh] = links_.try_emplace(peer);
     Link& link = at->second;
-    link.address = address;
+    link.address = wanted.address;
+    if (!std::exchange(link.needed, wanted.needed) && wanted.needed) link.reported = now;
     if (!fresh) continue;
     link.dials = options_.id < peer;
     link.reported = now;
@@ -202,6 +203,7 @@ void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& o
     return owner_.on_offer(flow.peer, flow.channel.stream(), *offer);
   }
   if (const auto* size = std::get_if<wire::BlockSize>(&message)) return owner_.on_block_size(flow.peer, *size);
+  if (const auto* done = std::get_if<wire::Done>(&message)) return owner_.on_done(flow.peer, *done);
   if (std::holds_alternative<wire::Heartbeat>(message)) return;
   break_protocol(flow, "a message that neighbours do not send", now, out);
 }
@@ -423,7 +425,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
       const Instant limit = std::max(stripe.down_since, link.reported) + options_.link_timeout;
       if (now >= limit) {
         link.reported = now;
-        broken.push_back(peer);
+        if (link.needed) broken.push_back(peer);
       }
       look_soon(std::max(stripe.down_since, link.reported) + options_.link_timeout);
     }

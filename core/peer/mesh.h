@@ -31,6 +31,7 @@ class MeshOwner {
   virtual void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) = 0;
   virtual void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) = 0;
   virtual void on_block_size(PeerId from, const wire::BlockSize& size) = 0;
+  virtual void on_done(PeerId from, const wire::Done& done) = 0;
   virtual ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) = 0;
   virtual void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) = 0;
   // Whether any segment waits to be sent, to whomever.
@@ -52,8 +53,12 @@ class Mesh {
   void set_key(const LinkKey& key, Instant now, Effects& out);
   [[nodiscard]] const std::optional<LinkKey>& key() const { return key_; }
 
-  // The neighbours that are needed from now on; others are let go.
-  void want(const std::map<PeerId, io::Address>& neighbours, Instant now, Effects& out);
+  struct Wanted {
+    io::Address address;
+    bool needed = true;  // rounds cannot go on without this link: it is reported when it is broken
+  };
+  // The neighbours that are wanted from now on; others are let go.
+  void want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects& out);
   // The run is over for this peer: every stream is closed, and so is each that comes later.
   void close_all(Effects& out);
 
@@ -113,6 +118,7 @@ class Mesh {
   struct Link {
     io::Address address;
     bool dials = false;
+    bool needed = true;
     std::vector<Stripe> stripes;
     Instant reported;          // when it was last said to be broken
     std::uint32_t faults = 0;  // of the protocol, one stream after the other
@@ -120,7 +126,7 @@ class Mesh {
     [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
     template <typename Archive>
     void state(Archive& a) {
-      a.all(address, dials, stripes, reported, faults, last_fault);
+      a.all(address, dials, needed, stripes, reported, faults, last_fault);
     }
   };
   enum class Kind : std::uint8_t {

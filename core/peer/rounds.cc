@@ -124,6 +124,7 @@ void Peer::Machine::begin_attempt(Round& round) {
   round.downstream_ready = false;
   round.unasked = false;
   round.mismatched = false;
+  round.agreed = 0;
   round.blocks.clear();
   const auto me = std::find(round.ring->begin(), round.ring->end(), options_.id);
   LOCKSTEP_ASSERT(me != round.ring->end());
@@ -375,7 +376,49 @@ void Peer::Machine::done_if_complete(Round& round) {
     if (options_.auto_admit && pending_ > 0 && newest) admit_by_itself();
     return;
   }
-  session_.say(wire::Done{round.key, round.attempt, round.what, round.hash});
+  const wire::Done done{round.key, round.attempt, round.what, round.hash};
+  if (tells_directly(round)) {
+    for (const PeerId peer : *round.ring) {
+      if (peer != options_.id) mesh_.say(peer, done);
+    }
+    agree(round, options_.id, round.hash);
+  }
+  session_.say(done);
+  commit_if_agreed(round);
+}
+
+// Whether members tell each other that they are done, and who has heard it of all need not wait for the coordinator. If one of them
+// is lost then, the others are done, too, which the coordinator can see: nobody is without everybody's contribution. Rounds that
+// prove less than that, or that end together with another group's, wait.
+bool Peer::Machine::tells_directly(const Round& round) {
+  const bool proves = round.request.collective == Collective::kAllReduce && round.what.count > 0;
+  return proves && cohort_of(round.key)->alone() && round.world() <= kMaxDirect;
+}
+
+// Results that differ are the coordinator's to judge.
+void Peer::Machine::agree(Round& round, PeerId who, std::uint64_t hash) {
+  const auto at = std::find(round.ring->begin(), round.ring->end(), who);
+  if (at == round.ring->end() || (round.agreed != 0 && round.agreed_hash != hash)) return;
+  round.agreed |= 1U << static_cast<std::uint32_t>(at - round.ring->begin());
+  round.agreed_hash = hash;
+}
+
+void Peer::Machine::commit_if_agreed(Round& round) {
+  if (round.state != Round::State::kDone || round.agreed == 0) return;
+  const std::uint32_t all = (1U << (round.world() - (mutant(Mutant::kAgreesWithoutOne) ? 1 : 0))) - 1;
+  if ((round.agreed & all) != all) return;
+  if (round.agreed_hash != round.hash || frozen(round)) return;
+  if (reported_.size() >= kMaxReported) return;  // the coordinator is that far behind
+  reported_.emplace(round.key, wire::OpenRound{round.key, round.attempt, true, round.what.retry, round.hash});
+  finish(round, outcome_of(round, Status::kOk, {}), false);
+}
+
+void Peer::Machine::on_done(PeerId from, const wire::Done& done) {
+  Round* round = find(done.key);
+  if (round == nullptr || !is_current(*round, done.key, done.attempt) || !tells_directly(*round)) return;
+  if (differ(*round, from, done.what)) return;
+  agree(*round, from, done.hash);
+  commit_if_agreed(*round);
 }
 
 void Peer::Machine::ask_to_stop(Round& round, Status status, std::string text) {

@@ -50,7 +50,8 @@ void Peer::Machine::state_of(Archive& a, Round& round) {
   a.all(round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key, round.attempt,
         round.wire_key, round.wire_attempt, round.hash, round.serial, round.ring, round.rank, round.blocks,
         round.downstream_ready, round.unasked, round.mismatched, round.stop, round.told, round.outcome, round.restores,
-        round.restoring, round.requeue, round.retries, round.bytes_sent, round.bytes_received);
+        round.restoring, round.requeue, round.agreed, round.agreed_hash, round.retries, round.bytes_sent,
+        round.bytes_received);
   bool begun = round.operation != nullptr;
   a.all(begun);
   if constexpr (Archive::kLoads) {
@@ -67,7 +68,8 @@ template <typename Archive>
 void Peer::Machine::state(Archive& a) {
   LOCKSTEP_ASSERT(out_ == nullptr && jobs_.empty());  // between two steps
   a.all(now_, life_, over_status_, over_text_, names_, session_, mesh_, connect_, admit_, leave_, view_, cohorts_,
-        addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, by_serial_, heralds_, early_);
+        addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, reported_, by_serial_, heralds_,
+        early_);
   std::uint64_t rounds = rounds_.size();
   a.all(rounds);
   if constexpr (Archive::kLoads) {

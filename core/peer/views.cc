@@ -54,6 +54,7 @@ std::vector<wire::OpenRound> Peer::Machine::open_rounds() const {
     if (!round.open()) continue;
     open.push_back({round.key, round.attempt, round.state == Round::State::kDone, round.what.retry, round.hash});
   }
+  for (const auto& [key, round] : reported_) open.push_back(round);
   return open;
 }
 
@@ -181,6 +182,10 @@ void Peer::Machine::on_install(const wire::Install& install) {
 // `rejoins`: the proposal begins a new cohort, and this peer is in it.
 void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
   if (life_ == Life::kOver || verdict.key.group != options_.group) return;
+  if (reported_.contains(verdict.key)) {
+    if (verdict.status != Status::kOk) return violation("took back a round that all members had agreed on");
+    return on_commit(wire::Commit{verdict.key, verdict.attempt, verdict.hash, false});
+  }
   Round* round = find(verdict.key);
   if (round != nullptr) {
     if (round->state == Round::State::kEnding && round->outcome) return;
@@ -263,12 +268,19 @@ void Peer::Machine::admitted(std::size_t members) {
 }
 
 void Peer::Machine::on_commit(const wire::Commit& commit) {
-  Round* round = find(commit.key);
-  if (round == nullptr || round->state != Round::State::kDone || round->attempt != commit.attempt) {
-    return violation("committed a round that this peer has not finished");
+  const auto reported = reported_.find(commit.key);
+  Round* const round = reported == reported_.end() ? find(commit.key) : nullptr;
+  const bool done = round != nullptr && round->state == Round::State::kDone;
+  if (reported == reported_.end() && !done) return violation("committed a round that this peer has not finished");
+  const auto [attempt, hash] =
+      done ? std::pair{round->attempt, round->hash} : std::pair{reported->second.attempt, reported->second.hash};
+  if (attempt != commit.attempt) return violation("committed a round that this peer has not finished");
+  if (hash != commit.hash) return violation("committed another result than this peer's");
+  if (done) {
+    finish(*round, outcome_of(*round, Status::kOk, {}), false);
+  } else {
+    reported_.erase(reported);
   }
-  if (round->hash != commit.hash) return violation("committed another result than this peer's");
-  finish(*round, outcome_of(*round, Status::kOk, {}), false);
   if (commit.admit_here && options_.auto_admit && commit.key.cohort == view_->cohort) admit_by_itself();
 }
 
@@ -377,17 +389,22 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
   if (!mutant(Mutant::kHeraldsStay)) heralds_.clear();
   early_.drop_if([](const RoundKey&, Generation, PeerId) { return true; });
   for (auto& [id, cohort] : cohorts_) cohort.used_up.clear();
+  reported_.clear();
 }
 
 // Which neighbours are needed: those of every ring that is in use, and those of the view to come.
 void Peer::Machine::update_links() {
-  std::map<PeerId, io::Address> neighbours;
+  std::map<PeerId, Mesh::Wanted> neighbours;
   const auto need_ring = [&](const std::vector<PeerId>& ring) {
     const auto me = std::find(ring.begin(), ring.end(), options_.id);
     if (me == ring.end() || ring.size() < 2) return;
     const auto at = static_cast<std::size_t>(me - ring.begin());
     for (const PeerId peer : {ring[(at + 1) % ring.size()], ring[(at + ring.size() - 1) % ring.size()]}) {
-      neighbours.emplace(peer, addresses_.at(peer));
+      neighbours[peer] = {addresses_.at(peer), true};
+    }
+    if (ring.size() > kMaxDirect) return;
+    for (const PeerId peer : ring) {  // to be told that we are done
+      if (peer != options_.id) neighbours.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false});
     }
   };
   if (life_ != Life::kOver) {

@@ -169,12 +169,12 @@ void fields(auto& a, Is<Admit> auto& m) {
   a("cohort", m.cohort);
   a("at_least", m.at_least);
   a("by_itself", m.by_itself);
-  a("open", m.open, kMaxRoundsInFlight);
+  a("open", m.open, kMaxUndecided);
 }
 
 void fields(auto& a, Is<AdmitCancel> auto& m) { a("status", m.status); }
 
-void fields(auto& a, Is<Leave> auto& m) { a("open", m.open, kMaxRoundsInFlight); }
+void fields(auto& a, Is<Leave> auto& m) { a("open", m.open, kMaxUndecided); }
 
 void fields(auto& a, Is<StopRound> auto& m) {
   a("key", m.key);
@@ -191,7 +191,7 @@ void fields(auto& a, Is<LinkBroken> auto& m) {
 
 void fields(auto& a, Is<Flush> auto& m) {
   a("proposal", m.proposal);
-  a("open", m.open, kMaxRoundsInFlight);
+  a("open", m.open, kMaxUndecided);
 }
 
 void fields(auto& a, Is<Pending> auto& m) { a("count", m.count); }
@@ -201,7 +201,7 @@ void fields(auto& a, Is<Admitting> auto& m) {
   a("cohort", m.cohort);
   a("at_least", m.at_least);
   a("by_itself", m.by_itself);
-  a("open", m.open, kMaxRoundsInFlight);
+  a("open", m.open, kMaxUndecided);
 }
 
 void fields(auto& a, Is<AdmitEnded> auto& m) {

@@ -142,7 +142,7 @@ struct Heartbeat {};
 
 // ---- peer to coordinator ----
 
-// My part of this round is complete and the whole result is in hand.
+// My part of this round is complete and the whole result is in hand. Also between neighbours, where they are few.
 struct Done {
   RoundKey key;
   Generation attempt;

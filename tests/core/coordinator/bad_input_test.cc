@@ -175,9 +175,9 @@ TEST(BadInput, AMemberThatBreaksTheProtocolIsOutAndTheOthersGoOn) {
        "done twice"},
       {"done with everything",
        [](Room& r) {
-         for (int i = 0; i < 300; ++i) r.liar->say(r.done(1000U + static_cast<unsigned>(i)));
+         for (unsigned i = 0; i <= kMaxUndecided; ++i) r.liar->say(r.done(1000U + i));
        },
-       "more rounds than can be in flight"},
+       "more rounds than can be undecided"},
       {"stops everything",
        [](Room& r) {
          r.make_proposal();  // so that no stop is decided

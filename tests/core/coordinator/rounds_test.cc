@@ -165,7 +165,40 @@ TEST_F(RoundsOfThree, AStopOfACommittedRoundDoesNothing) {
 TEST_F(RoundsOfThree, AStopHoldsBackTheCommit) {
   rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
   EXPECT_TRUE(rounds_.has_stops());
+  for (const PeerId peer : {kA, kB}) EXPECT_TRUE(rounds_.on_done(peer, done()).committed.empty());
+  const auto verdicts = rounds_.verdicts({}, view_);
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_EQ(verdicts.front().status, Status::kAborted);
+}
+
+// Members tell each other, too: one of them may have told its caller already, and be lost by now.
+TEST_F(RoundsOfThree, AStopEndsNothingThatAllSurvivorsAreDoneWith) {
+  rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
   for (const PeerId peer : {kA, kB, kC}) EXPECT_TRUE(rounds_.on_done(peer, done()).committed.empty());
+  auto verdicts = rounds_.verdicts({}, view_);
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_EQ(verdicts.front().status, Status::kOk);
+  EXPECT_EQ(verdicts.front().hash, done().hash);
+
+  rounds_.on_stop(kA, {key(2), Generation{1}, Status::kAborted, false, "enough"});
+  wire::Done second = done();
+  second.key = key(2);
+  for (const PeerId peer : {kA, kB}) rounds_.on_done(peer, second);
+  Rounds::Change change = loss_of(kC);
+  change.flushed = {{kA, {}}, {kB, {}}};
+  verdicts = rounds_.verdicts(change, without(kC));
+  const auto of_second = std::find_if(verdicts.begin(), verdicts.end(), [&](const auto& v) { return v.key == key(2); });
+  ASSERT_NE(of_second, verdicts.end());
+  EXPECT_EQ(of_second->status, Status::kOk);
+}
+
+TEST_F(RoundsOfThree, AStopEndsWhatAllAreDoneWithWhenTheirResultsDiffer) {
+  rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
+  wire::Done other = done();
+  ++other.hash;
+  rounds_.on_done(kA, done());
+  rounds_.on_done(kB, other);
+  rounds_.on_done(kC, done());
   const auto verdicts = rounds_.verdicts({}, view_);
   ASSERT_EQ(verdicts.size(), 1U);
   EXPECT_EQ(verdicts.front().status, Status::kAborted);
@@ -213,13 +246,13 @@ TEST_F(RoundsOfThree, WhatIsDecidedCountsNoMoreAmongThoseInFlight) {
     return rounds_.on_stop(kA, {key(tag), Generation{2}, Status::kAborted, false, ""});
   };
   std::uint64_t tag = 0;
-  for (; tag < kMaxRoundsInFlight; ++tag) EXPECT_EQ(done_with(kA, tag, 1), "");
+  for (; tag < kMaxUndecided; ++tag) EXPECT_EQ(done_with(kA, tag, 1), "");
   EXPECT_NE(done_with(kA, tag, 1), "");
   for (const PeerId peer : {kB, kC}) EXPECT_EQ(done_with(peer, 0, 1), "");  // committed
   EXPECT_EQ(done_with(kA, tag, 1), "");
   EXPECT_NE(done_with(kA, ++tag, 1), "");
   rounds_.install(loss_of(kC), without(kC), {});  // given up
-  for (; tag < std::uint64_t{2} * kMaxRoundsInFlight; ++tag) EXPECT_EQ(done_with(kA, tag, 2), "");
+  for (; tag < std::uint64_t{2} * kMaxUndecided; ++tag) EXPECT_EQ(done_with(kA, tag, 2), "");
   for (tag = 0; tag < kMaxRoundsInFlight; ++tag) EXPECT_EQ(stop(tag), "");
   EXPECT_NE(stop(tag), "");
   rounds_.install({}, without(kC), rounds_.verdicts({}, without(kC)));  // stopped
