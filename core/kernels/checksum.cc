@@ -38,6 +38,8 @@ const Xxh3& best() { return *HWY_DYNAMIC_DISPATCH(xxh3)(); }
 
 std::uint64_t checksum(std::span<const std::byte> bytes) { return best().hash(bytes.data(), bytes.size()); }
 
+Digest digest(std::span<const std::byte> bytes) { return best().hash128(bytes.data(), bytes.size()); }
+
 ChecksumStream::ChecksumStream() { best().reset(state_); }
 
 void ChecksumStream::update(std::span<const std::byte> bytes) {

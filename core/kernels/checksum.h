@@ -1,15 +1,17 @@
-// XXH3-64 with seed 0, as xxHash's specification defines it: the same value on every machine.
+// XXH3-64 and XXH3-128 with seed 0, as xxHash's specification defines them: the same values on every machine.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "core/base/digest.h"
 #include "core/kernels/xxh3.h"
 
 namespace lockstep {
 
 std::uint64_t checksum(std::span<const std::byte> bytes);
+Digest digest(std::span<const std::byte> bytes);
 
 // The same value for bytes that come piece by piece; where the cuts are makes no difference.
 class ChecksumStream {

@@ -1,4 +1,4 @@
-// XXH3-64 for the instruction set that the including source is compiled for. Everything in here is that source's own: were it
+// XXH3 for the instruction set that the including source is compiled for. Everything in here is that source's own: were it
 // shared, the linker might keep one copy, and run it on machines that cannot.
 #pragma once
 
@@ -15,6 +15,10 @@ static_assert(sizeof(XXH3_state_t) <= kXxh3StateBytes && alignof(XXH3_state_t) <
 
 constexpr Xxh3 kXxh3Here = {
     .hash = [](const std::byte* bytes, std::size_t size) -> std::uint64_t { return XXH3_64bits(bytes, size); },
+    .hash128 = [](const std::byte* bytes, std::size_t size) -> Digest {
+      const XXH128_hash_t hash = XXH3_128bits(bytes, size);
+      return {hash.high64, hash.low64};
+    },
     .reset = [](void* state) { XXH3_64bits_reset(static_cast<XXH3_state_t*>(state)); },
     .update = [](void* state, const std::byte* bytes,
                  std::size_t size) { XXH3_64bits_update(static_cast<XXH3_state_t*>(state), bytes, size); },

@@ -22,6 +22,16 @@ TEST_P(Checksum, GoldenValues) {
   EXPECT_EQ(checksum_of(std::string(100'000, 'l')), 0xd6e69f5b9f4a349U);
 }
 
+// What xxHash 0.8.1 computes, as `xxhsum -H2` prints it. States of different builds are compared by these.
+TEST_P(Checksum, GoldenDigests) {
+  const auto digest_of = [](std::string_view text) { return digest(std::as_bytes(std::span(text))); };
+  EXPECT_EQ(digest({}), (Digest{0x99aa06d3014798d8, 0x6001c324468d497f}));
+  EXPECT_EQ(digest_of("a"), (Digest{0xa96faf705af16834, 0xe6c632b61e964e1f}));
+  EXPECT_EQ(digest_of("abc"), (Digest{0x06b05ab6733a6185, 0x78af5f94892f3950}));
+  EXPECT_EQ(digest_of("The quick brown fox jumps over the lazy dog"), (Digest{0xddd650205ca3e7fa, 0x24a1cc2e3a8a7651}));
+  EXPECT_EQ(digest_of(std::string(100'000, 'l')), (Digest{0xcc8db0ed8142b995, 0x0d6e69f5b9f4a349}));
+}
+
 // xxHash takes another path at 16, 128, 240 and 1024 bytes.
 TEST_P(Checksum, PiecesGiveTheSameValue) {
   for (const std::size_t size : {0U, 1U, 16U, 17U, 128U, 129U, 240U, 241U, 1024U, 1025U, 5000U}) {

@@ -1,0 +1,54 @@
+// Whose state is taken over by the others: decided by the coordinator from what all members of a group claim, and by nothing else.
+//
+// Those vote who had the state that was last agreed on; newcomers only receive. If none of those is here (at the founding, for
+// example), everybody votes. Among the votes the highest revision wins, and among its roots the most popular; of equally popular
+// ones the one with the smallest root. So, if all members agree on a lower revision than the last, the run goes on from there.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <variant>
+#include <vector>
+
+#include "core/base/digest.h"
+#include "core/base/ids.h"
+
+namespace lockstep::state {
+
+enum class Strategy : std::uint8_t {
+  kPopular,      // votes, and takes what wins
+  kSendOnly,     // is never written to: its state wins, or the round ends
+  kReceiveOnly,  // never votes, never sends
+};
+inline constexpr std::uint8_t kStrategyCount = 3;
+
+struct Claim {
+  PeerId peer;
+  Strategy strategy = Strategy::kPopular;
+  bool defined = true;  // false: it has lost its state in mid-transfer, and holds none
+  std::uint64_t revision = 0;
+  Digest root;
+};
+
+struct Elected {
+  std::uint64_t revision = 0;
+  Digest root;
+  std::vector<PeerId> sources;    // have it, and may send; in the order of the claims
+  std::vector<PeerId> receivers;  // have it not
+};
+
+// Nobody's state changes: the round ends for all.
+struct Undecided {
+  enum class Why : std::uint8_t {
+    kNobodySends,      // who could has no state; `a`, if not nobody, may not be written to, and has none
+    kSendersDisagree,  // `a` and `b` may both not be written to, and differ
+  };
+  Why why = Why::kNobodySends;
+  PeerId a;
+  PeerId b;
+};
+
+// `agreed`: who had the state that was last agreed on.
+std::variant<Elected, Undecided> elect(const std::vector<Claim>& claims, const std::set<PeerId>& agreed);
+
+}  // namespace lockstep::state

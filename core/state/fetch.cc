@@ -1,0 +1,228 @@
+#include "core/state/fetch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/assert.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::state {
+
+namespace {
+
+// Before anything is known of a source, and at least: one piece on its way and one behind it.
+constexpr std::uint64_t kLeastWindow = std::uint64_t{2} * kStatePieceBytes;
+constexpr std::uint64_t kMostWindow = std::uint64_t{64} * kStatePieceBytes;
+// Near the end a piece may be asked of two: of one more than who has it already.
+constexpr std::uint32_t kMostAsked = 2;
+
+std::uint64_t per_second(std::uint64_t bytes, Duration time) {
+  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(time.ns, 1'000));
+  return bytes * 1'000'000 / ns * 1'000;
+}
+
+}  // namespace
+
+Fetch::Fetch(const Pieces& pieces, std::vector<PieceIndex> missing, std::size_t first, Duration patience)
+    : missing_(std::move(missing)), pieces_(missing_.size()), patience_(patience), left_(missing_.size()) {
+  for (const PieceIndex piece : missing_) {
+    bytes_.push_back(pieces.place(piece).bytes);
+    bytes_left_ += bytes_.back();
+  }
+  for (std::size_t i = 0; i < missing_.size(); ++i) {
+    wanted_.push_back(static_cast<std::uint32_t>((first + i) % missing_.size()));
+  }
+}
+
+std::uint32_t Fetch::index_of(PieceIndex piece) const {
+  const auto at = std::lower_bound(missing_.begin(), missing_.end(), piece);
+  LOCKSTEP_ASSERT(at != missing_.end() && *at == piece);
+  return static_cast<std::uint32_t>(at - missing_.begin());
+}
+
+bool Fetch::is_here(PieceIndex piece) const {
+  const auto at = std::lower_bound(missing_.begin(), missing_.end(), piece);
+  if (at == missing_.end() || *at != piece) return true;  // it never was missing
+  return pieces_[static_cast<std::size_t>(at - missing_.begin())].state == State::kHere;
+}
+
+void Fetch::add_source(PeerId source, bool has_all) { sources_[source].has_all = has_all; }
+
+void Fetch::offered(PeerId source, PieceIndex piece) {
+  const auto at = sources_.find(source);
+  if (at == sources_.end() || at->second.has_all || is_here(piece)) return;
+  at->second.offers.push_back(index_of(piece));
+}
+
+void Fetch::remove_source(PeerId source) {
+  forget_asked(source);
+  sources_.erase(source);
+}
+
+void Fetch::forget_asked(PeerId source) {
+  const auto at = sources_.find(source);
+  if (at != sources_.end()) give_back(at->second);
+}
+
+// Nothing is expected of it any more, but for what is landing: that has its place until it is landed or lost.
+void Fetch::give_back(Source& source) {
+  while (!source.asked.empty()) {
+    const std::uint32_t index = source.asked.begin()->first;
+    if (!source.has_all) source.offers.push_back(index);
+    unask(source, index);
+    want_again(index);
+  }
+}
+
+void Fetch::unask(Source& source, std::uint32_t index) {
+  if (source.asked.erase(index) == 0) return;
+  source.asked_bytes -= bytes(index);
+  --pieces_[index].asked;
+}
+
+// In front: whoever is asked next.
+void Fetch::want_again(std::uint32_t index) {
+  Piece& piece = pieces_[index];
+  if (piece.state != State::kAsked || piece.asked > 0) return;
+  piece.state = State::kWanted;
+  wanted_.push_front(index);
+}
+
+std::uint64_t Fetch::window(const Source& source) const {
+  if (source.stalled) return 1;
+  const auto delay_us = static_cast<std::uint64_t>(source.least_delay.ns / 1'000);
+  return std::clamp(2 * (source.rate / 1'000 * delay_us / 1'000), kLeastWindow, kMostWindow);
+}
+
+std::optional<std::uint32_t> Fetch::choose(Source& source, Instant now) {
+  while (!source.has_all && !source.offers.empty()) {
+    const std::uint32_t index = source.offers.front();
+    if (pieces_[index].state == State::kWanted) {
+      source.offers.pop_front();
+      return index;
+    }
+    if (pieces_[index].state == State::kAsked) break;  // of another, who may fail
+    source.offers.pop_front();
+  }
+  if (!source.has_all) return std::nullopt;
+  while (!wanted_.empty()) {
+    const std::uint32_t index = wanted_.front();
+    wanted_.pop_front();
+    if (pieces_[index].state == State::kWanted) return index;
+  }
+  return choose_again(source, now);
+}
+
+// Nothing is left that nobody was asked for: what another has been asked for would come sooner from here.
+std::optional<std::uint32_t> Fetch::choose_again(const Source& source, Instant now) const {
+  if (!source.asked.empty() || source.rate == 0) return std::nullopt;
+  std::optional<std::uint32_t> best;
+  Instant oldest = kNever;
+  for (const auto& [peer, other] : sources_) {
+    if (&other == &source) continue;
+    for (const auto& [index, since] : other.asked) {
+      const Piece& piece = pieces_[index];
+      if (piece.state != State::kAsked || piece.asked >= kMostAsked) continue;
+      const bool sooner = now - since > source.least_delay;
+      if (!sooner || since >= oldest) continue;
+      oldest = since;
+      best = index;
+    }
+  }
+  return best;
+}
+
+std::vector<PieceIndex> Fetch::ask(PeerId from, Instant now) {
+  std::vector<PieceIndex> pieces;
+  const auto at = sources_.find(from);
+  if (at == sources_.end()) return pieces;
+  Source& source = at->second;
+  while (source.asked_bytes < window(source)) {
+    const auto index = choose(source, now);
+    if (!index) break;
+    if (source.asked.empty()) source.progress = now;
+    source.asked.emplace(*index, now);
+    source.asked_bytes += bytes(*index);
+    pieces_[*index].state = State::kAsked;
+    ++pieces_[*index].asked;
+    pieces.push_back(missing_[*index]);
+  }
+  return pieces;
+}
+
+bool Fetch::begin(PeerId from, PieceIndex which) {
+  const auto source = sources_.find(from);
+  if (is_here(which) || source == sources_.end()) return false;
+  const std::uint32_t index = index_of(which);
+  Piece& piece = pieces_[index];
+  if (piece.state == State::kLanding || piece.state == State::kLanded) {
+    unask(source->second, index);  // it has delivered; should the other fail, this one goes by all the same
+    return false;
+  }
+  piece.state = State::kLanding;
+  piece.from = from;
+  return true;
+}
+
+void Fetch::landed(PeerId from, PieceIndex which, Instant now) {
+  const std::uint32_t index = index_of(which);
+  LOCKSTEP_ASSERT(pieces_[index].state == State::kLanding && pieces_[index].from == from);
+  pieces_[index].state = State::kLanded;
+  const auto at = sources_.find(from);
+  if (at == sources_.end()) return;
+  Source& source = at->second;
+  if (const auto asked = source.asked.find(index); asked != source.asked.end()) {
+    const Duration delay = now - asked->second;
+    source.least_delay = source.least_delay.ns == 0 ? delay : std::min(source.least_delay, delay);
+    const std::uint64_t rate = per_second(bytes(index), now - source.progress);
+    source.rate = source.rate == 0 ? rate : (source.rate * 7 + rate) / 8;
+    unask(source, index);
+  }
+  source.progress = now;
+  source.stalled = false;
+}
+
+void Fetch::lost(PeerId from, PieceIndex which) {
+  const std::uint32_t index = index_of(which);
+  Piece& piece = pieces_[index];
+  if (piece.state != State::kLanding || piece.from != from) return;
+  piece.state = State::kAsked;
+  if (const auto at = sources_.find(from); at != sources_.end()) unask(at->second, index);
+  want_again(index);
+}
+
+void Fetch::verified(PieceIndex which) {
+  const std::uint32_t index = index_of(which);
+  Piece& piece = pieces_[index];
+  LOCKSTEP_ASSERT(piece.state == State::kLanded);
+  piece.state = State::kHere;
+  for (auto& [peer, source] : sources_) unask(source, index);
+  --left_;
+  bytes_left_ -= bytes(index);
+}
+
+void Fetch::corrupt(PeerId from, PieceIndex which) {
+  Piece& piece = pieces_[index_of(which)];
+  LOCKSTEP_ASSERT(piece.state == State::kLanded);
+  piece.state = State::kAsked;
+  want_again(index_of(which));
+  remove_source(from);
+}
+
+Instant Fetch::deadline() const {
+  Instant next = kNever;
+  for (const auto& [peer, source] : sources_) {
+    if (!source.asked.empty()) next = std::min(next, source.progress + patience_);
+  }
+  return next;
+}
+
+void Fetch::on_timer(Instant now) {
+  for (auto& [peer, source] : sources_) {
+    if (source.asked.empty() || now < source.progress + patience_) continue;
+    source.stalled = true;
+    give_back(source);
+  }
+}
+
+}  // namespace lockstep::state

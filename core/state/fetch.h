@@ -1,0 +1,97 @@
+// How one receiver gets the pieces that it lacks: of whom it asks which, and how many at once. It asks for more of who delivers more:
+// twice what its line holds, so that all sources are busy to the end, whatever their speed. What a source does not deliver is asked
+// of another. Sees no stream and no byte; its owner asks, lands and verifies.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/state/pieces.h"
+
+namespace lockstep::state {
+
+class Fetch {
+ public:
+  // `missing`: in order, none twice. `first`: where in that list to begin; who receives beside others begins elsewhere, so that
+  // they soon have pieces for each other. `patience`: a source that has been asked and delivers nothing for so long has stalled.
+  Fetch(const Pieces& pieces, std::vector<PieceIndex> missing, std::size_t first, Duration patience);
+
+  // ---- sources ----
+
+  // Has all pieces that are missing here, or, a fellow receiver, those that it offers.
+  void add_source(PeerId source, bool has_all);
+  void offered(PeerId source, PieceIndex piece);
+  // Is gone, or has lied: its unfinished pieces are asked of others; one that is landing, once it is told to be lost.
+  void remove_source(PeerId source);
+  // What it was asked is lost (its link was broken), and is asked again, of it or of others.
+  void forget_asked(PeerId source);
+  [[nodiscard]] std::size_t sources() const { return sources_.size(); }
+
+  // Which pieces to ask this source for now.
+  [[nodiscard]] std::vector<PieceIndex> ask(PeerId source, Instant now);
+
+  // ---- pieces ----
+
+  // A piece comes. False: it is here, or coming from elsewhere, or from no source of ours; let it go by.
+  bool begin(PeerId from, PieceIndex piece);
+  // All of it is in its place; or it is not, because it was taken back or its stream was lost.
+  void landed(PeerId source, PieceIndex piece, Instant now);
+  void lost(PeerId source, PieceIndex piece);
+  // What landed is what it should be; or it is not, and the source is none any more.
+  void verified(PieceIndex piece);
+  void corrupt(PeerId source, PieceIndex piece);
+
+  [[nodiscard]] bool complete() const { return left_ == 0; }
+  [[nodiscard]] bool is_here(PieceIndex piece) const;
+  [[nodiscard]] std::uint64_t bytes_left() const { return bytes_left_; }
+
+  // ---- time ----
+
+  // When the next source will have stalled.
+  [[nodiscard]] Instant deadline() const;
+  // Asks others for what stalled sources were asked for. These are asked for one piece at a time until they deliver again.
+  void on_timer(Instant now);
+
+ private:
+  enum class State : std::uint8_t { kWanted, kAsked, kLanding, kLanded, kHere };
+  struct Piece {
+    State state = State::kWanted;
+    std::uint32_t asked = 0;  // of so many sources
+    PeerId from;              // kLanding, kLanded
+  };
+  struct Source {
+    bool has_all = false;
+    bool stalled = false;
+    std::deque<std::uint32_t> offers;        // by a fellow, not asked for yet
+    std::map<std::uint32_t, Instant> asked;  // and not landed
+    std::uint64_t asked_bytes = 0;
+    std::uint64_t rate = 0;  // bytes per second, smoothed; 0: not known
+    Duration least_delay;    // from asking for a piece to having it
+    Instant progress;        // when it was first asked, or last delivered
+  };
+
+  [[nodiscard]] std::uint32_t index_of(PieceIndex piece) const;
+  [[nodiscard]] std::uint64_t window(const Source& source) const;
+  [[nodiscard]] std::optional<std::uint32_t> choose(Source& source, Instant now);
+  [[nodiscard]] std::optional<std::uint32_t> choose_again(const Source& source, Instant now) const;
+  void give_back(Source& source);
+  void want_again(std::uint32_t index);
+  void unask(Source& source, std::uint32_t index);
+  [[nodiscard]] std::uint32_t bytes(std::uint32_t index) const { return bytes_[index]; }
+
+  std::vector<PieceIndex> missing_;
+  std::vector<std::uint32_t> bytes_;
+  std::vector<Piece> pieces_;
+  std::deque<std::uint32_t> wanted_;  // kWanted, and maybe others, which are passed over
+  std::map<PeerId, Source> sources_;
+  Duration patience_;
+  std::size_t left_ = 0;
+  std::uint64_t bytes_left_ = 0;
+};
+
+}  // namespace lockstep::state

@@ -1,0 +1,118 @@
+#include "core/state/manifest.h"
+
+#include <algorithm>
+#include <set>
+#include <span>
+
+#include "core/base/assert.h"
+#include "core/base/text.h"
+#include "core/kernels/checksum.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::state {
+
+namespace {
+
+// Bytes that say the same on every machine.
+class Bytes {
+ public:
+  void number(std::uint64_t value) {
+    for (unsigned shift = 0; shift < 64; shift += 8) bytes_.push_back(static_cast<std::byte>(value >> shift & 0xffU));
+  }
+  void text(std::string_view text) {
+    number(text.size());
+    for (const char c : text) bytes_.push_back(static_cast<std::byte>(c));
+  }
+  [[nodiscard]] std::span<const std::byte> all() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+std::string describe(const TensorSpec& tensor) {
+  return tensor.name + " " + std::string(lockstep::name_of(tensor.type)) + " [" + std::to_string(tensor.count) + "]" +
+         (tensor.may_differ ? ", may differ" : "");
+}
+std::string describe(const ValueSpec& value) { return value.name + " " + std::string(name_of(value.type)); }
+
+template <typename Spec>
+std::optional<Difference> difference_of(std::string_view what, const std::vector<Spec>& ours,
+                                        const std::vector<Spec>& theirs) {
+  const auto [mine, other] = std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end());
+  if (mine == ours.end() && other == theirs.end()) return std::nullopt;
+  const auto side = [](const auto& list, auto at) { return at == list.end() ? "none" : describe(*at); };
+  return Difference{std::string(what) + " " + std::to_string(mine - ours.begin()), side(ours, mine),
+                    side(theirs, other)};
+}
+
+template <typename Spec>
+std::optional<std::string> flaw_of_names(std::string_view what, const std::vector<Spec>& list) {
+  std::set<std::string_view> names;
+  for (const Spec& spec : list) {
+    const std::string which = std::string(what) + " " + std::to_string(&spec - list.data());
+    if (spec.name.empty()) return which + " has no name";
+    if (spec.name.size() > kMaxStateNameBytes) {
+      return which + " has a name of " + std::to_string(spec.name.size()) + " bytes, more than " +
+             std::to_string(kMaxStateNameBytes);
+    }
+    if (!is_plain(spec.name)) return which + " has a name that is not plain text: " + plain(spec.name);
+    if (!names.insert(spec.name).second) return which + " has the name of an earlier one: " + spec.name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name_of(ValueType type) {
+  switch (type) {
+    case ValueType::kInt: return "int";
+    case ValueType::kUint: return "uint";
+    case ValueType::kReal: return "real";
+    case ValueType::kBool: return "bool";
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+Digest digest_of(const Manifest& manifest) {
+  Bytes bytes;
+  bytes.number(manifest.tensors.size());
+  for (const TensorSpec& tensor : manifest.tensors) {
+    bytes.text(tensor.name);
+    bytes.number(static_cast<std::uint64_t>(tensor.type));
+    bytes.number(tensor.count);
+    bytes.number(tensor.may_differ ? 1 : 0);
+  }
+  bytes.number(manifest.values.size());
+  for (const ValueSpec& value : manifest.values) {
+    bytes.text(value.name);
+    bytes.number(static_cast<std::uint64_t>(value.type));
+  }
+  return digest(bytes.all());
+}
+
+std::optional<std::string> flaw_of(const Manifest& manifest) {
+  if (manifest.tensors.size() > kMaxStateTensors) {
+    return std::to_string(manifest.tensors.size()) + " tensors, more than " + std::to_string(kMaxStateTensors);
+  }
+  if (manifest.values.size() > kMaxStateValues) {
+    return std::to_string(manifest.values.size()) + " values, more than " + std::to_string(kMaxStateValues);
+  }
+  if (auto flaw = flaw_of_names("tensor", manifest.tensors)) return flaw;
+  if (auto flaw = flaw_of_names("value", manifest.values)) return flaw;
+  std::uint64_t room = kMaxStateBytes;
+  for (const TensorSpec& tensor : manifest.tensors) {
+    if (tensor.count > room / size_of(tensor.type)) {
+      return "tensor " + tensor.name + " of " + std::to_string(tensor.count) + " elements: all tensors together hold " +
+             std::to_string(kMaxStateBytes) + " bytes at most";
+    }
+    room -= tensor.bytes();
+  }
+  return std::nullopt;
+}
+
+std::optional<Difference> first_difference(const Manifest& ours, const Manifest& theirs) {
+  auto difference = difference_of("tensor", ours.tensors, theirs.tensors);
+  return difference ? difference : difference_of("value", ours.values, theirs.values);
+}
+
+}  // namespace lockstep::state

@@ -1,0 +1,59 @@
+// What a shared state consists of, without what it holds: tensors and small values by name, in an order that all peers have in
+// common. Peers whose manifests differ cannot share a state.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/data_type.h"
+#include "core/base/digest.h"
+
+namespace lockstep::state {
+
+struct TensorSpec {
+  std::string name;
+  DataType type = DataType::kU8;  // raw bytes: u8
+  std::uint64_t count = 0;        // elements
+  bool may_differ = false;        // it is not compared; who takes the rest from others takes it from one of them
+
+  bool operator==(const TensorSpec&) const = default;
+  [[nodiscard]] std::uint64_t bytes() const { return count * size_of(type); }
+};
+
+// A step counter, a position in a data set.
+enum class ValueType : std::uint8_t { kInt, kUint, kReal, kBool };
+std::string_view name_of(ValueType type);
+
+struct ValueSpec {
+  std::string name;
+  ValueType type = ValueType::kUint;
+
+  bool operator==(const ValueSpec&) const = default;
+};
+
+struct Manifest {
+  std::vector<TensorSpec> tensors;
+  std::vector<ValueSpec> values;
+
+  bool operator==(const Manifest&) const = default;
+};
+
+// Equal for equal manifests; of all that makes them differ.
+Digest digest_of(const Manifest& manifest);
+
+// Why it is none, in words for who wrote it: a name that is empty, too long, not plain or there twice, too many entries, a size
+// that cannot be. Nothing: it is one.
+std::optional<std::string> flaw_of(const Manifest& manifest);
+
+// The first entry in which two differ, and what it is on either side: "tensor 3: w f32 [10]; w f32 [12]". Nothing: they are equal.
+struct Difference {
+  std::string where;  // "tensor 3", "value 0", "number of tensors"
+  std::string ours;
+  std::string theirs;
+};
+std::optional<Difference> first_difference(const Manifest& ours, const Manifest& theirs);
+
+}  // namespace lockstep::state

@@ -1,0 +1,81 @@
+#include "core/state/pieces.h"
+
+#include <gtest/gtest.h>
+
+#include "core/wire/limits.h"
+
+namespace lockstep::state {
+namespace {
+
+constexpr std::uint64_t kPiece = kStatePieceBytes;
+
+Manifest of_bytes(const std::vector<std::uint64_t>& sizes) {
+  Manifest manifest;
+  for (const std::uint64_t size : sizes) {
+    manifest.tensors.push_back({"t" + std::to_string(manifest.tensors.size()), DataType::kU8, size, false});
+  }
+  return manifest;
+}
+
+Digests numbered(const Pieces& pieces) {
+  Digests digests;
+  for (std::uint32_t piece = 0; piece < pieces.count(); ++piece) digests.pieces.push_back({7, piece});
+  digests.values = {1, 2};
+  return digests;
+}
+
+TEST(Pieces, CoverEveryTensorOnce) {
+  const std::vector<std::uint64_t> sizes = {0, 1, kPiece - 1, kPiece, 0, kPiece + 1, 3 * kPiece, 0};
+  const Pieces pieces(of_bytes(sizes));
+  EXPECT_EQ(pieces.count(), 0U + 1 + 1 + 1 + 0 + 2 + 3 + 0);
+  std::vector<std::uint64_t> covered(sizes.size());
+  for (std::uint32_t piece = 0; piece < pieces.count(); ++piece) {
+    const Pieces::Place place = pieces.place(PieceIndex{piece});
+    EXPECT_EQ(place.offset, covered[place.tensor]) << piece;
+    EXPECT_GT(place.bytes, 0U);
+    EXPECT_LE(place.bytes, kPiece);
+    covered[place.tensor] += place.bytes;
+  }
+  EXPECT_EQ(covered, sizes);
+}
+
+TEST(Pieces, EveryPieceAndEveryValueChangesTheRoot) {
+  const Pieces pieces(of_bytes({kPiece + 1, 5, 0, 2 * kPiece}));
+  const Digests ours = numbered(pieces);
+  for (std::uint32_t piece = 0; piece < pieces.count(); ++piece) {
+    Digests theirs = ours;
+    ++theirs.pieces[piece].high;
+    EXPECT_NE(root_of(pieces, theirs), root_of(pieces, ours));
+    EXPECT_EQ(first_different_tensor(pieces, ours, theirs), pieces.place(PieceIndex{piece}).tensor);
+  }
+  Digests theirs = ours;
+  theirs.values[1] = 3;
+  EXPECT_NE(root_of(pieces, theirs), root_of(pieces, ours));
+  EXPECT_FALSE(first_different_tensor(pieces, ours, theirs));
+}
+
+TEST(Pieces, WhatMayDifferDoesNotChangeTheRoot) {
+  Manifest manifest = of_bytes({5, 5});
+  manifest.tensors[1].may_differ = true;
+  const Pieces pieces(manifest);
+  Digests theirs = numbered(pieces);
+  theirs.pieces[1] = {};
+  EXPECT_EQ(root_of(pieces, theirs), root_of(pieces, numbered(pieces)));
+  EXPECT_FALSE(first_different_tensor(pieces, numbered(pieces), theirs));
+}
+
+// The same bytes, cut elsewhere, are another state.
+TEST(Pieces, WhereTensorsEndChangesTheRoot) {
+  const Pieces one(of_bytes({2 * kPiece, kPiece}));
+  const Pieces two(of_bytes({kPiece, 2 * kPiece}));
+  EXPECT_NE(root_of(one, numbered(one)), root_of(two, numbered(two)));
+}
+
+TEST(Pieces, NothingHasARootToo) {
+  const Pieces none(Manifest{});
+  EXPECT_EQ(none.count(), 0U);
+  EXPECT_EQ(root_of(none, {}), root_of(none, {}));
+}
+
+}  // namespace
+}  // namespace lockstep::state
