@@ -50,7 +50,9 @@ constexpr std::uint64_t content_of(std::uint64_t content, std::size_t tensor) { 
 // Where the input of a tensor lies.
 inline BufferRef input_of(const peer::Request& request, const peer::Tensor& tensor) {
   const std::uint64_t bytes = tensor.count * size_of(request.type);
-  const BufferRef& from = request.collective == peer::Collective::kBroadcast ? tensor.recv : tensor.send;
+  const bool in_recv =
+      request.collective == peer::Collective::kBroadcast || request.collective == peer::Collective::kSync;
+  const BufferRef& from = in_recv ? tensor.recv : tensor.send;
   return {from.id, from.offset, bytes};
 }
 

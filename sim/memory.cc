@@ -329,6 +329,7 @@ JobResult Memory::run_tokens(const KernelJob& job) {
   const std::uint64_t stated = checksum_of(from, job.from.length) + (whole ? 0U : 1U);
   switch (job.kind) {
     case JobKind::kHash: result.checksum = stated; break;
+    case JobKind::kDigest: result.digest = {mix64(stated), stated}; break;
     case JobKind::kVerify:
       result.intact = stated == job.expected;
       result.checksum = stated;

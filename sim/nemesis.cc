@@ -317,10 +317,10 @@ std::uint64_t World::begin_fault(const Entry& entry) {
   return plan_.entries.size() - 1;
 }
 
-CallId World::launch(std::uint32_t host, const peer::Request& request) {
+CallId World::launch(std::uint32_t host, const peer::Request& request, std::optional<std::uint64_t> content) {
   Process* process = running(host);
   LOCKSTEP_ASSERT(process != nullptr);
-  process->app->launch(request, 16);
+  process->app->launch(request, 16, content);
   return CallId{process->calls.size()};
 }
 

@@ -75,11 +75,11 @@ void App::connect() {
   host_.app_command(process_, peer::Connect{call.id, "coordinator:4000", Duration{0}});
 }
 
-void App::launch(Request request, std::uint64_t here) {
+void App::launch(Request request, std::uint64_t here, std::optional<std::uint64_t> content) {
   Memory& memory = host_.memory_of(process_);
   Call& call = host_.app_call(process_, CallKind::kCollective);
   launches_ += 1;
-  call.content = dice_.bits(Purpose::kContent, process_, launches_);
+  call.content = content.value_or(dice_.bits(Purpose::kContent, process_, launches_));
   call.step = step_;
   call.state = state_;
   const std::uint64_t width = size_of(request.type);
@@ -105,7 +105,8 @@ void App::launch(Request request, std::uint64_t here) {
         tensor.send = lend(bytes);
         tensor.recv = lend((here + 16) * width * plan_.peers);
         break;
-      case Collective::kBroadcast: tensor.recv = lend(bytes); break;
+      case Collective::kBroadcast:
+      case Collective::kSync: tensor.recv = lend(bytes); break;
       case Collective::kBarrier: break;
     }
   }
@@ -263,7 +264,8 @@ Request App::request_of(std::uint64_t op) {
     }
     case Collective::kReduceScatter:
     case Collective::kAllGather: request.tensors.push_back({{}, {}, count()}); break;
-    case Collective::kBarrier: break;
+    case Collective::kBarrier:
+    case Collective::kSync: break;
   }
   if (request.collective == Collective::kBroadcast)
     request.root = roots_.empty() ? peer_ : roots_[range(0, roots_.size() - 1)];

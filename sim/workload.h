@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -50,7 +51,8 @@ class App {
   void on_over() { phase_ = Phase::kOver; }
 
   // Scripted: does nothing but connect by itself.
-  void launch(peer::Request request, std::uint64_t count_here);
+  // `content`: of its tensors, otherwise drawn.
+  void launch(peer::Request request, std::uint64_t count_here, std::optional<std::uint64_t> content = {});
   void leaves() { leaving_ = true; }
 
   // Its part of the program is over.

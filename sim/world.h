@@ -58,7 +58,7 @@ class World final : public NetworkUser, public AppHost {
   std::uint64_t begin_fault(const Entry& entry);
   void end_fault(std::uint64_t index) { end_entry(index); }
   // Calls of the process that runs on the host now.
-  CallId launch(std::uint32_t host, const peer::Request& request);
+  CallId launch(std::uint32_t host, const peer::Request& request, std::optional<std::uint64_t> content = {});
   CallId admit(std::uint32_t host, std::uint32_t at_least = 1, Duration timeout = {});
   CallId leave(std::uint32_t host, Duration timeout = {});
   void stop(std::uint32_t host, CallId call, const std::string& why);

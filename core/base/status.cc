@@ -25,6 +25,7 @@ std::string_view status_name(Status status) {
     case Status::kOutOfMemory: return "out of memory";
     case Status::kProtocolError: return "protocol error";
     case Status::kInternal: return "internal error";
+    case Status::kStateUndefined: return "state undefined";
   }
   LOCKSTEP_UNREACHABLE();
 }

@@ -24,9 +24,11 @@ void drop(std::vector<wire::OpenRound>& open, const RoundKey& key) {
 
 }  // namespace
 
-void Coordinator::Machine::on_done(PeerId from, const wire::Done& in) {
-  Rounds::DoneResult result = rounds_.on_done(from, in);
+void Coordinator::Machine::on_done(PeerId from, Rounds::DoneResult result) {
   if (!result.violation.empty()) return lose(from, Status::kProtocolError, result.violation, true);
+  if (result.elected) {
+    for (const wire::Member& member : rounds_.contributors(*result.elected)) say(member.id, *result.elected);
+  }
   changed_ = changed_ || result.stop.has_value();
   for (Rounds::Committed& committed : result.committed) announce_commit(std::move(committed));
   if (!result.committed.empty() && !mutant(Mutant::kLeaverIsNotReleased)) release_leavers();

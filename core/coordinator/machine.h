@@ -110,7 +110,7 @@ class Coordinator::Machine {
   void note(trace::Event event) { out_->emplace_back(std::move(event)); }
 
   // ---- decisions.cc ----
-  void on_done(PeerId from, const wire::Done& in);
+  void on_done(PeerId from, Rounds::DoneResult result);
   void on_admit(PeerId from, wire::Admit in);
   void on_admit_cancel(PeerId from, const wire::AdmitCancel& in);
   void tell_others(PeerId peer, const wire::Admitting& news);

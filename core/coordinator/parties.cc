@@ -153,7 +153,8 @@ void Coordinator::Machine::on_message(Party& party, wire::Received received) {
   };
   std::visit(overloaded{
                  [&](wire::Heartbeat&) {},
-                 [&](wire::Done& in) { on_done(from, in); },
+                 [&](wire::Done& in) { on_done(from, rounds_.on_done(from, in)); },
+                 [&](wire::Claim& in) { on_done(from, rounds_.on_claim(from, in)); },
                  [&](wire::Admit& in) { on_admit(from, std::move(in)); },
                  [&](wire::AdmitCancel& in) { on_admit_cancel(from, in); },
                  [&](wire::Leave& in) { on_leave(from, std::move(in)); },
@@ -184,6 +185,11 @@ void Coordinator::Machine::on_message(Party& party, wire::Received received) {
                  [&](wire::BlockSize&) { unexpected(); },
                  [&](wire::Segment&) { unexpected(); },
                  [&](wire::Offer&) { unexpected(); },
+                 [&](wire::Elected&) { unexpected(); },
+                 [&](wire::AskDigests&) { unexpected(); },
+                 [&](wire::PieceDigests&) { unexpected(); },
+                 [&](wire::AskPieces&) { unexpected(); },
+                 [&](wire::HavePieces&) { unexpected(); },
              },
              received.message);
 }

@@ -4,7 +4,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
-#include "core/trace/event.h"
+#include "core/coordinator/names.h"
 #include "core/wire/binding.h"
 #include "core/wire/describe.h"
 #include "core/wire/limits.h"
@@ -12,11 +12,6 @@
 namespace lockstep::coordinator {
 
 namespace {
-
-std::string name_in(const std::vector<wire::Member>& members, PeerId peer) {
-  const auto at = std::find_if(members.begin(), members.end(), [&](const wire::Member& m) { return m.id == peer; });
-  return trace::short_name(peer, at == members.end() ? std::string_view{} : std::string_view{at->name});
-}
 
 // Whether a lost member took part in a round that all survivors are done with, as far as bytes of it had to pass.
 // `survivor_done(rank)`: that rank is alive and done. Rounds without bytes prove nothing.
@@ -40,6 +35,7 @@ bool took_part(const wire::Descriptor& what, const std::vector<wire::Member>& me
       }
       return false;
     case wire::Collective::kBarrier: return false;
+    case wire::Collective::kSync: return true;  // what it claimed was heard before a state was elected
   }
   LOCKSTEP_UNREACHABLE();
 }
@@ -115,31 +111,39 @@ bool Rounds::all_done(const RoundKey& key, Generation attempt, const std::set<Pe
   return true;
 }
 
+bool Rounds::is_due(PeerId from, const RoundKey& key, Generation attempt, std::string_view what,
+                    std::string& violation) const {
+  const std::optional<Generation> due = attempt_of(key);
+  if (!due) {
+    violation = std::string(what) + " a round of cohort " + std::to_string(key.cohort.value) + ", which does not exist";
+    return false;
+  }
+  if (attempt < *due) return false;  // given up meanwhile
+  if (attempt == *due && has_member(members_of(key, attempt), from)) return true;
+  violation = std::string(what) + " attempt " + std::to_string(attempt.value) + " of a round it is not part of";
+  return false;
+}
+
 Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
   DoneResult result;
-  const std::optional<Generation> now = attempt_of(done.key);
-  if (!now) {
-    result.violation =
-        "done with a round of cohort " + std::to_string(done.key.cohort.value) + ", which does not exist";
-    return result;
-  }
-  const Generation attempt = *now;
-  if (done.attempt < attempt) return result;  // given up meanwhile
-  const auto& members = members_of(done.key, attempt);
-  if (done.attempt != attempt || !has_member(members, from)) {
-    result.violation = "done with attempt " + std::to_string(done.attempt.value) + " of a round it is not part of";
-    return result;
-  }
+  if (!is_due(from, done.key, done.attempt, "done with", result.violation)) return result;
+  const auto& members = members_of(done.key, done.attempt);
   const auto [at, is_first] = rounds_.try_emplace(done.key);
+  const bool elected = !is_first && at->second.attempt == done.attempt;
+  if (done.what.collective == wire::Collective::kSync && !elected) {
+    if (is_first) rounds_.erase(at);
+    result.violation = "has taken over a state that was not elected";
+    return result;
+  }
   if (is_first && done_by_.of(from) >= kMaxUndecided) {
     rounds_.erase(at);
     result.violation = "done with more rounds than can be undecided";
     return result;
   }
   Round& round = at->second;
-  if (is_first || round.attempt != attempt) {
+  if (is_first || round.attempt != done.attempt) {
     uncount(round);
-    round = Round{attempt, done.what, from, done.hash, {}, false};
+    round = Round{done.attempt, done.what, from, done.hash, {}, false};
   }
   if (!round.done.insert(from).second) {
     result.violation = "done twice with the same attempt of a round";
@@ -153,21 +157,63 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
     const auto say = [&](PeerId who, const wire::Descriptor& what, std::uint64_t hash) {
       return name_in(members, who) + ": " + (arguments ? wire::describe(what) : "hash " + std::to_string(hash));
     };
-    result.stop =
-        wire::Verdict{done.key, attempt, arguments ? Status::kMismatch : Status::kInternal, 0,
-                      cut_text(std::string(arguments ? "arguments" : "results") + " differ in tag " +
-                               std::to_string(done.key.tag.value) + ": " + say(round.first, round.what, round.hash) +
-                               "; " + say(from, done.what, done.hash))};
-    stops_.emplace(bundle_of(done.key), Stop{*result.stop, {}});
+    stop(done.key, done.attempt, arguments ? Status::kMismatch : Status::kInternal,
+         std::string(arguments ? "arguments" : "results") + " differ in tag " + std::to_string(done.key.tag.value) +
+             ": " + say(round.first, round.what, round.hash) + "; " + say(from, done.what, done.hash),
+         result);
     return result;
   }
-  const auto bound = bound_with(done.key);
-  if (!std::all_of(bound.begin(), bound.end(), [&](const RoundKey& key) { return all_done(key, attempt, {}); })) {
-    return result;
-  }
-  for (const RoundKey& key : bound) result.committed.push_back(committed(key, attempt, rounds_.at(key).hash));
-  for (const RoundKey& key : bound) forget(key);
+  commit_if_done(done.key, done.attempt, result);
   return result;
+}
+
+Rounds::DoneResult Rounds::on_claim(PeerId from, const wire::Claim& claim) {
+  DoneResult result;
+  if (!is_due(from, claim.key, claim.attempt, "claims a state in", result.violation)) return result;
+  if (claim.what.collective != wire::Collective::kSync) {
+    result.violation = "claims a state in a round that is no sync";
+    return result;
+  }
+  const auto& members = members_of(claim.key, claim.attempt);
+  Claims::Answer answer = claims_.add(members, from, claim);
+  result.violation = std::move(answer.violation);
+  if (stops_.contains(bundle_of(claim.key))) return result;
+  if (answer.stop) stop(claim.key, claim.attempt, answer.stop->first, std::move(answer.stop->second), result);
+  if (!answer.elected) return result;
+  const wire::Elected& elected = *answer.elected;
+  Round& round = rounds_[claim.key];
+  uncount(round);
+  round = Round{claim.attempt, claim.what, from, elected.root.low, {}, false};
+  for (const wire::Member& member : members) {
+    const bool receives =
+        std::find(elected.receivers.begin(), elected.receivers.end(), member.id) != elected.receivers.end();
+    if (!receives && round.done.insert(member.id).second) done_by_.add(member.id);
+  }
+  if (!elected.receivers.empty()) result.elected = elected;
+  commit_if_done(claim.key, claim.attempt, result);
+  return result;
+}
+
+void Rounds::stop(const RoundKey& key, Generation attempt, Status status, std::string text, DoneResult& result) {
+  result.stop = wire::Verdict{key, attempt, status, 0, cut_text(std::move(text))};
+  stops_.emplace(bundle_of(key), Stop{*result.stop, {}});
+}
+
+void Rounds::commit_if_done(const RoundKey& key, Generation attempt, DoneResult& result) {
+  const auto bound = bound_with(key);
+  if (!std::all_of(bound.begin(), bound.end(), [&](const RoundKey& each) { return all_done(each, attempt, {}); })) {
+    return;
+  }
+  for (const RoundKey& each : bound) result.committed.push_back(committed(each, attempt, rounds_.at(each).hash));
+  for (const RoundKey& each : bound) {
+    note_agreed(each, attempt);
+    forget(each);
+  }
+}
+
+// A sync that commits: its contributors hold the same state.
+void Rounds::note_agreed(const RoundKey& key, Generation attempt) {
+  if (rounds_.at(key).what.collective == wire::Collective::kSync) claims_.agreed(key, members_of(key, attempt));
 }
 
 Rounds::Committed Rounds::committed(const RoundKey& key, Generation attempt, std::uint64_t hash) const {
@@ -178,6 +224,7 @@ Rounds::Committed Rounds::committed(const RoundKey& key, Generation attempt, std
 void Rounds::forget(const RoundKey& key) {
   if (const auto at = rounds_.find(key); at != rounds_.end() && uncount(at->second)) rounds_.erase(at);
   if (const auto at = stops_.find(bundle_of(key)); at != stops_.end() && uncount(at->second)) stops_.erase(at);
+  claims_.forget(key);
   closed_.erase(key);
   kept_.erase(key);
   const auto cohort = cohorts_.find(key.cohort);
@@ -218,6 +265,7 @@ void Rounds::drop_cohort(CohortId id) {
   const auto belongs = [&](const auto& entry) { return entry.first.cohort == id; };
   std::erase_if(rounds_, [&](const auto& entry) { return belongs(entry) && uncount(entry.second); });
   std::erase_if(stops_, [&](const auto& entry) { return belongs(entry) && uncount(entry.second); });
+  claims_.forget(id);
   std::erase_if(closed_, belongs);
   std::erase_if(kept_, belongs);
   cohorts_.erase(id);
@@ -240,8 +288,12 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
   (void)touched_verdicts(change, next, &unsaid);
   std::vector<Committed> commits;
   for (const wire::Verdict& verdict : verdicts) {
-    if (verdict.status == Status::kOk) commits.push_back(committed(verdict.key, verdict.attempt, verdict.hash));
+    if (verdict.status != Status::kOk) continue;
+    commits.push_back(committed(verdict.key, verdict.attempt, verdict.hash));
+    note_agreed(verdict.key, verdict.attempt);
   }
+  claims_.gone(change.lost);
+  claims_.gone(change.left);
   for (const wire::Verdict& verdict : verdicts) forget(verdict.key);
   stops_.merge(unsaid);
   if (change.closes) {  // what this proposal could not carry comes with the next

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/coordinator/claims.h"
+#include "core/coordinator/tally.h"
 #include "core/wire/message.h"
 
 namespace lockstep::coordinator {
@@ -32,8 +34,14 @@ class Rounds {
     std::vector<Committed> committed;   // one per group whose round commits with this Done
     std::optional<wire::Verdict> stop;  // the arguments or results differ: to be proposed
     std::string violation;              // not empty: the sender breaks the protocol
+    std::optional<wire::Elected> elected;  // a state is to be taken over: to be told to the members of its group
   };
   DoneResult on_done(PeerId from, const wire::Done& done);
+  // A state is claimed, for a sync. Those who have the one that is elected are done with it.
+  DoneResult on_claim(PeerId from, const wire::Claim& claim);
+  [[nodiscard]] const std::vector<wire::Member>& contributors(const wire::Elected& elected) const {
+    return members_of(elected.key, elected.attempt);
+  }
 
   // ---- stops ----
 
@@ -93,7 +101,7 @@ class Rounds {
 
   template <typename Archive>
   void state(Archive& a) {
-    a.all(cohorts_, rounds_, done_by_, stops_, asked_by_, closed_, kept_);
+    a.all(cohorts_, rounds_, done_by_, claims_, stops_, asked_by_, closed_, kept_);
   }
 
  private:
@@ -128,27 +136,6 @@ class Rounds {
     }
   };
 
-  // How many entries of a list each peer has a part in.
-  class Tally {
-   public:
-    void add(PeerId peer) { ++counts_[peer]; }
-    void remove(PeerId peer) {
-      const auto at = counts_.find(peer);
-      if (--at->second == 0) counts_.erase(at);
-    }
-    [[nodiscard]] std::size_t of(PeerId peer) const {
-      const auto at = counts_.find(peer);
-      return at == counts_.end() ? 0 : at->second;
-    }
-    template <typename Archive>
-    void state(Archive& a) {
-      a.all(counts_);
-    }
-
-   private:
-    std::map<PeerId, std::size_t> counts_;
-  };
-
   struct Stop {
     wire::Verdict verdict;
     PeerId by;  // who asked; nobody when the arguments or results differ
@@ -172,6 +159,13 @@ class Rounds {
   // Whether all members but the lost are done with the round and agree on its result.
   [[nodiscard]] bool all_done(const RoundKey& key, Generation attempt, const std::set<PeerId>& lost) const;
   void drop_stops_of_nobody();
+  // Whether the sender may speak of this attempt: it is the one that is due, and has it. `what`: for the text of the violation.
+  [[nodiscard]] bool is_due(PeerId from, const RoundKey& key, Generation attempt, std::string_view what,
+                            std::string& violation) const;
+  void stop(const RoundKey& key, Generation attempt, Status status, std::string text, DoneResult& result);
+  // Commits the round, and those that are bound with it, if all are done.
+  void commit_if_done(const RoundKey& key, Generation attempt, DoneResult& result);
+  void note_agreed(const RoundKey& key, Generation attempt);
   [[nodiscard]] Committed committed(const RoundKey& key, Generation attempt, std::uint64_t hash) const;
   void forget(const RoundKey& key);
   void move_on(Group& group, GroupId id, CohortId cohort, const std::set<RoundKey>& kept, const wire::View& next);
@@ -198,6 +192,7 @@ class Rounds {
   std::map<CohortId, Cohort> cohorts_;
   std::map<RoundKey, Round> rounds_;
   Tally done_by_;                             // of rounds_
+  Claims claims_;
   std::map<RoundKey, Stop> stops_;            // by bundle
   Tally asked_by_;                            // of stops_
   std::map<RoundKey, wire::Verdict> closed_;  // by an admission whose message they did not fit; by key

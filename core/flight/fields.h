@@ -24,6 +24,7 @@ void fields(auto& a, Is<BufferRef> auto& m) {
 void fields(auto& a, Is<JobResult> auto& m) {
   a("intact", m.intact);
   a("checksum", m.checksum);
+  a("digest", m.digest);
 }
 
 void fields(auto& a, Is<KernelJob> auto& m) {
@@ -37,6 +38,35 @@ void fields(auto& a, Is<KernelJob> auto& m) {
   a("own", m.own);
   a("expected", m.expected);
 }
+
+// ---- shared state ----
+
+void fields(auto& a, Is<state::TensorSpec> auto& m) {
+  a("name", m.name);
+  a("type", m.type);
+  a("count", m.count);
+  a("may_differ", m.may_differ);
+}
+
+void fields(auto& a, Is<state::ValueSpec> auto& m) {
+  a("name", m.name);
+  a("type", m.type);
+}
+
+void fields(auto& a, Is<state::Manifest> auto& m) {
+  a("tensors", m.tensors);
+  a("values", m.values);
+}
+
+void fields(auto& a, Is<state::Statement> auto& m) {
+  a("manifest", m.manifest);
+  a("values", m.values);
+  a("revision", m.revision);
+  a("strategy", m.strategy);
+  a("staged", m.staged);
+}
+
+// ---- calls ----
 
 void fields(auto& a, Is<peer::Tensor> auto& m) {
   a("send", m.send);
@@ -55,6 +85,7 @@ void fields(auto& a, Is<peer::Request> auto& m) {
   a("timeout", m.timeout);
   a("tensors", m.tensors);
   a("scratch", m.scratch);
+  a("state", m.state);
 }
 
 // ---- options ----

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/base/data_type.h"
+#include "core/base/digest.h"
 #include "core/base/ids.h"
 #include "core/buffers/buffer_ref.h"
 
@@ -15,6 +16,7 @@ using JobToken = Number<struct JobTokenName, std::uint64_t>;
 
 enum class JobKind : std::uint8_t {
   kHash,    // checksum(from)
+  kDigest,  // digest(from)
   kCopy,    // into = from (no overlap)
   kVerify,  // checksum(from) must equal `expected`
   kFold,  // checksum(from) must equal `expected`; into = from op own; divided by `divisor` if that is not 0; checksum(into)
@@ -34,7 +36,8 @@ struct KernelJob {
 
 struct JobResult {
   bool intact = true;          // kVerify, kFold: what arrived has the stated checksum; else `into` is unspecified
-  std::uint64_t checksum = 0;  // kHash, kVerify: of `from`; kFold: of `into` (the final bytes); kCopy: 0
+  std::uint64_t checksum = 0;  // kHash, kVerify: of `from`; kFold: of `into` (the final bytes); else 0
+  Digest digest{};             // kDigest
 };
 
 }  // namespace lockstep

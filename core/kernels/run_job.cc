@@ -47,6 +47,7 @@ JobResult run_job(const KernelJob& job, std::span<std::byte> into, std::span<con
                   std::span<const std::byte> own) {
   switch (job.kind) {
     case JobKind::kHash: return {.intact = true, .checksum = checksum(from)};
+    case JobKind::kDigest: return {.intact = true, .checksum = 0, .digest = digest(from)};
     case JobKind::kCopy: copy(into, from); return {};
     case JobKind::kVerify: {
       const std::uint64_t found = checksum(from);

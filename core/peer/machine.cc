@@ -49,6 +49,7 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
              input);
   mesh_.set_term(session_.term());
   drive_ends();
+  drive_syncs();
   try_leave();
   mesh_.pump(out);  // first: the next peer waits for the segment, the coordinator for everybody
   session_.pump(out);
@@ -60,7 +61,10 @@ Instant Peer::Machine::deadline() const {
   for (const auto* waiting : {&connect_, &admit_, &leave_}) {
     if (*waiting) next = std::min(next, (*waiting)->deadline);
   }
-  for (const auto& [order, round] : rounds_) next = std::min(next, round.deadline);
+  for (const auto& [order, round] : rounds_) {
+    next = std::min(next, round.deadline);
+    if (round.sync) next = std::min(next, round.sync->deadline());
+  }
   return next;
 }
 
@@ -192,6 +196,7 @@ void Peer::Machine::on_timer() {
   }
   std::vector<std::uint64_t> due;
   for (const auto& [order, round] : rounds_) {
+    if (round.sync && now_ >= round.sync->deadline()) round.sync->on_timer(now_);
     if (now_ >= round.deadline) due.push_back(order);
   }
   for (const std::uint64_t order : due) {

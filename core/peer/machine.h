@@ -1,5 +1,6 @@
 // The peer's inside. Session talks to the coordinator, Mesh to the neighbours; this machine holds the calls in between. Its files:
-// machine.cc (inputs, and the calls that are about membership), rounds.cc and heralds.cc (collectives and their data), views.cc
+// machine.cc (inputs, and the calls that are about membership), rounds.cc and heralds.cc (collectives and their data), syncs.cc
+// (shared state), views.cc
 // (what the coordinator decides), state.cc (all that it holds, for recordings).
 #pragma once
 
@@ -16,6 +17,7 @@
 #include "core/peer/peer.h"
 #include "core/peer/session.h"
 #include "core/ring/operation.h"
+#include "core/state/sync.h"
 
 namespace lockstep::peer {
 
@@ -61,6 +63,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
       kQueued,   // waits for admission to end; has no key
       kHeld,     // has a key; waits for a proposal to be installed
       kSizes,    // all-gather: the blocks' sizes go around
+      kDigests,  // sync: the state is being digested
+      kClaimed,  // sync: all members claim a state, and one is elected
       kRunning,  // data flows
       kStuck,    // cannot run here; waits for the coordinator's verdict
       kDone,     // the result is in hand; waits for the commit
@@ -80,6 +84,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
 
     // The attempt.
     std::unique_ptr<ring::Operation> operation;
+    std::unique_ptr<state::Sync> sync;  // of all attempts
     std::uint64_t serial = 0;  // names the operation in its jobs
     std::shared_ptr<const std::vector<PeerId>> ring;
     Rank rank;
@@ -111,6 +116,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     [[nodiscard]] PeerId downstream() const { return (*ring)[(rank.value + 1) % ring->size()]; }
     [[nodiscard]] PeerId upstream() const { return (*ring)[(rank.value + ring->size() - 1) % ring->size()]; }
     [[nodiscard]] bool open() const { return state != State::kQueued && !(state == State::kEnding && outcome); }
+    // Something that holds memory, and has jobs.
+    [[nodiscard]] bool moves() const { return operation != nullptr || sync != nullptr; }
     [[nodiscard]] bool attempted() const {
       return state != State::kQueued && state != State::kHeld && state != State::kEnding;
     }
@@ -209,8 +216,23 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] bool has_segments() const override;
   bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) override;
   void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) override;
-  void on_stream_gone(StreamId stream) override;
+  void on_stream_gone(PeerId peer, StreamId stream) override;
   void on_link_broken(PeerId peer, const std::string& why) override;
+
+  // ---- syncs.cc ----
+  [[nodiscard]] static std::optional<Error> refusal_of_state(const Request& request);
+  [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const Round& round) const;
+  void begin_sync(Round& round);
+  void claim_if_digested(Round& round);
+  void on_elected(const wire::Elected& elected);
+  void on_state_message(PeerId from, StreamId stream, const wire::Message& message) override;
+  void drive_syncs();
+  void say_all(const state::Sync::Messages& messages);
+  void sync_job_done(Round& round, const JobDone& in);
+  [[nodiscard]] ring::Operation::Place on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment);
+  void on_piece_ended(PeerId from, const wire::SegmentEnded& segment);
+  bool next_piece(Round& round, PeerId to, wire::LinkWriter& writer);
+  void end_sync(Round& round);
 
   // ---- heralds.cc ----
   void greet_neighbours(Round& round);

@@ -204,6 +204,7 @@ void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& o
   }
   if (const auto* size = std::get_if<wire::BlockSize>(&message)) return owner_.on_block_size(flow.peer, *size);
   if (const auto* done = std::get_if<wire::Done>(&message)) return owner_.on_done(flow.peer, *done);
+  if (wire::is_about_state(message)) return owner_.on_state_message(flow.peer, flow.channel.stream(), message);
   if (std::holds_alternative<wire::Heartbeat>(message)) return;
   break_protocol(flow, "a message that neighbours do not send", now, out);
 }
@@ -282,7 +283,7 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   const StripeIndex index = at->second.stripe;
   const bool was_up = at->second.kind == Kind::kUp;
   flows_.erase(at);
-  owner_.on_stream_gone(in.stream);
+  owner_.on_stream_gone(peer, in.stream);
   const auto link = links_.find(peer);
   if (link == links_.end() || index.value >= link->second.width()) return;
   Stripe& stripe = link->second.stripes[index.value];
@@ -529,6 +530,14 @@ void Mesh::fill_stripes() {
       }
     }
   }
+}
+
+std::set<PeerId> Mesh::linked() const {
+  std::set<PeerId> peers;
+  for (const auto& [peer, link] : links_) {
+    if (std::any_of(link.stripes.begin(), link.stripes.end(), [](const Stripe& s) { return s.up; })) peers.insert(peer);
+  }
+  return peers;
 }
 
 std::size_t Mesh::queued_bytes() const {

@@ -39,7 +39,8 @@ class MeshOwner {
   // Queues the next segment for this neighbour on `writer`; false when there is none now.
   virtual bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) = 0;
   virtual void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) = 0;
-  virtual void on_stream_gone(StreamId stream) = 0;
+  virtual void on_state_message(PeerId from, StreamId stream, const wire::Message& message) = 0;
+  virtual void on_stream_gone(PeerId peer, StreamId stream) = 0;  // nobody: it had no link yet
   virtual void on_link_broken(PeerId peer, const std::string& why) = 0;
 };
 
@@ -73,6 +74,8 @@ class Mesh {
   void on_timer(Instant now, Effects& out);
   [[nodiscard]] Instant deadline() const { return next_look_; }
 
+  // Those to whom a stripe is up.
+  [[nodiscard]] std::set<PeerId> linked() const;
   // To a neighbour, on its first stripe that is up; false when none is.
   bool say(PeerId to, const wire::Message& message);
   void say_on(StreamId stream, const wire::Message& message);

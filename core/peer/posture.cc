@@ -35,9 +35,12 @@ RoundPhase Peer::Machine::phase_of(const Round& round) {
   switch (round.state) {
     case Round::State::kQueued: return RoundPhase::kQueued;
     case Round::State::kHeld: return RoundPhase::kHeld;
-    case Round::State::kSizes: return RoundPhase::kSizes;
+    case Round::State::kSizes:
+    case Round::State::kDigests:
+    case Round::State::kClaimed: return RoundPhase::kSizes;
     case Round::State::kRunning: {
-      const bool moved = round.operation->bytes_sent() + round.operation->bytes_received() > 0;
+      const bool moved = round.sync ? round.sync->bytes_received() > 0
+                                    : round.operation->bytes_sent() + round.operation->bytes_received() > 0;
       return moved ? RoundPhase::kFlowing : RoundPhase::kStarting;
     }
     case Round::State::kStuck: return RoundPhase::kStuck;

@@ -28,7 +28,7 @@ enum class RoundPhase : std::uint8_t {
   kToCome,    // not launched here, or not in this cohort
   kQueued,    // launched, and waits for the next cohort
   kHeld,      // waits for a proposal to be installed
-  kSizes,     // all-gather: the blocks' sizes go around
+  kSizes,     // all-gather: the blocks' sizes go around; sync: a state is elected
   kStarting,  // no byte of it has gone or come
   kFlowing,   // some have
   kStuck,     // cannot run here; waits for its verdict

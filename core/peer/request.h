@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/base/data_type.h"
 #include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/buffers/buffer_ref.h"
+#include "core/state/statement.h"
 #include "core/wire/message.h"
 
 namespace lockstep::peer {
@@ -21,6 +23,8 @@ using wire::Collective;
 //   all-gather      send: this rank's block, `count` elements (may differ between peers); recv: room for all blocks, in rank
 //                   order; send may lie inside recv only exactly at its own place
 //   broadcast       recv: `count` elements, read on the root and written elsewhere; send is ignored
+//   sync            recv: a tensor of the state, as the statement's manifest says; read, and written where another state is elected;
+//                   send is ignored
 struct Tensor {
   BufferRef send;
   BufferRef recv;
@@ -37,6 +41,7 @@ struct Request {
   PeerId root;                  // broadcast
   Duration timeout{0};          // 0: none
   std::vector<Tensor> tensors;  // exactly one for all-gather; none for barrier
+  std::shared_ptr<const state::Statement> state;  // sync, and nothing else
   BufferRef scratch;            // scratch_bytes() bytes, lent until the call completes
 };
 
@@ -55,6 +60,7 @@ inline std::uint64_t scratch_bytes(const Request& request, const Tensor& tensor)
 
 // How much scratch a call needs: that of its tensors, one after the other.
 inline std::uint64_t scratch_bytes(const Request& request) {
+  if (request.collective == Collective::kSync) return request.state->staged ? state::staging_bytes(request.state->manifest) : 0;
   std::uint64_t bytes = 0;
   for (const Tensor& tensor : request.tensors) bytes += scratch_bytes(request, tensor);
   return bytes;

@@ -19,12 +19,18 @@ wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_byt
   what.type = request.collective == Collective::kBarrier ? DataType::kU8 : request.type;
   what.op = ring::reduces(request.collective) ? request.op : ReduceOp::kSum;
   what.retry =
-      request.retry && (request.collective == Collective::kAllReduce || request.collective == Collective::kBarrier);
+      request.retry && (request.collective == Collective::kAllReduce || request.collective == Collective::kBarrier ||
+                        request.collective == Collective::kSync);
   what.minimum_world = request.minimum_world;
   what.tensors = static_cast<std::uint32_t>(request.tensors.size());
   if (request.collective == Collective::kBroadcast) what.root = request.root;
   if (request.collective != Collective::kBarrier) what.segment_bytes = segment_bytes;
   if (request.collective == Collective::kAllGather) return what;
+  if (request.collective == Collective::kSync) {
+    for (const state::TensorSpec& tensor : request.state->manifest.tensors) what.count += tensor.bytes();
+    what.layout = state::digest_of(request.state->manifest).low;
+    return what;
+  }
   std::vector<std::uint64_t> counts;
   for (const Tensor& tensor : request.tensors) {
     counts.push_back(tensor.count);
@@ -41,6 +47,9 @@ std::optional<Error> Peer::Machine::check(const Request& request) const {
   if (request.tensors.size() > kMaxTensorsPerCall) {
     return invalid(std::to_string(request.tensors.size()) + " tensors in one call, more than " +
                    std::to_string(kMaxTensorsPerCall));
+  }
+  if (request.collective == Collective::kSync) {
+    if (auto error = refusal_of_state(request)) return error;
   }
   if (request.collective == Collective::kAllGather && request.tensors.size() != 1) {
     return invalid("all_gather takes one tensor, not " + std::to_string(request.tensors.size()));
@@ -145,6 +154,7 @@ void Peer::Machine::begin_attempt(Round& round) {
                       std::to_string(round.request.minimum_world) + ": wait_for_world waits for more");
   }
   refuse_if_closed(round);
+  if (round.request.collective == Collective::kSync) return begin_sync(round);
   if (round.request.collective == Collective::kAllGather) {
     round.state = Round::State::kSizes;
     round.blocks.resize(round.world());
@@ -272,6 +282,7 @@ Peer::Machine::Round* Peer::Machine::running(const wire::Segment& segment) {
 }
 
 ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
+  if (segment.phase == wire::Phase::kState) return on_piece_began(from, stream, segment);
   Round* round = running(segment);
   if (round == nullptr) return early_.begin(from, stream, segment);
   if (round->mismatched) return {ring::Operation::Landing::kSink, {}};
@@ -282,6 +293,7 @@ ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId str
 }
 
 void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) {
+  if (segment.segment.phase == wire::Phase::kState) return on_piece_ended(from, segment);
   Round* round = running(segment.segment);
   if (segment.into.id == kEarlyBuffer) {
     if (early_.landed(stream, segment) != nullptr && round != nullptr) take_early(*round);
@@ -295,12 +307,14 @@ void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::S
 bool Peer::Machine::has_segments() const {
   return std::any_of(rounds_.begin(), rounds_.end(), [](const auto& entry) {
     const Round& round = entry.second;
-    return round.operation && round.operation->has_next() && round.attempted();
+    if (!round.attempted()) return false;
+    return round.sync ? round.sync->has_next() : round.operation && round.operation->has_next();
   });
 }
 
 bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) {
   for (auto& [order, round] : rounds_) {
+    if (round.sync && round.attempted() && next_piece(round, to, writer)) return true;
     if (!round.operation || !round.operation->has_next()) continue;
     if (!round.attempted() || round.downstream() != to) continue;
     const auto next = round.operation->next(stripe, stream);
@@ -328,9 +342,11 @@ void Peer::Machine::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId strea
   }
 }
 
-void Peer::Machine::on_stream_gone(StreamId stream) {
+void Peer::Machine::on_stream_gone(PeerId peer, StreamId stream) {
   for (auto& [order, round] : rounds_) {
     if (round.operation) round.operation->stream_closed(stream);
+    if (round.sync) round.sync->stream_closed(stream);
+    if (round.sync) round.sync->relinked(peer);
   }
   early_.stream_closed(stream);
 }
@@ -353,6 +369,7 @@ void Peer::Machine::on_job_done(const JobDone& in) {
   const auto at = by_serial_.find(in.token.value >> 32U);
   LOCKSTEP_ASSERT(at != by_serial_.end());
   Round& round = rounds_.at(at->second);
+  if (round.sync) return sync_job_done(round, in);
   const auto finished = round.operation->job_done(JobToken{in.token.value & 0xffffffffU}, in.result, jobs_);
   start_jobs(round);
   if (finished.used_early) early_.used(round.upstream(), round.wire_key, round.wire_attempt);
@@ -472,6 +489,7 @@ void Peer::Machine::finish(Round& round, std::optional<Outcome> outcome, bool re
   if (round.state == Round::State::kQueued || round.state == Round::State::kHeld) round.wire_key = round.key;
   round.state = Round::State::kEnding;
   if (round.operation) round.operation->stop();
+  if (round.sync) round.sync->stop();
 }
 
 void Peer::Machine::drive_ends() {
@@ -503,8 +521,20 @@ void Peer::Machine::drive_ends() {
 }
 
 Peer::Machine::End Peer::Machine::drive_end(Round& round) {
-  if (round.operation) {
+  if (round.moves()) {
     if (!mesh_.release(round.wire_key, round.wire_attempt, now_, *out_)) return End::kWaits;
+  }
+  if (round.sync) {
+    if (round.sync->jobs_running() > 0) return End::kWaits;
+    const bool swaps = round.outcome && round.outcome->status == Status::kOk && round.request.state->staged;
+    if (swaps && !std::exchange(round.restoring, true)) {
+      round.sync->swap(jobs_);
+      start_jobs(round);
+      if (round.sync->jobs_running() > 0) return End::kWaits;
+    }
+    end_sync(round);
+  }
+  if (round.operation) {
     if (round.operation->jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return End::kWaits;
     if (round.restores && !std::exchange(round.restoring, true)) {
       round.operation->restore(jobs_);

@@ -61,6 +61,15 @@ void Peer::Machine::state_of(Archive& a, Round& round) {
     round.operation = new_operation(round, *root_of(round));
   }
   if (begun) a.all(*round.operation);
+  bool shares = round.sync != nullptr;
+  a.all(shares);
+  if constexpr (Archive::kLoads) {
+    round.sync.reset();
+    if (a.failed() || !shares) return;
+    if (round.request.collective != Collective::kSync || check(round.request)) return a.fail();
+    round.sync = new_sync(round);
+  }
+  if (shares) a.all(*round.sync);
 }
 
 // Left out: options_, that it is made of.

@@ -23,6 +23,7 @@ void Peer::Machine::on_decision(wire::Message message) {
   std::visit(overloaded{
                  [&](wire::Propose& in) { on_propose(std::move(in)); },
                  [&](wire::Install& in) { on_install(in); },
+                 [&](wire::Elected& in) { on_elected(in); },
                  [&](wire::Commit& in) { on_commit(in); },
                  [&](wire::Admitting& in) { on_admitting(in); },
                  [&](wire::AdmitEnded& in) { on_admit_ended(in); },
@@ -268,6 +269,10 @@ void Peer::Machine::admitted(std::size_t members) {
 }
 
 void Peer::Machine::on_commit(const wire::Commit& commit) {
+  if (Round* const claimed = find(commit.key); claimed != nullptr && claimed->state == Round::State::kClaimed) {
+    claimed->state = Round::State::kDone;  // all have claimed the same
+    claimed->hash = claimed->sync->root().low;
+  }
   const auto reported = reported_.find(commit.key);
   Round* const round = reported == reported_.end() ? find(commit.key) : nullptr;
   const bool done = round != nullptr && round->state == Round::State::kDone;
@@ -415,6 +420,11 @@ void Peer::Machine::update_links() {
     }
     for (const auto& [order, round] : rounds_) {
       if (!round.open()) continue;
+      if (round.sync && round.attempted()) {
+        for (const PeerId peer : round.sync->partners()) {
+          neighbours.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false});
+        }
+      }
       const Cohort* cohort = cohort_of(round.key);
       if (cohort != nullptr && cohort->generations.contains(round.attempt))
         need_ring(*cohort->generations.at(round.attempt).ring);

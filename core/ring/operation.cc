@@ -134,7 +134,8 @@ BufferRef Operation::input(const Piece& piece) const {
     }
     case wire::Collective::kAllReduce:
     case wire::Collective::kReduceScatter:
-    case wire::Collective::kBarrier: return tensor.send.slice(piece.offset, piece.length);
+    case wire::Collective::kBarrier:
+    case wire::Collective::kSync: return tensor.send.slice(piece.offset, piece.length);
   }
   LOCKSTEP_UNREACHABLE();
 }

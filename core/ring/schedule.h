@@ -55,7 +55,8 @@ constexpr bool has_phase(wire::Collective collective, wire::Phase phase) {
     case wire::Collective::kReduceScatter: return phase == wire::Phase::kReduceScatter;
     case wire::Collective::kAllGather:
     case wire::Collective::kBroadcast: return phase == wire::Phase::kAllGather;
-    case wire::Collective::kBarrier: return false;
+    case wire::Collective::kBarrier:
+    case wire::Collective::kSync: return false;
   }
   return false;
 }

@@ -52,7 +52,7 @@ std::variant<Elected, Undecided> elect(const std::vector<Claim>& claims, const s
     const bool has_it = claim.defined && content_of(claim) == won;
     if (!has_it) {
       elected.receivers.push_back(claim.peer);
-    } else if (may_send(claim)) {
+    } else if (may_send(claim) && elected.sources.size() < kMaxSources) {
       elected.sources.push_back(claim.peer);
     }
   }

@@ -22,6 +22,9 @@ enum class Strategy : std::uint8_t {
 };
 inline constexpr std::uint8_t kStrategyCount = 3;
 
+// Who takes a state over has a link to each source.
+inline constexpr std::size_t kMaxSources = 16;
+
 struct Claim {
   PeerId peer;
   Strategy strategy = Strategy::kPopular;
@@ -33,7 +36,7 @@ struct Claim {
 struct Elected {
   std::uint64_t revision = 0;
   Digest root;
-  std::vector<PeerId> sources;    // have it, and may send; in the order of the claims
+  std::vector<PeerId> sources;    // have it, and may send: the first of the claims
   std::vector<PeerId> receivers;  // have it not
 };
 

@@ -43,7 +43,7 @@ std::uint32_t Fetch::index_of(PieceIndex piece) const {
 bool Fetch::is_here(PieceIndex piece) const {
   const auto at = std::lower_bound(missing_.begin(), missing_.end(), piece);
   if (at == missing_.end() || *at != piece) return true;  // it never was missing
-  return pieces_[static_cast<std::size_t>(at - missing_.begin())].state == State::kHere;
+  return pieces_[static_cast<std::size_t>(at - missing_.begin())].stage == Stage::kHere;
 }
 
 void Fetch::add_source(PeerId source, bool has_all) { sources_[source].has_all = has_all; }
@@ -83,8 +83,8 @@ void Fetch::unask(Source& source, std::uint32_t index) {
 // In front: whoever is asked next.
 void Fetch::want_again(std::uint32_t index) {
   Piece& piece = pieces_[index];
-  if (piece.state != State::kAsked || piece.asked > 0) return;
-  piece.state = State::kWanted;
+  if (piece.stage != Stage::kAsked || piece.asked > 0) return;
+  piece.stage = Stage::kWanted;
   wanted_.push_front(index);
 }
 
@@ -97,18 +97,18 @@ std::uint64_t Fetch::window(const Source& source) const {
 std::optional<std::uint32_t> Fetch::choose(Source& source, Instant now) {
   while (!source.has_all && !source.offers.empty()) {
     const std::uint32_t index = source.offers.front();
-    if (pieces_[index].state == State::kWanted) {
+    if (pieces_[index].stage == Stage::kWanted) {
       source.offers.pop_front();
       return index;
     }
-    if (pieces_[index].state == State::kAsked) break;  // of another, who may fail
+    if (pieces_[index].stage == Stage::kAsked) break;  // of another, who may fail
     source.offers.pop_front();
   }
   if (!source.has_all) return std::nullopt;
   while (!wanted_.empty()) {
     const std::uint32_t index = wanted_.front();
     wanted_.pop_front();
-    if (pieces_[index].state == State::kWanted) return index;
+    if (pieces_[index].stage == Stage::kWanted) return index;
   }
   return choose_again(source, now);
 }
@@ -122,7 +122,7 @@ std::optional<std::uint32_t> Fetch::choose_again(const Source& source, Instant n
     if (&other == &source) continue;
     for (const auto& [index, since] : other.asked) {
       const Piece& piece = pieces_[index];
-      if (piece.state != State::kAsked || piece.asked >= kMostAsked) continue;
+      if (piece.stage != Stage::kAsked || piece.asked >= kMostAsked) continue;
       const bool sooner = now - since > source.least_delay;
       if (!sooner || since >= oldest) continue;
       oldest = since;
@@ -143,7 +143,7 @@ std::vector<PieceIndex> Fetch::ask(PeerId from, Instant now) {
     if (source.asked.empty()) source.progress = now;
     source.asked.emplace(*index, now);
     source.asked_bytes += bytes(*index);
-    pieces_[*index].state = State::kAsked;
+    pieces_[*index].stage = Stage::kAsked;
     ++pieces_[*index].asked;
     pieces.push_back(missing_[*index]);
   }
@@ -155,19 +155,19 @@ bool Fetch::begin(PeerId from, PieceIndex which) {
   if (is_here(which) || source == sources_.end()) return false;
   const std::uint32_t index = index_of(which);
   Piece& piece = pieces_[index];
-  if (piece.state == State::kLanding || piece.state == State::kLanded) {
+  if (piece.stage == Stage::kLanding || piece.stage == Stage::kLanded) {
     unask(source->second, index);  // it has delivered; should the other fail, this one goes by all the same
     return false;
   }
-  piece.state = State::kLanding;
+  piece.stage = Stage::kLanding;
   piece.from = from;
   return true;
 }
 
 void Fetch::landed(PeerId from, PieceIndex which, Instant now) {
   const std::uint32_t index = index_of(which);
-  LOCKSTEP_ASSERT(pieces_[index].state == State::kLanding && pieces_[index].from == from);
-  pieces_[index].state = State::kLanded;
+  LOCKSTEP_ASSERT(pieces_[index].stage == Stage::kLanding && pieces_[index].from == from);
+  pieces_[index].stage = Stage::kLanded;
   const auto at = sources_.find(from);
   if (at == sources_.end()) return;
   Source& source = at->second;
@@ -185,8 +185,8 @@ void Fetch::landed(PeerId from, PieceIndex which, Instant now) {
 void Fetch::lost(PeerId from, PieceIndex which) {
   const std::uint32_t index = index_of(which);
   Piece& piece = pieces_[index];
-  if (piece.state != State::kLanding || piece.from != from) return;
-  piece.state = State::kAsked;
+  if (piece.stage != Stage::kLanding || piece.from != from) return;
+  piece.stage = Stage::kAsked;
   if (const auto at = sources_.find(from); at != sources_.end()) unask(at->second, index);
   want_again(index);
 }
@@ -194,8 +194,8 @@ void Fetch::lost(PeerId from, PieceIndex which) {
 void Fetch::verified(PieceIndex which) {
   const std::uint32_t index = index_of(which);
   Piece& piece = pieces_[index];
-  LOCKSTEP_ASSERT(piece.state == State::kLanded);
-  piece.state = State::kHere;
+  LOCKSTEP_ASSERT(piece.stage == Stage::kLanded);
+  piece.stage = Stage::kHere;
   for (auto& [peer, source] : sources_) unask(source, index);
   --left_;
   bytes_left_ -= bytes(index);
@@ -203,8 +203,8 @@ void Fetch::verified(PieceIndex which) {
 
 void Fetch::corrupt(PeerId from, PieceIndex which) {
   Piece& piece = pieces_[index_of(which)];
-  LOCKSTEP_ASSERT(piece.state == State::kLanded);
-  piece.state = State::kAsked;
+  LOCKSTEP_ASSERT(piece.stage == Stage::kLanded);
+  piece.stage = Stage::kAsked;
   want_again(index_of(which));
   remove_source(from);
 }

@@ -49,6 +49,7 @@ class Fetch {
   [[nodiscard]] bool complete() const { return left_ == 0; }
   [[nodiscard]] bool is_here(PieceIndex piece) const;
   [[nodiscard]] std::uint64_t bytes_left() const { return bytes_left_; }
+  [[nodiscard]] const std::vector<PieceIndex>& missing() const { return missing_; }
 
   // ---- time ----
 
@@ -57,12 +58,25 @@ class Fetch {
   // Asks others for what stalled sources were asked for. These are asked for one piece at a time until they deliver again.
   void on_timer(Instant now);
 
+  // For one that was made of the same arguments. Left out: missing_, bytes_ and patience_.
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(pieces_, wanted_, sources_, left_, bytes_left_);
+    if constexpr (Archive::kLoads) {
+      if (pieces_.size() != missing_.size()) a.fail();
+    }
+  }
+
  private:
-  enum class State : std::uint8_t { kWanted, kAsked, kLanding, kLanded, kHere };
+  enum class Stage : std::uint8_t { kWanted, kAsked, kLanding, kLanded, kHere };
   struct Piece {
-    State state = State::kWanted;
+    Stage stage = Stage::kWanted;
     std::uint32_t asked = 0;  // of so many sources
     PeerId from;              // kLanding, kLanded
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(stage, asked, from);
+    }
   };
   struct Source {
     bool has_all = false;
@@ -73,6 +87,10 @@ class Fetch {
     std::uint64_t rate = 0;  // bytes per second, smoothed; 0: not known
     Duration least_delay;    // from asking for a piece to having it
     Instant progress;        // when it was first asked, or last delivered
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(has_all, stalled, offers, asked, asked_bytes, rate, least_delay, progress);
+    }
   };
 
   [[nodiscard]] std::uint32_t index_of(PieceIndex piece) const;

@@ -17,7 +17,7 @@ struct TensorSpec {
   std::string name;
   DataType type = DataType::kU8;  // raw bytes: u8
   std::uint64_t count = 0;        // elements
-  bool may_differ = false;        // it is not compared; who takes the rest from others takes it from one of them
+  bool may_differ = false;        // it is neither compared nor sent: each peer keeps its own
 
   bool operator==(const TensorSpec&) const = default;
   [[nodiscard]] std::uint64_t bytes() const { return count * size_of(type); }

@@ -5,6 +5,7 @@
 
 #include "core/base/assert.h"
 #include "core/kernels/checksum.h"
+#include "core/state/statement.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::state {
@@ -26,9 +27,9 @@ Pieces::Pieces(const Manifest& manifest) {
   std::uint64_t pieces = 0;
   for (const TensorSpec& tensor : manifest.tensors) {
     first_.push_back(static_cast<std::uint32_t>(pieces));
-    bytes_.push_back(tensor.bytes());
+    bytes_.push_back(tensor.may_differ ? 0 : tensor.bytes());
     compared_.push_back(!tensor.may_differ);
-    pieces += (tensor.bytes() + kStatePieceBytes - 1) / kStatePieceBytes;
+    pieces += (bytes_.back() + kStatePieceBytes - 1) / kStatePieceBytes;
   }
   first_.push_back(static_cast<std::uint32_t>(pieces));
 }
@@ -40,6 +41,10 @@ Pieces::Place Pieces::place(PieceIndex piece) const {
   const std::uint64_t offset = std::uint64_t{piece.value - first_[tensor]} * kStatePieceBytes;
   const std::uint64_t rest = bytes_[tensor] - offset;
   return {tensor, offset, static_cast<std::uint32_t>(std::min<std::uint64_t>(rest, kStatePieceBytes))};
+}
+
+std::uint64_t staging_bytes(const Manifest& manifest) {
+  return std::uint64_t{Pieces(manifest).count()} * kStatePieceBytes;
 }
 
 Digest tensor_digest(const Pieces& pieces, const Digests& digests, std::size_t tensor) {

@@ -1,5 +1,5 @@
 // A state cut into pieces of 1 MiB, the last of a tensor shorter; and their digests: XXH3-128 of each piece, of a tensor's
-// pieces, and of all (the root). Equal roots: equal states. Pieces are counted through all tensors.
+// pieces, and of all (the root). Equal roots: equal states. Pieces are counted through all tensors; one that may differ has none.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class Pieces {
   [[nodiscard]] bool is_compared(std::size_t tensor) const { return compared_[tensor]; }
 
  private:
-  std::vector<std::uint64_t> bytes_;  // of each tensor
+  std::vector<std::uint64_t> bytes_;  // of each tensor; 0 if it may differ
   std::vector<bool> compared_;
   std::vector<std::uint32_t> first_;  // piece of each tensor, and the number of all
 };
@@ -44,6 +44,10 @@ struct Digests {
   std::vector<std::uint64_t> values;
 
   bool operator==(const Digests&) const = default;
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(pieces, values);
+  }
 };
 
 Digest tensor_digest(const Pieces& pieces, const Digests& digests, std::size_t tensor);

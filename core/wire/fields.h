@@ -38,7 +38,8 @@ constexpr bool is_known(Collective v) { return static_cast<std::uint8_t>(v) < kC
 constexpr bool is_known(DataType v) { return static_cast<std::uint8_t>(v) < kDataTypeCount; }
 constexpr bool is_known(ReduceOp v) { return static_cast<std::uint8_t>(v) < kReduceOpCount; }
 constexpr bool is_known(Status v) { return static_cast<std::uint8_t>(v) < kStatusCount; }
-constexpr bool is_known(Phase v) { return v == Phase::kReduceScatter || v == Phase::kAllGather; }
+constexpr bool is_known(Phase v) { return v <= Phase::kState; }
+constexpr bool is_known(state::Strategy v) { return static_cast<std::uint8_t>(v) < state::kStrategyCount; }
 constexpr bool is_known(io::Address::Family v) {
   using Family = io::Address::Family;
   return v == Family::kNone || v == Family::kV4 || v == Family::kV6;
@@ -52,6 +53,11 @@ void fields(auto& a, Is<PeerId> auto& m) {
 }
 
 void fields(auto& a, Is<LinkKey> auto& m) {
+  a("high", m.high);
+  a("low", m.low);
+}
+
+void fields(auto& a, Is<Digest> auto& m) {
   a("high", m.high);
   a("low", m.low);
 }
@@ -313,6 +319,51 @@ template <typename T>
 requires Is<T, Refused> || Is<T, AdmitCancel> || Is<T, StopRound> || Is<T, AdmitEnded> || Is<T, Evicted>
 constexpr std::string_view fault(const T& m) {
   return m.status != Status::kOk ? std::string_view{} : "the status must not be ok";
+}
+
+void fields(auto& a, Is<Claim> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("what", m.what);
+  a("strategy", m.strategy);
+  a("defined", m.defined);
+  a("revision", m.revision);
+  a("root", m.root);
+}
+
+void fields(auto& a, Is<Elected> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("revision", m.revision);
+  a("root", m.root);
+  a("sources", m.sources, kMaxMembers);
+  a("receivers", m.receivers, kMaxMembers);
+}
+
+void fields(auto& a, Is<AskDigests> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("first", m.first);
+}
+
+void fields(auto& a, Is<PieceDigests> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("first", m.first);
+  a("digests", m.digests, kMaxDigestsPerMessage);
+  a("values", m.values, kMaxStateValues);
+}
+
+void fields(auto& a, Is<AskPieces> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("pieces", m.pieces, kMaxPiecesAsked);
+}
+
+void fields(auto& a, Is<HavePieces> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("pieces", m.pieces, kMaxPiecesAsked);
 }
 
 }  // namespace lockstep::wire

@@ -13,10 +13,12 @@
 #include <vector>
 
 #include "core/base/data_type.h"
+#include "core/base/digest.h"
 #include "core/base/ids.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "core/io/stream.h"
+#include "core/state/election.h"
 
 namespace lockstep::wire {
 
@@ -26,10 +28,11 @@ inline constexpr std::uint64_t kFeatures = 0;  // none defined yet; unknown bits
 
 // ---- vocabulary ----
 
-enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier };
-inline constexpr std::uint8_t kCollectiveCount = 5;
+enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier, kSync };
+inline constexpr std::uint8_t kCollectiveCount = 6;
 constexpr std::string_view name_of(Collective collective) {
-  constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier"};
+  constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather",
+                                         "broadcast",  "barrier",        "sync_state"};
   return kNames[static_cast<std::size_t>(collective)];
 }
 
@@ -41,9 +44,9 @@ struct Descriptor {
   bool retry = true;                // try again among the survivors when a member is lost
   std::uint32_t minimum_world = 1;  // below this many contributors the round returns kBelowMinimum
   std::uint32_t tensors = 0;
-  std::uint64_t count = 0;          // elements in all tensors together; 0 for all-gather, whose blocks may differ
-  std::uint64_t layout = 0;         // XXH3-64 of the tensors' counts, in order; 0 for all-gather
-  PeerId root;                      // broadcast only
+  std::uint64_t count = 0;   // elements in all tensors together; 0 for all-gather, whose blocks may differ
+  std::uint64_t layout = 0;  // XXH3-64 of the tensors' counts, in order; 0 for all-gather; of a state: of its manifest
+  PeerId root;               // broadcast only
   std::uint32_t segment_bytes = 0;  // as configured; 0: chosen from the size of the tensors, or nothing is sent
 
   auto operator<=>(const Descriptor&) const = default;
@@ -183,6 +186,17 @@ struct LinkBroken {
   std::string text;
 };
 
+// The state that I come to a sync with. `what` has the manifest's digest for its layout.
+struct Claim {
+  RoundKey key;
+  Generation attempt;
+  Descriptor what;
+  state::Strategy strategy = state::Strategy::kPopular;
+  bool defined = true;  // false: it was being taken over when its sources were lost, and is none
+  std::uint64_t revision = 0;
+  Digest root;
+};
+
 // I have seen this proposal, I am frozen for the rounds it touches, and these are my open rounds.
 struct Flush {
   ProposalNumber proposal;
@@ -238,6 +252,16 @@ struct Commit {
   Generation attempt;
   std::uint64_t hash = 0;
   bool admit_here = false;  // peers with auto_admit: the cohort ends with this round
+};
+
+// All members of the group have claimed a state, and some differ: this one is taken over by those who do not have it.
+struct Elected {
+  RoundKey key;
+  Generation attempt;
+  std::uint64_t revision = 0;
+  Digest root;
+  std::vector<PeerId> sources;    // have it, and send
+  std::vector<PeerId> receivers;  // have it not
 };
 
 struct Evicted {
@@ -298,7 +322,36 @@ struct BlockSize {
   std::uint64_t bytes = 0;
 };
 
-enum class Phase : std::uint8_t { kReduceScatter, kAllGather };
+// To a source of the elected state: which digests do its pieces have, from this one on? And its answer; `values` (their 64 bits)
+// with the first.
+struct AskDigests {
+  RoundKey key;
+  Generation attempt;
+  std::uint32_t first = 0;
+};
+struct PieceDigests {
+  RoundKey key;
+  Generation attempt;
+  std::uint32_t first = 0;
+  std::vector<Digest> digests;
+  std::vector<std::uint64_t> values;
+};
+
+// To who has these pieces: send them. The answer is a segment for each.
+struct AskPieces {
+  RoundKey key;
+  Generation attempt;
+  std::vector<std::uint32_t> pieces;
+};
+
+// To fellow receivers: these pieces of the elected state are here, too.
+struct HavePieces {
+  RoundKey key;
+  Generation attempt;
+  std::vector<std::uint32_t> pieces;
+};
+
+enum class Phase : std::uint8_t { kReduceScatter, kAllGather, kState };
 
 // A segment's header; `length` bytes of payload and the trailer follow.
 struct Segment {
@@ -314,6 +367,13 @@ struct Segment {
 // The order is the wire's type number, from 1: append only.
 using Message = std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit,
                              AdmitCancel, Leave, StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose,
-                             Install, Commit, Evicted, Left, StatusReply, Ready, BlockSize, Segment, Offer>;
+                             Install, Commit, Evicted, Left, StatusReply, Ready, BlockSize, Segment, Offer, Claim,
+                             Elected, AskDigests, PieceDigests, AskPieces, HavePieces>;
+
+// Of those that peers say to each other: in a sync.
+inline bool is_about_state(const Message& message) {
+  return std::holds_alternative<AskDigests>(message) || std::holds_alternative<PieceDigests>(message) ||
+         std::holds_alternative<AskPieces>(message) || std::holds_alternative<HavePieces>(message);
+}
 
 }  // namespace lockstep::wire

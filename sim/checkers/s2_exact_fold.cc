@@ -227,7 +227,8 @@ Complaint check_exact_fold(const Call& call, const Memory& memory, const FindCal
     case Collective::kReduceScatter: return check_reduce_scatter(round);
     case Collective::kAllGather: return check_all_gather(round);
     case Collective::kBroadcast: return check_broadcast(round);
-    case Collective::kBarrier: return {};
+    case Collective::kBarrier:
+    case Collective::kSync: return {};
   }
   LOCKSTEP_UNREACHABLE();
 }

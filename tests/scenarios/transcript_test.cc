@@ -6,6 +6,7 @@
 //   > run 2s
 //   > a b: all-reduce tag 5 count 100 f32 sum [no retry] [minimum 2] [timeout 1s]
 //   > c: broadcast tag 6 count 7 u8 root a         also reduce-scatter, all-gather, barrier
+//   > a b: sync tag 3 bytes 3000000 content 7 revision 4 [sends] [receives] [staged] [timeout 1s]
 //   > a: admit [at least 2] [timeout 1s]    > a: leave    > a: stop 5 why not
 //   > crash a    > vanish a    > stall a    > wake a    > cut a b    > cut both a b    > heal a b    > reset a b    > silence a b
 //   > kernels a 1000                   from now on they take so many times as long
@@ -178,6 +179,7 @@ class Transcript {
       world_->stop(host, calls_.at({host, std::strtoull(what.at(1).c_str(), nullptr, 10)}), why);
       return;
     }
+    if (verb == "sync") return sync(host, what, number, timeout);
     peer::Request request;
     const std::map<std::string, peer::Collective> kinds = {{"all-reduce", peer::Collective::kAllReduce},
                                                            {"reduce-scatter", peer::Collective::kReduceScatter},
@@ -202,6 +204,28 @@ class Transcript {
     if (after("root")) request.root = world_->peer_on(host_of(*after("root")));
     if (request.collective != peer::Collective::kBarrier) request.tensors.push_back({{}, {}, number("count", 0)});
     calls_[{host, request.tag.value}] = world_->launch(host, request);
+  }
+
+  // Tensors of as many bytes as are said, all of one content.
+  template <typename Number>
+  void sync(std::uint32_t host, const Words& what, const Number& number, Duration timeout) {
+    const auto says = [&](const char* word) { return std::find(what.begin(), what.end(), word) != what.end(); };
+    auto state = std::make_shared<state::Statement>();
+    state->revision = number("revision", 0);
+    state->staged = says("staged");
+    if (says("sends")) state->strategy = state::Strategy::kSendOnly;
+    if (says("receives")) state->strategy = state::Strategy::kReceiveOnly;
+    state->manifest.tensors = {{"weights", DataType::kU8, number("bytes", 0), false},
+                               {"moments", DataType::kU8, number("bytes", 0) / 2, false}};
+    state->manifest.values = {{"step", state::ValueType::kUint}};
+    state->values = {state->revision};
+    peer::Request request;
+    request.collective = peer::Collective::kSync;
+    request.tag = Tag{number("tag", 0)};
+    request.timeout = timeout;
+    for (const state::TensorSpec& tensor : state->manifest.tensors) request.tensors.push_back({{}, {}, tensor.bytes()});
+    request.state = state;
+    calls_[{host, request.tag.value}] = world_->launch(host, request, number("content", 0));
   }
 
   sim::Plan plan_;

@@ -1,0 +1,105 @@
+#include "core/coordinator/claims.h"
+
+#include <algorithm>
+
+#include "core/coordinator/names.h"
+#include "core/state/election.h"
+#include "core/wire/describe.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::coordinator {
+
+namespace {
+
+std::string describe(const state::Undecided& undecided, const std::vector<wire::Member>& members, Tag tag) {
+  const std::string where = " in tag " + std::to_string(tag.value);
+  if (undecided.why == state::Undecided::Why::kSendersDisagree) {
+    return name_in(members, undecided.a) + " and " + name_in(members, undecided.b) +
+           " only send, and their states differ" + where + ": let one of them receive";
+  }
+  if (undecided.a.is_nobody()) return "nobody who may send has a state" + where + ": load a checkpoint on one of them";
+  return name_in(members, undecided.a) + " only sends, and its state is undefined" + where;
+}
+
+}  // namespace
+
+Claims::Answer Claims::add(const std::vector<wire::Member>& members, PeerId from, const wire::Claim& claim) {
+  Answer answer;
+  const auto [at, fresh] = open_.try_emplace(claim.key);
+  Round& round = at->second;
+  if (fresh && claimed_by_.of(from) >= kMaxUndecided) {
+    open_.erase(at);
+    answer.violation = "claims states in more rounds than can be undecided";
+    return answer;
+  }
+  if (fresh || round.attempt != claim.attempt) {
+    drop_claims(round);
+    round = Round{claim.attempt, from, claim.what, {}};
+  }
+  if (!round.claims.emplace(from, claim).second) {
+    answer.violation = "claimed a state twice in the same attempt of a round";
+    return answer;
+  }
+  claimed_by_.add(from);
+  if (claim.what != round.what) {
+    answer.stop.emplace(Status::kMismatch, "states differ in tag " + std::to_string(claim.key.tag.value) + ": " +
+                                               name_in(members, round.first) + ": " + wire::describe(round.what) +
+                                               "; " + name_in(members, from) + ": " + wire::describe(claim.what));
+    return answer;
+  }
+  std::vector<state::Claim> claims;
+  for (const wire::Member& member : members) {
+    const auto said = round.claims.find(member.id);
+    if (said == round.claims.end()) return answer;
+    const wire::Claim& c = said->second;
+    claims.push_back({member.id, c.strategy, c.defined, c.revision, c.root});
+  }
+  const auto agreed = agreed_.find({claim.key.group, claim.key.tag});
+  const auto result = state::elect(claims, agreed == agreed_.end() ? std::set<PeerId>{} : agreed->second);
+  if (const auto* undecided = std::get_if<state::Undecided>(&result)) {
+    const bool differ = undecided->why == state::Undecided::Why::kSendersDisagree;
+    answer.stop.emplace(differ ? Status::kMismatch : Status::kStateUndefined,
+                        describe(*undecided, members, claim.key.tag));
+    return answer;
+  }
+  const auto& won = std::get<state::Elected>(result);
+  answer.elected = {claim.key, claim.attempt, won.revision, won.root, won.sources, won.receivers};
+  return answer;
+}
+
+void Claims::drop_claims(const Round& round) {
+  for (const auto& [peer, claim] : round.claims) claimed_by_.remove(peer);
+}
+
+void Claims::forget(const RoundKey& key) {
+  const auto at = open_.find(key);
+  if (at == open_.end()) return;
+  drop_claims(at->second);
+  open_.erase(at);
+}
+
+void Claims::forget(CohortId cohort) {
+  std::erase_if(open_, [&](const auto& entry) {
+    if (entry.first.cohort != cohort) return false;
+    drop_claims(entry.second);
+    return true;
+  });
+}
+
+void Claims::agreed(const RoundKey& key, const std::vector<wire::Member>& members) {
+  const auto name = std::pair(key.group, key.tag);
+  if (!agreed_.contains(name) && agreed_.size() >= kMaxStates) agreed_.erase(agreed_.begin());
+  std::set<PeerId>& peers = agreed_[name];
+  peers.clear();
+  for (const wire::Member& member : members) peers.insert(member.id);
+}
+
+void Claims::gone(const std::set<PeerId>& peers) {
+  if (peers.empty()) return;
+  for (auto& [name, agreed] : agreed_) {
+    std::erase_if(agreed, [&](PeerId peer) { return peers.contains(peer); });
+  }
+  std::erase_if(agreed_, [](const auto& entry) { return entry.second.empty(); });
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,60 @@
+// What members claim of the states that they come to a sync with, until all of a group have; who is elected then; and who had the
+// state that was agreed on last, which is who votes the next time.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/status.h"
+#include "core/coordinator/tally.h"
+#include "core/wire/message.h"
+
+namespace lockstep::coordinator {
+
+class Claims {
+ public:
+  struct Answer {
+    std::optional<wire::Elected> elected;                // all have claimed
+    std::optional<std::pair<Status, std::string>> stop;  // nobody's state can be taken over, or arguments differ
+    std::string violation;                               // not empty: the sender breaks the protocol
+  };
+  // `members`: of the attempt that is due, in rank order; `from` is one of them, and so is the claim's attempt.
+  Answer add(const std::vector<wire::Member>& members, PeerId from, const wire::Claim& claim);
+
+  // The round is over, however it ended; or all of a cohort's are.
+  void forget(const RoundKey& key);
+  void forget(CohortId cohort);
+  // It has committed: these hold the same state.
+  void agreed(const RoundKey& key, const std::vector<wire::Member>& members);
+  // They are out of the run, and come back as newcomers if they do.
+  void gone(const std::set<PeerId>& peers);
+
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(open_, claimed_by_, agreed_);
+  }
+
+ private:
+  struct Round {
+    Generation attempt;
+    PeerId first;  // who said `what`
+    wire::Descriptor what;
+    std::map<PeerId, wire::Claim> claims;
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(attempt, first, what, claims);
+    }
+  };
+  void drop_claims(const Round& round);
+
+  std::map<RoundKey, Round> open_;
+  Tally claimed_by_;  // of open_
+  std::map<std::pair<GroupId, Tag>, std::set<PeerId>> agreed_;
+};
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,174 @@
+// Shared state: a sync is a round whose members claim a state each; those who do not have the one that is elected take it over from
+// those who do. What is asked and sent is state::Sync's.
+#include <utility>
+
+#include "core/base/overloaded.h"
+#include "core/peer/machine.h"
+
+namespace lockstep::peer {
+
+std::optional<Error> Peer::Machine::refusal_of_state(const Request& request) {
+  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
+  if (!request.state) return invalid("a sync without a state");
+  const state::Statement& state = *request.state;
+  if (const auto flaw = flaw_of(state.manifest)) return invalid(*flaw);
+  if (state.values.size() != state.manifest.values.size() || request.tensors.size() != state.manifest.tensors.size()) {
+    return invalid("a state of " + std::to_string(state.manifest.tensors.size()) + " tensors and " +
+                   std::to_string(state.manifest.values.size()) + " values, of which " +
+                   std::to_string(request.tensors.size()) + " and " + std::to_string(state.values.size()) + " are here");
+  }
+  for (std::size_t i = 0; i < request.tensors.size(); ++i) {
+    const state::TensorSpec& spec = state.manifest.tensors[i];
+    if (request.tensors[i].recv.length == spec.bytes()) continue;
+    return invalid("tensor " + spec.name + " has " + std::to_string(spec.bytes()) + " bytes, its memory " +
+                   std::to_string(request.tensors[i].recv.length));
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<state::Sync> Peer::Machine::new_sync(const Round& round) const {
+  std::vector<BufferRef> memory;
+  for (const Tensor& tensor : round.request.tensors) memory.push_back(tensor.recv);
+  return std::make_unique<state::Sync>(*round.request.state, std::move(memory), round.request.scratch, options_.id,
+                                       options_.link_silence);
+}
+
+void Peer::Machine::begin_sync(Round& round) {
+  if (!round.sync) round.sync = new_sync(round);
+  round.serial = ++serials_;
+  by_serial_[round.serial] = by_key_.at(round.key);
+  round.state = Round::State::kDigests;
+  round.sync->digest_some(jobs_);
+  start_jobs(round);
+  claim_if_digested(round);
+}
+
+void Peer::Machine::claim_if_digested(Round& round) {
+  if (round.state != Round::State::kDigests || !round.sync->digested()) return;
+  round.state = Round::State::kClaimed;
+  const state::Claim claim = round.sync->claim();
+  session_.say(wire::Claim{round.key, round.attempt, round.what, claim.strategy, claim.defined, claim.revision,
+                           claim.root});
+}
+
+void Peer::Machine::on_elected(const wire::Elected& elected) {
+  Round* round = find(elected.key);
+  if (round == nullptr || round->attempt != elected.attempt || round->state == Round::State::kEnding) return;
+  if (round->state != Round::State::kClaimed) return violation("elected a state that this peer has not claimed one for");
+  for (const auto* list : {&elected.sources, &elected.receivers}) {
+    for (const PeerId peer : *list) {
+      const auto& ring = *round->ring;
+      if (std::find(ring.begin(), ring.end(), peer) == ring.end()) return violation("elected a state of no member");
+    }
+  }
+  state::Sync::Messages messages;
+  round->sync->elected(elected, messages);
+  if (!round->sync->receives() && round->sync->root() != elected.root) {
+    return violation("elected a state that this peer neither has nor receives");
+  }
+  round->hash = elected.root.low;
+  round->state = round->sync->receives() ? Round::State::kRunning : Round::State::kDone;
+  say_all(messages);
+  update_links();
+}
+
+// After every step: what can be asked is asked, and what is complete is said.
+void Peer::Machine::drive_syncs() {
+  std::optional<std::set<PeerId>> linked;
+  for (auto& [order, round] : rounds_) {
+    if (!round.sync || !round.attempted() || round.sync->partners().empty()) continue;
+    if (!linked) linked = mesh_.linked();
+    state::Sync::Messages messages;
+    round.sync->ask(*linked, now_, messages);
+    say_all(messages);
+    if (round.state != Round::State::kRunning || !round.sync->complete() || frozen(round)) continue;
+    round.state = Round::State::kDone;
+    session_.say(wire::Done{round.key, round.attempt, round.what, round.hash});
+  }
+}
+
+void Peer::Machine::say_all(const state::Sync::Messages& messages) {
+  for (const auto& [to, message] : messages) (void)mesh_.say(to, message);
+}
+
+void Peer::Machine::on_state_message(PeerId from, StreamId stream, const wire::Message& message) {
+  const auto key_of = overloaded{[](const wire::AskDigests& in) { return std::pair(in.key, in.attempt); },
+                                 [](const wire::PieceDigests& in) { return std::pair(in.key, in.attempt); },
+                                 [](const wire::AskPieces& in) { return std::pair(in.key, in.attempt); },
+                                 [](const wire::HavePieces& in) { return std::pair(in.key, in.attempt); },
+                                 [](const auto&) { return std::pair(RoundKey{}, Generation{}); }};
+  const auto [key, attempt] = std::visit(key_of, message);
+  Round* round = find(key);
+  if (round == nullptr || !round->sync || !is_current(*round, key, attempt)) return;  // it asks again
+  state::Sync::Messages answers;
+  state::Sync& sync = *round->sync;
+  const bool good =
+      std::visit(overloaded{[&](const wire::AskDigests& in) { return sync.on_ask(from, in, answers); },
+                            [&](const wire::PieceDigests& in) { return sync.on_digests(from, in, now_, answers); },
+                            [&](const wire::AskPieces& in) { return sync.on_ask(from, in); },
+                            [&](const wire::HavePieces& in) { return sync.on_have(from, in); },
+                            [](const auto&) { return false; }},
+                 message);
+  say_all(answers);
+  if (good) return;
+  sync.distrust(from);
+  mesh_.reset(stream, "a message that does not fit the state that is shared", now_, *out_);
+}
+
+ring::Operation::Place Peer::Machine::on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment) {
+  using Landing = ring::Operation::Landing;
+  Round* round = find(segment.key);
+  if (round == nullptr || !round->sync || !is_current(*round, segment.key, segment.attempt)) return {Landing::kSink, {}};
+  const auto place = round->sync->begin(from, segment, stream);
+  switch (place.landing) {
+    case state::Sync::Landing::kPlace: return {Landing::kPlace, place.into};
+    case state::Sync::Landing::kSink: return {Landing::kSink, {}};
+    case state::Sync::Landing::kNonsense: return {Landing::kNonsense, {}};
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+void Peer::Machine::on_piece_ended(PeerId from, const wire::SegmentEnded& ended) {
+  Round* round = find(ended.segment.key);
+  if (round == nullptr || !round->sync || !is_current(*round, ended.segment.key, ended.segment.attempt)) return;
+  round->sync->landed(from, ended.segment, ended.taken_back, now_, jobs_);
+  start_jobs(*round);
+}
+
+bool Peer::Machine::next_piece(Round& round, PeerId to, wire::LinkWriter& writer) {
+  const auto next = round.sync->next(to);
+  if (!next) return false;
+  const SegmentIndex index{next->piece.value};
+  const auto length = static_cast<std::uint32_t>(next->payload.length);
+  writer.segment({round.key, round.attempt, wire::Phase::kState, index, length}, session_.term(), next->payload,
+                 next->checksum);
+  return true;
+}
+
+void Peer::Machine::sync_job_done(Round& round, const JobDone& in) {
+  const auto liar = round.sync->job_done(JobToken{in.token.value & 0xffffffffU}, in.result);
+  if (liar) mesh_.reset_link(*liar, "a piece of the state whose digest is wrong", now_, *out_);
+  if (round.state != Round::State::kDigests) return;
+  round.sync->digest_some(jobs_);
+  start_jobs(round);
+  claim_if_digested(round);
+}
+
+// The attempt is over: what is in memory now. Its pieces stay for the next one.
+void Peer::Machine::end_sync(Round& round) {
+  by_serial_.erase(round.serial);
+  state::Sync& sync = *round.sync;
+  round.restoring = false;
+  if (!round.outcome) return sync.begin_again();
+  Outcome& outcome = *round.outcome;
+  outcome.state_defined = sync.defined();
+  outcome.revision = sync.revision();
+  outcome.root = sync.root();
+  outcome.values = sync.values();
+  round.bytes_sent = sync.bytes_sent();
+  round.bytes_received = sync.bytes_received();
+  if (outcome.status == Status::kOk || outcome.state_defined) return;
+  outcome.text += "; the state was being taken over, and is undefined: sync again before it is used";
+}
+
+}  // namespace lockstep::peer

@@ -1,0 +1,23 @@
+// What the caller of a sync says of its state, beside the memory of the tensors.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/state/election.h"
+#include "core/state/manifest.h"
+
+namespace lockstep::state {
+
+struct Statement {
+  Manifest manifest;
+  std::vector<std::uint64_t> values;  // the 64 bits of each
+  std::uint64_t revision = 0;
+  Strategy strategy = Strategy::kPopular;
+  bool staged = false;  // pieces land beside the state, and are copied into it once the round has committed
+};
+
+// How much memory that takes: as much as there are pieces; of a page that is never written to, none.
+std::uint64_t staging_bytes(const Manifest& manifest);
+
+}  // namespace lockstep::state
