@@ -34,6 +34,7 @@ enum class Purpose : std::uint64_t {
   kThink,
   kContent,
   kRenewal,
+  kState,
 };
 
 // One draw that decides several things, up to five.

@@ -14,7 +14,6 @@
 #include "sim/checkers/s2_exact_fold.h"
 #include "sim/checkers/s3_restored.h"
 #include "sim/checkers/s4_hands_off.h"
-#include "sim/checkers/s5_one_state.h"
 #include "sim/checkers/s8_once.h"
 #include "sim/text.h"
 #include "sim/world.h"
@@ -204,7 +203,7 @@ void World::completed(Process& process, peer::Complete& complete) {
     const FindCall find = [&](PeerId peer, const RoundKey& round) { return contribution(peer, round); };
     check("S10", check_mismatch(*call, find));
     if (!over_) check("S2", check_exact_fold(*call, *process.memory, find));
-    if (!over_) check("S5", check_one_state(*call, *process.memory, find));
+    if (!over_) check("S5", one_state_.ended(*call, *process.memory, find));
     const std::uint64_t cohorts =
         std::max(outcome.round.cohort, call->cohort).value - call->cohort.value;  // that it went through
     check("P1", check_bytes_sent(*call, causes_.begun() + network_.counts().resets + cohorts));

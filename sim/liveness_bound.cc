@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/flow/stream_limits.h"
+#include "sim/workload.h"
 
 namespace lockstep::sim {
 namespace {
@@ -63,6 +64,11 @@ Duration liveness_bound(const Plan& plan) {
   std::vector<Work> step = plan.work;
   if (step.empty()) step.assign(plan.ops_per_step, {peer::Collective::kAllGather, plan.max_count, DataType::kU64});
   double ns = 0;
+  if (plan.share_state) {
+    const double bytes = 2.0 * (kStatePieces + 1) * 2100;
+    ns += bytes * 1e9 / static_cast<double>(link.bytes_per_s);
+    ns += bytes / 1024 * static_cast<double>(plan.kernel_ns_per_kib);
+  }
   for (const Work& work : step) {
     const double bytes = static_cast<double>(work.count) * static_cast<double>(size_of(work.type));
     const double passes = work.collective == peer::Collective::kAllGather ? plan.peers : 2;

@@ -70,6 +70,7 @@ struct Plan {
   std::uint32_t gang_size = 1;
   std::uint32_t groups = 1;
   bool auto_admit = false;
+  bool share_state = false;  // after an admission peers sync their state; otherwise one broadcasts a few numbers
   std::uint32_t minimum_world = 1;
 
   NetworkOptions network;

@@ -21,6 +21,7 @@ void visit_plan(P& plan, V&& v) {
   v("gang_size", plan.gang_size);
   v("groups", plan.groups);
   v("auto_admit", plan.auto_admit);
+  v("share_state", plan.share_state);
   v("minimum_world", plan.minimum_world);
   v("kernel_delay_ns", plan.kernel_delay.ns);
   v("kernel_ns_per_kib", plan.kernel_ns_per_kib);

@@ -165,6 +165,7 @@ class ScenarioReader {
     top("gang_size", plan.gang_size);
     top("minimum_world", plan.minimum_world);
     top("auto_admit", plan.auto_admit);
+    top("share_state", plan.share_state);
     top("stripes", plan.stripes);
     top("segment_bytes", plan.segment_bytes);
     top("unasked", plan.unasked);

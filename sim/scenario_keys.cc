@@ -46,6 +46,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"top", "gang_size", "1", "so many neighbours come and go together"},
       {"top", "minimum_world", "1", "with fewer members nothing goes on"},
       {"top", "auto_admit", "false", "true: newcomers are let in without a call of admit"},
+      {"top", "share_state", "false", "true: newcomers take the state over from all who have it, in a sync"},
       {"top", "stripes", "2", "streams between two neighbours, 1 to 16"},
       {"top", "segment_bytes", "0", "of pipelining; 0: chosen by size"},
       {"top", "unasked", "64", "small tensors that go to a neighbour before it asks; at most 64"},

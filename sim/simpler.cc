@@ -169,6 +169,7 @@ Candidates plainer_world(const Plan& plan) {
   add(out, plan, [](Plan& p) { return lower(p.gang_size, 1); });
   add(out, plan, [](Plan& p) { return lower(p.minimum_world, 1); });
   add(out, plan, [](Plan& p) { return std::exchange(p.auto_admit, false); });
+  add(out, plan, [](Plan& p) { return std::exchange(p.share_state, false); });
   add(out, plan, [](Plan& p) {
     const bool bytes = p.mode == Mode::kBytes;
     p.mode = p.network.mode = Mode::kToken;

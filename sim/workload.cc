@@ -144,6 +144,10 @@ void App::sync() {
   }
   phase_ = Phase::kSyncing;
   sharing_ = false;
+  if (plan_.share_state) {
+    sync_state();
+    return;
+  }
   Request request;
   request.collective = Collective::kAllGather;
   request.tag = kSyncTag;
@@ -168,9 +172,52 @@ void App::share_state() {
   launch(std::move(request), 0);
 }
 
+// Peers of the same step and state hold the same bytes; the manifest is that of the program.
+void App::sync_state() {
+  const auto draw = [&](std::uint64_t lo, std::uint64_t hi, std::uint64_t n) {
+    return dice_.range(lo, hi, Purpose::kState, 0, 0, n);
+  };
+  auto state = std::make_shared<state::Statement>();
+  const std::uint64_t piece = std::min<std::uint64_t>(draw(1, 3, 3) * 700, plan_.max_count + 1);
+  state->manifest.piece_bytes = static_cast<std::uint32_t>(piece);
+  state->manifest.tensors = {{"weights", DataType::kU8, draw(0, kStatePieces * piece, 0), false},
+                             {"own", DataType::kU8, draw(0, 100, 1), true},
+                             {"moments", DataType::kU8, draw(0, piece, 2), false}};
+  state->manifest.values = {{"step", state::ValueType::kUint}, {"state", state::ValueType::kUint}};
+  state->values = {step_, state_};
+  state->revision = step_;
+  state->staged = dice_.permille(500, Purpose::kState, process_, launches_);
+  if (stateless_) state->strategy = state::Strategy::kReceiveOnly;
+  Request request;
+  request.collective = Collective::kSync;
+  request.tag = kStateTag;
+  for (const state::TensorSpec& tensor : state->manifest.tensors) request.tensors.push_back({{}, {}, tensor.count});
+  request.state = std::move(state);
+  launch(std::move(request), 0, mix64(step_ ^ mix64(state_)));
+}
+
+void App::state_synced(const Call& call) {
+  stateless_ = false;
+  step_ = call.outcome->revision;
+  state_ = call.outcome->values.at(1);
+  roots_ = *call.outcome->contributors;
+  synced_at_ = step_;
+  if (step_ >= host_.last_step()) {
+    host_.app_finished(process_);
+    return;
+  }
+  later(Do::kStep, 0, pause(100'000));
+}
+
 void App::synced(const Call& call) {
   const Status status = call.outcome->status;
   if (is_out(status)) return;  // RunOver comes, or came
+  stateless_ = stateless_ || !call.outcome->state_defined;
+  if (status == Status::kStateUndefined) {  // for all: from a checkpoint
+    stateless_ = false;
+    step_ = 0;
+    state_ = 1;
+  }
   if (status != Status::kOk) {
     failed_syncs_ += 1;
     generation_ += 1;
@@ -185,6 +232,7 @@ void App::synced(const Call& call) {
   }
   failed_syncs_ = 0;
   generation_ += 1;
+  if (call.request.collective == Collective::kSync) return state_synced(call);
   if (sharing_) {
     synced_at_ = step_;
     later(Do::kStep, 0, pause(100'000));

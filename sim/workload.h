@@ -18,6 +18,9 @@
 
 namespace lockstep::sim {
 
+// Of the largest tensor that programs share, at most.
+inline constexpr std::uint64_t kStatePieces = 12;
+
 // What an application can do in its world.
 class AppHost {
  public:
@@ -81,6 +84,8 @@ class App {
   void connect();
   void sync();
   void share_state();
+  void sync_state();
+  void state_synced(const Call& call);
   [[nodiscard]] std::uint64_t ops_of_step() const;
   [[nodiscard]] bool admits_early() const;
   void begin_step();
@@ -111,7 +116,8 @@ class App {
   std::vector<std::pair<Tag, std::uint32_t>> uses_;  // in this cohort
   std::vector<PeerId> roots_;                        // who took part in the last all-gather
   PeerId donor_;
-  bool sharing_ = false;  // the broadcast after the all-gather
+  bool sharing_ = false;    // the broadcast after the all-gather
+  bool stateless_ = false;  // a sync failed while it wrote to the state
   std::uint64_t step_ = 0;
   std::uint64_t synced_at_ = 0;
   std::uint64_t state_ = 1;

@@ -17,6 +17,7 @@
 #include "sim/checkers/complaint.h"
 #include "sim/checkers/l2_causes.h"
 #include "sim/checkers/s1_one_outcome.h"
+#include "sim/checkers/s5_one_state.h"
 #include "sim/checkers/s6_membership.h"
 #include "sim/event.h"
 #include "sim/network.h"
@@ -204,6 +205,7 @@ class World final : public NetworkUser, public AppHost {
   Report report_;
   const Call* judged_ = nullptr;  // by the checkers, now
   OneOutcome one_outcome_;
+  OneState one_state_;
   Membership membership_;
   Causes causes_;
   struct Active {

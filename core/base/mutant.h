@@ -78,6 +78,10 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kReadLoanNotAwaited, "read-loan-not-awaited", "S4", kCommon, "a call completes before its landing place is back") \
   X(kWriteLoanNotAwaited, "write-loan-not-awaited", "S4", kCommon, "a call completes before its payload was sent") \
   X(kJobsNotAwaited, "jobs-not-awaited", "S4", kCommon, "a call completes before its kernels have answered") \
+  /* shared state */ \
+  X(kChimera, "chimera", "S5", kRare, "a state that was partly taken over passes for what it was") \
+  X(kStaleRevisionWins, "stale-revision-wins", "S5", kRare, "a newcomer votes, and the highest revision wins") \
+  X(kRootUnchecked, "root-unchecked", "S5", kRare, "who has taken over the values claims the elected root at once") \
   /* calls */ \
   X(kCallCompletesAgain, "call-completes-again", "S8", kCommon, "a call that is over is not forgotten") \
   X(kHeraldsStay, "heralds-stay", "S11", kRare, "what neighbours announced outlives the run")

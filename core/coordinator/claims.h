@@ -26,6 +26,7 @@ class Claims {
   // `members`: of the attempt that is due, in rank order; `from` is one of them, and so is the claim's attempt.
   Answer add(const std::vector<wire::Member>& members, PeerId from, const wire::Claim& claim);
 
+  [[nodiscard]] bool has(const RoundKey& key) const { return open_.contains(key); }
   // The round is over, however it ended; or all of a cohort's are.
   void forget(const RoundKey& key);
   void forget(CohortId cohort);

@@ -275,7 +275,7 @@ std::string Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
   const RoundKey bundle = bundle_of(stop.key);
   if (stops_.contains(bundle) || attempt_of(stop.key) != stop.attempt) return {};
   if (!has_member(members_of(stop.key, stop.attempt), from)) return {};
-  if (stop.done && !rounds_.contains(stop.key)) return {};  // committed: the news is on its way
+  if (stop.done && !is_undecided(stop.key)) return {};  // committed: the news is on its way
   if (asked_by_.of(from) >= kMaxRoundsInFlight) return "asked to stop more rounds than can be in flight";
   asked_by_.add(from);
   stops_.emplace(bundle, Stop{{stop.key, stop.attempt, stop.status, 0, cut_text(stop.text)}, from});
@@ -414,7 +414,7 @@ void Rounds::drop_not_open(PeerId from, std::vector<wire::OpenRound>& open) cons
     if (!attempt || !has_member(members_of(round.key, *attempt), from)) return true;
     const bool newest = std::prev(cohorts_.end())->first == round.key.cohort;
     if (!newest && !cohort_of(round.key)->live.contains(round.key)) return true;
-    return round.done && !rounds_.contains(round.key);
+    return round.done && !is_undecided(round.key);
   });
 }
 

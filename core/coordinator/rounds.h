@@ -31,9 +31,9 @@ class Rounds {
     std::uint64_t bytes = 0;            // of the round's tensors
   };
   struct DoneResult {
-    std::vector<Committed> committed;   // one per group whose round commits with this Done
-    std::optional<wire::Verdict> stop;  // the arguments or results differ: to be proposed
-    std::string violation;              // not empty: the sender breaks the protocol
+    std::vector<Committed> committed;      // one per group whose round commits with this Done
+    std::optional<wire::Verdict> stop;     // the arguments or results differ: to be proposed
+    std::string violation;                 // not empty: the sender breaks the protocol
     std::optional<wire::Elected> elected;  // a state is to be taken over: to be told to the members of its group
   };
   DoneResult on_done(PeerId from, const wire::Done& done);
@@ -165,6 +165,8 @@ class Rounds {
   void stop(const RoundKey& key, Generation attempt, Status status, std::string text, DoneResult& result);
   // Commits the round, and those that are bound with it, if all are done.
   void commit_if_done(const RoundKey& key, Generation attempt, DoneResult& result);
+  // Somebody is done with it, or claims a state in it; and it has not ended.
+  [[nodiscard]] bool is_undecided(const RoundKey& key) const { return rounds_.contains(key) || claims_.has(key); }
   void note_agreed(const RoundKey& key, Generation attempt);
   [[nodiscard]] Committed committed(const RoundKey& key, Generation attempt, std::uint64_t hash) const;
   void forget(const RoundKey& key);
@@ -191,7 +193,7 @@ class Rounds {
 
   std::map<CohortId, Cohort> cohorts_;
   std::map<RoundKey, Round> rounds_;
-  Tally done_by_;                             // of rounds_
+  Tally done_by_;  // of rounds_
   Claims claims_;
   std::map<RoundKey, Stop> stops_;            // by bundle
   Tally asked_by_;                            // of stops_

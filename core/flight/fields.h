@@ -56,6 +56,7 @@ void fields(auto& a, Is<state::ValueSpec> auto& m) {
 void fields(auto& a, Is<state::Manifest> auto& m) {
   a("tensors", m.tensors);
   a("values", m.values);
+  a("piece_bytes", m.piece_bytes);
 }
 
 void fields(auto& a, Is<state::Statement> auto& m) {

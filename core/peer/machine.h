@@ -85,7 +85,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     // The attempt.
     std::unique_ptr<ring::Operation> operation;
     std::unique_ptr<state::Sync> sync;  // of all attempts
-    std::uint64_t serial = 0;  // names the operation in its jobs
+    std::uint64_t serial = 0;           // names the operation in its jobs
     std::shared_ptr<const std::vector<PeerId>> ring;
     Rank rank;
     std::vector<std::optional<std::uint64_t>> blocks;  // all-gather: bytes of each rank's block
@@ -116,6 +116,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     [[nodiscard]] PeerId downstream() const { return (*ring)[(rank.value + 1) % ring->size()]; }
     [[nodiscard]] PeerId upstream() const { return (*ring)[(rank.value + ring->size() - 1) % ring->size()]; }
     [[nodiscard]] bool open() const { return state != State::kQueued && !(state == State::kEnding && outcome); }
+    // The coordinator knows all that it needs of us: it may have committed the round.
+    [[nodiscard]] bool said_all() const { return state == State::kDone || state == State::kClaimed; }
     // Something that holds memory, and has jobs.
     [[nodiscard]] bool moves() const { return operation != nullptr || sync != nullptr; }
     [[nodiscard]] bool attempted() const {

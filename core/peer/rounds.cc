@@ -18,9 +18,8 @@ wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_byt
   what.collective = request.collective;
   what.type = request.collective == Collective::kBarrier ? DataType::kU8 : request.type;
   what.op = ring::reduces(request.collective) ? request.op : ReduceOp::kSum;
-  what.retry =
-      request.retry && (request.collective == Collective::kAllReduce || request.collective == Collective::kBarrier ||
-                        request.collective == Collective::kSync);
+  what.retry = request.retry && (request.collective == Collective::kAllReduce ||
+                                 request.collective == Collective::kBarrier || request.collective == Collective::kSync);
   what.minimum_world = request.minimum_world;
   what.tensors = static_cast<std::uint32_t>(request.tensors.size());
   if (request.collective == Collective::kBroadcast) what.root = request.root;
@@ -382,7 +381,8 @@ void Peer::Machine::on_job_done(const JobDone& in) {
 }
 
 void Peer::Machine::done_if_complete(Round& round) {
-  if (round.state != Round::State::kRunning || !round.operation->complete() || frozen(round)) return;
+  if (round.state != Round::State::kRunning || !round.operation) return;
+  if (!round.operation->complete() || frozen(round)) return;
   round.state = Round::State::kDone;
   round.hash = round.operation->result_hash();
   const Cohort& cohort = *cohort_of(round.key);
@@ -444,8 +444,7 @@ void Peer::Machine::ask_to_stop(Round& round, Status status, std::string text) {
   }
   if (round.stop || (round.state == Round::State::kEnding && round.outcome)) return;
   if (round.state == Round::State::kQueued) return end_queued(round, status, std::move(text));
-  round.stop = wire::StopRound{round.key, round.attempt, status, round.state == Round::State::kDone,
-                               text.substr(0, kMaxTextBytes)};
+  round.stop = wire::StopRound{round.key, round.attempt, status, round.said_all(), text.substr(0, kMaxTextBytes)};
   round.deadline = now_ + options_.abort_grace;
   session_.say(*round.stop);
 }

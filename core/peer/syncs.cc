@@ -15,7 +15,8 @@ std::optional<Error> Peer::Machine::refusal_of_state(const Request& request) {
   if (state.values.size() != state.manifest.values.size() || request.tensors.size() != state.manifest.tensors.size()) {
     return invalid("a state of " + std::to_string(state.manifest.tensors.size()) + " tensors and " +
                    std::to_string(state.manifest.values.size()) + " values, of which " +
-                   std::to_string(request.tensors.size()) + " and " + std::to_string(state.values.size()) + " are here");
+                   std::to_string(request.tensors.size()) + " and " + std::to_string(state.values.size()) +
+                   " are here");
   }
   for (std::size_t i = 0; i < request.tensors.size(); ++i) {
     const state::TensorSpec& spec = state.manifest.tensors[i];
@@ -44,17 +45,18 @@ void Peer::Machine::begin_sync(Round& round) {
 }
 
 void Peer::Machine::claim_if_digested(Round& round) {
-  if (round.state != Round::State::kDigests || !round.sync->digested()) return;
+  if (round.state != Round::State::kDigests || !round.sync->digested() || frozen(round)) return;
   round.state = Round::State::kClaimed;
   const state::Claim claim = round.sync->claim();
-  session_.say(wire::Claim{round.key, round.attempt, round.what, claim.strategy, claim.defined, claim.revision,
-                           claim.root});
+  session_.say(
+      wire::Claim{round.key, round.attempt, round.what, claim.strategy, claim.defined, claim.revision, claim.root});
 }
 
 void Peer::Machine::on_elected(const wire::Elected& elected) {
   Round* round = find(elected.key);
   if (round == nullptr || round->attempt != elected.attempt || round->state == Round::State::kEnding) return;
-  if (round->state != Round::State::kClaimed) return violation("elected a state that this peer has not claimed one for");
+  if (round->state != Round::State::kClaimed)
+    return violation("elected a state that this peer has not claimed one for");
   for (const auto* list : {&elected.sources, &elected.receivers}) {
     for (const PeerId peer : *list) {
       const auto& ring = *round->ring;
@@ -102,13 +104,12 @@ void Peer::Machine::on_state_message(PeerId from, StreamId stream, const wire::M
   if (round == nullptr || !round->sync || !is_current(*round, key, attempt)) return;  // it asks again
   state::Sync::Messages answers;
   state::Sync& sync = *round->sync;
-  const bool good =
-      std::visit(overloaded{[&](const wire::AskDigests& in) { return sync.on_ask(from, in, answers); },
-                            [&](const wire::PieceDigests& in) { return sync.on_digests(from, in, now_, answers); },
-                            [&](const wire::AskPieces& in) { return sync.on_ask(from, in); },
-                            [&](const wire::HavePieces& in) { return sync.on_have(from, in); },
-                            [](const auto&) { return false; }},
-                 message);
+  const bool good = std::visit(
+      overloaded{[&](const wire::AskDigests& in) { return sync.on_ask(from, in, answers); },
+                 [&](const wire::PieceDigests& in) { return sync.on_digests(from, in, now_, answers); },
+                 [&](const wire::AskPieces& in) { return sync.on_ask(from, in); },
+                 [&](const wire::HavePieces& in) { return sync.on_have(from, in); }, [](const auto&) { return false; }},
+      message);
   say_all(answers);
   if (good) return;
   sync.distrust(from);
@@ -118,7 +119,8 @@ void Peer::Machine::on_state_message(PeerId from, StreamId stream, const wire::M
 ring::Operation::Place Peer::Machine::on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment) {
   using Landing = ring::Operation::Landing;
   Round* round = find(segment.key);
-  if (round == nullptr || !round->sync || !is_current(*round, segment.key, segment.attempt)) return {Landing::kSink, {}};
+  if (round == nullptr || !round->sync || !is_current(*round, segment.key, segment.attempt))
+    return {Landing::kSink, {}};
   const auto place = round->sync->begin(from, segment, stream);
   switch (place.landing) {
     case state::Sync::Landing::kPlace: return {Landing::kPlace, place.into};

@@ -53,7 +53,7 @@ std::vector<wire::OpenRound> Peer::Machine::open_rounds() const {
   std::vector<wire::OpenRound> open;
   for (const auto& [order, round] : rounds_) {
     if (!round.open()) continue;
-    open.push_back({round.key, round.attempt, round.state == Round::State::kDone, round.what.retry, round.hash});
+    open.push_back({round.key, round.attempt, round.said_all(), round.what.retry, round.hash});
   }
   for (const auto& [key, round] : reported_) open.push_back(round);
   return open;
@@ -175,6 +175,7 @@ void Peer::Machine::on_install(const wire::Install& install) {
   update_links();
   for (auto& [order, round] : rounds_) {
     if (round.state == Round::State::kHeld) begin_attempt(round);
+    claim_if_digested(round);
     if (round.state == Round::State::kRunning) done_if_complete(round);
   }
   say_admit();

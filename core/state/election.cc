@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "core/base/mutant.h"
+
 namespace lockstep::state {
 
 namespace {
@@ -42,7 +44,7 @@ std::variant<Elected, Undecided> elect(const std::vector<Claim>& claims, const s
     }
     if (!may_send(claim)) continue;
     all.push_back(content_of(claim));
-    if (agreed.contains(claim.peer)) members.push_back(content_of(claim));
+    if (agreed.contains(claim.peer) && !mutant(Mutant::kStaleRevisionWins)) members.push_back(content_of(claim));
   }
   if (all.empty()) return Undecided{};
   const Content won = sender != nullptr ? content_of(*sender) : winner_among(members.empty() ? all : members);

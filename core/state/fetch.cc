@@ -11,8 +11,8 @@ namespace lockstep::state {
 namespace {
 
 // Before anything is known of a source, and at least: one piece on its way and one behind it.
-constexpr std::uint64_t kLeastWindow = std::uint64_t{2} * kStatePieceBytes;
-constexpr std::uint64_t kMostWindow = std::uint64_t{64} * kStatePieceBytes;
+constexpr std::uint64_t kLeastWindow = 2;  // pieces
+constexpr std::uint64_t kMostWindow = 64;
 // Near the end a piece may be asked of two: of one more than who has it already.
 constexpr std::uint32_t kMostAsked = 2;
 
@@ -24,7 +24,11 @@ std::uint64_t per_second(std::uint64_t bytes, Duration time) {
 }  // namespace
 
 Fetch::Fetch(const Pieces& pieces, std::vector<PieceIndex> missing, std::size_t first, Duration patience)
-    : missing_(std::move(missing)), pieces_(missing_.size()), patience_(patience), left_(missing_.size()) {
+    : missing_(std::move(missing)),
+      pieces_(missing_.size()),
+      piece_bytes_(pieces.piece_bytes()),
+      patience_(patience),
+      left_(missing_.size()) {
   for (const PieceIndex piece : missing_) {
     bytes_.push_back(pieces.place(piece).bytes);
     bytes_left_ += bytes_.back();
@@ -91,7 +95,8 @@ void Fetch::want_again(std::uint32_t index) {
 std::uint64_t Fetch::window(const Source& source) const {
   if (source.stalled) return 1;
   const auto delay_us = static_cast<std::uint64_t>(source.least_delay.ns / 1'000);
-  return std::clamp(2 * (source.rate / 1'000 * delay_us / 1'000), kLeastWindow, kMostWindow);
+  return std::clamp(2 * (source.rate / 1'000 * delay_us / 1'000), kLeastWindow * piece_bytes_,
+                    kMostWindow * piece_bytes_);
 }
 
 std::optional<std::uint32_t> Fetch::choose(Source& source, Instant now) {

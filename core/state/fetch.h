@@ -58,7 +58,7 @@ class Fetch {
   // Asks others for what stalled sources were asked for. These are asked for one piece at a time until they deliver again.
   void on_timer(Instant now);
 
-  // For one that was made of the same arguments. Left out: missing_, bytes_ and patience_.
+  // For one that was made of the same arguments. Left out: missing_, bytes_, piece_bytes_ and patience_.
   template <typename Archive>
   void state(Archive& a) {
     a.all(pieces_, wanted_, sources_, left_, bytes_left_);
@@ -105,6 +105,7 @@ class Fetch {
   std::vector<PieceIndex> missing_;
   std::vector<std::uint32_t> bytes_;
   std::vector<Piece> pieces_;
+  std::uint64_t piece_bytes_ = 0;     // of a whole one
   std::deque<std::uint32_t> wanted_;  // kWanted, and maybe others, which are passed over
   std::map<PeerId, Source> sources_;
   Duration patience_;

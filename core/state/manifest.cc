@@ -75,6 +75,7 @@ std::string_view name_of(ValueType type) {
 
 Digest digest_of(const Manifest& manifest) {
   Bytes bytes;
+  bytes.number(manifest.piece_bytes);
   bytes.number(manifest.tensors.size());
   for (const TensorSpec& tensor : manifest.tensors) {
     bytes.text(tensor.name);
@@ -99,11 +100,15 @@ std::optional<std::string> flaw_of(const Manifest& manifest) {
   }
   if (auto flaw = flaw_of_names("tensor", manifest.tensors)) return flaw;
   if (auto flaw = flaw_of_names("value", manifest.values)) return flaw;
-  std::uint64_t room = kMaxStateBytes;
+  if (manifest.piece_bytes == 0 || manifest.piece_bytes > kStatePieceBytes) {
+    return "pieces of " + std::to_string(manifest.piece_bytes) + " bytes: they have 1 to " +
+           std::to_string(kStatePieceBytes);
+  }
+  std::uint64_t room = kMaxStateBytes / kStatePieceBytes * manifest.piece_bytes;
   for (const TensorSpec& tensor : manifest.tensors) {
     if (tensor.count > room / size_of(tensor.type)) {
       return "tensor " + tensor.name + " of " + std::to_string(tensor.count) + " elements: all tensors together hold " +
-             std::to_string(kMaxStateBytes) + " bytes at most";
+             std::to_string(kMaxStateBytes / kStatePieceBytes * manifest.piece_bytes) + " bytes at most";
     }
     room -= tensor.bytes();
   }
@@ -111,6 +116,9 @@ std::optional<std::string> flaw_of(const Manifest& manifest) {
 }
 
 std::optional<Difference> first_difference(const Manifest& ours, const Manifest& theirs) {
+  if (ours.piece_bytes != theirs.piece_bytes) {
+    return Difference{"piece_bytes", std::to_string(ours.piece_bytes), std::to_string(theirs.piece_bytes)};
+  }
   auto difference = difference_of("tensor", ours.tensors, theirs.tensors);
   return difference ? difference : difference_of("value", ours.values, theirs.values);
 }

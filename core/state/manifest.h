@@ -10,6 +10,7 @@
 
 #include "core/base/data_type.h"
 #include "core/base/digest.h"
+#include "core/wire/limits.h"
 
 namespace lockstep::state {
 
@@ -37,6 +38,8 @@ struct ValueSpec {
 struct Manifest {
   std::vector<TensorSpec> tensors;
   std::vector<ValueSpec> values;
+  std::uint32_t piece_bytes =
+      kStatePieceBytes;  // what is compared, asked for and sent; the last of a tensor is shorter
 
   bool operator==(const Manifest&) const = default;
 };

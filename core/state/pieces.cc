@@ -22,14 +22,14 @@ void append(std::vector<std::byte>& bytes, const Digest& value) {
 
 }  // namespace
 
-Pieces::Pieces(const Manifest& manifest) {
+Pieces::Pieces(const Manifest& manifest) : piece_bytes_(manifest.piece_bytes) {
   LOCKSTEP_ASSERT(!flaw_of(manifest));
   std::uint64_t pieces = 0;
   for (const TensorSpec& tensor : manifest.tensors) {
     first_.push_back(static_cast<std::uint32_t>(pieces));
     bytes_.push_back(tensor.may_differ ? 0 : tensor.bytes());
     compared_.push_back(!tensor.may_differ);
-    pieces += (bytes_.back() + kStatePieceBytes - 1) / kStatePieceBytes;
+    pieces += (bytes_.back() + piece_bytes_ - 1) / piece_bytes_;
   }
   first_.push_back(static_cast<std::uint32_t>(pieces));
 }
@@ -38,13 +38,13 @@ Pieces::Place Pieces::place(PieceIndex piece) const {
   LOCKSTEP_ASSERT(piece.value < count());
   const auto after = std::upper_bound(first_.begin(), first_.end(), piece.value);
   const auto tensor = static_cast<std::uint32_t>(after - first_.begin() - 1);
-  const std::uint64_t offset = std::uint64_t{piece.value - first_[tensor]} * kStatePieceBytes;
+  const std::uint64_t offset = std::uint64_t{piece.value - first_[tensor]} * piece_bytes_;
   const std::uint64_t rest = bytes_[tensor] - offset;
-  return {tensor, offset, static_cast<std::uint32_t>(std::min<std::uint64_t>(rest, kStatePieceBytes))};
+  return {tensor, offset, static_cast<std::uint32_t>(std::min<std::uint64_t>(rest, piece_bytes_))};
 }
 
 std::uint64_t staging_bytes(const Manifest& manifest) {
-  return std::uint64_t{Pieces(manifest).count()} * kStatePieceBytes;
+  return std::uint64_t{Pieces(manifest).count()} * manifest.piece_bytes;
 }
 
 Digest tensor_digest(const Pieces& pieces, const Digests& digests, std::size_t tensor) {

@@ -1,4 +1,4 @@
-// A state cut into pieces of 1 MiB, the last of a tensor shorter; and their digests: XXH3-128 of each piece, of a tensor's
+// A state cut into pieces, of 1 MiB unless the manifest says otherwise, the last of a tensor shorter; and their digests: XXH3-128 of each piece, of a tensor's
 // pieces, and of all (the root). Equal roots: equal states. Pieces are counted through all tensors; one that may differ has none.
 #pragma once
 
@@ -26,6 +26,7 @@ class Pieces {
   };
   [[nodiscard]] std::uint32_t count() const { return first_.back(); }
   [[nodiscard]] Place place(PieceIndex piece) const;
+  [[nodiscard]] std::uint64_t piece_bytes() const { return piece_bytes_; }
   // Those of a tensor: from first(tensor), before first(tensor + 1).
   [[nodiscard]] std::uint32_t first(std::size_t tensor) const { return first_[tensor]; }
   [[nodiscard]] std::size_t tensors() const { return bytes_.size(); }
@@ -33,6 +34,7 @@ class Pieces {
   [[nodiscard]] bool is_compared(std::size_t tensor) const { return compared_[tensor]; }
 
  private:
+  std::uint64_t piece_bytes_;
   std::vector<std::uint64_t> bytes_;  // of each tensor; 0 if it may differ
   std::vector<bool> compared_;
   std::vector<std::uint32_t> first_;  // piece of each tensor, and the number of all

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/assert.h"
+#include "core/base/mutant.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::state {
@@ -41,7 +42,7 @@ BufferRef Sync::own_place(std::uint32_t piece) const {
 }
 
 BufferRef Sync::staging_place(std::uint32_t piece) const {
-  return staging_.slice(std::uint64_t{piece} * kStatePieceBytes, pieces_.place(PieceIndex{piece}).bytes);
+  return staging_.slice(std::uint64_t{piece} * pieces_.piece_bytes(), pieces_.place(PieceIndex{piece}).bytes);
 }
 
 bool Sync::is_staged(std::uint32_t piece) const {
@@ -197,7 +198,7 @@ void Sync::begin_fetch() {
   for (const auto& [fellow, pieces] : std::exchange(offered_, {})) {
     for (const std::uint32_t piece : pieces) fetch_->offered(fellow, PieceIndex{piece});
   }
-  if (fetch_->complete()) adopt();
+  if (fetch_->complete() || (mutant(Mutant::kRootUnchecked) && !elected_->sources.empty())) adopt();
 }
 
 // All is here. In place the memory is the elected state from now on; staged, once it is copied.
@@ -259,6 +260,7 @@ Sync::Place Sync::begin(PeerId from, const wire::Segment& segment, StreamId stre
     staged_.erase(piece);
     return {Landing::kPlace, staging_place(piece)};
   }
+  if (mutant(Mutant::kChimera)) return {Landing::kPlace, own_place(piece)};
   own_[piece].reset();
   defined_ = false;
   return {Landing::kPlace, own_place(piece)};
@@ -382,8 +384,8 @@ void Sync::begin_again() {
 }
 
 void Sync::swap(std::vector<KernelJob>& jobs) {
-  LOCKSTEP_ASSERT(statement_.staged && complete());
   if (!receives_) return;
+  LOCKSTEP_ASSERT(statement_.staged && complete());
   for (std::uint32_t piece = 0; piece < pieces_.count(); ++piece) {
     if (own_[piece] == tree_.pieces[piece]) continue;
     start({Purpose::kSwap, piece, {}}, JobKind::kCopy, own_place(piece), staging_place(piece), jobs);

@@ -22,7 +22,8 @@ inline Complaint check_arguments_kept(const Call& call, std::size_t members) {
            text_of(call.peer) + " wants at least " + std::to_string(request.minimum_world);
   }
   const bool may_retry = request.retry && (request.collective == peer::Collective::kAllReduce ||
-                                           request.collective == peer::Collective::kBarrier);
+                                           request.collective == peer::Collective::kBarrier ||
+                                           request.collective == peer::Collective::kSync);
   if (!may_retry && outcome.retries > 0) {
     return text_of(outcome.round) + " of " + text_of(call.peer) + ": " + text_of(request) + " was retried " +
            std::to_string(outcome.retries) + " times, and must not be";

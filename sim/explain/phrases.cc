@@ -20,6 +20,7 @@ std::string text_of_call(CallKind kind) {
 std::string_view name_of(JobKind kind) {
   switch (kind) {
     case JobKind::kHash: return "hashed";
+    case JobKind::kDigest: return "digested";
     case JobKind::kCopy: return "copied";
     case JobKind::kVerify: return "verified";
     case JobKind::kFold: return "folded";
