@@ -1,5 +1,6 @@
 #include "fuzz/liars.h"
 
+#include <memory>
 #include <vector>
 
 #include "core/kernels/checksum.h"
@@ -254,7 +255,21 @@ class AgainstPeer {
     request.retry = !choices_.one_in(4);
     request.root = choices_.of(known_.peers);
     request.timeout = choices_.one_in(4) ? milliseconds(300) : Duration{};
-    calls_.push_back(me_.launch(request, choices_.below(40), choices_.below(120)));
+    const std::size_t count = choices_.below(40);
+    if (request.collective == wire::Collective::kSync) request.state = state_of(count, request.type);
+    calls_.push_back(me_.launch(request, count, choices_.below(120)));
+  }
+  // One tensor, of a few pieces.
+  std::shared_ptr<const state::Statement> state_of(std::size_t count, DataType type) {
+    auto state = std::make_shared<state::Statement>();
+    state->manifest.tensors = {{"weights", type, count, choices_.one_in(8)}};
+    state->manifest.piece_bytes = 16;
+    state->manifest.values = {{"step", state::ValueType::kUint}};
+    state->values = {choices_.byte()};
+    state->revision = choices_.byte();
+    state->strategy = static_cast<state::Strategy>(choices_.below(state::kStrategyCount));
+    state->staged = choices_.one_in(2);
+    return state;
   }
   void call() {
     switch (choices_.below(6)) {

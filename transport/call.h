@@ -51,6 +51,7 @@ class Call {
   struct Loans {
     std::vector<BufferId> buffers;
     Scratch scratch;
+    std::vector<void*> values;  // sync: where those of the state go, 8 bytes each
   } loans;
 
  private:

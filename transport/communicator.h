@@ -79,11 +79,14 @@ struct LaunchArgs {
   DataType type = DataType::kU8;
   ReduceOp op = ReduceOp::kSum;
   Tag tag;
-  bool retry = true;                // all-reduce and barrier only
+  bool retry = true;                // all-reduce, barrier and sync only
   std::uint32_t minimum_world = 0;  // 0: CommunicatorOptions::minimum_world
   PeerId root;                      // broadcast
   Duration timeout{0};              // 0: none
   std::vector<TensorArgs> tensors;  // exactly one for all-gather; none for barrier
+  // Sync: what the state is, its tensors as `recv`, in bytes (type u8); and where its values go if another one wins.
+  std::shared_ptr<const state::Statement> state;
+  std::vector<void*> values;
 };
 
 class Engine;

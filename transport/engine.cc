@@ -156,6 +156,11 @@ void Engine::take_commands() {
 }
 
 void Engine::end_call(const std::shared_ptr<Call>& call, peer::Outcome outcome) {
+  if (outcome.values.size() == call->loans.values.size() && outcome.state_defined) {
+    for (std::size_t i = 0; i < outcome.values.size(); ++i) {
+      std::memcpy(call->loans.values[i], &outcome.values[i], sizeof outcome.values[i]);
+    }
+  }
   give_back(call->loans, memory_);
   call->complete(std::move(outcome));
 }

@@ -28,7 +28,9 @@ struct Piece {
 Error invalid(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
 
 // What a collective does with the two places of a tensor.
-bool uses_send(Collective collective) { return collective != Collective::kBroadcast; }
+bool uses_send(Collective collective) {
+  return collective != Collective::kBroadcast && collective != Collective::kSync;
+}
 bool states_room(Collective collective) {
   return collective == Collective::kReduceScatter || collective == Collective::kAllGather;
 }
@@ -149,6 +151,9 @@ std::optional<Error> check(const LaunchArgs& args) {
   if (args.collective == Collective::kBroadcast && args.root.is_nobody()) {
     return invalid("a broadcast needs a root: the peer id of a member");
   }
+  if ((args.collective == Collective::kSync) != (args.state != nullptr)) {
+    return invalid("a sync needs a state, and nothing else has one");
+  }
   for (std::size_t i = 0; i < tensors; ++i) {
     if (auto error = check_tensor(args, i)) return error;
   }
@@ -166,6 +171,8 @@ Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_worl
   request.minimum_world = minimum_world;
   request.root = args.root;
   request.timeout = args.timeout;
+  request.state = args.state;
+  loans.values = args.values;
   request.tensors.reserve(args.tensors.size());
   loans.buffers.reserve(2 * args.tensors.size() + 1);
   for (const TensorArgs& tensor : args.tensors) request.tensors.push_back(add_tensor(args, tensor, memory, loans));
@@ -191,6 +198,7 @@ void give_back(Call::Loans& loans, Memory& memory) {
   for (const BufferId id : loans.buffers) memory.remove(id);
   loans.buffers.clear();
   loans.scratch = {};
+  loans.values.clear();
 }
 
 }  // namespace lockstep::transport

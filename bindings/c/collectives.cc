@@ -1,5 +1,7 @@
 // Collectives: arguments checked and turned into a launch. What only the transport can know (overlaps, scratch) it checks itself.
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -202,6 +204,76 @@ Result<LaunchArgs> read(const lockstep_barrier_args* given) {
   return launch;
 }
 
+Wrong wrong_name(const char* name, std::string_view list, std::size_t index) {
+  if (name == nullptr) return c::invalid("args.{}[{}].name is NULL; give each a name", list, index);
+  return std::nullopt;
+}
+
+Wrong read_state_tensors(const lockstep_sync_state_args& args, state::Manifest& manifest, LaunchArgs& launch) {
+  if (args.tensors == nullptr && args.tensors_count != 0) {
+    return c::invalid("args.tensors is NULL but args.tensors_count is {}; allowed: 0", args.tensors_count);
+  }
+  if (args.tensors_count > kMaxStateTensors) {
+    return c::invalid("args.tensors_count is {}; allowed: at most {}", args.tensors_count, kMaxStateTensors);
+  }
+  for (std::size_t i = 0; i < args.tensors_count; ++i) {
+    const lockstep_state_tensor& tensor = args.tensors[i];
+    if (auto wrong = wrong_name(tensor.name, "tensors", i)) return wrong;
+    LaunchArgs of_this;
+    if (auto wrong = read_type(tensor.type, of_this)) return wrong;
+    if (auto wrong = wrong_memory({"data", &i}, tensor.data, tensor.count, of_this.type)) return wrong;
+    manifest.tensors.push_back({tensor.name, of_this.type, tensor.count, tensor.may_differ != 0});
+    const std::uint64_t bytes = tensor.count * size_of(of_this.type);
+    launch.tensors.push_back({nullptr, tensor.data, bytes, bytes});
+  }
+  return std::nullopt;
+}
+
+Wrong read_state_values(const lockstep_sync_state_args& args, state::Statement& state, LaunchArgs& launch) {
+  if (args.values == nullptr && args.values_count != 0) {
+    return c::invalid("args.values is NULL but args.values_count is {}; allowed: 0", args.values_count);
+  }
+  if (args.values_count > kMaxStateValues) {
+    return c::invalid("args.values_count is {}; allowed: at most {}", args.values_count, kMaxStateValues);
+  }
+  for (std::size_t i = 0; i < args.values_count; ++i) {
+    const lockstep_state_value& value = args.values[i];
+    if (auto wrong = wrong_name(value.name, "values", i)) return wrong;
+    const unsigned type = c::number_of(value.type);
+    if (type > LOCKSTEP_REAL) {
+      return c::invalid("args.values[{}].type is {}; allowed: 0 (LOCKSTEP_INT) to 2 (LOCKSTEP_REAL)", i, type);
+    }
+    if (value.value == nullptr) return c::invalid("args.values[{}].value is NULL; point it at 8 bytes", i);
+    state.manifest.values.push_back({value.name, static_cast<state::ValueType>(type)});
+    std::memcpy(&state.values.emplace_back(), value.value, sizeof(std::uint64_t));
+    launch.values.push_back(value.value);
+  }
+  return std::nullopt;
+}
+
+Result<LaunchArgs> read(const lockstep_sync_state_args* given) {
+  const auto taken = c::take(given, "args");
+  if (!taken) return taken.error();
+  const lockstep_sync_state_args& args = *taken;
+  LaunchArgs launch;
+  launch.collective = Collective::kSync;
+  if (auto wrong = read_common(args, launch)) return *wrong;
+  auto state = std::make_shared<state::Statement>();
+  if (auto wrong = read_state_tensors(args, state->manifest, launch)) return *wrong;
+  if (auto wrong = read_state_values(args, *state, launch)) return *wrong;
+  const unsigned strategy = c::number_of(args.strategy);
+  if (strategy >= state::kStrategyCount) {
+    return c::invalid("args.strategy is {}; allowed: 0 (LOCKSTEP_STATE_POPULAR) to 2 (LOCKSTEP_STATE_RECEIVE_ONLY)",
+                      strategy);
+  }
+  state->strategy = static_cast<state::Strategy>(strategy);
+  state->revision = args.revision;
+  state->staged = args.staged != 0;
+  if (const auto flaw = flaw_of(state->manifest)) return c::invalid("the state cannot be shared: {}", *flaw);
+  launch.state = std::move(state);
+  return launch;
+}
+
 // Arguments are read before the communicator is touched.
 template <typename Args>
 auto launcher(const Args* args, Communicator::Then then) {
@@ -268,5 +340,15 @@ lockstep_status lockstep_barrier(lockstep_comm* comm, const lockstep_barrier_arg
 }
 
 lockstep_status lockstep_barrier_async(lockstep_comm* comm, const lockstep_barrier_args* args, lockstep_work** work) {
+  return asynchronous(comm, args, work);
+}
+
+lockstep_status lockstep_sync_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
+                                    lockstep_result* result) {
+  return blocking(comm, args, result);
+}
+
+lockstep_status lockstep_sync_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
+                                          lockstep_work** work) {
   return asynchronous(comm, args, work);
 }

@@ -27,7 +27,8 @@ static_assert(c::to_c(Status::kBufferTooSmall) == LOCKSTEP_ERR_BUFFER_TOO_SMALL)
 static_assert(c::to_c(Status::kOutOfMemory) == LOCKSTEP_ERR_OUT_OF_MEMORY);
 static_assert(c::to_c(Status::kProtocolError) == LOCKSTEP_ERR_PROTOCOL);
 static_assert(c::to_c(Status::kInternal) == LOCKSTEP_ERR_INTERNAL);
-static_assert(kStatusCount == LOCKSTEP_ERR_INTERNAL + 1);
+static_assert(c::to_c(Status::kStateUndefined) == LOCKSTEP_ERR_STATE_UNDEFINED);
+static_assert(kStatusCount == LOCKSTEP_ERR_STATE_UNDEFINED + 1);
 
 static_assert(static_cast<unsigned>(DataType::kU8) == LOCKSTEP_U8 &&
               static_cast<unsigned>(DataType::kI8) == LOCKSTEP_I8);

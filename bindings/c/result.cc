@@ -35,6 +35,11 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
   result.chunk_begin = outcome.chunk_begin;
   result.chunk_count = outcome.chunk_count;
 
+  result.revision = outcome.revision;
+  result.state_root[0] = outcome.root.high;
+  result.state_root[1] = outcome.root.low;
+  result.state_undefined = outcome.state_defined ? 0 : 1;
+
   if (outcome.contributors != nullptr) {
     const auto& ids = *outcome.contributors;
     result.contributors_count = static_cast<std::uint32_t>(ids.size());

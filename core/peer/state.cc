@@ -53,22 +53,18 @@ void Peer::Machine::state_of(Archive& a, Round& round) {
         round.restoring, round.requeue, round.agreed, round.agreed_hash, round.retries, round.bytes_sent,
         round.bytes_received);
   bool begun = round.operation != nullptr;
-  a.all(begun);
+  bool shares = round.sync != nullptr;
+  a.all(begun, shares);
   if constexpr (Archive::kLoads) {
     round.operation.reset();
-    if (a.failed() || !begun) return;
-    if (!can_run(round)) return a.fail();
-    round.operation = new_operation(round, *root_of(round));
+    round.sync.reset();
+    if (a.failed()) return;
+    const bool may_share = round.request.collective == Collective::kSync && !check(round.request);
+    if ((begun && !can_run(round)) || (shares && !may_share)) return a.fail();
+    if (begun) round.operation = new_operation(round, *root_of(round));
+    if (shares) round.sync = new_sync(round);
   }
   if (begun) a.all(*round.operation);
-  bool shares = round.sync != nullptr;
-  a.all(shares);
-  if constexpr (Archive::kLoads) {
-    round.sync.reset();
-    if (a.failed() || !shares) return;
-    if (round.request.collective != Collective::kSync || check(round.request)) return a.fail();
-    round.sync = new_sync(round);
-  }
   if (shares) a.all(*round.sync);
 }
 

@@ -44,6 +44,19 @@ Descriptor broadcast() {
           .segment_bytes = 0};
 }
 
+Descriptor sync() {
+  return {.collective = Collective::kSync,
+          .type = DataType::kU8,
+          .op = ReduceOp::kSum,
+          .retry = true,
+          .minimum_world = 2,
+          .tensors = 3,
+          .count = 1'000'000,
+          .layout = 0x1122334455667788,
+          .root = {},
+          .segment_bytes = 0};
+}
+
 View view() {
   return {.term = Term{1},
           .number = ViewNumber{2},
@@ -111,6 +124,23 @@ std::vector<Message> sample_messages() {
       BlockSize{.key = kKey, .attempt = kAttempt, .rank = Rank{23}, .bytes = 24},
       Segment{.key = kKey, .attempt = kAttempt, .phase = Phase::kAllGather, .index = SegmentIndex{25}, .length = 26},
       Offer{.key = kKey, .attempt = kAttempt, .what = broadcast(), .follows = false},
+      Claim{.key = kKey,
+            .attempt = kAttempt,
+            .what = sync(),
+            .strategy = state::Strategy::kReceiveOnly,
+            .defined = false,
+            .revision = 27,
+            .root = {28, 29}},
+      Elected{.key = kKey,
+              .attempt = kAttempt,
+              .revision = 27,
+              .root = {28, 29},
+              .sources = {kAnn},
+              .receivers = {kBob, kAnn}},
+      AskDigests{.key = kKey, .attempt = kAttempt, .first = 30},
+      PieceDigests{.key = kKey, .attempt = kAttempt, .first = 30, .digests = {{31, 32}, {33, 34}}, .values = {35}},
+      AskPieces{.key = kKey, .attempt = kAttempt, .pieces = {36, 37}},
+      HavePieces{.key = kKey, .attempt = kAttempt, .pieces = {38}},
   };
 }
 

@@ -81,9 +81,10 @@ typedef enum lockstep_status {
   LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* 256 others were in flight; wait for one of them first */
   LOCKSTEP_ERR_BUFFER_TOO_SMALL = 15,   /* a receive buffer cannot hold the result; the text says what it needs */
   LOCKSTEP_ERR_OUT_OF_MEMORY = 16,
-  LOCKSTEP_ERR_PROTOCOL = 17, /* the other side does not speak Lockstep, or another version of it */
-  LOCKSTEP_ERR_INTERNAL = 18, /* a mistake in Lockstep; please report it with the text */
-  LOCKSTEP_ERR_PENDING = 100  /* from waits only: the call is not over yet, and goes on */
+  LOCKSTEP_ERR_PROTOCOL = 17,        /* the other side does not speak Lockstep, or another version of it */
+  LOCKSTEP_ERR_INTERNAL = 18,        /* a mistake in Lockstep; please report it with the text */
+  LOCKSTEP_ERR_STATE_UNDEFINED = 19, /* a sync: nobody who may send has a state */
+  LOCKSTEP_ERR_PENDING = 100         /* from waits only: the call is not over yet, and goes on */
 } lockstep_status;
 
 /* A short name such as "peer lost"; for a number that is no status, "unknown status". Never NULL; never freed. */
@@ -274,10 +275,17 @@ typedef struct lockstep_result {
   uint64_t* blocks;       /* in: the caller's array, or NULL; all-gather: elements of each rank's block */
   size_t blocks_capacity; /* in: elements of it */
   size_t blocks_count;    /* all-gather: how many blocks, also if the array is smaller */
+
+  uint64_t revision;      /* sync: of the state in memory */
+  uint64_t state_root[2]; /* sync: its digest (XXH3-128, the high half first); equal for equal states */
+  int state_undefined; /* sync: not 0: the call failed while the state was being written to; it is none until a sync succeeds */
 } lockstep_result;
 
-#define LOCKSTEP_RESULT_INIT \
-  { sizeof(lockstep_result), LOCKSTEP_OK, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0 }
+#define LOCKSTEP_RESULT_INIT                                                                                     \
+  {                                                                                                              \
+    sizeof(lockstep_result), LOCKSTEP_OK, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, \
+        {0, 0}, 0                                                                                                \
+  }
 
 /* ---- being part of a run ------------------------------------------------------------------------------------------- */
 
@@ -509,6 +517,63 @@ LOCKSTEP_API lockstep_status lockstep_barrier(lockstep_comm* comm, const lockste
                                               lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_barrier_async(lockstep_comm* comm, const lockstep_barrier_args* args,
                                                     lockstep_work** work);
+
+/* ---- shared state --------------------------------------------------------------------------------------------------
+ *
+ * What all peers hold in common: tensors and small values by name, with a revision (a step counter, say) that the program raises
+ * whenever it changes them. A sync makes the states of all members of a group equal, bit for bit: the peers that agreed last vote,
+ * newcomers only receive; of the votes the highest revision wins, and of its states the one that most hold. If nobody agreed before
+ * (the run begins), everybody votes. If all members go back to a lower revision (a checkpoint), the run goes on from there.
+ *
+ * Only pieces of 1 MiB in which a peer differs are sent, by all who have them at once, and each is checked on arrival. All equal:
+ * one round trip to the coordinator, and no tensor byte. */
+
+typedef enum lockstep_state_strategy {
+  LOCKSTEP_STATE_POPULAR = 0,     /* votes, and takes what wins */
+  LOCKSTEP_STATE_SEND_ONLY = 1,   /* is never written to: its state wins; two that differ: MISMATCH for all */
+  LOCKSTEP_STATE_RECEIVE_ONLY = 2 /* never votes, never sends */
+} lockstep_state_strategy;
+
+typedef struct lockstep_state_tensor {
+  const char* name; /* 1 to 256 bytes of text, unique among the tensors */
+  void* data;       /* `count` contiguous elements: read, and written where another state wins */
+  uint64_t count;   /* elements; with 0 the pointer may be NULL */
+  lockstep_data_type type;
+  int may_differ; /* not 0: is neither compared nor sent; each peer keeps its own */
+} lockstep_state_tensor;
+
+typedef enum lockstep_value_type { LOCKSTEP_INT = 0, LOCKSTEP_UINT = 1, LOCKSTEP_REAL = 2 } lockstep_value_type;
+
+typedef struct lockstep_state_value {
+  const char* name; /* as above */
+  void* value;      /* an int64_t, uint64_t or double: read, and written where another state wins */
+  lockstep_value_type type;
+} lockstep_state_value;
+
+typedef struct lockstep_sync_state_args {
+  size_t struct_size;
+  const lockstep_state_tensor* tensors; /* the same names, types, sizes and flags in the same order on all peers */
+  size_t tensors_count;                 /* at most 65536 */
+  const lockstep_state_value* values;   /* likewise */
+  size_t values_count;                  /* at most 256 */
+  uint64_t revision;                    /* of this peer's state; the new one is in the result */
+  lockstep_state_strategy strategy;
+  int staged; /* not 0: what differs lands in memory of the library (as much as differs), and is copied into the tensors once all
+                 of it is here and the round has committed: after an error the tensors hold what they held */
+  uint64_t tag;
+  int64_t timeout_ms;
+  uint32_t minimum_world;
+} lockstep_sync_state_args;
+
+#define LOCKSTEP_SYNC_STATE_ARGS_INIT \
+  { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0 }
+
+/* Goes on with other sources when one dies, is slow or sends what is not the state. After an error: result.state_undefined.
+ * Errors: those of all; STATE_UNDEFINED: nobody who may send has a state: load a checkpoint on one of them. */
+LOCKSTEP_API lockstep_status lockstep_sync_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
+                                                 lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_sync_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
+                                                       lockstep_work** work);
 
 /* ---- work ----------------------------------------------------------------------------------------------------------
  *

@@ -7,7 +7,6 @@
 namespace lockstep::state {
 namespace {
 
-constexpr std::uint64_t kPiece = kStatePieceBytes;
 
 Manifest of_bytes(const std::vector<std::uint64_t>& sizes) {
   Manifest manifest;
@@ -25,7 +24,7 @@ Digests numbered(const Pieces& pieces) {
 }
 
 TEST(Pieces, CoverEveryTensorOnce) {
-  const std::vector<std::uint64_t> sizes = {0, 1, kPiece - 1, kPiece, 0, kPiece + 1, 3 * kPiece, 0};
+  const std::vector<std::uint64_t> sizes = {0, 1, kStatePieceBytes - 1, kStatePieceBytes, 0, kStatePieceBytes + 1, 3 * kStatePieceBytes, 0};
   const Pieces pieces(of_bytes(sizes));
   EXPECT_EQ(pieces.count(), 0U + 1 + 1 + 1 + 0 + 2 + 3 + 0);
   std::vector<std::uint64_t> covered(sizes.size());
@@ -33,14 +32,14 @@ TEST(Pieces, CoverEveryTensorOnce) {
     const Pieces::Place place = pieces.place(PieceIndex{piece});
     EXPECT_EQ(place.offset, covered[place.tensor]) << piece;
     EXPECT_GT(place.bytes, 0U);
-    EXPECT_LE(place.bytes, kPiece);
+    EXPECT_LE(place.bytes, kStatePieceBytes);
     covered[place.tensor] += place.bytes;
   }
   EXPECT_EQ(covered, sizes);
 }
 
 TEST(Pieces, EveryPieceAndEveryValueChangesTheRoot) {
-  const Pieces pieces(of_bytes({kPiece + 1, 5, 0, 2 * kPiece}));
+  const Pieces pieces(of_bytes({kStatePieceBytes + 1, 5, 0, 2 * kStatePieceBytes}));
   const Digests ours = numbered(pieces);
   for (std::uint32_t piece = 0; piece < pieces.count(); ++piece) {
     Digests theirs = ours;
@@ -65,8 +64,8 @@ TEST(Pieces, WhatMayDifferHasNone) {
 
 // The same bytes, cut elsewhere, are another state.
 TEST(Pieces, WhereTensorsEndChangesTheRoot) {
-  const Pieces one(of_bytes({2 * kPiece, kPiece}));
-  const Pieces two(of_bytes({kPiece, 2 * kPiece}));
+  const Pieces one(of_bytes({2 * kStatePieceBytes, kStatePieceBytes}));
+  const Pieces two(of_bytes({kStatePieceBytes, 2 * kStatePieceBytes}));
   EXPECT_NE(root_of(one, numbered(one)), root_of(two, numbered(two)));
 }
 

@@ -17,7 +17,6 @@
 namespace lockstep::state {
 namespace {
 
-constexpr std::uint64_t kPiece = kStatePieceBytes;
 constexpr std::uint32_t kStaging = 1000;
 
 using Bytes = std::vector<std::byte>;
@@ -46,7 +45,7 @@ struct Host {
     }
     BufferRef beside{};
     if (staged) {
-      staging.resize(Pieces(statement.manifest).count() * kPiece);
+      staging.resize(Pieces(statement.manifest).count() * kStatePieceBytes);
       beside = {BufferId{kStaging}, 0, staging.size()};
     }
     sync = std::make_unique<Sync>(statement, memory, beside, id, seconds(1));
@@ -256,7 +255,7 @@ class Network {
   std::map<std::pair<PeerId, PeerId>, std::vector<Parcel>> queues_;
 };
 
-const std::vector<std::uint64_t> kSizes = {3 * kPiece + 5, 0, 1, 2 * kPiece, 300};
+const std::vector<std::uint64_t> kSizes = {3 * kStatePieceBytes + 5, 0, 1, 2 * kStatePieceBytes, 300};
 
 TEST(Sync, EqualStatesMoveNothing) {
   Network net(1);
@@ -281,7 +280,7 @@ TEST(Sync, OnlyPiecesThatDifferMove) {
   net.add(kSizes, 7, 4);
   net.add(kSizes, 7, 4);
   Host& stale = net.add(kSizes, 7, 3);
-  stale.tensors[0][kPiece] ^= std::byte{1};
+  stale.tensors[0][kStatePieceBytes] ^= std::byte{1};
   stale.tensors[4][0] ^= std::byte{1};
   EXPECT_TRUE(net.attempt());
   EXPECT_EQ(net.pieces_sent, 2U);
@@ -300,11 +299,11 @@ TEST(Sync, ARevisionAloneIsTakenOverWithoutAByte) {
 
 TEST(Sync, SeveralNewcomersServeEachOther) {
   Network net(5);
-  Host& source = net.add({20 * kPiece}, 7, 4);
-  for (int i = 0; i < 3; ++i) net.add({20 * kPiece}, 8, 0);
+  Host& source = net.add({20 * kStatePieceBytes}, 7, 4);
+  for (int i = 0; i < 3; ++i) net.add({20 * kStatePieceBytes}, 8, 0);
   EXPECT_TRUE(net.attempt({{0, 1}}));
   net.expect_alike();
-  EXPECT_LT(source.sync->bytes_sent(), 60 * kPiece) << "some came from fellows";
+  EXPECT_LT(source.sync->bytes_sent(), 60 * kStatePieceBytes) << "some came from fellows";
 }
 
 TEST(Sync, StagedTheOldStateStaysUntilTheCommit) {
@@ -370,7 +369,7 @@ TEST(Sync, NonsenseIsRefused) {
   };
   EXPECT_EQ(sync.begin(source.id, piece(8, 1), StreamId{1}).landing, Sync::Landing::kNonsense);
   EXPECT_EQ(sync.begin(source.id, piece(0, 1), StreamId{1}).landing, Sync::Landing::kNonsense);
-  EXPECT_EQ(sync.begin(source.id, piece(0, kPiece), StreamId{1}).landing, Sync::Landing::kSink) << "nothing is elected";
+  EXPECT_EQ(sync.begin(source.id, piece(0, kStatePieceBytes), StreamId{1}).landing, Sync::Landing::kSink) << "nothing is elected";
   EXPECT_FALSE(sync.on_ask(source.id, wire::AskPieces{{}, {}, {8}}));
   EXPECT_FALSE(sync.on_ask(source.id, wire::AskPieces{{}, {}, std::vector<std::uint32_t>(257)}));
   EXPECT_FALSE(sync.on_ask(source.id, wire::AskDigests{{}, {}, 9}, out));
@@ -384,7 +383,7 @@ RC_GTEST_PROP(SyncLaw, OneStateWhoeverDies, (std::uint64_t seed)) {
   Network net(seed);
   const auto count = *rc::gen::inRange(2, 6);
   std::vector<std::uint64_t> sizes;
-  for (int t = *rc::gen::inRange(0, 4); t > 0; --t) sizes.push_back(*rc::gen::inRange<std::uint64_t>(0, 3 * kPiece));
+  for (int t = *rc::gen::inRange(0, 4); t > 0; --t) sizes.push_back(*rc::gen::inRange<std::uint64_t>(0, 3 * kStatePieceBytes));
   std::set<PeerId> agreed;
   std::vector<std::vector<Bytes>> contents;
   for (int i = 0; i < count; ++i) {
