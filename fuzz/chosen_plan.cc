@@ -66,7 +66,7 @@ void choose_program(Choices& choices, Plan& plan) {
   if (rarely(choices, 3)) {
     for (std::uint32_t left = number(choices, 1, 4); left > 0; --left) {
       Work work;
-      work.collective = static_cast<peer::Collective>(choices.below(wire::kCollectiveCount));
+      work.collective = static_cast<peer::Collective>(choices.below(sim::kWorkCollectives));
       if (work.collective != peer::Collective::kBarrier) {
         work.count = (std::uint64_t{choices.byte()} << choices.below(6)) / 4;
         work.type = static_cast<DataType>(choices.below(kDataTypeCount));

@@ -41,8 +41,8 @@ Result<std::vector<Work>> work_from_text(std::string_view text) {
   if (words.empty()) return wrong("a collective is missing, such as \"all_reduce 64KiB f32 sum\"");
   Work work;
   std::vector<std::string> names;
-  for (std::uint8_t i = 0; i < wire::kCollectiveCount; ++i) names.emplace_back(name_of(static_cast<Collective>(i)));
-  const auto collective = named<Collective>(words.front(), wire::kCollectiveCount);
+  for (std::uint8_t i = 0; i < kWorkCollectives; ++i) names.emplace_back(name_of(static_cast<Collective>(i)));
+  const auto collective = named<Collective>(words.front(), kWorkCollectives);
   if (!collective) return wrong("unknown collective '" + words.front() + "'" + did_you_mean(words.front(), names));
   work.collective = *collective;
   bool counted = work.collective == Collective::kBarrier;

@@ -12,6 +12,9 @@
 
 namespace lockstep::sim {
 
+// All but a sync: what a program's state consists of is no word of a list (Plan::share_state).
+inline constexpr std::uint8_t kWorkCollectives = static_cast<std::uint8_t>(peer::Collective::kSync);
+
 struct Work {
   peer::Collective collective = peer::Collective::kAllReduce;
   std::uint64_t count = 0;  // of elements; of the smallest block in an all-gather

@@ -21,6 +21,9 @@ namespace {
 // up now and then while a caller sits, and must not do so for hours.
 constexpr std::chrono::milliseconds kCallerTurnsFor(5);
 
+// Bytes of a digest that take longer than to wake a thread up.
+constexpr std::size_t kWorthAThread = 256U << 10U;
+
 peer::Outcome failure(const Error& why) {
   peer::Outcome outcome;
   outcome.status = why.status;
@@ -36,7 +39,13 @@ Engine::Engine(Options options)
       peer_(options_.peer, born_),
       streams_(thread_.io(), memory_, options_.door, options_.log, [this] { loop_.turn(); }),
       resolver_(thread_.io()),
-      loop_(thread_.io(), peer_, streams_, *this) {
+      loop_(thread_.io(), peer_, streams_, *this),
+      pool_([this] {
+        seat_.post(Seat::Wake::kWhoeverSits, [this] {
+          take_answers();
+          loop_.turn();
+        });
+      }) {
   if (options_.flight_bytes > 0) loop_.record(&recorder_.emplace(options_.peer, born_, options_.flight_bytes));
   if (options_.journal) options_.journal(journal::opened(options_.peer));
   thread_.start("lockstep", [this](asio::io_context& io) { run(io); });
@@ -166,6 +175,7 @@ void Engine::end_call(const std::shared_ptr<Call>& call, peer::Outcome outcome) 
 }
 
 void Engine::fail_everything(const Error& why) {
+  pool_.join();  // before memory is given back
   std::vector<Command> never_taken;
   {
     const std::lock_guard lock(mutex_);
@@ -279,11 +289,19 @@ void Engine::carry_out(peer::RunOver& effect) {
   if (!effect.left) write_flight_of_failure("the run is over for this peer: " + effect.text);
 }
 
-// At once, right here: what has just been read is still in its cache. A pool for machines with cores to spare goes here; its
-// answers come back through loop_.push(), as this one does.
+// At once, right here: what has just been read is still in its cache. Digests come by the thousand, of what nobody has touched.
 void Engine::carry_out(KernelJob& effect) {
-  const JobResult result = run_job(effect, memory_.at(effect.into), memory_.at(effect.from), memory_.at(effect.own));
+  const auto from = memory_.at(effect.from);
+  if (effect.kind == JobKind::kDigest && from.size() >= kWorthAThread) {
+    take_answers();
+    if (pool_.give(effect.token, [job = effect, from] { return run_job(job, {}, from, {}); })) return;
+  }
+  const JobResult result = run_job(effect, memory_.at(effect.into), from, memory_.at(effect.own));
   loop_.push(peer::JobDone{effect.token, result});
+}
+
+void Engine::take_answers() {
+  for (const peer::JobDone& done : pool_.take()) loop_.push(done);
 }
 
 void Engine::carry_out(trace::Event& effect) {

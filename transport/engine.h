@@ -23,6 +23,7 @@
 #include "transport/call.h"
 #include "transport/door.h"
 #include "transport/flight.h"
+#include "transport/job_pool.h"
 #include "transport/log.h"
 #include "transport/machine_loop.h"
 #include "transport/memory.h"
@@ -106,6 +107,7 @@ class Engine {
   void guarded(Turn turn);
   void enqueue(Command command, Seat::Wake wake);
   void take_commands();
+  void take_answers();
   void fail_everything(const Error& why);
   void end_call(const std::shared_ptr<Call>& call, peer::Outcome outcome);
   void write_flight_of_failure(const std::string& reason);
@@ -134,6 +136,7 @@ class Engine {
   StreamSet streams_;
   Resolver resolver_;
   Loop loop_;
+  JobPool pool_;
 };
 
 }  // namespace lockstep::transport

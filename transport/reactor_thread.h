@@ -5,10 +5,11 @@
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
-#include <csignal>
 #include <functional>
 #include <thread>
 #include <utility>
+
+#include "transport/no_signals.h"
 
 namespace lockstep::transport {
 
@@ -24,20 +25,11 @@ class ReactorThread {
 
   // Throws std::system_error when there is no thread to be had. `name`: at most 15 characters.
   void start(const char* name, std::function<void(asio::io_context&)> run) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread, and by the resolver's
-    try {
-      thread_ = std::thread([this, name, run = std::move(run)] {
-        pthread_setname_np(pthread_self(), name);
-        run(io_);
-      });
-    } catch (...) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      throw;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    const NoSignals none;  // inherited by the resolver's thread, too
+    thread_ = std::thread([this, name, run = std::move(run)] {
+      pthread_setname_np(pthread_self(), name);
+      run(io_);
+    });
   }
   [[nodiscard]] bool running() const { return thread_.joinable(); }
   void join() {

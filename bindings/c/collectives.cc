@@ -209,7 +209,7 @@ Wrong wrong_name(const char* name, std::string_view list, std::size_t index) {
   return std::nullopt;
 }
 
-Wrong read_state_tensors(const lockstep_sync_state_args& args, state::Manifest& manifest, LaunchArgs& launch) {
+Wrong read_state_tensors(const lockstep_sync_state_args& args, state::Statement& state, LaunchArgs& launch) {
   if (args.tensors == nullptr && args.tensors_count != 0) {
     return c::invalid("args.tensors is NULL but args.tensors_count is {}; allowed: 0", args.tensors_count);
   }
@@ -222,7 +222,8 @@ Wrong read_state_tensors(const lockstep_sync_state_args& args, state::Manifest& 
     LaunchArgs of_this;
     if (auto wrong = read_type(tensor.type, of_this)) return wrong;
     if (auto wrong = wrong_memory({"data", &i}, tensor.data, tensor.count, of_this.type)) return wrong;
-    manifest.tensors.push_back({tensor.name, of_this.type, tensor.count, tensor.may_differ != 0});
+    if (tensor.unchanged != 0) state.unchanged.insert(static_cast<std::uint32_t>(i));
+    state.manifest.tensors.push_back({tensor.name, of_this.type, tensor.count, tensor.may_differ != 0});
     const std::uint64_t bytes = tensor.count * size_of(of_this.type);
     launch.tensors.push_back({nullptr, tensor.data, bytes, bytes});
   }
@@ -259,7 +260,7 @@ Result<LaunchArgs> read(const lockstep_sync_state_args* given) {
   launch.collective = Collective::kSync;
   if (auto wrong = read_common(args, launch)) return *wrong;
   auto state = std::make_shared<state::Statement>();
-  if (auto wrong = read_state_tensors(args, state->manifest, launch)) return *wrong;
+  if (auto wrong = read_state_tensors(args, *state, launch)) return *wrong;
   if (auto wrong = read_state_values(args, *state, launch)) return *wrong;
   const unsigned strategy = c::number_of(args.strategy);
   if (strategy >= state::kStrategyCount) {

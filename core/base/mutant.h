@@ -80,6 +80,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kJobsNotAwaited, "jobs-not-awaited", "S4", kCommon, "a call completes before its kernels have answered") \
   /* shared state */ \
   X(kChimera, "chimera", "S5", kRare, "a state that was partly taken over passes for what it was") \
+  X(kStaleHash, "stale-hash", "S5", kRare, "tensors that have changed since the last sync are not digested again") \
   X(kStaleRevisionWins, "stale-revision-wins", "S5", kRare, "a newcomer votes, and the highest revision wins") \
   X(kRootUnchecked, "root-unchecked", "S5", kRare, "who has taken over the values claims the elected root at once") \
   /* calls */ \

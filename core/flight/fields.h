@@ -64,6 +64,7 @@ void fields(auto& a, Is<state::Statement> auto& m) {
   a("values", m.values);
   a("revision", m.revision);
   a("strategy", m.strategy);
+  a("unchanged", m.unchanged);
   a("staged", m.staged);
 }
 
@@ -214,6 +215,10 @@ void fields(auto& a, Is<peer::Outcome> auto& m) {
   a("chunk_begin", m.chunk_begin);
   a("chunk_count", m.chunk_count);
   a("blocks", m.blocks);
+  a("state_defined", m.state_defined);
+  a("revision", m.revision);
+  a("root", m.root);
+  a("values", m.values);
 }
 
 inline void fields(auto& a, const peer::Complete& m) {

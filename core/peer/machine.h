@@ -276,6 +276,16 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   std::uint64_t launches_ = 0;
   std::uint64_t serials_ = 0;
   std::map<RoundKey, std::uint64_t> by_key_;
+  // Digests of the states as they were when the last sync of each tag succeeded; none if one has failed since.
+  struct Known {
+    std::uint64_t layout = 0;
+    std::vector<std::optional<Digest>> pieces;
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(layout, pieces);
+    }
+  };
+  std::map<Tag, Known> known_;
   // Committed and reported, because all members said so; the coordinator has not yet. They count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
   std::map<std::uint64_t, std::uint64_t> by_serial_;

@@ -4,6 +4,7 @@
 
 #include "core/base/overloaded.h"
 #include "core/peer/machine.h"
+#include "core/wire/limits.h"
 
 namespace lockstep::peer {
 
@@ -35,7 +36,11 @@ std::unique_ptr<state::Sync> Peer::Machine::new_sync(const Round& round) const {
 }
 
 void Peer::Machine::begin_sync(Round& round) {
-  if (!round.sync) round.sync = new_sync(round);
+  if (!round.sync) {
+    round.sync = new_sync(round);
+    const auto last = known_.find(round.key.tag);
+    if (last != known_.end() && last->second.layout == round.what.layout) round.sync->know(last->second.pieces);
+  }
   round.serial = ++serials_;
   by_serial_[round.serial] = by_key_.at(round.key);
   round.state = Round::State::kDigests;
@@ -163,6 +168,11 @@ void Peer::Machine::end_sync(Round& round) {
   round.restoring = false;
   if (!round.outcome) return sync.begin_again();
   Outcome& outcome = *round.outcome;
+  known_.erase(round.key.tag);
+  if (outcome.status == Status::kOk) {
+    if (known_.size() >= kMaxStates) known_.erase(known_.begin());
+    known_.emplace(round.key.tag, Known{round.what.layout, sync.digests()});
+  }
   outcome.state_defined = sync.defined();
   outcome.revision = sync.revision();
   outcome.root = sync.root();

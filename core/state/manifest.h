@@ -38,8 +38,7 @@ struct ValueSpec {
 struct Manifest {
   std::vector<TensorSpec> tensors;
   std::vector<ValueSpec> values;
-  std::uint32_t piece_bytes =
-      kStatePieceBytes;  // what is compared, asked for and sent; the last of a tensor is shorter
+  std::uint32_t piece_bytes = kStatePieceBytes;  // what is compared and sent; the last of a tensor is shorter
 
   bool operator==(const Manifest&) const = default;
 };

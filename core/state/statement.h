@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "core/state/election.h"
@@ -14,6 +15,7 @@ struct Statement {
   std::vector<std::uint64_t> values;  // the 64 bits of each
   std::uint64_t revision = 0;
   Strategy strategy = Strategy::kPopular;
+  std::set<std::uint32_t> unchanged;  // tensors that hold what they held when the last sync of this tag succeeded: not digested again
   bool staged = false;  // pieces land beside the state, and are copied into it once the round has committed
 };
 

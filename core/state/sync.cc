@@ -31,7 +31,7 @@ Sync::Sync(const Statement& statement, std::vector<BufferRef> memory, BufferRef 
       revision_(statement.revision),
       values_(statement.values) {
   for (std::uint32_t piece = 0; piece < pieces_.count(); ++piece) undigested_.push_back(piece);
-  if (undigested_.empty()) root_ = root_of(pieces_, {{}, values_});
+  root_if_digested();
 }
 
 // ---- memory ----
@@ -55,6 +55,24 @@ bool Sync::has(std::uint32_t piece) const {
 }
 
 // ---- claiming ----
+
+void Sync::know(const std::vector<std::optional<Digest>>& digests) {
+  LOCKSTEP_ASSERT(digests.size() == own_.size() && digesting_ == 0);
+  std::erase_if(undigested_, [&](std::uint32_t piece) {
+    const std::uint32_t tensor = pieces_.place(PieceIndex{piece}).tensor;
+    if (!statement_.unchanged.contains(tensor) && !mutant(Mutant::kStaleHash)) return false;
+    own_[piece] = digests[piece];
+    return own_[piece].has_value();
+  });
+  root_if_digested();
+}
+
+void Sync::root_if_digested() {
+  if (!digested()) return;
+  Digests digests{{}, values_};
+  for (const auto& digest : own_) digests.pieces.push_back(*digest);
+  root_ = root_of(pieces_, digests);
+}
 
 void Sync::start(const Job& job, JobKind kind, BufferRef into, BufferRef from, std::vector<KernelJob>& jobs) {
   KernelJob& started = jobs.emplace_back();
@@ -320,11 +338,7 @@ std::optional<PeerId> Sync::job_done(JobToken token, const JobResult& result) {
     case Purpose::kOwn:
       own_[job.piece] = result.digest;
       --digesting_;
-      if (digested()) {
-        Digests digests{{}, values_};
-        for (const auto& digest : own_) digests.pieces.push_back(*digest);
-        root_ = root_of(pieces_, digests);
-      }
+      root_if_digested();
       return std::nullopt;
     case Purpose::kArrived: break;
   }

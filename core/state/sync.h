@@ -36,6 +36,8 @@ class Sync {
 
   // ---- claiming ----
 
+  // What the pieces' digests were when the last sync succeeded: those of unchanged tensors are so still. Before anything else.
+  void know(const std::vector<std::optional<Digest>>& digests);
   // Digests what is not known; call it until digested().
   void digest_some(std::vector<KernelJob>& jobs);
   [[nodiscard]] bool digested() const { return undigested_.empty() && digesting_ == 0; }
@@ -100,11 +102,14 @@ class Sync {
   [[nodiscard]] std::uint64_t revision() const { return revision_; }
   [[nodiscard]] const Digest& root() const { return root_; }
   [[nodiscard]] const std::vector<std::uint64_t>& values() const { return values_; }
+  // Of the pieces in memory, as far as they are known.
+  [[nodiscard]] const std::vector<std::optional<Digest>>& digests() const { return own_; }
   [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
   [[nodiscard]] std::uint64_t bytes_received() const { return bytes_received_; }
   [[nodiscard]] std::uint64_t bytes_left() const { return fetch_ ? fetch_->bytes_left() : 0; }
 
-  // For one that was made of the same arguments. Left out: those, and pieces_.
+  // For one that was made of the same arguments. Left out: those, that is statement_, memory_, staging_, self_ and patience_; and
+  // pieces_.
   template <typename Archive>
   void state(Archive& a) {
     a.all(own_, undigested_, digesting_, staged_, defined_, revision_, root_, values_, elected_, receives_, stopped_, tree_,
@@ -148,6 +153,7 @@ class Sync {
   [[nodiscard]] BufferRef staging_place(std::uint32_t piece) const;
   [[nodiscard]] bool has(std::uint32_t piece) const;  // of the elected state
   [[nodiscard]] bool is_staged(std::uint32_t piece) const;
+  void root_if_digested();
   void start(const Job& job, JobKind kind, BufferRef into, BufferRef from, std::vector<KernelJob>& jobs);
   void piece_arrived(const Job& job, const Digest& digest);
   void ask_digests(const std::set<PeerId>& linked, Instant now, Messages& out);

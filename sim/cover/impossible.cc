@@ -12,9 +12,8 @@ using enum Matrix;
 // Short names for what every peer and the coordinator can be told.
 constexpr std::string_view kNotIn = "looking dialling greeting waiting invited";
 constexpr std::string_view kToPeers =
-    "Link Waiting LinkWelcome Heartbeat Pending Admitting AdmitEnded Propose Install Commit Evicted Left Ready "
-    "BlockSize "
-    "Segment Offer";
+    "Link Waiting LinkWelcome Heartbeat Done Pending Admitting AdmitEnded Propose Install Commit Evicted Left Ready "
+    "BlockSize Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces";
 
 constexpr Reason kImpossible[] = {
     // ---- peer-input ----
@@ -42,7 +41,7 @@ constexpr Reason kImpossible[] = {
     {kPeerInput, "over", "Opened", "all its streams are to be closed, and then the network says nothing but Closed"},
 
     // ---- peer-message ----
-    {kPeerMessage, "*", "Join StatusRequest Done Admit AdmitCancel Leave StopRound LinkBroken Flush StatusReply",
+    {kPeerMessage, "*", "Join StatusRequest Admit AdmitCancel Leave StopRound LinkBroken Flush StatusReply Claim",
      "peers say it to the coordinator only, or it answers what nobody in a World asks"},
     {kPeerMessage, "!greeting", "Refused",
      "it answers a Join; no link is refused: all are of one run and one release, and each has a port of its own"},
@@ -50,23 +49,26 @@ constexpr Reason kImpossible[] = {
     {kPeerMessage, "over", kToPeers, "who is out of the run has closed its streams and hears nothing"},
     {kPeerMessage, "!new looking dialling greeting invited over", "Waiting",
      "it answers Join, and puts off who was invited"},
-    {kPeerMessage, "greeting", "Heartbeat Pending Admitting AdmitEnded Propose Install Commit Evicted Left",
+    {kPeerMessage, "greeting", "Heartbeat Pending Admitting AdmitEnded Propose Install Commit Evicted Left Elected",
      "Waiting is the first word of the coordinator"},
-    {kPeerMessage, "greeting waiting", "LinkWelcome Ready BlockSize Segment Offer",
+    {kPeerMessage, "greeting waiting",
+     "LinkWelcome Done Ready BlockSize Segment Offer AskDigests PieceDigests AskPieces HavePieces",
      "links come up only when a proposal has named the neighbour"},
+    {kPeerMessage, "waiting", "Elected", "it is told to members, and answers what only members say"},
+    {kPeerMessage, "invited", "Elected AskDigests PieceDigests AskPieces HavePieces",
+     "a state is elected once all members have claimed one, this peer too, which takes an installed view"},
+    {kPeerMessage, "idle", "Elected", "it comes before the word that ends the round, which the peer has until then"},
     {kPeerMessage, "waiting invited", "Pending Admitting AdmitEnded Commit Left",
      "it is told to members, or answers what only members say"},
     {kPeerMessage, "waiting idle in-rounds admitting", "Install", "a proposal comes before it, and is open until then"},
     {kPeerMessage, "invited", "BlockSize", "a neighbour tells it to those who have said Ready, which takes a round"},
-    {kPeerMessage, "idle", "Commit",
-     "a round commits when this peer, too, is done with it, and it has the round until then"},
     {kPeerMessage, "idle in-rounds going", "AdmitEnded",
      "it answers an admit that was cancelled, and leave waits for that"},
     {kPeerMessage, "idle in-rounds admitting frozen leaving", "Left", "it answers Leave"},
 
     // ---- round-message ----
     {kRoundMessage, "queued", "*", "it gets its name when the next cohort begins"},
-    {kRoundMessage, "!queued done", "Commit",
+    {kRoundMessage, "to-come held starting flowing stuck given-up", "Commit",
      "all are done with a round that commits, this peer too, and it cannot take that back"},
     {kRoundMessage, "to-come", "BlockSize", "a neighbour tells it to those who have said Ready for this very round"},
 
@@ -81,11 +83,10 @@ constexpr Reason kImpossible[] = {
     // ---- coordinator-message ----
     {kCoordinatorMessage, "*",
      "Link Refused Waiting LinkWelcome Pending Admitting AdmitEnded Propose Install Commit Evicted Left StatusReply "
-     "Ready "
-     "BlockSize Segment Offer",
+     "Ready BlockSize Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces",
      "peers do not say it to a coordinator (Session::say), whose address no peer has"},
     {kCoordinatorMessage, "*", "StatusRequest", "only `lockstep status` asks, which no process of a World does"},
-    {kCoordinatorMessage, "empty", "Done StopRound", "only members and leavers have rounds, and nobody is either"},
+    {kCoordinatorMessage, "empty", "Done StopRound Claim", "only members and leavers have rounds, and nobody is either"},
     {kCoordinatorMessage, "empty seeing-off founding", "Admit AdmitCancel Leave",
      "newcomers have no such calls, and leavers have said them before: leave comes last, and after admit"},
     {kCoordinatorMessage, "admitting", "Admit", "all members have called it, or it would not be open"},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <set>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -95,6 +96,10 @@ class FieldsTeller {
   template <typename T>
   void tell(std::string_view name, const std::vector<T>& list) {
     tell(name, std::span<const T>(list));
+  }
+  template <typename T>
+  void tell(std::string_view name, const std::set<T>& list) {
+    tell(name, std::vector<T>(list.begin(), list.end()));
   }
   template <typename T>
   void tell(std::string_view name, const std::span<const T>& list) {

@@ -33,13 +33,16 @@ TEST(Header, StructSizesAreThoseOfVersionOne) {
   static_assert(sizeof(void*) == 8);
   EXPECT_EQ(offsetof(lockstep_comm_options, flight_folder), 136U);
   EXPECT_EQ(sizeof(lockstep_comm_options), 152U);
-  EXPECT_EQ(sizeof(lockstep_result), 152U);
+  EXPECT_EQ(sizeof(lockstep_result), 184U);
   EXPECT_EQ(sizeof(lockstep_world), 72U);
   EXPECT_EQ(sizeof(lockstep_all_reduce_args), 80U);
   EXPECT_EQ(sizeof(lockstep_reduce_scatter_args), 72U);
   EXPECT_EQ(sizeof(lockstep_all_gather_args), 72U);
   EXPECT_EQ(sizeof(lockstep_broadcast_args), 88U);
   EXPECT_EQ(sizeof(lockstep_barrier_args), 32U);
+  EXPECT_EQ(sizeof(lockstep_state_tensor), 40U);
+  EXPECT_EQ(sizeof(lockstep_state_value), 24U);
+  EXPECT_EQ(sizeof(lockstep_sync_state_args), 88U);
   EXPECT_EQ(offsetof(lockstep_coordinator_options, flight_file), 48U);
   EXPECT_EQ(sizeof(lockstep_coordinator_options), 56U);
 }

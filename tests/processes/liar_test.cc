@@ -97,13 +97,13 @@ TEST_F(LiarToTheCoordinator, ThatIsDoneTwice) {
 TEST_F(LiarToTheCoordinator, ThatIsDoneWithEverything) {
   expect_out(
       [&] {
-        for (std::uint64_t i = 0; i < std::uint64_t{2} * kMaxRoundsInFlight; ++i) {
+        for (std::uint64_t i = 0; i < std::uint64_t{2} * kMaxUndecided; ++i) {
           wire::Done one = done();
           one.key.tag.value += i;
           liar.say_message(one);
         }
       },
-      "more rounds than can be in flight");
+      "more rounds than can be undecided");
 }
 
 TEST_F(LiarToTheCoordinator, ThatAnswersWhatWasNotAsked) {

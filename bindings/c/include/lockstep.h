@@ -540,6 +540,8 @@ typedef struct lockstep_state_tensor {
   uint64_t count;   /* elements; with 0 the pointer may be NULL */
   lockstep_data_type type;
   int may_differ; /* not 0: is neither compared nor sent; each peer keeps its own */
+  int unchanged;  /* not 0: holds what it held when this communicator's last sync of this tag that succeeded ended: it is not hashed
+                     again. Where that is not so, peers go on with states that differ */
 } lockstep_state_tensor;
 
 typedef enum lockstep_value_type { LOCKSTEP_INT = 0, LOCKSTEP_UINT = 1, LOCKSTEP_REAL = 2 } lockstep_value_type;

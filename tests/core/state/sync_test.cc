@@ -287,6 +287,40 @@ TEST(Sync, OnlyPiecesThatDifferMove) {
   net.expect_alike();
 }
 
+std::size_t digests_of(Host& host) {
+  std::size_t digests = 0;
+  while (!host.sync->digested()) {
+    std::vector<KernelJob> jobs;
+    host.sync->digest_some(jobs);
+    digests += jobs.size();
+    for (const KernelJob& job : jobs) {
+      (void)host.sync->job_done(job.token, run_job(job, host.at(job.into), host.at(job.from), {}));
+    }
+  }
+  return digests;
+}
+
+TEST(Sync, WhatIsUnchangedIsNotDigestedAgain) {
+  Host first({0, 1}, kSizes, 7, 4);
+  EXPECT_EQ(digests_of(first), 8U);
+  Host again({0, 1}, kSizes, 7, 4);
+  again.statement.unchanged = {0, 1, 4};
+  again.sync->know(first.sync->digests());
+  EXPECT_EQ(digests_of(again), 3U) << "the third and the fourth";
+  EXPECT_EQ(again.sync->root(), first.sync->root());
+  Host changed({0, 1}, kSizes, 7, 4);
+  changed.tensors[3][5] ^= std::byte{1};
+  changed.statement.unchanged = {0, 1, 2, 4};
+  changed.sync->know(first.sync->digests());
+  EXPECT_EQ(digests_of(changed), 2U);
+  EXPECT_NE(changed.sync->root(), first.sync->root());
+  Host at_rest({0, 1}, kSizes, 7, 4);
+  at_rest.statement.unchanged = {0, 1, 2, 3, 4};
+  at_rest.sync->know(first.sync->digests());
+  EXPECT_EQ(digests_of(at_rest), 0U);
+  EXPECT_EQ(at_rest.sync->root(), first.sync->root());
+}
+
 // The bytes are the same, the counters are not.
 TEST(Sync, ARevisionAloneIsTakenOverWithoutAByte) {
   Network net(4);
