@@ -149,6 +149,7 @@ class PeerHost {
   }
   void carry_out(const peer::Installed& installed) { views.push_back(*installed.view); }
   void carry_out(const peer::PendingChanged&) {}
+  void carry_out(const peer::Progress&) {}
   void carry_out(const peer::RunOver& over) {
     LOCKSTEP_ASSERT(!run_over);
     run_over = over;

@@ -70,6 +70,14 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                    if (process.pending != pending.count) observe(process, "pending " + std::to_string(pending.count));
                    process.pending = pending.count;
                  },
+                 [&](const peer::Progress& progress) {
+                   const std::uint64_t index = progress.call.value - 1;
+                   const bool goes_on = index < process.calls.size() && !process.calls[index].outcome;
+                   if (goes_on && progress.bytes <= progress.of) return;
+                   check("S8", "progress of call " + std::to_string(progress.call.value) + ", " +
+                                   std::to_string(progress.bytes) + " of " + std::to_string(progress.of) +
+                                   " bytes: it is over, or this is beyond its end");
+                 },
                  [&](const peer::RunOver& over) { run_over(process, over); },
                  [&](const KernelJob& job) { start_job(process, job); },
                  [&](const trace::Event& event) {

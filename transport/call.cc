@@ -51,6 +51,16 @@ Duration Call::elapsed() const {
   return ended_at_ - began_;
 }
 
+Progress Call::progress() const {
+  const std::lock_guard lock(mutex_);
+  return progress_;
+}
+
+void Call::set_progress(Progress progress) {
+  const std::lock_guard lock(mutex_);
+  progress_ = progress;
+}
+
 void Call::complete(peer::Outcome outcome) {
   std::vector<std::shared_ptr<Bell>> bells;
   {
@@ -87,6 +97,11 @@ bool Work::test() const {
 bool Work::wait(std::optional<Duration> timeout) const {
   LOCKSTEP_ASSERT(call_ != nullptr);
   return call_->wait(timeout);
+}
+
+Progress Work::progress() const {
+  LOCKSTEP_ASSERT(call_ != nullptr);
+  return call_->progress();
 }
 
 const Outcome& Work::outcome() const {

@@ -12,6 +12,7 @@
 #include "core/peer/effect.h"
 #include "transport/clock.h"
 #include "transport/memory.h"
+#include "transport/work.h"
 
 namespace lockstep::transport {
 
@@ -37,6 +38,9 @@ class Call {
   [[nodiscard]] const peer::Outcome& outcome() const;
   [[nodiscard]] Duration elapsed() const;
 
+  [[nodiscard]] Progress progress() const;
+  void set_progress(Progress progress);
+
   // Exactly once (promise S8).
   void complete(peer::Outcome outcome);
 
@@ -59,9 +63,10 @@ class Call {
   const Instant began_;
   std::atomic<bool> over_{false};
   std::atomic<bool> stop_asked_{false};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable ended_;
   std::vector<std::shared_ptr<Bell>> bells_;
+  Progress progress_;      // under mutex_
   peer::Outcome outcome_;  // written before over_ is set, never after
   Instant ended_at_;       // same
 };

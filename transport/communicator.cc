@@ -85,6 +85,7 @@ peer::Options to_peer_options(const CommunicatorOptions& from) {
   to.last_port = from.last_port != 0 ? from.last_port : from.first_port;
   to.stripes = from.stripes;
   to.segment_bytes = from.segment_bytes;
+  to.state_bytes_per_second = from.state_bytes_per_second;
   to.dial_timeout = from.dial_timeout;
   to.link_heartbeat = from.link_heartbeat;
   to.link_silence = from.link_silence;

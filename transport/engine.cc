@@ -283,6 +283,11 @@ void Engine::carry_out(peer::Installed& effect) {
 
 void Engine::carry_out(peer::PendingChanged& effect) { pending_.store(effect.count, std::memory_order_relaxed); }
 
+void Engine::carry_out(peer::Progress& effect) {
+  const auto call = calls_.find(effect.call.value);
+  if (call != calls_.end()) call->second->set_progress({effect.bytes, effect.of});
+}
+
 void Engine::carry_out(peer::RunOver& effect) {
   pending_.store(0, std::memory_order_relaxed);
   if (options_.log) options_.log("the run is over for this peer: " + effect.text);

@@ -87,6 +87,7 @@ class Engine {
   void carry_out(peer::Complete& effect);
   void carry_out(peer::Installed& effect);
   void carry_out(peer::PendingChanged& effect);
+  void carry_out(peer::Progress& effect);
   void carry_out(peer::RunOver& effect);
   void carry_out(KernelJob& effect);
   void carry_out(trace::Event& effect);

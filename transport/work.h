@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,12 @@ using peer::Outcome;
 
 class Call;  // call.h; the engine's side of the handle
 
+// Bytes that a sync has got, of those in which the state differs. 0 of 0: it does not know yet, or it is no sync.
+struct Progress {
+  std::uint64_t bytes = 0;
+  std::uint64_t of = 0;
+};
+
 // Thread-safe: any number of threads may wait for one call.
 class Work {
  public:
@@ -31,6 +38,8 @@ class Work {
   // Blocks until the call is over (true) or `timeout` has passed (false; the call goes on). Without a time-out: until it is
   // over, which promise L4 says it will be.
   bool wait(std::optional<Duration> timeout = std::nullopt) const;
+  // How far it is. Never blocks.
+  [[nodiscard]] Progress progress() const;
   // How it ended. Only once test() or wait() said true; valid as long as a handle lives.
   [[nodiscard]] const Outcome& outcome() const;
   // From the call to its end. Only once test() or wait() said true.

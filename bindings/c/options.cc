@@ -118,6 +118,7 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   override_with(in.abort_grace_ms, result.abort_grace);
   result.congestion_control = text_or_empty(in.congestion_control);
   if (const auto wrong = spin_option(in.spin_us, result.spin)) return *wrong;
+  result.state_bytes_per_second = in.state_bytes_per_second;
   result.log = log_to(in.log, in.log_user);
   result.journal = log_to(in.journal, in.journal_user);
   if (const auto wrong = flight_options(in, result)) return *wrong;

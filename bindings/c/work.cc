@@ -20,6 +20,17 @@ lockstep_status lockstep_wait(lockstep_work* work, int64_t timeout_ms, lockstep_
   });
 }
 
+lockstep_status lockstep_progress(lockstep_work* work, uint64_t* bytes, uint64_t* of) {
+  return c::guard([&] {
+    if (work == nullptr) return c::fail(c::invalid("work is NULL"));
+    if (bytes == nullptr || of == nullptr) return c::fail(c::invalid("bytes or of is NULL; give addresses of a uint64_t"));
+    const auto progress = work->work.progress();
+    *bytes = progress.bytes;
+    *of = progress.of;
+    return LOCKSTEP_OK;
+  });
+}
+
 lockstep_status lockstep_test(lockstep_work* work, lockstep_result* result) { return lockstep_wait(work, 0, result); }
 
 lockstep_status lockstep_wait_any(lockstep_work* const* works, size_t count, int64_t timeout_ms, size_t* index) {

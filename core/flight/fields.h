@@ -107,6 +107,7 @@ void fields(auto& a, Is<peer::Options> auto& m) {
   a("stripes", m.stripes);
   a("segment_bytes", m.segment_bytes);
   a("unasked", m.unasked);
+  a("state_bytes_per_second", m.state_bytes_per_second);
   a("dial_timeout", m.dial_timeout);
   a("link_heartbeat", m.link_heartbeat);
   a("link_silence", m.link_silence);
@@ -229,6 +230,12 @@ inline void fields(auto& a, const peer::Complete& m) {
 inline void fields(auto& a, const peer::Installed& m) { a("view", m.view); }
 
 inline void fields(auto& a, const peer::PendingChanged& m) { a("count", m.count); }
+
+inline void fields(auto& a, const peer::Progress& m) {
+  a("call", m.call);
+  a("bytes", m.bytes);
+  a("of", m.of);
+}
 
 inline void fields(auto& a, const peer::RunOver& m) {
   a("status", m.status);

@@ -65,6 +65,13 @@ struct PendingChanged {
   std::uint32_t count = 0;
 };
 
+// A sync has got so many bytes of those in which the state differs.
+struct Progress {
+  CallId call;
+  std::uint64_t bytes = 0;
+  std::uint64_t of = 0;
+};
+
 // The run is lost to this peer (evicted, coordinator gone, left): every later call fails with this status and text.
 struct RunOver {
   Status status = Status::kNotConnected;
@@ -72,7 +79,7 @@ struct RunOver {
   bool left = false;  // as it has asked to
 };
 
-using Effect = std::variant<Resolve, Listen, Complete, Installed, PendingChanged, RunOver, KernelJob, trace::Event,
+using Effect = std::variant<Resolve, Listen, Complete, Installed, PendingChanged, Progress, RunOver, KernelJob, trace::Event,
                             io::Dial, io::Read, io::Write, io::Revoke, io::Close, io::Place>;
 // Carried out in order. The driver owns the vector and clears it between steps: steady state allocates nothing.
 using Effects = std::vector<Effect>;

@@ -63,7 +63,9 @@ Instant Peer::Machine::deadline() const {
   }
   for (const auto& [order, round] : rounds_) {
     next = std::min(next, round.deadline);
-    if (round.sync) next = std::min(next, round.sync->deadline());
+    if (!round.sync) continue;
+    next = std::min(next, round.sync->deadline());
+    if (round.attempted() && round.sync->has_next() && !pace_.allows(now_)) next = std::min(next, pace_.next());
   }
   return next;
 }

@@ -17,6 +17,7 @@
 #include "core/peer/peer.h"
 #include "core/peer/session.h"
 #include "core/ring/operation.h"
+#include "core/state/pace.h"
 #include "core/state/sync.h"
 
 namespace lockstep::peer {
@@ -286,6 +287,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     }
   };
   std::map<Tag, Known> known_;
+  state::Pace pace_{options_.state_bytes_per_second};
   // Committed and reported, because all members said so; the coordinator has not yet. They count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
   std::map<std::uint64_t, std::uint64_t> by_serial_;

@@ -304,10 +304,10 @@ void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::S
 }
 
 bool Peer::Machine::has_segments() const {
-  return std::any_of(rounds_.begin(), rounds_.end(), [](const auto& entry) {
+  return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
     const Round& round = entry.second;
     if (!round.attempted()) return false;
-    return round.sync ? round.sync->has_next() : round.operation && round.operation->has_next();
+    return round.sync ? round.sync->has_next() && pace_.allows(now_) : round.operation && round.operation->has_next();
   });
 }
 

@@ -143,17 +143,25 @@ void Peer::Machine::on_piece_ended(PeerId from, const wire::SegmentEnded& ended)
 }
 
 bool Peer::Machine::next_piece(Round& round, PeerId to, wire::LinkWriter& writer) {
+  if (!pace_.allows(now_)) return false;
   const auto next = round.sync->next(to);
   if (!next) return false;
   const SegmentIndex index{next->piece.value};
   const auto length = static_cast<std::uint32_t>(next->payload.length);
+  pace_.sent(length, now_);
   writer.segment({round.key, round.attempt, wire::Phase::kState, index, length}, session_.term(), next->payload,
                  next->checksum);
   return true;
 }
 
 void Peer::Machine::sync_job_done(Round& round, const JobDone& in) {
+  const std::uint64_t left = round.sync->bytes_left();
   const auto liar = round.sync->job_done(JobToken{in.token.value & 0xffffffffU}, in.result);
+  const std::uint64_t now_left = round.sync->bytes_left();
+  if (now_left < left && !round.told) {
+    const std::uint64_t of = round.sync->bytes_wanted();
+    out_->emplace_back(Progress{round.call, of - now_left, of});
+  }
   if (liar) mesh_.reset_link(*liar, "a piece of the state whose digest is wrong", now_, *out_);
   if (round.state != Round::State::kDigests) return;
   round.sync->digest_some(jobs_);

@@ -33,6 +33,7 @@ Fetch::Fetch(const Pieces& pieces, std::vector<PieceIndex> missing, std::size_t 
     bytes_.push_back(pieces.place(piece).bytes);
     bytes_left_ += bytes_.back();
   }
+  bytes_wanted_ = bytes_left_;
   for (std::size_t i = 0; i < missing_.size(); ++i) {
     wanted_.push_back(static_cast<std::uint32_t>((first + i) % missing_.size()));
   }

@@ -48,6 +48,7 @@ class Fetch {
 
   [[nodiscard]] bool complete() const { return left_ == 0; }
   [[nodiscard]] bool is_here(PieceIndex piece) const;
+  [[nodiscard]] std::uint64_t bytes_wanted() const { return bytes_wanted_; }
   [[nodiscard]] std::uint64_t bytes_left() const { return bytes_left_; }
   [[nodiscard]] const std::vector<PieceIndex>& missing() const { return missing_; }
 
@@ -58,7 +59,8 @@ class Fetch {
   // Asks others for what stalled sources were asked for. These are asked for one piece at a time until they deliver again.
   void on_timer(Instant now);
 
-  // For one that was made of the same arguments. Left out: missing_, bytes_, piece_bytes_ and patience_.
+  // For one that was made of the same arguments. Left out: missing_, bytes_, bytes_wanted_, piece_bytes_ and
+  // patience_.
   template <typename Archive>
   void state(Archive& a) {
     a.all(pieces_, wanted_, sources_, left_, bytes_left_);
@@ -110,6 +112,7 @@ class Fetch {
   std::map<PeerId, Source> sources_;
   Duration patience_;
   std::size_t left_ = 0;
+  std::uint64_t bytes_wanted_ = 0;
   std::uint64_t bytes_left_ = 0;
 };
 

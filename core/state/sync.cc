@@ -234,7 +234,8 @@ bool Sync::on_ask(PeerId from, const wire::AskPieces& ask) {
   if (asked.size() + ask.pieces.size() > kMaxPiecesAsked) return false;
   for (const std::uint32_t piece : ask.pieces) {
     if (piece >= pieces_.count()) return false;
-    asked.push_back(piece);
+    const bool queued = std::find(asked.begin(), asked.end(), piece) != asked.end();  // it asks again: we are slow
+    if (!queued) asked.push_back(piece);
   }
   return true;
 }

@@ -106,6 +106,8 @@ class Sync {
   [[nodiscard]] const std::vector<std::optional<Digest>>& digests() const { return own_; }
   [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
   [[nodiscard]] std::uint64_t bytes_received() const { return bytes_received_; }
+  // Of the pieces in which the state differs, as this attempt found it: all, and those that are not here.
+  [[nodiscard]] std::uint64_t bytes_wanted() const { return fetch_ ? fetch_->bytes_wanted() : 0; }
   [[nodiscard]] std::uint64_t bytes_left() const { return fetch_ ? fetch_->bytes_left() : 0; }
 
   // For one that was made of the same arguments. Left out: those, that is statement_, memory_, staging_, self_ and patience_; and

@@ -220,12 +220,14 @@ typedef struct lockstep_comm_options {
   /* While a call is in flight, look for news for so long before sleeping, up to 10000, as long as waits are that short.
    * LOCKSTEP_NO_SPIN: sleep at once, and leave the core to others. Default: 50 */
   uint32_t spin_us;
+
+  uint64_t state_bytes_per_second; /* that this peer sends of shared states, to all others together. Default: no limit */
 } lockstep_comm_options;
 
 #define LOCKSTEP_COMM_OPTIONS_INIT                                                                                     \
   {                                                                                                                    \
     sizeof(lockstep_comm_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, 0                                                                                         \
+        NULL, NULL, NULL, 0, 0, 0                                                                                      \
   }
 
 /* Makes a communicator: a random peer id, a listening port, a thread. Not yet part of a run. `options` NULL: all defaults.
@@ -586,6 +588,10 @@ LOCKSTEP_API lockstep_status lockstep_sync_state_async(lockstep_comm* comm, cons
 /* Waits until the call is over, at most timeout_ms (0: looks once; LOCKSTEP_FOREVER). Returns how the call ended and fills
  * `result` (may be NULL), or LOCKSTEP_ERR_PENDING, and the call goes on. May be repeated, and called by many threads. */
 LOCKSTEP_API lockstep_status lockstep_wait(lockstep_work* work, int64_t timeout_ms, lockstep_result* result);
+
+/* How far a sync is: *bytes of the *of bytes in which the state differs are here; both 0: not known yet, or another kind of
+ * call. Never blocks. */
+LOCKSTEP_API lockstep_status lockstep_progress(lockstep_work* work, uint64_t* bytes, uint64_t* of);
 
 /* lockstep_wait() that looks once: never blocks. */
 LOCKSTEP_API lockstep_status lockstep_test(lockstep_work* work, lockstep_result* result);

@@ -1,0 +1,32 @@
+#include "core/state/pace.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::state {
+namespace {
+
+TEST(Pace, SpacesPiecesByTheirBytes) {
+  Pace pace(1000);
+  EXPECT_TRUE(pace.allows(Instant{5}));
+  pace.sent(500, Instant{5});
+  EXPECT_EQ(pace.next(), Instant{5} + milliseconds(500));
+  EXPECT_FALSE(pace.allows(pace.next() - nanoseconds(1)));
+  EXPECT_TRUE(pace.allows(pace.next()));
+  pace.sent(1, pace.next());
+  EXPECT_EQ(pace.next(), Instant{5} + milliseconds(501));
+}
+
+TEST(Pace, SavesNothingUp) {
+  Pace pace(1000);
+  pace.sent(1, Instant{} + seconds(100));
+  EXPECT_EQ(pace.next(), Instant{} + seconds(100) + milliseconds(1));
+}
+
+TEST(Pace, WithoutALimitHoldsNothingUp) {
+  Pace pace(0);
+  pace.sent(1U << 20U, Instant{7});
+  EXPECT_TRUE(pace.allows(Instant{7}));
+}
+
+}  // namespace
+}  // namespace lockstep::state
