@@ -82,7 +82,7 @@ class Demo {
   int run() {
     start_coordinator();
     fmt::print("{} peers, each a process, all-reduce {} of f32 per step; the state has {}\n\n", kFounders,
-               size_words(options_.bytes), size_words(Training().weights().size()));
+               size_words(options_.bytes), size_words(Training::kWeights * sizeof(float)));
     fmt::print(" step  view  world   time ms  bus GB/s  state hash         peers that have it\n");
     std::fflush(stdout);
     for (std::uint32_t i = 0; i < kFounders; ++i) start_peer(true);
@@ -149,8 +149,9 @@ class Demo {
       member.member = true;
       member.joined_at = j.at("step").get<std::uint64_t>();
       if (*member.joined_at > 0 || !member.founder) {
-        note(fmt::format("{} is in: view {}, state of step {} from {:.8}", member.name,
-                         j.at("view").get<std::uint64_t>(), *member.joined_at, j.at("donor").get<std::string>()));
+        note(fmt::format("{} is in: view {}, took over the state of step {}: {}", member.name,
+                         j.at("view").get<std::uint64_t>(), *member.joined_at,
+                         size_words(j.at("received").get<std::uint64_t>())));
       }
     } else if (is == "begins") {
       on_begins(line.child, j.at("step").get<std::uint64_t>());
@@ -341,7 +342,7 @@ class Demo {
     bool all_in = newcomers_.size() == 2;
     for (const std::size_t child : newcomers_)
       all_in = all_in && members_[child].last_step > *members_[child].joined_at;
-    claim(all_in, "two joined, got the state of a member by broadcast, and took part");
+    claim(all_in, "two joined, took over the members' state, and took part");
     const std::string status = stopped_ ? members_[*stopped_].out_status : "was never stopped";
     claim(status == "evicted" && back_for(1),
           fmt::format("one was stopped for {:.1f} s, woke as a stranger ({}) and came back with a new communicator",

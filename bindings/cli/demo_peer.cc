@@ -11,12 +11,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -40,7 +40,7 @@ constexpr std::size_t kMaxPeers = 64;
 constexpr std::int64_t kConnectMs = 60'000;
 
 // One tag for each purpose, so that a mistake in the order of calls shows as a wait that names it.
-enum Tag : std::uint64_t { kTagFlags = 1, kTagElect = 2, kTagState = 3, kTagGradient = 4 };
+enum Tag : std::uint64_t { kTagFlags = 1, kTagState = 2, kTagGradient = 3 };
 
 void say(const nlohmann::json& what) {
   fmt::print("{}\n", what.dump());
@@ -94,7 +94,8 @@ class Peer {
   // A new communicator every time: the one that lost its run is of no more use. So is the state: the others have gone on.
   void join() {
     comm_.reset();
-    training_.reset();
+    training_ = Training();
+    in_ = false;
     lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
     options.name = options_.name.c_str();
     options.founders = options_.founders;
@@ -161,82 +162,32 @@ class Peer {
     return flags;
   }
 
-  // All hold one state afterwards: that of a member that had one, or at the very beginning everybody's initial one.
+  // All hold one state afterwards: that of the members, or at the very beginning everybody's initial one.
   void synchronize() {
-    constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
-    for (;;) {
-      const std::uint64_t donor = elect();
-      if (donor == kNone) {
-        training_.emplace();
-        return joined(std::nullopt);
-      }
-      const std::optional<lockstep_peer_id> root = member_with(donor);
-      if (!root) continue;  // lost since
-      if (!training_) incoming_.emplace();
-      Training& state = training_ ? *training_ : *incoming_;
-      std::array<lockstep_tensor, 2> tensors{};
-      tensors[0] = {nullptr, state.header().data(), state.header().size()};
-      tensors[1] = {nullptr, state.weights().data(), state.weights().size()};
-      lockstep_broadcast_args args = LOCKSTEP_BROADCAST_ARGS_INIT;
-      args.tensors = tensors.data();
-      args.tensors_count = tensors.size();
-      args.type = LOCKSTEP_U8;
-      args.root = *root;
-      args.tag = kTagState;
-      // Who has the state lends a copy: after a broadcast that failed, memory is unspecified except on the root.
-      std::optional<Training> copy;
-      if (training_) {
-        copy = training_;
-        tensors[0].recv = copy->header().data();
-        tensors[1].recv = copy->weights().data();
-      }
-      const lockstep_status status = lockstep_broadcast(comm_.get(), &args, nullptr);
-      if (status == LOCKSTEP_ERR_PEER_LOST || status == LOCKSTEP_ERR_WORLD_CHANGED) continue;
-      must(status, "broadcast of the state");
-      if (training_) return;
-      training_ = std::move(incoming_);
-      incoming_.reset();
-      return joined(root);
-    }
-  }
-
-  // The smallest first half of an id of those that have the state.
-  std::uint64_t elect() {
-    std::uint64_t mine = std::numeric_limits<std::uint64_t>::max();
-    if (training_) std::memcpy(&mine, self_.bytes, sizeof mine);
-    lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
-    args.send = &mine;
-    args.recv = &mine;
-    args.count = 1;
-    args.type = LOCKSTEP_U64;
-    args.op = LOCKSTEP_MIN;
-    args.tag = kTagElect;
-    must(lockstep_all_reduce(comm_.get(), &args, nullptr), "elect a donor");
-    return mine;
-  }
-
-  std::optional<lockstep_peer_id> member_with(std::uint64_t first_half) {
-    std::array<lockstep_peer_id, kMaxPeers> ids{};
-    std::size_t count = 0;
-    must(lockstep_member_ids(comm_.get(), 0, ids.data(), ids.size(), &count, nullptr), "members");
-    for (std::size_t i = 0; i < std::min(count, ids.size()); ++i) {
-      if (std::memcmp(ids[i].bytes, &first_half, sizeof first_half) == 0) return ids[i];
-    }
-    return std::nullopt;
-  }
-
-  void joined(const std::optional<lockstep_peer_id>& donor) {
+    const auto tensors = training_.tensors();
+    const auto values = training_.values();
+    lockstep_sync_state_args args = LOCKSTEP_SYNC_STATE_ARGS_INIT;
+    args.tensors = tensors.data();
+    args.tensors_count = tensors.size();
+    args.values = values.data();
+    args.values_count = values.size();
+    args.revision = training_.step();
+    args.staged = 1;
+    args.tag = kTagState;
+    lockstep_result result = LOCKSTEP_RESULT_INIT;
+    must(lockstep_sync_state(comm_.get(), &args, &result), "sync of the state");
+    if (std::exchange(in_, true)) return;
     const lockstep_world world = world_of(comm_);
     say({{"is", "joined"},
          {"view", world.view},
          {"world", world.world_size},
-         {"step", training_->step()},
-         {"donor", donor ? id_text(*donor) : ""}});
+         {"step", training_.step()},
+         {"received", result.bytes_received}});
   }
 
   void step() {
-    training_->gradient(self_, gradient_);
-    say({{"is", "begins"}, {"step", training_->step() + 1}});
+    training_.gradient(self_, gradient_);
+    say({{"is", "begins"}, {"step", training_.step() + 1}});
     std::array<lockstep_peer_id, kMaxPeers> contributors{};
     lockstep_result result = LOCKSTEP_RESULT_INIT;
     result.contributors = contributors.data();
@@ -251,16 +202,16 @@ class Peer {
     must(lockstep_all_reduce(comm_.get(), &args, &result), "all-reduce");
 
     const std::size_t known = std::min<std::size_t>(result.contributors_count, contributors.size());
-    const std::uint32_t wrong = training_->wrong(mean_, std::span(contributors).first(known));
-    training_->advance(mean_);
+    const std::uint32_t wrong = training_.wrong(mean_, std::span(contributors).first(known));
+    training_.advance(mean_);
     say({{"is", "step"},
-         {"step", training_->step()},
+         {"step", training_.step()},
          {"view", result.view},
          {"world", result.world_size},
          {"seconds", result.seconds},
          {"retries", result.retries},
          {"wrong", wrong},
-         {"hash", fmt::format("{:016x}", training_->hash())}});
+         {"hash", fmt::format("{:016x}", training_.hash())}});
   }
 
   const DemoPeerOptions& options_;
@@ -268,8 +219,8 @@ class Peer {
   std::vector<float> mean_;
   Comm comm_;
   lockstep_peer_id self_{};
-  std::optional<Training> training_;  // none: a newcomer
-  std::optional<Training> incoming_;
+  Training training_;
+  bool in_ = false;  // has the members' state
   bool leave_ = false;
   bool finish_ = false;
 };

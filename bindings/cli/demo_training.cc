@@ -11,7 +11,6 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr std::size_t kWeights = 1U << 16U;
 constexpr float kLearningRate = 0.01F;
 
 }  // namespace
@@ -56,6 +55,14 @@ void Training::advance(std::span<const float> mean) {
   }
   header_.history = mix64(header_.history ^ checksum(std::as_bytes(mean)));
   header_.step += 1;
+}
+
+std::array<lockstep_state_tensor, 1> Training::tensors() {
+  return {{{"weights", weights_.data(), weights_.size(), LOCKSTEP_F32, 0}}};
+}
+
+std::array<lockstep_state_value, 2> Training::values() {
+  return {{{"step", &header_.step, LOCKSTEP_UINT}, {"history", &header_.history, LOCKSTEP_UINT}}};
 }
 
 std::uint64_t Training::hash() const {

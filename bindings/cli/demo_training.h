@@ -2,6 +2,7 @@
 // depends on every bit of every reduced gradient there ever was. So peers whose states are equal have reduced the same.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,6 +15,8 @@ namespace lockstep::cli {
 class Training {
  public:
   Training();
+
+  static constexpr std::size_t kWeights = 1U << 16U;
 
   // This peer's gradient of the next step.
   void gradient(const lockstep_peer_id& peer, std::span<float> out) const;
@@ -28,9 +31,9 @@ class Training {
   [[nodiscard]] std::uint64_t step() const { return header_.step; }
   [[nodiscard]] std::uint64_t hash() const;
 
-  // The state as memory to broadcast, whole.
-  [[nodiscard]] std::span<std::byte> header() { return std::as_writable_bytes(std::span(&header_, 1)); }
-  [[nodiscard]] std::span<std::byte> weights() { return std::as_writable_bytes(std::span(weights_)); }
+  // The state, whole, as lockstep_sync_state() takes it; its revision is step().
+  [[nodiscard]] std::array<lockstep_state_tensor, 1> tensors();
+  [[nodiscard]] std::array<lockstep_state_value, 2> values();
 
  private:
   [[nodiscard]] float element(std::uint32_t key, std::size_t index) const;

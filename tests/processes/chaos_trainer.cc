@@ -31,7 +31,7 @@ std::span<const std::byte> bytes_of(const auto& vector) { return std::as_bytes(s
 struct State {
   bool known = false;
   std::uint64_t step = 0;
-  std::vector<std::uint64_t> weights = std::vector<std::uint64_t>(509, 1);
+  std::vector<std::uint64_t> weights = std::vector<std::uint64_t>(300'007, 1);  // some pieces, the last of them short
 };
 
 class Trainer {
@@ -58,7 +58,7 @@ class Trainer {
 
  private:
   enum class End { kDone, kRunLost, kWrong };
-  enum class Next { kGoOn, kAgain, kRunLost, kWrong };
+  enum class Next { kGoOn, kRunLost, kWrong };
 
   End live() {
     CommunicatorOptions options;
@@ -181,41 +181,27 @@ class Trainer {
       parent_.say("E launch: " + work.error().text);
   }
 
-  // Everybody gets the state of one who has it: the first, in ring order, of those that are furthest.
+  // Newcomers get the state that the members have.
   Next synchronize() {
-    for (;;) {
-      Next next = gather_and_broadcast();
-      if (next != Next::kAgain) return next;
-    }
-  }
-
-  Next gather_and_broadcast() {
-    const std::uint64_t mine = state_.known ? state_.step + 1 : 0;
-    std::vector<std::uint64_t> all(kMostAlive + 16);
-    LaunchArgs gather = collective(wire::Collective::kAllGather, DataType::kU64, Tag{2});
-    gather.tensors.push_back({&mine, all.data(), 1, all.size() * 8});
-    const auto gathering = comm_->launch(gather);
-    if (const Next next = call("gather", gathering); next != Next::kGoOn) return next;
-    const std::vector<PeerId>& members = *gathering->outcome().contributors;
-    const auto furthest = std::max_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(members.size()));
-    if (*furthest == 0) {
-      parent_.say("E nobody has the state");
-      return Next::kWrong;
-    }
-    std::vector<std::uint64_t> state = state_.weights;
-    state.push_back(state_.step);
-    LaunchArgs broadcast = collective(wire::Collective::kBroadcast, DataType::kU64, Tag{3});
-    broadcast.root = members[static_cast<std::size_t>(furthest - all.begin())];
-    broadcast.tensors.push_back({nullptr, state.data(), state.size(), 0});
-    if (const Next next = call("broadcast", comm_->launch(broadcast)); next != Next::kGoOn) return next;
-    if (state_.known && state_.step != state.back()) {
+    const std::uint64_t step = state_.step;
+    auto statement = std::make_shared<state::Statement>();
+    statement->manifest.tensors.push_back({"weights", DataType::kU64, state_.weights.size()});
+    statement->manifest.values.push_back({"step", state::ValueType::kUint});
+    statement->values.push_back(step);
+    statement->revision = step;
+    statement->strategy = state_.known ? state::Strategy::kPopular : state::Strategy::kReceiveOnly;
+    statement->staged = below(draw(comm_->self().low, kLocal, step, 3), 2) == 0;
+    LaunchArgs sync = collective(wire::Collective::kSync, DataType::kU8, Tag{2});
+    sync.state = std::move(statement);
+    const std::size_t bytes = bytes_of(state_.weights).size();
+    sync.tensors.push_back({nullptr, state_.weights.data(), bytes, bytes});
+    sync.values.push_back(&state_.step);
+    if (const Next next = call("sync", comm_->launch(sync)); next != Next::kGoOn) return next;
+    if (state_.known && state_.step != step) {
       parent_.say("E members of one cohort stand at different steps");
       return Next::kWrong;
     }
     state_.known = true;
-    state_.step = state.back();
-    state.pop_back();
-    state_.weights = std::move(state);
     return Next::kGoOn;
   }
 
@@ -241,10 +227,6 @@ class Trainer {
     const std::string words = std::string(what) + ": " + std::string(status_name(outcome.status)) + ": " + outcome.text;
     switch (outcome.status) {
       case Status::kOk: return Next::kGoOn;
-      case Status::kPeerLost:
-      case Status::kWorldChanged:
-        if (std::string_view(what) == "gather" || std::string_view(what) == "broadcast") return Next::kAgain;
-        break;
       case Status::kOutcomeUnknown:
       case Status::kEvicted:
       case Status::kNotConnected: parent_.say("R " + words); return Next::kRunLost;
