@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: readme_example_test.sh <README.md> <all_reduce.c> <all_reduce> <coordinator_host>
-# The C example of the README is bindings/examples/all_reduce.c to the letter; it runs, its peers see the same, and when
+# The first C example of the README is bindings/examples/all_reduce.c to the letter; it runs, its peers see the same, and when
 # one of them is killed the others go on.
 set -euo pipefail
 readme=$1 source=$2 all_reduce=$3 coordinator_host=$4
@@ -8,8 +8,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; head -n 5 "$work"/peer* 2> /dev/null || true; exit 1; }
 
-awk '/^```c$/ {inside = 1; next} /^```$/ {inside = 0} inside' "$readme" > "$work/example.c"
-diff "$work/example.c" "$source" || fail "the C example of the README is not $source"
+awk '/^```c$/ {block += 1; inside = 1; next} /^```$/ {inside = 0} inside && block == 1' "$readme" > "$work/example.c"
+diff "$work/example.c" "$source" || fail "the first C example of the README is not $source"
 
 coproc coordinator { "$coordinator_host"; }
 read -r address <&"${coordinator[0]}"

@@ -6,6 +6,7 @@
  *   lockstep_comm_create(NULL, &comm);
  *   lockstep_connect(comm, "coordinator.example:4000", LOCKSTEP_FOREVER);
  *   for (;;) {
+ *     lockstep_sync_state(comm, &state, &result);      who is new takes over the others' model and step
  *     ... compute gradients ...
  *     lockstep_all_reduce(comm, &args, &result);       goes on among the others when a peer is lost
  *     lockstep_admit(comm, LOCKSTEP_FOREVER, NULL);    lets newcomers in: their lockstep_connect() ends here, too
