@@ -2,9 +2,7 @@
 // and nobody agrees with anybody on anything. The first half of what a process receives it adds to its own and stores, the second half
 // it stores. Whoever all-reduces in a ring over TCP does at least this. With one thread per process there are the fewest switches;
 // where cores are left over, two are faster.
-#include <arpa/inet.h>
 #include <fmt/core.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,10 +16,10 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "tests/bench/yardsticks/door.h"
 #include "tests/bench/yardsticks/measure.h"
 #include "tests/bench/yardsticks/processes.h"
 
@@ -30,41 +28,6 @@ namespace {
 
 // Of one read or write. Small enough to be added up while it is in the second-level cache.
 constexpr std::size_t kPiece = std::size_t{256} << 10U;
-
-[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
-
-sockaddr_in loopback(in_port_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = port;
-  return address;
-}
-
-// Where a process is reached; open before there are processes, and until the program ends.
-struct Door {
-  int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  in_port_t port = 0;
-
-  Door() {
-    sockaddr_in address = loopback(0);
-    socklen_t size = sizeof address;
-    auto* const raw = reinterpret_cast<sockaddr*>(&address);
-    if (::bind(socket, raw, size) != 0 || ::listen(socket, 1) != 0 || ::getsockname(socket, raw, &size) != 0) {
-      fail("cannot listen");
-    }
-    port = address.sin_port;
-  }
-};
-
-int connect_to(const Door& door) {
-  const int stream = ::socket(AF_INET, SOCK_STREAM, 0);
-  const sockaddr_in address = loopback(door.port);
-  if (::connect(stream, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fail("cannot connect");
-  const int on = 1;
-  ::setsockopt(stream, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  return stream;
-}
 
 // Bytes in several places, one after the other.
 template <typename Byte>
@@ -104,8 +67,7 @@ class Ring final : public Group {
         meeting_(meeting),
         scratch_(kPiece / sizeof(float)) {
     to_ = connect_to(doors[static_cast<std::size_t>(rank + 1) % doors.size()]);
-    from_ = ::accept(doors[static_cast<std::size_t>(rank)].socket, nullptr, nullptr);
-    if (from_ < 0) fail("cannot accept");
+    from_ = accept_at(doors[static_cast<std::size_t>(rank)]);
   }
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
