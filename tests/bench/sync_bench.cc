@@ -21,8 +21,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <memory>
+#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -56,19 +58,33 @@ struct SyncBench {
   [[nodiscard]] std::size_t bytes() const { return mib << 20U; }
 };
 
-// Made before the processes.
-struct SharedText {
-  SharedText() {
-    void* const memory = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+// What the processes of a run tell each other; made before them.
+class Blackboard {
+ public:
+  Blackboard() {
+    void* const memory = ::mmap(nullptr, sizeof(Content), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) fail("cannot share memory");
-    text = static_cast<char*>(memory);
+    content_ = new (memory) Content{};
   }
-  SharedText(const SharedText&) = delete;
-  SharedText& operator=(const SharedText&) = delete;
-  ~SharedText() { ::munmap(text, kRoom); }
-  static constexpr std::size_t kRoom = 256;
-  char* text;
+  Blackboard(const Blackboard&) = delete;
+  Blackboard& operator=(const Blackboard&) = delete;
+  ~Blackboard() { ::munmap(content_, sizeof(Content)); }
+
+  struct Content {
+    std::array<char, 256> coordinator;
+    std::array<double, MeetingPlace::kMostProcesses> cpu_seconds;
+  };
+  Content* operator->() const { return content_; }
+
+ private:
+  Content* content_;
 };
+
+double cpu_seconds_of_process() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
 
 struct Times {
   std::vector<double> samples;
@@ -86,7 +102,7 @@ struct Times {
     return fmt::format("{:.1f} ms ({:.1f} to {:.1f})", median() * 1e3, least() * 1e3, most() * 1e3);
   }
   [[nodiscard]] std::string json() const {
-    return fmt::format("{{\"median_s\": {:.6f}, \"least_s\": {:.6f}, \"most_s\": {:.6f}}}", median(), least(), most());
+    return fmt::format("{{\"median\": {:.6f}, \"least\": {:.6f}, \"most\": {:.6f}}}", median(), least(), most());
   }
 };
 
@@ -95,11 +111,12 @@ struct Times {
 class SyncBenchPeer {
  public:
   SyncBenchPeer(const SyncBench& bench, int rank, int members, MeetingPlace& meeting, const std::vector<Door>& doors,
-                const SharedText& address)
+                const Blackboard& board)
       : bench_(bench),
         rank_(rank),
         members_(members),
         meeting_(meeting),
+        board_(board),
         streams_per_member_(bench.streams),
         memory_(bench.bytes()) {
     for (std::size_t at = 0; at < memory_.size(); at += sizeof at) std::memcpy(memory_.data() + at, &at, sizeof at);
@@ -111,7 +128,7 @@ class SyncBenchPeer {
     if (!made.ok()) throw std::runtime_error(made.error().text);
     comm_ = std::move(*made);
     meet();  // the coordinator has said where it is
-    finish("connect", comm_->connect(address.text));
+    finish("connect", comm_->connect(board->coordinator.data()));
   }
   SyncBenchPeer(const SyncBenchPeer&) = delete;
   SyncBenchPeer& operator=(const SyncBenchPeer&) = delete;
@@ -134,9 +151,17 @@ class SyncBenchPeer {
   double time(const std::function<void()>& body, bool slowest = false) {
     meet();
     const auto began = Clock::now();
+    const double cpu = cpu_seconds_of_process();
     body();
     const double mine = seconds_since(began);
+    board_->cpu_seconds.at(static_cast<std::size_t>(rank_)) = cpu_seconds_of_process() - cpu;
     return meeting_.meet(rank_, takes() || slowest ? mine : 0);
+  }
+  // Of all peers together, in what was timed last.
+  [[nodiscard]] double cpu_seconds() const {
+    double sum = 0;
+    for (int rank = 0; rank <= members_; ++rank) sum += board_->cpu_seconds.at(static_cast<std::size_t>(rank));
+    return sum;
   }
 
   void sync() {
@@ -248,6 +273,7 @@ class SyncBenchPeer {
   const int rank_;
   const int members_;
   MeetingPlace& meeting_;
+  const Blackboard& board_;
   const int streams_per_member_;
   std::vector<std::byte> memory_;
   std::vector<int> streams_;
@@ -263,30 +289,49 @@ void say(const SyncBench& bench, const std::string& json, const std::string& wor
   std::fflush(stdout);
 }
 
+struct Turn {
+  Times wall;
+  Times cpu;
+
+  [[nodiscard]] std::string words(const SyncBench& bench) const {
+    const double gib = static_cast<double>(bench.bytes()) / (1U << 30U);
+    return fmt::format("{}, {:.2f} GiB/s, {:.2f} s of CPU", wall.words(), gib / wall.median(), cpu.median());
+  }
+  [[nodiscard]] std::string json() const {
+    return fmt::format("{{\"wall\": {}, \"cpu\": {}}}", wall.json(), cpu.json());
+  }
+};
+
 void takeover(SyncBenchPeer& peer, const SyncBench& bench, int members) {
-  Times lockstep;
-  Times plain;
+  Turn lockstep;
+  Turn plain;
+  Turn equal;  // what of Lockstep's is digesting, and agreeing
   Times ratios;
   for (int round = -1; round < bench.rounds; ++round) {  // the first opens links and touches pages
     peer.change_pieces(1);
-    const double a = peer.time([&] { peer.sync(); });
-    const double b = peer.time([&] { peer.plain(); });
-    if (round < 0) continue;
-    lockstep.add(a);
-    plain.add(b);
-    ratios.add(b / a);
+    const auto turn = [&](Turn& of, const std::function<void()>& body) {
+      const double wall = peer.time(body);
+      if (round < 0) return wall;
+      of.wall.add(wall);
+      of.cpu.add(peer.cpu_seconds());
+      return wall;
+    };
+    const double a = turn(lockstep, [&] { peer.sync(); });
+    const double b = turn(plain, [&] { peer.plain(); });
+    turn(equal, [&] { peer.sync(); });
+    if (round >= 0) ratios.add(b / a);
   }
   if (!peer.takes()) return;
-  const double gib = static_cast<double>(bench.bytes()) / (1U << 30U);
   say(bench,
       fmt::format(
           "{{\"what\": \"takeover\", \"bytes\": {}, \"members\": {}, \"staged\": {}, \"lockstep\": {}, \"plain\": {}, "
-          "\"ratio\": {:.3f}}}",
-          bench.bytes(), members, bench.staged, lockstep.json(), plain.json(), ratios.median()),
-      fmt::format("takeover of {} MiB from {}: {}, {:.2f} GiB/s; plain TCP: {}, {:.2f} GiB/s; Lockstep / plain {:.2f} "
-                  "({:.2f} to {:.2f}); bar 0.80",
-                  bench.mib, members, lockstep.words(), gib / lockstep.median(), plain.words(), gib / plain.median(),
-                  ratios.median(), ratios.least(), ratios.most()));
+          "\"equal\": {}, \"ratio\": {}}}",
+          bench.bytes(), members, bench.staged, lockstep.json(), plain.json(), equal.json(), ratios.json()),
+      fmt::format(
+          "takeover of {} MiB from {}: {}\n    if all is equal: {}\n    plain TCP: {}\n    plain / Lockstep {:.2f} "
+          "({:.2f} to {:.2f}); bar 0.80",
+          bench.mib, members, lockstep.words(bench), equal.words(bench), plain.words(bench), ratios.median(),
+          ratios.least(), ratios.most()));
 }
 
 void changes(SyncBenchPeer& peer, const SyncBench& bench) {
@@ -336,24 +381,24 @@ void equal(SyncBenchPeer& peer, const SyncBench& bench) {
 }
 
 // Until everybody has measured.
-void coordinate(MeetingPlace& meeting, int rank, const SharedText& address, int meetings) {
+void coordinate(MeetingPlace& meeting, int rank, const Blackboard& board, int meetings) {
   transport::CoordinatorServer::Options options;
   options.listen = "127.0.0.1:0";
   auto server = transport::CoordinatorServer::start(std::move(options));
   if (!server.ok()) throw std::runtime_error(server.error().text);
   const std::string text = (*server)->address().text();
-  std::memcpy(address.text, text.c_str(), text.size() + 1);
+  text.copy(board->coordinator.data(), board->coordinator.size() - 1);
   for (int i = 0; i < meetings; ++i) meeting.meet(rank, 0);
 }
 
 int run_with(const SyncBench& bench, int members, int timings, const std::function<void(SyncBenchPeer&)>& body) {
   const std::vector<Door> doors(1);
-  const SharedText address;
+  const Blackboard board;
   MeetingPlace meeting(members + 2);
   return run_processes(members + 2, [&](int rank) {
     // One meeting at the beginning, two around each timing, one at the end.
-    if (rank == members + 1) return coordinate(meeting, rank, address, 2 + 2 * timings);
-    SyncBenchPeer peer(bench, rank, members, meeting, doors, address);
+    if (rank == members + 1) return coordinate(meeting, rank, board, 2 + 2 * timings);
+    SyncBenchPeer peer(bench, rank, members, meeting, doors, board);
     body(peer);
     peer.meet();
   });
@@ -387,7 +432,7 @@ int run(int argc, char** argv) {
   int code = 0;
   if (wanted("takeover")) {
     for (const int members : bench.members) {
-      code |= run_with(bench, members, 2 * (bench.rounds + 1),
+      code |= run_with(bench, members, 3 * (bench.rounds + 1),
                        [&](SyncBenchPeer& peer) { takeover(peer, bench, members); });
     }
   }
