@@ -270,6 +270,7 @@ Result<LaunchArgs> read(const lockstep_sync_state_args* given) {
   state->strategy = static_cast<state::Strategy>(strategy);
   state->revision = args.revision;
   state->staged = args.staged != 0;
+  state->blank = args.blank != 0;
   if (const auto flaw = flaw_of(state->manifest)) return c::invalid("the state cannot be shared: {}", *flaw);
   launch.state = std::move(state);
   return launch;

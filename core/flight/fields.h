@@ -65,6 +65,7 @@ void fields(auto& a, Is<state::Statement> auto& m) {
   a("revision", m.revision);
   a("strategy", m.strategy);
   a("unchanged", m.unchanged);
+  a("blank", m.blank);
   a("staged", m.staged);
 }
 

@@ -30,7 +30,8 @@ Sync::Sync(const Statement& statement, std::vector<BufferRef> memory, BufferRef 
       own_(pieces_.count()),
       revision_(statement.revision),
       values_(statement.values) {
-  for (std::uint32_t piece = 0; piece < pieces_.count(); ++piece) undigested_.push_back(piece);
+  defined_ = !statement.blank;
+  for (std::uint32_t piece = 0; piece < pieces_.count() && defined_; ++piece) undigested_.push_back(piece);
   root_if_digested();
 }
 
@@ -68,7 +69,7 @@ void Sync::know(const std::vector<std::optional<Digest>>& digests) {
 }
 
 void Sync::root_if_digested() {
-  if (!digested()) return;
+  if (!digested() || !defined_) return;
   Digests digests{{}, values_};
   for (const auto& digest : own_) digests.pieces.push_back(*digest);
   root_ = root_of(pieces_, digests);

@@ -164,11 +164,19 @@ class SyncBenchPeer {
     return sum;
   }
 
-  void sync() {
+  // `blank`: rank 0 says that it holds no state. `unchanged`: the members say that nothing has changed since the last sync.
+  struct Said {
+    bool blank = false;
+    bool unchanged = false;
+  };
+  void sync() { sync({}); }
+  void sync(Said said) {
     auto statement = std::make_shared<state::Statement>();
     statement->manifest.tensors.push_back({"state", DataType::kU8, memory_.size(), false});
     statement->strategy = takes() ? state::Strategy::kReceiveOnly : state::Strategy::kPopular;
     statement->staged = bench_.staged;
+    statement->blank = takes() && said.blank;
+    if (!takes() && said.unchanged) statement->unchanged = {0};
     transport::LaunchArgs args;
     args.collective = wire::Collective::kSync;
     args.state = std::move(statement);
@@ -302,7 +310,7 @@ struct Turn {
   }
 };
 
-void takeover(SyncBenchPeer& peer, const SyncBench& bench, int members) {
+void takeover(SyncBenchPeer& peer, const SyncBench& bench, int members, bool unchanged) {
   Turn lockstep;
   Turn plain;
   Turn equal;  // what of Lockstep's is digesting, and agreeing
@@ -316,7 +324,7 @@ void takeover(SyncBenchPeer& peer, const SyncBench& bench, int members) {
       of.cpu.add(peer.cpu_seconds());
       return wall;
     };
-    const double a = turn(lockstep, [&] { peer.sync(); });
+    const double a = turn(lockstep, [&] { peer.sync({.blank = true, .unchanged = unchanged}); });
     const double b = turn(plain, [&] { peer.plain(); });
     turn(equal, [&] { peer.sync(); });
     if (round >= 0) ratios.add(b / a);
@@ -324,13 +332,13 @@ void takeover(SyncBenchPeer& peer, const SyncBench& bench, int members) {
   if (!peer.takes()) return;
   say(bench,
       fmt::format(
-          "{{\"what\": \"takeover\", \"bytes\": {}, \"members\": {}, \"staged\": {}, \"lockstep\": {}, \"plain\": {}, "
+          "{{\"what\": \"takeover\", \"bytes\": {}, \"members\": {}, \"unchanged\": {}, \"staged\": {}, \"lockstep\": {}, \"plain\": {}, "
           "\"equal\": {}, \"ratio\": {}}}",
-          bench.bytes(), members, bench.staged, lockstep.json(), plain.json(), equal.json(), ratios.json()),
+          bench.bytes(), members, unchanged, bench.staged, lockstep.json(), plain.json(), equal.json(), ratios.json()),
       fmt::format(
-          "takeover of {} MiB from {}: {}\n    if all is equal: {}\n    plain TCP: {}\n    plain / Lockstep {:.2f} "
+          "takeover of {} MiB from {}{}: {}\n    if all is equal: {}\n    plain TCP: {}\n    plain / Lockstep {:.2f} "
           "({:.2f} to {:.2f}); bar 0.80",
-          bench.mib, members, lockstep.words(bench), equal.words(bench), plain.words(bench), ratios.median(),
+          bench.mib, members, unchanged ? ", whose state has not changed" : "", lockstep.words(bench), equal.words(bench), plain.words(bench), ratios.median(),
           ratios.least(), ratios.most()));
 }
 
@@ -432,8 +440,10 @@ int run(int argc, char** argv) {
   int code = 0;
   if (wanted("takeover")) {
     for (const int members : bench.members) {
-      code |= run_with(bench, members, 3 * (bench.rounds + 1),
-                       [&](SyncBenchPeer& peer) { takeover(peer, bench, members); });
+      for (const bool unchanged : {false, true}) {
+        code |= run_with(bench, members, 3 * (bench.rounds + 1),
+                         [&](SyncBenchPeer& peer) { takeover(peer, bench, members, unchanged); });
+      }
     }
   }
   if (wanted("changes")) code |= run_with(bench, 1, 2, [&](SyncBenchPeer& peer) { changes(peer, bench); });

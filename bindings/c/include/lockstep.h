@@ -568,10 +568,11 @@ typedef struct lockstep_sync_state_args {
   uint64_t tag;
   int64_t timeout_ms;
   uint32_t minimum_world;
+  int blank; /* not 0: the tensors hold no state yet. They are not hashed, and all of the elected state is fetched */
 } lockstep_sync_state_args;
 
 #define LOCKSTEP_SYNC_STATE_ARGS_INIT \
-  { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0 }
+  { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0, 0 }
 
 /* Goes on with other sources when one dies, is slow or sends what is not the state. After an error: result.state_undefined.
  * Errors: those of all; STATE_UNDEFINED: nobody who may send has a state: load a checkpoint on one of them. */

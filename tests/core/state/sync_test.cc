@@ -37,7 +37,6 @@ struct Host {
     statement.strategy = strategy;
     statement.manifest.values = {{"step", ValueType::kUint}};
     statement.values = {revision};
-    std::vector<BufferRef> memory;
     for (std::size_t t = 0; t < sizes.size(); ++t) {
       statement.manifest.tensors.push_back({"t" + std::to_string(t), DataType::kU8, sizes[t], false});
       tensors.push_back(filled(sizes[t], mix64(content) + t));
@@ -60,6 +59,7 @@ struct Host {
   PeerId id;
   Statement statement;
   std::vector<Bytes> tensors;
+  std::vector<BufferRef> memory;
   Bytes staging;
   std::unique_ptr<Sync> sync;
   bool dead = false;
@@ -319,6 +319,19 @@ TEST(Sync, WhatIsUnchangedIsNotDigestedAgain) {
   at_rest.sync->know(first.sync->digests());
   EXPECT_EQ(digests_of(at_rest), 0U);
   EXPECT_EQ(at_rest.sync->root(), first.sync->root());
+}
+
+TEST(Sync, ABlankPeerDigestsNothingAndTakesAllOver) {
+  Network net(5);
+  net.add(kSizes, 7, 4);
+  Host& blank = net.add(kSizes, 7, 9);
+  blank.statement.blank = true;
+  blank.sync = std::make_unique<Sync>(blank.statement, blank.memory, BufferRef{}, blank.id, seconds(1));
+  EXPECT_TRUE(blank.sync->digested());
+  EXPECT_FALSE(blank.sync->claim().defined);
+  EXPECT_TRUE(net.attempt());
+  EXPECT_EQ(net.pieces_sent, 8U) << "also what happens to be equal";
+  net.expect_alike();
 }
 
 // The bytes are the same, the counters are not.
