@@ -11,12 +11,17 @@ namespace lockstep::coordinator {
 
 namespace {
 
-std::string describe(const state::Undecided& undecided, const std::vector<wire::Member>& members, Tag tag) {
-  const std::string where = " in tag " + std::to_string(tag.value);
-  if (undecided.why == state::Undecided::Why::kSendersDisagree) {
-    return name_in(members, undecided.a) + " and " + name_in(members, undecided.b) +
-           " only send, and their states differ" + where + ": let one of them receive";
-  }
+// Manifests differ, and nothing else that all must say.
+bool only_manifests_differ(wire::Descriptor a, const wire::Descriptor& b) {
+  if (a.layout == b.layout) return false;
+  a.layout = b.layout;
+  a.count = b.count;
+  a.tensors = b.tensors;
+  return a == b;
+}
+
+std::string describe_nobody(const state::Undecided& undecided, const std::vector<wire::Member>& members,
+                            const std::string& where) {
   if (undecided.a.is_nobody()) return "nobody who may send has a state" + where + ": load a checkpoint on one of them";
   return name_in(members, undecided.a) + " only sends, and its state is undefined" + where;
 }
@@ -41,10 +46,19 @@ Claims::Answer Claims::add(const std::vector<wire::Member>& members, PeerId from
     return answer;
   }
   claimed_by_.add(from);
+  const std::string where = " in tag " + std::to_string(claim.key.tag.value);
+  const auto side = [&](PeerId peer) { return Comparison::Side{peer, name_in(members, peer)}; };
+  const auto differ = [&](wire::Outlined of, PeerId a, PeerId b, Comparison::Texts texts) {
+    answer.compare.emplace(claim.key, claim.attempt, of, side(a), side(b), std::move(texts));
+    answer.stop.emplace(Status::kMismatch, answer.compare->text());
+  };
   if (claim.what != round.what) {
-    answer.stop.emplace(Status::kMismatch, "states differ in tag " + std::to_string(claim.key.tag.value) + ": " +
-                                               name_in(members, round.first) + ": " + wire::describe(round.what) +
-                                               "; " + name_in(members, from) + ": " + wire::describe(claim.what));
+    differ(wire::Outlined::kManifest, round.first, from,
+           {"states differ" + where,
+            ": " + name_in(members, round.first) + ": " + wire::describe(round.what) + "; " + name_in(members, from) +
+                ": " + wire::describe(claim.what),
+            {}});
+    if (!only_manifests_differ(claim.what, round.what)) answer.compare.reset();
     return answer;
   }
   std::vector<state::Claim> claims;
@@ -57,9 +71,18 @@ Claims::Answer Claims::add(const std::vector<wire::Member>& members, PeerId from
   const auto agreed = agreed_.find({claim.key.group, claim.key.tag});
   const auto result = state::elect(claims, agreed == agreed_.end() ? std::set<PeerId>{} : agreed->second);
   if (const auto* undecided = std::get_if<state::Undecided>(&result)) {
-    const bool differ = undecided->why == state::Undecided::Why::kSendersDisagree;
-    answer.stop.emplace(differ ? Status::kMismatch : Status::kStateUndefined,
-                        describe(*undecided, members, claim.key.tag));
+    if (undecided->why == state::Undecided::Why::kNobodySends) {
+      answer.stop.emplace(Status::kStateUndefined, describe_nobody(*undecided, members, where));
+      return answer;
+    }
+    const wire::Claim& a = round.claims.at(undecided->a);
+    const wire::Claim& b = round.claims.at(undecided->b);
+    const std::string revisions = ": revisions " + std::to_string(a.revision) + " and " + std::to_string(b.revision);
+    differ(wire::Outlined::kContents, undecided->a, undecided->b,
+           {name_in(members, undecided->a) + " and " + name_in(members, undecided->b) +
+                " only send, and their states differ" + where,
+            a.revision != b.revision ? revisions : "", ": let one of them receive"});
+    if (a.root == b.root) answer.compare.reset();  // the revisions are all
     return answer;
   }
   const auto& won = std::get<state::Elected>(result);

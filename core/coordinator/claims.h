@@ -11,6 +11,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/status.h"
+#include "core/coordinator/comparison.h"
 #include "core/coordinator/tally.h"
 #include "core/wire/message.h"
 
@@ -21,6 +22,7 @@ class Claims {
   struct Answer {
     std::optional<wire::Elected> elected;                // all have claimed
     std::optional<std::pair<Status, std::string>> stop;  // nobody's state can be taken over, or arguments differ
+    std::optional<Comparison> compare;                   // with a stop: what would tell more
     std::string violation;                               // not empty: the sender breaks the protocol
   };
   // `members`: of the attempt that is due, in rank order; `from` is one of them, and so is the claim's attempt.

@@ -29,6 +29,7 @@ void Coordinator::Machine::on_done(PeerId from, Rounds::DoneResult result) {
   if (result.elected) {
     for (const wire::Member& member : rounds_.contributors(*result.elected)) say(member.id, *result.elected);
   }
+  for (const auto& [to, question] : result.questions) say(to, question);
   changed_ = changed_ || result.stop.has_value();
   for (Rounds::Committed& committed : result.committed) announce_commit(std::move(committed));
   if (!result.committed.empty() && !mutant(Mutant::kLeaverIsNotReleased)) release_leavers();

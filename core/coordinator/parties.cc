@@ -155,6 +155,8 @@ void Coordinator::Machine::on_message(Party& party, wire::Received received) {
                  [&](wire::Heartbeat&) {},
                  [&](wire::Done& in) { on_done(from, rounds_.on_done(from, in)); },
                  [&](wire::Claim& in) { on_done(from, rounds_.on_claim(from, in)); },
+                 [&](wire::StateOutline& in) { on_done(from, rounds_.on_outline(from, std::move(in))); },
+                 [&](wire::StateEntry& in) { on_done(from, rounds_.on_entry(from, std::move(in))); },
                  [&](wire::Admit& in) { on_admit(from, std::move(in)); },
                  [&](wire::AdmitCancel& in) { on_admit_cancel(from, in); },
                  [&](wire::Leave& in) { on_leave(from, std::move(in)); },
@@ -190,6 +192,8 @@ void Coordinator::Machine::on_message(Party& party, wire::Received received) {
                  [&](wire::PieceDigests&) { unexpected(); },
                  [&](wire::AskPieces&) { unexpected(); },
                  [&](wire::HavePieces&) { unexpected(); },
+                 [&](wire::AskOutline&) { unexpected(); },
+                 [&](wire::AskEntry&) { unexpected(); },
              },
              received.message);
 }

@@ -1,6 +1,7 @@
 #include "core/coordinator/rounds.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
@@ -177,7 +178,13 @@ Rounds::DoneResult Rounds::on_claim(PeerId from, const wire::Claim& claim) {
   const auto& members = members_of(claim.key, claim.attempt);
   Claims::Answer answer = claims_.add(members, from, claim);
   result.violation = std::move(answer.violation);
-  if (stops_.contains(bundle_of(claim.key))) return result;
+  const RoundKey bundle = bundle_of(claim.key);
+  if (stops_.contains(bundle) || (comparison_ && bundle_of(comparison_->key()) == bundle)) return result;
+  if (answer.compare && !comparison_) {
+    comparison_ = std::move(answer.compare);
+    result.questions = comparison_->begin();
+    return result;
+  }
   if (answer.stop) stop(claim.key, claim.attempt, answer.stop->first, std::move(answer.stop->second), result);
   if (!answer.elected) return result;
   const wire::Elected& elected = *answer.elected;
@@ -193,6 +200,31 @@ Rounds::DoneResult Rounds::on_claim(PeerId from, const wire::Claim& claim) {
   commit_if_done(claim.key, claim.attempt, result);
   return result;
 }
+
+template <typename Answer>
+Rounds::DoneResult Rounds::on_answer(PeerId from, Answer answer) {
+  DoneResult result;
+  const RoundKey key = answer.key;
+  const Generation attempt = answer.attempt;
+  std::optional<Comparison::Questions> next;
+  if (comparison_ && comparison_->is_of(key, attempt)) next = comparison_->take(from, std::move(answer));
+  if (!next) {
+    const bool goes_on = attempt_of(key) == attempt && claims_.has(key);
+    if (goes_on) result.violation = "told of its state what it was not asked";  // else given up meanwhile
+    return result;
+  }
+  result.questions = *std::move(next);
+  if (!comparison_->over()) return result;
+  const Comparison compared = *std::exchange(comparison_, std::nullopt);
+  if (!stops_.contains(bundle_of(key))) stop(key, attempt, Status::kMismatch, compared.text(), result);
+  return result;
+}
+
+Rounds::DoneResult Rounds::on_outline(PeerId from, wire::StateOutline outline) {
+  return on_answer(from, std::move(outline));
+}
+
+Rounds::DoneResult Rounds::on_entry(PeerId from, wire::StateEntry entry) { return on_answer(from, std::move(entry)); }
 
 void Rounds::stop(const RoundKey& key, Generation attempt, Status status, std::string text, DoneResult& result) {
   result.stop = wire::Verdict{key, attempt, status, 0, cut_text(std::move(text))};
@@ -225,6 +257,7 @@ void Rounds::forget(const RoundKey& key) {
   if (const auto at = rounds_.find(key); at != rounds_.end() && uncount(at->second)) rounds_.erase(at);
   if (const auto at = stops_.find(bundle_of(key)); at != stops_.end() && uncount(at->second)) stops_.erase(at);
   claims_.forget(key);
+  if (comparison_ && comparison_->key() == key) comparison_.reset();
   closed_.erase(key);
   kept_.erase(key);
   const auto cohort = cohorts_.find(key.cohort);
@@ -266,6 +299,7 @@ void Rounds::drop_cohort(CohortId id) {
   std::erase_if(rounds_, [&](const auto& entry) { return belongs(entry) && uncount(entry.second); });
   std::erase_if(stops_, [&](const auto& entry) { return belongs(entry) && uncount(entry.second); });
   claims_.forget(id);
+  if (comparison_ && comparison_->key().cohort == id) comparison_.reset();
   std::erase_if(closed_, belongs);
   std::erase_if(kept_, belongs);
   cohorts_.erase(id);
@@ -349,6 +383,7 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
   std::erase_if(rounds_, [&](const auto& entry) {
     return attempt_of(entry.first) != entry.second.attempt && uncount(entry.second);
   });
+  if (comparison_ && attempt_of(comparison_->key()) != comparison_->attempt()) comparison_.reset();
   return commits;
 }
 

@@ -16,6 +16,7 @@
 
 #include "core/base/ids.h"
 #include "core/coordinator/claims.h"
+#include "core/coordinator/comparison.h"
 #include "core/coordinator/tally.h"
 #include "core/wire/message.h"
 
@@ -35,10 +36,14 @@ class Rounds {
     std::optional<wire::Verdict> stop;     // the arguments or results differ: to be proposed
     std::string violation;                 // not empty: the sender breaks the protocol
     std::optional<wire::Elected> elected;  // a state is to be taken over: to be told to the members of its group
+    Comparison::Questions questions;       // of states that differ: to be asked
   };
   DoneResult on_done(PeerId from, const wire::Done& done);
   // A state is claimed, for a sync. Those who have the one that is elected are done with it.
   DoneResult on_claim(PeerId from, const wire::Claim& claim);
+  // What those answer whose states are compared: at the end, the first difference is why the round is stopped.
+  DoneResult on_outline(PeerId from, wire::StateOutline outline);
+  DoneResult on_entry(PeerId from, wire::StateEntry entry);
   [[nodiscard]] const std::vector<wire::Member>& contributors(const wire::Elected& elected) const {
     return members_of(elected.key, elected.attempt);
   }
@@ -101,7 +106,7 @@ class Rounds {
 
   template <typename Archive>
   void state(Archive& a) {
-    a.all(cohorts_, rounds_, done_by_, claims_, stops_, asked_by_, closed_, kept_);
+    a.all(cohorts_, rounds_, done_by_, claims_, comparison_, stops_, asked_by_, closed_, kept_);
   }
 
  private:
@@ -162,6 +167,8 @@ class Rounds {
   // Whether the sender may speak of this attempt: it is the one that is due, and has it. `what`: for the text of the violation.
   [[nodiscard]] bool is_due(PeerId from, const RoundKey& key, Generation attempt, std::string_view what,
                             std::string& violation) const;
+  template <typename Answer>
+  DoneResult on_answer(PeerId from, Answer answer);
   void stop(const RoundKey& key, Generation attempt, Status status, std::string text, DoneResult& result);
   // Commits the round, and those that are bound with it, if all are done.
   void commit_if_done(const RoundKey& key, Generation attempt, DoneResult& result);
@@ -195,6 +202,7 @@ class Rounds {
   std::map<RoundKey, Round> rounds_;
   Tally done_by_;  // of rounds_
   Claims claims_;
+  std::optional<Comparison> comparison_;      // the one under way: it holds an outline of half a mebibyte
   std::map<RoundKey, Stop> stops_;            // by bundle
   Tally asked_by_;                            // of stops_
   std::map<RoundKey, wire::Verdict> closed_;  // by an admission whose message they did not fit; by key

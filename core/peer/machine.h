@@ -227,7 +227,12 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const Round& round) const;
   void begin_sync(Round& round);
   void claim_if_digested(Round& round);
+  // The round that the coordinator speaks of, if it has not ended; a violation if no state was claimed in it, whose text begins
+  // with `said`.
+  [[nodiscard]] Round* claimed(const RoundKey& key, Generation attempt, const std::string& said);
   void on_elected(const wire::Elected& elected);
+  void on_ask_outline(const wire::AskOutline& ask);
+  void on_ask_entry(const wire::AskEntry& ask);
   void on_state_message(PeerId from, StreamId stream, const wire::Message& message) override;
   void drive_syncs();
   void say_all(const state::Sync::Messages& messages);

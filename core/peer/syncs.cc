@@ -57,11 +57,33 @@ void Peer::Machine::claim_if_digested(Round& round) {
       wire::Claim{round.key, round.attempt, round.what, claim.strategy, claim.defined, claim.revision, claim.root});
 }
 
+Peer::Machine::Round* Peer::Machine::claimed(const RoundKey& key, Generation attempt, const std::string& said) {
+  Round* round = find(key);
+  if (round == nullptr || round->attempt != attempt || round->state == Round::State::kEnding) return nullptr;
+  if (round->state == Round::State::kClaimed) return round;
+  violation(said + " a state in a round that this peer has claimed none in");
+  return nullptr;
+}
+
+void Peer::Machine::on_ask_outline(const wire::AskOutline& ask) {
+  const Round* round = claimed(ask.key, ask.attempt, "asked what is in");
+  if (round == nullptr) return;
+  const auto outline = round->sync->outline(ask);
+  if (!outline) return violation("asked what is in a state that is undefined");
+  session_.say(*outline);
+}
+
+void Peer::Machine::on_ask_entry(const wire::AskEntry& ask) {
+  const Round* round = claimed(ask.key, ask.attempt, "asked for an entry of");
+  if (round == nullptr) return;
+  const auto entry = round->sync->entry(ask);
+  if (!entry) return violation("asked for an entry that a state does not have");
+  session_.say(*entry);
+}
+
 void Peer::Machine::on_elected(const wire::Elected& elected) {
-  Round* round = find(elected.key);
-  if (round == nullptr || round->attempt != elected.attempt || round->state == Round::State::kEnding) return;
-  if (round->state != Round::State::kClaimed)
-    return violation("elected a state that this peer has not claimed one for");
+  Round* round = claimed(elected.key, elected.attempt, "elected");
+  if (round == nullptr) return;
   for (const auto* list : {&elected.sources, &elected.receivers}) {
     for (const PeerId peer : *list) {
       const auto& ring = *round->ring;

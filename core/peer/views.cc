@@ -24,6 +24,8 @@ void Peer::Machine::on_decision(wire::Message message) {
                  [&](wire::Propose& in) { on_propose(std::move(in)); },
                  [&](wire::Install& in) { on_install(in); },
                  [&](wire::Elected& in) { on_elected(in); },
+                 [&](wire::AskOutline& in) { on_ask_outline(in); },
+                 [&](wire::AskEntry& in) { on_ask_entry(in); },
                  [&](wire::Commit& in) { on_commit(in); },
                  [&](wire::Admitting& in) { on_admitting(in); },
                  [&](wire::AdmitEnded& in) { on_admit_ended(in); },

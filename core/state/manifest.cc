@@ -29,20 +29,16 @@ class Bytes {
   std::vector<std::byte> bytes_;
 };
 
-std::string describe(const TensorSpec& tensor) {
-  return tensor.name + " " + std::string(lockstep::name_of(tensor.type)) + " [" + std::to_string(tensor.count) + "]" +
-         (tensor.may_differ ? ", may differ" : "");
+void add(Bytes& bytes, const TensorSpec& tensor) {
+  bytes.text(tensor.name);
+  bytes.number(static_cast<std::uint64_t>(tensor.type));
+  bytes.number(tensor.count);
+  bytes.number(tensor.may_differ ? 1 : 0);
 }
-std::string describe(const ValueSpec& value) { return value.name + " " + std::string(name_of(value.type)); }
 
-template <typename Spec>
-std::optional<Difference> difference_of(std::string_view what, const std::vector<Spec>& ours,
-                                        const std::vector<Spec>& theirs) {
-  const auto [mine, other] = std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end());
-  if (mine == ours.end() && other == theirs.end()) return std::nullopt;
-  const auto side = [](const auto& list, auto at) { return at == list.end() ? "none" : describe(*at); };
-  return Difference{std::string(what) + " " + std::to_string(mine - ours.begin()), side(ours, mine),
-                    side(theirs, other)};
+void add(Bytes& bytes, const ValueSpec& value) {
+  bytes.text(value.name);
+  bytes.number(static_cast<std::uint64_t>(value.type));
 }
 
 template <typename Spec>
@@ -77,19 +73,29 @@ Digest digest_of(const Manifest& manifest) {
   Bytes bytes;
   bytes.number(manifest.piece_bytes);
   bytes.number(manifest.tensors.size());
-  for (const TensorSpec& tensor : manifest.tensors) {
-    bytes.text(tensor.name);
-    bytes.number(static_cast<std::uint64_t>(tensor.type));
-    bytes.number(tensor.count);
-    bytes.number(tensor.may_differ ? 1 : 0);
-  }
+  for (const TensorSpec& tensor : manifest.tensors) add(bytes, tensor);
   bytes.number(manifest.values.size());
-  for (const ValueSpec& value : manifest.values) {
-    bytes.text(value.name);
-    bytes.number(static_cast<std::uint64_t>(value.type));
-  }
+  for (const ValueSpec& value : manifest.values) add(bytes, value);
   return digest(bytes.all());
 }
+
+std::uint64_t hash_of(const TensorSpec& tensor) {
+  Bytes bytes;
+  add(bytes, tensor);
+  return checksum(bytes.all());
+}
+
+std::uint64_t hash_of(const ValueSpec& value) {
+  Bytes bytes;
+  add(bytes, value);
+  return checksum(bytes.all());
+}
+
+std::string describe(const TensorSpec& tensor) {
+  return tensor.name + " " + std::string(lockstep::name_of(tensor.type)) + " [" + std::to_string(tensor.count) + "]" +
+         (tensor.may_differ ? ", may differ" : "");
+}
+std::string describe(const ValueSpec& value) { return value.name + " " + std::string(name_of(value.type)); }
 
 std::optional<std::string> flaw_of(const Manifest& manifest) {
   if (manifest.tensors.size() > kMaxStateTensors) {
@@ -113,14 +119,6 @@ std::optional<std::string> flaw_of(const Manifest& manifest) {
     room -= tensor.bytes();
   }
   return std::nullopt;
-}
-
-std::optional<Difference> first_difference(const Manifest& ours, const Manifest& theirs) {
-  if (ours.piece_bytes != theirs.piece_bytes) {
-    return Difference{"piece_bytes", std::to_string(ours.piece_bytes), std::to_string(theirs.piece_bytes)};
-  }
-  auto difference = difference_of("tensor", ours.tensors, theirs.tensors);
-  return difference ? difference : difference_of("value", ours.values, theirs.values);
 }
 
 }  // namespace lockstep::state

@@ -46,16 +46,14 @@ struct Manifest {
 // Equal for equal manifests; of all that makes them differ.
 Digest digest_of(const Manifest& manifest);
 
+// The same for one entry, in 64 bits; and it in words, of kMaxStateEntryBytes at most: "w f32 [10]", "step uint".
+std::uint64_t hash_of(const TensorSpec& tensor);
+std::uint64_t hash_of(const ValueSpec& value);
+std::string describe(const TensorSpec& tensor);
+std::string describe(const ValueSpec& value);
+
 // Why it is none, in words for who wrote it: a name that is empty, too long, not plain or there twice, too many entries, a size
 // that cannot be. Nothing: it is one.
 std::optional<std::string> flaw_of(const Manifest& manifest);
-
-// The first entry in which two differ, and what it is on either side: "tensor 3: w f32 [10]; w f32 [12]". Nothing: they are equal.
-struct Difference {
-  std::string where;  // "tensor 3", "value 0", "number of tensors"
-  std::string ours;
-  std::string theirs;
-};
-std::optional<Difference> first_difference(const Manifest& ours, const Manifest& theirs);
 
 }  // namespace lockstep::state

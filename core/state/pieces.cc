@@ -1,7 +1,6 @@
 #include "core/state/pieces.h"
 
 #include <algorithm>
-#include <span>
 
 #include "core/base/assert.h"
 #include "core/kernels/checksum.h"
@@ -63,16 +62,6 @@ Digest root_of(const Pieces& pieces, const Digests& digests) {
   }
   for (const std::uint64_t value : digests.values) append(bytes, value);
   return digest(bytes);
-}
-
-std::optional<std::size_t> first_different_tensor(const Pieces& pieces, const Digests& ours, const Digests& theirs) {
-  for (std::size_t tensor = 0; tensor < pieces.tensors(); ++tensor) {
-    const auto part = [&](const Digests& of) {
-      return std::span(of.pieces).subspan(pieces.first(tensor), pieces.first(tensor + 1) - pieces.first(tensor));
-    };
-    if (pieces.is_compared(tensor) && !std::ranges::equal(part(ours), part(theirs))) return tensor;
-  }
-  return std::nullopt;
 }
 
 }  // namespace lockstep::state

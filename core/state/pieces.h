@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "core/base/digest.h"
@@ -56,8 +55,5 @@ Digest tensor_digest(const Pieces& pieces, const Digests& digests, std::size_t t
 
 // Of all tensors that are compared, and of the values.
 Digest root_of(const Pieces& pieces, const Digests& digests);
-
-// The first tensor that is compared and differs; nothing: none, but maybe a value.
-std::optional<std::size_t> first_different_tensor(const Pieces& pieces, const Digests& ours, const Digests& theirs);
 
 }  // namespace lockstep::state

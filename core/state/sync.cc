@@ -69,10 +69,7 @@ void Sync::know(const std::vector<std::optional<Digest>>& digests) {
 }
 
 void Sync::root_if_digested() {
-  if (!digested() || !defined_) return;
-  Digests digests{{}, values_};
-  for (const auto& digest : own_) digests.pieces.push_back(*digest);
-  root_ = root_of(pieces_, digests);
+  if (digested() && defined_) root_ = root_of(pieces_, own_digests());
 }
 
 void Sync::start(const Job& job, JobKind kind, BufferRef into, BufferRef from, std::vector<KernelJob>& jobs) {
@@ -94,6 +91,37 @@ void Sync::digest_some(std::vector<KernelJob>& jobs) {
 }
 
 Claim Sync::claim() const { return {self_, statement_.strategy, defined_, revision_, root_}; }
+
+Digests Sync::own_digests() const {
+  Digests digests{{}, values_};
+  for (const auto& digest : own_) digests.pieces.push_back(*digest);
+  return digests;
+}
+
+std::optional<wire::StateOutline> Sync::outline(const wire::AskOutline& ask) const {
+  const Manifest& manifest = statement_.manifest;
+  wire::StateOutline outline{ask.key, ask.attempt, manifest.piece_bytes, {}, {}};
+  if (ask.of == wire::Outlined::kManifest) {
+    for (const TensorSpec& tensor : manifest.tensors) outline.tensors.push_back(hash_of(tensor));
+    for (const ValueSpec& value : manifest.values) outline.values.push_back(hash_of(value));
+    return outline;
+  }
+  if (!defined_) return std::nullopt;
+  const Digests own = own_digests();
+  for (std::size_t tensor = 0; tensor < pieces_.tensors(); ++tensor) {
+    outline.tensors.push_back(pieces_.is_compared(tensor) ? tensor_digest(pieces_, own, tensor).low : 0);
+  }
+  outline.values = own.values;
+  return outline;
+}
+
+std::optional<wire::StateEntry> Sync::entry(const wire::AskEntry& ask) const {
+  const auto said = [&](const auto& list) -> std::optional<wire::StateEntry> {
+    if (ask.index >= list.size()) return std::nullopt;
+    return wire::StateEntry{ask.key, ask.attempt, describe(list[ask.index])};
+  };
+  return ask.is_value ? said(statement_.manifest.values) : said(statement_.manifest.tensors);
+}
 
 // ---- an elected state ----
 

@@ -42,6 +42,10 @@ class Sync {
   void digest_some(std::vector<KernelJob>& jobs);
   [[nodiscard]] bool digested() const { return undigested_.empty() && digesting_ == 0; }
   [[nodiscard]] Claim claim() const;
+  // What the coordinator asks about a state that was claimed, when two differ that must not. Nothing: it has no contents, or no
+  // such entry.
+  [[nodiscard]] std::optional<wire::StateOutline> outline(const wire::AskOutline& ask) const;
+  [[nodiscard]] std::optional<wire::StateEntry> entry(const wire::AskEntry& ask) const;
 
   // ---- an elected state ----
 
@@ -114,16 +118,16 @@ class Sync {
   // pieces_.
   template <typename Archive>
   void state(Archive& a) {
-    a.all(own_, undigested_, digesting_, staged_, defined_, revision_, root_, values_, elected_, receives_, stopped_, tree_,
-          asked_digests_, silent_, liars_, arriving_, here_, told_, asked_of_us_, digests_asked_of_us_, offered_, running_,
-          jobs_, bytes_sent_, bytes_received_);
+    a.all(own_, undigested_, digesting_, staged_, defined_, revision_, root_, values_, elected_, receives_, stopped_,
+          tree_, asked_digests_, silent_, liars_, arriving_, here_, told_, asked_of_us_, digests_asked_of_us_, offered_,
+          running_, jobs_, bytes_sent_, bytes_received_);
     bool fetches = fetch_.has_value();
     std::vector<PieceIndex> missing = fetches ? fetch_->missing() : std::vector<PieceIndex>{};
     a.all(fetches, missing);
     if constexpr (Archive::kLoads) {
       const bool fit = own_.size() == pieces_.count() && (!fetches || tree_.pieces.size() == pieces_.count());
-      const bool known = std::all_of(missing.begin(), missing.end(),
-                                     [&](PieceIndex piece) { return piece.value < pieces_.count(); });
+      const bool known =
+          std::all_of(missing.begin(), missing.end(), [&](PieceIndex piece) { return piece.value < pieces_.count(); });
       if (!fit || !known || !std::is_sorted(missing.begin(), missing.end())) return a.fail();
       fetch_.reset();
       if (fetches) fetch_.emplace(pieces_, std::move(missing), 0, patience_);
@@ -151,6 +155,7 @@ class Sync {
     }
   };
 
+  [[nodiscard]] Digests own_digests() const;  // once digested
   [[nodiscard]] BufferRef own_place(std::uint32_t piece) const;
   [[nodiscard]] BufferRef staging_place(std::uint32_t piece) const;
   [[nodiscard]] bool has(std::uint32_t piece) const;  // of the elected state

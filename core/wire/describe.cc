@@ -28,6 +28,8 @@ std::string text_of(PeerId id) {
 std::string_view name_of(Status status) { return status_name(status); }
 std::string_view name_of(Phase phase) { return phase == Phase::kReduceScatter ? "reduce_scatter" : "all_gather"; }
 
+std::string_view name_of(Outlined of) { return of == Outlined::kManifest ? "manifest" : "contents"; }
+
 std::string_view name_of(state::Strategy strategy) {
   constexpr std::string_view kNames[] = {"popular", "send_only", "receive_only"};
   return kNames[static_cast<std::size_t>(strategy)];

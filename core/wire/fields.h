@@ -40,6 +40,7 @@ constexpr bool is_known(ReduceOp v) { return static_cast<std::uint8_t>(v) < kRed
 constexpr bool is_known(Status v) { return static_cast<std::uint8_t>(v) < kStatusCount; }
 constexpr bool is_known(Phase v) { return v <= Phase::kState; }
 constexpr bool is_known(state::Strategy v) { return static_cast<std::uint8_t>(v) < state::kStrategyCount; }
+constexpr bool is_known(Outlined v) { return v <= Outlined::kContents; }
 constexpr bool is_known(io::Address::Family v) {
   using Family = io::Address::Family;
   return v == Family::kNone || v == Family::kV4 || v == Family::kV6;
@@ -364,6 +365,33 @@ void fields(auto& a, Is<HavePieces> auto& m) {
   a("key", m.key);
   a("attempt", m.attempt);
   a("pieces", m.pieces, kMaxPiecesAsked);
+}
+
+void fields(auto& a, Is<AskOutline> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("of", m.of);
+}
+
+void fields(auto& a, Is<StateOutline> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("piece_bytes", m.piece_bytes);
+  a("tensors", m.tensors, kMaxStateTensors);
+  a("values", m.values, kMaxStateValues);
+}
+
+void fields(auto& a, Is<AskEntry> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("is_value", m.is_value);
+  a("index", m.index, kMaxStateTensors - 1);
+}
+
+void fields(auto& a, Is<StateEntry> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("text", m.text, kMaxStateEntryBytes);
 }
 
 }  // namespace lockstep::wire

@@ -197,6 +197,23 @@ struct Claim {
   Digest root;
 };
 
+// The answer to AskOutline. Of a manifest: XXH3-64 of each entry. Of contents: the lower half of each tensor's digest (0 if it
+// may differ), and the values' 64 bits.
+struct StateOutline {
+  RoundKey key;
+  Generation attempt;
+  std::uint32_t piece_bytes = 0;
+  std::vector<std::uint64_t> tensors;
+  std::vector<std::uint64_t> values;
+};
+
+// The answer to AskEntry: "w f32 [10]".
+struct StateEntry {
+  RoundKey key;
+  Generation attempt;
+  std::string text;
+};
+
 // I have seen this proposal, I am frozen for the rounds it touches, and these are my open rounds.
 struct Flush {
   ProposalNumber proposal;
@@ -262,6 +279,24 @@ struct Elected {
   Digest root;
   std::vector<PeerId> sources;    // have it, and send
   std::vector<PeerId> receivers;  // have it not
+};
+
+// What tells two states apart, entry by entry.
+enum class Outlined : std::uint8_t { kManifest, kContents };
+
+// You and another have claimed states that cannot both be: what is yours made of? The outlines tell where they differ first.
+struct AskOutline {
+  RoundKey key;
+  Generation attempt;
+  Outlined of = Outlined::kManifest;
+};
+
+// Which words stand for this entry of your manifest?
+struct AskEntry {
+  RoundKey key;
+  Generation attempt;
+  bool is_value = false;  // else a tensor
+  std::uint32_t index = 0;
 };
 
 struct Evicted {
@@ -365,10 +400,11 @@ struct Segment {
 };
 
 // The order is the wire's type number, from 1: append only.
-using Message = std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit,
-                             AdmitCancel, Leave, StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose,
-                             Install, Commit, Evicted, Left, StatusReply, Ready, BlockSize, Segment, Offer, Claim,
-                             Elected, AskDigests, PieceDigests, AskPieces, HavePieces>;
+using Message =
+    std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit, AdmitCancel, Leave,
+                 StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose, Install, Commit, Evicted, Left,
+                 StatusReply, Ready, BlockSize, Segment, Offer, Claim, Elected, AskDigests, PieceDigests, AskPieces,
+                 HavePieces, AskOutline, StateOutline, AskEntry, StateEntry>;
 
 // Of those that peers say to each other: in a sync.
 inline bool is_about_state(const Message& message) {

@@ -141,6 +141,10 @@ std::vector<Message> sample_messages() {
       PieceDigests{.key = kKey, .attempt = kAttempt, .first = 30, .digests = {{31, 32}, {33, 34}}, .values = {35}},
       AskPieces{.key = kKey, .attempt = kAttempt, .pieces = {36, 37}},
       HavePieces{.key = kKey, .attempt = kAttempt, .pieces = {38}},
+      AskOutline{.key = kKey, .attempt = kAttempt, .of = Outlined::kContents},
+      StateOutline{.key = kKey, .attempt = kAttempt, .piece_bytes = 39, .tensors = {40, 41}, .values = {42}},
+      AskEntry{.key = kKey, .attempt = kAttempt, .is_value = true, .index = 43},
+      StateEntry{.key = kKey, .attempt = kAttempt, .text = "step uint"},
   };
 }
 

@@ -86,6 +86,11 @@ struct Room {
     return {cohort(), GroupId{group}, Tag{tag}, 0};
   }
   [[nodiscard]] wire::Done done(std::uint64_t tag) const { return {key(tag), attempt(), {}, 0}; }
+  [[nodiscard]] wire::Claim claim(std::uint64_t tag) const {
+    wire::Claim claim{key(tag), attempt(), {}, state::Strategy::kPopular, true, 0, {}};
+    claim.what.collective = wire::Collective::kSync;
+    return claim;
+  }
   [[nodiscard]] std::vector<wire::OpenRound> nonsense() const {
     std::vector<wire::OpenRound> open;
     for (std::uint32_t i = 0; i < 60; ++i) {
@@ -185,6 +190,18 @@ TEST(BadInput, AMemberThatBreaksTheProtocolIsOutAndTheOthersGoOn) {
            r.liar->say(wire::StopRound{r.key(1000 + i), r.attempt(), Status::kAborted, false, std::string(1000, 'x')});
        },
        "stop more rounds than can be in flight"},
+      {"tells of its state before it is asked",
+       [](Room& r) {
+         r.liar->say(r.claim(1));
+         r.liar->say(wire::StateOutline{r.key(1), r.attempt(), 64, {1}, {}});
+       },
+       "what it was not asked"},
+      {"names a tensor before it is asked",
+       [](Room& r) {
+         r.liar->say(r.claim(1));
+         r.liar->say(wire::StateEntry{r.key(1), r.attempt(), "w"});
+       },
+       "what it was not asked"},
       {"answers what was not asked",
        [](Room& r) {
          r.liar->say(wire::Flush{ProposalNumber{99}, {}});
@@ -282,7 +299,8 @@ TEST(BadInput, WhatIsOnlyOfOthersIsNotForAMemberToSay) {
         std::holds_alternative<wire::Admit>(message) || std::holds_alternative<wire::AdmitCancel>(message) ||
         std::holds_alternative<wire::Leave>(message) || std::holds_alternative<wire::StopRound>(message) ||
         std::holds_alternative<wire::LinkBroken>(message) || std::holds_alternative<wire::Flush>(message) ||
-        std::holds_alternative<wire::Claim>(message);
+        std::holds_alternative<wire::Claim>(message) || std::holds_alternative<wire::StateOutline>(message) ||
+        std::holds_alternative<wire::StateEntry>(message);
     if (peers_say || refused != nullptr) continue;
     Room run;
     expect_out(run, {std::string(wire::name_of_type(wire::type_of(message))), [&](Room& r) { r.liar->say(message); },
@@ -308,6 +326,12 @@ TEST(BadInput, WhatMayHaveCrossedOnTheWayIsLetPass) {
       {"an old answer",
        [](Room& r) {
          r.liar->say(wire::Flush{ProposalNumber{0}, {}});
+       },
+       ""},
+      {"tells of a state that is not compared any more",
+       [](Room& r) {
+         r.liar->say(wire::StateOutline{r.key(5), r.attempt(), 64, {1}, {}});
+         r.liar->say(wire::StateEntry{{CohortId{9}, {}, Tag{5}, 0}, r.attempt(), "w"});
        },
        ""},
       {"stops a round of another attempt",

@@ -25,6 +25,25 @@ void expect_left(const Lie& lie, bool joined = true) {
   EXPECT_EQ(run.me.outcome(run.launch(wire::Collective::kBarrier))->status, Status::kNotConnected);
 }
 
+Request sync_request() {
+  auto state = std::make_shared<state::Statement>();
+  state->manifest.tensors = {{"w", DataType::kF32, 12, false}};
+  state->manifest.values = {{"step", state::ValueType::kUint}};
+  state->values = {4};
+  Request request;
+  request.collective = wire::Collective::kSync;
+  request.tag = Tag{7};
+  request.type = DataType::kF32;
+  request.state = std::move(state);
+  return request;
+}
+
+// It claims its state.
+void launch_sync(Peer3& run) {
+  run.me.launch(sync_request(), 12);
+  run.me.run();
+}
+
 // More rounds may be cut short than one proposal names: one that must not be attempted again is over without a verdict.
 TEST(Loss, EndsWhatMustNotBeAttemptedAgain) {
   Peer3 run;
@@ -169,6 +188,24 @@ TEST(LyingCoordinator, IsLeftWithTheReason) {
          r.install(p);
        },
        "not finished"},
+      {"asks what is in a state that is not claimed",
+       [](Peer3& r) {
+         r.launch(wire::Collective::kBarrier);
+         r.coordinator->say(wire::AskOutline{r.key(), Generation{1}, wire::Outlined::kManifest});
+       },
+       "claimed none"},
+      {"asks for an entry of a state that is not claimed",
+       [](Peer3& r) {
+         r.launch(wire::Collective::kBarrier);
+         r.coordinator->say(wire::AskEntry{r.key(), Generation{1}, false, 0});
+       },
+       "claimed none"},
+      {"asks for an entry that is not there",
+       [](Peer3& r) {
+         launch_sync(r);
+         r.coordinator->say(wire::AskEntry{r.key(), Generation{1}, false, 1});
+       },
+       "does not have"},
       {"ends an admit that nobody called", [](Peer3& r) { r.coordinator->say(wire::AdmitEnded{}); },
        "has not given up"},
       {"ends an admit that waits",
@@ -207,7 +244,8 @@ TEST(LyingCoordinator, SaysWhatOnlyOthersSay) {
         std::holds_alternative<wire::Heartbeat>(message) || std::holds_alternative<wire::Pending>(message) ||
         std::holds_alternative<wire::Admitting>(message) || std::holds_alternative<wire::Refused>(message) ||
         std::holds_alternative<wire::Evicted>(message) || std::holds_alternative<wire::Segment>(message) ||
-        std::holds_alternative<wire::Elected>(message);
+        std::holds_alternative<wire::Elected>(message) || std::holds_alternative<wire::AskOutline>(message) ||
+        std::holds_alternative<wire::AskEntry>(message);
     if (its_own) continue;
     expect_left({std::string(wire::name_of_type(wire::type_of(message))),
                  [&](Peer3& r) { r.coordinator->say(message); }, "the coordinator "});
@@ -297,6 +335,34 @@ TEST(LyingCoordinator, OrAnHonestOneClosesALeaversLastRound) {
   run.coordinator->say(wire::Left{});
   run.me.run();
   EXPECT_EQ(run.me.outcome(leave)->status, Status::kOk);
+}
+
+TEST(Sync, TellsOfAStateThatItHasClaimed) {
+  Peer3 run;
+  launch_sync(run);
+  const auto* claim = run.coordinator->last<wire::Claim>();
+  ASSERT_NE(claim, nullptr);
+  run.coordinator->say(wire::AskOutline{{CohortId{1}, {}, Tag{8}, 0}, Generation{1}, wire::Outlined::kManifest});
+  run.coordinator->say(wire::AskOutline{run.key(), Generation{0}, wire::Outlined::kManifest});
+  run.coordinator->say(wire::AskEntry{run.key(), Generation{0}, false, 0});
+  run.me.run();
+  EXPECT_EQ(run.coordinator->last<wire::StateOutline>(), nullptr);  // those are over
+  EXPECT_EQ(run.coordinator->last<wire::StateEntry>(), nullptr);
+  const state::Manifest manifest = sync_request().state->manifest;
+  run.coordinator->say(wire::AskOutline{run.key(), Generation{1}, wire::Outlined::kManifest});
+  run.me.run();
+  const auto* outline = run.coordinator->last<wire::StateOutline>();
+  ASSERT_NE(outline, nullptr);
+  EXPECT_EQ(outline->piece_bytes, manifest.piece_bytes);
+  EXPECT_EQ(outline->tensors, std::vector{hash_of(manifest.tensors[0])});
+  EXPECT_EQ(outline->values, std::vector{hash_of(manifest.values[0])});
+  run.coordinator->say(wire::AskEntry{run.key(), Generation{1}, false, 0});
+  run.me.run();
+  EXPECT_EQ(run.coordinator->last<wire::StateEntry>()->text, "w f32 [12]");
+  run.coordinator->say(wire::AskEntry{run.key(), Generation{1}, true, 0});
+  run.me.run();
+  EXPECT_EQ(run.coordinator->last<wire::StateEntry>()->text, "step uint");
+  run.expect_alive();
 }
 
 }  // namespace

@@ -416,7 +416,8 @@ TEST(Sync, NonsenseIsRefused) {
   };
   EXPECT_EQ(sync.begin(source.id, piece(8, 1), StreamId{1}).landing, Sync::Landing::kNonsense);
   EXPECT_EQ(sync.begin(source.id, piece(0, 1), StreamId{1}).landing, Sync::Landing::kNonsense);
-  EXPECT_EQ(sync.begin(source.id, piece(0, kStatePieceBytes), StreamId{1}).landing, Sync::Landing::kSink) << "nothing is elected";
+  EXPECT_EQ(sync.begin(source.id, piece(0, kStatePieceBytes), StreamId{1}).landing, Sync::Landing::kSink)
+      << "nothing is elected";
   EXPECT_FALSE(sync.on_ask(source.id, wire::AskPieces{{}, {}, {8}}));
   EXPECT_FALSE(sync.on_ask(source.id, wire::AskPieces{{}, {}, std::vector<std::uint32_t>(257)}));
   EXPECT_FALSE(sync.on_ask(source.id, wire::AskDigests{{}, {}, 9}, out));
@@ -430,7 +431,8 @@ RC_GTEST_PROP(SyncLaw, OneStateWhoeverDies, (std::uint64_t seed)) {
   Network net(seed);
   const auto count = *rc::gen::inRange(2, 6);
   std::vector<std::uint64_t> sizes;
-  for (int t = *rc::gen::inRange(0, 4); t > 0; --t) sizes.push_back(*rc::gen::inRange<std::uint64_t>(0, 3 * kStatePieceBytes));
+  for (int t = *rc::gen::inRange(0, 4); t > 0; --t)
+    sizes.push_back(*rc::gen::inRange<std::uint64_t>(0, 3 * kStatePieceBytes));
   std::set<PeerId> agreed;
   std::vector<std::vector<Bytes>> contents;
   for (int i = 0; i < count; ++i) {
@@ -453,6 +455,30 @@ RC_GTEST_PROP(SyncLaw, OneStateWhoeverDies, (std::uint64_t seed)) {
     }
   }
   for (const Host* host : net.alive()) RC_ASSERT(!host->sync->defined());
+}
+
+TEST(Sync, OutlinesDifferWhereStatesDo) {
+  const auto outline = [](Host& host) {
+    while (!host.sync->digested()) {
+      std::vector<KernelJob> jobs;
+      host.sync->digest_some(jobs);
+      for (const KernelJob& job : jobs) {
+        (void)host.sync->job_done(job.token, run_job(job, host.at(job.into), host.at(job.from), host.at(job.own)));
+      }
+    }
+    return *host.sync->outline({{}, {}, wire::Outlined::kContents});
+  };
+  Host one(PeerId{0, 1}, {10, 20, 30}, 7, 4);
+  Host two(PeerId{0, 2}, {10, 20, 30}, 7, 4);
+  Host three(PeerId{0, 3}, {10, 20, 30}, 7, 5);
+  two.tensors[1][3] ^= std::byte{1};
+  const auto reference = outline(one);
+  EXPECT_EQ(outline(two).tensors[0], reference.tensors[0]);
+  EXPECT_NE(outline(two).tensors[1], reference.tensors[1]);
+  EXPECT_EQ(outline(two).tensors[2], reference.tensors[2]);
+  EXPECT_EQ(outline(two).values, reference.values);
+  EXPECT_EQ(outline(three).tensors, reference.tensors);
+  EXPECT_EQ(outline(three).values, std::vector<std::uint64_t>{5});
 }
 
 }  // namespace

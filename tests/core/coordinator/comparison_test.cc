@@ -1,0 +1,245 @@
+// States that cannot be compared: who is asked, what is told to all, and what ends it.
+#include "core/coordinator/comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/coordinator/rounds.h"
+
+namespace lockstep::coordinator {
+namespace {
+
+constexpr PeerId kAda{1, 1};
+constexpr PeerId kBen{2, 2};
+constexpr PeerId kCleo{3, 3};
+
+RoundKey key(std::uint64_t tag = 7) { return {CohortId{1}, {}, Tag{tag}, 0}; }
+
+wire::StateOutline outline(std::vector<std::uint64_t> tensors, std::vector<std::uint64_t> values = {},
+                           std::uint32_t piece_bytes = 64) {
+  return {key(), Generation{1}, piece_bytes, std::move(tensors), std::move(values)};
+}
+wire::StateEntry entry(std::string text) { return {key(), Generation{1}, std::move(text)}; }
+
+Comparison of(wire::Outlined what) {
+  return {key(), Generation{1}, what, {kAda, "a"}, {kBen, "b"}, {"they differ", ": ?", ": mend it"}};
+}
+
+// Both answer what they are asked: with their outlines, and with `words`.
+std::string text_of(wire::Outlined what, const wire::StateOutline& ours, const wire::StateOutline& theirs) {
+  std::string texts[2];
+  for (const bool b_first : {false, true}) {  // who answers first makes no difference
+    Comparison comparison = of(what);
+    EXPECT_EQ(comparison.begin().size(), 2U);
+    EXPECT_EQ(comparison.take(b_first ? kBen : kAda, b_first ? theirs : ours)->size(), 0U);
+    EXPECT_FALSE(comparison.over());
+    const auto questions = comparison.take(b_first ? kAda : kBen, b_first ? ours : theirs);
+    for (const auto& [to, question] : *questions) {
+      EXPECT_FALSE(comparison.over());
+      const auto& ask = std::get<wire::AskEntry>(question);
+      EXPECT_TRUE(comparison.take(to, entry((to == kAda ? "ours " : "theirs ") + std::to_string(ask.index))));
+    }
+    EXPECT_TRUE(comparison.over());
+    texts[b_first ? 1 : 0] = comparison.text();
+  }
+  EXPECT_EQ(texts[0], texts[1]);
+  return texts[0];
+}
+
+TEST(Comparison, NamesTheFirstEntryThatDiffers) {
+  const wire::StateOutline ours = outline({1, 2}, {3, 4});
+  const struct {
+    wire::StateOutline theirs;
+    const char *of_manifests, *of_contents;
+  } cases[] = {
+      {outline({9, 8}, {3, 4}), ": tensor 0: a: ours 0; b: theirs 0", ": first in tensor 0 (ours 0)"},
+      {outline({1, 9}, {3, 9}), ": tensor 1: a: ours 1; b: theirs 1", ": first in tensor 1 (ours 1)"},
+      {outline({1, 2}, {3, 9}), ": value 1: a: ours 1; b: theirs 1", ": first in value 1 (ours 1)"},
+      {outline({1}, {3, 4}), ": tensor 1: a: ours 1; b: none", ": first in tensor 1 (ours 1)"},
+      {outline({1, 2, 3}, {4}), ": tensor 2: a: none; b: theirs 2", nullptr},
+      {outline({1, 2}, {3}), ": value 1: a: ours 1; b: none", ": first in value 1 (ours 1)"},
+      {outline({1, 2}, {3, 4}, 32), ": pieces: a: 64 bytes; b: 32 bytes", nullptr},
+      {ours, ": ?", ": ?"},  // hashes that happen to be the same
+  };
+  for (const auto& [theirs, of_manifests, of_contents] : cases) {
+    EXPECT_EQ(text_of(wire::Outlined::kManifest, ours, theirs),
+              std::string("they differ") + of_manifests + ": mend it");
+    if (of_contents == nullptr) continue;
+    EXPECT_EQ(text_of(wire::Outlined::kContents, ours, theirs), std::string("they differ") + of_contents + ": mend it");
+  }
+}
+
+TEST(Comparison, TakesNothingThatItDidNotAskFor) {
+  Comparison comparison = of(wire::Outlined::kManifest);
+  EXPECT_FALSE(comparison.take(kAda, outline({1})));
+  (void)comparison.begin();
+  EXPECT_FALSE(comparison.take(kCleo, outline({1})));
+  EXPECT_FALSE(comparison.take(kAda, entry("w")));
+  EXPECT_TRUE(comparison.take(kAda, outline({1})));
+  EXPECT_FALSE(comparison.take(kAda, outline({1})));
+  EXPECT_TRUE(comparison.take(kBen, outline({})));
+  EXPECT_FALSE(comparison.take(kAda, outline({1})));
+  EXPECT_FALSE(comparison.take(kBen, entry("w")));  // it has no such tensor
+  EXPECT_TRUE(comparison.take(kAda, entry("w")));
+  EXPECT_FALSE(comparison.take(kAda, entry("w")));
+}
+
+// ---- the coordinator's account of it ----
+
+class ClaimsOfThree : public testing::Test {
+ protected:
+  ClaimsOfThree() {
+    view_.number = ViewNumber{1};
+    view_.cohort = CohortId{1};
+    for (const PeerId peer : {kAda, kBen, kCleo}) {
+      view_.members.push_back({peer, {}, {}, {}, std::string(1, static_cast<char>('a' + peer.low - 1))});
+    }
+    rounds_.admit(view_, {});
+  }
+
+  static wire::Claim claim(std::uint64_t layout, std::uint64_t tag = 7) {
+    wire::Claim claim{key(tag), Generation{1}, {}, state::Strategy::kPopular, true, 4, {5, 5}};
+    claim.what.collective = wire::Collective::kSync;
+    claim.what.layout = layout;
+    return claim;
+  }
+  static wire::Claim sender(Digest root, std::uint64_t revision = 4) {
+    wire::Claim sends = claim(1);
+    sends.strategy = state::Strategy::kSendOnly;
+    sends.root = root;
+    sends.revision = revision;
+    return sends;
+  }
+  // The second that claims has another manifest.
+  void differ(std::uint64_t tag = 7) {
+    EXPECT_TRUE(rounds_.on_claim(kAda, claim(1, tag)).questions.empty());
+    const auto result = rounds_.on_claim(kBen, claim(2, tag));
+    EXPECT_FALSE(result.stop);
+    ASSERT_EQ(result.questions.size(), 2U);
+    EXPECT_EQ(std::get<wire::AskOutline>(result.questions[0].second).of, wire::Outlined::kManifest);
+  }
+  // Both answer all that they are asked.
+  std::optional<wire::Verdict> answer() {
+    EXPECT_FALSE(rounds_.on_outline(kAda, outline({1})).stop);
+    Rounds::DoneResult result = rounds_.on_outline(kBen, outline({2}));
+    for (const auto& [peer, question] : std::exchange(result.questions, {})) {
+      EXPECT_FALSE(result.stop);
+      result = rounds_.on_entry(peer, entry(peer == kAda ? "w f32 [10]" : "w f32 [12]"));
+    }
+    return result.stop;
+  }
+  Rounds::Change loss_of(PeerId peer, wire::View& next) {
+    Rounds::Change change;
+    change.lost = {peer};
+    next = view_;
+    next.number = ViewNumber{2};
+    std::erase_if(next.members, [&](const wire::Member& member) { return member.id == peer; });
+    return change;
+  }
+
+  wire::View view_;
+  Rounds rounds_;
+};
+
+TEST_F(ClaimsOfThree, ManifestsThatDifferEndWithTheFirstDifference) {
+  differ();
+  EXPECT_EQ(answer()->text, "states differ in tag 7: tensor 0: a: w f32 [10]; b: w f32 [12]");
+}
+
+TEST_F(ClaimsOfThree, NobodyIsElectedWhileTwoAreCompared) {
+  differ();
+  const auto result = rounds_.on_claim(kCleo, claim(1));
+  EXPECT_FALSE(result.stop || result.elected);
+  EXPECT_TRUE(result.committed.empty() && result.questions.empty());
+  EXPECT_EQ(answer()->status, Status::kMismatch);
+}
+
+TEST_F(ClaimsOfThree, OtherArgumentsThatDifferNeedNoComparison) {
+  wire::Claim other = claim(2);
+  other.what.minimum_world = 3;
+  EXPECT_FALSE(rounds_.on_claim(kAda, claim(1)).stop);
+  const auto result = rounds_.on_claim(kBen, other);
+  EXPECT_TRUE(result.questions.empty());
+  ASSERT_TRUE(result.stop);
+  EXPECT_NE(result.stop->text.find("minimum world 3"), std::string::npos) << result.stop->text;
+}
+
+TEST_F(ClaimsOfThree, SendersThatDifferAreToldInWhat) {
+  EXPECT_FALSE(rounds_.on_claim(kAda, sender({1, 1})).stop);
+  EXPECT_FALSE(rounds_.on_claim(kCleo, claim(1)).stop);
+  const auto result = rounds_.on_claim(kBen, sender({2, 2}, 3));
+  EXPECT_FALSE(result.stop);
+  ASSERT_EQ(result.questions.size(), 2U);
+  EXPECT_EQ(std::get<wire::AskOutline>(result.questions[0].second).of, wire::Outlined::kContents);
+  EXPECT_EQ(
+      answer()->text,
+      "a and b only send, and their states differ in tag 7: first in tensor 0 (w f32 [10]): let one of them receive");
+}
+
+TEST_F(ClaimsOfThree, SendersOfTwoRevisionsAreToldAtOnce) {
+  EXPECT_FALSE(rounds_.on_claim(kAda, sender({1, 1}, 4)).stop);
+  EXPECT_FALSE(rounds_.on_claim(kBen, sender({1, 1}, 3)).stop);
+  const auto result = rounds_.on_claim(kCleo, claim(1));
+  EXPECT_TRUE(result.questions.empty());
+  ASSERT_TRUE(result.stop);
+  EXPECT_EQ(result.stop->text,
+            "a and b only send, and their states differ in tag 7: revisions 4 and 3: let one of them receive");
+}
+
+TEST_F(ClaimsOfThree, OneComparisonAtATimeTheOthersEndWithoutIt) {
+  differ();
+  EXPECT_FALSE(rounds_.on_claim(kAda, claim(1, 8)).stop);
+  const auto other = rounds_.on_claim(kBen, claim(2, 8));
+  EXPECT_TRUE(other.questions.empty());
+  ASSERT_TRUE(other.stop);
+  EXPECT_NE(other.stop->text.find("layout"), std::string::npos) << other.stop->text;
+  EXPECT_EQ(answer()->status, Status::kMismatch);
+  differ(9);  // there is room again
+}
+
+TEST_F(ClaimsOfThree, AStopThatSomebodyAsksForEndsTheRoundAndTheAnswersSayNothingMore) {
+  differ();
+  EXPECT_TRUE(rounds_.on_stop(kCleo, {key(), Generation{1}, Status::kTimedOut, false, "timed out"}).empty());
+  EXPECT_FALSE(answer());
+  const auto verdicts = rounds_.verdicts({}, view_);
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_EQ(verdicts.front().status, Status::kTimedOut);
+}
+
+TEST_F(ClaimsOfThree, TheNextAttemptBeginsAnewAndOldAnswersAreLate) {
+  differ();
+  EXPECT_TRUE(rounds_.on_outline(kAda, outline({1})).violation.empty());
+  wire::View next;
+  const auto change = loss_of(kCleo, next);
+  rounds_.install(change, next, {});
+  EXPECT_TRUE(rounds_.on_outline(kBen, outline({2})).violation.empty());
+  for (const PeerId peer : {kAda, kBen}) {
+    wire::Claim again = claim(peer == kAda ? 1 : 2);
+    again.attempt = Generation{2};
+    EXPECT_EQ(rounds_.on_claim(peer, again).questions.size(), peer == kAda ? 0U : 2U);
+  }
+}
+
+TEST_F(ClaimsOfThree, ARoundThatEndsFreesTheComparison) {
+  differ();
+  rounds_.install({}, view_, {{key(), Generation{1}, Status::kAborted, 0, ""}});
+  EXPECT_TRUE(rounds_.on_outline(kAda, outline({1})).violation.empty());  // late
+  differ(8);
+}
+
+TEST_F(ClaimsOfThree, AnswersThatNobodyAskedForAreViolations) {
+  EXPECT_TRUE(rounds_.on_claim(kAda, claim(1)).violation.empty());
+  EXPECT_FALSE(rounds_.on_outline(kAda, outline({1})).violation.empty());
+  EXPECT_FALSE(rounds_.on_entry(kAda, entry("w")).violation.empty());
+  EXPECT_EQ(rounds_.on_claim(kBen, claim(2)).questions.size(), 2U);
+  EXPECT_FALSE(rounds_.on_outline(kCleo, outline({1})).violation.empty());
+  EXPECT_FALSE(rounds_.on_entry(kAda, entry("w")).violation.empty());
+  EXPECT_TRUE(rounds_.on_outline(kAda, outline({1})).violation.empty());
+  EXPECT_FALSE(rounds_.on_outline(kAda, outline({1})).violation.empty());
+}
+
+}  // namespace
+}  // namespace lockstep::coordinator
