@@ -575,7 +575,8 @@ typedef struct lockstep_sync_state_args {
   { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0, 0 }
 
 /* Goes on with other sources when one dies, is slow or sends what is not the state. After an error: result.state_undefined.
- * Errors: those of all; STATE_UNDEFINED: nobody who may send has a state: load a checkpoint on one of them. */
+ * Errors: those of all; STATE_UNDEFINED: nobody who may send has a state: load a checkpoint on one of them; MISMATCH: the tensors
+ * or values are not the same ones on all peers, or two that only send differ: the text names the first difference. */
 LOCKSTEP_API lockstep_status lockstep_sync_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                                  lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_sync_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,

@@ -200,6 +200,30 @@ TEST_F(ClaimsOfThree, OneComparisonAtATimeTheOthersEndWithoutIt) {
   differ(9);  // there is room again
 }
 
+// Two groups whose outcomes are one: what differs in the other does not end the round before the first's difference is known.
+TEST_F(ClaimsOfThree, GroupsThatAreBoundWaitForTheOneComparison) {
+  constexpr PeerId kDan{4, 4};
+  view_.cohort = CohortId{2};
+  view_.number = ViewNumber{2};
+  view_.members = {{kAda, GroupId{0}, GangId{1}, {}, "a"},
+                   {kBen, GroupId{0}, GangId{2}, {}, "b"},
+                   {kCleo, GroupId{1}, GangId{1}, {}, "c"},
+                   {kDan, GroupId{1}, GangId{2}, {}, "d"}};
+  rounds_.admit(view_, {});
+  const auto claims = [&](PeerId peer, std::uint32_t group, std::uint64_t layout) {
+    wire::Claim claimed = claim(layout);
+    claimed.key = {CohortId{2}, GroupId{group}, Tag{7}, 0};
+    claimed.attempt = Generation{2};
+    return rounds_.on_claim(peer, claimed);
+  };
+  EXPECT_TRUE(claims(kAda, 0, 1).questions.empty());
+  EXPECT_EQ(claims(kBen, 0, 2).questions.size(), 2U);
+  EXPECT_TRUE(claims(kCleo, 1, 1).questions.empty());
+  const auto other = claims(kDan, 1, 2);
+  EXPECT_TRUE(other.questions.empty());
+  EXPECT_FALSE(other.stop);
+}
+
 TEST_F(ClaimsOfThree, AStopThatSomebodyAsksForEndsTheRoundAndTheAnswersSayNothingMore) {
   differ();
   EXPECT_TRUE(rounds_.on_stop(kCleo, {key(), Generation{1}, Status::kTimedOut, false, "timed out"}).empty());
