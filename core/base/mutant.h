@@ -82,6 +82,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kChimera, "chimera", "S5", kRare, "a state that was partly taken over passes for what it was") \
   X(kStaleHash, "stale-hash", "S5", kRare, "tensors that have changed since the last sync are not digested again") \
   X(kStaleRevisionWins, "stale-revision-wins", "S5", kRare, "a newcomer votes, and the highest revision wins") \
+  X(kFirstPieceChecked, "first-piece-checked", "S5", kRare, "of the pieces that come only the first is checked") \
   X(kRootUnchecked, "root-unchecked", "S5", kRare, "who has taken over the values claims the elected root at once") \
   /* calls */ \
   X(kCallCompletesAgain, "call-completes-again", "S8", kCommon, "a call that is over is not forgotten") \

@@ -8,6 +8,12 @@
 
 namespace lockstep::peer {
 
+namespace {
+
+constexpr auto kStranded = "nobody is left to take the state over from: every source has sent what is not its state";
+
+}  // namespace
+
 std::optional<Error> Peer::Machine::refusal_of_state(const Request& request) {
   const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
   if (!request.state) return invalid("a sync without a state");
@@ -110,6 +116,7 @@ void Peer::Machine::drive_syncs() {
     state::Sync::Messages messages;
     round.sync->ask(*linked, now_, messages);
     say_all(messages);
+    if (round.sync->is_stranded()) ask_to_stop(round, Status::kAborted, kStranded);
     if (round.state != Round::State::kRunning || !round.sync->complete() || frozen(round)) continue;
     round.state = Round::State::kDone;
     session_.say(wire::Done{round.key, round.attempt, round.what, round.hash});

@@ -142,6 +142,12 @@ std::vector<PeerId> Sync::partners() const {
   return partners;
 }
 
+bool Sync::is_stranded() const {
+  if (!receives_ || stopped_ || complete()) return false;
+  const auto lied = [&](const PeerId& source) { return liars_.contains(source); };
+  return std::all_of(elected_->sources.begin(), elected_->sources.end(), lied);
+}
+
 void Sync::ask(const std::set<PeerId>& linked, Instant now, Messages& out) {
   if (!elected_ || stopped_) return;
   if (receives_ && !fetch_) ask_digests(linked, now, out);
@@ -372,8 +378,8 @@ std::optional<PeerId> Sync::job_done(JobToken token, const JobResult& result) {
       return std::nullopt;
     case Purpose::kArrived: break;
   }
-  if (result.digest == tree_.pieces[job.piece]) {
-    piece_arrived(job, result.digest);
+  if (result.digest == tree_.pieces[job.piece] || (mutant(Mutant::kFirstPieceChecked) && !here_.empty())) {
+    piece_arrived(job, tree_.pieces[job.piece]);
     return std::nullopt;
   }
   if (!stopped_) fetch_->corrupt(job.from, PieceIndex{job.piece});

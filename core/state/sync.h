@@ -55,6 +55,8 @@ class Sync {
   [[nodiscard]] std::vector<PeerId> partners() const;
   // All of the elected state is here.
   [[nodiscard]] bool complete() const { return elected_ && (!receives_ || (fetch_ && fetch_->complete())); }
+  // Every source has lied in this attempt: there is nobody left of whom it could be had.
+  [[nodiscard]] bool is_stranded() const;
   // What is to be asked now, of those to whom there is a link.
   void ask(const std::set<PeerId>& linked, Instant now, Messages& out);
   // What others say. False: it breaks the protocol, or is not the state that was elected: distrust().

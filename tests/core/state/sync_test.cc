@@ -123,7 +123,9 @@ class Network {
     }
     queues_.clear();
     const bool over = deaths_ == 0 && is_over();
+    stranded.clear();
     for (Host* host : alive()) {
+      if (host->sync->is_stranded()) stranded.push_back(host->id);
       if (over && host->statement.staged) {
         std::vector<KernelJob> jobs;
         host->sync->swap(jobs);
@@ -157,6 +159,7 @@ class Network {
   std::vector<std::unique_ptr<Host>> hosts;
   wire::Elected elected;
   std::uint64_t pieces_sent = 0;
+  std::vector<PeerId> stranded;  // at the end of the last attempt
 
  private:
   struct Parcel {
@@ -390,6 +393,19 @@ TEST(Sync, APieceThatIsNotWhatItShouldBeIsTakenFromAnother) {
   net.add(kSizes, 7, 4);
   net.add(kSizes, 8, 0);
   EXPECT_TRUE(net.attempt({{0, 1}, {0, 2}}));
+  net.expect_alike();
+}
+
+TEST(Sync, WhoIsLiedToByAllHasNobodyLeftToAsk) {
+  Network net(8);
+  net.add(kSizes, 7, 4).corrupts = true;
+  net.add(kSizes, 7, 4).corrupts = true;
+  Host& newcomer = net.add(kSizes, 8, 0);
+  EXPECT_FALSE(net.attempt({{0, 1}, {0, 2}}));
+  EXPECT_EQ(net.stranded, std::vector{newcomer.id});
+  net.hosts[1]->corrupts = false;  // the next attempt believes them again
+  EXPECT_TRUE(net.attempt({{0, 1}, {0, 2}}));
+  EXPECT_EQ(net.stranded, std::vector<PeerId>{});
   net.expect_alike();
 }
 
