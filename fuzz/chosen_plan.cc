@@ -55,6 +55,7 @@ void choose_world(Choices& choices, Plan& plan) {
   }
   plan.auto_admit = plan.groups == 1 && rarely(choices, 8);
   plan.share_state = !plan.auto_admit && rarely(choices, 2);
+  plan.all_vote = !plan.share_state || !rarely(choices, 3);
   if (plan.groups == 1 && rarely(choices, 8)) plan.minimum_world = number(choices, 1, plan.founders);
   plan.all_start = !rarely(choices, 8);
 }

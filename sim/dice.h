@@ -35,6 +35,7 @@ enum class Purpose : std::uint64_t {
   kContent,
   kRenewal,
   kState,
+  kLie,
 };
 
 // One draw that decides several things, up to five.

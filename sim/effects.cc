@@ -83,7 +83,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                  [&](const trace::Event& event) {
                    mix(13, process.index, static_cast<std::uint64_t>(event.kind), event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
-                   check("L2", Causes::noted(process.id, event));
+                   check("L2", causes_.noted(process.id, event));
                  },
                  [&](const io::Dial& io) { carry_out_io(process, io); },
                  [&](const io::Read& io) { carry_out_io(process, io); },
@@ -100,7 +100,7 @@ void World::carry_out(Process& process, coordinator::Effect& effect) {
                  [&](const trace::Event& event) {
                    mix(14, static_cast<std::uint64_t>(event.kind), event.view.value, event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
-                   check("L2", Causes::noted({}, event));
+                   check("L2", causes_.noted({}, event));
                  },
                  [&](const io::Read& io) { carry_out_io(process, io); },
                  [&](const io::Write& io) { carry_out_io(process, io); },

@@ -65,7 +65,8 @@ Duration liveness_bound(const Plan& plan) {
   if (step.empty()) step.assign(plan.ops_per_step, {peer::Collective::kAllGather, plan.max_count, DataType::kU64});
   double ns = 0;
   if (plan.share_state) {
-    const double bytes = 2.0 * (kStatePieces + 1) * 2100;
+    const auto pieces = static_cast<double>(std::max<std::uint64_t>(kStatePieces, plan.state_pieces) + 1);
+    const double bytes = 2.0 * pieces * 2100;
     ns += bytes * 1e9 / static_cast<double>(link.bytes_per_s);
     ns += bytes / 1024 * static_cast<double>(plan.kernel_ns_per_kib);
   }

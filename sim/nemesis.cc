@@ -227,6 +227,11 @@ void World::begin_entry(std::uint64_t index) {
       hosts_[entry.a].kernel_factor = std::max<std::uint64_t>(1, entry.number);
       lasts();
       return;
+    case Fault::kSpoil:
+      causes_.began(entry);
+      hosts_[entry.a].lies += 1;
+      lasts();
+      return;
     case Fault::kJoin:
       if (running(entry.a) != nullptr) return;
       report_.joins += 1;
@@ -295,6 +300,7 @@ void World::end_entry(std::uint64_t index) {
       return;
     case Fault::kSlow: network_.slow(entry.a, entry.b, 1, now_); return;
     case Fault::kKernels: hosts_[entry.a].kernel_factor = 1; return;
+    case Fault::kSpoil: hosts_[entry.a].lies -= 1; return;
     case Fault::kCrash:
     case Fault::kVanish:
     case Fault::kReset:

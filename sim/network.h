@@ -88,6 +88,8 @@ class NetworkUser {
   virtual std::uint32_t host_of(std::uint32_t process) = 0;
   // Its driver does not run now: nothing lands in its memory.
   virtual bool stalled(std::uint32_t /*process*/) { return false; }
+  // It sends this, a piece of its state or a part of one, and other bytes than lie there are to go.
+  virtual bool lies_about(std::uint32_t /*process*/, const BufferRef& /*payload*/) { return false; }
   // Core or the simulator broke the contract of core/io/stream.h.
   virtual void contract_broken(std::uint32_t process, std::string what) = 0;
 };
@@ -160,6 +162,7 @@ class Network {
     std::uint64_t total = 0;  // payload: its whole length
     bool payload = false;
     bool spoilt = false;
+    bool is_lie = false;
     BufferRef origin;
     Token token;
     BufferRef target;

@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::size_t kCompactAt = 1U << 16U;
 
+// Not what was sent, and as whole.
+Token falsified(const Token& token) { return {mix64(token.sum), mix64(token.chain)}; }
+
 }  // namespace
 
 // ---- reading ----
@@ -276,6 +279,8 @@ void Network::push_slice(End from, Memory& memory, const io::Slice& slice, std::
     pipe.bytes.resize(pipe.bytes.size() + bytes);
   } else {
     pipe.bytes.insert(pipe.bytes.end(), source.begin(), source.end());
+    const bool lie = !header && user_.lies_about(s.process, slice.payload.slice(skip, bytes));
+    if (lie) pipe.bytes.back() ^= std::byte{0x10};
   }
 }
 
@@ -290,13 +295,16 @@ void Network::push_payload(Side& s, Pipe& pipe, Memory& memory, const BufferRef&
     span.total = payload.length;
     span.origin = payload;
     span.spoilt = !memory.read_token(payload, Touch::kSend, span.token);
+    span.is_lie = user_.lies_about(s.process, payload);
+    if (span.is_lie) span.token = falsified(span.token);
     span.length = bytes;
     return;
   }
   Span& span = pipe.spans.back();
   const bool same = payload.id == span.origin.id && payload.offset + skip == span.origin.offset + span.length;
   Token again;
-  if (!same || !memory.read_token(span.origin, Touch::kSend, again) || again != span.token) span.spoilt = true;
+  const bool whole = same && memory.read_token(span.origin, Touch::kSend, again);
+  if (!whole || (span.is_lie ? falsified(again) : again) != span.token) span.spoilt = true;
   span.length += bytes;
 }
 

@@ -9,9 +9,9 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr std::string_view kFaultNames[kFaultCount] = {"crash", "vanish",  "stall",   "cut",      "cut-both",
-                                                       "reset", "silence", "slow",    "kernels",  "join",
-                                                       "leave", "stop",    "timeout", "mismatch", "skip"};
+constexpr std::string_view kFaultNames[kFaultCount] = {"crash",   "vanish",   "stall",   "cut",  "cut-both", "reset",
+                                                       "silence", "slow",     "kernels", "join", "leave",    "stop",
+                                                       "timeout", "mismatch", "skip",    "spoil"};
 
 // Draws for the world: one number each, by name.
 class Draws {
@@ -36,7 +36,7 @@ struct Weight {
 constexpr Weight kWeights[] = {{Fault::kCrash, 10},  {Fault::kVanish, 5},   {Fault::kStall, 6},   {Fault::kCut, 5},
                                {Fault::kCutBoth, 5}, {Fault::kReset, 6},    {Fault::kSilence, 3}, {Fault::kSlow, 3},
                                {Fault::kKernels, 2}, {Fault::kJoin, 8},     {Fault::kLeave, 6},   {Fault::kStop, 4},
-                               {Fault::kTimeout, 3}, {Fault::kMismatch, 3}, {Fault::kSkip, 3}};
+                               {Fault::kTimeout, 3}, {Fault::kMismatch, 3}, {Fault::kSkip, 3},    {Fault::kSpoil, 8}};
 
 void draw_network(Plan& plan, Draws& draws) {
   NetworkOptions& net = plan.network;
@@ -118,6 +118,7 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
     case Fault::kCutBoth:
     case Fault::kSlow:
     case Fault::kKernels:
+    case Fault::kSpoil:
       entry.length = nanoseconds(static_cast<std::int64_t>(range(1, beat * 16) >> range(0, 4)));
       break;
     case Fault::kTimeout:
@@ -192,7 +193,8 @@ bool may_lose_members(Fault fault) {
     case Fault::kCutBoth:
     case Fault::kReset:
     case Fault::kSilence:
-    case Fault::kLeave: return true;
+    case Fault::kLeave:
+    case Fault::kSpoil: return true;  // of who lies to many in a row, the links are taken for broken
     case Fault::kSlow:
     case Fault::kKernels:
     case Fault::kJoin:
@@ -223,7 +225,8 @@ std::string words_of(const Entry& entry) {
     case Fault::kKernels: text += " " + std::to_string(entry.number) + " times slower"; [[fallthrough]];
     case Fault::kStall:
     case Fault::kCut:
-    case Fault::kCutBoth: return text + (lasts ? " for " + length : "");
+    case Fault::kCutBoth:
+    case Fault::kSpoil: return text + (lasts ? " for " + length : "");
     case Fault::kReset:
       return text + (entry.number > 1 ? " " + std::to_string(entry.number) + " times, every " + length : "");
     case Fault::kTimeout: return text + " after " + length;
@@ -277,6 +280,7 @@ std::string flaw_of(const Plan& plan) {
     return "gang_size must divide peers and founders: gangs come and go whole";
   }
   if (!within(plan.minimum_world, 1U, plan.peers)) return must("minimum_world", "1..peers");
+  if (plan.state_pieces > 1000) return must("state_pieces", "0 (drawn) .. 1000");
   if (!within(plan.stripes, 1U, 16U)) return must("stripes", "1..16");
   if (plan.segment_bytes != 0 && !within(plan.segment_bytes, 16U, kMaxSegmentBytes)) {
     return must("segment_bytes", "0 (chosen by size), or 16.." + std::to_string(kMaxSegmentBytes));
@@ -304,7 +308,8 @@ std::string flaw_of(const Plan& plan) {
   if (net.latency_lo_ns > net.latency_hi_ns) return must("latency_lo_ns", "at most latency_hi_ns");
   if (net.rate_bytes_per_s < 1) return must("rate_bytes_per_s", "at least 1");
   if (net.window_bytes < 1) return must("window_bytes", "at least 1");
-  if (std::max({net.short_permille, net.pieces_permille, net.apart_permille, net.busy_permille}) > 1000)
+  if (std::max({net.short_permille, net.pieces_permille, net.apart_permille, net.busy_permille}) > 1000 ||
+      plan.staged_permille > 1000)
     return "permilles must be 0..1000";
   if (net.links.size() > kMostLinks) return must("link", "given for at most " + std::to_string(kMostLinks) + " pairs");
   for (const LinkOptions& link : net.links) {
@@ -366,6 +371,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
     plan.founders = std::max<std::uint32_t>(2, plan.founders & ~1U);
   }
   plan.share_state = !plan.auto_admit && draws.permille(500);
+  plan.all_vote = !plan.share_state || !dice.permille(300, Purpose::kState, 0, 0, 4);
   if (plan.groups == 1 && draws.permille(100))
     plan.minimum_world = static_cast<std::uint32_t>(draws.range(1, plan.founders));
   plan.think = nanoseconds(plan.heartbeat.ns * 2 / draws.one_of<std::int64_t>({1, 2, 6}));
@@ -374,6 +380,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   const bool every_kind = draws.permille(500);
   std::vector<Weight> weights;
   for (const Weight& weight : kWeights) {
+    if (weight.fault == Fault::kSpoil && !plan.share_state) continue;  // it does nothing
     if (every_kind || draws.permille(300)) weights.push_back(weight);
   }
   const auto faults = draws.permille(80) || options.calm ? 0 : draws.range(1, 8 + 4 * plan.peers);

@@ -33,8 +33,9 @@ enum class Fault : std::uint8_t {
   kTimeout,   // a: its next collective gets a time-out of `length`
   kMismatch,  // a: its next collective has another count or operation than the others'
   kSkip,      // a: does not launch its next collective
+  kSpoil,     // a: for `length`, about half of the pieces of state that it sends are not what it digested
 };
-inline constexpr std::uint8_t kFaultCount = 15;
+inline constexpr std::uint8_t kFaultCount = 16;
 std::string_view name_of(Fault fault);
 
 bool is_of_pair(Fault fault);  // what happens between hosts a and b
@@ -70,7 +71,10 @@ struct Plan {
   std::uint32_t gang_size = 1;
   std::uint32_t groups = 1;
   bool auto_admit = false;
-  bool share_state = false;  // after an admission peers sync their state; otherwise one broadcasts a few numbers
+  bool share_state = false;        // after an admission peers sync their state; otherwise one broadcasts a few numbers
+  std::uint32_t state_pieces = 0;  // of its largest tensor; 0: drawn, kStatePieces at most
+  bool all_vote = true;            // in those syncs; false: at times some only send, or only receive
+  std::uint32_t staged_permille = 500;  // of those syncs; the others take the state over in place
   std::uint32_t minimum_world = 1;
 
   NetworkOptions network;

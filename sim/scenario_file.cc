@@ -28,7 +28,8 @@ bool lasts(Fault fault) {
     case Fault::kCutBoth:
     case Fault::kSlow:
     case Fault::kKernels:
-    case Fault::kTimeout: return true;
+    case Fault::kTimeout:
+    case Fault::kSpoil: return true;
     case Fault::kCrash:
     case Fault::kVanish:
     case Fault::kReset:
@@ -166,6 +167,13 @@ class ScenarioReader {
     top("minimum_world", plan.minimum_world);
     top("auto_admit", plan.auto_admit);
     top("share_state", plan.share_state);
+    top("state_pieces", plan.state_pieces);
+    top("all_vote", plan.all_vote);
+    if (const toml::node* node = top.take("staged")) {
+      const auto staged = node->value_exact<bool>();
+      if (!staged) top.fail(*node, "staged must be true or false; without it some syncs are and some are not");
+      plan.staged_permille = staged.value_or(false) ? 1000 : 0;
+    }
     top("stripes", plan.stripes);
     top("segment_bytes", plan.segment_bytes);
     top("unasked", plan.unasked);

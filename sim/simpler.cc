@@ -170,6 +170,8 @@ Candidates plainer_world(const Plan& plan) {
   add(out, plan, [](Plan& p) { return lower(p.minimum_world, 1); });
   add(out, plan, [](Plan& p) { return std::exchange(p.auto_admit, false); });
   add(out, plan, [](Plan& p) { return std::exchange(p.share_state, false); });
+  add(out, plan, [](Plan& p) { return lower(p.state_pieces, 2); });
+  add(out, plan, [](Plan& p) { return !std::exchange(p.all_vote, true); });
   add(out, plan, [](Plan& p) {
     const bool bytes = p.mode == Mode::kBytes;
     p.mode = p.network.mode = Mode::kToken;

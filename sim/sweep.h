@@ -11,7 +11,8 @@
 namespace lockstep::sim {
 
 // Every single fault that can begin in this plan: crashes, silent deaths, pauses below and above the silence time-out, resets
-// and departures of each peer, calls that are aborted, and one-way cuts and silent streams of each pair.
+// and departures of each peer, pieces of state that it falsifies, calls that are aborted, and one-way cuts and silent streams of each
+// pair.
 std::vector<Entry> single_faults(const Plan& plan);
 
 class Sweep {

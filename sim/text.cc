@@ -39,7 +39,8 @@ std::string text_of(const peer::Request& request) {
     case peer::Collective::kBroadcast: out = "broadcast "; break;
     case peer::Collective::kBarrier: return "barrier tag " + std::to_string(request.tag.value);
     case peer::Collective::kSync:
-      return "sync of revision " + std::to_string(request.state->revision) + " tag " + std::to_string(request.tag.value);
+      return "sync of revision " + std::to_string(request.state->revision) + " tag " +
+             std::to_string(request.tag.value);
   }
   for (const peer::Tensor& tensor : request.tensors) {
     out += std::to_string(tensor.count) + (&tensor == &request.tensors.back() ? "" : "+");

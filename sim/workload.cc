@@ -110,9 +110,11 @@ void App::launch(Request request, std::uint64_t here, std::optional<std::uint64_
       case Collective::kBarrier: break;
     }
   }
+  if (request.state && !scripted_) fill_state(request);
   for (std::size_t t = 0; t < request.tensors.size(); ++t) {
     const BufferRef input = input_of(request, request.tensors[t]);
-    memory.fill(input, content_of(call.content, t), request.type);
+    const bool is_state = request.state && !request.state->manifest.tensors[t].may_differ && !scripted_;
+    if (!is_state) memory.fill(input, content_of(call.content, t), request.type);
     call.inputs.push_back(memory.fingerprint(input));
   }
   request.scratch = {};
@@ -172,34 +174,77 @@ void App::share_state() {
   launch(std::move(request), 0);
 }
 
+// Once the run has shown that it lives, it is to come to its end.
+bool App::all_vote() const { return plan_.all_vote || plan_.groups > 1 || host_.last_step() != UINT64_MAX; }
+
+state::Strategy App::strategy() {
+  if (stateless_) return state::Strategy::kReceiveOnly;
+  if (all_vote()) return state::Strategy::kPopular;
+  const std::uint64_t drawn = dice_.range(0, 99, Purpose::kState, process_, launches_, 5);
+  const bool may_insist = on_host_ <= 5;  // two of them, as a rule, disagree
+  return drawn < 6 && may_insist ? state::Strategy::kSendOnly
+         : drawn < 25            ? state::Strategy::kReceiveOnly
+                                 : state::Strategy::kPopular;
+}
+
+// To the last checkpoint; a step from which all went back is not one to go back from again.
+void App::go_back() {
+  const Checkpoint& last = host_.app_checkpoint(on_host_);
+  step_ = last.step;
+  state_ = last.state;
+}
+
 // Peers of the same step and state hold the same bytes; the manifest is that of the program.
 void App::sync_state() {
   const auto draw = [&](std::uint64_t lo, std::uint64_t hi, std::uint64_t n) {
     return dice_.range(lo, hi, Purpose::kState, 0, 0, n);
   };
+  // Groups have a state each, and must stay in step with each other.
+  const bool goes_on = plan_.groups > 1 || host_.last_step() != UINT64_MAX || step_ <= furthest_;
+  if (!goes_on && dice_.permille(60, Purpose::kState, step_, state_, 6)) go_back();
+  furthest_ = std::max(furthest_, step_);
   auto state = std::make_shared<state::Statement>();
   const std::uint64_t piece = std::min<std::uint64_t>(draw(1, 3, 3) * 700, plan_.max_count + 1);
+  const std::uint64_t weights = plan_.state_pieces != 0 ? plan_.state_pieces * piece : draw(0, kStatePieces * piece, 0);
   state->manifest.piece_bytes = static_cast<std::uint32_t>(piece);
-  state->manifest.tensors = {{"weights", DataType::kU8, draw(0, kStatePieces * piece, 0), false},
+  state->manifest.tensors = {{"weights", DataType::kU8, weights, false},
                              {"own", DataType::kU8, draw(0, 100, 1), true},
                              {"moments", DataType::kU8, draw(0, piece, 2), false}};
   state->manifest.values = {{"step", state::ValueType::kUint}, {"state", state::ValueType::kUint}};
   state->values = {step_, state_};
   state->revision = step_;
-  state->staged = dice_.permille(500, Purpose::kState, process_, launches_);
-  if (stateless_) state->strategy = state::Strategy::kReceiveOnly;
+  state->staged = dice_.permille(plan_.staged_permille, Purpose::kState, process_, launches_);
+  state->strategy = strategy();
   Request request;
   request.collective = Collective::kSync;
   request.tag = kStateTag;
   for (const state::TensorSpec& tensor : state->manifest.tensors) request.tensors.push_back({{}, {}, tensor.count});
   request.state = std::move(state);
-  launch(std::move(request), 0, mix64(step_ ^ mix64(state_)));
+  launch(std::move(request), 0);
+}
+
+// A step changes some pieces: each every one, two, four or eight steps, and one in four with all that was reduced before.
+void App::fill_state(const Request& request) {
+  Memory& memory = host_.memory_of(process_);
+  const state::Manifest& manifest = request.state->manifest;
+  for (std::size_t t = 0; t < request.tensors.size(); ++t) {
+    if (manifest.tensors[t].may_differ) continue;
+    const BufferRef whole = input_of(request, request.tensors[t]);
+    for (std::uint64_t at = 0, piece = 0; at < whole.length; at += manifest.piece_bytes, ++piece) {
+      const std::uint64_t which = t << 32U | piece;
+      const bool by_state = dice_.permille(250, Purpose::kState, which, state_, 7);
+      const std::uint64_t since = step_ >> dice_.range(0, 3, Purpose::kState, which, 0, 8);
+      const std::uint64_t content = dice_.bits(Purpose::kState, which, by_state ? state_ : since, by_state ? 9 : 10);
+      memory.fill(whole.slice(at, std::min<std::uint64_t>(manifest.piece_bytes, whole.length - at)), content);
+    }
+  }
 }
 
 void App::state_synced(const Call& call) {
   stateless_ = false;
   step_ = call.outcome->revision;
   state_ = call.outcome->values.at(1);
+  if (plan_.groups == 1) host_.app_checkpoint(on_host_) = {step_, state_};
   roots_ = *call.outcome->contributors;
   synced_at_ = step_;
   if (step_ >= host_.last_step()) {
@@ -213,10 +258,9 @@ void App::synced(const Call& call) {
   const Status status = call.outcome->status;
   if (is_out(status)) return;  // RunOver comes, or came
   stateless_ = stateless_ || !call.outcome->state_defined;
-  if (status == Status::kStateUndefined) {  // for all: from a checkpoint
+  if (status == Status::kStateUndefined) {  // for all
     stateless_ = false;
-    step_ = 0;
-    state_ = 1;
+    go_back();
   }
   if (status != Status::kOk) {
     failed_syncs_ += 1;
@@ -483,6 +527,7 @@ void App::on_complete(const Call& call) {
     case CallKind::kConnect:
       if (status == Status::kOk) {
         phase_ = Phase::kSyncing;
+        if (plan_.share_state && dice_.permille(500, Purpose::kState, process_, 0, 11)) go_back();
         later(Do::kSync, 0, pause(200'000));
       }
       return;

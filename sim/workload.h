@@ -1,4 +1,4 @@
-// What applications do: a training loop per peer. Admit, tell each other where they are, broadcast the state to newcomers,
+// What applications do: a training loop per peer. Admit, tell each other where they are, broadcast or sync the state,
 // then steps of several collectives in flight at once, launched in another order on every peer. Control flow depends only on
 // what all peers see alike: outcomes. A peer that has lost the run starts again as a newcomer.
 #pragma once
@@ -21,6 +21,12 @@ namespace lockstep::sim {
 // Of the largest tensor that programs share, at most.
 inline constexpr std::uint64_t kStatePieces = 12;
 
+// Where a program was, as it is kept on its host: a process that starts there may begin with it.
+struct Checkpoint {
+  std::uint64_t step = 0;
+  std::uint64_t state = 1;
+};
+
 // What an application can do in its world.
 class AppHost {
  public:
@@ -34,6 +40,7 @@ class AppHost {
   virtual Call& app_call(std::uint32_t process, CallKind kind) = 0;
   virtual void app_launched(Call& call) = 0;
   [[nodiscard]] virtual const Call* contribution(PeerId peer, const RoundKey& round) = 0;
+  virtual Checkpoint& app_checkpoint(std::uint32_t host) = 0;
   // It, and with it its gang, has come to the end of the program: finish() is called.
   virtual void app_finished(std::uint32_t process) = 0;
   // The step at which everybody leaves; far away until the run has shown that it lives.
@@ -85,6 +92,10 @@ class App {
   void sync();
   void share_state();
   void sync_state();
+  void go_back();
+  [[nodiscard]] bool all_vote() const;
+  [[nodiscard]] state::Strategy strategy();
+  void fill_state(const peer::Request& request);
   void state_synced(const Call& call);
   [[nodiscard]] std::uint64_t ops_of_step() const;
   [[nodiscard]] bool admits_early() const;
@@ -116,8 +127,9 @@ class App {
   std::vector<std::pair<Tag, std::uint32_t>> uses_;  // in this cohort
   std::vector<PeerId> roots_;                        // who took part in the last all-gather
   PeerId donor_;
-  bool sharing_ = false;    // the broadcast after the all-gather
-  bool stateless_ = false;  // a sync failed while it wrote to the state
+  bool sharing_ = false;        // the broadcast after the all-gather
+  bool stateless_ = false;      // a sync failed while it wrote to the state
+  std::uint64_t furthest_ = 0;  // step at which it has synced
   std::uint64_t step_ = 0;
   std::uint64_t synced_at_ = 0;
   std::uint64_t state_ = 1;

@@ -410,6 +410,20 @@ Memory& World::memory_of(std::uint32_t process) { return *processes_[process].me
 std::uint32_t World::host_of(std::uint32_t process) { return processes_[process].host; }
 bool World::stalled(std::uint32_t process) { return processes_[process].stalled > 0; }
 
+// Of a piece always the same, however often it is asked for, and in however many parts it goes.
+bool World::lies_about(std::uint32_t process, const BufferRef& payload) {
+  const Process& liar = processes_[process];
+  if (hosts_[liar.host].lies == 0) return false;
+  for (const std::uint32_t open : liar.open_calls) {
+    const Call& call = liar.calls[open];
+    const bool lent = std::find(call.buffers.begin(), call.buffers.end(), payload.id) != call.buffers.end();
+    if (!lent || call.request.state == nullptr) continue;
+    const std::uint64_t piece = payload.offset / call.request.state->manifest.piece_bytes;
+    return dice_.permille(500, Purpose::kLie, process, payload.id.value, piece);
+  }
+  return false;
+}
+
 std::uint32_t World::listener(std::uint32_t host, std::uint16_t port) {
   if (host >= hosts_.size()) return kNoProcess;
   for (const Process& process : processes_) {
@@ -456,6 +470,8 @@ Call& World::app_call(std::uint32_t index, CallKind kind) {
 
 void World::app_launched(Call& call) {
   report_.launches += 1;
+  one_state_.launched(call);
+  if (call.request.state && call.request.state->strategy != state::Strategy::kPopular) causes_.some_do_not_vote();
   if (options_.witness != nullptr) options_.witness->launched(call);
   if (options_.trace) {
     say(processes_[call.process], "launch #" + std::to_string(report_.launches) + " call " +

@@ -77,6 +77,7 @@ class World final : public NetworkUser, public AppHost {
   std::uint32_t listener(std::uint32_t host, std::uint16_t port) override;
   std::uint32_t host_of(std::uint32_t process) override;
   bool stalled(std::uint32_t process) override;
+  bool lies_about(std::uint32_t process, const BufferRef& payload) override;
   void contract_broken(std::uint32_t process, std::string what) override;
 
   // AppHost
@@ -86,6 +87,7 @@ class World final : public NetworkUser, public AppHost {
   Call& app_call(std::uint32_t index, CallKind kind) override;
   void app_launched(Call& call) override;
   [[nodiscard]] const Call* contribution(PeerId peer, const RoundKey& round) override;
+  Checkpoint& app_checkpoint(std::uint32_t host) override { return hosts_[host].checkpoint; }
   void app_finished(std::uint32_t process) override;
   [[nodiscard]] std::uint64_t last_step() const override { return last_step_; }
 
@@ -133,6 +135,8 @@ class World final : public NetworkUser, public AppHost {
     bool gone = false;  // for good, or never there: nothing starts there any more, and its streams are silent for ever
     Duration pause;     // between leaving and coming back; 0: when the network heals
     std::uint64_t kernel_factor = 1;
+    Checkpoint checkpoint;
+    std::uint32_t lies = 0;  // how many kSpoil last
   };
 
   // world.cc

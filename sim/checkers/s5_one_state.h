@@ -1,6 +1,7 @@
 // S5: one state per revision. Whoever ends a sync with success holds the bytes, the values and the revision that one contributor
-// came with, and never a mixture; what may differ is its own still, and who only sends was not written to. However it ends: who is told
-// that its state is one holds the bytes that all hold who are told the same root.
+// came with, and never a mixture; what may differ is its own still. Who only receives is never followed; who only sends is, and however
+// it ends, was not written to. The revision is the highest of those who agreed last and vote: it goes back if all of them do. However a
+// sync ends: who is told that its state is one holds the bytes that all hold who are told the same root.
 #pragma once
 
 #include <algorithm>
@@ -30,32 +31,55 @@ inline bool holds_state_of(const Call& source, const Call& call, const Memory& m
 
 class OneState {
  public:
+  void launched(const Call& call) {
+    if (call.request.state == nullptr || call.request.state->strategy == state::Strategy::kReceiveOnly) return;
+    brought_.insert(content_of(
+        call, [&](std::size_t t) { return call.inputs[t]; }, *call.request.state));
+  }
+
   Complaint ended(const Call& call, const Memory& memory, const FindCall& find) {
     if (call.kind != CallKind::kCollective || call.request.collective != peer::Collective::kSync) return {};
     const peer::Outcome& outcome = *call.outcome;
     const bool ok = outcome.status == Status::kOk;
+    const auto strategy_of = [](const Call& of) { return of.request.state->strategy; };
+    if (strategy_of(call) == state::Strategy::kSendOnly && !holds_state_of(call, call, memory)) {
+      return text_of(call.peer) + " only sends in " + text_of(outcome.round) + ", and was written to";
+    }
     if (!outcome.state_defined || (outcome.root == Digest{} && !ok)) return {};  // or it was not looked at yet
     const std::string who = text_of(outcome.round) + " of " + text_of(call.peer) + ", a " + text_of(call.request) +
                             ", ended with " + text_of(outcome);
-    if (const auto bytes = compared(call, memory); bytes_.try_emplace(outcome.root, bytes).first->second != bytes) {
+    const auto fingerprint = [&](std::size_t t) {
+      return memory.fingerprint(input_of(call.request, call.request.tensors[t]));
+    };
+    const Content content = content_of(call, fingerprint, outcome);
+    if (const auto& bytes = content.bytes; bytes_.try_emplace(outcome.root, bytes).first->second != bytes) {
       return who + ": others hold other bytes under the same root";
     }
     if (!ok) return {};
     const auto votes = [&](const PeerId& peer) {
       const Call* claimed = find(peer, outcome.round);
-      return claimed != nullptr && claimed->request.state->strategy == state::Strategy::kPopular;
+      return claimed != nullptr && strategy_of(*claimed) == state::Strategy::kPopular;
     };
     const auto is_source = [&](const PeerId& peer) {
       const Call* source = find(peer, outcome.round);
-      if (source == nullptr) return false;
+      if (source == nullptr || strategy_of(*source) == state::Strategy::kReceiveOnly) return false;
       const state::Statement& state = *source->request.state;
       return state.revision == outcome.revision && state.values == outcome.values &&
              holds_state_of(*source, call, memory);
     };
     const std::vector<PeerId>& all = *outcome.contributors;
     const std::string state = " with the state of revision " + std::to_string(outcome.revision);
-    if (std::none_of(all.begin(), all.end(), is_source))
-      return who + state + ", which none of the contributors came with";
+    // After a loss it may be that of one who is gone: the others have taken it over before.
+    const bool came = outcome.retries > 0 ? brought_.contains(content) : std::any_of(all.begin(), all.end(), is_source);
+    if (!came) return who + state + ", which none of the contributors came with who may send";
+    const auto only_sends = [&](const PeerId& peer) {
+      const Call* claimed = find(peer, outcome.round);
+      return claimed != nullptr && strategy_of(*claimed) == state::Strategy::kSendOnly;
+    };
+    const auto sender = std::find_if(all.begin(), all.end(), only_sends);
+    if (sender != all.end() && !is_source(*sender)) {
+      return who + state + ", which is not that of " + text_of(*sender) + ", who only sends";
+    }
     Agreed& agreed = agreed_[{outcome.round.group, outcome.round.tag}];
     if (agreed.round != outcome.round) agreed = {outcome.round, std::exchange(agreed.now, {}), {}};
     agreed.now.insert(all.begin(), all.end());
@@ -63,24 +87,35 @@ class OneState {
     for (const PeerId& peer : all) {
       if (agreed.before.contains(peer) && votes(peer)) electorate.push_back(peer);
     }
-    const bool undisturbed = outcome.retries == 0;  // otherwise some of those may have lost theirs
+    // Otherwise some of those may have lost theirs, or follow who only sends.
+    const bool undisturbed = outcome.retries == 0 && sender == all.end();
     if (undisturbed && !electorate.empty() && std::none_of(electorate.begin(), electorate.end(), is_source)) {
       return who + state + ", which a newcomer came with: those who agreed last are here";
     }
-    const bool only_sends = call.request.state->strategy == state::Strategy::kSendOnly;
-    if (only_sends && !holds_state_of(call, call, memory)) return who + ": it only sends, and was written to";
+    const auto is_ahead = [&](const PeerId& peer) {
+      return find(peer, outcome.round)->request.state->revision > outcome.revision;
+    };
+    const auto ahead = std::find_if(electorate.begin(), electorate.end(), is_ahead);
+    if (undisturbed && ahead != electorate.end()) {
+      return who + state + ", which goes back behind that of " + text_of(*ahead) + ", who agreed last and votes";
+    }
     return {};
   }
 
  private:
-  // Fingerprints of what is compared, tensor by tensor.
-  static std::vector<std::uint64_t> compared(const Call& call, const Memory& memory) {
-    std::vector<std::uint64_t> fingerprints;
+  struct Content {
+    std::uint64_t revision = 0;
+    std::vector<std::uint64_t> values;
+    std::vector<std::uint64_t> bytes;  // fingerprints of what is compared, tensor by tensor
+    auto operator<=>(const Content&) const = default;
+  };
+  // `of`: who says its revision and values.
+  static Content content_of(const Call& call, auto&& fingerprint, const auto& of) {
+    Content content{of.revision, of.values, {}};
     for (std::size_t t = 0; t < call.inputs.size(); ++t) {
-      if (call.request.state->manifest.tensors[t].may_differ) continue;
-      fingerprints.push_back(memory.fingerprint(input_of(call.request, call.request.tensors[t])));
+      if (!call.request.state->manifest.tensors[t].may_differ) content.bytes.push_back(fingerprint(t));
     }
-    return fingerprints;
+    return content;
   }
 
   // The contributors of the last round, and of the one before.
@@ -91,6 +126,7 @@ class OneState {
   };
 
   std::map<Digest, std::vector<std::uint64_t>> bytes_;  // by root
+  std::set<Content> brought_;                           // of all who may send
   std::map<std::pair<GroupId, Tag>, Agreed> agreed_;
 };
 

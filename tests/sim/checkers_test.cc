@@ -15,6 +15,7 @@
 #include "sim/checkers/s2_exact_fold.h"
 #include "sim/checkers/s3_restored.h"
 #include "sim/checkers/s4_hands_off.h"
+#include "sim/checkers/s5_one_state.h"
 #include "sim/checkers/s6_membership.h"
 #include "sim/checkers/s8_once.h"
 #include "sim/checkers/s9_bounds.h"
@@ -377,6 +378,92 @@ TEST(L2Causes, AHealthyPeerThatIsLostFails) {
 }
 
 // Swarm seed 1916138: the links of one host to all others were reset until none could be opened, and the other end had to go.
+// ---- S5: three peers with a state of two pieces, of which the last is a newcomer ----
+
+class S5OneState : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kBytes = 20;
+
+  S5OneState() {
+    for (std::size_t i = 0; i < 3; ++i) {
+      auto state = std::make_shared<state::Statement>();
+      state->manifest.piece_bytes = 10;
+      state->manifest.tensors = {{"weights", DataType::kU8, kBytes, false}};
+      state->revision = 7;
+      statements_[i] = state;
+      calls_[i].peer = ids_[i];
+      calls_[i].request.collective = peer::Collective::kSync;
+      calls_[i].request.state = state;
+      calls_[i].request.tensors.push_back({{}, {memory_[i].make(kBytes), 0, kBytes}, kBytes});
+    }
+    write(2, 5);
+    statements_[2]->revision = 0;
+    for (std::size_t i = 0; i < 2; ++i) write(i, 1);
+    for (std::size_t i = 0; i < 3; ++i) calls_[i].inputs = {memory_[i].fingerprint(weights(i))};
+    EXPECT_FALSE(end(0, kBefore, {kA, kB}, 7));  // the first two agreed before
+  }
+
+  BufferRef weights(std::size_t i) { return calls_[i].request.tensors[0].recv; }
+  void write(std::size_t i, std::uint64_t content) { memory_[i].fill(weights(i), content); }
+  Complaint end(std::size_t i, RoundKey round, std::vector<PeerId> contributors, std::uint64_t revision) {
+    Call call = calls_[i];
+    call.outcome = committed(std::move(contributors));
+    call.outcome->round = round;
+    call.outcome->revision = revision;
+    call.outcome->root = {revision, revision};
+    return checker_.ended(call, memory_[i], [&](PeerId peer, const RoundKey&) -> const Call* {
+      const auto at = std::find(ids_.begin(), ids_.end(), peer);
+      return at == ids_.end() ? nullptr : &calls_[static_cast<std::size_t>(at - ids_.begin())];
+    });
+  }
+  Complaint end(std::size_t i, std::uint64_t revision) { return end(i, kRound, {kA, kB, kC}, revision); }
+
+  static constexpr RoundKey kBefore{CohortId{1}, GroupId{0}, Tag{5}, 8};
+  std::array<PeerId, 3> ids_ = {kA, kB, kC};
+  std::array<std::shared_ptr<state::Statement>, 3> statements_;
+  std::array<Memory, 3> memory_{Memory(Mode::kBytes), Memory(Mode::kBytes), Memory(Mode::kBytes)};
+  std::array<Call, 3> calls_;
+  OneState checker_;
+};
+
+TEST_F(S5OneState, WhatTheMembersHaveIsTakenOver) {
+  write(2, 1);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_FALSE(end(i, 7)) << i;
+}
+
+TEST_F(S5OneState, AMixtureOfTwoStatesFails) {
+  memory_[2].fill(weights(2).slice(0, 10), 1);
+  EXPECT_TRUE(end(2, 7));
+}
+
+TEST_F(S5OneState, ANewcomersStateFails) {
+  for (std::size_t i = 0; i < 2; ++i) write(i, 5);
+  EXPECT_TRUE(end(0, 0));
+}
+
+TEST_F(S5OneState, ARevisionThatGoesBackForOneWhoVotesFails) {
+  statements_[1]->revision = 6;
+  write(2, 1);
+  EXPECT_TRUE(end(2, 6));
+  statements_[0]->revision = 6;  // now for all of them
+  EXPECT_FALSE(end(2, 6));
+}
+
+TEST_F(S5OneState, WhoOnlyReceivesIsNotFollowed) {
+  statements_[0]->strategy = statements_[1]->strategy = state::Strategy::kReceiveOnly;
+  write(2, 1);
+  EXPECT_TRUE(end(2, 7));
+}
+
+TEST_F(S5OneState, WhoOnlySendsIsFollowedAndNotWrittenTo) {
+  statements_[2]->strategy = state::Strategy::kSendOnly;
+  EXPECT_TRUE(end(0, 7));
+  for (std::size_t i = 0; i < 2; ++i) write(i, 5);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_FALSE(end(i, 0)) << i;
+  write(2, 1);
+  EXPECT_TRUE(end(2, 7));
+}
+
 TEST(L2Causes, WhatBreaksOneHostsLinksToAllTouchesAll) {
   Causes causes;
   causes.began({.fault = Fault::kReset, .a = 2, .b = 3});
@@ -385,18 +472,30 @@ TEST(L2Causes, WhatBreaksOneHostsLinksToAllTouchesAll) {
   EXPECT_FALSE(causes.lost(kA, {1}, Status::kEvicted, "evicted"));
 }
 
+TEST(L2Causes, WhoFalsifiesPiecesIsTheCauseThatTheyAreRefusedAndOfNoOtherBreach) {
+  Causes causes;
+  trace::Event event{.kind = trace::Kind::kProtocolError, .view = {}, .peer = kA, .round = {}, .text = {}};
+  event.text = "a piece of the state whose digest is wrong";
+  EXPECT_TRUE(causes.noted(kB, event));
+  causes.began({.fault = Fault::kSpoil, .a = 1});
+  EXPECT_FALSE(causes.noted(kB, event));
+  EXPECT_FALSE(causes.lost(kB, {2}, Status::kEvicted, "it and h1 cannot reach each other"));
+  event.text = "a message that neighbours do not send";
+  EXPECT_TRUE(causes.noted(kB, event));
+}
+
 TEST(L2Causes, NothingIsTheCauseOfABreachOfTheProtocol) {
   Causes causes;
   causes.began({.fault = Fault::kCrash, .a = 1});
   EXPECT_TRUE(causes.lost(kA, {1}, Status::kProtocolError, "done twice"));
   trace::Event event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = kA, .round = {}, .text = {}};
-  EXPECT_FALSE(Causes::noted(PeerId{1, 2}, event));
+  EXPECT_FALSE(causes.noted(PeerId{1, 2}, event));
   event.kind = trace::Kind::kProtocolError;
-  EXPECT_TRUE(Causes::noted(PeerId{1, 2}, event));
+  EXPECT_TRUE(causes.noted(PeerId{1, 2}, event));
   event.kind = trace::Kind::kPeerRefused;
-  EXPECT_FALSE(Causes::noted(PeerId{1, 2}, event));
+  EXPECT_FALSE(causes.noted(PeerId{1, 2}, event));
   event.status = Status::kProtocolError;
-  EXPECT_TRUE(Causes::noted(PeerId{1, 2}, event));
+  EXPECT_TRUE(causes.noted(PeerId{1, 2}, event));
 }
 
 TEST(L2Causes, AnAbortWithoutACauseFails) {

@@ -24,6 +24,7 @@ class Pair : public NetworkUser, public testing::Test {
     return host == 2 && port == kPort && listening_ ? 1 : kNoProcess;
   }
   std::uint32_t host_of(std::uint32_t process) override { return process + 1; }
+  bool lies_about(std::uint32_t, const BufferRef& payload) override { return payload.id == false_; }
   void contract_broken(std::uint32_t, std::string what) override { broken_.push_back(std::move(what)); }
 
  protected:
@@ -84,6 +85,40 @@ class Pair : public NetworkUser, public testing::Test {
     return text;
   }
 
+  // Bytes 100 to 600 of one buffer to byte 300 of another, in parts.
+  void carry(BufferId from, BufferId into) {
+    std::size_t written = 0;
+    std::size_t landed = 0;
+    std::size_t writes = count<io::WriteDone>(0);
+    std::size_t reads = count<io::ReadDone>(1);
+    const auto write_rest = [&] {
+      io::Write write{kDialled, {}};
+      write.slices.push({{}, BufferRef{from, 100 + written, 500 - written}});
+      network_->write(0, write, now_);
+    };
+    const auto read_rest = [&] {
+      network_->read(
+          1, {kAccepted, BufferRef{into, 300 + landed, 500 - landed}, std::as_writable_bytes(std::span(buffer_))},
+          now_);
+    };
+    write_rest();
+    read_rest();
+    for (int i = 0; i < 1000 && landed < 500; ++i) {
+      run_for(microseconds(50));
+      if (count<io::WriteDone>(0) > writes) {
+        writes += 1;
+        written += last<io::WriteDone>(0).bytes;
+        if (written < 500) write_rest();
+      }
+      if (count<io::ReadDone>(1) > reads) {
+        reads += 1;
+        landed += last<io::ReadDone>(1).bytes;
+        if (landed < 500) read_rest();
+      }
+    }
+    ASSERT_EQ(landed, 500U);
+  }
+
   static constexpr StreamId kDialled{2};
   static constexpr StreamId kAccepted{1};
   Dice dice_{1};
@@ -95,6 +130,7 @@ class Pair : public NetworkUser, public testing::Test {
   std::vector<std::unique_ptr<std::string>> sent_;
   char buffer_[64] = {};
   bool listening_ = true;
+  BufferId false_;
   Instant now_;
 };
 
@@ -311,39 +347,38 @@ TEST_F(Pair, APayloadCarriesItsTokenAndStopsTheReadAtItsEnd) {
   memory_[0]->fill({from, 0, 1000}, 9);
   memory_[0]->lend(from);
   memory_[1]->lend(into);
-  std::size_t written = 0;
-  std::size_t landed = 0;
-  std::size_t writes = 0;
-  std::size_t reads = 0;
-  const auto write_rest = [&] {
-    io::Write write{kDialled, {}};
-    write.slices.push({{}, BufferRef{from, 100 + written, 500 - written}});
-    network_->write(0, write, now_);
-  };
-  const auto read_rest = [&] {
-    network_->read(
-        1, {kAccepted, BufferRef{into, 300 + landed, 500 - landed}, std::as_writable_bytes(std::span(buffer_))}, now_);
-  };
-  write_rest();
-  read_rest();
-  for (int i = 0; i < 1000 && landed < 500; ++i) {
-    run_for(microseconds(50));
-    if (count<io::WriteDone>(0) > writes) {
-      writes += 1;
-      written += last<io::WriteDone>(0).bytes;
-      if (written < 500) write_rest();
-    }
-    if (count<io::ReadDone>(1) > reads) {
-      reads += 1;
-      landed += last<io::ReadDone>(1).bytes;
-      if (landed < 500) read_rest();
-    }
-  }
-  ASSERT_EQ(landed, 500U);
+  carry(from, into);
   Token token;
   EXPECT_TRUE(memory_[1]->read_token({into, 300, 500}, Touch::kJob, token));
   EXPECT_EQ(token, token_of_content(9, 100, 600));
   EXPECT_TRUE(broken_.empty());
+}
+
+TEST_F(Pair, WhatAHostLiesAboutComesWholeAndIsAnother) {
+  for (const Mode mode : {Mode::kToken, Mode::kBytes}) {
+    told_[0].clear();
+    told_[1].clear();
+    false_ = {};
+    begin({.mode = mode, .short_permille = 500, .pieces_permille = 200});
+    connect();
+    const BufferRef sent{memory_[0]->make(1000), 100, 500};
+    const BufferRef came{memory_[1]->make(1000), 300, 500};
+    memory_[0]->fill({sent.id, 0, 1000}, 9);
+    memory_[0]->lend(sent.id);
+    memory_[1]->lend(came.id);
+    const std::uint64_t before = memory_[0]->fingerprint(sent);
+    carry(sent.id, came.id);
+    EXPECT_EQ(memory_[1]->fingerprint(came), before);
+    false_ = sent.id;
+    carry(sent.id, came.id);
+    EXPECT_NE(memory_[1]->fingerprint(came), before);
+    EXPECT_EQ(memory_[0]->fingerprint(sent), before) << "its own memory is what it was";
+    if (mode == Mode::kToken) {
+      Token token;
+      EXPECT_TRUE(memory_[1]->read_token(came, Touch::kJob, token)) << "and no rubbish";
+    }
+    EXPECT_TRUE(broken_.empty());
+  }
 }
 
 TEST_F(Pair, APayloadThatComesWithItsHeaderMeansSomethingWhereItIsPlaced) {

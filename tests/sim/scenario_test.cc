@@ -264,7 +264,8 @@ TEST(ScenarioKeys, EveryExampleIsWellFormed) {
       };
       text = "[[do]]\n" + line;
       if (is({"slow", "kernels"})) text += "factor = 2\n";
-      if (is({"stall", "cut", "cut-both", "split", "slow", "kernels", "timeout", "factor"})) text += "for = \"1s\"\n";
+      if (is({"stall", "cut", "cut-both", "split", "slow", "kernels", "timeout", "spoil", "factor"}))
+        text += "for = \"1s\"\n";
       if (is({"every"})) text += "times = 3\n";
       if (!action) text += is({"factor"}) ? "slow = \"a b\"\n" : "crash = \"a\"\n";
     }
