@@ -371,7 +371,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
     plan.founders = std::max<std::uint32_t>(2, plan.founders & ~1U);
   }
   plan.share_state = !plan.auto_admit && draws.permille(500);
-  plan.all_vote = !plan.share_state || !dice.permille(300, Purpose::kState, 0, 0, 4);
+  plan.all_vote = !plan.share_state || options.calm || !dice.permille(300, Purpose::kState, 0, 0, 4);
   if (plan.groups == 1 && draws.permille(100))
     plan.minimum_world = static_cast<std::uint32_t>(draws.range(1, plan.founders));
   plan.think = nanoseconds(plan.heartbeat.ns * 2 / draws.one_of<std::int64_t>({1, 2, 6}));

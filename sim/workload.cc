@@ -215,6 +215,11 @@ void App::sync_state() {
   state->revision = step_;
   state->staged = dice_.permille(plan_.staged_permille, Purpose::kState, process_, launches_);
   state->strategy = strategy();
+  const bool only_receives = state->strategy == state::Strategy::kReceiveOnly;
+  state->blank = only_receives && dice_.permille(500, Purpose::kState, process_, launches_, 11);
+  for (std::uint32_t t = 0; t < state->manifest.tensors.size(); ++t) {
+    if (same_since_synced(state->manifest, t)) state->unchanged.insert(t);
+  }
   Request request;
   request.collective = Collective::kSync;
   request.tag = kStateTag;
@@ -231,19 +236,33 @@ void App::fill_state(const Request& request) {
     if (manifest.tensors[t].may_differ) continue;
     const BufferRef whole = input_of(request, request.tensors[t]);
     for (std::uint64_t at = 0, piece = 0; at < whole.length; at += manifest.piece_bytes, ++piece) {
-      const std::uint64_t which = t << 32U | piece;
-      const bool by_state = dice_.permille(250, Purpose::kState, which, state_, 7);
-      const std::uint64_t since = step_ >> dice_.range(0, 3, Purpose::kState, which, 0, 8);
-      const std::uint64_t content = dice_.bits(Purpose::kState, which, by_state ? state_ : since, by_state ? 9 : 10);
+      const std::uint64_t content = piece_content(t, piece, {step_, state_});
       memory.fill(whole.slice(at, std::min<std::uint64_t>(manifest.piece_bytes, whole.length - at)), content);
     }
   }
+}
+
+std::uint64_t App::piece_content(std::uint64_t tensor, std::uint64_t piece, const Checkpoint& at) const {
+  const std::uint64_t which = tensor << 32U | piece;
+  const bool by_state = dice_.permille(250, Purpose::kState, which, at.state, 7);
+  const std::uint64_t since = at.step >> dice_.range(0, 3, Purpose::kState, which, 0, 8);
+  return dice_.bits(Purpose::kState, which, by_state ? at.state : since, by_state ? 9 : 10);
+}
+
+bool App::same_since_synced(const state::Manifest& manifest, std::uint32_t tensor) const {
+  if (!synced_state_) return false;
+  const std::uint64_t pieces = (manifest.tensors[tensor].bytes() + manifest.piece_bytes - 1) / manifest.piece_bytes;
+  for (std::uint64_t piece = 0; piece < pieces; ++piece) {
+    if (piece_content(tensor, piece, {step_, state_}) != piece_content(tensor, piece, *synced_state_)) return false;
+  }
+  return true;
 }
 
 void App::state_synced(const Call& call) {
   stateless_ = false;
   step_ = call.outcome->revision;
   state_ = call.outcome->values.at(1);
+  synced_state_ = Checkpoint{step_, state_};
   if (plan_.groups == 1) host_.app_checkpoint(on_host_) = {step_, state_};
   roots_ = *call.outcome->contributors;
   synced_at_ = step_;

@@ -96,6 +96,8 @@ class App {
   [[nodiscard]] bool all_vote() const;
   [[nodiscard]] state::Strategy strategy();
   void fill_state(const peer::Request& request);
+  [[nodiscard]] std::uint64_t piece_content(std::uint64_t tensor, std::uint64_t piece, const Checkpoint& at) const;
+  [[nodiscard]] bool same_since_synced(const state::Manifest& manifest, std::uint32_t tensor) const;
   void state_synced(const Call& call);
   [[nodiscard]] std::uint64_t ops_of_step() const;
   [[nodiscard]] bool admits_early() const;
@@ -127,9 +129,10 @@ class App {
   std::vector<std::pair<Tag, std::uint32_t>> uses_;  // in this cohort
   std::vector<PeerId> roots_;                        // who took part in the last all-gather
   PeerId donor_;
-  bool sharing_ = false;        // the broadcast after the all-gather
-  bool stateless_ = false;      // a sync failed while it wrote to the state
-  std::uint64_t furthest_ = 0;  // step at which it has synced
+  bool sharing_ = false;                    // the broadcast after the all-gather
+  bool stateless_ = false;                  // a sync failed while it wrote to the state
+  std::uint64_t furthest_ = 0;              // step at which it has synced
+  std::optional<Checkpoint> synced_state_;  // that the last sync ended with
   std::uint64_t step_ = 0;
   std::uint64_t synced_at_ = 0;
   std::uint64_t state_ = 1;

@@ -43,7 +43,7 @@ struct CommunicatorOptions {
   std::uint16_t stripes = peer::Options{}.stripes;
   std::uint32_t segment_bytes = peer::Options{}.segment_bytes;
   std::uint64_t state_bytes_per_second = 0;  // that it sends of shared states; 0: no limit
-  std::uint32_t minimum_world = 1;  // of launches that state none
+  std::uint32_t minimum_world = 1;           // of launches that state none
 
   Duration dial_timeout = peer::Options{}.dial_timeout;
   Duration link_heartbeat = peer::Options{}.link_heartbeat;

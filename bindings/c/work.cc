@@ -23,7 +23,8 @@ lockstep_status lockstep_wait(lockstep_work* work, int64_t timeout_ms, lockstep_
 lockstep_status lockstep_progress(lockstep_work* work, uint64_t* bytes, uint64_t* of) {
   return c::guard([&] {
     if (work == nullptr) return c::fail(c::invalid("work is NULL"));
-    if (bytes == nullptr || of == nullptr) return c::fail(c::invalid("bytes or of is NULL; give addresses of a uint64_t"));
+    if (bytes == nullptr || of == nullptr)
+      return c::fail(c::invalid("bytes or of is NULL; give addresses of a uint64_t"));
     const auto progress = work->work.progress();
     *bytes = progress.bytes;
     *of = progress.of;

@@ -58,7 +58,7 @@ void Training::advance(std::span<const float> mean) {
 }
 
 std::array<lockstep_state_tensor, 1> Training::tensors() {
-  return {{{"weights", weights_.data(), weights_.size(), LOCKSTEP_F32, 0}}};
+  return {{{"weights", weights_.data(), weights_.size(), LOCKSTEP_F32, 0, 0}}};
 }
 
 std::array<lockstep_state_value, 2> Training::values() {

@@ -19,7 +19,7 @@ static void check(lockstep_status status) {
 
 /* All members hold one model and one step afterwards; a newcomer, those of the others. */
 static void share(lockstep_comm* comm, uint64_t* step, lockstep_result* result) {
-  lockstep_state_tensor tensor = {"model", model, COUNT, LOCKSTEP_F32, 0};
+  lockstep_state_tensor tensor = {"model", model, COUNT, LOCKSTEP_F32, 0, 0};
   lockstep_state_value value = {"step", NULL, LOCKSTEP_UINT};
   lockstep_sync_state_args args = LOCKSTEP_SYNC_STATE_ARGS_INIT;
 

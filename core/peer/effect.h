@@ -79,8 +79,8 @@ struct RunOver {
   bool left = false;  // as it has asked to
 };
 
-using Effect = std::variant<Resolve, Listen, Complete, Installed, PendingChanged, Progress, RunOver, KernelJob, trace::Event,
-                            io::Dial, io::Read, io::Write, io::Revoke, io::Close, io::Place>;
+using Effect = std::variant<Resolve, Listen, Complete, Installed, PendingChanged, Progress, RunOver, KernelJob,
+                            trace::Event, io::Dial, io::Read, io::Write, io::Revoke, io::Close, io::Place>;
 // Carried out in order. The driver owns the vector and clears it between steps: steady state allocates nothing.
 using Effects = std::vector<Effect>;
 

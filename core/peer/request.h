@@ -38,11 +38,11 @@ struct Request {
   Tag tag;
   bool retry = true;  // all-reduce and barrier only; the others never retry
   std::uint32_t minimum_world = 1;
-  PeerId root;                  // broadcast
-  Duration timeout{0};          // 0: none
-  std::vector<Tensor> tensors;  // exactly one for all-gather; none for barrier
+  PeerId root;                                    // broadcast
+  Duration timeout{0};                            // 0: none
+  std::vector<Tensor> tensors;                    // exactly one for all-gather; none for barrier
   std::shared_ptr<const state::Statement> state;  // sync, and nothing else
-  BufferRef scratch;            // scratch_bytes() bytes, lent until the call completes
+  BufferRef scratch;                              // scratch_bytes() bytes, lent until the call completes
 };
 
 // An all-reduce whose result replaces its input.
@@ -60,7 +60,8 @@ inline std::uint64_t scratch_bytes(const Request& request, const Tensor& tensor)
 
 // How much scratch a call needs: that of its tensors, one after the other.
 inline std::uint64_t scratch_bytes(const Request& request) {
-  if (request.collective == Collective::kSync) return request.state->staged ? state::staging_bytes(request.state->manifest) : 0;
+  if (request.collective == Collective::kSync)
+    return request.state->staged ? state::staging_bytes(request.state->manifest) : 0;
   std::uint64_t bytes = 0;
   for (const Tensor& tensor : request.tensors) bytes += scratch_bytes(request, tensor);
   return bytes;

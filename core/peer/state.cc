@@ -73,8 +73,8 @@ template <typename Archive>
 void Peer::Machine::state(Archive& a) {
   LOCKSTEP_ASSERT(out_ == nullptr && jobs_.empty());  // between two steps
   a.all(now_, life_, over_status_, over_text_, names_, session_, mesh_, connect_, admit_, leave_, view_, cohorts_,
-        addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, known_, pace_, reported_, by_serial_, heralds_,
-        early_);
+        addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, known_, pace_, reported_,
+        by_serial_, heralds_, early_);
   std::uint64_t rounds = rounds_.size();
   a.all(rounds);
   if constexpr (Archive::kLoads) {

@@ -15,7 +15,8 @@ struct Statement {
   std::vector<std::uint64_t> values;  // the 64 bits of each
   std::uint64_t revision = 0;
   Strategy strategy = Strategy::kPopular;
-  std::set<std::uint32_t> unchanged;  // tensors that hold what they held when the last sync of this tag succeeded: not digested again
+  std::set<std::uint32_t>
+      unchanged;        // tensors that hold what they held when the last sync of this tag succeeded: not digested again
   bool blank = false;   // what lies in memory is no state: it is not digested, and all of the elected one is taken over
   bool staged = false;  // pieces land beside the state, and are copied into it once the round has committed
 };

@@ -308,6 +308,7 @@ void Historian::asks(std::uint32_t process, const peer::Effect& effect) {
                  [&](const peer::Complete& complete) { completed(process, complete); },
                  [&](const peer::Installed& view) { installed(process, *view.view); },
                  [&](const peer::PendingChanged& pending) { processes_[process].pending = pending.count; },
+                 [&](const peer::Progress&) {},
                  [&](const peer::RunOver& over) {
                    about(std::string(kMembershipSubject));
                    blame_faults(history_.lanes[process].host, 0);

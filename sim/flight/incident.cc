@@ -151,7 +151,10 @@ class Investigator final : public PlayWitness {
       gang_size_ = std::max(gang_size_, join->gang_size);
       groups_.insert(join->group);
       auto_admit_ = auto_admit_ || join->auto_admit;
+    } else if (std::holds_alternative<wire::Claim>(message)) {
+      shares_ = true;
     } else if (const auto* done = std::get_if<wire::Done>(&message)) {
+      if (done->what.collective == wire::Collective::kSync) return;
       if (!rounds_.insert(done->key).second) return;
       minimum_world_ = std::max(minimum_world_, done->what.minimum_world);
       gathered_ = gathered_ || done->what.collective == wire::Collective::kAllGather;
@@ -182,6 +185,7 @@ class Investigator final : public PlayWitness {
     std::stable_sort(entries_.begin(), entries_.end(),
                      [](const Entry& a, const Entry& b) { return a.after < b.after; });
     plan.work = work_;
+    plan.share_state = shares_ && !plan.auto_admit;
     if (plan.work.size() > kMostKindsOfWork) plan.work.resize(kMostKindsOfWork);
     const std::uint64_t in_a_step = std::max<std::size_t>(plan.work.size(), 1);
     const std::uint64_t steps = std::max<std::uint64_t>(rounds_.size() / in_a_step, 1);
@@ -201,6 +205,7 @@ class Investigator final : public PlayWitness {
     if (!from_birth_) note("the beginning had been overwritten: those who were in then are the founders");
     if (work_.size() > kMostKindsOfWork) note(fmt::format("only the first {} kinds of collectives", kMostKindsOfWork));
     if (gathered_) note("blocks of all-gathers have about 16 elements: a coordinator is not told their size");
+    if (shares_) note("the shared state has a few pieces: a coordinator is not told how many");
     if (silent_ > 0) note("who fell silent is taken for a machine that vanished; it may have been stopped, or cut off");
     if (evicted_ > 0) note("who was evicted for another reason than silence is taken for one that crashed");
     if (!broken_.empty()) note(fmt::format("{} reports of broken links are left out", broken_.size()));
@@ -225,6 +230,7 @@ class Investigator final : public PlayWitness {
   std::uint64_t views_ = 0;
   std::set<RoundKey> rounds_;
   std::vector<Work> work_;
+  bool shares_ = false;
   bool gathered_ = false;
   std::vector<std::pair<Duration, PeerId>> broken_;
   std::uint64_t stops_ = 0;

@@ -331,15 +331,16 @@ void takeover(SyncBenchPeer& peer, const SyncBench& bench, int members, bool unc
   }
   if (!peer.takes()) return;
   say(bench,
-      fmt::format(
-          "{{\"what\": \"takeover\", \"bytes\": {}, \"members\": {}, \"unchanged\": {}, \"staged\": {}, \"lockstep\": {}, \"plain\": {}, "
-          "\"equal\": {}, \"ratio\": {}}}",
-          bench.bytes(), members, unchanged, bench.staged, lockstep.json(), plain.json(), equal.json(), ratios.json()),
+      fmt::format("{{\"what\": \"takeover\", \"bytes\": {}, \"members\": {}, \"unchanged\": {}, \"staged\": {}, "
+                  "\"lockstep\": {}, \"plain\": {}, "
+                  "\"equal\": {}, \"ratio\": {}}}",
+                  bench.bytes(), members, unchanged, bench.staged, lockstep.json(), plain.json(), equal.json(),
+                  ratios.json()),
       fmt::format(
           "takeover of {} MiB from {}{}: {}\n    if all is equal: {}\n    plain TCP: {}\n    plain / Lockstep {:.2f} "
           "({:.2f} to {:.2f}); bar 0.80",
-          bench.mib, members, unchanged ? ", whose state has not changed" : "", lockstep.words(bench), equal.words(bench), plain.words(bench), ratios.median(),
-          ratios.least(), ratios.most()));
+          bench.mib, members, unchanged ? ", whose state has not changed" : "", lockstep.words(bench),
+          equal.words(bench), plain.words(bench), ratios.median(), ratios.least(), ratios.most()));
 }
 
 void changes(SyncBenchPeer& peer, const SyncBench& bench) {

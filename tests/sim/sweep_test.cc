@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -36,6 +37,44 @@ TEST(Sweep, HasEveryFaultAtEveryMoment) {
   EXPECT_EQ(names.size(), sweep.size()) << "some are the same";
   EXPECT_EQ(events, (std::set<std::uint64_t>{1, 4, 7, 10}));
 }
+
+// Somebody joins, and dies or has a donor die, at each event of the run in which it takes the state over: in place, where what has
+// landed may be all that is left of the state, and staged.
+class StateSwept : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t>> {};
+
+TEST_P(StateSwept, SurvivesTheDeathOfAnybodyAtEveryEvent) {
+  Plan plan;
+  plan.peers = 3;
+  plan.founders = 2;
+  plan.stripes = 1;
+  plan.share_state = true;
+  plan.state_pieces = 8;
+  plan.staged_permille = std::get<0>(GetParam());
+  plan.work = {{peer::Collective::kAllReduce, 16, DataType::kF32, ReduceOp::kSum}};
+  plan.network.latency_lo_ns = plan.network.latency_hi_ns = 50'000;
+  plan.safety = milliseconds(150);
+  plan.think = milliseconds(20);
+  plan.commits_after = 1;
+  Entry join;
+  join.fault = Fault::kJoin;
+  join.a = 3;
+  join.after = milliseconds(100);
+  plan.entries = {join};
+  const Report calm = run(plan);
+  ASSERT_FALSE(calm.failure) << calm.failure->text;
+  ASSERT_GE(calm.joins, 1U);
+  Entry crash;
+  crash.fault = Fault::kCrash;
+  crash.a = std::get<1>(GetParam());
+  const Sweep sweep(plan, calm.healed_at_event, kSanitized ? 40 : 1, {crash});
+  for (std::uint64_t i = 0; i < sweep.size(); ++i) {
+    const Report report = run(sweep.plan(i));
+    EXPECT_FALSE(report.failure) << sweep.name(i) << ": " << report.failure->promise << ": " << report.failure->text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(StagedAndInPlace, StateSwept,
+                         testing::Combine(testing::Values(0U, 1000U), testing::Values(1U, 2U, 3U)));
 
 TEST(Sweep, HitsEveryHostAndEveryPairBothWays) {
   Plan plan;

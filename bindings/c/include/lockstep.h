@@ -222,7 +222,8 @@ typedef struct lockstep_comm_options {
    * LOCKSTEP_NO_SPIN: sleep at once, and leave the core to others. Default: 50 */
   uint32_t spin_us;
 
-  uint64_t state_bytes_per_second; /* that this peer sends of shared states, to all others together. Default: no limit */
+  uint64_t
+      state_bytes_per_second; /* that this peer sends of shared states, to all others together. Default: no limit */
 } lockstep_comm_options;
 
 #define LOCKSTEP_COMM_OPTIONS_INIT                                                                                     \
@@ -543,7 +544,7 @@ typedef struct lockstep_state_tensor {
   uint64_t count;   /* elements; with 0 the pointer may be NULL */
   lockstep_data_type type;
   int may_differ; /* not 0: is neither compared nor sent; each peer keeps its own */
-  int unchanged;  /* not 0: holds what it held when this communicator's last sync of this tag that succeeded ended: it is not hashed
+  int unchanged; /* not 0: holds what it held when this communicator's last sync of this tag that succeeded ended: it is not hashed
                      again. Where that is not so, peers go on with states that differ */
 } lockstep_state_tensor;
 

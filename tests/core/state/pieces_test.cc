@@ -7,7 +7,6 @@
 namespace lockstep::state {
 namespace {
 
-
 Manifest of_bytes(const std::vector<std::uint64_t>& sizes) {
   Manifest manifest;
   for (const std::uint64_t size : sizes) {
@@ -24,7 +23,8 @@ Digests numbered(const Pieces& pieces) {
 }
 
 TEST(Pieces, CoverEveryTensorOnce) {
-  const std::vector<std::uint64_t> sizes = {0, 1, kStatePieceBytes - 1, kStatePieceBytes, 0, kStatePieceBytes + 1, 3 * kStatePieceBytes, 0};
+  const std::vector<std::uint64_t> sizes = {
+      0, 1, kStatePieceBytes - 1, kStatePieceBytes, 0, kStatePieceBytes + 1, 3 * kStatePieceBytes, 0};
   const Pieces pieces(of_bytes(sizes));
   EXPECT_EQ(pieces.count(), 0U + 1 + 1 + 1 + 0 + 2 + 3 + 0);
   std::vector<std::uint64_t> covered(sizes.size());
