@@ -70,6 +70,30 @@ class PeerHost {
     step(peer::Launch{call, std::move(request)});
     return call;
   }
+  // Publishes, or else fetches, a state of one tensor of so many bytes, under tag 7.
+  CallId share(bool serves, std::uint64_t bytes, std::uint32_t piece_bytes, std::uint64_t content = 1) {
+    const CallId call = new_call();
+    auto& buffers = calls_.at(call).buffers;
+    buffers.push_back(memory_.make(bytes));
+    const BufferRef tensor{buffers.back(), 0, bytes};
+    memory_.fill(tensor, content);
+    memory_.lend(buffers.back());
+    calls_.at(call).send = calls_.at(call).recv = tensor;
+    auto state = std::make_shared<state::Statement>();
+    state->manifest = {{{"weights", DataType::kU8, bytes, false}}, {}, piece_bytes};
+    state->revision = serves ? 4 : 0;
+    peer::Request request;
+    request.collective = peer::Collective::kSync;
+    request.tag = Tag{7};
+    request.tensors = {{{}, tensor, bytes}};
+    request.state = std::move(state);
+    if (serves) {
+      step(peer::Publish{call, std::move(request)});
+    } else {
+      step(peer::Prefetch{call, std::move(request)});
+    }
+    return call;
+  }
   [[nodiscard]] const peer::Outcome* outcome(CallId call) const {
     const auto& outcome = calls_.at(call).outcome;
     return outcome ? &*outcome : nullptr;

@@ -125,6 +125,8 @@ CallKind kind_of(const std::string& name) {
   if (name == "collective") return CallKind::kCollective;
   if (name == "admit") return CallKind::kAdmit;
   if (name == "leave") return CallKind::kLeave;
+  if (name == "publish") return CallKind::kPublish;
+  if (name == "prefetch") return CallKind::kPrefetch;
   throw Malformed{"unknown kind of call '" + name + "'"};
 }
 

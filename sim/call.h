@@ -1,6 +1,7 @@
 // One call that an application made, and all that it may know about it: what checkers judge by.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,7 +15,11 @@
 
 namespace lockstep::sim {
 
-enum class CallKind : std::uint8_t { kConnect, kCollective, kAdmit, kLeave };
+enum class CallKind : std::uint8_t { kConnect, kCollective, kAdmit, kLeave, kPublish, kPrefetch };
+constexpr const char* name_of(CallKind kind) {
+  constexpr const char* kNames[] = {"connect", "collective", "admit", "leave", "publish", "prefetch"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
 
 struct Call {
   CallKind kind = CallKind::kCollective;
@@ -27,7 +32,7 @@ struct Call {
   bool told_to_wait = false;   // it may rightly wait for others (joining, minimum world)
   std::uint32_t at_least = 1;  // admit: members that are wanted
 
-  // collectives
+  // collectives, publish and prefetch
   peer::Request request;
   std::uint32_t segment_bytes = 0;  // as the caller has configured it
   std::uint64_t content = 0;        // of tensor t: content_of(content, t)

@@ -179,18 +179,15 @@ void World::completed(Process& process, peer::Complete& complete) {
                      (outcome.contributors ? " of " + text_of(*outcome.contributors) : ""));
   }
   if (options_.observe) {
-    const char* what = call->kind == CallKind::kConnect ? "connect"
-                       : call->kind == CallKind::kAdmit ? "admit"
-                                                        : "leave";
-    observe(process, (call->kind == CallKind::kCollective ? text_of(call->request) : std::string(what)) + ": " +
-                         text_of(outcome) + (outcome.contributors ? " of " + people(*outcome.contributors) : "") +
+    observe(process, text_of(*call) + ": " + text_of(outcome) +
+                         (outcome.contributors ? " of " + people(*outcome.contributors) : "") +
                          (outcome.retries > 0 ? ", retried " + std::to_string(outcome.retries) + "x" : "") +
                          (call->request.state ? ", now revision " + std::to_string(outcome.revision) + ", " +
                                                     std::to_string(outcome.bytes_received) + " bytes"
                                               : ""));
   }
   if (outcome.status == Status::kOutcomeUnknown) report_.unknown += 1;
-  if (call->kind == CallKind::kCollective) {
+  if (!call->buffers.empty()) {
     StreamId stream;
     JobToken job;
     for (const BufferId buffer : call->buffers) {
@@ -200,6 +197,11 @@ void World::completed(Process& process, peer::Complete& complete) {
       }
     }
     check("S4", check_loans_are_back(*call, stream, job));
+  }
+  if (call->kind == CallKind::kPrefetch) {
+    check("S5", one_state_.ended(*call, *process.memory, [](PeerId, const RoundKey&) { return nullptr; }));
+  }
+  if (call->kind == CallKind::kCollective) {
     check("S1", one_outcome_.ended(*call, membership_.founding(outcome.round.cohort)));
     check("S6", membership_.ended(*call));
     if (outcome.retries > 0) report_.retries += 1;
@@ -218,14 +220,13 @@ void World::completed(Process& process, peer::Complete& complete) {
     if (!over_) check("P2", check_time_of(process, *call));
     if (!over_) check("S3", check_restored(*call, *process.memory));
     if (!options_.scripted) check("L2", causes_.aborted(*call, process.app->leaving()));
-    for (const BufferId buffer : call->buffers) {
-      call->at_end.push_back(process.memory->fingerprint(buffer));
-      process.memory->take_back(buffer);
-    }
-    if (!call->buffers.empty()) {
-      queue_.push(now_ + plan_.heartbeat * 4, What::kApp, process.index, index, 1);
-    }
   }
+  for (const BufferId buffer : call->buffers) {
+    call->at_end.push_back(process.memory->fingerprint(buffer));
+    process.memory->take_back(buffer);
+  }
+  const bool goes_on = call->kind == CallKind::kPrefetch;  // with what is there, into the next sync
+  if (!call->buffers.empty() && !goes_on) queue_.push(now_ + plan_.heartbeat * 4, What::kApp, process.index, index, 1);
   check("S10", check_arguments_kept(*call, process.members));
   judged_ = nullptr;
   const bool in_vain = call->kind == CallKind::kConnect && outcome.status != Status::kOk;

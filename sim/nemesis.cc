@@ -323,11 +323,17 @@ std::uint64_t World::begin_fault(const Entry& entry) {
   return plan_.entries.size() - 1;
 }
 
-CallId World::launch(std::uint32_t host, const peer::Request& request, std::optional<std::uint64_t> content) {
+CallId World::launch(std::uint32_t host, const peer::Request& request, const App::Contents& contents) {
   Process* process = running(host);
   LOCKSTEP_ASSERT(process != nullptr);
-  process->app->launch(request, 16, content);
+  process->app->launch(request, 16, contents);
   return CallId{process->calls.size()};
+}
+
+CallId World::share(std::uint32_t host, CallKind kind, const peer::Request& request, const App::Contents& contents) {
+  Process* process = running(host);
+  LOCKSTEP_ASSERT(process != nullptr);
+  return process->app->share(kind, request, contents);
 }
 
 CallId World::admit(std::uint32_t host, std::uint32_t at_least, Duration timeout) {

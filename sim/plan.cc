@@ -402,6 +402,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   if (draws.permille(750))
     plan.heal_after = plan.heartbeat * static_cast<std::int64_t>(draws.range(0, 8)) + nanoseconds(1);
   if (draws.permille(300)) plan.unasked = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 1, 2}));
+  plan.publish = plan.share_state && draws.permille(600);
   return plan;
 }
 

@@ -75,6 +75,7 @@ struct Plan {
   std::uint32_t state_pieces = 0;  // of its largest tensor; 0: drawn, kStatePieces at most
   bool all_vote = true;            // in those syncs; false: at times some only send, or only receive
   std::uint32_t staged_permille = 500;  // of those syncs; the others take the state over in place
+  bool publish = false;                 // and publish it; who waits fetches it in advance
   std::uint32_t minimum_world = 1;
 
   NetworkOptions network;

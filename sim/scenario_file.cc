@@ -174,6 +174,7 @@ class ScenarioReader {
       if (!staged) top.fail(*node, "staged must be true or false; without it some syncs are and some are not");
       plan.staged_permille = staged.value_or(false) ? 1000 : 0;
     }
+    top("publish", plan.publish);
     top("stripes", plan.stripes);
     top("segment_bytes", plan.segment_bytes);
     top("unasked", plan.unasked);

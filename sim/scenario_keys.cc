@@ -52,6 +52,8 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"top", "all_vote", "true", "in a sync; false: at times some only send, or only receive"},
       {"top", "staged", "true",
        "pieces land beside the state; false: in it; without it: some syncs this way, some that"},
+      {"top", "publish", "false",
+       "true, with share_state: members publish their state, who waits fetches it in advance"},
       {"top", "stripes", "2", "streams between two neighbours, 1 to 16"},
       {"top", "segment_bytes", "0", "of pipelining; 0: chosen by size"},
       {"top", "unasked", "64", "small tensors that go to a neighbour before it asks; at most 64"},

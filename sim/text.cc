@@ -1,5 +1,7 @@
 #include "sim/text.h"
 
+#include "sim/call.h"
+
 #include "core/base/assert.h"
 #include "core/trace/event.h"
 
@@ -50,6 +52,12 @@ std::string text_of(const peer::Request& request) {
   out += ' ';
   out += name_of(request.op);
   return out + " tag " + std::to_string(request.tag.value);
+}
+
+std::string text_of(const Call& call) {
+  if (call.kind == CallKind::kCollective) return text_of(call.request);
+  const bool shares = call.kind == CallKind::kPublish || call.kind == CallKind::kPrefetch;
+  return name_of(call.kind) + (shares ? " tag " + std::to_string(call.request.tag.value) : std::string());
 }
 
 std::string text_of(Instant at) {

@@ -12,12 +12,15 @@
 
 namespace lockstep::sim {
 
+struct Call;
+
 std::string hex(std::uint64_t value);
 std::string text_of(PeerId peer);
 std::string text_of(const std::vector<PeerId>& peers);
 std::string text_of(const RoundKey& round);
 std::string text_of(const peer::Outcome& outcome);
 std::string text_of(const peer::Request& request);
+std::string text_of(const Call& call);
 std::string text_of(Instant at);  // "1.234567s"
 std::string text_of(const wire::View& view);
 

@@ -57,6 +57,8 @@ void App::on_event(std::uint64_t what) {
     case Do::kStep: begin_step(); return;
     case Do::kLaunch: launch_op(index); return;
     case Do::kAdmit: admit(); return;
+    case Do::kPublish: publish(); return;
+    case Do::kPrefetch: prefetch(); return;
     case Do::kLeave:
     case Do::kStop: return;
   }
@@ -73,18 +75,56 @@ void App::on_view(const wire::View& view) {
 void App::connect() {
   Call& call = host_.app_call(process_, CallKind::kConnect);
   host_.app_command(process_, peer::Connect{call.id, "coordinator:4000", Duration{0}});
+  // The groups of gangs are at the same step; but who goes on from what it has prefetched, when the others are gone, decides for its
+  // own group alone.
+  const bool alone = plan_.gang_size == 1;
+  if (plan_.publish && alone && dice_.permille(700, Purpose::kState, process_, launches_, 2)) {
+    later(Do::kPrefetch, 0, pause(static_cast<std::uint64_t>(plan_.heartbeat.ns)));
+  }
 }
 
-void App::launch(Request request, std::uint64_t here, std::optional<std::uint64_t> content) {
+void App::launch(Request request, std::uint64_t here, const Contents& contents) {
+  Call& call = lend_memory(CallKind::kCollective, request, here, contents);
+  call.cohort = cohort_;
+  auto use = std::find_if(uses_.begin(), uses_.end(), [&](const auto& entry) { return entry.first == request.tag; });
+  if (use == uses_.end()) use = uses_.insert(uses_.end(), {request.tag, 0});
+  call.use = use->second++;
+  call.request = request;
+  call.segment_bytes = plan_.segment_bytes;
+  const CallId id = call.id;
+  host_.app_launched(call);
+  host_.app_command(process_, peer::Launch{id, std::move(request)});
+}
+
+CallId App::share(CallKind kind, Request request, const Contents& contents) {
+  Call& call = lend_memory(kind, request, 0, contents);
+  call.told_to_wait = true;  // for who wants it, or for somebody who publishes
+  call.request = request;
+  const CallId id = call.id;
+  if (kind == CallKind::kPublish) {
+    host_.app_command(process_, peer::Publish{id, std::move(request)});
+  } else {
+    host_.app_command(process_, peer::Prefetch{id, std::move(request)});
+  }
+  return id;
+}
+
+Call& App::lend_memory(CallKind kind, Request& request, std::uint64_t here, const Contents& contents) {
   Memory& memory = host_.memory_of(process_);
-  Call& call = host_.app_call(process_, CallKind::kCollective);
+  Call& call = host_.app_call(process_, kind);
   launches_ += 1;
-  call.content = content.value_or(dice_.bits(Purpose::kContent, process_, launches_));
+  call.content = contents.drawn.value_or(dice_.bits(Purpose::kContent, process_, launches_));
   call.step = step_;
   call.state = state_;
   const std::uint64_t width = size_of(request.type);
+  std::vector<BufferId> left;  // the first one last
+  if (contents.left_by.value != 0) left = std::exchange(host_.app_made(process_, contents.left_by).buffers, {});
+  std::reverse(left.begin(), left.end());
+  const bool taken_over = !left.empty();
   const auto lend = [&](std::uint64_t bytes) {
-    const BufferId id = memory.make(bytes);
+    const bool fresh = left.empty();
+    const BufferId id = fresh ? memory.make(bytes) : left.back();
+    if (!fresh) left.pop_back();
     call.buffers.push_back(id);
     return BufferRef{id, 0, bytes};
   };
@@ -110,31 +150,26 @@ void App::launch(Request request, std::uint64_t here, std::optional<std::uint64_
       case Collective::kBarrier: break;
     }
   }
-  if (request.state && !scripted_) fill_state(request);
+  const bool fills = request.state && !scripted_ && !taken_over;
+  if (fills) fill_state(request);
   for (std::size_t t = 0; t < request.tensors.size(); ++t) {
     const BufferRef input = input_of(request, request.tensors[t]);
-    const bool is_state = request.state && !request.state->manifest.tensors[t].may_differ && !scripted_;
-    if (!is_state) memory.fill(input, content_of(call.content, t), request.type);
+    const bool is_state = fills && !request.state->manifest.tensors[t].may_differ;
+    if (!is_state && !taken_over) memory.fill(input, content_of(call.content, t), request.type);
+    if (t == 0 && contents.changed > 0) memory.fill(input.slice(0, contents.changed), ~call.content, request.type);
     call.inputs.push_back(memory.fingerprint(input));
   }
   request.scratch = {};
   if (const std::uint64_t scratch = scratch_bytes(request); scratch > 0) request.scratch = lend(scratch);
   for (const BufferId id : call.buffers) memory.lend(id);
+  if (kind != CallKind::kCollective) return call;
   if (next_timeout_.ns != 0) {
     request.timeout = next_timeout_;
     next_timeout_ = {};
   } else if (request.timeout.ns == 0) {
     request.timeout = plan_.call_timeout;
   }
-  call.cohort = cohort_;
-  auto use = std::find_if(uses_.begin(), uses_.end(), [&](const auto& entry) { return entry.first == request.tag; });
-  if (use == uses_.end()) use = uses_.insert(uses_.end(), {request.tag, 0});
-  call.use = use->second++;
-  call.request = request;
-  call.segment_bytes = plan_.segment_bytes;
-  const CallId id = call.id;
-  host_.app_launched(call);
-  host_.app_command(process_, peer::Launch{id, std::move(request)});
+  return call;
 }
 
 // ---- where are we? ----
@@ -157,7 +192,7 @@ void App::sync() {
   Tensor tensor;
   tensor.count = 8 + on_host_ % 3;
   request.tensors.push_back(tensor);
-  launch(std::move(request), 16);
+  launch(std::move(request), 16, {});
 }
 
 void App::share_state() {
@@ -171,7 +206,7 @@ void App::share_state() {
   Tensor tensor;
   tensor.count = 40;
   request.tensors.push_back(tensor);
-  launch(std::move(request), 0);
+  launch(std::move(request), 0, {});
 }
 
 // Once the run has shown that it lives, it is to come to its end.
@@ -195,14 +230,10 @@ void App::go_back() {
 }
 
 // Peers of the same step and state hold the same bytes; the manifest is that of the program.
-void App::sync_state() {
+std::shared_ptr<state::Statement> App::statement() const {
   const auto draw = [&](std::uint64_t lo, std::uint64_t hi, std::uint64_t n) {
     return dice_.range(lo, hi, Purpose::kState, 0, 0, n);
   };
-  // Groups have a state each, and must stay in step with each other.
-  const bool goes_on = plan_.groups > 1 || host_.last_step() != UINT64_MAX || step_ <= furthest_;
-  if (!goes_on && dice_.permille(60, Purpose::kState, step_, state_, 6)) go_back();
-  furthest_ = std::max(furthest_, step_);
   auto state = std::make_shared<state::Statement>();
   const std::uint64_t piece = std::min<std::uint64_t>(draw(1, 3, 3) * 700, plan_.max_count + 1);
   const std::uint64_t weights = plan_.state_pieces != 0 ? plan_.state_pieces * piece : draw(0, kStatePieces * piece, 0);
@@ -213,6 +244,26 @@ void App::sync_state() {
   state->manifest.values = {{"step", state::ValueType::kUint}, {"state", state::ValueType::kUint}};
   state->values = {step_, state_};
   state->revision = step_;
+  return state;
+}
+
+Request App::request_of(std::shared_ptr<const state::Statement> state) {
+  Request request;
+  request.collective = Collective::kSync;
+  request.tag = kStateTag;
+  for (const state::TensorSpec& tensor : state->manifest.tensors) request.tensors.push_back({{}, {}, tensor.count});
+  request.state = std::move(state);
+  return request;
+}
+
+void App::sync_state() {
+  // Groups have a state each, and must stay in step with each other.
+  const bool goes_on = plan_.groups > 1 || host_.last_step() != UINT64_MAX || step_ <= furthest_;
+  if (!goes_on && dice_.permille(60, Purpose::kState, step_, state_, 6)) go_back();
+  Contents contents;
+  if (take_prefetched()) contents.left_by = std::exchange(prefetched_, {});
+  furthest_ = std::max(furthest_, step_);
+  const auto state = statement();
   state->staged = dice_.permille(plan_.staged_permille, Purpose::kState, process_, launches_);
   state->strategy = strategy();
   const bool only_receives = state->strategy == state::Strategy::kReceiveOnly;
@@ -220,12 +271,7 @@ void App::sync_state() {
   for (std::uint32_t t = 0; t < state->manifest.tensors.size(); ++t) {
     if (same_since_synced(state->manifest, t)) state->unchanged.insert(t);
   }
-  Request request;
-  request.collective = Collective::kSync;
-  request.tag = kStateTag;
-  for (const state::TensorSpec& tensor : state->manifest.tensors) request.tensors.push_back({{}, {}, tensor.count});
-  request.state = std::move(state);
-  launch(std::move(request), 0);
+  launch(request_of(state), 0, contents);
 }
 
 // A step changes some pieces: each every one, two, four or eight steps, and one in four with all that was reduced before.
@@ -258,6 +304,26 @@ bool App::same_since_synced(const state::Manifest& manifest, std::uint32_t tenso
   return true;
 }
 
+void App::publish() { share(CallKind::kPublish, request_of(statement()), {}); }
+
+void App::prefetch() {
+  if (phase_ == Phase::kConnecting) prefetched_ = share(CallKind::kPrefetch, request_of(statement()), {});
+}
+
+// What it left in memory: the state that was published, this program's own as yet, or a part of one, which is none.
+bool App::take_prefetched() {
+  if (!std::exchange(first_sync_, false) || prefetched_.value == 0) return false;
+  const auto& outcome = host_.app_made(process_, prefetched_).outcome;
+  if (!outcome || outcome->status != Status::kOk) return false;
+  if (!outcome->state_defined) {
+    stateless_ = true;
+    return true;
+  }
+  step_ = outcome->revision;
+  state_ = outcome->values.at(1);
+  return true;
+}
+
 void App::state_synced(const Call& call) {
   stateless_ = false;
   step_ = call.outcome->revision;
@@ -270,6 +336,7 @@ void App::state_synced(const Call& call) {
     host_.app_finished(process_);
     return;
   }
+  if (plan_.publish && dice_.permille(600, Purpose::kState, process_, launches_, 1)) later(Do::kPublish, 0, 1);
   later(Do::kStep, 0, pause(100'000));
 }
 
@@ -456,7 +523,7 @@ void App::launch_op(std::uint64_t index) {
     here = request.tensors.front().count;
     request.tensors.front().count += on_host_ % 7;
   }
-  launch(std::move(request), here);
+  launch(std::move(request), here, {});
 }
 
 void App::stepped(const Call& call) {
@@ -568,7 +635,9 @@ void App::on_complete(const Call& call) {
         stepped(call);
       }
       return;
-    case CallKind::kLeave: return;
+    case CallKind::kLeave:
+    case CallKind::kPublish:
+    case CallKind::kPrefetch: return;
   }
 }
 

@@ -39,6 +39,7 @@ class AppHost {
   virtual Memory& memory_of(std::uint32_t process) = 0;
   virtual Call& app_call(std::uint32_t process, CallKind kind) = 0;
   virtual void app_launched(Call& call) = 0;
+  virtual Call& app_made(std::uint32_t process, CallId call) = 0;
   [[nodiscard]] virtual const Call* contribution(PeerId peer, const RoundKey& round) = 0;
   virtual Checkpoint& app_checkpoint(std::uint32_t host) = 0;
   // It, and with it its gang, has come to the end of the program: finish() is called.
@@ -60,9 +61,16 @@ class App {
   void on_view(const wire::View& view);
   void on_over() { phase_ = Phase::kOver; }
 
+  // What is in the tensors of a call.
+  struct Contents {
+    std::optional<std::uint64_t> drawn{};  // from this; otherwise from the plan
+    CallId left_by{};                      // what this prefetch left there, in the same memory; 0: none
+    std::uint64_t changed = 0;             // bytes of the first tensor that are other ones
+  };
+
   // Scripted: does nothing but connect by itself.
-  // `content`: of its tensors, otherwise drawn.
-  void launch(peer::Request request, std::uint64_t count_here, std::optional<std::uint64_t> content = {});
+  void launch(peer::Request request, std::uint64_t count_here, const Contents& contents);
+  CallId share(CallKind kind, peer::Request request, const Contents& contents);
   void leaves() { leaving_ = true; }
 
   // Its part of the program is over.
@@ -84,13 +92,16 @@ class App {
   [[nodiscard]] std::uint64_t commits() const { return commits_; }
 
  private:
-  enum class Do : std::uint8_t { kConnect, kSync, kStep, kLaunch, kAdmit, kLeave, kStop, kAgain };
+  enum class Do : std::uint8_t { kConnect, kSync, kStep, kLaunch, kAdmit, kLeave, kStop, kAgain, kPublish, kPrefetch };
 
+  Call& lend_memory(CallKind kind, peer::Request& request, std::uint64_t here, const Contents& contents);
   void later(Do what, std::uint64_t index, std::int64_t delay_ns);
   std::int64_t pause(std::uint64_t at_most);
   void connect();
   void sync();
   void share_state();
+  [[nodiscard]] std::shared_ptr<state::Statement> statement() const;
+  [[nodiscard]] static peer::Request request_of(std::shared_ptr<const state::Statement> state);
   void sync_state();
   void go_back();
   [[nodiscard]] bool all_vote() const;
@@ -98,6 +109,9 @@ class App {
   void fill_state(const peer::Request& request);
   [[nodiscard]] std::uint64_t piece_content(std::uint64_t tensor, std::uint64_t piece, const Checkpoint& at) const;
   [[nodiscard]] bool same_since_synced(const state::Manifest& manifest, std::uint32_t tensor) const;
+  void publish();
+  void prefetch();
+  [[nodiscard]] bool take_prefetched();
   void state_synced(const Call& call);
   [[nodiscard]] std::uint64_t ops_of_step() const;
   [[nodiscard]] bool admits_early() const;
@@ -130,9 +144,11 @@ class App {
   std::vector<PeerId> roots_;                        // who took part in the last all-gather
   PeerId donor_;
   bool sharing_ = false;                    // the broadcast after the all-gather
-  bool stateless_ = false;                  // a sync failed while it wrote to the state
+  bool stateless_ = false;                  // a sync failed while it wrote to the state, or it was prefetched in part
   std::uint64_t furthest_ = 0;              // step at which it has synced
   std::optional<Checkpoint> synced_state_;  // that the last sync ended with
+  CallId prefetched_;                       // the first sync goes on with what is there; 0: none
+  bool first_sync_ = true;
   std::uint64_t step_ = 0;
   std::uint64_t synced_at_ = 0;
   std::uint64_t state_ = 1;

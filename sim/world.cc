@@ -463,7 +463,7 @@ Call& World::app_call(std::uint32_t index, CallKind kind) {
   mix(static_cast<std::uint64_t>(kind), index, call.id.value, 0);
   if (options_.witness != nullptr) options_.witness->called(call);
   if (options_.trace && kind != CallKind::kCollective) {
-    say(process, kind == CallKind::kConnect ? "connect" : kind == CallKind::kAdmit ? "admit" : "leave");
+    say(process, name_of(kind));
   }
   return call;
 }

@@ -59,7 +59,8 @@ class World final : public NetworkUser, public AppHost {
   std::uint64_t begin_fault(const Entry& entry);
   void end_fault(std::uint64_t index) { end_entry(index); }
   // Calls of the process that runs on the host now.
-  CallId launch(std::uint32_t host, const peer::Request& request, std::optional<std::uint64_t> content = {});
+  CallId launch(std::uint32_t host, const peer::Request& request, const App::Contents& contents = {});
+  CallId share(std::uint32_t host, CallKind kind, const peer::Request& request, const App::Contents& contents = {});
   CallId admit(std::uint32_t host, std::uint32_t at_least = 1, Duration timeout = {});
   CallId leave(std::uint32_t host, Duration timeout = {});
   void stop(std::uint32_t host, CallId call, const std::string& why);
@@ -86,6 +87,7 @@ class World final : public NetworkUser, public AppHost {
   void app_command(std::uint32_t index, peer::Input input) override;
   Call& app_call(std::uint32_t index, CallKind kind) override;
   void app_launched(Call& call) override;
+  Call& app_made(std::uint32_t index, CallId call) override { return processes_[index].calls[call.value - 1]; }
   [[nodiscard]] const Call* contribution(PeerId peer, const RoundKey& round) override;
   Checkpoint& app_checkpoint(std::uint32_t host) override { return hosts_[host].checkpoint; }
   void app_finished(std::uint32_t process) override;

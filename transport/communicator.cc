@@ -169,6 +169,54 @@ Result<Work> Communicator::launch(const LaunchArgs& args, Then then) {
   return Work(std::move(call));
 }
 
+Result<Work> Communicator::publish(const LaunchArgs& args, bool stable) {
+  if (auto error = check(args)) return *error;
+  if (view() == nullptr) return Error{Status::kNotConnected, "this communicator is no member of a run: connect first"};
+  auto call = engine_->new_call();
+  Call::Loans& loans = call->loans;
+  Result<peer::Request> request = stable ? prepare(args, minimum_world_, engine_->memory(), engine_->scratch(), loans)
+                                         : snapshot(args, engine_->memory(), engine_->scratch(), loans);
+  if (!request) {
+    give_back(loans, engine_->memory());
+    return request.error();
+  }
+  loans.values.clear();  // they are only read
+  const Work work(call);
+  {
+    const std::lock_guard lock(published_mutex_);
+    std::erase_if(published_, [](const auto& entry) { return entry.second.test(); });
+    published_.emplace_back(args.tag, work);
+  }
+  engine_->submit(std::move(call), peer::Publish{work.id(), std::move(*request)});
+  return work;
+}
+
+void Communicator::unpublish(Tag tag) {
+  std::vector<Work> ending;
+  {
+    const std::lock_guard lock(published_mutex_);
+    for (const auto& [published, work] : published_) {
+      if (published == tag) ending.push_back(work);
+    }
+  }
+  for (const Work& work : ending) stop(work, "unpublished");
+  for (const Work& work : ending) wait(work);
+}
+
+Result<Work> Communicator::prefetch(const LaunchArgs& args) {
+  if (auto error = check(args)) return *error;
+  auto call = engine_->new_call();
+  Result<peer::Request> request = prepare(args, minimum_world_, engine_->memory(), engine_->scratch(), call->loans);
+  if (!request) {
+    give_back(call->loans, engine_->memory());
+    return request.error();
+  }
+  const CallId id = call->id();
+  const Work work(call);
+  engine_->submit(std::move(call), peer::Prefetch{id, std::move(*request)});
+  return work;
+}
+
 void Communicator::wait(const Work& work) {
   LOCKSTEP_ASSERT(work);
   engine_->wait(*work.call_);

@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/data_type.h"
@@ -121,6 +123,14 @@ class Communicator {
   // Start a collective. An error here (kInvalidArgument: null, overlapping or impossible memory; kOutOfMemory: scratch) means
   // that nothing was started and no other peer knows of it.
   Result<Work> launch(const LaunchArgs& args, Then then = Then::kGoOn);
+  // Serve this state (the arguments of a sync) to peers that wait for their admission, until it is stopped, unpublished,
+  // replaced by a newer one of its tag, or this peer leaves the run. From a copy, which is made here; `stable`: from the
+  // tensors themselves, which are lent, and do not change, until then.
+  Result<Work> publish(const LaunchArgs& args, bool stable);
+  // Ends what was published under this tag, and waits until its memory is back.
+  void unpublish(Tag tag);
+  // While this peer waits for its admission: fetch into these tensors what members publish under this tag.
+  Result<Work> prefetch(const LaunchArgs& args);
   // Blocks until the call is over, as work.wait() does, and does the communicator's own work meanwhile where that saves time.
   void wait(const Work& work);
   // End a call that is not over; a round is aborted for all unless it is committed. The call itself tells how it ended.
@@ -156,6 +166,8 @@ class Communicator {
   Communicator(std::unique_ptr<Engine> engine, std::uint32_t minimum_world);
   std::unique_ptr<Engine> engine_;
   std::uint32_t minimum_world_;
+  std::mutex published_mutex_;
+  std::vector<std::pair<Tag, Work>> published_;  // not over, when last looked at
 };
 
 }  // namespace lockstep::transport

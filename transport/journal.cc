@@ -60,6 +60,8 @@ std::string called(PeerId by, const peer::Input& command) {
                  },
                  [&](const peer::Leave& c) { return call(by, c.call, "leave"); },
                  [&](const peer::Launch& c) { return call(by, c.call, "collective", arguments(c.request)); },
+                 [&](const peer::Publish& c) { return call(by, c.call, "publish", arguments(c.request)); },
+                 [&](const peer::Prefetch& c) { return call(by, c.call, "prefetch", arguments(c.request)); },
                  [](const auto&) { return std::string(); }},
       command);
 }

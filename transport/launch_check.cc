@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <new>
 #include <optional>
@@ -160,20 +161,30 @@ std::optional<Error> check(const LaunchArgs& args) {
   return check_overlap(args);
 }
 
-Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_world, Memory& memory, ScratchPool& pool,
-                              Call::Loans& loans) try {
+namespace {
+
+// All but the places of the tensors.
+peer::Request request_of(const LaunchArgs& args) {
   peer::Request request;
   request.collective = args.collective;
   request.type = args.type;
   request.op = args.op;
   request.tag = args.tag;
   request.retry = args.retry;
-  request.minimum_world = minimum_world;
   request.root = args.root;
   request.timeout = args.timeout;
   request.state = args.state;
-  loans.values = args.values;
   request.tensors.reserve(args.tensors.size());
+  return request;
+}
+
+}  // namespace
+
+Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_world, Memory& memory, ScratchPool& pool,
+                              Call::Loans& loans) try {
+  peer::Request request = request_of(args);
+  request.minimum_world = minimum_world;
+  loans.values = args.values;
   loans.buffers.reserve(2 * args.tensors.size() + 1);
   for (const TensorArgs& tensor : args.tensors) request.tensors.push_back(add_tensor(args, tensor, memory, loans));
 
@@ -189,6 +200,34 @@ Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_worl
   }
   loans.buffers.push_back(memory.add(loans.scratch.bytes().first(scratch)));
   request.scratch = {loans.buffers.back(), 0, scratch};
+  return request;
+} catch (const std::bad_alloc&) {
+  return Error{Status::kOutOfMemory, fmt::format("no memory to name {} tensors", args.tensors.size())};
+}
+
+Result<peer::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPool& pool, Call::Loans& loans) try {
+  peer::Request request = request_of(args);
+  std::uint64_t bytes = 0;
+  for (const TensorArgs& tensor : args.tensors) bytes += recv_bytes(args, tensor);
+  if (bytes > 0) {
+    loans.scratch = pool.take(bytes);
+    if (loans.scratch.bytes().empty()) {
+      return Error{
+          Status::kOutOfMemory,
+          fmt::format("no memory for a copy of {} bytes of state; free some, or lend the tensors (stable)", bytes)};
+    }
+    loans.buffers.push_back(memory.add(loans.scratch.bytes().first(bytes)));
+  }
+  std::uint64_t offset = 0;
+  for (const TensorArgs& tensor : args.tensors) {
+    const std::uint64_t length = recv_bytes(args, tensor);
+    peer::Tensor& named = request.tensors.emplace_back();
+    named.count = tensor.count;
+    if (length == 0) continue;
+    std::memcpy(loans.scratch.bytes().data() + offset, tensor.recv, length);
+    named.recv = {loans.buffers.back(), offset, length};
+    offset += length;
+  }
   return request;
 } catch (const std::bad_alloc&) {
   return Error{Status::kOutOfMemory, fmt::format("no memory to name {} tensors", args.tensors.size())};

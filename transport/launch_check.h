@@ -21,6 +21,8 @@ std::optional<Error> check(const LaunchArgs& args);
 // Registers the buffers of checked arguments and takes the scratch; `loans` holds both, also after an error (kOutOfMemory).
 Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_world, Memory& memory, ScratchPool& pool,
                               Call::Loans& loans);
+// The same of a state that is published, from a copy of its tensors, taken here: `loans` owns it.
+Result<peer::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPool& pool, Call::Loans& loans);
 void give_back(Call::Loans& loans, Memory& memory);
 
 }  // namespace lockstep::transport

@@ -276,6 +276,30 @@ Result<LaunchArgs> read(const lockstep_sync_state_args* given) {
   return launch;
 }
 
+// Of a state that is published, or fetched in advance: nothing is staged.
+Result<LaunchArgs> read_share(const lockstep_sync_state_args* given) {
+  Result<LaunchArgs> launch = read(given);
+  if (!launch) return launch;
+  auto state = std::make_shared<state::Statement>(*launch->state);
+  state->staged = false;
+  launch->state = std::move(state);
+  return launch;
+}
+
+Result<Work> publish(Communicator& communicator, const lockstep_sync_state_args* args) {
+  const auto taken = c::take(args, "args");
+  if (!taken) return taken.error();
+  const auto launch = read_share(args);
+  if (!launch) return launch.error();
+  return communicator.publish(*launch, taken->stable != 0);
+}
+
+Result<Work> prefetch(Communicator& communicator, const lockstep_sync_state_args* args) {
+  const auto launch = read_share(args);
+  if (!launch) return launch.error();
+  return communicator.prefetch(*launch);
+}
+
 // Arguments are read before the communicator is touched.
 template <typename Args>
 auto launcher(const Args* args, Communicator::Then then) {
@@ -353,4 +377,35 @@ lockstep_status lockstep_sync_state(lockstep_comm* comm, const lockstep_sync_sta
 lockstep_status lockstep_sync_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                           lockstep_work** work) {
   return asynchronous(comm, args, work);
+}
+
+lockstep_status lockstep_publish_state(lockstep_comm* comm, const lockstep_sync_state_args* args) {
+  return c::guard([&] {
+    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
+    const Result<Work> work = publish(*comm->communicator, args);
+    return work ? LOCKSTEP_OK : c::fail(work.error());
+  });
+}
+
+lockstep_status lockstep_publish_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
+                                             lockstep_work** work) {
+  return c::guard([&] { return c::call_async(comm, work, [&](Communicator& to) { return publish(to, args); }); });
+}
+
+lockstep_status lockstep_unpublish_state(lockstep_comm* comm, uint64_t tag) {
+  return c::guard([&] {
+    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
+    comm->communicator->unpublish(Tag{tag});
+    return LOCKSTEP_OK;
+  });
+}
+
+lockstep_status lockstep_prefetch_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
+                                        lockstep_result* result) {
+  return c::guard([&] { return c::call(comm, result, [&](Communicator& to) { return prefetch(to, args); }); });
+}
+
+lockstep_status lockstep_prefetch_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
+                                              lockstep_work** work) {
+  return c::guard([&] { return c::call_async(comm, work, [&](Communicator& to) { return prefetch(to, args); }); });
 }

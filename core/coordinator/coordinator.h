@@ -61,7 +61,8 @@ class Coordinator {
     std::size_t waiting = 0;
     std::size_t rounds = 0;
     std::size_t queued_bytes = 0;
-    std::uint64_t drafts = 0;  // of views, so far
+    std::uint64_t drafts = 0;   // of views, so far
+    std::size_t published = 0;  // states that are published, or wanted in advance
   };
   [[nodiscard]] Footprint footprint() const;
 

@@ -225,6 +225,7 @@ void Coordinator::Machine::lose_one(PeerId peer, Status status, const std::strin
     if (in_view) ++counters_.lost;
   }
   membership_.remove_candidate(peer);
+  publications_.gone(peer);
   seats_.erase(seat);
 }
 
@@ -450,6 +451,7 @@ void Coordinator::Machine::install() {
     counters_.admitted += proposal.added.size();
     for (const PeerId peer : proposal.added) {
       parties_.at(seats_.at(peer).stream).channel.reader.set_max_body_bytes(kMaxBodyBytes);
+      publications_.admitted(peer);
     }
     pending_told_ = 0;  // an admission starts everybody's count anew
   }
@@ -480,10 +482,33 @@ void Coordinator::Machine::release_leavers() {
       ++at;
       continue;
     }
+    publications_.gone(peer);
     say(peer, wire::Left{});
     break_off(parties_.at(seat.stream));
     at = seats_.erase(at);
   }
+}
+
+// What comes too late means nothing: who is being admitted, or leaves, may not know it yet.
+void Coordinator::Machine::on_publish(PeerId from, const wire::Publish& in) {
+  if (membership_.candidates().contains(from)) {
+    return lose(from, Status::kProtocolError, "publishes a state before it is a member", true);
+  }
+  const wire::Member* member = membership_.find(from);
+  if (member == nullptr) return;
+  const std::string fault = publications_.publish(*member, in);
+  if (!fault.empty()) lose(from, Status::kProtocolError, fault, true);
+}
+
+void Coordinator::Machine::on_want(PeerId from, const wire::WantState& in) {
+  const auto candidate = membership_.candidates().find(from);
+  if (candidate == membership_.candidates().end()) return;
+  const std::string fault = publications_.want(from, candidate->second.member.group, in);
+  if (!fault.empty()) lose(from, Status::kProtocolError, fault, true);
+}
+
+void Coordinator::Machine::announce_published() {
+  for (const auto& [peer, published] : publications_.take_news(options_.link_key)) say(peer, published);
 }
 
 void Coordinator::Machine::announce_pending() {

@@ -11,6 +11,7 @@
 
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/membership.h"
+#include "core/coordinator/publications.h"
 #include "core/coordinator/rounds.h"
 #include "core/wire/channel.h"
 
@@ -117,6 +118,8 @@ class Coordinator::Machine {
   void on_leave(PeerId from, wire::Leave in);
   void on_link_broken(PeerId from, const wire::LinkBroken& in);
   void on_flush(PeerId from, wire::Flush in);
+  void on_publish(PeerId from, const wire::Publish& in);
+  void on_want(PeerId from, const wire::WantState& in);
   // The peer is out of the run, with all of its gang. `tell`: it lives, and learns why.
   void lose(PeerId peer, Status status, const std::string& why, bool tell);
   void lose_one(PeerId peer, Status status, const std::string& why, bool tell);
@@ -138,6 +141,7 @@ class Coordinator::Machine {
   void count_commit(const Rounds::Committed& committed);
   void release_leavers();
   void announce_pending();
+  void announce_published();
   [[nodiscard]] bool is_member(PeerId peer) const { return membership_.contains(peer); }
 
   Options options_;
@@ -155,6 +159,7 @@ class Coordinator::Machine {
 
   Membership membership_;
   Rounds rounds_;
+  Publications publications_;
   std::set<PeerId> lost_;
   std::set<GroupId> relink_;      // groups whose ring is to be laid around a broken link
   bool admit_cancelled_ = false;  // by somebody, and not answered yet

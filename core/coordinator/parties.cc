@@ -42,6 +42,7 @@ void Coordinator::Machine::step(Input& input, Instant now, Effects& out) {
              },
              input);
   if (news) decide();
+  announce_published();
   pump_all();
   out_ = nullptr;
 }
@@ -167,6 +168,8 @@ void Coordinator::Machine::on_message(Party& party, wire::Received received) {
                    changed_ = true;
                  },
                  [&](wire::LinkBroken& in) { on_link_broken(from, in); },
+                 [&](wire::Publish& in) { on_publish(from, in); },
+                 [&](wire::WantState& in) { on_want(from, in); },
                  [&](wire::Flush& in) { on_flush(from, std::move(in)); },
                  [&](wire::Join&) { unexpected(); },
                  [&](wire::Link&) { unexpected(); },
@@ -194,6 +197,7 @@ void Coordinator::Machine::on_message(Party& party, wire::Received received) {
                  [&](wire::HavePieces&) { unexpected(); },
                  [&](wire::AskOutline&) { unexpected(); },
                  [&](wire::AskEntry&) { unexpected(); },
+                 [&](wire::Published&) { unexpected(); },
              },
              received.message);
 }
@@ -369,6 +373,7 @@ void Coordinator::Machine::pump_all() {
     for (const PeerId peer : std::exchange(deaf, {}))
       lose(peer, Status::kEvicted, "does not read what it is told", true);
     decide();
+    announce_published();
   }
 }
 
@@ -394,8 +399,13 @@ wire::StatusReply Coordinator::Machine::snapshot(Instant now) const {
 }
 
 Coordinator::Footprint Coordinator::Machine::footprint() const {
-  Footprint footprint{
-      parties_.size(), membership_.view().members.size(), membership_.candidates().size(), rounds_.size(), 0, drafts_};
+  Footprint footprint{parties_.size(),
+                      membership_.view().members.size(),
+                      membership_.candidates().size(),
+                      rounds_.size(),
+                      0,
+                      drafts_,
+                      publications_.size()};
   for (const auto& [stream, party] : parties_) footprint.queued_bytes += party.channel.writer.control_bytes_queued();
   return footprint;
 }

@@ -139,6 +139,16 @@ void fields(auto& a, Is<peer::Launch> auto& m) {
   a("request", m.request);
 }
 
+void fields(auto& a, Is<peer::Publish> auto& m) {
+  a("call", m.call);
+  a("request", m.request);
+}
+
+void fields(auto& a, Is<peer::Prefetch> auto& m) {
+  a("call", m.call);
+  a("request", m.request);
+}
+
 void fields(auto& a, Is<peer::Admit> auto& m) {
   a("call", m.call);
   a("at_least", m.at_least);

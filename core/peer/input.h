@@ -30,6 +30,22 @@ struct Launch {
   Request request;
 };
 
+// Serve this state (a sync's request: its statement, its tensors as `recv`), which changes no more, to peers that wait for
+// their admission. Completes when it is stopped, a newer one of the same tag is published, or this peer leaves: then its memory
+// is back.
+struct Publish {
+  CallId call;
+  Request request;
+};
+
+// While this peer waits for its admission: fill these tensors with pieces of the newest state that members publish under this
+// tag. Completes when all of it is here, or at the admission with what has come until then. The next sync believes nothing of
+// it.
+struct Prefetch {
+  CallId call;
+  Request request;
+};
+
 // Let waiting peers in. Completes with the new view (also when nobody waited).
 struct Admit {
   CallId call;
@@ -70,6 +86,6 @@ struct JobDone {
 struct Timer {};
 
 using Input = std::variant<Connect, Launch, Admit, Leave, Stop, Resolved, Listening, JobDone, Timer, io::Opened,
-                           io::Accepted, io::ReadDone, io::WriteDone, io::Revoked, io::Closed>;
+                           io::Accepted, io::ReadDone, io::WriteDone, io::Revoked, io::Closed, Publish, Prefetch>;
 
 }  // namespace lockstep::peer

@@ -22,6 +22,8 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
   std::visit(overloaded{
                  [&](const Connect& in) { on_connect(in); },
                  [&](Launch& in) { on_launch(std::move(in)); },
+                 [&](Publish& in) { on_publish(std::move(in)); },
+                 [&](Prefetch& in) { on_prefetch(std::move(in)); },
                  [&](Admit& in) { on_admit(in); },
                  [&](Leave& in) { on_leave(in); },
                  [&](Stop& in) { on_stop(in); },
@@ -50,6 +52,7 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
   mesh_.set_term(session_.term());
   drive_ends();
   drive_syncs();
+  drive_shares();
   try_leave();
   mesh_.pump(out);  // first: the next peer waits for the segment, the coordinator for everybody
   session_.pump(out);
@@ -67,6 +70,10 @@ Instant Peer::Machine::deadline() const {
     next = std::min(next, round.sync->deadline());
     if (round.attempted() && round.sync->has_next() && !pace_.allows(now_)) next = std::min(next, pace_.next());
   }
+  for (const auto& [serial, share] : shares_) {
+    next = std::min(next, share.deadline);
+    if (share.sync) next = std::min(next, share.sync->deadline());
+  }
   return next;
 }
 
@@ -76,7 +83,7 @@ Peer::Footprint Peer::Machine::footprint() const {
   footprint.rounds = rounds_.size();
   const auto told = std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.told; });
   footprint.calls = rounds_.size() - static_cast<std::size_t>(told) + (connect_ ? 1 : 0) +
-                    (admit_ && !admit_->by_itself ? 1 : 0) + (leave_ ? 1 : 0);
+                    (admit_ && !admit_->by_itself ? 1 : 0) + (leave_ ? 1 : 0) + shares_.size();
   footprint.queued_bytes = mesh_.queued_bytes() + session_.queued_bytes();
   for (const auto& [id, cohort] : cohorts_) footprint.remembered += cohort.used_up.size();
   for (const auto& [peer, heralds] : heralds_) footprint.remembered += heralds.size();
@@ -133,6 +140,10 @@ void Peer::Machine::say_admit() {
 }
 
 void Peer::Machine::on_leave(const Leave& in) {
+  if (life_ == Life::kJoining || life_ == Life::kMember) {
+    finish_shares(true, Status::kOk, {});
+    finish_shares(false, Status::kAborted, "left before being admitted");
+  }
   if (life_ == Life::kJoining) {
     leave_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout)};
     life_ = Life::kLeaving;
@@ -165,6 +176,7 @@ void Peer::Machine::on_stop(const Stop& in) {
     admit_->deadline = now_ + options_.abort_grace;
     return session_.say(wire::AdmitCancel{Status::kAborted});
   }
+  if (stop_share(in.call, why)) return;
   for (auto& [order, round] : rounds_) {
     if (round.call == in.call) {
       return ask_to_stop(round, Status::kAborted, "aborted by " + name_of(options_.id) + ": " + why);
@@ -196,6 +208,7 @@ void Peer::Machine::on_timer() {
       session_.say(wire::AdmitCancel{Status::kTimedOut});
     }
   }
+  on_share_timer();
   std::vector<std::uint64_t> due;
   for (const auto& [order, round] : rounds_) {
     if (round.sync && now_ >= round.sync->deadline()) round.sync->on_timer(now_);

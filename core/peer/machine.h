@@ -1,7 +1,7 @@
 // The peer's inside. Session talks to the coordinator, Mesh to the neighbours; this machine holds the calls in between. Its files:
 // machine.cc (inputs, and the calls that are about membership), rounds.cc and heralds.cc (collectives and their data), syncs.cc
-// (shared state), views.cc
-// (what the coordinator decides), state.cc (all that it holds, for recordings).
+// (shared state), shares.cc (state that is published and fetched in advance), views.cc (what the coordinator decides), state.cc
+// (all that it holds, for recordings).
 #pragma once
 
 #include <map>
@@ -125,8 +125,43 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
       return state != State::kQueued && state != State::kHeld && state != State::kEnding;
     }
   };
+  // A state that is published, or fetched in advance: a call that is no round.
+  struct Share {
+    enum class Stage : std::uint8_t {
+      kQueued,     // waits for the memory of an older one of the same tag
+      kDigesting,  // what is in memory
+      kServing,
+      kFetching,  // or waiting for somebody to publish it
+      kTurning,   // another state is published: waits for memory to come back, then fetches that
+      kEnding,    // waits for memory to come back
+    };
+    // What a visitor asks of the digests, until it is answered: one question of each.
+    struct Question {
+      std::uint32_t first = 0;
+      StreamId stream;
+      template <typename Archive>
+      void state(Archive& a) {
+        a.all(first, stream);
+      }
+    };
+    CallId call;
+    Request request;
+    bool serves = false;  // else it fetches
+    Stage stage = Stage::kQueued;
+    Instant deadline = kNever;
+    bool said = false;   // the coordinator knows
+    Generation attempt;  // what it serves or fetches now is called on streams; 0: nothing yet
+    std::unique_ptr<state::Sync> sync;
+    std::map<PeerId, Question> questions;
+    std::optional<wire::Published> offer;  // the newest that the coordinator told
+    std::vector<wire::Source> sources;     // of which it fetches
+    Status status = Status::kOk;           // kEnding
+    std::string text;
+  };
   template <typename Archive>
   void state_of(Archive& a, Round& round);
+  template <typename Archive>
+  void state_of(Archive& a, Share& share);
   [[nodiscard]] bool can_run(const Round& round) const;
   using Rounds = std::map<std::uint64_t, Round>;  // in the order of their launch
 
@@ -181,6 +216,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
 
   // ---- rounds.cc ----
   void on_launch(Launch in);
+  [[nodiscard]] wire::Descriptor descriptor_of(const Request& request) const;
   [[nodiscard]] std::optional<Error> check(const Request& request) const;
   void enter(Round& round);
   void begin_attempt(Round& round);
@@ -211,7 +247,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] Round* running(const wire::Segment& segment);
   [[nodiscard]] Cohort* cohort_of(const RoundKey& key);
   [[nodiscard]] Cohort* newest_cohort();  // null before the first
-  void start_jobs(const Round& round);
+  void start_jobs(const Round& round) { start_jobs(round.serial); }
+  void start_jobs(std::uint64_t serial);
   void on_job_done(const JobDone& in);
   void on_block_size(PeerId from, const wire::BlockSize& size) override;
   ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
@@ -224,7 +261,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
 
   // ---- syncs.cc ----
   [[nodiscard]] static std::optional<Error> refusal_of_state(const Request& request);
-  [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const Round& round) const;
+  [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const Request& request) const;
   void begin_sync(Round& round);
   void claim_if_digested(Round& round);
   // The round that the coordinator speaks of, if it has not ended; a violation if no state was claimed in it, whose text begins
@@ -239,8 +276,39 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void sync_job_done(Round& round, const JobDone& in);
   [[nodiscard]] ring::Operation::Place on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment);
   void on_piece_ended(PeerId from, const wire::SegmentEnded& segment);
-  bool next_piece(Round& round, PeerId to, wire::LinkWriter& writer);
+  [[nodiscard]] static ring::Operation::Place place_of(const state::Sync::Place& place);
+  bool next_piece(state::Sync& sync, const RoundKey& key, Generation attempt, PeerId to, wire::LinkWriter& writer);
   void end_sync(Round& round);
+
+  // ---- shares.cc ----
+  void on_publish(Publish in);
+  void on_prefetch(Prefetch in);
+  [[nodiscard]] static std::optional<Error> refusal_of_share(const Request& request);
+  void add_share(CallId call, Request request, bool serves);
+  [[nodiscard]] RoundKey key_of(const Share& share) const;
+  [[nodiscard]] Share* find_share(const RoundKey& key, Generation attempt);
+  [[nodiscard]] std::uint64_t serial_of(const Share& share) const;
+  [[nodiscard]] bool serves() const;
+  void say_share(Share& share, bool ends);
+  void finish_share(Share& share, Status status, std::string text);
+  void finish_shares(bool serving, Status status, const std::string& text);
+  [[nodiscard]] bool stop_share(CallId call, const std::string& why);
+  void on_share_timer();
+  void drive_shares();
+  [[nodiscard]] bool drive_share(std::uint64_t serial, Share& share);
+  void begin_serving(Share& share);
+  void answer_visitors(Share& share);
+  void begin_fetching(Share& share);
+  void on_published(wire::Published published);
+  [[nodiscard]] bool follow_offer(Share& share);
+  void ask_hosts(Share& share);
+  void share_job_done(std::uint64_t serial, Share& share, const JobDone& in);
+  [[nodiscard]] std::optional<std::string> refusal_of_visitor(PeerId peer) const override;
+  void on_visit_message(PeerId from, StreamId stream, const wire::Message& message) override;
+  ring::Operation::Place on_visit_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
+  void on_visit_segment_ended(PeerId from, const wire::SegmentEnded& segment) override;
+  bool next_segment_for_visitor(PeerId to, wire::LinkWriter& writer) override;
+  void on_visit_gone(PeerId peer, StreamId stream) override;
 
   // ---- heralds.cc ----
   void greet_neighbours(Round& round);
@@ -296,6 +364,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   // Committed and reported, because all members said so; the coordinator has not yet. They count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
   std::map<std::uint64_t, std::uint64_t> by_serial_;
+  std::map<std::uint64_t, Share> shares_;  // by serial
   // Ready messages that came before our own launch, by neighbour.
   struct Herald {
     wire::Ready ready;

@@ -5,6 +5,7 @@
 #include "core/base/mutant.h"
 #include "core/base/overloaded.h"
 #include "core/wire/limits.h"
+#include "core/wire/link_key.h"
 
 namespace lockstep::peer {
 
@@ -15,6 +16,8 @@ constexpr Duration kFirstBackoff = milliseconds(10);
 constexpr Duration kLastBackoff = milliseconds(500);
 // Segments that a stripe holds: one being written, one to follow without a gap.
 constexpr std::size_t kSegmentsPerStripe = 2;
+// What is on its way to a visitor delays a round: one piece.
+constexpr std::size_t kSegmentsPerVisitor = 1;
 // Streams in a row that break the protocol before their link is said to be broken: more than bits on the way are ever flipped.
 constexpr std::uint32_t kMaxFaults = 8;
 
@@ -30,34 +33,24 @@ void Mesh::set_key(const LinkKey& key, Instant now, Effects& out) {
 
 void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects& out) {
   for (auto at = links_.begin(); at != links_.end();) {
-    if (neighbours.contains(at->first)) {
-      ++at;
-      continue;
-    }
-    for (const Stripe& stripe : at->second.stripes) {
-      if (stripe.stream.value == 0) continue;
-      Flow& flow = flows_.at(stripe.stream);
-      const bool open = flow.kind == Kind::kUp;
-      flow.kind = Kind::kDying;
-      flow.since = now;
-      look_soon(now + options_.dial_timeout);
-      if (open) {
-        flow.channel.finish(out);
-      } else {
-        flow.channel.close(out);
-      }
-    }
-    at = links_.erase(at);
+    const auto wanted = neighbours.find(at->first);
+    const auto relation = wanted != neighbours.end() && wanted->second.visit ? Relation::kHost : Relation::kNeighbour;
+    const bool stays =
+        wanted == neighbours.end() ? at->second.relation == Relation::kVisitor : at->second.relation == relation;
+    at = stays ? std::next(at) : let_go(at, now, out);
   }
   for (const auto& [peer, wanted] : neighbours) {
     const auto [at, fresh] = links_.try_emplace(peer);
     Link& link = at->second;
     link.address = wanted.address;
+    if (wanted.visit) link.key = *wanted.visit;
     if (!std::exchange(link.needed, wanted.needed) && wanted.needed) link.reported = now;
     if (!fresh) continue;
-    link.dials = options_.id < peer;
+    if (wanted.visit) link.relation = Relation::kHost;
+    link.dials = wanted.visit || options_.id < peer;
     link.reported = now;
-    link.stripes.resize(link.dials ? options_.stripes : 1, Stripe{{}, false, now, now, kFirstBackoff});
+    const std::uint16_t width = wanted.visit ? 1 : options_.stripes;
+    link.stripes.resize(link.dials ? width : 1, Stripe{{}, false, now, now, kFirstBackoff});
     if (link.dials) {
       for (std::uint16_t i = 0; i < link.width(); ++i) dial(peer, link, StripeIndex{i}, now, out);
     }
@@ -68,6 +61,23 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     if (flow.kind == Kind::kParked) parked.push_back(stream);
   }
   for (const StreamId stream : parked) attach_parked(flows_.at(stream), now, out);
+}
+
+Mesh::Links::iterator Mesh::let_go(Links::iterator at, Instant now, Effects& out) {
+  for (const Stripe& stripe : at->second.stripes) {
+    if (stripe.stream.value == 0) continue;
+    Flow& flow = flows_.at(stripe.stream);
+    const bool open = flow.kind == Kind::kUp;
+    flow.kind = Kind::kDying;
+    flow.since = now;
+    look_soon(now + options_.dial_timeout);
+    if (open) {
+      flow.channel.finish(out);
+    } else {
+      flow.channel.close(out);
+    }
+  }
+  return links_.erase(at);
 }
 
 void Mesh::close_all(Effects& out) {
@@ -86,6 +96,7 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
   Flow& flow = flows_.try_emplace(slot.stream, slot.stream, now, Kind::kDialling).first->second;
   flow.peer = peer;
   flow.stripe = stripe;
+  flow.visits = link.relation == Relation::kHost;
   out.emplace_back(io::Dial{slot.stream, link.address});
   look_soon(now + options_.dial_timeout);
 }
@@ -112,7 +123,8 @@ void Mesh::on_opened(const io::Opened& in, Instant now) {
   flow.channel.forgive_silence(now);
   const Link& link = links_.at(flow.peer);
   flow.channel.writer.preamble();
-  flow.channel.writer.message(wire::Link{options_.id, flow.peer, flow.stripe, link.width(), *key_}, term_);
+  const LinkKey& key = flow.visits ? link.key : *key_;
+  flow.channel.writer.message(wire::Link{options_.id, flow.peer, flow.stripe, link.width(), key}, term_);
 }
 
 void Mesh::on_read_done(const io::ReadDone& in, Instant now, Effects& out) {
@@ -155,24 +167,29 @@ void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
                    [&](wire::Received& in) {
                      if (in.term >= term_ || flow.kind != Kind::kUp) on_message(flow, std::move(in.message), now, out);
                    },
-                   [&](wire::SegmentBegan& in) {
-                     if (flow.kind != Kind::kUp) return break_protocol(flow, "a segment before the greeting", now, out);
-                     if (in.term < term_) return flow.channel.reader.sink();
-                     const auto place = owner_.on_segment_began(flow.peer, flow.channel.stream(), in.segment);
-                     switch (place.landing) {
-                       case ring::Operation::Landing::kPlace: return put(flow, place.into, out);
-                       case ring::Operation::Landing::kLater: return;
-                       case ring::Operation::Landing::kSink: return flow.channel.reader.sink();
-                       case ring::Operation::Landing::kNonsense:
-                         return break_protocol(flow, "a segment that no round expects", now, out);
-                     }
-                   },
+                   [&](wire::SegmentBegan& in) { take_segment(flow, in, now, out); },
                    [&](wire::SegmentEnded& in) {
-                     if (!in.sunk) owner_.on_segment_ended(flow.peer, flow.channel.stream(), in);
+                     if (in.sunk) return;
+                     if (flow.visits) return owner_.on_visit_segment_ended(flow.peer, in);
+                     owner_.on_segment_ended(flow.peer, flow.channel.stream(), in);
                    },
                },
                **next);
     if (flow.channel.reader.awaits_place()) return;
+  }
+}
+
+void Mesh::take_segment(Flow& flow, const wire::SegmentBegan& in, Instant now, Effects& out) {
+  if (flow.kind != Kind::kUp) return break_protocol(flow, "a segment before the greeting", now, out);
+  if (in.term < term_) return flow.channel.reader.sink();
+  const StreamId stream = flow.channel.stream();
+  const auto place = flow.visits ? owner_.on_visit_segment_began(flow.peer, stream, in.segment)
+                                 : owner_.on_segment_began(flow.peer, stream, in.segment);
+  switch (place.landing) {
+    case ring::Operation::Landing::kPlace: return put(flow, place.into, out);
+    case ring::Operation::Landing::kLater: return;
+    case ring::Operation::Landing::kSink: return flow.channel.reader.sink();
+    case ring::Operation::Landing::kNonsense: return break_protocol(flow, "a segment that no round expects", now, out);
   }
 }
 
@@ -196,6 +213,8 @@ void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& o
     return drop(flow, false, now, out);
   }
   if (flow.kind == Kind::kParked) return break_protocol(flow, "a message before the welcome", now, out);
+  if (std::holds_alternative<wire::Heartbeat>(message)) return;
+  if (flow.visits) return on_visit_message(flow, message, now, out);
   if (auto* ready = std::get_if<wire::Ready>(&message)) {
     return owner_.on_ready(flow.peer, flow.stripe, flow.channel.stream(), std::move(*ready));
   }
@@ -205,14 +224,29 @@ void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& o
   if (const auto* size = std::get_if<wire::BlockSize>(&message)) return owner_.on_block_size(flow.peer, *size);
   if (const auto* done = std::get_if<wire::Done>(&message)) return owner_.on_done(flow.peer, *done);
   if (wire::is_about_state(message)) return owner_.on_state_message(flow.peer, flow.channel.stream(), message);
-  if (std::holds_alternative<wire::Heartbeat>(message)) return;
   break_protocol(flow, "a message that neighbours do not send", now, out);
+}
+
+// A visitor asks, a host answers.
+void Mesh::on_visit_message(Flow& flow, const wire::Message& message, Instant now, Effects& out) {
+  const bool asks =
+      std::holds_alternative<wire::AskDigests>(message) || std::holds_alternative<wire::AskPieces>(message);
+  const bool to_us = links_.at(flow.peer).relation == Relation::kVisitor;
+  if (to_us ? asks : std::holds_alternative<wire::PieceDigests>(message)) {
+    return owner_.on_visit_message(flow.peer, flow.channel.stream(), message);
+  }
+  break_protocol(flow, "a message that is not said on a visit", now, out);
 }
 
 void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out) {
   if (link.to != options_.id) return refuse(flow, "another peer was meant: this is not the one you look for", now, out);
-  if (key_ && link.key != *key_) return refuse_key(flow, now, out);
-  if (!(link.from < link.to)) return refuse(flow, "the peer with the smaller id dials", now, out);
+  flow.visits = key_ && link.key == wire::visitor_key(*key_, link.from);
+  if (key_ && link.key != *key_ && !flow.visits) return refuse_key(flow, now, out);
+  if (flow.visits) {
+    if (const auto refusal = refusal_of_visit(link.from)) return refuse(flow, *refusal, now, out);
+    if (link.stripes != 1) return refuse(flow, "a visitor has one stream", now, out);
+  } else if (!(link.from < link.to))
+    return refuse(flow, "the peer with the smaller id dials", now, out);
   if (link.stripes == 0 || link.stripes > kMaxStripes || link.stripe.value >= link.stripes) {
     return refuse(flow,
                   "stripe " + std::to_string(link.stripe.value) + " of " + std::to_string(link.stripes) + ": at most " +
@@ -230,7 +264,23 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
   flow.kind = Kind::kParked;
   flow.since = now;
   look_soon(now + options_.dial_timeout);
+  if (flow.visits) {
+    const auto [at, fresh] = links_.try_emplace(link.from);
+    at->second.relation = Relation::kVisitor;
+    at->second.needed = false;
+    if (fresh) at->second.stripes.assign(1, Stripe{{}, false, now, now, kFirstBackoff});
+  }
   attach_parked(flow, now, out);
+}
+
+std::optional<std::string> Mesh::refusal_of_visit(PeerId from) const {
+  const auto link = links_.find(from);
+  if (link != links_.end() && link->second.relation != Relation::kVisitor) return "this peer is a neighbour: no visits";
+  if (auto refusal = owner_.refusal_of_visitor(from)) return refusal;
+  const auto visitors = std::count_if(links_.begin(), links_.end(),
+                                      [](const auto& entry) { return entry.second.relation == Relation::kVisitor; });
+  if (link == links_.end() && visitors >= kMaxVisitors) return "as many visitors as one member takes are here";
+  return std::nullopt;
 }
 
 // Welcomes a parked stream once its link is wanted and its stripe is free.
@@ -238,6 +288,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
   const auto at = links_.find(flow.peer);
   if (at == links_.end()) return;
   Link& link = at->second;
+  if (flow.visits != (link.relation == Relation::kVisitor) || link.relation == Relation::kHost) return;
   if (link.width() != flow.stripes) {  // another number of stripes begins the link anew
     bool free = true;
     for (const Stripe& stripe : link.stripes) {
@@ -265,15 +316,16 @@ void Mesh::bring_up(Flow& flow, Instant now) {
   touch(flow);
   flow.kind = Kind::kUp;
   flow.since = now;
-  flow.channel.reader.set_max_body_bytes(kMaxBodyBytes);
-  flow.channel.reader.expect_segments();
+  const bool asks = flow.visits && links_.at(flow.peer).relation == Relation::kVisitor;
+  flow.channel.reader.set_max_body_bytes(asks ? kMaxWaitingBodyBytes : kMaxBodyBytes);
+  if (!asks) flow.channel.reader.expect_segments();
   flow.channel.forgive_silence(now);
   Stripe& stripe = links_.at(flow.peer).stripes[flow.stripe.value];
   stripe.up = true;
   stripe.backoff = kFirstBackoff;
   if (next_look_ == kNever || next_heartbeat_ <= now) next_heartbeat_ = now + options_.link_heartbeat;
   look_soon(next_heartbeat_);
-  owner_.on_stripe_up(flow.peer, flow.stripe, flow.channel.stream());
+  if (!flow.visits) owner_.on_stripe_up(flow.peer, flow.stripe, flow.channel.stream());
 }
 
 void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
@@ -282,13 +334,18 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   const PeerId peer = at->second.peer;
   const StripeIndex index = at->second.stripe;
   const bool was_up = at->second.kind == Kind::kUp;
+  const bool visits = at->second.visits;
   flows_.erase(at);
-  owner_.on_stream_gone(peer, in.stream);
+  if (visits) {
+    owner_.on_visit_gone(peer, in.stream);
+  } else {
+    owner_.on_stream_gone(peer, in.stream);
+  }
   const auto link = links_.find(peer);
   if (link == links_.end() || index.value >= link->second.width()) return;
   Stripe& stripe = link->second.stripes[index.value];
   if (stripe.stream != in.stream) return;
-  if (stripe.up || was_up) {
+  if ((stripe.up || was_up) && link->second.relation != Relation::kVisitor) {
     stripe.down_since = now;
     out.emplace_back(
         trace::Event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = peer, .round = {}, .text = in.text});
@@ -305,6 +362,7 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   for (auto& [stream, flow] : flows_) {
     if (flow.kind == Kind::kParked && flow.peer == peer) attach_parked(flow, now, out);
   }
+  if (link->second.relation == Relation::kVisitor && link->second.stripes.front().stream.value == 0) links_.erase(link);
 }
 
 void Mesh::drop(Flow& flow, bool in_order, Instant now, Effects& out) {
@@ -367,6 +425,7 @@ void Mesh::break_protocol(Flow& flow, const std::string& why, Instant now, Effec
   const auto at = links_.find(peer);
   if (at == links_.end()) return;
   Link& link = at->second;
+  if (link.relation != Relation::kNeighbour) return;
   if (now - link.last_fault > options_.link_timeout) link.faults = 0;
   link.last_fault = now;
   if (++link.faults < kMaxFaults) return;
@@ -500,6 +559,7 @@ bool Mesh::release(const RoundKey& key, Generation attempt, Instant now, Effects
 
 void Mesh::pump(Effects& out) {
   if (owner_.has_segments()) fill_stripes();
+  serve_visitors();
   std::sort(touched_.begin(), touched_.end());
   for (const StreamId stream : touched_) {
     const auto at = flows_.find(stream);
@@ -518,6 +578,7 @@ void Mesh::pump(Effects& out) {
 
 void Mesh::fill_stripes() {
   for (auto& [peer, link] : links_) {
+    if (link.relation != Relation::kNeighbour) continue;
     for (bool more = true; more;) {
       more = false;
       for (std::uint16_t i = 0; i < link.width(); ++i) {
@@ -532,9 +593,21 @@ void Mesh::fill_stripes() {
   }
 }
 
-std::set<PeerId> Mesh::linked() const {
+// While no round has anything to send.
+void Mesh::serve_visitors() {
+  for (auto& [peer, link] : links_) {
+    if (link.relation != Relation::kVisitor || !link.stripes.front().up) continue;
+    Flow& flow = flows_.at(link.stripes.front().stream);
+    if (flow.channel.writer.segments_queued() >= kSegmentsPerVisitor) continue;
+    if (owner_.has_segments()) return;
+    if (owner_.next_segment_for_visitor(peer, flow.channel.writer)) touch(flow);
+  }
+}
+
+std::set<PeerId> Mesh::linked(Relation relation) const {
   std::set<PeerId> peers;
   for (const auto& [peer, link] : links_) {
+    if (link.relation != relation) continue;
     if (std::any_of(link.stripes.begin(), link.stripes.end(), [](const Stripe& s) { return s.up; })) peers.insert(peer);
   }
   return peers;

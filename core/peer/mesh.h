@@ -3,7 +3,10 @@
 //
 // The peer with the smaller id dials. A stripe that breaks is dialled again; what it had lost is told by Ready on the new one.
 // A stream belongs to a link only once it has said the key of the run: who is a member and where it listens is no secret.
-// A stripe is only replaced once the driver has given back all memory of the old one, so that a place has one stream at a time.
+// Beside its neighbours it has visits: a peer that waits for its admission dials members that publish a state, with a key of
+// its own, and fetches pieces from them. Nothing that happens on a visit is anybody's fault: nobody hears of it, nothing waits
+// for it. A stripe is only replaced once the driver has given back all memory of the old one, so that a place has one stream at
+// a time.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +45,16 @@ class MeshOwner {
   virtual void on_state_message(PeerId from, StreamId stream, const wire::Message& message) = 0;
   virtual void on_stream_gone(PeerId peer, StreamId stream) = 0;  // nobody: it had no link yet
   virtual void on_link_broken(PeerId peer, const std::string& why) = 0;
+
+  // ---- visits ----
+
+  // Whether this peer may visit us; if not, why.
+  [[nodiscard]] virtual std::optional<std::string> refusal_of_visitor(PeerId peer) const = 0;
+  virtual void on_visit_message(PeerId from, StreamId stream, const wire::Message& message) = 0;
+  virtual ring::Operation::Place on_visit_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) = 0;
+  virtual void on_visit_segment_ended(PeerId from, const wire::SegmentEnded& segment) = 0;
+  virtual bool next_segment_for_visitor(PeerId to, wire::LinkWriter& writer) = 0;
+  virtual void on_visit_gone(PeerId peer, StreamId stream) = 0;
 };
 
 class Mesh {
@@ -56,10 +69,20 @@ class Mesh {
 
   struct Wanted {
     io::Address address;
-    bool needed = true;  // rounds cannot go on without this link: it is reported when it is broken
+    bool needed = true;              // rounds cannot go on without this link: it is reported when it is broken
+    std::optional<LinkKey> visit{};  // we visit it, with this key
   };
-  // The neighbours that are wanted from now on; others are let go.
+  // The neighbours that are wanted from now on, and those to be visited; others are let go. Visitors stay, unless they are
+  // wanted.
   void want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects& out);
+  // Visitors that may stay no longer.
+  template <typename Unwelcome>
+  void dismiss_visitors(Unwelcome unwelcome, Instant now, Effects& out) {
+    for (auto at = links_.begin(); at != links_.end();) {
+      const bool goes = at->second.relation == Relation::kVisitor && unwelcome(at->first);
+      at = goes ? let_go(at, now, out) : std::next(at);
+    }
+  }
   // The run is over for this peer: every stream is closed, and so is each that comes later.
   void close_all(Effects& out);
 
@@ -74,8 +97,9 @@ class Mesh {
   void on_timer(Instant now, Effects& out);
   [[nodiscard]] Instant deadline() const { return next_look_; }
 
-  // Those to whom a stripe is up.
-  [[nodiscard]] std::set<PeerId> linked() const;
+  // Neighbours to whom a stripe is up; and those that we visit.
+  [[nodiscard]] std::set<PeerId> linked() const { return linked(Relation::kNeighbour); }
+  [[nodiscard]] std::set<PeerId> hosts() const { return linked(Relation::kHost); }
   // To a neighbour, on its first stripe that is up; false when none is.
   bool say(PeerId to, const wire::Message& message);
   void say_on(StreamId stream, const wire::Message& message);
@@ -107,6 +131,11 @@ class Mesh {
   }
 
  private:
+  enum class Relation : std::uint8_t {
+    kNeighbour,
+    kHost,     // we visit it
+    kVisitor,  // it visits us
+  };
   struct Stripe {
     StreamId stream;  // 0: none
     bool up = false;
@@ -120,6 +149,8 @@ class Mesh {
   };
   struct Link {
     io::Address address;
+    Relation relation = Relation::kNeighbour;
+    LinkKey key;  // kHost: said to it
     bool dials = false;
     bool needed = true;
     std::vector<Stripe> stripes;
@@ -129,7 +160,7 @@ class Mesh {
     [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
     template <typename Archive>
     void state(Archive& a) {
-      a.all(address, dials, needed, stripes, reported, faults, last_fault);
+      a.all(address, relation, key, dials, needed, stripes, reported, faults, last_fault);
     }
   };
   enum class Kind : std::uint8_t {
@@ -149,14 +180,20 @@ class Mesh {
     StripeIndex stripe;
     std::uint16_t stripes = 1;
     LinkKey key;           // accepted: that it said
+    bool visits = false;   // of a link that is a visit, on either side
     bool touched = false;  // named in touched_
     template <typename Archive>
     void state(Archive& a) {
-      a.all(channel, kind, since, peer, stripe, stripes, key, touched);
+      a.all(channel, kind, since, peer, stripe, stripes, key, visits, touched);
     }
   };
 
+  using Links = std::map<PeerId, Link>;
+  Links::iterator let_go(Links::iterator at, Instant now, Effects& out);
+  [[nodiscard]] std::set<PeerId> linked(Relation relation) const;
+  [[nodiscard]] std::optional<std::string> refusal_of_visit(PeerId from) const;
   void fill_stripes();
+  void serve_visitors();
   // What it wants may have changed: it is pumped at the end of the step.
   void touch(Flow& flow) {
     if (!std::exchange(flow.touched, true)) touched_.push_back(flow.channel.stream());
@@ -164,6 +201,8 @@ class Mesh {
   void put(Flow& flow, BufferRef into, Effects& out);
   void take_events(Flow& flow, Instant now, Effects& out);
   void on_message(Flow& flow, wire::Message message, Instant now, Effects& out);
+  void on_visit_message(Flow& flow, const wire::Message& message, Instant now, Effects& out);
+  void take_segment(Flow& flow, const wire::SegmentBegan& in, Instant now, Effects& out);
   void on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out);
   void attach_parked(Flow& flow, Instant now, Effects& out);
   void bring_up(Flow& flow, Instant now);
@@ -180,7 +219,7 @@ class Mesh {
   MeshOwner& owner_;
   Term term_;
   std::optional<LinkKey> key_;
-  std::map<PeerId, Link> links_;
+  Links links_;
   std::map<StreamId, Flow> flows_;
   std::vector<StreamId> touched_;
   Instant next_heartbeat_;

@@ -11,9 +11,7 @@
 
 namespace lockstep::peer {
 
-namespace {
-
-wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_bytes) {
+wire::Descriptor Peer::Machine::descriptor_of(const Request& request) const {
   wire::Descriptor what;
   what.collective = request.collective;
   what.type = request.collective == Collective::kBarrier ? DataType::kU8 : request.type;
@@ -23,7 +21,7 @@ wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_byt
   what.minimum_world = request.minimum_world;
   what.tensors = static_cast<std::uint32_t>(request.tensors.size());
   if (request.collective == Collective::kBroadcast) what.root = request.root;
-  if (request.collective != Collective::kBarrier) what.segment_bytes = segment_bytes;
+  if (request.collective != Collective::kBarrier) what.segment_bytes = options_.segment_bytes;
   if (request.collective == Collective::kAllGather) return what;
   if (request.collective == Collective::kSync) {
     for (const state::TensorSpec& tensor : request.state->manifest.tensors) what.count += tensor.bytes();
@@ -38,8 +36,6 @@ wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_byt
   if (!counts.empty()) what.layout = XXH3_64bits(counts.data(), counts.size() * sizeof(std::uint64_t));
   return what;
 }
-
-}  // namespace
 
 std::optional<Error> Peer::Machine::check(const Request& request) const {
   const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
@@ -72,7 +68,7 @@ void Peer::Machine::on_launch(Launch in) {
   Round& round = rounds_[++launches_];
   round.call = in.call;
   round.request = std::move(in.request);
-  round.what = descriptor_of(round.request, options_.segment_bytes);
+  round.what = descriptor_of(round.request);
   round.limit = deadline_after(round.request.timeout);
   round.deadline = round.limit;
   if (!admit_ || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort
@@ -313,7 +309,7 @@ bool Peer::Machine::has_segments() const {
 
 bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) {
   for (auto& [order, round] : rounds_) {
-    if (round.sync && round.attempted() && next_piece(round, to, writer)) return true;
+    if (round.sync && round.attempted() && next_piece(*round.sync, round.key, round.attempt, to, writer)) return true;
     if (!round.operation || !round.operation->has_next()) continue;
     if (!round.attempted() || round.downstream() != to) continue;
     const auto next = round.operation->next(stripe, stream);
@@ -356,16 +352,20 @@ void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
 }
 
 // Hands the collected jobs to the driver, signed with the operation's name.
-void Peer::Machine::start_jobs(const Round& round) {
+void Peer::Machine::start_jobs(std::uint64_t serial) {
   for (KernelJob& job : jobs_) {
-    job.token.value |= round.serial << 32U;
+    job.token.value |= serial << 32U;
     out_->emplace_back(job);
   }
   jobs_.clear();
 }
 
 void Peer::Machine::on_job_done(const JobDone& in) {
-  const auto at = by_serial_.find(in.token.value >> 32U);
+  const std::uint64_t serial = in.token.value >> 32U;
+  if (const auto share = shares_.find(serial); share != shares_.end()) {
+    return share_job_done(serial, share->second, in);
+  }
+  const auto at = by_serial_.find(serial);
   LOCKSTEP_ASSERT(at != by_serial_.end());
   Round& round = rounds_.at(at->second);
   if (round.sync) return sync_job_done(round, in);

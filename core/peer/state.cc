@@ -62,10 +62,28 @@ void Peer::Machine::state_of(Archive& a, Round& round) {
     const bool may_share = round.request.collective == Collective::kSync && !check(round.request);
     if ((begun && !can_run(round)) || (shares && !may_share)) return a.fail();
     if (begun) round.operation = new_operation(round, *root_of(round));
-    if (shares) round.sync = new_sync(round);
+    if (shares) round.sync = new_sync(round.request);
   }
   if (begun) a.all(*round.operation);
   if (shares) a.all(*round.sync);
+}
+
+template <typename Archive>
+void Peer::Machine::state_of(Archive& a, Share& share) {
+  a.all(share.call, share.request, share.serves, share.stage, share.deadline, share.said, share.attempt,
+        share.questions, share.offer, share.sources, share.status, share.text);
+  bool begun = share.sync != nullptr;
+  a.all(begun);
+  if constexpr (Archive::kLoads) {
+    share.sync.reset();
+    if (a.failed()) return;
+    if (refusal_of_share(share.request) ||
+        (!begun && share.stage != Share::Stage::kQueued && share.stage != Share::Stage::kEnding)) {
+      return a.fail();
+    }
+    if (begun) share.sync = new_sync(share.request);
+  }
+  if (begun) a.all(*share.sync);
 }
 
 // Left out: options_, that it is made of.
@@ -89,6 +107,21 @@ void Peer::Machine::state(Archive& a) {
     for (auto& [order, round] : rounds_) {
       a.all(order);
       state_of(a, round);
+    }
+  }
+  std::uint64_t shares = shares_.size();
+  a.all(shares);
+  if constexpr (Archive::kLoads) {
+    shares_.clear();
+    for (; shares > 0 && !a.failed(); --shares) {
+      std::uint64_t serial = 0;
+      a.all(serial);
+      state_of(a, shares_[serial]);
+    }
+  } else {
+    for (auto& [serial, share] : shares_) {
+      a.all(serial);
+      state_of(a, share);
     }
   }
 }

@@ -34,16 +34,16 @@ std::optional<Error> Peer::Machine::refusal_of_state(const Request& request) {
   return std::nullopt;
 }
 
-std::unique_ptr<state::Sync> Peer::Machine::new_sync(const Round& round) const {
+std::unique_ptr<state::Sync> Peer::Machine::new_sync(const Request& request) const {
   std::vector<BufferRef> memory;
-  for (const Tensor& tensor : round.request.tensors) memory.push_back(tensor.recv);
-  return std::make_unique<state::Sync>(*round.request.state, std::move(memory), round.request.scratch, options_.id,
+  for (const Tensor& tensor : request.tensors) memory.push_back(tensor.recv);
+  return std::make_unique<state::Sync>(*request.state, std::move(memory), request.scratch, options_.id,
                                        options_.link_silence);
 }
 
 void Peer::Machine::begin_sync(Round& round) {
   if (!round.sync) {
-    round.sync = new_sync(round);
+    round.sync = new_sync(round.request);
     const auto last = known_.find(round.key.tag);
     if (last != known_.end() && last->second.layout == round.what.layout) round.sync->know(last->second.pieces);
   }
@@ -155,7 +155,11 @@ ring::Operation::Place Peer::Machine::on_piece_began(PeerId from, StreamId strea
   Round* round = find(segment.key);
   if (round == nullptr || !round->sync || !is_current(*round, segment.key, segment.attempt))
     return {Landing::kSink, {}};
-  const auto place = round->sync->begin(from, segment, stream);
+  return place_of(round->sync->begin(from, segment, stream));
+}
+
+ring::Operation::Place Peer::Machine::place_of(const state::Sync::Place& place) {
+  using Landing = ring::Operation::Landing;
   switch (place.landing) {
     case state::Sync::Landing::kPlace: return {Landing::kPlace, place.into};
     case state::Sync::Landing::kSink: return {Landing::kSink, {}};
@@ -171,15 +175,15 @@ void Peer::Machine::on_piece_ended(PeerId from, const wire::SegmentEnded& ended)
   start_jobs(*round);
 }
 
-bool Peer::Machine::next_piece(Round& round, PeerId to, wire::LinkWriter& writer) {
+bool Peer::Machine::next_piece(state::Sync& sync, const RoundKey& key, Generation attempt, PeerId to,
+                               wire::LinkWriter& writer) {
   if (!pace_.allows(now_)) return false;
-  const auto next = round.sync->next(to);
+  const auto next = sync.next(to);
   if (!next) return false;
   const SegmentIndex index{next->piece.value};
   const auto length = static_cast<std::uint32_t>(next->payload.length);
   pace_.sent(length, now_);
-  writer.segment({round.key, round.attempt, wire::Phase::kState, index, length}, session_.term(), next->payload,
-                 next->checksum);
+  writer.segment({key, attempt, wire::Phase::kState, index, length}, session_.term(), next->payload, next->checksum);
   return true;
 }
 

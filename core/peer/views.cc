@@ -26,6 +26,7 @@ void Peer::Machine::on_decision(wire::Message message) {
                  [&](wire::Elected& in) { on_elected(in); },
                  [&](wire::AskOutline& in) { on_ask_outline(in); },
                  [&](wire::AskEntry& in) { on_ask_entry(in); },
+                 [&](wire::Published& in) { on_published(std::move(in)); },
                  [&](wire::Commit& in) { on_commit(in); },
                  [&](wire::Admitting& in) { on_admitting(in); },
                  [&](wire::AdmitEnded& in) { on_admit_ended(in); },
@@ -120,6 +121,8 @@ void Peer::Machine::on_propose(wire::Propose proposal) {
   mesh_.set_key(proposal_->link_key, now_, *out_);
   session_.say(wire::Flush{proposal_->number, open_rounds()});
   update_links();
+  const auto is_in = [&](PeerId peer) { return has_member(proposal_->view, peer); };
+  mesh_.dismiss_visitors(is_in, now_, *out_);
   renew_grace();
 }
 
@@ -161,7 +164,10 @@ void Peer::Machine::on_install(const wire::Install& install) {
   const bool changed = change.view.number != view_->number;
   const bool joins = life_ == Life::kJoining && am_member_of(change.view);
   view_ = std::make_shared<const wire::View>(change.view);
-  if (joins) life_ = Life::kMember;
+  if (joins) {
+    life_ = Life::kMember;
+    finish_shares(false, Status::kOk, {});
+  }
   if (changed && am_member_of(*view_)) {  // a leaver that still finishes rounds is no member
     out_->emplace_back(Installed{view_});
     note({.kind = joins ? trace::Kind::kJoined : trace::Kind::kViewChanged,
@@ -393,6 +399,7 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
     const bool known = round.state == Round::State::kQueued;
     finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, over_text_), true);
   }
+  for (auto& [serial, share] : shares_) finish_share(share, status, over_text_);
   mesh_.close_all(*out_);
   if (!mutant(Mutant::kHeraldsStay)) heralds_.clear();
   early_.drop_if([](const RoundKey&, Generation, PeerId) { return true; });
@@ -431,6 +438,11 @@ void Peer::Machine::update_links() {
       const Cohort* cohort = cohort_of(round.key);
       if (cohort != nullptr && cohort->generations.contains(round.attempt))
         need_ring(*cohort->generations.at(round.attempt).ring);
+    }
+    for (const auto& [serial, share] : shares_) {
+      for (const wire::Source& source : share.sources) {
+        neighbours.try_emplace(source.id, Mesh::Wanted{source.address, false, share.offer->link_key});
+      }
     }
     if (proposal_) need_ring(*Cohort::founded(proposal_->view, options_.group).now().ring);
   }

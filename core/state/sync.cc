@@ -131,6 +131,18 @@ void Sync::elected(const wire::Elected& elected, Messages& out) {
   for (const auto& [peer, first] : std::exchange(digests_asked_of_us_, {})) answer(peer, first, out);
 }
 
+void Sync::sources_changed(const std::vector<PeerId>& sources) {
+  for (const PeerId old : std::exchange(elected_->sources, sources)) {
+    if (contains(sources, old)) continue;
+    if (asked_digests_ && asked_digests_->to == old) asked_digests_.reset();
+    if (fetch_) fetch_->remove_source(old);
+  }
+  if (!fetch_) return;
+  for (const PeerId source : sources) {
+    if (!liars_.contains(source)) fetch_->add_source(source, true);
+  }
+}
+
 std::vector<PeerId> Sync::partners() const {
   std::vector<PeerId> partners;
   if (!elected_ || stopped_) return partners;

@@ -51,6 +51,8 @@ class Sync {
 
   void elected(const wire::Elected& elected, Messages& out);
   [[nodiscard]] bool receives() const { return receives_; }
+  // The same state has other sources now.
+  void sources_changed(const std::vector<PeerId>& sources);
   // To whom there should be a link: sources and receivers to each other, once a state is elected.
   [[nodiscard]] std::vector<PeerId> partners() const;
   // All of the elected state is here.

@@ -127,6 +127,11 @@ void fields(auto& a, Is<RoundStatus> auto& m) {
   a("members", m.members);
 }
 
+void fields(auto& a, Is<Source> auto& m) {
+  a("id", m.id);
+  a("address", m.address);
+}
+
 // ---- messages, in the order of the variant ----
 
 void fields(auto& a, Is<Join> auto& m) {
@@ -392,6 +397,29 @@ void fields(auto& a, Is<StateEntry> auto& m) {
   a("key", m.key);
   a("attempt", m.attempt);
   a("text", m.text, kMaxStateEntryBytes);
+}
+
+void fields(auto& a, Is<Publish> auto& m) {
+  a("tag", m.tag);
+  a("what", m.what);
+  a("revision", m.revision);
+  a("root", m.root);
+  a("ends", m.ends);
+}
+
+void fields(auto& a, Is<WantState> auto& m) {
+  a("tag", m.tag);
+  a("what", m.what);
+  a("ends", m.ends);
+}
+
+void fields(auto& a, Is<Published> auto& m) {
+  a("tag", m.tag);
+  a("revision", m.revision);
+  a("root", m.root);
+  a("sources", m.sources, state::kMaxSources);
+  a("link_key", m.link_key);
+  a("text", m.text, kMaxTextBytes);
 }
 
 }  // namespace lockstep::wire

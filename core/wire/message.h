@@ -110,13 +110,15 @@ struct Join {
   std::string name;
 };
 
-// To another peer: this stream is stripe `stripe` of the link between us.
+// To another peer: this stream is stripe `stripe` of the link between us. Its key: that of the run, which says that the sender
+// is a member, too; or the sender's own, of one that waits for its admission and fetches what the other publishes
+// (wire/link_key.h).
 struct Link {
   PeerId from;
   PeerId to;
   StripeIndex stripe;
   std::uint16_t stripes = 1;
-  LinkKey key;  // the sender is a member of the run, too
+  LinkKey key;
 };
 
 // To a coordinator: tell me how the run is.
@@ -214,6 +216,23 @@ struct StateEntry {
   std::string text;
 };
 
+// I hold this state, and serve it to peers that wait for their admission, until I say that it `ends`. One for each tag: a newer
+// one replaces it. `what`: as of a Claim.
+struct Publish {
+  Tag tag;
+  Descriptor what;
+  std::uint64_t revision = 0;
+  Digest root;
+  bool ends = false;
+};
+
+// I wait for my admission, and want this state in advance; until it `ends`. Answered by Published, again whenever that changes.
+struct WantState {
+  Tag tag;
+  Descriptor what;
+  bool ends = false;
+};
+
 // I have seen this proposal, I am frozen for the rounds it touches, and these are my open rounds.
 struct Flush {
   ProposalNumber proposal;
@@ -297,6 +316,25 @@ struct AskEntry {
   Generation attempt;
   bool is_value = false;  // else a tensor
   std::uint32_t index = 0;
+};
+
+// A peer from which pieces of a state may be fetched.
+struct Source {
+  PeerId id;
+  io::Address address;  // where it listens
+
+  bool operator==(const Source&) const = default;
+};
+
+// To a peer that waits and wants a state: the newest that is published, and by whom. No source: nobody publishes it (any more);
+// with a text, what members publish under this tag is something else.
+struct Published {
+  Tag tag;
+  std::uint64_t revision = 0;
+  Digest root;
+  std::vector<Source> sources;
+  LinkKey link_key;  // the waiting peer's own: wire/link_key.h
+  std::string text;
 };
 
 struct Evicted {
@@ -404,7 +442,7 @@ using Message =
     std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit, AdmitCancel, Leave,
                  StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose, Install, Commit, Evicted, Left,
                  StatusReply, Ready, BlockSize, Segment, Offer, Claim, Elected, AskDigests, PieceDigests, AskPieces,
-                 HavePieces, AskOutline, StateOutline, AskEntry, StateEntry>;
+                 HavePieces, AskOutline, StateOutline, AskEntry, StateEntry, Publish, WantState, Published>;
 
 // Of those that peers say to each other: in a sync.
 inline bool is_about_state(const Message& message) {

@@ -16,7 +16,9 @@ inline const char* promise_of(CallKind kind) {
     case CallKind::kConnect: return "L3";
     case CallKind::kCollective: return "L1";
     case CallKind::kAdmit: return "L3";
-    case CallKind::kLeave: return "L4";
+    case CallKind::kLeave:
+    case CallKind::kPublish:
+    case CallKind::kPrefetch: return "L4";
   }
   return "L4";
 }
@@ -25,13 +27,8 @@ inline Complaint check_ends(const Call& call, Instant healed, Instant now, Durat
   if (call.outcome || call.told_to_wait) return {};
   const Instant since = std::max(call.made, healed);
   if (now - since <= bound) return {};
-  const char* what = call.kind == CallKind::kConnect ? "connect"
-                     : call.kind == CallKind::kAdmit ? "admit"
-                     : call.kind == CallKind::kLeave ? "leave"
-                                                     : nullptr;
-  return text_of(call.peer) + " waits for its " + (what != nullptr ? std::string(what) : text_of(call.request)) +
-         ", made at " + text_of(call.made) + ", for " + std::to_string((now - since).ns / 1'000'000) +
-         " ms since all is well";
+  return text_of(call.peer) + " waits for its " + text_of(call) + ", made at " + text_of(call.made) + ", for " +
+         std::to_string((now - since).ns / 1'000'000) + " ms since all is well";
 }
 
 }  // namespace lockstep::sim

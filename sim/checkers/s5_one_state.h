@@ -38,8 +38,17 @@ class OneState {
   }
 
   Complaint ended(const Call& call, const Memory& memory, const FindCall& find) {
-    if (call.kind != CallKind::kCollective || call.request.collective != peer::Collective::kSync) return {};
     const peer::Outcome& outcome = *call.outcome;
+    const auto fingerprint = [&](std::size_t t) {
+      return memory.fingerprint(input_of(call.request, call.request.tensors[t]));
+    };
+    if (call.kind == CallKind::kPrefetch && outcome.status == Status::kOk && outcome.state_defined) {
+      const auto bytes = content_of(call, fingerprint, outcome).bytes;
+      if (bytes_.try_emplace(outcome.root, bytes).first->second == bytes) return {};
+      return text_of(call) + " of " + text_of(call.peer) +
+             " left other bytes than those that others hold under its root";
+    }
+    if (call.kind != CallKind::kCollective || call.request.collective != peer::Collective::kSync) return {};
     const bool ok = outcome.status == Status::kOk;
     const auto strategy_of = [](const Call& of) { return of.request.state->strategy; };
     if (strategy_of(call) == state::Strategy::kSendOnly && !holds_state_of(call, call, memory)) {
@@ -48,9 +57,6 @@ class OneState {
     if (!outcome.state_defined || (outcome.root == Digest{} && !ok)) return {};  // or it was not looked at yet
     const std::string who = text_of(outcome.round) + " of " + text_of(call.peer) + ", a " + text_of(call.request) +
                             ", ended with " + text_of(outcome);
-    const auto fingerprint = [&](std::size_t t) {
-      return memory.fingerprint(input_of(call.request, call.request.tensors[t]));
-    };
     const Content content = content_of(call, fingerprint, outcome);
     if (const auto& bytes = content.bytes; bytes_.try_emplace(outcome.root, bytes).first->second != bytes) {
       return who + ": others hold other bytes under the same root";

@@ -178,6 +178,8 @@ void Historian::steps(std::uint32_t process, const peer::Input& input) {
                    const bool known = bar != processes_[process].bars.end();
                    call(in.call, known ? history_.calls[bar->second].round : "");
                  },
+                 [&](const peer::Publish& in) { call(in.call, kMembershipSubject); },
+                 [&](const peer::Prefetch& in) { call(in.call, kMembershipSubject); },
                  [&](const peer::Admit& in) { call(in.call, kMembershipSubject); },
                  [&](const peer::Leave& in) { call(in.call, kMembershipSubject); },
                  [&](const peer::Stop& in) {
@@ -483,7 +485,7 @@ Bar& Historian::bar_of(const Call& call) {
   return bar;
 }
 
-void Historian::called(const Call& call) { bar_of(call).what = text_of_call(call.kind); }
+void Historian::called(const Call& call) { bar_of(call).what = name_of(call.kind); }
 
 void Historian::launched(const Call& call) {
   Bar& bar = bar_of(call);

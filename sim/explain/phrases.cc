@@ -7,16 +7,6 @@
 
 namespace lockstep::sim {
 
-std::string text_of_call(CallKind kind) {
-  switch (kind) {
-    case CallKind::kConnect: return "connect";
-    case CallKind::kCollective: return "collective";
-    case CallKind::kAdmit: return "admit";
-    case CallKind::kLeave: return "leave";
-  }
-  return "call";
-}
-
 std::string_view name_of(JobKind kind) {
   switch (kind) {
     case JobKind::kHash: return "hashed";

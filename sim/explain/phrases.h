@@ -13,7 +13,6 @@
 
 namespace lockstep::sim {
 
-std::string text_of_call(CallKind kind);
 std::string_view name_of(JobKind kind);
 std::string_view name_of(App::Phase phase);
 // As core describes it, but rounds as the simulator writes them: "round: c1.g0.t7.u0".

@@ -42,7 +42,7 @@ TEST(Header, StructSizesAreThoseOfVersionOne) {
   EXPECT_EQ(sizeof(lockstep_barrier_args), 32U);
   EXPECT_EQ(sizeof(lockstep_state_tensor), 40U);
   EXPECT_EQ(sizeof(lockstep_state_value), 24U);
-  EXPECT_EQ(sizeof(lockstep_sync_state_args), 80U);
+  EXPECT_EQ(sizeof(lockstep_sync_state_args), 88U);
   EXPECT_EQ(offsetof(lockstep_coordinator_options, flight_file), 48U);
   EXPECT_EQ(sizeof(lockstep_coordinator_options), 56U);
 }

@@ -7,6 +7,9 @@
 //   > a b: all-reduce tag 5 count 100 f32 sum [no retry] [minimum 2] [timeout 1s]
 //   > c: broadcast tag 6 count 7 u8 root a         also reduce-scatter, all-gather, barrier
 //   > a b: sync tag 3 bytes 3000000 content 7 revision 4 [sends] [receives] [staged] [timeout 1s]
+//   > a: publish tag 3 bytes ...       > c: prefetch tag 3 bytes ...       with the words of a sync; of both:
+//        [changed 1000]                other bytes at the begin of the first tensor
+//        [prefetched]                  in the memory that its last prefetch has left
 //   > a: admit [at least 2] [timeout 1s]    > a: leave    > a: stop 5 why not
 //   > crash a    > vanish a    > stall a    > wake a    > cut a b    > cut both a b    > heal a b    > reset a b    > silence a b
 //   > kernels a 1000                   from now on they take so many times as long
@@ -179,7 +182,7 @@ class Transcript {
       world_->stop(host, calls_.at({host, std::strtoull(what.at(1).c_str(), nullptr, 10)}), why);
       return;
     }
-    if (verb == "sync") return sync(host, what, number, timeout);
+    if (verb == "sync" || verb == "publish" || verb == "prefetch") return share(host, what, number, timeout);
     peer::Request request;
     const std::map<std::string, peer::Collective> kinds = {{"all-reduce", peer::Collective::kAllReduce},
                                                            {"reduce-scatter", peer::Collective::kReduceScatter},
@@ -208,7 +211,7 @@ class Transcript {
 
   // Tensors of as many bytes as are said, all of one content.
   template <typename Number>
-  void sync(std::uint32_t host, const Words& what, const Number& number, Duration timeout) {
+  void share(std::uint32_t host, const Words& what, const Number& number, Duration timeout) {
     const auto says = [&](const char* word) { return std::find(what.begin(), what.end(), word) != what.end(); };
     auto state = std::make_shared<state::Statement>();
     state->revision = number("revision", 0);
@@ -225,7 +228,16 @@ class Transcript {
     request.timeout = timeout;
     for (const state::TensorSpec& tensor : state->manifest.tensors) request.tensors.push_back({{}, {}, tensor.bytes()});
     request.state = state;
-    calls_[{host, request.tag.value}] = world_->launch(host, request, number("content", 0));
+    sim::App::Contents contents{.drawn = number("content", 0), .changed = number("changed", 0)};
+    if (says("prefetched")) contents.left_by = prefetched_.at(host);
+    CallId& call = calls_[{host, request.tag.value}];
+    if (what.at(0) == "sync") {
+      call = world_->launch(host, request, contents);
+    } else {
+      const bool serves = what.at(0) == "publish";
+      call = world_->share(host, serves ? sim::CallKind::kPublish : sim::CallKind::kPrefetch, request, contents);
+      if (!serves) prefetched_[host] = call;
+    }
   }
 
   sim::Plan plan_;
@@ -234,6 +246,7 @@ class Transcript {
   std::map<std::uint32_t, std::vector<std::string>> seen_;
   std::vector<std::pair<sim::Entry, std::uint64_t>> faults_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, CallId> calls_;  // by host and tag: the last one
+  std::map<std::uint32_t, CallId> prefetched_;                       // by host: the last one
 };
 
 // The transcript again, with what happened in the place of what was expected.

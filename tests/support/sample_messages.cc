@@ -145,6 +145,14 @@ std::vector<Message> sample_messages() {
       StateOutline{.key = kKey, .attempt = kAttempt, .piece_bytes = 39, .tensors = {40, 41}, .values = {42}},
       AskEntry{.key = kKey, .attempt = kAttempt, .is_value = true, .index = 43},
       StateEntry{.key = kKey, .attempt = kAttempt, .text = "step uint"},
+      Publish{.tag = Tag{39}, .what = sync(), .revision = 40, .root = {41, 42}, .ends = true},
+      WantState{.tag = Tag{43}, .what = sync(), .ends = true},
+      Published{.tag = Tag{44},
+                .revision = 45,
+                .root = {46, 47},
+                .sources = {{kAnn, v4()}, {kBob, v6()}},
+                .link_key = kLinkKey,
+                .text = "another layout"},
   };
 }
 

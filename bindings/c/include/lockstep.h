@@ -280,7 +280,7 @@ typedef struct lockstep_result {
   size_t blocks_capacity; /* in: elements of it */
   size_t blocks_count;    /* all-gather: how many blocks, also if the array is smaller */
 
-  uint64_t revision;      /* sync: of the state in memory */
+  uint64_t revision;      /* sync, prefetch: of the state in memory */
   uint64_t state_root[2]; /* sync: its digest (XXH3-128, the high half first); equal for equal states */
   int state_undefined; /* sync: not 0: the call failed while the state was being written to; it is none until a sync succeeds */
 } lockstep_result;
@@ -570,10 +570,11 @@ typedef struct lockstep_sync_state_args {
   int64_t timeout_ms;
   uint32_t minimum_world;
   int blank; /* not 0: the tensors hold no state yet. They are not hashed, and all of the elected state is fetched */
+  int stable; /* publish: not 0: the tensors are lent and do not change, so that no copy is made. Otherwise ignored */
 } lockstep_sync_state_args;
 
 #define LOCKSTEP_SYNC_STATE_ARGS_INIT \
-  { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0, 0 }
+  { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0, 0, 0 }
 
 /* Goes on with other sources when one dies, is slow or sends what is not the state. After an error: result.state_undefined.
  * Errors: those of all; STATE_UNDEFINED: nobody who may send has a state: load a checkpoint on one of them; MISMATCH: the tensors
@@ -582,6 +583,34 @@ LOCKSTEP_API lockstep_status lockstep_sync_state(lockstep_comm* comm, const lock
                                                  lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_sync_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                                        lockstep_work** work);
+
+/* Joining without a stop: members publish a revision and go on training; a newcomer fetches it while it waits for its
+ * admission, so that its first sync moves only the pieces that have changed since. Members lose no step: pieces go out while
+ * none of their rounds has anything to send. */
+
+/* Serves this state (`revision` and all) to peers that wait, from now on; a newer publication of the tag replaces it. Takes a
+ * copy of the tensors, in memory of the library, and returns: the caller goes on writing to its own. With args->stable there is
+ * no copy, and the tensors are lent, unchanged, until lockstep_unpublish_state() has returned (or the asynchronous call is
+ * over: it is until it is aborted, replaced, or this peer leaves the run). strategy, staged and minimum_world mean nothing
+ * here; after timeout_ms it ends by itself. Costs the copy and one look at every byte.
+ * Errors: INVALID_ARGUMENT, NOT_CONNECTED (no member), OUT_OF_MEMORY. */
+LOCKSTEP_API lockstep_status lockstep_publish_state(lockstep_comm* comm, const lockstep_sync_state_args* args);
+LOCKSTEP_API lockstep_status lockstep_publish_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
+                                                          lockstep_work** work);
+
+/* Ends what this peer has published under the tag, if anything, and waits until its memory is back. */
+LOCKSTEP_API lockstep_status lockstep_unpublish_state(lockstep_comm* comm, uint64_t tag);
+
+/* Between lockstep_connect_async() and the admission: fills the tensors, in place, with the newest state that members publish
+ * under this tag, as far as it gets; waits while nobody does. OK: all of it is here (result.revision), or this peer was
+ * admitted, and what has come is here. With result.state_undefined that is a part, and no state: the first sync makes it one,
+ * and is called with LOCKSTEP_STATE_RECEIVE_ONLY. Either way it is but a head start: sync before the tensors are used.
+ * strategy, staged, revision and minimum_world mean nothing here.
+ * Errors: INVALID_ARGUMENT, MISMATCH (members publish another layout), TIMED_OUT, ABORTED, NOT_CONNECTED. */
+LOCKSTEP_API lockstep_status lockstep_prefetch_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
+                                                     lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_prefetch_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
+                                                           lockstep_work** work);
 
 /* ---- work ----------------------------------------------------------------------------------------------------------
  *

@@ -29,6 +29,13 @@ peer::Options honest(std::uint8_t n, std::uint32_t founders) {
   return options;
 }
 
+wire::Descriptor state_of(std::uint64_t layout) {
+  wire::Descriptor what;
+  what.collective = wire::Collective::kSync;
+  what.layout = layout;
+  return what;
+}
+
 struct Room {
   // Ann and bob are members; so is the liar unless it waits.
   explicit Room(bool waits = false) : ann(honest(0, waits ? 2 : 3)), bob(honest(1, waits ? 2 : 3)) {
@@ -268,6 +275,23 @@ TEST(BadInput, AMemberThatBreaksTheProtocolIsOutAndTheOthersGoOn) {
        },
        "tensor data"},
       {"sends noise", [](Room& r) { r.liar->say_bytes(std::vector<std::byte>(100, std::byte{0xa5})); }, "header"},
+      {"takes back what it has not published",
+       [](Room& r) {
+         r.liar->say(wire::Publish{Tag{1}, state_of(1), 1, {}, true});
+       },
+       "has not published"},
+      {"publishes what is no state",
+       [](Room& r) {
+         r.liar->say(wire::Publish{Tag{1}, {}, 1, {}, false});
+       },
+       "no state"},
+      {"publishes without end",
+       [](Room& r) {
+         for (std::uint64_t tag = 0; tag <= kMaxShares; ++tag) {
+           r.liar->say(wire::Publish{Tag{tag}, state_of(1), 1, {}, false});
+         }
+       },
+       "more states than one peer may"},
       {"joins again",
        [](Room& r) {
          wire::Join join;
@@ -300,7 +324,8 @@ TEST(BadInput, WhatIsOnlyOfOthersIsNotForAMemberToSay) {
         std::holds_alternative<wire::Leave>(message) || std::holds_alternative<wire::StopRound>(message) ||
         std::holds_alternative<wire::LinkBroken>(message) || std::holds_alternative<wire::Flush>(message) ||
         std::holds_alternative<wire::Claim>(message) || std::holds_alternative<wire::StateOutline>(message) ||
-        std::holds_alternative<wire::StateEntry>(message);
+        std::holds_alternative<wire::StateEntry>(message) || std::holds_alternative<wire::Publish>(message) ||
+        std::holds_alternative<wire::WantState>(message);
     if (peers_say || refused != nullptr) continue;
     Room run;
     expect_out(run, {std::string(wire::name_of_type(wire::type_of(message))), [&](Room& r) { r.liar->say(message); },
@@ -439,6 +464,22 @@ TEST(BadInput, OneThatWaitsMaySayLittle) {
          r.liar->say(wire::StopRound{{CohortId{1}, {}, Tag{5}, 0}, Generation{1}, Status::kAborted, false, ""});
        },
        ""},
+      {"a state that is published",
+       [](Room& r) {
+         r.liar->say(wire::Publish{Tag{1}, state_of(1), 1, {}, false});
+       },
+       "before it is a member"},
+      {"more wishes than one may have",
+       [](Room& r) {
+         for (std::uint64_t tag = 0; tag <= kMaxShares; ++tag)
+           r.liar->say(wire::WantState{Tag{tag}, state_of(1), false});
+       },
+       "more states than one peer may"},
+      {"a wish that it gives up before it has it",
+       [](Room& r) {
+         r.liar->say(wire::WantState{Tag{1}, state_of(1), true});
+       },
+       "has not wanted"},
       {"a broken link",
        [](Room& r) {
          r.liar->say(wire::LinkBroken{kHonest[0], "?"});

@@ -1,0 +1,127 @@
+#include "core/coordinator/publications.h"
+
+#include <algorithm>
+
+#include "core/state/election.h"
+#include "core/trace/event.h"
+#include "core/wire/describe.h"
+#include "core/wire/limits.h"
+#include "core/wire/link_key.h"
+
+namespace lockstep::coordinator {
+
+namespace {
+
+bool same(const wire::Published& a, const wire::Published& b) {
+  return a.revision == b.revision && a.root == b.root && a.sources == b.sources && a.text == b.text;
+}
+
+}  // namespace
+
+template <typename Entries>
+void Publications::forget(Entries& entries, PeerId peer) {
+  std::erase_if(entries, [&](const auto& entry) {
+    const Name& name = entry.first;
+    if (name.peer != peer) return false;
+    changed_.emplace(name.group, name.tag);
+    return true;
+  });
+}
+
+template <typename Entries>
+bool Publications::is_full(const Entries& entries, PeerId peer) {
+  return std::count_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.first.peer == peer; }) >=
+         kMaxShares;
+}
+
+std::string Publications::publish(const wire::Member& from, const wire::Publish& in) {
+  const Name name{from.group, in.tag, from.id};
+  if (in.what.collective != wire::Collective::kSync) return "publishes what is no state";
+  if (in.ends) {
+    if (published_.erase(name) == 0) return "takes back a state that it has not published";
+  } else {
+    if (!published_.contains(name) && is_full(published_, from.id)) return "publishes more states than one peer may";
+    published_[name] = {in, from.name, from.address};
+  }
+  changed_.emplace(from.group, in.tag);
+  return {};
+}
+
+std::string Publications::want(PeerId from, GroupId group, const wire::WantState& in) {
+  const Name name{group, in.tag, from};
+  if (in.what.collective != wire::Collective::kSync) return "wants what is no state";
+  if (in.ends) {
+    if (wanted_.erase(name) == 0) return "gives up a state that it has not wanted";
+    return {};
+  }
+  if (!wanted_.contains(name) && is_full(wanted_, from)) return "wants more states than one peer may";
+  wanted_[name] = {in.what, std::nullopt};
+  changed_.emplace(group, in.tag);
+  return {};
+}
+
+void Publications::gone(PeerId peer) {
+  forget(published_, peer);
+  forget(wanted_, peer);
+}
+
+void Publications::admitted(PeerId peer) { forget(wanted_, peer); }
+
+// The newest revision; of its roots the one that most publish, of equally popular ones the smallest.
+wire::Published Publications::answer(const Name& wish, const wire::Descriptor& what) const {
+  wire::Published answer;
+  answer.tag = wish.tag;
+  const auto begin = published_.lower_bound(Name{wish.group, wish.tag, PeerId{}});
+  const auto end = std::find_if(begin, published_.end(), [&](const auto& entry) {
+    return entry.first.group != wish.group || entry.first.tag != wish.tag;
+  });
+  std::map<Digest, std::size_t> popularity;
+  const std::pair<const Name, Publication>* other = nullptr;  // of another layout
+  for (auto at = begin; at != end; ++at) {
+    const wire::Publish& said = at->second.said;
+    if (said.what.layout != what.layout) {
+      if (other == nullptr) other = &*at;
+      continue;
+    }
+    if (popularity.empty() || said.revision > answer.revision) {
+      answer.revision = said.revision;
+      popularity.clear();
+    }
+    if (said.revision == answer.revision) ++popularity[said.root];
+  }
+  if (popularity.empty()) {
+    if (other == nullptr) return answer;
+    answer.text = "states differ in tag " + std::to_string(wish.tag.value) + ": " +
+                  trace::short_name(other->first.peer, other->second.name) +
+                  " publishes: " + wire::describe(other->second.said.what) +
+                  "; this peer wants: " + wire::describe(what);
+    return answer;
+  }
+  answer.root = std::max_element(popularity.begin(), popularity.end(), [](const auto& a, const auto& b) {
+                  return a.second < b.second;
+                })->first;
+  for (auto at = begin; at != end && answer.sources.size() < state::kMaxSources; ++at) {
+    const wire::Publish& said = at->second.said;
+    const bool fits = said.what.layout == what.layout && said.revision == answer.revision && said.root == answer.root;
+    if (fits) answer.sources.push_back({at->first.peer, at->second.address});
+  }
+  return answer;
+}
+
+std::vector<std::pair<PeerId, wire::Published>> Publications::take_news(const LinkKey& run) {
+  std::vector<std::pair<PeerId, wire::Published>> news;
+  for (const auto& [group, tag] : std::exchange(changed_, {})) {
+    for (auto at = wanted_.lower_bound(Name{group, tag, PeerId{}}); at != wanted_.end(); ++at) {
+      const auto& [name, wish] = *at;
+      if (name.group != group || name.tag != tag) break;
+      wire::Published now = answer(name, wish.what);
+      if (wish.told && same(*wish.told, now)) continue;
+      now.link_key = wire::visitor_key(run, name.peer);
+      at->second.told = now;
+      news.emplace_back(name.peer, std::move(now));
+    }
+  }
+  return news;
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,347 @@
+// A state that is published and fetched in advance. The visitor, or the members that it visits, are the test, and may lie: that
+// ends their stream and nothing else.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/kernels/checksum.h"
+#include "core/state/pieces.h"
+#include "core/wire/link_key.h"
+#include "tests/core/peer/peer3.h"
+
+namespace lockstep::peer {
+namespace {
+
+constexpr PeerId kVisitor{3, 3};
+constexpr PeerId kOther{7, 7};
+constexpr std::uint32_t kPiece = 1000;
+constexpr std::uint64_t kBytes = 10 * kPiece;
+
+// A member that publishes ten pieces.
+struct Host : Peer3 {
+  Host() {
+    published = me.share(true, kBytes, kPiece);
+    me.run();
+    said = coordinator->last<wire::Publish>();
+  }
+  FarEnd& visit(PeerId who = kVisitor) { return dial_in(who, 0, 1, wire::visitor_key(kKey, who)); }
+  [[nodiscard]] RoundKey share_key() const { return {CohortId{0}, {}, Tag{7}, 0}; }
+  [[nodiscard]] Generation attempt() const { return Generation{said->root.low}; }
+
+  CallId published;
+  const wire::Publish* said = nullptr;
+};
+
+TEST(Visitor, IsAnsweredAndServed) {
+  Host run;
+  ASSERT_NE(run.said, nullptr);
+  EXPECT_EQ(run.said->revision, 4U);
+  FarEnd& visitor = run.visit();
+  ASSERT_NE(visitor.last<wire::LinkWelcome>(), nullptr);
+  visitor.say(wire::AskDigests{run.share_key(), run.attempt(), 0});
+  run.me.run();
+  const auto* digests = visitor.last<wire::PieceDigests>();
+  ASSERT_NE(digests, nullptr);
+  ASSERT_EQ(digests->digests.size(), 10U);
+  visitor.say(wire::AskPieces{run.share_key(), run.attempt(), {3, 4}});
+  run.me.run();
+  ASSERT_EQ(visitor.segments_heard(), 2U);
+  EXPECT_EQ(visitor.last_segment()->segment.segment.index, SegmentIndex{4});
+  EXPECT_EQ(digest(visitor.last_segment()->payload), digests->digests[4]);
+  run.me.stop(run.published);
+  run.me.run();
+  ASSERT_NE(run.me.outcome(run.published), nullptr);
+  EXPECT_EQ(run.me.outcome(run.published)->status, Status::kOk);
+  EXPECT_TRUE(run.coordinator->last<wire::Publish>()->ends);
+  EXPECT_TRUE(visitor.shown_out());
+  run.expect_alive();
+}
+
+TEST(Visitor, ThatBreaksTheProtocolIsShownOutAndNobodyHearsOfIt) {
+  struct VisitorLie {
+    std::string name;
+    std::function<wire::Message(Host&)> says;
+    bool passes = false;
+  };
+  const VisitorLie lies[] = {
+      {"pieces beyond the end",
+       [](Host& r) {
+         return wire::AskPieces{r.share_key(), r.attempt(), {10}};
+       }},
+      {"digests beyond the end",
+       [](Host& r) {
+         return wire::AskDigests{r.share_key(), r.attempt(), 11};
+       }},
+      {"an answer",
+       [](Host& r) {
+         return wire::PieceDigests{r.share_key(), r.attempt(), 0, {}, {}};
+       }},
+      {"an offer",
+       [](Host& r) {
+         return wire::Offer{r.key(), Generation{1}, {}, true};
+       }},
+      {"done",
+       [](Host& r) {
+         return wire::Done{r.key(), Generation{1}, {}, 0};
+       }},
+      {"what a fellow says",
+       [](Host& r) {
+         return wire::HavePieces{r.share_key(), r.attempt(), {1}};
+       }},
+      {"of another root",
+       [](Host& r) {
+         return wire::AskPieces{r.share_key(), Generation{1}, {99}};
+       },
+       true},
+      {"of a round",
+       [](Host& r) {
+         return wire::AskDigests{r.key(), Generation{1}, 0};
+       },
+       true},
+  };
+  for (const VisitorLie& lie : lies) {
+    SCOPED_TRACE(lie.name);
+    Host run;
+    for (int i = 0; i < 20; ++i) {
+      FarEnd& visitor = run.visit();
+      visitor.say(lie.says(run));
+      run.me.run();
+      EXPECT_EQ(visitor.shown_out(), !lie.passes);
+      EXPECT_EQ(visitor.last<wire::PieceDigests>(), nullptr);
+    }
+    EXPECT_EQ(run.coordinator->last<wire::LinkBroken>(), nullptr);
+    run.expect_alive();
+  }
+}
+
+TEST(Visitor, SendsNoSegments) {
+  Host run;
+  FarEnd& visitor = run.visit();
+  visitor.say_segment({run.share_key(), run.attempt(), wire::Phase::kState, SegmentIndex{1}, kPiece}, {}, 0);
+  run.me.run();
+  EXPECT_TRUE(visitor.shown_out());
+  run.expect_alive();
+}
+
+// What it is told is held by its stream, and that ends when it does not read.
+TEST(Visitor, ThatFloodsItWithQuestionsGetsOneAnswerToMany) {
+  Host run;
+  FarEnd& visitor = run.visit();
+  for (int i = 0; i < 1000; ++i) visitor.say(wire::AskDigests{run.share_key(), run.attempt(), 0});
+  run.me.run();
+  EXPECT_FALSE(visitor.shown_out());
+  EXPECT_LT(visitor.count<wire::PieceDigests>(), 100U);
+  for (int i = 0; i < 300; ++i) visitor.say(wire::AskPieces{run.share_key(), run.attempt(), {1}});
+  run.me.run();
+  run.expect_alive();
+}
+
+TEST(Visitor, NeedsItsOwnKeyAndAStatePublishedAndRoom) {
+  Host run;
+  EXPECT_TRUE(run.dial_in(kVisitor, 0, 1, wire::visitor_key(kKey, kOther)).shown_out());
+  EXPECT_TRUE(run.dial_in(kVisitor, 0, 2, wire::visitor_key(kKey, kVisitor)).shown_out());
+  FarEnd& member = run.visit(kHigh);
+  ASSERT_NE(member.last<wire::Refused>(), nullptr);
+  EXPECT_NE(member.last<wire::Refused>()->text.find("neighbour"), std::string::npos);
+  std::vector<FarEnd*> visitors;
+  for (std::uint64_t n = 0; n < kMaxVisitors; ++n) {
+    visitors.push_back(&run.visit({20 + n, 0}));
+    EXPECT_NE(visitors.back()->last<wire::LinkWelcome>(), nullptr);
+  }
+  FarEnd& one_more = run.visit();
+  ASSERT_NE(one_more.last<wire::Refused>(), nullptr);
+  EXPECT_NE(one_more.last<wire::Refused>()->text.find("as many visitors"), std::string::npos);
+  visitors.front()->hang_up();
+  run.me.run();
+  EXPECT_NE(run.visit().last<wire::LinkWelcome>(), nullptr);
+
+  Peer3 silent;
+  FarEnd& early = silent.dial_in(kVisitor, 0, 1, wire::visitor_key(kKey, kVisitor));
+  ASSERT_NE(early.last<wire::Refused>(), nullptr);
+  EXPECT_NE(early.last<wire::Refused>()->text.find("nothing is published"), std::string::npos);
+}
+
+TEST(Visitor, ThatIsAdmittedVisitsNoMore) {
+  Host run;
+  FarEnd& visitor = run.visit();
+  run.propose(run.proposal(view_of(2, 2, {kLow, kMe, kHigh, kVisitor})));
+  EXPECT_TRUE(visitor.shown_out());
+  EXPECT_NE(run.visit().last<wire::Refused>(), nullptr);
+}
+
+TEST(Publisher, ANewerOneReplacesTheOlderAndLeavingEndsIt) {
+  Host run;
+  const CallId newer = run.me.share(true, kBytes, kPiece, 2);
+  run.me.run();
+  ASSERT_NE(run.me.outcome(run.published), nullptr);
+  EXPECT_EQ(run.me.outcome(run.published)->status, Status::kOk);
+  EXPECT_EQ(run.coordinator->count<wire::Publish>(), 3U);
+  EXPECT_FALSE(run.coordinator->last<wire::Publish>()->ends);
+  run.me.leave();
+  run.me.run();
+  ASSERT_NE(run.me.outcome(newer), nullptr);
+  EXPECT_EQ(run.me.outcome(newer)->status, Status::kOk);
+}
+
+TEST(Publisher, IsAMember) {
+  Peer3 waits(false);
+  const CallId call = waits.me.share(true, kBytes, kPiece);
+  ASSERT_NE(waits.me.outcome(call), nullptr);
+  EXPECT_EQ(waits.me.outcome(call)->status, Status::kNotConnected);
+}
+
+TEST(Publisher, EndsWithTheRun) {
+  Host run;
+  run.coordinator->say(wire::Evicted{});
+  run.me.run();
+  ASSERT_NE(run.me.outcome(run.published), nullptr);
+  EXPECT_EQ(run.me.outcome(run.published)->status, Status::kEvicted);
+  EXPECT_EQ(run.me.footprint().streams, 0U);
+}
+
+// One that waits, and fetches ten pieces from two members.
+struct Guest : Peer3 {
+  Guest() : Peer3(false) {
+    coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
+    me.run();
+    content.assign(kBytes, std::byte{9});
+    for (std::size_t at = 0; at < kBytes; at += kPiece)
+      digests.push_back(digest(std::span(content).subspan(at, kPiece)));
+    manifest = {{{"weights", DataType::kU8, kBytes, false}}, {}, kPiece};
+    root = state::root_of(state::Pieces(manifest), {digests, {}});
+    fetch = me.share(false, kBytes, kPiece);
+    me.run();
+  }
+  void publish(std::vector<wire::Source> sources) {
+    coordinator->say(wire::Published{Tag{7}, 4, root, std::move(sources), wire::visitor_key(kKey, kMe), {}});
+    me.run();
+  }
+  FarEnd& answer_dial(std::size_t which = 0) {
+    FarEnd& end = *me.streams.dialling().at(which);
+    me.streams.open(end);
+    end.greet();
+    end.say(wire::LinkWelcome{});
+    me.run();
+    return end;
+  }
+  [[nodiscard]] RoundKey share_key() const { return {CohortId{0}, {}, Tag{7}, 0}; }
+  [[nodiscard]] Generation attempt() const { return Generation{root.low}; }
+  void send_digests(FarEnd& from) {
+    from.say(wire::PieceDigests{share_key(), attempt(), 0, digests, {}});
+    me.run();
+  }
+  void send_piece(FarEnd& from, std::uint32_t piece, std::byte filling = std::byte{9}) {
+    from.say_segment({share_key(), attempt(), wire::Phase::kState, SegmentIndex{piece}, kPiece}, filling, 0);
+    me.run();
+  }
+
+  std::vector<std::byte> content;
+  std::vector<Digest> digests;
+  state::Manifest manifest;
+  Digest root;
+  CallId fetch;
+};
+
+TEST(Guest, FetchesFromMembersWithItsOwnKey) {
+  Guest run;
+  ASSERT_NE(run.coordinator->last<wire::WantState>(), nullptr);
+  EXPECT_FALSE(run.coordinator->last<wire::WantState>()->ends);
+  run.publish({{kLow, address_of(1)}});
+  FarEnd& host = run.answer_dial();
+  ASSERT_NE(host.last<wire::Link>(), nullptr);
+  EXPECT_EQ(host.last<wire::Link>()->key, wire::visitor_key(kKey, kMe));
+  ASSERT_NE(host.last<wire::AskDigests>(), nullptr);
+  run.send_digests(host);
+  ASSERT_NE(host.last<wire::AskPieces>(), nullptr);
+  for (std::uint32_t piece = 0; piece < 10; ++piece) run.send_piece(host, piece);
+  ASSERT_NE(run.me.outcome(run.fetch), nullptr);
+  EXPECT_EQ(run.me.outcome(run.fetch)->status, Status::kOk);
+  EXPECT_EQ(run.me.outcome(run.fetch)->revision, 4U);
+  EXPECT_EQ(run.me.outcome(run.fetch)->root, run.root);
+  EXPECT_TRUE(std::ranges::equal(run.me.received(run.fetch), run.content));
+  EXPECT_TRUE(run.coordinator->last<wire::WantState>()->ends);
+  EXPECT_TRUE(host.shown_out());
+}
+
+TEST(Guest, TakesNothingFromALiarAndTheRestFromAnother) {
+  Guest run;
+  run.publish({{kLow, address_of(1)}, {kHigh, address_of(9)}});
+  FarEnd& liar = run.answer_dial();
+  FarEnd& honest = run.answer_dial();
+  FarEnd& asked = liar.last<wire::AskDigests>() != nullptr ? liar : honest;
+  run.send_digests(asked);
+  run.send_piece(liar, liar.last<wire::AskPieces>()->pieces.front(), std::byte{1});
+  EXPECT_TRUE(liar.shown_out());
+  for (std::uint32_t piece = 0; piece < 10; ++piece) run.send_piece(honest, piece);
+  ASSERT_NE(run.me.outcome(run.fetch), nullptr);
+  EXPECT_EQ(run.me.outcome(run.fetch)->status, Status::kOk);
+  EXPECT_TRUE(std::ranges::equal(run.me.received(run.fetch), run.content));
+  EXPECT_EQ(run.coordinator->last<wire::LinkBroken>(), nullptr);
+}
+
+TEST(Guest, ShowsOutAHostThatSaysWhatNoneSays) {
+  const std::function<void(Guest&, FarEnd&)> lies[] = {
+      [](Guest& r, FarEnd& host) {
+        auto digests = r.digests;
+        digests.front().low += 1;
+        host.say(wire::PieceDigests{r.share_key(), r.attempt(), 0, digests, {}});
+      },
+      [](Guest& r, FarEnd& host) {
+        host.say(wire::PieceDigests{r.share_key(), r.attempt(), 0, {}, {}});
+      },
+      [](Guest& r, FarEnd& host) {
+        host.say(wire::AskPieces{r.share_key(), r.attempt(), {1}});
+      },
+      [](Guest&, FarEnd& host) { host.say(wire::Done{}); },
+      [](Guest& r, FarEnd& host) {
+        host.say_segment({r.share_key(), r.attempt(), wire::Phase::kAllGather, SegmentIndex{1}, kPiece}, {}, 0);
+      },
+      [](Guest& r, FarEnd& host) {
+        host.say_segment({r.share_key(), r.attempt(), wire::Phase::kState, SegmentIndex{10}, kPiece}, {}, 0);
+      },
+  };
+  for (const auto& lie : lies) {
+    Guest run;
+    run.publish({{kLow, address_of(1)}});
+    FarEnd& host = run.answer_dial();
+    lie(run, host);
+    run.me.run();
+    EXPECT_TRUE(host.shown_out()) << &lie - lies;
+    EXPECT_EQ(run.me.outcome(run.fetch), nullptr);
+    EXPECT_FALSE(run.me.run_over);
+  }
+}
+
+TEST(Guest, IsDoneWhenItIsAdmitted) {
+  Guest run;
+  run.publish({{kLow, address_of(1)}});
+  FarEnd& host = run.answer_dial();
+  run.send_digests(host);
+  run.send_piece(host, 0);
+  run.propose(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+  EXPECT_TRUE(host.shown_out());  // its neighbours are linked now, with the key of the run
+  EXPECT_EQ(run.me.outcome(run.fetch), nullptr);
+  run.coordinator->say(wire::Install{ProposalNumber{1}});
+  run.me.run();
+  ASSERT_NE(run.me.outcome(run.fetch), nullptr);
+  EXPECT_EQ(run.me.outcome(run.fetch)->status, Status::kOk);
+  EXPECT_FALSE(run.me.outcome(run.fetch)->state_defined);
+}
+
+TEST(Guest, GoesOnWhenItIsPutOff) {
+  Guest run;
+  run.publish({{kLow, address_of(1)}});
+  run.answer_dial();
+  run.propose(run.proposal(view_of(1, 1, {kMe, kHigh})));
+  run.coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
+  run.me.run();
+  FarEnd& host = *run.me.streams.dialling().back();
+  EXPECT_EQ(host.dialled(), address_of(1));
+  EXPECT_EQ(run.me.outcome(run.fetch), nullptr);
+}
+
+}  // namespace
+}  // namespace lockstep::peer
