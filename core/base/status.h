@@ -26,7 +26,8 @@ enum class Status : std::uint8_t {
   kOutOfMemory = 16,
   kProtocolError = 17,  // the other side spoke something that is not Lockstep, or another version of it
   kInternal = 18,       // a mistake of ours
-  kStateUndefined = 19,  // nobody who may send has a state; or this peer's was being taken over when its sources were lost
+  kStateUndefined =
+      19,  // nobody who may send has a state; or this peer's was being taken over when its sources were lost
 };
 inline constexpr std::uint8_t kStatusCount = 20;
 

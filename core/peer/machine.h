@@ -275,7 +275,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void say_all(const state::Sync::Messages& messages);
   void sync_job_done(Round& round, const JobDone& in);
   [[nodiscard]] ring::Operation::Place on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment);
-  void on_piece_ended(PeerId from, const wire::SegmentEnded& segment);
+  void on_piece_ended(PeerId from, const wire::SegmentEnded& ended);
   [[nodiscard]] static ring::Operation::Place place_of(const state::Sync::Place& place);
   bool next_piece(state::Sync& sync, const RoundKey& key, Generation attempt, PeerId to, wire::LinkWriter& writer);
   void end_sync(Round& round);
@@ -306,7 +306,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] std::optional<std::string> refusal_of_visitor(PeerId peer) const override;
   void on_visit_message(PeerId from, StreamId stream, const wire::Message& message) override;
   ring::Operation::Place on_visit_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
-  void on_visit_segment_ended(PeerId from, const wire::SegmentEnded& segment) override;
+  void on_visit_segment_ended(PeerId from, const wire::SegmentEnded& ended) override;
   bool next_segment_for_visitor(PeerId to, wire::LinkWriter& writer) override;
   void on_visit_gone(PeerId peer, StreamId stream) override;
 

@@ -17,6 +17,7 @@ Generation attempt_of(const Digest& root) { return Generation{root.low}; }
 
 std::vector<PeerId> ids_of(const std::vector<wire::Source>& sources) {
   std::vector<PeerId> ids;
+  ids.reserve(sources.size());
   for (const wire::Source& source : sources) ids.push_back(source.id);
   return ids;
 }
@@ -148,12 +149,12 @@ void Peer::Machine::drive_shares() {
   for (auto at = shares_.begin(); at != shares_.end();) {
     Share& share = at->second;
     bool over = false;
-    auto before = share.stage;
-    do {  // one stage may lead to the next at once
-      before = share.stage;
+    for (bool moves = true; moves && !over;) {  // one stage may lead to the next at once
+      const auto before = share.stage;
       relink = follow_offer(share) || relink;
       over = drive_share(at->first, share);
-    } while (!over && share.stage != before);
+      moves = share.stage != before;
+    }
     relink = relink || (over && !share.sources.empty());
     at = over ? shares_.erase(at) : std::next(at);
   }

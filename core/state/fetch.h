@@ -33,18 +33,18 @@ class Fetch {
   [[nodiscard]] std::size_t sources() const { return sources_.size(); }
 
   // Which pieces to ask this source for now.
-  [[nodiscard]] std::vector<PieceIndex> ask(PeerId source, Instant now);
+  [[nodiscard]] std::vector<PieceIndex> ask(PeerId from, Instant now);
 
   // ---- pieces ----
 
   // A piece comes. False: it is here, or coming from elsewhere, or from no source of ours; let it go by.
-  bool begin(PeerId from, PieceIndex piece);
+  bool begin(PeerId from, PieceIndex which);
   // All of it is in its place; or it is not, because it was taken back or its stream was lost.
-  void landed(PeerId source, PieceIndex piece, Instant now);
-  void lost(PeerId source, PieceIndex piece);
+  void landed(PeerId from, PieceIndex which, Instant now);
+  void lost(PeerId from, PieceIndex which);
   // What landed is what it should be; or it is not, and the source is none any more.
-  void verified(PieceIndex piece);
-  void corrupt(PeerId source, PieceIndex piece);
+  void verified(PieceIndex which);
+  void corrupt(PeerId from, PieceIndex which);
 
   [[nodiscard]] bool complete() const { return left_ == 0; }
   [[nodiscard]] bool is_here(PieceIndex piece) const;

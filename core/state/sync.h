@@ -63,7 +63,7 @@ class Sync {
   void ask(const std::set<PeerId>& linked, Instant now, Messages& out);
   // What others say. False: it breaks the protocol, or is not the state that was elected: distrust().
   [[nodiscard]] bool on_ask(PeerId from, const wire::AskDigests& ask, Messages& out);
-  [[nodiscard]] bool on_digests(PeerId from, const wire::PieceDigests& digests, Instant now, Messages& out);
+  [[nodiscard]] bool on_digests(PeerId from, const wire::PieceDigests& in, Instant now, Messages& out);
   [[nodiscard]] bool on_ask(PeerId from, const wire::AskPieces& ask);
   [[nodiscard]] bool on_have(PeerId from, const wire::HavePieces& have);
   // A link was opened again: what was said and sent on the one before may be lost.

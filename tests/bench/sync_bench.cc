@@ -233,7 +233,7 @@ class SyncBenchPeer {
   }
 
   [[nodiscard]] std::span<std::byte> part(std::size_t stream) {
-    const auto all = static_cast<std::size_t>(members_ * streams_per_member_);
+    const auto all = static_cast<std::size_t>(members_) * static_cast<std::size_t>(streams_per_member_);
     const std::size_t begin = memory_.size() * parts_[stream] / all;
     return std::span(memory_).subspan(begin, memory_.size() * (parts_[stream] + 1) / all - begin);
   }

@@ -569,7 +569,7 @@ typedef struct lockstep_sync_state_args {
   uint64_t tag;
   int64_t timeout_ms;
   uint32_t minimum_world;
-  int blank; /* not 0: the tensors hold no state yet. They are not hashed, and all of the elected state is fetched */
+  int blank;  /* not 0: the tensors hold no state yet. They are not hashed, and all of the elected state is fetched */
   int stable; /* publish: not 0: the tensors are lent and do not change, so that no copy is made. Otherwise ignored */
 } lockstep_sync_state_args;
 

@@ -53,7 +53,8 @@ TEST(Comparison, NamesTheFirstEntryThatDiffers) {
   const wire::StateOutline ours = outline({1, 2}, {3, 4});
   const struct {
     wire::StateOutline theirs;
-    const char *of_manifests, *of_contents;
+    const char* of_manifests = nullptr;
+    const char* of_contents = nullptr;
   } cases[] = {
       {outline({9, 8}, {3, 4}), ": tensor 0: a: ours 0; b: theirs 0", ": first in tensor 0 (ours 0)"},
       {outline({1, 9}, {3, 9}), ": tensor 1: a: ours 1; b: theirs 1", ": first in tensor 1 (ours 1)"},

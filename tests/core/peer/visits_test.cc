@@ -17,7 +17,7 @@ namespace {
 
 constexpr PeerId kVisitor{3, 3};
 constexpr PeerId kOther{7, 7};
-constexpr std::uint32_t kPiece = 1000;
+constexpr std::uint64_t kPiece = 1000;
 constexpr std::uint64_t kBytes = 10 * kPiece;
 
 // A member that publishes ten pieces.

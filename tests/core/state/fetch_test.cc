@@ -32,9 +32,9 @@ class Lines {
   };
 
   explicit Lines(std::uint32_t pieces, std::size_t first = 0)
-      : pieces_(
+      : layout(
             Manifest{.tensors = {{"w", DataType::kU8, std::uint64_t{pieces} * kStatePieceBytes, false}}, .values = {}}),
-        fetch(pieces_, all(pieces), first, kPatience) {}
+        fetch(layout, all(pieces), first, kPatience) {}
 
   PeerId add(Source source, bool has_all = true) {
     const PeerId id{0, sources.size() + 1};
@@ -65,7 +65,7 @@ class Lines {
   void at(Instant when, std::function<void()> what) { events_.emplace(when, std::move(what)); }
   Source& source(PeerId id) { return sources[id.low - 1]; }
 
-  Pieces pieces_;
+  Pieces layout;
 
  public:
   Fetch fetch;

@@ -24,7 +24,7 @@ Digests numbered(const Pieces& pieces) {
 
 TEST(Pieces, CoverEveryTensorOnce) {
   const std::vector<std::uint64_t> sizes = {
-      0, 1, kStatePieceBytes - 1, kStatePieceBytes, 0, kStatePieceBytes + 1, 3 * kStatePieceBytes, 0};
+      0, 1, kStatePieceBytes - 1, kStatePieceBytes, 0, kStatePieceBytes + 1, 3 * std::uint64_t{kStatePieceBytes}, 0};
   const Pieces pieces(of_bytes(sizes));
   EXPECT_EQ(pieces.count(), 0U + 1 + 1 + 1 + 0 + 2 + 3 + 0);
   std::vector<std::uint64_t> covered(sizes.size());
@@ -39,7 +39,7 @@ TEST(Pieces, CoverEveryTensorOnce) {
 }
 
 TEST(Pieces, EveryPieceAndEveryValueChangesTheRoot) {
-  const Pieces pieces(of_bytes({kStatePieceBytes + 1, 5, 0, 2 * kStatePieceBytes}));
+  const Pieces pieces(of_bytes({kStatePieceBytes + 1, 5, 0, 2 * std::uint64_t{kStatePieceBytes}}));
   const Digests ours = numbered(pieces);
   for (std::uint32_t piece = 0; piece < pieces.count(); ++piece) {
     Digests theirs = ours;
@@ -62,8 +62,8 @@ TEST(Pieces, WhatMayDifferHasNone) {
 
 // The same bytes, cut elsewhere, are another state.
 TEST(Pieces, WhereTensorsEndChangesTheRoot) {
-  const Pieces one(of_bytes({2 * kStatePieceBytes, kStatePieceBytes}));
-  const Pieces two(of_bytes({kStatePieceBytes, 2 * kStatePieceBytes}));
+  const Pieces one(of_bytes({2 * std::uint64_t{kStatePieceBytes}, kStatePieceBytes}));
+  const Pieces two(of_bytes({kStatePieceBytes, 2 * std::uint64_t{kStatePieceBytes}}));
   EXPECT_NE(root_of(one, numbered(one)), root_of(two, numbered(two)));
 }
 

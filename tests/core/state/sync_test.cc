@@ -44,7 +44,7 @@ struct Host {
     }
     BufferRef beside{};
     if (staged) {
-      staging.resize(Pieces(statement.manifest).count() * kStatePieceBytes);
+      staging.resize(Pieces(statement.manifest).count() * std::uint64_t{kStatePieceBytes});
       beside = {BufferId{kStaging}, 0, staging.size()};
     }
     sync = std::make_unique<Sync>(statement, memory, beside, id, seconds(1));
@@ -222,15 +222,16 @@ class Network {
     Parcel parcel = std::move(at->second.front());
     at->second.erase(at->second.begin());
     if (at->second.empty()) queues_.erase(at);
+    const PeerId sender = from;  // as lambdas may have it
     Host& receiver = host(to);
     if (receiver.dead) return;
     if (parcel.segment) return land(receiver, from, parcel);
     Sync::Messages out;
     const bool good = std::visit(
-        overloaded{[&](const wire::AskDigests& in) { return receiver.sync->on_ask(from, in, out); },
-                   [&](const wire::PieceDigests& in) { return receiver.sync->on_digests(from, in, now_, out); },
-                   [&](const wire::AskPieces& in) { return receiver.sync->on_ask(from, in); },
-                   [&](const wire::HavePieces& in) { return receiver.sync->on_have(from, in); },
+        overloaded{[&](const wire::AskDigests& in) { return receiver.sync->on_ask(sender, in, out); },
+                   [&](const wire::PieceDigests& in) { return receiver.sync->on_digests(sender, in, now_, out); },
+                   [&](const wire::AskPieces& in) { return receiver.sync->on_ask(sender, in); },
+                   [&](const wire::HavePieces& in) { return receiver.sync->on_have(sender, in); },
                    [](const auto&) { return false; }},
         *parcel.message);
     EXPECT_TRUE(good || host(from).lies);
@@ -258,7 +259,8 @@ class Network {
   std::map<std::pair<PeerId, PeerId>, std::vector<Parcel>> queues_;
 };
 
-const std::vector<std::uint64_t> kSizes = {3 * kStatePieceBytes + 5, 0, 1, 2 * kStatePieceBytes, 300};
+const std::vector<std::uint64_t> kSizes = {3 * std::uint64_t{kStatePieceBytes} + 5, 0, 1,
+                                           2 * std::uint64_t{kStatePieceBytes}, 300};
 
 TEST(Sync, EqualStatesMoveNothing) {
   Network net(1);
@@ -349,11 +351,11 @@ TEST(Sync, ARevisionAloneIsTakenOverWithoutAByte) {
 
 TEST(Sync, SeveralNewcomersServeEachOther) {
   Network net(5);
-  Host& source = net.add({20 * kStatePieceBytes}, 7, 4);
-  for (int i = 0; i < 3; ++i) net.add({20 * kStatePieceBytes}, 8, 0);
+  Host& source = net.add({20 * std::uint64_t{kStatePieceBytes}}, 7, 4);
+  for (int i = 0; i < 3; ++i) net.add({20 * std::uint64_t{kStatePieceBytes}}, 8, 0);
   EXPECT_TRUE(net.attempt({{0, 1}}));
   net.expect_alike();
-  EXPECT_LT(source.sync->bytes_sent(), 60 * kStatePieceBytes) << "some came from fellows";
+  EXPECT_LT(source.sync->bytes_sent(), 60 * std::uint64_t{kStatePieceBytes}) << "some came from fellows";
 }
 
 TEST(Sync, StagedTheOldStateStaysUntilTheCommit) {
@@ -448,7 +450,7 @@ RC_GTEST_PROP(SyncLaw, OneStateWhoeverDies, (std::uint64_t seed)) {
   const auto count = *rc::gen::inRange(2, 6);
   std::vector<std::uint64_t> sizes;
   for (int t = *rc::gen::inRange(0, 4); t > 0; --t)
-    sizes.push_back(*rc::gen::inRange<std::uint64_t>(0, 3 * kStatePieceBytes));
+    sizes.push_back(*rc::gen::inRange<std::uint64_t>(0, 3 * std::uint64_t{kStatePieceBytes}));
   std::set<PeerId> agreed;
   std::vector<std::vector<Bytes>> contents;
   for (int i = 0; i < count; ++i) {
