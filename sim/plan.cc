@@ -193,8 +193,8 @@ bool may_lose_members(Fault fault) {
     case Fault::kCutBoth:
     case Fault::kReset:
     case Fault::kSilence:
-    case Fault::kLeave:
-    case Fault::kSpoil: return true;  // of who lies to many in a row, the links are taken for broken
+    case Fault::kLeave: return true;
+    case Fault::kSpoil:
     case Fault::kSlow:
     case Fault::kKernels:
     case Fault::kJoin:

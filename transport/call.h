@@ -56,6 +56,7 @@ class Call {
     std::vector<BufferId> buffers;
     Scratch scratch;
     std::vector<void*> values;  // sync: where those of the state go, 8 bytes each
+    bool writes_state = false;  // sync: what lies in its buffers before it has ended is anybody's guess
   } loans;
 
  private:

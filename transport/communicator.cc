@@ -176,6 +176,7 @@ Result<Work> Communicator::publish(const LaunchArgs& args, bool stable) {
   Call::Loans& loans = call->loans;
   Result<peer::Request> request = stable ? prepare(args, minimum_world_, engine_->memory(), engine_->scratch(), loans)
                                          : snapshot(args, engine_->memory(), engine_->scratch(), loans);
+  loans.writes_state = false;
   if (!request) {
     give_back(loans, engine_->memory());
     return request.error();

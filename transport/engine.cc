@@ -191,8 +191,10 @@ void Engine::fail_everything(const Error& why) {
     if (command.call) end_call(command.call, outcome);
   }
   for (const auto& [id, call] : std::exchange(calls_, {})) {
-    if (options_.journal) options_.journal(journal::ended(self(), call->id(), outcome));
-    end_call(call, outcome);
+    peer::Outcome ended = outcome;
+    ended.state_defined = !call->loans.writes_state;
+    if (options_.journal) options_.journal(journal::ended(self(), call->id(), ended));
+    end_call(call, std::move(ended));
   }
 }
 

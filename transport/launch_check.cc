@@ -155,6 +155,9 @@ std::optional<Error> check(const LaunchArgs& args) {
   if ((args.collective == Collective::kSync) != (args.state != nullptr)) {
     return invalid("a sync needs a state, and nothing else has one");
   }
+  if (args.state != nullptr) {
+    if (const auto flaw = flaw_of(args.state->manifest)) return invalid("the state cannot be shared: " + *flaw);
+  }
   for (std::size_t i = 0; i < tensors; ++i) {
     if (auto error = check_tensor(args, i)) return error;
   }
@@ -185,6 +188,7 @@ Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_worl
   peer::Request request = request_of(args);
   request.minimum_world = minimum_world;
   loans.values = args.values;
+  loans.writes_state = args.state != nullptr && args.state->strategy != state::Strategy::kSendOnly;
   loans.buffers.reserve(2 * args.tensors.size() + 1);
   for (const TensorArgs& tensor : args.tensors) request.tensors.push_back(add_tensor(args, tensor, memory, loans));
 

@@ -49,10 +49,11 @@ Wrong wrong_memory(const Field& field, const void* memory, std::uint64_t count, 
   return std::nullopt;
 }
 
-Wrong read_type(const lockstep_data_type& field, LaunchArgs& launch) {
-  const unsigned number = c::number_of(field);
+Wrong read_type(const lockstep_data_type& type, LaunchArgs& launch, const Field& field = {"type"}) {
+  const unsigned number = c::number_of(type);
   if (number >= kDataTypeCount) {
-    return c::invalid("args.type is {}; allowed: 0 (LOCKSTEP_U8) to {} (LOCKSTEP_F64)", number, kDataTypeCount - 1);
+    return c::invalid("{} is {}; allowed: 0 (LOCKSTEP_U8) to {} (LOCKSTEP_F64)", field.text(), number,
+                      kDataTypeCount - 1);
   }
   launch.type = static_cast<DataType>(number);
   return std::nullopt;
@@ -220,7 +221,7 @@ Wrong read_state_tensors(const lockstep_sync_state_args& args, state::Statement&
     const lockstep_state_tensor& tensor = args.tensors[i];
     if (auto wrong = wrong_name(tensor.name, "tensors", i)) return wrong;
     LaunchArgs of_this;
-    if (auto wrong = read_type(tensor.type, of_this)) return wrong;
+    if (auto wrong = read_type(tensor.type, of_this, {"type", &i})) return wrong;
     if (auto wrong = wrong_memory({"data", &i}, tensor.data, tensor.count, of_this.type)) return wrong;
     if (tensor.unchanged != 0) state.unchanged.insert(static_cast<std::uint32_t>(i));
     state.manifest.tensors.push_back({tensor.name, of_this.type, tensor.count, tensor.may_differ != 0});
@@ -271,7 +272,6 @@ Result<LaunchArgs> read(const lockstep_sync_state_args* given) {
   state->revision = args.revision;
   state->staged = args.staged != 0;
   state->blank = args.blank != 0;
-  if (const auto flaw = flaw_of(state->manifest)) return c::invalid("the state cannot be shared: {}", *flaw);
   launch.state = std::move(state);
   return launch;
 }

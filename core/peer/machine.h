@@ -272,6 +272,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_ask_entry(const wire::AskEntry& ask);
   void on_state_message(PeerId from, StreamId stream, const wire::Message& message) override;
   void drive_syncs();
+  void stop_if_nobody_is_left(Round& round);
+  void note_lie(PeerId peer, std::string what);
   void say_all(const state::Sync::Messages& messages);
   void sync_job_done(Round& round, const JobDone& in);
   [[nodiscard]] ring::Operation::Place on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment);

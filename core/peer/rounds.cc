@@ -465,6 +465,10 @@ Outcome Peer::Machine::outcome_of(const Round& round, Status status, std::string
   outcome.round = round.key;
   outcome.attempt = round.attempt;
   outcome.retries = round.retries;
+  if (round.request.state != nullptr) {  // until it has begun to be shared; see end_sync()
+    outcome.state_defined = !round.request.state->blank;
+    outcome.revision = round.request.state->revision;
+  }
   if (status != Status::kOk) return outcome;
   outcome.world = round.world();
   outcome.contributors = round.ring;
@@ -526,8 +530,8 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   if (round.sync) {
     if (round.sync->jobs_running() > 0) return End::kWaits;
     const bool swaps = round.outcome && round.outcome->status == Status::kOk && round.request.state->staged;
-    if (swaps && !std::exchange(round.restoring, true)) {
-      round.sync->swap(jobs_);
+    if (swaps) {
+      round.sync->swap_some(jobs_);
       start_jobs(round);
       if (round.sync->jobs_running() > 0) return End::kWaits;
     }

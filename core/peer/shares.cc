@@ -214,20 +214,22 @@ void Peer::Machine::begin_serving(Share& share) {
   const Digest root = share.sync->root();
   share.attempt = attempt_of(root);
   share.stage = Share::Stage::kServing;
-  state::Sync::Messages none;
-  share.sync->elected({key_of(share), share.attempt, share.sync->revision(), root, {options_.id}, {}}, none);
+  share.sync->elected({key_of(share), share.attempt, share.sync->revision(), root, {options_.id}, {}});
   say_share(share, false);
 }
 
 // One answer to each in a step: it may be long, and a visitor that floods us with questions gets no more than its stream holds.
 void Peer::Machine::answer_visitors(Share& share) {
-  for (const auto& [peer, question] : std::exchange(share.questions, {})) {
-    state::Sync::Messages answers;
-    if (!share.sync->on_ask(peer, wire::AskDigests{key_of(share), share.attempt, question.first}, answers)) {
+  const auto questions = std::exchange(share.questions, {});
+  if (questions.empty()) return;
+  for (const auto& [peer, question] : questions) {
+    if (!share.sync->on_ask(peer, wire::AskDigests{key_of(share), share.attempt, question.first})) {
       mesh_.reset(question.stream, "asks for digests beyond the end", now_, *out_);
     }
-    for (const auto& [to, message] : answers) mesh_.say_on(question.stream, message);
   }
+  state::Sync::Messages answers;
+  share.sync->ask({}, now_, answers);
+  for (const auto& [to, message] : answers) mesh_.say_on(questions.at(to).stream, message);
 }
 
 std::optional<std::string> Peer::Machine::refusal_of_visitor(PeerId peer) const {
@@ -280,8 +282,7 @@ bool Peer::Machine::follow_offer(Share& share) {
   if (published && !begun) {
     const wire::Published& offer = *share.offer;
     share.attempt = attempt_of(offer.root);
-    state::Sync::Messages none;
-    share.sync->elected({key_of(share), share.attempt, offer.revision, offer.root, {}, {options_.id}}, none);
+    share.sync->elected({key_of(share), share.attempt, offer.revision, offer.root, {}, {options_.id}});
   }
   const std::vector<wire::Source> sources = published ? share.offer->sources : std::vector<wire::Source>{};
   if (sources == share.sources) return false;

@@ -8,12 +8,6 @@
 
 namespace lockstep::peer {
 
-namespace {
-
-constexpr auto kStranded = "nobody is left to take the state over from: every source has sent what is not its state";
-
-}  // namespace
-
 std::optional<Error> Peer::Machine::refusal_of_state(const Request& request) {
   const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
   if (!request.state) return invalid("a sync without a state");
@@ -38,7 +32,7 @@ std::unique_ptr<state::Sync> Peer::Machine::new_sync(const Request& request) con
   std::vector<BufferRef> memory;
   for (const Tensor& tensor : request.tensors) memory.push_back(tensor.recv);
   return std::make_unique<state::Sync>(*request.state, std::move(memory), request.scratch, options_.id,
-                                       options_.link_silence);
+                                       options_.link_silence, options_.link_timeout + options_.link_silence);
 }
 
 void Peer::Machine::begin_sync(Round& round) {
@@ -96,14 +90,10 @@ void Peer::Machine::on_elected(const wire::Elected& elected) {
       if (std::find(ring.begin(), ring.end(), peer) == ring.end()) return violation("elected a state of no member");
     }
   }
-  state::Sync::Messages messages;
-  round->sync->elected(elected, messages);
-  if (!round->sync->receives() && round->sync->root() != elected.root) {
-    return violation("elected a state that this peer neither has nor receives");
-  }
+  if (!round->sync->fits(elected)) return violation("elected a state that this peer neither has nor may take over");
+  round->sync->elected(elected);
   round->hash = elected.root.low;
   round->state = round->sync->receives() ? Round::State::kRunning : Round::State::kDone;
-  say_all(messages);
   update_links();
 }
 
@@ -116,11 +106,22 @@ void Peer::Machine::drive_syncs() {
     state::Sync::Messages messages;
     round.sync->ask(*linked, now_, messages);
     say_all(messages);
-    if (round.sync->is_stranded()) ask_to_stop(round, Status::kAborted, kStranded);
+    stop_if_nobody_is_left(round);
     if (round.state != Round::State::kRunning || !round.sync->complete() || frozen(round)) continue;
     round.state = Round::State::kDone;
     session_.say(wire::Done{round.key, round.attempt, round.what, round.hash});
   }
+}
+
+// It cannot be said who is to blame, and the run goes on without the state: only the attempt ends, for all.
+void Peer::Machine::stop_if_nobody_is_left(Round& round) {
+  const bool stranded = round.sync->is_stranded();
+  if (!stranded && !round.sync->is_cut_off()) return;
+  std::string sources;
+  for (const PeerId source : round.sync->sources()) sources += (sources.empty() ? "" : ", ") + name_of(source);
+  ask_to_stop(round, Status::kAborted,
+              name_of(options_.id) + " has nobody left to take the state over from: " +
+                  (stranded ? "what it got is not the state that was claimed by " : "it cannot reach ") + sources);
 }
 
 void Peer::Machine::say_all(const state::Sync::Messages& messages) {
@@ -139,7 +140,7 @@ void Peer::Machine::on_state_message(PeerId from, StreamId stream, const wire::M
   state::Sync::Messages answers;
   state::Sync& sync = *round->sync;
   const bool good = std::visit(
-      overloaded{[&](const wire::AskDigests& in) { return sync.on_ask(from, in, answers); },
+      overloaded{[&](const wire::AskDigests& in) { return sync.on_ask(from, in); },
                  [&](const wire::PieceDigests& in) { return sync.on_digests(from, in, now_, answers); },
                  [&](const wire::AskPieces& in) { return sync.on_ask(from, in); },
                  [&](const wire::HavePieces& in) { return sync.on_have(from, in); }, [](const auto&) { return false; }},
@@ -147,7 +148,20 @@ void Peer::Machine::on_state_message(PeerId from, StreamId stream, const wire::M
   say_all(answers);
   if (good) return;
   sync.distrust(from);
+  if (std::holds_alternative<wire::PieceDigests>(message)) {
+    return note_lie(from, "digests of a state that was not elected");
+  }
   mesh_.reset(stream, "a message that does not fit the state that is shared", now_, *out_);
+}
+
+// The link is as good as ever: it is not for the coordinator to lay rings around it, or to part the two.
+void Peer::Machine::note_lie(PeerId peer, std::string what) {
+  note({.kind = trace::Kind::kProtocolError,
+        .view = {},
+        .peer = peer,
+        .round = {},
+        .status = Status::kProtocolError,
+        .text = std::move(what)});
 }
 
 ring::Operation::Place Peer::Machine::on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment) {
@@ -195,7 +209,7 @@ void Peer::Machine::sync_job_done(Round& round, const JobDone& in) {
     const std::uint64_t of = round.sync->bytes_wanted();
     out_->emplace_back(Progress{round.call, of - now_left, of});
   }
-  if (liar) mesh_.reset_link(*liar, "a piece of the state whose digest is wrong", now_, *out_);
+  if (liar) note_lie(*liar, "a piece of the state whose digest is wrong");
   if (round.state != Round::State::kDigests) return;
   round.sync->digest_some(jobs_);
   start_jobs(round);
@@ -206,7 +220,6 @@ void Peer::Machine::sync_job_done(Round& round, const JobDone& in) {
 void Peer::Machine::end_sync(Round& round) {
   by_serial_.erase(round.serial);
   state::Sync& sync = *round.sync;
-  round.restoring = false;
   if (!round.outcome) return sync.begin_again();
   Outcome& outcome = *round.outcome;
   known_.erase(round.key.tag);

@@ -278,7 +278,8 @@ void Peer::Machine::admitted(std::size_t members) {
 }
 
 void Peer::Machine::on_commit(const wire::Commit& commit) {
-  if (Round* const claimed = find(commit.key); claimed != nullptr && claimed->state == Round::State::kClaimed) {
+  Round* const claimed = find(commit.key);
+  if (claimed != nullptr && claimed->state == Round::State::kClaimed && claimed->sync->defined()) {
     claimed->state = Round::State::kDone;  // all have claimed the same
     claimed->hash = claimed->sync->root().low;
   }

@@ -56,6 +56,7 @@ void Fetch::add_source(PeerId source, bool has_all) { sources_[source].has_all =
 void Fetch::offered(PeerId source, PieceIndex piece) {
   const auto at = sources_.find(source);
   if (at == sources_.end() || at->second.has_all || is_here(piece)) return;
+  if (at->second.offers.size() >= missing_.size()) return;  // it says the same again and again
   at->second.offers.push_back(index_of(piece));
 }
 
@@ -143,7 +144,7 @@ std::vector<PieceIndex> Fetch::ask(PeerId from, Instant now) {
   const auto at = sources_.find(from);
   if (at == sources_.end()) return pieces;
   Source& source = at->second;
-  while (source.asked_bytes < window(source)) {
+  while (source.asked_bytes < window(source) && source.asked.size() < kMaxPiecesAsked) {
     const auto index = choose(source, now);
     if (!index) break;
     if (source.asked.empty()) source.progress = now;
@@ -207,12 +208,11 @@ void Fetch::verified(PieceIndex which) {
   bytes_left_ -= bytes(index);
 }
 
-void Fetch::corrupt(PeerId from, PieceIndex which) {
+void Fetch::spoilt(PieceIndex which) {
   Piece& piece = pieces_[index_of(which)];
   LOCKSTEP_ASSERT(piece.stage == Stage::kLanded);
   piece.stage = Stage::kAsked;
   want_again(index_of(which));
-  remove_source(from);
 }
 
 Instant Fetch::deadline() const {

@@ -42,9 +42,9 @@ class Fetch {
   // All of it is in its place; or it is not, because it was taken back or its stream was lost.
   void landed(PeerId from, PieceIndex which, Instant now);
   void lost(PeerId from, PieceIndex which);
-  // What landed is what it should be; or it is not, and the source is none any more.
+  // What landed is what it should be; or it is not, and is asked for again.
   void verified(PieceIndex which);
-  void corrupt(PeerId from, PieceIndex which);
+  void spoilt(PieceIndex which);
 
   [[nodiscard]] bool complete() const { return left_ == 0; }
   [[nodiscard]] bool is_here(PieceIndex piece) const;

@@ -24,9 +24,11 @@ void append(std::vector<std::byte>& bytes, const Digest& value) {
 Pieces::Pieces(const Manifest& manifest) : piece_bytes_(manifest.piece_bytes) {
   LOCKSTEP_ASSERT(!flaw_of(manifest));
   std::uint64_t pieces = 0;
+  before_.push_back(0);
   for (const TensorSpec& tensor : manifest.tensors) {
     first_.push_back(static_cast<std::uint32_t>(pieces));
     bytes_.push_back(tensor.may_differ ? 0 : tensor.bytes());
+    before_.push_back(before_.back() + bytes_.back());
     compared_.push_back(!tensor.may_differ);
     pieces += (bytes_.back() + piece_bytes_ - 1) / piece_bytes_;
   }
@@ -42,9 +44,7 @@ Pieces::Place Pieces::place(PieceIndex piece) const {
   return {tensor, offset, static_cast<std::uint32_t>(std::min<std::uint64_t>(rest, piece_bytes_))};
 }
 
-std::uint64_t staging_bytes(const Manifest& manifest) {
-  return std::uint64_t{Pieces(manifest).count()} * manifest.piece_bytes;
-}
+std::uint64_t staging_bytes(const Manifest& manifest) { return Pieces(manifest).bytes_before(manifest.tensors.size()); }
 
 Digest tensor_digest(const Pieces& pieces, const Digests& digests, std::size_t tensor) {
   std::vector<std::byte> bytes;

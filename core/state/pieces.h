@@ -26,6 +26,8 @@ class Pieces {
   [[nodiscard]] std::uint32_t count() const { return first_.back(); }
   [[nodiscard]] Place place(PieceIndex piece) const;
   [[nodiscard]] std::uint64_t piece_bytes() const { return piece_bytes_; }
+  // Of all tensors before it, as far as they are compared; with the number of tensors: of all.
+  [[nodiscard]] std::uint64_t bytes_before(std::size_t tensor) const { return before_[tensor]; }
   // Those of a tensor: from first(tensor), before first(tensor + 1).
   [[nodiscard]] std::uint32_t first(std::size_t tensor) const { return first_[tensor]; }
   [[nodiscard]] std::size_t tensors() const { return bytes_.size(); }
@@ -36,7 +38,8 @@ class Pieces {
   std::uint64_t piece_bytes_;
   std::vector<std::uint64_t> bytes_;  // of each tensor; 0 if it may differ
   std::vector<bool> compared_;
-  std::vector<std::uint32_t> first_;  // piece of each tensor, and the number of all
+  std::vector<std::uint64_t> before_;  // bytes of those before each tensor, and of all
+  std::vector<std::uint32_t> first_;   // piece of each tensor, and the number of all
 };
 
 // What one peer's state digests to: a digest for each piece, and the values (ValueSpec), as their 64 bits.

@@ -21,7 +21,7 @@ struct Statement {
   bool staged = false;  // pieces land beside the state, and are copied into it once the round has committed
 };
 
-// How much memory that takes: as much as there are pieces; of a page that is never written to, none.
+// How much memory that takes: as much as all tensors that are compared; of a page that is never written to, none.
 std::uint64_t staging_bytes(const Manifest& manifest);
 
 }  // namespace lockstep::state

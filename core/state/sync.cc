@@ -10,8 +10,10 @@ namespace lockstep::state {
 
 namespace {
 
-// Enough to keep some threads busy, few enough that a state of any size is digested in little pieces of time.
-constexpr std::size_t kDigestsAtOnce = 8;
+// Enough to keep some threads busy, few enough that a state of any size is digested and copied in little pieces of time.
+constexpr std::size_t kJobsAtOnce = 8;
+// Wrong pieces of one source: more than bits on the way are ever flipped, few enough that one that lies costs little.
+constexpr std::uint32_t kMostWrong = 3;
 
 template <typename List>
 bool contains(const List& list, const PeerId& peer) {
@@ -20,12 +22,14 @@ bool contains(const List& list, const PeerId& peer) {
 
 }  // namespace
 
-Sync::Sync(const Statement& statement, std::vector<BufferRef> memory, BufferRef staging, PeerId self, Duration patience)
+Sync::Sync(const Statement& statement, std::vector<BufferRef> memory, BufferRef staging, PeerId self, Duration patience,
+           Duration reach)
     : statement_(statement),
       memory_(std::move(memory)),
       staging_(staging),
       self_(self),
       patience_(patience),
+      reach_(reach),
       pieces_(statement.manifest),
       own_(pieces_.count()),
       revision_(statement.revision),
@@ -43,7 +47,8 @@ BufferRef Sync::own_place(std::uint32_t piece) const {
 }
 
 BufferRef Sync::staging_place(std::uint32_t piece) const {
-  return staging_.slice(std::uint64_t{piece} * pieces_.piece_bytes(), pieces_.place(PieceIndex{piece}).bytes);
+  const Pieces::Place place = pieces_.place(PieceIndex{piece});
+  return staging_.slice(pieces_.bytes_before(place.tensor) + place.offset, place.bytes);
 }
 
 bool Sync::is_staged(std::uint32_t piece) const {
@@ -82,7 +87,7 @@ void Sync::start(const Job& job, JobKind kind, BufferRef into, BufferRef from, s
 }
 
 void Sync::digest_some(std::vector<KernelJob>& jobs) {
-  while (!undigested_.empty() && digesting_ < kDigestsAtOnce && !stopped_) {
+  while (!undigested_.empty() && digesting_ < kJobsAtOnce && !stopped_) {
     const std::uint32_t piece = undigested_.front();
     undigested_.pop_front();
     ++digesting_;
@@ -125,10 +130,15 @@ std::optional<wire::StateEntry> Sync::entry(const wire::AskEntry& ask) const {
 
 // ---- an elected state ----
 
-void Sync::elected(const wire::Elected& elected, Messages& out) {
+bool Sync::fits(const wire::Elected& elected) const {
+  if (contains(elected.receivers, self_)) return statement_.strategy != Strategy::kSendOnly;
+  return defined_ && root_ == elected.root && revision_ == elected.revision;
+}
+
+void Sync::elected(const wire::Elected& elected) {
+  LOCKSTEP_ASSERT(fits(elected));
   elected_ = elected;
   receives_ = contains(elected.receivers, self_);
-  for (const auto& [peer, first] : std::exchange(digests_asked_of_us_, {})) answer(peer, first, out);
 }
 
 void Sync::sources_changed(const std::vector<PeerId>& sources) {
@@ -162,6 +172,10 @@ bool Sync::is_stranded() const {
 
 void Sync::ask(const std::set<PeerId>& linked, Instant now, Messages& out) {
   if (!elected_ || stopped_) return;
+  for (const auto& [peer, first] : std::exchange(digests_asked_of_us_, {})) {
+    if (!receives_) answer(peer, first, out);
+  }
+  look_for_sources(linked, now);
   if (receives_ && !fetch_) ask_digests(linked, now, out);
   if (!fetch_) return;
   for (const PeerId peer : linked) {
@@ -172,6 +186,16 @@ void Sync::ask(const std::set<PeerId>& linked, Instant now, Messages& out) {
   tell_fellows(linked, out);
 }
 
+void Sync::look_for_sources(const std::set<PeerId>& linked, Instant now) {
+  const auto& sources = elected_->sources;
+  const auto can_be_asked = [&](const PeerId& source) { return linked.contains(source) && !liars_.contains(source); };
+  if (!receives_ || complete() || std::any_of(sources.begin(), sources.end(), can_be_asked)) {
+    alone_since_.reset();
+  } else if (!alone_since_ && !cut_off_) {
+    alone_since_ = now;
+  }
+}
+
 // Of one source, the next in turn from this receiver's own on: receivers ask different ones.
 void Sync::ask_digests(const std::set<PeerId>& linked, Instant now, Messages& out) {
   if (asked_digests_ && linked.contains(asked_digests_->to)) return;
@@ -180,10 +204,11 @@ void Sync::ask_digests(const std::set<PeerId>& linked, Instant now, Messages& ou
                                              elected_->receivers.begin());
   const auto willing = [&](const PeerId& source) { return linked.contains(source) && !liars_.contains(source); };
   std::optional<PeerId> chosen;
-  for (const bool again : {false, true}) {  // those that were silent last
+  for (const bool again : {false, true}) {
+    if (again && !chosen) silent_.clear();  // then all of them in turn once more
     for (std::size_t i = 0; i < sources.size() && !chosen; ++i) {
       const PeerId source = sources[(turn + i) % sources.size()];
-      if (willing(source) && silent_.contains(source) == again) chosen = source;
+      if (willing(source) && !silent_.contains(source)) chosen = source;
     }
   }
   if (!chosen) return;
@@ -213,15 +238,9 @@ void Sync::answer(PeerId to, std::uint32_t first, Messages& out) const {
   out.emplace_back(to, std::move(digests));
 }
 
-bool Sync::on_ask(PeerId from, const wire::AskDigests& ask, Messages& out) {
-  if (ask.first > pieces_.count()) return false;
-  if (stopped_) return true;
-  if (!elected_) {
-    digests_asked_of_us_[from] = ask.first;
-    return true;
-  }
-  if (receives_) return false;
-  answer(from, ask.first, out);
+bool Sync::on_ask(PeerId from, const wire::AskDigests& ask) {
+  if (ask.first > pieces_.count() || receives_) return false;
+  if (!stopped_) digests_asked_of_us_[from] = ask.first;
   return true;
 }
 
@@ -277,12 +296,14 @@ void Sync::adopt() {
 
 bool Sync::on_ask(PeerId from, const wire::AskPieces& ask) {
   if (stopped_) return true;
+  if (ask.pieces.size() > kMaxPiecesAsked) return false;
   std::deque<std::uint32_t>& asked = asked_of_us_[from];
-  if (asked.size() + ask.pieces.size() > kMaxPiecesAsked) return false;
   for (const std::uint32_t piece : ask.pieces) {
     if (piece >= pieces_.count()) return false;
     const bool queued = std::find(asked.begin(), asked.end(), piece) != asked.end();  // it asks again: we are slow
-    if (!queued) asked.push_back(piece);
+    if (queued) continue;
+    if (asked.size() == kMaxPiecesAsked) asked.pop_front();  // given up there: it has not more than that under way
+    asked.push_back(piece);
   }
   return true;
 }
@@ -340,6 +361,7 @@ void Sync::landed(PeerId from, const wire::Segment& segment, bool taken_back, In
   arriving_.erase(at);
   if (taken_back) return fetch_->lost(from, PieceIndex{piece});
   fetch_->landed(from, PieceIndex{piece}, now);
+  alone_since_.reset();  // fellows have what is missing
   bytes_received_ += segment.length;
   start({Purpose::kArrived, piece, from}, JobKind::kDigest, {},
         statement_.staged ? staging_place(piece) : own_place(piece), jobs);
@@ -394,8 +416,8 @@ std::optional<PeerId> Sync::job_done(JobToken token, const JobResult& result) {
     piece_arrived(job, tree_.pieces[job.piece]);
     return std::nullopt;
   }
-  if (!stopped_) fetch_->corrupt(job.from, PieceIndex{job.piece});
-  distrust(job.from);
+  if (!stopped_) fetch_->spoilt(PieceIndex{job.piece});
+  if (++wrong_[job.from] == kMostWrong) distrust(job.from);
   return job.from;
 }
 
@@ -413,13 +435,19 @@ void Sync::piece_arrived(const Job& job, const Digest& digest) {
 
 Instant Sync::deadline() const {
   if (stopped_) return kNever;
-  if (fetch_) return fetch_->deadline();
-  return asked_digests_ ? asked_digests_->since + patience_ : kNever;
+  Instant next = alone_since_ ? *alone_since_ + reach_ : kNever;
+  if (fetch_) next = std::min(next, fetch_->deadline());
+  if (asked_digests_) next = std::min(next, asked_digests_->since + patience_);
+  return next;
 }
 
 void Sync::on_timer(Instant now) {
   if (stopped_) return;
   if (fetch_) fetch_->on_timer(now);
+  if (alone_since_ && now >= *alone_since_ + reach_) {
+    alone_since_.reset();
+    cut_off_ = true;
+  }
   if (asked_digests_ && now >= asked_digests_->since + patience_) {
     silent_.insert(asked_digests_->to);
     asked_digests_.reset();
@@ -436,8 +464,11 @@ void Sync::begin_again() {
   fetch_.reset();
   arriving_.clear();
   asked_digests_.reset();
+  alone_since_.reset();
+  cut_off_ = false;
   silent_.clear();
   liars_.clear();
+  wrong_.clear();
   here_.clear();
   told_.clear();
   asked_of_us_.clear();
@@ -445,14 +476,16 @@ void Sync::begin_again() {
   offered_.clear();
 }
 
-void Sync::swap(std::vector<KernelJob>& jobs) {
+void Sync::swap_some(std::vector<KernelJob>& jobs) {
   if (!receives_) return;
   LOCKSTEP_ASSERT(statement_.staged && complete());
-  for (std::uint32_t piece = 0; piece < pieces_.count(); ++piece) {
-    if (own_[piece] == tree_.pieces[piece]) continue;
-    start({Purpose::kSwap, piece, {}}, JobKind::kCopy, own_place(piece), staging_place(piece), jobs);
-    own_[piece] = tree_.pieces[piece];
+  for (; swapped_ < pieces_.count() && running_.size() < kJobsAtOnce; ++swapped_) {
+    if (own_[swapped_] == tree_.pieces[swapped_]) continue;
+    start({Purpose::kSwap, swapped_, {}}, JobKind::kCopy, own_place(swapped_), staging_place(swapped_), jobs);
+    own_[swapped_] = tree_.pieces[swapped_];
   }
+  if (!running_.empty()) return;
+  defined_ = true;
   revision_ = elected_->revision;
   root_ = elected_->root;
   values_ = tree_.values;

@@ -29,8 +29,10 @@ namespace lockstep::state {
 
 class Sync {
  public:
-  // `memory`: of each tensor; `staging`: as large as all of their pieces, if staged. The statement outlives this.
-  Sync(const Statement& statement, std::vector<BufferRef> memory, BufferRef staging, PeerId self, Duration patience);
+  // `memory`: of each tensor; `staging`: staging_bytes(), if staged. The statement outlives this.
+  // `patience`: who is asked and delivers nothing for so long has stalled. `reach`: for so long it waits for a link to any source.
+  Sync(const Statement& statement, std::vector<BufferRef> memory, BufferRef staging, PeerId self, Duration patience,
+       Duration reach);
 
   using Messages = std::vector<std::pair<PeerId, wire::Message>>;
 
@@ -49,7 +51,9 @@ class Sync {
 
   // ---- an elected state ----
 
-  void elected(const wire::Elected& elected, Messages& out);
+  // Whether this peer has the elected state, or is one that may be written to. Else nobody can have elected it.
+  [[nodiscard]] bool fits(const wire::Elected& elected) const;
+  void elected(const wire::Elected& elected);
   [[nodiscard]] bool receives() const { return receives_; }
   // The same state has other sources now.
   void sources_changed(const std::vector<PeerId>& sources);
@@ -59,10 +63,13 @@ class Sync {
   [[nodiscard]] bool complete() const { return elected_ && (!receives_ || (fetch_ && fetch_->complete())); }
   // Every source has lied in this attempt: there is nobody left of whom it could be had.
   [[nodiscard]] bool is_stranded() const;
-  // What is to be asked now, of those to whom there is a link.
+  // There is no link to any source, and has been none for long.
+  [[nodiscard]] bool is_cut_off() const { return cut_off_; }
+  [[nodiscard]] const std::vector<PeerId>& sources() const { return elected_->sources; }  // once a state is elected
+  // What is to be asked and answered now; asked of those to whom there is a link.
   void ask(const std::set<PeerId>& linked, Instant now, Messages& out);
   // What others say. False: it breaks the protocol, or is not the state that was elected: distrust().
-  [[nodiscard]] bool on_ask(PeerId from, const wire::AskDigests& ask, Messages& out);
+  [[nodiscard]] bool on_ask(PeerId from, const wire::AskDigests& ask);
   [[nodiscard]] bool on_digests(PeerId from, const wire::PieceDigests& in, Instant now, Messages& out);
   [[nodiscard]] bool on_ask(PeerId from, const wire::AskPieces& ask);
   [[nodiscard]] bool on_have(PeerId from, const wire::HavePieces& have);
@@ -94,7 +101,7 @@ class Sync {
 
   // ---- jobs, time, the end ----
 
-  // Names the source whose piece is not what it should be: it is asked no more.
+  // Names the source whose piece is not what it should be: it is asked again, but not often.
   [[nodiscard]] std::optional<PeerId> job_done(JobToken token, const JobResult& result);
   [[nodiscard]] std::size_t jobs_running() const { return running_.size(); }
   [[nodiscard]] Instant deadline() const;
@@ -102,8 +109,8 @@ class Sync {
   // The attempt is over. What has landed and was verified stays; nothing new is begun before the next claim.
   void stop();
   void begin_again();
-  // The round has committed, staged: copies what was fetched into its place.
-  void swap(std::vector<KernelJob>& jobs);
+  // The round has committed, staged: copies what was fetched into its place; call it until no job runs.
+  void swap_some(std::vector<KernelJob>& jobs);
 
   // The state in memory is one: as it was at the call, or the elected one.
   [[nodiscard]] bool defined() const { return defined_; }
@@ -118,13 +125,13 @@ class Sync {
   [[nodiscard]] std::uint64_t bytes_wanted() const { return fetch_ ? fetch_->bytes_wanted() : 0; }
   [[nodiscard]] std::uint64_t bytes_left() const { return fetch_ ? fetch_->bytes_left() : 0; }
 
-  // For one that was made of the same arguments. Left out: those, that is statement_, memory_, staging_, self_ and patience_; and
-  // pieces_.
+  // For one that was made of the same arguments. Left out: those, that is statement_, memory_, staging_, self_, patience_ and reach_;
+  // and pieces_.
   template <typename Archive>
   void state(Archive& a) {
     a.all(own_, undigested_, digesting_, staged_, defined_, revision_, root_, values_, elected_, receives_, stopped_,
-          tree_, asked_digests_, silent_, liars_, arriving_, here_, told_, asked_of_us_, digests_asked_of_us_, offered_,
-          running_, jobs_, bytes_sent_, bytes_received_);
+          tree_, asked_digests_, alone_since_, cut_off_, silent_, liars_, arriving_, here_, told_, asked_of_us_,
+          digests_asked_of_us_, offered_, wrong_, swapped_, running_, jobs_, bytes_sent_, bytes_received_);
     bool fetches = fetch_.has_value();
     std::vector<PieceIndex> missing = fetches ? fetch_->missing() : std::vector<PieceIndex>{};
     a.all(fetches, missing);
@@ -167,6 +174,7 @@ class Sync {
   void root_if_digested();
   void start(const Job& job, JobKind kind, BufferRef into, BufferRef from, std::vector<KernelJob>& jobs);
   void piece_arrived(const Job& job, const Digest& digest);
+  void look_for_sources(const std::set<PeerId>& linked, Instant now);
   void ask_digests(const std::set<PeerId>& linked, Instant now, Messages& out);
   void tell_fellows(const std::set<PeerId>& linked, Messages& out);
   void answer(PeerId to, std::uint32_t first, Messages& out) const;
@@ -178,6 +186,7 @@ class Sync {
   BufferRef staging_;
   PeerId self_;
   Duration patience_;
+  Duration reach_;
   Pieces pieces_;
 
   std::vector<std::optional<Digest>> own_;  // of what lies in memory_; nothing: not known
@@ -202,15 +211,20 @@ class Sync {
     }
   };
   std::optional<Question> asked_digests_;
+  std::optional<Instant> alone_since_;  // no source can be asked, and nothing has come
+  bool cut_off_ = false;
   std::set<PeerId> silent_;  // did not answer it
   std::set<PeerId> liars_;
+  std::map<PeerId, std::uint32_t> wrong_;  // pieces of each that were not what they should be
   std::optional<Fetch> fetch_;
   std::map<std::uint32_t, Arriving> arriving_;
   std::vector<std::uint32_t> here_;                          // pieces that were fetched
   std::map<PeerId, std::size_t> told_;                       // fellow receivers: how many of them
   std::map<PeerId, std::deque<std::uint32_t>> asked_of_us_;  // pieces
-  std::map<PeerId, std::uint32_t> digests_asked_of_us_;      // before a state was elected here
+  std::map<PeerId, std::uint32_t> digests_asked_of_us_;      // from which piece on; the last question
   std::map<PeerId, std::set<std::uint32_t>> offered_;        // by fellows, before there was anything to fetch
+
+  std::uint32_t swapped_ = 0;  // pieces up to this one
 
   std::map<std::uint64_t, Job> running_;
   std::uint64_t jobs_ = 0;

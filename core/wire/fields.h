@@ -5,6 +5,7 @@
 // entries of a list, or the most bytes of a string.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <string_view>
@@ -288,7 +289,7 @@ void fields(auto& a, Is<Segment> auto& m) {
   a("key", m.key);
   a("attempt", m.attempt);
   a("phase", m.phase);
-  a("index", m.index, kMaxSegments - 1);
+  a("index", m.index, std::max(kMaxSegments, kMaxStatePieces) - 1);
   a("length", m.length, kMaxSegmentBytes);
 }
 

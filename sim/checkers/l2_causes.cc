@@ -15,8 +15,7 @@ Complaint Causes::lost(PeerId peer, const std::vector<std::uint32_t>& hosts, Sta
   for (const Entry& entry : begun_) {
     const bool of_pair = entry.fault == Fault::kCut || entry.fault == Fault::kCutBoth || entry.fault == Fault::kReset ||
                          entry.fault == Fault::kSilence;
-    // With this one; whom it sends what is false takes the link between them for broken, and either may have to go.
-    const bool of_everybody = (entry.fault == Fault::kReset && entry.a == entry.b) || entry.fault == Fault::kSpoil;
+    const bool of_everybody = entry.fault == Fault::kReset && entry.a == entry.b;
     if (!may_lose_members(entry.fault)) continue;
     if (touches(entry.a) || of_everybody || (of_pair && touches(entry.b))) return {};
   }
@@ -37,7 +36,8 @@ bool Causes::excuse(const Call& call, bool leaving) const {
     case Status::kOk: return true;
     case Status::kMismatch:  // out of step with each other
       return is(Fault::kMismatch) || is(Fault::kSkip) || (call.request.state != nullptr && some_do_not_vote_);
-    case Status::kAborted: return is(Fault::kStop) || (call.request.state != nullptr && is(Fault::kSpoil));
+    case Status::kAborted:  // also by who is lied to by all who have the state, or reaches none of them
+      return is(Fault::kStop) || (call.request.state != nullptr && (is(Fault::kSpoil) || any(may_lose_members)));
     case Status::kTimedOut: return call.request.timeout.ns > 0 || is(Fault::kTimeout);
     case Status::kCohortClosed:  // also when others could not launch it: alone below a minimum, or without the root
       return leaving || waits_for_more_ || is(Fault::kSkip) || is(Fault::kMismatch) || any(may_lose_members);

@@ -202,6 +202,61 @@ static void other_collectives_are_checked(void) {
   CHECK_INVALID("args.data is NULL but has 64 elements", lockstep_broadcast(comm, &broadcast, NULL));
 }
 
+static void states_are_checked(void) {
+  lockstep_sync_state_args args = LOCKSTEP_SYNC_STATE_ARGS_INIT;
+  lockstep_state_tensor tensors[2] = {{"w", data, 8, LOCKSTEP_F32, 0, 0}, {"b", data + 8, 8, LOCKSTEP_F32, 0, 0}};
+  const lockstep_state_tensor good = tensors[1];
+  uint64_t step = 0;
+  lockstep_state_value values[2] = {{"step", &step, LOCKSTEP_UINT}, {"epoch", &step, LOCKSTEP_UINT}};
+  CHECK_INVALID("args is NULL", lockstep_sync_state(comm, NULL, NULL));
+  args.tensors_count = 2;
+  CHECK_INVALID("args.tensors is NULL but args.tensors_count is 2", lockstep_sync_state(comm, &args, NULL));
+  args.tensors = tensors;
+  args.tensors_count = 65537;
+  CHECK_INVALID("args.tensors_count is 65537; allowed: at most 65536", lockstep_sync_state(comm, &args, NULL));
+  args.tensors_count = 2;
+  tensors[1].name = NULL;
+  CHECK_INVALID("args.tensors[1].name is NULL", lockstep_sync_state(comm, &args, NULL));
+  tensors[1].name = "";
+  CHECK_INVALID("tensor 1 has no name", lockstep_sync_state(comm, &args, NULL));
+  tensors[1].name = "w";
+  CHECK_INVALID("tensor 1 has the name of an earlier one: w", lockstep_sync_state(comm, &args, NULL));
+  tensors[1] = good;
+  tensors[1].type = (lockstep_data_type)12;
+  CHECK_INVALID("args.tensors[1].type is 12; allowed: 0 (LOCKSTEP_U8) to 11", lockstep_sync_state(comm, &args, NULL));
+  tensors[1] = good;
+  tensors[1].data = NULL;
+  CHECK_INVALID("args.tensors[1].data is NULL but has 8 elements", lockstep_sync_state(comm, &args, NULL));
+  tensors[1].data = (char*)data + 33;
+  CHECK_INVALID("multiples of 4, the size of f32", lockstep_sync_state(comm, &args, NULL));
+  tensors[1].data = data + 7;
+  CHECK_INVALID("tensors 0 and 1 overlap", lockstep_sync_state(comm, &args, NULL));
+  tensors[1] = good;
+  tensors[1].count = UINT64_MAX;
+  CHECK_INVALID("args.tensors[1].data has 18446744073709551615 elements", lockstep_sync_state(comm, &args, NULL));
+  tensors[1].count = (uint64_t)1 << 41;
+  CHECK_INVALID("all tensors together hold 4398046511104 bytes at most", lockstep_sync_state(comm, &args, NULL));
+  tensors[1] = good;
+
+  args.values_count = 1;
+  CHECK_INVALID("args.values is NULL but args.values_count is 1", lockstep_sync_state(comm, &args, NULL));
+  args.values = values;
+  args.values_count = 257;
+  CHECK_INVALID("args.values_count is 257; allowed: at most 256", lockstep_sync_state(comm, &args, NULL));
+  args.values_count = 2;
+  values[1].value = NULL;
+  CHECK_INVALID("args.values[1].value is NULL", lockstep_sync_state(comm, &args, NULL));
+  values[1].value = &step;
+  values[1].type = (lockstep_value_type)3;
+  CHECK_INVALID("args.values[1].type is 3; allowed: 0 (LOCKSTEP_INT) to 2", lockstep_sync_state(comm, &args, NULL));
+  values[1].type = LOCKSTEP_INT;
+  values[1].name = "step";
+  CHECK_INVALID("value 1 has the name of an earlier one: step", lockstep_sync_state(comm, &args, NULL));
+  values[1].name = "epoch";
+  args.strategy = (lockstep_state_strategy)3;
+  CHECK_INVALID("args.strategy is 3; allowed: 0 (LOCKSTEP_STATE_POPULAR) to 2", lockstep_sync_state(comm, &args, NULL));
+}
+
 static void work_arguments_are_checked(void) {
   lockstep_work* nothing[3] = {NULL, NULL, NULL};
   size_t index = 0;
@@ -282,6 +337,7 @@ int main(void) {
   results_are_checked();
   all_reduce_arguments_are_checked();
   other_collectives_are_checked();
+  states_are_checked();
   work_arguments_are_checked();
   coordinator_arguments_are_checked();
   addresses_are_named_when_they_do_not_work();

@@ -148,6 +148,27 @@ TEST(Communicator, DestroyingItEndsItsCalls) {
   EXPECT_NE(work->outcome().text, "");
 }
 
+// Nobody can say how much of it was written.
+TEST(Communicator, DestroyingItLeavesNoStateThatIsSaidToBeOne) {
+  for (const auto strategy : {state::Strategy::kPopular, state::Strategy::kSendOnly}) {
+    Party run(2);
+    std::vector<float> tensor(1000, 1.0F);
+    auto state = std::make_shared<state::Statement>();
+    state->manifest.tensors = {{"w", DataType::kF32, tensor.size(), false}};
+    state->strategy = strategy;
+    LaunchArgs args;
+    args.collective = wire::Collective::kSync;
+    args.state = state;
+    args.tensors.push_back({nullptr, tensor.data(), 4 * tensor.size(), 4 * tensor.size()});
+    const auto work = run.peers[0]->launch(args);
+    ASSERT_TRUE(work.ok()) << work.error().text;
+    (void)run.peers[0]->footprint();  // the engine has seen it
+    run.peers[0].reset();
+    EXPECT_EQ(work->outcome().status, Status::kNotConnected);
+    EXPECT_EQ(work->outcome().state_defined, strategy == state::Strategy::kSendOnly);
+  }
+}
+
 TEST(Communicator, ACallCanBeStoppedByAnotherThread) {
   Party run(2);
   std::vector<float> tensor(1000, 1.0F);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,17 @@ TEST_F(LaunchCheck, RefusesWhatCannotBe) {
   args = args_of(Collective::kBroadcast, {{nullptr, a, 1, 0}});
   args.root = {};
   expect_invalid(args, "needs a root");
+}
+
+TEST_F(LaunchCheck, RefusesAStateThatIsNone) {
+  LaunchArgs args = args_of(Collective::kSync, {{nullptr, a, 4, 4}, {nullptr, b, 4, 4}});
+  args.type = DataType::kU8;
+  expect_invalid(args, "a sync needs a state");
+  auto state = std::make_shared<state::Statement>();
+  state->staged = true;  // its scratch is as large as the manifest says
+  state->manifest.tensors = {{"w", DataType::kF32, 1, false}, {"w", DataType::kF32, 1, false}};
+  args.state = state;
+  expect_invalid(args, "tensor 1 has the name of an earlier one: w");
 }
 
 TEST_F(LaunchCheck, NamesEveryPlaceAndGivesAllBack) {

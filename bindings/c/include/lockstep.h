@@ -565,7 +565,8 @@ typedef struct lockstep_sync_state_args {
   uint64_t revision;                    /* of this peer's state; the new one is in the result */
   lockstep_state_strategy strategy;
   int staged; /* not 0: what differs lands in memory of the library (as much as differs), and is copied into the tensors once all
-                 of it is here and the round has committed: after an error the tensors hold what they held */
+                 of it is here and the round has committed: after an error the tensors hold what they held, unless
+                 result.state_undefined says that the communicator was destroyed meanwhile */
   uint64_t tag;
   int64_t timeout_ms;
   uint32_t minimum_world;
@@ -577,8 +578,9 @@ typedef struct lockstep_sync_state_args {
   { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0, 0, 0 }
 
 /* Goes on with other sources when one dies, is slow or sends what is not the state. After an error: result.state_undefined.
- * Errors: those of all; STATE_UNDEFINED: nobody who may send has a state: load a checkpoint on one of them; MISMATCH: the tensors
- * or values are not the same ones on all peers, or two that only send differ: the text names the first difference. */
+ * Errors: those of all; ABORTED also where a peer has nobody left to take the state over from: the text names the sources;
+ * STATE_UNDEFINED: nobody who may send has a state: load a checkpoint on one of them; MISMATCH: the tensors or values are not the
+ * same ones on all peers, or two that only send differ: the text names the first difference. */
 LOCKSTEP_API lockstep_status lockstep_sync_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                                  lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_sync_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,

@@ -9,6 +9,8 @@
 #include <optional>
 #include <set>
 
+#include "core/flight/archive.h"
+#include "core/flight/fields.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::state {
@@ -108,7 +110,10 @@ class Lines {
     if (at == landing_.end() || at->second != id) return;  // it went by
     landing_.erase(at);
     fetch.landed(id, piece, now_);
-    if (lie) return fetch.corrupt(id, piece);
+    if (lie) {
+      fetch.spoilt(piece);
+      return fetch.remove_source(id);
+    }
     source(id).delivered += kStatePieceBytes;
     here.insert(piece.value);
     fetch.verified(piece);
@@ -217,6 +222,22 @@ TEST(Fetch, BeginsWhereItIsTold) {
   EXPECT_FALSE(fetch.begin(PeerId{0, 1}, PieceIndex{2}));
 }
 
+TEST(Fetch, AFellowThatOffersTheSameAgainAndAgainTakesNoMoreMemory) {
+  Lines lines(4);
+  Fetch& fetch = lines.fetch;
+  fetch.add_source(PeerId{0, 1}, false);
+  const auto held = [&] {
+    std::vector<std::byte> bytes;
+    flight::Saver saver(bytes);
+    saver.all(fetch);
+    return bytes.size();
+  };
+  for (std::uint32_t i = 0; i < 4; ++i) fetch.offered(PeerId{0, 1}, PieceIndex{i});
+  const std::size_t before = held();
+  for (int i = 0; i < 1000; ++i) fetch.offered(PeerId{0, 1}, PieceIndex{1});
+  EXPECT_EQ(held(), before);
+}
+
 // Found by the law below: it was taken for one that the other would still deliver.
 TEST(Fetch, APieceThatWentByIsAskedAgainWhenTheOneThatLandedIsCorrupt) {
   const PeerId quick{0, 1};
@@ -234,7 +255,8 @@ TEST(Fetch, APieceThatWentByIsAskedAgainWhenTheOneThatLandedIsCorrupt) {
   ASSERT_TRUE(fetch.begin(quick, last));
   EXPECT_FALSE(fetch.begin(slow, last)) << "it comes from the other";
   fetch.landed(quick, last, later);
-  fetch.corrupt(quick, last);
+  fetch.spoilt(last);
+  fetch.remove_source(quick);
   const auto asked = fetch.ask(slow, later);
   EXPECT_NE(std::find(asked.begin(), asked.end(), last), asked.end());
 }

@@ -125,14 +125,14 @@ TEST(Codec, ADurationIsNeitherNegativeNorEndless) {
 
 TEST(Codec, ASegmentFitsItsLimits) {
   Segment segment;
-  segment.index = {kMaxSegments - 1};
+  segment.index = {kMaxStatePieces - 1};  // of the largest state
   segment.length = kMaxSegmentBytes;
   Frame frame = frame_of(segment);
   EXPECT_EQ(error_of(frame), "none");
   put_u32(frame.body, 37, kMaxSegmentBytes + 1);
   EXPECT_EQ(error_of(frame), "Segment.length: 1048577, at most 1048576 allowed");
-  put_u32(frame.body, 33, kMaxSegments);
-  EXPECT_EQ(error_of(frame), "Segment.index: 131072, at most 131071 allowed");
+  put_u32(frame.body, 33, kMaxStatePieces);
+  EXPECT_EQ(error_of(frame), "Segment.index: 4259840, at most 4259839 allowed");
 }
 
 TEST(Codec, OnlyABroadcastHasARoot) {
