@@ -195,9 +195,11 @@ class Trainer {
     sync.state = std::move(statement);
     const std::size_t bytes = bytes_of(state_.weights).size();
     sync.tensors.push_back({nullptr, state_.weights.data(), bytes, bytes});
-    sync.values.push_back(&state_.step);
+    std::uint64_t agreed = step;
+    sync.values.push_back(&agreed);
     if (const Next next = call("sync", comm_->launch(sync)); next != Next::kGoOn) return next;
-    if (state_.known && state_.step != step) {
+    state_.step = agreed;
+    if (state_.known && agreed != step) {
       parent_.say("E members of one cohort stand at different steps");
       return Next::kWrong;
     }
