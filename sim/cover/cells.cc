@@ -42,11 +42,13 @@ constexpr auto kPeerInputs = type_names<peer::Input>();
 constexpr auto kCoordinatorInputs = type_names<coordinator::Input>();
 constexpr auto kMessages = type_names<wire::Message>();
 constexpr auto kRoundMessages =
-    names_of_types<wire::Ready, wire::Offer, wire::BlockSize, wire::Segment, wire::Commit>();
+    names_of_types<wire::Ready, wire::Offer, wire::BlockSize, wire::Segment, wire::Done, wire::Commit, wire::Elected,
+                   wire::AskOutline, wire::AskEntry, wire::AskDigests, wire::PieceDigests, wire::AskPieces,
+                   wire::HavePieces>();
 constexpr auto kRoundInputs =
     names_of_types<peer::Launch, peer::Admit, peer::Leave, peer::Stop, peer::JobDone, io::Closed>();
 constexpr auto kDecisions = names_of_types<wire::Pending, wire::Admitting, wire::AdmitEnded, wire::Propose,
-                                           wire::Install, wire::Evicted, wire::Left>();
+                                           wire::Install, wire::Elected, wire::Evicted, wire::Left>();
 constexpr auto kRoundEvents = [] {
   std::array<std::string_view, kRoundInputs.size() + kDecisions.size()> names;
   std::copy(kDecisions.begin(), kDecisions.end(), std::copy(kRoundInputs.begin(), kRoundInputs.end(), names.begin()));

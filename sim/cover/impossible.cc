@@ -13,51 +13,66 @@ using enum Matrix;
 constexpr std::string_view kNotIn = "looking dialling greeting waiting invited";
 constexpr std::string_view kToPeers =
     "Link Waiting LinkWelcome Heartbeat Done Pending Admitting AdmitEnded Propose Install Commit Evicted Left Ready "
-    "BlockSize Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces";
+    "BlockSize Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published";
 
 constexpr Reason kImpossible[] = {
     // ---- peer-input ----
     {kPeerInput, "!new", "Connect", "applications of the simulator connect once in a process"},
     {kPeerInput, "new", "!Connect",
      "applications connect first, and until then a peer has asked its driver for nothing"},
-    {kPeerInput, kNotIn, "Launch Admit Leave Stop",
-     "applications call nothing before connect has completed; the nemesis stops no connect"},
-    {kPeerInput, "leaving going over", "Launch Admit Leave",
+    {kPeerInput, kNotIn, "Launch Admit Leave Stop Publish",
+     "applications call nothing but prefetch before connect has completed; the nemesis stops no connect"},
+    {kPeerInput, "idle in-rounds admitting frozen leaving going over", "Prefetch",
+     "applications prefetch until connect has completed, or the run is over (App::prefetch)"},
+    {kPeerInput, "leaving going over", "Launch Admit Leave Publish",
      "leave is an application's last call (App::Phase), and it makes none when its run is over"},
+    {kPeerInput, "in-rounds admitting", "Publish",
+     "applications sync by themselves, and publish when that has committed, before they call anything else"},
     {kPeerInput, "over", "Stop", "an application whose run is over does nothing any more (App::on_event)"},
     {kPeerInput, "!new looking", "Resolved Listening",
      "each is asked for once, and both have come before the coordinator is dialled"},
-    {kPeerInput, kNotIn, "JobDone Revoked",
-     "kernels run for rounds, and loans are taken back for them: it has none yet"},
+    {kPeerInput, "looking dialling greeting", "Revoked",
+     "loans are taken back for rounds, and for a state that is fetched in advance: it is told of none yet"},
     {kPeerInput, "over", "Revoked",
      "loans are taken back from neighbours' streams, which are closed at once and then say nothing but Closed"},
     {kPeerInput, "looking", "Timer Opened Accepted ReadDone WriteDone Closed",
      "it has no stream and no deadline yet, and nobody knows where it listens"},
     {kPeerInput, "dialling", "Accepted ReadDone WriteDone",
      "nothing is lent before the stream is open, and Join tells first where it listens"},
-    {kPeerInput, "greeting waiting", "Opened",
-     "its stream is open, and neighbours are dialled when a proposal names them"},
-    {kPeerInput, "idle", "JobDone", "kernels run for rounds, and a round stays until they are done"},
+    {kPeerInput, "greeting", "Opened",
+     "its stream is open, and others are dialled when the coordinator has named them"},
     {kPeerInput, "over", "Opened", "all its streams are to be closed, and then the network says nothing but Closed"},
 
     // ---- peer-message ----
-    {kPeerMessage, "*", "Join StatusRequest Admit AdmitCancel Leave StopRound LinkBroken Flush StatusReply Claim",
+    {kPeerMessage, "*",
+     "Join StatusRequest Admit AdmitCancel Leave StopRound LinkBroken Flush StatusReply Claim "
+     "StateOutline StateEntry Publish WantState",
      "peers say it to the coordinator only, or it answers what nobody in a World asks"},
-    {kPeerMessage, "!greeting", "Refused",
-     "it answers a Join; no link is refused: all are of one run and one release, and each has a port of its own"},
+    {kPeerMessage, "!greeting waiting", "Refused",
+     "it answers a Join, or a visit, which ends with the proposal that admits the visitor; no other link is refused: "
+     "all are of "
+     "one run and one release, and each has a port of its own"},
     {kPeerMessage, "new looking dialling", kToPeers, "no stream is open yet"},
     {kPeerMessage, "over", kToPeers, "who is out of the run has closed its streams and hears nothing"},
     {kPeerMessage, "!new looking dialling greeting invited over", "Waiting",
      "it answers Join, and puts off who was invited"},
-    {kPeerMessage, "greeting", "Heartbeat Pending Admitting AdmitEnded Propose Install Commit Evicted Left Elected",
+    {kPeerMessage, "greeting",
+     "Heartbeat Pending Admitting AdmitEnded Propose Install Commit Evicted Left Elected AskOutline AskEntry Published",
      "Waiting is the first word of the coordinator"},
-    {kPeerMessage, "greeting waiting",
-     "LinkWelcome Done Ready BlockSize Segment Offer AskDigests PieceDigests AskPieces HavePieces",
-     "links come up only when a proposal has named the neighbour"},
-    {kPeerMessage, "waiting", "Elected", "it is told to members, and answers what only members say"},
-    {kPeerMessage, "invited", "Elected AskDigests PieceDigests AskPieces HavePieces",
-     "a state is elected once all members have claimed one, this peer too, which takes an installed view"},
-    {kPeerMessage, "idle", "Elected", "it comes before the word that ends the round, which the peer has until then"},
+    {kPeerMessage, "greeting", "LinkWelcome Segment PieceDigests",
+     "links come up only when the coordinator has named a neighbour, or one to visit"},
+    {kPeerMessage, "greeting waiting", "Done Ready BlockSize Offer AskDigests AskPieces HavePieces",
+     "neighbours say it, whom a proposal names; on visits only the visitor asks"},
+    {kPeerMessage, "waiting", "Elected AskOutline AskEntry",
+     "it is told to members, and answers what only members say"},
+    {kPeerMessage, "invited", "Elected AskOutline AskEntry AskDigests PieceDigests AskPieces HavePieces",
+     "states are compared, and one is elected, when this peer has claimed one, too; its visits have ended"},
+    {kPeerMessage, "invited", "Done",
+     "neighbours say it when they have everybody's contribution, this peer's too, which takes an installed view"},
+    {kPeerMessage, "idle admitting", "Elected AskOutline AskEntry",
+     "it comes before the word that ends the round, and applications call nothing else until then"},
+    {kPeerMessage, "idle in-rounds admitting frozen leaving going", "Published",
+     "it is told to those who wait, until they are admitted"},
     {kPeerMessage, "waiting invited", "Pending Admitting AdmitEnded Commit Left",
      "it is told to members, or answers what only members say"},
     {kPeerMessage, "waiting idle in-rounds admitting", "Install", "a proposal comes before it, and is open until then"},
@@ -71,10 +86,21 @@ constexpr Reason kImpossible[] = {
     {kRoundMessage, "to-come held starting flowing stuck given-up", "Commit",
      "all are done with a round that commits, this peer too, and it cannot take that back"},
     {kRoundMessage, "to-come", "BlockSize", "a neighbour tells it to those who have said Ready for this very round"},
+    {kRoundMessage, "!queued sizes", "Elected AskOutline AskEntry",
+     "it follows this peer's claim, which stands until the coordinator's next word about the round"},
+    {kRoundMessage, "to-come", "AskDigests PieceDigests AskPieces HavePieces",
+     "members of a sync say it once all of them have claimed, this peer too"},
+    {kRoundMessage, "stuck", "AskDigests PieceDigests AskPieces HavePieces",
+     "a sync can run in every view: it has no root and no minimum, and is not queued where applications call admit"},
+    {kRoundMessage, "to-come", "Done", "neighbours say it when they have everybody's contribution, this peer's too"},
+    {kRoundMessage, "sizes", "Done", "neighbours say it of all-reduces, whose sizes all know"},
 
     // ---- round-event ----
     {kRoundEvent, "!ending", "Left",
      "it comes when all rounds that were kept for the leaver are decided; the others ended when it was cut"},
+
+    {kRoundEvent, "!sizes", "Elected",
+     "applications sync by themselves, and a state is elected while that round is claimed"},
 
     // ---- coordinator-input ----
     {kCoordinatorInput, "*", "Revoked",
@@ -83,11 +109,13 @@ constexpr Reason kImpossible[] = {
     // ---- coordinator-message ----
     {kCoordinatorMessage, "*",
      "Link Refused Waiting LinkWelcome Pending Admitting AdmitEnded Propose Install Commit Evicted Left StatusReply "
-     "Ready BlockSize Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces",
+     "Ready BlockSize Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published",
      "peers do not say it to a coordinator (Session::say), whose address no peer has"},
     {kCoordinatorMessage, "*", "StatusRequest", "only `lockstep status` asks, which no process of a World does"},
-    {kCoordinatorMessage, "empty", "Done StopRound Claim",
+    {kCoordinatorMessage, "empty", "Done StopRound Claim StateOutline StateEntry",
      "only members and leavers have rounds, and nobody is either"},
+    {kCoordinatorMessage, "empty seeing-off founding", "Publish",
+     "members publish, and have said that it ends before they said that they leave"},
     {kCoordinatorMessage, "empty seeing-off founding", "Admit AdmitCancel Leave",
      "newcomers have no such calls, and leavers have said them before: leave comes last, and after admit"},
     {kCoordinatorMessage, "admitting", "Admit", "all members have called it, or it would not be open"},
@@ -96,17 +124,31 @@ constexpr Reason kImpossible[] = {
      "all have answered a proposal, and say neither until it is installed"},
 
     // ---- coordinator-fault ----
-    {kCoordinatorFault, "*", "crash vanish kernels join leave stop timeout mismatch skip",
+    {kCoordinatorFault, "*", "crash vanish kernels join leave stop timeout mismatch skip spoil",
      "the coordinator's host can only be stalled or cut off (flaw_of)"},
 };
 
 constexpr Reason kUnreached[] = {
-    {kRoundMessage, "ending", "Ready Offer BlockSize",
+    {kPeerInput, "waiting invited", "Revoked",
+     "what a peer fetches in advance is replaced by a newer state, or it is admitted then, while a piece is on its "
+     "way"},
+    {kRoundMessage, "ending", "Offer BlockSize",
      "a neighbour begins anew, or repeats itself on a new stream, while an ended round waits for its memory"},
     {kRoundMessage, "given-up held stuck", "BlockSize",
      "all-gathers are not attempted twice: a neighbour must have launched one where we have launched another "
      "collective"},
-    {kRoundEvent, "sizes flowing done held stuck given-up ending", "AdmitEnded",
+    {kRoundMessage, "held", "Done",
+     "a neighbour's word is on its way while one proposal is installed and another one made"},
+    {kRoundMessage, "starting flowing", "AskDigests",
+     "one who was a source when the round was given up receives in the next attempt, and a late question comes"},
+    {kRoundMessage, "starting", "AskPieces",
+     "a receiver has nothing to give as yet: the question is of an earlier attempt, in which it was a source"},
+    {kRoundMessage, "done", "PieceDigests",
+     "a receiver whose stream was reset asked another source, has all it needs, and hears the first one on another "
+     "stream"},
+    {kRoundMessage, "given-up ending", "AskDigests PieceDigests",
+     "a round waits for its memory although no piece is digested: one that it sends or receives is on its way"},
+    {kRoundEvent, "sizes done held stuck given-up ending", "AdmitEnded",
      "an admit is cancelled while an older call goes on although its stop was heeded by nobody: its attempt had "
      "changed"},
     {kRoundEvent, "queued given-up ending", "Evicted",
@@ -116,8 +158,15 @@ constexpr Reason kUnreached[] = {
      "an admission is withdrawn, and none follows, while the answer of a slow newcomer is on its way"},
     {kCoordinatorMessage, "empty gathering founding admitting", "LinkBroken",
      "a link is reported when it was down for 16 heartbeats, and newcomers have their first proposal for no longer "
-     "than 6; only "
-     "when one proposal after the other is withdrawn, or when members cannot reach each other while one calls admit"},
+     "than "
+     "6; only when one proposal after the other is withdrawn, or when members cannot reach each other while one calls "
+     "admit"},
+    {kCoordinatorMessage, "in-rounds", "StateOutline StateEntry",
+     "states are compared while a far leaver's last word of an older round, which all know of, is still on its way"},
+    {kCoordinatorMessage, "seeing-off gathering founding admitting", "StateOutline StateEntry",
+     "all members leave while two of them insist on their states, and others found the run anew before that has ended"},
+    {kCoordinatorMessage, "admitting", "Claim",
+     "all members of a group leave while they sync, and those of the other group call admit before that has ended"},
 };
 
 // Which of these names the words choose; nothing: a word is none of them, told in `unknown`.

@@ -10,12 +10,12 @@ constexpr std::uint32_t kNoEnd = UINT32_MAX;
 
 std::size_t at(auto value) { return static_cast<std::size_t>(value); }
 
-// The round that a message is about; nothing: it names none.
+// The round that a message is about; nothing: it names none, as on visits, whose key is of no cohort.
 std::optional<RoundKey> round_of(const wire::Message& message) {
   return std::visit(
       [](const auto& in) -> std::optional<RoundKey> {
         if constexpr (requires { RoundKey{in.key}; }) {
-          return in.key;
+          return in.key.cohort.value == 0 ? std::nullopt : std::optional(in.key);
         } else {
           return std::nullopt;
         }

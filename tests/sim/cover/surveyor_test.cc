@@ -53,6 +53,30 @@ TEST(Surveyor, SeesACalmRun) {
   }
 }
 
+// What is said on a visit is heard by a peer, but names no round; what is said in a sync does.
+TEST(Surveyor, TellsVisitsFromSyncs) {
+  Plan plan = calm_plan(3);
+  plan.founders = 2;
+  plan.all_start = false;
+  plan.share_state = true;
+  plan.publish = true;
+  plan.state_pieces = 12;
+  plan.steps_per_admit = 12;
+  Entry join;
+  join.fault = Fault::kJoin;
+  join.a = 3;
+  join.after = milliseconds(300);
+  plan.entries.push_back(join);
+  Hits visits;
+  for (plan.seed = 0; !has(visits, "peer-message: waiting x PieceDigests"); ++plan.seed) {
+    ASSERT_LT(plan.seed, 20U);
+    ASSERT_FALSE(run_seen(plan, visits).failure);
+  }
+  EXPECT_TRUE(has(visits, "round-event: sizes x Elected"));
+  EXPECT_FALSE(has(visits, "round-message: past x AskDigests"));
+  EXPECT_FALSE(has(visits, "round-message: past x PieceDigests"));
+}
+
 TEST(Surveyor, SeesWhereAFaultBegins) {
   Plan plan = calm_plan();
   Entry crash;
