@@ -94,12 +94,15 @@ int bench(const BenchOptions& options) {
     throw Failure(kExitUsage, fmt::format("--begin {} is larger than --end {}", size_words(options.begin),
                                           size_words(options.end)));
   }
-  // Broadcast works in place, what has no result of the input's size does not.
-  const bool never_out = options.collective == "broadcast";
+  // Broadcast works in place, as does a sync; what has no result of the input's size does not.
+  const bool never_out = options.collective == "broadcast" || options.collective == "sync_state";
   const bool never_in = options.collective == "reduce_scatter" || options.collective == "barrier";
   if ((never_out && options.only == "out") || (never_in && options.only == "in")) {
     throw Failure(kExitUsage, fmt::format("--only {}: {} is measured {} place only", options.only, options.collective,
                                           never_out ? "in" : "out of"));
+  }
+  if (options.collective == "sync_state" && options.peers < 2) {
+    throw Failure(kExitUsage, "--peers 1: sync_state needs one who has the state, and the newcomer");
   }
   return options.coordinator.empty() ? bench_here(options) : bench_as_peer(options);
 }
@@ -115,7 +118,7 @@ Run add_bench(CLI::App& app) {
   command->add_option("--coordinator", options->coordinator,
                       "HOST:PORT to join as one of --peers; each runs this command with equal options");
   command->add_option("-c,--collective", options->collective, "what to measure")
-      ->transform(sim::one_of({"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier"}))
+      ->transform(sim::one_of({"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "sync_state"}))
       ->capture_default_str();
   command->add_option("-d,--type", options->type, "of elements")
       ->transform(sim::one_of({"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"}))
@@ -164,11 +167,14 @@ Run add_bench(CLI::App& app) {
 Columns: the time of a call on the slowest peer; algbw = bytes / time; busbw = algbw * 2(n-1)/n for all-reduce, (n-1)/n for
 reduce-scatter and all-gather, 1 for broadcast, as in nccl-tests (doc/PERFORMANCE.md); errors: elements of the result that
 are wrong, on all peers together. For all-gather `bytes` is what everybody receives, otherwise what everybody gives.
+sync_state: all hold the same state of `bytes`, but for the last rank, a newcomer that holds none; its time counts, and busbw
+is algbw. Before each call all of its memory is changed. --json says what it received in a call, too.
 
 Examples:
   lockstep bench                                         2 peers on this machine, 4 KiB to 64 MiB
   lockstep bench -p 4 -b 64M -e 256M -f 4                large all-reduces among 4
   lockstep bench -c all_gather -d bf16 -e 1M --json
+  lockstep bench -c sync_state -p 5 -b 64M               a newcomer takes a state over from 4
   lockstep bench -p 3 --coordinator host:4000            on each of 3 machines)");
   return [options] { return bench(*options); };
 }

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,7 +33,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-enum class Collective { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier };
+enum class Collective { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier, kSyncState };
 enum class Place { kOut, kIn };
 
 // Names are checked by the parser.
@@ -41,6 +42,7 @@ Collective collective_of(std::string_view name) {
   if (name == "all_gather") return Collective::kAllGather;
   if (name == "broadcast") return Collective::kBroadcast;
   if (name == "barrier") return Collective::kBarrier;
+  if (name == "sync_state") return Collective::kSyncState;
   return Collective::kAllReduce;
 }
 
@@ -79,6 +81,7 @@ class Memory {
 struct Timing {
   double seconds = 0;        // of a call, on the average
   std::vector<double> each;  // of every call, from the shortest
+  double received = 0;       // sync_state: bytes, by the newcomer in a call, at most
   std::uint64_t errors = 0;
 };
 
@@ -120,6 +123,8 @@ class Bench {
 
  private:
   [[nodiscard]] bool printing() const { return rank_ == 0; }
+  // Of sync_state: holds no state when a call begins.
+  [[nodiscard]] bool is_newcomer() const { return rank_ + 1 == world_; }
 
   void join() {
     lockstep_comm_options comm_options = LOCKSTEP_COMM_OPTIONS_INIT;
@@ -202,6 +207,20 @@ class Bench {
         break;
       }
       case Collective::kBarrier: status = lockstep_barrier(comm, nullptr, &result); break;
+      case Collective::kSyncState: {
+        lockstep_state_tensor tensor{};
+        tensor.name = "state";
+        tensor.data = recv;
+        tensor.count = count;
+        tensor.type = type_;
+        lockstep_sync_state_args args = LOCKSTEP_SYNC_STATE_ARGS_INIT;
+        args.tensors = &tensor;
+        args.tensors_count = 1;
+        args.strategy = is_newcomer() ? LOCKSTEP_STATE_RECEIVE_ONLY : LOCKSTEP_STATE_POPULAR;
+        args.blank = is_newcomer() ? 1 : 0;
+        status = lockstep_sync_state(comm, &args, &result);
+        break;
+      }
     }
     must_be_whole(status, result);
     return result;
@@ -230,6 +249,7 @@ class Bench {
   // ---- one measurement ----
 
   Timing time_of(Place place, std::uint64_t count, std::uint32_t iterations) {
+    if (collective_ == Collective::kSyncState) return time_of_syncs(count, iterations);
     Timing timing;
     timing.each.reserve(iterations);
     agree(0, LOCKSTEP_MAX);  // all start together
@@ -246,6 +266,29 @@ class Bench {
     return timing;
   }
 
+  // The newcomer's time alone counts: the others have nothing to do but to send.
+  Timing time_of_syncs(std::uint64_t count, std::uint32_t iterations) {
+    Timing timing;
+    timing.each.assign(iterations, 0);
+    for (double& seconds : timing.each) {
+      if (is_newcomer()) spoil();
+      agree(0, LOCKSTEP_MAX);  // all start together
+      const auto began = Clock::now();
+      const lockstep_result result = call(Place::kIn, count);
+      if (!is_newcomer()) continue;
+      seconds = std::chrono::duration<double>(Clock::now() - began).count();
+      timing.received = std::max(timing.received, static_cast<double>(result.bytes_received));
+    }
+    agree(timing.each, LOCKSTEP_MAX);
+    timing.received = agree(timing.received, LOCKSTEP_MAX);
+    timing.seconds = std::accumulate(timing.each.begin(), timing.each.end(), 0.0) / iterations;
+    std::sort(timing.each.begin(), timing.each.end());
+    return timing;
+  }
+
+  // Nothing in recv_ is right any more.
+  void spoil() { std::fill_n(recv_->data(), recv_->size(), std::byte{0xa5}); }
+
   void fill(Place place, std::uint64_t count) {
     const Pattern pattern(type_, op_, world_);
     switch (collective_) {
@@ -259,6 +302,9 @@ class Bench {
       }
       case Collective::kBroadcast: return pattern.fill(recv_->span(count * element_), rank_);
       case Collective::kBarrier: return;
+      case Collective::kSyncState:
+        if (!is_newcomer()) pattern.fill(recv_->span(count * element_), 0);
+        return;
     }
   }
 
@@ -276,7 +322,8 @@ class Bench {
         }
         return errors;
       }
-      case Collective::kBroadcast: return pattern.wrong_in_copy(recv_->span(count * element_), 0);
+      case Collective::kBroadcast:
+      case Collective::kSyncState: return pattern.wrong_in_copy(recv_->span(count * element_), 0);
       case Collective::kBarrier: return 0;
     }
     return 0;
@@ -285,7 +332,7 @@ class Bench {
   Timing measure(Place place, std::uint64_t count) {
     constexpr double kTargetSeconds = 0.5;
     // A fresh input and one call to check; then the input no longer matters.
-    std::fill_n(recv_->data(), recv_->size(), std::byte{0xa5});  // nothing is right from the last time
+    spoil();
     fill(place, count);
     const std::uint64_t errors = wrong(call(place, count), count);
 
@@ -307,7 +354,8 @@ class Bench {
     row.bytes = row.count * element_;
     if (printing() && ::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\rmeasuring {} ...", size_words(row.bytes));
 
-    const bool needs_send = collective_ != Collective::kBroadcast && collective_ != Collective::kBarrier;
+    const bool only_in = collective_ == Collective::kBroadcast || collective_ == Collective::kSyncState;
+    const bool needs_send = !only_in && collective_ != Collective::kBarrier;
     recv_.emplace(row.bytes);
     if (needs_send) send_.emplace(row.bytes);
     lockstep_peer_id first{};
@@ -315,7 +363,7 @@ class Bench {
     check(lockstep_member_ids(comm_.get(), 0, &first, 1, &members, nullptr), "members");
     root_ = first;
 
-    if (collective_ != Collective::kBroadcast && options_.only != "in") row.out = measure(Place::kOut, row.count);
+    if (!only_in && options_.only != "in") row.out = measure(Place::kOut, row.count);
     send_.reset();
     if (collective_ != Collective::kReduceScatter && collective_ != Collective::kBarrier && options_.only != "out") {
       row.in = measure(Place::kIn, row.count);
@@ -334,7 +382,8 @@ class Bench {
       case Collective::kAllReduce: return 2 * (n - 1) / n;
       case Collective::kReduceScatter:
       case Collective::kAllGather: return (n - 1) / n;
-      case Collective::kBroadcast: return 1;
+      case Collective::kBroadcast:
+      case Collective::kSyncState: return 1;
       case Collective::kBarrier: return 0;
     }
     return 0;
@@ -344,8 +393,9 @@ class Bench {
   }
 
   void print_head() const {
-    fmt::print("# lockstep {}, {}, {} peers; time of the slowest peer; errors: elements, all peers together\n",
-               lockstep_version_string(), options_.collective, world_);
+    fmt::print("# lockstep {}, {}, {} peers; time of the {}; errors: elements, all peers together\n",
+               lockstep_version_string(), options_.collective, world_,
+               collective_ == Collective::kSyncState ? "newcomer" : "slowest peer");
     fmt::print("# {:>12} {:>12} {:>5} {:>5} | {:^37} | {:^37}\n", "", "", "", "", "out of place", "in place");
     fmt::print("# {:>12} {:>12} {:>5} {:>5} | {:>11} {:>8} {:>8} {:>7} | {:>11} {:>8} {:>8} {:>7}\n", "bytes", "count",
                "type", "op", "time us", "algbw", "busbw", "errors", "time us", "algbw", "busbw", "errors");
@@ -375,14 +425,16 @@ class Bench {
   [[nodiscard]] nlohmann::json json_of(const Row& row, const std::optional<Timing>& timing) const {
     if (!timing) return nullptr;
     const double algorithm = static_cast<double>(row.bytes) / timing->seconds * 1e-9;
-    return {{"time_us", timing->seconds * 1e6},
-            {"algbw_gb_per_s", algorithm},
-            {"busbw_gb_per_s", algorithm * bus_factor()},
-            {"median_us", timing->each[timing->each.size() / 2] * 1e6},
-            {"least_us", timing->each.front() * 1e6},
-            {"most_us", timing->each.back() * 1e6},
-            {"errors", timing->errors},
-            {"iterations", timing->each.size()}};
+    nlohmann::json j = {{"time_us", timing->seconds * 1e6},
+                        {"algbw_gb_per_s", algorithm},
+                        {"busbw_gb_per_s", algorithm * bus_factor()},
+                        {"median_us", timing->each[timing->each.size() / 2] * 1e6},
+                        {"least_us", timing->each.front() * 1e6},
+                        {"most_us", timing->each.back() * 1e6},
+                        {"errors", timing->errors},
+                        {"iterations", timing->each.size()}};
+    if (collective_ == Collective::kSyncState) j["received_bytes"] = static_cast<std::uint64_t>(timing->received);
+    return j;
   }
 
   void print_json(const std::vector<Row>& rows, std::uint64_t errors) const {

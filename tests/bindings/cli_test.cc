@@ -134,7 +134,7 @@ TEST(Cli, AnUnknownValueIsGuessedAndTheKnownOnesAreListed) {
   const Ran ran = run("bench --collective all_redcue");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("unknown value 'all_redcue'; did you mean 'all_reduce'?"));
-  EXPECT_THAT(ran.text, HasSubstr("reduce_scatter all_gather broadcast barrier"));
+  EXPECT_THAT(ran.text, HasSubstr("reduce_scatter all_gather broadcast barrier sync_state"));
 }
 
 TEST(Cli, ASizeThatIsNoneSaysWhatASizeIs) {
@@ -154,6 +154,7 @@ TEST(Cli, AHalfOfTheTableThatThereIsNotIsRefused) {
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("--only out: broadcast is measured in place only"));
   EXPECT_EQ(run("bench -c barrier --only in").code, 2);
+  EXPECT_EQ(run("bench -c sync_state --only out").code, 2);
   EXPECT_EQ(run("bench --segment-bytes 2M").code, 2);
 }
 
@@ -377,6 +378,28 @@ TEST(Cli, BenchChecksEveryCollective) {
     EXPECT_LE(timing.at("least_us"), timing.at("median_us"));
     EXPECT_LE(timing.at("median_us"), timing.at("most_us"));
   }
+}
+
+TEST(Cli, BenchOfASyncHasANewcomerTakeAllOfTheStateInEveryCall) {
+  const Ran ran = run("bench -c sync_state -p 3 -b 100K -e 3M -f 64 -n 3 -w 1 --json", "2> /dev/null");
+  ASSERT_EQ(ran.code, 0) << ran.text;
+  const nlohmann::json j = nlohmann::json::parse(ran.text);
+  EXPECT_EQ(j.at("errors"), 0);
+  EXPECT_TRUE(j.at("op").is_null());
+  ASSERT_EQ(j.at("rows").size(), 1U);
+  const nlohmann::json& timing = j.at("rows")[0].at("in_place");
+  EXPECT_TRUE(j.at("rows")[0].at("out_of_place").is_null());
+  EXPECT_EQ(timing.at("iterations"), 3);
+  EXPECT_EQ(timing.at("received_bytes"), 100U << 10U);
+  const double seconds = timing.at("time_us").get<double>() * 1e-6;
+  EXPECT_NEAR(timing.at("algbw_gb_per_s").get<double>(), (100U << 10U) / seconds * 1e-9, 1e-6);
+  EXPECT_THAT(run("bench -c sync_state -p 2 -b 2M -e 2M -n 1 -w 1").text, HasSubstr("time of the newcomer"));
+}
+
+TEST(Cli, BenchOfASyncNeedsOneWhoHasTheState) {
+  const Ran ran = run("bench -c sync_state -p 1");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text, HasSubstr("--peers 1: sync_state needs one who has the state, and the newcomer"));
 }
 
 TEST(Cli, BenchBeginsWithNothingIfAskedTo) {
