@@ -23,7 +23,7 @@ CLI::Validator size_words() {
 }  // namespace
 
 void BenchFlags::declare(CLI::App& command) {
-  command.add_option("-s,--size", sizes, "of the tensor: 8MiB, ...; each is a row of its own")
+  command.add_option("-s,--size", sizes, "of the tensor, or the state: 8MiB, ...; each is a row of its own")
       ->transform(size_words())
       ->capture_default_str();
   command.add_option("-n,--iters", bench.iterations, "calls that are measured; their median counts")
@@ -36,7 +36,7 @@ void BenchFlags::declare(CLI::App& command) {
 }
 
 void needs_two_peers(const Topology& topology, const std::string& path) {
-  if (topology.peers < 2) throw Failure(kExitUsage, path + ": an all-reduce needs two peers");
+  if (topology.peers < 2) throw Failure(kExitUsage, path + ": a collective needs two peers");
 }
 
 }  // namespace lockstep::wan

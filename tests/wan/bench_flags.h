@@ -1,4 +1,4 @@
-// What the commands that measure all-reduces take alike.
+// What the commands that measure collectives take alike.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class App;
 namespace lockstep::wan {
 
 struct BenchFlags {
-  std::vector<std::uint64_t> sizes = {8U << 20U, 64U << 20U};  // of the tensor, in bytes
+  std::vector<std::uint64_t> sizes = {8U << 20U, 64U << 20U};  // of the tensor or the state, in bytes
   BenchOptions bench;
 
   void declare(CLI::App& command);

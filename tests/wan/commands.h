@@ -10,5 +10,6 @@ Run add_compare(CLI::App& app);
 Run add_run(CLI::App& app);
 Run add_measure(CLI::App& app);
 Run add_show(CLI::App& app);
+Run add_sync(CLI::App& app);
 
 }  // namespace lockstep::wan

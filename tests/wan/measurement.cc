@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <memory>
+#include <numeric>
 #include <variant>
 
 #include "tests/wan/box.h"
@@ -17,44 +18,52 @@ namespace {
 class Measurement {
  public:
   Measurement(const BenchOptions& options, Programs& programs, const Topology& topology, std::uint64_t bytes)
-      : options_(options), programs_(programs), topology_(topology), bytes_(bytes), box_(must(Box::make(topology))) {}
+      : options_(options), programs_(programs), topology_(topology), bytes_(bytes), box_(must(Box::make(topology))) {
+    hosts_ = options.hosts;
+    if (!hosts_.empty()) return;
+    hosts_.resize(topology.peers);
+    std::iota(hosts_.begin(), hosts_.end(), 1U);
+  }
 
   Measured run() {
     box_->start();
     coordinator_ = start(0, {options_.lockstep, "coordinator", "--listen", address_of(0) + ":4000"});
-    while (started_ < topology_.peers || left_ > 0) handle(programs_.next());
+    while (peers_.size() < hosts_.size() || left_ > 0) handle(programs_.next());
     programs_.signal(coordinator_, SIGTERM);
     while (programs_.running(coordinator_)) programs_.next();
     const nlohmann::json result = nlohmann::json::parse(said_, nullptr, false);
     if (result.is_discarded()) throw Failure(kExitFailed, "`lockstep bench` has printed no result: " + said_);
     Measured measured;
-    measured.timing = result.at("rows").at(0).at("out_of_place");
+    measured.timing = result.at("rows").at(0).at(in_place() ? "in_place" : "out_of_place");
     measured.lines = box_->forwarder().with_network([&](const Network& n) { return statistics_json(topology_, n); });
     return measured;
   }
 
  private:
+  [[nodiscard]] bool in_place() const { return options_.collective == "sync_state"; }
+
   std::size_t start(std::uint32_t host, const std::vector<std::string>& words) {
     return must(programs_.start(box_->host(host), words));
   }
 
   // One after the other, as the ring has the order in which they ask to join.
   void start_peer() {
-    std::vector<std::string> words = {options_.lockstep, "bench", "--only", "out", "--json"};
+    std::vector<std::string> words = {options_.lockstep, "bench", "--json"};
     const auto add = [&](const std::string& option, const auto& value) {
       words.insert(words.end(), {option, fmt::format("{}", value)});
     };
     add("--coordinator", address_of(0) + ":4000");
-    add("--peers", topology_.peers);
+    add("--peers", hosts_.size());
+    add("--collective", options_.collective);
+    add("--only", in_place() ? "in" : "out");
     add("--begin", bytes_);
     add("--end", bytes_);
     add("--iters", options_.iterations);
     add("--warmup", options_.warmup);
     if (!options_.congestion_control.empty()) add("--congestion-control", options_.congestion_control);
     words.insert(words.end(), options_.more.begin(), options_.more.end());
-    ++started_;
     ++left_;
-    peers_.push_back(start(started_, words));
+    peers_.push_back(start(hosts_[peers_.size()], words));
   }
 
   void handle(const Programs::Event& event) {
@@ -74,7 +83,7 @@ class Measurement {
     const bool coordinator = said.who == coordinator_;
     const bool listens = coordinator && !said.error;
     const bool waits = coordinator && said.line.find(" peer-waiting ") != std::string::npos;
-    if ((listens || waits) && started_ < topology_.peers) start_peer();
+    if ((listens || waits) && peers_.size() < hosts_.size()) start_peer();
     if (said.error && !(waits || listens)) last_error_ = said.line;
     if (!peers_.empty() && said.who == peers_.front() && !said.error) said_ += said.line + "\n";
   }
@@ -84,10 +93,10 @@ class Measurement {
   const Topology& topology_;
   const std::uint64_t bytes_;
   std::unique_ptr<Box> box_;
+  std::vector<std::uint32_t> hosts_;  // by rank
   std::size_t coordinator_ = 0;
-  std::vector<std::size_t> peers_;
-  std::uint32_t started_ = 0;
-  std::uint32_t left_ = 0;  // of those started, that have not ended
+  std::vector<std::size_t> peers_;  // those that have been started
+  std::uint32_t left_ = 0;          // of those started, that have not ended
   std::string said_;
   std::string last_error_;
 };

@@ -1,4 +1,4 @@
-// All-reduces of one size between real peers on a topology: a box, a coordinator, `lockstep bench` on each peer.
+// Collectives of one size between real peers on a topology: a box, a coordinator, `lockstep bench` on each peer.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,8 @@ namespace lockstep::wan {
 
 struct BenchOptions {
   std::string lockstep = LOCKSTEP_CLI;
+  std::string collective = "all_reduce";
+  std::vector<std::uint32_t> hosts;  // who takes part, by rank; empty: all peers, in the order of their names
   std::uint32_t iterations = 5;
   std::uint32_t warmup = 1;
   std::string congestion_control;  // of the peers' streams; empty: the hosts'
@@ -21,7 +23,7 @@ struct BenchOptions {
 };
 
 struct Measured {
-  nlohmann::json timing;  // out of place, as `lockstep bench --json` says it
+  nlohmann::json timing;  // as `lockstep bench --json` says it: of an all-reduce out of place, of a sync in place
   nlohmann::json lines;   // what each has carried
 
   [[nodiscard]] double median_s() const { return timing.at("median_us").get<double>() * 1e-6; }

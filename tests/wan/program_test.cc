@@ -194,6 +194,42 @@ TEST(WanProgram, MeasuresAnAllReduceBetweenPeers) {
   EXPECT_GT(between_peers, 5U * 262144);  // the call that is checked, one to warm up, and three
 }
 
+TEST(WanProgram, MeasuresATakeoverFromOneDonorAndFromMore) {
+  SKIP_IF_REFUSED();
+  const std::string sync = "sync tests/wan/topologies/donors-5.toml --size 3MiB --runs 1 --iters 1 ";
+  const Ran ran = run(sync + "--donors 1,2 --json", "");
+  ASSERT_EQ(ran.code, 0) << ran.text;
+  const auto json = nlohmann::json::parse(ran.text, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << ran.text;
+  const auto& rows = json.at("rows");
+  ASSERT_EQ(rows.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto& row = rows.at(i);
+    EXPECT_EQ(row.at("donors"), i + 1);
+    EXPECT_NEAR(row.at("lines_s").get<double>(), (3U << 20U) * 8 / static_cast<double>(i + 1) / 100e6 * 1500 / 1448,
+                1e-3);
+    EXPECT_GT(row.at("median_s"), row.at("lines_s"));
+    EXPECT_EQ(row.at("runs_s").size(), 1U);
+    EXPECT_EQ(row.at("runs").at(0).at("calls").at("received_bytes"), 3U << 20U);
+    std::uint64_t to_newcomer = 0;
+    bool second_sends = false;
+    for (const auto& line : row.at("runs").at(0).at("lines")) {
+      if (line.at("line") == "e down") to_newcomer = line.at("bytes");
+      second_sends = second_sends || (line.at("line") == "b -> e" && line.at("bytes") > 1U << 20U);
+    }
+    EXPECT_GT(to_newcomer, 3U * (3U << 20U));  // the call that is checked, one to warm up, and one
+    EXPECT_EQ(second_sends, i == 1);
+  }
+  EXPECT_EQ(rows.at(0).at("of_first"), 1);
+}
+
+TEST(WanProgram, MoreDonorsThanThereAreAreRefused) {
+  const Ran ran = run("sync tests/wan/topologies/donors-5.toml --donors 5");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text,
+              HasSubstr("--donors 5: tests/wan/topologies/donors-5.toml has 5 peers, and the last is the newcomer"));
+}
+
 TEST(WanProgram, ComparesAPredictionWithPeersAndFailsWhereItIsTooFarOff) {
   SKIP_IF_REFUSED();
   const std::string compare = std::string("compare --size 256KiB --runs 2 --iters 1 --warmup 1 ") + kTwo;
