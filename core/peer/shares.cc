@@ -333,7 +333,7 @@ ring::Operation::Place Peer::Machine::on_visit_segment_began(PeerId from, Stream
     return {ring::Operation::Landing::kNonsense, {}};
   }
   if (share == nullptr) return {ring::Operation::Landing::kSink, {}};
-  return place_of(share->sync->begin(from, segment, stream));
+  return place_of(share->sync->begin(from, segment, stream, now_));
 }
 
 void Peer::Machine::on_visit_segment_ended(PeerId from, const wire::SegmentEnded& ended) {

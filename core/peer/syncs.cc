@@ -169,7 +169,7 @@ ring::Operation::Place Peer::Machine::on_piece_began(PeerId from, StreamId strea
   Round* round = find(segment.key);
   if (round == nullptr || !round->sync || !is_current(*round, segment.key, segment.attempt))
     return {Landing::kSink, {}};
-  return place_of(round->sync->begin(from, segment, stream));
+  return place_of(round->sync->begin(from, segment, stream, now_));
 }
 
 ring::Operation::Place Peer::Machine::place_of(const state::Sync::Place& place) {

@@ -10,15 +10,25 @@ namespace lockstep::state {
 
 namespace {
 
-// Before anything is known of a source, and at least: one piece on its way and one behind it.
+// Beside what the line holds: one piece that comes, and one behind it. Two may come at once, on two stripes.
 constexpr std::uint64_t kLeastWindow = 2;  // pieces
 constexpr std::uint64_t kMostWindow = 64;
 // Near the end a piece may be asked of two: of one more than who has it already.
 constexpr std::uint32_t kMostAsked = 2;
+// Of what is known of a source's rate, the newest piece is an eighth, as in TCP's estimate of a round trip (RFC 6298).
+constexpr std::int64_t kNewest = 8;
 
 std::uint64_t per_second(std::uint64_t bytes, Duration time) {
   const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(time.ns, 1'000));
-  return bytes * 1'000'000 / ns * 1'000;
+  return bytes * 1'000'000'000 / ns;
+}
+
+Duration time_of(std::uint64_t bytes, std::uint64_t per_second) {
+  return microseconds(static_cast<std::int64_t>(bytes * 1'000'000 / std::max<std::uint64_t>(per_second, 1)));
+}
+
+std::uint64_t bytes_in(Duration time, std::uint64_t per_second) {
+  return per_second / 1'000 * static_cast<std::uint64_t>(time.ns / 1'000) / 1'000;
 }
 
 }  // namespace
@@ -94,11 +104,21 @@ void Fetch::want_again(std::uint32_t index) {
   wanted_.push_front(index);
 }
 
+// Of bytes and times apart: of pieces that come in pairs, on two stripes, the second takes no time.
+std::uint64_t Fetch::Source::rate() const { return landed_bytes == 0 ? 0 : per_second(landed_bytes, landed_in); }
+
 std::uint64_t Fetch::window(const Source& source) const {
   if (source.stalled) return 1;
-  const auto delay_us = static_cast<std::uint64_t>(source.least_delay.ns / 1'000);
-  return std::clamp(2 * (source.rate / 1'000 * delay_us / 1'000), kLeastWindow * piece_bytes_,
-                    kMostWindow * piece_bytes_);
+  const std::uint64_t held = bytes_in(source.round_trip, source.rate());
+  return std::min(2 * held + kLeastWindow * piece_bytes_, kMostWindow * piece_bytes_);
+}
+
+// When it will have delivered what it was asked for. One that is late is taken to be as slow as that.
+Instant Fetch::end_of(const Source& source, Instant now) const {
+  if (source.asked.empty()) return now + source.round_trip;
+  const std::uint64_t late = per_second(piece_bytes_, now - source.progress);
+  const std::uint64_t rate = source.rate() == 0 ? late : std::min(source.rate(), late);
+  return std::max(now, source.progress + time_of(source.asked_bytes, rate));
 }
 
 std::optional<std::uint32_t> Fetch::choose(Source& source, Instant now) {
@@ -120,21 +140,23 @@ std::optional<std::uint32_t> Fetch::choose(Source& source, Instant now) {
   return choose_again(source, now);
 }
 
-// Nothing is left that nobody was asked for: what another has been asked for would come sooner from here.
+// Nothing is left that nobody was asked for: of who will be done last, the piece that it would send last, if it comes sooner from
+// here. Who has it already sends it all the same, so that the lines carry it twice.
 std::optional<std::uint32_t> Fetch::choose_again(const Source& source, Instant now) const {
-  if (!source.asked.empty() || source.rate == 0) return std::nullopt;
+  if (source.rate() == 0) return std::nullopt;
   std::optional<std::uint32_t> best;
-  Instant oldest = kNever;
+  Instant latest = end_of(source, now) + time_of(piece_bytes_, source.rate());
   for (const auto& [peer, other] : sources_) {
-    if (&other == &source) continue;
+    if (&other == &source || end_of(other, now) <= latest) continue;
+    std::optional<std::uint32_t> last;
     for (const auto& [index, since] : other.asked) {
       const Piece& piece = pieces_[index];
       if (piece.stage != Stage::kAsked || piece.asked >= kMostAsked) continue;
-      const bool sooner = now - since > source.least_delay;
-      if (!sooner || since >= oldest) continue;
-      oldest = since;
-      best = index;
+      if (!last || since >= other.asked.at(*last)) last = index;
     }
+    if (!last) continue;
+    latest = end_of(other, now);
+    best = last;
   }
   return best;
 }
@@ -157,10 +179,15 @@ std::vector<PieceIndex> Fetch::ask(PeerId from, Instant now) {
   return pieces;
 }
 
-bool Fetch::begin(PeerId from, PieceIndex which) {
+bool Fetch::begin(PeerId from, PieceIndex which, Instant now) {
   const auto source = sources_.find(from);
   if (is_here(which) || source == sources_.end()) return false;
   const std::uint32_t index = index_of(which);
+  if (const auto asked = source->second.asked.find(index); asked != source->second.asked.end()) {
+    Duration& least = source->second.round_trip;
+    const Duration delay = now - asked->second;
+    least = least.ns == 0 ? delay : std::min(least, delay);
+  }
   Piece& piece = pieces_[index];
   if (piece.stage == Stage::kLanding || piece.stage == Stage::kLanded) {
     unask(source->second, index);  // it has delivered; should the other fail, this one goes by all the same
@@ -179,10 +206,10 @@ void Fetch::landed(PeerId from, PieceIndex which, Instant now) {
   if (at == sources_.end()) return;
   Source& source = at->second;
   if (const auto asked = source.asked.find(index); asked != source.asked.end()) {
-    const Duration delay = now - asked->second;
-    source.least_delay = source.least_delay.ns == 0 ? delay : std::min(source.least_delay, delay);
-    const std::uint64_t rate = per_second(bytes(index), now - source.progress);
-    source.rate = source.rate == 0 ? rate : (source.rate * 7 + rate) / 8;
+    // While it had something to send: not since it had nothing to do.
+    const Duration took = now - std::max(source.progress, asked->second + source.round_trip);
+    source.landed_bytes += bytes(index) - source.landed_bytes / kNewest;
+    source.landed_in = source.landed_in + took - source.landed_in / kNewest;
     unask(source, index);
   }
   source.progress = now;

@@ -1,6 +1,7 @@
 // How one receiver gets the pieces that it lacks: of whom it asks which, and how many at once. It asks for more of who delivers more:
-// twice what its line holds, so that all sources are busy to the end, whatever their speed. What a source does not deliver is asked
-// of another. Sees no stream and no byte; its owner asks, lands and verifies.
+// twice what its line holds, and two pieces, so that all sources are busy to the end, whatever their speed. What a source does not
+// deliver is asked of another; at the end, what another would deliver sooner. Sees no stream and no byte; its owner asks, lands and
+// verifies.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,7 @@ class Fetch {
   // ---- pieces ----
 
   // A piece comes. False: it is here, or coming from elsewhere, or from no source of ours; let it go by.
-  bool begin(PeerId from, PieceIndex which);
+  bool begin(PeerId from, PieceIndex which, Instant now);
   // All of it is in its place; or it is not, because it was taken back or its stream was lost.
   void landed(PeerId from, PieceIndex which, Instant now);
   void lost(PeerId from, PieceIndex which);
@@ -86,17 +87,20 @@ class Fetch {
     std::deque<std::uint32_t> offers;        // by a fellow, not asked for yet
     std::map<std::uint32_t, Instant> asked;  // and not landed
     std::uint64_t asked_bytes = 0;
-    std::uint64_t rate = 0;  // bytes per second, smoothed; 0: not known
-    Duration least_delay;    // from asking for a piece to having it
-    Instant progress;        // when it was first asked, or last delivered
+    std::uint64_t landed_bytes = 0;  // of late: what is older counts less
+    Duration landed_in;              // the time in which they came
+    Duration round_trip;             // the least from asking for a piece to its first byte; 0: not known
+    Instant progress;                // when it was first asked, or last delivered
     template <typename Archive>
     void state(Archive& a) {
-      a.all(has_all, stalled, offers, asked, asked_bytes, rate, least_delay, progress);
+      a.all(has_all, stalled, offers, asked, asked_bytes, landed_bytes, landed_in, round_trip, progress);
     }
+    [[nodiscard]] std::uint64_t rate() const;  // bytes per second; 0: not known
   };
 
   [[nodiscard]] std::uint32_t index_of(PieceIndex piece) const;
   [[nodiscard]] std::uint64_t window(const Source& source) const;
+  [[nodiscard]] Instant end_of(const Source& source, Instant now) const;
   [[nodiscard]] std::optional<std::uint32_t> choose(Source& source, Instant now);
   [[nodiscard]] std::optional<std::uint32_t> choose_again(const Source& source, Instant now) const;
   void give_back(Source& source);

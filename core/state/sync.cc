@@ -336,12 +336,12 @@ void Sync::distrust(PeerId peer) {
 
 // ---- pieces that come ----
 
-Sync::Place Sync::begin(PeerId from, const wire::Segment& segment, StreamId stream) {
+Sync::Place Sync::begin(PeerId from, const wire::Segment& segment, StreamId stream, Instant now) {
   const std::uint32_t piece = segment.index.value;
   if (piece >= pieces_.count() || segment.length != pieces_.place(PieceIndex{piece}).bytes) {
     return {Landing::kNonsense, {}};
   }
-  if (!fetch_ || stopped_ || !fetch_->begin(from, PieceIndex{piece})) return {Landing::kSink, {}};
+  if (!fetch_ || stopped_ || !fetch_->begin(from, PieceIndex{piece}, now)) return {Landing::kSink, {}};
   arriving_[piece] = {from, stream};
   if (statement_.staged) {
     staged_.erase(piece);

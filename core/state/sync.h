@@ -85,7 +85,7 @@ class Sync {
     Landing landing = Landing::kSink;
     BufferRef into;
   };
-  [[nodiscard]] Place begin(PeerId from, const wire::Segment& segment, StreamId stream);
+  [[nodiscard]] Place begin(PeerId from, const wire::Segment& segment, StreamId stream, Instant now);
   void landed(PeerId from, const wire::Segment& segment, bool taken_back, Instant now, std::vector<KernelJob>& jobs);
   void stream_closed(StreamId stream);
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "core/flight/archive.h"
 #include "core/flight/fields.h"
@@ -24,12 +25,13 @@ class Lines {
  public:
   struct Source {
     double bytes_per_s = 0;
-    Duration delay;             // one way
-    Instant dies = kNever;      // and its link with it
-    Instant stalls = kNever;    // sends nothing from then on
-    std::optional<int> lies{};  // with its n-th piece
-    Instant free{};             // it sends until then
+    Duration delay;                    // one way
+    Instant dies = kNever;             // and its link with it
+    Instant stalls = kNever;           // sends nothing from then on
+    std::optional<int> lies{};         // with its n-th piece
+    std::vector<Instant> free = {{}};  // of each stripe, which has its part of the rate: it sends until then
     int sent = 0;
+    std::size_t landed = 0;
     std::uint64_t delivered = 0;  // bytes
   };
 
@@ -66,6 +68,8 @@ class Lines {
   }
   void at(Instant when, std::function<void()> what) { events_.emplace(when, std::move(what)); }
   Source& source(PeerId id) { return sources[id.low - 1]; }
+  // Pieces that it was asked for and has not delivered.
+  [[nodiscard]] std::size_t asked(PeerId id) { return static_cast<std::size_t>(source(id).sent) - source(id).landed; }
 
   Pieces layout;
 
@@ -90,22 +94,24 @@ class Lines {
   }
   void serve(PeerId id, PieceIndex piece) {
     Source& from = source(id);
-    const Instant begins = std::max(from.free, now_ + from.delay);
+    Instant& free = *std::min_element(from.free.begin(), from.free.end());
+    const Instant begins = std::max(free, now_ + from.delay);
     if (begins >= from.stalls) return;
-    const auto takes = static_cast<std::int64_t>(kStatePieceBytes / from.bytes_per_s * 1e9);
-    from.free = begins + nanoseconds(takes);
+    const auto takes = static_cast<double>(kStatePieceBytes * from.free.size()) / from.bytes_per_s * 1e9;
+    free = begins + nanoseconds(static_cast<std::int64_t>(takes));
     const bool lie = from.lies == from.sent++;
     at(begins + from.delay, [this, id, piece] { begin(id, piece); });
-    at(from.free + from.delay, [this, id, piece, lie] { land(id, piece, lie); });
+    at(free + from.delay, [this, id, piece, lie] { land(id, piece, lie); });
   }
   void begin(PeerId id, PieceIndex piece) {
     if (source(id).dies <= now_) return;
-    if (!fetch.begin(id, piece)) return;
+    if (!fetch.begin(id, piece, now_)) return;
     EXPECT_TRUE(landing_.emplace(piece.value, id).second) << "two sources into one place";
   }
   void land(PeerId id, PieceIndex piece, bool lie) {
     if (source(id).dies <= now_) return;
     sent_bytes += kStatePieceBytes;
+    ++source(id).landed;
     const auto at = landing_.find(piece.value);
     if (at == landing_.end() || at->second != id) return;  // it went by
     landing_.erase(at);
@@ -164,6 +170,48 @@ TEST(Fetch, SourcesShareByTheirSpeed) {
   EXPECT_LE(lines.sent_bytes, 502U * kStatePieceBytes) << "at the end a piece or two may come twice";
 }
 
+// What comes on two stripes comes in pairs. A source whose second piece takes no time is no quicker than the others.
+TEST(Fetch, SourcesWithStripesEndTogether) {
+  constexpr double kLine = 12.5e6;
+  Lines lines(64);
+  for (int i = 0; i < 4; ++i) {
+    lines.add({.bytes_per_s = kLine, .delay = milliseconds(20), .free = std::vector<Instant>(2)});
+  }
+  const double piece = kStatePieceBytes / kLine;
+  EXPECT_LT(lines.run().seconds(), 16 * piece + 0.04 + 2 * piece);
+  EXPECT_LE(lines.sent_bytes, 68U * kStatePieceBytes);
+}
+
+TEST(Fetch, NoSourceIsAskedForMuchMoreThanItsLineHolds) {
+  const PeerId source{0, 1};
+  Lines lines(200);
+  lines.add({.bytes_per_s = 12.5e6, .delay = milliseconds(20), .free = std::vector<Instant>(2)});
+  lines.at(Instant{} + seconds(5), [&] {
+    EXPECT_GE(lines.asked(source), 3U) << "two come, and one waits";
+    EXPECT_LE(lines.asked(source), 4U);
+  });
+  lines.run();
+}
+
+// All is asked for, much of it of the slow one: what it would send last comes from the quick one, and not what comes next.
+TEST(Fetch, AtTheEndTheLastOfWhoIsDoneLastIsAskedOfAnother) {
+  const PeerId slow{0, 1};
+  const PeerId quick{0, 2};
+  const auto at = [](std::int64_t ms) { return Instant{} + milliseconds(ms); };
+  Lines lines(4);
+  Fetch& fetch = lines.fetch;
+  fetch.add_source(slow, true);
+  fetch.add_source(quick, true);
+  ASSERT_EQ(fetch.ask(slow, at(0)).size(), 2U);
+  ASSERT_EQ(fetch.ask(quick, at(0)).size(), 2U);
+  for (const std::uint32_t piece : {2U, 3U}) {
+    ASSERT_TRUE(fetch.begin(quick, PieceIndex{piece}, at(10 + piece)));
+    fetch.landed(quick, PieceIndex{piece}, at(20 + piece));
+    fetch.verified(PieceIndex{piece});
+  }
+  EXPECT_EQ(fetch.ask(quick, at(1'000)), (std::vector{PieceIndex{1}, PieceIndex{0}}));
+}
+
 // What it was asked for comes from another; it is asked for the rest no more.
 TEST(Fetch, AStalledSourceCostsItsUnfinishedPiecesOnly) {
   Lines lines(200);
@@ -219,7 +267,7 @@ TEST(Fetch, BeginsWhereItIsTold) {
   fetch.add_source(PeerId{0, 1}, true);
   EXPECT_EQ(fetch.ask(PeerId{0, 1}, {}), (std::vector{PieceIndex{3}, PieceIndex{0}}));
   EXPECT_TRUE(fetch.is_here(PieceIndex{2})) << "it never was missing";
-  EXPECT_FALSE(fetch.begin(PeerId{0, 1}, PieceIndex{2}));
+  EXPECT_FALSE(fetch.begin(PeerId{0, 1}, PieceIndex{2}, {}));
 }
 
 TEST(Fetch, AFellowThatOffersTheSameAgainAndAgainTakesNoMoreMemory) {
@@ -252,8 +300,8 @@ TEST(Fetch, APieceThatWentByIsAskedAgainWhenTheOneThatLandedIsCorrupt) {
   fetch.add_source(slow, true);
   const Instant later = Instant{} + seconds(1);
   ASSERT_EQ(fetch.ask(quick, later).size(), 2U);
-  ASSERT_TRUE(fetch.begin(quick, last));
-  EXPECT_FALSE(fetch.begin(slow, last)) << "it comes from the other";
+  ASSERT_TRUE(fetch.begin(quick, last, later));
+  EXPECT_FALSE(fetch.begin(slow, last, later)) << "it comes from the other";
   fetch.landed(quick, last, later);
   fetch.spoilt(last);
   fetch.remove_source(quick);

@@ -246,7 +246,7 @@ class Network {
     }
   }
   void land(Host& receiver, PeerId from, const Parcel& parcel) {
-    const auto place = receiver.sync->begin(from, *parcel.segment, StreamId{1});
+    const auto place = receiver.sync->begin(from, *parcel.segment, StreamId{1}, now_);
     ASSERT_NE(place.landing, Sync::Landing::kNonsense);
     if (place.landing == Sync::Landing::kSink) return;
     std::copy(parcel.payload.begin(), parcel.payload.end(), receiver.at(place.into).begin());
@@ -436,9 +436,9 @@ TEST(Sync, NonsenseIsRefused) {
   const auto piece = [](std::uint32_t index, std::uint32_t bytes) {
     return wire::Segment{{}, {}, wire::Phase::kState, SegmentIndex{index}, bytes};
   };
-  EXPECT_EQ(sync.begin(source.id, piece(8, 1), StreamId{1}).landing, Sync::Landing::kNonsense);
-  EXPECT_EQ(sync.begin(source.id, piece(0, 1), StreamId{1}).landing, Sync::Landing::kNonsense);
-  EXPECT_EQ(sync.begin(source.id, piece(0, kStatePieceBytes), StreamId{1}).landing, Sync::Landing::kSink)
+  EXPECT_EQ(sync.begin(source.id, piece(8, 1), StreamId{1}, {}).landing, Sync::Landing::kNonsense);
+  EXPECT_EQ(sync.begin(source.id, piece(0, 1), StreamId{1}, {}).landing, Sync::Landing::kNonsense);
+  EXPECT_EQ(sync.begin(source.id, piece(0, kStatePieceBytes), StreamId{1}, {}).landing, Sync::Landing::kSink)
       << "nothing is elected";
   EXPECT_FALSE(sync.on_ask(source.id, wire::AskPieces{{}, {}, {8}}));
   EXPECT_FALSE(sync.on_ask(source.id, wire::AskPieces{{}, {}, std::vector<std::uint32_t>(257)}));
