@@ -85,6 +85,7 @@ void App::connect() {
 
 void App::launch(Request request, std::uint64_t here, const Contents& contents) {
   Call& call = lend_memory(CallKind::kCollective, request, here, contents);
+  call.group = group_;
   call.cohort = cohort_;
   auto use = std::find_if(uses_.begin(), uses_.end(), [&](const auto& entry) { return entry.first == request.tag; });
   if (use == uses_.end()) use = uses_.insert(uses_.end(), {request.tag, 0});
@@ -573,10 +574,16 @@ void App::admit() {
   call.told_to_wait = wait_for_world_ && plan_.minimum_world > 1;
   call.at_least = wait_for_world_ ? plan_.minimum_world : 1;
   Duration timeout;
+  const bool waits = wait_for_world_;
+  const auto draws = [&](std::uint32_t permille, std::uint64_t n) {
+    return !waits && dice_.permille(permille, Purpose::kLaunch, process_, launches_, n);
+  };
   const bool wishes =
-      plan_.auto_admit && on_host_ == 1 && !wait_for_world_;  // one of them: else calls are always refused
-  if (wishes && dice_.permille(500, Purpose::kLaunch, process_, launches_, 78)) {
+      plan_.auto_admit && on_host_ == 1 && draws(500, 78);  // one of them: else calls are always refused
+  if (wishes) {
     call.at_least = static_cast<std::uint32_t>(dice_.range(1, plan_.peers, Purpose::kLaunch, process_, launches_, 79));
+  }
+  if (wishes || (!plan_.auto_admit && draws(100, 82))) {
     timeout =
         plan_.heartbeat * static_cast<std::int64_t>(dice_.range(1, 20, Purpose::kLaunch, process_, launches_, 80));
   }

@@ -28,6 +28,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kFirstVerdictStands, "first-verdict-stands", "L1 L4", kRare, "what members answer to a proposal changes no verdict") \
   X(kNewLossWaits, "new-loss-waits", "L1", kCommon, "a loss does not replace the proposal that waits for the lost") \
   X(kGroupsDecideAlone, "groups-decide-alone", "S1", kRare, "gangs: the groups' rounds are not bound to one outcome") \
+  X(kGroupsElectApart, "groups-elect-apart", "S1", kNeedle, "gangs: each group takes over its own highest revision") \
   X(kStopBeatsDone, "stop-beats-done", "S1", kRare, "a round is stopped although all survivors are done with it") \
   X(kAgreesWithoutOne, "agrees-without-one", "S1 L2", kRare, "members commit among themselves before the last one is done") \
   X(kAbortsAlone, "aborts-alone", "S1", kRare, "a peer aborts by itself when its call times out") \

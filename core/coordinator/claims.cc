@@ -39,7 +39,7 @@ Claims::Answer Claims::add(const std::vector<wire::Member>& members, PeerId from
   }
   if (fresh || round.attempt != claim.attempt) {
     drop_claims(round);
-    round = Round{claim.attempt, from, claim.what, {}};
+    round = Round{claim.attempt, from, claim.what, {}, {}};
   }
   if (!round.claims.emplace(from, claim).second) {
     answer.violation = "claimed a state twice in the same attempt of a round";
@@ -61,15 +61,10 @@ Claims::Answer Claims::add(const std::vector<wire::Member>& members, PeerId from
     if (!only_manifests_differ(claim.what, round.what)) answer.compare.reset();
     return answer;
   }
-  std::vector<state::Claim> claims;
-  for (const wire::Member& member : members) {
-    const auto said = round.claims.find(member.id);
-    if (said == round.claims.end()) return answer;
-    const wire::Claim& c = said->second;
-    claims.push_back({member.id, c.strategy, c.defined, c.revision, c.root});
-  }
+  if (round.claims.size() < members.size()) return answer;
   const auto agreed = agreed_.find({claim.key.group, claim.key.tag});
-  const auto result = state::elect(claims, agreed == agreed_.end() ? std::set<PeerId>{} : agreed->second);
+  auto result =
+      state::votes_of(claims_of(round, members), agreed == agreed_.end() ? std::set<PeerId>{} : agreed->second);
   if (const auto* undecided = std::get_if<state::Undecided>(&result)) {
     if (undecided->why == state::Undecided::Why::kNobodySends) {
       answer.stop.emplace(Status::kStateUndefined, describe_nobody(*undecided, members, where));
@@ -85,9 +80,31 @@ Claims::Answer Claims::add(const std::vector<wire::Member>& members, PeerId from
     if (a.root == b.root) answer.compare.reset();  // the revisions are all
     return answer;
   }
-  const auto& won = std::get<state::Elected>(result);
-  answer.elected = {claim.key, claim.attempt, won.revision, won.root, won.sources, won.receivers};
+  round.votes = std::get<state::Votes>(std::move(result));
   return answer;
+}
+
+std::vector<state::Claim> Claims::claims_of(const Round& round, const std::vector<wire::Member>& members) {
+  std::vector<state::Claim> claims;
+  for (const wire::Member& member : members) {
+    const auto said = round.claims.find(member.id);
+    if (said == round.claims.end()) continue;
+    const wire::Claim& c = said->second;
+    claims.push_back({member.id, c.strategy, c.defined, c.revision, c.root});
+  }
+  return claims;
+}
+
+const state::Votes* Claims::votes(const RoundKey& key, Generation attempt) const {
+  const auto at = open_.find(key);
+  return at != open_.end() && at->second.attempt == attempt && at->second.votes ? &*at->second.votes : nullptr;
+}
+
+wire::Elected Claims::elect(const RoundKey& key, const std::vector<wire::Member>& members,
+                            std::uint64_t revision) const {
+  const Round& round = open_.at(key);
+  const state::Elected won = state::elect(claims_of(round, members), *round.votes, revision);
+  return {key, round.attempt, won.revision, won.root, won.sources, won.receivers};
 }
 
 void Claims::drop_claims(const Round& round) {

@@ -13,6 +13,7 @@
 #include "core/base/status.h"
 #include "core/coordinator/comparison.h"
 #include "core/coordinator/tally.h"
+#include "core/state/election.h"
 #include "core/wire/message.h"
 
 namespace lockstep::coordinator {
@@ -20,7 +21,6 @@ namespace lockstep::coordinator {
 class Claims {
  public:
   struct Answer {
-    std::optional<wire::Elected> elected;                // all have claimed
     std::optional<std::pair<Status, std::string>> stop;  // nobody's state can be taken over, or arguments differ
     std::optional<Comparison> compare;                   // with a stop: what would tell more
     std::string violation;                               // not empty: the sender breaks the protocol
@@ -29,6 +29,13 @@ class Claims {
   Answer add(const std::vector<wire::Member>& members, PeerId from, const wire::Claim& claim);
 
   [[nodiscard]] bool has(const RoundKey& key) const { return open_.contains(key); }
+  // What has votes in this attempt; null until all have claimed.
+  [[nodiscard]] const state::Votes* votes(const RoundKey& key, Generation attempt) const;
+  // Whose state of this revision, which has votes, is to be taken over.
+  [[nodiscard]] wire::Elected elect(const RoundKey& key, const std::vector<wire::Member>& members,
+                                    std::uint64_t revision) const;
+  // What all claim a state of, in a round that has claims.
+  [[nodiscard]] const wire::Descriptor& what(const RoundKey& key) const { return open_.at(key).what; }
   // The round is over, however it ended; or all of a cohort's are.
   void forget(const RoundKey& key);
   void forget(CohortId cohort);
@@ -48,12 +55,15 @@ class Claims {
     PeerId first;  // who said `what`
     wire::Descriptor what;
     std::map<PeerId, wire::Claim> claims;
+    std::optional<state::Votes> votes;
     template <typename Archive>
     void state(Archive& a) {
-      a.all(attempt, first, what, claims);
+      a.all(attempt, first, what, claims, votes);
     }
   };
   void drop_claims(const Round& round);
+  // Of those members who have claimed.
+  static std::vector<state::Claim> claims_of(const Round& round, const std::vector<wire::Member>& members);
 
   std::map<RoundKey, Round> open_;
   Tally claimed_by_;  // of open_

@@ -26,8 +26,8 @@ void drop(std::vector<wire::OpenRound>& open, const RoundKey& key) {
 
 void Coordinator::Machine::on_done(PeerId from, Rounds::DoneResult result) {
   if (!result.violation.empty()) return lose(from, Status::kProtocolError, result.violation, true);
-  if (result.elected) {
-    for (const wire::Member& member : rounds_.contributors(*result.elected)) say(member.id, *result.elected);
+  for (const wire::Elected& elected : result.elected) {
+    for (const wire::Member& member : rounds_.contributors(elected)) say(member.id, elected);
   }
   for (const auto& [to, question] : result.questions) say(to, question);
   changed_ = changed_ || result.stop.has_value();

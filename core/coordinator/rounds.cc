@@ -46,6 +46,18 @@ std::string cut_text(std::string text) {
   return text;
 }
 
+std::string describe_nothing_common(const std::vector<RoundKey>& bound, const std::vector<const state::Votes*>& votes) {
+  std::string text = "groups that have gangs in common have no revision in common in tag " +
+                     std::to_string(bound.front().tag.value) + " (";
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    text += (i == 0 ? "group " : "; group ") + std::to_string(bound[i].group.value);
+    for (auto each = votes[i]->rbegin(); each != votes[i]->rend(); ++each) {
+      text += (each == votes[i]->rbegin() ? ": " : ", ") + std::to_string(each->first);
+    }
+  }
+  return text + "): load a checkpoint in all of them";
+}
+
 }  // namespace
 
 bool Rounds::has_member(const std::vector<wire::Member>& members, PeerId peer) {
@@ -185,20 +197,41 @@ Rounds::DoneResult Rounds::on_claim(PeerId from, const wire::Claim& claim) {
     result.questions = comparison_->begin();
     return result;
   }
-  if (answer.stop) stop(claim.key, claim.attempt, answer.stop->first, std::move(answer.stop->second), result);
-  if (!answer.elected) return result;
-  const wire::Elected& elected = *answer.elected;
-  Round& round = rounds_[claim.key];
-  uncount(round);
-  round = Round{claim.attempt, claim.what, from, elected.root.low, {}, false};
-  for (const wire::Member& member : members) {
-    const bool receives =
-        std::find(elected.receivers.begin(), elected.receivers.end(), member.id) != elected.receivers.end();
-    if (!receives && round.done.insert(member.id).second) done_by_.add(member.id);
+  if (answer.stop) {
+    stop(claim.key, claim.attempt, answer.stop->first, std::move(answer.stop->second), result);
+    return result;
   }
-  if (!elected.receivers.empty()) result.elected = elected;
-  commit_if_done(claim.key, claim.attempt, result);
+  begin_takeovers(claim.key, claim.attempt, result);
   return result;
+}
+
+void Rounds::begin_takeovers(const RoundKey& key, Generation attempt, DoneResult& result) {
+  const auto bound = bound_with(key);
+  std::vector<const state::Votes*> votes;
+  for (const RoundKey& each : bound) {
+    votes.push_back(claims_.votes(each, attempt));
+    if (votes.back() == nullptr) return;
+  }
+  const auto common = state::highest_common(votes);
+  if (!common) {
+    return stop(key, attempt, Status::kStateUndefined, describe_nothing_common(bound, votes), result);
+  }
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    const RoundKey& each = bound[i];
+    const std::uint64_t revision = mutant(Mutant::kGroupsElectApart) ? votes[i]->rbegin()->first : *common;
+    const auto& members = members_of(each, attempt);
+    wire::Elected elected = claims_.elect(each, members, revision);
+    Round& round = rounds_[each];
+    uncount(round);
+    round = Round{attempt, claims_.what(each), elected.sources.front(), elected.root.low, {}, false};
+    for (const wire::Member& member : members) {
+      const bool receives =
+          std::find(elected.receivers.begin(), elected.receivers.end(), member.id) != elected.receivers.end();
+      if (!receives && round.done.insert(member.id).second) done_by_.add(member.id);
+    }
+    if (!elected.receivers.empty()) result.elected.push_back(std::move(elected));
+  }
+  commit_if_done(key, attempt, result);
 }
 
 template <typename Answer>

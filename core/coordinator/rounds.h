@@ -32,11 +32,11 @@ class Rounds {
     std::uint64_t bytes = 0;            // of the round's tensors
   };
   struct DoneResult {
-    std::vector<Committed> committed;      // one per group whose round commits with this Done
-    std::optional<wire::Verdict> stop;     // the arguments or results differ: to be proposed
-    std::string violation;                 // not empty: the sender breaks the protocol
-    std::optional<wire::Elected> elected;  // a state is to be taken over: to be told to the members of its group
-    Comparison::Questions questions;       // of states that differ: to be asked
+    std::vector<Committed> committed;    // one per group whose round commits with this Done
+    std::optional<wire::Verdict> stop;   // the arguments or results differ: to be proposed
+    std::string violation;               // not empty: the sender breaks the protocol
+    std::vector<wire::Elected> elected;  // states are to be taken over: to be told to the members of their groups
+    Comparison::Questions questions;     // of states that differ: to be asked
   };
   DoneResult on_done(PeerId from, const wire::Done& done);
   // A state is claimed, for a sync. Those who have the one that is elected are done with it.
@@ -170,6 +170,9 @@ class Rounds {
   template <typename Answer>
   DoneResult on_answer(PeerId from, Answer answer);
   void stop(const RoundKey& key, Generation attempt, Status status, std::string text, DoneResult& result);
+  // If all have claimed in all groups that are bound with this one, states of one revision are elected; when there is no such
+  // revision, the round ends before anything is overwritten.
+  void begin_takeovers(const RoundKey& key, Generation attempt, DoneResult& result);
   // Commits the round, and those that are bound with it, if all are done.
   void commit_if_done(const RoundKey& key, Generation attempt, DoneResult& result);
   // Somebody is done with it, or claims a state in it; and it has not ended.

@@ -1,7 +1,6 @@
 #include "core/state/election.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "core/base/mutant.h"
@@ -16,24 +15,12 @@ Content content_of(const Claim& claim) { return {claim.revision, claim.root}; }
 
 bool may_send(const Claim& claim) { return claim.defined && claim.strategy != Strategy::kReceiveOnly; }
 
-// Of the highest revision: the most popular, of those the smallest root.
-Content winner_among(const std::vector<Content>& votes) {
-  std::map<Digest, std::size_t> popularity;
-  const std::uint64_t highest = std::max_element(votes.begin(), votes.end())->first;
-  for (const auto& [revision, root] : votes) {
-    if (revision == highest) ++popularity[root];
-  }
-  const auto best = std::max_element(popularity.begin(), popularity.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
-  return {highest, best->first};
-}
-
 }  // namespace
 
-std::variant<Elected, Undecided> elect(const std::vector<Claim>& claims, const std::set<PeerId>& agreed) {
+std::variant<Votes, Undecided> votes_of(const std::vector<Claim>& claims, const std::set<PeerId>& agreed) {
   const Claim* sender = nullptr;  // the first that may not be written to
-  std::vector<Content> members;   // votes of those who agreed last
-  std::vector<Content> all;
+  Votes members;                  // of those who agreed last
+  Votes all;
   for (const Claim& claim : claims) {
     if (claim.strategy == Strategy::kSendOnly) {
       if (!claim.defined) return Undecided{Undecided::Why::kNobodySends, claim.peer, {}};
@@ -43,15 +30,30 @@ std::variant<Elected, Undecided> elect(const std::vector<Claim>& claims, const s
       if (sender == nullptr) sender = &claim;
     }
     if (!may_send(claim)) continue;
-    all.push_back(content_of(claim));
-    if (agreed.contains(claim.peer) && !mutant(Mutant::kStaleRevisionWins)) members.push_back(content_of(claim));
+    ++all[claim.revision][claim.root];
+    if (agreed.contains(claim.peer) && !mutant(Mutant::kStaleRevisionWins)) ++members[claim.revision][claim.root];
   }
   if (all.empty()) return Undecided{};
-  const Content won = sender != nullptr ? content_of(*sender) : winner_among(members.empty() ? all : members);
+  if (sender != nullptr) return Votes{{sender->revision, {{sender->root, 1}}}};
+  return members.empty() ? all : members;
+}
 
-  Elected elected{won.first, won.second, {}, {}};
+std::optional<std::uint64_t> highest_common(std::span<const Votes* const> groups) {
+  const Votes& first = *groups.front();
+  const auto in_all = [&](const auto& votes) {
+    return std::all_of(groups.begin(), groups.end(), [&](const Votes* group) { return group->contains(votes.first); });
+  };
+  const auto highest = std::find_if(first.rbegin(), first.rend(), in_all);
+  return highest == first.rend() ? std::nullopt : std::optional(highest->first);
+}
+
+Elected elect(const std::vector<Claim>& claims, const Votes& votes, std::uint64_t revision) {
+  const auto& roots = votes.at(revision);
+  const auto popular = std::max_element(roots.begin(), roots.end(),  // the first of them
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  Elected elected{revision, popular->first, {}, {}};
   for (const Claim& claim : claims) {
-    const bool has_it = claim.defined && content_of(claim) == won;
+    const bool has_it = claim.defined && content_of(claim) == Content(revision, elected.root);
     if (!has_it) {
       elected.receivers.push_back(claim.peer);
     } else if (may_send(claim) && elected.sources.size() < kMaxSources) {

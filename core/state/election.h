@@ -3,10 +3,14 @@
 // Those vote who had the state that was last agreed on; newcomers only receive. If none of those is here (at the founding, for
 // example), everybody votes. Among the votes the highest revision wins, and among its roots the most popular; of equally popular
 // ones the one with the smallest root. So, if all members agree on a lower revision than the last, the run goes on from there.
+// Groups whose outcomes are one (each has a shard of the state) go on with the highest revision that has votes in all of them.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -51,7 +55,16 @@ struct Undecided {
   PeerId b;
 };
 
-// `agreed`: who had the state that was last agreed on.
-std::variant<Elected, Undecided> elect(const std::vector<Claim>& claims, const std::set<PeerId>& agreed);
+// How many vote for each root of each revision: for one at least.
+using Votes = std::map<std::uint64_t, std::map<Digest, std::size_t>>;
+
+// What the members of a group vote for. `agreed`: who had the state that was last agreed on.
+std::variant<Votes, Undecided> votes_of(const std::vector<Claim>& claims, const std::set<PeerId>& agreed);
+
+// The revision that the groups with these votes go on with; nothing when they have none in common.
+std::optional<std::uint64_t> highest_common(std::span<const Votes* const> groups);
+
+// The winner of this revision, which has votes.
+Elected elect(const std::vector<Claim>& claims, const Votes& votes, std::uint64_t revision);
 
 }  // namespace lockstep::state

@@ -64,10 +64,14 @@ Complaint OneOutcome::bound(const Call& call, const wire::View& cohort) {
   const auto [it, first] = bound_.try_emplace(key, Entry{call.peer, *call.outcome});
   if (first) return {};
   const peer::Outcome& then = it->second.outcome;
-  if ((then.status == Status::kOk) == (call.outcome->status == Status::kOk)) return {};
-  return text_of(then.round) + " is " + text_of(then) + " for " + text_of(it->second.first) + ", and " +
-         text_of(call.outcome->round) + ", which is bound to it, " + text_of(*call.outcome) + " for " +
-         text_of(call.peer);
+  const peer::Outcome& now = *call.outcome;
+  const bool ok = then.status == Status::kOk;
+  if (ok == (now.status == Status::kOk) && (!ok || then.revision == now.revision)) return {};
+  const auto say = [&](const peer::Outcome& outcome) {
+    return text_of(outcome) + (outcome.revision != 0 ? " of revision " + std::to_string(outcome.revision) : "");
+  };
+  return text_of(then.round) + " is " + say(then) + " for " + text_of(it->second.first) + ", and " +
+         text_of(now.round) + ", which is bound to it, " + say(now) + " for " + text_of(call.peer);
 }
 
 }  // namespace lockstep::sim

@@ -1,6 +1,6 @@
 // S5: one state per revision. Whoever ends a sync with success holds the bytes, the values and the revision that one contributor
 // came with, and never a mixture; what may differ is its own still. Who only receives is never followed; who only sends is, and however
-// it ends, was not written to. The revision is the highest of those who agreed last and vote: it goes back if all of them do. However a
+// it ends, was not written to. The revision is the highest of those who agreed last and vote, in all groups that are bound: it goes back if all of them do. However a
 // sync ends: who is told that its state is one holds the bytes that all hold who are told the same root.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,7 @@ class OneState {
  public:
   void launched(const Call& call) {
     if (call.request.state == nullptr || call.request.state->strategy == state::Strategy::kReceiveOnly) return;
+    revisions_[{call.cohort, call.request.tag, call.use}][call.group].insert(call.request.state->revision);
     brought_.insert(content_of(
         call, [&](std::size_t t) { return call.inputs[t]; }, *call.request.state));
   }
@@ -99,7 +101,8 @@ class OneState {
       return who + state + ", which a newcomer came with: those who agreed last are here";
     }
     const auto is_ahead = [&](const PeerId& peer) {
-      return find(peer, outcome.round)->request.state->revision > outcome.revision;
+      const std::uint64_t revision = find(peer, outcome.round)->request.state->revision;
+      return revision > outcome.revision && in_all_groups(outcome.round, revision);
     };
     const auto ahead = std::find_if(electorate.begin(), electorate.end(), is_ahead);
     if (undisturbed && ahead != electorate.end()) {
@@ -124,6 +127,13 @@ class OneState {
     return content;
   }
 
+  // Groups that are bound go on with what all of them have.
+  [[nodiscard]] bool in_all_groups(const RoundKey& round, std::uint64_t revision) const {
+    const auto& groups = revisions_.at({round.cohort, round.tag, round.use});
+    return std::all_of(groups.begin(), groups.end(),
+                       [&](const auto& group) { return group.second.contains(revision); });
+  }
+
   // The contributors of the last round, and of the one before.
   struct Agreed {
     RoundKey round;
@@ -133,6 +143,8 @@ class OneState {
 
   std::map<Digest, std::vector<std::uint64_t>> bytes_;  // by root
   std::set<Content> brought_;                           // of all who may send
+  std::map<std::tuple<CohortId, Tag, std::uint32_t>, std::map<GroupId, std::set<std::uint64_t>>>
+      revisions_;  // likewise
   std::map<std::pair<GroupId, Tag>, Agreed> agreed_;
 };
 

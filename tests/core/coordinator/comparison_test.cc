@@ -153,7 +153,7 @@ TEST_F(ClaimsOfThree, ManifestsThatDifferEndWithTheFirstDifference) {
 TEST_F(ClaimsOfThree, NobodyIsElectedWhileTwoAreCompared) {
   differ();
   const auto result = rounds_.on_claim(kCleo, claim(1));
-  EXPECT_FALSE(result.stop || result.elected);
+  EXPECT_FALSE(result.stop || !result.elected.empty());
   EXPECT_TRUE(result.committed.empty() && result.questions.empty());
   EXPECT_EQ(answer()->status, Status::kMismatch);
 }
@@ -201,28 +201,76 @@ TEST_F(ClaimsOfThree, OneComparisonAtATimeTheOthersEndWithoutIt) {
   differ(9);  // there is room again
 }
 
-// Two groups whose outcomes are one: what differs in the other does not end the round before the first's difference is known.
-TEST_F(ClaimsOfThree, GroupsThatAreBoundWaitForTheOneComparison) {
-  constexpr PeerId kDan{4, 4};
-  view_.cohort = CohortId{2};
-  view_.number = ViewNumber{2};
-  view_.members = {{kAda, GroupId{0}, GangId{1}, {}, "a"},
-                   {kBen, GroupId{0}, GangId{2}, {}, "b"},
-                   {kCleo, GroupId{1}, GangId{1}, {}, "c"},
-                   {kDan, GroupId{1}, GangId{2}, {}, "d"}};
-  rounds_.admit(view_, {});
-  const auto claims = [&](PeerId peer, std::uint32_t group, std::uint64_t layout) {
+// Two groups whose outcomes are one.
+class ClaimsInTwoGroups : public ClaimsOfThree {
+ protected:
+  static constexpr PeerId kDan{4, 4};
+
+  ClaimsInTwoGroups() {
+    view_.cohort = CohortId{2};
+    view_.number = ViewNumber{2};
+    view_.members = {{kAda, GroupId{0}, GangId{1}, {}, "a"},
+                     {kBen, GroupId{0}, GangId{2}, {}, "b"},
+                     {kCleo, GroupId{1}, GangId{1}, {}, "c"},
+                     {kDan, GroupId{1}, GangId{2}, {}, "d"}};
+    rounds_.admit(view_, {});
+  }
+
+  Rounds::DoneResult claims(PeerId peer, std::uint64_t layout, std::uint64_t revision = 4) {
     wire::Claim claimed = claim(layout);
+    const std::uint32_t group = peer == kAda || peer == kBen ? 0 : 1;
     claimed.key = {CohortId{2}, GroupId{group}, Tag{7}, 0};
     claimed.attempt = Generation{2};
+    claimed.revision = revision;
     return rounds_.on_claim(peer, claimed);
-  };
-  EXPECT_TRUE(claims(kAda, 0, 1).questions.empty());
-  EXPECT_EQ(claims(kBen, 0, 2).questions.size(), 2U);
-  EXPECT_TRUE(claims(kCleo, 1, 1).questions.empty());
-  const auto other = claims(kDan, 1, 2);
+  }
+};
+
+// What differs in the other does not end the round before the first's difference is known.
+TEST_F(ClaimsInTwoGroups, WaitForTheOneComparison) {
+  EXPECT_TRUE(claims(kAda, 1).questions.empty());
+  EXPECT_EQ(claims(kBen, 2).questions.size(), 2U);
+  EXPECT_TRUE(claims(kCleo, 1).questions.empty());
+  const auto other = claims(kDan, 2);
   EXPECT_TRUE(other.questions.empty());
   EXPECT_FALSE(other.stop);
+}
+
+TEST_F(ClaimsInTwoGroups, NothingIsTakenOverBeforeAllHaveElected) {
+  claims(kAda, 1, 4);
+  EXPECT_TRUE(claims(kBen, 1, 3).elected.empty());
+  claims(kCleo, 1, 3);
+  const auto result = claims(kDan, 1, 4);
+  ASSERT_EQ(result.elected.size(), 2U);
+  EXPECT_EQ(result.elected[0].receivers, (std::vector{kBen}));
+  EXPECT_EQ(result.elected[1].receivers, (std::vector{kCleo}));
+}
+
+TEST_F(ClaimsInTwoGroups, AllEqualCommitTogether) {
+  for (const PeerId peer : {kAda, kBen, kCleo}) EXPECT_TRUE(claims(peer, 1).committed.empty());
+  EXPECT_EQ(claims(kDan, 1).committed.size(), 2U);
+}
+
+// Found by seed 14455: after a loss the newcomer of one group had taken over what that of the other had not.
+TEST_F(ClaimsInTwoGroups, GoOnWithTheRevisionThatBothHave) {
+  for (const PeerId peer : {kAda, kBen, kCleo}) claims(peer, 1, peer == kAda ? 4 : 3);
+  const auto result = claims(kDan, 1, 3);
+  EXPECT_FALSE(result.stop);
+  ASSERT_EQ(result.elected.size(), 1U);
+  EXPECT_EQ(result.elected[0].revision, 3U);
+  EXPECT_EQ(result.elected[0].receivers, (std::vector{kAda}));
+}
+
+TEST_F(ClaimsInTwoGroups, WithoutSuchARevisionGoOnWithNone) {
+  for (const PeerId peer : {kAda, kBen}) EXPECT_FALSE(claims(peer, 1, 4).stop);
+  EXPECT_FALSE(claims(kCleo, 1, 0).stop);
+  const auto result = claims(kDan, 1, 3);
+  EXPECT_TRUE(result.elected.empty() && result.committed.empty());
+  ASSERT_TRUE(result.stop);
+  EXPECT_EQ(result.stop->status, Status::kStateUndefined);
+  EXPECT_EQ(result.stop->text,
+            "groups that have gangs in common have no revision in common in tag 7 (group 0: 4; group 1: 3, 0): load a "
+            "checkpoint in all of them");
 }
 
 TEST_F(ClaimsOfThree, AStopThatSomebodyAsksForEndsTheRoundAndTheAnswersSayNothingMore) {

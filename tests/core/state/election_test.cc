@@ -19,10 +19,18 @@ Claim claim(PeerId peer, std::uint64_t revision, Digest root, Strategy strategy 
 }
 Claim undefined(PeerId peer, Strategy strategy = Strategy::kPopular) { return {peer, strategy, false, 0, {}}; }
 
+// In a group of its own.
+std::variant<Elected, Undecided> elect_among(const std::vector<Claim>& claims, const std::set<PeerId>& agreed) {
+  const auto votes = votes_of(claims, agreed);
+  if (const auto* undecided = std::get_if<Undecided>(&votes)) return *undecided;
+  const auto* of_group = &std::get<Votes>(votes);
+  return elect(claims, *of_group, highest_common({&of_group, 1}).value());
+}
+
 // The winner, and who takes it over.
 void expect_won(const std::vector<Claim>& claims, const std::set<PeerId>& agreed, std::uint64_t revision, Digest root,
                 const std::vector<PeerId>& receivers) {
-  const auto result = elect(claims, agreed);
+  const auto result = elect_among(claims, agreed);
   ASSERT_TRUE(std::holds_alternative<Elected>(result));
   const auto& elected = std::get<Elected>(result);
   EXPECT_EQ(elected.revision, revision);
@@ -30,7 +38,7 @@ void expect_won(const std::vector<Claim>& claims, const std::set<PeerId>& agreed
   EXPECT_EQ(elected.receivers, receivers);
 }
 void expect_undecided(const std::vector<Claim>& claims, Undecided::Why why, PeerId a = {}, PeerId b = {}) {
-  const auto result = elect(claims, {});
+  const auto result = elect_among(claims, {});
   ASSERT_TRUE(std::holds_alternative<Undecided>(result));
   EXPECT_EQ(std::get<Undecided>(result).why, why);
   EXPECT_EQ(std::get<Undecided>(result).a, a);
@@ -92,7 +100,7 @@ TEST(Election, WhoIsSendOnlyIsNotWrittenToForWantOfAState) {
 
 TEST(Election, ReceiveOnlyNeitherVotesNorSends) {
   const Strategy only = Strategy::kReceiveOnly;
-  const auto result = elect({claim(kA, 9, kBlue, only), claim(kB, 7, kRed), claim(kC, 7, kRed, only)}, {});
+  const auto result = elect_among({claim(kA, 9, kBlue, only), claim(kB, 7, kRed), claim(kC, 7, kRed, only)}, {});
   ASSERT_TRUE(std::holds_alternative<Elected>(result));
   EXPECT_EQ(std::get<Elected>(result).root, kRed);
   EXPECT_EQ(std::get<Elected>(result).sources, std::vector{kB});
@@ -103,6 +111,32 @@ TEST(Election, WithoutAnyStateThereIsNone) {
   expect_undecided({}, Undecided::Why::kNobodySends);
   expect_undecided({undefined(kA)}, Undecided::Why::kNobodySends);
   expect_undecided({claim(kA, 7, kRed, Strategy::kReceiveOnly)}, Undecided::Why::kNobodySends);
+}
+
+TEST(Election, GroupsThatAreBoundGoOnWithTheHighestRevisionThatAllHave) {
+  const auto common = [](std::vector<Votes> groups) {
+    std::vector<const Votes*> all;
+    for (const Votes& votes : groups) all.push_back(&votes);
+    return highest_common(all);
+  };
+  const auto votes = [](std::set<std::uint64_t> revisions) {
+    Votes cast;
+    for (const std::uint64_t revision : revisions) cast[revision] = {{kRed, 1}};
+    return cast;
+  };
+  EXPECT_EQ(common({votes({3, 7})}), 7U);
+  EXPECT_EQ(common({votes({3, 7}), votes({3, 7})}), 7U);
+  EXPECT_EQ(common({votes({3, 7}), votes({1, 3})}), 3U);
+  EXPECT_EQ(common({votes({3, 7}), votes({3, 8}), votes({7, 8})}), std::nullopt);
+}
+
+TEST(Election, OfALowerRevisionThoseVoteWhoHaveIt) {
+  const std::vector<Claim> claims = {claim(kA, 7, kBlue), claim(kB, 3, kRed), claim(kC, 900, kRed)};
+  const auto votes = std::get<Votes>(votes_of(claims, {kA, kB}));
+  const Elected elected = elect(claims, votes, 3);
+  EXPECT_EQ(elected.root, kRed);
+  EXPECT_EQ(elected.sources, std::vector{kB});
+  EXPECT_EQ(elected.receivers, (std::vector{kA, kC}));
 }
 
 }  // namespace

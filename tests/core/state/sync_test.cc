@@ -92,9 +92,10 @@ class Network {
       }
       claims.push_back(host->sync->claim());
     }
-    const auto result = elect(claims, agreed);
-    if (!std::holds_alternative<Elected>(result)) return false;
-    const auto& won = std::get<Elected>(result);
+    const auto votes = votes_of(claims, agreed);
+    if (!std::holds_alternative<Votes>(votes)) return false;
+    const auto& cast = std::get<Votes>(votes);
+    const Elected won = elect(claims, cast, cast.rbegin()->first);
     elected = {{}, Generation{attempt_}, won.revision, won.root, won.sources, won.receivers};
     std::vector<Host*> told = alive();  // some learn of it later than others ask them
     deaths_ = 0;
