@@ -148,7 +148,7 @@ constexpr Reason kUnreached[] = {
      "stream"},
     {kRoundMessage, "given-up ending", "AskDigests PieceDigests",
      "a round waits for its memory although no piece is digested: one that it sends or receives is on its way"},
-    {kRoundEvent, "sizes done held stuck given-up ending", "AdmitEnded",
+    {kRoundEvent, "sizes held stuck given-up ending", "AdmitEnded",
      "an admit is cancelled while an older call goes on although its stop was heeded by nobody: its attempt had "
      "changed"},
     {kRoundEvent, "queued given-up ending", "Evicted",

@@ -405,6 +405,16 @@ class S5OneState : public testing::Test {
 
   BufferRef weights(std::size_t i) { return calls_[i].request.tensors[0].recv; }
   void write(std::size_t i, std::uint64_t content) { memory_[i].fill(weights(i), content); }
+  void launch(GroupId group = kRound.group) {
+    for (const Call& each : calls_) {
+      Call call = each;
+      call.group = group;
+      call.cohort = kRound.cohort;
+      call.request.tag = kRound.tag;
+      call.use = kRound.use;
+      checker_.launched(call);
+    }
+  }
   Complaint end(std::size_t i, RoundKey round, std::vector<PeerId> contributors, std::uint64_t revision) {
     Call call = calls_[i];
     call.outcome = committed(std::move(contributors));
@@ -443,9 +453,20 @@ TEST_F(S5OneState, ANewcomersStateFails) {
 
 TEST_F(S5OneState, ARevisionThatGoesBackForOneWhoVotesFails) {
   statements_[1]->revision = 6;
+  launch();
   write(2, 1);
   EXPECT_TRUE(end(2, 6));
   statements_[0]->revision = 6;  // now for all of them
+  EXPECT_FALSE(end(2, 6));
+}
+
+TEST_F(S5OneState, ARevisionThatAGroupThatIsBoundLacksIsNotGoneBackBehind) {
+  statements_[1]->revision = 6;
+  launch();
+  statements_[1]->revision = statements_[0]->revision = 6;
+  launch(GroupId{1});
+  statements_[0]->revision = 7;
+  write(2, 1);
   EXPECT_FALSE(end(2, 6));
 }
 
@@ -457,6 +478,7 @@ TEST_F(S5OneState, WhoOnlyReceivesIsNotFollowed) {
 
 TEST_F(S5OneState, WhoOnlySendsIsFollowedAndNotWrittenTo) {
   statements_[2]->strategy = state::Strategy::kSendOnly;
+  launch();
   EXPECT_TRUE(end(0, 7));
   for (std::size_t i = 0; i < 2; ++i) write(i, 5);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_FALSE(end(i, 0)) << i;
