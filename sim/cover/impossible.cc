@@ -132,6 +132,9 @@ constexpr Reason kUnreached[] = {
     {kPeerInput, "waiting invited", "Revoked",
      "what a peer fetches in advance is replaced by a newer state, or it is admitted then, while a piece is on its "
      "way"},
+    {kPeerMessage, "admitting", "PieceDigests",
+     "a sync was stopped while a source's answer was on its way, and the program calls admit before it comes"},
+    {kPeerMessage, "leaving", "Evicted", "a member that leaves is evicted just before it would be let go"},
     {kRoundMessage, "ending", "Offer BlockSize",
      "a neighbour begins anew, or repeats itself on a new stream, while an ended round waits for its memory"},
     {kRoundMessage, "given-up held stuck", "BlockSize",
@@ -148,7 +151,7 @@ constexpr Reason kUnreached[] = {
      "stream"},
     {kRoundMessage, "given-up ending", "AskDigests PieceDigests",
      "a round waits for its memory although no piece is digested: one that it sends or receives is on its way"},
-    {kRoundEvent, "sizes held stuck given-up ending", "AdmitEnded",
+    {kRoundEvent, "sizes done held stuck given-up ending", "AdmitEnded",
      "an admit is cancelled while an older call goes on although its stop was heeded by nobody: its attempt had "
      "changed"},
     {kRoundEvent, "queued given-up ending", "Evicted",
@@ -161,6 +164,8 @@ constexpr Reason kUnreached[] = {
      "than "
      "6; only when one proposal after the other is withdrawn, or when members cannot reach each other while one calls "
      "admit"},
+    {kCoordinatorMessage, "in-rounds", "LinkBroken",
+     "a link is reported while a round is undecided, and none is proposed: the ring was laid around it before"},
     {kCoordinatorMessage, "in-rounds", "StateOutline StateEntry",
      "states are compared while a far leaver's last word of an older round, which all know of, is still on its way"},
     {kCoordinatorMessage, "seeing-off gathering founding admitting", "StateOutline StateEntry",
