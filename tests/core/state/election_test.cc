@@ -114,12 +114,13 @@ TEST(Election, WithoutAnyStateThereIsNone) {
 }
 
 TEST(Election, GroupsThatAreBoundGoOnWithTheHighestRevisionThatAllHave) {
-  const auto common = [](std::vector<Votes> groups) {
+  const auto common = [](const std::vector<Votes>& groups) {
     std::vector<const Votes*> all;
+    all.reserve(groups.size());
     for (const Votes& votes : groups) all.push_back(&votes);
     return highest_common(all);
   };
-  const auto votes = [](std::set<std::uint64_t> revisions) {
+  const auto votes = [](const std::set<std::uint64_t>& revisions) {
     Votes cast;
     for (const std::uint64_t revision : revisions) cast[revision] = {{kRed, 1}};
     return cast;

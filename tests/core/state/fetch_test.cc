@@ -40,7 +40,7 @@ class Lines {
             Manifest{.tensors = {{"w", DataType::kU8, std::uint64_t{pieces} * kStatePieceBytes, false}}, .values = {}}),
         fetch(layout, all(pieces), first, kPatience) {}
 
-  PeerId add(Source source, bool has_all = true) {
+  PeerId add(const Source& source, bool has_all = true) {
     const PeerId id{0, sources.size() + 1};
     sources.push_back(source);
     fetch.add_source(id, has_all);

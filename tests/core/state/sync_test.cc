@@ -472,8 +472,8 @@ TEST(Sync, ABlankPeerThatStagesHasAStateAtTheEnd) {
 // attempt() sees that they are few at a time.
 TEST(Sync, WhatIsStagedIsCopiedInLittlePiecesOfTime) {
   Network net(13);
-  net.add({20 * kStatePieceBytes}, 7, 4);
-  net.add({20 * kStatePieceBytes}, 8, 0, true);
+  net.add({std::uint64_t{20} * kStatePieceBytes}, 7, 4);
+  net.add({std::uint64_t{20} * kStatePieceBytes}, 8, 0, true);
   EXPECT_TRUE(net.attempt({{0, 1}}));
   net.expect_alike();
 }
