@@ -64,16 +64,20 @@ Instant Peer::Machine::deadline() const {
   for (const auto* waiting : {&connect_, &admit_, &leave_}) {
     if (*waiting) next = std::min(next, (*waiting)->deadline);
   }
+  bool has_pieces = false;  // to send, of states
   for (const auto& [order, round] : rounds_) {
     next = std::min(next, round.deadline);
     if (!round.sync) continue;
     next = std::min(next, round.sync->deadline());
-    if (round.attempted() && round.sync->has_next() && !pace_.allows(now_)) next = std::min(next, pace_.next());
+    has_pieces = has_pieces || (round.attempted() && round.sync->has_next());
   }
   for (const auto& [serial, share] : shares_) {
     next = std::min(next, share.deadline);
-    if (share.sync) next = std::min(next, share.sync->deadline());
+    if (!share.sync) continue;
+    next = std::min(next, share.sync->deadline());
+    has_pieces = has_pieces || share.sync->has_next();
   }
+  if (has_pieces && !pace_.allows(now_)) next = std::min(next, pace_.next());
   return next;
 }
 

@@ -9,14 +9,12 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +22,6 @@
 #include <ctime>
 #include <functional>
 #include <memory>
-#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -34,17 +31,15 @@
 
 #include "core/kernels/run_job.h"
 #include "core/wire/limits.h"
+#include "tests/bench/yardsticks/blackboard.h"
 #include "tests/bench/yardsticks/door.h"
 #include "tests/bench/yardsticks/processes.h"
+#include "tests/bench/yardsticks/times.h"
 #include "transport/communicator.h"
 #include "transport/coordinator_server.h"
 
 namespace lockstep::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
 
 struct SyncBench {
   std::uint64_t mib = 1024;
@@ -58,26 +53,9 @@ struct SyncBench {
   [[nodiscard]] std::size_t bytes() const { return mib << 20U; }
 };
 
-// What the processes of a run tell each other; made before them.
-class Blackboard {
- public:
-  Blackboard() {
-    void* const memory = ::mmap(nullptr, sizeof(Content), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) fail("cannot share memory");
-    content_ = new (memory) Content{};
-  }
-  Blackboard(const Blackboard&) = delete;
-  Blackboard& operator=(const Blackboard&) = delete;
-  ~Blackboard() { ::munmap(content_, sizeof(Content)); }
-
-  struct Content {
-    std::array<char, 256> coordinator;
-    std::array<double, MeetingPlace::kMostProcesses> cpu_seconds;
-  };
-  Content* operator->() const { return content_; }
-
- private:
-  Content* content_;
+struct SyncBenchBoard {
+  std::array<char, 256> coordinator;
+  std::array<double, MeetingPlace::kMostProcesses> cpu_seconds;
 };
 
 double cpu_seconds_of_process() {
@@ -86,32 +64,12 @@ double cpu_seconds_of_process() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-struct Times {
-  std::vector<double> samples;
-
-  void add(double sample) { samples.push_back(sample); }
-  [[nodiscard]] double median() const {
-    std::vector<double> sorted = samples;
-    std::sort(sorted.begin(), sorted.end());
-    const std::size_t half = sorted.size() / 2;
-    return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-  }
-  [[nodiscard]] double least() const { return *std::min_element(samples.begin(), samples.end()); }
-  [[nodiscard]] double most() const { return *std::max_element(samples.begin(), samples.end()); }
-  [[nodiscard]] std::string words() const {
-    return fmt::format("{:.1f} ms ({:.1f} to {:.1f})", median() * 1e3, least() * 1e3, most() * 1e3);
-  }
-  [[nodiscard]] std::string json() const {
-    return fmt::format("{{\"median\": {:.6f}, \"least\": {:.6f}, \"most\": {:.6f}}}", median(), least(), most());
-  }
-};
-
 // ---- one process of a run: rank 0 takes the state, those after it have it, the last is the coordinator ----
 
 class SyncBenchPeer {
  public:
   SyncBenchPeer(const SyncBench& bench, int rank, int members, MeetingPlace& meeting, const std::vector<Door>& doors,
-                const Blackboard& board)
+                const Blackboard<SyncBenchBoard>& board)
       : bench_(bench),
         rank_(rank),
         members_(members),
@@ -281,7 +239,7 @@ class SyncBenchPeer {
   const int rank_;
   const int members_;
   MeetingPlace& meeting_;
-  const Blackboard& board_;
+  const Blackboard<SyncBenchBoard>& board_;
   const int streams_per_member_;
   std::vector<std::byte> memory_;
   std::vector<int> streams_;
@@ -390,7 +348,7 @@ void equal(SyncBenchPeer& peer, const SyncBench& bench) {
 }
 
 // Until everybody has measured.
-void coordinate(MeetingPlace& meeting, int rank, const Blackboard& board, int meetings) {
+void coordinate(MeetingPlace& meeting, int rank, const Blackboard<SyncBenchBoard>& board, int meetings) {
   transport::CoordinatorServer::Options options;
   options.listen = "127.0.0.1:0";
   auto server = transport::CoordinatorServer::start(std::move(options));
@@ -402,7 +360,7 @@ void coordinate(MeetingPlace& meeting, int rank, const Blackboard& board, int me
 
 int run_with(const SyncBench& bench, int members, int timings, const std::function<void(SyncBenchPeer&)>& body) {
   const std::vector<Door> doors(1);
-  const Blackboard board;
+  const Blackboard<SyncBenchBoard> board;
   MeetingPlace meeting(members + 2);
   return run_processes(members + 2, [&](int rank) {
     // One meeting at the beginning, two around each timing, one at the end.

@@ -22,7 +22,7 @@ constexpr std::uint64_t kBytes = 10 * kPiece;
 
 // A member that publishes ten pieces.
 struct Host : Peer3 {
-  Host() {
+  explicit Host(std::uint64_t bytes_per_second = 0) : Peer3(options_of(bytes_per_second), {kLow, kMe, kHigh}) {
     published = me.share(true, kBytes, kPiece);
     me.run();
     said = coordinator->last<wire::Publish>();
@@ -30,6 +30,12 @@ struct Host : Peer3 {
   FarEnd& visit(PeerId who = kVisitor) { return dial_in(who, 0, 1, wire::visitor_key(kKey, who)); }
   [[nodiscard]] RoundKey share_key() const { return {CohortId{0}, {}, Tag{7}, 0}; }
   [[nodiscard]] Generation attempt() const { return Generation{said->root.low}; }
+
+  static Options options_of(std::uint64_t bytes_per_second) {
+    Options of_host = options();
+    of_host.state_bytes_per_second = bytes_per_second;
+    return of_host;
+  }
 
   CallId published;
   const wire::Publish* said = nullptr;
@@ -58,6 +64,20 @@ TEST(Visitor, IsAnsweredAndServed) {
   EXPECT_TRUE(run.coordinator->last<wire::Publish>()->ends);
   EXPECT_TRUE(visitor.shown_out());
   run.expect_alive();
+}
+
+// Found by measuring: a member that gives so many bytes per second, and has nothing else to do, went on at its next heartbeat.
+TEST(Visitor, IsServedAtThePaceOfTheHost) {
+  Host run(10 * kPiece);
+  FarEnd& visitor = run.visit();
+  visitor.say(wire::AskPieces{run.share_key(), run.attempt(), {3, 4}});
+  run.me.run();
+  EXPECT_EQ(visitor.segments_heard(), 1U);
+  const Duration rest = run.me.deadline() - run.me.now;
+  EXPECT_EQ(rest.ns, milliseconds(100).ns);
+  run.me.pass(rest);
+  run.me.run();
+  EXPECT_EQ(visitor.segments_heard(), 2U);
 }
 
 TEST(Visitor, ThatBreaksTheProtocolIsShownOutAndNobodyHearsOfIt) {
