@@ -14,6 +14,7 @@
 #include "sim/checkers/s10_arguments.h"
 #include "sim/checkers/s10_mismatch.h"
 #include "sim/checkers/s1_one_outcome.h"
+#include "sim/checkers/s5_one_root.h"
 #include "sim/checkers/s6_membership.h"
 #include "sim/checkers/s8_once.h"
 #include "sim/text.h"
@@ -28,12 +29,16 @@ struct Malformed {
   std::string what;
 };
 
-PeerId peer_of(const Json& json) {
+// A PeerId or a Digest. `what`: for the text of the error.
+template <typename T>
+T hexadecimal(const Json& json, const char* what) {
   const std::string text = json.get<std::string>();
   const bool hex = text.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (text.size() != 32 || !hex) throw Malformed{"'" + text + "' is no peer: 32 hexadecimal digits"};
+  if (text.size() != 32 || !hex) throw Malformed{"'" + text + "' is no " + what + ": 32 hexadecimal digits"};
   return {std::strtoull(text.substr(0, 16).c_str(), nullptr, 16), std::strtoull(text.substr(16).c_str(), nullptr, 16)};
 }
+
+PeerId peer_of(const Json& json) { return hexadecimal<PeerId>(json, "peer"); }
 
 // A member that is a whole number: one that does not fit where it goes is refused, not cut.
 class Whole {
@@ -76,6 +81,14 @@ peer::Request request_of(const Json& json) {
   request.minimum_world = whole(json, "minimum_world");
   request.root = peer_of(json.at("root"));
   for (const std::uint64_t count : whole_list(json, "counts")) request.tensors.push_back({{}, {}, count});
+  if (json.contains("state")) {
+    const Json& state = json.at("state");
+    auto statement = std::make_shared<state::Statement>();
+    statement->revision = whole(state, "revision");
+    statement->strategy = one_of<state::Strategy>(state.at("strategy"), state::kStrategyCount,
+                                                  [](state::Strategy s) { return state::name_of(s); });
+    request.state = std::move(statement);
+  }
   return request;
 }
 
@@ -99,6 +112,12 @@ peer::Outcome outcome_of(const Json& json) {
     std::vector<PeerId> contributors;
     for (const Json& peer : json.at("contributors")) contributors.push_back(peer_of(peer));
     outcome.contributors = std::make_shared<const std::vector<PeerId>>(std::move(contributors));
+  }
+  if (json.contains("state")) {
+    const Json& state = json.at("state");
+    outcome.revision = whole(state, "revision");
+    outcome.root = hexadecimal<Digest>(state.at("root"), "digest");
+    outcome.state_defined = state.at("is_defined");
   }
   if (json.contains("blocks")) outcome.blocks = whole_list(json, "blocks");
   return outcome;
@@ -226,6 +245,7 @@ std::vector<Failure> Audit::judge() const {
   for (const auto& [id, witness] : witnesses_) gang_size = std::max(gang_size, witness.gang_size);
   OneOutcome one_outcome;
   Membership membership(gang_size);
+  OneRoot one_root;
   for (const auto& [id, witness] : witnesses_) {
     for (const std::string& wrong : witness.wrong) check("S8", wrong);
     for (const auto& view : witness.views) check("S6", membership.installed(id, view));
@@ -245,6 +265,7 @@ std::vector<Failure> Audit::judge() const {
       if (call.kind != CallKind::kCollective) continue;
       check("S1", one_outcome.ended(call, membership.founding(call.outcome->round.cohort)));
       check("S6", membership.ended(call));
+      check("S5", one_root.ended(call, find));
       check("S10", check_mismatch(call, find));
       check("S10", check_arguments_kept(call, 0));
       check("P1", check_bytes_sent(call, 1));

@@ -22,7 +22,7 @@ class Audit {
   std::optional<Error> take(std::string_view line);
 
   // Which promises do not hold in what was taken. S1: one outcome. S2: contributors had launched it. S6: one membership.
-  // S8: every call ends once. S10: equal arguments. P1: no byte twice.
+  // S5: one root per revision. S8: every call ends once. S10: equal arguments. P1: no byte twice.
   [[nodiscard]] std::vector<Failure> judge() const;
 
   struct Sums {

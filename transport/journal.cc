@@ -13,7 +13,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string hex(PeerId peer) { return fmt::format("{:016x}{:016x}", peer.high, peer.low); }
+// Of a peer id, or of a digest.
+std::string hex(const auto& of) { return fmt::format("{:016x}{:016x}", of.high, of.low); }
 
 Json line(PeerId by, const char* what) { return {{"peer", hex(by)}, {"what", what}}; }
 
@@ -31,14 +32,18 @@ std::string call(PeerId by, CallId id, const char* kind, const Json& more = Json
 Json arguments(const peer::Request& request) {
   Json counts = Json::array();
   for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
-  return {{"collective", wire::name_of(request.collective)},
-          {"type", lockstep::name_of(request.type)},
-          {"op", lockstep::name_of(request.op)},
-          {"tag", request.tag.value},
-          {"retry", request.retry},
-          {"minimum_world", request.minimum_world},
-          {"root", hex(request.root)},
-          {"counts", counts}};
+  Json json = {{"collective", wire::name_of(request.collective)},
+               {"type", lockstep::name_of(request.type)},
+               {"op", lockstep::name_of(request.op)},
+               {"tag", request.tag.value},
+               {"retry", request.retry},
+               {"minimum_world", request.minimum_world},
+               {"root", hex(request.root)},
+               {"counts", counts}};
+  if (request.state) {
+    json["state"] = {{"revision", request.state->revision}, {"strategy", state::name_of(request.state->strategy)}};
+  }
+  return json;
 }
 
 }  // namespace
@@ -87,6 +92,10 @@ std::string ended(PeerId by, CallId call, const peer::Outcome& outcome) {
   if (outcome.contributors) {
     Json& contributors = json["contributors"] = Json::array();
     for (const PeerId peer : *outcome.contributors) contributors.push_back(hex(peer));
+  }
+  if (outcome.root != Digest{}) {
+    json["state"] = {
+        {"revision", outcome.revision}, {"root", hex(outcome.root)}, {"is_defined", outcome.state_defined}};
   }
   if (!outcome.blocks.empty()) json["blocks"] = outcome.blocks;
   return dump(json);

@@ -6,11 +6,13 @@
 // Groups whose outcomes are one (each has a shard of the state) go on with the highest revision that has votes in all of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -25,6 +27,10 @@ enum class Strategy : std::uint8_t {
   kReceiveOnly,  // never votes, never sends
 };
 inline constexpr std::uint8_t kStrategyCount = 3;
+constexpr std::string_view name_of(Strategy strategy) {
+  constexpr std::string_view kNames[] = {"popular", "send_only", "receive_only"};
+  return kNames[static_cast<std::size_t>(strategy)];
+}
 
 // Who takes a state over has a link to each source.
 inline constexpr std::size_t kMaxSources = 16;

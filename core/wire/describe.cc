@@ -30,11 +30,6 @@ std::string_view name_of(Phase phase) { return phase == Phase::kReduceScatter ? 
 
 std::string_view name_of(Outlined of) { return of == Outlined::kManifest ? "manifest" : "contents"; }
 
-std::string_view name_of(state::Strategy strategy) {
-  constexpr std::string_view kNames[] = {"popular", "send_only", "receive_only"};
-  return kNames[static_cast<std::size_t>(strategy)];
-}
-
 std::string counted(std::uint64_t count, std::string_view noun) {
   return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
 }

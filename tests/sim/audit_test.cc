@@ -45,6 +45,20 @@ std::string ended(const std::string& peer, int hash = 7, int sent = 32) {
          std::to_string(hash) + R"(,"contributors":[")" + kAnna + R"(",")" + kBert + R"("]})";
 }
 
+std::string synced(const std::string& peer, int revision, const std::string& strategy = "popular") {
+  return R"({"peer":")" + peer +
+         R"(","what":"called","call":1,"kind":"collective","collective":"sync_state","type":"u8","op":"sum","tag":5,)" +
+         R"("retry":true,"minimum_world":1,"counts":[8],"root":")" + std::string(32, '0') +
+         R"(","state":{"revision":)" + std::to_string(revision) + R"(,"strategy":")" + strategy + R"("}})";
+}
+
+std::string has_synced(const std::string& peer, int revision, char root = 'c') {
+  std::string line = ended(peer);
+  line.insert(line.size() - 1, R"(,"state":{"is_defined":true,"revision":)" + std::to_string(revision) +
+                                   R"(,"root":")" + std::string(32, root) + R"("})");
+  return line;
+}
+
 std::string closed(const std::string& peer) { return R"({"peer":")" + peer + R"(","what":"closed"})"; }
 
 // The promises that are broken, as "S1 S2".
@@ -101,6 +115,23 @@ TEST(Audit, EveryBrokenPromiseIsTold) {
   EXPECT_EQ(broken({a, called(kAnna), called(kBert), ended(kAnna), ended(kAnna)}), "S8") << "ended twice";
   EXPECT_EQ(broken({a, b, called(kAnna), ended(kAnna), called(kBert, 9), ended(kBert)}), "S10 S10");
   EXPECT_EQ(broken({a, b, called(kAnna), ended(kAnna, 7, 10'000), called(kBert), ended(kBert)}), "P1");
+}
+
+TEST(Audit, OneStateOfASyncIsOnePromiseToo) {
+  const auto ends_with = [](const std::string& a, const std::string& ended_a, const std::string& b,
+                            const std::string& ended_b) {
+    return broken({installed(kAnna, 1, {kAnna, kBert}), installed(kBert, 1, {kAnna, kBert}), a, ended_a, b, ended_b});
+  };
+  const std::string a = synced(kAnna, 4);
+  EXPECT_EQ(ends_with(a, has_synced(kAnna, 4), synced(kBert, 0), has_synced(kBert, 4)), "");
+  EXPECT_EQ(ends_with(a, has_synced(kAnna, 4), synced(kBert, 0), has_synced(kBert, 4, 'd')), "S5") << "another root";
+  EXPECT_EQ(ends_with(a, has_synced(kAnna, 4), synced(kBert, 0), has_synced(kBert, 0)), "S5") << "its own state";
+  EXPECT_EQ(ends_with(a, has_synced(kAnna, 3), synced(kBert, 0), has_synced(kBert, 3)), "S5 S5") << "nobody's state";
+  EXPECT_EQ(ends_with(a, has_synced(kAnna, 4), synced(kBert, 0, "send_only"), has_synced(kBert, 4)), "S5 S5")
+      << "who only sends came with another";
+  EXPECT_EQ(ends_with(synced(kAnna, 4, "receive_only"), has_synced(kAnna, 4), synced(kBert, 0), has_synced(kBert, 4)),
+            "S5 S5")
+      << "that of who only receives";
 }
 
 TEST(Audit, WhatIsNoJournalIsRefused) {
