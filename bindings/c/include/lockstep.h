@@ -528,6 +528,7 @@ LOCKSTEP_API lockstep_status lockstep_barrier_async(lockstep_comm* comm, const l
  * whenever it changes them. A sync makes the states of all members of a group equal, bit for bit: the peers that agreed last vote,
  * newcomers only receive; of the votes the highest revision wins, and of its states the one that most hold. If nobody agreed before
  * (the run begins), everybody votes. If all members go back to a lower revision (a checkpoint), the run goes on from there.
+ * Groups that are bound by gangs (each has a shard of the state) go on with the highest revision that has votes in all of them.
  *
  * Only pieces of 1 MiB in which a peer differs are sent, by all who have them at once, and each is checked on arrival. All equal:
  * one round trip to the coordinator, and no tensor byte. */
@@ -579,8 +580,9 @@ typedef struct lockstep_sync_state_args {
 
 /* Goes on with other sources when one dies, is slow or sends what is not the state. After an error: result.state_undefined.
  * Errors: those of all; ABORTED also where a peer has nobody left to take the state over from: the text names the sources;
- * STATE_UNDEFINED: nobody who may send has a state: load a checkpoint on one of them; MISMATCH: the tensors or values are not the
- * same ones on all peers, or two that only send differ: the text names the first difference. */
+ * STATE_UNDEFINED: nobody who may send has a state: load a checkpoint on one of them; or groups that are bound by gangs have no
+ * revision in common: load one in all of them; MISMATCH: the tensors or values are not the same ones on all peers, or two that
+ * only send differ: the text names the first difference. */
 LOCKSTEP_API lockstep_status lockstep_sync_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                                  lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_sync_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
