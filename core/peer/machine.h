@@ -253,7 +253,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_block_size(PeerId from, const wire::BlockSize& size) override;
   ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
   void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override;
+  [[nodiscard]] bool has_segments_of(const Round& round) const;
   [[nodiscard]] bool has_segments() const override;
+  [[nodiscard]] bool has_segments_for(PeerId to) const override;
   bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) override;
   void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) override;
   void on_stream_gone(PeerId peer, StreamId stream) override;
@@ -290,7 +292,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] RoundKey key_of(const Share& share) const;
   [[nodiscard]] Share* find_share(const RoundKey& key, Generation attempt);
   [[nodiscard]] std::uint64_t serial_of(const Share& share) const;
-  [[nodiscard]] bool serves() const;
+  [[nodiscard]] bool serves() const override;
   void say_share(Share& share, bool ends);
   void finish_share(Share& share, Status status, std::string text);
   void finish_shares(bool serving, Status status, const std::string& text);

@@ -578,7 +578,7 @@ void Mesh::pump(Effects& out) {
 
 void Mesh::fill_stripes() {
   for (auto& [peer, link] : links_) {
-    if (link.relation != Relation::kNeighbour) continue;
+    if (link.relation != Relation::kNeighbour || !owner_.has_segments_for(peer)) continue;
     for (bool more = true; more;) {
       more = false;
       for (std::uint16_t i = 0; i < link.width(); ++i) {
@@ -595,6 +595,7 @@ void Mesh::fill_stripes() {
 
 // While no round has anything to send.
 void Mesh::serve_visitors() {
+  if (!owner_.serves()) return;
   for (auto& [peer, link] : links_) {
     if (link.relation != Relation::kVisitor || !link.stripes.front().up) continue;
     Flow& flow = flows_.at(link.stripes.front().stream);

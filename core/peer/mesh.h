@@ -39,6 +39,8 @@ class MeshOwner {
   virtual void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) = 0;
   // Whether any segment waits to be sent, to whomever.
   [[nodiscard]] virtual bool has_segments() const = 0;
+  // Whether one may wait for this neighbour.
+  [[nodiscard]] virtual bool has_segments_for(PeerId to) const = 0;
   // Queues the next segment for this neighbour on `writer`; false when there is none now.
   virtual bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) = 0;
   virtual void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) = 0;
@@ -48,6 +50,8 @@ class MeshOwner {
 
   // ---- visits ----
 
+  // Whether there is something that others visit us for.
+  [[nodiscard]] virtual bool serves() const = 0;
   // Whether this peer may visit us; if not, why.
   [[nodiscard]] virtual std::optional<std::string> refusal_of_visitor(PeerId peer) const = 0;
   virtual void on_visit_message(PeerId from, StreamId stream, const wire::Message& message) = 0;

@@ -299,11 +299,19 @@ void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::S
   start_jobs(*round);
 }
 
+bool Peer::Machine::has_segments_of(const Round& round) const {
+  if (!round.attempted()) return false;
+  return round.sync ? round.sync->has_next() && pace_.allows(now_) : round.operation && round.operation->has_next();
+}
+
 bool Peer::Machine::has_segments() const {
+  return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) { return has_segments_of(entry.second); });
+}
+
+bool Peer::Machine::has_segments_for(PeerId to) const {
   return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
     const Round& round = entry.second;
-    if (!round.attempted()) return false;
-    return round.sync ? round.sync->has_next() && pace_.allows(now_) : round.operation && round.operation->has_next();
+    return has_segments_of(round) && (round.sync || round.downstream() == to);
   });
 }
 
