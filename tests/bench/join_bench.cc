@@ -8,6 +8,8 @@
 // Prints a table, or with --json an object per line.
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -21,7 +23,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,7 @@
 #include "core/kernels/checksum.h"
 #include "lockstep.h"
 #include "tests/bench/yardsticks/blackboard.h"
+#include "tests/bench/yardsticks/door.h"
 #include "tests/bench/yardsticks/processes.h"
 #include "tests/bench/yardsticks/times.h"
 
@@ -56,7 +58,6 @@ struct JoinBench {
 // Of one run. Seconds are the first member's; all take as long, because they wait for each other.
 struct JoinBenchBoard {
   std::array<char, 256> coordinator;
-  std::atomic<bool> newcomer_may_come;
   std::atomic<bool> fetched;
   double before = 0;             // median step
   double during = 0;             // mean step, from the newcomer's arrival until it has fetched
@@ -73,13 +74,39 @@ void must(lockstep_status status, const char* what) {
   if (status != LOCKSTEP_OK) throw std::runtime_error(std::string(what) + ": " + lockstep_last_error());
 }
 
+// Takes so long for its part of a step, and no core.
+class Device {
+ public:
+  explicit Device(std::int64_t ms) : ms_(ms), done_(::timerfd_create(CLOCK_MONOTONIC, 0)) {
+    if (done_ < 0) fail("cannot make a timer");
+  }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  ~Device() { ::close(done_); }
+
+  void compute() const {
+    if (ms_ == 0) return;
+    const itimerspec at{{}, {ms_ / 1000, ms_ % 1000 * 1'000'000}};
+    std::uint64_t times = 0;
+    if (::timerfd_settime(done_, 0, &at, nullptr) != 0 || ::read(done_, &times, sizeof times) != sizeof times) {
+      fail("cannot wait for a timer");
+    }
+  }
+
+ private:
+  std::int64_t ms_;
+  int done_;
+};
+
 class JoinBenchPeer {
  public:
-  JoinBenchPeer(const JoinBench& bench, int rank, bool prefetches, const Board& board)
+  JoinBenchPeer(const JoinBench& bench, int rank, bool prefetches, const Board& board, MeetingPlace& arrival)
       : bench_(bench),
         rank_(rank),
         prefetches_(prefetches),
         board_(board),
+        arrival_(arrival),
+        device_(bench.device_ms),
         state_(bench.pieces() * kPieceBytes),
         gradient_((bench.gradient_mib << 20U) / sizeof(float), 1.0F),
         mean_(gradient_.size()) {
@@ -104,7 +131,7 @@ class JoinBenchPeer {
     Times before;
     for (int i = 0; i < bench_.steps_before; ++i) before.add(timed([&] { step(); }));
     const double median = before.median();
-    if (rank_ == 0) board_->newcomer_may_come = true;
+    if (rank_ == 0) arrival_.meet(0, 0);
 
     Account account;
     for (bool published = false, waits = false, fetched = false; !fetched;) {
@@ -140,7 +167,7 @@ class JoinBenchPeer {
   }
 
   void be_newcomer() {
-    while (!board_->newcomer_may_come) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    arrival_.meet(1, 0);
     lockstep_work* connecting = nullptr;
     must(lockstep_connect_async(comm_.get(), board_->coordinator.data(), 60'000, &connecting), "connect");
     lockstep_result fetched = LOCKSTEP_RESULT_INIT;
@@ -182,8 +209,7 @@ class JoinBenchPeer {
 
   // Whether somebody waits to be let in, and whether the newcomer has fetched all: what one knows all know.
   std::pair<bool, bool> step() {
-    const auto began = Clock::now();
-    std::this_thread::sleep_until(began + std::chrono::milliseconds(bench_.device_ms));
+    device_.compute();
     lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
     args.send = gradient_.data();
     args.recv = mean_.data();
@@ -263,6 +289,8 @@ class JoinBenchPeer {
   const int rank_;
   const bool prefetches_;
   const Board& board_;
+  MeetingPlace& arrival_;  // of the first member and the newcomer, when it may come
+  Device device_;
   std::unique_ptr<lockstep_comm, Destroy> comm_;
   std::vector<std::byte> state_;
   std::vector<float> gradient_;
@@ -291,10 +319,11 @@ struct Row {
 int add_run(const JoinBench& bench, bool prefetches, Row& row) {
   const Board board;
   MeetingPlace meeting(bench.members + 2);
+  MeetingPlace arrival(2);
   const int code = run_processes(bench.members + 2, [&](int rank) {
     if (rank == bench.members + 1) return coordinate(board, meeting, rank);
     meeting.meet(rank, 0);  // the coordinator has said where it is
-    JoinBenchPeer peer(bench, rank, prefetches, board);
+    JoinBenchPeer peer(bench, rank, prefetches, board, arrival);
     rank < bench.members ? peer.be_member() : peer.be_newcomer();
     meeting.meet(rank, 0);
   });
