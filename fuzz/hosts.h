@@ -70,6 +70,14 @@ class PeerHost {
     step(peer::Launch{call, std::move(request)});
     return call;
   }
+  // Memory of the program that all calls may read, for good.
+  BufferRef hold(std::uint64_t bytes, std::uint64_t content) {
+    const BufferRef where{memory_.make(bytes), 0, bytes};
+    memory_.lend(where.id);
+    change(where, content);
+    return where;
+  }
+  void change(BufferRef where, std::uint64_t content) { memory_.fill(where, content); }
   // Publishes, or else fetches, a state of one tensor of so many bytes, under tag 7.
   CallId share(bool serves, std::uint64_t bytes, std::uint32_t piece_bytes, std::uint64_t content = 1) {
     const CallId call = new_call();
@@ -126,7 +134,8 @@ class PeerHost {
   }
 
   Instant now{};
-  bool jobs_held = false;  // kernels are slow: no job is run
+  bool jobs_held = false;   // kernels are slow: no job is run
+  std::size_t digests = 0;  // jobs, until now
   Streams streams;
   std::vector<wire::View> views;          // installed
   std::optional<peer::RunOver> run_over;  // once it is
@@ -178,7 +187,10 @@ class PeerHost {
     LOCKSTEP_ASSERT(!run_over);
     run_over = over;
   }
-  void carry_out(const KernelJob& job) { jobs_.push_back(job); }
+  void carry_out(const KernelJob& job) {
+    jobs_.push_back(job);
+    digests += job.kind == JobKind::kDigest ? 1 : 0;
+  }
   void carry_out(const trace::Event& event) {
     if (events.size() < 1000) events.push_back(event);
   }

@@ -321,7 +321,7 @@ class AgainstPeer {
   }
   void commit() {
     const auto* done = coordinator_->last<wire::Done>();
-    if (done != nullptr) coordinator_->say(wire::Commit{done->key, done->attempt, done->hash, choices_.one_in(4)});
+    if (done != nullptr) coordinator_->say(wire::Commit{done->key, done->attempt, done->hash, choices_.one_in(4), {}});
     coordinator_->forget_heard();
   }
 

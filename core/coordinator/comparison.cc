@@ -38,6 +38,11 @@ Comparison::Questions Comparison::ask_where_they_differ(const wire::StateOutline
     sides_[1].words = std::to_string(b.piece_bytes) + " bytes";
     return {};
   }
+  if (a.tensors == b.tensors && a.values == b.values && a.revision != b.revision) {
+    where_ = "the revision";
+    sides_[0].words = sides_[1].words = std::to_string(b.revision) + ", not " + std::to_string(a.revision);
+    return {};
+  }
   const bool is_value = a.tensors == b.tensors;
   const std::array lists = {is_value ? &a.values : &a.tensors, is_value ? &b.values : &b.tensors};
   const auto differ = std::mismatch(lists[0]->begin(), lists[0]->end(), lists[1]->begin(), lists[1]->end());
@@ -65,7 +70,9 @@ std::optional<Comparison::Questions> Comparison::take(PeerId from, wire::StateEn
 std::string Comparison::text() const {
   std::string difference = texts_.otherwise;
   if (!where_.empty() && of_ == wire::Outlined::kContents) {
-    difference = ": first in " + where_ + " (" + sides_[0].words + ")";
+    const bool said = over();  // who has the entry has told its words; it is asked of one
+    difference = ": first in " + where_;
+    if (said) difference += " (" + (sides_[0].words == kNone ? sides_[1] : sides_[0]).words + ")";
   } else if (!where_.empty()) {
     difference = ": " + where_;
     for (const Side& side : sides_) {

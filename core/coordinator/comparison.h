@@ -1,5 +1,6 @@
-// Where the states of two members differ, found out by asking them: first for an outline of each state, then for the words of
-// the first entry in which these differ. Ends with a text for all; what ends the attempt before ends this, too.
+// Where the states of two members differ, which they claim or watch, found out by asking them: first for an outline of each state,
+// then for the words of the first entry in which these differ. Ends with a text for all; what ends the attempt before ends this,
+// too.
 #pragma once
 
 #include <array>
@@ -17,11 +18,13 @@ namespace lockstep::coordinator {
 
 class Comparison {
  public:
+  static constexpr const char* kNone = "none";  // has no such entry
+
   struct Side {
     PeerId peer;
     std::string name;
     bool asked = false;  // and has not answered
-    std::string words = "none";
+    std::string words = kNone;
     template <typename Archive>
     void state(Archive& a) {
       a.all(peer, name, asked, words);
@@ -52,6 +55,7 @@ class Comparison {
   [[nodiscard]] std::optional<Questions> take(PeerId from, wire::StateEntry entry);
   // All that were asked have answered.
   [[nodiscard]] bool over() const { return !sides_[0].asked && !sides_[1].asked; }
+  // As far as it is known.
   [[nodiscard]] std::string text() const;
 
   template <typename Archive>

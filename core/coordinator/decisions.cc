@@ -26,10 +26,18 @@ void drop(std::vector<wire::OpenRound>& open, const RoundKey& key) {
 
 void Coordinator::Machine::on_done(PeerId from, Rounds::DoneResult result) {
   if (!result.violation.empty()) return lose(from, Status::kProtocolError, result.violation, true);
+  carry_out(std::move(result));
+}
+
+void Coordinator::Machine::carry_out(Rounds::DoneResult result) {
   for (const wire::Elected& elected : result.elected) {
     for (const wire::Member& member : rounds_.contributors(elected)) say(member.id, elected);
   }
   for (const auto& [to, question] : result.questions) say(to, question);
+  if (result.compares_watched) {
+    compared_since_ = now_;
+    next_look_ = std::min(next_look_, now_ + options_.silence);
+  }
   changed_ = changed_ || result.stop.has_value();
   for (Rounds::Committed& committed : result.committed) announce_commit(std::move(committed));
   if (!result.committed.empty() && !mutant(Mutant::kLeaverIsNotReleased)) release_leavers();

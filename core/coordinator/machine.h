@@ -92,6 +92,7 @@ class Coordinator::Machine {
   void refuse(Party& party, Status status, std::string text);
   void hurry_gangs(Instant now);
   void hurry_answers(Instant now, bool slept);
+  void hurry_comparison(Instant now, bool slept);
   // A peer answers a proposal as soon as it comes; and it has left by itself when nothing comes for the silence that it was told.
   // A newcomer has not shown yet that it answers anything, and the members wait for it: it has half of that. No shorter, because
   // a proposal that is lost a few times on a long link comes as late as any byte may come.
@@ -112,6 +113,7 @@ class Coordinator::Machine {
 
   // ---- decisions.cc ----
   void on_done(PeerId from, Rounds::DoneResult result);
+  void carry_out(Rounds::DoneResult result);
   void on_admit(PeerId from, wire::Admit in);
   void on_admit_cancel(PeerId from, const wire::AdmitCancel& in);
   void tell_others(PeerId peer, const wire::Admitting& news);
@@ -166,6 +168,7 @@ class Coordinator::Machine {
   bool changed_ = false;          // something that may ask for another view, or a verdict, since one was last drafted
   std::uint64_t drafts_ = 0;
   std::optional<Proposal> proposal_;
+  Instant compared_since_;  // when the states that two watch began to be compared
   ProposalNumber last_proposal_;
   ViewNumber last_view_;
   std::uint32_t pending_told_ = 0;

@@ -294,6 +294,7 @@ void Coordinator::Machine::look(Instant now) {
   }
   hurry_gangs(now);
   hurry_answers(now, slept);
+  hurry_comparison(now, slept);
   if (parties_.empty()) next_look_ = kNever;
 }
 
@@ -333,6 +334,18 @@ void Coordinator::Machine::hurry_answers(Instant now, bool slept) {
   for (const PeerId peer : late) {
     const std::string limit = std::to_string(answer_limit(peer).ns / 1'000'000);
     lose(peer, Status::kEvicted, "did not answer a proposal within " + limit + " ms", true);
+  }
+}
+
+// All are done with that round. Who is asked where its state differs answers at once, unless it lies.
+void Coordinator::Machine::hurry_comparison(Instant now, bool slept) {
+  if (!rounds_.compares_watched()) return;
+  if (slept) compared_since_ = now;
+  const Instant limit = compared_since_ + options_.silence;
+  if (now < limit) {
+    next_look_ = std::min(next_look_, limit);
+  } else {
+    carry_out(rounds_.give_up_comparison());
   }
 }
 

@@ -143,9 +143,9 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
   const auto& members = members_of(done.key, done.attempt);
   const auto [at, is_first] = rounds_.try_emplace(done.key);
   const bool elected = !is_first && at->second.attempt == done.attempt;
-  if (done.what.collective == wire::Collective::kSync && !elected) {
+  if (done.what.collective == wire::Collective::kSync && (!elected || done.parity != 0)) {
     if (is_first) rounds_.erase(at);
-    result.violation = "has taken over a state that was not elected";
+    result.violation = elected ? "watches a state in a sync" : "has taken over a state that was not elected";
     return result;
   }
   if (is_first && done_by_.of(from) >= kMaxUndecided) {
@@ -156,13 +156,14 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
   Round& round = at->second;
   if (is_first || round.attempt != done.attempt) {
     uncount(round);
-    round = Round{done.attempt, done.what, from, done.hash, {}, false};
+    round = Round{done.attempt, done.what, from, done.hash, {}, false, {}};
   }
   if (!round.done.insert(from).second) {
     result.violation = "done twice with the same attempt of a round";
     return result;
   }
   done_by_.add(from);
+  round.parities.add(from, done.parity);
   round.differs = round.differs || round.what != done.what || round.hash != done.hash;
   if (stops_.contains(bundle_of(done.key))) return result;
   if (round.differs) {
@@ -223,7 +224,7 @@ void Rounds::begin_takeovers(const RoundKey& key, Generation attempt, DoneResult
     wire::Elected elected = claims_.elect(each, members, revision);
     Round& round = rounds_[each];
     uncount(round);
-    round = Round{attempt, claims_.what(each), elected.sources.front(), elected.root.low, {}, false};
+    round = Round{attempt, claims_.what(each), elected.sources.front(), elected.root.low, {}, false, {}};
     for (const wire::Member& member : members) {
       const bool receives =
           std::find(elected.receivers.begin(), elected.receivers.end(), member.id) != elected.receivers.end();
@@ -248,8 +249,23 @@ Rounds::DoneResult Rounds::on_answer(PeerId from, Answer answer) {
   }
   result.questions = *std::move(next);
   if (!comparison_->over()) return result;
-  const Comparison compared = *std::exchange(comparison_, std::nullopt);
-  if (!stops_.contains(bundle_of(key))) stop(key, attempt, Status::kMismatch, compared.text(), result);
+  end_comparison(result);
+  return result;
+}
+
+void Rounds::end_comparison(DoneResult& result) {
+  const RoundKey key = comparison_->key();
+  if (stops_.contains(bundle_of(key))) return comparison_.reset();
+  if (!compares_watched()) {
+    const Comparison compared = *std::exchange(comparison_, std::nullopt);
+    return stop(key, compared.attempt(), Status::kMismatch, compared.text(), result);
+  }
+  commit_all(bound_with(key), comparison_->attempt(), result);
+}
+
+Rounds::DoneResult Rounds::give_up_comparison() {
+  DoneResult result;
+  end_comparison(result);
   return result;
 }
 
@@ -269,11 +285,42 @@ void Rounds::commit_if_done(const RoundKey& key, Generation attempt, DoneResult&
   if (!std::all_of(bound.begin(), bound.end(), [&](const RoundKey& each) { return all_done(each, attempt, {}); })) {
     return;
   }
-  for (const RoundKey& each : bound) result.committed.push_back(committed(each, attempt, rounds_.at(each).hash));
+  if (!begins_comparison(bound, attempt, result)) commit_all(bound, attempt, result);
+}
+
+bool Rounds::begins_comparison(const std::vector<RoundKey>& bound, Generation attempt, DoneResult& result) {
+  if (comparison_) return false;
+  for (const RoundKey& key : bound) {
+    const auto& members = members_of(key, attempt);
+    const auto difference = rounds_.at(key).parities.difference(members);
+    if (!difference) continue;
+    const auto side = [&](PeerId peer) { return Comparison::Side{peer, name_in(members, peer)}; };
+    comparison_.emplace(key, attempt, wire::Outlined::kContents, side(difference->popular), side(difference->other),
+                        Comparison::Texts{describe(*difference, members, key.tag), {}, {}});
+    result.questions = comparison_->begin();
+    result.compares_watched = true;
+    return true;
+  }
+  return false;
+}
+
+void Rounds::commit_all(const std::vector<RoundKey>& bound, Generation attempt, DoneResult& result) {
+  for (const RoundKey& each : bound) {
+    result.committed.push_back(committed(each, attempt, rounds_.at(each).hash));
+    const bool compared = comparison_ && comparison_->is_of(each, attempt);
+    std::string text = compared ? comparison_->text() : describe_difference(each, attempt);
+    result.committed.back().commit.parity = cut_text(std::move(text));
+  }
   for (const RoundKey& each : bound) {
     note_agreed(each, attempt);
     forget(each);
   }
+}
+
+std::string Rounds::describe_difference(const RoundKey& key, Generation attempt) const {
+  const auto& members = members_of(key, attempt);
+  const auto difference = rounds_.at(key).parities.difference(members);
+  return difference ? describe(*difference, members, key.tag) : std::string{};
 }
 
 // A sync that commits: its contributors hold the same state.
@@ -283,7 +330,7 @@ void Rounds::note_agreed(const RoundKey& key, Generation attempt) {
 
 Rounds::Committed Rounds::committed(const RoundKey& key, Generation attempt, std::uint64_t hash) const {
   const wire::Descriptor& what = rounds_.at(key).what;
-  return {{key, attempt, hash, false}, members_of(key, attempt), what.count * size_of(what.type)};
+  return {{key, attempt, hash, false, {}}, members_of(key, attempt), what.count * size_of(what.type)};
 }
 
 void Rounds::forget(const RoundKey& key) {

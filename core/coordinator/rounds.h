@@ -17,6 +17,7 @@
 #include "core/base/ids.h"
 #include "core/coordinator/claims.h"
 #include "core/coordinator/comparison.h"
+#include "core/coordinator/parities.h"
 #include "core/coordinator/tally.h"
 #include "core/wire/message.h"
 
@@ -37,13 +38,19 @@ class Rounds {
     std::string violation;               // not empty: the sender breaks the protocol
     std::vector<wire::Elected> elected;  // states are to be taken over: to be told to the members of their groups
     Comparison::Questions questions;     // of states that differ: to be asked
+    bool compares_watched = false;       // a commit waits for the answers, from now on
   };
   DoneResult on_done(PeerId from, const wire::Done& done);
   // A state is claimed, for a sync. Those who have the one that is elected are done with it.
   DoneResult on_claim(PeerId from, const wire::Claim& claim);
-  // What those answer whose states are compared: at the end, the first difference is why the round is stopped.
+  // What those answer whose states are compared: at the end, the first difference is why the round is stopped, or the news that
+  // comes with its commit.
   DoneResult on_outline(PeerId from, wire::StateOutline outline);
   DoneResult on_entry(PeerId from, wire::StateEntry entry);
+  // All are done with a round, and its commit waits for what two of them answer, who watch states that differ.
+  [[nodiscard]] bool compares_watched() const { return comparison_ && !claims_.has(comparison_->key()); }
+  // It has waited long enough.
+  DoneResult give_up_comparison();
   [[nodiscard]] const std::vector<wire::Member>& contributors(const wire::Elected& elected) const {
     return members_of(elected.key, elected.attempt);
   }
@@ -135,9 +142,10 @@ class Rounds {
     std::uint64_t hash = 0;
     std::set<PeerId> done;
     bool differs = false;  // the arguments or results of those who are done
+    Parities parities;
     template <typename Archive>
     void state(Archive& a) {
-      a.all(attempt, what, first, hash, done, differs);
+      a.all(attempt, what, first, hash, done, differs, parities);
     }
   };
 
@@ -173,8 +181,14 @@ class Rounds {
   // If all have claimed in all groups that are bound with this one, states of one revision are elected; when there is no such
   // revision, the round ends before anything is overwritten.
   void begin_takeovers(const RoundKey& key, Generation attempt, DoneResult& result);
-  // Commits the round, and those that are bound with it, if all are done.
+  // Commits the round, and those that are bound with it, if all are done. If members watch states that differ, it is found out
+  // first where, unless that is being done for another round.
   void commit_if_done(const RoundKey& key, Generation attempt, DoneResult& result);
+  void commit_all(const std::vector<RoundKey>& bound, Generation attempt, DoneResult& result);
+  [[nodiscard]] bool begins_comparison(const std::vector<RoundKey>& bound, Generation attempt, DoneResult& result);
+  void end_comparison(DoneResult& result);
+  // Whose states differ, among those who are done and watch; empty: nobody's.
+  [[nodiscard]] std::string describe_difference(const RoundKey& key, Generation attempt) const;
   // Somebody is done with it, or claims a state in it; and it has not ended.
   [[nodiscard]] bool is_undecided(const RoundKey& key) const { return rounds_.contains(key) || claims_.has(key); }
   void note_agreed(const RoundKey& key, Generation attempt);

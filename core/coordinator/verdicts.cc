@@ -163,7 +163,9 @@ bool Rounds::commit(const RoundKey& bundle, Generation attempt, const std::set<P
   const bool done =
       std::all_of(bound.begin(), bound.end(), [&](const RoundKey& key) { return all_done(key, attempt, lost); });
   if (!done || verdicts.size() + bound.size() > kMaxVerdicts) return false;
-  for (const RoundKey& key : bound) verdicts.push_back({key, attempt, Status::kOk, rounds_.at(key).hash, {}});
+  for (const RoundKey& key : bound) {
+    verdicts.push_back({key, attempt, Status::kOk, rounds_.at(key).hash, describe_difference(key, attempt)});
+  }
   return true;
 }
 

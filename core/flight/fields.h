@@ -77,6 +77,11 @@ void fields(auto& a, Is<peer::Tensor> auto& m) {
   a("count", m.count);
 }
 
+void fields(auto& a, Is<peer::Watched> auto& m) {
+  a("state", m.state);
+  a("memory", m.memory);
+}
+
 void fields(auto& a, Is<peer::Request> auto& m) {
   a("collective", m.collective);
   a("type", m.type);
@@ -89,6 +94,7 @@ void fields(auto& a, Is<peer::Request> auto& m) {
   a("tensors", m.tensors);
   a("scratch", m.scratch);
   a("state", m.state);
+  a("watch", m.watch);
 }
 
 // ---- options ----
@@ -227,6 +233,7 @@ void fields(auto& a, Is<peer::Outcome> auto& m) {
   a("chunk_begin", m.chunk_begin);
   a("chunk_count", m.chunk_count);
   a("blocks", m.blocks);
+  a("parity", m.parity);
   a("state_defined", m.state_defined);
   a("revision", m.revision);
   a("root", m.root);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -86,7 +87,10 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     // The attempt.
     std::unique_ptr<ring::Operation> operation;
     std::unique_ptr<state::Sync> sync;  // of all attempts
-    std::uint64_t serial = 0;           // names the operation in its jobs
+    std::unique_ptr<state::Sync>
+        watch;                       // digests the state that is watched, once, and answers for it until the round ends
+    std::uint64_t serial = 0;        // names the operation in its jobs
+    std::uint64_t watch_serial = 0;  // names the watch in its jobs; 0: it has not begun
     std::shared_ptr<const std::vector<PeerId>> ring;
     Rank rank;
     std::vector<std::optional<std::uint64_t>> blocks;  // all-gather: bytes of each rank's block
@@ -108,6 +112,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     // Who has said that it is done with this attempt: a bit for each rank of those that are told directly, all with one hash.
     std::uint32_t agreed = 0;
     std::uint64_t agreed_hash = 0;
+    std::uint64_t agreed_parity = 0;  // of those among them that watch; 0: nobody
 
     std::uint32_t retries = 0;
     std::uint64_t bytes_sent = 0;
@@ -119,6 +124,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     [[nodiscard]] bool open() const { return state != State::kQueued && !(state == State::kEnding && outcome); }
     // The coordinator knows all that it needs of us: it may have committed the round.
     [[nodiscard]] bool said_all() const { return state == State::kDone || state == State::kClaimed; }
+    // Of what it watches: digested, or there is nobody to compare it with.
+    [[nodiscard]] bool knows_parity() const { return !watch || world() == 1 || watch->digested(); }
+    [[nodiscard]] std::uint64_t parity() const { return watch && world() > 1 ? watch->parity() : 0; }
     // Something that holds memory, and has jobs.
     [[nodiscard]] bool moves() const { return operation != nullptr || sync != nullptr; }
     [[nodiscard]] bool attempted() const {
@@ -230,7 +238,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void learn_size(Round& round, Rank rank, std::uint64_t bytes);
   void done_if_complete(Round& round);
   [[nodiscard]] bool tells_directly(const Round& round);
-  void agree(Round& round, PeerId who, std::uint64_t hash);
+  void agree(Round& round, PeerId who, const wire::Done& done);
   void commit_if_agreed(Round& round);
   void on_done(PeerId from, const wire::Done& done) override;
   void ask_to_stop(Round& round, Status status, std::string text);
@@ -263,12 +271,24 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
 
   // ---- syncs.cc ----
   [[nodiscard]] static std::optional<Error> refusal_of_state(const Request& request);
+  [[nodiscard]] static std::optional<Error> refusal_of_state(const state::Statement& state,
+                                                             std::span<const BufferRef> memory);
+  [[nodiscard]] static std::optional<Error> refusal_of_watch(const Request& request);
   [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const Request& request) const;
+  [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const state::Statement& state, std::vector<BufferRef> memory,
+                                                      BufferRef staging) const;
+  [[nodiscard]] std::unique_ptr<state::Sync> new_watch(const Round& round) const;
+  void watch(Round& round);
+  void begin_watch(Round& round);
+  void watch_job_done(Round& round, const JobDone& in);
+  [[nodiscard]] static bool end_watch(Round& round);
   void begin_sync(Round& round);
   void claim_if_digested(Round& round);
   // The round that the coordinator speaks of, if it has not ended; a violation if no state was claimed in it, whose text begins
   // with `said`.
   [[nodiscard]] Round* claimed(const RoundKey& key, Generation attempt, const std::string& said);
+  // The state in it that the coordinator compares with another's.
+  [[nodiscard]] const state::Sync* compared(const RoundKey& key, Generation attempt, const std::string& said);
   void on_elected(const wire::Elected& elected);
   void on_ask_outline(const wire::AskOutline& ask);
   void on_ask_entry(const wire::AskEntry& ask);
@@ -364,6 +384,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     }
   };
   std::map<Tag, Known> known_;
+  Known watched_;                 // of the state that was watched last, as far as it has not changed since
+  std::uint64_t watched_by_ = 0;  // the launch that digests it
   state::Pace pace_{options_.state_bytes_per_second};
   // Committed and reported, because all members said so; the coordinator has not yet. They count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;

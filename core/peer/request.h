@@ -31,6 +31,13 @@ struct Tensor {
   std::uint64_t count = 0;
 };
 
+// A state that is digested beside a call, as it is when that begins: do all who take part hold the same? Nothing of it may change
+// until the call completes. `unchanged` is meant since the last call that was launched with one.
+struct Watched {
+  std::shared_ptr<const state::Statement> state;
+  std::vector<BufferRef> memory;  // of each tensor
+};
+
 struct Request {
   Collective collective = Collective::kBarrier;
   DataType type = DataType::kU8;
@@ -42,6 +49,7 @@ struct Request {
   Duration timeout{0};                            // 0: none
   std::vector<Tensor> tensors;                    // exactly one for all-gather; none for barrier
   std::shared_ptr<const state::Statement> state;  // sync, and nothing else
+  std::shared_ptr<const Watched> watch;           // none; or not of a sync
   BufferRef scratch;                              // scratch_bytes() bytes, lent until the call completes
 };
 

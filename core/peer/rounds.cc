@@ -46,6 +46,7 @@ std::optional<Error> Peer::Machine::check(const Request& request) const {
   if (request.collective == Collective::kSync) {
     if (auto error = refusal_of_state(request)) return error;
   }
+  if (auto error = refusal_of_watch(request)) return error;
   if (request.collective == Collective::kAllGather && request.tensors.size() != 1) {
     return invalid("all_gather takes one tensor, not " + std::to_string(request.tensors.size()));
   }
@@ -71,6 +72,7 @@ void Peer::Machine::on_launch(Launch in) {
   round.what = descriptor_of(round.request);
   round.limit = deadline_after(round.request.timeout);
   round.deadline = round.limit;
+  watch(round);
   if (!admit_ || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort
 }
 
@@ -129,6 +131,7 @@ void Peer::Machine::begin_attempt(Round& round) {
   round.unasked = false;
   round.mismatched = false;
   round.agreed = 0;
+  round.agreed_parity = 0;
   round.blocks.clear();
   const auto me = std::find(round.ring->begin(), round.ring->end(), options_.id);
   LOCKSTEP_ASSERT(me != round.ring->end());
@@ -150,6 +153,7 @@ void Peer::Machine::begin_attempt(Round& round) {
   }
   refuse_if_closed(round);
   if (round.request.collective == Collective::kSync) return begin_sync(round);
+  begin_watch(round);
   if (round.request.collective == Collective::kAllGather) {
     round.state = Round::State::kSizes;
     round.blocks.resize(round.world());
@@ -376,6 +380,7 @@ void Peer::Machine::on_job_done(const JobDone& in) {
   const auto at = by_serial_.find(serial);
   LOCKSTEP_ASSERT(at != by_serial_.end());
   Round& round = rounds_.at(at->second);
+  if (serial == round.watch_serial) return watch_job_done(round, in);
   if (round.sync) return sync_job_done(round, in);
   const auto finished = round.operation->job_done(JobToken{in.token.value & 0xffffffffU}, in.result, jobs_);
   start_jobs(round);
@@ -390,7 +395,7 @@ void Peer::Machine::on_job_done(const JobDone& in) {
 
 void Peer::Machine::done_if_complete(Round& round) {
   if (round.state != Round::State::kRunning || !round.operation) return;
-  if (!round.operation->complete() || frozen(round)) return;
+  if (!round.operation->complete() || !round.knows_parity() || frozen(round)) return;
   round.state = Round::State::kDone;
   round.hash = round.operation->result_hash();
   const Cohort& cohort = *cohort_of(round.key);
@@ -401,12 +406,12 @@ void Peer::Machine::done_if_complete(Round& round) {
     if (options_.auto_admit && pending_ > 0 && newest) admit_by_itself();
     return;
   }
-  const wire::Done done{round.key, round.attempt, round.what, round.hash};
+  const wire::Done done{round.key, round.attempt, round.what, round.hash, round.parity()};
   if (tells_directly(round)) {
     for (const PeerId peer : *round.ring) {
       if (peer != options_.id) mesh_.say(peer, done);
     }
-    agree(round, options_.id, round.hash);
+    agree(round, options_.id, done);
   }
   session_.say(done);
   commit_if_agreed(round);
@@ -420,12 +425,15 @@ bool Peer::Machine::tells_directly(const Round& round) {
   return proves && cohort_of(round.key)->alone() && round.world() <= kMaxDirect;
 }
 
-// Results that differ are the coordinator's to judge.
-void Peer::Machine::agree(Round& round, PeerId who, std::uint64_t hash) {
+// Results that differ are the coordinator's to judge, and so are states that are watched.
+void Peer::Machine::agree(Round& round, PeerId who, const wire::Done& done) {
   const auto at = std::find(round.ring->begin(), round.ring->end(), who);
-  if (at == round.ring->end() || (round.agreed != 0 && round.agreed_hash != hash)) return;
+  if (at == round.ring->end() || (round.agreed != 0 && round.agreed_hash != done.hash)) return;
+  const bool drifted = done.parity != 0 && round.agreed_parity != 0 && done.parity != round.agreed_parity;
+  if (drifted && !mutant(Mutant::kWatchBlind)) return;
   round.agreed |= 1U << static_cast<std::uint32_t>(at - round.ring->begin());
-  round.agreed_hash = hash;
+  round.agreed_hash = done.hash;
+  if (done.parity != 0) round.agreed_parity = done.parity;
 }
 
 void Peer::Machine::commit_if_agreed(Round& round) {
@@ -442,7 +450,7 @@ void Peer::Machine::on_done(PeerId from, const wire::Done& done) {
   Round* round = find(done.key);
   if (round == nullptr || !is_current(*round, done.key, done.attempt) || !tells_directly(*round)) return;
   if (differ(*round, from, done.what)) return;
-  agree(*round, from, done.hash);
+  agree(*round, from, done);
   commit_if_agreed(*round);
 }
 
@@ -560,6 +568,7 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   }
   round.restores = false;
   round.restoring = false;
+  if (round.outcome && !end_watch(round)) return End::kWaits;
   if (!round.outcome) {
     round.state = Round::State::kHeld;
     if (!round.requeue) begin_attempt(round);
@@ -567,6 +576,7 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   }
   round.outcome->bytes_sent = round.bytes_sent;
   round.outcome->bytes_received = round.bytes_received;
+  by_serial_.erase(round.watch_serial);
   if (!round.told) complete(round.call, std::move(*round.outcome));
   return End::kOver;
 }

@@ -50,22 +50,27 @@ void Peer::Machine::state_of(Archive& a, Round& round) {
   a.all(round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key, round.attempt,
         round.wire_key, round.wire_attempt, round.hash, round.serial, round.ring, round.rank, round.blocks,
         round.downstream_ready, round.unasked, round.mismatched, round.stop, round.told, round.outcome, round.restores,
-        round.restoring, round.requeue, round.agreed, round.agreed_hash, round.retries, round.bytes_sent,
-        round.bytes_received);
+        round.restoring, round.requeue, round.agreed, round.agreed_hash, round.agreed_parity, round.retries,
+        round.bytes_sent, round.bytes_received, round.watch_serial);
   bool begun = round.operation != nullptr;
   bool shares = round.sync != nullptr;
-  a.all(begun, shares);
+  bool watches = round.watch != nullptr;
+  a.all(begun, shares, watches);
   if constexpr (Archive::kLoads) {
     round.operation.reset();
     round.sync.reset();
+    round.watch.reset();
     if (a.failed()) return;
     const bool may_share = round.request.collective == Collective::kSync && !check(round.request);
-    if ((begun && !can_run(round)) || (shares && !may_share)) return a.fail();
+    const bool may_watch = round.request.watch != nullptr && !check(round.request);
+    if ((begun && !can_run(round)) || (shares && !may_share) || (watches && !may_watch)) return a.fail();
     if (begun) round.operation = new_operation(round, *root_of(round));
     if (shares) round.sync = new_sync(round.request);
+    if (watches) round.watch = new_watch(round);
   }
   if (begun) a.all(*round.operation);
   if (shares) a.all(*round.sync);
+  if (watches) a.all(*round.watch);
 }
 
 template <typename Archive>
@@ -91,8 +96,8 @@ template <typename Archive>
 void Peer::Machine::state(Archive& a) {
   LOCKSTEP_ASSERT(out_ == nullptr && jobs_.empty());  // between two steps
   a.all(now_, life_, over_status_, over_text_, names_, session_, mesh_, connect_, admit_, leave_, view_, cohorts_,
-        addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, known_, pace_, reported_,
-        by_serial_, heralds_, early_);
+        addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, known_, watched_, watched_by_,
+        pace_, reported_, by_serial_, heralds_, early_);
   std::uint64_t rounds = rounds_.size();
   a.all(rounds);
   if constexpr (Archive::kLoads) {

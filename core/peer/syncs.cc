@@ -8,31 +8,57 @@
 
 namespace lockstep::peer {
 
+namespace {
+
+std::vector<BufferRef> memory_of(const Request& request) {
+  std::vector<BufferRef> memory;
+  memory.reserve(request.tensors.size());
+  for (const Tensor& tensor : request.tensors) memory.push_back(tensor.recv);
+  return memory;
+}
+
+}  // namespace
+
 std::optional<Error> Peer::Machine::refusal_of_state(const Request& request) {
   const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
   if (!request.state) return invalid("a sync without a state");
-  const state::Statement& state = *request.state;
+  return refusal_of_state(*request.state, memory_of(request));
+}
+
+std::optional<Error> Peer::Machine::refusal_of_state(const state::Statement& state, std::span<const BufferRef> memory) {
+  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
   if (const auto flaw = flaw_of(state.manifest)) return invalid(*flaw);
-  if (state.values.size() != state.manifest.values.size() || request.tensors.size() != state.manifest.tensors.size()) {
+  if (state.values.size() != state.manifest.values.size() || memory.size() != state.manifest.tensors.size()) {
     return invalid("a state of " + std::to_string(state.manifest.tensors.size()) + " tensors and " +
-                   std::to_string(state.manifest.values.size()) + " values, of which " +
-                   std::to_string(request.tensors.size()) + " and " + std::to_string(state.values.size()) +
-                   " are here");
+                   std::to_string(state.manifest.values.size()) + " values, of which " + std::to_string(memory.size()) +
+                   " and " + std::to_string(state.values.size()) + " are here");
   }
-  for (std::size_t i = 0; i < request.tensors.size(); ++i) {
+  for (std::size_t i = 0; i < memory.size(); ++i) {
     const state::TensorSpec& spec = state.manifest.tensors[i];
-    if (request.tensors[i].recv.length == spec.bytes()) continue;
+    if (memory[i].length == spec.bytes()) continue;
     return invalid("tensor " + spec.name + " has " + std::to_string(spec.bytes()) + " bytes, its memory " +
-                   std::to_string(request.tensors[i].recv.length));
+                   std::to_string(memory[i].length));
   }
   return std::nullopt;
 }
 
+std::optional<Error> Peer::Machine::refusal_of_watch(const Request& request) {
+  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
+  if (!request.watch) return std::nullopt;
+  if (request.collective == Collective::kSync) return invalid("a sync watches no state: it compares its own");
+  if (!request.watch->state) return invalid("watches without a state");
+  if (request.watch->state->blank) return invalid("a state that is none yet is not watched");
+  return refusal_of_state(*request.watch->state, request.watch->memory);
+}
+
 std::unique_ptr<state::Sync> Peer::Machine::new_sync(const Request& request) const {
-  std::vector<BufferRef> memory;
-  for (const Tensor& tensor : request.tensors) memory.push_back(tensor.recv);
-  return std::make_unique<state::Sync>(*request.state, std::move(memory), request.scratch, options_.id,
-                                       options_.link_silence, options_.link_timeout + options_.link_silence);
+  return new_sync(*request.state, memory_of(request), request.scratch);
+}
+
+std::unique_ptr<state::Sync> Peer::Machine::new_sync(const state::Statement& state, std::vector<BufferRef> memory,
+                                                     BufferRef staging) const {
+  return std::make_unique<state::Sync>(state, std::move(memory), staging, options_.id, options_.link_silence,
+                                       options_.link_timeout + options_.link_silence);
 }
 
 void Peer::Machine::begin_sync(Round& round) {
@@ -65,18 +91,28 @@ Peer::Machine::Round* Peer::Machine::claimed(const RoundKey& key, Generation att
   return nullptr;
 }
 
+const state::Sync* Peer::Machine::compared(const RoundKey& key, Generation attempt, const std::string& said) {
+  const Round* watching = find(key);
+  if (watching != nullptr && watching->attempt == attempt && watching->state == Round::State::kDone &&
+      watching->knows_parity() && watching->parity() != 0) {
+    return watching->watch.get();
+  }
+  const Round* round = claimed(key, attempt, said);
+  return round == nullptr ? nullptr : round->sync.get();
+}
+
 void Peer::Machine::on_ask_outline(const wire::AskOutline& ask) {
-  const Round* round = claimed(ask.key, ask.attempt, "asked what is in");
-  if (round == nullptr) return;
-  const auto outline = round->sync->outline(ask);
+  const state::Sync* state = compared(ask.key, ask.attempt, "asked what is in");
+  if (state == nullptr) return;
+  const auto outline = state->outline(ask);
   if (!outline) return violation("asked what is in a state that is undefined");
   session_.say(*outline);
 }
 
 void Peer::Machine::on_ask_entry(const wire::AskEntry& ask) {
-  const Round* round = claimed(ask.key, ask.attempt, "asked for an entry of");
-  if (round == nullptr) return;
-  const auto entry = round->sync->entry(ask);
+  const state::Sync* state = compared(ask.key, ask.attempt, "asked for an entry of");
+  if (state == nullptr) return;
+  const auto entry = state->entry(ask);
   if (!entry) return violation("asked for an entry that a state does not have");
   session_.say(*entry);
 }
@@ -235,6 +271,47 @@ void Peer::Machine::end_sync(Round& round) {
   round.bytes_received = sync.bytes_received();
   if (outcome.status == Status::kOk || outcome.state_defined) return;
   outcome.text += "; the state was being taken over, and is undefined: sync again before it is used";
+}
+
+// ---- states that are watched beside other rounds ----
+
+std::unique_ptr<state::Sync> Peer::Machine::new_watch(const Round& round) const {
+  return new_sync(*round.request.watch->state, round.request.watch->memory, {});
+}
+
+// At the launch: what has not changed since the last one needs no digest. Whatever has is not known any more, even if this round
+// never begins.
+void Peer::Machine::watch(Round& round) {
+  if (!round.request.watch) return;
+  round.watch = new_watch(round);
+  const std::uint64_t layout = state::digest_of(round.request.watch->state->manifest).low;
+  if (watched_.layout == layout && !watched_.pieces.empty()) round.watch->know(watched_.pieces);
+  watched_ = Known{layout, round.watch->digests()};
+  watched_by_ = launches_;
+}
+
+void Peer::Machine::begin_watch(Round& round) {
+  if (!round.watch || round.watch_serial != 0 || round.world() == 1) return;
+  round.watch_serial = ++serials_;
+  by_serial_[round.watch_serial] = by_key_.at(round.key);
+  round.watch->digest_some(jobs_);
+  start_jobs(round.watch_serial);
+}
+
+void Peer::Machine::watch_job_done(Round& round, const JobDone& in) {
+  (void)round.watch->job_done(JobToken{in.token.value & 0xffffffffU}, in.result);
+  round.watch->digest_some(jobs_);
+  start_jobs(round.watch_serial);
+  if (!round.watch->digested()) return;
+  if (watched_by_ == by_serial_.at(round.watch_serial)) watched_.pieces = round.watch->digests();
+  done_if_complete(round);
+}
+
+// False: jobs still read the memory.
+bool Peer::Machine::end_watch(Round& round) {
+  if (!round.watch) return true;
+  round.watch->stop();
+  return round.watch->jobs_running() == 0;
 }
 
 }  // namespace lockstep::peer

@@ -194,13 +194,13 @@ void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
   if (life_ == Life::kOver || verdict.key.group != options_.group) return;
   if (reported_.contains(verdict.key)) {
     if (verdict.status != Status::kOk) return violation("took back a round that all members had agreed on");
-    return on_commit(wire::Commit{verdict.key, verdict.attempt, verdict.hash, false});
+    return on_commit(wire::Commit{verdict.key, verdict.attempt, verdict.hash, false, verdict.text});
   }
   Round* round = find(verdict.key);
   if (round != nullptr) {
     if (round->state == Round::State::kEnding && round->outcome) return;
     if (verdict.status == Status::kOk) {
-      return on_commit(wire::Commit{verdict.key, verdict.attempt, verdict.hash, false});
+      return on_commit(wire::Commit{verdict.key, verdict.attempt, verdict.hash, false, verdict.text});
     }
     if (verdict.status == Status::kCohortClosed && rejoins && options_.auto_admit) {
       round->requeue = true;
@@ -292,7 +292,9 @@ void Peer::Machine::on_commit(const wire::Commit& commit) {
   if (attempt != commit.attempt) return violation("committed a round that this peer has not finished");
   if (hash != commit.hash) return violation("committed another result than this peer's");
   if (done) {
-    finish(*round, outcome_of(*round, Status::kOk, {}), false);
+    Outcome outcome = outcome_of(*round, Status::kOk, {});
+    outcome.parity = commit.parity;
+    finish(*round, std::move(outcome), false);
   } else {
     reported_.erase(reported);
   }

@@ -1,9 +1,11 @@
 #include "core/state/sync.h"
 
 #include <algorithm>
+#include <span>
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
+#include "core/kernels/checksum.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::state {
@@ -97,6 +99,14 @@ void Sync::digest_some(std::vector<KernelJob>& jobs) {
 
 Claim Sync::claim() const { return {self_, statement_.strategy, defined_, revision_, root_}; }
 
+std::uint64_t Sync::parity() const {
+  LOCKSTEP_ASSERT(digested() && defined_);
+  const Digest described = digest_of(statement_.manifest);
+  const std::uint64_t parts[] = {root_.high, root_.low, revision_, described.high, described.low};
+  const std::uint64_t parity = digest(std::as_bytes(std::span(parts))).low;
+  return parity == 0 ? 1 : parity;
+}
+
 Digests Sync::own_digests() const {
   Digests digests{{}, values_};
   for (const auto& digest : own_) digests.pieces.push_back(*digest);
@@ -105,7 +115,7 @@ Digests Sync::own_digests() const {
 
 std::optional<wire::StateOutline> Sync::outline(const wire::AskOutline& ask) const {
   const Manifest& manifest = statement_.manifest;
-  wire::StateOutline outline{ask.key, ask.attempt, manifest.piece_bytes, {}, {}};
+  wire::StateOutline outline{ask.key, ask.attempt, manifest.piece_bytes, {}, {}, 0};
   if (ask.of == wire::Outlined::kManifest) {
     for (const TensorSpec& tensor : manifest.tensors) outline.tensors.push_back(hash_of(tensor));
     for (const ValueSpec& value : manifest.values) outline.values.push_back(hash_of(value));
@@ -117,6 +127,7 @@ std::optional<wire::StateOutline> Sync::outline(const wire::AskOutline& ask) con
     outline.tensors.push_back(pieces_.is_compared(tensor) ? tensor_digest(pieces_, own, tensor).low : 0);
   }
   outline.values = own.values;
+  outline.revision = revision_;
   return outline;
 }
 

@@ -44,8 +44,10 @@ class Sync {
   void digest_some(std::vector<KernelJob>& jobs);
   [[nodiscard]] bool digested() const { return undigested_.empty() && digesting_ == 0; }
   [[nodiscard]] Claim claim() const;
-  // What the coordinator asks about a state that was claimed, when two differ that must not. Nothing: it has no contents, or no
-  // such entry.
+  // Once digested: 64 bits of what it holds, of its revision and of how it is described; never 0.
+  [[nodiscard]] std::uint64_t parity() const;
+  // What the coordinator asks about a state that was claimed or is watched, when two differ that must not. Nothing: it has no
+  // contents, or no such entry.
   [[nodiscard]] std::optional<wire::StateOutline> outline(const wire::AskOutline& ask) const;
   [[nodiscard]] std::optional<wire::StateEntry> entry(const wire::AskEntry& ask) const;
 

@@ -61,7 +61,7 @@ class Writer {
     if constexpr (std::same_as<T, bool>) {
       out_ += field ? "true" : "false";
     } else if constexpr (std::unsigned_integral<T>) {
-      out_ += name == "hash" ? hex(field) : std::to_string(field);
+      out_ += name == "hash" || name == "parity" ? hex(field) : std::to_string(field);
     } else if constexpr (std::is_enum_v<T>) {
       out_ += name_of(field);
     } else if constexpr (kIsNumber<T>) {

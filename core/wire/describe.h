@@ -14,8 +14,8 @@ std::string describe(const Descriptor& what);
 // What the callers of a round are told that a member did not launch before the admission that ended its cohort.
 std::string not_launched(std::string_view member, Tag tag);
 
-// One line with every field: "Commit{key: c1 g0 t7 #0, attempt: 2, hash: 00000000deadbeef, admit_here: false}". Long lists
-// are cut.
+// One line with every field: "Commit{key: c1 g0 t7 #0, attempt: 2, hash: 00000000deadbeef, admit_here: false, parity:
+// ""}". Long lists are cut.
 std::string describe(const Message& message);
 
 }  // namespace lockstep::wire

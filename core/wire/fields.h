@@ -176,6 +176,7 @@ void fields(auto& a, Is<Done> auto& m) {
   a("attempt", m.attempt);
   a("what", m.what);
   a("hash", m.hash);
+  a("parity", m.parity);
 }
 
 void fields(auto& a, Is<Admit> auto& m) {
@@ -240,6 +241,7 @@ void fields(auto& a, Is<Commit> auto& m) {
   a("attempt", m.attempt);
   a("hash", m.hash);
   a("admit_here", m.admit_here);
+  a("parity", m.parity, kMaxTextBytes);
 }
 
 void fields(auto& a, Is<Evicted> auto& m) {
@@ -385,6 +387,7 @@ void fields(auto& a, Is<StateOutline> auto& m) {
   a("piece_bytes", m.piece_bytes);
   a("tensors", m.tensors, kMaxStateTensors);
   a("values", m.values, kMaxStateValues);
+  a("revision", m.revision);
 }
 
 void fields(auto& a, Is<AskEntry> auto& m) {

@@ -91,7 +91,7 @@ struct Verdict {
   Generation attempt;
   Status status = Status::kOk;
   std::uint64_t hash = 0;  // of the committed result
-  std::string text;
+  std::string text;        // of a committed one: as Commit.parity
 
   bool operator==(const Verdict&) const = default;
 };
@@ -153,6 +153,7 @@ struct Done {
   Generation attempt;
   Descriptor what;
   std::uint64_t hash = 0;
+  std::uint64_t parity = 0;  // of the state that this peer watches, as it was at the launch; 0: it watches none
 };
 
 // Let waiting peers in; from now on I launch nothing into `cohort`. Answered by an Install, or by AdmitEnded.
@@ -207,6 +208,7 @@ struct StateOutline {
   std::uint32_t piece_bytes = 0;
   std::vector<std::uint64_t> tensors;
   std::vector<std::uint64_t> values;
+  std::uint64_t revision = 0;  // of contents
 };
 
 // The answer to AskEntry: "w f32 [10]".
@@ -288,6 +290,7 @@ struct Commit {
   Generation attempt;
   std::uint64_t hash = 0;
   bool admit_here = false;  // peers with auto_admit: the cohort ends with this round
+  std::string parity;       // how the states differ that members watch; empty: they do not
 };
 
 // All members of the group have claimed a state, and some differ: this one is taken over by those who do not have it.
@@ -303,7 +306,8 @@ struct Elected {
 // What tells two states apart, entry by entry.
 enum class Outlined : std::uint8_t { kManifest, kContents };
 
-// You and another have claimed states that cannot both be: what is yours made of? The outlines tell where they differ first.
+// You and another have claimed states that cannot both be, or watch states that should be equal: what is yours made of? The
+// outlines tell where they differ first.
 struct AskOutline {
   RoundKey key;
   Generation attempt;

@@ -447,6 +447,37 @@ TEST(BadInput, ANewcomerThatNeverAnswersDelaysAnAdmissionByOneSilenceAndNoMore) 
   run.expect_commits(2);
 }
 
+// All are done, and the liar has said that it watches another state than ann: where it differs is asked, and never answered.
+TEST(BadInput, AStateThatDiffersAndIsNotToldHoldsUpNobodyForLong) {
+  Room run;
+  auto state = std::make_shared<state::Statement>();
+  state->manifest.tensors = {{"w", DataType::kU8, 4, false}};
+  peer::Request barrier;
+  barrier.tag = Tag{5};
+  barrier.watch = std::make_shared<peer::Watched>(peer::Watched{state, {run.ann.hold(4, 1)}});
+  const CallId call = run.ann.launch(barrier, 0);
+  barrier.watch.reset();
+  (void)run.bob.launch(barrier, 0);
+  run.settle();
+  wire::Done same = run.done(5);
+  same.what.retry = true;
+  same.parity = 77;
+  run.liar->say(same);
+  run.settle();
+  EXPECT_NE(run.liar->last<wire::AskOutline>(), nullptr);
+  EXPECT_EQ(run.ann.outcome(call), nullptr);
+  for (int i = 0; i < 8; ++i) {
+    run.pass(milliseconds(500));
+    run.liar->say(wire::Heartbeat{});
+    run.settle();
+  }
+  ASSERT_NE(run.ann.outcome(call), nullptr);
+  EXPECT_EQ(run.ann.outcome(call)->status, Status::kOk);
+  EXPECT_EQ(run.ann.outcome(call)->parity,
+            "the state of ann differs from that of liar (1 of 2 watch the same) in tag 5");
+  EXPECT_EQ(run.coordinator.status().lost, 0U);
+}
+
 TEST(BadInput, OneThatWaitsMaySayLittle) {
   const Lie lies[] = {
       {"done",

@@ -28,7 +28,7 @@ struct Direct : Small {
     for (FarEnd* end : {low, high}) say(end, done(tag));
   }
   void commit(const wire::Done& what) {
-    coordinator->say(wire::Commit{what.key, what.attempt, what.hash, false});
+    coordinator->say(wire::Commit{what.key, what.attempt, what.hash, false, {}});
     me.run();
   }
   [[nodiscard]] std::vector<wire::OpenRound> open_as_said() {

@@ -52,7 +52,7 @@ TEST(Heralds, TheOwnerMakesTheFinalOfIt) {
     EXPECT_EQ(run.high->count<wire::Offer>(), 0U);  // who gets a final has launched
     const auto* done = run.coordinator->last<wire::Done>();
     ASSERT_NE(done, nullptr);
-    run.coordinator->say(wire::Commit{done->key, done->attempt, done->hash, false});
+    run.coordinator->say(wire::Commit{done->key, done->attempt, done->hash, false, {}});
     run.me.run();
     ASSERT_NE(run.me.outcome(call), nullptr);
     EXPECT_EQ(run.me.outcome(call)->status, Status::kOk);

@@ -103,6 +103,7 @@ class Peer3 {
     request.collective = collective;
     request.type = DataType::kF32;
     request.tag = Tag{tag};
+    request.watch = watched;
     const CallId call = me.launch(request, count, room);
     me.run();
     return call;
@@ -114,7 +115,7 @@ class Peer3 {
     const auto* done = coordinator->last<wire::Done>();
     ASSERT_NE(done, nullptr);
     ASSERT_EQ(done->key, key(tag));
-    coordinator->say(wire::Commit{done->key, done->attempt, done->hash, false});
+    coordinator->say(wire::Commit{done->key, done->attempt, done->hash, false, {}});
     me.run();
     ASSERT_NE(me.outcome(call), nullptr);
     EXPECT_EQ(me.outcome(call)->status, Status::kOk) << me.outcome(call)->text;
@@ -126,6 +127,7 @@ class Peer3 {
   FarEnd* high = nullptr;
   CallId connected;
   std::uint64_t proposals = 0;
+  std::shared_ptr<const Watched> watched;  // by the calls that are launched
 
  private:
   std::vector<PeerId> ring_;

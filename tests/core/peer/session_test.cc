@@ -144,31 +144,31 @@ TEST(LyingCoordinator, IsLeftWithTheReason) {
        "had not proposed"},
       {"commits no round",
        [](Peer3& r) {
-         r.coordinator->say(wire::Commit{r.key(), Generation{1}, 0, false});
+         r.coordinator->say(wire::Commit{r.key(), Generation{1}, 0, false, {}});
        },
        "not finished"},
       {"commits too early",
        [](Peer3& r) {
          r.launch(wire::Collective::kAllReduce);
-         r.coordinator->say(wire::Commit{r.key(), Generation{1}, 0, false});
+         r.coordinator->say(wire::Commit{r.key(), Generation{1}, 0, false, {}});
        },
        "not finished"},
       {"commits twice",
        [](Peer3& r) {
          r.expect_alive(7);
-         r.coordinator->say(wire::Commit{r.key(), Generation{1}, 0, false});
+         r.coordinator->say(wire::Commit{r.key(), Generation{1}, 0, false, {}});
        },
        "not finished"},
       {"commits another attempt",
        [](Peer3& r) {
          r.launch(wire::Collective::kBarrier);
-         r.coordinator->say(wire::Commit{r.key(), Generation{2}, 0, false});
+         r.coordinator->say(wire::Commit{r.key(), Generation{2}, 0, false, {}});
        },
        "not finished"},
       {"commits another result",
        [](Peer3& r) {
          r.launch(wire::Collective::kBarrier);
-         r.coordinator->say(wire::Commit{r.key(), Generation{1}, 77, false});
+         r.coordinator->say(wire::Commit{r.key(), Generation{1}, 77, false, {}});
        },
        "another result"},
       {"commits too early by a verdict",

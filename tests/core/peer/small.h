@@ -76,6 +76,7 @@ struct Small : Peer3 {
     request.collective = wire::Collective::kAllReduce;
     request.type = DataType::kU8;
     request.tag = Tag{tag};
+    request.watch = watched;
     const CallId id = me.launch(request, count, 0, in_place);
     input.assign(me.sent(id).begin(), me.sent(id).end());
     me.run();
