@@ -41,12 +41,21 @@ class Comparison {
     }
   };
   Comparison() = default;  // to be loaded into
-  Comparison(const RoundKey& key, Generation attempt, wire::Outlined of, Side a, Side b, Texts texts)
-      : key_(key), attempt_(attempt), of_(of), sides_{std::move(a), std::move(b)}, texts_(std::move(texts)) {}
+  // `watched`: these are no states that are claimed, and the round commits when it is over.
+  Comparison(const RoundKey& key, Generation attempt, wire::Outlined of, Side a, Side b, Texts texts,
+             bool watched = false)
+      : key_(key),
+        attempt_(attempt),
+        of_(of),
+        sides_{std::move(a), std::move(b)},
+        texts_(std::move(texts)),
+        watched_(watched) {}
 
   [[nodiscard]] const RoundKey& key() const { return key_; }
   [[nodiscard]] Generation attempt() const { return attempt_; }
   [[nodiscard]] bool is_of(const RoundKey& key, Generation attempt) const { return key == key_ && attempt == attempt_; }
+
+  [[nodiscard]] bool watched() const { return watched_; }
 
   using Questions = std::vector<std::pair<PeerId, wire::Message>>;
   [[nodiscard]] Questions begin();
@@ -60,7 +69,7 @@ class Comparison {
 
   template <typename Archive>
   void state(Archive& a) {
-    a.all(key_, attempt_, of_, sides_, texts_, outline_, where_);
+    a.all(key_, attempt_, of_, sides_, texts_, watched_, outline_, where_);
   }
 
  private:
@@ -73,6 +82,7 @@ class Comparison {
   wire::Outlined of_ = wire::Outlined::kManifest;
   std::array<Side, 2> sides_;
   Texts texts_;
+  bool watched_ = false;
   std::optional<wire::StateOutline> outline_;  // the one that came first, until the other is here
   std::string where_;                          // "tensor 3", once both have come and differ
 };

@@ -296,7 +296,7 @@ bool Rounds::begins_comparison(const std::vector<RoundKey>& bound, Generation at
     if (!difference) continue;
     const auto side = [&](PeerId peer) { return Comparison::Side{peer, name_in(members, peer)}; };
     comparison_.emplace(key, attempt, wire::Outlined::kContents, side(difference->popular), side(difference->other),
-                        Comparison::Texts{describe(*difference, members, key.tag), {}, {}});
+                        Comparison::Texts{describe(*difference, members, key.tag), {}, {}}, true);
     result.questions = comparison_->begin();
     result.compares_watched = true;
     return true;

@@ -48,7 +48,7 @@ class Rounds {
   DoneResult on_outline(PeerId from, wire::StateOutline outline);
   DoneResult on_entry(PeerId from, wire::StateEntry entry);
   // All are done with a round, and its commit waits for what two of them answer, who watch states that differ.
-  [[nodiscard]] bool compares_watched() const { return comparison_ && !claims_.has(comparison_->key()); }
+  [[nodiscard]] bool compares_watched() const { return comparison_ && comparison_->watched(); }
   // It has waited long enough.
   DoneResult give_up_comparison();
   [[nodiscard]] const std::vector<wire::Member>& contributors(const wire::Elected& elected) const {

@@ -156,6 +156,15 @@ TEST_F(WatchOfThree, WhoDoesNotAnswerIsGivenUp) {
   differ(8);                                                                // there is room again
 }
 
+TEST_F(WatchOfThree, AClaimThatALiarMakesInItChangesNothing) {
+  differ();
+  wire::Claim claim{round_of(), Generation{1}, {}, state::Strategy::kPopular, true, 4, {5, 5}};
+  claim.what.collective = wire::Collective::kSync;
+  (void)rounds_.on_claim(kThird, claim);
+  EXPECT_TRUE(rounds_.compares_watched());
+  ASSERT_EQ(rounds_.give_up_comparison().committed.size(), 1U);
+}
+
 TEST_F(WatchOfThree, WhatIsKnownIsTold) {
   differ();
   EXPECT_TRUE(rounds_.on_outline(kFirst, outline({1})).committed.empty());
