@@ -40,8 +40,9 @@ struct Call {
   std::uint32_t use = 0;            // how many launches of the tag in that cohort came before
   std::optional<RoundKey> round_at_death;
   std::vector<BufferId> buffers;
-  std::vector<std::uint64_t> inputs;  // fingerprints of the inputs at the call
-  std::uint64_t step = 0;             // what the application tells the others in an all-gather
+  std::vector<std::uint64_t> inputs;   // fingerprints of the inputs at the call
+  std::vector<std::uint64_t> watched;  // likewise of the tensors that are watched; 0 if it may differ
+  std::uint64_t step = 0;              // what the application tells the others in an all-gather
   std::uint64_t state = 0;
   bool wish = false;
 

@@ -101,6 +101,7 @@ void World::carry_out(Process& process, coordinator::Effect& effect) {
                    mix(14, static_cast<std::uint64_t>(event.kind), event.view.value, event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
                    check("L2", causes_.noted({}, event));
+                   if (event.kind == trace::Kind::kPeerLost) one_state_.lost(event.peer);
                  },
                  [&](const io::Read& io) { carry_out_io(process, io); },
                  [&](const io::Write& io) { carry_out_io(process, io); },
@@ -214,6 +215,8 @@ void World::completed(Process& process, peer::Complete& complete) {
     check("S10", check_mismatch(*call, find));
     if (!over_) check("S2", check_exact_fold(*call, *process.memory, find));
     if (!over_) check("S5", one_state_.ended(*call, *process.memory, find));
+    const auto name_of_peer = [&](const Call& of) { return processes_[of.process].peer_options.name; };
+    if (!over_) check("S5", one_state_.watched(*call, find, name_of_peer));
     const std::uint64_t cohorts =
         std::max(outcome.round.cohort, call->cohort).value - call->cohort.value;  // that it went through
     check("P1", check_bytes_sent(*call, causes_.begun() + network_.counts().resets + cohorts));

@@ -70,6 +70,10 @@ Duration liveness_bound(const Plan& plan) {
     ns += bytes * 1e9 / static_cast<double>(link.bytes_per_s);
     ns += bytes / 1024 * static_cast<double>(plan.kernel_ns_per_kib);
   }
+  if (plan.watch) {  // each call digests it
+    ns += static_cast<double>(step.size()) * 2.0 * (kStatePieces + 1) * 2100 / 1024 *
+          static_cast<double>(plan.kernel_ns_per_kib);
+  }
   for (const Work& work : step) {
     const double bytes = static_cast<double>(work.count) * static_cast<double>(size_of(work.type));
     const double passes = work.collective == peer::Collective::kAllGather ? plan.peers : 2;

@@ -264,6 +264,7 @@ void World::begin_entry(std::uint64_t index) {
     case Fault::kTimeout:
     case Fault::kMismatch:
     case Fault::kSkip:
+    case Fault::kDrift:
       if (process == nullptr) return;
       if (plan_.auto_admit && entry.fault == Fault::kSkip) return;
       causes_.began(entry);
@@ -310,7 +311,8 @@ void World::end_entry(std::uint64_t index) {
     case Fault::kStop:
     case Fault::kTimeout:
     case Fault::kMismatch:
-    case Fault::kSkip: return;
+    case Fault::kSkip:
+    case Fault::kDrift: return;
   }
 }
 

@@ -9,9 +9,9 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr std::string_view kFaultNames[kFaultCount] = {"crash",   "vanish",   "stall",   "cut",  "cut-both", "reset",
-                                                       "silence", "slow",     "kernels", "join", "leave",    "stop",
-                                                       "timeout", "mismatch", "skip",    "spoil"};
+constexpr std::string_view kFaultNames[kFaultCount] = {"crash",   "vanish",   "stall",   "cut",   "cut-both", "reset",
+                                                       "silence", "slow",     "kernels", "join",  "leave",    "stop",
+                                                       "timeout", "mismatch", "skip",    "spoil", "drift"};
 
 // Draws for the world: one number each, by name.
 class Draws {
@@ -36,7 +36,8 @@ struct Weight {
 constexpr Weight kWeights[] = {{Fault::kCrash, 10},  {Fault::kVanish, 5},   {Fault::kStall, 6},   {Fault::kCut, 5},
                                {Fault::kCutBoth, 5}, {Fault::kReset, 6},    {Fault::kSilence, 3}, {Fault::kSlow, 3},
                                {Fault::kKernels, 2}, {Fault::kJoin, 8},     {Fault::kLeave, 6},   {Fault::kStop, 4},
-                               {Fault::kTimeout, 3}, {Fault::kMismatch, 3}, {Fault::kSkip, 3},    {Fault::kSpoil, 8}};
+                               {Fault::kTimeout, 3}, {Fault::kMismatch, 3}, {Fault::kSkip, 3},    {Fault::kSpoil, 8},
+                               {Fault::kDrift, 12}};
 
 void draw_network(Plan& plan, Draws& draws) {
   NetworkOptions& net = plan.network;
@@ -129,7 +130,8 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
     case Fault::kJoin:
     case Fault::kStop:
     case Fault::kMismatch:
-    case Fault::kSkip: break;
+    case Fault::kSkip:
+    case Fault::kDrift: break;
   }
   if (entry.fault == Fault::kSlow || entry.fault == Fault::kKernels) entry.number = range(2, 100);
   if (entry.fault == Fault::kReset && range(0, 1) == 0) {  // again and again, while what was lost is sent again
@@ -201,7 +203,8 @@ bool may_lose_members(Fault fault) {
     case Fault::kStop:
     case Fault::kTimeout:
     case Fault::kMismatch:
-    case Fault::kSkip: return false;
+    case Fault::kSkip:
+    case Fault::kDrift: return false;
   }
   LOCKSTEP_UNREACHABLE();
 }
@@ -234,7 +237,8 @@ std::string words_of(const Entry& entry) {
     case Fault::kJoin:
     case Fault::kStop:
     case Fault::kMismatch:
-    case Fault::kSkip: return text;
+    case Fault::kSkip:
+    case Fault::kDrift: return text;
   }
   LOCKSTEP_UNREACHABLE();
 }
@@ -372,6 +376,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   }
   plan.share_state = !plan.auto_admit && draws.permille(500);
   plan.all_vote = !plan.share_state || options.calm || !dice.permille(300, Purpose::kState, 0, 0, 4);
+  plan.watch = plan.share_state && dice.permille(400, Purpose::kState, 0, 0, 12);
   if (plan.groups == 1 && draws.permille(100))
     plan.minimum_world = static_cast<std::uint32_t>(draws.range(1, plan.founders));
   plan.think = nanoseconds(plan.heartbeat.ns * 2 / draws.one_of<std::int64_t>({1, 2, 6}));
@@ -381,6 +386,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   std::vector<Weight> weights;
   for (const Weight& weight : kWeights) {
     if (weight.fault == Fault::kSpoil && !plan.share_state) continue;  // it does nothing
+    if (weight.fault == Fault::kDrift && !plan.watch) continue;
     if (every_kind || draws.permille(300)) weights.push_back(weight);
   }
   const auto faults = draws.permille(80) || options.calm ? 0 : draws.range(1, 8 + 4 * plan.peers);

@@ -34,8 +34,9 @@ enum class Fault : std::uint8_t {
   kMismatch,  // a: its next collective has another count or operation than the others'
   kSkip,      // a: does not launch its next collective
   kSpoil,     // a: for `length`, about half of the pieces of state that it sends are not what it digested
+  kDrift,     // a: until its next sync, one byte or one value of the state that its program watches is another one
 };
-inline constexpr std::uint8_t kFaultCount = 16;
+inline constexpr std::uint8_t kFaultCount = 17;
 std::string_view name_of(Fault fault);
 
 bool is_of_pair(Fault fault);  // what happens between hosts a and b
@@ -76,6 +77,7 @@ struct Plan {
   bool all_vote = true;            // in those syncs; false: at times some only send, or only receive
   std::uint32_t staged_permille = 500;  // of those syncs; the others take the state over in place
   bool publish = false;                 // and publish it; who waits fetches it in advance
+  bool watch = false;                   // and watch it beside every collective
   std::uint32_t minimum_world = 1;
 
   NetworkOptions network;

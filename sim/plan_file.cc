@@ -26,6 +26,7 @@ void visit_plan(P& plan, V&& v) {
   v("all_vote", plan.all_vote);
   v("staged_permille", plan.staged_permille);
   v("publish", plan.publish);
+  v("watch", plan.watch);
   v("minimum_world", plan.minimum_world);
   v("kernel_delay_ns", plan.kernel_delay.ns);
   v("kernel_ns_per_kib", plan.kernel_ns_per_kib);

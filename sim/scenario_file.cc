@@ -37,6 +37,7 @@ bool lasts(Fault fault) {
     case Fault::kJoin:
     case Fault::kLeave:
     case Fault::kStop:
+    case Fault::kDrift:
     case Fault::kMismatch:
     case Fault::kSkip: return false;
   }
@@ -175,6 +176,7 @@ class ScenarioReader {
       plan.staged_permille = staged.value_or(false) ? 1000 : 0;
     }
     top("publish", plan.publish);
+    top("watch", plan.watch);
     top("stripes", plan.stripes);
     top("segment_bytes", plan.segment_bytes);
     top("unasked", plan.unasked);

@@ -54,6 +54,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
        "pieces land beside the state; false: in it; without it: some syncs this way, some that"},
       {"top", "publish", "false",
        "true, with share_state: members publish their state, who waits fetches it in advance"},
+      {"top", "watch", "false", "true, with share_state: members watch their state beside every collective"},
       {"top", "stripes", "2", "streams between two neighbours, 1 to 16"},
       {"top", "segment_bytes", "0", "of pipelining; 0: chosen by size"},
       {"top", "unasked", "64", "small tensors that go to a neighbour before it asks; at most 64"},
@@ -130,6 +131,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"do", "mismatch", R"("b")", "its next collective has another count or operation than the others'"},
       {"do", "skip", R"("b")", "does not launch its next collective"},
       {"do", "spoil", R"("b")", "about half of the pieces of state that it sends are false"},
+      {"do", "drift", R"("b")", "until its next sync, a byte or a value of the state that it watches is another one"},
 
       {"expect", "events", R"("< 100000")", "of the simulator"},
       {"expect", "launches", R"(">= 20")", "of collectives, by each peer"},

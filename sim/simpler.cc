@@ -173,6 +173,7 @@ Candidates plainer_world(const Plan& plan) {
   add(out, plan, [](Plan& p) { return lower(p.state_pieces, 2); });
   add(out, plan, [](Plan& p) { return !std::exchange(p.all_vote, true); });
   add(out, plan, [](Plan& p) { return std::exchange(p.publish, false); });
+  add(out, plan, [](Plan& p) { return std::exchange(p.watch, false); });
   add(out, plan, [](Plan& p) {
     const bool bytes = p.mode == Mode::kBytes;
     p.mode = p.network.mode = Mode::kToken;

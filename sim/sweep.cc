@@ -28,6 +28,7 @@ std::vector<Entry> single_faults(const Plan& plan) {
     add(Fault::kLeave, host, 0, {});
     add(Fault::kStop, host, 0, {});
     if (plan.share_state) add(Fault::kSpoil, host, 0, absence);
+    if (plan.watch) add(Fault::kDrift, host, 0, {});
   }
   add(Fault::kStall, 0, 0, pause);  // the coordinator
   for (std::uint32_t a = 0; a <= plan.peers; ++a) {

@@ -29,6 +29,7 @@ std::string text_of(const RoundKey& round) {
 std::string text_of(const peer::Outcome& outcome) {
   std::string out(status_name(outcome.status));
   if (!outcome.text.empty()) out += " (" + outcome.text + ")";
+  if (!outcome.parity.empty()) out += " (" + outcome.parity + ")";
   return out;
 }
 

@@ -25,6 +25,7 @@ inline constexpr std::uint64_t kStatePieces = 12;
 struct Checkpoint {
   std::uint64_t step = 0;
   std::uint64_t state = 1;
+  bool operator==(const Checkpoint&) const = default;
 };
 
 // What an application can do in its world.
@@ -66,6 +67,8 @@ class App {
     std::optional<std::uint64_t> drawn{};  // from this; otherwise from the plan
     CallId left_by{};                      // what this prefetch left there, in the same memory; 0: none
     std::uint64_t changed = 0;             // bytes of the first tensor that are other ones
+    bool watches = false;                  // its state beside the call, though the plan does not say so
+    std::uint64_t drift = 0;               // as in drift_
   };
 
   // Scripted: does nothing but connect by itself.
@@ -107,6 +110,8 @@ class App {
   [[nodiscard]] bool all_vote() const;
   [[nodiscard]] state::Strategy strategy();
   void fill_state(const peer::Request& request);
+  void watch(Call& call, peer::Request& request, std::uint64_t drift);
+  void apply(std::uint64_t drift, const peer::Request& copy, state::Statement& state);
   [[nodiscard]] std::uint64_t piece_content(std::uint64_t tensor, std::uint64_t piece, const Checkpoint& at) const;
   [[nodiscard]] bool same_since_synced(const state::Manifest& manifest, std::uint32_t tensor) const;
   void publish();
@@ -143,11 +148,14 @@ class App {
   std::vector<std::pair<Tag, std::uint32_t>> uses_;  // in this cohort
   std::vector<PeerId> roots_;                        // who took part in the last all-gather
   PeerId donor_;
-  bool sharing_ = false;                    // the broadcast after the all-gather
-  bool stateless_ = false;                  // a sync failed while it wrote to the state, or it was prefetched in part
-  std::uint64_t furthest_ = 0;              // step at which it has synced
-  std::optional<Checkpoint> synced_state_;  // that the last sync ended with
-  CallId prefetched_;                       // the first sync goes on with what is there; 0: none
+  bool sharing_ = false;                      // the broadcast after the all-gather
+  bool stateless_ = false;                    // a sync failed while it wrote to the state, or it was prefetched in part
+  std::uint64_t furthest_ = 0;                // step at which it has synced
+  std::optional<Checkpoint> went_back_from_;  // the last time
+  std::optional<Checkpoint> synced_state_;    // that the last sync ended with
+  std::vector<std::uint64_t> watched_;        // what the last call that watched found: fingerprints
+  std::uint64_t drift_ = 0;                   // what is other in the state that it watches; 0: nothing
+  CallId prefetched_;                         // the first sync goes on with what is there; 0: none
   bool first_sync_ = true;
   std::uint64_t step_ = 0;
   std::uint64_t synced_at_ = 0;

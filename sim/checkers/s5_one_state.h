@@ -1,10 +1,12 @@
 // S5: one state per revision. Whoever ends a sync with success holds the bytes, the values and the revision that one contributor
 // came with, and never a mixture; what may differ is its own still. Who only receives is never followed; who only sends is, and however
 // it ends, was not written to. The revision is the highest of those who agreed last and vote, in all groups that are bound: it goes back if all of them do. However a
-// sync ends: who is told that its state is one holds the bytes that all hold who are told the same root.
+// sync ends: who is told that its state is one holds the bytes that all hold who are told the same root. And who ends another round
+// with success is told of a difference exactly if what contributors watched at their calls differs: who from whom, and in what.
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -111,7 +113,62 @@ class OneState {
     return {};
   }
 
+  // What somebody held who is lost may not have counted.
+  void lost(PeerId peer) { lost_.insert(peer); }
+
+  // `name_of`: the peer that made a call.
+  Complaint watched(const Call& call, const FindCall& find, const std::function<std::string(const Call&)>& name_of) {
+    const peer::Outcome& outcome = *call.outcome;
+    if (outcome.status != Status::kOk || call.request.collective == peer::Collective::kSync) return {};
+    const std::string who = text_of(outcome.round) + " of " + text_of(call.peer);
+    const std::string& told = outcome.parity;
+    if (const auto& others = told_.try_emplace(outcome.round, told).first->second; others != told) {
+      return who + " is told '" + told + "' of what is watched, others '" + others + "'";
+    }
+    std::vector<const Call*> watching;
+    std::map<Watch, std::size_t> votes;
+    bool all = true;  // count
+    for (const PeerId& peer : *outcome.contributors) {
+      const Call* theirs = find(peer, outcome.round);
+      if (theirs == nullptr) return {};  // S2 says so
+      all = all && !lost_.contains(peer);
+      if (theirs->request.watch == nullptr) continue;
+      watching.push_back(theirs);
+      ++votes[watch_of(*theirs)];
+    }
+    if (votes.size() < 2) return told.empty() ? Complaint{} : who + " is told that " + told + ", and nobody's does";
+    if (told.empty() && all) return who + " is not told that what its contributors watch differs";
+    if (!all) return {};
+    const Call& popular = **std::max_element(watching.begin(), watching.end(), [&](const Call* a, const Call* b) {
+      return votes[watch_of(*a)] < votes[watch_of(*b)];  // the first of them
+    });
+    const Call& other = **std::find_if(watching.begin(), watching.end(),
+                                       [&](const Call* of) { return watch_of(*of) != watch_of(popular); });
+    const std::string names = "the state of " + name_of(other) + " differs from that of " + name_of(popular) + " (" +
+                              std::to_string(votes[watch_of(popular)]) + " of " + std::to_string(watching.size()) +
+                              " watch the same) in tag " + std::to_string(outcome.round.tag.value);
+    const std::string first = names + ": first in " + first_difference(popular, other);
+    if (told == names || told.starts_with(first)) return {};
+    return who + " is told that " + told + ", and not that " + first;
+  }
+
  private:
+  // What is watched: the bytes of its tensors, its values, its revision.
+  using Watch = std::tuple<std::vector<std::uint64_t>, std::vector<std::uint64_t>, std::uint64_t>;
+  static Watch watch_of(const Call& call) {
+    const state::Statement& state = *call.request.watch->state;
+    return {call.watched, state.values, state.revision};
+  }
+  // "tensor 2"
+  static std::string first_difference(const Call& a, const Call& b) {
+    const auto first = [](const auto& x, const auto& y) {
+      return static_cast<std::size_t>(std::mismatch(x.begin(), x.end(), y.begin()).first - x.begin());
+    };
+    if (a.watched != b.watched) return "tensor " + std::to_string(first(a.watched, b.watched));
+    const auto& [x, y] = std::tie(a.request.watch->state->values, b.request.watch->state->values);
+    return x == y ? "the revision" : "value " + std::to_string(first(x, y));
+  }
+
   struct Content {
     std::uint64_t revision = 0;
     std::vector<std::uint64_t> values;
@@ -146,6 +203,8 @@ class OneState {
   std::map<std::tuple<CohortId, Tag, std::uint32_t>, std::map<GroupId, std::set<std::uint64_t>>>
       revisions_;  // likewise
   std::map<std::pair<GroupId, Tag>, Agreed> agreed_;
+  std::map<RoundKey, std::string> told_;
+  std::set<PeerId> lost_;
 };
 
 }  // namespace lockstep::sim

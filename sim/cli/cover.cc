@@ -72,6 +72,7 @@ std::vector<Entry> every_fault(const Plan& plan) {
     add(Fault::kMismatch, a, 0, {}, 0);
     add(Fault::kSkip, a, 0, {}, 0);
     if (!plan.share_state) add(Fault::kSpoil, a, 0, plan.heartbeat, 0);
+    if (!plan.watch) add(Fault::kDrift, a, 0, {}, 0);
     for (std::uint32_t b = 0; b < a; ++b) {
       add(Fault::kSlow, a, b, plan.heartbeat, 50);
       add(Fault::kCutBoth, a, b, plan.heartbeat * 10, 0);

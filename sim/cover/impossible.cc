@@ -124,7 +124,7 @@ constexpr Reason kImpossible[] = {
      "all have answered a proposal, and say neither until it is installed"},
 
     // ---- coordinator-fault ----
-    {kCoordinatorFault, "*", "crash vanish kernels join leave stop timeout mismatch skip spoil",
+    {kCoordinatorFault, "*", "crash vanish kernels join leave stop timeout mismatch skip spoil drift",
      "the coordinator's host can only be stalled or cut off (flaw_of)"},
 };
 

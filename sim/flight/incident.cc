@@ -155,6 +155,7 @@ class Investigator final : public PlayWitness {
       shares_ = true;
     } else if (const auto* done = std::get_if<wire::Done>(&message)) {
       if (done->what.collective == wire::Collective::kSync) return;
+      watches_ = watches_ || done->parity != 0;
       if (!rounds_.insert(done->key).second) return;
       minimum_world_ = std::max(minimum_world_, done->what.minimum_world);
       gathered_ = gathered_ || done->what.collective == wire::Collective::kAllGather;
@@ -186,6 +187,7 @@ class Investigator final : public PlayWitness {
                      [](const Entry& a, const Entry& b) { return a.after < b.after; });
     plan.work = work_;
     plan.share_state = shares_ && !plan.auto_admit;
+    plan.watch = watches_ && plan.share_state;
     if (plan.work.size() > kMostKindsOfWork) plan.work.resize(kMostKindsOfWork);
     const std::uint64_t in_a_step = std::max<std::size_t>(plan.work.size(), 1);
     const std::uint64_t steps = std::max<std::uint64_t>(rounds_.size() / in_a_step, 1);
@@ -231,6 +233,7 @@ class Investigator final : public PlayWitness {
   std::set<RoundKey> rounds_;
   std::vector<Work> work_;
   bool shares_ = false;
+  bool watches_ = false;
   bool gathered_ = false;
   std::vector<std::pair<Duration, PeerId>> broken_;
   std::uint64_t stops_ = 0;

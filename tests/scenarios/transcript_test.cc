@@ -5,6 +5,7 @@
 //   > start a b c                      hosts are letters
 //   > run 2s
 //   > a b: all-reduce tag 5 count 100 f32 sum [no retry] [minimum 2] [timeout 1s]
+//        [watch] [drift 7]             its program's state is watched; a byte or a value of it is another one
 //   > c: broadcast tag 6 count 7 u8 root a         also reduce-scatter, all-gather, barrier
 //   > a b: sync tag 3 bytes 3000000 content 7 revision 4 [sends] [receives] [staged] [timeout 1s]
 //   > a: publish tag 3 bytes ...       > c: prefetch tag 3 bytes ...       with the words of a sync; of both:
@@ -206,7 +207,9 @@ class Transcript {
     request.retry = may_retry && !after("no");
     if (after("root")) request.root = world_->peer_on(host_of(*after("root")));
     if (request.collective != peer::Collective::kBarrier) request.tensors.push_back({{}, {}, number("count", 0)});
-    calls_[{host, request.tag.value}] = world_->launch(host, request);
+    sim::App::Contents contents{.drift = number("drift", 0)};
+    contents.watches = std::find(what.begin(), what.end(), "watch") != what.end();
+    calls_[{host, request.tag.value}] = world_->launch(host, request, contents);
   }
 
   // Tensors of as many bytes as are said, all of one content.
