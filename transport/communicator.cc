@@ -157,9 +157,18 @@ Work Communicator::leave(Duration timeout) {
 
 Result<Work> Communicator::launch(const LaunchArgs& args, Then then) {
   if (auto error = check(args)) return *error;
+  std::shared_ptr<const Watch> watch;
+  if (watches_.load(std::memory_order_relaxed) && args.collective != wire::Collective::kSync) {
+    const std::lock_guard lock(watch_mutex_);
+    watch = watch_;
+  }
+  if (watch != nullptr) {
+    if (auto error = check_apart(args, *watch)) return *error;
+  }
   auto call = engine_->new_call();
   const std::uint32_t minimum_world = args.minimum_world != 0 ? args.minimum_world : minimum_world_;
-  Result<peer::Request> request = prepare(args, minimum_world, engine_->memory(), engine_->scratch(), call->loans);
+  Result<peer::Request> request =
+      prepare(args, minimum_world, engine_->memory(), engine_->scratch(), call->loans, watch.get());
   if (!request) {
     give_back(call->loans, engine_->memory());
     return request.error();
@@ -190,6 +199,19 @@ Result<Work> Communicator::publish(const LaunchArgs& args, bool stable) {
   }
   engine_->submit(std::move(call), peer::Publish{work.id(), std::move(*request)});
   return work;
+}
+
+std::optional<Error> Communicator::watch(const LaunchArgs* args) {
+  std::shared_ptr<const Watch> next;
+  if (args != nullptr) {
+    Result<Watch> watch = watch_of(*args);
+    if (!watch) return watch.error();
+    next = std::make_shared<const Watch>(std::move(*watch));
+  }
+  const std::lock_guard lock(watch_mutex_);
+  watch_ = std::move(next);
+  watches_.store(watch_ != nullptr, std::memory_order_relaxed);
+  return std::nullopt;
 }
 
 void Communicator::unpublish(Tag tag) {

@@ -4,10 +4,12 @@
 // destructor. Only the destructor must be the last call.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,6 +95,7 @@ struct LaunchArgs {
 };
 
 class Engine;
+struct Watch;
 
 class Communicator {
  public:
@@ -129,6 +132,9 @@ class Communicator {
   Result<Work> publish(const LaunchArgs& args, bool stable);
   // Ends what was published under this tag, and waits until its memory is back.
   void unpublish(Tag tag);
+  // From now on each collective but a sync watches this state (the arguments of a sync), as it is at its launch; null: none does.
+  // The tensors are lent until then, and until the collectives that were launched meanwhile are over.
+  std::optional<Error> watch(const LaunchArgs* args);
   // While this peer waits for its admission: fetch into these tensors what members publish under this tag.
   Result<Work> prefetch(const LaunchArgs& args);
   // Blocks until the call is over, as work.wait() does, and does the communicator's own work meanwhile where that saves time.
@@ -168,6 +174,9 @@ class Communicator {
   std::uint32_t minimum_world_;
   std::mutex published_mutex_;
   std::vector<std::pair<Tag, Work>> published_;  // not over, when last looked at
+  std::atomic<bool> watches_{false};             // there is one, as nearly never
+  std::mutex watch_mutex_;
+  std::shared_ptr<const Watch> watch_;
 };
 
 }  // namespace lockstep::transport

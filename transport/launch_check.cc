@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <new>
 #include <optional>
@@ -164,7 +165,45 @@ std::optional<Error> check(const LaunchArgs& args) {
   return check_overlap(args);
 }
 
+Result<Watch> watch_of(const LaunchArgs& args) {
+  if (auto error = check(args)) return *error;
+  if (args.state == nullptr) return invalid("only a state is watched");
+  if (args.state->blank) return invalid("a state that is none yet (blank) is not watched");
+  if (args.state->manifest.tensors.size() != args.tensors.size()) return invalid("a state without some of its tensors");
+  Watch watch{args, {}};
+  for (std::size_t i = 0; i < args.tensors.size(); ++i) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(args.tensors[i].recv);
+    const std::uint64_t bytes = recv_bytes(args, args.tensors[i]);
+    if (bytes > 0 && !args.state->manifest.tensors[i].may_differ) watch.places.emplace_back(begin, begin + bytes);
+  }
+  std::ranges::sort(watch.places);  // none overlaps another: a sync would write to them
+  return watch;
+}
+
+std::optional<Error> check_apart(const LaunchArgs& args, const Watch& watch) {
+  for (std::size_t i = 0; i < args.tensors.size(); ++i) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(args.tensors[i].recv);
+    const std::uintptr_t end = begin + recv_bytes(args, args.tensors[i]);
+    const auto after = std::ranges::lower_bound(watch.places, std::pair{end, std::uintptr_t{0}});
+    if (begin == end || after == watch.places.begin() || std::prev(after)->second <= begin) continue;
+    return invalid(
+        fmt::format("tensor {}: the call writes to the state that is watched; end the watch for this call", i));
+  }
+  return std::nullopt;
+}
+
 namespace {
+
+// Names the tensors of what is watched, for one call.
+std::shared_ptr<const peer::Watched> add_watch(const Watch& watch, Memory& memory, Call::Loans& loans) {
+  auto watched = std::make_shared<peer::Watched>();
+  watched->state = watch.args.state;
+  watched->memory.reserve(watch.args.tensors.size());
+  for (const TensorArgs& tensor : watch.args.tensors) {
+    watched->memory.push_back(add_tensor(watch.args, tensor, memory, loans).recv);
+  }
+  return watched;
+}
 
 // All but the places of the tensors.
 peer::Request request_of(const LaunchArgs& args) {
@@ -184,13 +223,14 @@ peer::Request request_of(const LaunchArgs& args) {
 }  // namespace
 
 Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_world, Memory& memory, ScratchPool& pool,
-                              Call::Loans& loans) try {
+                              Call::Loans& loans, const Watch* watch) try {
   peer::Request request = request_of(args);
   request.minimum_world = minimum_world;
   loans.values = args.values;
   loans.writes_state = args.state != nullptr && args.state->strategy != state::Strategy::kSendOnly;
-  loans.buffers.reserve(2 * args.tensors.size() + 1);
+  loans.buffers.reserve(2 * args.tensors.size() + 1 + (watch != nullptr ? watch->args.tensors.size() : 0));
   for (const TensorArgs& tensor : args.tensors) request.tensors.push_back(add_tensor(args, tensor, memory, loans));
+  if (watch != nullptr) request.watch = add_watch(*watch, memory, loans);
 
   const std::uint64_t scratch = peer::scratch_bytes(request);
   if (scratch == 0) return request;

@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/peer/request.h"
@@ -18,9 +21,20 @@ namespace lockstep::transport {
 // knows the blocks). Everything else that is written must not overlap with anything.
 std::optional<Error> check(const LaunchArgs& args);
 
+// A state that is watched: the arguments of a sync, and the places of its tensors that are compared, in the order of their
+// addresses.
+struct Watch {
+  LaunchArgs args;
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> places;  // begin, end
+};
+Result<Watch> watch_of(const LaunchArgs& args);
+// What is watched must not be written to by the call itself.
+std::optional<Error> check_apart(const LaunchArgs& args, const Watch& watch);
+
 // Registers the buffers of checked arguments and takes the scratch; `loans` holds both, also after an error (kOutOfMemory).
+// `watch`: beside the call; may be null.
 Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_world, Memory& memory, ScratchPool& pool,
-                              Call::Loans& loans);
+                              Call::Loans& loans, const Watch* watch = nullptr);
 // The same of a state that is published, from a copy of its tensors, taken here: `loans` owns it.
 Result<peer::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPool& pool, Call::Loans& loans);
 void give_back(Call::Loans& loans, Memory& memory);

@@ -276,7 +276,7 @@ Result<LaunchArgs> read(const lockstep_sync_state_args* given) {
   return launch;
 }
 
-// Of a state that is published, or fetched in advance: nothing is staged.
+// Of a state that is published, fetched in advance or watched: nothing is staged.
 Result<LaunchArgs> read_share(const lockstep_sync_state_args* given) {
   Result<LaunchArgs> launch = read(given);
   if (!launch) return launch;
@@ -298,6 +298,13 @@ Result<Work> prefetch(Communicator& communicator, const lockstep_sync_state_args
   const auto launch = read_share(args);
   if (!launch) return launch.error();
   return communicator.prefetch(*launch);
+}
+
+std::optional<Error> watch(Communicator& communicator, const lockstep_sync_state_args* args) {
+  if (args == nullptr) return communicator.watch(nullptr);
+  const auto launch = read_share(args);
+  if (!launch) return launch.error();
+  return communicator.watch(&*launch);
 }
 
 // Arguments are read before the communicator is touched.
@@ -397,6 +404,14 @@ lockstep_status lockstep_unpublish_state(lockstep_comm* comm, uint64_t tag) {
     if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
     comm->communicator->unpublish(Tag{tag});
     return LOCKSTEP_OK;
+  });
+}
+
+lockstep_status lockstep_watch_state(lockstep_comm* comm, const lockstep_sync_state_args* args) {
+  return c::guard([&] {
+    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
+    const auto wrong = watch(*comm->communicator, args);
+    return wrong ? c::fail(*wrong) : LOCKSTEP_OK;
   });
 }
 

@@ -1,11 +1,14 @@
 #include "bindings/c/result.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "bindings/c/sized.h"
 #include "core/base/assert.h"
+#include "core/wire/limits.h"
 
 namespace lockstep::c {
 namespace {
@@ -18,6 +21,15 @@ lockstep_result blank(const lockstep_result& from) {
   result.blocks = from.blocks;
   result.blocks_capacity = from.blocks_capacity;
   return result;
+}
+
+// A copy that this thread keeps.
+const char* kept(std::string_view text) {
+  static thread_local std::array<char, kMaxTextBytes + 1> place{};
+  const std::size_t length = std::min(text.size(), place.size() - 1);
+  std::copy_n(text.data(), length, place.data());
+  place[length] = '\0';
+  return place.data();
 }
 
 void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
@@ -39,6 +51,7 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
   result.state_root[0] = outcome.root.high;
   result.state_root[1] = outcome.root.low;
   result.state_undefined = outcome.state_defined ? 0 : 1;
+  result.parity = kept(outcome.parity);
 
   if (outcome.contributors != nullptr) {
     const auto& ids = *outcome.contributors;

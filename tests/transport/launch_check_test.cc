@@ -83,6 +83,63 @@ TEST_F(LaunchCheck, RefusesAStateThatIsNone) {
   expect_invalid(args, "tensor 1 has the name of an earlier one: w");
 }
 
+// Ten floats from `a` on, which are compared, and ten from `b` on, which may differ.
+LaunchArgs state_at(float* a, float* b) {
+  auto state = std::make_shared<state::Statement>();
+  state->manifest.tensors = {{"w", DataType::kF32, 10, false}, {"own", DataType::kF32, 10, true}};
+  LaunchArgs args;
+  args.collective = Collective::kSync;
+  args.tensors = {{nullptr, a, 40, 40}, {nullptr, b, 40, 40}};
+  args.state = std::move(state);
+  return args;
+}
+
+TEST_F(LaunchCheck, ACallMustNotWriteToWhatIsWatched) {
+  const auto watch = watch_of(state_at(a + 20, b));
+  ASSERT_TRUE(watch.ok());
+  const auto writes = [&](float* from, std::uint64_t count) {
+    return check_apart(args_of(Collective::kBroadcast, {{nullptr, from, count, 0}}), *watch).has_value();
+  };
+  EXPECT_FALSE(writes(a, 20));
+  EXPECT_TRUE(writes(a, 21));
+  EXPECT_TRUE(writes(a + 25, 1));
+  EXPECT_TRUE(writes(a + 29, 20));
+  EXPECT_FALSE(writes(a + 30, 20));
+  EXPECT_FALSE(writes(a + 25, 0));
+  EXPECT_FALSE(writes(b, 10)) << "it may differ";
+  EXPECT_FALSE(check_apart(args_of(Collective::kAllReduce, {{a + 20, b, 10, 0}}), *watch)) << "it is only read";
+}
+
+TEST_F(LaunchCheck, OnlyAStateIsWatched) {
+  EXPECT_FALSE(watch_of(args_of(Collective::kAllReduce, {{a, b, 10, 0}})).ok());
+  LaunchArgs blank = state_at(a, b);
+  auto state = std::make_shared<state::Statement>(*blank.state);
+  state->blank = true;
+  blank.state = std::move(state);
+  EXPECT_FALSE(watch_of(blank).ok());
+  LaunchArgs less = state_at(a, b);
+  less.tensors.pop_back();
+  EXPECT_FALSE(watch_of(less).ok());
+}
+
+TEST_F(LaunchCheck, WhatIsWatchedIsLentToTheCall) {
+  Memory named;
+  ScratchPool pool;
+  Call call(CallId{1});
+  const auto watch = watch_of(state_at(a, b));
+  ASSERT_TRUE(watch.ok());
+  const auto request = prepare(args_of(Collective::kBarrier, {}), 1, named, pool, call.loans, &*watch);
+  ASSERT_TRUE(request.ok());
+  ASSERT_NE(request->watch, nullptr);
+  EXPECT_EQ(request->watch->state, watch->args.state);
+  ASSERT_EQ(request->watch->memory.size(), 2U);
+  EXPECT_EQ(named.at(request->watch->memory[0]).data(), reinterpret_cast<std::byte*>(a));
+  EXPECT_EQ(named.at(request->watch->memory[1]).size(), 40U);
+  EXPECT_EQ(named.size(), 2U);
+  give_back(call.loans, named);
+  EXPECT_EQ(named.size(), 0U);
+}
+
 TEST_F(LaunchCheck, NamesEveryPlaceAndGivesAllBack) {
   Memory names;
   ScratchPool pool;

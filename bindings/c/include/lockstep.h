@@ -283,12 +283,16 @@ typedef struct lockstep_result {
   uint64_t revision;      /* sync, prefetch: of the state in memory */
   uint64_t state_root[2]; /* sync: its digest (XXH3-128, the high half first); equal for equal states */
   int state_undefined; /* sync: not 0: the call failed while the state was being written to; it is none until a sync succeeds */
+
+  const char*
+      parity; /* collectives: how the states differ that contributors watch (lockstep_watch_state()); "": they do not.
+                         Valid until this thread's next call that fills a result */
 } lockstep_result;
 
 #define LOCKSTEP_RESULT_INIT                                                                                     \
   {                                                                                                              \
     sizeof(lockstep_result), LOCKSTEP_OK, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, \
-        {0, 0}, 0                                                                                                \
+        {0, 0}, 0, NULL                                                                                          \
   }
 
 /* ---- being part of a run ------------------------------------------------------------------------------------------- */
@@ -615,6 +619,20 @@ LOCKSTEP_API lockstep_status lockstep_prefetch_state(lockstep_comm* comm, const 
                                                      lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_prefetch_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                                            lockstep_work** work);
+
+/* Watching: is what all members hold still the same? From now on each collective but a sync hashes this state, beside its data,
+ * as it is at the call, and the members' hashes are compared as the round commits: at no extra round trip while they are equal.
+ * Where they differ the call succeeds as ever, and result.parity tells all of its contributors who differs from what most hold,
+ * and in which tensor or value first: "the state of c differs from that of a (2 of 3 watch the same) in tag 7: first in tensor 4
+ * (w f32 [10])". What to do about it (a lockstep_sync_state(), say) is the program's. Members that watch nothing are not compared.
+ *
+ * The values and the revision are read here: call it again when they change. The tensors are lent, and do not change, while a
+ * collective is in flight that was called meanwhile; a collective must not write to them: end the watch for such a one.
+ * `unchanged` tensors hold what they held at the last collective that was called while this communicator watched: they are not
+ * hashed again. A later call takes the place of an earlier one; `args` NULL ends the watch. strategy, staged, stable, tag, timeout_ms
+ * and minimum_world mean nothing here. Costs one look at every byte per collective; nothing if nothing is watched.
+ * Errors: INVALID_ARGUMENT. */
+LOCKSTEP_API lockstep_status lockstep_watch_state(lockstep_comm* comm, const lockstep_sync_state_args* args);
 
 /* ---- work ----------------------------------------------------------------------------------------------------------
  *
