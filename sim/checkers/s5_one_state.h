@@ -91,6 +91,7 @@ class OneState {
       return who + state + ", which is not that of " + text_of(*sender) + ", who only sends";
     }
     Agreed& agreed = agreed_[{outcome.round.group, outcome.round.tag}];
+    if (outcome.round < agreed.round) return {};  // told late: others have agreed anew since
     if (agreed.round != outcome.round) agreed = {outcome.round, std::exchange(agreed.now, {}), {}};
     agreed.now.insert(all.begin(), all.end());
     std::vector<PeerId> electorate;
