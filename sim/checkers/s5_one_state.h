@@ -1,8 +1,9 @@
 // S5: one state per revision. Whoever ends a sync with success holds the bytes, the values and the revision that one contributor
-// came with, and never a mixture; what may differ is its own still. Who only receives is never followed; who only sends is, and however
-// it ends, was not written to. The revision is the highest of those who agreed last and vote, in all groups that are bound: it goes back if all of them do. However a
-// sync ends: who is told that its state is one holds the bytes that all hold who are told the same root. And who ends another round
-// with success is told of a difference exactly if what contributors watched at their calls differs: who from whom, and in what.
+// came with, and never a mixture; what may differ is its own still. Who only receives is never followed; who only sends is, and
+// however it ends, was not written to. The revision is the highest of those who agreed last and vote, in all groups that are bound:
+// it goes back if all of them do. However a sync ends: who is told that its state is one holds the bytes that all hold who are told
+// the same root. And who ends another round with success is told of a difference exactly if what contributors watched at their
+// calls differs: who from whom, and in what.
 #pragma once
 
 #include <algorithm>

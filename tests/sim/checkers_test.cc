@@ -428,7 +428,7 @@ class S5OneState : public testing::Test {
   }
   Complaint end(std::size_t i, std::uint64_t revision) { return end(i, kRound, {kA, kB, kC}, revision); }
 
-  static constexpr RoundKey kBefore{CohortId{1}, GroupId{0}, Tag{5}, 8};
+  static constexpr RoundKey kBefore{CohortId{0}, GroupId{0}, Tag{5}, 8};
   std::array<PeerId, 3> ids_ = {kA, kB, kC};
   std::array<std::shared_ptr<state::Statement>, 3> statements_;
   std::array<Memory, 3> memory_{Memory(Mode::kBytes), Memory(Mode::kBytes), Memory(Mode::kBytes)};
