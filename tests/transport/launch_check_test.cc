@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -83,41 +84,41 @@ TEST_F(LaunchCheck, RefusesAStateThatIsNone) {
   expect_invalid(args, "tensor 1 has the name of an earlier one: w");
 }
 
-// Ten floats from `a` on, which are compared, and ten from `b` on, which may differ.
-LaunchArgs state_at(float* a, float* b) {
+// Ten floats that are compared, and ten that may differ.
+LaunchArgs state_at(std::span<float> compared, std::span<float> own) {
   auto state = std::make_shared<state::Statement>();
   state->manifest.tensors = {{"w", DataType::kF32, 10, false}, {"own", DataType::kF32, 10, true}};
   LaunchArgs args;
   args.collective = Collective::kSync;
-  args.tensors = {{nullptr, a, 40, 40}, {nullptr, b, 40, 40}};
+  args.tensors = {{nullptr, compared.data(), 40, 40}, {nullptr, own.data(), 40, 40}};
   args.state = std::move(state);
   return args;
 }
 
 TEST_F(LaunchCheck, ACallMustNotWriteToWhatIsWatched) {
-  const auto watch = watch_of(state_at(a + 20, b));
+  const auto watch = watch_of(state_at({a + 20, 10}, {b, 10}));
   ASSERT_TRUE(watch.ok());
-  const auto writes = [&](float* from, std::uint64_t count) {
-    return check_apart(args_of(Collective::kBroadcast, {{nullptr, from, count, 0}}), *watch).has_value();
+  const auto writes = [&](std::span<float> to) {
+    return check_apart(args_of(Collective::kBroadcast, {{nullptr, to.data(), to.size(), 0}}), *watch).has_value();
   };
-  EXPECT_FALSE(writes(a, 20));
-  EXPECT_TRUE(writes(a, 21));
-  EXPECT_TRUE(writes(a + 25, 1));
-  EXPECT_TRUE(writes(a + 29, 20));
-  EXPECT_FALSE(writes(a + 30, 20));
-  EXPECT_FALSE(writes(a + 25, 0));
-  EXPECT_FALSE(writes(b, 10)) << "it may differ";
+  EXPECT_FALSE(writes({a, 20}));
+  EXPECT_TRUE(writes({a, 21}));
+  EXPECT_TRUE(writes({a + 25, 1}));
+  EXPECT_TRUE(writes({a + 29, 20}));
+  EXPECT_FALSE(writes({a + 30, 20}));
+  EXPECT_FALSE(writes({a + 25, 0}));
+  EXPECT_FALSE(writes({b, 10})) << "it may differ";
   EXPECT_FALSE(check_apart(args_of(Collective::kAllReduce, {{a + 20, b, 10, 0}}), *watch)) << "it is only read";
 }
 
 TEST_F(LaunchCheck, OnlyAStateIsWatched) {
   EXPECT_FALSE(watch_of(args_of(Collective::kAllReduce, {{a, b, 10, 0}})).ok());
-  LaunchArgs blank = state_at(a, b);
+  LaunchArgs blank = state_at({a, 10}, {b, 10});
   auto state = std::make_shared<state::Statement>(*blank.state);
   state->blank = true;
   blank.state = std::move(state);
   EXPECT_FALSE(watch_of(blank).ok());
-  LaunchArgs less = state_at(a, b);
+  LaunchArgs less = state_at({a, 10}, {b, 10});
   less.tensors.pop_back();
   EXPECT_FALSE(watch_of(less).ok());
 }
@@ -126,7 +127,7 @@ TEST_F(LaunchCheck, WhatIsWatchedIsLentToTheCall) {
   Memory named;
   ScratchPool pool;
   Call call(CallId{1});
-  const auto watch = watch_of(state_at(a, b));
+  const auto watch = watch_of(state_at({a, 10}, {b, 10}));
   ASSERT_TRUE(watch.ok());
   const auto request = prepare(args_of(Collective::kBarrier, {}), 1, named, pool, call.loans, &*watch);
   ASSERT_TRUE(request.ok());
