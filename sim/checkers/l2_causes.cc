@@ -46,7 +46,8 @@ bool Causes::excuse(const Call& call, bool leaving) const {
     case Status::kBufferTooSmall:  // one that is out of step brings a block of another size than was made room for
       return call.request.collective == peer::Collective::kAllGather && is(Fault::kSkip);
     case Status::kOutcomeUnknown: return leaving || any(may_lose_members);
-    case Status::kStateUndefined: return any(may_lose_members) || some_do_not_vote_;
+    case Status::kStateUndefined:  // also when groups that are bound are out of step with each other
+      return any(may_lose_members) || some_do_not_vote_ || is(Fault::kMismatch) || is(Fault::kSkip);
     case Status::kPeerLost:
     case Status::kWorldChanged:
     case Status::kEvicted:
