@@ -202,7 +202,7 @@ Rounds::DoneResult Rounds::on_claim(PeerId from, const wire::Claim& claim) {
     stop(claim.key, claim.attempt, answer.stop->first, std::move(answer.stop->second), result);
     return result;
   }
-  begin_takeovers(claim.key, claim.attempt, result);
+  if (claims_.votes(claim.key, claim.attempt) != nullptr) begin_takeovers(claim.key, claim.attempt, result);
   return result;
 }
 

@@ -178,8 +178,8 @@ class Rounds {
   template <typename Answer>
   DoneResult on_answer(PeerId from, Answer answer);
   void stop(const RoundKey& key, Generation attempt, Status status, std::string text, DoneResult& result);
-  // If all have claimed in all groups that are bound with this one, states of one revision are elected; when there is no such
-  // revision, the round ends before anything is overwritten.
+  // All have claimed in this group. If they have in all groups that are bound with it, states of one revision are elected; when
+  // there is no such revision, the round ends before anything is overwritten.
   void begin_takeovers(const RoundKey& key, Generation attempt, DoneResult& result);
   // Commits the round, and those that are bound with it, if all are done. If members watch states that differ, it is found out
   // first where, unless that is being done for another round.

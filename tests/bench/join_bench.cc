@@ -210,14 +210,7 @@ class JoinBenchPeer {
   // Whether somebody waits to be let in, and whether the newcomer has fetched all: what one knows all know.
   std::pair<bool, bool> step() {
     device_.compute();
-    lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
-    args.send = gradient_.data();
-    args.recv = mean_.data();
-    args.count = gradient_.size();
-    args.type = LOCKSTEP_F32;
-    args.op = LOCKSTEP_AVG;
-    args.tag = kGradient;
-    must(lockstep_all_reduce(comm_.get(), &args, nullptr), "all-reduce");
+    all_reduce(gradient_.data(), mean_.data(), gradient_.size(), LOCKSTEP_F32, LOCKSTEP_AVG, kGradient);
     step_ += 1;
     for (std::uint64_t i = 0; i < bench_.changed(); ++i) {
       const std::uint64_t which = step_ * bench_.changed() + i;
@@ -233,15 +226,20 @@ class JoinBenchPeer {
     return count;
   }
 
-  std::array<std::uint64_t, 2> agreed(std::array<std::uint64_t, 2> mine, lockstep_op op) {
+  void all_reduce(const void* send, void* recv, std::size_t count, lockstep_data_type type, lockstep_op op,
+                  std::uint64_t tag) {
     lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
-    args.send = mine.data();
-    args.recv = mine.data();
-    args.count = mine.size();
-    args.type = LOCKSTEP_U64;
+    args.send = send;
+    args.recv = recv;
+    args.count = count;
+    args.type = type;
     args.op = op;
-    args.tag = kFlags;
-    must(lockstep_all_reduce(comm_.get(), &args, nullptr), "all-reduce of flags");
+    args.tag = tag;
+    must(lockstep_all_reduce(comm_.get(), &args, nullptr), "all-reduce");
+  }
+
+  std::array<std::uint64_t, 2> agreed(std::array<std::uint64_t, 2> mine, lockstep_op op) {
+    all_reduce(mine.data(), mine.data(), mine.size(), LOCKSTEP_U64, op, kFlags);
     return mine;
   }
 
