@@ -23,6 +23,9 @@
 
 namespace lockstep::fuzz {
 
+// What a machine that dials is told of the stream.
+inline constexpr Duration kRoundTrip = milliseconds(2);
+
 class FarEnd {
  public:
   FarEnd(StreamId stream, io::Address dialled) : stream_(stream), dialled_(dialled) {}
@@ -148,7 +151,7 @@ class Streams {
   void open(FarEnd& end) {
     if (end.open_ || end.closed_) return;
     end.open_ = true;
-    inputs_.emplace_back(io::Opened{end.stream()});
+    inputs_.emplace_back(io::Opened{end.stream(), kRoundTrip});
   }
   void refuse(FarEnd& end) {
     if (!end.open_) close(end, io::CloseReason::kRefused);

@@ -289,8 +289,9 @@ class AgainstPeer {
     propose.view.term = Term{1};
     propose.view.number = ViewNumber{known_.view + 1};
     propose.view.cohort = CohortId{admits ? known_.view + 1 : known_.cohort};
+    const Duration round_trip = milliseconds(static_cast<std::int64_t>(choices_.below(3)));
     for (const PeerId id : members) {
-      propose.view.members.push_back({id, {}, {}, address_of(static_cast<std::uint8_t>(id.low)), "p"});
+      propose.view.members.push_back({id, {}, {}, address_of(static_cast<std::uint8_t>(id.low)), "p", round_trip});
     }
     propose.lost = std::move(lost);
     for (std::size_t i = choices_.below(4); i > 0; --i) {

@@ -462,7 +462,9 @@ void Network::handle(const Event& event, Instant now) {
       Side& s = side(end);
       if (s.state != State::kOpening) return;
       s.state = State::kOpen;
-      user_.tell(s.process, io::Opened{s.id});
+      const std::uint32_t peer = side(other(end)).host;
+      user_.tell(s.process,
+                 io::Opened{s.id, nanoseconds(way(s.host, peer).latency) + nanoseconds(way(peer, s.host).latency)});
       notice_end(end, now);
       return;
     }

@@ -37,10 +37,10 @@ constexpr int kUserTimeoutMs = 30'000;
 
 // From such a round trip on, a window that leaves at once does not fit the queues on the way. Shorter paths have no use for pacing,
 // which costs a timer.
-constexpr std::uint32_t kPacedRoundTripUs = 5000;
+constexpr Duration kPacedRoundTrip = milliseconds(5);
 // Up to such a round trip BBR, which paces every stream by what it believes the path to carry, holds one back: 16 MiB among two
 // peers on loopback took 1.25 times as long as with CUBIC or Reno.
-constexpr std::uint32_t kShortRoundTripUs = 1000;
+constexpr Duration kShortRoundTrip = milliseconds(1);
 
 // Strangers that may wait to be accepted; the kernel's limit (net.core.somaxconn) is 4096 by default.
 constexpr int kBacklog = 1024;
@@ -67,11 +67,12 @@ bool paces_always(Socket& socket) {
          std::string_view(name.data(), size).starts_with("bbr");
 }
 
-std::optional<std::uint32_t> round_trip_us(Socket& socket) {
+// 0: the kernel does not say.
+Duration round_trip_of(Socket& socket) {
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
-  return info.tcpi_rtt;
+  if (::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  return microseconds(info.tcpi_rtt);
 }
 
 // A sender that was idle for less than its time-out has its whole window open, and sends it in one burst; so it goes at the
@@ -146,13 +147,13 @@ void Door::dial(Socket& socket, const io::Address& to, OnDialled done) {
     socket.open(endpoint.protocol(), error);  // close-on-exec is not set by asio; configure() does
   }
   if (error) {
-    asio::post(io_, [done = std::move(done), error] { done(error); });
+    asio::post(io_, [done = std::move(done), error] { done(error, {}); });
     return;
   }
   configure(socket);
   socket.async_connect(endpoint, [this, &socket, done = std::move(done)](std::error_code result) {
     if (result == asio::error::operation_aborted) {  // closed meanwhile: the socket may be gone
-      done(result);
+      done(result, {});
       return;
     }
     // A port of this machine's ephemeral range that nobody listens on can be given to ourselves, and TCP then connects the
@@ -162,8 +163,12 @@ void Door::dial(Socket& socket, const io::Address& to, OnDialled done) {
       result = asio::error::connection_refused;
     }
     if (!result) result = give_anew(socket);
-    if (!result) suit_to_path(socket);
-    done(result);
+    Duration round_trip;
+    if (!result) {
+      round_trip = round_trip_of(socket);
+      suit_to_path(socket, round_trip);
+    }
+    done(result, round_trip);
   });
 }
 
@@ -192,11 +197,10 @@ void Door::configure(Socket& socket) {
                   name, error.message()));
 }
 
-void Door::suit_to_path(Socket& socket) {
-  const std::optional<std::uint32_t> round_trip = round_trip_us(socket);
-  if (!round_trip) return;
-  if (*round_trip >= kPacedRoundTripUs) return pace(socket);
-  if (*round_trip >= kShortRoundTripUs || !options_.congestion_control.empty() || !paces_always(socket)) return;
+void Door::suit_to_path(Socket& socket, Duration round_trip) {
+  if (round_trip == Duration{}) return;
+  if (round_trip >= kPacedRoundTrip) return pace(socket);
+  if (round_trip >= kShortRoundTrip || !options_.congestion_control.empty() || !paces_always(socket)) return;
   // Which of them there are, and which a program without privileges may choose, the system's administrator decides.
   set_congestion_control(socket, "cubic") || set_congestion_control(socket, "reno");
 }
@@ -283,7 +287,7 @@ void Door::accept_waiting() {
     if (error) continue;  // a stranger that hung up before we came (accept(2): treat like a retry)
     said_out_of_descriptors_ = false;
     configure(socket);
-    suit_to_path(socket);
+    suit_to_path(socket, round_trip_of(socket));
     accepted_(std::move(socket), to_address(from));
     if (!acceptor_.is_open()) return;
   }

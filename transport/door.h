@@ -7,12 +7,12 @@
 #include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/base/time.h"
 #include "core/io/stream.h"
 #include "transport/log.h"
 
@@ -34,7 +34,8 @@ class Door {
     // Empty: the system's default, but where that is a kind of BBR, CUBIC or Reno on short paths.
     std::string congestion_control;
   };
-  using OnDialled = std::function<void(std::error_code)>;
+  // `round_trip`: as the kernel measured it; 0 with an error, or where it does not say.
+  using OnDialled = std::function<void(std::error_code, Duration round_trip)>;
   using OnAccepted = std::function<void(Socket, io::Address from)>;
 
   Door(asio::io_context& io, Options options, Log log);
@@ -56,8 +57,8 @@ class Door {
   void back_off(const std::error_code& error);
   // Both kinds of stream get the same options, here and nowhere else.
   void configure(Socket& socket);
-  // Once the stream is open and its round trip known.
-  void suit_to_path(Socket& socket);
+  // Once the stream is open.
+  void suit_to_path(Socket& socket, Duration round_trip);
 
   asio::io_context& io_;
   Options options_;

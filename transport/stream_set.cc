@@ -70,7 +70,8 @@ StreamSet::~StreamSet() {
 
 void StreamSet::carry_out(const io::Dial& effect) {
   const StreamPtr stream = add(effect.stream, Socket(io_));
-  door_.dial(stream->socket, effect.to, [this, stream](std::error_code error) { on_dialled(stream, error); });
+  door_.dial(stream->socket, effect.to,
+             [this, stream](std::error_code error, Duration round_trip) { on_dialled(stream, error, round_trip); });
 }
 
 void StreamSet::carry_out(const io::Read& effect) {
@@ -142,13 +143,13 @@ StreamSet::StreamPtr StreamSet::add(StreamId id, Socket socket) {
   return stream;
 }
 
-void StreamSet::on_dialled(const StreamPtr& stream, const std::error_code& error) {
+void StreamSet::on_dialled(const StreamPtr& stream, const std::error_code& error, Duration round_trip) {
   if (stream->ended) return;
   if (error) {
     end(stream, close_reason(error), error.message());
   } else {
     stream->open = true;
-    inputs_.push(io::Opened{stream->id});
+    inputs_.push(io::Opened{stream->id, round_trip});
   }
   on_ready_();
 }

@@ -70,7 +70,7 @@ class StreamSet {
 
   [[nodiscard]] StreamPtr find(StreamId id) const;
   StreamPtr add(StreamId id, Socket socket);
-  void on_dialled(const StreamPtr& stream, const std::error_code& error);
+  void on_dialled(const StreamPtr& stream, const std::error_code& error, Duration round_trip);
   void on_accepted(Socket socket, const io::Address& from);
   void schedule(const StreamPtr& stream, io::Direction direction);
   void wait(const StreamPtr& stream, io::Direction direction);

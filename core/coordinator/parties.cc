@@ -216,7 +216,7 @@ void Coordinator::Machine::on_greeting(Party& party, const wire::Message& messag
 
 void Coordinator::Machine::on_join(Party& party, const wire::Join& join) {
   Candidate candidate;
-  candidate.member = {join.peer, join.group, join.gang, join.advertised, join.name};
+  candidate.member = {join.peer, join.group, join.gang, join.advertised, join.name, join.round_trip};
   if (join.advertised.family == io::Address::Family::kNone) {
     const std::uint16_t port = join.advertised.port;
     candidate.member.address = party.from;

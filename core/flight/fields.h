@@ -183,7 +183,10 @@ void fields(auto& a, Is<peer::JobDone> auto& m) {
 void fields(auto&, Is<peer::Timer> auto&) {}
 void fields(auto&, Is<coordinator::Timer> auto&) {}
 
-void fields(auto& a, Is<io::Opened> auto& m) { a("stream", m.stream); }
+void fields(auto& a, Is<io::Opened> auto& m) {
+  a("stream", m.stream);
+  a("round_trip", m.round_trip);
+}
 
 void fields(auto& a, Is<io::Accepted> auto& m) {
   a("stream", m.stream);

@@ -14,6 +14,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/ids.h"
+#include "core/base/time.h"
 #include "core/buffers/buffer_ref.h"
 
 namespace lockstep::io {
@@ -135,6 +136,7 @@ using Effect = std::variant<Dial, Read, Write, Revoke, Close, Place>;
 // A dialled stream is open.
 struct Opened {
   StreamId stream;
+  Duration round_trip;  // there and back, as the driver measured it while it opened; 0: not known
 };
 // Somebody opened a stream to our listening port; the driver names it (see StreamNames).
 struct Accepted {

@@ -12,6 +12,7 @@
 #include "core/base/ids.h"
 #include "core/base/mutant.h"
 #include "core/wire/binding.h"
+#include "core/wire/limits.h"
 #include "core/wire/message.h"
 
 namespace lockstep::peer {
@@ -20,9 +21,10 @@ struct Cohort {
   struct Membership {
     std::shared_ptr<const std::vector<PeerId>> ring;  // our group, in rank order
     std::vector<PeerId> bound;                        // our group's, and those of the groups that are bound with it
+    bool direct = false;                              // members tell each other that they are done
     template <typename Archive>
     void state(Archive& a) {
-      a.all(ring, bound);
+      a.all(ring, bound, direct);
     }
   };
 
@@ -132,14 +134,19 @@ struct Cohort {
   [[nodiscard]] Membership membership_in(const wire::View& view, const Membership* among) const {
     Membership membership;
     std::vector<PeerId> ring;
+    Duration farthest;  // from the coordinator
     for (const wire::Member& member : view.members) {
       if (std::find(bound.begin(), bound.end(), member.group) == bound.end()) continue;
       if (among != nullptr && std::find(among->bound.begin(), among->bound.end(), member.id) == among->bound.end()) {
         continue;
       }
       membership.bound.push_back(member.id);
-      if (member.group == group) ring.push_back(member.id);
+      if (member.group != group) continue;
+      ring.push_back(member.id);
+      farthest = std::max(farthest, member.round_trip);
     }
+    // Where the coordinator is near, saying it to everybody costs more than the way that it saves.
+    membership.direct = alone() && ring.size() <= kMaxDirect && farthest >= kFarCoordinator;
     if (mutant(Mutant::kRingSortedById)) std::sort(ring.begin(), ring.end());
     membership.ring = std::make_shared<const std::vector<PeerId>>(std::move(ring));
     return membership;

@@ -19,36 +19,36 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
   LOCKSTEP_ASSERT(now >= now_);  // drivers never run time backwards
   now_ = now;
   out_ = &out;
-  std::visit(overloaded{
-                 [&](const Connect& in) { on_connect(in); },
-                 [&](Launch& in) { on_launch(std::move(in)); },
-                 [&](Publish& in) { on_publish(std::move(in)); },
-                 [&](Prefetch& in) { on_prefetch(std::move(in)); },
-                 [&](Admit& in) { on_admit(in); },
-                 [&](Leave& in) { on_leave(in); },
-                 [&](Stop& in) { on_stop(in); },
-                 [&](Resolved& in) { session_.on_resolved(std::move(in), now, out); },
-                 [&](Listening& in) { session_.on_listening(in, now, out); },
-                 [&](JobDone& in) { on_job_done(in); },
-                 [&](Timer&) { on_timer(); },
-                 [&](io::Opened& in) { session_.owns(in.stream) ? session_.on_opened(now) : mesh_.on_opened(in, now); },
-                 [&](io::Accepted& in) { mesh_.on_accepted(in, now, out); },
-                 [&](io::ReadDone& in) {
-                   session_.owns(in.stream) ? session_.on_read_done(in.bytes, now, out)
-                                            : mesh_.on_read_done(in, now, out);
-                 },
-                 [&](io::WriteDone& in) {
-                   session_.owns(in.stream) ? session_.on_write_done(in.bytes) : mesh_.on_write_done(in);
-                 },
-                 [&](io::Revoked& in) {
-                   session_.owns(in.stream) ? session_.on_revoked(in.direction, in.bytes, now, out)
-                                            : mesh_.on_revoked(in, now, out);
-                 },
-                 [&](io::Closed& in) {
-                   session_.owns(in.stream) ? session_.on_closed(in, now, out) : mesh_.on_closed(in, now, out);
-                 },
-             },
-             input);
+  std::visit(
+      overloaded{
+          [&](const Connect& in) { on_connect(in); },
+          [&](Launch& in) { on_launch(std::move(in)); },
+          [&](Publish& in) { on_publish(std::move(in)); },
+          [&](Prefetch& in) { on_prefetch(std::move(in)); },
+          [&](Admit& in) { on_admit(in); },
+          [&](Leave& in) { on_leave(in); },
+          [&](Stop& in) { on_stop(in); },
+          [&](Resolved& in) { session_.on_resolved(std::move(in), now, out); },
+          [&](Listening& in) { session_.on_listening(in, now, out); },
+          [&](JobDone& in) { on_job_done(in); },
+          [&](Timer&) { on_timer(); },
+          [&](io::Opened& in) { session_.owns(in.stream) ? session_.on_opened(in, now) : mesh_.on_opened(in, now); },
+          [&](io::Accepted& in) { mesh_.on_accepted(in, now, out); },
+          [&](io::ReadDone& in) {
+            session_.owns(in.stream) ? session_.on_read_done(in.bytes, now, out) : mesh_.on_read_done(in, now, out);
+          },
+          [&](io::WriteDone& in) {
+            session_.owns(in.stream) ? session_.on_write_done(in.bytes) : mesh_.on_write_done(in);
+          },
+          [&](io::Revoked& in) {
+            session_.owns(in.stream) ? session_.on_revoked(in.direction, in.bytes, now, out)
+                                     : mesh_.on_revoked(in, now, out);
+          },
+          [&](io::Closed& in) {
+            session_.owns(in.stream) ? session_.on_closed(in, now, out) : mesh_.on_closed(in, now, out);
+          },
+      },
+      input);
   mesh_.set_term(session_.term());
   drive_ends();
   drive_syncs();

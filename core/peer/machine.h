@@ -110,6 +110,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     bool requeue = false;  // wants a key of the next cohort
 
     // Who has said that it is done with this attempt: a bit for each rank of those that are told directly, all with one hash.
+    bool direct = false;  // they tell each other: Cohort::Membership
     std::uint32_t agreed = 0;
     std::uint64_t agreed_hash = 0;
     std::uint64_t agreed_parity = 0;  // of those among them that watch; 0: nobody

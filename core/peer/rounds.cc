@@ -126,7 +126,9 @@ void Peer::Machine::begin_attempt(Round& round) {
   round.attempt = cohort.attempt_of(round.key);
   round.wire_key = round.key;
   round.wire_attempt = round.attempt;
-  round.ring = cohort.generations.at(round.attempt).ring;
+  const Cohort::Membership& among = cohort.generations.at(round.attempt);
+  round.ring = among.ring;
+  round.direct = among.direct;
   round.downstream_ready = false;
   round.unasked = false;
   round.mismatched = false;
@@ -421,8 +423,7 @@ void Peer::Machine::done_if_complete(Round& round) {
 // is lost then, the others are done, too, which the coordinator can see: nobody is without everybody's contribution. Rounds that
 // prove less than that, or that end together with another group's, wait.
 bool Peer::Machine::tells_directly(const Round& round) {
-  const bool proves = round.request.collective == Collective::kAllReduce && round.what.count > 0;
-  return proves && cohort_of(round.key)->alone() && round.world() <= kMaxDirect;
+  return round.direct && round.request.collective == Collective::kAllReduce && round.what.count > 0;
 }
 
 // Results that differ are the coordinator's to judge, and so are states that are watched.

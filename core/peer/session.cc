@@ -77,7 +77,7 @@ void Session::dial_next(Instant now, Effects& out) {
   next_look_ = now + options_.dial_timeout;
 }
 
-void Session::on_opened(Instant now) {
+void Session::on_opened(const io::Opened& in, Instant now) {
   if (state_ != State::kDialling) return;
   state_ = State::kGreeting;
   since_ = now;
@@ -92,6 +92,7 @@ void Session::on_opened(Instant now) {
   join.advertised = options_.advertised;
   if (join.advertised.port == 0) join.advertised.port = *port_;
   join.name = options_.name;
+  join.round_trip = std::clamp(in.round_trip, Duration{}, options_.dial_timeout);
   channel_->writer.preamble();
   channel_->writer.message(join, term_);
 }

@@ -32,7 +32,7 @@ class Session {
   void on_listening(const Listening& in, Instant now, Effects& out);
 
   [[nodiscard]] bool owns(StreamId stream) const { return channel_.has_value() && channel_->stream() == stream; }
-  void on_opened(Instant now);
+  void on_opened(const io::Opened& in, Instant now);
   void on_read_done(std::size_t bytes, Instant now, Effects& out);
   void on_write_done(std::size_t bytes);
   void on_revoked(io::Direction direction, std::size_t bytes, Instant now, Effects& out);

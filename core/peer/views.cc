@@ -413,23 +413,24 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
 // Which neighbours are needed: those of every ring that is in use, and those of the view to come.
 void Peer::Machine::update_links() {
   std::map<PeerId, Mesh::Wanted> neighbours;
-  const auto need_ring = [&](const std::vector<PeerId>& ring) {
+  const auto need_links_of = [&](const Cohort::Membership& membership) {
+    const std::vector<PeerId>& ring = *membership.ring;
     const auto me = std::find(ring.begin(), ring.end(), options_.id);
     if (me == ring.end() || ring.size() < 2) return;
     const auto at = static_cast<std::size_t>(me - ring.begin());
     for (const PeerId peer : {ring[(at + 1) % ring.size()], ring[(at + ring.size() - 1) % ring.size()]}) {
       neighbours[peer] = {addresses_.at(peer), true};
     }
-    if (ring.size() > kMaxDirect) return;
+    if (!membership.direct) return;
     for (const PeerId peer : ring) {  // to be told that we are done
       if (peer != options_.id) neighbours.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false});
     }
   };
   if (life_ != Life::kOver) {
     for (const auto& [id, cohort] : cohorts_) {
-      if (id == view_->cohort) need_ring(*cohort.now().ring);
-      if (proposal_) need_ring(*cohort.membership_in(proposal_->view, &cohort.now()).ring);
-      for (const auto& [key, generation] : cohort.kept) need_ring(*cohort.generations.at(generation).ring);
+      if (id == view_->cohort) need_links_of(cohort.now());
+      if (proposal_) need_links_of(cohort.membership_in(proposal_->view, &cohort.now()));
+      for (const auto& [key, generation] : cohort.kept) need_links_of(cohort.generations.at(generation));
     }
     for (const auto& [order, round] : rounds_) {
       if (!round.open()) continue;
@@ -440,14 +441,14 @@ void Peer::Machine::update_links() {
       }
       const Cohort* cohort = cohort_of(round.key);
       if (cohort != nullptr && cohort->generations.contains(round.attempt))
-        need_ring(*cohort->generations.at(round.attempt).ring);
+        need_links_of(cohort->generations.at(round.attempt));
     }
     for (const auto& [serial, share] : shares_) {
       for (const wire::Source& source : share.sources) {
         neighbours.try_emplace(source.id, Mesh::Wanted{source.address, false, share.offer->link_key});
       }
     }
-    if (proposal_) need_ring(*Cohort::founded(proposal_->view, options_.group).now().ring);
+    if (proposal_) need_links_of(Cohort::founded(proposal_->view, options_.group).now());
   }
   mesh_.want(neighbours, now_, *out_);
   std::erase_if(heralds_, [&](const auto& entry) { return !neighbours.contains(entry.first); });

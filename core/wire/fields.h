@@ -96,6 +96,7 @@ void fields(auto& a, Is<Member> auto& m) {
   a("gang", m.gang);
   a("address", m.address);
   a("name", m.name, kMaxNameBytes);
+  a("round_trip", m.round_trip);
 }
 
 void fields(auto& a, Is<View> auto& m) {
@@ -144,6 +145,7 @@ void fields(auto& a, Is<Join> auto& m) {
   a("auto_admit", m.auto_admit);
   a("advertised", m.advertised);
   a("name", m.name, kMaxNameBytes);
+  a("round_trip", m.round_trip);
 }
 
 void fields(auto& a, Is<Link> auto& m) {

@@ -57,8 +57,9 @@ struct Member {
   PeerId id;
   GroupId group;
   GangId gang;
-  io::Address address;  // where it listens
-  std::string name;     // for people; may be empty
+  io::Address address;    // where it listens
+  std::string name;       // for people; may be empty
+  Duration round_trip{};  // to the coordinator and back, when it joined; 0: not known
 
   bool operator==(const Member&) const = default;
 };
@@ -108,6 +109,7 @@ struct Join {
   bool auto_admit = false;
   io::Address advertised;  // family kNone: use the address this stream comes from, with this port
   std::string name;
+  Duration round_trip{};  // of the stream to the coordinator; 0: not known
 };
 
 // To another peer: this stream is stripe `stripe` of the link between us. Its key: that of the run, which says that the sender

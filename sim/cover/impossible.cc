@@ -138,8 +138,6 @@ constexpr Reason kUnreached[] = {
      "way"},
     {kPeerMessage, "admitting", "PieceDigests",
      "a sync was stopped while a source's answer was on its way, and the program calls admit before it comes"},
-    {kPeerMessage, "admitting", "AskEntry",
-     "a peer calls admit while two who watch are asked where they differ: it is the second question of the two"},
     {kPeerMessage, "leaving", "Evicted", "a member that leaves is evicted just before it would be let go"},
     {kRoundMessage, "ending", "Offer BlockSize",
      "a neighbour begins anew, or repeats itself on a new stream, while an ended round waits for its memory"},
@@ -157,7 +155,7 @@ constexpr Reason kUnreached[] = {
      "stream"},
     {kRoundMessage, "given-up ending", "AskDigests PieceDigests",
      "a round waits for its memory although no piece is digested: one that it sends or receives is on its way"},
-    {kRoundEvent, "sizes done held stuck given-up ending", "AdmitEnded",
+    {kRoundEvent, "sizes held stuck given-up ending", "AdmitEnded",
      "an admit is cancelled while an older call goes on although its stop was heeded by nobody: its attempt had "
      "changed"},
     {kRoundEvent, "queued given-up ending", "Evicted",
@@ -170,12 +168,6 @@ constexpr Reason kUnreached[] = {
      "than "
      "6; only when one proposal after the other is withdrawn, or when members cannot reach each other while one calls "
      "admit"},
-    {kCoordinatorMessage, "in-rounds", "LinkBroken",
-     "a link is reported while a round is undecided, and none is proposed: the ring was laid around it before"},
-    {kCoordinatorMessage, "gathering", "StateOutline StateEntry",
-     "who is asked answers at once: all of a gang but one must come to wait while the answer is on its way"},
-    {kCoordinatorMessage, "admitting", "StateEntry",
-     "the last member calls admit while the second answer of two who watch is on its way"},
     {kCoordinatorMessage, "seeing-off founding", "StateOutline StateEntry",
      "all members leave while two of them insist on their states, and others found the run anew before that has ended"},
     {kCoordinatorMessage, "admitting", "Claim",

@@ -236,6 +236,15 @@ TEST_F(Pair, DiallingNobodyIsRefused) {
   EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kRefused);
 }
 
+TEST_F(Pair, AStreamThatOpensTellsItsRoundTrip) {
+  NetworkOptions options;
+  options.latency_lo_ns = options.latency_hi_ns = 7'000'000;
+  begin(options);
+  network_->dial(0, {kDialled, Network::address_of(2, kPort)}, now_);
+  run_for(seconds(1));
+  EXPECT_EQ(last<io::Opened>(0).round_trip, milliseconds(14));
+}
+
 TEST_F(Pair, DiallingThroughACutHangsThenOpensWhenItHeals) {
   begin();
   network_->cut(2, 1);

@@ -61,7 +61,8 @@ View view() {
   return {.term = Term{1},
           .number = ViewNumber{2},
           .cohort = CohortId{3},
-          .members = {{kAnn, GroupId{4}, GangId{5}, v4(), "ann"}, {kBob, GroupId{6}, GangId{7}, v6(), ""}}};
+          .members = {{kAnn, GroupId{4}, GangId{5}, v4(), "ann", microseconds(35)},
+                      {kBob, GroupId{6}, GangId{7}, v6(), ""}}};
 }
 
 std::vector<OpenRound> open() {
@@ -79,7 +80,8 @@ std::vector<Message> sample_messages() {
            .founders = 4,
            .auto_admit = true,
            .advertised = v4(),
-           .name = "ann"},
+           .name = "ann",
+           .round_trip = microseconds(160'000)},
       Link{.from = kAnn, .to = kBob, .stripe = StripeIndex{1}, .stripes = 2, .key = kLinkKey},
       StatusRequest{},
       Refused{.status = Status::kRefused, .text = "the token is not that of this run"},

@@ -60,8 +60,9 @@ struct Stream {
     ASSERT_TRUE(at.ok());
     bool open = false;
     dialler([&] {
-      dials.dial(dialled, *at, [&](std::error_code error) {
+      dials.dial(dialled, *at, [&](std::error_code error, Duration measured) {
         EXPECT_FALSE(error) << error.message();
+        round_trip = measured;
         open = true;
       });
     });
@@ -73,6 +74,7 @@ struct Stream {
   Door dials;
   Socket dialled{io};
   std::optional<Socket> accepted;
+  Duration round_trip;  // as the dialling end was told
 };
 
 TEST_F(WanBox, ALongPathIsPacedAtBothEnds) {
@@ -83,6 +85,7 @@ TEST_F(WanBox, ALongPathIsPacedAtBothEnds) {
       [&](auto body) { box->host(2).within(body); });
   EXPECT_TRUE(is_paced(stream.dialled));
   EXPECT_TRUE(is_paced(*stream.accepted));
+  EXPECT_GE(stream.round_trip, milliseconds(20));
 }
 
 TEST(Door, LoopbackIsNotPaced) {

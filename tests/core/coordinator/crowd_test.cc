@@ -27,6 +27,7 @@ struct Crowd {
       join.founders = n;
       join.advertised = address_of(1);
       join.name = "p" + std::to_string(i);
+      join.round_trip = round_trip_of(i);
       enter(join);
     }
     answer_all();
@@ -36,6 +37,7 @@ struct Crowd {
             n, [](std::uint32_t) { return 0U; }, options) {}
 
   static PeerId id(std::uint32_t i) { return {i + 1, i + 1}; }
+  static Duration round_trip_of(std::uint32_t i) { return milliseconds(10 + i); }
 
   void enter(const wire::Join& join) {
     ends.push_back(&coordinator.streams.accept(address_of(1)));
@@ -183,6 +185,15 @@ TEST(Crowd, ManyBoundGroupsWithManyRoundsAreSettledInNoTime) {
   settle(10);
   EXPECT_EQ(crowd.coordinator.status().view.members.size(), kMembers);
   EXPECT_GT(crowd.coordinator.status().view.cohort, cohort);
+}
+
+TEST(Crowd, EverybodyIsToldHowFarEverybodyIs) {
+  Crowd crowd(3);
+  for (FarEnd* end : crowd.ends) {
+    const auto& members = end->last<wire::Propose>()->view.members;
+    ASSERT_EQ(members.size(), 3U);
+    for (std::uint32_t i = 0; i < 3; ++i) EXPECT_EQ(members[i].round_trip, Crowd::round_trip_of(i));
+  }
 }
 
 }  // namespace

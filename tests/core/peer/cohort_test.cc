@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/wire/limits.h"
+
 namespace lockstep::peer {
 namespace {
 
@@ -30,6 +32,37 @@ wire::Propose change_to(std::uint64_t number, const std::vector<PeerId>& peers, 
   change.left = left;
   change.kept = kept;
   return change;
+}
+
+// One that is far gains by it, and all must do it for that one.
+TEST(Cohort, MembersAreDirectWhereOneIsFarFromTheCoordinator) {
+  wire::View view = view_among(1, {kFirst, kSecond, kThird});
+  EXPECT_FALSE(Cohort::founded(view, kOneGroup).now().direct);
+  view.members[1].round_trip = kFarCoordinator - nanoseconds(1);
+  EXPECT_FALSE(Cohort::founded(view, kOneGroup).now().direct);
+  view.members[1].round_trip = kFarCoordinator;
+  EXPECT_TRUE(Cohort::founded(view, kOneGroup).now().direct);
+  view.members[1].group = GroupId{1};
+  EXPECT_FALSE(Cohort::founded(view, kOneGroup).now().direct) << "it is another group's";
+}
+
+TEST(Cohort, ManyAreNotDirect) {
+  std::vector<PeerId> peers;
+  for (std::uint64_t n = 1; n <= kMaxDirect + 1; ++n) peers.push_back({n, n});
+  wire::View view = view_among(1, peers);
+  for (wire::Member& member : view.members) member.round_trip = seconds(1);
+  EXPECT_FALSE(Cohort::founded(view, kOneGroup).now().direct);
+  view.members.pop_back();
+  EXPECT_TRUE(Cohort::founded(view, kOneGroup).now().direct);
+}
+
+TEST(Cohort, ALossOfTheOneThatIsFarEndsIt) {
+  wire::View view = view_among(1, {kFirst, kSecond, kThird});
+  view.members[2].round_trip = seconds(1);
+  Cohort cohort = Cohort::founded(view, kOneGroup);
+  EXPECT_TRUE(cohort.now().direct);
+  cohort.install(change_to(2, {kFirst, kSecond}, {kThird}, {}, {}));
+  EXPECT_FALSE(cohort.now().direct);
 }
 
 TEST(Cohort, ARoundIsKeptWhereTheLeaverStillIs) {

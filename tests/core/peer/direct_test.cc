@@ -1,4 +1,4 @@
-// Members that are few tell each other that they are done: who has heard it of all commits without the coordinator's word.
+// Members that are few and far from the coordinator tell each other that they are done: who has heard it of all commits without the coordinator's word.
 #include <gtest/gtest.h>
 
 #include "core/wire/limits.h"
@@ -189,6 +189,20 @@ TEST(Direct, RoundsThatProveNothingWait) {
   EXPECT_EQ(d.low->last<wire::Done>(), nullptr);
   for (FarEnd* end : {d.low, d.high}) d.say(end, *d.coordinator->last<wire::Done>());
   EXPECT_EQ(d.me.outcome(id), nullptr);
+}
+
+TEST(Direct, NearTheCoordinatorItsWordIsEnough) {
+  Small d(kOwner, kFarCoordinator - nanoseconds(1));
+  const CallId id = d.call();
+  d.offered();
+  const auto* mine = d.coordinator->last<wire::Done>();
+  ASSERT_NE(mine, nullptr);
+  for (FarEnd* end : {d.low, d.high}) {
+    EXPECT_EQ(end->last<wire::Done>(), nullptr);
+    end->say(*mine);
+    d.me.run();
+  }
+  EXPECT_EQ(d.me.outcome(id), nullptr) << "who does not tell is not to believe either";
 }
 
 TEST(Direct, ManyDoNotTellEachOther) {

@@ -31,13 +31,17 @@ inline Options options(bool auto_admit = false) {
   return options;
 }
 
-inline wire::Member member(PeerId id) {
-  return {id, {}, {}, address_of(static_cast<std::uint8_t>(id.low)), "p" + std::to_string(id.low)};
+// So far from the coordinator that members tell each other when they are done.
+inline constexpr Duration kFar = milliseconds(20);
+
+inline wire::Member member(PeerId id, Duration round_trip = kFar) {
+  return {id, {}, {}, address_of(static_cast<std::uint8_t>(id.low)), "p" + std::to_string(id.low), round_trip};
 }
 
-inline wire::View view_of(std::uint64_t number, std::uint64_t cohort, const std::vector<PeerId>& members) {
+inline wire::View view_of(std::uint64_t number, std::uint64_t cohort, const std::vector<PeerId>& members,
+                          Duration round_trip = kFar) {
   wire::View view{Term{1}, ViewNumber{number}, CohortId{cohort}, {}};
-  for (const PeerId id : members) view.members.push_back(member(id));
+  for (const PeerId id : members) view.members.push_back(member(id, round_trip));
   return view;
 }
 
@@ -47,14 +51,15 @@ class Peer3 {
   explicit Peer3(bool joined = true, bool auto_admit = false)
       : Peer3(options(auto_admit), {kLow, kMe, kHigh}, joined) {}
   // `ring`: in rank order; low is upstream and high downstream.
-  Peer3(const Options& options, std::vector<PeerId> ring, bool joined = true) : me(options), ring_(std::move(ring)) {
+  Peer3(const Options& options, std::vector<PeerId> ring, bool joined = true, Duration round_trip = kFar)
+      : me(options), ring_(std::move(ring)) {
     connected = me.connect();
     coordinator = me.streams.dialling().front();
     me.streams.open(*coordinator);
     coordinator->greet();
     if (!joined) return;
     coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
-    install(proposal(view_of(1, 1, ring_)));
+    install(proposal(view_of(1, 1, ring_, round_trip)));
     EXPECT_EQ(me.views.size(), 1U);
     high = me.streams.dialling().front();
     me.streams.open(*high);

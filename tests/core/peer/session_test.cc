@@ -44,6 +44,14 @@ void launch_sync(Peer3& run) {
   run.me.run();
 }
 
+TEST(Session, ThePeerSaysHowFarTheCoordinatorIs) {
+  Peer3 run(false);
+  run.me.run();
+  const auto* join = run.coordinator->last<wire::Join>();
+  ASSERT_NE(join, nullptr);
+  EXPECT_EQ(join->round_trip, fuzz::kRoundTrip);
+}
+
 // More rounds may be cut short than one proposal names: one that must not be attempted again is over without a verdict.
 TEST(Loss, EndsWhatMustNotBeAttemptedAgain) {
   Peer3 run;

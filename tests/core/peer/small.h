@@ -45,7 +45,8 @@ inline std::vector<std::byte> plus(std::span<const std::byte> own, std::byte fil
 }
 
 struct Small : Peer3 {
-  explicit Small(const std::vector<PeerId>& ring) : Peer3(small_options(), ring) {}
+  explicit Small(const std::vector<PeerId>& ring, Duration round_trip = kFar)
+      : Peer3(small_options(), ring, true, round_trip) {}
 
   static wire::Offer offer(std::uint64_t tag = 7, bool follows = true, std::uint64_t count = kCount) {
     return {key(tag), Generation{1}, arguments(count), follows};
