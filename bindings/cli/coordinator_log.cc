@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <ctime>
 #include <string>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -50,13 +51,18 @@ nlohmann::json json_of(const trace::Event& event) {
 }  // namespace
 
 void CoordinatorLog::event(const trace::Event& event) {
-  if (event.kind == trace::Kind::kCommitted && !commits_) return;
+  if (!lists(event)) return;
   if (is_one_too_many(event)) return;
   if (json_) {
     write(json_of(event));
   } else {
     fmt::print(stderr, "{} {}\n", wall_clock(), trace::to_line(event));
   }
+}
+
+bool CoordinatorLog::lists(const trace::Event& event) {
+  if (event.kind != trace::Kind::kCommitted || commits_) return true;
+  return !event.text.empty() && std::exchange(differ_[event.round.group], event.text) != event.text;
 }
 
 void CoordinatorLog::note(std::string_view text) {

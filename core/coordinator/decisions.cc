@@ -58,7 +58,7 @@ void Coordinator::Machine::count_commit(const Rounds::Committed& committed) {
         .peer = {},
         .round = committed.commit.key,
         .number = committed.members.size(),
-        .text = {}});
+        .text = committed.commit.parity});
   for (auto& [peer, seat] : seats_) {
     if (seat.admit) drop(seat.admit->open, committed.commit.key);
     if (seat.leave) drop(seat.leave->open, committed.commit.key);

@@ -18,7 +18,7 @@ enum class Kind : std::uint8_t {
   kPeerLeaving,   // peer
   kProposed,      // view, number: the proposal
   kInstalled,     // view, number: members
-  kCommitted,     // round, number: contributors
+  kCommitted,     // round, number: contributors, text: how the states differ that members watch
   kRoundEnded,    // round, status, text: a verdict other than commit
   kLinkReported,  // peer, text: a broken pair
   // on a peer
