@@ -56,6 +56,10 @@ void choose_world(Choices& choices, Plan& plan) {
   plan.auto_admit = plan.groups == 1 && rarely(choices, 8);
   plan.share_state = !plan.auto_admit && rarely(choices, 2);
   plan.all_vote = !plan.share_state || !rarely(choices, 3);
+  plan.publish = plan.share_state && !rarely(choices, 2);
+  plan.watch = plan.share_state && rarely(choices, 3);
+  plan.state_pieces = plan.share_state && rarely(choices, 4) ? number(choices, 1, 24) : 0;
+  plan.staged_permille = one_of<std::uint32_t>(choices, {500, 0, 1000});
   if (plan.groups == 1 && rarely(choices, 8)) plan.minimum_world = number(choices, 1, plan.founders);
   plan.all_start = !rarely(choices, 8);
 }

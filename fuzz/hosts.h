@@ -19,6 +19,9 @@
 namespace lockstep::fuzz {
 
 // 10.0.0.n:4000
+// The tag of a state that is published or fetched.
+inline constexpr Tag kShared{7};
+
 inline io::Address address_of(std::uint8_t n) { return {io::Address::Family::kV4, {10, 0, 0, n}, 4000}; }
 
 class PeerHost {
@@ -78,7 +81,7 @@ class PeerHost {
     return where;
   }
   void change(BufferRef where, std::uint64_t content) { memory_.fill(where, content); }
-  // Publishes, or else fetches, a state of one tensor of so many bytes, under tag 7.
+  // Publishes, or else fetches, a state of one tensor of so many bytes, under kShared.
   CallId share(bool serves, std::uint64_t bytes, std::uint32_t piece_bytes, std::uint64_t content = 1) {
     const CallId call = new_call();
     auto& buffers = calls_.at(call).buffers;
@@ -92,7 +95,7 @@ class PeerHost {
     state->revision = serves ? 4 : 0;
     peer::Request request;
     request.collective = peer::Collective::kSync;
-    request.tag = Tag{7};
+    request.tag = kShared;
     request.tensors = {{{}, tensor, bytes}};
     request.state = std::move(state);
     if (serves) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/kernels/checksum.h"
+#include "core/wire/link_key.h"
 #include "fuzz/choices.h"
 #include "fuzz/hosts.h"
 
@@ -162,7 +163,7 @@ class AgainstPeer {
     me_.streams.open(*coordinator_);
     coordinator_->greet();
     coordinator_->say(wire::Waiting{address_of(5), milliseconds(500), seconds(600)});
-    change({PeerId{1, 1}, kMe, PeerId{9, 9}}, true);
+    if (!choices_.one_in(4)) change({PeerId{1, 1}, kMe, PeerId{9, 9}}, true);  // else it waits
   }
 
   void play() {
@@ -191,7 +192,7 @@ class AgainstPeer {
   }
 
   void act() {
-    switch (choices_.below(16)) {
+    switch (choices_.below(18)) {
       case 0: return launch();
       case 1: return call();
       case 2: return lose_one();
@@ -208,6 +209,8 @@ class AgainstPeer {
         me_.pass(milliseconds(static_cast<std::int64_t>(choices_.byte()) * 4));
         return;
       }
+      case 10: return share();
+      case 11: return name_sources();
       default: break;
     }
     if (neighbours_.empty()) return answer_dials();
@@ -256,7 +259,13 @@ class AgainstPeer {
     request.root = choices_.of(known_.peers);
     request.timeout = choices_.one_in(4) ? milliseconds(300) : Duration{};
     const std::size_t count = choices_.below(40);
-    if (request.collective == wire::Collective::kSync) request.state = state_of(count, request.type);
+    if (request.collective == wire::Collective::kSync) {
+      request.state = state_of(count, request.type);
+    } else if (choices_.one_in(4)) {
+      auto watched = state_of(count, DataType::kU8);
+      request.watch =
+          std::make_shared<peer::Watched>(peer::Watched{std::move(watched), {me_.hold(count, choices_.byte())}});
+    }
     calls_.push_back(me_.launch(request, count, choices_.below(120)));
   }
   // One tensor, of a few pieces.
@@ -271,6 +280,8 @@ class AgainstPeer {
     state->staged = choices_.one_in(2);
     return state;
   }
+  // Publishes a state, or fetches one before it is let in.
+  void share() { calls_.push_back(me_.share(choices_.one_in(2), choices_.below(120), 16, choices_.byte())); }
   void call() {
     switch (choices_.below(6)) {
       case 0: calls_.push_back(me_.admit(static_cast<std::uint32_t>(choices_.below(4)))); return;
@@ -307,7 +318,19 @@ class AgainstPeer {
     members_ = std::move(members);
     me_.run();
   }
+  void name_sources() {
+    auto published = chosen<wire::Published>(choices_, known_);
+    published.tag = kShared;
+    published.link_key = wire::visitor_key({}, kMe);
+    published.sources.clear();
+    for (std::size_t i = choices_.below(4); i > 0; --i) {
+      const PeerId id = choices_.of(known_.peers);
+      if (id != kMe) published.sources.push_back({id, address_of(static_cast<std::uint8_t>(id.low))});
+    }
+    coordinator_->say(published);
+  }
   void lose_one() {
+    if (members_.empty()) return;
     std::vector<PeerId> rest = members_;
     const PeerId gone = choices_.of(rest);
     if (gone == kMe) return;
@@ -316,6 +339,7 @@ class AgainstPeer {
   }
   void admit_one() {
     std::vector<PeerId> more = members_;
+    if (more.empty()) more.push_back(kMe);
     const PeerId comes = choices_.of(known_.peers);
     if (std::find(more.begin(), more.end(), comes) == more.end()) more.push_back(comes);
     change(std::move(more), true);
@@ -336,6 +360,7 @@ class AgainstPeer {
     wire::Link link = chosen<wire::Link>(choices_, known_);
     link.to = kMe;
     if (!choices_.one_in(8)) link.key = {};  // as change() proposes it
+    if (choices_.one_in(4)) link.key = wire::visitor_key({}, link.from);
     end.say(link);
   }
   void answer_dials() {
