@@ -1,0 +1,84 @@
+// What is checked of one call, or of one peer, by itself.
+#include <gtest/gtest.h>
+
+#include "core/wire/limits.h"
+#include "sim/checkers/l1_l4_ends.h"
+#include "sim/checkers/s10_arguments.h"
+#include "sim/checkers/s11_at_rest.h"
+#include "sim/checkers/s8_once.h"
+#include "sim/checkers/s9_bounds.h"
+#include "tests/sim/checkers/calls.h"
+
+namespace lockstep::sim {
+namespace {
+
+TEST(S8Once, TwiceOrNeverMadeFails) {
+  Call call = ended_call(kA, committed({kA}));
+  Call open;
+  EXPECT_FALSE(check_once(&open, kA, CallId{1}, *call.outcome));
+  EXPECT_TRUE(check_once(&call, kA, CallId{1}, *call.outcome));
+  EXPECT_TRUE(check_once(nullptr, kA, CallId{1}, *call.outcome));
+}
+
+TEST(S9Bounds, WhatIsOverALimitFails) {
+  peer::Peer::Footprint peer;
+  EXPECT_FALSE(check_bounds(peer, kA, 4, 2));
+  peer.streams = 1000;
+  EXPECT_TRUE(check_bounds(peer, kA, 4, 2));
+  peer = {};
+  peer.rounds = kMaxRoundsInFlight + 1;
+  EXPECT_TRUE(check_bounds(peer, kA, 4, 2));
+  peer = {};
+  peer.remembered = 1'000'000;
+  EXPECT_TRUE(check_bounds(peer, kA, 4, 2));
+  coordinator::Coordinator::Footprint c;
+  EXPECT_FALSE(check_bounds(c));
+  c.members = kMaxMembers + 1;
+  EXPECT_TRUE(check_bounds(c));
+}
+
+TEST(S10Arguments, WhatAllAgreedOnIsKept) {
+  Call call = ended_call(kA, committed({kA, kB}));
+  call.request.minimum_world = 2;
+  EXPECT_FALSE(check_arguments_kept(call, 2));
+  call.request.minimum_world = 3;
+  EXPECT_TRUE(check_arguments_kept(call, 2));
+  Call retried = ended_call(kA, committed({kA, kB}));
+  retried.outcome->retries = 1;
+  EXPECT_FALSE(check_arguments_kept(retried, 2));
+  retried.request.retry = false;
+  EXPECT_TRUE(check_arguments_kept(retried, 2));
+  Call admit = ended_call(kA, peer::Outcome{});
+  admit.kind = CallKind::kAdmit;
+  admit.at_least = 3;
+  EXPECT_FALSE(check_arguments_kept(admit, 3));
+  EXPECT_TRUE(check_arguments_kept(admit, 2));
+}
+
+TEST(S11AtRest, WhatIsLeftOverFails) {
+  peer::Peer::Footprint peer;
+  EXPECT_FALSE(check_at_rest(peer, kA, false, 0));
+  EXPECT_TRUE(check_at_rest(peer, kA, true, 0));
+  EXPECT_TRUE(check_at_rest(peer, kA, false, 1));
+  peer.remembered = 1;
+  EXPECT_TRUE(check_at_rest(peer, kA, false, 0));
+  coordinator::Coordinator::Footprint c;
+  EXPECT_FALSE(check_at_rest(c));
+  c.streams = 1;
+  EXPECT_TRUE(check_at_rest(c));
+}
+
+TEST(L1Ends, ACallThatWaitsTooLongFails) {
+  Call call;
+  call.made = Instant{0} + seconds(5);
+  const Instant healed = Instant{0} + seconds(10);
+  EXPECT_FALSE(check_ends(call, healed, healed + seconds(20), seconds(20)));
+  EXPECT_TRUE(check_ends(call, healed, healed + seconds(21), seconds(20)));
+  call.made = healed + seconds(10);
+  EXPECT_FALSE(check_ends(call, healed, healed + seconds(21), seconds(20)));
+  call.told_to_wait = true;
+  EXPECT_FALSE(check_ends(call, healed, healed + seconds(100), seconds(20)));
+}
+
+}  // namespace
+}  // namespace lockstep::sim

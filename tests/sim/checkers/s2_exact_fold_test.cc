@@ -1,0 +1,180 @@
+// S2, S3, S4 and S10 on three peers that reduce five elements.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "core/kernels/reference.h"
+#include "sim/checkers/s10_mismatch.h"
+#include "sim/checkers/s2_exact_fold.h"
+#include "sim/checkers/s3_restored.h"
+#include "sim/checkers/s4_hands_off.h"
+#include "tests/sim/checkers/calls.h"
+
+namespace lockstep::sim {
+namespace {
+
+class Fold : public testing::TestWithParam<Mode> {
+ protected:
+  static constexpr std::uint64_t kCount = 5;
+  static constexpr DataType kType = DataType::kF32;
+  static constexpr std::uint64_t kWidth = 4;
+
+  Fold() {
+    for (std::size_t i = 0; i < 3; ++i) {
+      calls_[i].peer = ids_[i];
+      calls_[i].content = 1000 + i;
+      calls_[i].segment_bytes = 64;
+      calls_[i].request.collective = peer::Collective::kAllReduce;
+      calls_[i].request.type = kType;
+      const BufferRef send{memory_.make(kCount * kWidth), 0, kCount * kWidth};
+      const BufferRef recv{memory_.make(kCount * kWidth), 0, kCount * kWidth};
+      calls_[i].buffers = {send.id, recv.id};
+      for (const BufferId id : calls_[i].buffers) memory_.lend(id);
+      calls_[i].request.tensors.push_back({send, recv, kCount});
+      memory_.fill(send, content_of(calls_[i].content, 0), kType);
+      calls_[i].inputs.push_back(memory_.fingerprint(send));
+      calls_[i].outcome = committed({kA, kB, kC});
+    }
+  }
+
+  // What a right (or wrong) ring would leave in the first peer's memory.
+  void fold_chunk(std::uint64_t begin, std::uint64_t end, std::array<std::size_t, 3> order) {
+    const BufferRef into = calls_[0].request.tensors[0].recv.slice(begin * kWidth, (end - begin) * kWidth);
+    const auto own = [&](std::size_t i) {
+      return calls_[order[i]].request.tensors[0].send.slice(begin * kWidth, (end - begin) * kWidth);
+    };
+    if (GetParam() == Mode::kToken) {
+      Token acc = token_of_content(content_of(calls_[order[0]].content, 0), begin * kWidth, end * kWidth);
+      for (std::size_t i = 1; i < 3; ++i) {
+        acc = fold(acc, token_of_content(content_of(calls_[order[i]].content, 0), begin * kWidth, end * kWidth), kType,
+                   ReduceOp::kSum, 0);
+      }
+      memory_.write_token(into, Touch::kJob, acc);
+      return;
+    }
+    const auto bytes = memory_.open(into, Touch::kJob);
+    std::ranges::copy(memory_.look(own(0)), bytes.begin());
+    for (std::size_t i = 1; i < 3; ++i) reference::fold(kType, ReduceOp::kSum, bytes, bytes, memory_.look(own(i)));
+  }
+  void fold_right() {  // chunks of 2, 2 and 1 elements
+    fold_chunk(0, 2, {1, 2, 0});
+    fold_chunk(2, 4, {2, 0, 1});
+    fold_chunk(4, 5, {0, 1, 2});
+  }
+  void fold_whole(std::array<std::size_t, 3> order) {
+    for (Call& call : calls_) call.segment_bytes = 0;
+    fold_chunk(0, kCount, order);
+  }
+  Complaint judge() {
+    return check_exact_fold(calls_[0], memory_, [&](PeerId id, const RoundKey&) -> const Call* {
+      for (const Call& call : calls_) {
+        if (call.peer == id && !(absent_ == id)) return &call;
+      }
+      return nullptr;
+    });
+  }
+
+  Memory memory_{GetParam()};
+  std::array<PeerId, 3> ids_{kA, kB, kC};
+  std::array<Call, 3> calls_;
+  PeerId absent_;
+};
+INSTANTIATE_TEST_SUITE_P(Modes, Fold, testing::Values(Mode::kToken, Mode::kBytes));
+
+TEST_P(Fold, S2TheFoldInRingOrderPasses) {
+  fold_right();
+  const Complaint complaint = judge();
+  EXPECT_FALSE(complaint) << *complaint;
+}
+
+TEST_P(Fold, S2AnotherOrderFails) {
+  bool seen = false;
+  for (std::uint64_t content = 0; content < 40; ++content) {  // not every three floats show their order
+    calls_[0].content = content;
+    memory_.fill(calls_[0].request.tensors[0].send, content_of(content, 0), kType);
+    fold_right();
+    ASSERT_FALSE(judge());
+    fold_chunk(2, 4, {0, 1, 2});
+    seen = seen || judge().has_value();
+  }
+  EXPECT_TRUE(seen);
+}
+
+TEST_P(Fold, S2ASmallTensorIsOneChunk) {
+  bool seen = false;
+  for (std::uint64_t content = 0; content < 40; ++content) {
+    calls_[0].content = content;
+    memory_.fill(calls_[0].request.tensors[0].send, content_of(content, 0), kType);
+    fold_whole({1, 2, 0});
+    ASSERT_FALSE(judge());
+    fold_right();  // as three
+    seen = seen || judge().has_value();
+  }
+  EXPECT_TRUE(seen);
+}
+
+TEST_P(Fold, S2AnInputTwiceFails) {
+  fold_right();
+  fold_chunk(4, 5, {0, 1, 1});
+  EXPECT_TRUE(judge());
+}
+
+TEST_P(Fold, S2AForgottenRemainderFails) {
+  fold_chunk(0, 2, {1, 2, 0});
+  fold_chunk(2, 4, {2, 0, 1});
+  EXPECT_TRUE(judge());
+}
+
+TEST_P(Fold, S2AContributorThatNeverLaunchedFails) {
+  fold_right();
+  absent_ = kB;
+  EXPECT_TRUE(judge());
+}
+
+TEST_P(Fold, S2OneWhoIsNoContributorFails) {
+  fold_right();
+  calls_[0].outcome = committed({kB, kC});
+  EXPECT_TRUE(judge());
+}
+
+TEST_P(Fold, S3AnInputThatChangedInAnAbortFails) {
+  calls_[0].outcome = aborted(Status::kPeerLost);
+  EXPECT_FALSE(check_restored(calls_[0], memory_));
+  memory_.fill(calls_[0].request.tensors[0].send, 5, kType);
+  EXPECT_TRUE(check_restored(calls_[0], memory_));
+}
+
+TEST_P(Fold, S4MemoryWrittenAfterCompletionFails) {
+  for (const BufferId id : calls_[0].buffers) calls_[0].at_end.push_back(memory_.fingerprint(id));
+  EXPECT_FALSE(check_untouched(calls_[0], memory_));
+  memory_.fill(calls_[0].request.tensors[0].recv, 5, kType);
+  EXPECT_TRUE(check_untouched(calls_[0], memory_));
+}
+
+TEST_P(Fold, S4ALoanOrAKernelThatOutlivesTheCallFails) {
+  EXPECT_FALSE(check_loans_are_back(calls_[0], {}, {}));
+  EXPECT_TRUE(check_loans_are_back(calls_[0], StreamId{2}, {}));
+  EXPECT_TRUE(check_loans_are_back(calls_[0], {}, JobToken{1}));
+}
+
+TEST_P(Fold, S10ACommitOverDifferentArgumentsFails) {
+  const FindCall find = [&](PeerId id, const RoundKey&) { return id == kB ? &calls_[1] : &calls_[0]; };
+  EXPECT_FALSE(check_mismatch(calls_[0], find));
+  calls_[1].request.op = ReduceOp::kMax;
+  EXPECT_TRUE(check_mismatch(calls_[0], find));
+  calls_[1].request.op = ReduceOp::kSum;
+  calls_[1].request.tensors[0].count = 4;
+  EXPECT_TRUE(check_mismatch(calls_[0], find));
+}
+
+TEST_P(Fold, S10AMismatchWithoutWordsFails) {
+  calls_[0].outcome = aborted(Status::kMismatch);
+  EXPECT_FALSE(check_mismatch(calls_[0], {}));
+  calls_[0].outcome->text.clear();
+  EXPECT_TRUE(check_mismatch(calls_[0], {}));
+}
+
+}  // namespace
+}  // namespace lockstep::sim

@@ -1,0 +1,123 @@
+// Three peers with a state of two pieces, of which the last is a newcomer.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "sim/checkers/s5_one_state.h"
+#include "tests/sim/checkers/calls.h"
+
+namespace lockstep::sim {
+namespace {
+
+class S5OneState : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kBytes = 20;
+
+  S5OneState() {
+    for (std::size_t i = 0; i < 3; ++i) {
+      auto state = std::make_shared<state::Statement>();
+      state->manifest.piece_bytes = 10;
+      state->manifest.tensors = {{"weights", DataType::kU8, kBytes, false}};
+      state->revision = 7;
+      statements_[i] = state;
+      calls_[i].peer = ids_[i];
+      calls_[i].request.collective = peer::Collective::kSync;
+      calls_[i].request.state = state;
+      calls_[i].request.tensors.push_back({{}, {memory_[i].make(kBytes), 0, kBytes}, kBytes});
+    }
+    write(2, 5);
+    statements_[2]->revision = 0;
+    for (std::size_t i = 0; i < 2; ++i) write(i, 1);
+    for (std::size_t i = 0; i < 3; ++i) calls_[i].inputs = {memory_[i].fingerprint(weights(i))};
+    EXPECT_FALSE(end(0, kBefore, {kA, kB}, 7));  // the first two agreed before
+  }
+
+  BufferRef weights(std::size_t i) { return calls_[i].request.tensors[0].recv; }
+  void write(std::size_t i, std::uint64_t content) { memory_[i].fill(weights(i), content); }
+  void launch(GroupId group = kRound.group) {
+    for (const Call& each : calls_) {
+      Call call = each;
+      call.group = group;
+      call.cohort = kRound.cohort;
+      call.request.tag = kRound.tag;
+      call.use = kRound.use;
+      checker_.launched(call);
+    }
+  }
+  Complaint end(std::size_t i, RoundKey round, std::vector<PeerId> contributors, std::uint64_t revision) {
+    Call call = calls_[i];
+    call.outcome = committed(std::move(contributors));
+    call.outcome->round = round;
+    call.outcome->revision = revision;
+    call.outcome->root = {revision, revision};
+    return checker_.ended(call, memory_[i], [&](PeerId peer, const RoundKey&) -> const Call* {
+      const auto at = std::find(ids_.begin(), ids_.end(), peer);
+      return at == ids_.end() ? nullptr : &calls_[static_cast<std::size_t>(at - ids_.begin())];
+    });
+  }
+  Complaint end(std::size_t i, std::uint64_t revision) { return end(i, kRound, {kA, kB, kC}, revision); }
+
+  static constexpr RoundKey kBefore{CohortId{0}, GroupId{0}, Tag{5}, 8};
+  std::array<PeerId, 3> ids_ = {kA, kB, kC};
+  std::array<std::shared_ptr<state::Statement>, 3> statements_;
+  std::array<Memory, 3> memory_{Memory(Mode::kBytes), Memory(Mode::kBytes), Memory(Mode::kBytes)};
+  std::array<Call, 3> calls_;
+  OneState checker_;
+};
+
+TEST_F(S5OneState, WhatTheMembersHaveIsTakenOver) {
+  write(2, 1);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_FALSE(end(i, 7)) << i;
+}
+
+TEST_F(S5OneState, AMixtureOfTwoStatesFails) {
+  memory_[2].fill(weights(2).slice(0, 10), 1);
+  EXPECT_TRUE(end(2, 7));
+}
+
+TEST_F(S5OneState, ANewcomersStateFails) {
+  for (std::size_t i = 0; i < 2; ++i) write(i, 5);
+  EXPECT_TRUE(end(0, 0));
+}
+
+TEST_F(S5OneState, ARevisionThatGoesBackForOneWhoVotesFails) {
+  statements_[1]->revision = 6;
+  launch();
+  write(2, 1);
+  EXPECT_TRUE(end(2, 6));
+  statements_[0]->revision = 6;  // now for all of them
+  EXPECT_FALSE(end(2, 6));
+}
+
+TEST_F(S5OneState, ARevisionThatAGroupThatIsBoundLacksIsNotGoneBackBehind) {
+  statements_[1]->revision = 6;
+  launch();
+  statements_[1]->revision = statements_[0]->revision = 6;
+  launch(GroupId{1});
+  statements_[0]->revision = 7;
+  write(2, 1);
+  EXPECT_FALSE(end(2, 6));
+}
+
+TEST_F(S5OneState, WhoOnlyReceivesIsNotFollowed) {
+  statements_[0]->strategy = statements_[1]->strategy = state::Strategy::kReceiveOnly;
+  write(2, 1);
+  EXPECT_TRUE(end(2, 7));
+}
+
+TEST_F(S5OneState, WhoOnlySendsIsFollowedAndNotWrittenTo) {
+  statements_[2]->strategy = state::Strategy::kSendOnly;
+  launch();
+  EXPECT_TRUE(end(0, 7));
+  for (std::size_t i = 0; i < 2; ++i) write(i, 5);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_FALSE(end(i, 0)) << i;
+  write(2, 1);
+  EXPECT_TRUE(end(2, 7));
+}
+
+}  // namespace
+}  // namespace lockstep::sim
