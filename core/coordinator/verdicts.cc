@@ -75,8 +75,10 @@ std::string Rounds::describe_waiting(const RoundKey& key, Generation attempt, co
                                       [&](const wire::OpenRound& round) { return round.key == key; });
     if (launched) continue;
     text += (text.empty() ? "; it waited for " : ", ") + trace::short_name(member.id, member.name);
-    const auto busy = std::find_if(open->second.begin(), open->second.end(),
-                                   [](const wire::OpenRound& round) { return !round.done; });
+    // Who is done, or claims a state, waits for others there. But it has told its caller when all of them are done.
+    const auto busy = std::find_if(open->second.begin(), open->second.end(), [&](const wire::OpenRound& round) {
+      return !round.done || is_undecided(round.key);
+    });
     text += busy == open->second.end() ? " (in no call)" : " (in tag " + std::to_string(busy->key.tag.value) + ")";
     if (text.size() > kMaxTextBytes / 2) break;
   }

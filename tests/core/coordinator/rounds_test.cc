@@ -215,6 +215,28 @@ TEST_F(RoundsOfThree, ATimeOutSaysForWhomItWaitedAndWhereThatPeerIs) {
   EXPECT_NE(verdicts.front().text.find("waited for c (in tag 9)"), std::string::npos) << verdicts.front().text;
 }
 
+// Found by a user: that a peer was in no call was told of one whose sync waited for the others.
+TEST_F(RoundsOfThree, ATimeOutNamesTheTagOfWhoWaitsElsewhereToo) {
+  const auto told_of_c = [&](std::uint64_t tag) {
+    wire::OpenRound elsewhere = open(true);
+    elsewhere.key.tag = Tag{tag};
+    Rounds::Change change;
+    change.flushed = {{kA, {open(false)}}, {kB, {open(false)}}, {kC, {elsewhere}}};
+    const auto verdicts = rounds_.verdicts(change, view_);
+    return verdicts.empty() ? "" : verdicts.front().text;
+  };
+  wire::Claim claim{key(9), Generation{1}, {}, state::Strategy::kPopular, true, 4, {5, 5}};
+  claim.what.collective = Collective::kSync;
+  EXPECT_TRUE(rounds_.on_claim(kC, claim).violation.empty());
+  wire::Done barrier = done(Collective::kBarrier, 0);
+  barrier.key = key(8);
+  EXPECT_TRUE(rounds_.on_done(kC, barrier).violation.empty());
+  rounds_.on_stop(kA, {key(7), Generation{1}, Status::kTimedOut, false, "a timed out"});
+  EXPECT_EQ(told_of_c(9), "a timed out; it waited for c (in tag 9)");
+  EXPECT_EQ(told_of_c(8), "a timed out; it waited for c (in tag 8)");
+  EXPECT_EQ(told_of_c(6), "a timed out; it waited for c (in no call)");  // it has told its caller already
+}
+
 TEST_F(RoundsOfThree, AdmissionClosesRoundsThatNotAllHaveLaunched) {
   const auto verdicts = rounds_.closed_by_admission(CohortId{1}, {{kA, {open(false)}}, {kB, {}}, {kC, {open(false)}}});
   ASSERT_EQ(verdicts.size(), 1U);
