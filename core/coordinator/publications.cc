@@ -91,10 +91,14 @@ wire::Published Publications::answer(const Name& wish, const wire::Descriptor& w
   }
   if (popularity.empty()) {
     if (other == nullptr) return answer;
+    const wire::Descriptor& theirs = other->second.said.what;
+    const bool same_size = theirs.count == what.count && theirs.tensors == what.tensors;
     answer.text = "states differ in tag " + std::to_string(wish.tag.value) + ": " +
-                  trace::short_name(other->first.peer, other->second.name) +
-                  " publishes: " + wire::describe(other->second.said.what) +
-                  "; this peer wants: " + wire::describe(what);
+                  trace::short_name(other->first.peer, other->second.name) + " publishes " +
+                  wire::describe_size(theirs) +
+                  (same_size ? ", as this peer wants, but with other names, types, sizes, order or values"
+                             : "; this peer wants " + wire::describe_size(what)) +
+                  ": state the same tensors and values on both sides";
     return answer;
   }
   answer.root = std::max_element(popularity.begin(), popularity.end(), [](const auto& a, const auto& b) {

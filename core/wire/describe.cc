@@ -111,20 +111,33 @@ class Writer {
 std::string describe(const Descriptor& what) {
   const bool reduces = what.collective == Collective::kAllReduce || what.collective == Collective::kReduceScatter;
   const bool moves = what.collective != Collective::kBarrier;
+  const bool is_state = what.collective == Collective::kSync;  // its tensors have types of their own
   std::string out(name_of(what.collective));
   // What a collective does not use is named only when it is set all the same.
-  if (moves || what.type != DataType::kU8) out.append(" ").append(lockstep::name_of(what.type));
+  if ((moves && !is_state) || what.type != DataType::kU8) out.append(" ").append(lockstep::name_of(what.type));
   if (reduces || what.op != ReduceOp::kSum) out.append(" ").append(lockstep::name_of(what.op));
-  if (moves || what.tensors != 0 || what.count != 0) {
+  if (is_state) {
+    out += ", " + describe_size(what);
+  } else if (moves || what.tensors != 0 || what.count != 0) {
     out += ", ";
     if (what.collective != Collective::kAllGather) out += counted(what.count, "element") + " in ";
     out += counted(what.tensors, "tensor");
   }
-  if (what.tensors != 1 && what.layout != 0) out += ", layout " + hex(what.layout);
+  if ((what.tensors != 1 || is_state) && what.layout != 0) out += ", layout " + hex(what.layout);
   if (!what.root.is_nobody()) out += ", root " + text_of(what.root);
   if (what.segment_bytes != 0) out += ", segments of " + counted(what.segment_bytes, "byte");
   if (what.minimum_world != 1) out += ", minimum world " + std::to_string(what.minimum_world);
   return out + (what.retry ? ", retry" : ", no retry");
+}
+
+std::string describe_size(const Descriptor& state) {
+  return counted(state.count, "byte") + " in " + counted(state.tensors, "tensor");
+}
+
+std::string arguments_differ(Tag tag, std::string_view a, const Descriptor& of_a, std::string_view b,
+                             const Descriptor& of_b) {
+  return "arguments differ in tag " + std::to_string(tag.value) + ": " + std::string(a) + ": " + describe(of_a) + "; " +
+         std::string(b) + ": " + describe(of_b) + ": call it with the same arguments on all peers";
 }
 
 std::string not_launched(std::string_view member, Tag tag) {

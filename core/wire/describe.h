@@ -8,8 +8,16 @@
 
 namespace lockstep::wire {
 
-// "all_reduce f32 sum, 10 elements in 1 tensor, retry". Descriptors that differ read differently.
+// "all_reduce f32 sum, 10 elements in 1 tensor, retry", "sync_state, 40 bytes in 1 tensor, layout 0123456789abcdef, retry".
+// Descriptors that differ read differently.
 std::string describe(const Descriptor& what);
+
+// Of a state: "120 bytes in 3 tensors".
+std::string describe_size(const Descriptor& state);
+
+// What the callers of a round are told whose arguments differ between two members.
+std::string arguments_differ(Tag tag, std::string_view a, const Descriptor& of_a, std::string_view b,
+                             const Descriptor& of_b);
 
 // What the callers of a round are told that a member did not launch before the admission that ended its cohort.
 std::string not_launched(std::string_view member, Tag tag);

@@ -45,6 +45,19 @@ TEST(Describe, ADescriptorReadsAsACall) {
   EXPECT_EQ(describe(all_gather), "all_gather f32, 1 tensor, retry");
 }
 
+// Its tensors have names and types of their own, and only the layout tells one from another.
+TEST(Describe, AStateIsDescribedInBytes) {
+  Descriptor state;
+  state.collective = Collective::kSync;
+  state.tensors = 1;
+  state.count = 40;
+  state.layout = 0x1234;
+  EXPECT_EQ(describe(state), "sync_state, 40 bytes in 1 tensor, layout 0000000000001234, retry");
+  EXPECT_EQ(describe_size(state), "40 bytes in 1 tensor");
+  state.type = DataType::kF32;
+  EXPECT_EQ(describe(state), "sync_state f32, 40 bytes in 1 tensor, layout 0000000000001234, retry");
+}
+
 TEST(Describe, AMessageIsOneLine) {
   EXPECT_EQ(describe(Message(Heartbeat{})), "Heartbeat{}");
   const RoundKey key{CohortId{1}, GroupId{0}, Tag{7}, 2};
