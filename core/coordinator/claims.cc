@@ -11,15 +11,6 @@ namespace lockstep::coordinator {
 
 namespace {
 
-// Manifests differ, and nothing else that all must say.
-bool only_manifests_differ(wire::Descriptor a, const wire::Descriptor& b) {
-  if (a.layout == b.layout) return false;
-  a.layout = b.layout;
-  a.count = b.count;
-  a.tensors = b.tensors;
-  return a == b;
-}
-
 std::string describe_nobody(const state::Undecided& undecided, const std::vector<wire::Member>& members,
                             const std::string& where) {
   if (undecided.a.is_nobody()) return "nobody who may send has a state" + where + ": load a checkpoint on one of them";
@@ -53,12 +44,17 @@ Claims::Answer Claims::add(const std::vector<wire::Member>& members, PeerId from
     answer.stop.emplace(Status::kMismatch, answer.compare->text());
   };
   if (claim.what != round.what) {
-    differ(wire::Outlined::kManifest, round.first, from,
-           {"states differ" + where,
-            ": " + name_in(members, round.first) + ": " + wire::describe(round.what) + "; " + name_in(members, from) +
-                ": " + wire::describe(claim.what),
-            {}});
-    if (!only_manifests_differ(claim.what, round.what)) answer.compare.reset();
+    const std::string first = name_in(members, round.first);
+    const std::string second = name_in(members, from);
+    if (claim.what.layout == round.what.layout) {
+      answer.stop.emplace(Status::kMismatch,
+                          wire::arguments_differ(claim.key.tag, first, round.what, second, claim.what));
+    } else {
+      const std::string both =
+          ": " + first + ": " + wire::describe(round.what) + "; " + second + ": " + wire::describe(claim.what);
+      differ(wire::Outlined::kManifest, round.first, from,
+             {"states differ" + where, both + Comparison::kStateTheSame, {}});
+    }
     return answer;
   }
   if (round.claims.size() < members.size()) return answer;

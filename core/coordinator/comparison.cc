@@ -48,7 +48,9 @@ Comparison::Questions Comparison::ask_where_they_differ(const wire::StateOutline
   const auto differ = std::mismatch(lists[0]->begin(), lists[0]->end(), lists[1]->begin(), lists[1]->end());
   const auto index = static_cast<std::size_t>(differ.first - lists[0]->begin());
   Questions questions;
+  const std::array outlines = {&a, &b};
   for (std::size_t i = 0; i < sides_.size(); ++i) {
+    if (outlines[i]->tensors.empty() && outlines[i]->values.empty()) sides_[i].words = "no tensors and no values";
     if (index >= lists[i]->size()) continue;
     // Where contents differ, manifests do not.
     if (of_ == wire::Outlined::kContents && !questions.empty()) break;
@@ -74,10 +76,12 @@ std::string Comparison::text() const {
     difference = ": first in " + where_;
     if (said) difference += " (" + (sides_[0].words == kNone ? sides_[1] : sides_[0]).words + ")";
   } else if (!where_.empty()) {
-    difference = ": " + where_;
+    difference = (watched_ ? ": they are stated differently: " : ": ") + where_;
     for (const Side& side : sides_) {
+      if (!over()) break;  // given up: who has not answered may have it
       difference += (&side == &sides_[0] ? ": " : "; ") + side.name + ": " + side.words;
     }
+    difference += kStateTheSame;
   }
   return texts_.before + difference + texts_.after;
 }

@@ -19,6 +19,7 @@ namespace lockstep::coordinator {
 class Comparison {
  public:
   static constexpr const char* kNone = "none";  // has no such entry
+  static constexpr const char* kStateTheSame = ": state the same tensors and values on all peers";
 
   struct Side {
     PeerId peer;

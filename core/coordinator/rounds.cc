@@ -167,14 +167,17 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
   round.differs = round.differs || round.what != done.what || round.hash != done.hash;
   if (stops_.contains(bundle_of(done.key))) return result;
   if (round.differs) {
-    const bool arguments = round.what != done.what;
-    const auto say = [&](PeerId who, const wire::Descriptor& what, std::uint64_t hash) {
-      return name_in(members, who) + ": " + (arguments ? wire::describe(what) : "hash " + std::to_string(hash));
-    };
-    stop(done.key, done.attempt, arguments ? Status::kMismatch : Status::kInternal,
-         std::string(arguments ? "arguments" : "results") + " differ in tag " + std::to_string(done.key.tag.value) +
-             ": " + say(round.first, round.what, round.hash) + "; " + say(from, done.what, done.hash),
-         result);
+    const std::string first = name_in(members, round.first);
+    const std::string second = name_in(members, from);
+    if (round.what != done.what) {
+      stop(done.key, done.attempt, Status::kMismatch,
+           wire::arguments_differ(done.key.tag, first, round.what, second, done.what), result);
+    } else {
+      stop(done.key, done.attempt, Status::kInternal,
+           "results differ in tag " + std::to_string(done.key.tag.value) + ": " + first + ": hash " +
+               std::to_string(round.hash) + "; " + second + ": hash " + std::to_string(done.hash),
+           result);
+    }
     return result;
   }
   commit_if_done(done.key, done.attempt, result);

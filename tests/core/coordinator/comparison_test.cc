@@ -16,6 +16,8 @@ constexpr PeerId kAda{1, 1};
 constexpr PeerId kBen{2, 2};
 constexpr PeerId kCleo{3, 3};
 
+const std::string kHint = ": state the same tensors and values on all peers";
+
 RoundKey key(std::uint64_t tag = 7) { return {CohortId{1}, {}, Tag{tag}, 0}; }
 
 wire::StateOutline outline(std::vector<std::uint64_t> tensors, std::vector<std::uint64_t> values = {},
@@ -66,11 +68,20 @@ TEST(Comparison, NamesTheFirstEntryThatDiffers) {
       {ours, ": ?", ": ?"},  // hashes that happen to be the same
   };
   for (const auto& [theirs, of_manifests, of_contents] : cases) {
-    EXPECT_EQ(text_of(wire::Outlined::kManifest, ours, theirs),
-              std::string("they differ") + of_manifests + ": mend it");
+    const std::string hint = of_manifests == std::string(": ?") ? "" : kHint;
+    EXPECT_EQ(text_of(wire::Outlined::kManifest, ours, theirs), "they differ" + (of_manifests + hint) + ": mend it");
     if (of_contents == nullptr) continue;
     EXPECT_EQ(text_of(wire::Outlined::kContents, ours, theirs), std::string("they differ") + of_contents + ": mend it");
   }
+}
+
+// Found by a user: two descriptions with the hashes of layouts were all that was told.
+TEST(Comparison, NamesTheOneWhoseStateIsEmpty) {
+  const std::string nothing = ": a: no tensors and no values; b: ";
+  EXPECT_EQ(text_of(wire::Outlined::kManifest, outline({}), outline({1, 2}, {3})),
+            "they differ: tensor 0" + nothing + "theirs 0" + kHint + ": mend it");
+  EXPECT_EQ(text_of(wire::Outlined::kManifest, outline({}), outline({}, {3})),
+            "they differ: value 0" + nothing + "theirs 0" + kHint + ": mend it");
 }
 
 TEST(Comparison, TakesNothingThatItDidNotAskFor) {
@@ -147,7 +158,7 @@ class ClaimsOfThree : public testing::Test {
 
 TEST_F(ClaimsOfThree, ManifestsThatDifferEndWithTheFirstDifference) {
   differ();
-  EXPECT_EQ(answer()->text, "states differ in tag 7: tensor 0: a: w f32 [10]; b: w f32 [12]");
+  EXPECT_EQ(answer()->text, "states differ in tag 7: tensor 0: a: w f32 [10]; b: w f32 [12]" + kHint);
 }
 
 TEST_F(ClaimsOfThree, NobodyIsElectedWhileTwoAreCompared) {
@@ -158,14 +169,29 @@ TEST_F(ClaimsOfThree, NobodyIsElectedWhileTwoAreCompared) {
   EXPECT_EQ(answer()->status, Status::kMismatch);
 }
 
-TEST_F(ClaimsOfThree, OtherArgumentsThatDifferNeedNoComparison) {
-  wire::Claim other = claim(2);
+// Found by a user: that states differ was told where only arguments did.
+TEST_F(ClaimsOfThree, ArgumentsThatDifferAreToldAsSuch) {
+  wire::Claim other = claim(1);
   other.what.minimum_world = 3;
   EXPECT_FALSE(rounds_.on_claim(kAda, claim(1)).stop);
   const auto result = rounds_.on_claim(kBen, other);
   EXPECT_TRUE(result.questions.empty());
   ASSERT_TRUE(result.stop);
-  EXPECT_NE(result.stop->text.find("minimum world 3"), std::string::npos) << result.stop->text;
+  EXPECT_EQ(result.stop->status, Status::kMismatch);
+  EXPECT_EQ(result.stop->text,
+            "arguments differ in tag 7: a: sync_state, 0 bytes in 0 tensors, layout 0000000000000001, retry; b: "
+            "sync_state, 0 bytes in 0 tensors, layout 0000000000000001, minimum world 3, retry: call it with the same "
+            "arguments on all peers");
+}
+
+TEST_F(ClaimsOfThree, StatesThatDifferAreComparedWhateverElseDiffers) {
+  wire::Claim other = claim(2);
+  other.what.minimum_world = 3;
+  EXPECT_FALSE(rounds_.on_claim(kAda, claim(1)).stop);
+  const auto result = rounds_.on_claim(kBen, other);
+  EXPECT_FALSE(result.stop);
+  EXPECT_EQ(result.questions.size(), 2U);
+  EXPECT_EQ(answer()->text, "states differ in tag 7: tensor 0: a: w f32 [10]; b: w f32 [12]" + kHint);
 }
 
 TEST_F(ClaimsOfThree, SendersThatDifferAreToldInWhat) {
@@ -196,7 +222,10 @@ TEST_F(ClaimsOfThree, OneComparisonAtATimeTheOthersEndWithoutIt) {
   const auto other = rounds_.on_claim(kBen, claim(2, 8));
   EXPECT_TRUE(other.questions.empty());
   ASSERT_TRUE(other.stop);
-  EXPECT_NE(other.stop->text.find("layout"), std::string::npos) << other.stop->text;
+  EXPECT_EQ(other.stop->text,
+            "states differ in tag 8: a: sync_state, 0 bytes in 0 tensors, layout 0000000000000001, retry; b: "
+            "sync_state, 0 bytes in 0 tensors, layout 0000000000000002, retry" +
+                kHint);
   EXPECT_EQ(answer()->status, Status::kMismatch);
   differ(9);  // there is room again
 }
