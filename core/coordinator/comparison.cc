@@ -28,7 +28,11 @@ std::optional<Comparison::Questions> Comparison::take(PeerId from, wire::StateOu
     return Questions{};
   }
   const wire::StateOutline first = *std::exchange(outline_, std::nullopt);
-  return side == &sides_[0] ? ask_where_they_differ(outline, first) : ask_where_they_differ(first, outline);
+  Questions questions =
+      side == &sides_[0] ? ask_where_they_differ(outline, first) : ask_where_they_differ(first, outline);
+  if (!watched_ || of_ == wire::Outlined::kContents || !where_.empty()) return questions;
+  of_ = wire::Outlined::kContents;
+  return begin();
 }
 
 Comparison::Questions Comparison::ask_where_they_differ(const wire::StateOutline& a, const wire::StateOutline& b) {

@@ -42,7 +42,8 @@ class Comparison {
     }
   };
   Comparison() = default;  // to be loaded into
-  // `watched`: these are no states that are claimed, and the round commits when it is over.
+  // `watched`: these are no states that are claimed, and the round commits when it is over. Their manifests come first, and their
+  // contents if these are the same.
   Comparison(const RoundKey& key, Generation attempt, wire::Outlined of, Side a, Side b, Texts texts,
              bool watched = false)
       : key_(key),

@@ -298,7 +298,7 @@ bool Rounds::begins_comparison(const std::vector<RoundKey>& bound, Generation at
     const auto difference = rounds_.at(key).parities.difference(members);
     if (!difference) continue;
     const auto side = [&](PeerId peer) { return Comparison::Side{peer, name_in(members, peer)}; };
-    comparison_.emplace(key, attempt, wire::Outlined::kContents, side(difference->popular), side(difference->other),
+    comparison_.emplace(key, attempt, wire::Outlined::kManifest, side(difference->popular), side(difference->other),
                         Comparison::Texts{describe(*difference, members, key.tag), {}, {}}, true);
     result.questions = comparison_->begin();
     result.compares_watched = true;
