@@ -180,6 +180,9 @@ Result<Work> Communicator::launch(const LaunchArgs& args, Then then) {
 
 Result<Work> Communicator::publish(const LaunchArgs& args, bool stable) {
   if (auto error = check(args)) return *error;
+  if (args.state != nullptr && args.state->blank) {
+    return Error{Status::kInvalidArgument, "a state that is none yet (blank) is not published: sync it first"};
+  }
   if (view() == nullptr) return Error{Status::kNotConnected, "this communicator is no member of a run: connect first"};
   auto call = engine_->new_call();
   Call::Loans& loans = call->loans;
@@ -251,6 +254,7 @@ void Communicator::stop(const Work& work, std::string why) {
 }
 
 std::uint32_t Communicator::pending() const { return engine_->pending(); }
+std::uint32_t Communicator::fetching() const { return engine_->fetching(); }
 
 std::shared_ptr<const wire::View> Communicator::view() const { return engine_->view(); }
 

@@ -144,6 +144,8 @@ class Communicator {
 
   // How many peers wait for admission. Local, an atomic load.
   [[nodiscard]] std::uint32_t pending() const;
+  // Of those, so many fetch a state in advance.
+  [[nodiscard]] std::uint32_t fetching() const;
   // The newest installed view; null before the first. Never changes under the caller's hands.
   [[nodiscard]] std::shared_ptr<const wire::View> view() const;
   [[nodiscard]] PeerId self() const;

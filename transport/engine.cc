@@ -283,7 +283,10 @@ void Engine::carry_out(peer::Installed& effect) {
   view_ = std::move(effect.view);
 }
 
-void Engine::carry_out(peer::PendingChanged& effect) { pending_.store(effect.count, std::memory_order_relaxed); }
+void Engine::carry_out(peer::PendingChanged& effect) {
+  pending_.store(effect.count, std::memory_order_relaxed);
+  fetching_.store(effect.fetching, std::memory_order_relaxed);
+}
 
 void Engine::carry_out(peer::Progress& effect) {
   const auto call = calls_.find(effect.call.value);
@@ -292,6 +295,7 @@ void Engine::carry_out(peer::Progress& effect) {
 
 void Engine::carry_out(peer::RunOver& effect) {
   pending_.store(0, std::memory_order_relaxed);
+  fetching_.store(0, std::memory_order_relaxed);
   if (options_.log) options_.log("the run is over for this peer: " + effect.text);
   if (!effect.left) write_flight_of_failure("the run is over for this peer: " + effect.text);
 }

@@ -65,6 +65,7 @@ class Engine {
   void stop(CallId call, std::string why);
 
   [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint32_t fetching() const { return fetching_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::shared_ptr<const wire::View> view() const;
   Memory& memory() { return memory_; }
   ScratchPool& scratch() { return scratch_; }
@@ -118,6 +119,7 @@ class Engine {
   const Instant born_;
   std::atomic<std::uint64_t> last_call_{0};
   std::atomic<std::uint32_t> pending_{0};
+  std::atomic<std::uint32_t> fetching_{0};
   mutable std::mutex view_mutex_;
   std::shared_ptr<const wire::View> view_;
   Memory memory_;

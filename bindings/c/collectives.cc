@@ -272,6 +272,7 @@ Result<LaunchArgs> read(const lockstep_sync_state_args* given) {
   state->revision = args.revision;
   state->staged = args.staged != 0;
   state->blank = args.blank != 0;
+  state->restored = args.restored != 0;
   launch.state = std::move(state);
   return launch;
 }

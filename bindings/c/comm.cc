@@ -108,13 +108,25 @@ lockstep_status lockstep_leave_async(lockstep_comm* comm, int64_t timeout_ms, lo
   return c::guard([&] { return c::call_async(comm, work, [&](Communicator& to) { return leave(to, timeout_ms); }); });
 }
 
-lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count) {
+namespace {
+
+lockstep_status counted(lockstep_comm* comm, uint32_t* count, std::uint32_t (Communicator::*how_many)() const) {
   return c::guard([&] {
     if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
     if (count == nullptr) return c::fail(c::invalid("count is NULL; give the address of a uint32_t"));
-    *count = comm->communicator->pending();
+    *count = (*comm->communicator.*how_many)();
     return LOCKSTEP_OK;
   });
+}
+
+}  // namespace
+
+lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count) {
+  return counted(comm, count, &Communicator::pending);
+}
+
+lockstep_status lockstep_fetching(lockstep_comm* comm, uint32_t* count) {
+  return counted(comm, count, &Communicator::fetching);
 }
 
 lockstep_status lockstep_abort_all(lockstep_comm* comm, const char* why) {

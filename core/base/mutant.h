@@ -85,6 +85,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kStaleRevisionWins, "stale-revision-wins", "S5", kRare, "a newcomer votes, and the highest revision wins") \
   X(kFirstPieceChecked, "first-piece-checked", "S5", kRare, "of the pieces that come only the first is checked") \
   X(kRootUnchecked, "root-unchecked", "S5", kRare, "who has taken over the values claims the elected root at once") \
+  X(kTornVotes, "torn-votes", "S5", kRare, "what a failed sync left in memory counts as a state") \
   X(kWatchBlind, "watch-blind", "S5", kRare, "the hashes of watched states are not compared") \
   /* calls */ \
   X(kCallCompletesAgain, "call-completes-again", "S8", kCommon, "a call that is over is not forgotten") \

@@ -461,7 +461,7 @@ void Coordinator::Machine::install() {
       parties_.at(seats_.at(peer).stream).channel.reader.set_max_body_bytes(kMaxBodyBytes);
       publications_.admitted(peer);
     }
-    pending_told_ = 0;  // an admission starts everybody's count anew
+    pending_told_ = {};  // an admission starts everybody's count anew
   }
   membership_.install(view);
   for (const PeerId peer : proposal.change.lost) lost_.erase(peer);
@@ -520,11 +520,13 @@ void Coordinator::Machine::announce_published() {
 }
 
 void Coordinator::Machine::announce_pending() {
-  const auto count =
-      static_cast<std::uint32_t>(membership_.view().members.empty() ? 0 : membership_.admissible().size());
-  if (count == pending_told_) return;
-  pending_told_ = count;
-  for (const wire::Member& member : membership_.view().members) say(member.id, wire::Pending{count});
+  wire::Pending pending;
+  if (!membership_.view().members.empty()) {
+    pending = {static_cast<std::uint32_t>(membership_.admissible().size()), publications_.fetching()};
+  }
+  if (pending == pending_told_) return;
+  pending_told_ = pending;
+  for (const wire::Member& member : membership_.view().members) say(member.id, pending);
 }
 
 }  // namespace lockstep::coordinator

@@ -171,7 +171,7 @@ class Coordinator::Machine {
   Instant compared_since_;  // when the states that two watch began to be compared
   ProposalNumber last_proposal_;
   ViewNumber last_view_;
-  std::uint32_t pending_told_ = 0;
+  wire::Pending pending_told_;
 
   struct {
     std::uint64_t commits = 0, aborts = 0, admitted = 0, lost = 0, left = 0, bytes_reduced = 0;

@@ -67,6 +67,12 @@ void Publications::gone(PeerId peer) {
 
 void Publications::admitted(PeerId peer) { forget(wanted_, peer); }
 
+std::uint32_t Publications::fetching() const {
+  std::set<PeerId> peers;
+  for (const auto& [wish, what] : wanted_) peers.insert(wish.peer);
+  return static_cast<std::uint32_t>(peers.size());
+}
+
 // The newest revision; of its roots the one that most publish, of equally popular ones the smallest.
 wire::Published Publications::answer(const Name& wish, const wire::Descriptor& what) const {
   wire::Published answer;

@@ -28,6 +28,8 @@ class Publications {
 
   // What is to be told since the last call; `run`: the key of the run.
   [[nodiscard]] std::vector<std::pair<PeerId, wire::Published>> take_news(const LinkKey& run);
+  // Peers that want a state and do not have it yet.
+  [[nodiscard]] std::uint32_t fetching() const;
   [[nodiscard]] std::size_t size() const { return published_.size() + wanted_.size(); }
 
   template <typename Archive>

@@ -66,6 +66,7 @@ void fields(auto& a, Is<state::Statement> auto& m) {
   a("strategy", m.strategy);
   a("unchanged", m.unchanged);
   a("blank", m.blank);
+  a("restored", m.restored);
   a("staged", m.staged);
 }
 
@@ -250,7 +251,10 @@ inline void fields(auto& a, const peer::Complete& m) {
 
 inline void fields(auto& a, const peer::Installed& m) { a("view", m.view); }
 
-inline void fields(auto& a, const peer::PendingChanged& m) { a("count", m.count); }
+inline void fields(auto& a, const peer::PendingChanged& m) {
+  a("count", m.count);
+  a("fetching", m.fetching);
+}
 
 inline void fields(auto& a, const peer::Progress& m) {
   a("call", m.call);

@@ -61,9 +61,10 @@ struct Installed {
   std::shared_ptr<const wire::View> view;
 };
 
-// So many peers wait for admission now.
+// So many peers wait for admission now, and so many of those fetch a state in advance.
 struct PendingChanged {
   std::uint32_t count = 0;
+  std::uint32_t fetching = 0;
 };
 
 // A sync has got so many bytes of those in which the state differs.

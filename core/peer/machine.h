@@ -276,6 +276,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
                                                              std::span<const BufferRef> memory);
   [[nodiscard]] static std::optional<Error> refusal_of_watch(const Request& request);
   [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const Request& request) const;
+  // What the caller's memory holds counts as a state.
+  [[nodiscard]] bool has_state(const Request& request) const;
+  void leave_state(const Request& request, const state::Sync& sync, Outcome& outcome);
   [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const state::Statement& state, std::vector<BufferRef> memory,
                                                       BufferRef staging) const;
   [[nodiscard]] std::unique_ptr<state::Sync> new_watch(const Round& round) const;
@@ -299,6 +302,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void note_lie(PeerId peer, std::string what);
   void say_all(const state::Sync::Messages& messages);
   void sync_job_done(Round& round, const JobDone& in);
+  std::optional<PeerId> sync_job_done(state::Sync& sync, CallId call, const JobDone& in);
   [[nodiscard]] ring::Operation::Place on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment);
   void on_piece_ended(PeerId from, const wire::SegmentEnded& ended);
   [[nodiscard]] static ring::Operation::Place place_of(const state::Sync::Place& place);
@@ -308,7 +312,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   // ---- shares.cc ----
   void on_publish(Publish in);
   void on_prefetch(Prefetch in);
-  [[nodiscard]] static std::optional<Error> refusal_of_share(const Request& request);
+  [[nodiscard]] static std::optional<Error> refusal_of_share(const Request& request, bool serves);
   void add_share(CallId call, Request request, bool serves);
   [[nodiscard]] RoundKey key_of(const Share& share) const;
   [[nodiscard]] Share* find_share(const RoundKey& key, Generation attempt);
@@ -318,6 +322,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void finish_share(Share& share, Status status, std::string text);
   void finish_shares(bool serving, Status status, const std::string& text);
   [[nodiscard]] bool stop_share(CallId call, const std::string& why);
+  [[nodiscard]] static std::string over_time(const Share& share);
   void on_share_timer();
   void drive_shares();
   [[nodiscard]] bool drive_share(std::uint64_t serial, Share& share);
@@ -385,7 +390,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     }
   };
   std::map<Tag, Known> known_;
-  Known watched_;                 // of the state that was watched last, as far as it has not changed since
+  std::set<Tag> torn_;  // of which memory holds a part of a state, because a call ended too early; it counts for none
+  Known watched_;       // of the state that was watched last, as far as it has not changed since
   std::uint64_t watched_by_ = 0;  // the launch that digests it
   state::Pace pace_{options_.state_bytes_per_second};
   // Committed and reported, because all members said so; the coordinator has not yet. They count as done until it has.

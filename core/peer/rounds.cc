@@ -72,6 +72,7 @@ void Peer::Machine::on_launch(Launch in) {
   round.what = descriptor_of(round.request);
   round.limit = deadline_after(round.request.timeout);
   round.deadline = round.limit;
+  if (round.request.state != nullptr && round.request.state->restored) torn_.erase(round.request.tag);
   watch(round);
   if (!admit_ || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort
 }
@@ -483,7 +484,7 @@ Outcome Peer::Machine::outcome_of(const Round& round, Status status, std::string
   outcome.attempt = round.attempt;
   outcome.retries = round.retries;
   if (round.request.state != nullptr) {  // until it has begun to be shared; see end_sync()
-    outcome.state_defined = !round.request.state->blank;
+    outcome.state_defined = has_state(round.request);
     outcome.revision = round.request.state->revision;
   }
   if (status != Status::kOk) return outcome;

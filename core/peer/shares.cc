@@ -47,10 +47,13 @@ bool Peer::Machine::serves() const {
   });
 }
 
-std::optional<Error> Peer::Machine::refusal_of_share(const Request& request) {
-  if (request.collective != Collective::kSync) return Error{Status::kInvalidArgument, "only a state is published"};
+std::optional<Error> Peer::Machine::refusal_of_share(const Request& request, bool serves) {
+  const auto invalid = [](const char* text) { return Error{Status::kInvalidArgument, text}; };
+  if (request.collective != Collective::kSync) return invalid("only a state is published");
   if (auto error = refusal_of_state(request)) return error;
-  if (request.state->staged) return Error{Status::kInvalidArgument, "pieces come into their place, or none is staged"};
+  if (request.state->staged) return invalid("pieces come into their place, or none is staged");
+  if (!serves) return std::nullopt;
+  if (request.state->blank) return invalid("a state that is none yet (blank) is not published");
   return std::nullopt;
 }
 
@@ -67,7 +70,11 @@ void Peer::Machine::on_publish(Publish in) {
 }
 
 void Peer::Machine::on_prefetch(Prefetch in) {
-  if (life_ == Life::kMember) return complete(in.call, {});  // just now: the next sync fetches what there is
+  if (life_ == Life::kMember) {  // just now: the next sync fetches what there is
+    Outcome outcome;
+    outcome.state_defined = in.request.state == nullptr || has_state(in.request);
+    return complete(in.call, std::move(outcome));
+  }
   if (life_ != Life::kJoining) {
     return fail(in.call, over_status_, life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
   }
@@ -85,7 +92,12 @@ void Peer::Machine::add_share(CallId call, Request request, bool serves) {
     return fail(call, Status::kTooManyInFlight,
                 std::to_string(kMaxShares) + " states are published or fetched already: end one of them first");
   }
-  if (auto error = refusal_of_share(request)) return fail(call, error->status, error->text);
+  if (request.state != nullptr && request.state->restored) torn_.erase(request.tag);
+  if (auto error = refusal_of_share(request, serves)) return fail(call, error->status, error->text);
+  if (serves && !has_state(request)) {
+    return fail(call, Status::kInvalidArgument,
+                "the state was being taken over, and is undefined: sync it before it is published");
+  }
   Share& share = shares_[++serials_];
   share.call = call;
   share.request = std::move(request);
@@ -131,13 +143,20 @@ bool Peer::Machine::stop_share(CallId call, const std::string& why) {
   return false;
 }
 
+std::string Peer::Machine::over_time(const Share& share) {
+  const std::string time = std::to_string(share.request.timeout.ns / 1'000'000) + " ms";
+  if (share.serves) return "published for " + time + ", as was asked for";
+  const std::string where = " in tag " + std::to_string(share.request.tag.value) + " within " + time;
+  const std::uint64_t wanted = share.sync ? share.sync->bytes_wanted() : 0;
+  if (wanted == 0) return "no state came" + where + ": does a member publish one?";
+  return std::to_string(wanted - share.sync->bytes_left()) + " of " + std::to_string(wanted) + " bytes came" + where;
+}
+
 void Peer::Machine::on_share_timer() {
   for (auto& [serial, share] : shares_) {
     if (share.sync && now_ >= share.sync->deadline()) share.sync->on_timer(now_);
     if (now_ < share.deadline) continue;
-    finish_share(share, Status::kTimedOut,
-                 std::string(share.serves ? "published" : "fetched") + " for " +
-                     std::to_string(share.request.timeout.ns / 1'000'000) + " ms, as was asked for");
+    finish_share(share, Status::kTimedOut, over_time(share));
   }
 }
 
@@ -197,12 +216,9 @@ bool Peer::Machine::drive_share(std::uint64_t serial, Share& share) {
   outcome.status = share.status;
   outcome.text = std::move(share.text);
   if (share.sync) {
-    outcome.state_defined = share.sync->defined();
-    outcome.revision = share.sync->revision();
-    outcome.root = share.sync->root();
-    outcome.values = share.sync->values();
-    outcome.bytes_sent = share.sync->bytes_sent();
-    outcome.bytes_received = share.sync->bytes_received();
+    leave_state(share.request, *share.sync, outcome);
+  } else {
+    outcome.state_defined = has_state(share.request);
   }
   complete(share.call, std::move(outcome));
   return true;
@@ -353,7 +369,7 @@ void Peer::Machine::on_visit_gone(PeerId peer, StreamId stream) {
 }
 
 void Peer::Machine::share_job_done(std::uint64_t serial, Share& share, const JobDone& in) {
-  const auto liar = share.sync->job_done(JobToken{in.token.value & 0xffffffffU}, in.result);
+  const auto liar = sync_job_done(*share.sync, share.call, in);
   if (liar) mesh_.reset_link(*liar, "a piece of the state whose digest is wrong", now_, *out_);
   if (share.stage != Share::Stage::kDigesting) return;
   share.sync->digest_some(jobs_);

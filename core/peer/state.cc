@@ -82,7 +82,7 @@ void Peer::Machine::state_of(Archive& a, Share& share) {
   if constexpr (Archive::kLoads) {
     share.sync.reset();
     if (a.failed()) return;
-    if (refusal_of_share(share.request) ||
+    if (refusal_of_share(share.request, share.serves) ||
         (!begun && share.stage != Share::Stage::kQueued && share.stage != Share::Stage::kEnding)) {
       return a.fail();
     }
@@ -96,8 +96,8 @@ template <typename Archive>
 void Peer::Machine::state(Archive& a) {
   LOCKSTEP_ASSERT(out_ == nullptr && jobs_.empty());  // between two steps
   a.all(now_, life_, over_status_, over_text_, names_, session_, mesh_, connect_, admit_, leave_, view_, cohorts_,
-        addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, known_, watched_, watched_by_,
-        pace_, reported_, by_serial_, heralds_, early_);
+        addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, known_, torn_, watched_,
+        watched_by_, pace_, reported_, by_serial_, heralds_, early_);
   std::uint64_t rounds = rounds_.size();
   a.all(rounds);
   if constexpr (Archive::kLoads) {

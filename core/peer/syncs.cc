@@ -52,7 +52,34 @@ std::optional<Error> Peer::Machine::refusal_of_watch(const Request& request) {
 }
 
 std::unique_ptr<state::Sync> Peer::Machine::new_sync(const Request& request) const {
-  return new_sync(*request.state, memory_of(request), request.scratch);
+  auto sync = new_sync(*request.state, memory_of(request), request.scratch);
+  if (torn_.contains(request.tag)) sync->disown();
+  return sync;
+}
+
+bool Peer::Machine::has_state(const Request& request) const {
+  return !request.state->blank && !torn_.contains(request.tag);
+}
+
+// A call on the state is over: what it left in memory, and what is to be said of that if it failed.
+void Peer::Machine::leave_state(const Request& request, const state::Sync& sync, Outcome& outcome) {
+  if (!sync.torn() || mutant(Mutant::kTornVotes)) {
+    torn_.erase(request.tag);
+  } else {
+    torn_.insert(request.tag);
+  }
+  outcome.state_defined = sync.defined();
+  outcome.revision = sync.revision();
+  outcome.root = sync.root();
+  outcome.values = sync.values();
+  outcome.bytes_sent = sync.bytes_sent();
+  outcome.bytes_received = sync.bytes_received();
+  if (outcome.status == Status::kOk || outcome.state_defined) return;
+  outcome.text += !sync.torn() ? "; this peer still has no state"
+                  : life_ == Life::kMember
+                      ? "; the state was being taken over, and is undefined: sync again, which this "
+                        "peer takes part in without a state"
+                      : "; the state was being taken over, and is undefined";
 }
 
 std::unique_ptr<state::Sync> Peer::Machine::new_sync(const state::Statement& state, std::vector<BufferRef> memory,
@@ -237,14 +264,18 @@ bool Peer::Machine::next_piece(state::Sync& sync, const RoundKey& key, Generatio
   return true;
 }
 
+// Who sent a piece that is wrong, if this was the look at it.
+std::optional<PeerId> Peer::Machine::sync_job_done(state::Sync& sync, CallId call, const JobDone& in) {
+  const std::uint64_t left = sync.bytes_left();
+  const auto liar = sync.job_done(JobToken{in.token.value & 0xffffffffU}, in.result);
+  const std::uint64_t now_left = sync.bytes_left();
+  const std::uint64_t of = sync.bytes_wanted();
+  if (now_left < left) out_->emplace_back(Progress{call, of - now_left, of});
+  return liar;
+}
+
 void Peer::Machine::sync_job_done(Round& round, const JobDone& in) {
-  const std::uint64_t left = round.sync->bytes_left();
-  const auto liar = round.sync->job_done(JobToken{in.token.value & 0xffffffffU}, in.result);
-  const std::uint64_t now_left = round.sync->bytes_left();
-  if (now_left < left && !round.told) {
-    const std::uint64_t of = round.sync->bytes_wanted();
-    out_->emplace_back(Progress{round.call, of - now_left, of});
-  }
+  const auto liar = sync_job_done(*round.sync, round.call, in);
   if (liar) note_lie(*liar, "a piece of the state whose digest is wrong");
   if (round.state != Round::State::kDigests) return;
   round.sync->digest_some(jobs_);
@@ -263,14 +294,7 @@ void Peer::Machine::end_sync(Round& round) {
     if (known_.size() >= kMaxStates) known_.erase(known_.begin());
     known_.emplace(round.key.tag, Known{round.what.layout, sync.digests()});
   }
-  outcome.state_defined = sync.defined();
-  outcome.revision = sync.revision();
-  outcome.root = sync.root();
-  outcome.values = sync.values();
-  round.bytes_sent = sync.bytes_sent();
-  round.bytes_received = sync.bytes_received();
-  if (outcome.status == Status::kOk || outcome.state_defined) return;
-  outcome.text += "; the state was being taken over, and is undefined: sync again before it is used";
+  leave_state(round.request, sync, outcome);
 }
 
 // ---- states that are watched beside other rounds ----

@@ -260,7 +260,7 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
 void Peer::Machine::enter_cohort(const wire::View& view) {
   cohorts_.insert_or_assign(view.cohort, Cohort::founded(view, options_.group));
   pending_ = 0;
-  out_->emplace_back(PendingChanged{pending_});
+  out_->emplace_back(PendingChanged{});
   if (connect_) end_waiting(connect_, Status::kOk, {});
   if (admit_) admitted(view.members.size());
   for (auto& [order, round] : rounds_) {
@@ -371,7 +371,7 @@ void Peer::Machine::forget_closers_that_are_gone() {
 
 void Peer::Machine::on_pending(const wire::Pending& pending) {
   pending_ = pending.count;
-  out_->emplace_back(PendingChanged{pending_});
+  out_->emplace_back(PendingChanged{pending_, pending.fetching});
   const Cohort* cohort = newest_cohort();
   if (cohort != nullptr && joins_admission(*cohort)) admit_by_itself();
 }

@@ -75,6 +75,12 @@ void Sync::know(const std::vector<std::optional<Digest>>& digests) {
   root_if_digested();
 }
 
+void Sync::disown() {
+  defined_ = false;
+  torn_ = true;
+  root_ = {};
+}
+
 void Sync::root_if_digested() {
   if (digested() && defined_) root_ = root_of(pieces_, own_digests());
 }
@@ -299,7 +305,12 @@ void Sync::begin_fetch() {
 // All is here. In place the memory is the elected state from now on; staged, once it is copied.
 void Sync::adopt() {
   if (statement_.staged) return;
+  take_over();
+}
+
+void Sync::take_over() {
   defined_ = true;
+  torn_ = false;
   revision_ = elected_->revision;
   root_ = elected_->root;
   values_ = tree_.values;
@@ -361,6 +372,7 @@ Sync::Place Sync::begin(PeerId from, const wire::Segment& segment, StreamId stre
   if (mutant(Mutant::kChimera)) return {Landing::kPlace, own_place(piece)};
   own_[piece].reset();
   defined_ = false;
+  torn_ = true;
   return {Landing::kPlace, own_place(piece)};
 }
 
@@ -496,10 +508,7 @@ void Sync::swap_some(std::vector<KernelJob>& jobs) {
     own_[swapped_] = tree_.pieces[swapped_];
   }
   if (!running_.empty()) return;
-  defined_ = true;
-  revision_ = elected_->revision;
-  root_ = elected_->root;
-  values_ = tree_.values;
+  take_over();
 }
 
 }  // namespace lockstep::state

@@ -40,6 +40,8 @@ class Sync {
 
   // What the pieces' digests were when the last sync succeeded: those of unchanged tensors are so still. Before anything else.
   void know(const std::vector<std::optional<Digest>>& digests);
+  // What lies in memory is a part of some state: it is digested, and claimed by nobody. Before anything else.
+  void disown();
   // Digests what is not known; call it until digested().
   void digest_some(std::vector<KernelJob>& jobs);
   [[nodiscard]] bool digested() const { return undigested_.empty() && digesting_ == 0; }
@@ -116,6 +118,8 @@ class Sync {
 
   // The state in memory is one: as it was at the call, or the elected one.
   [[nodiscard]] bool defined() const { return defined_; }
+  // It is not, and some of it is what another left there.
+  [[nodiscard]] bool torn() const { return torn_; }
   [[nodiscard]] std::uint64_t revision() const { return revision_; }
   [[nodiscard]] const Digest& root() const { return root_; }
   [[nodiscard]] const std::vector<std::uint64_t>& values() const { return values_; }
@@ -131,9 +135,10 @@ class Sync {
   // and pieces_.
   template <typename Archive>
   void state(Archive& a) {
-    a.all(own_, undigested_, digesting_, staged_, defined_, revision_, root_, values_, elected_, receives_, stopped_,
-          tree_, asked_digests_, alone_since_, cut_off_, silent_, liars_, arriving_, here_, told_, asked_of_us_,
-          digests_asked_of_us_, offered_, wrong_, swapped_, running_, jobs_, bytes_sent_, bytes_received_);
+    a.all(own_, undigested_, digesting_, staged_, defined_, torn_, revision_, root_, values_, elected_, receives_,
+          stopped_, tree_, asked_digests_, alone_since_, cut_off_, silent_, liars_, arriving_, here_, told_,
+          asked_of_us_, digests_asked_of_us_, offered_, wrong_, swapped_, running_, jobs_, bytes_sent_,
+          bytes_received_);
     bool fetches = fetch_.has_value();
     std::vector<PieceIndex> missing = fetches ? fetch_->missing() : std::vector<PieceIndex>{};
     a.all(fetches, missing);
@@ -182,6 +187,7 @@ class Sync {
   void answer(PeerId to, std::uint32_t first, Messages& out) const;
   void begin_fetch();
   void adopt();
+  void take_over();
 
   const Statement& statement_;
   std::vector<BufferRef> memory_;
@@ -196,6 +202,7 @@ class Sync {
   std::size_t digesting_ = 0;
   std::map<std::uint32_t, Digest> staged_;  // pieces that lie in staging_, verified
   bool defined_ = true;
+  bool torn_ = false;
   std::uint64_t revision_ = 0;
   Digest root_;  // of our own, once digested
   std::vector<std::uint64_t> values_;

@@ -210,7 +210,10 @@ void fields(auto& a, Is<Flush> auto& m) {
   a("open", m.open, kMaxUndecided);
 }
 
-void fields(auto& a, Is<Pending> auto& m) { a("count", m.count); }
+void fields(auto& a, Is<Pending> auto& m) {
+  a("count", m.count);
+  a("fetching", m.fetching);
+}
 
 void fields(auto& a, Is<Admitting> auto& m) {
   a("peer", m.peer);

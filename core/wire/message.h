@@ -245,9 +245,12 @@ struct Flush {
 
 // ---- coordinator to peer ----
 
-// So many peers wait for admission.
+// So many peers wait for admission, and so many of those fetch a state in advance.
 struct Pending {
   std::uint32_t count = 0;
+  std::uint32_t fetching = 0;
+
+  bool operator==(const Pending&) const = default;
 };
 
 // `peer` has called admit, for so many members, or admits by itself, with these rounds open; others that it has not launched in

@@ -223,7 +223,8 @@ typedef struct lockstep_comm_options {
   uint32_t spin_us;
 
   uint64_t
-      state_bytes_per_second; /* that this peer sends of shared states, to all others together. Default: no limit */
+      state_bytes_per_second; /* that this peer sends of shared states, to all others together, in pieces of up to 1 MiB, the first at
+                                 once. Default: no limit */
 } lockstep_comm_options;
 
 #define LOCKSTEP_COMM_OPTIONS_INIT                                                                                     \
@@ -282,7 +283,7 @@ typedef struct lockstep_result {
 
   uint64_t revision;      /* sync, prefetch: of the state in memory */
   uint64_t state_root[2]; /* sync: its digest (XXH3-128, the high half first); equal for equal states */
-  int state_undefined; /* sync: not 0: the call failed while the state was being written to; it is none until a sync succeeds */
+  int state_undefined; /* sync: not 0: the call failed while the state was being written to; it is none until a sync succeeds. Of a prefetch: it is a part */
 
   const char*
       parity; /* collectives: how the states differ that contributors watch (lockstep_watch_state()); "": they do not.
@@ -323,6 +324,9 @@ LOCKSTEP_API lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, 
 
 /* How many peers wait for admission. Local and free: never blocks, never fails but for a NULL. */
 LOCKSTEP_API lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count);
+
+/* How many of those are in lockstep_prefetch_state(): once members publish, admit when it is 0. Local and free, as above. */
+LOCKSTEP_API lockstep_status lockstep_fetching(lockstep_comm* comm, uint32_t* count);
 
 /* Leaves politely: waits for the calls this peer has launched; the others go on without it and see no error. Everything later
  * fails with NOT_CONNECTED. timeout_ms: above 0, or LOCKSTEP_FOREVER. Errors: INVALID_ARGUMENT, TIMED_OUT (this peer is out all
@@ -531,11 +535,19 @@ LOCKSTEP_API lockstep_status lockstep_barrier_async(lockstep_comm* comm, const l
  * What all peers hold in common: tensors and small values by name, with a revision (a step counter, say) that the program raises
  * whenever it changes them. A sync makes the states of all members of a group equal, bit for bit: the peers that agreed last vote,
  * newcomers only receive; of the votes the highest revision wins, and of its states the one that most hold. If nobody agreed before
- * (the run begins), everybody votes. If all members go back to a lower revision (a checkpoint), the run goes on from there.
+ * (the run begins), or nobody of those is left (all who held the newest state died while newcomers took it over), everybody votes:
+ * look at result.revision. Between two states that equally many hold, the lower root wins. If all members go back to a lower revision (a checkpoint), the run goes on from there.
  * Groups that are bound by gangs (each has a shard of the state) go on with the highest revision that has votes in all of them.
  *
  * Only pieces of 1 MiB in which a peer differs are sent, by all who have them at once, and each is checked on arrival. All equal:
- * one round trip to the coordinator, and no tensor byte. */
+ * one round trip to the coordinator, and no tensor byte.
+ *
+ * Where a call ended while the state was being taken over in place (result.state_undefined), memory holds a part of one. The
+ * communicator remembers it: in the syncs of this tag the peer has no state, and sends none, until one of them succeeds, or
+ * `restored` says that the tensors hold a whole state again. Another communicator cannot know: set `blank` there.
+ *
+ * Runs that share a state call lockstep_admit(). With auto_admit members learn of a newcomer from the view in their next result,
+ * when it may wait in its first sync already: calls that wait for each other in different tags end only by their time-outs. */
 
 typedef enum lockstep_state_strategy {
   LOCKSTEP_STATE_POPULAR = 0,     /* votes, and takes what wins */
@@ -577,10 +589,11 @@ typedef struct lockstep_sync_state_args {
   uint32_t minimum_world;
   int blank;  /* not 0: the tensors hold no state yet. They are not hashed, and all of the elected state is fetched */
   int stable; /* publish: not 0: the tensors are lent and do not change, so that no copy is made. Otherwise ignored */
+  int restored; /* not 0: after a result.state_undefined: the tensors hold a whole state again, a checkpoint for instance */
 } lockstep_sync_state_args;
 
 #define LOCKSTEP_SYNC_STATE_ARGS_INIT \
-  { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0, 0, 0 }
+  { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Goes on with other sources when one dies, is slow or sends what is not the state. After an error: result.state_undefined.
  * Errors: those of all; ABORTED also where a peer has nobody left to take the state over from: the text names the sources;
@@ -600,7 +613,8 @@ LOCKSTEP_API lockstep_status lockstep_sync_state_async(lockstep_comm* comm, cons
  * copy of the tensors, in memory of the library, and returns: the caller goes on writing to its own. With args->stable there is
  * no copy, and the tensors are lent, unchanged, until lockstep_unpublish_state() has returned (or the asynchronous call is
  * over: it is until it is aborted, replaced, or this peer leaves the run). strategy, staged and minimum_world mean nothing
- * here; after timeout_ms it ends by itself. Costs the copy and one look at every byte.
+ * here; after timeout_ms it ends by itself. Costs the copy and one look at every byte. Once lockstep_fetching() is 0, some steps
+ * after that, newcomers have it, and may be admitted: an admission ends what is still being fetched.
  * Errors: INVALID_ARGUMENT, NOT_CONNECTED (no member), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_publish_state(lockstep_comm* comm, const lockstep_sync_state_args* args);
 LOCKSTEP_API lockstep_status lockstep_publish_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
@@ -609,10 +623,10 @@ LOCKSTEP_API lockstep_status lockstep_publish_state_async(lockstep_comm* comm, c
 /* Ends what this peer has published under the tag, if anything, and waits until its memory is back. */
 LOCKSTEP_API lockstep_status lockstep_unpublish_state(lockstep_comm* comm, uint64_t tag);
 
-/* Between lockstep_connect_async() and the admission: fills the tensors, in place, with the newest state that members publish
+/* Between lockstep_connect_async() and the admission: fills the tensors and values, in place, with the newest state that members publish
  * under this tag, as far as it gets; waits while nobody does. OK: all of it is here (result.revision), or this peer was
- * admitted, and what has come is here. With result.state_undefined that is a part, and no state: the first sync makes it one,
- * and is called with LOCKSTEP_STATE_RECEIVE_ONLY. Either way it is but a head start: sync before the tensors are used.
+ * admitted, and what has come is here. With result.state_undefined that is a part, and no state; the first sync makes it one.
+ * Either way it is but a head start: sync before the tensors are used, with the revision of the result.
  * strategy, staged, revision and minimum_world mean nothing here.
  * Errors: INVALID_ARGUMENT, MISMATCH (members publish another layout), TIMED_OUT, ABORTED, NOT_CONNECTED. */
 LOCKSTEP_API lockstep_status lockstep_prefetch_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
@@ -644,8 +658,8 @@ LOCKSTEP_API lockstep_status lockstep_watch_state(lockstep_comm* comm, const loc
  * `result` (may be NULL), or LOCKSTEP_ERR_PENDING, and the call goes on. May be repeated, and called by many threads. */
 LOCKSTEP_API lockstep_status lockstep_wait(lockstep_work* work, int64_t timeout_ms, lockstep_result* result);
 
-/* How far a sync is: *bytes of the *of bytes in which the state differs are here; both 0: not known yet, or another kind of
- * call. Never blocks. */
+/* How far a sync or a prefetch is: *bytes of the *of bytes in which the state differs are here; both 0: not known yet, or another
+ * kind of call. Counts whole pieces; after a loss it begins anew with what still differs. Never blocks. */
 LOCKSTEP_API lockstep_status lockstep_progress(lockstep_work* work, uint64_t* bytes, uint64_t* of);
 
 /* lockstep_wait() that looks once: never blocks. */
