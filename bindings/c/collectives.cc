@@ -277,11 +277,12 @@ Result<LaunchArgs> read(const lockstep_sync_state_args* given) {
   return launch;
 }
 
-// Of a state that is published, fetched in advance or watched: nothing is staged.
+// Of a state that is published, fetched in advance or watched: nobody votes, and nothing is staged.
 Result<LaunchArgs> read_share(const lockstep_sync_state_args* given) {
   Result<LaunchArgs> launch = read(given);
   if (!launch) return launch;
   auto state = std::make_shared<state::Statement>(*launch->state);
+  state->strategy = state::Strategy::kPopular;
   state->staged = false;
   launch->state = std::move(state);
   return launch;

@@ -54,7 +54,9 @@ static void* newcomer(void* argument) {
   CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_publish_state(comm, &args));
   CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_prefetch_state(comm, &args, NULL));
   CHECK_STATUS(LOCKSTEP_OK, lockstep_connect_async(comm, coordinator, IN_TIME_MS, &connecting));
+  args.strategy = LOCKSTEP_STATE_SEND_ONLY; /* means nothing here */
   CHECK_STATUS(LOCKSTEP_OK, lockstep_prefetch_state(comm, &args, &result));
+  args.strategy = LOCKSTEP_STATE_POPULAR;
   CHECK(result.revision == 4 && result.state_undefined == 0 && step == 4);
   CHECK(result.bytes_received == COUNT * sizeof *weights);
   CHECK(memcmp(weights, expected, COUNT * sizeof *weights) == 0);
@@ -90,8 +92,10 @@ static void publishes(peer* self) {
   args.revision = 4;
   args.timeout_ms = 0;
   args.stable = lends;
+  args.strategy = lends ? LOCKSTEP_STATE_RECEIVE_ONLY : LOCKSTEP_STATE_SEND_ONLY; /* means nothing here */
   CHECK_STATUS(LOCKSTEP_OK, lockstep_unpublish_state(self->comm, args.tag));
   CHECK_STATUS(LOCKSTEP_OK, lockstep_publish_state(self->comm, &args));
+  args.strategy = LOCKSTEP_STATE_POPULAR;
   if (!lends) weights[COUNT - 1] = -1;
   CHECK(pthread_barrier_wait(&begun) <= 0);
   if (!lends) CHECK(pthread_create(&thread, NULL, newcomer, (void*)(size_t)self->coordinator) == 0);
