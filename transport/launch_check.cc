@@ -19,12 +19,13 @@ namespace {
 
 using wire::Collective;
 
-// Memory of one tensor, and who it belongs to for the error text.
+// Memory of one tensor, or of one value of a state, and who it belongs to for the error text.
 struct Piece {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
   bool written = false;
-  std::size_t tensor = 0;
+  bool value = false;
+  std::size_t index = 0;  // of that tensor or value
 };
 
 Error invalid(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
@@ -77,19 +78,45 @@ std::optional<Error> check_tensor(const LaunchArgs& args, std::size_t index) {
   return std::nullopt;
 }
 
-// Memory that is written belongs to one tensor alone; memory that is only read may be named twice.
+// "tensor 0 (w)", "value 1 (epoch)".
+std::string words_of(const Piece& piece, const state::Manifest& manifest) {
+  const bool named = piece.index < (piece.value ? manifest.values.size() : manifest.tensors.size());
+  const std::string name = !named        ? ""
+                           : piece.value ? manifest.values[piece.index].name
+                                         : manifest.tensors[piece.index].name;
+  return fmt::format("{} {}{}", piece.value ? "value" : "tensor", piece.index, named ? " (" + name + ")" : "");
+}
+
+Error overlap(const LaunchArgs& args, const Piece& one, const Piece& two) {
+  if (args.state != nullptr) {
+    const auto place = [](const Piece& piece) { return std::pair{piece.value, piece.index}; };
+    const bool in_order = place(one) < place(two);
+    const Piece& first = in_order ? one : two;
+    const Piece& second = in_order ? two : one;
+    return invalid(fmt::format("{} overlaps {}: each tensor and value of a state has memory of its own",
+                               words_of(second, args.state->manifest), words_of(first, args.state->manifest)));
+  }
+  if (one.index == two.index) {
+    return invalid(fmt::format("tensor {}: send and recv overlap; give the same pointer, or no overlap", one.index));
+  }
+  return invalid(fmt::format("tensors {} and {} overlap, and one of them is written", one.index, two.index));
+}
+
+// Memory that is written belongs to one tensor alone; memory that is only read may be named twice. Those of a state count as
+// written, and its values.
 std::optional<Error> check_overlap(const LaunchArgs& args) {
   std::vector<Piece> pieces;
-  pieces.reserve(2 * args.tensors.size());
-  const auto add = [&](const void* at, std::uint64_t bytes, bool written, std::size_t tensor) {
+  pieces.reserve(2 * args.tensors.size() + args.values.size());
+  const auto add = [&](const void* at, std::uint64_t bytes, bool written, std::size_t index, bool value = false) {
     const auto begin = reinterpret_cast<std::uintptr_t>(at);
-    if (bytes > 0) pieces.push_back({begin, begin + bytes, written, tensor});
+    if (bytes > 0) pieces.push_back({begin, begin + bytes, written, value, index});
   };
   for (std::size_t i = 0; i < args.tensors.size(); ++i) {
     const TensorArgs& tensor = args.tensors[i];
     add(tensor.recv, recv_bytes(args, tensor), true, i);
     if (!in_place(args, tensor)) add(tensor.send, send_bytes(args, tensor), false, i);
   }
+  for (std::size_t i = 0; i < args.values.size(); ++i) add(args.values[i], sizeof(std::uint64_t), true, i, true);
   std::ranges::sort(pieces, {}, &Piece::begin);
   // Two that overlap: the later one begins before the furthest end so far, and one of the two is written.
   const Piece* read = nullptr;
@@ -98,12 +125,7 @@ std::optional<Error> check_overlap(const LaunchArgs& args) {
     const Piece* other = nullptr;
     if (written != nullptr && piece.begin < written->end) other = written;
     if (piece.written && read != nullptr && piece.begin < read->end) other = read;
-    if (other != nullptr) {
-      return invalid(
-          other->tensor == piece.tensor
-              ? fmt::format("tensor {}: send and recv overlap; give the same pointer, or no overlap", piece.tensor)
-              : fmt::format("tensors {} and {} overlap, and one of them is written", other->tensor, piece.tensor));
-    }
+    if (other != nullptr) return overlap(args, *other, piece);
     const Piece*& furthest = piece.written ? written : read;
     if (furthest == nullptr || piece.end > furthest->end) furthest = &piece;
   }

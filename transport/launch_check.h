@@ -18,7 +18,7 @@ namespace lockstep::transport {
 
 // Null or overlapping memory, counts that cannot be, values out of range.
 // In place is allowed: all-reduce with send == recv; all-gather whose send lies inside recv (where exactly, core checks when it
-// knows the blocks). Everything else that is written must not overlap with anything.
+// knows the blocks). Everything else that is written must not overlap with anything; nor may the tensors and values of a state.
 std::optional<Error> check(const LaunchArgs& args);
 
 // A state that is watched: the arguments of a sync, and the places of its tensors that are compared, in the order of their

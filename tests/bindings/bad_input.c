@@ -206,8 +206,8 @@ static void states_are_checked(void) {
   lockstep_sync_state_args args = LOCKSTEP_SYNC_STATE_ARGS_INIT;
   lockstep_state_tensor tensors[2] = {{"w", data, 8, LOCKSTEP_F32, 0, 0}, {"b", data + 8, 8, LOCKSTEP_F32, 0, 0}};
   const lockstep_state_tensor good = tensors[1];
-  uint64_t step = 0;
-  lockstep_state_value values[2] = {{"step", &step, LOCKSTEP_UINT}, {"epoch", &step, LOCKSTEP_UINT}};
+  uint64_t counters[2] = {0, 0};
+  lockstep_state_value values[2] = {{"step", counters, LOCKSTEP_UINT}, {"epoch", counters + 1, LOCKSTEP_UINT}};
   CHECK_INVALID("args is NULL", lockstep_sync_state(comm, NULL, NULL));
   args.tensors_count = 2;
   CHECK_INVALID("args.tensors is NULL but args.tensors_count is 2", lockstep_sync_state(comm, &args, NULL));
@@ -230,7 +230,11 @@ static void states_are_checked(void) {
   tensors[1].data = (char*)data + 33;
   CHECK_INVALID("multiples of 4, the size of f32", lockstep_sync_state(comm, &args, NULL));
   tensors[1].data = data + 7;
-  CHECK_INVALID("tensors 0 and 1 overlap", lockstep_sync_state(comm, &args, NULL));
+  CHECK_INVALID("tensor 1 (b) overlaps tensor 0 (w): ", lockstep_sync_state(comm, &args, NULL));
+  tensors[1].may_differ = 1;
+  tensors[0].may_differ = 1;
+  CHECK_INVALID("each tensor and value of a state has memory of its own", lockstep_sync_state(comm, &args, NULL));
+  tensors[0].may_differ = 0;
   tensors[1] = good;
   tensors[1].count = UINT64_MAX;
   CHECK_INVALID("args.tensors[1].data has 18446744073709551615 elements", lockstep_sync_state(comm, &args, NULL));
@@ -246,7 +250,7 @@ static void states_are_checked(void) {
   args.values_count = 2;
   values[1].value = NULL;
   CHECK_INVALID("args.values[1].value is NULL", lockstep_sync_state(comm, &args, NULL));
-  values[1].value = &step;
+  values[1].value = counters + 1;
   values[1].type = (lockstep_value_type)3;
   CHECK_INVALID("args.values[1].type is 3; allowed: 0 (LOCKSTEP_INT) to 2", lockstep_sync_state(comm, &args, NULL));
   values[1].type = LOCKSTEP_INT;
@@ -255,6 +259,33 @@ static void states_are_checked(void) {
   values[1].name = "epoch";
   args.strategy = (lockstep_state_strategy)3;
   CHECK_INVALID("args.strategy is 3; allowed: 0 (LOCKSTEP_STATE_POPULAR) to 2", lockstep_sync_state(comm, &args, NULL));
+}
+
+/* Peers would go on with other bytes, and not be told. */
+static void values_have_memory_of_their_own(void) {
+  static const char two_values[] = "value 1 (epoch) overlaps value 0 (step)";
+  static const char in_a_tensor[] = "value 1 (epoch) overlaps tensor 0 (w)";
+  uint64_t memory[4] = {0, 0, 0, 0};
+  lockstep_state_tensor tensor = {"w", memory + 2, 4, LOCKSTEP_F32, 0, 0};
+  lockstep_state_value values[2] = {{"step", memory, LOCKSTEP_UINT}, {"epoch", memory + 1, LOCKSTEP_UINT}};
+  lockstep_sync_state_args args = LOCKSTEP_SYNC_STATE_ARGS_INIT;
+  args.tensors = &tensor;
+  args.tensors_count = 1;
+  args.values = values;
+  args.values_count = 2;
+  CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_sync_state(comm, &args, NULL));
+  values[1].value = memory;
+  CHECK_INVALID(two_values, lockstep_sync_state(comm, &args, NULL));
+  CHECK_INVALID(two_values, lockstep_prefetch_state(comm, &args, NULL));
+  CHECK_INVALID(two_values, lockstep_publish_state(comm, &args));
+  CHECK_INVALID(two_values, lockstep_watch_state(comm, &args));
+  values[1].value = (char*)memory + 4; /* half of it */
+  CHECK_INVALID(two_values, lockstep_sync_state(comm, &args, NULL));
+  values[1].value = memory + 3;
+  CHECK_INVALID(in_a_tensor, lockstep_sync_state(comm, &args, NULL));
+  CHECK_INVALID(in_a_tensor, lockstep_prefetch_state(comm, &args, NULL));
+  CHECK_INVALID(in_a_tensor, lockstep_publish_state(comm, &args));
+  CHECK_INVALID(in_a_tensor, lockstep_watch_state(comm, &args));
 }
 
 static void work_arguments_are_checked(void) {
@@ -338,6 +369,7 @@ int main(void) {
   all_reduce_arguments_are_checked();
   other_collectives_are_checked();
   states_are_checked();
+  values_have_memory_of_their_own();
   work_arguments_are_checked();
   coordinator_arguments_are_checked();
   addresses_are_named_when_they_do_not_work();

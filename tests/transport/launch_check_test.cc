@@ -95,6 +95,26 @@ LaunchArgs state_at(std::span<float> compared, std::span<float> own) {
   return args;
 }
 
+TEST_F(LaunchCheck, ValuesOfAStateHaveMemoryOfTheirOwn) {
+  const auto with_values = [&](std::vector<void*> values) {
+    LaunchArgs args = state_at({a, 10}, {b, 10});
+    auto state = std::make_shared<state::Statement>(*args.state);
+    for (const char* name : {"step", "epoch"}) state->manifest.values.push_back({name, state::ValueType::kUint});
+    args.state = std::move(state);
+    args.values = std::move(values);
+    return args;
+  };
+  constexpr std::string_view kWhy = ": each tensor and value of a state has memory of its own";
+  EXPECT_FALSE(check(with_values({a + 10, a + 12})));
+  expect_invalid(with_values({a + 12, a + 12}), "value 1 (epoch) overlaps value 0 (step)");
+  expect_invalid(with_values({a + 13, a + 12}), "value 1 (epoch) overlaps value 0 (step)");
+  expect_invalid(with_values({a + 12, a + 9}), "value 1 (epoch) overlaps tensor 0 (w)");
+  expect_invalid(with_values({b - 1, a + 12}), "value 0 (step) overlaps tensor 1 (own)");
+  expect_invalid(with_values({a + 12, b + 4}), kWhy);
+  expect_invalid(state_at({a, 10}, {a + 9, 10}), kWhy);
+  EXPECT_FALSE(watch_of(with_values({a + 12, a + 12})).ok());
+}
+
 TEST_F(LaunchCheck, ACallMustNotWriteToWhatIsWatched) {
   const auto watch = watch_of(state_at({a + 20, 10}, {b, 10}));
   ASSERT_TRUE(watch.ok());

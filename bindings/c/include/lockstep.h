@@ -569,7 +569,7 @@ typedef enum lockstep_value_type { LOCKSTEP_INT = 0, LOCKSTEP_UINT = 1, LOCKSTEP
 
 typedef struct lockstep_state_value {
   const char* name; /* as above */
-  void* value;      /* an int64_t, uint64_t or double: read, and written where another state wins */
+  void* value; /* an int64_t, uint64_t or double, in memory of its own: read, and written where another state wins */
   lockstep_value_type type;
 } lockstep_state_value;
 
