@@ -69,7 +69,7 @@ namespace lockstep::c {
 // What a caller gave as the reason of an abort, as far as others are told it; may be null.
 inline std::string reason(const char* why) {
   if (why == nullptr) return "no reason given";
-  return std::string(cut({why, strnlen(why, kMaxTextBytes + 1)}, kMaxTextBytes));
+  return plain(cut({why, strnlen(why, kMaxTextBytes + 1)}, kMaxTextBytes));
 }
 
 // Waits for the end of `work` and reports it.

@@ -346,6 +346,26 @@ static void addresses_are_named_when_they_do_not_work(void) {
   lockstep_comm_destroy(other);
 }
 
+/* A reason is for logs and texts: it breaks no line there, nor a terminal. */
+static void reasons_are_made_plain(void) {
+  lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
+  lockstep_coordinator* coordinator = NULL;
+  lockstep_comm* other = NULL;
+  lockstep_work* work = NULL;
+  char address[64];
+  options.founders = 2; /* the other never comes */
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_coordinator_start(NULL, &coordinator));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_coordinator_address(coordinator, address, sizeof address));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_comm_create(&options, &other));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_connect_async(other, address, LOCKSTEP_FOREVER, &work));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_abort(work, "first\nsecond\x01"));
+  CHECK_STATUS(LOCKSTEP_ERR_ABORTED, lockstep_wait(work, LOCKSTEP_FOREVER, NULL));
+  check_text(__FILE__, __LINE__, "lockstep_abort", lockstep_last_error(), "first?second?");
+  lockstep_work_free(work);
+  lockstep_comm_destroy(other);
+  lockstep_coordinator_stop(coordinator);
+}
+
 static void outside_of_a_run_calls_say_so(void) {
   lockstep_world world = LOCKSTEP_WORLD_INIT;
   size_t count = 0;
@@ -373,6 +393,7 @@ int main(void) {
   work_arguments_are_checked();
   coordinator_arguments_are_checked();
   addresses_are_named_when_they_do_not_work();
+  reasons_are_made_plain();
   outside_of_a_run_calls_say_so();
   lockstep_comm_destroy(comm);
   return 0;
