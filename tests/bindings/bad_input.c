@@ -288,6 +288,16 @@ static void values_have_memory_of_their_own(void) {
   CHECK_INVALID(in_a_tensor, lockstep_watch_state(comm, &args));
 }
 
+static void a_state_that_is_none_yet_is_not_shown_to_others(void) {
+  lockstep_sync_state_args args = LOCKSTEP_SYNC_STATE_ARGS_INIT;
+  lockstep_work* work = NULL;
+  args.blank = 1;
+  CHECK_INVALID("a state that is none yet (blank) is not published", lockstep_publish_state(comm, &args));
+  CHECK_INVALID("a state that is none yet (blank) is not published", lockstep_publish_state_async(comm, &args, &work));
+  CHECK(work == NULL);
+  CHECK_INVALID("a state that is none yet (blank) is not watched", lockstep_watch_state(comm, &args));
+}
+
 static void work_arguments_are_checked(void) {
   lockstep_work* nothing[3] = {NULL, NULL, NULL};
   size_t index = 0;
@@ -390,6 +400,7 @@ int main(void) {
   other_collectives_are_checked();
   states_are_checked();
   values_have_memory_of_their_own();
+  a_state_that_is_none_yet_is_not_shown_to_others();
   work_arguments_are_checked();
   coordinator_arguments_are_checked();
   addresses_are_named_when_they_do_not_work();
