@@ -248,6 +248,8 @@ void Communicator::wait(const Work& work) {
   engine_->wait(*work.call_);
 }
 
+void Communicator::settle() { engine_->settle(); }
+
 void Communicator::stop(const Work& work, std::string why) {
   if (!work || work.test() || !work.call_->ask_to_stop()) return;
   engine_->stop(work.id(), std::move(why));

@@ -1,7 +1,7 @@
 // One peer as a program sees it: raw memory in, handles on calls out. A thread of its own (engine.h) does the work.
 //
-// Every method may be called from any thread at any time; none blocks, except create(), wait(), footprint() (a moment) and the
-// destructor. Only the destructor must be the last call.
+// Every method may be called from any thread at any time; none blocks, except create(), wait(), unpublish(), settle() and
+// footprint() (a moment), and the destructor. Only the destructor must be the last call.
 #pragma once
 
 #include <atomic>
@@ -139,6 +139,8 @@ class Communicator {
   Result<Work> prefetch(const LaunchArgs& args);
   // Blocks until the call is over, as work.wait() does, and does the communicator's own work meanwhile where that saves time.
   void wait(const Work& work);
+  // Blocks, a moment, until what was called before has begun: a call that is refused is over then.
+  void settle();
   // End a call that is not over; a round is aborted for all unless it is committed. The call itself tells how it ended.
   void stop(const Work& work, std::string why);
 

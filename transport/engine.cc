@@ -205,15 +205,35 @@ std::shared_ptr<const wire::View> Engine::view() const {
   return view_;
 }
 
-Engine::Footprint Engine::footprint() {
-  const auto answer = std::make_shared<std::promise<Footprint>>();
-  auto future = answer->get_future();
-  seat_.post(Seat::Wake::kWhoeverSits, [this, answer] { answer->set_value({peer_.footprint(), streams_.size()}); });
+// What whoever turns the engine was asked for. Nothing: nobody will answer.
+template <typename Answer>
+std::optional<Answer> Engine::answer_of(std::future<Answer> future) {
   while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
     const std::lock_guard lock(mutex_);
-    if (failed_) return {};  // nobody will answer
+    if (failed_) return std::nullopt;
   }
   return future.get();
+}
+
+void Engine::settle() {
+  const auto answer = std::make_shared<std::promise<bool>>();
+  seat_.post(Seat::Wake::kWhoeverSits, [this, answer] {
+    take_commands();  // another submitter may have yet to post that
+    answer_once_told(loop_.pushed(), answer);
+  });
+  answer_of(answer->get_future());
+}
+
+// In as many turns as it takes: others are told things, too.
+void Engine::answer_once_told(std::uint64_t inputs, const std::shared_ptr<std::promise<bool>>& answer) {
+  if (loop_.told() >= inputs) return answer->set_value(true);
+  seat_.post(Seat::Wake::kWhoeverSits, [this, inputs, answer] { answer_once_told(inputs, answer); });
+}
+
+Engine::Footprint Engine::footprint() {
+  const auto answer = std::make_shared<std::promise<Footprint>>();
+  seat_.post(Seat::Wake::kWhoeverSits, [this, answer] { answer->set_value({peer_.footprint(), streams_.size()}); });
+  return answer_of(answer->get_future()).value_or(Footprint{});
 }
 
 Result<std::string> Engine::write_flight(const std::string& path, const std::string& reason) {

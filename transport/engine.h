@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -63,6 +64,9 @@ class Engine {
   // Blocks until the call is over. Turns the engine meanwhile if nobody does.
   void wait(Call& call);
   void stop(CallId call, std::string why);
+  // Blocks until the machine was told all that was submitted before, and its effects are carried out. Asks whoever turns the
+  // engine.
+  void settle();
 
   [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t fetching() const { return fetching_.load(std::memory_order_relaxed); }
@@ -75,7 +79,7 @@ class Engine {
     peer::Peer::Footprint machine;
     std::size_t sockets = 0;
   };
-  // Asks whoever turns the engine.
+  // Likewise.
   [[nodiscard]] Footprint footprint();
 
   // Writes what the flight recorder remembers. Asks whoever turns the engine, or writes itself once nobody does.
@@ -107,8 +111,11 @@ class Engine {
   void run(asio::io_context& io);
   template <typename Turn>
   void guarded(Turn turn);
+  template <typename Answer>
+  std::optional<Answer> answer_of(std::future<Answer> future);
   void enqueue(Command command, Seat::Wake wake);
   void take_commands();
+  void answer_once_told(std::uint64_t inputs, const std::shared_ptr<std::promise<bool>>& answer);
   void take_answers();
   void fail_everything(const Error& why);
   void end_call(const std::shared_ptr<Call>& call, peer::Outcome outcome);

@@ -6,6 +6,7 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <concepts>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -38,6 +39,10 @@ class MachineLoop {
 
   // Handed over in the next turn, before anything from the streams.
   void push(Input input) { inputs_.push(std::move(input)); }
+
+  // How many inputs were pushed so far, and how many of them the machine was told.
+  [[nodiscard]] std::uint64_t pushed() const { return told_ + inputs_.size(); }
+  [[nodiscard]] std::uint64_t told() const { return told_; }
 
   // Goes on until there is nothing to do, or others (new connections, commands, the timer) must have their chance.
   void turn() {
@@ -73,6 +78,7 @@ class MachineLoop {
   bool advance() {
     if (!inputs_.empty() && ++inputs_in_a_row_ <= kInputsInARow) {
       step(inputs_.pop());
+      ++told_;
       return true;
     }
     inputs_in_a_row_ = 0;
@@ -151,6 +157,7 @@ class MachineLoop {
   asio::steady_timer timer_;
   Instant armed_ = kNever;
   Fifo<Input> inputs_;
+  std::uint64_t told_ = 0;
   Effects effects_;
   std::shared_ptr<HandlerMemory> continue_memory_ = std::make_shared<HandlerMemory>();  // the io_context may outlive us
   flight::Recorder<Machine>* recorder_ = nullptr;

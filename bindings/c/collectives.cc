@@ -392,7 +392,9 @@ lockstep_status lockstep_publish_state(lockstep_comm* comm, const lockstep_sync_
   return c::guard([&] {
     if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
     const Result<Work> work = publish(*comm->communicator, args);
-    return work ? LOCKSTEP_OK : c::fail(work.error());
+    if (!work) return c::fail(work.error());
+    comm->communicator->settle();  // what was refused is over then
+    return work->test() ? c::report(*work, comm->communicator->self(), nullptr) : LOCKSTEP_OK;
   });
 }
 

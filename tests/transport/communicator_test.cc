@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/wire/limits.h"
 #include "transport/coordinator_server.h"
 
 namespace lockstep::transport {
@@ -402,6 +403,28 @@ TEST(Communicator, WantOfMemoryEndsABlockingCall) {
     EXPECT_EQ(blocking(*peer, all_reduce(send, recv)), Status::kOutOfMemory);
     empty = false;
     EXPECT_EQ(blocking(*peer, all_reduce(send, recv)), Status::kOutOfMemory) << "it has left the run";
+  }
+}
+
+// Nobody is told of what was refused but the call: which is over at once, and those before it are not.
+TEST(Communicator, WhatWasCalledHasBegunWhenItHasSettled) {
+  Party run(1);
+  Communicator& peer = *run.peers.front();
+  LaunchArgs args;
+  args.collective = wire::Collective::kSync;
+  args.state = std::make_shared<state::Statement>();
+  std::vector<Work> works;
+  for (std::uint64_t tag = 0; tag < 200; ++tag) {  // more than one turn of the engine
+    args.tag = Tag{tag};
+    const auto work = peer.publish(args, true);
+    ASSERT_TRUE(work.ok()) << work.error().text;
+    works.push_back(*work);
+  }
+  peer.settle();
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    const bool refused = i >= kMaxShares;
+    ASSERT_EQ(works[i].test(), refused) << i;
+    EXPECT_TRUE(!refused || ends_with(works[i], Status::kTooManyInFlight)) << i;
   }
 }
 

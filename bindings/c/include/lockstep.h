@@ -79,7 +79,8 @@ typedef enum lockstep_status {
   LOCKSTEP_ERR_NOT_CONNECTED = 11,      /* the communicator is not (or no longer) part of a run */
   LOCKSTEP_ERR_UNREACHABLE = 12,        /* an address could not be resolved or reached */
   LOCKSTEP_ERR_REFUSED = 13,            /* the coordinator refused this peer; the text says why */
-  LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* 256 others were in flight; wait for one of them first */
+  LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* 256 rounds were in flight, or 16 states published or fetched;
+                                           wait for one of them first, or end it */
   LOCKSTEP_ERR_BUFFER_TOO_SMALL = 15,   /* a receive buffer cannot hold the result; the text says what it needs */
   LOCKSTEP_ERR_OUT_OF_MEMORY = 16,
   LOCKSTEP_ERR_PROTOCOL = 17,        /* the other side does not speak Lockstep, or another version of it */
@@ -615,7 +616,8 @@ LOCKSTEP_API lockstep_status lockstep_sync_state_async(lockstep_comm* comm, cons
  * over: it is until it is aborted, replaced, or this peer leaves the run). strategy, staged and minimum_world mean nothing
  * here; after timeout_ms it ends by itself. Costs the copy and one look at every byte. Once lockstep_fetching() is 0, some steps
  * after that, newcomers have it, and may be admitted: an admission ends what is still being fetched.
- * Errors: INVALID_ARGUMENT, NOT_CONNECTED (no member), OUT_OF_MEMORY. */
+ * Errors: INVALID_ARGUMENT (also of a state that is blank, or undefined), NOT_CONNECTED (no member, or no more),
+ * TOO_MANY_IN_FLIGHT (this peer publishes 16 states: end one), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_publish_state(lockstep_comm* comm, const lockstep_sync_state_args* args);
 LOCKSTEP_API lockstep_status lockstep_publish_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                                           lockstep_work** work);
@@ -628,7 +630,8 @@ LOCKSTEP_API lockstep_status lockstep_unpublish_state(lockstep_comm* comm, uint6
  * admitted, and what has come is here. With result.state_undefined that is a part, and no state; the first sync makes it one.
  * Either way it is but a head start: sync before the tensors are used, with the revision of the result.
  * strategy, staged, revision and minimum_world mean nothing here.
- * Errors: INVALID_ARGUMENT, MISMATCH (members publish another layout), TIMED_OUT, ABORTED, NOT_CONNECTED. */
+ * Errors: INVALID_ARGUMENT, MISMATCH (members publish another layout), TIMED_OUT, ABORTED, NOT_CONNECTED,
+ * TOO_MANY_IN_FLIGHT (this peer fetches 16 states: end one), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_prefetch_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                                      lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_prefetch_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
