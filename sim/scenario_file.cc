@@ -20,6 +20,8 @@
 namespace lockstep::sim {
 namespace {
 
+constexpr std::string_view kNeedsState = " needs share_state = true: without it there is no state";
+
 // Without a length nothing would come of it.
 bool lasts(Fault fault) {
   switch (fault) {
@@ -251,8 +253,24 @@ class ScenarioReader {
     }
   }
 
+  // What is said of a state that nobody shares.
+  void check_state(const toml::table& table) {
+    const Plan& plan = scenario_.base;
+    if (plan.share_state) return;
+    const Plan unsaid;
+    for (const auto& [key, is_said] : {std::pair{"state_pieces", plan.state_pieces != unsaid.state_pieces},
+                                       {"all_vote", plan.all_vote != unsaid.all_vote},
+                                       {"staged", plan.staged_permille != unsaid.staged_permille},
+                                       {"publish", plan.publish != unsaid.publish},
+                                       {"watch", plan.watch != unsaid.watch}}) {
+      if (is_said) return fail(*table.get(key), key + std::string(kNeedsState));
+    }
+  }
+
   // Every plan that a seed can make of it can run, and does what it says.
   void check(const toml::table& table) {
+    check_state(table);
+    if (error_) return;
     for (const Act& act : scenario_.acts) {
       const bool joins = act.entry.fault == Fault::kJoin && act.a.kind == Who::Kind::kHost;
       if (joins) scenario_.last_joiner = std::max(scenario_.last_joiner, act.a.number);
@@ -308,6 +326,11 @@ class ScenarioReader {
       if (!takes_part_in(smallest, who.number)) return no_host(who.number, smallest);
     }
     if (lasts(entry.fault) && act.length.hi.ns == 0) return "say how long: for = \"5s\"";
+    const bool of_state = entry.fault == Fault::kSpoil || entry.fault == Fault::kDrift;
+    if (of_state && !scenario_.base.share_state) return std::string(name_of(entry.fault)).append(kNeedsState);
+    if (entry.fault == Fault::kDrift && !scenario_.base.watch) {
+      return "drift needs watch = true: without it nobody looks at the state";
+    }
     const bool coordinator = act.a.kind == Who::Kind::kHost && act.a.number == 0;
     if (coordinator && !is_of_pair(entry.fault) && entry.fault != Fault::kStall) {
       return std::string(name_of(entry.fault)) + " is for peers: the coordinator can only be stalled or cut off";

@@ -185,6 +185,16 @@ TEST(Scenario, MistakesAreNamedWithTheirPlace) {
       {"[[do]]\nat = [\"3s\", \"1s\"]\ncrash = \"a\"", "2:6: at: the range is empty"},
       {"[regions]\na = \"b\"", "2:5: 'a' is a host; name the region otherwise"},
       {"[[link]]\nlatency = \"1s\"", "1:1: a [[link]] must say between = \"a b\", hosts or regions"},
+      {"state_pieces = 3", "1:16: state_pieces needs share_state = true: without it there is no state"},
+      {"all_vote = false", "1:12: all_vote needs share_state = true: without it there is no state"},
+      {"staged = true", "1:10: staged needs share_state = true: without it there is no state"},
+      {"staged = false", "1:10: staged needs share_state = true: without it there is no state"},
+      {"publish = true", "1:11: publish needs share_state = true: without it there is no state"},
+      {"share_state = false\nwatch = true", "2:9: watch needs share_state = true: without it there is no state"},
+      {"[[do]]\nspoil = \"b\"\nfor = \"1s\"", "2:9: spoil needs share_state = true: without it there is no state"},
+      {"[[do]]\ndrift = \"b\"", "2:9: drift needs share_state = true: without it there is no state"},
+      {"share_state = true\n[[do]]\nthen = \"drift b\"",
+       "3:8: drift needs watch = true: without it nobody looks at the state"},
       {"[expect]\ncomits = 3", "2:1: unknown key \"comits\"; did you mean 'commits'?"},
       {"[expect]\ncommits = \"many\"", "2:11: commits must be a number, or like \">= 9\""},
       {"peers = ", "1:9: Error while parsing key-value pair: encountered end-of-file"},
@@ -193,6 +203,10 @@ TEST(Scenario, MistakesAreNamedWithTheirPlace) {
   EXPECT_EQ(error_of("[[do]]\ncrash = \"W\"").substr(0, 39), "2:9: 'W' is nobody. Hosts are a to z or");
   EXPECT_NE(error_of("[regions]\neast = \"a b\"\n[[do]]\ncrash = \"eats\"").find("did you mean 'east'?"),
             std::string::npos);
+}
+
+TEST(Scenario, WhatIsSaidOfAStateMayBeWhatIsSoWithoutIt) {
+  EXPECT_EQ(error_of("state_pieces = 0\nall_vote = true\npublish = false\nwatch = false"), "well-formed");
 }
 
 TEST(Scenario, OnlyThoseWhoJoinAreAddedToThoseWhoAreThere) {
@@ -247,7 +261,11 @@ TEST(ScenarioKeys, TheReferenceHasEveryKeyThatIsReadAndNoOther) {
 TEST(ScenarioKeys, EveryExampleIsWellFormed) {
   for (const ScenarioKey& key : scenario_keys()) {
     const std::string line = std::string(key.name) + " = " + std::string(key.value) + "\n";
+    const auto is = [&](std::initializer_list<std::string_view> names) {
+      return std::find(names.begin(), names.end(), key.name) != names.end();
+    };
     std::string text = line;
+    if (is({"state_pieces", "all_vote", "staged", "publish", "watch"})) text += "share_state = true\n";
     if (key.section == "net") text = "[net]\nmodel = \"flow\"\n" + (key.name == "model" ? "" : line);
     if (key.name == "line") text += "net = { model = \"flow\" }\n";
     if (key.section == "line") {
@@ -259,10 +277,7 @@ TEST(ScenarioKeys, EveryExampleIsWellFormed) {
              (key.name == "loss" ? "[net]\nmodel = \"flow\"\n" : "");
     if (key.section == "do") {
       const bool action = read_as_action(line) && key.name != "factor";
-      const auto is = [&](std::initializer_list<std::string_view> names) {
-        return std::find(names.begin(), names.end(), key.name) != names.end();
-      };
-      text = "[[do]]\n" + line;
+      text = is({"spoil", "drift"}) ? "share_state = true\nwatch = true\n[[do]]\n" + line : "[[do]]\n" + line;
       if (is({"slow", "kernels"})) text += "factor = 2\n";
       if (is({"stall", "cut", "cut-both", "split", "slow", "kernels", "timeout", "spoil", "factor"}))
         text += "for = \"1s\"\n";
