@@ -1,6 +1,7 @@
 #include "sim/plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/assert.h"
 #include "core/wire/limits.h"
@@ -312,9 +313,14 @@ std::string flaw_of(const Plan& plan) {
   if (net.latency_lo_ns > net.latency_hi_ns) return must("latency_lo_ns", "at most latency_hi_ns");
   if (net.rate_bytes_per_s < 1) return must("rate_bytes_per_s", "at least 1");
   if (net.window_bytes < 1) return must("window_bytes", "at least 1");
-  if (std::max({net.short_permille, net.pieces_permille, net.apart_permille, net.busy_permille}) > 1000 ||
-      plan.staged_permille > 1000)
-    return "permilles must be 0..1000";
+  for (const auto& [name, permille] :
+       {std::pair<std::string_view, std::uint64_t>{"staged_permille", plan.staged_permille},
+        {"short_permille", net.short_permille},
+        {"pieces_permille", net.pieces_permille},
+        {"apart_permille", net.apart_permille},
+        {"busy_permille", net.busy_permille}}) {
+    if (permille > 1000) return must(name, "0..1000");
+  }
   if (net.links.size() > kMostLinks) return must("link", "given for at most " + std::to_string(kMostLinks) + " pairs");
   for (const LinkOptions& link : net.links) {
     if (link.a == link.b || std::max(link.a, link.b) > plan.peers) {

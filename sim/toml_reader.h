@@ -53,11 +53,10 @@ class TomlReader {
       // A seed has 64 bits; TOML integers have a sign.
       const bool may_be_negative = std::is_signed_v<T> || key == "seed";
       if (value && *value < 0 && !may_be_negative) return fail(*node, std::string(key) + " must not be negative");
-      if (value && (sizeof(T) == 8 || *value <= static_cast<std::int64_t>(UINT32_MAX))) {
-        field = static_cast<T>(*value);
-        return;
-      }
-      fail(*node, std::string(key) + " must be an integer");
+      if (!value) return fail(*node, std::string(key) + " must be an integer");
+      // What is too large for the field is too large for its range, which others know: they refuse the largest there is.
+      field =
+          sizeof(T) == 8 || *value <= std::int64_t{UINT32_MAX} ? static_cast<T>(*value) : static_cast<T>(UINT32_MAX);
     }
   }
 

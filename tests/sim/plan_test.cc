@@ -83,7 +83,12 @@ TEST(Plan, WhatCannotRunIsRefused) {
       {"latency_lo_ns = -1", "times must be 0..1000000 s, in nanoseconds"},
       {"latency_lo_ns = 5\nlatency_hi_ns = 4", "latency_lo_ns must be at most latency_hi_ns"},
       {"rate_bytes_per_s = 0", "rate_bytes_per_s must be at least 1"},
-      {"short_permille = 1001", "permilles must be 0..1000"},
+      {"short_permille = 1001", "short_permille must be 0..1000"},
+      {"staged_permille = 1001", "staged_permille must be 0..1000"},
+      {"state_pieces = 9223372036854775807", "state_pieces must be 0 (drawn) .. 1000"},
+      {"steps_per_admit = 9999999999", "steps_per_admit must be 1..1000"},
+      {"steps_per_admit = 4294967297", "steps_per_admit must be 1..1000"},
+      {"steps_per_admit = 1.5", "steps_per_admit must be an integer"},
       {"[[do]]\nfault = \"crash\"\na = 5", "hosts are 0 (the coordinator's) .. peers"},
       {"[[do]]\nfault = \"crash\"",
        "crash needs a host of a peer, a >= 1: host 0, the coordinator's, can only be stalled or cut off"},
@@ -121,6 +126,8 @@ TEST(Plan, FaultsAreToldInWords) {
 
 TEST(Plan, AFlawIsShownWhereItIs) {
   EXPECT_EQ(plan_from_text("peers = 4\nstripes = 99\n").error().text, "2:11: stripes must be 1..16");
+  EXPECT_EQ(plan_from_text("peers = 4\nstaged_permille = 1001\n").error().text,
+            "2:19: staged_permille must be 0..1000");
 }
 
 TEST(Plan, SeedsExpandToPlansThatCanRun) {

@@ -195,6 +195,8 @@ TEST(Scenario, MistakesAreNamedWithTheirPlace) {
       {"[[do]]\ndrift = \"b\"", "2:9: drift needs share_state = true: without it there is no state"},
       {"share_state = true\n[[do]]\nthen = \"drift b\"",
        "3:8: drift needs watch = true: without it nobody looks at the state"},
+      {"steps_per_admit = 9999999999", "1:19: steps_per_admit must be 1..1000"},
+      {"share_state = true\nstate_pieces = 9223372036854775807", "2:16: state_pieces must be 0 (drawn) .. 1000"},
       {"[expect]\ncomits = 3", "2:1: unknown key \"comits\"; did you mean 'commits'?"},
       {"[expect]\ncommits = \"many\"", "2:11: commits must be a number, or like \">= 9\""},
       {"peers = ", "1:9: Error while parsing key-value pair: encountered end-of-file"},
