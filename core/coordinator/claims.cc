@@ -60,7 +60,7 @@ Claims::Answer Claims::add(const std::vector<wire::Member>& members, PeerId from
   if (round.claims.size() < members.size()) return answer;
   const auto agreed = agreed_.find({claim.key.group, claim.key.tag});
   auto result =
-      state::votes_of(claims_of(round, members), agreed == agreed_.end() ? std::set<PeerId>{} : agreed->second);
+      state::votes_of(claims_of(round, members), agreed == agreed_.end() ? std::set<PeerId>{} : agreed->second.peers);
   if (const auto* undecided = std::get_if<state::Undecided>(&result)) {
     if (undecided->why == state::Undecided::Why::kNobodySends) {
       answer.stop.emplace(Status::kStateUndefined, describe_nobody(*undecided, members, where));
@@ -124,18 +124,21 @@ void Claims::forget(CohortId cohort) {
 
 void Claims::agreed(const RoundKey& key, const std::vector<wire::Member>& members) {
   const auto name = std::pair(key.group, key.tag);
-  if (!agreed_.contains(name) && agreed_.size() >= kMaxStates) agreed_.erase(agreed_.begin());
-  std::set<PeerId>& peers = agreed_[name];
-  peers.clear();
-  for (const wire::Member& member : members) peers.insert(member.id);
+  if (!agreed_.contains(name) && agreed_.size() >= kMaxStates) {  // the one of which nothing was heard for longest
+    agreed_.erase(std::min_element(agreed_.begin(), agreed_.end(),
+                                   [](const auto& a, const auto& b) { return a.second.order < b.second.order; }));
+  }
+  Agreement& agreement = agreed_[name];
+  agreement = {{}, ++agreements_};
+  for (const wire::Member& member : members) agreement.peers.insert(member.id);
 }
 
 void Claims::gone(const std::set<PeerId>& peers) {
   if (peers.empty()) return;
-  for (auto& [name, agreed] : agreed_) {
-    std::erase_if(agreed, [&](PeerId peer) { return peers.contains(peer); });
+  for (auto& [name, agreement] : agreed_) {
+    std::erase_if(agreement.peers, [&](PeerId peer) { return peers.contains(peer); });
   }
-  std::erase_if(agreed_, [](const auto& entry) { return entry.second.empty(); });
+  std::erase_if(agreed_, [](const auto& entry) { return entry.second.peers.empty(); });
 }
 
 }  // namespace lockstep::coordinator

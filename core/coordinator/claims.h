@@ -46,7 +46,7 @@ class Claims {
 
   template <typename Archive>
   void state(Archive& a) {
-    a.all(open_, claimed_by_, agreed_);
+    a.all(open_, claimed_by_, agreed_, agreements_);
   }
 
  private:
@@ -67,7 +67,16 @@ class Claims {
 
   std::map<RoundKey, Round> open_;
   Tally claimed_by_;  // of open_
-  std::map<std::pair<GroupId, Tag>, std::set<PeerId>> agreed_;
+  struct Agreement {
+    std::set<PeerId> peers;
+    std::uint64_t order = 0;  // the newest has the highest
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(peers, order);
+    }
+  };
+  std::map<std::pair<GroupId, Tag>, Agreement> agreed_;
+  std::uint64_t agreements_ = 0;
 };
 
 }  // namespace lockstep::coordinator

@@ -143,6 +143,7 @@ void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
   if (seat.leave) return lose(from, Status::kProtocolError, "left twice", true);
   if (!is_member(from)) {  // never admitted: nothing to finish
     membership_.remove_candidate(from);
+    publications_.gone(from);
     say(from, wire::Left{});
     break_off(parties_.at(seat.stream));
     seats_.erase(from);

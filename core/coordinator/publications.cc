@@ -55,7 +55,9 @@ std::string Publications::want(PeerId from, GroupId group, const wire::WantState
     return {};
   }
   if (!wanted_.contains(name) && is_full(wanted_, from)) return "wants more states than one peer may";
-  wanted_[name] = {in.what, std::nullopt};
+  Wish& wish = wanted_[name];
+  if (wish.told && wish.what == in.what) return {};  // it knows
+  wish = {in.what, std::nullopt};
   changed_.emplace(group, in.tag);
   return {};
 }
@@ -74,13 +76,12 @@ std::uint32_t Publications::fetching() const {
 }
 
 // The newest revision; of its roots the one that most publish, of equally popular ones the smallest.
-wire::Published Publications::answer(const Name& wish, const wire::Descriptor& what) const {
+wire::Published Publications::answer(GroupId group, Tag tag, const wire::Descriptor& what) const {
   wire::Published answer;
-  answer.tag = wish.tag;
-  const auto begin = published_.lower_bound(Name{wish.group, wish.tag, PeerId{}});
-  const auto end = std::find_if(begin, published_.end(), [&](const auto& entry) {
-    return entry.first.group != wish.group || entry.first.tag != wish.tag;
-  });
+  answer.tag = tag;
+  const auto begin = published_.lower_bound(Name{group, tag, PeerId{}});
+  const auto end = std::find_if(
+      begin, published_.end(), [&](const auto& entry) { return entry.first.group != group || entry.first.tag != tag; });
   std::map<Digest, std::size_t> popularity;
   const std::pair<const Name, Publication>* other = nullptr;  // of another layout
   for (auto at = begin; at != end; ++at) {
@@ -99,7 +100,7 @@ wire::Published Publications::answer(const Name& wish, const wire::Descriptor& w
     if (other == nullptr) return answer;
     const wire::Descriptor& theirs = other->second.said.what;
     const bool same_size = theirs.count == what.count && theirs.tensors == what.tensors;
-    answer.text = "states differ in tag " + std::to_string(wish.tag.value) + ": " +
+    answer.text = "states differ in tag " + std::to_string(tag.value) + ": " +
                   trace::short_name(other->first.peer, other->second.name) + " publishes " +
                   wire::describe_size(theirs) +
                   (same_size ? ", as this peer wants, but with other names, types, sizes, order or values"
@@ -121,10 +122,13 @@ wire::Published Publications::answer(const Name& wish, const wire::Descriptor& w
 std::vector<std::pair<PeerId, wire::Published>> Publications::take_news(const LinkKey& run) {
   std::vector<std::pair<PeerId, wire::Published>> news;
   for (const auto& [group, tag] : std::exchange(changed_, {})) {
+    std::map<wire::Descriptor, wire::Published> answers;
     for (auto at = wanted_.lower_bound(Name{group, tag, PeerId{}}); at != wanted_.end(); ++at) {
       const auto& [name, wish] = *at;
       if (name.group != group || name.tag != tag) break;
-      wire::Published now = answer(name, wish.what);
+      auto known = answers.find(wish.what);
+      if (known == answers.end()) known = answers.emplace(wish.what, answer(group, tag, wish.what)).first;
+      wire::Published now = known->second;
       if (wish.told && same(*wish.told, now)) continue;
       now.link_key = wire::visitor_key(run, name.peer);
       at->second.told = now;

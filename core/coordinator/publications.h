@@ -71,7 +71,7 @@ class Publications {
   void forget(Entries& entries, PeerId peer);
   template <typename Entries>
   [[nodiscard]] static bool is_full(const Entries& entries, PeerId peer);
-  [[nodiscard]] wire::Published answer(const Name& wish, const wire::Descriptor& what) const;
+  [[nodiscard]] wire::Published answer(GroupId group, Tag tag, const wire::Descriptor& what) const;
 
   std::map<Name, Publication> published_;
   std::map<Name, Wish> wanted_;

@@ -231,6 +231,27 @@ TEST_F(ClaimsOfThree, OneComparisonAtATimeTheOthersEndWithoutIt) {
 }
 
 // Two groups whose outcomes are one.
+// Found by an attack: the one with the smallest name was, and a newcomer's state won there.
+TEST_F(ClaimsOfThree, WhoAgreedIsForgottenWhereNothingWasHeardForLongest) {
+  Claims claims;
+  const std::vector<wire::Member> members(view_.members.begin(), view_.members.begin() + 2);
+  claims.agreed(key(9), members);
+  claims.agreed(key(1), members);
+  for (std::uint64_t tag = 0; tag + 1 < kMaxStates; ++tag) claims.agreed(key(100 + tag), members);
+  const auto revisions = [&](std::uint64_t tag) {
+    for (const wire::Member& member : view_.members) {
+      wire::Claim claimed = claim(1, tag);
+      if (member.id == kCleo) claimed.revision = 1000;
+      EXPECT_EQ(claims.add(view_.members, member.id, claimed).violation, "");
+    }
+    std::vector<std::uint64_t> found;
+    for (const auto& [revision, roots] : *claims.votes(key(tag), Generation{1})) found.push_back(revision);
+    return found;
+  };
+  EXPECT_EQ(revisions(1), std::vector<std::uint64_t>{4});
+  EXPECT_EQ(revisions(9), (std::vector<std::uint64_t>{4, 1000})) << "forgotten: everybody votes";
+}
+
 class ClaimsInTwoGroups : public ClaimsOfThree {
  protected:
   static constexpr PeerId kDan{4, 4};

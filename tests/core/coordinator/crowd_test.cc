@@ -187,6 +187,32 @@ TEST(Crowd, ManyBoundGroupsWithManyRoundsAreSettledInNoTime) {
   EXPECT_GT(crowd.coordinator.status().view.cohort, cohort);
 }
 
+// Found by an attack: what it had wanted stayed for ever.
+TEST(Crowd, NothingIsLeftOfAStrangerThatLeavesWhileItWants) {
+  Crowd crowd(2);
+  wire::Join join;
+  join.peer = Crowd::id(2);
+  join.advertised = address_of(1);
+  crowd.enter(join);
+  wire::WantState want{Tag{3}, {}, false};
+  want.what.collective = wire::Collective::kSync;
+  crowd.ends.back()->say(want);
+  crowd.coordinator.run();
+  EXPECT_EQ(crowd.coordinator.footprint().published, 1U);
+  ASSERT_NE(crowd.ends.front()->last<wire::Pending>(), nullptr);
+  EXPECT_EQ(*crowd.ends.front()->last<wire::Pending>(), (wire::Pending{1, 1}));
+  want.ends = true;
+  crowd.ends.back()->say(want);
+  crowd.coordinator.run();
+  EXPECT_EQ(*crowd.ends.front()->last<wire::Pending>(), (wire::Pending{1, 0})) << "it has it";
+  want.ends = false;
+  crowd.ends.back()->say(want);
+  crowd.ends.back()->say(wire::Leave{});
+  crowd.coordinator.run();
+  EXPECT_EQ(crowd.coordinator.footprint().published, 0U);
+  EXPECT_EQ(*crowd.ends.front()->last<wire::Pending>(), (wire::Pending{0, 0}));
+}
+
 TEST(Crowd, EverybodyIsToldHowFarEverybodyIs) {
   Crowd crowd(3);
   for (FarEnd* end : crowd.ends) {

@@ -127,6 +127,28 @@ TEST(Publications, AnotherSizeIsNamed) {
             "the same tensors and values on both sides");
 }
 
+TEST(Publications, AWishThatIsSaidAgainIsNotAnsweredAgain) {
+  Publications book;
+  publish(book, 1, 4, kRed);
+  want(book);
+  EXPECT_EQ(book.take_news(kRun).size(), 1U);
+  want(book);
+  EXPECT_TRUE(book.take_news(kRun).empty());
+}
+
+TEST(Publications, CountsThoseThatFetch) {
+  Publications book;
+  EXPECT_EQ(book.fetching(), 0U);
+  want(book);
+  EXPECT_EQ(book.want(kNew, {}, {Tag{4}, state(), false}), "");
+  EXPECT_EQ(book.fetching(), 1U) << "it is one peer";
+  want(book, {8, 8});
+  EXPECT_EQ(book.fetching(), 2U);
+  EXPECT_EQ(book.want({8, 8}, {}, {Tag{3}, state(), true}), "");
+  book.admitted(kNew);
+  EXPECT_EQ(book.fetching(), 0U);
+}
+
 TEST(Publications, OtherGroupsAndTagsAreOthers) {
   Publications book;
   wire::Member other = member(1);
