@@ -101,7 +101,7 @@ void Fetch::want_again(std::uint32_t index) {
   Piece& piece = pieces_[index];
   if (piece.stage != Stage::kAsked || piece.asked > 0) return;
   piece.stage = Stage::kWanted;
-  wanted_.push_front(index);
+  if (!std::exchange(piece.listed, true)) wanted_.push_front(index);
 }
 
 // Of bytes and times apart: of pieces that come in pairs, on two stripes, the second takes no time.
@@ -135,6 +135,7 @@ std::optional<std::uint32_t> Fetch::choose(Source& source, Instant now) {
   while (!wanted_.empty()) {
     const std::uint32_t index = wanted_.front();
     wanted_.pop_front();
+    pieces_[index].listed = false;
     if (pieces_[index].stage == Stage::kWanted) return index;
   }
   return choose_again(source, now);

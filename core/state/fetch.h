@@ -74,11 +74,12 @@ class Fetch {
   enum class Stage : std::uint8_t { kWanted, kAsked, kLanding, kLanded, kHere };
   struct Piece {
     Stage stage = Stage::kWanted;
+    bool listed = true;       // in wanted_
     std::uint32_t asked = 0;  // of so many sources
     PeerId from;              // kLanding, kLanded
     template <typename Archive>
     void state(Archive& a) {
-      a.all(stage, asked, from);
+      a.all(stage, listed, asked, from);
     }
   };
   struct Source {

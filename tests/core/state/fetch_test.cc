@@ -270,20 +270,21 @@ TEST(Fetch, BeginsWhereItIsTold) {
   EXPECT_FALSE(fetch.begin(PeerId{0, 1}, PieceIndex{2}, {}));
 }
 
+std::size_t bytes_of(Fetch& fetch) {
+  std::vector<std::byte> bytes;
+  flight::Saver saver(bytes);
+  saver.all(fetch);
+  return bytes.size();
+}
+
 TEST(Fetch, AFellowThatOffersTheSameAgainAndAgainTakesNoMoreMemory) {
   Lines lines(4);
   Fetch& fetch = lines.fetch;
   fetch.add_source(PeerId{0, 1}, false);
-  const auto held = [&] {
-    std::vector<std::byte> bytes;
-    flight::Saver saver(bytes);
-    saver.all(fetch);
-    return bytes.size();
-  };
   for (std::uint32_t i = 0; i < 4; ++i) fetch.offered(PeerId{0, 1}, PieceIndex{i});
-  const std::size_t before = held();
+  const std::size_t before = bytes_of(fetch);
   for (int i = 0; i < 1000; ++i) fetch.offered(PeerId{0, 1}, PieceIndex{1});
-  EXPECT_EQ(held(), before);
+  EXPECT_EQ(bytes_of(fetch), before);
 }
 
 // Found by the law below: it was taken for one that the other would still deliver.
@@ -307,6 +308,19 @@ TEST(Fetch, APieceThatWentByIsAskedAgainWhenTheOneThatLandedIsCorrupt) {
   fetch.remove_source(quick);
   const auto asked = fetch.ask(slow, later);
   EXPECT_NE(std::find(asked.begin(), asked.end(), last), asked.end());
+}
+
+// Found by an attack: what is taken back was wanted once more each time.
+TEST(Fetch, ASourceThatTakesBackTheSameAgainAndAgainTakesNoMoreMemory) {
+  const PeerId liar{0, 1};
+  Lines lines(2);
+  lines.fetch.add_source(liar, true);
+  const std::size_t before = bytes_of(lines.fetch);
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(lines.fetch.begin(liar, PieceIndex{1}, {}));
+    lines.fetch.lost(liar, PieceIndex{1});
+  }
+  EXPECT_EQ(bytes_of(lines.fetch), before);
 }
 
 // Whatever sources do, while one of them is honest and stays: all pieces come, each is taken once.
