@@ -82,7 +82,8 @@ class PeerHost {
   }
   void change(BufferRef where, std::uint64_t content) { memory_.fill(where, content); }
   // Publishes, or else fetches, a state of one tensor of so many bytes, under kShared.
-  CallId share(bool serves, std::uint64_t bytes, std::uint32_t piece_bytes, std::uint64_t content = 1) {
+  CallId share(bool serves, std::uint64_t bytes, std::uint32_t piece_bytes, std::uint64_t content = 1,
+               const std::function<void(state::Statement&)>& change = {}) {
     const CallId call = new_call();
     auto& buffers = calls_.at(call).buffers;
     buffers.push_back(memory_.make(bytes));
@@ -93,6 +94,7 @@ class PeerHost {
     auto state = std::make_shared<state::Statement>();
     state->manifest = {{{"weights", DataType::kU8, bytes, false}}, {}, piece_bytes};
     state->revision = serves ? 4 : 0;
+    if (change) change(*state);
     peer::Request request;
     request.collective = peer::Collective::kSync;
     request.tag = kShared;
@@ -109,6 +111,8 @@ class PeerHost {
     const auto& outcome = calls_.at(call).outcome;
     return outcome ? &*outcome : nullptr;
   }
+  // Bytes of the state that are here, and of how many.
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> progress(CallId call) const { return calls_.at(call).progress; }
   // What lies in the call's two places now.
   [[nodiscard]] std::span<const std::byte> sent(CallId call) const { return memory_.look(calls_.at(call).send); }
   [[nodiscard]] std::span<const std::byte> received(CallId call) const { return memory_.look(calls_.at(call).recv); }
@@ -153,6 +157,7 @@ class PeerHost {
     BufferRef send;
     BufferRef recv;
     std::optional<peer::Outcome> outcome;
+    std::pair<std::uint64_t, std::uint64_t> progress;
   };
 
   CallId new_call() {
@@ -185,7 +190,7 @@ class PeerHost {
   }
   void carry_out(const peer::Installed& installed) { views.push_back(*installed.view); }
   void carry_out(const peer::PendingChanged&) {}
-  void carry_out(const peer::Progress&) {}
+  void carry_out(const peer::Progress& effect) { calls_.at(effect.call).progress = {effect.bytes, effect.of}; }
   void carry_out(const peer::RunOver& over) {
     LOCKSTEP_ASSERT(!run_over);
     run_over = over;

@@ -46,7 +46,8 @@ class AgainstCoordinator {
     LOCKSTEP_ASSERT(ann_.outcome(a)->status == Status::kOk && bob_.outcome(b)->status == Status::kOk);
     LOCKSTEP_ASSERT(ann_.outcome(a)->world == 2);
     const auto left = coordinator_.footprint();
-    LOCKSTEP_ASSERT(left.members == 2 && left.waiting == 0 && left.rounds == 0 && left.streams == 2);
+    LOCKSTEP_ASSERT(left.members == 2 && left.waiting == 0 && left.rounds == 0 && left.streams == 2 &&
+                    left.published == 0);
   }
 
  private:
@@ -262,7 +263,7 @@ class AgainstPeer {
     if (request.collective == wire::Collective::kSync) {
       request.state = state_of(count, request.type);
     } else if (choices_.one_in(4)) {
-      auto watched = state_of(count, DataType::kU8);
+      const auto watched = state_of(count, DataType::kU8);
       request.watch =
           std::make_shared<peer::Watched>(peer::Watched{std::move(watched), {me_.hold(count, choices_.byte())}});
     }
@@ -278,10 +279,18 @@ class AgainstPeer {
     state->revision = choices_.byte();
     state->strategy = static_cast<state::Strategy>(choices_.below(state::kStrategyCount));
     state->staged = choices_.one_in(2);
+    state->blank = choices_.one_in(8);
+    state->restored = choices_.one_in(4);
     return state;
   }
   // Publishes a state, or fetches one before it is let in.
-  void share() { calls_.push_back(me_.share(choices_.one_in(2), choices_.below(120), 16, choices_.byte())); }
+  void share() {
+    calls_.push_back(me_.share(choices_.one_in(2), choices_.below(120), 16, choices_.byte(), [&](auto& state) {
+      state.blank = choices_.one_in(8);
+      state.restored = choices_.one_in(4);
+      if (choices_.one_in(8)) state.strategy = static_cast<state::Strategy>(choices_.below(state::kStrategyCount));
+    }));
+  }
   void call() {
     switch (choices_.below(6)) {
       case 0: calls_.push_back(me_.admit(static_cast<std::uint32_t>(choices_.below(4)))); return;

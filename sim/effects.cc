@@ -268,7 +268,7 @@ void World::release(Process& process, std::uint64_t index) {
   judged_ = &call;
   check("S4", check_untouched(call, *process.memory));
   judged_ = nullptr;
-  for (const BufferId buffer : call.buffers) process.memory->release(buffer);
+  for (const BufferId buffer : std::exchange(call.buffers, {})) process.memory->release(buffer);
 }
 
 void World::run_over(Process& process, const peer::RunOver& over) {

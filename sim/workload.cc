@@ -162,6 +162,8 @@ Call& App::lend_memory(CallKind kind, Request& request, std::uint64_t here, cons
     if (t == 0 && contents.changed > 0) memory.fill(input.slice(0, contents.changed), ~call.content, request.type);
     call.inputs.push_back(memory.fingerprint(input));
   }
+  call.buffers.insert(call.buffers.end(), left.begin(), left.end());  // of no use any more
+  left.clear();
   request.scratch = {};
   if (const std::uint64_t scratch = scratch_bytes(request); scratch > 0) request.scratch = lend(scratch);
   for (const BufferId id : call.buffers) memory.lend(id);
@@ -216,7 +218,9 @@ void App::share_state() {
 bool App::all_vote() const { return plan_.all_vote || plan_.groups > 1 || host_.last_step() != UINT64_MAX; }
 
 state::Strategy App::strategy() {
-  if (stateless_) return state::Strategy::kReceiveOnly;
+  // Else the library sees to it that nobody follows.
+  const bool keeps_out = stateless_ && (was_blank_ || dice_.permille(500, Purpose::kState, process_, launches_, 13));
+  if (keeps_out) return state::Strategy::kReceiveOnly;
   if (all_vote()) return state::Strategy::kPopular;
   const std::uint64_t drawn = dice_.range(0, 99, Purpose::kState, process_, launches_, 5);
   const bool may_insist = on_host_ <= 5;  // two of them, as a rule, disagree
@@ -269,12 +273,14 @@ void App::sync_state() {
     go_back();
   }
   Contents contents;
+  contents.left_by = std::exchange(torn_by_, {});
   if (take_prefetched()) contents.left_by = std::exchange(prefetched_, {});
   furthest_ = std::max(furthest_, step_);
   const auto state = statement();
   state->staged = dice_.permille(plan_.staged_permille, Purpose::kState, process_, launches_);
   state->strategy = strategy();
   const bool only_receives = state->strategy == state::Strategy::kReceiveOnly;
+  state->restored = restored_;
   state->blank = only_receives && dice_.permille(500, Purpose::kState, process_, launches_, 11);
   for (std::uint32_t t = 0; t < state->manifest.tensors.size(); ++t) {
     if (same_since_synced(state->manifest, t)) state->unchanged.insert(t);
@@ -390,9 +396,15 @@ void App::state_synced(const Call& call) {
 void App::synced(const Call& call) {
   const Status status = call.outcome->status;
   if (is_out(status)) return;  // RunOver comes, or came
-  stateless_ = stateless_ || !call.outcome->state_defined;
-  if (status == Status::kStateUndefined) {  // for all
+  if (!call.outcome->state_defined) {
+    stateless_ = true;
+    was_blank_ = call.request.state->blank;
+    torn_by_ = call.id;
+  }
+  restored_ = status == Status::kStateUndefined;  // for all
+  if (restored_) {
     stateless_ = false;
+    torn_by_ = {};
     go_back();
   }
   if (status != Status::kOk) {

@@ -65,7 +65,7 @@ class App {
   // What is in the tensors of a call.
   struct Contents {
     std::optional<std::uint64_t> drawn{};  // from this; otherwise from the plan
-    CallId left_by{};                      // what this prefetch left there, in the same memory; 0: none
+    CallId left_by{};                      // what this sync or prefetch left there, in the same memory; 0: none
     std::uint64_t changed = 0;             // bytes of the first tensor that are other ones
     bool watches = false;                  // its state beside the call, though the plan does not say so
     std::uint64_t drift = 0;               // as in drift_
@@ -150,6 +150,9 @@ class App {
   PeerId donor_;
   bool sharing_ = false;                      // the broadcast after the all-gather
   bool stateless_ = false;                    // a sync failed while it wrote to the state, or it was prefetched in part
+  bool was_blank_ = false;                    // in that sync
+  CallId torn_by_;                            // that sync, if its memory is still there
+  bool restored_ = false;                     // it has loaded a checkpoint since
   std::uint64_t furthest_ = 0;                // step at which it has synced
   std::optional<Checkpoint> went_back_from_;  // the last time
   std::optional<Checkpoint> synced_state_;    // that the last sync ended with

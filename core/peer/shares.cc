@@ -52,6 +52,7 @@ std::optional<Error> Peer::Machine::refusal_of_share(const Request& request, boo
   if (request.collective != Collective::kSync) return invalid("only a state is published");
   if (auto error = refusal_of_state(request)) return error;
   if (request.state->staged) return invalid("pieces come into their place, or none is staged");
+  if (request.state->strategy != state::Strategy::kPopular) return invalid("only a sync has a strategy");
   if (!serves) return std::nullopt;
   if (request.state->blank) return invalid("a state that is none yet (blank) is not published");
   return std::nullopt;
@@ -217,6 +218,8 @@ bool Peer::Machine::drive_share(std::uint64_t serial, Share& share) {
   outcome.text = std::move(share.text);
   if (share.sync) {
     leave_state(share.request, *share.sync, outcome);
+    outcome.bytes_sent = share.sync->bytes_sent();
+    outcome.bytes_received = share.sync->bytes_received();
   } else {
     outcome.state_defined = has_state(share.request);
   }

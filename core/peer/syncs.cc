@@ -72,8 +72,6 @@ void Peer::Machine::leave_state(const Request& request, const state::Sync& sync,
   outcome.revision = sync.revision();
   outcome.root = sync.root();
   outcome.values = sync.values();
-  outcome.bytes_sent = sync.bytes_sent();
-  outcome.bytes_received = sync.bytes_received();
   if (outcome.status == Status::kOk || outcome.state_defined) return;
   outcome.text += !sync.torn() ? "; this peer still has no state"
                   : life_ == Life::kMember
@@ -295,6 +293,8 @@ void Peer::Machine::end_sync(Round& round) {
     known_.emplace(round.key.tag, Known{round.what.layout, sync.digests()});
   }
   leave_state(round.request, sync, outcome);
+  round.bytes_sent = sync.bytes_sent();
+  round.bytes_received = sync.bytes_received();
 }
 
 // ---- states that are watched beside other rounds ----

@@ -1,9 +1,9 @@
 // S5: one state per revision. Whoever ends a sync with success holds the bytes, the values and the revision that one contributor
 // came with, and never a mixture; what may differ is its own still. Who only receives is never followed; who only sends is, and
 // however it ends, was not written to. The revision is the highest of those who agreed last and vote, in all groups that are bound:
-// it goes back if all of them do. However a sync ends: who is told that its state is one holds the bytes that all hold who are told
-// the same root. And who ends another round with success is told of a difference exactly if what contributors watched at their
-// calls differs: who from whom, and in what.
+// it goes back if all of them do. Who was left with a part of a state counts for none until it has one again. However a sync ends:
+// who is told that its state is one holds the bytes that all hold who are told the same root. And who ends another round with
+// success is told of a difference exactly if what contributors watched at their calls differs: who from whom, and in what.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,11 @@ inline bool holds_state_of(const Call& source, const Call& call, const Memory& m
 class OneState {
  public:
   void launched(const Call& call) {
-    if (call.request.state == nullptr || call.request.state->strategy == state::Strategy::kReceiveOnly) return;
+    if (call.request.state == nullptr) return;
+    const auto name = std::pair(call.peer, call.request.tag);
+    if (call.request.state->restored) torn_.erase(name);
+    if (torn_.contains(name)) without_.emplace(call.peer, call.id);
+    if (!brings(call)) return;
     revisions_[{call.cohort, call.request.tag, call.use}][call.group].insert(call.request.state->revision);
     brought_.insert(content_of(
         call, [&](std::size_t t) { return call.inputs[t]; }, *call.request.state));
@@ -44,6 +48,14 @@ class OneState {
 
   Complaint ended(const Call& call, const Memory& memory, const FindCall& find) {
     const peer::Outcome& outcome = *call.outcome;
+    if (call.request.state != nullptr && call.kind != CallKind::kPublish) {
+      const auto name = std::pair(call.peer, call.request.tag);
+      if (outcome.state_defined) {
+        torn_.erase(name);
+      } else {
+        torn_.insert(name);
+      }
+    }
     const auto fingerprint = [&](std::size_t t) {
       return memory.fingerprint(input_of(call.request, call.request.tensors[t]));
     };
@@ -69,11 +81,11 @@ class OneState {
     if (!ok) return {};
     const auto votes = [&](const PeerId& peer) {
       const Call* claimed = find(peer, outcome.round);
-      return claimed != nullptr && strategy_of(*claimed) == state::Strategy::kPopular;
+      return claimed != nullptr && strategy_of(*claimed) == state::Strategy::kPopular && brings(*claimed);
     };
     const auto is_source = [&](const PeerId& peer) {
       const Call* source = find(peer, outcome.round);
-      if (source == nullptr || strategy_of(*source) == state::Strategy::kReceiveOnly) return false;
+      if (source == nullptr || !brings(*source)) return false;
       const state::Statement& state = *source->request.state;
       return state.revision == outcome.revision && state.values == outcome.values &&
              holds_state_of(*source, call, memory);
@@ -170,6 +182,14 @@ class OneState {
     const auto& [x, y] = std::tie(a.request.watch->state->values, b.request.watch->state->values);
     return x == y ? "the revision" : "value " + std::to_string(first(x, y));
   }
+
+  // A state that others may take over: not a part of one, which a failed sync left there.
+  [[nodiscard]] bool brings(const Call& call) const {
+    return call.request.state->strategy != state::Strategy::kReceiveOnly && !without_.contains({call.peer, call.id});
+  }
+
+  std::set<std::pair<PeerId, Tag>> torn_;        // by its last sync
+  std::set<std::pair<PeerId, CallId>> without_;  // calls that came with no state
 
   struct Content {
     std::uint64_t revision = 0;

@@ -101,6 +101,12 @@ class Peer3 {
     coordinator->say(wire::Install{what.number});
     me.run();
   }
+  // The coordinator has decided to stop these rounds.
+  void stopped(const std::vector<std::uint64_t>& tags) {
+    wire::Propose propose = proposal(me.views.back());
+    for (const std::uint64_t tag : tags) propose.verdicts.push_back({key(tag), Generation{1}, Status::kAborted, 0, {}});
+    install(propose);
+  }
 
   static RoundKey key(std::uint64_t tag = 7, std::uint32_t use = 0) { return {CohortId{1}, {}, Tag{tag}, use}; }
   CallId launch(wire::Collective collective, std::uint64_t tag = 7, std::uint64_t count = 12, std::uint64_t room = 36) {

@@ -83,12 +83,6 @@ struct Small : Peer3 {
     me.run();
     return id;
   }
-  // The coordinator has decided to stop these rounds.
-  void stopped(const std::vector<std::uint64_t>& tags) {
-    wire::Propose propose = proposal(me.views.back());
-    for (const std::uint64_t tag : tags) propose.verdicts.push_back({key(tag), Generation{1}, Status::kAborted, 0, {}});
-    install(propose);
-  }
   void low_comes_again() {
     low->hang_up();
     me.run();

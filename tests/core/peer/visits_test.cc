@@ -249,6 +249,19 @@ struct Guest : Peer3 {
   }
   [[nodiscard]] RoundKey share_key() const { return {CohortId{0}, {}, Tag{7}, 0}; }
   [[nodiscard]] Generation attempt() const { return Generation{root.low}; }
+  // Its own sync of the tag, once it is a member.
+  CallId sync(bool restored) {
+    auto state = std::make_shared<state::Statement>();
+    state->manifest = manifest;
+    state->restored = restored;
+    Request request;
+    request.collective = wire::Collective::kSync;
+    request.tag = Tag{7};
+    request.state = std::move(state);
+    const CallId call = me.launch(std::move(request), kBytes);
+    me.run();
+    return call;
+  }
   void send_digests(FarEnd& from) {
     from.say(wire::PieceDigests{share_key(), attempt(), 0, digests, {}});
     me.run();
@@ -349,6 +362,72 @@ TEST(Guest, IsDoneWhenItIsAdmitted) {
   ASSERT_NE(run.me.outcome(run.fetch), nullptr);
   EXPECT_EQ(run.me.outcome(run.fetch)->status, Status::kOk);
   EXPECT_FALSE(run.me.outcome(run.fetch)->state_defined);
+}
+
+// The next sync's memory may be whole or not: only its caller knows.
+TEST(Guest, WithAPartOfAStateCountsForNoneUntilItSaysOtherwise) {
+  for (const bool restored : {false, true}) {
+    Guest run;
+    run.publish({{kLow, address_of(1)}});
+    FarEnd& host = run.answer_dial();
+    run.send_digests(host);
+    run.send_piece(host, 0);
+    run.install(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+    EXPECT_FALSE(run.me.outcome(run.fetch)->state_defined);
+    const CallId published = run.me.share(true, kBytes, kPiece);
+    run.me.run();
+    ASSERT_NE(run.me.outcome(published), nullptr);
+    EXPECT_EQ(run.me.outcome(published)->status, Status::kInvalidArgument);
+    run.sync(restored);
+    const auto* claim = run.coordinator->last<wire::Claim>();
+    ASSERT_NE(claim, nullptr);
+    EXPECT_EQ(claim->defined, restored);
+    EXPECT_EQ(claim->root == Digest{}, !restored);
+  }
+}
+
+TEST(Guest, WhoseSyncFailsAgainStillHasNoState) {
+  Guest run;
+  run.publish({{kLow, address_of(1)}});
+  FarEnd& host = run.answer_dial();
+  run.send_digests(host);
+  run.send_piece(host, 0);
+  run.install(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+  const CallId first = run.sync(false);
+  run.me.stop(first);
+  run.me.run();
+  run.stopped({7});
+  ASSERT_NE(run.me.outcome(first), nullptr);
+  EXPECT_FALSE(run.me.outcome(first)->state_defined);
+  run.coordinator->forget_heard();
+  run.sync(false);
+  ASSERT_NE(run.coordinator->last<wire::Claim>(), nullptr);
+  EXPECT_FALSE(run.coordinator->last<wire::Claim>()->defined);
+}
+
+TEST(Guest, TellsHowFarItIs) {
+  Guest run;
+  run.publish({{kLow, address_of(1)}});
+  FarEnd& host = run.answer_dial();
+  run.send_digests(host);
+  run.send_piece(host, 0);
+  EXPECT_EQ(run.me.progress(run.fetch), std::pair(std::uint64_t{kPiece}, std::uint64_t{kBytes}));
+}
+
+TEST(Guest, OnlyASyncHasAStrategyAndOnlyAStateIsPublished) {
+  Guest run;
+  run.install(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+  const std::pair<std::function<void(state::Statement&)>, const char*> cases[] = {
+      {[](state::Statement& state) { state.blank = true; }, "blank"},
+      {[](state::Statement& state) { state.strategy = state::Strategy::kSendOnly; }, "strategy"},
+  };
+  for (const auto& [change, reason] : cases) {
+    const CallId call = run.me.share(true, kBytes, kPiece, 1, change);
+    run.me.run();
+    ASSERT_NE(run.me.outcome(call), nullptr);
+    EXPECT_EQ(run.me.outcome(call)->status, Status::kInvalidArgument);
+    EXPECT_NE(run.me.outcome(call)->text.find(reason), std::string::npos) << run.me.outcome(call)->text;
+  }
 }
 
 TEST(Guest, GoesOnWhenItIsPutOff) {
