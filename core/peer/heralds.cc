@@ -76,8 +76,7 @@ bool Peer::Machine::differ(Round& round, PeerId from, const wire::Descriptor& wh
   if (what == round.what || mutant(Mutant::kMismatchUnseen)) return false;
   round.mismatched = true;
   ask_to_stop(round, Status::kMismatch,
-              "arguments differ in tag " + std::to_string(round.key.tag.value) + ": " + name_of(options_.id) + ": " +
-                  wire::describe(round.what) + "; " + name_of(from) + ": " + wire::describe(what));
+              wire::arguments_differ(round.key.tag, name_of(options_.id), round.what, name_of(from), what));
   return true;
 }
 

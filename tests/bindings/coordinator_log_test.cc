@@ -10,7 +10,7 @@
 namespace lockstep::cli {
 namespace {
 
-trace::Event committed(std::uint64_t group, std::string text = {}) {
+trace::Event committed(std::uint32_t group, std::string text = {}) {
   return {.kind = trace::Kind::kCommitted,
           .view = ViewNumber{1},
           .peer = {},
@@ -21,12 +21,12 @@ trace::Event committed(std::uint64_t group, std::string text = {}) {
 
 // How many lines these events make.
 std::ptrdiff_t lines_of(const std::vector<trace::Event>& events, bool commits = false) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   {
     CoordinatorLog log(true, commits);
     for (const trace::Event& event : events) log.event(event);
   }
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string said = ::testing::internal::GetCapturedStderr();
   return std::count(said.begin(), said.end(), '\n');
 }
 
@@ -44,9 +44,9 @@ TEST(CoordinatorLog, TellsThatStatesDifferOnceInEachGroup) {
 }
 
 TEST(CoordinatorLog, SaysHowTheyDiffer) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   CoordinatorLog(false, false).event(committed(0, "the state of c differs from that of a"));
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("committed view=1 tag=7 use=3 cohort=1 contributors=2: the state of c differs from that of a\n"),
             std::string::npos)
       << said;

@@ -99,7 +99,7 @@ std::vector<Message> sample_messages() {
       StopRound{.key = kKey, .attempt = kAttempt, .status = Status::kMismatch, .done = true, .text = "counts differ"},
       LinkBroken{.other = kBob, .text = "no route"},
       Flush{.proposal = ProposalNumber{13}, .open = open()},
-      Pending{.count = 14},
+      Pending{.count = 14, .fetching = 3},
       Admitting{.peer = kAnn, .cohort = CohortId{3}, .at_least = 2, .by_itself = true, .open = open()},
       AdmitEnded{.status = Status::kTimedOut, .text = "nobody came"},
       Propose{.number = ProposalNumber{15},

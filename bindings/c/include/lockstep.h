@@ -641,7 +641,8 @@ LOCKSTEP_API lockstep_status lockstep_prefetch_state_async(lockstep_comm* comm, 
  * as it is at the call, and the members' hashes are compared as the round commits: at no extra round trip while they are equal.
  * Where they differ the call succeeds as ever, and result.parity tells all of its contributors who differs from what most hold,
  * and in which tensor or value first: "the state of c differs from that of a (2 of 3 watch the same) in tag 7: first in tensor 4
- * (w f32 [10])". What to do about it (a lockstep_sync_state(), say) is the program's. Members that watch nothing are not compared.
+ * (w f32 [10])"; or how they are stated differently. What to do about it (a lockstep_sync_state(), say) is the program's. Members
+ * that watch nothing are not compared.
  *
  * The values and the revision are read here: call it again when they change. The tensors are lent, and do not change, while a
  * collective is in flight that was called meanwhile; a collective must not write to them: end the watch for such a one.

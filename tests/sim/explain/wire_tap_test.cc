@@ -23,7 +23,7 @@ TEST(WireTap, HearsMessagesByteByByte) {
   std::vector<std::byte> bytes = preamble();
   wire::encode(wire::Heartbeat{}, Term{1}, bytes);
   const std::size_t first = bytes.size();
-  wire::encode(wire::Pending{3}, Term{1}, bytes);
+  wire::encode(wire::Pending{3, 1}, Term{1}, bytes);
   WireTap tap;
   Heard heard;
   for (const std::byte& byte : bytes) tap.hear({&byte, 1}, 1, heard);
