@@ -263,7 +263,7 @@ class AgainstPeer {
     if (request.collective == wire::Collective::kSync) {
       request.state = state_of(count, request.type);
     } else if (choices_.one_in(4)) {
-      const auto watched = state_of(count, DataType::kU8);
+      auto watched = state_of(count, DataType::kU8);
       request.watch =
           std::make_shared<peer::Watched>(peer::Watched{std::move(watched), {me_.hold(count, choices_.byte())}});
     }

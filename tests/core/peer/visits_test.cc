@@ -271,6 +271,18 @@ struct Guest : Peer3 {
     me.run();
   }
 
+  FarEnd& fetches_a_piece() {
+    publish({{kLow, address_of(1)}});
+    FarEnd& host = answer_dial();
+    send_digests(host);
+    send_piece(host, 0);
+    return host;
+  }
+  void is_let_in_with_a_piece() {
+    fetches_a_piece();
+    install(proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+  }
+
   std::vector<std::byte> content;
   std::vector<Digest> digests;
   state::Manifest manifest;
@@ -350,10 +362,7 @@ TEST(Guest, ShowsOutAHostThatSaysWhatNoneSays) {
 
 TEST(Guest, IsDoneWhenItIsAdmitted) {
   Guest run;
-  run.publish({{kLow, address_of(1)}});
-  FarEnd& host = run.answer_dial();
-  run.send_digests(host);
-  run.send_piece(host, 0);
+  FarEnd& host = run.fetches_a_piece();
   run.propose(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
   EXPECT_TRUE(host.shown_out());  // its neighbours are linked now, with the key of the run
   EXPECT_EQ(run.me.outcome(run.fetch), nullptr);
@@ -368,11 +377,7 @@ TEST(Guest, IsDoneWhenItIsAdmitted) {
 TEST(Guest, WithAPartOfAStateCountsForNoneUntilItSaysOtherwise) {
   for (const bool restored : {false, true}) {
     Guest run;
-    run.publish({{kLow, address_of(1)}});
-    FarEnd& host = run.answer_dial();
-    run.send_digests(host);
-    run.send_piece(host, 0);
-    run.install(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+    run.is_let_in_with_a_piece();
     EXPECT_FALSE(run.me.outcome(run.fetch)->state_defined);
     const CallId published = run.me.share(true, kBytes, kPiece);
     run.me.run();
@@ -388,11 +393,7 @@ TEST(Guest, WithAPartOfAStateCountsForNoneUntilItSaysOtherwise) {
 
 TEST(Guest, WhoseSyncFailsAgainStillHasNoState) {
   Guest run;
-  run.publish({{kLow, address_of(1)}});
-  FarEnd& host = run.answer_dial();
-  run.send_digests(host);
-  run.send_piece(host, 0);
-  run.install(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+  run.is_let_in_with_a_piece();
   const CallId first = run.sync(false);
   run.me.stop(first);
   run.me.run();
@@ -407,10 +408,7 @@ TEST(Guest, WhoseSyncFailsAgainStillHasNoState) {
 
 TEST(Guest, TellsHowFarItIs) {
   Guest run;
-  run.publish({{kLow, address_of(1)}});
-  FarEnd& host = run.answer_dial();
-  run.send_digests(host);
-  run.send_piece(host, 0);
+  run.fetches_a_piece();
   EXPECT_EQ(run.me.progress(run.fetch), std::pair(std::uint64_t{kPiece}, std::uint64_t{kBytes}));
 }
 
