@@ -20,7 +20,7 @@ std::string_view status_name(Status status) {
     case Status::kNotConnected: return "not connected";
     case Status::kUnreachable: return "unreachable";
     case Status::kRefused: return "refused";
-    case Status::kTooManyInFlight: return "too many rounds in flight";
+    case Status::kTooManyInFlight: return "too many in flight";
     case Status::kBufferTooSmall: return "buffer too small";
     case Status::kOutOfMemory: return "out of memory";
     case Status::kProtocolError: return "protocol error";

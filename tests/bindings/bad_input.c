@@ -65,6 +65,7 @@ static void handles_must_not_be_null(void) {
   CHECK_INVALID("comm is NULL", lockstep_leave(NULL, 1));
   CHECK_INVALID("comm is NULL", lockstep_pending(NULL, &count));
   CHECK_INVALID("count is NULL", lockstep_pending(comm, NULL));
+  CHECK_INVALID("comm is NULL", lockstep_fetching(NULL, &count));
   CHECK_INVALID("comm is NULL", lockstep_flight_record(NULL, "a.rec"));
   CHECK_INVALID("path is NULL", lockstep_flight_record(comm, NULL));
   CHECK_INVALID("path is empty", lockstep_flight_record(comm, ""));

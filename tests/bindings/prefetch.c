@@ -4,7 +4,6 @@
 enum { IN_TIME_MS = 30000, PIECE = 1 << 18, PIECES = 8, COUNT = PIECES * PIECE }; /* floats: pieces of 1 MiB */
 
 static pthread_barrier_t fetched; /* of all three */
-static pthread_barrier_t begun;   /* of the two */
 
 static lockstep_sync_state_args state_of(lockstep_state_tensor* tensor, lockstep_state_value* value, float* weights,
                                          uint64_t* step) {
@@ -76,6 +75,25 @@ static void* newcomer(void* argument) {
   return NULL;
 }
 
+/* Members train meanwhile, and agree on what they know. */
+static void step_until_so_many_fetch(peer* self, uint32_t count) {
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  uint32_t fetching = 0;
+  float others = 1;
+  args.send = &others;
+  args.recv = &others;
+  args.count = 1;
+  args.type = LOCKSTEP_F32;
+  args.op = LOCKSTEP_MAX;
+  while (others != 0) {
+    CHECK_STATUS(LOCKSTEP_OK, lockstep_fetching(self->comm, &fetching));
+    others = fetching != count;
+    CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &args, &result));
+    CHECK(result.world_size == 2);
+  }
+}
+
 /* The second lends its tensors, the first has a copy made. */
 static void publishes(peer* self) {
   const int lends = self->number == 1;
@@ -85,7 +103,6 @@ static void publishes(peer* self) {
   lockstep_state_value value;
   float* weights = malloc(COUNT * sizeof *weights);
   uint64_t step = 4;
-  int i;
   lockstep_sync_state_args args = state_of(&tensor, &value, weights, &step);
   CHECK(weights != NULL);
   fill(weights);
@@ -94,21 +111,12 @@ static void publishes(peer* self) {
   args.stable = lends;
   args.strategy = lends ? LOCKSTEP_STATE_RECEIVE_ONLY : LOCKSTEP_STATE_SEND_ONLY; /* means nothing here */
   CHECK_STATUS(LOCKSTEP_OK, lockstep_unpublish_state(self->comm, args.tag));
+  if (!lends) CHECK(pthread_create(&thread, NULL, newcomer, (void*)(size_t)self->coordinator) == 0);
+  step_until_so_many_fetch(self, 1);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_publish_state(self->comm, &args));
   args.strategy = LOCKSTEP_STATE_POPULAR;
   if (!lends) weights[COUNT - 1] = -1;
-  CHECK(pthread_barrier_wait(&begun) <= 0);
-  if (!lends) CHECK(pthread_create(&thread, NULL, newcomer, (void*)(size_t)self->coordinator) == 0);
-  for (i = 0; i < 100; ++i) {
-    lockstep_all_reduce_args sum = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
-    float one = 1;
-    sum.send = &one;
-    sum.recv = &one;
-    sum.count = 1;
-    sum.type = LOCKSTEP_F32;
-    CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &sum, &result));
-    CHECK(one == 2 && result.world_size == 2);
-  }
+  step_until_so_many_fetch(self, 0);
   CHECK(pthread_barrier_wait(&fetched) <= 0);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_unpublish_state(self->comm, args.tag));
   weights[COUNT - 1] = -1;
@@ -125,9 +133,7 @@ static void publishes(peer* self) {
 
 int main(void) {
   CHECK(pthread_barrier_init(&fetched, NULL, 3) == 0);
-  CHECK(pthread_barrier_init(&begun, NULL, 2) == 0);
   with_peers(2, NULL, publishes);
   CHECK(pthread_barrier_destroy(&fetched) == 0);
-  CHECK(pthread_barrier_destroy(&begun) == 0);
   return 0;
 }
