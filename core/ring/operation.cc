@@ -298,6 +298,7 @@ bool Operation::grant(std::span<const std::uint64_t> have, StripeIndex stripe, S
       if (half.departure != Departure::kSent || half.stripe != stripe || half.stream == stream) continue;
       if (mutant(Mutant::kResendsNothing) || has(phase * segments_.size() + i)) continue;
       half.departure = Departure::kReady;
+      half.again = true;  // it may have lain there unread when downstream said what it has
       ready_.push_back(i * 2 + phase);
     }
   }
