@@ -39,7 +39,8 @@ ring::Operation::Place Early::begin(PeerId from, StreamId stream, const wire::Se
   const Name name{segment.key, segment.attempt, from};
   const auto at = entries_.find(name);
   if (at == entries_.end() || at->second.segment || is_filling(name)) return {Landing::kSink, {}};
-  if (segment.phase != wire::Phase::kReduceScatter || segment.length > kEarlySlotBytes) return {Landing::kNonsense, {}};
+  if (segment.phase != wire::Phase::kReduceScatter) return {Landing::kSink, {}};  // of a round that was given up here
+  if (segment.length > kEarlySlotBytes) return {Landing::kNonsense, {}};
   const std::optional<BufferRef> slot = take_slot(from, segment.length);
   if (!slot) return {Landing::kNonsense, {}};  // more than it may have under way
   fillings_.emplace(stream, Filling{name, *slot});

@@ -111,12 +111,19 @@ TEST(Early, WhatComesTwiceGoesToTheSink) {
   EXPECT_EQ(r.early.size(), 1U);
 }
 
-TEST(Early, WhatIsNoPartialSumOrFitsNoSlotIsNonsense) {
+// The offer came before the round was launched, its segment afterwards; then the round was given up. Seed 566486.
+TEST(Early, AFinalGoesBy) {
   Rounds r;
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
   wire::Segment final = r.segment(7);
   final.phase = wire::Phase::kAllGather;
-  EXPECT_EQ(r.early.begin(kAnn, kOne, final).landing, Landing::kNonsense);
+  EXPECT_EQ(r.early.begin(kAnn, kOne, final).landing, Landing::kSink);
+  EXPECT_EQ(r.early.size(), 1U);
+}
+
+TEST(Early, WhatFitsNoSlotIsNonsense) {
+  Rounds r;
+  ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
   EXPECT_EQ(r.early.begin(kAnn, kOne, r.segment(7, kEarlySlotBytes + 1)).landing, Landing::kNonsense);
   EXPECT_EQ(r.early.size(), 1U);
   EXPECT_EQ(r.early.begin(kAnn, kOne, r.segment(7, kEarlySlotBytes)).landing, Landing::kPlace);

@@ -53,7 +53,6 @@ TEST(LyingHerald, HurtsNobodyElse) {
          }
        },
        "no round expects"},
-      {"a final", sends([](auto& s) { s.phase = wire::Phase::kAllGather; }), "no round expects"},
       {"too long for a slot", sends([](auto& s) { s.length = kEarlySlotBytes + 1; }), "no round expects"},
       {"as long as can be", sends([](auto& s) { s.length = kMaxSegmentBytes; }), "no round expects"},
       {"too long", sends([](auto& s) { s.length = kCount + 1; }), "no round expects"},
