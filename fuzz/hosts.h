@@ -18,10 +18,10 @@
 
 namespace lockstep::fuzz {
 
-// 10.0.0.n:4000
 // The tag of a state that is published or fetched.
 inline constexpr Tag kShared{7};
 
+// 10.0.0.n:4000
 inline io::Address address_of(std::uint8_t n) { return {io::Address::Family::kV4, {10, 0, 0, n}, 4000}; }
 
 class PeerHost {

@@ -165,16 +165,16 @@ std::string flaw_of_lines(const NetworkOptions& net) {
   constexpr std::size_t kMostLines = 3;  // of one host: its own, and those that it shares
   constexpr std::uint32_t kAll = 1'000'000;
   const flow::Options& flow = net.flow;
-  if (!flow.on) return flow.lines.empty() ? "" : "line needs flow = true: without it hosts have no lines";
   std::uint32_t most_loss = flow.loss_ppm;
   for (const LinkOptions& link : net.links) most_loss = std::max(most_loss, link.loss_ppm);
   for (const flow::LineOptions& line : flow.lines) most_loss = std::max(most_loss, line.loss_ppm);
+  if (most_loss >= kAll) return "loss_ppm must be below 1000000: else nothing gets through";
+  if (!flow.on) return flow.lines.empty() ? "" : "line needs flow = true: without it hosts have no lines";
   for (std::uint32_t host = 0; host < Network::kMaxHosts; ++host) {
     const auto lines = std::count_if(flow.lines.begin(), flow.lines.end(),
                                      [&](const flow::LineOptions& line) { return ((line.hosts >> host) & 1U) != 0; });
     if (static_cast<std::size_t>(lines) > kMostLines) return "line: " + host_words(host) + " is on more than three";
   }
-  if (most_loss >= kAll) return "loss_ppm must be below 1000000: else nothing gets through";
   return {};
 }
 

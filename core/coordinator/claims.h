@@ -61,12 +61,7 @@ class Claims {
       a.all(attempt, first, what, claims, votes);
     }
   };
-  void drop_claims(const Round& round);
-  // Of those members who have claimed.
-  static std::vector<state::Claim> claims_of(const Round& round, const std::vector<wire::Member>& members);
-
-  std::map<RoundKey, Round> open_;
-  Tally claimed_by_;  // of open_
+  // Who had the state that was agreed on last.
   struct Agreement {
     std::set<PeerId> peers;
     std::uint64_t order = 0;  // the newest has the highest
@@ -75,6 +70,12 @@ class Claims {
       a.all(peers, order);
     }
   };
+  void drop_claims(const Round& round);
+  // Of those members who have claimed.
+  static std::vector<state::Claim> claims_of(const Round& round, const std::vector<wire::Member>& members);
+
+  std::map<RoundKey, Round> open_;
+  Tally claimed_by_;  // of open_
   std::map<std::pair<GroupId, Tag>, Agreement> agreed_;
   std::uint64_t agreements_ = 0;
 };

@@ -141,14 +141,7 @@ bool Coordinator::Machine::closed_by_admit(const RoundKey& key) const {
 void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
   Seat& seat = seats_.at(from);
   if (seat.leave) return lose(from, Status::kProtocolError, "left twice", true);
-  if (!is_member(from)) {  // never admitted: nothing to finish
-    membership_.remove_candidate(from);
-    publications_.gone(from);
-    say(from, wire::Left{});
-    break_off(parties_.at(seat.stream));
-    seats_.erase(from);
-    return;
-  }
+  if (!is_member(from)) return let_go(from);  // never admitted: nothing to finish
   rounds_.drop_not_open(from, in.open);
   seat.leave = std::move(in);
   seat.leave_since = now_;
@@ -233,9 +226,19 @@ void Coordinator::Machine::lose_one(PeerId peer, Status status, const std::strin
     changed_ = true;
     if (in_view) ++counters_.lost;
   }
+  unseat(peer);
+}
+
+void Coordinator::Machine::let_go(PeerId peer) {
+  say(peer, wire::Left{});
+  break_off(parties_.at(seats_.at(peer).stream));
+  unseat(peer);
+}
+
+void Coordinator::Machine::unseat(PeerId peer) {
   membership_.remove_candidate(peer);
   publications_.gone(peer);
-  seats_.erase(seat);
+  seats_.erase(peer);
 }
 
 bool Coordinator::Machine::stale(const Proposal& proposal) const {
@@ -485,16 +488,10 @@ void Coordinator::Machine::install() {
 // Leavers whose last rounds are decided may go.
 void Coordinator::Machine::release_leavers() {
   for (auto at = seats_.begin(); at != seats_.end();) {
-    const auto& [peer, seat] = *at;
+    const auto& [peer, seat] = *at++;
     const bool finishes = rounds_.keeps(peer) && !mutant(Mutant::kLeaverGoesAtOnce);
-    if (!seat.cut || finishes || (proposal_ && proposal_->participants.contains(peer))) {
-      ++at;
-      continue;
-    }
-    publications_.gone(peer);
-    say(peer, wire::Left{});
-    break_off(parties_.at(seat.stream));
-    at = seats_.erase(at);
+    if (!seat.cut || finishes || (proposal_ && proposal_->participants.contains(peer))) continue;
+    let_go(peer);
   }
 }
 

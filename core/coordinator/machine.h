@@ -125,6 +125,8 @@ class Coordinator::Machine {
   // The peer is out of the run, with all of its gang. `tell`: it lives, and learns why.
   void lose(PeerId peer, Status status, const std::string& why, bool tell);
   void lose_one(PeerId peer, Status status, const std::string& why, bool tell);
+  void let_go(PeerId peer);  // it has left
+  void unseat(PeerId peer);
   void decide();
   [[nodiscard]] std::optional<Proposal> change_proposal();
   [[nodiscard]] std::optional<Proposal> admission_proposal();

@@ -19,19 +19,15 @@ bool same(const wire::Published& a, const wire::Published& b) {
 }  // namespace
 
 template <typename Entries>
-void Publications::forget(Entries& entries, PeerId peer) {
+void Publications::forget(Entries& entries, Tally& tally, PeerId peer) {
+  if (tally.of(peer) == 0) return;
   std::erase_if(entries, [&](const auto& entry) {
     const Name& name = entry.first;
     if (name.peer != peer) return false;
     changed_.emplace(name.group, name.tag);
+    tally.remove(peer);
     return true;
   });
-}
-
-template <typename Entries>
-bool Publications::is_full(const Entries& entries, PeerId peer) {
-  return std::count_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.first.peer == peer; }) >=
-         kMaxShares;
 }
 
 std::string Publications::publish(const wire::Member& from, const wire::Publish& in) {
@@ -39,9 +35,14 @@ std::string Publications::publish(const wire::Member& from, const wire::Publish&
   if (in.what.collective != wire::Collective::kSync) return "publishes what is no state";
   if (in.ends) {
     if (published_.erase(name) == 0) return "takes back a state that it has not published";
+    publishes_.remove(from.id);
   } else {
-    if (!published_.contains(name) && is_full(published_, from.id)) return "publishes more states than one peer may";
-    published_[name] = {in, from.name, from.address};
+    const auto known = published_.find(name);
+    if (known == published_.end() && publishes_.of(from.id) >= kMaxShares) {
+      return "publishes more states than one peer may";
+    }
+    if (known == published_.end()) publishes_.add(from.id);
+    published_.insert_or_assign(name, Publication{in, from.name, from.address});
   }
   changed_.emplace(from.group, in.tag);
   return {};
@@ -52,28 +53,24 @@ std::string Publications::want(PeerId from, GroupId group, const wire::WantState
   if (in.what.collective != wire::Collective::kSync) return "wants what is no state";
   if (in.ends) {
     if (wanted_.erase(name) == 0) return "gives up a state that it has not wanted";
+    wants_.remove(from);
     return {};
   }
-  if (!wanted_.contains(name) && is_full(wanted_, from)) return "wants more states than one peer may";
-  Wish& wish = wanted_[name];
-  if (wish.told && wish.what == in.what) return {};  // it knows
-  wish = {in.what, std::nullopt};
+  const auto known = wanted_.find(name);
+  if (known == wanted_.end() && wants_.of(from) >= kMaxShares) return "wants more states than one peer may";
+  if (known == wanted_.end()) wants_.add(from);
+  if (known != wanted_.end() && known->second.told && known->second.what == in.what) return {};  // it knows
+  wanted_.insert_or_assign(name, Wish{in.what, std::nullopt});
   changed_.emplace(group, in.tag);
   return {};
 }
 
 void Publications::gone(PeerId peer) {
-  forget(published_, peer);
-  forget(wanted_, peer);
+  forget(published_, publishes_, peer);
+  forget(wanted_, wants_, peer);
 }
 
-void Publications::admitted(PeerId peer) { forget(wanted_, peer); }
-
-std::uint32_t Publications::fetching() const {
-  std::set<PeerId> peers;
-  for (const auto& [wish, what] : wanted_) peers.insert(wish.peer);
-  return static_cast<std::uint32_t>(peers.size());
-}
+void Publications::admitted(PeerId peer) { forget(wanted_, wants_, peer); }
 
 // The newest revision; of its roots the one that most publish, of equally popular ones the smallest.
 wire::Published Publications::answer(GroupId group, Tag tag, const wire::Descriptor& what) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/coordinator/tally.h"
 #include "core/io/stream.h"
 #include "core/wire/message.h"
 
@@ -29,12 +30,12 @@ class Publications {
   // What is to be told since the last call; `run`: the key of the run.
   [[nodiscard]] std::vector<std::pair<PeerId, wire::Published>> take_news(const LinkKey& run);
   // Peers that want a state and do not have it yet.
-  [[nodiscard]] std::uint32_t fetching() const;
+  [[nodiscard]] std::uint32_t fetching() const { return static_cast<std::uint32_t>(wants_.peers()); }
   [[nodiscard]] std::size_t size() const { return published_.size() + wanted_.size(); }
 
   template <typename Archive>
   void state(Archive& a) {
-    a.all(published_, wanted_, changed_);
+    a.all(published_, publishes_, wanted_, wants_, changed_);
   }
 
  private:
@@ -68,13 +69,13 @@ class Publications {
   };
 
   template <typename Entries>
-  void forget(Entries& entries, PeerId peer);
-  template <typename Entries>
-  [[nodiscard]] static bool is_full(const Entries& entries, PeerId peer);
+  void forget(Entries& entries, Tally& tally, PeerId peer);
   [[nodiscard]] wire::Published answer(GroupId group, Tag tag, const wire::Descriptor& what) const;
 
   std::map<Name, Publication> published_;
+  Tally publishes_;  // of published_
   std::map<Name, Wish> wanted_;
+  Tally wants_;  // of wanted_
   std::set<std::pair<GroupId, Tag>> changed_;
 };
 

@@ -19,6 +19,7 @@ class Tally {
     const auto at = counts_.find(peer);
     return at == counts_.end() ? 0 : at->second;
   }
+  [[nodiscard]] std::size_t peers() const { return counts_.size(); }
   template <typename Archive>
   void state(Archive& a) {
     a.all(counts_);

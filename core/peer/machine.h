@@ -109,8 +109,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     bool restoring = false;
     bool requeue = false;  // wants a key of the next cohort
 
-    // Who has said that it is done with this attempt: a bit for each rank of those that are told directly, all with one hash.
-    bool direct = false;  // they tell each other: Cohort::Membership
+    bool direct = false;  // its members tell each other that they are done: Cohort::Membership
+    // Who has said so of this attempt: a bit for each rank, all with one hash.
     std::uint32_t agreed = 0;
     std::uint64_t agreed_hash = 0;
     std::uint64_t agreed_parity = 0;  // of those among them that watch; 0: nobody
@@ -276,11 +276,11 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
                                                              std::span<const BufferRef> memory);
   [[nodiscard]] static std::optional<Error> refusal_of_watch(const Request& request);
   [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const Request& request) const;
+  [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const state::Statement& state, std::vector<BufferRef> memory,
+                                                      BufferRef staging) const;
   // What the caller's memory holds counts as a state.
   [[nodiscard]] bool has_state(const Request& request) const;
   void leave_state(const Request& request, const state::Sync& sync, Outcome& outcome);
-  [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const state::Statement& state, std::vector<BufferRef> memory,
-                                                      BufferRef staging) const;
   [[nodiscard]] std::unique_ptr<state::Sync> new_watch(const Round& round) const;
   void watch(Round& round);
   void begin_watch(Round& round);

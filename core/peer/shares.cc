@@ -53,8 +53,7 @@ std::optional<Error> Peer::Machine::refusal_of_share(const Request& request, boo
   if (auto error = refusal_of_state(request)) return error;
   if (request.state->staged) return invalid("pieces come into their place, or none is staged");
   if (request.state->strategy != state::Strategy::kPopular) return invalid("only a sync has a strategy");
-  if (!serves) return std::nullopt;
-  if (request.state->blank) return invalid("a state that is none yet (blank) is not published");
+  if (serves && request.state->blank) return invalid("a state that is none yet (blank) is not published");
   return std::nullopt;
 }
 
@@ -93,8 +92,8 @@ void Peer::Machine::add_share(CallId call, Request request, bool serves) {
     return fail(call, Status::kTooManyInFlight,
                 std::to_string(kMaxShares) + " states are published or fetched already: end one of them first");
   }
-  if (request.state != nullptr && request.state->restored) torn_.erase(request.tag);
   if (auto error = refusal_of_share(request, serves)) return fail(call, error->status, error->text);
+  if (request.state->restored) torn_.erase(request.tag);
   if (serves && !has_state(request)) {
     return fail(call, Status::kInvalidArgument,
                 "the state was being taken over, and is undefined: sync it before it is published");

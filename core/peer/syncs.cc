@@ -73,11 +73,12 @@ void Peer::Machine::leave_state(const Request& request, const state::Sync& sync,
   outcome.root = sync.root();
   outcome.values = sync.values();
   if (outcome.status == Status::kOk || outcome.state_defined) return;
-  outcome.text += !sync.torn() ? "; this peer still has no state"
-                  : life_ == Life::kMember
-                      ? "; the state was being taken over, and is undefined: sync again, which this "
-                        "peer takes part in without a state"
-                      : "; the state was being taken over, and is undefined";
+  if (!sync.torn()) {
+    outcome.text += "; this peer still has no state";
+    return;
+  }
+  outcome.text += "; the state was being taken over, and is undefined";
+  if (life_ == Life::kMember) outcome.text += ": sync again, which this peer takes part in without a state";
 }
 
 std::unique_ptr<state::Sync> Peer::Machine::new_sync(const state::Statement& state, std::vector<BufferRef> memory,

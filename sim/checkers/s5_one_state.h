@@ -188,9 +188,6 @@ class OneState {
     return call.request.state->strategy != state::Strategy::kReceiveOnly && !without_.contains({call.peer, call.id});
   }
 
-  std::set<std::pair<PeerId, Tag>> torn_;        // by its last sync
-  std::set<std::pair<PeerId, CallId>> without_;  // calls that came with no state
-
   struct Content {
     std::uint64_t revision = 0;
     std::vector<std::uint64_t> values;
@@ -227,6 +224,8 @@ class OneState {
   std::map<std::pair<GroupId, Tag>, Agreed> agreed_;
   std::map<RoundKey, std::string> told_;
   std::set<PeerId> lost_;
+  std::set<std::pair<PeerId, Tag>> torn_;        // by its last sync
+  std::set<std::pair<PeerId, CallId>> without_;  // calls that came with no state
 };
 
 }  // namespace lockstep::sim

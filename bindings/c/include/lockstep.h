@@ -223,9 +223,9 @@ typedef struct lockstep_comm_options {
    * LOCKSTEP_NO_SPIN: sleep at once, and leave the core to others. Default: 50 */
   uint32_t spin_us;
 
-  uint64_t
-      state_bytes_per_second; /* that this peer sends of shared states, to all others together, in pieces of up to 1 MiB, the first at
-                                 once. Default: no limit */
+  /* That this peer sends of shared states, to all others together, in pieces of up to 1 MiB, the first at once.
+   * Default: no limit */
+  uint64_t state_bytes_per_second;
 } lockstep_comm_options;
 
 #define LOCKSTEP_COMM_OPTIONS_INIT                                                                                     \
@@ -284,11 +284,13 @@ typedef struct lockstep_result {
 
   uint64_t revision;      /* sync, prefetch: of the state in memory */
   uint64_t state_root[2]; /* sync: its digest (XXH3-128, the high half first); equal for equal states */
-  int state_undefined; /* sync: not 0: the call failed while the state was being written to; it is none until a sync succeeds. Of a prefetch: it is a part */
+  /* sync: not 0: the call failed while the state was being written to; it is none until a sync succeeds.
+   * Of a prefetch: it is a part */
+  int state_undefined;
 
-  const char*
-      parity; /* collectives: how the states differ that contributors watch (lockstep_watch_state()); "": they do not.
-                         Valid until this thread's next call that fills a result */
+  /* collectives: how the states differ that contributors watch (lockstep_watch_state()); "": they do not.
+   * Valid until this thread's next call that fills a result */
+  const char* parity;
 } lockstep_result;
 
 #define LOCKSTEP_RESULT_INIT                                                                                     \
@@ -537,8 +539,9 @@ LOCKSTEP_API lockstep_status lockstep_barrier_async(lockstep_comm* comm, const l
  * whenever it changes them. A sync makes the states of all members of a group equal, bit for bit: the peers that agreed last vote,
  * newcomers only receive; of the votes the highest revision wins, and of its states the one that most hold. If nobody agreed before
  * (the run begins), or nobody of those is left (all who held the newest state died while newcomers took it over), everybody votes:
- * look at result.revision. Between two states that equally many hold, the lower root wins. If all members go back to a lower revision (a checkpoint), the run goes on from there.
- * Groups that are bound by gangs (each has a shard of the state) go on with the highest revision that has votes in all of them.
+ * look at result.revision. Between two states that equally many hold, the lower root wins. If all members go back to a lower
+ * revision (a checkpoint), the run goes on from there. Groups that are bound by gangs (each has a shard of the state) go on
+ * with the highest revision that has votes in all of them.
  *
  * Only pieces of 1 MiB in which a peer differs are sent, by all who have them at once, and each is checked on arrival. All equal:
  * one round trip to the coordinator, and no tensor byte.
@@ -625,10 +628,10 @@ LOCKSTEP_API lockstep_status lockstep_publish_state_async(lockstep_comm* comm, c
 /* Ends what this peer has published under the tag, if anything, and waits until its memory is back. */
 LOCKSTEP_API lockstep_status lockstep_unpublish_state(lockstep_comm* comm, uint64_t tag);
 
-/* Between lockstep_connect_async() and the admission: fills the tensors and values, in place, with the newest state that members publish
- * under this tag, as far as it gets; waits while nobody does. OK: all of it is here (result.revision), or this peer was
- * admitted, and what has come is here. With result.state_undefined that is a part, and no state; the first sync makes it one.
- * Either way it is but a head start: sync before the tensors are used, with the revision of the result.
+/* Between lockstep_connect_async() and the admission: fills the tensors and values, in place, with the newest state that
+ * members publish under this tag, as far as it gets; waits while nobody does. OK: all of it is here (result.revision), or this
+ * peer was admitted, and what has come is here. With result.state_undefined that is a part, and no state; the first sync makes
+ * it one. Either way it is but a head start: sync before the tensors are used, with the revision of the result.
  * strategy, staged, revision and minimum_world mean nothing here.
  * Errors: INVALID_ARGUMENT, MISMATCH (members publish another layout), TIMED_OUT, ABORTED, NOT_CONNECTED,
  * TOO_MANY_IN_FLIGHT (this peer fetches 16 states: end one), OUT_OF_MEMORY. */
