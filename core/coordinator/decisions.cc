@@ -232,6 +232,7 @@ void Coordinator::Machine::lose_one(PeerId peer, Status status, const std::strin
 void Coordinator::Machine::let_go(PeerId peer) {
   say(peer, wire::Left{});
   break_off(parties_.at(seats_.at(peer).stream));
+  rounds_.let_go(peer);
   unseat(peer);
 }
 

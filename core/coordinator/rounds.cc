@@ -410,7 +410,6 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
     note_agreed(verdict.key, verdict.attempt);
   }
   claims_.gone(change.lost);
-  claims_.gone(change.left);
   for (const wire::Verdict& verdict : verdicts) forget(verdict.key);
   stops_.merge(unsaid);
   if (change.closes) {  // what this proposal could not carry comes with the next

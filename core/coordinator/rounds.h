@@ -107,6 +107,8 @@ class Rounds {
 
   // Whether a round that was kept for this leaver is undecided.
   [[nodiscard]] bool keeps(PeerId leaver) const;
+  // None is any more, and it goes.
+  void let_go(PeerId leaver) { claims_.gone({leaver}); }
 
   [[nodiscard]] std::vector<wire::RoundStatus> status() const;
   [[nodiscard]] std::size_t size() const { return rounds_.size(); }

@@ -157,6 +157,44 @@ TEST_F(RoundsOfThree, ALeaversRoundsAreKeptInTheGenerationThatHasIt) {
   EXPECT_FALSE(rounds_.keeps(kC));
 }
 
+// Found by the night: the vote of a leaver whose sync went on was lost, and it took over what newcomers had.
+TEST_F(RoundsOfThree, ALeaverVotesInASyncThatIsKeptForIt) {
+  const auto claim_of = [](PeerId peer, const wire::View& view, std::uint64_t revision) {
+    wire::Claim claim;
+    claim.key = key();
+    claim.attempt = Generation{view.number.value};
+    claim.defined = true;
+    claim.revision = revision;
+    claim.root = {peer.low, revision};
+    claim.key.cohort = view.cohort;
+    claim.what.collective = Collective::kSync;
+    return claim;
+  };
+  wire::View view = view_;
+  view.members = {view_.members.back()};
+  Rounds rounds;
+  rounds.admit(view, {});
+  ASSERT_EQ(rounds.on_claim(kC, claim_of(kC, view, 4)).committed.size(), 1U);
+  view = view_;
+  view.number = ViewNumber{2};
+  view.cohort = CohortId{2};
+  rounds.admit(view, {});
+  const wire::Claim last = claim_of(kC, view, 4);
+  Rounds::Change change;
+  change.left = {kC};
+  change.kept = {last.key};
+  wire::View next = view;
+  next.number = ViewNumber{3};
+  next.members.pop_back();
+  rounds.install(change, next, {});
+  rounds.on_claim(kA, claim_of(kA, view, 9));
+  rounds.on_claim(kB, claim_of(kB, view, 9));
+  const auto result = rounds.on_claim(kC, last);
+  ASSERT_EQ(result.elected.size(), 1U);
+  EXPECT_EQ(result.elected.front().sources, std::vector{kC});
+  EXPECT_EQ(result.elected.front().revision, 4U);
+}
+
 TEST_F(RoundsOfThree, AStopOfACommittedRoundDoesNothing) {
   for (const PeerId peer : {kA, kB, kC}) rounds_.on_done(peer, done());
   rounds_.on_stop(kA, {key(), Generation{1}, Status::kTimedOut, true, "late"});
