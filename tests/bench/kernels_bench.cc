@@ -1,5 +1,5 @@
 // How fast the kernels are on one core: in 64 KiB, in a segment of 256 KiB, and in 4 MiB, more than most second-level
-// caches hold. bytes_per_second counts bytes of the result.
+// caches hold; a shared state is digested from memory. bytes_per_second counts bytes of the result.
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -15,6 +15,7 @@
 #include "core/kernels/reduce.h"
 #include "core/kernels/reference.h"
 #include "core/kernels/run_job.h"
+#include "core/wire/limits.h"
 
 namespace lockstep {
 namespace {
@@ -68,6 +69,17 @@ void bench_divide(benchmark::State& state, DataType type) {
 void bench_checksum(benchmark::State& state) {
   const Bytes bytes = numbers(DataType::kU8, state.range(0));
   while (state.KeepRunning()) benchmark::DoNotOptimize(checksum(bytes));
+  count_bytes(state);
+}
+
+// As a sync looks at a state that no cache holds.
+void bench_digest_of_pieces(benchmark::State& state) {
+  const Bytes bytes = numbers(DataType::kU8, state.range(0));
+  while (state.KeepRunning()) {
+    for (std::size_t at = 0; at < bytes.size(); at += kStatePieceBytes) {
+      benchmark::DoNotOptimize(digest(std::span(bytes).subspan(at, kStatePieceBytes)));
+    }
+  }
   count_bytes(state);
 }
 
@@ -143,6 +155,7 @@ void add(const std::string& name, F body) {
 
 bool register_all() {
   add("checksum", bench_checksum);
+  benchmark::RegisterBenchmark("digest_of_pieces", bench_digest_of_pieces)->Arg(256 << 20);
   for (std::uint8_t t = 0; t < kDataTypeCount; ++t) {
     const auto type = static_cast<DataType>(t);
     const std::string name{name_of(type)};
