@@ -21,10 +21,11 @@ struct Cohort {
   struct Membership {
     std::shared_ptr<const std::vector<PeerId>> ring;  // our group, in rank order
     std::vector<PeerId> bound;                        // our group's, and those of the groups that are bound with it
-    bool direct = false;                              // members tell each other that they are done
+    bool near = false;    // the coordinator is, to all of the ring: so are they to each other
+    bool direct = false;  // members tell each other that they are done
     template <typename Archive>
     void state(Archive& a) {
-      a.all(ring, bound, direct);
+      a.all(ring, bound, near, direct);
     }
   };
 
@@ -145,8 +146,9 @@ struct Cohort {
       ring.push_back(member.id);
       farthest = std::max(farthest, member.round_trip);
     }
-    // Where the coordinator is near, saying it to everybody costs more than the way that it saves.
-    membership.direct = alone() && ring.size() <= kMaxDirect && farthest >= kFarCoordinator;
+    membership.near = farthest < kFarCoordinator;
+    // There, saying it to everybody costs more than the way that it saves.
+    membership.direct = alone() && ring.size() <= kMaxDirect && !membership.near;
     if (mutant(Mutant::kRingSortedById)) std::sort(ring.begin(), ring.end());
     membership.ring = std::make_shared<const std::vector<PeerId>>(std::move(ring));
     return membership;

@@ -109,7 +109,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     bool restoring = false;
     bool requeue = false;  // wants a key of the next cohort
 
-    bool direct = false;  // its members tell each other that they are done: Cohort::Membership
+    bool near = false;  // Cohort::Membership, like the next
+    bool direct = false;
     // Who has said so of this attempt: a bit for each rank, all with one hash.
     std::uint32_t agreed = 0;
     std::uint64_t agreed_hash = 0;
@@ -234,6 +235,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] static std::optional<std::uint32_t> root_of(const Round& round);
   [[nodiscard]] static std::vector<std::uint64_t> blocks_of(const Round& round);
   [[nodiscard]] std::optional<Error> refusal(const Round& round) const;
+  [[nodiscard]] ring::Segmenting segmenting_of(const Round& round) const {
+    return {options_.segment_bytes, round.near};
+  }
   [[nodiscard]] std::unique_ptr<ring::Operation> new_operation(const Round& round, std::uint32_t root) const;
   void tell_sizes(Round& round);
   void learn_size(Round& round, Rank rank, std::uint64_t bytes);

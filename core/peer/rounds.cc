@@ -129,6 +129,7 @@ void Peer::Machine::begin_attempt(Round& round) {
   round.wire_attempt = round.attempt;
   const Cohort::Membership& among = cohort.generations.at(round.attempt);
   round.ring = among.ring;
+  round.near = among.near;
   round.direct = among.direct;
   round.downstream_ready = false;
   round.unasked = false;
@@ -191,12 +192,12 @@ std::vector<std::uint64_t> Peer::Machine::blocks_of(const Round& round) {
 }
 
 std::optional<Error> Peer::Machine::refusal(const Round& round) const {
-  return ring::Operation::refusal(round.request, round.rank, round.world(), blocks_of(round), options_.segment_bytes);
+  return ring::Operation::refusal(round.request, round.rank, round.world(), blocks_of(round), segmenting_of(round));
 }
 
 std::unique_ptr<ring::Operation> Peer::Machine::new_operation(const Round& round, std::uint32_t root) const {
   return std::make_unique<ring::Operation>(round.request, round.rank, round.world(), root, blocks_of(round),
-                                           options_.segment_bytes);
+                                           segmenting_of(round));
 }
 
 void Peer::Machine::begin_operation(Round& round) {

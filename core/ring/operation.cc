@@ -32,16 +32,16 @@ Error too_small(std::uint64_t has, std::uint64_t needs, std::size_t world) {
 }  // namespace
 
 Operation::Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
-                     std::vector<std::uint64_t> blocks, std::uint32_t configured_segment_bytes)
+                     std::vector<std::uint64_t> blocks, Segmenting segmenting)
     : request_(request), rank_(rank), world_(world), blocks_(std::move(blocks)) {
   const auto element_bytes = static_cast<std::uint32_t>(size_of(request.type));
   if (request.collective == wire::Collective::kAllGather) {
     LOCKSTEP_ASSERT(blocks_.size() == world);
-    pieces_ = cut_blocks(blocks_, element_bytes, configured_segment_bytes);
+    pieces_ = cut_blocks(blocks_, element_bytes, segmenting);
   } else {
     std::vector<std::uint64_t> counts;
     for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
-    pieces_ = cut(request.collective, counts, element_bytes, world, root, configured_segment_bytes);
+    pieces_ = cut(request.collective, counts, element_bytes, world, root, segmenting);
   }
   std::uint64_t scratch = 0;
   for (const peer::Tensor& tensor : request.tensors) {
@@ -70,16 +70,16 @@ bool Operation::starts_here(const Piece& piece) const {
 }
 
 std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank, std::uint32_t world,
-                                        std::span<const std::uint64_t> blocks, std::uint32_t configured_segment_bytes) {
+                                        std::span<const std::uint64_t> blocks, Segmenting segmenting) {
   const auto element = static_cast<std::uint32_t>(size_of(request.type));
   std::uint64_t segments = 0;
   if (request.collective == wire::Collective::kAllGather) {
     if (auto refusal = refusal_of_blocks(request, rank, blocks)) return refusal;
-    segments = segments_in_blocks(blocks, element, configured_segment_bytes);
+    segments = segments_in_blocks(blocks, element, segmenting);
   } else {
     std::vector<std::uint64_t> counts;
     for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
-    segments = segments_in(request.collective, counts, element, world, configured_segment_bytes);
+    segments = segments_in(request.collective, counts, element, world, segmenting);
   }
   if (segments > kMaxSegments) {
     return Error{Status::kInvalidArgument, "the call cuts into " + std::to_string(segments) + " segments, more than " +

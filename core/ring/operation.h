@@ -22,13 +22,12 @@ class Operation {
  public:
   // `blocks`: all-gather only, the bytes of every rank's block. The request outlives the operation.
   Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
-            std::vector<std::uint64_t> blocks, std::uint32_t configured_segment_bytes);
+            std::vector<std::uint64_t> blocks, Segmenting segmenting);
 
   // Why this operation cannot run on this peer (a receive buffer that is too small, too many segments), or nothing. Asked before
   // there is one: its memory would not be what its pieces need, and listing them might take seconds.
   [[nodiscard]] static std::optional<Error> refusal(const peer::Request& request, Rank rank, std::uint32_t world,
-                                                    std::span<const std::uint64_t> blocks,
-                                                    std::uint32_t configured_segment_bytes);
+                                                    std::span<const std::uint64_t> blocks, Segmenting segmenting);
 
   // ---- receiving, from the upstream neighbour ----
 

@@ -15,6 +15,9 @@ namespace {
 constexpr std::uint64_t kLargestSegment = 256U << 10U;
 constexpr std::uint64_t kSmallestSegment = 16U << 10U;
 constexpr std::uint64_t kSegmentsPerChunk = 8;
+// Near each other, ranks wait for a chunk of this size rather than pay for more messages. Two hand nothing on that would have to
+// stay in cache, and have larger segments (tests/bench/README.md).
+constexpr std::uint64_t kNearChunk = 512U << 10U;
 
 void cut_range(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t owner, std::uint64_t begin,
                std::uint64_t end, std::uint32_t segment) {
@@ -29,41 +32,49 @@ constexpr std::uint64_t segments_of(std::uint64_t bytes, std::uint32_t segment) 
 
 // One segment size for all chunks of a tensor, or all blocks: that of the largest.
 std::uint32_t segment_of_tensor(std::uint64_t count, std::uint32_t element_bytes, std::uint32_t world,
-                                std::uint32_t configured) {
-  return segment_bytes_for(chunk_of(0, world, count).size() * element_bytes, element_bytes, configured);
+                                Segmenting segmenting) {
+  return segment_bytes_for(chunk_of(0, world, count).size() * element_bytes, element_bytes, world, segmenting);
 }
 std::uint32_t segment_of_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
-                                std::uint32_t configured) {
+                                Segmenting segmenting) {
   const std::uint64_t largest = block_bytes.empty() ? 0 : *std::max_element(block_bytes.begin(), block_bytes.end());
-  return segment_bytes_for(largest, element_bytes, configured);
+  return segment_bytes_for(largest, element_bytes, static_cast<std::uint32_t>(block_bytes.size()), segmenting);
+}
+
+// What a broadcast is cut into: it is passed on all along the ring, which takes as long as its segments are large.
+std::uint32_t segment_of_broadcast(std::uint64_t bytes, std::uint32_t element_bytes, std::uint32_t world,
+                                   Segmenting segmenting) {
+  return segment_bytes_for(bytes, element_bytes, world, {segmenting.configured, false});
 }
 
 }  // namespace
 
-std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t configured) {
-  std::uint64_t bytes =
-      configured != 0 ? configured : std::clamp(chunk_bytes / kSegmentsPerChunk, kSmallestSegment, kLargestSegment);
+std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t world,
+                                Segmenting segmenting) {
+  std::uint64_t bytes = std::clamp(chunk_bytes / kSegmentsPerChunk, kSmallestSegment, kLargestSegment);
+  if (segmenting.near) bytes = chunk_bytes <= kNearChunk || world == 2 ? chunk_bytes : kLargestSegment;
+  if (segmenting.configured != 0) bytes = segmenting.configured;
   bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // the number of segments is bounded, too
   bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes / element_bytes * element_bytes, element_bytes));
 }
 
 std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_t> counts, std::uint32_t element_bytes,
-                       std::uint32_t world, std::uint32_t root, std::uint32_t configured_segment_bytes) {
+                       std::uint32_t world, std::uint32_t root, Segmenting segmenting) {
   LOCKSTEP_ASSERT(world > 0);
   std::vector<Piece> pieces;
   for (std::uint32_t tensor = 0; tensor < counts.size(); ++tensor) {
     const std::uint64_t count = counts[tensor];
     if (collective == wire::Collective::kBroadcast) {
       const std::uint64_t bytes = count * element_bytes;
-      cut_range(pieces, tensor, root, 0, bytes, segment_bytes_for(bytes, element_bytes, configured_segment_bytes));
+      cut_range(pieces, tensor, root, 0, bytes, segment_of_broadcast(bytes, element_bytes, world, segmenting));
       continue;
     }
-    if (goes_whole(collective, count, element_bytes, configured_segment_bytes)) {
+    if (goes_whole(collective, count, element_bytes, segmenting.configured)) {
       cut_range(pieces, tensor, owner_of_whole(tensor, world), 0, count * element_bytes, kWholeBytes);
       continue;
     }
-    const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, configured_segment_bytes);
+    const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, segmenting);
     for (std::uint32_t owner = 0; owner < world; ++owner) {
       Chunk chunk = chunk_of(owner, world, count);
       if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / world;
@@ -74,19 +85,19 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
 }
 
 std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint64_t> counts,
-                          std::uint32_t element_bytes, std::uint32_t world, std::uint32_t configured_segment_bytes) {
+                          std::uint32_t element_bytes, std::uint32_t world, Segmenting segmenting) {
   std::uint64_t segments = 0;
   for (const std::uint64_t count : counts) {
     if (collective == wire::Collective::kBroadcast) {
       const std::uint64_t bytes = count * element_bytes;
-      segments += segments_of(bytes, segment_bytes_for(bytes, element_bytes, configured_segment_bytes));
+      segments += segments_of(bytes, segment_of_broadcast(bytes, element_bytes, world, segmenting));
       continue;
     }
-    if (goes_whole(collective, count, element_bytes, configured_segment_bytes)) {
+    if (goes_whole(collective, count, element_bytes, segmenting.configured)) {
       segments += count > 0 ? 1 : 0;
       continue;
     }
-    const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, configured_segment_bytes);
+    const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, segmenting);
     const std::uint64_t larger = count % world;  // chunks with an element more
     segments += larger * segments_of(chunk_of(0, world, count).size() * element_bytes, segment) +
                 (world - larger) * segments_of(chunk_of(world - 1, world, count).size() * element_bytes, segment);
@@ -95,16 +106,16 @@ std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint
 }
 
 std::uint64_t segments_in_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
-                                 std::uint32_t configured_segment_bytes) {
-  const std::uint32_t segment = segment_of_blocks(block_bytes, element_bytes, configured_segment_bytes);
+                                 Segmenting segmenting) {
+  const std::uint32_t segment = segment_of_blocks(block_bytes, element_bytes, segmenting);
   std::uint64_t segments = 0;
   for (const std::uint64_t bytes : block_bytes) segments += segments_of(bytes, segment);
   return segments;
 }
 
 std::vector<Piece> cut_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
-                              std::uint32_t configured_segment_bytes) {
-  const std::uint32_t segment = segment_of_blocks(block_bytes, element_bytes, configured_segment_bytes);
+                              Segmenting segmenting) {
+  const std::uint32_t segment = segment_of_blocks(block_bytes, element_bytes, segmenting);
   std::vector<Piece> pieces;
   std::uint64_t begin = 0;
   for (std::uint32_t owner = 0; owner < block_bytes.size(); ++owner) {

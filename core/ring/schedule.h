@@ -80,23 +80,31 @@ struct Piece {
   std::uint32_t length = 0;  // bytes
 };
 
+// How large segments are to be: the same on all ranks.
+struct Segmenting {
+  std::uint32_t configured = 0;  // bytes; 0: chosen from the size of a chunk
+  bool near =
+      false;  // a message comes so soon (kFarCoordinator) that another one costs more than waiting for more bytes
+};
+
 // The payload of a segment: large enough that headers do not count, small enough that it stays in cache between its arrival
-// and its departure and that every rank has some under way. `configured` 0: chosen from the chunk's size.
-std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t configured);
+// and its departure, and that every rank has some under way if that takes long.
+std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t world,
+                                Segmenting segmenting);
 
 // All segments of a call on tensors of these sizes (in elements), the same list on every rank. An owner's chunk of a
 // broadcast is the whole tensor; `root` owns it.
 std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_t> counts, std::uint32_t element_bytes,
-                       std::uint32_t world, std::uint32_t root, std::uint32_t configured_segment_bytes);
+                       std::uint32_t world, std::uint32_t root, Segmenting segmenting);
 
 // How many segments that makes. Cheap whatever the counts: asked before they are listed.
 std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint64_t> counts,
-                          std::uint32_t element_bytes, std::uint32_t world, std::uint32_t configured_segment_bytes);
+                          std::uint32_t element_bytes, std::uint32_t world, Segmenting segmenting);
 std::uint64_t segments_in_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
-                                 std::uint32_t configured_segment_bytes);
+                                 Segmenting segmenting);
 
 // All segments of an all-gather whose blocks have these sizes (in bytes), in rank order.
 std::vector<Piece> cut_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
-                              std::uint32_t configured_segment_bytes);
+                              Segmenting segmenting);
 
 }  // namespace lockstep::ring

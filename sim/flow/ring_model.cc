@@ -109,7 +109,7 @@ class FluidRing {
       std::vector<std::uint64_t> blocks;
       if (run_.collective == peer::Collective::kAllGather) blocks.assign(world, run_.count * size_of(run_.type));
       r.operation =
-          std::make_unique<ring::Operation>(r.request, Rank{rank}, world, 0, std::move(blocks), run_.segment_bytes);
+          std::make_unique<ring::Operation>(r.request, Rank{rank}, world, 0, std::move(blocks), run_.segmenting);
       if (world > 1) (void)r.operation->grant({}, StripeIndex{0}, StreamId{2});
       r.operation->prepare(r.jobs);
       start_jobs(rank);

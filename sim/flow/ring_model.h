@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/peer/request.h"
+#include "core/ring/schedule.h"
 #include "sim/flow/lines.h"
 
 namespace lockstep::sim::flow {
@@ -17,7 +18,7 @@ struct RingRun {
   std::uint64_t count = 0;  // of elements; of every block in an all-gather
   DataType type = DataType::kF32;
   std::uint32_t stripes = 2;
-  std::uint32_t segment_bytes = 0;
+  ring::Segmenting segmenting{};
   std::int64_t kernel_ns_per_kib = 0;
   std::uint64_t window_bytes = 4U << 20U;  // of a stream, at most
   std::uint32_t before =

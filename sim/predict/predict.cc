@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/wire/limits.h"
 #include "sim/call.h"
 #include "sim/checkers/p1_bytes.h"
 #include "sim/flow/best_ring.h"
@@ -18,7 +19,8 @@ namespace {
 
 using peer::Collective;
 
-constexpr double kInUse = 0.5;  // below it nothing is a bottleneck
+constexpr std::uint32_t kCoordinator = 0;  // its host
+constexpr double kInUse = 0.5;             // below it nothing is a bottleneck
 // What is less than a ring of the schedule alone and one of the core differ by is no reason to lay another ring.
 constexpr double kHardlyBetter = 0.98;
 
@@ -75,7 +77,14 @@ bool is_lossy(flow::Topology& topology, const std::vector<std::uint32_t>& ring) 
   return false;
 }
 
-flow::RingRun run_of(const Plan& plan, const Work& work) {
+// As members find out for themselves (core/peer/cohort.h).
+bool are_near(flow::Topology& topology, const std::vector<std::uint32_t>& ring) {
+  return std::all_of(ring.begin(), ring.end(), [&](std::uint32_t host) {
+    return nanoseconds(topology.route(host, kCoordinator).round_trip_ns) < kFarCoordinator;
+  });
+}
+
+flow::RingRun run_of(const Plan& plan, const Work& work, flow::Topology& topology) {
   flow::RingRun run;
   run.ring.resize(plan.founders);
   std::iota(run.ring.begin(), run.ring.end(), 1U);
@@ -83,7 +92,7 @@ flow::RingRun run_of(const Plan& plan, const Work& work) {
   run.count = work.count;
   run.type = work.type;
   run.stripes = plan.stripes;
-  run.segment_bytes = plan.segment_bytes;
+  run.segmenting = {plan.segment_bytes, are_near(topology, run.ring)};
   run.kernel_ns_per_kib = plan.kernel_ns_per_kib;
   run.window_bytes = plan.network.window_bytes;
   run.before = 1;
@@ -220,14 +229,14 @@ Result<Prediction> predict(Plan plan, std::uint32_t mtu) {
   for (std::size_t i = 0; i < out.collectives.size(); ++i) {
     CollectiveTime& each = out.collectives[i];
     each.bytes = bytes_of(each.work, plan.founders);
-    const flow::RingRun run = run_of(plan, each.work);
+    const flow::RingRun run = run_of(plan, each.work, topology);
     // Rates are rounded to bytes per second, and what is no longer than a packet waits for nobody (sim/flow/lines.h).
     each.lines = std::min(bound_of(plan, run, topology), each.again);
     each.schedule = nanoseconds(flow::ring_time(topology, run).ns);
     each.bus_bytes_per_s = bus_bandwidth(each.work, each.bytes, plan.founders, each.again) * each.times;
     if (each.schedule > out.collectives[out.heaviest].schedule) out.heaviest = i;
   }
-  const flow::RingRun run = run_of(plan, out.collectives[out.heaviest].work);
+  const flow::RingRun run = run_of(plan, out.collectives[out.heaviest].work, topology);
   out.ring = run.ring;
   out.lossy = is_lossy(topology, run.ring);
   out.bottleneck = bottleneck_of(flow::ring_time(topology, run), topology);

@@ -34,6 +34,7 @@ RC_GTEST_PROP(RingPieces, HoldEachByteOnce, ()) {
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 17);
   const auto root = *rc::gen::inRange<std::uint32_t>(0, world);
   const auto segment = *rc::gen::oneOf(rc::gen::just<std::uint32_t>(0), rc::gen::inRange<std::uint32_t>(16, 70'000));
+  const ring::Segmenting segmenting{segment, *rc::gen::arbitrary<bool>()};
   std::vector<std::uint64_t> counts(world);
   for (std::uint64_t& count : counts) count = *rc::gen::inRange<std::uint64_t>(0, 100'000);
   const auto holds_each_byte = [&](const std::vector<Piece>& pieces, std::uint32_t tensor, std::uint64_t bytes) {
@@ -51,15 +52,15 @@ RC_GTEST_PROP(RingPieces, HoldEachByteOnce, ()) {
     RC_ASSERT(of_it <= kMaxSegments);
   };
   for (const auto collective : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kBroadcast}) {
-    const auto pieces = ring::cut(collective, counts, width, world, root, segment);
-    RC_ASSERT(pieces.size() == ring::segments_in(collective, counts, width, world, segment));
+    const auto pieces = ring::cut(collective, counts, width, world, root, segmenting);
+    RC_ASSERT(pieces.size() == ring::segments_in(collective, counts, width, world, segmenting));
     for (std::uint32_t t = 0; t < counts.size(); ++t) holds_each_byte(pieces, t, counts[t] * width);
     const auto of_root = [&](const Piece& piece) { return piece.owner == root; };
     if (collective == Collective::kBroadcast) RC_ASSERT(std::all_of(pieces.begin(), pieces.end(), of_root));
   }
   for (std::uint64_t& count : counts) count *= width;
-  const auto blocks = ring::cut_blocks(counts, width, segment);
-  RC_ASSERT(blocks.size() == ring::segments_in_blocks(counts, width, segment));
+  const auto blocks = ring::cut_blocks(counts, width, segmenting);
+  RC_ASSERT(blocks.size() == ring::segments_in_blocks(counts, width, segmenting));
   holds_each_byte(blocks, 0, std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
   std::vector<std::uint64_t> of_rank(world);
   for (const Piece& piece : blocks) of_rank[piece.owner] += piece.length;
@@ -98,7 +99,7 @@ Bytes reduced(const FoldOfMany& c, std::uint32_t segment_bytes, std::uint64_t se
   request.type = c.type;
   request.op = c.op;
   for (const std::uint64_t count : c.counts) request.tensors.push_back({{}, {}, count});
-  support::RingOfOperations ring(request, c.world, true, segment_bytes, seed);
+  support::RingOfOperations ring(request, c.world, true, {segment_bytes, false}, seed);
   for (std::uint32_t rank = 0; rank < c.world; ++rank) ring.input(rank) = c.inputs[rank];
   ring.run();
   for (std::uint32_t rank = 0; rank < c.world; ++rank) {

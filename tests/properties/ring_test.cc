@@ -34,11 +34,12 @@ RC_GTEST_PROP(RingSchedule, PiecesTileTheTensors, ()) {
   const auto width = *rc::gen::element<std::uint32_t>(1, 2, 4, 8);
   const auto counts = *rc::gen::container<std::vector<std::uint64_t>>(rc::gen::inRange<std::uint64_t>(0, 50'000));
   const auto segment = *rc::gen::oneOf(rc::gen::just<std::uint32_t>(0), rc::gen::inRange<std::uint32_t>(1, 5000));
-  const auto pieces = ring::cut(Collective::kAllReduce, counts, width, world, 0, segment);
-  RC_ASSERT(pieces.size() == ring::segments_in(Collective::kAllReduce, counts, width, world, segment));
-  RC_ASSERT(ring::cut_blocks(counts, width, segment).size() == ring::segments_in_blocks(counts, width, segment));
-  RC_ASSERT(ring::cut(Collective::kBroadcast, counts, width, world, 0, segment).size() ==
-            ring::segments_in(Collective::kBroadcast, counts, width, world, segment));
+  const ring::Segmenting segmenting{segment, *rc::gen::arbitrary<bool>()};
+  const auto pieces = ring::cut(Collective::kAllReduce, counts, width, world, 0, segmenting);
+  RC_ASSERT(pieces.size() == ring::segments_in(Collective::kAllReduce, counts, width, world, segmenting));
+  RC_ASSERT(ring::cut_blocks(counts, width, segmenting).size() == ring::segments_in_blocks(counts, width, segmenting));
+  RC_ASSERT(ring::cut(Collective::kBroadcast, counts, width, world, 0, segmenting).size() ==
+            ring::segments_in(Collective::kBroadcast, counts, width, world, segmenting));
   std::size_t at = 0;
   for (std::uint32_t tensor = 0; tensor < counts.size(); ++tensor) {
     std::uint64_t next = 0;
@@ -91,7 +92,8 @@ RingCase draw_all_reduce(bool in_place, std::uint64_t seed) {
   request.op = ReduceOp::kSum;
   request.tensors.push_back({{}, {}, count});
   const auto segment = *rc::gen::element<std::uint32_t>(0, 4, 64, 1000);
-  RingCase test{support::RingOfOperations(request, world, in_place, segment, seed), world, count, segment};
+  const ring::Segmenting segmenting{segment, *rc::gen::arbitrary<bool>()};
+  RingCase test{support::RingOfOperations(request, world, in_place, segmenting, seed), world, count, segment};
   for (std::uint32_t rank = 0; rank < world; ++rank) {
     auto* values = reinterpret_cast<float*>(test.ring.input(rank).data());
     for (std::uint64_t i = 0; i < count; ++i) {

@@ -19,7 +19,7 @@ namespace lockstep::support {
 class RingOfOperations {
  public:
   // Buffers of every rank: id 1 holds `input`, 2 is `recv` (absent in place), 3 is scratch.
-  RingOfOperations(const peer::Request& request, std::uint32_t world, bool in_place, std::uint32_t segment_bytes,
+  RingOfOperations(const peer::Request& request, std::uint32_t world, bool in_place, ring::Segmenting segmenting,
                    std::uint64_t seed)
       : seed_(seed) {
     for (std::uint32_t rank = 0; rank < world; ++rank) {
@@ -37,7 +37,7 @@ class RingOfOperations {
       member->memory[3].resize(peer::scratch_bytes(member->request));
       member->request.scratch = {BufferId{3}, 0, member->memory[3].size()};
       member->operation = std::make_unique<ring::Operation>(member->request, Rank{rank}, world, 0,
-                                                            std::vector<std::uint64_t>{}, segment_bytes);
+                                                            std::vector<std::uint64_t>{}, segmenting);
       members_.push_back(std::move(member));
     }
   }

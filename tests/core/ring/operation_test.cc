@@ -17,7 +17,7 @@ TEST(Operation, AnAbsurdCallIsRefusedBeforeItsSegmentsAreListed) {
                                 wire::Collective::kBroadcast, wire::Collective::kAllGather}) {
     request.collective = collective;
     const std::uint64_t blocks[] = {kBytes / 2, kBytes / 2};
-    const auto refusal = Operation::refusal(request, Rank{0}, 2, blocks, 0);
+    const auto refusal = Operation::refusal(request, Rank{0}, 2, blocks, {});
     ASSERT_TRUE(refusal);
     EXPECT_EQ(refusal->status, Status::kInvalidArgument);
     EXPECT_EQ(refusal->text,
@@ -41,7 +41,7 @@ constexpr std::uint64_t kSum = 0x1234;
 // An all-reduce of 64 bytes: rank 0 owns them, rank 1 begins.
 struct SmallOne {
   explicit SmallOne(std::uint32_t rank, bool in_place = false, const std::vector<std::uint64_t>& counts = {kBytes})
-      : request(request_of(in_place, counts)), operation(request, Rank{rank}, kWorld, 0, {}, 0) {}
+      : request(request_of(in_place, counts)), operation(request, Rank{rank}, kWorld, 0, {}, {}) {}
 
   static peer::Request request_of(bool in_place, const std::vector<std::uint64_t>& counts) {
     peer::Request request;

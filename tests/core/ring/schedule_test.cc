@@ -42,21 +42,35 @@ TEST(Schedule, AloneNothingTravels) {
 }
 
 TEST(Schedule, SegmentsHoldWholeElementsAndStayWithinTheLimit) {
-  EXPECT_EQ(segment_bytes_for(1'000'000, 8, 1003), 1000U);
-  EXPECT_EQ(segment_bytes_for(10, 8, 3), 8U);
-  EXPECT_LE(segment_bytes_for(std::uint64_t{1} << 40U, 4, 0), kMaxSegmentBytes);
+  EXPECT_EQ(segment_bytes_for(1'000'000, 8, 3, {1003}), 1000U);
+  EXPECT_EQ(segment_bytes_for(10, 8, 3, {3}), 8U);
+  EXPECT_LE(segment_bytes_for(std::uint64_t{1} << 40U, 4, 3, {}), kMaxSegmentBytes);
+}
+
+TEST(Schedule, NearRanksHaveChunksThatAreNotCut) {
+  const Segmenting near{0, true};
+  EXPECT_EQ(segment_bytes_for(40'000, 4, 3, near), 40'000U);
+  EXPECT_EQ(segment_bytes_for(512U << 10U, 4, 3, near), 512U << 10U);
+  EXPECT_EQ(segment_bytes_for((512U << 10U) + 4, 4, 3, near), segment_bytes_for(std::uint64_t{64} << 20U, 4, 3, {}));
+  EXPECT_EQ(segment_bytes_for(40'000, 4, 3, {1000, true}), 1000U);
+  EXPECT_EQ(segment_bytes_for(kMaxSegmentBytes, 4, 2, near), kMaxSegmentBytes) << "two hand nothing on";
+  const std::array<std::uint64_t, 1> counts{65'536};
+  EXPECT_EQ(cut(Collective::kAllReduce, counts, 4, 4, 0, near).size(), 4U);
+  EXPECT_EQ(cut(Collective::kBroadcast, counts, 4, 4, 0, near).size(),
+            cut(Collective::kBroadcast, counts, 4, 4, 0, {}).size())
+      << "it is passed on all along the ring";
 }
 
 TEST(Schedule, MoreThanFourGiBAreCutWithoutOverflow) {
   const std::array<std::uint64_t, 1> counts{(std::uint64_t{5} << 30U) / 4 + 3};
-  const auto pieces = cut(Collective::kAllReduce, counts, 4, 3, 0, 0);
+  const auto pieces = cut(Collective::kAllReduce, counts, 4, 3, 0, {});
   EXPECT_LE(pieces.size(), kMaxSegments);
   EXPECT_EQ(pieces.back().offset + pieces.back().length, counts[0] * 4);
 }
 
 TEST(Schedule, SmallTensorsOfAnAllReduceGoWholeAndTheRanksTakeTurns) {
   const std::array<std::uint64_t, 4> counts{1, 0, 4096, 4097};
-  const auto pieces = cut(Collective::kAllReduce, counts, 4, 2, 0, 0);
+  const auto pieces = cut(Collective::kAllReduce, counts, 4, 2, 0, {});
   ASSERT_EQ(pieces.size(), 4U);
   EXPECT_EQ(pieces[0].owner, 0U);
   EXPECT_EQ(pieces[1].tensor, 2U);  // an empty one has no pieces
@@ -69,18 +83,18 @@ TEST(Schedule, SmallTensorsOfAnAllReduceGoWholeAndTheRanksTakeTurns) {
 
 TEST(Schedule, ConfiguredSegmentsAndOtherCollectivesKeepTheirChunks) {
   const std::array<std::uint64_t, 1> counts{100};
-  EXPECT_EQ(cut(Collective::kAllReduce, counts, 4, 4, 0, 1000).size(), 4U);
-  EXPECT_EQ(cut(Collective::kReduceScatter, counts, 4, 4, 0, 0).size(), 4U);
+  EXPECT_EQ(cut(Collective::kAllReduce, counts, 4, 4, 0, {1000}).size(), 4U);
+  EXPECT_EQ(cut(Collective::kReduceScatter, counts, 4, 4, 0, {}).size(), 4U);
 }
 
 TEST(Schedule, ABroadcastIsTheRootsChunk) {
   const std::array<std::uint64_t, 2> counts{5, 7};
-  for (const Piece& piece : cut(Collective::kBroadcast, counts, 4, 3, 2, 0)) EXPECT_EQ(piece.owner, 2U);
+  for (const Piece& piece : cut(Collective::kBroadcast, counts, 4, 3, 2, {})) EXPECT_EQ(piece.owner, 2U);
 }
 
 TEST(Schedule, EmptyBlocksHaveNoSegments) {
   const std::array<std::uint64_t, 3> blocks{8, 0, 4};
-  const auto pieces = cut_blocks(blocks, 4, 0);
+  const auto pieces = cut_blocks(blocks, 4, {});
   ASSERT_EQ(pieces.size(), 2U);
   EXPECT_EQ(pieces[1].owner, 2U);
   EXPECT_EQ(pieces[1].offset, 8U);
