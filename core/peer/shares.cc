@@ -94,10 +94,6 @@ void Peer::Machine::add_share(CallId call, Request request, bool serves) {
   }
   if (auto error = refusal_of_share(request, serves)) return fail(call, error->status, error->text);
   if (request.state->restored) torn_.erase(request.tag);
-  if (serves && !has_state(request)) {
-    return fail(call, Status::kInvalidArgument,
-                "the state was being taken over, and is undefined: sync it before it is published");
-  }
   Share& share = shares_[++serials_];
   share.call = call;
   share.request = std::move(request);
@@ -190,6 +186,11 @@ bool Peer::Machine::drive_share(std::uint64_t serial, Share& share) {
         return entry.second.request.tag == share.request.tag;  // its memory has the same name on streams
       });
       if (!first) return false;
+      if (share.serves && !has_state(share.request)) {
+        finish_share(share, Status::kInvalidArgument,
+                     "the state was being taken over, and is undefined: sync it before it is published");
+        return false;
+      }
       share.sync = new_sync(share.request);
       share.stage = Stage::kDigesting;
       share.sync->digest_some(jobs_);

@@ -391,6 +391,27 @@ TEST(Guest, WithAPartOfAStateCountsForNoneUntilItSaysOtherwise) {
   }
 }
 
+// Found by the night: what was being fetched was known to be a part only when its memory was back.
+TEST(Guest, DoesNotPublishThePartThatItStillHoldsForAFetch) {
+  Guest run;
+  run.publish({{kLow, address_of(1)}});
+  FarEnd& host = run.answer_dial();
+  run.send_digests(host);
+  run.me.jobs_held = true;
+  run.send_piece(host, 0);
+  run.install(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+  EXPECT_EQ(run.me.outcome(run.fetch), nullptr);
+  const CallId published = run.me.share(true, kBytes, kPiece);
+  run.me.run();
+  EXPECT_EQ(run.me.outcome(published), nullptr);
+  run.me.jobs_held = false;
+  run.me.run();
+  ASSERT_NE(run.me.outcome(run.fetch), nullptr);
+  ASSERT_NE(run.me.outcome(published), nullptr);
+  EXPECT_EQ(run.me.outcome(published)->status, Status::kInvalidArgument);
+  EXPECT_EQ(run.coordinator->count<wire::Publish>(), 0U);
+}
+
 TEST(Guest, WhoseSyncFailsAgainStillHasNoState) {
   Guest run;
   run.is_let_in_with_a_piece();
