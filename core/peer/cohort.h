@@ -147,8 +147,7 @@ struct Cohort {
       farthest = std::max(farthest, member.round_trip);
     }
     membership.near = farthest < kFarCoordinator;
-    // There, saying it to everybody costs more than the way that it saves.
-    membership.direct = alone() && ring.size() <= kMaxDirect && !membership.near;
+    membership.direct = alone() && ring.size() <= kMaxDirect;
     if (mutant(Mutant::kRingSortedById)) std::sort(ring.begin(), ring.end());
     membership.ring = std::make_shared<const std::vector<PeerId>>(std::move(ring));
     return membership;

@@ -243,6 +243,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void learn_size(Round& round, Rank rank, std::uint64_t bytes);
   void done_if_complete(Round& round);
   [[nodiscard]] bool tells_directly(const Round& round);
+  void tell_all(const Round& round, const wire::Done& done);
   void agree(Round& round, PeerId who, const wire::Done& done);
   void commit_if_agreed(Round& round);
   void on_done(PeerId from, const wire::Done& done) override;

@@ -412,12 +412,11 @@ void Peer::Machine::done_if_complete(Round& round) {
   }
   const wire::Done done{round.key, round.attempt, round.what, round.hash, round.parity()};
   if (tells_directly(round)) {
-    for (const PeerId peer : *round.ring) {
-      if (peer != options_.id) mesh_.say(peer, done);
-    }
     agree(round, options_.id, done);
+    tell_all(round, done);
+  } else {
+    session_.say(done);
   }
-  session_.say(done);
   commit_if_agreed(round);
 }
 
@@ -426,6 +425,16 @@ void Peer::Machine::done_if_complete(Round& round) {
 // prove less than that, or that end together with another group's, wait.
 bool Peer::Machine::tells_directly(const Round& round) {
   return round.direct && round.request.collective == Collective::kAllReduce && round.what.count > 0;
+}
+
+// Who hears it needs no word of the coordinator, which may hear of many rounds at once then. One that is far is told at once:
+// somebody may wait for it whose link to another has just broken.
+void Peer::Machine::tell_all(const Round& round, const wire::Done& done) {
+  bool all_hear = true;
+  for (const PeerId peer : *round.ring) {
+    if (peer != options_.id) all_hear = mesh_.say(peer, done) && all_hear;
+  }
+  all_hear&& round.near ? session_.say_soon(done, now_) : session_.say(done);
 }
 
 // Results that differ are the coordinator's to judge, and so are states that are watched.

@@ -34,6 +34,10 @@ std::string why_closed(const io::Closed& in) {
   return reason + (in.text.empty() || same ? "" : ": " + in.text);
 }
 
+// What may wait: so long, or until it is so much. Short enough for who does wait for it, long enough for dozens of small rounds.
+constexpr Duration kHeldFor = milliseconds(2);
+constexpr std::size_t kHeldBytes = 4096;
+
 }  // namespace
 
 void Session::connect(const std::string& coordinator, Effects& out) {
@@ -178,6 +182,7 @@ void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
 }
 
 void Session::on_timer(Instant now, Effects& out) {
+  if (now >= held_until_) held_until_ = kNever;
   if (now < next_look_) return;
   switch (state_) {
     case State::kIdle:
@@ -205,12 +210,22 @@ void Session::on_timer(Instant now, Effects& out) {
 }
 
 void Session::say(const wire::Message& message) {
+  held_until_ = kNever;
   if (channel_ && !channel_->finishing()) channel_->writer.message(message, term_);
+}
+
+void Session::say_soon(const wire::Message& message, Instant now) {
+  const Instant held = held_until_;
+  const bool holds = channel_ && !channel_->finishing() && (held != kNever || !channel_->writer.wants_write());
+  say(message);
+  if (!holds || channel_->writer.control_bytes_queued() >= kHeldBytes) return;
+  held_until_ = held != kNever ? held : now + kHeldFor;
 }
 
 void Session::finish(Instant now, Effects& out) {
   state_ = State::kOver;
   next_look_ = kNever;
+  held_until_ = kNever;
   if (!channel_) return;
   channel_->finish(out);
   next_look_ = now + options_.dial_timeout;
@@ -225,7 +240,7 @@ void Session::over(Status status, std::string text, Instant now, Effects& out) {
 void Session::pump(Effects& out) {
   if (!channel_ || state_ == State::kDialling || state_ == State::kIdle) return;
   if (channel_->writer.control_bytes_queued() > kMaxQueuedControlBytes) return channel_->close(out);
-  channel_->pump(out);
+  held_until_ == kNever ? channel_->pump(out) : channel_->pump_reads(out);
 }
 
 }  // namespace lockstep::peer

@@ -38,9 +38,11 @@ class Session {
   void on_revoked(io::Direction direction, std::size_t bytes, Instant now, Effects& out);
   void on_closed(const io::Closed& in, Instant now, Effects& out);
   void on_timer(Instant now, Effects& out);
-  [[nodiscard]] Instant deadline() const { return next_look_; }
+  [[nodiscard]] Instant deadline() const { return next_look_ < held_until_ ? next_look_ : held_until_; }
 
   void say(const wire::Message& message);
+  // It may wait a while for more of its kind, or for what may not wait: they are one write then.
+  void say_soon(const wire::Message& message, Instant now);
   // The run is over for us: end the stream, in order after what was said.
   void finish(Instant now, Effects& out);
   void pump(Effects& out);
@@ -84,6 +86,7 @@ class Session {
   Instant since_;  // of the attempt to dial or of finishing
   Instant next_heartbeat_;
   Instant next_look_ = kNever;
+  Instant held_until_ = kNever;  // what was said may wait until then
 };
 
 }  // namespace lockstep::peer

@@ -12,7 +12,7 @@ namespace lockstep::peer {
 template <typename Archive>
 void Session::state(Archive& a) {
   a.all(state_, coordinator_, addresses_, port_, next_address_, failures_, term_, heartbeat_, silence_, since_,
-        next_heartbeat_, next_look_);
+        next_heartbeat_, next_look_, held_until_);
   bool open = channel_.has_value();
   a.all(open);
   if constexpr (Archive::kLoads) {

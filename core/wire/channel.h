@@ -69,7 +69,13 @@ class Channel {
   void pump(Effects& out) {
     const bool idle = loans_[kRead].lent && !writer.wants_write() && !finishing_;
     if (idle || closing_) return;
-    lend(out);
+    lend_read(out);
+    lend_write(out);
+  }
+  // The same, but what is to be written may wait.
+  template <typename Effects>
+  void pump_reads(Effects& out) {
+    if (!closing_) lend_read(out);
   }
 
   // Ends the stream at once.
@@ -110,13 +116,17 @@ class Channel {
   };
 
   template <typename Effects>
-  void lend(Effects& out) {
+  void lend_read(Effects& out) {
     Loan& read = loans_[kRead];
     if (!read.lent && !read.revoking && !finishing_ && !reader.awaits_place()) {
       const LinkReader::Window window = reader.window();
       read.lent = true;
       out.emplace_back(io::Read{stream_, window.place, window.tail});
     }
+  }
+
+  template <typename Effects>
+  void lend_write(Effects& out) {
     Loan& write = loans_[kWrite];
     if (!write.lent && !write.revoking && writer.wants_write()) {
       write.lent = true;

@@ -14,7 +14,7 @@ inline constexpr std::uint32_t kMaxReported = 256;        // committed among mem
 inline constexpr std::uint32_t kMaxUndecided =
     kMaxRoundsInFlight + kMaxReported;                        // as the coordinator sees it, per peer
 inline constexpr std::uint32_t kMaxDirect = 4;                // members of which each tells each that it is done
-inline constexpr Duration kFarCoordinator = milliseconds(1);  // there and back; nearer, they do not
+inline constexpr Duration kFarCoordinator = milliseconds(1);  // there and back
 inline constexpr std::uint32_t kMaxUnasked = 64;              // small tensors on their way to a peer that has not asked
 inline constexpr std::uint32_t kMaxTensorsPerCall = 65'536;   // tensors in one collective call
 inline constexpr std::uint16_t kMaxStripes = 16;              // parallel streams between two peers

@@ -37,6 +37,6 @@ missed core/wire/message.h 'RoundKey key;' 'RoundKey other;' 'other is not in th
 missed core/peer/options.h 'std::string name;' 'std::string title;' 'title is not in the list of lockstep::peer::Options'
 # A name that the list has, but not as this member; and a list that has lost one.
 missed core/flight/fields.h 'a("gang", m.gang);' 'a("gang", m.group);' 'gang is not in the list of lockstep::peer::Options'
-missed core/peer/state.cc 'next_heartbeat_, next_look_);' 'next_heartbeat_);' 'next_look_ is not in the list of lockstep::peer::Session'
+missed core/peer/state.cc 'next_heartbeat_, next_look_, held_until_);' 'next_heartbeat_, held_until_);' 'next_look_ is not in the list of lockstep::peer::Session'
 
 if (( failures > 0 )); then echo "$failures of the planted members"; exit 1; fi

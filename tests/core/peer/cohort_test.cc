@@ -34,36 +34,35 @@ wire::Propose change_to(std::uint64_t number, const std::vector<PeerId>& peers, 
   return change;
 }
 
-// One that is far gains by it, and all must do it for that one.
-TEST(Cohort, MembersAreDirectWhereOneIsFarFromTheCoordinator) {
+// One that is far is far from the others, too.
+TEST(Cohort, MembersAreNearIfAllOfThemAreNearTheCoordinator) {
   wire::View view = view_among(1, {kFirst, kSecond, kThird});
   const auto now = [&] { return Cohort::founded(view, kOneGroup).now(); };
-  EXPECT_TRUE(now().near && !now().direct);
+  EXPECT_TRUE(now().near);
   view.members[1].round_trip = kFarCoordinator - nanoseconds(1);
-  EXPECT_TRUE(now().near && !now().direct);
+  EXPECT_TRUE(now().near);
   view.members[1].round_trip = kFarCoordinator;
-  EXPECT_TRUE(!now().near && now().direct);
+  EXPECT_FALSE(now().near);
   view.members[1].group = GroupId{1};
-  EXPECT_TRUE(now().near && !now().direct) << "it is another group's";
+  EXPECT_TRUE(now().near) << "it is another group's";
 }
 
 TEST(Cohort, ManyAreNotDirect) {
   std::vector<PeerId> peers;
   for (std::uint64_t n = 1; n <= kMaxDirect + 1; ++n) peers.push_back({n, n});
   wire::View view = view_among(1, peers);
-  for (wire::Member& member : view.members) member.round_trip = seconds(1);
   EXPECT_FALSE(Cohort::founded(view, kOneGroup).now().direct);
   view.members.pop_back();
   EXPECT_TRUE(Cohort::founded(view, kOneGroup).now().direct);
 }
 
-TEST(Cohort, ALossOfTheOneThatIsFarEndsIt) {
+TEST(Cohort, ALossOfTheOneThatIsFarBringsTheOthersNear) {
   wire::View view = view_among(1, {kFirst, kSecond, kThird});
   view.members[2].round_trip = seconds(1);
   Cohort cohort = Cohort::founded(view, kOneGroup);
-  EXPECT_TRUE(cohort.now().direct);
+  EXPECT_FALSE(cohort.now().near);
   cohort.install(change_to(2, {kFirst, kSecond}, {kThird}, {}, {}));
-  EXPECT_FALSE(cohort.now().direct);
+  EXPECT_TRUE(cohort.now().near);
 }
 
 TEST(Cohort, ARoundIsKeptWhereTheLeaverStillIs) {
