@@ -46,6 +46,10 @@ std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string
                                     fmt::to_string(o.iterations),
                                     "--warmup",
                                     fmt::to_string(o.warmup),
+                                    "--tensors",
+                                    fmt::to_string(o.tensors),
+                                    "--in-flight",
+                                    fmt::to_string(o.in_flight),
                                     "--stripes",
                                     fmt::to_string(o.stripes),
                                     "--segment-bytes",
@@ -104,6 +108,13 @@ int bench(const BenchOptions& options) {
   if (options.collective == "sync_state" && options.peers < 2) {
     throw Failure(kExitUsage, "--peers 1: sync_state needs one who has the state, and the newcomer");
   }
+  if (options.collective != "all_reduce" && options.tensors > 1) {
+    throw Failure(kExitUsage, fmt::format("--tensors {}: {} takes one; only all_reduce takes many in a call",
+                                          options.tensors, options.collective));
+  }
+  if (options.collective == "sync_state" && options.in_flight > 1) {
+    throw Failure(kExitUsage, fmt::format("--in-flight {}: a sync is measured by itself", options.in_flight));
+  }
   return options.coordinator.empty() ? bench_here(options) : bench_as_peer(options);
 }
 
@@ -138,6 +149,14 @@ Run add_bench(CLI::App& app) {
       ->capture_default_str();
   command->add_option("-w,--warmup", options->warmup, "calls before; 0: as many as it takes")
       ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command
+      ->add_option("-t,--tensors", options->tensors,
+                   "so many in one all-reduce, of the sizes that a transformer has; together as large")
+      ->check(CLI::Range(1, 65'536))
+      ->capture_default_str();
+  command->add_option("-i,--in-flight", options->in_flight, "calls at once, each as large; their time is shared")
+      ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command->add_option("--stripes", options->stripes, "parallel streams to each neighbour; 0: the library's default")
       ->check(CLI::Range(0, 16))
@@ -174,6 +193,7 @@ Examples:
   lockstep bench                                         2 peers on this machine, 4 KiB to 64 MiB
   lockstep bench -p 4 -b 64M -e 256M -f 4                large all-reduces among 4
   lockstep bench -c all_gather -d bf16 -e 1M --json
+  lockstep bench -p 4 -t 150 -b 496M -e 496M             the gradients of a model in one call
   lockstep bench -c sync_state -p 5 -b 64M               a newcomer takes a state over from 4
   lockstep bench -p 3 --coordinator host:4000            on each of 3 machines)");
   return [options] { return bench(*options); };

@@ -1,4 +1,4 @@
-// `lockstep bench`, in two parts: bench.cc starts peers, bench_peer.cc is one.
+// `lockstep bench`, in three parts: bench.cc starts peers, bench_peer.cc is one, bench_subject.cc is what it measures.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,9 @@ struct BenchOptions {
   std::uint32_t iterations = 0;  // 0: by time
   std::uint32_t warmup = 0;      // 0: by time
   std::uint32_t peers = 2;
-  std::string coordinator;  // empty: one of our own, and local peers
+  std::string coordinator;      // empty: one of our own, and local peers
+  std::uint32_t tensors = 1;    // in one all-reduce
+  std::uint32_t in_flight = 1;  // calls
   std::uint16_t stripes = 0;
   std::uint32_t segment_bytes = 0;
   std::string congestion_control;  // empty: the library's choice

@@ -380,6 +380,26 @@ TEST(Cli, BenchChecksEveryCollective) {
   }
 }
 
+TEST(Cli, BenchChecksManyTensorsAndManyCallsAtOnce) {
+  const Ran ran = run("bench -p 3 -t 150 -i 3 -b 0 -e 100K -f 1000 -n 2 -w 1 --json", "2> /dev/null");
+  ASSERT_EQ(ran.code, 0) << ran.text;
+  const nlohmann::json j = nlohmann::json::parse(ran.text);
+  EXPECT_EQ(j.at("tensors"), 150);
+  EXPECT_EQ(j.at("in_flight"), 3);
+  EXPECT_EQ(j.at("errors"), 0);
+  EXPECT_EQ(j.at("rows").back().at("out_of_place").at("iterations"), 2);
+  for (const std::string collective : {"reduce_scatter", "all_gather", "broadcast", "barrier"}) {
+    EXPECT_EQ(run("bench -p 2 -i 2 -b 1K -e 1K -n 1 -w 1 -c " + collective).code, 0) << collective;
+  }
+}
+
+TEST(Cli, BenchRefusesWhatHasNoMeaning) {
+  EXPECT_THAT(run("bench -c broadcast -t 3").text, HasSubstr("--tensors 3: broadcast takes one"));
+  EXPECT_THAT(run("bench -c sync_state -i 3").text, HasSubstr("--in-flight 3: a sync is measured by itself"));
+  EXPECT_EQ(run("bench -t 0").code, 2);
+  EXPECT_EQ(run("bench -i 65").code, 2);
+}
+
 TEST(Cli, BenchOfASyncHasANewcomerTakeAllOfTheStateInEveryCall) {
   const Ran ran = run("bench -c sync_state -p 3 -b 100K -e 3M -f 64 -n 3 -w 1 --json", "2> /dev/null");
   ASSERT_EQ(ran.code, 0) << ran.text;

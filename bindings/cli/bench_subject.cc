@@ -1,0 +1,300 @@
+#include "bindings/cli/bench_subject.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <numeric>
+#include <string_view>
+
+#include "bindings/cli/api.h"
+#include "bindings/cli/command.h"
+#include "bindings/cli/pattern.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr std::align_val_t kPage{4096};
+
+// Of calls in flight: one each. What peers tell each other between measurements has a smaller one.
+constexpr std::uint64_t kFirstTag = 16;
+
+// Names are checked by the parser.
+lockstep_data_type type_of(std::string_view name) {
+  int number = LOCKSTEP_U8;
+  while (name != lockstep_data_type_name(static_cast<lockstep_data_type>(number)) && number < LOCKSTEP_F64) ++number;
+  return static_cast<lockstep_data_type>(number);
+}
+
+lockstep_op op_of(std::string_view name) {
+  int number = LOCKSTEP_SUM;
+  while (name != lockstep_op_name(static_cast<lockstep_op>(number)) && number < LOCKSTEP_MAX) ++number;
+  return static_cast<lockstep_op>(number);
+}
+
+// How `count` elements lie in so many tensors: as in a transformer, an embedding, then matrices in turn with vectors of a
+// thousandth of one.
+std::vector<std::uint64_t> sizes_of_tensors(std::uint64_t count, std::uint32_t tensors) {
+  constexpr std::uint64_t kEmbedding = 40'000;
+  constexpr std::array<std::uint64_t, 4> kMatrices = {3000, 1000, 4000, 4000};
+  constexpr std::uint64_t kVector = 3;
+  std::vector<std::uint64_t> parts;
+  for (std::uint32_t i = 0; i < tensors; ++i) {
+    parts.push_back(i == 0 ? kEmbedding : i % 2 == 0 ? kVector : kMatrices[i / 2 % kMatrices.size()]);
+  }
+  const std::uint64_t all = std::accumulate(parts.begin(), parts.end(), std::uint64_t{0});
+  std::vector<std::uint64_t> sizes;
+  std::uint64_t left = count;
+  for (const std::uint64_t part : parts) {
+    sizes.push_back(std::min(left, count / all * part + count % all * part / all));
+    left -= sizes.back();
+  }
+  sizes.front() += left;
+  return sizes;
+}
+
+}  // namespace
+
+BenchSubject::Memory::Memory(std::size_t bytes)
+    : data_(static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes, 1), kPage))), bytes_(bytes) {
+  std::fill_n(data_.get(), bytes, std::byte{0});
+}
+
+void BenchSubject::Memory::Delete::operator()(std::byte* p) const { ::operator delete(p, kPage); }
+
+BenchSubject::Collective BenchSubject::collective_of(std::string_view name) {
+  if (name == "reduce_scatter") return Collective::kReduceScatter;
+  if (name == "all_gather") return Collective::kAllGather;
+  if (name == "broadcast") return Collective::kBroadcast;
+  if (name == "barrier") return Collective::kBarrier;
+  if (name == "sync_state") return Collective::kSyncState;
+  return Collective::kAllReduce;
+}
+
+BenchSubject::BenchSubject(const BenchOptions& options, lockstep_comm* comm, std::uint32_t rank, std::uint32_t world)
+    : options_(options),
+      comm_(comm),
+      rank_(rank),
+      world_(world),
+      collective_(collective_of(options.collective)),
+      type_(type_of(options.type)),
+      op_(op_of(options.op)),
+      element_(lockstep_data_type_size(type_)),
+      slots_(options.in_flight) {
+  std::size_t members = 0;
+  check(lockstep_member_ids(comm_, 0, &root_, 1, &members, nullptr), "members");
+}
+
+bool BenchSubject::works_out_of_place() const { return collective_ != Collective::kBroadcast && !is_sync(); }
+
+bool BenchSubject::works_in_place() const {
+  return collective_ != Collective::kReduceScatter && collective_ != Collective::kBarrier;
+}
+
+bool BenchSubject::folds() const {
+  return collective_ == Collective::kAllReduce || collective_ == Collective::kReduceScatter;
+}
+
+double BenchSubject::bus_factor() const {
+  const double n = world_;
+  switch (collective_) {
+    case Collective::kAllReduce: return 2 * (n - 1) / n;
+    case Collective::kReduceScatter:
+    case Collective::kAllGather: return (n - 1) / n;
+    case Collective::kBroadcast:
+    case Collective::kSyncState: return 1;
+    case Collective::kBarrier: return 0;
+  }
+  return 0;
+}
+
+// ---- memory ----
+
+void BenchSubject::resize(std::uint64_t bytes) {
+  count_ = bytes / element_;
+  if (collective_ == Collective::kAllGather) count_ = count_ / world_ * world_;
+  for (Slot& slot : slots_) {
+    slot.recv.emplace(this->bytes());
+    if (works_out_of_place() && has_size()) slot.send.emplace(this->bytes());
+  }
+}
+
+void BenchSubject::drop_memory_to_send() {
+  for (Slot& slot : slots_) slot.send.reset();
+}
+
+void BenchSubject::drop_memory() {
+  for (Slot& slot : slots_) slot = {};
+}
+
+void BenchSubject::spoil() {
+  for (const Slot& slot : slots_) std::fill_n(slot.recv->data(), slot.recv->size(), std::byte{0xa5});
+}
+
+void BenchSubject::prepare(Place place) {
+  const Pattern pattern(type_, op_, world_);
+  spoil();
+  for (Slot& slot : slots_) {
+    const Memory& from = place == Place::kOut && slot.send ? *slot.send : *slot.recv;
+    switch (collective_) {
+      case Collective::kAllReduce:
+      case Collective::kReduceScatter:
+      case Collective::kBroadcast: pattern.fill(from.span(bytes()), rank_); break;
+      case Collective::kAllGather: {
+        const std::uint64_t own = bytes() / world_;
+        pattern.fill(from.span(bytes()).subspan(place == Place::kIn ? rank_ * own : 0, own), rank_);
+        break;
+      }
+      case Collective::kSyncState:
+        if (!is_newcomer()) pattern.fill(from.span(bytes()), 0);
+        break;
+      case Collective::kBarrier: break;
+    }
+    if (options_.tensors > 1) cut(slot, place);
+  }
+}
+
+void BenchSubject::cut(Slot& slot, Place place) const {
+  std::byte* recv = slot.recv->data();
+  std::byte* send = place == Place::kIn ? recv : slot.send->data();
+  slot.tensors.clear();
+  for (const std::uint64_t count : sizes_of_tensors(count_, options_.tensors)) {
+    slot.tensors.push_back({send, recv, count});
+    send += count * element_;
+    recv += count * element_;
+  }
+}
+
+// ---- calls ----
+
+lockstep_result BenchSubject::call(Place place) {
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  if (slots_.size() == 1) {
+    must_be_whole(issue(place, 0, &result, nullptr), result);
+    return result;
+  }
+  std::vector<lockstep_work*> works(slots_.size());
+  for (std::size_t i = 0; i < slots_.size(); ++i) check(issue(place, i, nullptr, &works[i]), options_.collective);
+  for (lockstep_work* const work : works) {
+    const lockstep_status status = lockstep_wait(work, LOCKSTEP_FOREVER, &result);
+    lockstep_work_free(work);
+    must_be_whole(status, result);
+  }
+  return result;
+}
+
+lockstep_status BenchSubject::issue(Place place, std::size_t index, lockstep_result* result, lockstep_work** work) {
+  const Slot& slot = slots_[index];
+  std::byte* const recv = slot.recv->data();
+  std::byte* const send = place == Place::kOut && slot.send ? slot.send->data() : recv;
+  const std::uint64_t tag = kFirstTag + index;
+  const auto start = [&](auto blocking, auto asynchronous, const auto& args) {
+    return work == nullptr ? blocking(comm_, &args, result) : asynchronous(comm_, &args, work);
+  };
+  switch (collective_) {
+    case Collective::kAllReduce: {
+      lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+      if (slot.tensors.empty()) {
+        args.send = send;
+        args.recv = recv;
+        args.count = count_;
+      } else {
+        args.tensors = slot.tensors.data();
+        args.tensors_count = slot.tensors.size();
+      }
+      args.type = type_;
+      args.op = op_;
+      args.tag = tag;
+      return start(lockstep_all_reduce, lockstep_all_reduce_async, args);
+    }
+    case Collective::kReduceScatter: {
+      lockstep_reduce_scatter_args args = LOCKSTEP_REDUCE_SCATTER_ARGS_INIT;
+      args.send = send;
+      args.recv = recv;
+      args.count = count_;
+      args.recv_capacity = slot.recv->size() / element_;
+      args.type = type_;
+      args.op = op_;
+      args.tag = tag;
+      return start(lockstep_reduce_scatter, lockstep_reduce_scatter_async, args);
+    }
+    case Collective::kAllGather: {
+      const std::uint64_t own = count_ / world_;
+      lockstep_all_gather_args args = LOCKSTEP_ALL_GATHER_ARGS_INIT;
+      args.send = place == Place::kIn ? recv + rank_ * own * element_ : send;
+      args.recv = recv;
+      args.send_count = own;
+      args.recv_capacity = slot.recv->size() / element_;
+      args.type = type_;
+      args.tag = tag;
+      return start(lockstep_all_gather, lockstep_all_gather_async, args);
+    }
+    case Collective::kBroadcast: {
+      lockstep_broadcast_args args = LOCKSTEP_BROADCAST_ARGS_INIT;
+      args.data = recv;
+      args.count = count_;
+      args.root = root_;
+      args.type = type_;
+      args.tag = tag;
+      return start(lockstep_broadcast, lockstep_broadcast_async, args);
+    }
+    case Collective::kBarrier: {
+      lockstep_barrier_args args = LOCKSTEP_BARRIER_ARGS_INIT;
+      args.tag = tag;
+      return start(lockstep_barrier, lockstep_barrier_async, args);
+    }
+    case Collective::kSyncState: {
+      lockstep_state_tensor tensor{};
+      tensor.name = "state";
+      tensor.data = recv;
+      tensor.count = count_;
+      tensor.type = type_;
+      lockstep_sync_state_args args = LOCKSTEP_SYNC_STATE_ARGS_INIT;
+      args.tensors = &tensor;
+      args.tensors_count = 1;
+      args.strategy = is_newcomer() ? LOCKSTEP_STATE_RECEIVE_ONLY : LOCKSTEP_STATE_POPULAR;
+      args.blank = is_newcomer() ? 1 : 0;
+      args.tag = tag;
+      return start(lockstep_sync_state, lockstep_sync_state_async, args);
+    }
+  }
+  return LOCKSTEP_ERR_INVALID_ARGUMENT;
+}
+
+void BenchSubject::must_be_whole(lockstep_status status, const lockstep_result& result) const {
+  check(status, options_.collective);
+  if (result.world_size == world_) return;
+  throw Failure(kExitFailed, fmt::format("a peer was lost: {} of {} are left", result.world_size, world_));
+}
+
+// ---- what came of it ----
+
+std::uint64_t BenchSubject::wrong(const lockstep_result& result) const {
+  std::uint64_t errors = 0;
+  for (const Slot& slot : slots_) errors += wrong_in(*slot.recv, result);
+  return errors;
+}
+
+std::uint64_t BenchSubject::wrong_in(const Memory& recv, const lockstep_result& result) const {
+  const Pattern pattern(type_, op_, world_);
+  switch (collective_) {
+    case Collective::kAllReduce: return pattern.wrong_in_fold(recv.span(bytes()));
+    case Collective::kReduceScatter:
+      return pattern.wrong_in_fold(recv.span(result.chunk_count * element_), result.chunk_begin);
+    case Collective::kAllGather: {
+      const std::size_t block = bytes() / world_;
+      std::uint64_t errors = 0;
+      for (std::uint32_t rank = 0; rank < world_; ++rank) {
+        errors += pattern.wrong_in_copy(recv.span(bytes()).subspan(rank * block, block), rank);
+      }
+      return errors;
+    }
+    case Collective::kBroadcast:
+    case Collective::kSyncState: return pattern.wrong_in_copy(recv.span(bytes()), 0);
+    case Collective::kBarrier: return 0;
+  }
+  return 0;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,96 @@
+// What `lockstep bench` measures: one collective on memory of its own, whose result is known.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bindings/cli/bench.h"
+#include "lockstep.h"
+
+namespace lockstep::cli {
+
+enum class Place { kOut, kIn };
+
+class BenchSubject {
+ public:
+  // `comm`: a member of a run of `world` peers; outlives this.
+  BenchSubject(const BenchOptions& options, lockstep_comm* comm, std::uint32_t rank, std::uint32_t world);
+
+  // Which halves of the table there are.
+  [[nodiscard]] bool works_out_of_place() const;
+  [[nodiscard]] bool works_in_place() const;
+  [[nodiscard]] bool is_sync() const { return collective_ == Collective::kSyncState; }
+  [[nodiscard]] bool has_size() const { return collective_ != Collective::kBarrier; }
+  // Of a sync: holds no state when a call begins.
+  [[nodiscard]] bool is_newcomer() const { return is_sync() && rank_ + 1 == world_; }
+  [[nodiscard]] bool folds() const;
+  // Bus bandwidth over algorithm bandwidth, as in nccl-tests.
+  [[nodiscard]] double bus_factor() const;
+  [[nodiscard]] std::size_t element_bytes() const { return element_; }
+
+  // Memory for calls on about so many bytes: whole elements, and where every rank has a block equally many in each.
+  void resize(std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t count() const { return count_; }  // of elements, in one call
+  [[nodiscard]] std::uint64_t bytes() const { return count_ * element_; }
+  void drop_memory_to_send();  // in place needs none
+  void drop_memory();
+
+  // Writes what is sent; nothing else in memory is right then.
+  void prepare(Place place);
+  // Nothing that is received is right any more.
+  void spoil();
+  // One call, or as many at once as are to be in flight; the last one's result. Throws Failure.
+  lockstep_result call(Place place);
+  // How many elements of what was received are not right. `result`: of the call.
+  [[nodiscard]] std::uint64_t wrong(const lockstep_result& result) const;
+
+ private:
+  enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier, kSyncState };
+  static Collective collective_of(std::string_view name);
+
+  // Aligned to a page; its pages are touched, so that no measurement pays for that.
+  class Memory {
+   public:
+    explicit Memory(std::size_t bytes);
+    [[nodiscard]] std::byte* data() const { return data_.get(); }
+    [[nodiscard]] std::span<std::byte> span(std::size_t bytes) const { return {data_.get(), bytes}; }
+    [[nodiscard]] std::size_t size() const { return bytes_; }
+
+   private:
+    struct Delete {
+      void operator()(std::byte* p) const;
+    };
+    std::unique_ptr<std::byte, Delete> data_;
+    std::size_t bytes_;
+  };
+  // Of one call in flight.
+  struct Slot {
+    std::optional<Memory> send;
+    std::optional<Memory> recv;
+    std::vector<lockstep_tensor> tensors;  // --tensors: into the two
+  };
+
+  // The call of one slot; blocks where `work` is null.
+  lockstep_status issue(Place place, std::size_t index, lockstep_result* result, lockstep_work** work);
+  void cut(Slot& slot, Place place) const;
+  void must_be_whole(lockstep_status status, const lockstep_result& result) const;
+  [[nodiscard]] std::uint64_t wrong_in(const Memory& recv, const lockstep_result& result) const;
+
+  const BenchOptions& options_;
+  lockstep_comm* const comm_;
+  const std::uint32_t rank_;
+  const std::uint32_t world_;
+  const Collective collective_;
+  const lockstep_data_type type_;
+  const lockstep_op op_;
+  const std::size_t element_;
+  lockstep_peer_id root_{};
+  std::uint64_t count_ = 0;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace lockstep::cli
