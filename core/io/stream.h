@@ -27,6 +27,7 @@ struct Address {
   std::uint16_t port = 0;
 
   auto operator<=>(const Address&) const = default;
+  [[nodiscard]] bool same_host(const Address& other) const { return family == other.family && bytes == other.bytes; }
   // "127.0.0.1:4000", "[::1]:4000", "none".
   [[nodiscard]] std::string text() const;
 };

@@ -11,6 +11,8 @@
 
 #include "core/base/ids.h"
 #include "core/base/mutant.h"
+#include "core/io/stream.h"
+#include "core/ring/schedule.h"
 #include "core/wire/binding.h"
 #include "core/wire/limits.h"
 #include "core/wire/message.h"
@@ -21,11 +23,11 @@ struct Cohort {
   struct Membership {
     std::shared_ptr<const std::vector<PeerId>> ring;  // our group, in rank order
     std::vector<PeerId> bound;                        // our group's, and those of the groups that are bound with it
-    bool near = false;    // the coordinator is, to all of the ring: so are they to each other
-    bool direct = false;  // members tell each other that they are done
+    ring::Distance distance = ring::Distance::kFar;   // between those of the ring, as far as the view tells
+    bool direct = false;                              // members tell each other that they are done
     template <typename Archive>
     void state(Archive& a) {
-      a.all(ring, bound, near, direct);
+      a.all(ring, bound, distance, direct);
     }
   };
 
@@ -135,7 +137,9 @@ struct Cohort {
   [[nodiscard]] Membership membership_in(const wire::View& view, const Membership* among) const {
     Membership membership;
     std::vector<PeerId> ring;
-    Duration farthest;  // from the coordinator
+    Duration farthest;                     // from the coordinator: so far they may be from each other
+    const io::Address* address = nullptr;  // of those before
+    bool same_host = true;
     for (const wire::Member& member : view.members) {
       if (std::find(bound.begin(), bound.end(), member.group) == bound.end()) continue;
       if (among != nullptr && std::find(among->bound.begin(), among->bound.end(), member.id) == among->bound.end()) {
@@ -145,8 +149,10 @@ struct Cohort {
       if (member.group != group) continue;
       ring.push_back(member.id);
       farthest = std::max(farthest, member.round_trip);
+      same_host = same_host && (address == nullptr || address->same_host(member.address));
+      address = &member.address;
     }
-    membership.near = farthest < kFarCoordinator;
+    if (farthest < kFarCoordinator) membership.distance = same_host ? ring::Distance::kSameHost : ring::Distance::kNear;
     membership.direct = alone() && ring.size() <= kMaxDirect;
     if (mutant(Mutant::kRingSortedById)) std::sort(ring.begin(), ring.end());
     membership.ring = std::make_shared<const std::vector<PeerId>>(std::move(ring));

@@ -109,7 +109,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     bool restoring = false;
     bool requeue = false;  // wants a key of the next cohort
 
-    bool near = false;  // Cohort::Membership, like the next
+    ring::Distance distance = ring::Distance::kFar;  // Cohort::Membership, like the next
     bool direct = false;
     // Who has said so of this attempt: a bit for each rank, all with one hash.
     std::uint32_t agreed = 0;
@@ -236,7 +236,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] static std::vector<std::uint64_t> blocks_of(const Round& round);
   [[nodiscard]] std::optional<Error> refusal(const Round& round) const;
   [[nodiscard]] ring::Segmenting segmenting_of(const Round& round) const {
-    return {options_.segment_bytes, round.near};
+    return {options_.segment_bytes, round.distance};
   }
   [[nodiscard]] std::unique_ptr<ring::Operation> new_operation(const Round& round, std::uint32_t root) const;
   void tell_sizes(Round& round);

@@ -129,7 +129,7 @@ void Peer::Machine::begin_attempt(Round& round) {
   round.wire_attempt = round.attempt;
   const Cohort::Membership& among = cohort.generations.at(round.attempt);
   round.ring = among.ring;
-  round.near = among.near;
+  round.distance = among.distance;
   round.direct = among.direct;
   round.downstream_ready = false;
   round.unasked = false;
@@ -434,7 +434,8 @@ void Peer::Machine::tell_all(const Round& round, const wire::Done& done) {
   for (const PeerId peer : *round.ring) {
     if (peer != options_.id) all_hear = mesh_.say(peer, done) && all_hear;
   }
-  all_hear&& round.near ? session_.say_soon(done, now_) : session_.say(done);
+  if (all_hear && round.distance != ring::Distance::kFar) return session_.say_soon(done, now_);
+  session_.say(done);
 }
 
 // Results that differ are the coordinator's to judge, and so are states that are watched.

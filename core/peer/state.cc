@@ -48,10 +48,10 @@ bool Peer::Machine::can_run(const Round& round) const {
 template <typename Archive>
 void Peer::Machine::state_of(Archive& a, Round& round) {
   a.all(round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key, round.attempt,
-        round.wire_key, round.wire_attempt, round.hash, round.serial, round.ring, round.near, round.direct, round.rank,
-        round.blocks, round.downstream_ready, round.unasked, round.mismatched, round.stop, round.told, round.outcome,
-        round.restores, round.restoring, round.requeue, round.agreed, round.agreed_hash, round.agreed_parity,
-        round.retries, round.bytes_sent, round.bytes_received, round.watch_serial);
+        round.wire_key, round.wire_attempt, round.hash, round.serial, round.ring, round.distance, round.direct,
+        round.rank, round.blocks, round.downstream_ready, round.unasked, round.mismatched, round.stop, round.told,
+        round.outcome, round.restores, round.restoring, round.requeue, round.agreed, round.agreed_hash,
+        round.agreed_parity, round.retries, round.bytes_sent, round.bytes_received, round.watch_serial);
   bool begun = round.operation != nullptr;
   bool shares = round.sync != nullptr;
   bool watches = round.watch != nullptr;

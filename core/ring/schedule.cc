@@ -14,10 +14,11 @@ namespace {
 // steps of the machines would weigh more than the bytes.
 constexpr std::uint64_t kLargestSegment = 256U << 10U;
 constexpr std::uint64_t kSmallestSegment = 16U << 10U;
+// Far away, as many as keep a line full. Near, one that is folded while the next one comes. On one host nothing is won by
+// that, and a chunk of up to 512 KiB goes whole; where two hand nothing on that would have to stay in cache, any.
 constexpr std::uint64_t kSegmentsPerChunk = 8;
-// Near each other, ranks wait for a chunk of this size rather than pay for more messages. Two hand nothing on that would have to
-// stay in cache, and have larger segments (tests/bench/README.md).
-constexpr std::uint64_t kNearChunk = 512U << 10U;
+constexpr std::uint64_t kSegmentsPerNearChunk = 2;
+constexpr std::uint64_t kWholeChunk = 512U << 10U;
 
 void cut_range(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t owner, std::uint64_t begin,
                std::uint64_t end, std::uint32_t segment) {
@@ -41,19 +42,25 @@ std::uint32_t segment_of_blocks(std::span<const std::uint64_t> block_bytes, std:
   return segment_bytes_for(largest, element_bytes, static_cast<std::uint32_t>(block_bytes.size()), segmenting);
 }
 
+std::uint64_t chosen_segment(std::uint64_t chunk_bytes, std::uint32_t world, Distance distance) {
+  const bool whole = chunk_bytes <= kWholeChunk || world == 2;
+  if (distance == Distance::kSameHost && whole) return chunk_bytes;
+  const std::uint64_t segments = distance == Distance::kFar ? kSegmentsPerChunk : kSegmentsPerNearChunk;
+  return std::clamp(chunk_bytes / segments, kSmallestSegment, kLargestSegment);
+}
+
 // What a broadcast is cut into: it is passed on all along the ring, which takes as long as its segments are large.
 std::uint32_t segment_of_broadcast(std::uint64_t bytes, std::uint32_t element_bytes, std::uint32_t world,
                                    Segmenting segmenting) {
-  return segment_bytes_for(bytes, element_bytes, world, {segmenting.configured, false});
+  return segment_bytes_for(bytes, element_bytes, world, {segmenting.configured, Distance::kFar});
 }
 
 }  // namespace
 
 std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t world,
                                 Segmenting segmenting) {
-  std::uint64_t bytes = std::clamp(chunk_bytes / kSegmentsPerChunk, kSmallestSegment, kLargestSegment);
-  if (segmenting.near) bytes = chunk_bytes <= kNearChunk || world == 2 ? chunk_bytes : kLargestSegment;
-  if (segmenting.configured != 0) bytes = segmenting.configured;
+  std::uint64_t bytes = segmenting.configured;
+  if (bytes == 0) bytes = chosen_segment(chunk_bytes, world, segmenting.distance);
   bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // the number of segments is bounded, too
   bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes / element_bytes * element_bytes, element_bytes));

@@ -80,15 +80,21 @@ struct Piece {
   std::uint32_t length = 0;  // bytes
 };
 
+// How far the ranks are from each other: the farthest counts.
+enum class Distance : std::uint8_t {
+  kFar,       // a message is a while on its way
+  kNear,      // it costs those who send and take it more than the way takes (kFarCoordinator)
+  kSameHost,  // and they share its cores
+};
+
 // How large segments are to be: the same on all ranks.
 struct Segmenting {
   std::uint32_t configured = 0;  // bytes; 0: chosen from the size of a chunk
-  bool near =
-      false;  // a message comes so soon (kFarCoordinator) that another one costs more than waiting for more bytes
+  Distance distance = Distance::kFar;
 };
 
-// The payload of a segment: large enough that headers do not count, small enough that it stays in cache between its arrival
-// and its departure, and that every rank has some under way if that takes long.
+// The payload of a segment: large enough that messages do not count, small enough that it stays in cache between its arrival
+// and its departure, and that every rank has enough of them under way.
 std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t world,
                                 Segmenting segmenting);
 

@@ -78,10 +78,11 @@ bool is_lossy(flow::Topology& topology, const std::vector<std::uint32_t>& ring) 
 }
 
 // As members find out for themselves (core/peer/cohort.h).
-bool are_near(flow::Topology& topology, const std::vector<std::uint32_t>& ring) {
-  return std::all_of(ring.begin(), ring.end(), [&](std::uint32_t host) {
+ring::Distance distance_of(flow::Topology& topology, const std::vector<std::uint32_t>& ring) {
+  const bool near = std::all_of(ring.begin(), ring.end(), [&](std::uint32_t host) {
     return nanoseconds(topology.route(host, kCoordinator).round_trip_ns) < kFarCoordinator;
   });
+  return near ? ring::Distance::kNear : ring::Distance::kFar;
 }
 
 flow::RingRun run_of(const Plan& plan, const Work& work, flow::Topology& topology) {
@@ -92,7 +93,7 @@ flow::RingRun run_of(const Plan& plan, const Work& work, flow::Topology& topolog
   run.count = work.count;
   run.type = work.type;
   run.stripes = plan.stripes;
-  run.segmenting = {plan.segment_bytes, are_near(topology, run.ring)};
+  run.segmenting = {plan.segment_bytes, distance_of(topology, run.ring)};
   run.kernel_ns_per_kib = plan.kernel_ns_per_kib;
   run.window_bytes = plan.network.window_bytes;
   run.before = 1;

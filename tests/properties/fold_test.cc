@@ -34,7 +34,8 @@ RC_GTEST_PROP(RingPieces, HoldEachByteOnce, ()) {
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 17);
   const auto root = *rc::gen::inRange<std::uint32_t>(0, world);
   const auto segment = *rc::gen::oneOf(rc::gen::just<std::uint32_t>(0), rc::gen::inRange<std::uint32_t>(16, 70'000));
-  const ring::Segmenting segmenting{segment, *rc::gen::arbitrary<bool>()};
+  const ring::Segmenting segmenting{
+      segment, *rc::gen::element(ring::Distance::kFar, ring::Distance::kNear, ring::Distance::kSameHost)};
   std::vector<std::uint64_t> counts(world);
   for (std::uint64_t& count : counts) count = *rc::gen::inRange<std::uint64_t>(0, 100'000);
   const auto holds_each_byte = [&](const std::vector<Piece>& pieces, std::uint32_t tensor, std::uint64_t bytes) {
@@ -99,7 +100,7 @@ Bytes reduced(const FoldOfMany& c, std::uint32_t segment_bytes, std::uint64_t se
   request.type = c.type;
   request.op = c.op;
   for (const std::uint64_t count : c.counts) request.tensors.push_back({{}, {}, count});
-  support::RingOfOperations ring(request, c.world, true, {segment_bytes, false}, seed);
+  support::RingOfOperations ring(request, c.world, true, {segment_bytes}, seed);
   for (std::uint32_t rank = 0; rank < c.world; ++rank) ring.input(rank) = c.inputs[rank];
   ring.run();
   for (std::uint32_t rank = 0; rank < c.world; ++rank) {

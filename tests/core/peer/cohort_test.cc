@@ -34,17 +34,19 @@ wire::Propose change_to(std::uint64_t number, const std::vector<PeerId>& peers, 
   return change;
 }
 
-// One that is far is far from the others, too.
-TEST(Cohort, MembersAreNearIfAllOfThemAreNearTheCoordinator) {
+// One that is far from the coordinator is far from the others, too.
+TEST(Cohort, MembersAreAsFarFromEachOtherAsTheFarthestFromTheCoordinator) {
   wire::View view = view_among(1, {kFirst, kSecond, kThird});
-  const auto now = [&] { return Cohort::founded(view, kOneGroup).now(); };
-  EXPECT_TRUE(now().near);
+  const auto distance = [&] { return Cohort::founded(view, kOneGroup).now().distance; };
+  EXPECT_EQ(distance(), ring::Distance::kSameHost);
+  view.members[2].address.bytes[3] += 1;
+  EXPECT_EQ(distance(), ring::Distance::kNear);
   view.members[1].round_trip = kFarCoordinator - nanoseconds(1);
-  EXPECT_TRUE(now().near);
+  EXPECT_EQ(distance(), ring::Distance::kNear);
   view.members[1].round_trip = kFarCoordinator;
-  EXPECT_FALSE(now().near);
+  EXPECT_EQ(distance(), ring::Distance::kFar);
   view.members[1].group = GroupId{1};
-  EXPECT_TRUE(now().near) << "it is another group's";
+  EXPECT_EQ(distance(), ring::Distance::kNear) << "it is another group's";
 }
 
 TEST(Cohort, ManyAreNotDirect) {
@@ -60,9 +62,9 @@ TEST(Cohort, ALossOfTheOneThatIsFarBringsTheOthersNear) {
   wire::View view = view_among(1, {kFirst, kSecond, kThird});
   view.members[2].round_trip = seconds(1);
   Cohort cohort = Cohort::founded(view, kOneGroup);
-  EXPECT_FALSE(cohort.now().near);
+  EXPECT_EQ(cohort.now().distance, ring::Distance::kFar);
   cohort.install(change_to(2, {kFirst, kSecond}, {kThird}, {}, {}));
-  EXPECT_TRUE(cohort.now().near);
+  EXPECT_EQ(cohort.now().distance, ring::Distance::kSameHost);
 }
 
 TEST(Cohort, ARoundIsKeptWhereTheLeaverStillIs) {

@@ -47,16 +47,19 @@ TEST(Schedule, SegmentsHoldWholeElementsAndStayWithinTheLimit) {
   EXPECT_LE(segment_bytes_for(std::uint64_t{1} << 40U, 4, 3, {}), kMaxSegmentBytes);
 }
 
-TEST(Schedule, NearRanksHaveChunksThatAreNotCut) {
-  const Segmenting near{0, true};
-  EXPECT_EQ(segment_bytes_for(40'000, 4, 3, near), 40'000U);
-  EXPECT_EQ(segment_bytes_for(512U << 10U, 4, 3, near), 512U << 10U);
-  EXPECT_EQ(segment_bytes_for((512U << 10U) + 4, 4, 3, near), segment_bytes_for(std::uint64_t{64} << 20U, 4, 3, {}));
-  EXPECT_EQ(segment_bytes_for(40'000, 4, 3, {1000, true}), 1000U);
-  EXPECT_EQ(segment_bytes_for(kMaxSegmentBytes, 4, 2, near), kMaxSegmentBytes) << "two hand nothing on";
+TEST(Schedule, TheNearerTheRanksTheLargerTheSegments) {
+  const Segmenting near{0, Distance::kNear};
+  const Segmenting here{0, Distance::kSameHost};
+  EXPECT_EQ(segment_bytes_for(400'000, 4, 3, {}), 50'000U);
+  EXPECT_EQ(segment_bytes_for(400'000, 4, 3, near), 200'000U);
+  EXPECT_EQ(segment_bytes_for(400'000, 4, 3, here), 400'000U);
+  EXPECT_EQ(segment_bytes_for(400'000, 4, 3, {1000, Distance::kSameHost}), 1000U);
+  const std::uint64_t large = 64U << 20U;
+  EXPECT_EQ(segment_bytes_for(large, 4, 3, here), segment_bytes_for(large, 4, 3, {}));
+  EXPECT_EQ(segment_bytes_for(large, 4, 2, here), kMaxSegmentBytes) << "two hand nothing on";
   const std::array<std::uint64_t, 1> counts{65'536};
-  EXPECT_EQ(cut(Collective::kAllReduce, counts, 4, 4, 0, near).size(), 4U);
-  EXPECT_EQ(cut(Collective::kBroadcast, counts, 4, 4, 0, near).size(),
+  EXPECT_EQ(cut(Collective::kAllReduce, counts, 4, 4, 0, here).size(), 4U);
+  EXPECT_EQ(cut(Collective::kBroadcast, counts, 4, 4, 0, here).size(),
             cut(Collective::kBroadcast, counts, 4, 4, 0, {}).size())
       << "it is passed on all along the ring";
 }
