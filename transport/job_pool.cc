@@ -1,5 +1,7 @@
 #include "transport/job_pool.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <asio/post.hpp>
 #include <system_error>
@@ -14,6 +16,15 @@ namespace {
 
 constexpr std::size_t kMostThreads = 7;  // with the engine's own, they read faster than any memory
 constexpr std::size_t kAtHand = 2;       // jobs for each: the one that runs, and the next
+
+// Where other peers share the cores, each engine keeps one: its helpers take what is left. Else three threads share one core and
+// the fourth has the other, for as long as a digest takes. Not so much that a job which was begun would not end soon.
+constexpr int kNiceness = 10;
+
+void step_back() {
+  thread_local bool behind = false;
+  if (!std::exchange(behind, true)) ::setpriority(PRIO_PROCESS, 0, kNiceness);  // of this thread, on Linux
+}
 
 }  // namespace
 
@@ -33,7 +44,10 @@ bool JobPool::give(JobToken token, std::function<JobResult()> job) {
     }
   }
   ++under_way_;
-  asio::post(*pool_, [this, token, job = std::move(job)] { finish({token, job()}); });
+  asio::post(*pool_, [this, token, job = std::move(job)] {
+    step_back();
+    finish({token, job()});
+  });
   return true;
 }
 
