@@ -6,7 +6,6 @@
 #include <array>
 #include <new>
 #include <numeric>
-#include <string_view>
 
 #include "bindings/cli/api.h"
 #include "bindings/cli/command.h"

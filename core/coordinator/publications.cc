@@ -37,11 +37,10 @@ std::string Publications::publish(const wire::Member& from, const wire::Publish&
     if (published_.erase(name) == 0) return "takes back a state that it has not published";
     publishes_.remove(from.id);
   } else {
-    const auto known = published_.find(name);
-    if (known == published_.end() && publishes_.of(from.id) >= kMaxShares) {
-      return "publishes more states than one peer may";
+    if (!published_.contains(name)) {
+      if (publishes_.of(from.id) >= kMaxShares) return "publishes more states than one peer may";
+      publishes_.add(from.id);
     }
-    if (known == published_.end()) publishes_.add(from.id);
     published_.insert_or_assign(name, Publication{in, from.name, from.address});
   }
   changed_.emplace(from.group, in.tag);
@@ -57,9 +56,12 @@ std::string Publications::want(PeerId from, GroupId group, const wire::WantState
     return {};
   }
   const auto known = wanted_.find(name);
-  if (known == wanted_.end() && wants_.of(from) >= kMaxShares) return "wants more states than one peer may";
-  if (known == wanted_.end()) wants_.add(from);
-  if (known != wanted_.end() && known->second.told && known->second.what == in.what) return {};  // it knows
+  if (known == wanted_.end()) {
+    if (wants_.of(from) >= kMaxShares) return "wants more states than one peer may";
+    wants_.add(from);
+  } else if (known->second.told && known->second.what == in.what) {
+    return {};  // it knows
+  }
   wanted_.insert_or_assign(name, Wish{in.what, std::nullopt});
   changed_.emplace(group, in.tag);
   return {};
