@@ -117,6 +117,9 @@ class ChosenFields {
   static void mend(wire::Descriptor& m) {
     if (m.collective != wire::Collective::kBroadcast) m.root = {};
     if (m.collective == wire::Collective::kAllGather) m.count = m.layout = 0;
+    if (m.collective == wire::Collective::kAllReduce && m.type == DataType::kF32) return;
+    m.up = m.down = WireFormat::kNative;
+    m.weighted = false;
   }
   static void mend(wire::Link& m) {
     m.stripes = std::clamp<std::uint16_t>(m.stripes, 1, kMaxStripes);

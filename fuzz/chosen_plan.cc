@@ -76,6 +76,10 @@ void choose_program(Choices& choices, Plan& plan) {
         work.count = (std::uint64_t{choices.byte()} << choices.below(6)) / 4;
         work.type = static_cast<DataType>(choices.below(kDataTypeCount));
         work.op = static_cast<ReduceOp>(choices.below(kReduceOpCount));
+        const Formats formats{static_cast<WireFormat>(choices.below(kWireFormatCount)),
+                              static_cast<WireFormat>(choices.below(kWireFormatCount))};
+        const bool fits = !peer::flaw_of_encoding(work.collective, work.type, work.op, formats, std::nullopt);
+        if (fits) work.formats = formats;
       }
       plan.work.push_back(work);
     }

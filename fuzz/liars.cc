@@ -227,7 +227,7 @@ class AgainstPeer {
       case 1: return neighbour.say(chosen<wire::Ready>(choices_, known_));
       case 2: {
         if (choices_.one_in(2)) return neighbour.say(chosen<wire::Offer>(choices_, known_));
-        return neighbour.say(chosen<wire::BlockSize>(choices_, known_));
+        return neighbour.say(chosen<wire::Stake>(choices_, known_));
       }
       case 3: {
         if (choices_.one_in(8)) neighbour.say(chosen_message(choices_, known_));

@@ -81,6 +81,11 @@ peer::Request request_of(const Json& json) {
   request.minimum_world = whole(json, "minimum_world");
   request.root = peer_of(json.at("root"));
   for (const std::uint64_t count : whole_list(json, "counts")) request.tensors.push_back({{}, {}, count});
+  if (json.contains("formats")) {
+    request.formats.up = one_of<WireFormat>(json["formats"].at("up"), kWireFormatCount);
+    request.formats.down = one_of<WireFormat>(json["formats"].at("down"), kWireFormatCount);
+  }
+  if (json.contains("weight")) request.weight = json["weight"].get<float>();
   if (json.contains("state")) {
     const Json& state = json.at("state");
     auto statement = std::make_shared<state::Statement>();

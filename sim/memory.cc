@@ -201,8 +201,8 @@ namespace {
 
 // Floats lie within some powers of two of each other, so that another order of folding gives other bits; one in 64 is any
 // bit pattern (NaN, infinity, denormal). Integers are any bit pattern.
-std::uint64_t element_of(DataType type, std::uint64_t word) {
-  if ((word >> 58U) == 0) return word;
+std::uint64_t element_of(DataType type, std::uint64_t word, bool finite) {
+  if ((word >> 58U) == 0 && !finite) return word;
   const std::uint64_t scale = (word >> 50U) & 15U;
   switch (type) {
     case DataType::kF16: return (word & 0x83ffU) | ((10U + scale / 2) << 10U);
@@ -223,21 +223,21 @@ std::uint64_t element_of(DataType type, std::uint64_t word) {
 
 }  // namespace
 
-void Memory::fill(BufferRef where, std::uint64_t content, DataType type) {
+void Memory::fill(BufferRef where, std::uint64_t content, DataType type, bool finite) {
   Buffer* buffer = find(where.id);
   LOCKSTEP_ASSERT(buffer != nullptr && where.offset + where.length <= buffer->length);
   if (mode_ == Mode::kToken) {
     buffer->map.write_content(where.offset, where.length, content, 0);
     return;
   }
-  fill_content(std::span(buffer->bytes).subspan(where.offset, where.length), content, type);
+  fill_content(std::span(buffer->bytes).subspan(where.offset, where.length), content, type, 0, finite);
 }
 
-void fill_content(std::span<std::byte> where, std::uint64_t content, DataType type, std::uint64_t from) {
+void fill_content(std::span<std::byte> where, std::uint64_t content, DataType type, std::uint64_t from, bool finite) {
   const std::size_t width = size_of(type);
   LOCKSTEP_ASSERT(from % width == 0);
   for (std::size_t i = 0; i + width <= where.size(); i += width) {
-    const std::uint64_t element = element_of(type, draw(content, 5, from + i));
+    const std::uint64_t element = element_of(type, draw(content, 5, from + i), finite);
     for (std::size_t k = 0; k < width; ++k) where[i + k] = static_cast<std::byte>(element >> (8 * k));
   }
 }
@@ -314,10 +314,9 @@ void Memory::spoil(BufferRef where, Touch touch) {
 
 JobResult Memory::run(const KernelJob& job) {
   if (mode_ == Mode::kToken) return run_tokens(job);
-  const bool writes = job.kind == JobKind::kCopy || job.kind == JobKind::kFold;
-  const auto into = writes ? open(job.into, Touch::kJob) : std::span<std::byte>{};
+  const auto into = open(job.into, Touch::kJob);  // nothing where a kind does not use it
   const auto from = open(job.from, Touch::kJob);
-  const auto own = job.kind == JobKind::kFold ? open(job.own, Touch::kJob) : std::span<std::byte>{};
+  const auto own = open(job.own, Touch::kJob);
   if (!trespass_.empty()) return {};
   return run_job(job, into, from, own);
 }
@@ -356,6 +355,34 @@ JobResult Memory::run_tokens(const KernelJob& job) {
       }
       break;
     }
+    case JobKind::kEncode:
+    case JobKind::kRecode: {
+      const bool alone = job.kind == JobKind::kEncode;
+      Token own;
+      const bool own_whole = alone ? whole : read_token(job.own, Touch::kJob, own);
+      result.intact = alone || stated == job.expected;
+      if (whole && own_whole && result.intact) {
+        const Token sum =
+            alone ? weighed(from, job.weight) : add_weighted(decoded(from, job.arrived), own, job.weight, job.total);
+        const Token encoded = sim::encoded(sum, job.departs);
+        write_token(job.into, Touch::kJob, encoded);
+        result.checksum = checksum_of(encoded, job.into.length);
+      } else {
+        spoil(job.into, Touch::kJob);
+      }
+      break;
+    }
+    case JobKind::kCheck:
+      result.intact = stated == job.expected;
+      result.checksum = stated;
+      break;
+    case JobKind::kDecode:
+      if (whole) {
+        write_token(job.into, Touch::kJob, decoded(from, job.arrived));
+      } else {
+        spoil(job.into, Touch::kJob);
+      }
+      break;
   }
   return result;
 }

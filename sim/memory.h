@@ -50,7 +50,9 @@ class TokenMap {
 };
 
 // The bytes that fill() writes, from byte `from` on: the first one of an element.
-void fill_content(std::span<std::byte> where, std::uint64_t content, DataType type, std::uint64_t from = 0);
+// `finite`: none of them is infinite or NaN.
+void fill_content(std::span<std::byte> where, std::uint64_t content, DataType type, std::uint64_t from = 0,
+                  bool finite = false);
 
 // Why core touches memory; for the words of a failure.
 enum class Touch : std::uint8_t { kSend, kLand, kPlace, kJob };
@@ -65,7 +67,7 @@ class Memory {
   [[nodiscard]] std::size_t buffers() const { return live_; }
 
   // ---- the application's side ----
-  void fill(BufferRef where, std::uint64_t content, DataType type = DataType::kU8);
+  void fill(BufferRef where, std::uint64_t content, DataType type = DataType::kU8, bool finite = false);
   void lend(BufferId id);
   void take_back(BufferId id);
   // Counts every touch by core; compare to know whether somebody wrote.

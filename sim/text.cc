@@ -52,6 +52,10 @@ std::string text_of(const peer::Request& request) {
   out += name_of(request.type);
   out += ' ';
   out += name_of(request.op);
+  if (!request.formats.native()) {
+    out.append(" ").append(name_of(request.formats.up)).append("/").append(name_of(request.formats.down));
+  }
+  if (request.weight) out += " weight " + std::to_string(*request.weight);
   return out + " tag " + std::to_string(request.tag.value);
 }
 

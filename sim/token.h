@@ -2,10 +2,12 @@
 // which order it was folded. Both add up over neighbouring stretches, so that a region has one token whatever its pieces.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "core/base/data_type.h"
 #include "core/base/rng.h"
+#include "core/kernels/formats/format.h"
 
 namespace lockstep::sim {
 
@@ -34,6 +36,21 @@ constexpr Token token_of_content(std::uint64_t content, std::uint64_t begin, std
 constexpr Token fold(const Token& in, const Token& own, DataType type, ReduceOp op, std::uint32_t divisor) {
   const auto how = static_cast<std::uint64_t>(type) << 8U | static_cast<std::uint64_t>(op);
   return {in.sum + own.sum, draw(in.chain, 3, own.chain, how, divisor)};
+}
+
+// What a contribution is before it is encoded for the first time; the sum with another; what travels; and what that is read as.
+constexpr Token weighed(const Token& own, float weight) {
+  return {own.sum, draw(own.chain, 7, std::bit_cast<std::uint32_t>(weight))};
+}
+constexpr Token add_weighted(const Token& in, const Token& own, float weight, float total) {
+  return {in.sum + own.sum,
+          draw(in.chain, 8, own.chain, std::bit_cast<std::uint32_t>(weight), std::bit_cast<std::uint32_t>(total))};
+}
+constexpr Token encoded(const Token& token, WireFormat format) {
+  return {token.sum, draw(token.chain, 9, static_cast<std::uint64_t>(format))};
+}
+constexpr Token decoded(const Token& token, WireFormat format) {
+  return {token.sum, draw(token.chain, 10, static_cast<std::uint64_t>(format))};
 }
 
 constexpr std::uint64_t checksum_of(const Token& token, std::uint64_t length) {

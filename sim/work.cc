@@ -16,6 +16,16 @@ constexpr std::uint64_t kMostTimes = 64;
 
 Error wrong(const std::string& text) { return {Status::kInvalidArgument, text}; }
 
+// "int8/bf16".
+std::optional<Formats> formats_of(std::string_view word) {
+  const std::size_t slash = word.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const auto up = wire_format_named(word.substr(0, slash));
+  const auto down = wire_format_named(word.substr(slash + 1));
+  if (!up || !down) return std::nullopt;
+  return Formats{*up, *down};
+}
+
 }  // namespace
 
 std::string to_text(const Work& work) {
@@ -24,7 +34,10 @@ std::string to_text(const Work& work) {
   text += " " + std::to_string(work.count) + " ";
   text += name_of(work.type);
   text += ' ';
-  return text += name_of(work.op);
+  text += name_of(work.op);
+  if (!work.formats.native())
+    text.append(" ").append(name_of(work.formats.up)).append("/").append(name_of(work.formats.down));
+  return text;
 }
 
 Result<std::vector<Work>> work_from_text(std::string_view text) {
@@ -49,6 +62,8 @@ Result<std::vector<Work>> work_from_text(std::string_view text) {
   std::optional<std::uint64_t> bytes;
   std::vector<std::string> vocabulary;
   for (std::uint8_t i = 0; i < kDataTypeCount; ++i) vocabulary.emplace_back(name_of(static_cast<DataType>(i)));
+  for (const std::string_view format : kWireFormatNames)
+    vocabulary.push_back(std::string(format) + "/" + std::string(format));
   for (std::uint8_t i = 0; i < kReduceOpCount; ++i) vocabulary.emplace_back(name_of(static_cast<ReduceOp>(i)));
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (work.collective == Collective::kBarrier) return wrong("a barrier has no '" + words[i] + "'");
@@ -57,6 +72,8 @@ Result<std::vector<Work>> work_from_text(std::string_view text) {
       work.type = *type;
     } else if (const auto op = named<ReduceOp>(word, kReduceOpCount)) {
       work.op = *op;
+    } else if (const auto formats = formats_of(word)) {
+      work.formats = *formats;
     } else if (const auto count = number_of(word)) {
       work.count = *count;
       counted = true;
@@ -64,8 +81,12 @@ Result<std::vector<Work>> work_from_text(std::string_view text) {
       bytes = size;
       counted = true;
     } else {
-      return wrong("'" + word + "' is no size, type or operation" + did_you_mean(word, vocabulary));
+      return wrong("'" + word + "' is no size, type, operation or pair of wire formats" +
+                   did_you_mean(word, vocabulary));
     }
+  }
+  if (auto flaw = peer::flaw_of_encoding(work.collective, work.type, work.op, work.formats, std::nullopt)) {
+    return wrong(*flaw);
   }
   if (!counted) return wrong("how much? Give elements or a size, such as \"all_reduce 64KiB\"");
   if (bytes) {

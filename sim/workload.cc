@@ -156,7 +156,9 @@ Call& App::lend_memory(CallKind kind, Request& request, std::uint64_t here, cons
   for (std::size_t t = 0; t < request.tensors.size(); ++t) {
     const BufferRef input = input_of(request, request.tensors[t]);
     const bool is_state = fills && !request.state->manifest.tensors[t].may_differ;
-    if (!is_state && !taken_over) memory.fill(input, content_of(call.content, t), request.type);
+    if (!is_state && !taken_over) {
+      memory.fill(input, content_of(call.content, t), request.type, peer::is_encoded(request));
+    }
     if (t == 0 && contents.changed > 0) memory.fill(input.slice(0, contents.changed), ~call.content, request.type);
     call.inputs.push_back(memory.fingerprint(input));
   }
@@ -182,6 +184,7 @@ Request App::given_request(const Work& work, std::uint64_t op) const {
   request.collective = work.collective;
   request.type = work.type;
   request.op = work.op;
+  request.formats = work.formats;
   request.tag = Tag{op};
   request.retry = work.collective == Collective::kAllReduce || work.collective == Collective::kBarrier;
   request.minimum_world = plan_.minimum_world;
@@ -232,7 +235,23 @@ Request App::request_of(std::uint64_t op) {
   if (request.collective == Collective::kBroadcast)
     request.root = roots_.empty() ? peer_ : roots_[range(0, roots_.size() - 1)];
   if (request.collective != Collective::kAllReduce && request.collective != Collective::kBarrier) request.retry = false;
+  if (request.collective == Collective::kAllReduce && dice_.permille(250, Purpose::kOp, step_, op, 100)) {
+    encode(request, op);
+  }
   return request;
+}
+
+// Formats are the same on all; what a contribution weighs is its peer's own.
+void App::encode(Request& request, std::uint64_t op) {
+  std::uint64_t k = 101;
+  const auto up_to = [&](std::uint64_t most) { return dice_.range(0, most, Purpose::kOp, step_, op, k++); };
+  request.type = DataType::kF32;
+  request.op = up_to(1) == 0 ? ReduceOp::kSum : ReduceOp::kAvg;
+  request.formats.up = static_cast<WireFormat>(up_to(static_cast<std::uint64_t>(WireFormat::kInt8Codebook)));
+  request.formats.down = static_cast<WireFormat>(up_to(kWireFormatCount - 1));
+  if (request.op == ReduceOp::kSum || up_to(1) == 0) return;
+  constexpr float kOfOne[] = {1, 0.5F, 3, 1000};
+  request.weight = kOfOne[dice_.range(0, std::size(kOfOne) - 1, Purpose::kLaunch, process_, launches_, 78)];
 }
 
 // Those of a step are the same on all; with auto_admit nobody knows the others' step, but all calls are alike.
@@ -294,7 +313,9 @@ void App::launch_op(std::uint64_t index) {
   }
   if (next_mismatch_) {
     next_mismatch_ = false;
-    if (request.collective == Collective::kBarrier || request.collective == Collective::kAllGather) {
+    if (peer::is_encoded(request)) {
+      request.formats.down = request.formats.down == WireFormat::kInt8 ? WireFormat::kBF16 : WireFormat::kInt8;
+    } else if (request.collective == Collective::kBarrier || request.collective == Collective::kAllGather) {
       request.minimum_world += 1;
     } else if (request.tensors.empty() || dice_.permille(300, Purpose::kLaunch, process_, launches_, 77)) {
       request.type = request.type == DataType::kF32 ? DataType::kF64 : DataType::kF32;

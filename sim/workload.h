@@ -129,6 +129,7 @@ class App {
   void step_is_over();
   [[nodiscard]] peer::Request given_request(const Work& work, std::uint64_t op) const;
   peer::Request request_of(std::uint64_t op);
+  void encode(peer::Request& request, std::uint64_t op);
   void forget_uses(CohortId cohort);
 
   AppHost& host_;

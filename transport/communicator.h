@@ -87,6 +87,8 @@ struct LaunchArgs {
   bool retry = true;                // all-reduce, barrier and sync only
   std::uint32_t minimum_world = 0;  // 0: CommunicatorOptions::minimum_world
   PeerId root;                      // broadcast
+  Formats formats;                  // all-reduce, as peer::Request says, like the next
+  std::optional<float> weight;
   Duration timeout{0};              // 0: none
   std::vector<TensorArgs> tensors;  // exactly one for all-gather; none for barrier
   // Sync: what the state is, its tensors as `recv`, in bytes (type u8); and where its values go if another one wins.

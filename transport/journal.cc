@@ -40,6 +40,11 @@ Json arguments(const peer::Request& request) {
                {"minimum_world", request.minimum_world},
                {"root", hex(request.root)},
                {"counts", counts}};
+  if (!request.formats.native()) {
+    json["formats"] = {{"up", lockstep::name_of(request.formats.up)},
+                       {"down", lockstep::name_of(request.formats.down)}};
+  }
+  if (request.weight) json["weight"] = *request.weight;
   if (request.state) {
     json["state"] = {{"revision", request.state->revision}, {"strategy", state::name_of(request.state->strategy)}};
   }

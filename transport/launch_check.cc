@@ -162,6 +162,8 @@ std::optional<Error> check(const LaunchArgs& args) {
   if (type >= kDataTypeCount) return invalid(fmt::format("there is no data type number {}", type));
   const auto op = static_cast<unsigned>(args.op);
   if (op >= kReduceOpCount) return invalid(fmt::format("there is no operation number {}", op));
+  if (auto flaw = peer::flaw_of_encoding(args.collective, args.type, args.op, args.formats, args.weight))
+    return invalid(std::move(*flaw));
   if (args.timeout < Duration{0}) return invalid("the time-out is negative; 0 means none");
 
   const std::size_t tensors = args.tensors.size();
@@ -236,6 +238,8 @@ peer::Request request_of(const LaunchArgs& args) {
   request.tag = args.tag;
   request.retry = args.retry;
   request.root = args.root;
+  request.formats = args.formats;
+  request.weight = args.weight;
   request.timeout = args.timeout;
   request.state = args.state;
   request.tensors.reserve(args.tensors.size());

@@ -1,6 +1,8 @@
 // Collectives: arguments checked and turned into a launch. What only the transport can know (overlaps, scratch) it checks itself.
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,6 +70,30 @@ Wrong read_op(const lockstep_op& field, LaunchArgs& launch) {
   return std::nullopt;
 }
 
+Wrong read_format(const lockstep_wire_format& field, std::string_view name, WireFormat& format) {
+  const unsigned number = c::number_of(field);
+  if (number >= kWireFormatCount) {
+    return c::invalid("args.{} is {}; allowed: 0 (LOCKSTEP_WIRE_NATIVE) to {} (LOCKSTEP_WIRE_E3M0)", name, number,
+                      kWireFormatCount - 1);
+  }
+  format = static_cast<WireFormat>(number);
+  return std::nullopt;
+}
+
+Wrong read_encoding(const lockstep_all_reduce_args& args, LaunchArgs& launch) {
+  if (auto wrong = read_format(args.up, "up", launch.formats.up)) return wrong;
+  if (auto wrong = read_format(args.down, "down", launch.formats.down)) return wrong;
+  if (args.weighted == 0) {
+    if (args.weight == 0) return std::nullopt;
+    return c::invalid("args.weight is {} but args.weighted is 0; set it, or leave the weight 0", args.weight);
+  }
+  if (!(args.weight >= 0 && args.weight <= std::numeric_limits<float>::max())) {
+    return c::invalid("args.weight is {}; allowed: 0 to {}", args.weight, std::numeric_limits<float>::max());
+  }
+  launch.weight = std::fabs(static_cast<float>(args.weight));
+  return std::nullopt;
+}
+
 // What all collectives have in common.
 template <typename Args>
 Wrong read_common(const Args& args, LaunchArgs& launch) {
@@ -107,6 +133,7 @@ Result<LaunchArgs> read(const lockstep_all_reduce_args* given) {
   if (auto wrong = read_common(args, launch)) return *wrong;
   if (auto wrong = read_type(args.type, launch)) return *wrong;
   if (auto wrong = read_op(args.op, launch)) return *wrong;
+  if (auto wrong = read_encoding(args, launch)) return *wrong;
   launch.retry = args.no_retry == 0;
 
   const bool single = args.send != nullptr || args.recv != nullptr || args.count != 0;

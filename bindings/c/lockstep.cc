@@ -50,6 +50,14 @@ static_assert(static_cast<unsigned>(ReduceOp::kProd) == LOCKSTEP_PROD);
 static_assert(static_cast<unsigned>(ReduceOp::kMin) == LOCKSTEP_MIN &&
               static_cast<unsigned>(ReduceOp::kMax) == LOCKSTEP_MAX);
 static_assert(kReduceOpCount == LOCKSTEP_MAX + 1);
+static_assert(static_cast<unsigned>(WireFormat::kBF16) == LOCKSTEP_WIRE_BF16 &&
+              static_cast<unsigned>(WireFormat::kF16) == LOCKSTEP_WIRE_F16 &&
+              static_cast<unsigned>(WireFormat::kInt8) == LOCKSTEP_WIRE_INT8 &&
+              static_cast<unsigned>(WireFormat::kInt8MinMax) == LOCKSTEP_WIRE_INT8_MIN_MAX &&
+              static_cast<unsigned>(WireFormat::kInt8Codebook) == LOCKSTEP_WIRE_INT8_CODEBOOK &&
+              static_cast<unsigned>(WireFormat::kInt4) == LOCKSTEP_WIRE_INT4 &&
+              static_cast<unsigned>(WireFormat::kE3M0) == LOCKSTEP_WIRE_E3M0);
+static_assert(kWireFormatCount == LOCKSTEP_WIRE_E3M0 + 1);
 
 const char* lockstep_version_string(void) { return LOCKSTEP_VERSION_STRING; }
 
@@ -68,6 +76,11 @@ size_t lockstep_data_type_size(lockstep_data_type type) {
 const char* lockstep_data_type_name(lockstep_data_type type) {
   const unsigned number = c::number_of(type);
   return number < kDataTypeCount ? name_of(static_cast<DataType>(number)).data() : "unknown";
+}
+
+const char* lockstep_wire_format_name(lockstep_wire_format format) {
+  const unsigned number = c::number_of(format);
+  return number < kWireFormatCount ? name_of(static_cast<WireFormat>(number)).data() : "unknown";
 }
 
 const char* lockstep_op_name(lockstep_op op) {

@@ -44,6 +44,7 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
   result.use = outcome.round.use;
   result.attempt = outcome.attempt.value;
   result.hash = outcome.hash;
+  result.weight = static_cast<double>(outcome.weight);
   result.chunk_begin = outcome.chunk_begin;
   result.chunk_count = outcome.chunk_count;
 

@@ -36,6 +36,10 @@ std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string
                                     o.type,
                                     "--op",
                                     o.op,
+                                    "--up",
+                                    o.up,
+                                    "--down",
+                                    o.down,
                                     "--begin",
                                     fmt::to_string(o.begin),
                                     "--end",
@@ -115,6 +119,21 @@ int bench(const BenchOptions& options) {
   if (options.collective == "sync_state" && options.in_flight > 1) {
     throw Failure(kExitUsage, fmt::format("--in-flight {}: a sync is measured by itself", options.in_flight));
   }
+  if (options.up != "native" || options.down != "native") {
+    const std::string formats = fmt::format("--up {} --down {}: ", options.up, options.down);
+    const bool sums = options.op == "sum" || options.op == "avg";
+    if (options.collective != "all_reduce" || options.type != "f32" || !sums) {
+      throw Failure(kExitUsage, formats + "only an all_reduce of f32 (sum or avg) has wire formats");
+    }
+    if (options.op == "sum" && options.only != "out") {
+      throw Failure(kExitUsage, formats +
+                                    "sums in place grow from call to call beyond what a format carries: "
+                                    "take --op avg, or --only out");
+    }
+    if (options.up == "int4" || options.up == "e3m0") {
+      throw Failure(kExitUsage, formats + "contributions go up in 8 bits or more");
+    }
+  }
   return options.coordinator.empty() ? bench_here(options) : bench_as_peer(options);
 }
 
@@ -136,6 +155,14 @@ Run add_bench(CLI::App& app) {
       ->capture_default_str();
   command->add_option("-o,--op", options->op, "how they are folded")
       ->transform(sim::one_of({"sum", "avg", "prod", "min", "max"}))
+      ->capture_default_str();
+  const std::vector<std::string> formats = {"native",       "bf16",          "f16",  "int8",
+                                            "int8-min-max", "int8-codebook", "int4", "e3m0"};
+  command->add_option("--up", options->up, "wire format of contributions to an all-reduce of f32, sum or avg")
+      ->transform(sim::one_of(formats))
+      ->capture_default_str();
+  command->add_option("--down", options->down, "and of its result")
+      ->transform(sim::one_of(formats))
       ->capture_default_str();
   command->add_option("-b,--begin", options->begin, "smallest size in bytes; 64K, 256M, 1G")
       ->transform(size_text())
@@ -185,7 +212,7 @@ Run add_bench(CLI::App& app) {
   command->footer(R"(
 Columns: the time of a call on the slowest peer; algbw = bytes / time; busbw = algbw * 2(n-1)/n for all-reduce, (n-1)/n for
 reduce-scatter and all-gather, 1 for broadcast, as in nccl-tests (doc/PERFORMANCE.md); errors: elements of the result that
-are wrong, on all peers together. For all-gather `bytes` is what everybody receives, otherwise what everybody gives.
+are wrong, on all peers together; in a wire format, those further off than it allows. For all-gather `bytes` is what everybody receives, otherwise what everybody gives.
 sync_state: all hold the same state of `bytes`, but for the last rank, a newcomer that holds none; its time counts, and busbw
 is algbw. Before each call all of its memory is changed. --json says what it received in a call, too.
 
@@ -194,6 +221,7 @@ Examples:
   lockstep bench -p 4 -b 64M -e 256M -f 4                large all-reduces among 4
   lockstep bench -c all_gather -d bf16 -e 1M --json
   lockstep bench -p 4 -t 150 -b 496M -e 496M             the gradients of a model in one call
+  lockstep bench -o avg --up int8 --down int8            in a wire format
   lockstep bench -c sync_state -p 5 -b 64M               a newcomer takes a state over from 4
   lockstep bench -p 3 --coordinator host:4000            on each of 3 machines)");
   return [options] { return bench(*options); };

@@ -10,6 +10,8 @@ struct BenchOptions {
   std::string collective = "all_reduce";
   std::string type = "f32";
   std::string op = "sum";
+  std::string up = "native";  // wire formats of an all-reduce
+  std::string down = "native";
   std::uint64_t begin = 4U << 10U;
   std::uint64_t end = 64U << 20U;
   std::uint64_t factor = 4;

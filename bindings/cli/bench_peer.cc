@@ -191,8 +191,10 @@ class Bench {
   // ---- what is printed ----
 
   void print_head() const {
-    fmt::print("# lockstep {}, {}, {} peers; time of the {}; errors: elements, all peers together\n",
-               lockstep_version_string(), options_.collective, world_,
+    const bool native = options_.up == "native" && options_.down == "native";
+    fmt::print("# lockstep {}, {}{}, {} peers; time of the {}; errors: elements, all peers together\n",
+               lockstep_version_string(), options_.collective,
+               native ? "" : fmt::format(" ({} up, {} down)", options_.up, options_.down), world_,
                subject_->is_sync() ? "newcomer" : "slowest peer");
     fmt::print("# {:>12} {:>12} {:>5} {:>5} | {:^37} | {:^37}\n", "", "", "", "", "out of place", "in place");
     fmt::print("# {:>12} {:>12} {:>5} {:>5} | {:>11} {:>8} {:>8} {:>7} | {:>11} {:>8} {:>8} {:>7}\n", "bytes", "count",
@@ -244,6 +246,8 @@ class Bench {
                         {"tensors", options_.tensors},
                         {"in_flight", options_.in_flight},
                         {"type", options_.type},
+                        {"up", options_.up},
+                        {"down", options_.down},
                         {"op", subject_->folds() ? nlohmann::json(options_.op) : nlohmann::json()},
                         {"errors", errors},
                         {"rows", nlohmann::json::array()}};

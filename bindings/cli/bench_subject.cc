@@ -32,6 +32,29 @@ lockstep_op op_of(std::string_view name) {
   return static_cast<lockstep_op>(number);
 }
 
+lockstep_wire_format format_of(std::string_view name) {
+  int number = LOCKSTEP_WIRE_NATIVE;
+  while (name != lockstep_wire_format_name(static_cast<lockstep_wire_format>(number)) && number < LOCKSTEP_WIRE_E3M0) {
+    ++number;
+  }
+  return static_cast<lockstep_wire_format>(number);
+}
+
+// What one rounding to this format may miss an element by, as a part of the largest.
+double step_of(lockstep_wire_format format) {
+  switch (format) {
+    case LOCKSTEP_WIRE_NATIVE: return 0;
+    case LOCKSTEP_WIRE_BF16: return 1.0 / 256;
+    case LOCKSTEP_WIRE_F16: return 1.0 / 2048;
+    case LOCKSTEP_WIRE_INT8:
+    case LOCKSTEP_WIRE_INT8_MIN_MAX: return 1.0 / 254;
+    case LOCKSTEP_WIRE_INT8_CODEBOOK: return 0.5;  // more than its bins, less than what is wrong
+    case LOCKSTEP_WIRE_INT4: return 1.0 / 14;
+    case LOCKSTEP_WIRE_E3M0: return 1.0 / 3;
+  }
+  return 0;
+}
+
 // How `count` elements lie in so many tensors: as in a transformer, an embedding, then matrices in turn with vectors of a
 // thousandth of one.
 std::vector<std::uint64_t> sizes_of_tensors(std::uint64_t count, std::uint32_t tensors) {
@@ -79,6 +102,8 @@ BenchSubject::BenchSubject(const BenchOptions& options, lockstep_comm* comm, std
       collective_(collective_of(options.collective)),
       type_(type_of(options.type)),
       op_(op_of(options.op)),
+      up_(format_of(options.up)),
+      down_(format_of(options.down)),
       element_(lockstep_data_type_size(type_)),
       slots_(options.in_flight) {
   std::size_t members = 0;
@@ -205,6 +230,8 @@ lockstep_status BenchSubject::issue(Place place, std::size_t index, lockstep_res
       args.type = type_;
       args.op = op_;
       args.tag = tag;
+      args.up = up_;
+      args.down = down_;
       return start(lockstep_all_reduce, lockstep_all_reduce_async, args);
     }
     case Collective::kReduceScatter: {
@@ -278,7 +305,10 @@ std::uint64_t BenchSubject::wrong(const lockstep_result& result) const {
 std::uint64_t BenchSubject::wrong_in(const Memory& recv, const lockstep_result& result) const {
   const Pattern pattern(type_, op_, world_);
   switch (collective_) {
-    case Collective::kAllReduce: return pattern.wrong_in_fold(recv.span(bytes()));
+    case Collective::kAllReduce:
+      if (up_ == LOCKSTEP_WIRE_NATIVE && down_ == LOCKSTEP_WIRE_NATIVE)
+        return pattern.wrong_in_fold(recv.span(bytes()));
+      return pattern.far_from_fold(recv.span(bytes()), 1.01 * (step_of(up_) * (world_ - 1) + step_of(down_)) + 1e-6);
     case Collective::kReduceScatter:
       return pattern.wrong_in_fold(recv.span(result.chunk_count * element_), result.chunk_begin);
     case Collective::kAllGather: {

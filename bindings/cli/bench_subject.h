@@ -88,6 +88,8 @@ class BenchSubject {
   const Collective collective_;
   const lockstep_data_type type_;
   const lockstep_op op_;
+  const lockstep_wire_format up_;
+  const lockstep_wire_format down_;
   const std::size_t element_;
   lockstep_peer_id root_{};
   std::uint64_t count_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "core/base/rng.h"
@@ -119,6 +120,23 @@ void Pattern::fill(std::span<std::byte> out, std::uint32_t rank, std::uint64_t f
 
 std::uint64_t Pattern::wrong_in_fold(std::span<const std::byte> got, std::uint64_t first) const {
   return count_wrong(got, folded_period(), first * element_, element_);
+}
+
+std::uint64_t Pattern::far_from_fold(std::span<const std::byte> got, double part) const {
+  const auto floats = [](std::span<const std::byte> bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  };
+  const std::vector<float> fold = floats(folded_period());
+  const double bound = static_cast<double>(*std::max_element(fold.begin(), fold.end())) * part;
+  const std::vector<float> values = floats(got);
+  std::uint64_t far = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double error = std::fabs(static_cast<double>(values[i]) - static_cast<double>(fold[i % kPeriod]));
+    if (!(error <= bound)) ++far;
+  }
+  return far;
 }
 
 std::uint64_t Pattern::wrong_in_copy(std::span<const std::byte> got, std::uint32_t rank) const {

@@ -21,6 +21,8 @@ class Pattern {
 
   // How many elements are not the fold over all ranks.
   [[nodiscard]] std::uint64_t wrong_in_fold(std::span<const std::byte> got, std::uint64_t first = 0) const;
+  // Of f32: how many elements are not within `part` of the largest one of the fold.
+  [[nodiscard]] std::uint64_t far_from_fold(std::span<const std::byte> got, double part) const;
   // How many elements are not those of `rank`.
   [[nodiscard]] std::uint64_t wrong_in_copy(std::span<const std::byte> got, std::uint32_t rank) const;
 

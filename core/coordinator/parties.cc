@@ -187,7 +187,7 @@ void Coordinator::Machine::on_message(Party& party, wire::Received received) {
                  [&](wire::Left&) { unexpected(); },
                  [&](wire::StatusReply&) { unexpected(); },
                  [&](wire::Ready&) { unexpected(); },
-                 [&](wire::BlockSize&) { unexpected(); },
+                 [&](wire::Stake&) { unexpected(); },
                  [&](wire::Segment&) { unexpected(); },
                  [&](wire::Offer&) { unexpected(); },
                  [&](wire::Elected&) { unexpected(); },

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -90,6 +91,8 @@ class Saver {
       number(value);
     } else if constexpr (std::signed_integral<T>) {
       number(zigzag(value));
+    } else if constexpr (std::same_as<T, float>) {
+      number(std::bit_cast<std::uint32_t>(value));
     } else if constexpr (std::is_enum_v<T>) {
       put(static_cast<std::underlying_type_t<T>>(value));
     } else if constexpr (kIsNumber<T>) {
@@ -269,6 +272,10 @@ class Loader {
       if (value != wide) fail();
     } else if constexpr (std::signed_integral<T>) {
       value = unzigzag(number());
+    } else if constexpr (std::same_as<T, float>) {
+      std::uint32_t plain{};
+      get(plain);
+      value = std::bit_cast<float>(plain);
     } else if constexpr (std::is_enum_v<T>) {
       std::underlying_type_t<T> plain{};
       get(plain);

@@ -25,6 +25,8 @@ void fields(auto& a, Is<JobResult> auto& m) {
   a("intact", m.intact);
   a("checksum", m.checksum);
   a("digest", m.digest);
+  a("malformed", m.malformed);
+  a("not_finite", m.not_finite);
 }
 
 void fields(auto& a, Is<KernelJob> auto& m) {
@@ -37,6 +39,11 @@ void fields(auto& a, Is<KernelJob> auto& m) {
   a("from", m.from);
   a("own", m.own);
   a("expected", m.expected);
+  a("count", m.count);
+  a("arrived", m.arrived);
+  a("departs", m.departs);
+  a("weight", m.weight);
+  a("total", m.total);
 }
 
 // ---- shared state ----
@@ -91,6 +98,9 @@ void fields(auto& a, Is<peer::Request> auto& m) {
   a("retry", m.retry);
   a("minimum_world", m.minimum_world);
   a("root", m.root);
+  a("up", m.formats.up);
+  a("down", m.formats.down);
+  a("weight", m.weight);
   a("timeout", m.timeout);
   a("tensors", m.tensors);
   a("scratch", m.scratch);
@@ -237,6 +247,7 @@ void fields(auto& a, Is<peer::Outcome> auto& m) {
   a("chunk_begin", m.chunk_begin);
   a("chunk_count", m.chunk_count);
   a("blocks", m.blocks);
+  a("weight", m.weight);
   a("parity", m.parity);
   a("state_defined", m.state_defined);
   a("revision", m.revision);

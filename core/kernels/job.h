@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/base/data_type.h"
 #include "core/base/digest.h"
 #include "core/base/ids.h"
 #include "core/buffers/buffer_ref.h"
+#include "core/kernels/formats/format.h"
 
 namespace lockstep {
 
@@ -20,6 +22,13 @@ enum class JobKind : std::uint8_t {
   kCopy,    // into = from (no overlap)
   kVerify,  // checksum(from) must equal `expected`
   kFold,  // checksum(from) must equal `expected`; into = from op own; divided by `divisor` if that is not 0; checksum(into)
+
+  // Of f32 elements that travel in a wire format: `count` of them.
+  kEncode,  // into = encode(weight * from); checksum(into)
+  kRecode,  // checksum(from) must equal `expected`; into = encode(decode(from) + weight * own); divided by `total` before it is
+            // encoded if that is not 0; checksum(into)
+  kCheck,   // checksum(from) must equal `expected`, and `from` be what an encoder writes
+  kDecode,  // into = decode(from)
 };
 
 struct KernelJob {
@@ -28,16 +37,24 @@ struct KernelJob {
   DataType type = DataType::kU8;
   ReduceOp op = ReduceOp::kSum;
   std::uint32_t divisor = 0;   // kFold: the number of contributors when this fold is the last of an average, else 0
-  BufferRef into;              // kCopy, kFold: may be the same memory as `from`, never a part of it
+  BufferRef into;              // kCopy, kFold: may be the same memory as `from`, never a part of it; see run_job.h
   BufferRef from;              // what arrived, or what is to be hashed or copied
   BufferRef own;               // kFold: this peer's contribution
-  std::uint64_t expected = 0;  // kVerify, kFold: XXH3-64 that the sender stated
+  std::uint64_t expected = 0;  // kVerify, kFold, kRecode, kCheck: XXH3-64 that the sender stated
+
+  std::uint64_t count = 0;
+  WireFormat arrived = WireFormat::kNative;  // kRecode, kCheck, kDecode: of `from`
+  WireFormat departs = WireFormat::kNative;  // kEncode, kRecode: of `into`
+  float weight = 1;                          // kEncode, kRecode
+  float total = 0;                           // kRecode
 };
 
 struct JobResult {
-  bool intact = true;          // kVerify, kFold: what arrived has the stated checksum; else `into` is unspecified
-  std::uint64_t checksum = 0;  // kHash, kVerify: of `from`; kFold: of `into` (the final bytes); else 0
+  bool intact = true;          // what arrived has the stated checksum; else `into` is unspecified
+  std::uint64_t checksum = 0;  // kHash, kVerify, kCheck: of `from`; kFold, kEncode, kRecode: of `into`; else 0
   Digest digest{};             // kDigest
+  bool malformed = false;  // kRecode, kCheck: it is intact, but no encoding of `count` elements; `into` is unspecified
+  std::optional<std::uint64_t> not_finite{};  // kEncode, kRecode: the first element that is not; `into` is unspecified
 };
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
 #include "core/kernels/checksum.h"
+#include "core/kernels/coding.h"
 #include "core/kernels/float_environment.h"
 #include "core/kernels/reduce.h"
 
@@ -54,6 +55,10 @@ JobResult run_job(const KernelJob& job, std::span<std::byte> into, std::span<con
       return {.intact = found == job.expected, .checksum = found};
     }
     case JobKind::kFold: return run_fold(job, into, from, own);
+    case JobKind::kEncode: return run_encode(job, into, from);
+    case JobKind::kRecode: return run_recode(job, into, from, own);
+    case JobKind::kCheck: return run_check(job, from);
+    case JobKind::kDecode: return run_decode(job, into, from);
   }
   LOCKSTEP_UNREACHABLE();
 }

@@ -41,6 +41,7 @@ struct Outcome {
   std::uint64_t chunk_begin = 0;  // reduce-scatter with one tensor: which elements of the input `recv` now holds
   std::uint64_t chunk_count = 0;
   std::vector<std::uint64_t> blocks;  // all-gather: elements of each rank's block
+  float weight = 0;    // committed rounds: what all contributions weigh together, where they have weights
   std::string parity;  // committed rounds: how the states differ that contributors watch; empty: they do not
   // sync: the state in memory is one, the caller's or the elected one; and which. Otherwise it was being taken over, in place, when
   // the round ended, and is none.

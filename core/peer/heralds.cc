@@ -129,7 +129,7 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
   if (current && from != round->downstream()) return;
   if (current && differ(*round, from, ready.what)) return;
   if (current) {
-    if (!std::exchange(round->downstream_ready, true)) tell_sizes(*round);
+    if (!std::exchange(round->downstream_ready, true)) tell_stakes(*round);
     if (!ready.landing) return;
     if (round->operation) {
       if (!round->operation->grant(ready.have, stripe, stream)) {

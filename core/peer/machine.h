@@ -1,5 +1,5 @@
 // The peer's inside. Session talks to the coordinator, Mesh to the neighbours; this machine holds the calls in between. Its files:
-// machine.cc (inputs, and the calls that are about membership), rounds.cc and heralds.cc (collectives and their data), syncs.cc
+// machine.cc (inputs, and the calls that are about membership), rounds.cc, stakes.cc and heralds.cc (collectives and their data), syncs.cc
 // (shared state), shares.cc (state that is published and fetched in advance), views.cc (what the coordinator decides), state.cc
 // (all that it holds, for recordings).
 #pragma once
@@ -64,7 +64,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     enum class State : std::uint8_t {
       kQueued,   // waits for admission to end; has no key
       kHeld,     // has a key; waits for a proposal to be installed
-      kSizes,    // all-gather: the blocks' sizes go around
+      kStakes,   // the ranks' stakes go around (wire::Stake)
       kDigests,  // sync: the state is being digested
       kClaimed,  // sync: all members claim a state, and one is elected
       kRunning,  // data flows
@@ -93,7 +93,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     std::uint64_t watch_serial = 0;  // names the watch in its jobs; 0: it has not begun
     std::shared_ptr<const std::vector<PeerId>> ring;
     Rank rank;
-    std::vector<std::optional<std::uint64_t>> blocks;  // all-gather: bytes of each rank's block
+    std::vector<std::optional<std::uint64_t>> stakes;  // of each rank, where the collective has stakes
     bool downstream_ready = false;                     // it has launched, too
     bool unasked = false;                              // its segment goes to downstream without a Ready
     bool mismatched = false;                           // a neighbour has other arguments: what it sends means nothing
@@ -224,6 +224,14 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] bool am_member_of(const wire::View& view) const;
   void violation(const std::string& what);
 
+  // ---- stakes.cc ----
+  [[nodiscard]] static std::optional<std::uint64_t> stake_of(const Request& request);
+  [[nodiscard]] static std::vector<std::uint64_t> stakes_of(const Round& round);
+  [[nodiscard]] static std::optional<std::string> flaw_of_stake(const Request& request, const wire::Stake& stake);
+  void tell_stakes(Round& round);
+  void learn_stake(Round& round, Rank rank, std::uint64_t value);
+  void on_stake(PeerId from, const wire::Stake& stake) override;
+
   // ---- rounds.cc ----
   void on_launch(Launch in);
   [[nodiscard]] wire::Descriptor descriptor_of(const Request& request) const;
@@ -233,14 +241,11 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void refuse(Round& round, Status status, const std::string& text);
   void begin_operation(Round& round);
   [[nodiscard]] static std::optional<std::uint32_t> root_of(const Round& round);
-  [[nodiscard]] static std::vector<std::uint64_t> blocks_of(const Round& round);
   [[nodiscard]] std::optional<Error> refusal(const Round& round) const;
   [[nodiscard]] ring::Segmenting segmenting_of(const Round& round) const {
-    return {options_.segment_bytes, round.distance};
+    return {options_.segment_bytes, round.distance, round.request.formats};
   }
   [[nodiscard]] std::unique_ptr<ring::Operation> new_operation(const Round& round, std::uint32_t root) const;
-  void tell_sizes(Round& round);
-  void learn_size(Round& round, Rank rank, std::uint64_t bytes);
   void done_if_complete(Round& round);
   [[nodiscard]] bool tells_directly(const Round& round);
   void tell_all(const Round& round, const wire::Done& done);
@@ -264,7 +269,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void start_jobs(const Round& round) { start_jobs(round.serial); }
   void start_jobs(std::uint64_t serial);
   void on_job_done(const JobDone& in);
-  void on_block_size(PeerId from, const wire::BlockSize& size) override;
   ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
   void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override;
   [[nodiscard]] bool has_segments_of(const Round& round) const;

@@ -221,7 +221,7 @@ void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& o
   if (const auto* offer = std::get_if<wire::Offer>(&message)) {
     return owner_.on_offer(flow.peer, flow.channel.stream(), *offer);
   }
-  if (const auto* size = std::get_if<wire::BlockSize>(&message)) return owner_.on_block_size(flow.peer, *size);
+  if (const auto* stake = std::get_if<wire::Stake>(&message)) return owner_.on_stake(flow.peer, *stake);
   if (const auto* done = std::get_if<wire::Done>(&message)) return owner_.on_done(flow.peer, *done);
   if (wire::is_about_state(message)) return owner_.on_state_message(flow.peer, flow.channel.stream(), message);
   break_protocol(flow, "a message that neighbours do not send", now, out);

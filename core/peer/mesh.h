@@ -33,7 +33,7 @@ class MeshOwner {
   virtual ~MeshOwner() = default;
   virtual void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) = 0;
   virtual void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) = 0;
-  virtual void on_block_size(PeerId from, const wire::BlockSize& size) = 0;
+  virtual void on_stake(PeerId from, const wire::Stake& stake) = 0;
   virtual void on_done(PeerId from, const wire::Done& done) = 0;
   virtual ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) = 0;
   virtual void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) = 0;

@@ -35,7 +35,7 @@ RoundPhase Peer::Machine::phase_of(const Round& round) {
   switch (round.state) {
     case Round::State::kQueued: return RoundPhase::kQueued;
     case Round::State::kHeld: return RoundPhase::kHeld;
-    case Round::State::kSizes:
+    case Round::State::kStakes:
     case Round::State::kDigests:
     case Round::State::kClaimed: return RoundPhase::kSizes;
     case Round::State::kRunning: {

@@ -1,14 +1,18 @@
 // One collective call as the caller states it.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "core/base/data_type.h"
 #include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/buffers/buffer_ref.h"
+#include "core/kernels/formats/format.h"
 #include "core/state/statement.h"
 #include "core/wire/message.h"
 
@@ -45,13 +49,26 @@ struct Request {
   Tag tag;
   bool retry = true;  // all-reduce and barrier only; the others never retry
   std::uint32_t minimum_world = 1;
-  PeerId root;                                    // broadcast
-  Duration timeout{0};                            // 0: none
-  std::vector<Tensor> tensors;                    // exactly one for all-gather; none for barrier
+  PeerId root;                  // broadcast
+  Formats formats;              // all-reduce of f32, sum or average: how it travels
+  std::optional<float> weight;  // of this peer's contribution: all-reduce of f32, average; 0: it does not count
+  Duration timeout{0};          // 0: none
+  std::vector<Tensor> tensors;  // exactly one for all-gather; none for barrier
   std::shared_ptr<const state::Statement> state;  // sync, and nothing else
   std::shared_ptr<const Watched> watch;           // none; or not of a sync
   BufferRef scratch;                              // scratch_bytes() bytes, lent until the call completes
 };
+
+// Its elements are more than copied and folded as they come: they are encoded, or weighed. No element may be infinite or NaN
+// then, and the tensors keep what they hold until the round has committed.
+inline bool is_encoded(const Request& request) { return !request.formats.native() || request.weight; }
+
+// What a contribution may weigh.
+inline bool is_weight(float weight) { return std::isfinite(weight) && !std::signbit(weight); }
+
+// Why a call cannot have the formats and the weight that it states, in words for its caller.
+std::optional<std::string> flaw_of_encoding(Collective collective, DataType type, ReduceOp op, Formats formats,
+                                            std::optional<float> weight);
 
 // An all-reduce whose result replaces its input.
 inline bool reduces_in_place(const Request& request, const Tensor& tensor) {
@@ -59,8 +76,8 @@ inline bool reduces_in_place(const Request& request, const Tensor& tensor) {
          tensor.send.offset == tensor.recv.offset;
 }
 
-// How much scratch a tensor needs: a copy of the input where it is reduced in place (to restore it after an abort), or the
-// partial sums of a reduce-scatter.
+// How much scratch a tensor needs: a copy of the input where it is reduced in place (to restore it after an abort; or what is
+// encoded, until the commit), or the partial sums of a reduce-scatter.
 inline std::uint64_t scratch_bytes(const Request& request, const Tensor& tensor) {
   const bool needed = request.collective == Collective::kReduceScatter || reduces_in_place(request, tensor);
   return needed ? tensor.count * size_of(request.type) : 0;

@@ -21,6 +21,9 @@ wire::Descriptor Peer::Machine::descriptor_of(const Request& request) const {
   what.minimum_world = request.minimum_world;
   what.tensors = static_cast<std::uint32_t>(request.tensors.size());
   if (request.collective == Collective::kBroadcast) what.root = request.root;
+  what.up = request.formats.up;
+  what.down = request.formats.down;
+  what.weighted = request.weight.has_value();
   if (request.collective != Collective::kBarrier) what.segment_bytes = options_.segment_bytes;
   if (request.collective == Collective::kAllGather) return what;
   if (request.collective == Collective::kSync) {
@@ -50,6 +53,8 @@ std::optional<Error> Peer::Machine::check(const Request& request) const {
   if (request.collective == Collective::kAllGather && request.tensors.size() != 1) {
     return invalid("all_gather takes one tensor, not " + std::to_string(request.tensors.size()));
   }
+  if (auto flaw = flaw_of_encoding(request.collective, request.type, request.op, request.formats, request.weight))
+    return invalid(std::move(*flaw));
   if (request.scratch.length < scratch_bytes(request)) {
     return invalid("scratch of " + std::to_string(request.scratch.length) + " bytes, " +
                    std::to_string(scratch_bytes(request)) + " needed");
@@ -136,7 +141,7 @@ void Peer::Machine::begin_attempt(Round& round) {
   round.mismatched = false;
   round.agreed = 0;
   round.agreed_parity = 0;
-  round.blocks.clear();
+  round.stakes.clear();
   const auto me = std::find(round.ring->begin(), round.ring->end(), options_.id);
   LOCKSTEP_ASSERT(me != round.ring->end());
   round.rank = Rank{static_cast<std::uint32_t>(me - round.ring->begin())};
@@ -158,13 +163,12 @@ void Peer::Machine::begin_attempt(Round& round) {
   refuse_if_closed(round);
   if (round.request.collective == Collective::kSync) return begin_sync(round);
   begin_watch(round);
-  if (round.request.collective == Collective::kAllGather) {
-    round.state = Round::State::kSizes;
-    round.blocks.resize(round.world());
-    const std::uint64_t own = round.request.tensors.front().count * size_of(round.request.type);
+  if (const auto stake = stake_of(round.request)) {
+    round.state = Round::State::kStakes;
+    round.stakes.resize(round.world());
     if (round.world() > 1) announce(round, std::nullopt);
-    learn_size(round, round.rank, own);
-    if (round.state == Round::State::kSizes) take_herald(round);
+    learn_stake(round, round.rank, *stake);
+    if (round.state == Round::State::kStakes) take_herald(round);
     return;
   }
   begin_operation(round);
@@ -184,19 +188,12 @@ std::optional<std::uint32_t> Peer::Machine::root_of(const Round& round) {
   return static_cast<std::uint32_t>(at - round.ring->begin());
 }
 
-// All-gather: once all are known.
-std::vector<std::uint64_t> Peer::Machine::blocks_of(const Round& round) {
-  std::vector<std::uint64_t> blocks;
-  for (const auto& block : round.blocks) blocks.push_back(*block);
-  return blocks;
-}
-
 std::optional<Error> Peer::Machine::refusal(const Round& round) const {
-  return ring::Operation::refusal(round.request, round.rank, round.world(), blocks_of(round), segmenting_of(round));
+  return ring::Operation::refusal(round.request, round.rank, round.world(), stakes_of(round), segmenting_of(round));
 }
 
 std::unique_ptr<ring::Operation> Peer::Machine::new_operation(const Round& round, std::uint32_t root) const {
-  return std::make_unique<ring::Operation>(round.request, round.rank, round.world(), root, blocks_of(round),
+  return std::make_unique<ring::Operation>(round.request, round.rank, round.world(), root, stakes_of(round),
                                            segmenting_of(round));
 }
 
@@ -220,39 +217,6 @@ void Peer::Machine::begin_operation(Round& round) {
   round.operation->prepare(jobs_);
   start_jobs(round);
   done_if_complete(round);
-}
-
-void Peer::Machine::tell_sizes(Round& round) {
-  if (round.blocks.empty() || !round.downstream_ready) return;
-  for (std::uint32_t r = 0; r < round.world(); ++r) {
-    if (round.blocks[r] && (*round.ring)[r] != round.downstream()) {
-      mesh_.say(round.downstream(), wire::BlockSize{round.key, round.attempt, Rank{r}, *round.blocks[r]});
-    }
-  }
-}
-
-void Peer::Machine::on_block_size(PeerId from, const wire::BlockSize& size) {
-  Round* round = find(size.key);
-  if (round == nullptr || round->state != Round::State::kSizes || round->attempt != size.attempt) return;
-  if (from != round->upstream() || size.rank.value >= round->world()) return;
-  if (const std::size_t element = size_of(round->request.type); size.bytes % element != 0) {
-    return ask_to_stop(*round, Status::kProtocolError,
-                       name_of(from) + " states a block of " + std::to_string(size.bytes) + " bytes for rank " +
-                           std::to_string(size.rank.value) + ", which are no whole elements of " +
-                           std::to_string(element) + " bytes");
-  }
-  learn_size(*round, size.rank, size.bytes);
-}
-
-void Peer::Machine::learn_size(Round& round, Rank rank, std::uint64_t bytes) {
-  if (round.blocks[rank.value]) return;
-  round.blocks[rank.value] = bytes;
-  if (round.downstream_ready && (*round.ring)[rank.value] != round.downstream()) {
-    mesh_.say(round.downstream(), wire::BlockSize{round.key, round.attempt, rank, bytes});
-  }
-  const bool all =
-      std::all_of(round.blocks.begin(), round.blocks.end(), [](const auto& block) { return block.has_value(); });
-  if (all) begin_operation(round);
 }
 
 // A member that has called admit will never launch this round.
@@ -348,7 +312,7 @@ void Peer::Machine::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId strea
     if (!round.attempted() || round.world() < 2) continue;
     if (round.upstream() == peer && !mutant(Mutant::kReadyNotRepeated)) announce(round, stream);
     if (round.downstream() != peer) continue;
-    tell_sizes(round);
+    tell_stakes(round);
     if (round.operation) offer_again(round, stripe, stream);
   }
 }
@@ -394,6 +358,8 @@ void Peer::Machine::on_job_done(const JobDone& in) {
     if (!mesh_.reset(finished.stream, why, now_, *out_)) mesh_.reset_link(round.upstream(), why, now_, *out_);
   }
   if (finished.placeable) mesh_.place(*finished.placeable, finished.place, now_, *out_);
+  if (finished.fault && round.state == Round::State::kRunning)
+    refuse(round, finished.fault->status, finished.fault->text);
   if (round.state == Round::State::kRunning) done_if_complete(round);
 }
 
@@ -507,7 +473,10 @@ Outcome Peer::Machine::outcome_of(const Round& round, Status status, std::string
     outcome.chunk_begin = chunk.begin;
     outcome.chunk_count = chunk.size();
   }
-  for (const auto& block : round.blocks) outcome.blocks.push_back(*block / size_of(round.request.type));
+  if (round.request.collective == Collective::kAllGather) {
+    for (const std::uint64_t bytes : stakes_of(round)) outcome.blocks.push_back(bytes / size_of(round.request.type));
+  }
+  if (round.request.weight) outcome.weight = ring::total_weight(stakes_of(round));
   return outcome;
 }
 
@@ -568,6 +537,11 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   }
   if (round.operation) {
     if (round.operation->jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return End::kWaits;
+    if (round.outcome && round.outcome->status == Status::kOk) {
+      round.operation->decode_some(jobs_);
+      start_jobs(round);
+      if (round.operation->jobs_running() > 0) return End::kWaits;
+    }
     if (round.restores && !std::exchange(round.restoring, true)) {
       round.operation->restore(jobs_);
       start_jobs(round);

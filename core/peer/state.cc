@@ -39,17 +39,18 @@ void Mesh::state(Archive& a) {
 // Whether an operation can be made of what was loaded.
 bool Peer::Machine::can_run(const Round& round) const {
   if (!round.ring || round.rank.value >= round.ring->size() || check(round.request)) return false;
-  const bool gathers = round.request.collective == Collective::kAllGather;
-  if (round.blocks.size() != (gathers ? round.ring->size() : 0)) return false;
-  const auto known = [](const auto& block) { return block.has_value(); };
-  return std::all_of(round.blocks.begin(), round.blocks.end(), known) && root_of(round) && !refusal(round);
+  if (round.stakes.size() != (stake_of(round.request) ? round.ring->size() : 0)) return false;
+  const auto sound = [&](const auto& stake) {
+    return stake.has_value() && !flaw_of_stake(round.request, {.key = {}, .attempt = {}, .rank = {}, .value = *stake});
+  };
+  return std::all_of(round.stakes.begin(), round.stakes.end(), sound) && root_of(round) && !refusal(round);
 }
 
 template <typename Archive>
 void Peer::Machine::state_of(Archive& a, Round& round) {
   a.all(round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key, round.attempt,
         round.wire_key, round.wire_attempt, round.hash, round.serial, round.ring, round.distance, round.direct,
-        round.rank, round.blocks, round.downstream_ready, round.unasked, round.mismatched, round.stop, round.told,
+        round.rank, round.stakes, round.downstream_ready, round.unasked, round.mismatched, round.stop, round.told,
         round.outcome, round.restores, round.restoring, round.requeue, round.agreed, round.agreed_hash,
         round.agreed_parity, round.retries, round.bytes_sent, round.bytes_received, round.watch_serial);
   bool begun = round.operation != nullptr;

@@ -3,6 +3,9 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
@@ -16,6 +19,9 @@ using wire::Phase;
 
 // Own segments that are hashed ahead of their departure: enough to keep every stripe busy, few enough to stay in cache.
 constexpr std::size_t kPreparedAhead = 4;
+
+// Results that are made of encodings in one step of the machine.
+constexpr std::size_t kDecodedAtOnce = 16;
 
 constexpr std::size_t index_of(Phase phase) { return phase == Phase::kReduceScatter ? 0 : 1; }
 
@@ -31,13 +37,27 @@ Error too_small(std::uint64_t has, std::uint64_t needs, std::size_t world) {
 
 }  // namespace
 
+float total_weight(std::span<const std::uint64_t> weights) {
+  double total = 0;  // in rank order; exact unless weights lie 2^29 apart
+  for (const std::uint64_t bits : weights) total += std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+  return total > std::numeric_limits<float>::max() ? std::numeric_limits<float>::infinity() : static_cast<float>(total);
+}
+
 Operation::Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
-                     std::vector<std::uint64_t> blocks, Segmenting segmenting)
-    : request_(request), rank_(rank), world_(world), blocks_(std::move(blocks)) {
+                     std::vector<std::uint64_t> stakes, Segmenting segmenting)
+    : request_(request), rank_(rank), world_(world), stakes_(std::move(stakes)), encoded_(peer::is_encoded(request)) {
+  if (encoded_ && request.op == ReduceOp::kAvg) {
+    const bool weighs = request.weight && !mutant(Mutant::kWeightsUncounted);
+    const float total = weighs ? total_weight(stakes_) : static_cast<float>(world);
+    int exponent = 0;
+    total_ = std::frexp(total, &exponent);
+    weight_ = std::ldexp(request.weight.value_or(1), -exponent);
+  }
+  LOCKSTEP_ASSERT(segmenting.formats == request.formats);
   const auto element_bytes = static_cast<std::uint32_t>(size_of(request.type));
   if (request.collective == wire::Collective::kAllGather) {
-    LOCKSTEP_ASSERT(blocks_.size() == world);
-    pieces_ = cut_blocks(blocks_, element_bytes, segmenting);
+    LOCKSTEP_ASSERT(stakes_.size() == world);
+    pieces_ = cut_blocks(stakes_, element_bytes, segmenting);
   } else {
     std::vector<std::uint64_t> counts;
     for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
@@ -70,12 +90,12 @@ bool Operation::starts_here(const Piece& piece) const {
 }
 
 std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank, std::uint32_t world,
-                                        std::span<const std::uint64_t> blocks, Segmenting segmenting) {
+                                        std::span<const std::uint64_t> stakes, Segmenting segmenting) {
   const auto element = static_cast<std::uint32_t>(size_of(request.type));
   std::uint64_t segments = 0;
   if (request.collective == wire::Collective::kAllGather) {
-    if (auto refusal = refusal_of_blocks(request, rank, blocks)) return refusal;
-    segments = segments_in_blocks(blocks, element, segmenting);
+    if (auto refusal = refusal_of_blocks(request, rank, stakes)) return refusal;
+    segments = segments_in_blocks(stakes, element, segmenting);
   } else {
     std::vector<std::uint64_t> counts;
     for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
@@ -84,6 +104,11 @@ std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank,
   if (segments > kMaxSegments) {
     return Error{Status::kInvalidArgument, "the call cuts into " + std::to_string(segments) + " segments, more than " +
                                                std::to_string(kMaxSegments) + ": split it, or use larger segments"};
+  }
+  if (const float total = request.weight ? total_weight(stakes) : 1; total == 0 || !std::isfinite(total)) {
+    return Error{Status::kInvalidArgument, total == 0
+                                               ? "all contributions have weight 0: there is nothing to average"
+                                               : "the weights of all contributions add up to more than an f32 holds"};
   }
   if (request.collective == wire::Collective::kReduceScatter) {
     for (const peer::Tensor& tensor : request.tensors) {
@@ -129,7 +154,7 @@ BufferRef Operation::input(const Piece& piece) const {
     case wire::Collective::kBroadcast: return tensor.recv.slice(piece.offset, piece.length);
     case wire::Collective::kAllGather: {
       std::uint64_t begin = 0;
-      for (std::uint32_t r = 0; r < rank_.value; ++r) begin += blocks_[r];
+      for (std::uint32_t r = 0; r < rank_.value; ++r) begin += stakes_[r];
       return tensor.send.slice(piece.offset - begin, piece.length);
     }
     case wire::Collective::kAllReduce:
@@ -141,19 +166,31 @@ BufferRef Operation::input(const Piece& piece) const {
 }
 
 BufferRef Operation::work(const Piece& piece) const {
-  if (request_.collective == wire::Collective::kReduceScatter) return backup(piece);
+  if (request_.collective == wire::Collective::kReduceScatter || (encoded_ && in_place(piece))) return backup(piece);
   return request_.tensors[piece.tensor].recv.slice(piece.offset, piece.length);
 }
 
+BufferRef Operation::arrival(const Piece& piece, Phase phase) const {
+  if (phase == Phase::kAllGather) return departure(piece, phase);
+  const std::uint32_t bytes = piece.form(phase).bytes;
+  return work(piece).slice(piece.length - bytes, bytes);
+}
+
+BufferRef Operation::departure(const Piece& piece, Phase phase) const {
+  return work(piece).slice(0, piece.form(phase).bytes);
+}
+
 BufferRef Operation::result(const Piece& piece) const {
-  if (request_.collective != wire::Collective::kReduceScatter) return work(piece);
+  if (request_.collective != wire::Collective::kReduceScatter) {
+    return request_.tensors[piece.tensor].recv.slice(piece.offset, piece.length);
+  }
   const peer::Tensor& tensor = request_.tensors[piece.tensor];
   const std::uint64_t begin = chunk_of(rank_.value, world_, tensor.count).begin * size_of(request_.type);
   return tensor.recv.slice(piece.offset - begin, piece.length);
 }
 
 bool Operation::needs_backup(const Piece& piece, Phase phase, const Segment& segment) const {
-  if (!in_place(piece) || segment.backed_up) return false;
+  if (!in_place(piece) || segment.backed_up || encoded_) return false;
   if (phase == Phase::kAllGather && mutant(Mutant::kNotBackedUp)) return false;
   // The owner's own place is never overwritten by all-gather; everybody else's is, first by reduce-scatter.
   return phase == Phase::kReduceScatter || segment.half[0].arrival == Arrival::kNotOurs;
@@ -164,6 +201,25 @@ bool Operation::partial_has_passed(const Segment& segment) {
   const Half& partial = segment.half[index_of(Phase::kReduceScatter)];
   return (partial.arrival == Arrival::kNotOurs || partial.arrival == Arrival::kHere) &&
          (partial.departure == Departure::kNotOurs || partial.departure == Departure::kSent);
+}
+
+KernelJob& Operation::start_encoded(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index,
+                                    Phase phase) {
+  KernelJob& job = start(jobs, kind, purpose, index, phase);
+  const Piece& piece = pieces_[index];
+  job.count = piece.length / sizeof(float);
+  job.arrived = piece.form(phase).format;
+  job.departs = job.arrived;
+  job.weight = weight_;
+  return job;
+}
+
+Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const {
+  const std::uint64_t at = piece.offset / sizeof(float) + element;
+  return {Status::kInvalidArgument,
+          "tensor " + std::to_string(piece.tensor) + ", element " + std::to_string(at) + ": " +
+              (of_sum ? "the contribution, or the sum with it," : "the contribution") +
+              " is infinite or NaN, which no wire format carries and no weighted average counts"};
 }
 
 KernelJob& Operation::start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index,
@@ -183,7 +239,9 @@ Operation::Place Operation::begin(const wire::Segment& wanted, StreamId stream, 
   const Piece& piece = pieces_[index];
   Segment& segment = segments_[index];
   Half& half = segment.half[index_of(wanted.phase)];
-  if (half.arrival == Arrival::kNotOurs || wanted.length != piece.length) return {Landing::kNonsense, {}};
+  if (half.arrival == Arrival::kNotOurs || wanted.length != piece.form(wanted.phase).bytes) {
+    return {Landing::kNonsense, {}};
+  }
   if (stopped_) return {Landing::kSink, {}};
   if (wanted.phase == Phase::kAllGather) {
     take_back_repeated(index);
@@ -204,7 +262,7 @@ Operation::Place Operation::begin(const wire::Segment& wanted, StreamId stream, 
     return {Landing::kLater, {}};
   }
   half.arrival = Arrival::kLanding;
-  return {Landing::kPlace, work(piece)};
+  return {Landing::kPlace, arrival(piece, wanted.phase)};
 }
 
 void Operation::landed(const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
@@ -221,18 +279,29 @@ void Operation::landed(const wire::Segment& arrived, bool taken_back, std::uint6
   half.arrival = Arrival::kWorking;
   const Piece& piece = pieces_[index];
   if (arrived.phase == Phase::kAllGather) {
-    KernelJob& job = start(jobs, JobKind::kVerify, Purpose::kArrived, index, arrived.phase);
-    job.from = work(piece);
+    KernelJob& job = encoded_ ? start_encoded(jobs, JobKind::kCheck, Purpose::kArrived, index, arrived.phase)
+                              : start(jobs, JobKind::kVerify, Purpose::kArrived, index, arrived.phase);
+    job.from = arrival(piece, arrived.phase);
     job.expected = checksum;
     return;
   }
-  KernelJob& job = start(jobs, JobKind::kFold, Purpose::kArrived, index, arrived.phase);
-  job.from = segment.early.length > 0 ? segment.early : work(piece);
-  job.own = in_place(piece) ? backup(piece) : input(piece);
-  job.expected = checksum;
   const bool last = piece.owner == rank_.value;
+  const bool averages = (last || mutant(Mutant::kDividesAtEveryHop)) && request_.op == ReduceOp::kAvg;
+  KernelJob& job = encoded_ ? start_encoded(jobs, JobKind::kRecode, Purpose::kArrived, index, arrived.phase)
+                            : start(jobs, JobKind::kFold, Purpose::kArrived, index, arrived.phase);
+  job.from = segment.early.length > 0 ? segment.early : arrival(piece, arrived.phase);
+  job.expected = checksum;
+  if (encoded_) {
+    const Phase next = last ? Phase::kAllGather : Phase::kReduceScatter;
+    job.own = input(piece);
+    job.into = departure(piece, next);
+    job.departs = piece.form(next).format;
+    if (averages) job.total = total_;
+    return;
+  }
+  job.own = in_place(piece) ? backup(piece) : input(piece);
   job.into = last ? result(piece) : work(piece);
-  if ((last || mutant(Mutant::kDividesAtEveryHop)) && request_.op == ReduceOp::kAvg) job.divisor = world_;
+  if (averages) job.divisor = world_;
 }
 
 bool Operation::take(const wire::Segment& arrived, BufferRef from, std::uint64_t checksum, StreamId stream,
@@ -241,7 +310,7 @@ bool Operation::take(const wire::Segment& arrived, BufferRef from, std::uint64_t
   if (!is_one_small_segment() || index >= pieces_.size() || arrived.phase != Phase::kReduceScatter) return false;
   Segment& segment = segments_[index];
   Half& half = segment.half[0];
-  if (half.arrival == Arrival::kNotOurs || arrived.length != pieces_[index].length) return false;
+  if (half.arrival == Arrival::kNotOurs || arrived.length != pieces_[index].form(arrived.phase).bytes) return false;
   if (stopped_ || half.arrival != Arrival::kExpected) return true;
   half.stream = stream;
   half.checksum = checksum;
@@ -306,7 +375,7 @@ bool Operation::grant(std::span<const std::uint64_t> have, StripeIndex stripe, S
 }
 
 bool Operation::is_one_small_segment() const {
-  return world_ > 1 && pieces_.size() == 1 && request_.collective == wire::Collective::kAllReduce &&
+  return world_ > 1 && pieces_.size() == 1 && stakes_.empty() && request_.collective == wire::Collective::kAllReduce &&
          pieces_.front().length <= kWholeBytes && pieces_.front().owner == 0;
 }
 
@@ -343,9 +412,9 @@ std::optional<Operation::Outgoing> Operation::next(StripeIndex stripe, StreamId 
   const Piece& piece = pieces_[index];
   const bool first_hop = half.arrival == Arrival::kNotOurs && starts_here(piece);
   if (first_hop && own_ready_ > 0) --own_ready_;
-  bytes_sent_ += piece.length;
-  const bool raw = first_hop && phase == Phase::kReduceScatter;
-  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, raw ? input(piece) : work(piece),
+  bytes_sent_ += piece.form(phase).bytes;
+  const bool raw = first_hop && phase == Phase::kReduceScatter && !encoded_;
+  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, raw ? input(piece) : departure(piece, phase),
                   half.checksum};
 }
 
@@ -361,6 +430,12 @@ void Operation::prepare(std::vector<KernelJob>& jobs) {
     const BufferRef into = result(piece);
     const bool copies = (alone || request_.collective == wire::Collective::kAllGather) && from != into;
     const Phase phase = reduces(request_.collective) ? Phase::kReduceScatter : Phase::kAllGather;
+    if (encoded_ && !alone) {
+      KernelJob& job = start_encoded(jobs, JobKind::kEncode, Purpose::kOwn, index, phase);
+      job.from = from;
+      job.into = departure(piece, phase);
+      continue;
+    }
     if (copies) {
       KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kOwnCopy, index, phase);
       job.from = from;
@@ -383,6 +458,7 @@ Operation::Finished Operation::job_done(JobToken token, const JobResult& result,
   const Piece& piece = pieces_[index];
   Finished finished;
   switch (purpose) {
+    case Purpose::kDecode:
     case Purpose::kRestore: return finished;
     case Purpose::kBackUp:
       segment.backed_up = true;
@@ -405,6 +481,10 @@ Operation::Finished Operation::job_done(JobToken token, const JobResult& result,
       if (!stopped_) start(jobs, JobKind::kHash, Purpose::kOwn, index, phase).from = this->result(piece);
       return finished;
     case Purpose::kOwn:
+      if (result.not_finite) {
+        finished.fault = not_finite(piece, *result.not_finite, false);
+        return finished;
+      }
       if (world_ == 1 || phase == Phase::kAllGather) finish_final(index, result.checksum);
       make_ready(index, phase, result.checksum);
       return finished;
@@ -418,6 +498,15 @@ Operation::Finished Operation::job_done(JobToken token, const JobResult& result,
         return finished;
       }
       half.arrival = Arrival::kHere;
+      if (result.malformed) {
+        finished.fault = Error{Status::kProtocolError, "what the upstream neighbour sent is no " +
+                                                           std::string(name_of(piece.form(phase).format))};
+        return finished;
+      }
+      if (result.not_finite) {
+        finished.fault = not_finite(piece, *result.not_finite, true);
+        return finished;
+      }
       make_ready(index, phase, result.checksum);
       if (phase == Phase::kAllGather) {
         finish_final(index, result.checksum);
@@ -450,6 +539,18 @@ std::uint64_t Operation::result_hash() const {
   checksums.reserve(segments_.size());
   for (const Segment& segment : segments_) checksums.push_back(segment.half[1].checksum);
   return XXH3_64bits(checksums.data(), checksums.size() * sizeof(std::uint64_t));
+}
+
+void Operation::decode_some(std::vector<KernelJob>& jobs) {
+  LOCKSTEP_ASSERT(stopped_ && complete());
+  if (!encoded_ || world_ == 1) return;
+  const std::size_t pieces = pieces_.size() - (mutant(Mutant::kLeftEncoded) && !pieces_.empty() ? 1 : 0);
+  for (; decoded_ < pieces && running_ < kDecodedAtOnce; ++decoded_) {
+    const Piece& piece = pieces_[decoded_];
+    KernelJob& job = start_encoded(jobs, JobKind::kDecode, Purpose::kDecode, decoded_, Phase::kAllGather);
+    job.from = departure(piece, Phase::kAllGather);
+    job.into = result(piece);
+  }
 }
 
 void Operation::restore(std::vector<KernelJob>& jobs) {

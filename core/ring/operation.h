@@ -18,16 +18,19 @@
 
 namespace lockstep::ring {
 
+// What contributions weigh together that weigh this each (the bits of an f32).
+float total_weight(std::span<const std::uint64_t> weights);
+
 class Operation {
  public:
-  // `blocks`: all-gather only, the bytes of every rank's block. The request outlives the operation.
+  // `stakes`: of every rank, where the collective has stakes (wire::Stake). The request outlives the operation.
   Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
-            std::vector<std::uint64_t> blocks, Segmenting segmenting);
+            std::vector<std::uint64_t> stakes, Segmenting segmenting);
 
   // Why this operation cannot run on this peer (a receive buffer that is too small, too many segments), or nothing. Asked before
   // there is one: its memory would not be what its pieces need, and listing them might take seconds.
   [[nodiscard]] static std::optional<Error> refusal(const peer::Request& request, Rank rank, std::uint32_t world,
-                                                    std::span<const std::uint64_t> blocks, Segmenting segmenting);
+                                                    std::span<const std::uint64_t> stakes, Segmenting segmenting);
 
   // ---- receiving, from the upstream neighbour ----
 
@@ -85,6 +88,8 @@ class Operation {
     std::optional<StreamId> placeable;  // a stream whose segment waited for this job; into `place`
     BufferRef place;
     bool used_early = false;  // what take() was given is read no more
+    std::optional<Error>
+        fault;  // encoded: there are elements that cannot be, or what came is no encoding: the round cannot go on
   };
   Finished job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs);
 
@@ -97,6 +102,9 @@ class Operation {
   // Nothing new is begun. Jobs that run still have to answer.
   void stop() { stopped_ = true; }
   [[nodiscard]] std::size_t jobs_running() const { return running_; }
+  // Encoded: makes the result of what lies encoded, once the round has committed; call it until no job runs. After stop(), and when
+  // nothing lands or leaves any more.
+  void decode_some(std::vector<KernelJob>& jobs);
   // Gives the input its bits back (promise S3), after stop() and when nothing runs or lands any more.
   void restore(std::vector<KernelJob>& jobs);
 
@@ -104,12 +112,12 @@ class Operation {
   [[nodiscard]] std::uint64_t bytes_received() const { return bytes_received_; }
   [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
 
-  // For one that was made of the same arguments. Left out: those, request_, rank_, world_ and blocks_, and what follows from them:
-  // pieces_, scratch_offsets_ and own_.
+  // For one that was made of the same arguments. Left out: those, request_, rank_, world_ and stakes_, and what follows from them:
+  // encoded_, weight_, total_, pieces_, scratch_offsets_ and own_.
   template <typename Archive>
   void state(Archive& a) {
-    a.all(segments_, finals_missing_, granted_, stopped_, own_prepared_, own_ready_, ready_, running_, bytes_sent_,
-          bytes_received_);
+    a.all(segments_, finals_missing_, granted_, stopped_, own_prepared_, own_ready_, ready_, running_, decoded_,
+          bytes_sent_, bytes_received_);
     if constexpr (Archive::kLoads) {
       if (segments_.size() != pieces_.size()) a.fail();
     }
@@ -141,17 +149,24 @@ class Operation {
       a.all(half, backed_up, early);
     }
   };
-  enum class Purpose : std::uint8_t { kBackUp, kOwn, kOwnCopy, kArrived, kRestore };
+  enum class Purpose : std::uint8_t { kBackUp, kOwn, kOwnCopy, kArrived, kDecode, kRestore };
 
   [[nodiscard]] bool in_place(const Piece& piece) const;
-  [[nodiscard]] BufferRef input(const Piece& piece) const;   // this rank's contribution
-  [[nodiscard]] BufferRef work(const Piece& piece) const;    // where partial sums and finals lie
+  [[nodiscard]] BufferRef input(const Piece& piece) const;  // this rank's contribution
+  [[nodiscard]] BufferRef work(const Piece& piece) const;   // where partial sums and finals lie
+  // What arrives in a phase, and what departs: all of work(), or as much of it as the encoding takes. A partial sum arrives at its
+  // end, so that what is made of it, from the beginning on, never overtakes what is still to be read.
+  [[nodiscard]] BufferRef arrival(const Piece& piece, wire::Phase phase) const;
+  [[nodiscard]] BufferRef departure(const Piece& piece, wire::Phase phase) const;
   [[nodiscard]] BufferRef backup(const Piece& piece) const;  // in place: the input's copy
   [[nodiscard]] BufferRef result(const Piece& piece) const;  // where the final goes
   [[nodiscard]] static bool partial_has_passed(const Segment& segment);
   void take_back_repeated(std::size_t index);
   [[nodiscard]] bool needs_backup(const Piece& piece, wire::Phase phase, const Segment& segment) const;
   KernelJob& start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index, wire::Phase phase);
+  KernelJob& start_encoded(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index,
+                           wire::Phase phase);
+  [[nodiscard]] Error not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const;
   void finish_final(std::size_t index, std::uint64_t checksum);
   void make_ready(std::size_t index, wire::Phase phase, std::uint64_t checksum);
   [[nodiscard]] bool starts_here(const Piece& piece) const;
@@ -159,7 +174,12 @@ class Operation {
   const peer::Request& request_;
   Rank rank_;
   std::uint32_t world_;
-  std::vector<std::uint64_t> blocks_;
+  std::vector<std::uint64_t> stakes_;
+  bool encoded_;
+  // Of an average: what the contribution weighs, and all do, scaled by a power of two so that all weigh from 1/2 to 1: no sum on its
+  // way is larger than the largest contribution, which the format was chosen for.
+  float weight_ = 1;
+  float total_ = 0;
   std::vector<Piece> pieces_;
   std::vector<Segment> segments_;
   std::vector<std::uint64_t> scratch_offsets_;  // of each tensor
@@ -172,6 +192,7 @@ class Operation {
   std::size_t own_ready_ = 0;        // prepared (or being prepared) and not departed
   std::deque<std::uint64_t> ready_;  // index * 2 + phase
   std::size_t running_ = 0;
+  std::size_t decoded_ = 0;  // pieces of which the result was asked for
   std::uint64_t bytes_sent_ = 0;
   std::uint64_t bytes_received_ = 0;
 };

@@ -20,15 +20,37 @@ constexpr std::uint64_t kSegmentsPerChunk = 8;
 constexpr std::uint64_t kSegmentsPerNearChunk = 2;
 constexpr std::uint64_t kWholeChunk = 512U << 10U;
 
+// A chunk that is not encoded, and goes the same way in both phases.
 void cut_range(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t owner, std::uint64_t begin,
                std::uint64_t end, std::uint32_t segment) {
   for (std::uint64_t at = begin; at < end; at += segment) {
-    pieces.push_back({tensor, owner, at, static_cast<std::uint32_t>(std::min<std::uint64_t>(segment, end - at))});
+    const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(segment, end - at));
+    const Form form{WireFormat::kNative, length};
+    pieces.push_back({tensor, owner, at, length, {form, form}});
   }
 }
 
-constexpr std::uint64_t segments_of(std::uint64_t bytes, std::uint32_t segment) {
-  return bytes / segment + (bytes % segment != 0 ? 1 : 0);
+// Of f32. What would be less than a block at the end belongs to the piece before it: encoded, it might need more room than it has.
+void cut_encoded(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t owner, std::uint64_t begin,
+                 std::uint64_t end, std::uint32_t segment, Formats formats) {
+  const std::uint64_t block = formats.block_elements() * sizeof(float);
+  const std::uint64_t elements = (end - begin) / sizeof(float);
+  const WireFormat up = format_of_chunk(formats.up, elements);
+  const WireFormat down = format_of_chunk(formats.down, elements);
+  for (std::uint64_t at = begin; at < end; at += pieces.back().length) {
+    const std::uint64_t rest = end - at;
+    const std::uint64_t length = rest < segment + block ? rest : segment;
+    const auto form = [&](WireFormat format) {
+      return Form{format, static_cast<std::uint32_t>(encoded_size(format, length / sizeof(float)))};
+    };
+    pieces.push_back({tensor, owner, at, static_cast<std::uint32_t>(length), {form(up), form(down)}});
+  }
+}
+
+constexpr std::uint64_t segments_of(std::uint64_t bytes, std::uint32_t segment, Formats formats = {}) {
+  const std::uint64_t block = formats.native() ? 1 : formats.block_elements() * sizeof(float);
+  const std::uint64_t rest = bytes % segment;
+  return bytes / segment + (rest >= block || (rest > 0 && bytes < segment) ? 1 : 0);
 }
 
 // One segment size for all chunks of a tensor, or all blocks: that of the largest.
@@ -63,6 +85,10 @@ std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element
   if (bytes == 0) bytes = chosen_segment(chunk_bytes, world, segmenting.distance);
   bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // the number of segments is bounded, too
   bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
+  if (!segmenting.formats.native()) {  // whole blocks; and the last piece of a chunk may be longer by less than one
+    const std::uint64_t block = segmenting.formats.block_elements() * sizeof(float);
+    bytes = std::min(std::max(bytes, block) / block * block, kMaxSegmentBytes - block);
+  }
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes / element_bytes * element_bytes, element_bytes));
 }
 
@@ -77,15 +103,21 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
       cut_range(pieces, tensor, root, 0, bytes, segment_of_broadcast(bytes, element_bytes, world, segmenting));
       continue;
     }
+    const auto cut_chunk = [&](std::uint32_t owner, Chunk chunk, std::uint32_t segment) {
+      const std::uint64_t begin = chunk.begin * element_bytes;
+      const std::uint64_t end = chunk.end * element_bytes;
+      if (segmenting.formats.native()) return cut_range(pieces, tensor, owner, begin, end, segment);
+      cut_encoded(pieces, tensor, owner, begin, end, segment, segmenting.formats);
+    };
     if (goes_whole(collective, count, element_bytes, segmenting.configured)) {
-      cut_range(pieces, tensor, owner_of_whole(tensor, world), 0, count * element_bytes, kWholeBytes);
+      cut_chunk(owner_of_whole(tensor, world), {0, count}, kWholeBytes);
       continue;
     }
     const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, segmenting);
     for (std::uint32_t owner = 0; owner < world; ++owner) {
       Chunk chunk = chunk_of(owner, world, count);
       if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / world;
-      cut_range(pieces, tensor, owner, chunk.begin * element_bytes, chunk.end * element_bytes, segment);
+      cut_chunk(owner, chunk, segment);
     }
   }
   return pieces;
@@ -106,8 +138,10 @@ std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint
     }
     const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, segmenting);
     const std::uint64_t larger = count % world;  // chunks with an element more
-    segments += larger * segments_of(chunk_of(0, world, count).size() * element_bytes, segment) +
-                (world - larger) * segments_of(chunk_of(world - 1, world, count).size() * element_bytes, segment);
+    const auto segments_of_chunk = [&](std::uint32_t owner) {
+      return segments_of(chunk_of(owner, world, count).size() * element_bytes, segment, segmenting.formats);
+    };
+    segments += larger * segments_of_chunk(0) + (world - larger) * segments_of_chunk(world - 1);
   }
   return segments;
 }

@@ -7,11 +7,13 @@
 // message at each where there would be one from every rank.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/kernels/formats/format.h"
 #include "core/wire/message.h"
 
 namespace lockstep::ring {
@@ -72,13 +74,29 @@ constexpr Part part_of(wire::Phase phase, std::uint32_t rank, std::uint32_t owne
   return {hops > 0, hops + 1 < world};
 }
 
+// How a piece travels in one phase.
+struct Form {
+  WireFormat format = WireFormat::kNative;
+  std::uint32_t bytes = 0;
+};
+
 // One segment: a piece of one tensor within one owner's chunk.
 struct Piece {
   std::uint32_t tensor = 0;
   std::uint32_t owner = 0;
-  std::uint64_t offset = 0;  // bytes from the start of the tensor (all-gather: of the whole result)
-  std::uint32_t length = 0;  // bytes
+  std::uint64_t offset = 0;   // bytes from the start of the tensor (all-gather: of the whole result)
+  std::uint32_t length = 0;   // bytes
+  std::array<Form, 2> forms;  // by phase
+
+  [[nodiscard]] const Form& form(wire::Phase phase) const {
+    return forms[phase == wire::Phase::kReduceScatter ? 0 : 1];
+  }
 };
+
+// A chunk so small that its encoding would be no smaller travels as it is.
+constexpr WireFormat format_of_chunk(WireFormat format, std::uint64_t elements) {
+  return encoded_size(format, elements) < elements * sizeof(float) ? format : WireFormat::kNative;
+}
 
 // How far the ranks are from each other: the farthest counts.
 enum class Distance : std::uint8_t {
@@ -91,6 +109,7 @@ enum class Distance : std::uint8_t {
 struct Segmenting {
   std::uint32_t configured = 0;  // bytes; 0: chosen from the size of a chunk
   Distance distance = Distance::kFar;
+  Formats formats{};  // all-reduce: pieces are whole blocks, but for the last of a chunk
 };
 
 // The payload of a segment: large enough that messages do not count, small enough that it stays in cache between its arrival

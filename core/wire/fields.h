@@ -38,6 +38,7 @@ inline constexpr Duration kMaxDuration{1'000'000'000'000'000'000};
 constexpr bool is_known(Collective v) { return static_cast<std::uint8_t>(v) < kCollectiveCount; }
 constexpr bool is_known(DataType v) { return static_cast<std::uint8_t>(v) < kDataTypeCount; }
 constexpr bool is_known(ReduceOp v) { return static_cast<std::uint8_t>(v) < kReduceOpCount; }
+constexpr bool is_known(WireFormat v) { return static_cast<std::uint8_t>(v) < kWireFormatCount; }
 constexpr bool is_known(Status v) { return static_cast<std::uint8_t>(v) < kStatusCount; }
 constexpr bool is_known(Phase v) { return v <= Phase::kState; }
 constexpr bool is_known(state::Strategy v) { return static_cast<std::uint8_t>(v) < state::kStrategyCount; }
@@ -87,6 +88,9 @@ void fields(auto& a, Is<Descriptor> auto& m) {
   a("count", m.count);
   a("layout", m.layout);
   a("root", m.root);
+  a("up", m.up);
+  a("down", m.down);
+  a("weighted", m.weighted);
   a("segment_bytes", m.segment_bytes, kMaxSegmentBytes);
 }
 
@@ -285,11 +289,11 @@ void fields(auto& a, Is<Offer> auto& m) {
   a("follows", m.follows);
 }
 
-void fields(auto& a, Is<BlockSize> auto& m) {
+void fields(auto& a, Is<Stake> auto& m) {
   a("key", m.key);
   a("attempt", m.attempt);
   a("rank", m.rank);
-  a("bytes", m.bytes);
+  a("value", m.value);
 }
 
 void fields(auto& a, Is<Segment> auto& m) {
@@ -318,6 +322,10 @@ inline std::string_view fault(const io::Address& m) {
 
 inline std::string_view fault(const Descriptor& m) {
   if (m.collective != Collective::kBroadcast && !m.root.is_nobody()) return "only a broadcast has a root";
+  const bool encodes = m.up != WireFormat::kNative || m.down != WireFormat::kNative || m.weighted;
+  if (encodes && (m.collective != Collective::kAllReduce || m.type != DataType::kF32)) {
+    return "only an all-reduce of f32 has wire formats and weights";
+  }
   if (m.collective == Collective::kAllGather && (m.count != 0 || m.layout != 0)) {
     return "an all-gather states no count and no layout";
   }

@@ -18,6 +18,7 @@
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "core/io/stream.h"
+#include "core/kernels/formats/format.h"
 #include "core/state/election.h"
 
 namespace lockstep::wire {
@@ -47,6 +48,9 @@ struct Descriptor {
   std::uint64_t count = 0;   // elements in all tensors together; 0 for all-gather, whose blocks may differ
   std::uint64_t layout = 0;  // XXH3-64 of the tensors' counts, in order; 0 for all-gather; of a state: of its manifest
   PeerId root;               // broadcast only
+  WireFormat up = WireFormat::kNative;  // all-reduce: of contributions, and of the result
+  WireFormat down = WireFormat::kNative;
+  bool weighted = false;            // contributions of an average have weights
   std::uint32_t segment_bytes = 0;  // as configured; 0: chosen from the size of the tensors, or nothing is sent
 
   auto operator<=>(const Descriptor&) const = default;
@@ -396,12 +400,13 @@ struct Offer {
   bool follows = true;
 };
 
-// All-gather: the block of the member at `rank` has this many bytes. Travels once around the ring.
-struct BlockSize {
+// What the member at `rank` brings to a round: all-gather: a block of so many bytes; weighted average: a weight (the bits of an
+// f32). Travels once around the ring.
+struct Stake {
   RoundKey key;
   Generation attempt;
   Rank rank;
-  std::uint64_t bytes = 0;
+  std::uint64_t value = 0;
 };
 
 // To a source of the elected state: which digests do its pieces have, from this one on? And its answer; `values` (their 64 bits)
@@ -450,7 +455,7 @@ struct Segment {
 using Message =
     std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit, AdmitCancel, Leave,
                  StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose, Install, Commit, Evicted, Left,
-                 StatusReply, Ready, BlockSize, Segment, Offer, Claim, Elected, AskDigests, PieceDigests, AskPieces,
+                 StatusReply, Ready, Stake, Segment, Offer, Claim, Elected, AskDigests, PieceDigests, AskPieces,
                  HavePieces, AskOutline, StateOutline, AskEntry, StateEntry, Publish, WantState, Published>;
 
 // Of those that peers say to each other: in a sync.

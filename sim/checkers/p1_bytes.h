@@ -26,25 +26,35 @@ inline std::uint64_t ring_bytes(const Call& call, std::uint32_t rank, std::uint3
   if (request.collective == Collective::kAllGather) {
     return size * (std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0}) - blocks[next]);
   }
-  std::uint64_t elements = 0;
+  const auto encoded = [&](WireFormat format, std::uint64_t elements) {
+    const bool native = request.type != DataType::kF32 || !peer::is_encoded(request);
+    return native ? size * elements : encoded_size(ring::format_of_chunk(format, elements), elements);
+  };
+  std::uint64_t bytes = 0;
   for (std::uint32_t t = 0; t < request.tensors.size(); ++t) {
     const peer::Tensor& tensor = request.tensors[t];
     const bool whole =
         ring::goes_whole(request.collective, tensor.count, static_cast<std::uint32_t>(size), call.segment_bytes);
-    const auto all_but = [&](std::uint32_t owner) {
-      if (whole) return owner == ring::owner_of_whole(t, world) ? 0 : tensor.count;
-      return tensor.count - ring::chunk_of(owner, world, tensor.count).size();
+    const auto all_but = [&](std::uint32_t owner, WireFormat format) {
+      if (whole) return owner == ring::owner_of_whole(t, world) ? 0 : encoded(format, tensor.count);
+      std::uint64_t others = 0;
+      for (std::uint32_t r = 0; r < world; ++r) {
+        if (r != owner) others += encoded(format, ring::chunk_of(r, world, tensor.count).size());
+      }
+      return others;
     };
     switch (request.collective) {
-      case Collective::kAllReduce: elements += all_but(rank) + all_but(next); break;
-      case Collective::kReduceScatter: elements += all_but(rank); break;
-      case Collective::kBroadcast: elements += next == root ? 0 : tensor.count; break;
+      case Collective::kAllReduce:
+        bytes += all_but(rank, request.formats.up) + all_but(next, request.formats.down);
+        break;
+      case Collective::kReduceScatter: bytes += all_but(rank, WireFormat::kNative); break;
+      case Collective::kBroadcast: bytes += next == root ? 0 : size * tensor.count; break;
       case Collective::kAllGather:
       case Collective::kBarrier:
       case Collective::kSync: break;
     }
   }
-  return size * elements;
+  return bytes;
 }
 
 // `disturbances`: faults that have begun, and may have cost streams.

@@ -18,6 +18,7 @@ inline bool same_arguments(const peer::Request& a, const peer::Request& b) {
   if (a.type != b.type || a.tensors.size() != b.tensors.size()) return false;
   if (a.collective == Collective::kAllGather) return true;
   if (a.collective == Collective::kBroadcast ? a.root != b.root : a.op != b.op) return false;
+  if (a.formats != b.formats || a.weight.has_value() != b.weight.has_value()) return false;
   return std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(),
                     [](const peer::Tensor& x, const peer::Tensor& y) { return x.count == y.count; });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/kernels/formats/reference.h"
 #include "core/kernels/reference.h"
 #include "sim/text.h"
 
@@ -39,7 +40,8 @@ Token token_of(const Call& call, std::size_t tensor, Elements elements) {
 std::vector<std::byte> input_of(const Call& call, std::size_t tensor, Elements elements) {
   const std::uint64_t width = size_of(call.request.type);
   std::vector<std::byte> bytes((elements.end - elements.begin) * width);
-  fill_content(bytes, content_of(call.content, tensor), call.request.type, elements.begin * width);
+  fill_content(bytes, content_of(call.content, tensor), call.request.type, elements.begin * width,
+               peer::is_encoded(call.request));
   return bytes;
 }
 
@@ -57,6 +59,76 @@ struct Round {
   }
 };
 
+// An encoded chunk, written down a second time: it starts as the first contribution, is decoded, added to and encoded again at
+// every stop, and ends as what everybody decodes.
+struct Encoded {
+  WireFormat up;
+  WireFormat down;
+  float total = 0;  // 0: a sum
+  float scale = 1;  // of averages: weights are scaled by a power of two, so that all together weigh 1/2 to 1
+
+  [[nodiscard]] float weight_of(const Call& call) const { return call.request.weight.value_or(1) * scale; }
+};
+
+// What is smaller as it is travels so.
+WireFormat format_of(WireFormat format, std::uint64_t elements) {
+  return encoded_size(format, elements) < 4 * elements ? format : WireFormat::kNative;
+}
+
+Encoded encoded_of(const Round& round, std::uint64_t elements) {
+  const peer::Request& request = round.call.request;
+  double total = 0;
+  for (const Call* contributor : round.contributors) total += contributor->request.weight.value_or(1);
+  Encoded how{format_of(request.formats.up, elements), format_of(request.formats.down, elements)};
+  if (request.op != ReduceOp::kAvg) return how;
+  how.total = static_cast<float>(total);
+  while (how.total * how.scale >= 1) how.scale /= 2;
+  while (how.total * how.scale < 0.5F) how.scale *= 2;
+  how.total *= how.scale;
+  return how;
+}
+
+std::vector<float> floats_of(const Call& call, std::size_t tensor, Elements elements) {
+  const std::vector<std::byte> bytes = input_of(call, tensor, elements);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+// `who(i)`: the i-th contributor on the way.
+template <typename Who>
+std::vector<std::byte> fold_encoded(const Encoded& how, std::size_t n, std::size_t tensor, Elements elements,
+                                    const Who& who) {
+  const std::size_t count = elements.end - elements.begin;
+  std::vector<float> sums(count);
+  for (std::size_t i = 0; i < n; ++i) {
+    sums = reference::add_weighted(std::move(sums), how.weight_of(who(i)), floats_of(who(i), tensor, elements));
+    const bool last = i + 1 == n;
+    if (last && how.total != 0) {
+      for (float& sum : sums) sum /= how.total;
+    }
+    const WireFormat format = last ? how.down : how.up;
+    sums = *reference::decode(format, reference::encode(format, sums), count);
+  }
+  std::vector<std::byte> bytes(count * sizeof(float));
+  std::memcpy(bytes.data(), sums.data(), bytes.size());
+  return bytes;
+}
+
+template <typename Who>
+Token fold_encoded_tokens(const Encoded& how, std::size_t n, std::size_t tensor, Elements part, const Who& who) {
+  Token token;
+  for (std::size_t i = 0; i < n; ++i) {
+    const Token own = token_of(who(i), tensor, part);
+    const float weight = how.weight_of(who(i));
+    const bool last = i + 1 == n;
+    token = i == 0 ? weighed(own, weight) : add_weighted(token, own, weight, last ? how.total : 0);
+    const WireFormat format = last ? how.down : how.up;
+    token = decoded(encoded(token, format), format);
+  }
+  return token;
+}
+
 // Elements of a tensor that belong to one chunk lie at `where` and must be the fold of everybody's.
 Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t owner, Elements elements,
                        BufferRef where) {
@@ -66,13 +138,16 @@ Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t own
   const auto who = [&](std::size_t i) -> const Call& { return *round.contributors[(owner + 1 + i) % n]; };
   const bool divides = request.op == ReduceOp::kAvg && n > 1;
   const std::uint64_t width = size_of(request.type);
+  const bool encodes = peer::is_encoded(request) && n > 1;
+  const Encoded how = encoded_of(round, elements.end - elements.begin);
   if (round.memory.mode() == Mode::kBytes) {
-    std::vector<std::byte> expected = input_of(who(0), tensor, elements);
-    for (std::size_t i = 1; i < n; ++i) {
+    std::vector<std::byte> expected =
+        encodes ? fold_encoded(how, n, tensor, elements, who) : input_of(who(0), tensor, elements);
+    for (std::size_t i = 1; i < n && !encodes; ++i) {
       const std::vector<std::byte> own = input_of(who(i), tensor, elements);
       reference::fold(request.type, request.op, expected, expected, own);
     }
-    if (divides) reference::divide(request.type, expected, static_cast<std::uint32_t>(n));
+    if (divides && !encodes) reference::divide(request.type, expected, static_cast<std::uint32_t>(n));
     const auto got = round.memory.look(where);
     LOCKSTEP_ASSERT(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
@@ -92,8 +167,8 @@ Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t own
                            elements.begin + (end - where.offset) / width};
     Token got;
     const bool whole = round.memory.tokens(where.id).read(begin, end - begin, got);
-    Token want = token_of(who(0), tensor, part);
-    for (std::size_t i = 1; i < n; ++i) {
+    Token want = encodes ? fold_encoded_tokens(how, n, tensor, part, who) : token_of(who(0), tensor, part);
+    for (std::size_t i = 1; i < n && !encodes; ++i) {
       const bool last = i + 1 == n;
       want = fold(want, token_of(who(i), tensor, part), request.type, request.op,
                   divides && last ? static_cast<std::uint32_t>(n) : 0);

@@ -42,7 +42,7 @@ constexpr auto kPeerInputs = type_names<peer::Input>();
 constexpr auto kCoordinatorInputs = type_names<coordinator::Input>();
 constexpr auto kMessages = type_names<wire::Message>();
 constexpr auto kRoundMessages =
-    names_of_types<wire::Ready, wire::Offer, wire::BlockSize, wire::Segment, wire::Done, wire::Commit, wire::Elected,
+    names_of_types<wire::Ready, wire::Offer, wire::Stake, wire::Segment, wire::Done, wire::Commit, wire::Elected,
                    wire::AskOutline, wire::AskEntry, wire::AskDigests, wire::PieceDigests, wire::AskPieces,
                    wire::HavePieces>();
 constexpr auto kRoundInputs =

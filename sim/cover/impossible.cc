@@ -13,7 +13,7 @@ using enum Matrix;
 constexpr std::string_view kNotIn = "looking dialling greeting waiting invited";
 constexpr std::string_view kToPeers =
     "Link Waiting LinkWelcome Heartbeat Done Pending Admitting AdmitEnded Propose Install Commit Evicted Left Ready "
-    "BlockSize Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published";
+    "Stake Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published";
 
 constexpr Reason kImpossible[] = {
     // ---- peer-input ----
@@ -61,7 +61,7 @@ constexpr Reason kImpossible[] = {
      "Waiting is the first word of the coordinator"},
     {kPeerMessage, "greeting", "LinkWelcome Segment PieceDigests",
      "links come up only when the coordinator has named a neighbour, or one to visit"},
-    {kPeerMessage, "greeting waiting", "Done Ready BlockSize Offer AskDigests AskPieces HavePieces",
+    {kPeerMessage, "greeting waiting", "Done Ready Stake Offer AskDigests AskPieces HavePieces",
      "neighbours say it, whom a proposal names; on visits only the visitor asks"},
     {kPeerMessage, "waiting", "Elected AskOutline AskEntry",
      "it is told to members, and answers what only members say"},
@@ -77,7 +77,7 @@ constexpr Reason kImpossible[] = {
     {kPeerMessage, "waiting invited", "Pending Admitting AdmitEnded Commit Left",
      "it is told to members, or answers what only members say"},
     {kPeerMessage, "waiting idle in-rounds admitting", "Install", "a proposal comes before it, and is open until then"},
-    {kPeerMessage, "invited", "BlockSize", "a neighbour tells it to those who have said Ready, which takes a round"},
+    {kPeerMessage, "invited", "Stake", "a neighbour tells it to those who have said Ready, which takes a round"},
     {kPeerMessage, "idle in-rounds going", "AdmitEnded",
      "it answers an admit that was cancelled, and leave waits for that"},
     {kPeerMessage, "idle in-rounds admitting frozen leaving", "Left", "it answers Leave"},
@@ -86,7 +86,7 @@ constexpr Reason kImpossible[] = {
     {kRoundMessage, "queued", "*", "it gets its name when the next cohort begins"},
     {kRoundMessage, "to-come held starting flowing stuck given-up", "Commit",
      "all are done with a round that commits, this peer too, and it cannot take that back"},
-    {kRoundMessage, "to-come", "BlockSize", "a neighbour tells it to those who have said Ready for this very round"},
+    {kRoundMessage, "to-come", "Stake", "a neighbour tells it to those who have said Ready for this very round"},
     {kRoundMessage, "!queued sizes", "Elected",
      "it follows this peer's claim, which stands until the coordinator's next word about the round"},
     {kRoundMessage, "!queued sizes done", "AskOutline AskEntry",
@@ -113,7 +113,7 @@ constexpr Reason kImpossible[] = {
     // ---- coordinator-message ----
     {kCoordinatorMessage, "*",
      "Link Refused Waiting LinkWelcome Pending Admitting AdmitEnded Propose Install Commit Evicted Left StatusReply "
-     "Ready BlockSize Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published",
+     "Ready Stake Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published",
      "peers do not say it to a coordinator (Session::say), whose address no peer has"},
     {kCoordinatorMessage, "*", "StatusRequest", "only `lockstep status` asks, which no process of a World does"},
     {kCoordinatorMessage, "empty", "Done StopRound Claim StateOutline StateEntry",
@@ -139,9 +139,9 @@ constexpr Reason kUnreached[] = {
     {kPeerMessage, "admitting", "PieceDigests",
      "a sync was stopped while a source's answer was on its way, and the program calls admit before it comes"},
     {kPeerMessage, "leaving", "Evicted", "a member that leaves is evicted just before it would be let go"},
-    {kRoundMessage, "ending", "Offer BlockSize",
+    {kRoundMessage, "ending", "Offer Stake",
      "a neighbour begins anew, or repeats itself on a new stream, while an ended round waits for its memory"},
-    {kRoundMessage, "given-up held stuck", "BlockSize",
+    {kRoundMessage, "given-up held stuck", "Stake",
      "all-gathers are not attempted twice: a neighbour must have launched one where we have launched another "
      "collective"},
     {kRoundMessage, "held", "Done",

@@ -14,6 +14,10 @@ std::string_view name_of(JobKind kind) {
     case JobKind::kCopy: return "copied";
     case JobKind::kVerify: return "verified";
     case JobKind::kFold: return "folded";
+    case JobKind::kEncode: return "encoded";
+    case JobKind::kRecode: return "folded and encoded";
+    case JobKind::kCheck: return "verified";
+    case JobKind::kDecode: return "decoded";
   }
   return "worked on";
 }

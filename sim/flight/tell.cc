@@ -61,6 +61,8 @@ class FieldsTeller {
     } else if constexpr (std::integral<T>) {
       const bool digest = name == "hash" || name == "checksum" || name == "expected" || name == "layout";
       out_ += digest ? hex(static_cast<std::uint64_t>(field)) : fmt::format("{}", field);
+    } else if constexpr (std::floating_point<T>) {
+      out_ += fmt::format("{}", field);
     } else if constexpr (std::same_as<T, Status>) {
       out_ += status_name(field);
     } else if constexpr (requires { name_of(field); }) {
@@ -81,6 +83,14 @@ class FieldsTeller {
     }
   }
 
+  template <typename T>
+  void tell(std::string_view name, const std::optional<T>& field) {
+    if (!field) {
+      out_ += "none";
+    } else {
+      tell(name, *field);
+    }
+  }
   void tell(std::string_view, const PeerId& id) { out_ += sim::text_of(id); }
   void tell(std::string_view, const LinkKey&) { out_ += "(secret)"; }
   void tell(std::string_view, const Duration& duration) { out_ += fmt::format("{} ns", duration.ns); }

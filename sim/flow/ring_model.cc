@@ -91,6 +91,7 @@ class FluidRing {
     peer::Request request;
     request.collective = run_.collective;
     request.type = run_.type;
+    request.formats = run_.segmenting.formats;
     const std::uint64_t bytes = run_.count * size_of(run_.type);
     peer::Tensor tensor;
     tensor.count = run_.count;

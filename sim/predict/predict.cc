@@ -93,7 +93,7 @@ flow::RingRun run_of(const Plan& plan, const Work& work, flow::Topology& topolog
   run.count = work.count;
   run.type = work.type;
   run.stripes = plan.stripes;
-  run.segmenting = {plan.segment_bytes, distance_of(topology, run.ring)};
+  run.segmenting = {plan.segment_bytes, distance_of(topology, run.ring), work.formats};
   run.kernel_ns_per_kib = plan.kernel_ns_per_kib;
   run.window_bytes = plan.network.window_bytes;
   run.before = 1;

@@ -65,6 +65,7 @@ void Rehearsal::launch() {
       request.collective = work.collective;
       request.type = work.type;
       request.op = work.op;
+      request.formats = work.formats;
       request.tag = Tag{i};
       request.retry = work.collective == peer::Collective::kAllReduce || work.collective == peer::Collective::kBarrier;
       if (work.collective != peer::Collective::kBarrier) request.tensors.push_back({{}, {}, work.count});

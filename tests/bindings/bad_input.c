@@ -138,6 +138,25 @@ static void all_reduce_arguments_are_checked(void) {
   args.op = (lockstep_op)5;
   CHECK_INVALID("args.op is 5; allowed: 0 (LOCKSTEP_SUM) to 4 (LOCKSTEP_MAX)", lockstep_all_reduce(comm, &args, NULL));
   args = good;
+  args.down = (lockstep_wire_format)8;
+  CHECK_INVALID("args.down is 8; allowed: 0 (LOCKSTEP_WIRE_NATIVE) to 7 (LOCKSTEP_WIRE_E3M0)",
+                lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.up = LOCKSTEP_WIRE_INT4;
+  CHECK_INVALID("rounded at every member, which is too often for int4", lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.up = LOCKSTEP_WIRE_INT8;
+  args.op = LOCKSTEP_MAX;
+  CHECK_INVALID("only an all-reduce of f32 (sum or avg) has wire formats", lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.weight = 2;
+  CHECK_INVALID("args.weight is 2 but args.weighted is 0", lockstep_all_reduce(comm, &args, NULL));
+  args.weighted = 1;
+  CHECK_INVALID("only an average (avg) has weights, not a sum", lockstep_all_reduce(comm, &args, NULL));
+  args.op = LOCKSTEP_AVG;
+  args.weight = -1;
+  CHECK_INVALID("args.weight is -1; allowed: 0 to 3.4", lockstep_all_reduce(comm, &args, NULL));
+  args = good;
   args.send = NULL;
   CHECK_INVALID("args.send is NULL but has 64 elements", lockstep_all_reduce(comm, &args, NULL));
   args = good;

@@ -400,6 +400,21 @@ TEST(Cli, BenchRefusesWhatHasNoMeaning) {
   EXPECT_EQ(run("bench -i 65").code, 2);
 }
 
+TEST(CliBench, MeasuresWireFormatsWithinTheirErrors) {
+  for (const std::string formats : {"--up int8 --down e3m0", "--up bf16", "--down f16"}) {
+    const Ran ran = run("bench -p 3 -o avg -b 4 -e 400K -f 300 -n 3 -w 1 --json " + formats, "2> /dev/null");
+    ASSERT_EQ(ran.code, 0) << ran.text;
+    EXPECT_EQ(nlohmann::json::parse(ran.text)["errors"], 0) << ran.text;
+  }
+}
+
+TEST(CliBench, WireFormatsThatCannotBeAreRefused) {
+  EXPECT_THAT(run("bench --up int8").text, HasSubstr("take --op avg, or --only out"));
+  EXPECT_THAT(run("bench --up e3m0 -o avg").text, HasSubstr("contributions go up in 8 bits or more"));
+  EXPECT_THAT(run("bench --down int8 -d f64 -o avg").text, HasSubstr("only an all_reduce of f32 (sum or avg)"));
+  EXPECT_EQ(run("bench --down int7").code, 2);
+}
+
 TEST(Cli, BenchOfASyncHasANewcomerTakeAllOfTheStateInEveryCall) {
   const Ran ran = run("bench -c sync_state -p 3 -b 100K -e 3M -f 64 -n 3 -w 1 --json", "2> /dev/null");
   ASSERT_EQ(ran.code, 0) << ran.text;

@@ -33,9 +33,9 @@ TEST(Header, StructSizesAreThoseOfVersionOne) {
   static_assert(sizeof(void*) == 8);
   EXPECT_EQ(offsetof(lockstep_comm_options, flight_folder), 136U);
   EXPECT_EQ(sizeof(lockstep_comm_options), 160U);
-  EXPECT_EQ(sizeof(lockstep_result), 192U);
+  EXPECT_EQ(sizeof(lockstep_result), 200U);
   EXPECT_EQ(sizeof(lockstep_world), 72U);
-  EXPECT_EQ(sizeof(lockstep_all_reduce_args), 80U);
+  EXPECT_EQ(sizeof(lockstep_all_reduce_args), 104U);
   EXPECT_EQ(sizeof(lockstep_reduce_scatter_args), 72U);
   EXPECT_EQ(sizeof(lockstep_all_gather_args), 72U);
   EXPECT_EQ(sizeof(lockstep_broadcast_args), 88U);

@@ -23,11 +23,13 @@ static void every_status_has_a_name(void) {
   CHECK(strcmp(lockstep_status_string((lockstep_status)-1), "unknown status") == 0);
 }
 
-static void types_and_operations_have_names_and_sizes(void) {
+static void types_operations_and_formats_have_names(void) {
   static const char* const names[] = {"u8",  "i8",  "u16", "i16",  "u32", "i32",
                                       "u64", "i64", "f16", "bf16", "f32", "f64"};
   static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
   static const char* const ops[] = {"sum", "avg", "prod", "min", "max"};
+  static const char* const formats[] = {"native",       "bf16",          "f16",  "int8",
+                                        "int8-min-max", "int8-codebook", "int4", "e3m0"};
   int number;
   for (number = LOCKSTEP_U8; number <= LOCKSTEP_F64; ++number) {
     CHECK(strcmp(lockstep_data_type_name((lockstep_data_type)number), names[number]) == 0);
@@ -39,13 +41,17 @@ static void types_and_operations_have_names_and_sizes(void) {
     CHECK(strcmp(lockstep_op_name((lockstep_op)number), ops[number]) == 0);
   }
   CHECK(strcmp(lockstep_op_name((lockstep_op)77), "unknown") == 0);
+  for (number = LOCKSTEP_WIRE_NATIVE; number <= LOCKSTEP_WIRE_E3M0; ++number) {
+    CHECK(strcmp(lockstep_wire_format_name((lockstep_wire_format)number), formats[number]) == 0);
+  }
+  CHECK(strcmp(lockstep_wire_format_name((lockstep_wire_format)8), "unknown") == 0);
 }
 
 int main(void) {
   CHECK(strcmp(lockstep_last_error(), "") == 0);
   version_is_that_of_the_header();
   every_status_has_a_name();
-  types_and_operations_have_names_and_sizes();
+  types_operations_and_formats_have_names();
   CHECK(strcmp(lockstep_last_error(), "") == 0);
   return 0;
 }

@@ -31,7 +31,7 @@ TEST(Work, MistakesAreNamed) {
       {"", "a collective is missing, such as \"all_reduce 64KiB f32 sum\""},
       {"all_redcue 5", "unknown collective 'all_redcue'; did you mean 'all_reduce'?"},
       {"all_reduce", "how much? Give elements or a size, such as \"all_reduce 64KiB\""},
-      {"all_reduce 5 fp32", "'fp32' is no size, type or operation; did you mean 'f32'?"},
+      {"all_reduce 5 fp32", "'fp32' is no size, type, operation or pair of wire formats; did you mean 'f32'?"},
       {"all_reduce 10B f32", "10 bytes are no whole elements of f32"},
       {"barrier 5", "a barrier has no '5'"},
       {"0x barrier", "a collective can be repeated 1x to 64x"},

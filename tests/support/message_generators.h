@@ -70,6 +70,9 @@ class FieldFiller {
   static void mend(wire::Descriptor& m) {
     if (m.collective != wire::Collective::kBroadcast) m.root = {};
     if (m.collective == wire::Collective::kAllGather) m.count = m.layout = 0;
+    if (m.collective == wire::Collective::kAllReduce && m.type == DataType::kF32) return;
+    m.up = m.down = WireFormat::kNative;
+    m.weighted = false;
   }
   template <typename T>
   requires requires(T& m) { m.status = Status::kOk; } &&(!std::same_as<T, wire::Verdict>)static void mend(T& m) {

@@ -2,12 +2,15 @@
 // arithmetic of a collective is right whatever arrives first.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/rng.h"
@@ -18,13 +21,17 @@ namespace lockstep::support {
 
 class RingOfOperations {
  public:
-  // Buffers of every rank: id 1 holds `input`, 2 is `recv` (absent in place), 3 is scratch.
+  // Buffers of every rank: id 1 holds `input`, 2 is `recv` (absent in place), 3 is scratch. `weights`: of every rank, or none.
   RingOfOperations(const peer::Request& request, std::uint32_t world, bool in_place, ring::Segmenting segmenting,
-                   std::uint64_t seed)
+                   std::uint64_t seed, const std::vector<float>& weights = {})
       : seed_(seed) {
+    std::vector<std::uint64_t> stakes;
+    stakes.reserve(weights.size());
+    for (const float weight : weights) stakes.push_back(std::bit_cast<std::uint32_t>(weight));
     for (std::uint32_t rank = 0; rank < world; ++rank) {
       auto member = std::make_unique<Member>();
       member->request = request;
+      if (!weights.empty()) member->request.weight = weights[rank];
       std::uint64_t bytes = 0;
       for (peer::Tensor& tensor : member->request.tensors) {
         const std::uint64_t size = tensor.count * size_of(request.type);
@@ -36,13 +43,16 @@ class RingOfOperations {
       member->memory[2].resize(bytes);
       member->memory[3].resize(peer::scratch_bytes(member->request));
       member->request.scratch = {BufferId{3}, 0, member->memory[3].size()};
-      member->operation = std::make_unique<ring::Operation>(member->request, Rank{rank}, world, 0,
-                                                            std::vector<std::uint64_t>{}, segmenting);
+      member->operation = std::make_unique<ring::Operation>(member->request, Rank{rank}, world, 0, stakes, segmenting);
       members_.push_back(std::move(member));
     }
   }
 
+  // Why an operation cannot go on; empty: all can.
+  [[nodiscard]] const std::string& fault() const { return fault_; }
   std::vector<std::byte>& input(std::uint32_t rank) { return members_[rank]->memory[1]; }
+  // All tensors, out of place.
+  std::span<std::byte> received(std::uint32_t rank) { return members_[rank]->memory[2]; }
   std::span<std::byte> result(std::uint32_t rank) { return memory(rank, members_[rank]->request.tensors.front().recv); }
   [[nodiscard]] const ring::Operation& operation(std::uint32_t rank) const { return *members_[rank]->operation; }
 
@@ -54,6 +64,14 @@ class RingOfOperations {
     }
     do_jobs();
     for (std::uint64_t step = 0; step < steps && move(step); ++step) do_jobs();
+  }
+
+  void commit_all() {
+    for (auto& member : members_) member->operation->stop();
+    for (std::uint64_t before = UINT64_MAX; std::exchange(before, jobs_done_) != jobs_done_;) {
+      for (auto& member : members_) member->operation->decode_some(member->jobs);
+      do_jobs();
+    }
   }
 
   void abort_all() {
@@ -91,7 +109,9 @@ class RingOfOperations {
         const KernelJob job = member.jobs.back();
         member.jobs.pop_back();
         const JobResult result = run_job(job, memory(rank, job.into), memory(rank, job.from), memory(rank, job.own));
+        jobs_done_ += 1;
         const auto finished = member.operation->job_done(job.token, result, member.jobs);
+        if (finished.fault) fault_ = finished.fault->text;
         if (finished.placeable) land(rank, finished.place);
       }
     }
@@ -136,6 +156,8 @@ class RingOfOperations {
   }
 
   std::uint64_t seed_;
+  std::uint64_t jobs_done_ = 0;
+  std::string fault_;
   std::vector<std::unique_ptr<Member>> members_;
   Member::Frame arriving_;
 };

@@ -28,6 +28,9 @@ Descriptor all_reduce() {
           .count = 1000,
           .layout = 0x1234567812345678,
           .root = {},
+          .up = WireFormat::kInt8,
+          .down = WireFormat::kBF16,
+          .weighted = true,
           .segment_bytes = 4096};
 }
 
@@ -41,6 +44,9 @@ Descriptor broadcast() {
           .count = 7,
           .layout = 0x8765432187654321,
           .root = kAnn,
+          .up = WireFormat::kNative,
+          .down = WireFormat::kNative,
+          .weighted = false,
           .segment_bytes = 0};
 }
 
@@ -54,6 +60,9 @@ Descriptor sync() {
           .count = 1'000'000,
           .layout = 0x1122334455667788,
           .root = {},
+          .up = WireFormat::kNative,
+          .down = WireFormat::kNative,
+          .weighted = false,
           .segment_bytes = 0};
 }
 
@@ -131,7 +140,7 @@ std::vector<Message> sample_messages() {
                   .left = 21,
                   .bytes_reduced = 22},
       Ready{.key = kKey, .attempt = kAttempt, .what = broadcast(), .landing = false, .have = {0x5, 0x8000000000000000}},
-      BlockSize{.key = kKey, .attempt = kAttempt, .rank = Rank{23}, .bytes = 24},
+      Stake{.key = kKey, .attempt = kAttempt, .rank = Rank{23}, .value = 24},
       Segment{.key = kKey, .attempt = kAttempt, .phase = Phase::kAllGather, .index = SegmentIndex{25}, .length = 26},
       Offer{.key = kKey, .attempt = kAttempt, .what = broadcast(), .follows = false},
       Claim{.key = kKey,

@@ -137,6 +137,35 @@ typedef enum lockstep_op {
   LOCKSTEP_MAX = 4
 } lockstep_op;
 
+/* How the f32 elements of an all-reduce travel. Smaller formats say less exactly what they are; blocks know nothing of each other, so
+ * that one large element spoils its own block only. The same bits on every CPU. Numbers never change.
+ *
+ *                            bits per element   largest error of an element x, in a block of so many
+ *   WIRE_NATIVE              32                 none
+ *   WIRE_BF16                16                 |x| / 256
+ *   WIRE_F16                 16                 |x| / 2048; beyond 65504 it becomes that
+ *   WIRE_INT8                8.125   256        largest |x| / 254
+ *   WIRE_INT8_MIN_MAX        8.25    256        (largest x - smallest x) / 510
+ *   WIRE_INT8_CODEBOOK       10      4096       means of 256 bins, 6 standard deviations / 256 wide; more outside of them
+ *   WIRE_INT4                4.5     64         largest |x| / 14
+ *   WIRE_E3M0                4.125   64         |x| / 3; smaller ones than about largest |x| / 85 become 0
+ *
+ * A chunk (one rank's share of a tensor) of which the encoding would be no smaller travels as it is. */
+typedef enum lockstep_wire_format {
+  LOCKSTEP_WIRE_NATIVE = 0,
+  LOCKSTEP_WIRE_BF16 = 1,
+  LOCKSTEP_WIRE_F16 = 2,
+  LOCKSTEP_WIRE_INT8 = 3,
+  LOCKSTEP_WIRE_INT8_MIN_MAX = 4,
+  LOCKSTEP_WIRE_INT8_CODEBOOK = 5,
+  LOCKSTEP_WIRE_INT4 = 6,
+  LOCKSTEP_WIRE_E3M0 = 7
+} lockstep_wire_format;
+
+/* "native", "bf16", "f16", "int8", "int8-min-max", "int8-codebook", "int4", "e3m0"; "unknown" for a number that is no wire
+ * format. Never NULL; never freed. */
+LOCKSTEP_API const char* lockstep_wire_format_name(lockstep_wire_format format);
+
 /* Bytes of one element; 0 for a number that is no data type. */
 LOCKSTEP_API size_t lockstep_data_type_size(lockstep_data_type type);
 /* "u8" ... "f64"; "unknown" for a number that is no data type. Never NULL; never freed. */
@@ -291,12 +320,14 @@ typedef struct lockstep_result {
   /* collectives: how the states differ that contributors watch (lockstep_watch_state()); "": they do not.
    * Valid until this thread's next call that fills a result */
   const char* parity;
+
+  double weight; /* committed weighted averages: what all contributions weigh together */
 } lockstep_result;
 
 #define LOCKSTEP_RESULT_INIT                                                                                     \
   {                                                                                                              \
     sizeof(lockstep_result), LOCKSTEP_OK, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, \
-        {0, 0}, 0, NULL                                                                                          \
+        {0, 0}, 0, NULL, 0.0                                                                                     \
   }
 
 /* ---- being part of a run ------------------------------------------------------------------------------------------- */
@@ -428,14 +459,29 @@ typedef struct lockstep_all_reduce_args {
   int64_t timeout_ms;
   uint32_t minimum_world;
   int no_retry; /* not 0: PEER_LOST instead of going on without; equal on all peers */
+
+  /* f32, SUM or AVG: how contributions and the sums on their way travel, and how the result does. Equal on all peers. Of those who
+   * come by on the way every one decodes, adds and rounds to `up` again, so that formats of less than 8 bits are for `down` only:
+   * the result is rounded to `down` once, by one rank, and all hold what that rank sent, itself included. */
+  lockstep_wire_format up;
+  lockstep_wire_format down;
+  /* f32, AVG: not 0: this contribution counts `weight` times (finite, not negative, rounded to f32; 0: it takes part and does not
+   * count): the result is the sum of weight * send, divided by the sum of the weights. Equal on all peers: whether, not how
+   * much. If all weigh 0 the call is refused. */
+  int weighted;
+  double weight;
 } lockstep_all_reduce_args;
 
-#define LOCKSTEP_ALL_REDUCE_ARGS_INIT \
-  { sizeof(lockstep_all_reduce_args), NULL, NULL, 0, NULL, 0, LOCKSTEP_U8, LOCKSTEP_SUM, 0, 0, 0, 0 }
+#define LOCKSTEP_ALL_REDUCE_ARGS_INIT                                                                \
+  {                                                                                                  \
+    sizeof(lockstep_all_reduce_args), NULL, NULL, 0, NULL, 0, LOCKSTEP_U8, LOCKSTEP_SUM, 0, 0, 0, 0, \
+        LOCKSTEP_WIRE_NATIVE, LOCKSTEP_WIRE_NATIVE, 0, 0.0                                           \
+  }
 
 /* Each peer sends 2(n-1)/n of the tensors' bytes (ring; formula as in nccl-tests doc/PERFORMANCE.md); of a tensor of at most
- * 16 KiB, whole, once or twice. In place needs memory for a copy of the input; out of place needs none. Errors: those of all,
- * and PEER_LOST with `no_retry`. */
+ * 16 KiB, whole, once or twice; with a wire format, as much less as that is smaller. In place needs memory for a copy of the input
+ * (or of what is encoded); out of place needs none. With a wire format or weights an element that is infinite or NaN ends the
+ * call with INVALID_ARGUMENT on all peers, naming who has it and where. Errors: those of all, and PEER_LOST with `no_retry`. */
 LOCKSTEP_API lockstep_status lockstep_all_reduce(lockstep_comm* comm, const lockstep_all_reduce_args* args,
                                                  lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_all_reduce_async(lockstep_comm* comm, const lockstep_all_reduce_args* args,

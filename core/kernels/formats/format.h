@@ -45,6 +45,8 @@ constexpr BlockLayout layout_of(WireFormat format) {
   LOCKSTEP_UNREACHABLE();
 }
 
+constexpr std::size_t bits_of(WireFormat format) { return layout_of(format).code_bits; }
+
 // Bytes of so many elements.
 constexpr std::size_t encoded_size(WireFormat format, std::size_t elements) {
   const BlockLayout layout = layout_of(format);
@@ -52,6 +54,19 @@ constexpr std::size_t encoded_size(WireFormat format, std::size_t elements) {
   const auto codes = layout.code_bits == 4 ? elements / 2 + elements % 2 : elements * (layout.code_bits / 8);
   return codes + blocks * layout.extra_bytes;  // only a last block has an odd number of codes
 }
+
+// How the elements of one call travel: as contributions and their sums (up), and as results (down).
+struct Formats {
+  WireFormat up = WireFormat::kNative;
+  WireFormat down = WireFormat::kNative;
+
+  [[nodiscard]] constexpr bool native() const { return up == WireFormat::kNative && down == WireFormat::kNative; }
+  // Elements in a block of whichever has the larger ones. Sizes of blocks divide each other.
+  [[nodiscard]] constexpr std::size_t block_elements() const {
+    return layout_of(up).elements > layout_of(down).elements ? layout_of(up).elements : layout_of(down).elements;
+  }
+  constexpr bool operator==(const Formats&) const = default;
+};
 
 inline constexpr std::string_view kWireFormatNames[] = {"native",       "bf16",          "f16",  "int8",
                                                         "int8-min-max", "int8-codebook", "int4", "e3m0"};

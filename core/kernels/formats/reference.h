@@ -341,4 +341,10 @@ inline std::optional<Floats> decode(WireFormat format, std::span<const std::byte
 
 inline float add_weighted(float sum, float weight, float value) { return canonical(sum + weight * value); }
 
+// sums + weight * values; what has weight 0 is not looked at.
+inline Floats add_weighted(Floats sums, float weight, std::span<const float> values) {
+  for (std::size_t i = 0; i < sums.size() && weight != 0; ++i) sums[i] = add_weighted(sums[i], weight, values[i]);
+  return sums;
+}
+
 }  // namespace lockstep::reference

@@ -176,8 +176,8 @@ TEST(Heralds, AnOfferOfAnotherCollectiveStopsIt) {
     request.root = kLow;
     run.me.launch(request, kCount, std::uint64_t{3} * kCount);
     run.me.run();
-    const wire::BlockSize sizes[] = {{Peer3::key(), Generation{1}, Rank{0}, 16},
-                                     {Peer3::key(), Generation{1}, Rank{1}, 16}};
+    const wire::Stake sizes[] = {{Peer3::key(), Generation{1}, Rank{0}, 16},
+                                 {Peer3::key(), Generation{1}, Rank{1}, 16}};
     if (collective == wire::Collective::kAllGather) {
       for (const auto& size : sizes) run.low->say(size);
     }

@@ -79,12 +79,12 @@ TEST(LyingNeighbour, SegmentsThatNoRoundExpectsEndTheirStream) {
       {"of an attempt to come", sends({with([](auto& s) { s.attempt.value = 2; })}), ""},
       {"of an older term",
        [](Peer3& r) {
-         r.low->say(wire::BlockSize{r.key(), Generation{1}, Rank{2}, 4}, Term{0});
+         r.low->say(wire::Stake{r.key(), Generation{1}, Rank{2}, 4}, Term{0});
        },
        ""},
       {"a size where none is wanted",
        [](Peer3& r) {
-         r.low->say(wire::BlockSize{r.key(), Generation{1}, Rank{2}, 4});
+         r.low->say(wire::Stake{r.key(), Generation{1}, Rank{2}, 4});
        },
        ""},
       {"taken back", [](Peer3& r) { r.low->say_segment(segment(kSum, 2), std::byte{1}, 5, true); }, ""},
@@ -269,9 +269,9 @@ TEST(LyingNeighbour, BlocksThatCannotBeAreRefused) {
     Peer3 run;
     run.launch(wire::Collective::kAllGather);
     run.high->say(*run.low->last<wire::Ready>());
-    run.low->say(wire::BlockSize{run.key(), Generation{1}, Rank{7}, 4});  // no such rank
-    run.low->say(wire::BlockSize{run.key(), Generation{1}, Rank{0}, blocks.from_low});
-    run.low->say(wire::BlockSize{run.key(), Generation{1}, Rank{2}, blocks.from_high});
+    run.low->say(wire::Stake{run.key(), Generation{1}, Rank{7}, 4});  // no such rank
+    run.low->say(wire::Stake{run.key(), Generation{1}, Rank{0}, blocks.from_low});
+    run.low->say(wire::Stake{run.key(), Generation{1}, Rank{2}, blocks.from_high});
     run.me.run();
     const auto* stop = run.coordinator->last<wire::StopRound>();
     ASSERT_NE(stop, nullptr);

@@ -1,0 +1,23 @@
+// The jobs on f32 elements that travel in a wire format (core/kernels/formats): each byte is fetched once, in blocks that stay in
+// the first-level cache. Spans as those of run_job().
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "core/kernels/job.h"
+
+namespace lockstep {
+
+JobResult run_encode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from);
+
+// `into` may overlap `from` if it begins no later and ends no later.
+JobResult run_recode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+                     std::span<const std::byte> own);
+
+JobResult run_check(const KernelJob& job, std::span<const std::byte> from);
+
+// `from` may be where `into` begins.
+JobResult run_decode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from);
+
+}  // namespace lockstep

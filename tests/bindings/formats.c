@@ -1,0 +1,157 @@
+/* All-reduces whose elements travel in wire formats, and weighted averages. */
+#include <math.h>
+
+#include "peers.h"
+
+enum { IN_TIME_MS = 30000, MOST = 20000 };
+
+/* Not beyond what a format carries; of another size in each block. */
+static float element(unsigned who, uint64_t i) {
+  return (float)((int)((i * 7919 + who * 104729u) % 2001) - 1000) * (i / 64 % 2 == 0 ? 0.001f : 1.0f);
+}
+
+/* What one rounding may miss an element by, as part of the largest. */
+static double step_of(lockstep_wire_format format) {
+  static const double steps[] = {0, 1.0 / 256, 1.0 / 2048, 1.0 / 254, 1.0 / 254, 0.5, 1.0 / 14, 1.0 / 3};
+  return steps[format] * 1.01 + 1e-6;
+}
+
+static void reduce(peer* self, lockstep_wire_format up, lockstep_wire_format down, uint64_t count, int in_place) {
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  static float send_of[MOST_PEERS][MOST], recv_of[MOST_PEERS][MOST];
+  float* send = send_of[self->number];
+  float* recv = in_place ? send : recv_of[self->number];
+  double bound = 0, weights = 0;
+  unsigned who;
+  uint64_t i;
+
+  for (i = 0; i < count; ++i) send[i] = element(self->number, i);
+  args.send = send;
+  args.recv = recv;
+  args.count = count;
+  args.type = LOCKSTEP_F32;
+  args.op = LOCKSTEP_AVG;
+  args.tag = 5;
+  args.up = up;
+  args.down = down;
+  args.weighted = count % 2 == 0;
+  args.weight = args.weighted ? self->number + 1 : 0;
+  for (who = 0; who < self->peers; ++who) weights += args.weighted ? who + 1 : 1;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &args, &result));
+  CHECK(result.weight == (args.weighted ? weights : 0.0));
+  bound = 1000 * (step_of(up) * (self->peers - 1) + step_of(down));
+  for (i = 0; i < count; ++i) {
+    double want = 0;
+    for (who = 0; who < self->peers; ++who) {
+      want += (double)element(who, i) * (args.weighted ? who + 1 : 1) / weights;
+    }
+    CHECK(fabs(recv[i] - want) <= bound);
+    if (!in_place) CHECK(send[i] == element(self->number, i));
+  }
+  if (up == LOCKSTEP_WIRE_INT8 && down == LOCKSTEP_WIRE_INT8 && count == MOST) { /* a quarter, and scales */
+    CHECK(result.bytes_sent < count * 4 * 2 * (self->peers - 1) / self->peers * 26 / 100 + 1);
+  }
+}
+
+static void formats_are_as_near_as_they_say(peer* self) {
+  static const uint64_t counts[] = {0, 1, 100, 4999, MOST};
+  int up, down;
+  size_t i;
+  for (up = LOCKSTEP_WIRE_NATIVE; up <= LOCKSTEP_WIRE_INT8_CODEBOOK; ++up) {
+    for (down = LOCKSTEP_WIRE_NATIVE; down <= LOCKSTEP_WIRE_E3M0; ++down) {
+      for (i = 0; i < sizeof counts / sizeof counts[0]; ++i) {
+        reduce(self, (lockstep_wire_format)up, (lockstep_wire_format)down, counts[i], (int)(i + (size_t)down) % 2);
+      }
+    }
+  }
+}
+
+/* All peers hold equal bits, the one that rounded the result included. */
+static void all_hold_what_one_has_sent(peer* self) {
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  static float value_of[MOST_PEERS][MOST], all_of[MOST_PEERS][MOST_PEERS * MOST];
+  float* value = value_of[self->number];
+  lockstep_all_gather_args gather = LOCKSTEP_ALL_GATHER_ARGS_INIT;
+  unsigned who;
+  uint64_t i;
+  for (i = 0; i < MOST; ++i) value[i] = element(self->number, i);
+  args.send = args.recv = value;
+  args.count = MOST;
+  args.type = LOCKSTEP_F32;
+  args.up = LOCKSTEP_WIRE_BF16;
+  args.down = LOCKSTEP_WIRE_INT4;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &args, NULL));
+  gather.send = value;
+  gather.recv = all_of[self->number];
+  gather.send_count = MOST;
+  gather.recv_capacity = MOST_PEERS * MOST;
+  gather.type = LOCKSTEP_F32;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_all_gather(self->comm, &gather, NULL));
+  for (who = 0; who < self->peers; ++who) {
+    CHECK(memcmp(all_of[self->number] + who * MOST, value, sizeof value_of[0]) == 0);
+  }
+}
+
+static void who_weighs_nothing_takes_part(peer* self) {
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  float value = self->number == 0 && self->peers > 1 ? NAN : 6; /* not even looked at */
+  args.send = args.recv = &value;
+  args.count = 1;
+  args.type = LOCKSTEP_F32;
+  args.op = LOCKSTEP_AVG;
+  args.weighted = 1;
+  args.weight = self->number == 0 && self->peers > 1 ? 0 : 0.5;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &args, &result));
+  CHECK(value == 6);
+  CHECK(result.world_size == self->peers);
+
+  args.weight = 0;
+  CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &args, NULL));
+  CHECK(strstr(lockstep_last_error(), "all contributions have weight 0") != NULL);
+  CHECK(value == 6);
+}
+
+static void what_is_not_finite_is_named(peer* self) {
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  float values[3] = {1, 2, 3};
+  if (self->peers == 1) return; /* nothing is encoded */
+  if (self->number == 1) values[2] = INFINITY;
+  args.send = args.recv = values;
+  args.count = 3;
+  args.type = LOCKSTEP_F32;
+  args.up = args.down = LOCKSTEP_WIRE_BF16;
+  CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &args, NULL));
+  CHECK(strstr(lockstep_last_error(), "tensor 0, element 2: ") != NULL);
+  CHECK(values[0] == 1 && values[1] == 2);
+}
+
+static void formats_that_differ_are_named(peer* self) {
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  float value = 1;
+  if (self->peers == 1) return;
+  args.send = args.recv = &value;
+  args.count = 1;
+  args.type = LOCKSTEP_F32;
+  args.up = LOCKSTEP_WIRE_INT8;
+  args.down = self->number == 0 ? LOCKSTEP_WIRE_INT8 : LOCKSTEP_WIRE_E3M0;
+  CHECK_STATUS(LOCKSTEP_ERR_MISMATCH, lockstep_all_reduce(self->comm, &args, NULL));
+  CHECK(strstr(lockstep_last_error(), "int8 up, e3m0 down") != NULL);
+  CHECK(value == 1);
+}
+
+static void everything(peer* self) {
+  formats_are_as_near_as_they_say(self);
+  all_hold_what_one_has_sent(self);
+  who_weighs_nothing_takes_part(self);
+  what_is_not_finite_is_named(self);
+  formats_that_differ_are_named(self);
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_leave(self->comm, IN_TIME_MS));
+}
+
+int main(void) {
+  with_peers(3, NULL, everything);
+  with_peers(1, NULL, everything);
+  return 0;
+}

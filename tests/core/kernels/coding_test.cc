@@ -1,0 +1,173 @@
+// Jobs on elements that travel in a wire format: against the truth, wherever they lie.
+#include "core/kernels/coding.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "core/kernels/checksum.h"
+#include "core/kernels/formats/reference.h"
+#include "core/kernels/run_job.h"
+#include "tests/support/every_target.h"
+#include "tests/support/formats.h"
+
+namespace lockstep {
+namespace {
+
+using reference::Bytes;
+using Values = reference::Floats;
+using test::bytes_of;
+using test::kAllFormats;
+
+// Around the parts that a job works in.
+constexpr std::size_t kCounts[] = {0, 1, 255, 257, 4095, 4096, 4097, 9000};
+
+class Coding : public test::EveryTarget {};
+LOCKSTEP_ON_EVERY_TARGET(Coding);
+
+// Sums of a few of them are finite.
+Values moderate(std::uint64_t seed, std::size_t count) {
+  Values values = test::hostile_floats(seed, count);
+  for (float& value : values) {
+    if (std::fabs(value) > 1e37F) value = 1e30F;
+  }
+  return values;
+}
+
+KernelJob job_of(JobKind kind, std::size_t count, WireFormat arrived, WireFormat departs) {
+  KernelJob job;
+  job.kind = kind;
+  job.count = count;
+  job.arrived = arrived;
+  job.departs = departs;
+  return job;
+}
+
+TEST_P(Coding, EncodesWhatAContributionWeighs) {
+  for (const WireFormat format : kAllFormats) {
+    for (const std::size_t count : kCounts) {
+      for (const float weight : {1.0F, 0.375F, 0.0F}) {
+        const Values own = moderate(count, count);
+        KernelJob job = job_of(JobKind::kEncode, count, format, format);
+        job.weight = weight;
+        Bytes into(encoded_size(format, count));
+        const JobResult result = run_job(job, into, bytes_of(own), {});
+        const Bytes expected = reference::encode(format, reference::add_weighted(Values(count), weight, own));
+        ASSERT_EQ(into, expected) << name_of(format) << " " << count;
+        EXPECT_EQ(result.checksum, checksum(expected));
+        EXPECT_FALSE(result.not_finite);
+      }
+    }
+  }
+}
+
+// What arrives at the end of a place becomes what departs from its beginning: as an operation has it.
+TEST_P(Coding, RecodesFromTheEndOfAPlaceToItsBeginning) {
+  for (const WireFormat arrived : kAllFormats) {
+    for (const WireFormat departs : kAllFormats) {
+      for (const std::size_t count : {std::size_t{2000}, std::size_t{4097}}) {
+        for (const float total : {0.0F, 0.75F}) {
+          const Values own = moderate(2, count);
+          const Bytes from = reference::encode(arrived, moderate(1, count));
+          Bytes place(count * sizeof(float));
+          const auto incoming = std::span(place).last(from.size());
+          std::ranges::copy(from, incoming.begin());
+          KernelJob job = job_of(JobKind::kRecode, count, arrived, departs);
+          job.weight = 0.5F;
+          job.total = total;
+          job.expected = checksum(from);
+          const auto into = std::span(place).first(encoded_size(departs, count));
+          const JobResult result = run_job(job, into, incoming, bytes_of(own));
+          Values sums = reference::add_weighted(*reference::decode(arrived, from, count), 0.5F, own);
+          for (float& sum : sums) sum = total != 0 ? sum / total : sum;
+          const Bytes expected = reference::encode(departs, sums);
+          ASSERT_TRUE(std::ranges::equal(into, expected)) << name_of(arrived) << " " << name_of(departs);
+          EXPECT_TRUE(result.intact);
+          EXPECT_FALSE(result.malformed);
+          EXPECT_EQ(result.checksum, checksum(expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Coding, DecodesWhereItLies) {
+  for (const WireFormat format : kAllFormats) {
+    for (const std::size_t count : kCounts) {
+      const Bytes encoded = reference::encode(format, moderate(3, count));
+      Bytes place(std::max(count * sizeof(float), encoded.size()));
+      std::ranges::copy(encoded, place.begin());
+      if (encoded.size() > count * sizeof(float)) continue;  // such a chunk travels as it is
+      run_job(job_of(JobKind::kDecode, count, format, format), std::span(place).first(count * sizeof(float)),
+              std::span(place).first(encoded.size()), {});
+      const Values expected = *reference::decode(format, encoded, count);
+      EXPECT_TRUE(std::ranges::equal(place, bytes_of(expected))) << name_of(format) << " " << count;
+    }
+  }
+}
+
+TEST(CodingJobs, TellWhatIsNotWhatWasSentFromWhatIsNoEncoding) {
+  constexpr std::size_t kCount = 9000;
+  const Values own(kCount, 1.0F);
+  for (const WireFormat format : kAllFormats) {
+    SCOPED_TRACE(name_of(format));
+    const Bytes sound = reference::encode(format, own);
+    Bytes malformed = sound;
+    std::ranges::fill(malformed, std::byte{0xff});
+    for (const JobKind kind : {JobKind::kRecode, JobKind::kCheck}) {
+      KernelJob job = job_of(kind, kCount, format, WireFormat::kNative);
+      Bytes into(kind == JobKind::kRecode ? kCount * sizeof(float) : 0);
+      job.expected = checksum(sound);
+      const JobResult good = run_job(job, into, sound, bytes_of(own));
+      EXPECT_TRUE(good.intact);
+      EXPECT_FALSE(good.malformed);
+      if (kind == JobKind::kCheck) {
+        EXPECT_EQ(good.checksum, checksum(sound));
+      }
+      EXPECT_FALSE(run_job(job, into, malformed, bytes_of(own)).intact);
+      job.expected = checksum(malformed);
+      const JobResult bad = run_job(job, into, malformed, bytes_of(own));
+      EXPECT_TRUE(bad.intact);
+      EXPECT_TRUE(bad.malformed);
+    }
+  }
+}
+
+TEST(CodingJobs, NameTheFirstElementThatIsNotFinite) {
+  constexpr std::size_t kCount = 9000;
+  constexpr std::size_t kWhere = 5001;
+  for (const float odd : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    Values own(kCount, 1.0F);
+    own[kWhere] = own[kWhere + 1] = odd;
+    Bytes into(kCount * sizeof(float));
+    KernelJob encode = job_of(JobKind::kEncode, kCount, WireFormat::kNative, WireFormat::kInt8);
+    EXPECT_EQ(
+        run_job(encode, std::span(into).first(encoded_size(WireFormat::kInt8, kCount)), bytes_of(own), {}).not_finite,
+        kWhere);
+    encode.weight = 0;
+    EXPECT_FALSE(
+        run_job(encode, std::span(into).first(encoded_size(WireFormat::kInt8, kCount)), bytes_of(own), {}).not_finite);
+    const Bytes from = reference::encode(WireFormat::kInt8, Values(kCount, 2.0F));
+    KernelJob recode = job_of(JobKind::kRecode, kCount, WireFormat::kInt8, WireFormat::kNative);
+    recode.expected = checksum(from);
+    const JobResult result = run_job(recode, into, from, bytes_of(own));
+    EXPECT_TRUE(result.intact);
+    EXPECT_EQ(result.not_finite, kWhere);
+  }
+}
+
+TEST(CodingJobs, ASumBeyondTheLargestF32IsNotFinite) {
+  constexpr std::size_t kCount = 300;
+  Values own(kCount, 1.0F);
+  own[299] = std::numeric_limits<float>::max();
+  const Bytes from = reference::encode(WireFormat::kBF16, own);
+  Bytes into(encoded_size(WireFormat::kBF16, kCount));
+  KernelJob job = job_of(JobKind::kRecode, kCount, WireFormat::kBF16, WireFormat::kBF16);
+  job.expected = checksum(from);
+  EXPECT_EQ(run_job(job, into, from, bytes_of(own)).not_finite, 299U);
+}
+
+}  // namespace
+}  // namespace lockstep

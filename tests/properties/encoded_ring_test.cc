@@ -1,0 +1,264 @@
+// Laws of all-reduces whose elements travel in a wire format, or have weights.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "core/kernels/formats/reference.h"
+#include "core/ring/schedule.h"
+#include "core/wire/limits.h"
+#include "tests/support/formats.h"
+#include "tests/support/ring_of_operations.h"
+
+namespace lockstep {
+namespace {
+
+using wire::Collective;
+
+struct EncodedCase {
+  Formats formats;
+  ReduceOp op = ReduceOp::kAvg;
+  std::uint32_t world = 1;
+  std::vector<std::uint64_t> counts;
+  std::uint32_t segment_bytes = 0;
+  bool in_place = false;
+  std::vector<float> weights;              // none: not weighted
+  std::vector<std::vector<float>> inputs;  // by rank, all tensors one after the other
+
+  [[nodiscard]] float weight(std::uint32_t rank) const { return weights.empty() ? 1 : weights[rank]; }
+  [[nodiscard]] float total() const {
+    if (weights.empty()) return static_cast<float>(world);
+    return static_cast<float>(std::accumulate(weights.begin(), weights.end(), 0.0));
+  }
+};
+
+// Of so many tensors; often small ones, and never as small as a young run of rapidcheck would have them.
+std::vector<std::uint64_t> any_counts(std::uint64_t most) {
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  std::vector<std::uint64_t> counts(below(draw(seed, 1), 4));
+  for (std::size_t t = 0; t < counts.size(); ++t)
+    counts[t] = below(draw(seed, 2, t), draw(seed, 3, t) % 2 == 0 ? 300 : most);
+  // Whole blocks in each of a few chunks, and a little more.
+  if (!counts.empty() && seed % 3 == 0) counts[0] = 4096 * below(draw(seed, 4), 12) + below(draw(seed, 5), 5);
+  return counts;
+}
+
+WireFormat any_format_of(std::vector<WireFormat> formats) { return *rc::gen::elementOf(formats); }
+
+EncodedCase any_encoded(std::uint32_t least_world = 2) {
+  EncodedCase c;
+  c.formats.up = any_format_of({WireFormat::kNative, WireFormat::kBF16, WireFormat::kF16, WireFormat::kInt8,
+                                WireFormat::kInt8MinMax, WireFormat::kInt8Codebook});
+  c.formats.down = any_format_of({test::kAllFormats.begin(), test::kAllFormats.end()});
+  c.world = *rc::gen::inRange<std::uint32_t>(least_world, 6);
+  c.counts = any_counts(20'000);
+  c.segment_bytes = *rc::gen::element<std::uint32_t>(0, 16, 1000, 5000);
+  c.in_place = *rc::gen::arbitrary<bool>();
+  c.op = *rc::gen::element(ReduceOp::kSum, ReduceOp::kAvg);
+  if (c.op == ReduceOp::kAvg && *rc::gen::arbitrary<bool>()) {
+    c.weights = *rc::gen::container<std::vector<float>>(c.world, rc::gen::element(0.0F, 0.5F, 1.0F, 3.0F, 1e6F));
+    if (c.total() == 0) c.weights.front() = 1;
+  }
+  if (c.formats.native() && c.weights.empty()) c.formats.up = WireFormat::kInt8;
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  const std::uint64_t all = std::accumulate(c.counts.begin(), c.counts.end(), std::uint64_t{0});
+  for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+    auto& values = c.inputs.emplace_back(all);
+    for (std::uint64_t i = 0; i < all; ++i)
+      values[i] = test::bell(draw(seed, rank, i)) * (i / 64 % 3 == 0 ? 100.0F : 1.0F);
+  }
+  return c;
+}
+
+support::RingOfOperations ring_of(const EncodedCase& c, std::uint64_t seed) {
+  peer::Request request;
+  request.collective = Collective::kAllReduce;
+  request.type = DataType::kF32;
+  request.op = c.op;
+  request.formats = c.formats;
+  for (const std::uint64_t count : c.counts) request.tensors.push_back({{}, {}, count});
+  support::RingOfOperations ring(request, c.world, c.in_place, {c.segment_bytes, {}, c.formats}, seed, c.weights);
+  for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+    if (!c.inputs[rank].empty()) std::memcpy(ring.input(rank).data(), c.inputs[rank].data(), ring.input(rank).size());
+  }
+  return ring;
+}
+
+std::vector<float> result_of(support::RingOfOperations& ring, const EncodedCase& c, std::uint32_t rank) {
+  std::vector<float> all(c.inputs.front().size());
+  const auto bytes = c.in_place ? std::span<std::byte>(ring.input(rank)) : ring.received(rank);
+  if (!all.empty()) std::memcpy(all.data(), bytes.data(), bytes.size());
+  return all;
+}
+
+// Does `what(chunk of the tensor, where that begins among all elements)` for each chunk, with its owner.
+template <typename What>
+void each_chunk(const EncodedCase& c, What what) {
+  std::uint64_t base = 0;
+  for (std::uint32_t t = 0; t < c.counts.size(); ++t) {
+    const bool whole = ring::goes_whole(Collective::kAllReduce, c.counts[t], 4, c.segment_bytes);
+    for (std::uint32_t owner = 0; owner < c.world; ++owner) {
+      if (whole && owner != ring::owner_of_whole(t, c.world)) continue;
+      const ring::Chunk chunk = whole ? ring::Chunk{0, c.counts[t]} : ring::chunk_of(owner, c.world, c.counts[t]);
+      what(owner, base + chunk.begin, chunk.size());
+    }
+    base += c.counts[t];
+  }
+}
+
+// Law (S2): every rank holds what the reference gives that decodes, adds and encodes a chunk at each stop, whatever its segments
+// are and in whatever order they come; and the caller's input is what it was until then.
+RC_GTEST_PROP(EncodedRing, IsTheExactFoldOnEveryRank, (std::uint64_t seed)) {
+  const EncodedCase c = any_encoded();
+  std::vector<float> expected(c.inputs.front().size());
+  float scale = 1;
+  while (c.op == ReduceOp::kAvg && c.total() * scale >= 1) scale /= 2;
+  each_chunk(c, [&](std::uint32_t owner, std::uint64_t begin, std::uint64_t size) {
+    const auto format_of = [&](WireFormat format) { return ring::format_of_chunk(format, size); };
+    reference::Floats sums(size);
+    for (std::uint32_t hop = 0; hop < c.world; ++hop) {
+      const std::uint32_t rank = (owner + 1 + hop) % c.world;
+      const bool last = hop + 1 == c.world;
+      sums = reference::add_weighted(std::move(sums), c.weight(rank) * scale,
+                                     std::span(c.inputs[rank]).subspan(begin, size));
+      if (last && c.op == ReduceOp::kAvg) {
+        for (float& sum : sums) sum /= c.total() * scale;
+      }
+      const WireFormat format = format_of(last ? c.formats.down : c.formats.up);
+      sums = *reference::decode(format, reference::encode(format, sums), size);
+    }
+    std::ranges::copy(sums, expected.begin() + static_cast<std::ptrdiff_t>(begin));
+  });
+  auto ring = ring_of(c, seed);
+  ring.run();
+  RC_ASSERT(ring.fault().empty());
+  for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+    RC_ASSERT(ring.operation(rank).complete());
+    RC_ASSERT(ring.operation(rank).result_hash() == ring.operation(0).result_hash());
+    const bool kept = c.inputs[rank].empty() ||
+                      std::memcmp(ring.input(rank).data(), c.inputs[rank].data(), ring.input(rank).size()) == 0;
+    RC_ASSERT(kept);
+  }
+  ring.commit_all();
+  for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+    const std::vector<float> result = result_of(ring, c, rank);
+    const bool same =
+        expected.empty() || std::memcmp(result.data(), expected.data(), expected.size() * sizeof(float)) == 0;
+    RC_ASSERT(same);
+  }
+}
+
+// Law (S3): whenever it is aborted, the input holds its bits.
+RC_GTEST_PROP(EncodedRing, AnAbortLeavesTheInputAsItWas, (std::uint64_t seed)) {
+  const EncodedCase c = any_encoded(1);
+  auto ring = ring_of(c, seed);
+  ring.run(*rc::gen::inRange<std::uint64_t>(0, 40));
+  ring.abort_all();
+  for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+    const bool kept = c.inputs[rank].empty() ||
+                      std::memcmp(ring.input(rank).data(), c.inputs[rank].data(), ring.input(rank).size()) == 0;
+    RC_ASSERT(kept);
+  }
+}
+
+// What a format may miss an element by, of a block in which the largest magnitude is `largest` and all lie within `range`.
+double error_of(WireFormat format, double largest, double range) {
+  constexpr double kOfF32 = 1.001;
+  switch (format) {
+    case WireFormat::kNative: return 0;
+    case WireFormat::kBF16: return largest / 256;
+    case WireFormat::kF16: return largest / 2048 + 0x1p-24;
+    case WireFormat::kInt8: return largest / 254 * kOfF32;
+    case WireFormat::kInt8MinMax: return range / 510 * kOfF32 + largest * 0x1p-20;
+    case WireFormat::kInt8Codebook: return range;  // unbounded outside of its bins
+    case WireFormat::kInt4: return largest / 14 * kOfF32;
+    case WireFormat::kE3M0: return largest / 3 * kOfF32;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+// Law: the result lies as near to the exact average as the formats' own errors allow: one of each hop, and one of the way down.
+RC_GTEST_PROP(EncodedRing, ErrsNoMoreThanItsFormats, (std::uint64_t seed)) {
+  EncodedCase c = any_encoded();
+  c.op = ReduceOp::kAvg;
+  auto ring = ring_of(c, seed);
+  ring.run();
+  ring.commit_all();
+  const std::vector<float> result = result_of(ring, c, 0);
+  each_chunk(c, [&](std::uint32_t owner, std::uint64_t begin, std::uint64_t size) {
+    const std::size_t block = c.formats.block_elements();
+    for (std::uint64_t at = 0; at < size; at += block) {
+      const std::uint64_t end = std::min<std::uint64_t>(at + block, size);
+      double error = 1e-30;  // of the sum so far, in units of the average
+      std::vector<double> sums(end - at);
+      for (std::uint32_t hop = 0; hop < c.world; ++hop) {
+        const std::uint32_t rank = (owner + 1 + hop) % c.world;
+        const double weight = static_cast<double>(c.weight(rank)) / static_cast<double>(c.total());
+        for (std::uint64_t i = at; i < end; ++i) {
+          sums[i - at] += weight * static_cast<double>(c.inputs[rank][begin + i]);
+        }
+        const auto [least, most] = std::ranges::minmax(sums);
+        const double largest = std::max(std::fabs(least), std::fabs(most)) + error;
+        const double range = most - least + 2 * error;
+        const WireFormat format = ring::format_of_chunk(hop + 1 == c.world ? c.formats.down : c.formats.up, size);
+        error += error_of(format, largest, range) + largest * 1e-6;
+      }
+      for (std::uint64_t i = at; i < end; ++i) {
+        RC_ASSERT(std::fabs(static_cast<double>(result[begin + i]) - sums[i - at]) <= error);
+      }
+    }
+  });
+}
+
+// Law: no encoded segment needs more room than it has or a message may take, and only the last of a chunk has less than whole
+// blocks.
+RC_GTEST_PROP(EncodedRing, PiecesAreWholeBlocksThatFit, ()) {
+  const Formats formats{any_format_of({test::kAllFormats.begin(), test::kAllFormats.end()}),
+                        any_format_of({test::kAllFormats.begin(), test::kAllFormats.end()})};
+  const auto world = *rc::gen::inRange<std::uint32_t>(1, 9);
+  const auto segment =
+      *rc::gen::oneOf(rc::gen::just<std::uint32_t>(0), rc::gen::inRange<std::uint32_t>(1, kMaxSegmentBytes + 1));
+  const auto counts = any_counts(3'000'000);
+  const ring::Segmenting segmenting{
+      segment, *rc::gen::element(ring::Distance::kFar, ring::Distance::kNear, ring::Distance::kSameHost), formats};
+  const auto pieces = ring::cut(Collective::kAllReduce, counts, 4, world, 0, segmenting);
+  RC_ASSERT(pieces.size() == ring::segments_in(Collective::kAllReduce, counts, 4, world, segmenting));
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const ring::Piece& piece = pieces[i];
+    const bool last =
+        i + 1 == pieces.size() || pieces[i + 1].owner != piece.owner || pieces[i + 1].tensor != piece.tensor;
+    RC_ASSERT(piece.length > 0U && piece.length % 4 == 0 && piece.length <= kMaxSegmentBytes);
+    RC_ASSERT(last || piece.length % (formats.block_elements() * 4) == 0);
+    for (const ring::Form& form : piece.forms) {
+      RC_ASSERT(form.bytes == encoded_size(form.format, piece.length / 4));
+      RC_ASSERT(form.bytes <= piece.length);
+    }
+  }
+}
+
+// Law: what no format carries is found where it is, and ends the operation of whoever has it.
+RC_GTEST_PROP(EncodedRing, NamesWhatIsNotFinite, (std::uint64_t seed)) {
+  EncodedCase c = any_encoded();
+  RC_PRE(!c.inputs.front().empty());
+  const auto rank = *rc::gen::inRange<std::uint32_t>(0, c.world);
+  const auto at = *rc::gen::inRange<std::uint64_t>(0, c.inputs[rank].size());
+  c.inputs[rank][at] =
+      *rc::gen::element(std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN());
+  std::uint64_t tensor = 0;
+  std::uint64_t element = at;
+  for (; element >= c.counts[tensor]; ++tensor) element -= c.counts[tensor];
+  auto ring = ring_of(c, seed);
+  ring.run();
+  if (c.weight(rank) == 0) {
+    RC_ASSERT(ring.fault().empty());  // it counts for nothing
+    return;
+  }
+  const std::string place = "tensor " + std::to_string(tensor) + ", element " + std::to_string(element) + ": ";
+  RC_ASSERT(ring.fault().substr(0, place.size()) == place);
+}
+
+}  // namespace
+}  // namespace lockstep
