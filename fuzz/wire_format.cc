@@ -40,6 +40,7 @@ void look_at_encoding(WireFormat format, std::span<const std::byte> bytes, std::
   LOCKSTEP_ASSERT(decoded == truth.has_value());
   reference::Floats sums(count, 1.0F);
   LOCKSTEP_ASSERT(decode_add(format, std::as_writable_bytes(std::span(sums)), encoded, 0.5F) == decoded);
+  LOCKSTEP_ASSERT(is_encoding(format, encoded, sums.size()) == decoded);
   if (!decoded) return;
   LOCKSTEP_ASSERT(std::ranges::equal(value_bytes, std::as_bytes(std::span(*truth))));
   for (std::size_t i = 0; i < count; ++i) {

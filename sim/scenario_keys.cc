@@ -69,7 +69,9 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"top", "faults_end", R"("10s")", "then faults stop, the network heals, and all must come to its end"},
       {"top", "net", R"({ profile = "region" })", "see below"},
       {"top", "work", R"(["2x all_reduce 64KiB f32 sum", "barrier", "loop 3"])",
-       "what every peer launches in every step; loop: at least so many commits after the faults"},
+       "what every peer launches in every step (all_reduce 1MiB f32 avg int8/bf16: in wire formats); loop: at least so "
+       "many "
+       "commits after the faults"},
       {"top", "regions", R"({ eu = "a b" })", "see below"},
       {"top", "link", R"([{ between = "a b" }])", "see below"},
       {"top", "line", R"([{ of = "a" }])", "see below"},

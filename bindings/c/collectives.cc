@@ -1,5 +1,4 @@
 // Collectives: arguments checked and turned into a launch. What only the transport can know (overlaps, scratch) it checks itself.
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -12,6 +11,7 @@
 #include "bindings/c/sized.h"
 #include "bindings/c/time_out.h"
 #include "core/base/data_type.h"
+#include "core/kernels/float_environment.h"
 #include "core/wire/limits.h"
 #include "lockstep.h"
 
@@ -87,10 +87,11 @@ Wrong read_encoding(const lockstep_all_reduce_args& args, LaunchArgs& launch) {
     if (args.weight == 0) return std::nullopt;
     return c::invalid("args.weight is {} but args.weighted is 0; set it, or leave the weight 0", args.weight);
   }
-  if (!(args.weight >= 0 && args.weight <= std::numeric_limits<float>::max())) {
-    return c::invalid("args.weight is {}; allowed: 0 to {}", args.weight, std::numeric_limits<float>::max());
-  }
-  launch.weight = std::fabs(static_cast<float>(args.weight));
+  // One that cannot be is not refused here: the others wait for this call, and learn of it.
+  const StandardFloats standard_floats;
+  const bool too_large = args.weight > static_cast<double>(std::numeric_limits<float>::max());
+  launch.weight = too_large ? std::numeric_limits<float>::infinity() : static_cast<float>(args.weight);
+  if (args.weight == 0) launch.weight = 0;  // -0.0 is one, too
   return std::nullopt;
 }
 

@@ -56,7 +56,6 @@ class Room {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
   explicit Room(std::size_t count) : bytes_(std::span(room_).first(count * sizeof(float))) {}
 
-  void clear() { std::memset(bytes_.data(), 0, bytes_.size()); }
   // Names the first element that is not finite. What has weight 0 is not looked at: it counts for nothing, whatever it is.
   [[nodiscard]] std::optional<std::uint64_t> add(std::span<const std::byte> values, float weight) {
     if (weight == 0 || decode_add(WireFormat::kNative, bytes_, values, weight)) return std::nullopt;
@@ -75,11 +74,17 @@ JobResult run_encode(const KernelJob& job, std::span<std::byte> into, std::span<
   LOCKSTEP_ASSERT(from.size() == job.count * sizeof(float) && into.size() == encoded_size(job.departs, job.count));
   ChecksumStream result;
   for (Part part = Part::at_of(0, job.count); part.count > 0; part = part.next(job.count)) {
-    Room sums(part.count);
-    sums.clear();
-    auto not_finite = sums.add(part.of(from), job.weight);
+    Room weighed(part.count);
+    std::span<const std::byte> values = part.of(from);
+    if (job.weight == 0) {  // it counts for nothing, whatever it is
+      std::memset(weighed.bytes().data(), 0, weighed.bytes().size());
+      values = weighed.bytes();
+    } else if (job.weight != 1) {
+      weigh(weighed.bytes(), values, job.weight);
+      values = weighed.bytes();
+    }
     const auto encoded = part.of(into, job.departs);
-    if (!not_finite) not_finite = encode(job.departs, encoded, sums.bytes());
+    const auto not_finite = encode(job.departs, encoded, values);
     if (not_finite) return {.not_finite = part.at + *not_finite};
     result.update(encoded);
   }
@@ -123,25 +128,28 @@ JobResult run_check(const KernelJob& job, std::span<const std::byte> from) {
   for (Part part = Part::at_of(0, job.count); part.count > 0; part = part.next(job.count)) {
     const auto incoming = part.of(from, job.arrived);
     arrived.update(incoming);
-    const Room unused(part.count);
-    result.malformed = result.malformed || !decode(job.arrived, unused.bytes(), incoming);
+    result.malformed = result.malformed || !is_encoding(job.arrived, incoming, part.count);
   }
   result.checksum = arrived.value();
   result.intact = result.checksum == job.expected;
   return result;
 }
 
-// From the last part to the first: what `into` covers of `from` then has been decoded.
+// From the last part to the first: what `into` covers of `from` by then has been decoded.
 JobResult run_decode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from) {
   LOCKSTEP_ASSERT(into.size() == job.count * sizeof(float) && from.size() == encoded_size(job.arrived, job.count));
+  if (job.count == 0) return {};
   bool sound = true;
   for (std::size_t begin = last_part(job.count) + kElements; begin > 0; begin -= kElements) {
     const Part part = Part::at_of(begin - kElements, job.count);
     const auto encoded = part.of(from, job.arrived);
+    const auto values = part.of(into);
+    const bool apart =
+        encoded.data() >= values.data() + values.size() || values.data() >= encoded.data() + encoded.size();
     const Room room(part.count);
-    const auto apart = room.bytes().first(encoded.size());
-    std::memcpy(apart.data(), encoded.data(), encoded.size());
-    sound = decode(job.arrived, part.of(into), apart) && sound;
+    const auto copy = room.bytes().first(apart ? 0 : encoded.size());
+    if (!apart) std::memcpy(copy.data(), encoded.data(), encoded.size());
+    sound = decode(job.arrived, values, apart ? encoded : copy) && sound;
   }
   LOCKSTEP_ASSERT(sound);  // run_check() has looked at it
   return {};

@@ -14,9 +14,6 @@ std::optional<std::string> flaw_of_encoding(Collective collective, DataType type
            " of " + std::string(lockstep::name_of(type)) + " (" + std::string(lockstep::name_of(op)) + ")";
   }
   if (weight && op != ReduceOp::kAvg) return "only an average (avg) has weights, not a sum";
-  if (weight && !is_weight(*weight)) {
-    return "a weight is a finite number that is not negative, not " + std::to_string(*weight);
-  }
   if (bits_of(formats.up) < 8) {
     return "contributions are rounded at every member, which is too often for " +
            std::string(lockstep::name_of(formats.up)) + ": send them up in 8 bits or more (int8)";

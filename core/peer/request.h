@@ -60,13 +60,14 @@ struct Request {
 };
 
 // Its elements are more than copied and folded as they come: they are encoded, or weighed. No element may be infinite or NaN
-// then, and the tensors keep what they hold until the round has committed.
+// then. In place the tensor keeps what it holds until the round has committed.
 inline bool is_encoded(const Request& request) { return !request.formats.native() || request.weight; }
 
 // What a contribution may weigh.
 inline bool is_weight(float weight) { return std::isfinite(weight) && !std::signbit(weight); }
 
-// Why a call cannot have the formats and the weight that it states, in words for its caller.
+// Why no call can have such formats, or weights, in words for its caller. What the weight is, is another matter: it is this peer's own,
+// and the others wait for it.
 std::optional<std::string> flaw_of_encoding(Collective collective, DataType type, ReduceOp op, Formats formats,
                                             std::optional<float> weight);
 

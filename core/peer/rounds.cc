@@ -160,6 +160,10 @@ void Peer::Machine::begin_attempt(Round& round) {
                   "the group has " + std::to_string(round.world()) + " members, the call wants at least " +
                       std::to_string(round.request.minimum_world) + ": wait_for_world waits for more");
   }
+  if (round.request.weight && !is_weight(*round.request.weight)) {
+    return refuse(round, Status::kInvalidArgument,
+                  "a weight is a finite number that is not negative, not " + std::to_string(*round.request.weight));
+  }
   refuse_if_closed(round);
   if (round.request.collective == Collective::kSync) return begin_sync(round);
   begin_watch(round);

@@ -9,6 +9,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
+#include "core/kernels/float_environment.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::ring {
@@ -38,7 +39,8 @@ Error too_small(std::uint64_t has, std::uint64_t needs, std::size_t world) {
 }  // namespace
 
 float total_weight(std::span<const std::uint64_t> weights) {
-  double total = 0;  // in rank order; exact unless weights lie 2^29 apart
+  const StandardFloats standard_floats;  // whoever's thread this is: all ranks must find the same
+  double total = 0;                      // in rank order; exact unless weights lie 2^29 apart
   for (const std::uint64_t bits : weights) total += std::bit_cast<float>(static_cast<std::uint32_t>(bits));
   return total > std::numeric_limits<float>::max() ? std::numeric_limits<float>::infinity() : static_cast<float>(total);
 }
@@ -48,10 +50,7 @@ Operation::Operation(const peer::Request& request, Rank rank, std::uint32_t worl
     : request_(request), rank_(rank), world_(world), stakes_(std::move(stakes)), encoded_(peer::is_encoded(request)) {
   if (encoded_ && request.op == ReduceOp::kAvg) {
     const bool weighs = request.weight && !mutant(Mutant::kWeightsUncounted);
-    const float total = weighs ? total_weight(stakes_) : static_cast<float>(world);
-    int exponent = 0;
-    total_ = std::frexp(total, &exponent);
-    weight_ = std::ldexp(request.weight.value_or(1), -exponent);
+    weigh(weighs ? total_weight(stakes_) : static_cast<float>(world));
   }
   LOCKSTEP_ASSERT(segmenting.formats == request.formats);
   const auto element_bytes = static_cast<std::uint32_t>(size_of(request.type));
@@ -82,6 +81,17 @@ Operation::Operation(const peer::Request& request, Rank rank, std::uint32_t worl
     if (request.collective != wire::Collective::kReduceScatter || piece.owner == rank.value) ++finals_missing_;
     if (starts_here(piece)) own_.push_back(static_cast<std::uint32_t>(i));
   }
+}
+
+void Operation::weigh(float total) {
+  const StandardFloats standard_floats;
+  int of_world = 0;
+  int of_total = 0;
+  (void)std::frexp(static_cast<float>(world_), &of_world);
+  total_ = std::ldexp(std::frexp(total, &of_total), of_world);
+  const float own = request_.weight.value_or(1);
+  weight_ = std::ldexp(own, of_world - of_total);
+  if (own > 0 && weight_ == 0) weight_ = std::numeric_limits<float>::denorm_min();  // it counts, if for nothing
 }
 
 bool Operation::starts_here(const Piece& piece) const {

@@ -167,6 +167,7 @@ class Operation {
   KernelJob& start_encoded(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index,
                            wire::Phase phase);
   [[nodiscard]] Error not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const;
+  void weigh(float total);
   void finish_final(std::size_t index, std::uint64_t checksum);
   void make_ready(std::size_t index, wire::Phase phase, std::uint64_t checksum);
   [[nodiscard]] bool starts_here(const Piece& piece) const;
@@ -176,8 +177,8 @@ class Operation {
   std::uint32_t world_;
   std::vector<std::uint64_t> stakes_;
   bool encoded_;
-  // Of an average: what the contribution weighs, and all do, scaled by a power of two so that all weigh from 1/2 to 1: no sum on its
-  // way is larger than the largest contribution, which the format was chosen for.
+  // Of an average: what the contribution weighs, and all do, scaled by a power of two so that ranks weigh about 1 each: formats have
+  // a smallest and a largest number, and were chosen for what is averaged.
   float weight_ = 1;
   float total_ = 0;
   std::vector<Piece> pieces_;

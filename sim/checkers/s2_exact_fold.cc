@@ -65,7 +65,7 @@ struct Encoded {
   WireFormat up;
   WireFormat down;
   float total = 0;  // 0: a sum
-  float scale = 1;  // of averages: weights are scaled by a power of two, so that all together weigh 1/2 to 1
+  float scale = 1;  // of averages: weights are scaled by a power of two, so that ranks weigh about 1 each
 
   [[nodiscard]] float weight_of(const Call& call) const { return call.request.weight.value_or(1) * scale; }
 };
@@ -82,8 +82,10 @@ Encoded encoded_of(const Round& round, std::uint64_t elements) {
   Encoded how{format_of(request.formats.up, elements), format_of(request.formats.down, elements)};
   if (request.op != ReduceOp::kAvg) return how;
   how.total = static_cast<float>(total);
-  while (how.total * how.scale >= 1) how.scale /= 2;
-  while (how.total * how.scale < 0.5F) how.scale *= 2;
+  float limit = 1;
+  while (limit <= static_cast<float>(round.world())) limit *= 2;
+  while (how.total * how.scale >= limit) how.scale /= 2;
+  while (how.total * how.scale < limit / 2) how.scale *= 2;
   how.total *= how.scale;
   return how;
 }
@@ -102,7 +104,9 @@ std::vector<std::byte> fold_encoded(const Encoded& how, std::size_t n, std::size
   const std::size_t count = elements.end - elements.begin;
   std::vector<float> sums(count);
   for (std::size_t i = 0; i < n; ++i) {
-    sums = reference::add_weighted(std::move(sums), how.weight_of(who(i)), floats_of(who(i), tensor, elements));
+    const std::vector<float> own = floats_of(who(i), tensor, elements);
+    const float weight = how.weight_of(who(i));
+    sums = i == 0 ? reference::weighed(weight, own) : reference::add_weighted(std::move(sums), weight, own);
     const bool last = i + 1 == n;
     if (last && how.total != 0) {
       for (float& sum : sums) sum /= how.total;

@@ -117,6 +117,7 @@ Duration bound_of(const Plan& plan, const flow::RingRun& run, flow::Topology& to
   Call call;
   call.request.collective = run.collective;
   call.request.type = run.type;
+  call.request.formats = run.segmenting.formats;
   call.request.tensors.push_back({{}, {}, run.count});
   call.segment_bytes = plan.segment_bytes;
   call.outcome.emplace();

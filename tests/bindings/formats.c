@@ -1,4 +1,5 @@
 /* All-reduces whose elements travel in wire formats, and weighted averages. */
+#include <fenv.h>
 #include <math.h>
 
 #include "peers.h"
@@ -113,6 +114,48 @@ static void who_weighs_nothing_takes_part(peer* self) {
   CHECK(value == 6);
 }
 
+/* Not refused by itself: the others would wait, or take its next call for this one. */
+static void a_weight_that_is_none_ends_it_for_all(peer* self) {
+  static const double wrong[] = {-1, 1e300, NAN};
+  size_t i;
+  for (i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
+    lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+    float value = 3;
+    args.send = args.recv = &value;
+    args.count = 1;
+    args.type = LOCKSTEP_F32;
+    args.op = LOCKSTEP_AVG;
+    args.weighted = 1;
+    args.weight = self->number == 0 ? wrong[i] : 1;
+    CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &args, NULL));
+    CHECK(strstr(lockstep_last_error(), "a weight is a finite number that is not negative") != NULL);
+    CHECK(value == 3);
+    args.weight = self->number == 0 ? -0.0 : 1;
+    CHECK_STATUS(self->peers == 1 ? LOCKSTEP_ERR_INVALID_ARGUMENT : LOCKSTEP_OK,
+                 lockstep_all_reduce(self->comm, &args, NULL));
+    CHECK(value == 3);
+  }
+}
+
+/* Whatever a program does to its threads' arithmetic. */
+static void weights_are_the_same_in_any_floating_point_environment(peer* self) {
+  const int rounding = self->number == 0 ? FE_DOWNWARD : FE_TONEAREST;
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  float value = 7;
+  CHECK(fesetround(rounding) == 0);
+  args.send = args.recv = &value;
+  args.count = 1;
+  args.type = LOCKSTEP_F32;
+  args.op = LOCKSTEP_AVG;
+  args.weighted = 1;
+  args.weight = self->number == 0 ? 0.5 : self->number == 1 ? 0.5 - 0x1p-25 : 0;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &args, &result));
+  CHECK(value == 7);
+  CHECK(result.weight == (self->peers == 1 ? 0.5 : 1.0)); /* rounded to nearest */
+  CHECK(fesetround(FE_TONEAREST) == 0);
+}
+
 static void what_is_not_finite_is_named(peer* self) {
   lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
   float values[3] = {1, 2, 3};
@@ -145,6 +188,8 @@ static void everything(peer* self) {
   formats_are_as_near_as_they_say(self);
   all_hold_what_one_has_sent(self);
   who_weighs_nothing_takes_part(self);
+  a_weight_that_is_none_ends_it_for_all(self);
+  weights_are_the_same_in_any_floating_point_environment(self);
   what_is_not_finite_is_named(self);
   formats_that_differ_are_named(self);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_leave(self->comm, IN_TIME_MS));

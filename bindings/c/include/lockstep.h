@@ -66,7 +66,9 @@ extern "C" {
 /* How a call ended. Numbers never change. To rejoin is to make a new communicator and connect it. */
 typedef enum lockstep_status {
   LOCKSTEP_OK = 0,
-  LOCKSTEP_ERR_INVALID_ARGUMENT = 1,    /* this call's arguments are wrong by themselves; nothing was started */
+  /* this call's arguments are wrong by themselves: nothing was started; or what a peer gave cannot be reduced (a weight, an element):
+   * it ended for all, and the text names the peer */
+  LOCKSTEP_ERR_INVALID_ARGUMENT = 1,
   LOCKSTEP_ERR_MISMATCH = 2,            /* peers gave different arguments for one round; none has reduced anything */
   LOCKSTEP_ERR_PEER_LOST = 3,           /* a member was lost, and this call does not retry by itself */
   LOCKSTEP_ERR_WORLD_CHANGED = 4,       /* a member left or came, and this call depends on who is there */
@@ -143,12 +145,12 @@ typedef enum lockstep_op {
  *                            bits per element   largest error of an element x, in a block of so many
  *   WIRE_NATIVE              32                 none
  *   WIRE_BF16                16                 |x| / 256
- *   WIRE_F16                 16                 |x| / 2048; beyond 65504 it becomes that
+ *   WIRE_F16                 16                 |x| / 2048, at least 2^-25; beyond 65504 it becomes that (sums, too: AVG divides last)
  *   WIRE_INT8                8.125   256        largest |x| / 254
  *   WIRE_INT8_MIN_MAX        8.25    256        (largest x - smallest x) / 510
- *   WIRE_INT8_CODEBOOK       10      4096       means of 256 bins, 6 standard deviations / 256 wide; more outside of them
+ *   WIRE_INT8_CODEBOOK       10      4096       means of 256 bins around 0, 6 root mean squares / 256 wide; more outside of them
  *   WIRE_INT4                4.5     64         largest |x| / 14
- *   WIRE_E3M0                4.125   64         |x| / 3; smaller ones than about largest |x| / 85 become 0
+ *   WIRE_E3M0                4.125   64         |x| / 3; those below largest |x| / 64 may become 0
  *
  * A chunk (one rank's share of a tensor) of which the encoding would be no smaller travels as it is. */
 typedef enum lockstep_wire_format {
@@ -467,7 +469,8 @@ typedef struct lockstep_all_reduce_args {
   lockstep_wire_format down;
   /* f32, AVG: not 0: this contribution counts `weight` times (finite, not negative, rounded to f32; 0: it takes part and does not
    * count): the result is the sum of weight * send, divided by the sum of the weights. Equal on all peers: whether, not how
-   * much. If all weigh 0 the call is refused. */
+   * much. If all weigh 0, those who are left after a loss too, or one weight is none, the call ends for all with
+   * INVALID_ARGUMENT. A world of 1 encodes nothing, and looks at no element. */
   int weighted;
   double weight;
 } lockstep_all_reduce_args;

@@ -70,6 +70,11 @@ struct Store {
   [[nodiscard]] Store from(std::size_t element) const { return {values + element * sizeof(float)}; }
 };
 
+struct Nowhere {
+  void operator()(std::size_t, float) const {}
+  [[nodiscard]] Nowhere from(std::size_t) const { return {}; }
+};
+
 struct AddWeighted {
   std::byte* sums;
   float weight;

@@ -71,10 +71,22 @@ bool decode_here(WireFormat format, std::byte* values, const std::byte* encoded,
       format, [=]<typename Format>(Format) { return decode_all<Format>(encoded, count, formats::Store{values}); });
 }
 
+bool is_encoding_here(WireFormat format, const std::byte* encoded, std::size_t count) {
+  return with_format(format,
+                     [=]<typename Format>(Format) { return decode_all<Format>(encoded, count, formats::Nowhere{}); });
+}
+
 bool decode_add_here(WireFormat format, std::byte* sums, const std::byte* encoded, std::size_t count, float weight) {
   return with_format(format, [=]<typename Format>(Format) {
     return decode_all<Format>(encoded, count, formats::AddWeighted{sums, weight});
   });
+}
+
+[[gnu::flatten]] void weigh_here(std::byte* weighed, const std::byte* values, std::size_t count, float weight) {
+  LOCKSTEP_INDEPENDENT_ITERATIONS
+  for (std::size_t i = 0; i < count; ++i) {
+    formats::store(weighed, i, lanes::quiet(weight * formats::load<float>(values, i)));
+  }
 }
 
 [[gnu::flatten]] void divide_sums_here(std::byte* sums, std::size_t count, float total) {
@@ -93,7 +105,9 @@ namespace {
 
 HWY_EXPORT(encode_here);
 HWY_EXPORT(decode_here);
+HWY_EXPORT(is_encoding_here);
 HWY_EXPORT(decode_add_here);
+HWY_EXPORT(weigh_here);
 HWY_EXPORT(divide_sums_here);
 
 std::size_t count_of(std::span<const std::byte> values) {
@@ -120,12 +134,24 @@ bool decode(WireFormat format, std::span<std::byte> values, std::span<const std:
   return HWY_DYNAMIC_DISPATCH(decode_here)(format, values.data(), encoded.data(), count);
 }
 
+bool is_encoding(WireFormat format, std::span<const std::byte> encoded, std::size_t count) {
+  return encoded.size() == encoded_size(format, count) &&
+         HWY_DYNAMIC_DISPATCH(is_encoding_here)(format, encoded.data(), count);
+}
+
 bool decode_add(WireFormat format, std::span<std::byte> sums, std::span<const std::byte> encoded, float weight) {
   LOCKSTEP_ASSERT(std::isfinite(weight) && weight >= 0);
   const std::size_t count = count_of(sums);
   if (encoded.size() != encoded_size(format, count)) return false;
   const StandardFloats standard_floats;
   return HWY_DYNAMIC_DISPATCH(decode_add_here)(format, sums.data(), encoded.data(), count, weight);
+}
+
+void weigh(std::span<std::byte> weighed, std::span<const std::byte> values, float weight) {
+  LOCKSTEP_ASSERT(std::isfinite(weight) && weight >= 0 && weighed.size() == values.size());
+  const std::size_t count = count_of(weighed);
+  const StandardFloats standard_floats;
+  HWY_DYNAMIC_DISPATCH(weigh_here)(weighed.data(), values.data(), count, weight);
 }
 
 void divide_sums(std::span<std::byte> sums, float total) {

@@ -341,6 +341,13 @@ inline std::optional<Floats> decode(WireFormat format, std::span<const std::byte
 
 inline float add_weighted(float sum, float weight, float value) { return canonical(sum + weight * value); }
 
+// weight * values: 0 where the weight is, whatever they are.
+inline Floats weighed(float weight, std::span<const float> values) {
+  Floats result(values.size());
+  for (std::size_t i = 0; i < result.size() && weight != 0; ++i) result[i] = canonical(weight * values[i]);
+  return result;
+}
+
 // sums + weight * values; what has weight 0 is not looked at.
 inline Floats add_weighted(Floats sums, float weight, std::span<const float> values) {
   for (std::size_t i = 0; i < sums.size() && weight != 0; ++i) sums[i] = add_weighted(sums[i], weight, values[i]);

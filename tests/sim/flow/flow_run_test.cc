@@ -160,6 +160,24 @@ TEST(Predict, TheLinesAloneAreNeverSlowerThanTheCall) {
   }
 }
 
+// In int8 a block of 256 elements is 260 bytes, in e3m0 one of 64 is 33.
+TEST(Predict, AWireFormatTakesWhatItsBytesSay) {
+  const auto seconds = [](const std::string& formats) {
+    const std::string text =
+        "name = \"line\"\npeers = 4\nnet = { model = \"flow\", latency = \"5ms\", up = \"50Mbit/s\" }\n"
+        "work = [\"all_reduce 8MiB f32 avg" +
+        formats + "\"]\n";
+    const Result<Prediction> prediction = predict(plan_of(scenario_of(text), 0), 0);
+    EXPECT_TRUE(prediction.ok()) << prediction.error().text;
+    const CollectiveTime& all_reduce = prediction->collectives.at(0);
+    EXPECT_NEAR(all_reduce.again.seconds(), all_reduce.lines.seconds(), 0.12);
+    return all_reduce.lines.seconds();
+  };
+  const double native = seconds("");
+  EXPECT_NEAR(seconds(" int8/int8") / native, 260.0 / 1024, 0.001);
+  EXPECT_NEAR(seconds(" int8/e3m0") / native, (260.0 / 1024 + 33.0 / 256) / 2, 0.001);
+}
+
 TEST(Predict, ASlowLineIsTheBottleneckAndItsHalfCostsTheOtherHalf) {
   const Prediction prediction = predicted("[[line]]\nof = \"c\"\nup = \"10Mbit/s\"\n");
   EXPECT_EQ(prediction.bottleneck.what, "what c can send");

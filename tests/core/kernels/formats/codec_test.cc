@@ -66,6 +66,9 @@ void expect_truth(WireFormat format, const Floats& values, std::size_t alignment
   ASSERT_TRUE(same(from.span(), bytes_of(values)));
   ASSERT_TRUE(decode(format, from.span(), fast.span()));
   ASSERT_TRUE(same(from.span(), bytes_of(decoded)));
+  ASSERT_TRUE(is_encoding(format, fast.span(), values.size()));
+  weigh(from.span(), bytes_of(values), 0.3F);
+  ASSERT_TRUE(same(from.span(), bytes_of(reference::weighed(0.3F, values))));
 
   const Floats sums = test::hostile_floats(alignment, values.size());
   Misplaced into(bytes_of(sums), alignment * 3 % 23);

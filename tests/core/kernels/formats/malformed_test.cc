@@ -116,9 +116,11 @@ TEST_P(Malformed, TheHalfByteBehindTheLastCode) {
     Bytes bytes = reference::encode(format, Floats{1.0F, 1.0F, 1.0F});
     Floats values(3);
     ASSERT_TRUE(decode(format, std::as_writable_bytes(std::span(values)), bytes));
+    EXPECT_TRUE(is_encoding(format, bytes, values.size()));
     EXPECT_EQ(values, (Floats{1.0F, 1.0F, 1.0F}));
     bytes[1] |= std::byte{0x10};
     EXPECT_FALSE(decode(format, std::as_writable_bytes(std::span(values)), bytes));
+    EXPECT_FALSE(is_encoding(format, bytes, values.size()));
     EXPECT_FALSE(reference::decode(format, bytes, 3));
   }
 }
