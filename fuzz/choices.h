@@ -45,6 +45,7 @@ struct Known {
   std::uint64_t cohort = 1;
   std::uint64_t view = 1;
   std::uint64_t proposal = 1;
+  std::uint32_t length = 16;  // of a segment
 };
 
 // Visits the fields of a message and chooses them.
@@ -96,7 +97,7 @@ class ChosenFields {
       if (name == "attempt" || name == "number") return known_.view;
       if (name == "proposal") return known_.proposal;
       if (name == "group" || name == "gang" || name == "use") return 0;
-      if (name == "length") return 16;
+      if (name == "length") return known_.length;
     }
     if (how >= 250) return UINT64_MAX - how % 2U;
     if (how >= 240) return std::uint64_t{1} << choices_.below(64);

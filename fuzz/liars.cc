@@ -1,5 +1,7 @@
 #include "fuzz/liars.h"
 
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -260,6 +262,7 @@ class AgainstPeer {
     request.root = choices_.of(known_.peers);
     request.timeout = choices_.one_in(4) ? milliseconds(300) : Duration{};
     const std::size_t count = choices_.below(40);
+    if (request.collective == wire::Collective::kAllReduce && choices_.one_in(2)) encode(request, count);
     if (request.collective == wire::Collective::kSync) {
       request.state = state_of(count, request.type);
     } else if (choices_.one_in(4)) {
@@ -268,6 +271,17 @@ class AgainstPeer {
           std::make_shared<peer::Watched>(peer::Watched{std::move(watched), {me_.hold(count, choices_.byte())}});
     }
     calls_.push_back(me_.launch(request, count, choices_.below(120)));
+  }
+  void encode(peer::Request& request, std::size_t count) {
+    const auto format = [&] { return static_cast<WireFormat>(choices_.below(kWireFormatCount)); };
+    request.type = DataType::kF32;
+    request.formats = {format(), format()};
+    const WireFormat said = choices_.one_in(2) ? request.formats.up : request.formats.down;
+    known_.length = static_cast<std::uint32_t>(encoded_size(said, count));
+    if (choices_.one_in(2)) return;
+    request.op = ReduceOp::kAvg;
+    constexpr float kWeights[] = {0, 1, 1e-45F, 3e38F, -1, std::numeric_limits<float>::quiet_NaN()};
+    if (!choices_.one_in(4)) request.weight = kWeights[choices_.below(std::size(kWeights))];
   }
   // One tensor, of a few pieces.
   std::shared_ptr<const state::Statement> state_of(std::size_t count, DataType type) {
