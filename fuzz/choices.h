@@ -119,7 +119,7 @@ class ChosenFields {
     if (m.collective != wire::Collective::kBroadcast) m.root = {};
     if (m.collective == wire::Collective::kAllGather) m.count = m.layout = 0;
     if (m.collective == wire::Collective::kAllReduce && m.type == DataType::kF32) return;
-    m.up = m.down = WireFormat::kNative;
+    m.formats = {};
     m.weighted = false;
   }
   static void mend(wire::Link& m) {

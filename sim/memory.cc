@@ -326,10 +326,15 @@ JobResult Memory::run_tokens(const KernelJob& job) {
   Token from;
   const bool whole = read_token(job.from, Touch::kJob, from);
   const std::uint64_t stated = checksum_of(from, job.from.length) + (whole ? 0U : 1U);
+  const auto put = [&](bool sound, const Token& token) {
+    sound ? write_token(job.into, Touch::kJob, token) : spoil(job.into, Touch::kJob);
+    return sound;
+  };
   switch (job.kind) {
     case JobKind::kHash: result.checksum = stated; break;
     case JobKind::kDigest: result.digest = {mix64(stated), stated}; break;
     case JobKind::kVerify:
+    case JobKind::kCheck:
       result.intact = stated == job.expected;
       result.checksum = stated;
       break;
@@ -346,13 +351,8 @@ JobResult Memory::run_tokens(const KernelJob& job) {
       Token own;
       const bool own_whole = read_token(job.own, Touch::kJob, own);
       result.intact = stated == job.expected;
-      if (whole && own_whole && result.intact) {
-        const Token folded = sim::fold(from, own, job.type, job.op, job.divisor);
-        write_token(job.into, Touch::kJob, folded);
-        result.checksum = checksum_of(folded, job.into.length);
-      } else {
-        spoil(job.into, Touch::kJob);
-      }
+      const Token folded = sim::fold(from, own, job.type, job.op, job.divisor);
+      if (put(whole && own_whole && result.intact, folded)) result.checksum = checksum_of(folded, job.into.length);
       break;
     }
     case JobKind::kEncode:
@@ -361,28 +361,13 @@ JobResult Memory::run_tokens(const KernelJob& job) {
       Token own;
       const bool own_whole = alone ? whole : read_token(job.own, Touch::kJob, own);
       result.intact = alone || stated == job.expected;
-      if (whole && own_whole && result.intact) {
-        const Token sum =
-            alone ? weighed(from, job.weight) : add_weighted(decoded(from, job.arrived), own, job.weight, job.total);
-        const Token encoded = sim::encoded(sum, job.departs);
-        write_token(job.into, Touch::kJob, encoded);
-        result.checksum = checksum_of(encoded, job.into.length);
-      } else {
-        spoil(job.into, Touch::kJob);
-      }
+      const Token sum =
+          alone ? weighed(from, job.weight) : add_weighted(decoded(from, job.arrived), own, job.weight, job.total);
+      const Token encoded = sim::encoded(sum, job.departs);
+      if (put(whole && own_whole && result.intact, encoded)) result.checksum = checksum_of(encoded, job.into.length);
       break;
     }
-    case JobKind::kCheck:
-      result.intact = stated == job.expected;
-      result.checksum = stated;
-      break;
-    case JobKind::kDecode:
-      if (whole) {
-        write_token(job.into, Touch::kJob, decoded(from, job.arrived));
-      } else {
-        spoil(job.into, Touch::kJob);
-      }
-      break;
+    case JobKind::kDecode: put(whole, decoded(from, job.arrived)); break;
   }
   return result;
 }

@@ -1,6 +1,7 @@
 #include "sim/text.h"
 
 #include "sim/call.h"
+#include "sim/work.h"
 
 #include "core/base/assert.h"
 #include "core/trace/event.h"
@@ -52,9 +53,7 @@ std::string text_of(const peer::Request& request) {
   out += name_of(request.type);
   out += ' ';
   out += name_of(request.op);
-  if (!request.formats.native()) {
-    out.append(" ").append(name_of(request.formats.up)).append("/").append(name_of(request.formats.down));
-  }
+  if (!request.formats.native()) out += " " + to_text(request.formats);
   if (request.weight) out += " weight " + std::to_string(*request.weight);
   return out + " tag " + std::to_string(request.tag.value);
 }

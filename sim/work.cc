@@ -28,6 +28,10 @@ std::optional<Formats> formats_of(std::string_view word) {
 
 }  // namespace
 
+std::string to_text(Formats formats) {
+  return std::string(name_of(formats.up)).append("/").append(name_of(formats.down));
+}
+
 std::string to_text(const Work& work) {
   std::string text(name_of(work.collective));
   if (work.collective == Collective::kBarrier) return text;
@@ -35,8 +39,7 @@ std::string to_text(const Work& work) {
   text += name_of(work.type);
   text += ' ';
   text += name_of(work.op);
-  if (!work.formats.native())
-    text.append(" ").append(name_of(work.formats.up)).append("/").append(name_of(work.formats.down));
+  if (!work.formats.native()) text += " " + to_text(work.formats);
   return text;
 }
 
@@ -62,8 +65,7 @@ Result<std::vector<Work>> work_from_text(std::string_view text) {
   std::optional<std::uint64_t> bytes;
   std::vector<std::string> vocabulary;
   for (std::uint8_t i = 0; i < kDataTypeCount; ++i) vocabulary.emplace_back(name_of(static_cast<DataType>(i)));
-  for (const std::string_view format : kWireFormatNames)
-    vocabulary.push_back(std::string(format) + "/" + std::string(format));
+  for (const std::string_view name : kWireFormatNames) vocabulary.push_back(std::string(name).append("/").append(name));
   for (std::uint8_t i = 0; i < kReduceOpCount; ++i) vocabulary.emplace_back(name_of(static_cast<ReduceOp>(i)));
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (work.collective == Collective::kBarrier) return wrong("a barrier has no '" + words[i] + "'");

@@ -25,11 +25,15 @@ struct Work {
   bool operator==(const Work&) const = default;
 };
 
+// "int8/bf16": up and down.
+std::string to_text(Formats formats);
+
 // "all_reduce 1000 f32 sum", "all_reduce 1000 f32 avg int8/bf16", "broadcast 8 u8", "barrier".
 std::string to_text(const Work& work);
 
 // The same, with a size ("64KiB") or a number of elements, a type (f32 if not said), an operation (sum if not said), wire
-// formats up and down ("int8/bf16"; native/native if not said), and "4x" in front for four of them. Errors name the word that is wrong, and what was meant.
+// formats (native/native if not said), and "4x" in front for four of them. Errors name the word that is wrong, and what was
+// meant.
 Result<std::vector<Work>> work_from_text(std::string_view text);
 
 }  // namespace lockstep::sim

@@ -19,6 +19,7 @@
 #include "bindings/cli/command.h"
 #include "bindings/cli/family.h"
 #include "bindings/cli/size.h"
+#include "core/kernels/formats/format.h"
 #include "sim/cli/usage.h"
 
 namespace lockstep::cli {
@@ -130,7 +131,7 @@ int bench(const BenchOptions& options) {
                                     "sums in place grow from call to call beyond what a format carries: "
                                     "take --op avg, or --only out");
     }
-    if (options.up == "int4" || options.up == "e3m0") {
+    if (bits_of(*wire_format_named(options.up)) < 8) {  // the parser knows them all
       throw Failure(kExitUsage, formats + "contributions go up in 8 bits or more");
     }
   }
@@ -156,8 +157,7 @@ Run add_bench(CLI::App& app) {
   command->add_option("-o,--op", options->op, "how they are folded")
       ->transform(sim::one_of({"sum", "avg", "prod", "min", "max"}))
       ->capture_default_str();
-  const std::vector<std::string> formats = {"native",       "bf16",          "f16",  "int8",
-                                            "int8-min-max", "int8-codebook", "int4", "e3m0"};
+  const std::vector<std::string> formats(std::begin(kWireFormatNames), std::end(kWireFormatNames));
   command->add_option("--up", options->up, "wire format of contributions to an all-reduce of f32, sum or avg")
       ->transform(sim::one_of(formats))
       ->capture_default_str();
@@ -212,7 +212,8 @@ Run add_bench(CLI::App& app) {
   command->footer(R"(
 Columns: the time of a call on the slowest peer; algbw = bytes / time; busbw = algbw * 2(n-1)/n for all-reduce, (n-1)/n for
 reduce-scatter and all-gather, 1 for broadcast, as in nccl-tests (doc/PERFORMANCE.md); errors: elements of the result that
-are wrong, on all peers together; in a wire format, those further off than it allows. For all-gather `bytes` is what everybody receives, otherwise what everybody gives.
+are wrong, on all peers together; in a wire format, those further off than it allows. For all-gather `bytes` is what everybody
+receives, otherwise what everybody gives.
 sync_state: all hold the same state of `bytes`, but for the last rank, a newcomer that holds none; its time counts, and busbw
 is algbw. Before each call all of its memory is changed. --json says what it received in a call, too.
 

@@ -19,25 +19,12 @@ constexpr std::align_val_t kPage{4096};
 // Of calls in flight: one each. What peers tell each other between measurements has a smaller one.
 constexpr std::uint64_t kFirstTag = 16;
 
-// Names are checked by the parser.
-lockstep_data_type type_of(std::string_view name) {
-  int number = LOCKSTEP_U8;
-  while (name != lockstep_data_type_name(static_cast<lockstep_data_type>(number)) && number < LOCKSTEP_F64) ++number;
-  return static_cast<lockstep_data_type>(number);
-}
-
-lockstep_op op_of(std::string_view name) {
-  int number = LOCKSTEP_SUM;
-  while (name != lockstep_op_name(static_cast<lockstep_op>(number)) && number < LOCKSTEP_MAX) ++number;
-  return static_cast<lockstep_op>(number);
-}
-
-lockstep_wire_format format_of(std::string_view name) {
-  int number = LOCKSTEP_WIRE_NATIVE;
-  while (name != lockstep_wire_format_name(static_cast<lockstep_wire_format>(number)) && number < LOCKSTEP_WIRE_E3M0) {
-    ++number;
-  }
-  return static_cast<lockstep_wire_format>(number);
+// Which of 0 to `last` has this name. Names are checked by the parser.
+template <typename T>
+T named(std::string_view name, const char* (*name_of)(T), T last) {
+  int number = 0;
+  while (name != name_of(static_cast<T>(number)) && number < last) ++number;
+  return static_cast<T>(number);
 }
 
 // What one rounding to this format may miss an element by, as a part of the largest.
@@ -100,10 +87,10 @@ BenchSubject::BenchSubject(const BenchOptions& options, lockstep_comm* comm, std
       rank_(rank),
       world_(world),
       collective_(collective_of(options.collective)),
-      type_(type_of(options.type)),
-      op_(op_of(options.op)),
-      up_(format_of(options.up)),
-      down_(format_of(options.down)),
+      type_(named(options.type, lockstep_data_type_name, LOCKSTEP_F64)),
+      op_(named(options.op, lockstep_op_name, LOCKSTEP_MAX)),
+      up_(named(options.up, lockstep_wire_format_name, LOCKSTEP_WIRE_E3M0)),
+      down_(named(options.down, lockstep_wire_format_name, LOCKSTEP_WIRE_E3M0)),
       element_(lockstep_data_type_size(type_)),
       slots_(options.in_flight) {
   std::size_t members = 0;

@@ -98,8 +98,7 @@ void fields(auto& a, Is<peer::Request> auto& m) {
   a("retry", m.retry);
   a("minimum_world", m.minimum_world);
   a("root", m.root);
-  a("up", m.formats.up);
-  a("down", m.formats.down);
+  a("formats", m.formats);
   a("weight", m.weight);
   a("timeout", m.timeout);
   a("tensors", m.tensors);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -41,15 +40,6 @@ struct Part {
 // Where the last one begins.
 std::size_t last_part(std::size_t count) { return count < kElements ? 0 : (count / kElements - 1) * kElements; }
 
-std::optional<std::uint64_t> first_not_finite(std::span<const std::byte> values) {
-  for (std::size_t i = 0; i < values.size() / sizeof(float); ++i) {
-    float value = 0;
-    std::memcpy(&value, values.data() + i * sizeof(float), sizeof(float));
-    if (!std::isfinite(value)) return i;
-  }
-  return std::nullopt;
-}
-
 // For the f32 elements of one part. Not cleared: 32 KiB for a handful of elements.
 class Room {
  public:
@@ -59,7 +49,7 @@ class Room {
   // Names the first element that is not finite. What has weight 0 is not looked at: it counts for nothing, whatever it is.
   [[nodiscard]] std::optional<std::uint64_t> add(std::span<const std::byte> values, float weight) {
     if (weight == 0 || decode_add(WireFormat::kNative, bytes_, values, weight)) return std::nullopt;
-    return first_not_finite(values);
+    return encode(WireFormat::kNative, bytes_, values);
   }
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
 

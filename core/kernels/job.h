@@ -36,10 +36,10 @@ struct KernelJob {
   JobKind kind = JobKind::kHash;
   DataType type = DataType::kU8;
   ReduceOp op = ReduceOp::kSum;
-  std::uint32_t divisor = 0;   // kFold: the number of contributors when this fold is the last of an average, else 0
-  BufferRef into;              // kCopy, kFold: may be the same memory as `from`, never a part of it; see run_job.h
-  BufferRef from;              // what arrived, or what is to be hashed or copied
-  BufferRef own;               // kFold: this peer's contribution
+  std::uint32_t divisor = 0;  // kFold: the number of contributors when this fold is the last of an average, else 0
+  BufferRef into;  // kCopy, kFold: may be the same memory as `from`, never a part of it; the others: coding.h
+  BufferRef from;  // what arrived, or what is to be hashed or copied
+  BufferRef own;   // kFold, kRecode: this peer's contribution
   std::uint64_t expected = 0;  // kVerify, kFold, kRecode, kCheck: XXH3-64 that the sender stated
 
   std::uint64_t count = 0;

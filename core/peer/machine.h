@@ -1,7 +1,7 @@
 // The peer's inside. Session talks to the coordinator, Mesh to the neighbours; this machine holds the calls in between. Its files:
-// machine.cc (inputs, and the calls that are about membership), rounds.cc, stakes.cc and heralds.cc (collectives and their data), syncs.cc
-// (shared state), shares.cc (state that is published and fetched in advance), views.cc (what the coordinator decides), state.cc
-// (all that it holds, for recordings).
+// machine.cc (inputs, and the calls that are about membership), rounds.cc, stakes.cc and heralds.cc (collectives and their data),
+// syncs.cc (shared state), shares.cc (state that is published and fetched in advance), views.cc (what the coordinator decides),
+// state.cc (all that it holds, for recordings).
 #pragma once
 
 #include <map>

@@ -21,8 +21,7 @@ wire::Descriptor Peer::Machine::descriptor_of(const Request& request) const {
   what.minimum_world = request.minimum_world;
   what.tensors = static_cast<std::uint32_t>(request.tensors.size());
   if (request.collective == Collective::kBroadcast) what.root = request.root;
-  what.up = request.formats.up;
-  what.down = request.formats.down;
+  what.formats = request.formats;
   what.weighted = request.weight.has_value();
   if (request.collective != Collective::kBarrier) what.segment_bytes = options_.segment_bytes;
   if (request.collective == Collective::kAllGather) return what;

@@ -213,17 +213,6 @@ bool Operation::partial_has_passed(const Segment& segment) {
          (partial.departure == Departure::kNotOurs || partial.departure == Departure::kSent);
 }
 
-KernelJob& Operation::start_encoded(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index,
-                                    Phase phase) {
-  KernelJob& job = start(jobs, kind, purpose, index, phase);
-  const Piece& piece = pieces_[index];
-  job.count = piece.length / sizeof(float);
-  job.arrived = piece.form(phase).format;
-  job.departs = job.arrived;
-  job.weight = weight_;
-  return job;
-}
-
 Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const {
   const std::uint64_t at = piece.offset / sizeof(float) + element;
   return {Status::kInvalidArgument,
@@ -239,6 +228,11 @@ KernelJob& Operation::start(std::vector<KernelJob>& jobs, JobKind kind, Purpose 
   job.kind = kind;
   job.type = request_.type;
   job.op = request_.op;
+  if (encoded_) {
+    job.count = pieces_[index].length / sizeof(float);
+    job.arrived = job.departs = pieces_[index].form(phase).format;
+    job.weight = weight_;
+  }
   ++running_;
   return jobs.emplace_back(job);
 }
@@ -289,16 +283,16 @@ void Operation::landed(const wire::Segment& arrived, bool taken_back, std::uint6
   half.arrival = Arrival::kWorking;
   const Piece& piece = pieces_[index];
   if (arrived.phase == Phase::kAllGather) {
-    KernelJob& job = encoded_ ? start_encoded(jobs, JobKind::kCheck, Purpose::kArrived, index, arrived.phase)
-                              : start(jobs, JobKind::kVerify, Purpose::kArrived, index, arrived.phase);
+    const JobKind kind = encoded_ ? JobKind::kCheck : JobKind::kVerify;
+    KernelJob& job = start(jobs, kind, Purpose::kArrived, index, arrived.phase);
     job.from = arrival(piece, arrived.phase);
     job.expected = checksum;
     return;
   }
   const bool last = piece.owner == rank_.value;
   const bool averages = (last || mutant(Mutant::kDividesAtEveryHop)) && request_.op == ReduceOp::kAvg;
-  KernelJob& job = encoded_ ? start_encoded(jobs, JobKind::kRecode, Purpose::kArrived, index, arrived.phase)
-                            : start(jobs, JobKind::kFold, Purpose::kArrived, index, arrived.phase);
+  const JobKind kind = encoded_ ? JobKind::kRecode : JobKind::kFold;
+  KernelJob& job = start(jobs, kind, Purpose::kArrived, index, arrived.phase);
   job.from = segment.early.length > 0 ? segment.early : arrival(piece, arrived.phase);
   job.expected = checksum;
   if (encoded_) {
@@ -441,7 +435,7 @@ void Operation::prepare(std::vector<KernelJob>& jobs) {
     const bool copies = (alone || request_.collective == wire::Collective::kAllGather) && from != into;
     const Phase phase = reduces(request_.collective) ? Phase::kReduceScatter : Phase::kAllGather;
     if (encoded_ && !alone) {
-      KernelJob& job = start_encoded(jobs, JobKind::kEncode, Purpose::kOwn, index, phase);
+      KernelJob& job = start(jobs, JobKind::kEncode, Purpose::kOwn, index, phase);
       job.from = from;
       job.into = departure(piece, phase);
       continue;
@@ -557,7 +551,7 @@ void Operation::decode_some(std::vector<KernelJob>& jobs) {
   const std::size_t pieces = pieces_.size() - (mutant(Mutant::kLeftEncoded) && !pieces_.empty() ? 1 : 0);
   for (; decoded_ < pieces && running_ < kDecodedAtOnce; ++decoded_) {
     const Piece& piece = pieces_[decoded_];
-    KernelJob& job = start_encoded(jobs, JobKind::kDecode, Purpose::kDecode, decoded_, Phase::kAllGather);
+    KernelJob& job = start(jobs, JobKind::kDecode, Purpose::kDecode, decoded_, Phase::kAllGather);
     job.from = departure(piece, Phase::kAllGather);
     job.into = result(piece);
   }

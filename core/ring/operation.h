@@ -164,8 +164,6 @@ class Operation {
   void take_back_repeated(std::size_t index);
   [[nodiscard]] bool needs_backup(const Piece& piece, wire::Phase phase, const Segment& segment) const;
   KernelJob& start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index, wire::Phase phase);
-  KernelJob& start_encoded(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index,
-                           wire::Phase phase);
   [[nodiscard]] Error not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const;
   void weigh(float total);
   void finish_final(std::size_t index, std::uint64_t checksum);

@@ -20,37 +20,32 @@ constexpr std::uint64_t kSegmentsPerChunk = 8;
 constexpr std::uint64_t kSegmentsPerNearChunk = 2;
 constexpr std::uint64_t kWholeChunk = 512U << 10U;
 
-// A chunk that is not encoded, and goes the same way in both phases.
-void cut_range(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t owner, std::uint64_t begin,
-               std::uint64_t end, std::uint32_t segment) {
-  for (std::uint64_t at = begin; at < end; at += segment) {
-    const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(segment, end - at));
-    const Form form{WireFormat::kNative, length};
-    pieces.push_back({tensor, owner, at, length, {form, form}});
-  }
+// Pieces are whole ones of these, in bytes, but for the last of a chunk.
+constexpr std::uint64_t block_bytes_of(Formats formats) {
+  return formats.native() ? 1 : formats.block_elements() * sizeof(float);
 }
 
-// Of f32. What would be less than a block at the end belongs to the piece before it: encoded, it might need more room than it has.
-void cut_encoded(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t owner, std::uint64_t begin,
-                 std::uint64_t end, std::uint32_t segment, Formats formats) {
-  const std::uint64_t block = formats.block_elements() * sizeof(float);
-  const std::uint64_t elements = (end - begin) / sizeof(float);
+// Less than a block at the end belongs to the piece before it: alone, encoded, it might need more room than it has.
+void cut_range(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t owner, std::uint64_t begin,
+               std::uint64_t end, std::uint32_t segment, Formats formats = {}) {
+  const std::uint64_t block = block_bytes_of(formats);
+  const std::uint64_t elements = (end - begin) / sizeof(float);  // if any are encoded
   const WireFormat up = format_of_chunk(formats.up, elements);
   const WireFormat down = format_of_chunk(formats.down, elements);
   for (std::uint64_t at = begin; at < end; at += pieces.back().length) {
     const std::uint64_t rest = end - at;
-    const std::uint64_t length = rest < segment + block ? rest : segment;
-    const auto form = [&](WireFormat format) {
-      return Form{format, static_cast<std::uint32_t>(encoded_size(format, length / sizeof(float)))};
+    const auto length = static_cast<std::uint32_t>(rest < segment + block ? rest : segment);
+    const auto form = [&](WireFormat format) -> Form {
+      if (format == WireFormat::kNative) return {format, length};
+      return {format, static_cast<std::uint32_t>(encoded_size(format, length / sizeof(float)))};
     };
-    pieces.push_back({tensor, owner, at, static_cast<std::uint32_t>(length), {form(up), form(down)}});
+    pieces.push_back({tensor, owner, at, length, {form(up), form(down)}});
   }
 }
 
 constexpr std::uint64_t segments_of(std::uint64_t bytes, std::uint32_t segment, Formats formats = {}) {
-  const std::uint64_t block = formats.native() ? 1 : formats.block_elements() * sizeof(float);
   const std::uint64_t rest = bytes % segment;
-  return bytes / segment + (rest >= block || (rest > 0 && bytes < segment) ? 1 : 0);
+  return bytes / segment + (rest >= block_bytes_of(formats) || (rest > 0 && bytes < segment) ? 1 : 0);
 }
 
 // One segment size for all chunks of a tensor, or all blocks: that of the largest.
@@ -86,7 +81,7 @@ std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element
   bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // the number of segments is bounded, too
   bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
   if (!segmenting.formats.native()) {  // whole blocks; and the last piece of a chunk may be longer by less than one
-    const std::uint64_t block = segmenting.formats.block_elements() * sizeof(float);
+    const std::uint64_t block = block_bytes_of(segmenting.formats);
     bytes = std::min(std::max(bytes, block) / block * block, kMaxSegmentBytes - block);
   }
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes / element_bytes * element_bytes, element_bytes));
@@ -104,10 +99,8 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
       continue;
     }
     const auto cut_chunk = [&](std::uint32_t owner, Chunk chunk, std::uint32_t segment) {
-      const std::uint64_t begin = chunk.begin * element_bytes;
-      const std::uint64_t end = chunk.end * element_bytes;
-      if (segmenting.formats.native()) return cut_range(pieces, tensor, owner, begin, end, segment);
-      cut_encoded(pieces, tensor, owner, begin, end, segment, segmenting.formats);
+      cut_range(pieces, tensor, owner, chunk.begin * element_bytes, chunk.end * element_bytes, segment,
+                segmenting.formats);
     };
     if (goes_whole(collective, count, element_bytes, segmenting.configured)) {
       cut_chunk(owner_of_whole(tensor, world), {0, count}, kWholeBytes);

@@ -125,8 +125,9 @@ std::string describe(const Descriptor& what) {
   }
   if ((what.tensors != 1 || is_state) && what.layout != 0) out += ", layout " + hex(what.layout);
   if (!what.root.is_nobody()) out += ", root " + text_of(what.root);
-  if (what.up != WireFormat::kNative || what.down != WireFormat::kNative) {
-    out.append(", ").append(lockstep::name_of(what.up)).append(" up, ").append(lockstep::name_of(what.down)) += " down";
+  if (!what.formats.native()) {
+    out.append(", ").append(lockstep::name_of(what.formats.up)) += " up, ";
+    out.append(lockstep::name_of(what.formats.down)) += " down";
   }
   if (what.weighted) out += ", weighted";
   if (what.segment_bytes != 0) out += ", segments of " + counted(what.segment_bytes, "byte");

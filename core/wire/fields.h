@@ -78,6 +78,11 @@ void fields(auto& a, Is<io::Address> auto& m) {
   a("port", m.port);
 }
 
+void fields(auto& a, Is<Formats> auto& m) {
+  a("up", m.up);
+  a("down", m.down);
+}
+
 void fields(auto& a, Is<Descriptor> auto& m) {
   a("collective", m.collective);
   a("type", m.type);
@@ -88,8 +93,7 @@ void fields(auto& a, Is<Descriptor> auto& m) {
   a("count", m.count);
   a("layout", m.layout);
   a("root", m.root);
-  a("up", m.up);
-  a("down", m.down);
+  a("formats", m.formats);
   a("weighted", m.weighted);
   a("segment_bytes", m.segment_bytes, kMaxSegmentBytes);
 }
@@ -322,8 +326,7 @@ inline std::string_view fault(const io::Address& m) {
 
 inline std::string_view fault(const Descriptor& m) {
   if (m.collective != Collective::kBroadcast && !m.root.is_nobody()) return "only a broadcast has a root";
-  const bool encodes = m.up != WireFormat::kNative || m.down != WireFormat::kNative || m.weighted;
-  if (encodes && (m.collective != Collective::kAllReduce || m.type != DataType::kF32)) {
+  if ((!m.formats.native() || m.weighted) && (m.collective != Collective::kAllReduce || m.type != DataType::kF32)) {
     return "only an all-reduce of f32 has wire formats and weights";
   }
   if (m.collective == Collective::kAllGather && (m.count != 0 || m.layout != 0)) {

@@ -48,9 +48,8 @@ struct Descriptor {
   std::uint64_t count = 0;   // elements in all tensors together; 0 for all-gather, whose blocks may differ
   std::uint64_t layout = 0;  // XXH3-64 of the tensors' counts, in order; 0 for all-gather; of a state: of its manifest
   PeerId root;               // broadcast only
-  WireFormat up = WireFormat::kNative;  // all-reduce: of contributions, and of the result
-  WireFormat down = WireFormat::kNative;
-  bool weighted = false;            // contributions of an average have weights
+  Formats formats{};         // all-reduce
+  bool weighted = false;     // contributions of an average have weights
   std::uint32_t segment_bytes = 0;  // as configured; 0: chosen from the size of the tensors, or nothing is sent
 
   auto operator<=>(const Descriptor&) const = default;

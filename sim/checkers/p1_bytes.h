@@ -27,8 +27,8 @@ inline std::uint64_t ring_bytes(const Call& call, std::uint32_t rank, std::uint3
     return size * (std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0}) - blocks[next]);
   }
   const auto encoded = [&](WireFormat format, std::uint64_t elements) {
-    const bool native = request.type != DataType::kF32 || !peer::is_encoded(request);
-    return native ? size * elements : encoded_size(ring::format_of_chunk(format, elements), elements);
+    if (!peer::is_encoded(request)) return size * elements;
+    return std::uint64_t{encoded_size(ring::format_of_chunk(format, elements), elements)};
   };
   std::uint64_t bytes = 0;
   for (std::uint32_t t = 0; t < request.tensors.size(); ++t) {

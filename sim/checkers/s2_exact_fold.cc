@@ -133,6 +133,28 @@ Token fold_encoded_tokens(const Encoded& how, std::size_t n, std::size_t tensor,
   return token;
 }
 
+// The same of a chunk that travels as it is. `divisor`: 0: none.
+template <typename Who>
+std::vector<std::byte> fold_plain(const peer::Request& request, std::uint32_t divisor, std::size_t n,
+                                  std::size_t tensor, Elements elements, const Who& who) {
+  std::vector<std::byte> folded = input_of(who(0), tensor, elements);
+  for (std::size_t i = 1; i < n; ++i) {
+    reference::fold(request.type, request.op, folded, folded, input_of(who(i), tensor, elements));
+  }
+  if (divisor != 0) reference::divide(request.type, folded, divisor);
+  return folded;
+}
+
+template <typename Who>
+Token fold_plain_tokens(const peer::Request& request, std::uint32_t divisor, std::size_t n, std::size_t tensor,
+                        Elements part, const Who& who) {
+  Token token = token_of(who(0), tensor, part);
+  for (std::size_t i = 1; i < n; ++i) {
+    token = fold(token, token_of(who(i), tensor, part), request.type, request.op, i + 1 == n ? divisor : 0);
+  }
+  return token;
+}
+
 // Elements of a tensor that belong to one chunk lie at `where` and must be the fold of everybody's.
 Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t owner, Elements elements,
                        BufferRef where) {
@@ -140,18 +162,13 @@ Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t own
   const peer::Request& request = round.call.request;
   const std::size_t n = round.world();
   const auto who = [&](std::size_t i) -> const Call& { return *round.contributors[(owner + 1 + i) % n]; };
-  const bool divides = request.op == ReduceOp::kAvg && n > 1;
+  const std::uint32_t divisor = request.op == ReduceOp::kAvg && n > 1 ? static_cast<std::uint32_t>(n) : 0;
   const std::uint64_t width = size_of(request.type);
   const bool encodes = peer::is_encoded(request) && n > 1;
   const Encoded how = encoded_of(round, elements.end - elements.begin);
   if (round.memory.mode() == Mode::kBytes) {
-    std::vector<std::byte> expected =
-        encodes ? fold_encoded(how, n, tensor, elements, who) : input_of(who(0), tensor, elements);
-    for (std::size_t i = 1; i < n && !encodes; ++i) {
-      const std::vector<std::byte> own = input_of(who(i), tensor, elements);
-      reference::fold(request.type, request.op, expected, expected, own);
-    }
-    if (divides && !encodes) reference::divide(request.type, expected, static_cast<std::uint32_t>(n));
+    const std::vector<std::byte> expected =
+        encodes ? fold_encoded(how, n, tensor, elements, who) : fold_plain(request, divisor, n, tensor, elements, who);
     const auto got = round.memory.look(where);
     LOCKSTEP_ASSERT(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
@@ -171,12 +188,8 @@ Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t own
                            elements.begin + (end - where.offset) / width};
     Token got;
     const bool whole = round.memory.tokens(where.id).read(begin, end - begin, got);
-    Token want = encodes ? fold_encoded_tokens(how, n, tensor, part, who) : token_of(who(0), tensor, part);
-    for (std::size_t i = 1; i < n && !encodes; ++i) {
-      const bool last = i + 1 == n;
-      want = fold(want, token_of(who(i), tensor, part), request.type, request.op,
-                  divides && last ? static_cast<std::uint32_t>(n) : 0);
-    }
+    const Token want = encodes ? fold_encoded_tokens(how, n, tensor, part, who)
+                               : fold_plain_tokens(request, divisor, n, tensor, part, who);
     if (whole && got == want) {
       covered = end;
       continue;

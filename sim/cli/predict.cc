@@ -52,8 +52,7 @@ std::string work_text(const Work& work) {
   const std::string_view name = name_of(work.collective);
   if (work.collective == peer::Collective::kBarrier) return std::string(name);
   const bool reduces = ring::reduces(work.collective);
-  const std::string formats =
-      work.formats.native() ? "" : fmt::format(" {}/{}", name_of(work.formats.up), name_of(work.formats.down));
+  const std::string formats = work.formats.native() ? "" : " " + to_text(work.formats);
   return fmt::format("{} {} {}{}{} ({}{})", name, short_size(work.count * size_of(work.type)), name_of(work.type),
                      reduces ? " " + std::string(name_of(work.op)) : "", formats, counted(work.count, "element"),
                      work.collective == peer::Collective::kAllGather ? " of each" : "");

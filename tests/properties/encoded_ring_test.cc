@@ -10,6 +10,7 @@
 #include "core/kernels/formats/reference.h"
 #include "core/ring/schedule.h"
 #include "core/wire/limits.h"
+#include "tests/properties/ring_cases.h"
 #include "tests/support/formats.h"
 #include "tests/support/ring_of_operations.h"
 
@@ -94,21 +95,6 @@ std::vector<float> result_of(support::RingOfOperations& ring, const EncodedCase&
   return all;
 }
 
-// Does `what(chunk of the tensor, where that begins among all elements)` for each chunk, with its owner.
-template <typename What>
-void each_chunk(const EncodedCase& c, What what) {
-  std::uint64_t base = 0;
-  for (std::uint32_t t = 0; t < c.counts.size(); ++t) {
-    const bool whole = ring::goes_whole(Collective::kAllReduce, c.counts[t], 4, c.segment_bytes);
-    for (std::uint32_t owner = 0; owner < c.world; ++owner) {
-      if (whole && owner != ring::owner_of_whole(t, c.world)) continue;
-      const ring::Chunk chunk = whole ? ring::Chunk{0, c.counts[t]} : ring::chunk_of(owner, c.world, c.counts[t]);
-      what(owner, base + chunk.begin, chunk.size());
-    }
-    base += c.counts[t];
-  }
-}
-
 // Law (S2): every rank holds what the reference gives that decodes, adds and encodes a chunk at each stop, whatever its segments
 // are and in whatever order they come; and the caller's input is what it was until then.
 RC_GTEST_PROP(EncodedRing, IsTheExactFoldOnEveryRank, (std::uint64_t seed)) {
@@ -118,23 +104,24 @@ RC_GTEST_PROP(EncodedRing, IsTheExactFoldOnEveryRank, (std::uint64_t seed)) {
   const float limit = c.world < 2 ? 2 : c.world < 4 ? 4 : 8;
   while (c.op == ReduceOp::kAvg && c.total() * scale >= limit) scale /= 2;
   while (c.op == ReduceOp::kAvg && c.total() * scale < limit / 2) scale *= 2;
-  each_chunk(c, [&](std::uint32_t owner, std::uint64_t begin, std::uint64_t size) {
-    const auto format_of = [&](WireFormat format) { return ring::format_of_chunk(format, size); };
-    reference::Floats sums(size);
-    for (std::uint32_t hop = 0; hop < c.world; ++hop) {
-      const std::uint32_t rank = (owner + 1 + hop) % c.world;
-      const bool last = hop + 1 == c.world;
-      const auto own = std::span(c.inputs[rank]).subspan(begin, size);
-      const float weight = c.weight(rank) * scale;
-      sums = hop == 0 ? reference::weighed(weight, own) : reference::add_weighted(std::move(sums), weight, own);
-      if (last && c.op == ReduceOp::kAvg) {
-        for (float& sum : sums) sum /= c.total() * scale;
-      }
-      const WireFormat format = format_of(last ? c.formats.down : c.formats.up);
-      sums = *reference::decode(format, reference::encode(format, sums), size);
-    }
-    std::ranges::copy(sums, expected.begin() + static_cast<std::ptrdiff_t>(begin));
-  });
+  test::each_chunk(
+      c.counts, 4, c.world, c.segment_bytes, [&](std::uint32_t owner, std::uint64_t begin, std::uint64_t size) {
+        const auto format_of = [&](WireFormat format) { return ring::format_of_chunk(format, size); };
+        reference::Floats sums(size);
+        for (std::uint32_t hop = 0; hop < c.world; ++hop) {
+          const std::uint32_t rank = (owner + 1 + hop) % c.world;
+          const bool last = hop + 1 == c.world;
+          const auto own = std::span(c.inputs[rank]).subspan(begin, size);
+          const float weight = c.weight(rank) * scale;
+          sums = hop == 0 ? reference::weighed(weight, own) : reference::add_weighted(std::move(sums), weight, own);
+          if (last && c.op == ReduceOp::kAvg) {
+            for (float& sum : sums) sum /= c.total() * scale;
+          }
+          const WireFormat format = format_of(last ? c.formats.down : c.formats.up);
+          sums = *reference::decode(format, reference::encode(format, sums), size);
+        }
+        std::ranges::copy(sums, expected.begin() + static_cast<std::ptrdiff_t>(begin));
+      });
   auto ring = ring_of(c, seed);
   ring.run();
   RC_ASSERT(ring.fault().empty());
@@ -191,29 +178,30 @@ RC_GTEST_PROP(EncodedRing, ErrsNoMoreThanItsFormats, (std::uint64_t seed)) {
   ring.run();
   ring.commit_all();
   const std::vector<float> result = result_of(ring, c, 0);
-  each_chunk(c, [&](std::uint32_t owner, std::uint64_t begin, std::uint64_t size) {
-    const std::size_t block = c.formats.block_elements();
-    for (std::uint64_t at = 0; at < size; at += block) {
-      const std::uint64_t end = std::min<std::uint64_t>(at + block, size);
-      double error = 1e-30;  // of the sum so far, in units of the average
-      std::vector<double> sums(end - at);
-      for (std::uint32_t hop = 0; hop < c.world; ++hop) {
-        const std::uint32_t rank = (owner + 1 + hop) % c.world;
-        const double weight = static_cast<double>(c.weight(rank)) / static_cast<double>(c.total());
-        for (std::uint64_t i = at; i < end; ++i) {
-          sums[i - at] += weight * static_cast<double>(c.inputs[rank][begin + i]);
+  test::each_chunk(
+      c.counts, 4, c.world, c.segment_bytes, [&](std::uint32_t owner, std::uint64_t begin, std::uint64_t size) {
+        const std::size_t block = c.formats.block_elements();
+        for (std::uint64_t at = 0; at < size; at += block) {
+          const std::uint64_t end = std::min<std::uint64_t>(at + block, size);
+          double error = 1e-30;  // of the sum so far, in units of the average
+          std::vector<double> sums(end - at);
+          for (std::uint32_t hop = 0; hop < c.world; ++hop) {
+            const std::uint32_t rank = (owner + 1 + hop) % c.world;
+            const double weight = static_cast<double>(c.weight(rank)) / static_cast<double>(c.total());
+            for (std::uint64_t i = at; i < end; ++i) {
+              sums[i - at] += weight * static_cast<double>(c.inputs[rank][begin + i]);
+            }
+            const auto [least, most] = std::ranges::minmax(sums);
+            const double largest = std::max(std::fabs(least), std::fabs(most)) + error;
+            const double range = most - least + 2 * error;
+            const WireFormat format = ring::format_of_chunk(hop + 1 == c.world ? c.formats.down : c.formats.up, size);
+            error += error_of(format, largest, range) + largest * 1e-6;
+          }
+          for (std::uint64_t i = at; i < end; ++i) {
+            RC_ASSERT(std::fabs(static_cast<double>(result[begin + i]) - sums[i - at]) <= error);
+          }
         }
-        const auto [least, most] = std::ranges::minmax(sums);
-        const double largest = std::max(std::fabs(least), std::fabs(most)) + error;
-        const double range = most - least + 2 * error;
-        const WireFormat format = ring::format_of_chunk(hop + 1 == c.world ? c.formats.down : c.formats.up, size);
-        error += error_of(format, largest, range) + largest * 1e-6;
-      }
-      for (std::uint64_t i = at; i < end; ++i) {
-        RC_ASSERT(std::fabs(static_cast<double>(result[begin + i]) - sums[i - at]) <= error);
-      }
-    }
-  });
+      });
 }
 
 // Law: no encoded segment needs more room than it has or a message may take, and only the last of a chunk has less than whole
@@ -225,8 +213,7 @@ RC_GTEST_PROP(EncodedRing, PiecesAreWholeBlocksThatFit, ()) {
   const auto segment =
       *rc::gen::oneOf(rc::gen::just<std::uint32_t>(0), rc::gen::inRange<std::uint32_t>(1, kMaxSegmentBytes + 1));
   const auto counts = any_counts(3'000'000);
-  const ring::Segmenting segmenting{
-      segment, *rc::gen::element(ring::Distance::kFar, ring::Distance::kNear, ring::Distance::kSameHost), formats};
+  const ring::Segmenting segmenting = test::any_segmenting(segment, formats);
   const auto pieces = ring::cut(Collective::kAllReduce, counts, 4, world, 0, segmenting);
   RC_ASSERT(pieces.size() == ring::segments_in(Collective::kAllReduce, counts, 4, world, segmenting));
   for (std::size_t i = 0; i < pieces.size(); ++i) {

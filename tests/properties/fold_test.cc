@@ -7,6 +7,7 @@
 
 #include "core/ring/schedule.h"
 #include "core/wire/limits.h"
+#include "tests/properties/ring_cases.h"
 #include "tests/support/elements.h"
 #include "tests/support/ring_of_operations.h"
 
@@ -34,8 +35,7 @@ RC_GTEST_PROP(RingPieces, HoldEachByteOnce, ()) {
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 17);
   const auto root = *rc::gen::inRange<std::uint32_t>(0, world);
   const auto segment = *rc::gen::oneOf(rc::gen::just<std::uint32_t>(0), rc::gen::inRange<std::uint32_t>(16, 70'000));
-  const ring::Segmenting segmenting{
-      segment, *rc::gen::element(ring::Distance::kFar, ring::Distance::kNear, ring::Distance::kSameHost)};
+  const ring::Segmenting segmenting = test::any_segmenting(segment);
   std::vector<std::uint64_t> counts(world);
   for (std::uint64_t& count : counts) count = *rc::gen::inRange<std::uint64_t>(0, 100'000);
   const auto holds_each_byte = [&](const std::vector<Piece>& pieces, std::uint32_t tensor, std::uint64_t bytes) {
@@ -115,24 +115,16 @@ RC_GTEST_PROP(RingFold, IsInRingOrderForEveryTypeAndOperation, ()) {
   const FoldOfMany c = any_fold();
   const std::uint64_t width = size_of(c.type);
   Bytes expected;
-  std::uint64_t base = 0;
-  for (std::uint32_t t = 0; t < c.counts.size(); ++t) {
-    const bool whole =
-        ring::goes_whole(Collective::kAllReduce, c.counts[t], static_cast<std::uint32_t>(width), c.segment_bytes);
-    for (std::uint32_t owner = 0; owner < c.world; ++owner) {
-      if (whole && owner != ring::owner_of_whole(t, c.world)) continue;
-      const ring::Chunk chunk = whole ? ring::Chunk{0, c.counts[t]} : ring::chunk_of(owner, c.world, c.counts[t]);
-      const auto of = [&](std::uint32_t hop) {
-        return std::span(c.inputs[(owner + 1 + hop) % c.world])
-            .subspan((base + chunk.begin) * width, chunk.size() * width);
-      };
-      Bytes part(of(0).begin(), of(0).end());
-      for (std::uint32_t hop = 1; hop < c.world; ++hop) reference::fold(c.type, c.op, part, part, of(hop));
-      if (c.op == ReduceOp::kAvg && c.world > 1) reference::divide(c.type, part, c.world);
-      expected.insert(expected.end(), part.begin(), part.end());
-    }
-    base += c.counts[t];
-  }
+  const auto each = [&](std::uint32_t owner, std::uint64_t begin, std::uint64_t size) {
+    const auto of = [&](std::uint32_t hop) {
+      return std::span(c.inputs[(owner + 1 + hop) % c.world]).subspan(begin * width, size * width);
+    };
+    Bytes part(of(0).begin(), of(0).end());
+    for (std::uint32_t hop = 1; hop < c.world; ++hop) reference::fold(c.type, c.op, part, part, of(hop));
+    if (c.op == ReduceOp::kAvg && c.world > 1) reference::divide(c.type, part, c.world);
+    expected.insert(expected.end(), part.begin(), part.end());
+  };
+  test::each_chunk(c.counts, static_cast<std::uint32_t>(width), c.world, c.segment_bytes, each);
   RC_ASSERT(reduced(c, c.segment_bytes, *rc::gen::arbitrary<std::uint64_t>()) == expected);
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/kernels/reference.h"
 #include "core/ring/schedule.h"
+#include "tests/properties/ring_cases.h"
 #include "tests/support/ring_of_operations.h"
 
 namespace lockstep {
@@ -34,8 +35,7 @@ RC_GTEST_PROP(RingSchedule, PiecesTileTheTensors, ()) {
   const auto width = *rc::gen::element<std::uint32_t>(1, 2, 4, 8);
   const auto counts = *rc::gen::container<std::vector<std::uint64_t>>(rc::gen::inRange<std::uint64_t>(0, 50'000));
   const auto segment = *rc::gen::oneOf(rc::gen::just<std::uint32_t>(0), rc::gen::inRange<std::uint32_t>(1, 5000));
-  const ring::Segmenting segmenting{
-      segment, *rc::gen::element(ring::Distance::kFar, ring::Distance::kNear, ring::Distance::kSameHost)};
+  const ring::Segmenting segmenting = test::any_segmenting(segment);
   const auto pieces = ring::cut(Collective::kAllReduce, counts, width, world, 0, segmenting);
   RC_ASSERT(pieces.size() == ring::segments_in(Collective::kAllReduce, counts, width, world, segmenting));
   RC_ASSERT(ring::cut_blocks(counts, width, segmenting).size() == ring::segments_in_blocks(counts, width, segmenting));
@@ -93,8 +93,7 @@ RingCase draw_all_reduce(bool in_place, std::uint64_t seed) {
   request.op = ReduceOp::kSum;
   request.tensors.push_back({{}, {}, count});
   const auto segment = *rc::gen::element<std::uint32_t>(0, 4, 64, 1000);
-  const ring::Segmenting segmenting{
-      segment, *rc::gen::element(ring::Distance::kFar, ring::Distance::kNear, ring::Distance::kSameHost)};
+  const ring::Segmenting segmenting = test::any_segmenting(segment);
   RingCase test{support::RingOfOperations(request, world, in_place, segmenting, seed), world, count, segment};
   for (std::uint32_t rank = 0; rank < world; ++rank) {
     auto* values = reinterpret_cast<float*>(test.ring.input(rank).data());

@@ -71,7 +71,7 @@ class FieldFiller {
     if (m.collective != wire::Collective::kBroadcast) m.root = {};
     if (m.collective == wire::Collective::kAllGather) m.count = m.layout = 0;
     if (m.collective == wire::Collective::kAllReduce && m.type == DataType::kF32) return;
-    m.up = m.down = WireFormat::kNative;
+    m.formats = {};
     m.weighted = false;
   }
   template <typename T>

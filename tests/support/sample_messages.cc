@@ -28,8 +28,7 @@ Descriptor all_reduce() {
           .count = 1000,
           .layout = 0x1234567812345678,
           .root = {},
-          .up = WireFormat::kInt8,
-          .down = WireFormat::kBF16,
+          .formats = {WireFormat::kInt8, WireFormat::kBF16},
           .weighted = true,
           .segment_bytes = 4096};
 }
@@ -44,8 +43,7 @@ Descriptor broadcast() {
           .count = 7,
           .layout = 0x8765432187654321,
           .root = kAnn,
-          .up = WireFormat::kNative,
-          .down = WireFormat::kNative,
+          .formats = {},
           .weighted = false,
           .segment_bytes = 0};
 }
@@ -60,8 +58,7 @@ Descriptor sync() {
           .count = 1'000'000,
           .layout = 0x1122334455667788,
           .root = {},
-          .up = WireFormat::kNative,
-          .down = WireFormat::kNative,
+          .formats = {},
           .weighted = false,
           .segment_bytes = 0};
 }

@@ -2,6 +2,7 @@
 // less, and what their bytes mean. Tensors of other types travel as they are. Numbers are part of the wire and the ABI.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -65,7 +66,7 @@ struct Formats {
   [[nodiscard]] constexpr std::size_t block_elements() const {
     return layout_of(up).elements > layout_of(down).elements ? layout_of(up).elements : layout_of(down).elements;
   }
-  constexpr bool operator==(const Formats&) const = default;
+  constexpr auto operator<=>(const Formats&) const = default;
 };
 
 inline constexpr std::string_view kWireFormatNames[] = {"native",       "bf16",          "f16",  "int8",

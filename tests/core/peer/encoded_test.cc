@@ -29,8 +29,7 @@ struct Encoded : Small {
     wire::Descriptor what = arguments(kElements);
     what.type = DataType::kF32;
     what.op = weight ? ReduceOp::kAvg : ReduceOp::kSum;
-    what.up = formats.up;
-    what.down = formats.down;
+    what.formats = formats;
     what.weighted = weight.has_value();
     return what;
   }

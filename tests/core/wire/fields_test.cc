@@ -48,6 +48,7 @@ TEST(Fields, EveryMemberIsListed) {
   expect_all_listed<PeerId>("PeerId");
   expect_all_listed<LinkKey>("LinkKey");
   expect_all_listed<RoundKey>("RoundKey");
+  expect_all_listed<Formats>("Formats");
   expect_all_listed<Descriptor>("Descriptor");
   expect_all_listed<wire::Member>("Member");
   expect_all_listed<View>("View");
