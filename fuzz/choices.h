@@ -120,6 +120,7 @@ class ChosenFields {
     if (m.collective == wire::Collective::kAllGather) m.count = m.layout = 0;
     if (m.collective == wire::Collective::kAllReduce && m.type == DataType::kF32) return;
     m.formats = {};
+    m.algorithm = wire::Algorithm::kRing;
     m.weighted = false;
   }
   static void mend(wire::Link& m) {

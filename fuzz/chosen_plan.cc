@@ -76,15 +76,17 @@ void choose_program(Choices& choices, Plan& plan) {
         work.count = (std::uint64_t{choices.byte()} << choices.below(6)) / 4;
         work.type = static_cast<DataType>(choices.below(kDataTypeCount));
         work.op = static_cast<ReduceOp>(choices.below(kReduceOpCount));
-        const Formats formats{static_cast<WireFormat>(choices.below(kWireFormatCount)),
-                              static_cast<WireFormat>(choices.below(kWireFormatCount))};
-        const bool fits = !peer::flaw_of_encoding(work.collective, work.type, work.op, formats, std::nullopt);
-        if (fits) work.formats = formats;
+        Work encoded = work;
+        encoded.formats.up = static_cast<WireFormat>(choices.below(kWireFormatCount));
+        encoded.formats.down = static_cast<WireFormat>(choices.below(kWireFormatCount));
+        if (choices.one_in(2)) encoded.algorithm = static_cast<wire::Algorithm>(choices.below(wire::kAlgorithmCount));
+        if (!peer::flaw_of_encoding(sim::request_of(encoded))) work = encoded;
       }
       plan.work.push_back(work);
     }
   }
   plan.stripes = rarely(choices, 16) ? kMaxStripes : number(choices, 1, 4);
+  plan.turns = one_of<std::uint32_t>(choices, {0, 1, 2});
   plan.unasked = one_of<std::uint32_t>(choices, {kMaxUnasked, 0, 1, 2});
   plan.segment_bytes = one_of<std::uint32_t>(choices, {0, 0, 16, 17, 64, 1024, 16'384});
 }

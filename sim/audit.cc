@@ -85,6 +85,7 @@ peer::Request request_of(const Json& json) {
     request.formats.up = one_of<WireFormat>(json["formats"].at("up"), kWireFormatCount);
     request.formats.down = one_of<WireFormat>(json["formats"].at("down"), kWireFormatCount);
   }
+  if (json.contains("algorithm")) request.algorithm = one_of<wire::Algorithm>(json["algorithm"], wire::kAlgorithmCount);
   if (json.contains("weight")) request.weight = json["weight"].get<float>();
   if (json.contains("state")) {
     const Json& state = json.at("state");

@@ -367,6 +367,22 @@ JobResult Memory::run_tokens(const KernelJob& job) {
       if (put(whole && own_whole && result.intact, encoded)) result.checksum = checksum_of(encoded, job.into.length);
       break;
     }
+    case JobKind::kGather: {
+      const std::uint64_t each = encoded_size(job.arrived, job.count);
+      Token sum;
+      bool sound = true;
+      for (std::uint64_t at = 0; at < job.from.length; at += each) {
+        Token part;
+        sound = read_token(job.from.slice(at, each), Touch::kJob, part) && sound;
+        const Token came = decoded(part, job.arrived);
+        sum = at == 0 ? came : add_weighted(sum, came, 1, 0);
+      }
+      Token own;
+      sound = read_token(job.own, Touch::kJob, own) && sound;
+      const Token encoded = sim::encoded(add_weighted(sum, own, job.weight, job.total), job.departs);
+      if (put(sound, encoded)) result.checksum = checksum_of(encoded, job.into.length);
+      break;
+    }
     case JobKind::kDecode: put(whole, decoded(from, job.arrived)); break;
   }
   return result;

@@ -61,6 +61,7 @@ void World::start_host(std::uint32_t host) {
   options.stripes = static_cast<std::uint16_t>(plan_.stripes);
   options.segment_bytes = plan_.segment_bytes;
   options.unasked = plan_.unasked;
+  options.turns = plan_.turns;
   options.dial_timeout = plan_.heartbeat * 10;
   options.link_heartbeat = plan_.heartbeat;
   options.link_silence = plan_.heartbeat * 8;

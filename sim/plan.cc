@@ -291,6 +291,7 @@ std::string flaw_of(const Plan& plan) {
     return must("segment_bytes", "0 (chosen by size), or 16.." + std::to_string(kMaxSegmentBytes));
   }
   if (plan.unasked > kMaxUnasked) return must("unasked", "0.." + std::to_string(kMaxUnasked));
+  if (plan.turns > kMaxSegments) return must("turns", "0.." + std::to_string(kMaxSegments));
   if (!within(plan.steps_per_admit, 1U, 1000U)) return must("steps_per_admit", "1..1000");
   if (!within(plan.ops_per_step, 1U, 64U)) return must("ops_per_step", "1..64");
   if (plan.work.size() > 64) return must("work", "at most 64 collectives");
@@ -414,6 +415,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   if (draws.permille(750))
     plan.heal_after = plan.heartbeat * static_cast<std::int64_t>(draws.range(0, 8)) + nanoseconds(1);
   if (draws.permille(300)) plan.unasked = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 1, 2}));
+  if (draws.permille(500)) plan.turns = static_cast<std::uint32_t>(draws.range(1, 3));
   plan.publish = plan.share_state && draws.permille(600);
   return plan;
 }

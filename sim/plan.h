@@ -89,6 +89,7 @@ struct Plan {
   std::uint32_t stripes = 2;
   std::uint32_t segment_bytes = 0;
   std::uint32_t unasked = kMaxUnasked;  // small tensors that go to a neighbour before it asks
+  std::uint32_t turns = 0;  // direct: pieces of an owner on their way at once; 0: as many as there is room for
 
   // The program.
   std::uint32_t steps_per_admit = 2;

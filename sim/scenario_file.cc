@@ -182,6 +182,7 @@ class ScenarioReader {
     top("stripes", plan.stripes);
     top("segment_bytes", plan.segment_bytes);
     top("unasked", plan.unasked);
+    top("turns", plan.turns);
     top("steps_per_admit", plan.steps_per_admit);
     top("commits_after", plan.commits_after);
     if (const toml::node* node = top.take("mode")) {

@@ -58,6 +58,8 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"top", "stripes", "2", "streams between two neighbours, 1 to 16"},
       {"top", "segment_bytes", "0", "of pipelining; 0: chosen by size"},
       {"top", "unasked", "64", "small tensors that go to a neighbour before it asks; at most 64"},
+      {"top", "turns", "0",
+       "pieces of an owner on their way at once, where rounds go direct; 0: as many as there is room for"},
       {"top", "steps_per_admit", "2", "steps between two calls of admit"},
       {"top", "commits_after", "3", "that every peer must see after the faults"},
       {"top", "mode", R"("token")", "what payloads are: tokens (fast), or \"bytes\""},
@@ -69,7 +71,8 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"top", "faults_end", R"("10s")", "then faults stop, the network heals, and all must come to its end"},
       {"top", "net", R"({ profile = "region" })", "see below"},
       {"top", "work", R"(["2x all_reduce 64KiB f32 sum", "barrier", "loop 3"])",
-       "what every peer launches in every step (all_reduce 1MiB f32 avg int8/bf16: in wire formats); loop: at least so "
+       "what every peer launches in every step (all_reduce 1MiB f32 avg int8/bf16: in wire formats, direct if less "
+       "than 8 bits go up); loop: at least so "
        "many "
        "commits after the faults"},
       {"top", "regions", R"({ eu = "a b" })", "see below"},

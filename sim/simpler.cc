@@ -199,6 +199,7 @@ Candidates smaller_program(const Plan& plan) {
   add(out, plan, after);
   add(out, plan, whole);
   add(out, plan, [](Plan& p) { return std::exchange(p.unasked, kMaxUnasked) != kMaxUnasked; });
+  add(out, plan, [](Plan& p) { return lower(p.turns, 0); });
   for (const std::uint64_t to : {1U, 8U, 100U, 1000U}) add(out, plan, count(to));
   return out;
 }

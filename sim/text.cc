@@ -54,6 +54,7 @@ std::string text_of(const peer::Request& request) {
   out += ' ';
   out += name_of(request.op);
   if (!request.formats.native()) out += " " + to_text(request.formats);
+  if (request.algorithm) out.append(" ").append(name_of(*request.algorithm));
   if (request.weight) out += " weight " + std::to_string(*request.weight);
   return out + " tag " + std::to_string(request.tag.value);
 }

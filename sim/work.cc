@@ -40,7 +40,18 @@ std::string to_text(const Work& work) {
   text += ' ';
   text += name_of(work.op);
   if (!work.formats.native()) text += " " + to_text(work.formats);
+  if (work.algorithm) text.append(" ").append(name_of(*work.algorithm));
   return text;
+}
+
+peer::Request request_of(const Work& work) {
+  peer::Request request;
+  request.collective = work.collective;
+  request.type = work.type;
+  request.op = work.op;
+  request.formats = work.formats;
+  request.algorithm = work.algorithm;
+  return request;
 }
 
 Result<std::vector<Work>> work_from_text(std::string_view text) {
@@ -66,6 +77,8 @@ Result<std::vector<Work>> work_from_text(std::string_view text) {
   std::vector<std::string> vocabulary;
   for (std::uint8_t i = 0; i < kDataTypeCount; ++i) vocabulary.emplace_back(name_of(static_cast<DataType>(i)));
   for (const std::string_view name : kWireFormatNames) vocabulary.push_back(std::string(name).append("/").append(name));
+  for (std::uint8_t i = 0; i < wire::kAlgorithmCount; ++i)
+    vocabulary.emplace_back(name_of(static_cast<wire::Algorithm>(i)));
   for (std::uint8_t i = 0; i < kReduceOpCount; ++i) vocabulary.emplace_back(name_of(static_cast<ReduceOp>(i)));
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (work.collective == Collective::kBarrier) return wrong("a barrier has no '" + words[i] + "'");
@@ -74,6 +87,8 @@ Result<std::vector<Work>> work_from_text(std::string_view text) {
       work.type = *type;
     } else if (const auto op = named<ReduceOp>(word, kReduceOpCount)) {
       work.op = *op;
+    } else if (const auto algorithm = named<wire::Algorithm>(word, wire::kAlgorithmCount)) {
+      work.algorithm = *algorithm;
     } else if (const auto formats = formats_of(word)) {
       work.formats = *formats;
     } else if (const auto count = number_of(word)) {
@@ -83,13 +98,11 @@ Result<std::vector<Work>> work_from_text(std::string_view text) {
       bytes = size;
       counted = true;
     } else {
-      return wrong("'" + word + "' is no size, type, operation or pair of wire formats" +
+      return wrong("'" + word + "' is no size, type, operation, algorithm or pair of wire formats" +
                    did_you_mean(word, vocabulary));
     }
   }
-  if (auto flaw = peer::flaw_of_encoding(work.collective, work.type, work.op, work.formats, std::nullopt)) {
-    return wrong(*flaw);
-  }
+  if (auto flaw = peer::flaw_of_encoding(request_of(work))) return wrong(*flaw);
   if (!counted) return wrong("how much? Give elements or a size, such as \"all_reduce 64KiB\"");
   if (bytes) {
     if (*bytes % size_of(work.type) != 0) {

@@ -180,11 +180,7 @@ Call& App::lend_memory(CallKind kind, Request& request, std::uint64_t here, cons
 // ---- steps ----
 
 Request App::given_request(const Work& work, std::uint64_t op) const {
-  Request request;
-  request.collective = work.collective;
-  request.type = work.type;
-  request.op = work.op;
-  request.formats = work.formats;
+  Request request = sim::request_of(work);
   request.tag = Tag{op};
   request.retry = work.collective == Collective::kAllReduce || work.collective == Collective::kBarrier;
   request.minimum_world = plan_.minimum_world;
@@ -247,8 +243,12 @@ void App::encode(Request& request, std::uint64_t op) {
   const auto up_to = [&](std::uint64_t most) { return dice_.range(0, most, Purpose::kOp, step_, op, k++); };
   request.type = DataType::kF32;
   request.op = up_to(1) == 0 ? ReduceOp::kSum : ReduceOp::kAvg;
-  request.formats.up = static_cast<WireFormat>(up_to(static_cast<std::uint64_t>(WireFormat::kInt8Codebook)));
+  request.formats.up = static_cast<WireFormat>(up_to(kWireFormatCount - 1));
   request.formats.down = static_cast<WireFormat>(up_to(kWireFormatCount - 1));
+  const bool coarse = peer::goes_direct(request);
+  if (const std::uint64_t form = up_to(2); form > 0) {
+    request.algorithm = form == 1 && !coarse ? wire::Algorithm::kRing : wire::Algorithm::kDirect;
+  }
   if (request.op == ReduceOp::kSum || up_to(1) == 0) return;
   constexpr float kOfOne[] = {1, 0.5F, 3, 1000};
   request.weight = kOfOne[dice_.range(0, std::size(kOfOne) - 1, Purpose::kLaunch, process_, launches_, 78)];

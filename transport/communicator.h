@@ -87,7 +87,8 @@ struct LaunchArgs {
   bool retry = true;                // all-reduce, barrier and sync only
   std::uint32_t minimum_world = 0;  // 0: CommunicatorOptions::minimum_world
   PeerId root;                      // broadcast
-  Formats formats;                  // all-reduce, as peer::Request says, like the next
+  Formats formats;                  // all-reduce, as peer::Request says, like the next two
+  std::optional<wire::Algorithm> algorithm;
   std::optional<float> weight;
   Duration timeout{0};              // 0: none
   std::vector<TensorArgs> tensors;  // exactly one for all-gather; none for barrier

@@ -40,6 +40,7 @@ Json arguments(const peer::Request& request) {
                {"minimum_world", request.minimum_world},
                {"root", hex(request.root)},
                {"counts", counts}};
+  if (request.algorithm) json["algorithm"] = name_of(*request.algorithm);
   if (!request.formats.native()) {
     json["formats"] = {{"up", lockstep::name_of(request.formats.up)},
                        {"down", lockstep::name_of(request.formats.down)}};

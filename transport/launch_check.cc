@@ -153,6 +153,24 @@ peer::Tensor add_tensor(const LaunchArgs& args, const TensorArgs& tensor, Memory
   return named;
 }
 
+// All but the places of the tensors.
+peer::Request request_of(const LaunchArgs& args) {
+  peer::Request request;
+  request.collective = args.collective;
+  request.type = args.type;
+  request.op = args.op;
+  request.tag = args.tag;
+  request.retry = args.retry;
+  request.root = args.root;
+  request.formats = args.formats;
+  request.algorithm = args.algorithm;
+  request.weight = args.weight;
+  request.timeout = args.timeout;
+  request.state = args.state;
+  request.tensors.reserve(args.tensors.size());
+  return request;
+}
+
 }  // namespace
 
 std::optional<Error> check(const LaunchArgs& args) {
@@ -162,8 +180,7 @@ std::optional<Error> check(const LaunchArgs& args) {
   if (type >= kDataTypeCount) return invalid(fmt::format("there is no data type number {}", type));
   const auto op = static_cast<unsigned>(args.op);
   if (op >= kReduceOpCount) return invalid(fmt::format("there is no operation number {}", op));
-  if (auto flaw = peer::flaw_of_encoding(args.collective, args.type, args.op, args.formats, args.weight))
-    return invalid(std::move(*flaw));
+  if (auto flaw = peer::flaw_of_encoding(request_of(args))) return invalid(std::move(*flaw));
   if (args.timeout < Duration{0}) return invalid("the time-out is negative; 0 means none");
 
   const std::size_t tensors = args.tensors.size();
@@ -227,23 +244,6 @@ std::shared_ptr<const peer::Watched> add_watch(const Watch& watch, Memory& memor
     watched->memory.push_back(add_tensor(watch.args, tensor, memory, loans).recv);
   }
   return watched;
-}
-
-// All but the places of the tensors.
-peer::Request request_of(const LaunchArgs& args) {
-  peer::Request request;
-  request.collective = args.collective;
-  request.type = args.type;
-  request.op = args.op;
-  request.tag = args.tag;
-  request.retry = args.retry;
-  request.root = args.root;
-  request.formats = args.formats;
-  request.weight = args.weight;
-  request.timeout = args.timeout;
-  request.state = args.state;
-  request.tensors.reserve(args.tensors.size());
-  return request;
 }
 
 }  // namespace

@@ -83,6 +83,12 @@ Wrong read_format(const lockstep_wire_format& field, std::string_view name, Wire
 Wrong read_encoding(const lockstep_all_reduce_args& args, LaunchArgs& launch) {
   if (auto wrong = read_format(args.up, "up", launch.formats.up)) return wrong;
   if (auto wrong = read_format(args.down, "down", launch.formats.down)) return wrong;
+  const unsigned algorithm = c::number_of(args.algorithm);
+  if (algorithm > wire::kAlgorithmCount) {
+    return c::invalid("args.algorithm is {}; allowed: 0 (LOCKSTEP_ALGORITHM_AUTO) to {} (LOCKSTEP_ALGORITHM_DIRECT)",
+                      algorithm, wire::kAlgorithmCount);
+  }
+  if (algorithm > 0) launch.algorithm = static_cast<wire::Algorithm>(algorithm - 1);
   if (args.weighted == 0) {
     if (args.weight == 0) return std::nullopt;
     return c::invalid("args.weight is {} but args.weighted is 0; set it, or leave the weight 0", args.weight);

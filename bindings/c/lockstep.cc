@@ -4,6 +4,7 @@
 #include "bindings/c/error.h"
 #include "core/base/data_type.h"
 #include "core/base/status.h"
+#include "core/wire/message.h"
 
 using namespace lockstep;  // NOLINT(google-build-using-namespace): the C API is a thin coat over it
 
@@ -81,6 +82,12 @@ const char* lockstep_data_type_name(lockstep_data_type type) {
 const char* lockstep_wire_format_name(lockstep_wire_format format) {
   const unsigned number = c::number_of(format);
   return number < kWireFormatCount ? name_of(static_cast<WireFormat>(number)).data() : "unknown";
+}
+
+const char* lockstep_algorithm_name(lockstep_algorithm algorithm) {
+  const unsigned number = c::number_of(algorithm);
+  if (number > wire::kAlgorithmCount) return "unknown";
+  return number == 0 ? "auto" : name_of(static_cast<wire::Algorithm>(number - 1)).data();
 }
 
 const char* lockstep_op_name(lockstep_op op) {

@@ -41,6 +41,8 @@ std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string
                                     o.up,
                                     "--down",
                                     o.down,
+                                    "--algorithm",
+                                    o.algorithm,
                                     "--begin",
                                     fmt::to_string(o.begin),
                                     "--end",
@@ -120,19 +122,24 @@ int bench(const BenchOptions& options) {
   if (options.collective == "sync_state" && options.in_flight > 1) {
     throw Failure(kExitUsage, fmt::format("--in-flight {}: a sync is measured by itself", options.in_flight));
   }
-  if (options.up != "native" || options.down != "native") {
+  const bool encodes = options.up != "native" || options.down != "native";
+  const bool sums = options.op == "sum" || options.op == "avg";
+  if ((encodes || options.algorithm == "direct") &&
+      (options.collective != "all_reduce" || options.type != "f32" || !sums)) {
+    throw Failure(kExitUsage,
+                  fmt::format("--up {} --down {} --algorithm {}: only an all_reduce of f32 (sum or avg) has "
+                              "wire formats, or goes direct",
+                              options.up, options.down, options.algorithm));
+  }
+  if (encodes) {
     const std::string formats = fmt::format("--up {} --down {}: ", options.up, options.down);
-    const bool sums = options.op == "sum" || options.op == "avg";
-    if (options.collective != "all_reduce" || options.type != "f32" || !sums) {
-      throw Failure(kExitUsage, formats + "only an all_reduce of f32 (sum or avg) has wire formats");
-    }
     if (options.op == "sum" && options.only != "out") {
       throw Failure(kExitUsage, formats +
                                     "sums in place grow from call to call beyond what a format carries: "
                                     "take --op avg, or --only out");
     }
-    if (bits_of(*wire_format_named(options.up)) < 8) {  // the parser knows them all
-      throw Failure(kExitUsage, formats + "contributions go up in 8 bits or more");
+    if (options.algorithm == "ring" && bits_of(*wire_format_named(options.up)) < 8) {  // the parser knows them all
+      throw Failure(kExitUsage, formats + "around the ring contributions go up in 8 bits or more");
     }
   }
   return options.coordinator.empty() ? bench_here(options) : bench_as_peer(options);
@@ -163,6 +170,9 @@ Run add_bench(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--down", options->down, "and of its result")
       ->transform(sim::one_of(formats))
+      ->capture_default_str();
+  command->add_option("--algorithm", options->algorithm, "of the same; auto: direct if less than 8 bits go up")
+      ->transform(sim::one_of({"auto", "ring", "direct"}))
       ->capture_default_str();
   command->add_option("-b,--begin", options->begin, "smallest size in bytes; 64K, 256M, 1G")
       ->transform(size_text())
@@ -223,6 +233,7 @@ Examples:
   lockstep bench -c all_gather -d bf16 -e 1M --json
   lockstep bench -p 4 -t 150 -b 496M -e 496M             the gradients of a model in one call
   lockstep bench -o avg --up int8 --down int8            in a wire format
+  lockstep bench -p 4 -o avg --up int4 --down int8       direct: rounded once on the way up
   lockstep bench -c sync_state -p 5 -b 64M               a newcomer takes a state over from 4
   lockstep bench -p 3 --coordinator host:4000            on each of 3 machines)");
   return [options] { return bench(*options); };

@@ -191,10 +191,11 @@ class Bench {
   // ---- what is printed ----
 
   void print_head() const {
-    const bool native = options_.up == "native" && options_.down == "native";
+    const bool native = options_.up == "native" && options_.down == "native" && options_.algorithm == "auto";
+    const std::string algorithm = options_.algorithm == "auto" ? "" : ", " + options_.algorithm;
     fmt::print("# lockstep {}, {}{}, {} peers; time of the {}; errors: elements, all peers together\n",
                lockstep_version_string(), options_.collective,
-               native ? "" : fmt::format(" ({} up, {} down)", options_.up, options_.down), world_,
+               native ? "" : fmt::format(" ({} up, {} down{})", options_.up, options_.down, algorithm), world_,
                subject_->is_sync() ? "newcomer" : "slowest peer");
     fmt::print("# {:>12} {:>12} {:>5} {:>5} | {:^37} | {:^37}\n", "", "", "", "", "out of place", "in place");
     fmt::print("# {:>12} {:>12} {:>5} {:>5} | {:>11} {:>8} {:>8} {:>7} | {:>11} {:>8} {:>8} {:>7}\n", "bytes", "count",
@@ -248,6 +249,7 @@ class Bench {
                         {"type", options_.type},
                         {"up", options_.up},
                         {"down", options_.down},
+                        {"algorithm", options_.algorithm},
                         {"op", subject_->folds() ? nlohmann::json(options_.op) : nlohmann::json()},
                         {"errors", errors},
                         {"rows", nlohmann::json::array()}};

@@ -91,6 +91,7 @@ BenchSubject::BenchSubject(const BenchOptions& options, lockstep_comm* comm, std
       op_(named(options.op, lockstep_op_name, LOCKSTEP_MAX)),
       up_(named(options.up, lockstep_wire_format_name, LOCKSTEP_WIRE_E3M0)),
       down_(named(options.down, lockstep_wire_format_name, LOCKSTEP_WIRE_E3M0)),
+      algorithm_(named(options.algorithm, lockstep_algorithm_name, LOCKSTEP_ALGORITHM_DIRECT)),
       element_(lockstep_data_type_size(type_)),
       slots_(options.in_flight) {
   std::size_t members = 0;
@@ -219,6 +220,7 @@ lockstep_status BenchSubject::issue(Place place, std::size_t index, lockstep_res
       args.tag = tag;
       args.up = up_;
       args.down = down_;
+      args.algorithm = algorithm_;
       return start(lockstep_all_reduce, lockstep_all_reduce_async, args);
     }
     case Collective::kReduceScatter: {

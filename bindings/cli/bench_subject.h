@@ -90,6 +90,7 @@ class BenchSubject {
   const lockstep_op op_;
   const lockstep_wire_format up_;
   const lockstep_wire_format down_;
+  const lockstep_algorithm algorithm_;
   const std::size_t element_;
   lockstep_peer_id root_{};
   std::uint64_t count_ = 0;

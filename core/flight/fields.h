@@ -99,6 +99,7 @@ void fields(auto& a, Is<peer::Request> auto& m) {
   a("minimum_world", m.minimum_world);
   a("root", m.root);
   a("formats", m.formats);
+  a("algorithm", m.algorithm);
   a("weight", m.weight);
   a("timeout", m.timeout);
   a("tensors", m.tensors);
@@ -124,6 +125,7 @@ void fields(auto& a, Is<peer::Options> auto& m) {
   a("stripes", m.stripes);
   a("segment_bytes", m.segment_bytes);
   a("unasked", m.unasked);
+  a("turns", m.turns);
   a("state_bytes_per_second", m.state_bytes_per_second);
   a("dial_timeout", m.dial_timeout);
   a("link_heartbeat", m.link_heartbeat);

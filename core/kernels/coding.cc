@@ -111,6 +111,29 @@ JobResult run_recode(const KernelJob& job, std::span<std::byte> into, std::span<
   return result;
 }
 
+JobResult run_gather(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+                     std::span<const std::byte> own) {
+  const std::size_t each = encoded_size(job.arrived, job.count);
+  LOCKSTEP_ASSERT(job.count > 0 && from.size() >= each && from.size() % each == 0);
+  LOCKSTEP_ASSERT(own.size() == job.count * sizeof(float) && into.size() == encoded_size(job.departs, job.count));
+  ChecksumStream departs;
+  for (Part part = Part::at_of(0, job.count); part.count > 0; part = part.next(job.count)) {
+    Room sums(part.count);
+    bool sound = decode(job.arrived, sums.bytes(), part.of(from.first(each), job.arrived));
+    for (std::size_t at = each; at < from.size(); at += each) {
+      sound = decode_add(job.arrived, sums.bytes(), part.of(from.subspan(at, each), job.arrived), 1) && sound;
+    }
+    LOCKSTEP_ASSERT(sound);
+    auto not_finite = sums.add(part.of(own), job.weight);
+    if (!not_finite && job.total != 0) divide_sums(sums.bytes(), job.total);
+    const auto encoded = part.of(into, job.departs);
+    if (!not_finite) not_finite = encode(job.departs, encoded, sums.bytes());
+    if (not_finite) return {.not_finite = part.at + *not_finite};
+    departs.update(encoded);
+  }
+  return {.checksum = departs.value()};
+}
+
 JobResult run_check(const KernelJob& job, std::span<const std::byte> from) {
   LOCKSTEP_ASSERT(from.size() == encoded_size(job.arrived, job.count));
   JobResult result;

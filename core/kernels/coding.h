@@ -15,6 +15,10 @@ JobResult run_encode(const KernelJob& job, std::span<std::byte> into, std::span<
 JobResult run_recode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
                      std::span<const std::byte> own);
 
+// `into` overlaps nothing.
+JobResult run_gather(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+                     std::span<const std::byte> own);
+
 JobResult run_check(const KernelJob& job, std::span<const std::byte> from);
 
 // `from` may be where `into` begins.

@@ -27,6 +27,8 @@ enum class JobKind : std::uint8_t {
   kEncode,  // into = encode(weight * from); checksum(into)
   kRecode,  // checksum(from) must equal `expected`; into = encode(decode(from) + weight * own); divided by `total` before it is
             // encoded if that is not 0; checksum(into)
+  kGather,  // into = encode((decode(from[0]) + decode(from[1]) + ... + weight * own) / total), where `from` is any number of
+            // encodings, one after the other, which kCheck has looked at; total 0: none; checksum(into)
   kCheck,   // checksum(from) must equal `expected`, and `from` be what an encoder writes
   kDecode,  // into = decode(from)
 };
@@ -39,22 +41,23 @@ struct KernelJob {
   std::uint32_t divisor = 0;  // kFold: the number of contributors when this fold is the last of an average, else 0
   BufferRef into;  // kCopy, kFold: may be the same memory as `from`, never a part of it; the others: coding.h
   BufferRef from;  // what arrived, or what is to be hashed or copied
-  BufferRef own;   // kFold, kRecode: this peer's contribution
+  BufferRef own;   // kFold, kRecode, kGather: this peer's contribution
   std::uint64_t expected = 0;  // kVerify, kFold, kRecode, kCheck: XXH3-64 that the sender stated
 
   std::uint64_t count = 0;
-  WireFormat arrived = WireFormat::kNative;  // kRecode, kCheck, kDecode: of `from`
-  WireFormat departs = WireFormat::kNative;  // kEncode, kRecode: of `into`
-  float weight = 1;                          // kEncode, kRecode
-  float total = 0;                           // kRecode
+  WireFormat arrived = WireFormat::kNative;  // kRecode, kGather, kCheck, kDecode: of `from`
+  WireFormat departs = WireFormat::kNative;  // kEncode, kRecode, kGather: of `into`
+  float weight = 1;                          // kEncode, kRecode, kGather
+  float total = 0;                           // kRecode, kGather
 };
 
 struct JobResult {
   bool intact = true;          // what arrived has the stated checksum; else `into` is unspecified
-  std::uint64_t checksum = 0;  // kHash, kVerify, kCheck: of `from`; kFold, kEncode, kRecode: of `into`; else 0
+  std::uint64_t checksum = 0;  // kHash, kVerify, kCheck: of `from`; kFold, kEncode, kRecode, kGather: of `into`; else 0
   Digest digest{};             // kDigest
   bool malformed = false;  // kRecode, kCheck: it is intact, but no encoding of `count` elements; `into` is unspecified
-  std::optional<std::uint64_t> not_finite{};  // kEncode, kRecode: the first element that is not; `into` is unspecified
+  std::optional<std::uint64_t>
+      not_finite{};  // kEncode, kRecode, kGather: the first element that is not; `into` is unspecified
 };
 
 }  // namespace lockstep

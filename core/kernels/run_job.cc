@@ -57,6 +57,7 @@ JobResult run_job(const KernelJob& job, std::span<std::byte> into, std::span<con
     case JobKind::kFold: return run_fold(job, into, from, own);
     case JobKind::kEncode: return run_encode(job, into, from);
     case JobKind::kRecode: return run_recode(job, into, from, own);
+    case JobKind::kGather: return run_gather(job, into, from, own);
     case JobKind::kCheck: return run_check(job, from);
     case JobKind::kDecode: return run_decode(job, into, from);
   }

@@ -19,10 +19,10 @@ static_assert(2 * kMaxUnasked <= kEarlySlotsEach);
 
 }  // namespace
 
-// A round of one small segment is offered to downstream; any other is announced to upstream.
+// A round of one small segment is offered to downstream; any other is announced to those whose segments come here.
 void Peer::Machine::greet_neighbours(Round& round) {
   ring::Operation& operation = *round.operation;
-  if (!operation.is_one_small_segment()) return announce(round, std::nullopt);
+  if (!operation.is_one_small_segment()) return announce(round);
   if (!operation.sends_partial()) return operation.grant_unasked();  // they have launched when they get the final
   const auto unasked =
       std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.unasked; });
@@ -47,7 +47,7 @@ void Peer::Machine::on_offer(PeerId from, StreamId stream, const wire::Offer& of
     if (from != round->upstream()) return;
     if (differ(*round, from, offer.what)) return;
     const bool asks = !offer.follows && round->operation && round->operation->is_one_small_segment();
-    if (asks && !mutant(Mutant::kOfferUnanswered)) announce(*round, std::nullopt);
+    if (asks && !mutant(Mutant::kOfferUnanswered)) announce(*round);
     return;
   }
   if (!is_to_come(round, offer.key, offer.attempt) || mutant(Mutant::kEarlyForgotten)) return;
@@ -61,7 +61,7 @@ void Peer::Machine::take_early(Round& round) {
   Early::Entry* early = early_.find(round.upstream(), round.wire_key, round.wire_attempt);
   if (early == nullptr || early->taken) return;
   if (differ(round, round.upstream(), early->what)) return;
-  if (!early->follows) return announce(round, std::nullopt);
+  if (!early->follows) return announce(round);
   if (!early->segment || !round.operation) return;
   early->taken = true;
   const wire::SegmentEnded& segment = *early->segment;
@@ -97,27 +97,41 @@ bool Peer::Machine::is_to_come(const Round* round, const RoundKey& key, Generati
   return uses == cohort->uses.end() || key.use >= uses->second;
 }
 
-// Tells the upstream neighbour that we are ready; on one stream, or on any.
-void Peer::Machine::announce(Round& round, std::optional<StreamId> stream) {
-  const bool landing = round.state == Round::State::kRunning || round.state == Round::State::kDone;
-  wire::Ready ready{round.key, round.attempt, round.what, landing, {}};
-  if (round.operation) ready.have = round.operation->have();
-  if (stream) {
-    mesh_.say_on(*stream, ready);
-  } else {
-    mesh_.say(round.upstream(), ready);
+void Peer::Machine::announce(Round& round) {
+  if (!round.is_direct()) return announce(round, round.upstream());
+  for (const PeerId peer : *round.ring) {
+    if (peer != options_.id) announce(round, peer);
   }
 }
 
-void Peer::Machine::take_herald(Round& round) {
-  const auto heralds = heralds_.find(round.downstream());
+// Tells one whose segments come here that we are ready; on one stream, or on any.
+void Peer::Machine::announce(Round& round, PeerId to, std::optional<StreamId> stream) {
+  const bool landing = round.state == Round::State::kRunning || round.state == Round::State::kDone;
+  wire::Ready ready{round.key, round.attempt, round.what, landing, {}};
+  if (round.operation) ready.have = round.operation->have(round.rank_of(to));
+  if (stream) {
+    mesh_.say_on(*stream, ready);
+  } else {
+    mesh_.say(to, ready);
+  }
+}
+
+void Peer::Machine::take_heralds(Round& round) {
+  if (!round.is_direct()) return take_herald(round, round.downstream());
+  for (const PeerId peer : *round.ring) {
+    if (peer != options_.id) take_herald(round, peer);
+  }
+}
+
+void Peer::Machine::take_herald(Round& round, PeerId from) {
+  const auto heralds = heralds_.find(from);
   if (heralds == heralds_.end()) return;
   const auto at = heralds->second.find(round.key);
   if (at == heralds->second.end() || at->second.ready.attempt != round.attempt) return;
   Herald herald = std::move(at->second);
   heralds->second.erase(at);
   if (heralds->second.empty()) heralds_.erase(heralds);
-  on_ready(round.downstream(), herald.stripe, herald.stream, std::move(herald.ready));
+  on_ready(from, herald.stripe, herald.stream, std::move(herald.ready));
 }
 
 void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) {
@@ -126,13 +140,14 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
   }
   Round* round = find(ready.key);
   const bool current = round != nullptr && is_current(*round, ready.key, ready.attempt);
-  if (current && from != round->downstream()) return;
+  if (current && !round->goes_to(from)) return;
   if (current && differ(*round, from, ready.what)) return;
   if (current) {
-    if (!std::exchange(round->downstream_ready, true)) tell_stakes(*round);
+    const bool knew = std::exchange(round->downstream_ready, true);
+    if (!knew || round->is_direct()) tell_stakes(*round, from);
     if (!ready.landing) return;
     if (round->operation) {
-      if (!round->operation->grant(ready.have, stripe, stream)) {
+      if (!round->operation->grant(round->rank_of(from), ready.have, stripe, stream)) {
         return (void)mesh_.reset(stream, "a Ready that does not fit its round", now_, *out_);
       }
       round->operation->prepare(jobs_);

@@ -50,6 +50,7 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
       },
       input);
   mesh_.set_term(session_.term());
+  if (std::exchange(relinks_, false)) update_links();
   drive_ends();
   drive_syncs();
   drive_shares();

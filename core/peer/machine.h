@@ -4,6 +4,7 @@
 // state.cc (all that it holds, for recordings).
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -121,6 +122,16 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     std::uint64_t bytes_received = 0;
 
     [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(ring->size()); }
+    [[nodiscard]] Rank rank_of(PeerId peer) const {
+      return Rank{static_cast<std::uint32_t>(std::find(ring->begin(), ring->end(), peer) - ring->begin())};
+    }
+    [[nodiscard]] bool is_direct() const { return what.algorithm == wire::Algorithm::kDirect && world() > 1; }
+    [[nodiscard]] bool has_other(PeerId peer) const {
+      return rank_of(peer).value < world() && peer != (*ring)[rank.value];
+    }
+    // Whose segments come here, and to whom ours go: all others, or the neighbours.
+    [[nodiscard]] bool comes_from(PeerId peer) const { return is_direct() ? has_other(peer) : peer == upstream(); }
+    [[nodiscard]] bool goes_to(PeerId peer) const { return is_direct() ? has_other(peer) : peer == downstream(); }
     [[nodiscard]] PeerId downstream() const { return (*ring)[(rank.value + 1) % ring->size()]; }
     [[nodiscard]] PeerId upstream() const { return (*ring)[(rank.value + ring->size() - 1) % ring->size()]; }
     [[nodiscard]] bool open() const { return state != State::kQueued && !(state == State::kEnding && outcome); }
@@ -228,7 +239,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] static std::optional<std::uint64_t> stake_of(const Request& request);
   [[nodiscard]] static std::vector<std::uint64_t> stakes_of(const Round& round);
   [[nodiscard]] static std::optional<std::string> flaw_of_stake(const Request& request, const wire::Stake& stake);
-  void tell_stakes(Round& round);
+  void tell_stakes(Round& round, PeerId to);
   void learn_stake(Round& round, Rank rank, std::uint64_t value);
   void on_stake(PeerId from, const wire::Stake& stake) override;
 
@@ -243,7 +254,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] static std::optional<std::uint32_t> root_of(const Round& round);
   [[nodiscard]] std::optional<Error> refusal(const Round& round) const;
   [[nodiscard]] ring::Segmenting segmenting_of(const Round& round) const {
-    return {options_.segment_bytes, round.distance, round.request.formats};
+    return {options_.segment_bytes, round.distance, round.request.formats, direct_room(round.request), options_.turns};
   }
   [[nodiscard]] std::unique_ptr<ring::Operation> new_operation(const Round& round, std::uint32_t root) const;
   void done_if_complete(Round& round);
@@ -278,6 +289,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) override;
   void on_stream_gone(PeerId peer, StreamId stream) override;
   void on_link_broken(PeerId peer, const std::string& why) override;
+  void on_direct_caller(PeerId from) override;
+  [[nodiscard]] bool needs_link(PeerId to) const override;
+  void go_direct();
 
   // ---- syncs.cc ----
   [[nodiscard]] static std::optional<Error> refusal_of_state(const Request& request);
@@ -351,9 +365,11 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
 
   // ---- heralds.cc ----
   void greet_neighbours(Round& round);
-  void announce(Round& round, std::optional<StreamId> stream);
+  void announce(Round& round);
+  void announce(Round& round, PeerId to, std::optional<StreamId> stream = std::nullopt);
   void offer_again(Round& round, StripeIndex stripe, StreamId stream);
-  void take_herald(Round& round);
+  void take_heralds(Round& round);
+  void take_herald(Round& round, PeerId from);
   void take_early(Round& round);
   [[nodiscard]] bool differ(Round& round, PeerId from, const wire::Descriptor& what);
   [[nodiscard]] bool is_current(const Round& round, const RoundKey& key, Generation attempt) const;
@@ -418,6 +434,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     }
   };
   std::map<PeerId, std::map<RoundKey, Herald>> heralds_;
+  bool goes_direct_ = false;  // a round has gone direct, or somebody wants to: links to all of the group
+  bool relinks_ = false;      // in this step: they are wanted from now on
   Early early_;
   std::vector<KernelJob> jobs_;  // being collected; see start_jobs()
 };

@@ -43,6 +43,7 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     const auto [at, fresh] = links_.try_emplace(peer);
     Link& link = at->second;
     link.address = wanted.address;
+    link.direct = wanted.direct;
     if (wanted.visit) link.key = *wanted.visit;
     if (!std::exchange(link.needed, wanted.needed) && wanted.needed) link.reported = now;
     if (!fresh) continue;
@@ -124,7 +125,7 @@ void Mesh::on_opened(const io::Opened& in, Instant now) {
   const Link& link = links_.at(flow.peer);
   flow.channel.writer.preamble();
   const LinkKey& key = flow.visits ? link.key : *key_;
-  flow.channel.writer.message(wire::Link{options_.id, flow.peer, flow.stripe, link.width(), key}, term_);
+  flow.channel.writer.message(wire::Link{options_.id, flow.peer, flow.stripe, link.width(), key, link.direct}, term_);
 }
 
 void Mesh::on_read_done(const io::ReadDone& in, Instant now, Effects& out) {
@@ -271,6 +272,7 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
     if (fresh) at->second.stripes.assign(1, Stripe{{}, false, now, now, kFirstBackoff});
   }
   attach_parked(flow, now, out);
+  if (link.direct && key_ && !flow.visits && !links_.contains(link.from)) owner_.on_direct_caller(link.from);
 }
 
 std::optional<std::string> Mesh::refusal_of_visit(PeerId from) const {
@@ -485,7 +487,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
       const Instant limit = std::max(stripe.down_since, link.reported) + options_.link_timeout;
       if (now >= limit) {
         link.reported = now;
-        if (link.needed) broken.push_back(peer);
+        if (link.needed || owner_.needs_link(peer)) broken.push_back(peer);
       }
       look_soon(std::max(stripe.down_since, link.reported) + options_.link_timeout);
     }

@@ -47,6 +47,10 @@ class MeshOwner {
   virtual void on_state_message(PeerId from, StreamId stream, const wire::Message& message) = 0;
   virtual void on_stream_gone(PeerId peer, StreamId stream) = 0;  // nobody: it had no link yet
   virtual void on_link_broken(PeerId peer, const std::string& why) = 0;
+  // Somebody whom we do not want has dialled us for rounds that go direct.
+  virtual void on_direct_caller(PeerId from) = 0;
+  // Whether a round waits for a link that is not needed all the time.
+  [[nodiscard]] virtual bool needs_link(PeerId to) const = 0;
 
   // ---- visits ----
 
@@ -75,6 +79,7 @@ class Mesh {
     io::Address address;
     bool needed = true;              // rounds cannot go on without this link: it is reported when it is broken
     std::optional<LinkKey> visit{};  // we visit it, with this key
+    bool direct = false;             // no neighbour in the ring: the other side may not want it yet
   };
   // The neighbours that are wanted from now on, and those to be visited; others are let go. Visitors stay, unless they are
   // wanted.
@@ -157,6 +162,7 @@ class Mesh {
     LinkKey key;  // kHost: said to it
     bool dials = false;
     bool needed = true;
+    bool direct = false;
     std::vector<Stripe> stripes;
     Instant reported;          // when it was last said to be broken
     std::uint32_t faults = 0;  // of the protocol, one stream after the other
@@ -164,7 +170,7 @@ class Mesh {
     [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
     template <typename Archive>
     void state(Archive& a) {
-      a.all(address, relation, key, dials, needed, stripes, reported, faults, last_fault);
+      a.all(address, relation, key, dials, needed, direct, stripes, reported, faults, last_fault);
     }
   };
   enum class Kind : std::uint8_t {

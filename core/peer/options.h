@@ -27,6 +27,7 @@ struct Options {
   std::uint16_t stripes = 2;            // parallel streams to each neighbour
   std::uint32_t segment_bytes = 0;      // 0: chosen from the size of the tensors; must be equal on all peers
   std::uint32_t unasked = kMaxUnasked;  // small tensors under way to a neighbour that has not asked for them, at most
+  std::uint32_t turns = 0;              // of the direct form, see ring::Segmenting; must be equal on all peers
   std::uint64_t state_bytes_per_second = 0;  // that it sends of shared states, to all others together; 0: no limit
 
   Duration dial_timeout = lockstep::seconds(5);  // one attempt to open a stream and be greeted

@@ -4,19 +4,20 @@
 
 namespace lockstep::peer {
 
-std::optional<std::string> flaw_of_encoding(Collective collective, DataType type, ReduceOp op, Formats formats,
-                                            std::optional<float> weight) {
-  if (formats.native() && !weight) return std::nullopt;
-  const std::string what = formats.native() ? "weights" : "wire formats";
-  const bool sums = op == ReduceOp::kSum || op == ReduceOp::kAvg;
-  if (collective != Collective::kAllReduce || type != DataType::kF32 || !sums) {
-    return "only an all-reduce of f32 (sum or avg) has " + what + ", not " + std::string(wire::name_of(collective)) +
-           " of " + std::string(lockstep::name_of(type)) + " (" + std::string(lockstep::name_of(op)) + ")";
+std::optional<std::string> flaw_of_encoding(const Request& request) {
+  if (!is_encoded(request)) return std::nullopt;
+  const bool sums = request.op == ReduceOp::kSum || request.op == ReduceOp::kAvg;
+  if (request.collective != Collective::kAllReduce || request.type != DataType::kF32 || !sums) {
+    const bool formats = !request.formats.native();
+    const std::string what = formats ? "has wire formats" : request.weight ? "has weights" : "goes direct";
+    return "only an all-reduce of f32 (sum or avg) " + what + ", not " +
+           std::string(wire::name_of(request.collective)) + " of " + std::string(lockstep::name_of(request.type)) +
+           " (" + std::string(lockstep::name_of(request.op)) + ")";
   }
-  if (weight && op != ReduceOp::kAvg) return "only an average (avg) has weights, not a sum";
-  if (bits_of(formats.up) < 8) {
-    return "contributions are rounded at every member, which is too often for " +
-           std::string(lockstep::name_of(formats.up)) + ": send them up in 8 bits or more (int8)";
+  if (request.weight && request.op != ReduceOp::kAvg) return "only an average (avg) has weights, not a sum";
+  if (bits_of(request.formats.up) < 8 && !goes_direct(request)) {
+    return "around the ring contributions are rounded at every member, which is too often for " +
+           std::string(lockstep::name_of(request.formats.up)) + ": go direct, or send them up in 8 bits or more (int8)";
   }
   return std::nullopt;
 }

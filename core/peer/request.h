@@ -1,6 +1,7 @@
 // One collective call as the caller states it.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -49,8 +50,9 @@ struct Request {
   Tag tag;
   bool retry = true;  // all-reduce and barrier only; the others never retry
   std::uint32_t minimum_world = 1;
-  PeerId root;                  // broadcast
-  Formats formats;              // all-reduce of f32, sum or average: how it travels
+  PeerId root;                               // broadcast
+  Formats formats;                           // all-reduce of f32, sum or average: how it travels
+  std::optional<wire::Algorithm> algorithm;  // of the same: nothing: as fits the formats
   std::optional<float> weight;  // of this peer's contribution: all-reduce of f32, average; 0: it does not count
   Duration timeout{0};          // 0: none
   std::vector<Tensor> tensors;  // exactly one for all-gather; none for barrier
@@ -59,17 +61,25 @@ struct Request {
   BufferRef scratch;                              // scratch_bytes() bytes, lent until the call completes
 };
 
-// Its elements are more than copied and folded as they come: they are encoded, or weighed. No element may be infinite or NaN
-// then. In place the tensor keeps what it holds until the round has committed.
-inline bool is_encoded(const Request& request) { return !request.formats.native() || request.weight; }
+// Around the ring contributions are rounded at every member, which is too often for formats of less than 8 bits.
+inline wire::Algorithm algorithm_of(const Request& request) {
+  return request.algorithm.value_or(bits_of(request.formats.up) < 8 ? wire::Algorithm::kDirect
+                                                                    : wire::Algorithm::kRing);
+}
+inline bool goes_direct(const Request& request) { return algorithm_of(request) == wire::Algorithm::kDirect; }
+
+// Its elements are more than copied and folded as they come: they are encoded, or weighed, or gathered. No element may be infinite
+// or NaN then. In place the tensor keeps what it holds until the round has committed.
+inline bool is_encoded(const Request& request) {
+  return !request.formats.native() || request.weight || goes_direct(request);
+}
 
 // What a contribution may weigh.
 inline bool is_weight(float weight) { return std::isfinite(weight) && !std::signbit(weight); }
 
-// Why no call can have such formats, or weights, in words for its caller. What the weight is, is another matter: it is this peer's own,
-// and the others wait for it.
-std::optional<std::string> flaw_of_encoding(Collective collective, DataType type, ReduceOp op, Formats formats,
-                                            std::optional<float> weight);
+// Why no call can have such formats, weights or algorithm, in words for its caller. What the weight is, is another matter: it is this
+// peer's own, and the others wait for it.
+std::optional<std::string> flaw_of_encoding(const Request& request);
 
 // An all-reduce whose result replaces its input.
 inline bool reduces_in_place(const Request& request, const Tensor& tensor) {
@@ -84,13 +94,25 @@ inline std::uint64_t scratch_bytes(const Request& request, const Tensor& tensor)
   return needed ? tensor.count * size_of(request.type) : 0;
 }
 
-// How much scratch a call needs: that of its tensors, one after the other.
+// Direct: room for what others contribute to a rank's own chunks, behind the scratch of the tensors. A sixteenth of the tensors, in
+// which contributions take turns; of small ones as much as the others' contributions may take that are many.
+inline std::uint64_t direct_room(const Request& request) {
+  constexpr std::uint64_t kLeast = std::uint64_t{2} << 20U;
+  constexpr std::uint64_t kMost = std::uint64_t{32} << 20U;
+  constexpr std::uint64_t kContributions = 64;
+  if (!goes_direct(request)) return 0;
+  std::uint64_t bytes = 0;
+  for (const Tensor& tensor : request.tensors) bytes += tensor.count * size_of(request.type);
+  return std::clamp(bytes / 16, std::min(bytes * kContributions, kLeast), kMost);
+}
+
+// How much scratch a call needs: that of its tensors, one after the other, and the room of the direct form.
 inline std::uint64_t scratch_bytes(const Request& request) {
   if (request.collective == Collective::kSync)
     return request.state->staged ? state::staging_bytes(request.state->manifest) : 0;
   std::uint64_t bytes = 0;
   for (const Tensor& tensor : request.tensors) bytes += scratch_bytes(request, tensor);
-  return bytes;
+  return bytes + direct_room(request);
 }
 
 }  // namespace lockstep::peer

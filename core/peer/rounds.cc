@@ -22,6 +22,7 @@ wire::Descriptor Peer::Machine::descriptor_of(const Request& request) const {
   what.tensors = static_cast<std::uint32_t>(request.tensors.size());
   if (request.collective == Collective::kBroadcast) what.root = request.root;
   what.formats = request.formats;
+  what.algorithm = algorithm_of(request);
   what.weighted = request.weight.has_value();
   if (request.collective != Collective::kBarrier) what.segment_bytes = options_.segment_bytes;
   if (request.collective == Collective::kAllGather) return what;
@@ -52,8 +53,7 @@ std::optional<Error> Peer::Machine::check(const Request& request) const {
   if (request.collective == Collective::kAllGather && request.tensors.size() != 1) {
     return invalid("all_gather takes one tensor, not " + std::to_string(request.tensors.size()));
   }
-  if (auto flaw = flaw_of_encoding(request.collective, request.type, request.op, request.formats, request.weight))
-    return invalid(std::move(*flaw));
+  if (auto flaw = flaw_of_encoding(request)) return invalid(std::move(*flaw));
   if (request.scratch.length < scratch_bytes(request)) {
     return invalid("scratch of " + std::to_string(request.scratch.length) + " bytes, " +
                    std::to_string(scratch_bytes(request)) + " needed");
@@ -141,9 +141,9 @@ void Peer::Machine::begin_attempt(Round& round) {
   round.agreed = 0;
   round.agreed_parity = 0;
   round.stakes.clear();
-  const auto me = std::find(round.ring->begin(), round.ring->end(), options_.id);
-  LOCKSTEP_ASSERT(me != round.ring->end());
-  round.rank = Rank{static_cast<std::uint32_t>(me - round.ring->begin())};
+  round.rank = round.rank_of(options_.id);
+  LOCKSTEP_ASSERT(round.rank.value < round.world());
+  if (round.is_direct()) go_direct();
   if (round.stop) {
     round.stop->attempt = round.attempt;
     round.stop->done = false;
@@ -169,9 +169,9 @@ void Peer::Machine::begin_attempt(Round& round) {
   if (const auto stake = stake_of(round.request)) {
     round.state = Round::State::kStakes;
     round.stakes.resize(round.world());
-    if (round.world() > 1) announce(round, std::nullopt);
+    if (round.world() > 1) announce(round);
     learn_stake(round, round.rank, *stake);
-    if (round.state == Round::State::kStakes) take_herald(round);
+    if (round.state == Round::State::kStakes) take_heralds(round);
     return;
   }
   begin_operation(round);
@@ -196,8 +196,7 @@ std::optional<Error> Peer::Machine::refusal(const Round& round) const {
 }
 
 std::unique_ptr<ring::Operation> Peer::Machine::new_operation(const Round& round, std::uint32_t root) const {
-  return std::make_unique<ring::Operation>(round.request, round.rank, round.world(), root, stakes_of(round),
-                                           segmenting_of(round));
+  return ring::Operation::of(round.request, round.rank, round.world(), root, stakes_of(round), segmenting_of(round));
 }
 
 void Peer::Machine::begin_operation(Round& round) {
@@ -213,7 +212,7 @@ void Peer::Machine::begin_operation(Round& round) {
   round.state = Round::State::kRunning;
   if (round.world() > 1) {
     greet_neighbours(round);
-    take_herald(round);
+    take_heralds(round);
     take_early(round);
   }
   if (round.state != Round::State::kRunning) return;
@@ -256,8 +255,8 @@ ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId str
   Round* round = running(segment);
   if (round == nullptr) return early_.begin(from, stream, segment);
   if (round->mismatched) return {ring::Operation::Landing::kSink, {}};
-  if (from != round->upstream()) return {ring::Operation::Landing::kNonsense, {}};
-  const auto place = round->operation->begin(segment, stream, jobs_);
+  if (!round->comes_from(from)) return {ring::Operation::Landing::kNonsense, {}};
+  const auto place = round->operation->begin(round->rank_of(from), segment, stream, jobs_);
   start_jobs(*round);
   return place;
 }
@@ -269,8 +268,8 @@ void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::S
     if (early_.landed(stream, segment) != nullptr && round != nullptr) take_early(*round);
     return;
   }
-  if (round == nullptr || from != round->upstream()) return;
-  round->operation->landed(segment.segment, segment.taken_back, segment.checksum, jobs_);
+  if (round == nullptr || !round->comes_from(from)) return;
+  round->operation->landed(round->rank_of(from), segment.segment, segment.taken_back, segment.checksum, jobs_);
   start_jobs(*round);
 }
 
@@ -286,7 +285,8 @@ bool Peer::Machine::has_segments() const {
 bool Peer::Machine::has_segments_for(PeerId to) const {
   return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
     const Round& round = entry.second;
-    return has_segments_of(round) && (round.sync || round.downstream() == to);
+    if (!has_segments_of(round)) return false;
+    return round.sync || (round.goes_to(to) && round.operation->has_next(round.rank_of(to)));
   });
 }
 
@@ -294,8 +294,8 @@ bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream,
   for (auto& [order, round] : rounds_) {
     if (round.sync && round.attempted() && next_piece(*round.sync, round.key, round.attempt, to, writer)) return true;
     if (!round.operation || !round.operation->has_next()) continue;
-    if (!round.attempted() || round.downstream() != to) continue;
-    const auto next = round.operation->next(stripe, stream);
+    if (!round.attempted() || !round.goes_to(to)) continue;
+    const auto next = round.operation->next(round.rank_of(to), stripe, stream);
     if (!next) continue;
     if (round.unasked && next->phase == wire::Phase::kReduceScatter) {
       writer.message(wire::Offer{round.key, round.attempt, round.what, true}, session_.term());
@@ -313,9 +313,9 @@ bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream,
 void Peer::Machine::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) {
   for (auto& [order, round] : rounds_) {
     if (!round.attempted() || round.world() < 2) continue;
-    if (round.upstream() == peer && !mutant(Mutant::kReadyNotRepeated)) announce(round, stream);
-    if (round.downstream() != peer) continue;
-    tell_stakes(round);
+    if (round.comes_from(peer) && !mutant(Mutant::kReadyNotRepeated)) announce(round, peer, stream);
+    if (round.is_direct() || round.downstream() != peer) continue;
+    if (round.downstream_ready) tell_stakes(round, peer);
     if (round.operation) offer_again(round, stripe, stream);
   }
 }
@@ -332,6 +332,24 @@ void Peer::Machine::on_stream_gone(PeerId peer, StreamId stream) {
 void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
   note({.kind = trace::Kind::kLinkReported, .view = view_->number, .peer = peer, .round = {}, .text = why});
   session_.say(wire::LinkBroken{peer, why});
+}
+
+// The links to all others of a round that goes direct. The one who dials sees whether there is one; the other may have launched, and
+// wait, while it has not.
+bool Peer::Machine::needs_link(PeerId to) const {
+  return options_.id < to && std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
+           const Round& round = entry.second;
+           return round.attempted() && round.is_direct() && round.has_other(to);
+         });
+}
+
+void Peer::Machine::go_direct() { relinks_ = !std::exchange(goes_direct_, true) || relinks_; }
+
+void Peer::Machine::on_direct_caller(PeerId from) {
+  const Cohort* cohort = newest_cohort();
+  if (cohort == nullptr) return;
+  const std::vector<PeerId>& ring = *cohort->now().ring;
+  if (std::find(ring.begin(), ring.end(), from) != ring.end()) go_direct();
 }
 
 // Hands the collected jobs to the driver, signed with the operation's name.
@@ -358,7 +376,9 @@ void Peer::Machine::on_job_done(const JobDone& in) {
   if (finished.used_early) early_.used(round.upstream(), round.wire_key, round.wire_attempt);
   if (finished.corrupt) {
     const char* const why = "a segment whose checksum is wrong";
-    if (!mesh_.reset(finished.stream, why, now_, *out_)) mesh_.reset_link(round.upstream(), why, now_, *out_);
+    if (!mesh_.reset(finished.stream, why, now_, *out_)) {
+      mesh_.reset_link((*round.ring)[finished.from.value], why, now_, *out_);
+    }
   }
   if (finished.placeable) mesh_.place(*finished.placeable, finished.place, now_, *out_);
   if (finished.fault && round.state == Round::State::kRunning)

@@ -1,5 +1,5 @@
 // What the ranks of a round must know of each other before it begins: how large the blocks of an all-gather are, what contributions
-// weigh. Travels once around the ring.
+// weigh. Travels once around the ring; where a round goes direct, everybody tells everybody who is ready.
 #include <algorithm>
 #include <bit>
 
@@ -21,19 +21,18 @@ std::vector<std::uint64_t> Peer::Machine::stakes_of(const Round& round) {
   return stakes;
 }
 
-void Peer::Machine::tell_stakes(Round& round) {
-  if (round.stakes.empty() || !round.downstream_ready) return;
-  for (std::uint32_t r = 0; r < round.world(); ++r) {
-    if (round.stakes[r] && (*round.ring)[r] != round.downstream()) {
-      mesh_.say(round.downstream(), wire::Stake{round.key, round.attempt, Rank{r}, *round.stakes[r]});
-    }
+void Peer::Machine::tell_stakes(Round& round, PeerId to) {
+  for (std::uint32_t r = 0; r < round.stakes.size(); ++r) {
+    const bool tells = round.is_direct() ? r == round.rank.value : round.stakes[r] && (*round.ring)[r] != to;
+    if (tells) mesh_.say(to, wire::Stake{round.key, round.attempt, Rank{r}, *round.stakes[r]});
   }
 }
 
 void Peer::Machine::on_stake(PeerId from, const wire::Stake& stake) {
   Round* round = find(stake.key);
   if (round == nullptr || round->state != Round::State::kStakes || round->attempt != stake.attempt) return;
-  if (from != round->upstream() || stake.rank.value >= round->world()) return;
+  if (!round->comes_from(from) || stake.rank.value >= round->world()) return;
+  if (round->is_direct() && (*round->ring)[stake.rank.value] != from) return;
   if (const auto flaw = flaw_of_stake(round->request, stake)) {
     return ask_to_stop(*round, Status::kProtocolError, name_of(from) + " states " + *flaw);
   }
@@ -57,7 +56,7 @@ std::optional<std::string> Peer::Machine::flaw_of_stake(const Request& request, 
 void Peer::Machine::learn_stake(Round& round, Rank rank, std::uint64_t value) {
   if (round.stakes[rank.value]) return;
   round.stakes[rank.value] = value;
-  if (round.downstream_ready && (*round.ring)[rank.value] != round.downstream()) {
+  if (round.downstream_ready && !round.is_direct() && (*round.ring)[rank.value] != round.downstream()) {
     mesh_.say(round.downstream(), wire::Stake{round.key, round.attempt, rank, value});
   }
   const bool all =

@@ -5,6 +5,8 @@
 #include "core/flight/archive.h"
 #include "core/flight/fields.h"
 #include "core/peer/machine.h"
+#include "core/ring/direct_operation.h"
+#include "core/ring/ring_operation.h"
 
 namespace lockstep::peer {
 
@@ -69,7 +71,11 @@ void Peer::Machine::state_of(Archive& a, Round& round) {
     if (shares) round.sync = new_sync(round.request);
     if (watches) round.watch = new_watch(round);
   }
-  if (begun) a.all(*round.operation);
+  if (auto* const direct = dynamic_cast<ring::DirectOperation*>(round.operation.get())) {
+    a.all(*direct);
+  } else if (begun) {
+    a.all(static_cast<ring::RingOperation&>(*round.operation));
+  }
   if (shares) a.all(*round.sync);
   if (watches) a.all(*round.watch);
 }
@@ -92,13 +98,13 @@ void Peer::Machine::state_of(Archive& a, Share& share) {
   if (begun) a.all(*share.sync);
 }
 
-// Left out: options_, that it is made of.
+// Left out: options_, that it is made of, and relinks_, which is set in steps only.
 template <typename Archive>
 void Peer::Machine::state(Archive& a) {
   LOCKSTEP_ASSERT(out_ == nullptr && jobs_.empty());  // between two steps
   a.all(now_, life_, over_status_, over_text_, names_, session_, mesh_, connect_, admit_, leave_, view_, cohorts_,
         addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, known_, torn_, watched_,
-        watched_by_, pace_, reported_, by_serial_, heralds_, early_);
+        watched_by_, pace_, reported_, by_serial_, heralds_, goes_direct_, early_);
   std::uint64_t rounds = rounds_.size();
   a.all(rounds);
   if constexpr (Archive::kLoads) {

@@ -421,9 +421,10 @@ void Peer::Machine::update_links() {
     for (const PeerId peer : {ring[(at + 1) % ring.size()], ring[(at + ring.size() - 1) % ring.size()]}) {
       neighbours[peer] = {addresses_.at(peer), true};
     }
-    if (!membership.direct) return;
-    for (const PeerId peer : ring) {  // to be told that we are done
-      if (peer != options_.id) neighbours.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false});
+    if (!membership.direct && !goes_direct_) return;
+    for (const PeerId peer : ring) {  // to be told that we are done, or for rounds that go direct
+      if (peer == options_.id) continue;
+      neighbours.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false, std::nullopt, goes_direct_});
     }
   };
   if (life_ != Life::kOver) {

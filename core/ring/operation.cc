@@ -1,7 +1,5 @@
 #include "core/ring/operation.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -10,6 +8,8 @@
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
 #include "core/kernels/float_environment.h"
+#include "core/ring/direct_operation.h"
+#include "core/ring/ring_operation.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::ring {
@@ -18,18 +18,11 @@ namespace {
 
 using wire::Phase;
 
-// Own segments that are hashed ahead of their departure: enough to keep every stripe busy, few enough to stay in cache.
-constexpr std::size_t kPreparedAhead = 4;
-
 // Results that are made of encodings in one step of the machine.
 constexpr std::size_t kDecodedAtOnce = 16;
 
-constexpr std::size_t index_of(Phase phase) { return phase == Phase::kReduceScatter ? 0 : 1; }
-
-// A job's token says what to do with its answer: segment, phase, purpose. The owner adds which operation it was.
-constexpr std::uint64_t token_of(std::size_t index, Phase phase, std::uint8_t purpose) {
-  return (static_cast<std::uint64_t>(index) << 8U) | (index_of(phase) << 4U) | purpose;
-}
+// What a direct operation keeps a list of; a name of a job has room for it.
+constexpr std::uint64_t kMaxExchanges = std::uint64_t{1} << 20U;
 
 Error too_small(std::uint64_t has, std::uint64_t needs, std::size_t world) {
   return {Status::kBufferTooSmall, "the receive buffer holds " + std::to_string(has) + " bytes, the result needs " +
@@ -43,6 +36,14 @@ float total_weight(std::span<const std::uint64_t> weights) {
   double total = 0;                      // in rank order; exact unless weights lie 2^29 apart
   for (const std::uint64_t bits : weights) total += std::bit_cast<float>(static_cast<std::uint32_t>(bits));
   return total > std::numeric_limits<float>::max() ? std::numeric_limits<float>::infinity() : static_cast<float>(total);
+}
+
+std::unique_ptr<Operation> Operation::of(const peer::Request& request, Rank rank, std::uint32_t world,
+                                         std::uint32_t root, std::vector<std::uint64_t> stakes, Segmenting segmenting) {
+  if (peer::goes_direct(request) && world > 1) {
+    return std::make_unique<DirectOperation>(request, rank, world, std::move(stakes), segmenting);
+  }
+  return std::make_unique<RingOperation>(request, rank, world, root, std::move(stakes), segmenting);
 }
 
 Operation::Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
@@ -67,19 +68,9 @@ Operation::Operation(const peer::Request& request, Rank rank, std::uint32_t worl
     scratch_offsets_.push_back(scratch);
     scratch += peer::scratch_bytes(request, tensor);
   }
-  segments_.resize(pieces_.size());
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const Piece& piece = pieces_[i];
-    Segment& segment = segments_[i];
-    for (const Phase phase : {Phase::kReduceScatter, Phase::kAllGather}) {
-      if (!has_phase(request.collective, phase)) continue;
-      const Part part = part_of(phase, rank.value, piece.owner, world);
-      Half& half = segment.half[index_of(phase)];
-      if (part.receives) half.arrival = Arrival::kExpected;
-      if (part.sends) half.departure = Departure::kNotReady;
-    }
+  scratch_offsets_.push_back(scratch);
+  for (const Piece& piece : pieces_) {
     if (request.collective != wire::Collective::kReduceScatter || piece.owner == rank.value) ++finals_missing_;
-    if (starts_here(piece)) own_.push_back(static_cast<std::uint32_t>(i));
   }
 }
 
@@ -92,11 +83,6 @@ void Operation::weigh(float total) {
   const float own = request_.weight.value_or(1);
   weight_ = std::ldexp(own, of_world - of_total);
   if (own > 0 && weight_ == 0) weight_ = std::numeric_limits<float>::denorm_min();  // it counts, if for nothing
-}
-
-bool Operation::starts_here(const Piece& piece) const {
-  const Phase first = reduces(request_.collective) ? Phase::kReduceScatter : Phase::kAllGather;
-  return !part_of(first, rank_.value, piece.owner, world_).receives;
 }
 
 std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank, std::uint32_t world,
@@ -120,11 +106,37 @@ std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank,
                                                ? "all contributions have weight 0: there is nothing to average"
                                                : "the weights of all contributions add up to more than an f32 holds"};
   }
+  if (peer::goes_direct(request) && world > 1) return refusal_of_exchanges(request, rank, world, segmenting);
   if (request.collective == wire::Collective::kReduceScatter) {
     for (const peer::Tensor& tensor : request.tensors) {
       const std::uint64_t needs = chunk_of(rank.value, world, tensor.count).size() * element;
       if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs, world);
     }
+  }
+  return std::nullopt;
+}
+
+// Direct: what a rank keeps of each other is bounded, and the contributions to any one piece need room at once.
+std::optional<Error> Operation::refusal_of_exchanges(const peer::Request& request, Rank rank, std::uint32_t world,
+                                                     Segmenting segmenting) {
+  std::vector<std::uint64_t> counts;
+  for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
+  std::uint64_t exchanges = 0;
+  std::uint64_t largest = 0;
+  for (const Piece& piece : cut(request.collective, counts, sizeof(float), world, 0, segmenting)) {
+    exchanges += piece.owner == rank.value ? world - 1 : 1;
+    largest = std::max<std::uint64_t>(largest, piece.form(Phase::kReduceScatter).bytes);
+  }
+  if (exchanges > kMaxExchanges) {
+    return Error{Status::kInvalidArgument, "the call makes " + std::to_string(exchanges) +
+                                               " exchanges between two members, more than " +
+                                               std::to_string(kMaxExchanges) + ": split it, or go around the ring"};
+  }
+  if (largest * (world - 1) > segmenting.room) {
+    return Error{Status::kInvalidArgument,
+                 "the contributions of " + std::to_string(world - 1) + " others of " + std::to_string(largest) +
+                     " bytes each need more room than the call has, " + std::to_string(segmenting.room) +
+                     " bytes: so many members go around the ring, or use a format of smaller blocks"};
   }
   return std::nullopt;
 }
@@ -199,20 +211,6 @@ BufferRef Operation::result(const Piece& piece) const {
   return tensor.recv.slice(piece.offset - begin, piece.length);
 }
 
-bool Operation::needs_backup(const Piece& piece, Phase phase, const Segment& segment) const {
-  if (!in_place(piece) || segment.backed_up || encoded_) return false;
-  if (phase == Phase::kAllGather && mutant(Mutant::kNotBackedUp)) return false;
-  // The owner's own place is never overwritten by all-gather; everybody else's is, first by reduce-scatter.
-  return phase == Phase::kReduceScatter || segment.half[0].arrival == Arrival::kNotOurs;
-}
-
-// A final lands where the partial sum was, and proves that everybody's part of it, ours included, has gone around.
-bool Operation::partial_has_passed(const Segment& segment) {
-  const Half& partial = segment.half[index_of(Phase::kReduceScatter)];
-  return (partial.arrival == Arrival::kNotOurs || partial.arrival == Arrival::kHere) &&
-         (partial.departure == Departure::kNotOurs || partial.departure == Departure::kSent);
-}
-
 Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const {
   const std::uint64_t at = piece.offset / sizeof(float) + element;
   return {Status::kInvalidArgument,
@@ -221,328 +219,30 @@ Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_s
               " is infinite or NaN, which no wire format carries and no weighted average counts"};
 }
 
-KernelJob& Operation::start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index,
-                            Phase phase) {
+JobToken Operation::JobName::token() const {
+  return JobToken{(static_cast<std::uint64_t>(index) << 8U) | (index_of(phase) << 4U) |
+                  static_cast<std::uint64_t>(purpose)};
+}
+
+Operation::JobName Operation::JobName::of(JobToken token) {
+  return {static_cast<std::size_t>(token.value >> 8U),
+          ((token.value >> 4U) & 1U) == 0 ? Phase::kReduceScatter : Phase::kAllGather,
+          static_cast<Purpose>(token.value & 0xfU)};
+}
+
+KernelJob& Operation::start(std::vector<KernelJob>& jobs, JobKind kind, const JobName& name, const Piece& piece) {
   KernelJob job;
-  job.token = JobToken{token_of(index, phase, static_cast<std::uint8_t>(purpose))};
+  job.token = name.token();
   job.kind = kind;
   job.type = request_.type;
   job.op = request_.op;
   if (encoded_) {
-    job.count = pieces_[index].length / sizeof(float);
-    job.arrived = job.departs = pieces_[index].form(phase).format;
+    job.count = piece.length / sizeof(float);
+    job.arrived = job.departs = piece.form(name.phase).format;
     job.weight = weight_;
   }
   ++running_;
   return jobs.emplace_back(job);
-}
-
-Operation::Place Operation::begin(const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) {
-  const std::size_t index = wanted.index.value;
-  if (index >= pieces_.size()) return {Landing::kNonsense, {}};
-  const Piece& piece = pieces_[index];
-  Segment& segment = segments_[index];
-  Half& half = segment.half[index_of(wanted.phase)];
-  if (half.arrival == Arrival::kNotOurs || wanted.length != piece.form(wanted.phase).bytes) {
-    return {Landing::kNonsense, {}};
-  }
-  if (stopped_) return {Landing::kSink, {}};
-  if (wanted.phase == Phase::kAllGather) {
-    take_back_repeated(index);
-    if (!partial_has_passed(segment)) return {Landing::kNonsense, {}};
-  }
-  if (half.arrival == Arrival::kBackingUp && half.stream == StreamId{}) {  // again, while the job still runs
-    half.stream = stream;
-    return {Landing::kLater, {}};
-  }
-  const bool again = half.arrival == Arrival::kHere && mutant(Mutant::kSegmentTwice);
-  if (half.arrival != Arrival::kExpected && !again) return {Landing::kSink, {}};
-  half.stream = stream;
-  if (needs_backup(piece, wanted.phase, segment)) {
-    half.arrival = Arrival::kBackingUp;
-    KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kBackUp, index, wanted.phase);
-    job.from = work(piece);
-    job.into = backup(piece);
-    return {Landing::kLater, {}};
-  }
-  half.arrival = Arrival::kLanding;
-  return {Landing::kPlace, arrival(piece, wanted.phase)};
-}
-
-void Operation::landed(const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
-                       std::vector<KernelJob>& jobs) {
-  const std::size_t index = arrived.index.value;
-  Segment& segment = segments_[index];
-  Half& half = segment.half[index_of(arrived.phase)];
-  LOCKSTEP_ASSERT(half.arrival == Arrival::kLanding);
-  bytes_received_ += arrived.length;
-  if (taken_back || stopped_) {
-    half.arrival = Arrival::kExpected;
-    return;
-  }
-  half.arrival = Arrival::kWorking;
-  const Piece& piece = pieces_[index];
-  if (arrived.phase == Phase::kAllGather) {
-    const JobKind kind = encoded_ ? JobKind::kCheck : JobKind::kVerify;
-    KernelJob& job = start(jobs, kind, Purpose::kArrived, index, arrived.phase);
-    job.from = arrival(piece, arrived.phase);
-    job.expected = checksum;
-    return;
-  }
-  const bool last = piece.owner == rank_.value;
-  const bool averages = (last || mutant(Mutant::kDividesAtEveryHop)) && request_.op == ReduceOp::kAvg;
-  const JobKind kind = encoded_ ? JobKind::kRecode : JobKind::kFold;
-  KernelJob& job = start(jobs, kind, Purpose::kArrived, index, arrived.phase);
-  job.from = segment.early.length > 0 ? segment.early : arrival(piece, arrived.phase);
-  job.expected = checksum;
-  if (encoded_) {
-    const Phase next = last ? Phase::kAllGather : Phase::kReduceScatter;
-    job.own = input(piece);
-    job.into = departure(piece, next);
-    job.departs = piece.form(next).format;
-    if (averages) job.total = total_;
-    return;
-  }
-  job.own = in_place(piece) ? backup(piece) : input(piece);
-  job.into = last ? result(piece) : work(piece);
-  if (averages) job.divisor = world_;
-}
-
-bool Operation::take(const wire::Segment& arrived, BufferRef from, std::uint64_t checksum, StreamId stream,
-                     std::vector<KernelJob>& jobs) {
-  const std::size_t index = arrived.index.value;
-  if (!is_one_small_segment() || index >= pieces_.size() || arrived.phase != Phase::kReduceScatter) return false;
-  Segment& segment = segments_[index];
-  Half& half = segment.half[0];
-  if (half.arrival == Arrival::kNotOurs || arrived.length != pieces_[index].form(arrived.phase).bytes) return false;
-  if (stopped_ || half.arrival != Arrival::kExpected) return true;
-  half.stream = stream;
-  half.checksum = checksum;
-  segment.early = from;
-  if (needs_backup(pieces_[index], arrived.phase, segment)) {
-    half.arrival = Arrival::kBackingUp;
-    KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kBackUp, index, arrived.phase);
-    job.from = work(pieces_[index]);
-    job.into = backup(pieces_[index]);
-    return true;
-  }
-  half.arrival = Arrival::kLanding;
-  landed(arrived, false, checksum, jobs);
-  return true;
-}
-
-void Operation::stream_closed(StreamId stream) {
-  for (Segment& segment : segments_) {
-    for (Half& half : segment.half) {
-      if (half.stream != stream || mutant(Mutant::kLandingOutlivesStream)) continue;
-      if (half.arrival == Arrival::kLanding) half.arrival = Arrival::kExpected;
-      if (half.arrival == Arrival::kBackingUp && segment.early.length == 0) half.stream = StreamId{};  // see job_done()
-    }
-  }
-}
-
-std::vector<std::uint64_t> Operation::have() const {
-  std::vector<std::uint64_t> bits((pieces_.size() * 2 + 63) / 64);
-  bool any = false;
-  for (std::size_t phase = 0; phase < 2; ++phase) {
-    for (std::size_t i = 0; i < segments_.size(); ++i) {
-      const Arrival arrival = segments_[i].half[phase].arrival;
-      const bool here = arrival == Arrival::kWorking || arrival == Arrival::kHere;
-      if (!here || mutant(Mutant::kSegmentTwice)) continue;
-      const std::size_t bit = phase * segments_.size() + i;
-      bits[bit / 64] |= std::uint64_t{1} << (bit % 64);
-      any = true;
-    }
-  }
-  if (!any) bits.clear();
-  return bits;
-}
-
-bool Operation::grant(std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) {
-  const std::size_t bits = pieces_.size() * 2;
-  if (!have.empty() && have.size() != (bits + 63) / 64) return false;
-  if (!have.empty() && bits % 64 != 0 && (have.back() >> (bits % 64)) != 0) return false;
-  granted_ = true;
-  if (stopped_) return true;
-  const auto has = [&](std::size_t bit) { return !have.empty() && ((have[bit / 64] >> (bit % 64)) & 1U) != 0; };
-  for (std::size_t phase = 0; phase < 2; ++phase) {
-    for (std::size_t i = 0; i < segments_.size(); ++i) {
-      Half& half = segments_[i].half[phase];
-      if (half.departure != Departure::kSent || half.stripe != stripe || half.stream == stream) continue;
-      if (mutant(Mutant::kResendsNothing) || has(phase * segments_.size() + i)) continue;
-      half.departure = Departure::kReady;
-      half.again = true;  // it may have lain there unread when downstream said what it has
-      ready_.push_back(i * 2 + phase);
-    }
-  }
-  return true;
-}
-
-bool Operation::is_one_small_segment() const {
-  return world_ > 1 && pieces_.size() == 1 && stakes_.empty() && request_.collective == wire::Collective::kAllReduce &&
-         pieces_.front().length <= kWholeBytes && pieces_.front().owner == 0;
-}
-
-bool Operation::sends_partial() const { return segments_.front().half[0].departure != Departure::kNotOurs; }
-
-void Operation::send_partial_again(StripeIndex stripe, StreamId stream) {
-  Half& partial = segments_.front().half[0];
-  if (stopped_ || partial.departure != Departure::kSent || partial.stripe != stripe || partial.stream == stream) return;
-  if (segments_.front().half[1].arrival != Arrival::kExpected) return;  // the final lies in its place
-  partial.departure = Departure::kReady;
-  partial.again = true;
-  ready_.push_back(0);
-}
-
-// The final is here: what was to be sent again, for all that we knew, had got there.
-void Operation::take_back_repeated(std::size_t index) {
-  Half& partial = segments_[index].half[0];
-  if (partial.departure != Departure::kReady || !partial.again) return;
-  partial.departure = Departure::kSent;
-  std::erase(ready_, std::uint64_t{index} * 2);
-}
-
-std::optional<Operation::Outgoing> Operation::next(StripeIndex stripe, StreamId stream) {
-  if (!has_next()) return std::nullopt;
-  const std::uint64_t code = ready_.front();
-  ready_.pop_front();
-  const std::size_t index = code / 2;
-  const Phase phase = code % 2 == 0 ? Phase::kReduceScatter : Phase::kAllGather;
-  Half& half = segments_[index].half[code % 2];
-  LOCKSTEP_ASSERT(half.departure == Departure::kReady);
-  half.departure = Departure::kSent;
-  half.stripe = stripe;
-  half.stream = stream;
-  const Piece& piece = pieces_[index];
-  const bool first_hop = half.arrival == Arrival::kNotOurs && starts_here(piece);
-  if (first_hop && own_ready_ > 0) --own_ready_;
-  bytes_sent_ += piece.form(phase).bytes;
-  const bool raw = first_hop && phase == Phase::kReduceScatter && !encoded_;
-  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, raw ? input(piece) : departure(piece, phase),
-                  half.checksum};
-}
-
-void Operation::prepare(std::vector<KernelJob>& jobs) {
-  if (stopped_) return;
-  // Alone, or with nobody to send to, everything can be done at once; else only when it can soon go.
-  const bool alone = world_ == 1;
-  while (own_prepared_ < own_.size() && (alone || (granted_ && own_ready_ < kPreparedAhead))) {
-    const std::size_t index = own_[own_prepared_++];
-    const Piece& piece = pieces_[index];
-    ++own_ready_;
-    const BufferRef from = input(piece);
-    const BufferRef into = result(piece);
-    const bool copies = (alone || request_.collective == wire::Collective::kAllGather) && from != into;
-    const Phase phase = reduces(request_.collective) ? Phase::kReduceScatter : Phase::kAllGather;
-    if (encoded_ && !alone) {
-      KernelJob& job = start(jobs, JobKind::kEncode, Purpose::kOwn, index, phase);
-      job.from = from;
-      job.into = departure(piece, phase);
-      continue;
-    }
-    if (copies) {
-      KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kOwnCopy, index, phase);
-      job.from = from;
-      job.into = into;
-      continue;
-    }
-    start(jobs, JobKind::kHash, Purpose::kOwn, index, phase).from = from;
-  }
-}
-
-Operation::Finished Operation::job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs) {
-  LOCKSTEP_ASSERT(running_ > 0);
-  --running_;
-  const auto index = static_cast<std::size_t>(token.value >> 8U);
-  const Phase phase = ((token.value >> 4U) & 1U) == 0 ? Phase::kReduceScatter : Phase::kAllGather;
-  const auto purpose = static_cast<Purpose>(token.value & 0xfU);
-  LOCKSTEP_ASSERT(index < segments_.size());
-  Segment& segment = segments_[index];
-  Half& half = segment.half[index_of(phase)];
-  const Piece& piece = pieces_[index];
-  Finished finished;
-  switch (purpose) {
-    case Purpose::kDecode:
-    case Purpose::kRestore: return finished;
-    case Purpose::kBackUp:
-      segment.backed_up = true;
-      LOCKSTEP_ASSERT(half.arrival == Arrival::kBackingUp);
-      if (!stopped_ && phase == Phase::kReduceScatter && segment.early.length > 0) {
-        half.arrival = Arrival::kLanding;
-        landed({{}, {}, phase, SegmentIndex{static_cast<std::uint32_t>(index)}, piece.length}, false, half.checksum,
-               jobs);
-        return finished;
-      }
-      if (stopped_ || half.stream == StreamId{}) {
-        half.arrival = Arrival::kExpected;
-        return finished;
-      }
-      half.arrival = Arrival::kLanding;
-      finished.placeable = half.stream;
-      finished.place = work(piece);
-      return finished;
-    case Purpose::kOwnCopy:
-      if (!stopped_) start(jobs, JobKind::kHash, Purpose::kOwn, index, phase).from = this->result(piece);
-      return finished;
-    case Purpose::kOwn:
-      if (result.not_finite) {
-        finished.fault = not_finite(piece, *result.not_finite, false);
-        return finished;
-      }
-      if (world_ == 1 || phase == Phase::kAllGather) finish_final(index, result.checksum);
-      make_ready(index, phase, result.checksum);
-      return finished;
-    case Purpose::kArrived:
-      finished.used_early = phase == Phase::kReduceScatter && segment.early.length > 0;
-      if (finished.used_early) segment.early = {};
-      if (!result.intact) {
-        half.arrival = Arrival::kExpected;
-        finished.corrupt = true;
-        finished.stream = half.stream;
-        return finished;
-      }
-      half.arrival = Arrival::kHere;
-      if (result.malformed) {
-        finished.fault = Error{Status::kProtocolError, "what the upstream neighbour sent is no " +
-                                                           std::string(name_of(piece.form(phase).format))};
-        return finished;
-      }
-      if (result.not_finite) {
-        finished.fault = not_finite(piece, *result.not_finite, true);
-        return finished;
-      }
-      make_ready(index, phase, result.checksum);
-      if (phase == Phase::kAllGather) {
-        finish_final(index, result.checksum);
-      } else if (piece.owner == rank_.value) {
-        finish_final(index, result.checksum);
-        make_ready(index, Phase::kAllGather, result.checksum);
-      }
-      return finished;
-  }
-  LOCKSTEP_UNREACHABLE();
-}
-
-void Operation::finish_final(std::size_t index, std::uint64_t checksum) {
-  LOCKSTEP_ASSERT(finals_missing_ > 0);
-  --finals_missing_;
-  segments_[index].half[1].checksum = checksum;
-}
-
-void Operation::make_ready(std::size_t index, Phase phase, std::uint64_t checksum) {
-  Half& half = segments_[index].half[index_of(phase)];
-  if (half.departure != Departure::kNotReady) return;
-  half.checksum = checksum;
-  half.departure = Departure::kReady;
-  ready_.push_back(index * 2 + index_of(phase));
-}
-
-std::uint64_t Operation::result_hash() const {
-  if (request_.collective == wire::Collective::kReduceScatter || pieces_.empty()) return 0;
-  std::vector<std::uint64_t> checksums;
-  checksums.reserve(segments_.size());
-  for (const Segment& segment : segments_) checksums.push_back(segment.half[1].checksum);
-  return XXH3_64bits(checksums.data(), checksums.size() * sizeof(std::uint64_t));
 }
 
 void Operation::decode_some(std::vector<KernelJob>& jobs) {
@@ -551,20 +251,9 @@ void Operation::decode_some(std::vector<KernelJob>& jobs) {
   const std::size_t pieces = pieces_.size() - (mutant(Mutant::kLeftEncoded) && !pieces_.empty() ? 1 : 0);
   for (; decoded_ < pieces && running_ < kDecodedAtOnce; ++decoded_) {
     const Piece& piece = pieces_[decoded_];
-    KernelJob& job = start(jobs, JobKind::kDecode, Purpose::kDecode, decoded_, Phase::kAllGather);
+    KernelJob& job = start(jobs, JobKind::kDecode, {decoded_, Phase::kAllGather, Purpose::kDecode}, piece);
     job.from = departure(piece, Phase::kAllGather);
     job.into = result(piece);
-  }
-}
-
-void Operation::restore(std::vector<KernelJob>& jobs) {
-  LOCKSTEP_ASSERT(stopped_ && running_ == 0);
-  for (std::size_t i = 0; i < segments_.size(); ++i) {
-    if (!segments_[i].backed_up) continue;
-    KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kRestore, i, Phase::kReduceScatter);
-    job.from = backup(pieces_[i]);
-    job.into = work(pieces_[i]);
-    segments_[i].backed_up = false;
   }
 }
 

@@ -19,6 +19,8 @@ constexpr std::uint64_t kSmallestSegment = 16U << 10U;
 constexpr std::uint64_t kSegmentsPerChunk = 8;
 constexpr std::uint64_t kSegmentsPerNearChunk = 2;
 constexpr std::uint64_t kWholeChunk = 512U << 10U;
+// Direct: pieces whose contributions are on their way at once, each with room of its own.
+constexpr std::uint64_t kLeastInTurn = 4;
 
 // Pieces are whole ones of these, in bytes, but for the last of a chunk.
 constexpr std::uint64_t block_bytes_of(Formats formats) {
@@ -80,6 +82,10 @@ std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element
   if (bytes == 0) bytes = chosen_segment(chunk_bytes, world, segmenting.distance);
   bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // the number of segments is bounded, too
   bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
+  if (segmenting.room != 0 && world > 1) {
+    const std::uint64_t each = segmenting.room / kLeastInTurn / (world - 1) * 8;  // bits
+    bytes = std::min(bytes, each / bits_of(segmenting.formats.up) * element_bytes);
+  }
   if (!segmenting.formats.native()) {  // whole blocks; and the last piece of a chunk may be longer by less than one
     const std::uint64_t block = block_bytes_of(segmenting.formats);
     bytes = std::min(std::max(bytes, block) / block * block, kMaxSegmentBytes - block);

@@ -109,7 +109,9 @@ enum class Distance : std::uint8_t {
 struct Segmenting {
   std::uint32_t configured = 0;  // bytes; 0: chosen from the size of a chunk
   Distance distance = Distance::kFar;
-  Formats formats{};  // all-reduce: pieces are whole blocks, but for the last of a chunk
+  Formats formats{};        // all-reduce: pieces are whole blocks, but for the last of a chunk
+  std::uint64_t room = 0;   // direct: bytes for what others contribute to a rank's chunks; 0: around the ring
+  std::uint32_t turns = 0;  // direct: pieces of one owner that have room at once; 0: as many as there is room for
 };
 
 // The payload of a segment: large enough that messages do not count, small enough that it stays in cache between its arrival

@@ -38,6 +38,7 @@ inline constexpr Duration kMaxDuration{1'000'000'000'000'000'000};
 constexpr bool is_known(Collective v) { return static_cast<std::uint8_t>(v) < kCollectiveCount; }
 constexpr bool is_known(DataType v) { return static_cast<std::uint8_t>(v) < kDataTypeCount; }
 constexpr bool is_known(ReduceOp v) { return static_cast<std::uint8_t>(v) < kReduceOpCount; }
+constexpr bool is_known(Algorithm v) { return static_cast<std::uint8_t>(v) < kAlgorithmCount; }
 constexpr bool is_known(WireFormat v) { return static_cast<std::uint8_t>(v) < kWireFormatCount; }
 constexpr bool is_known(Status v) { return static_cast<std::uint8_t>(v) < kStatusCount; }
 constexpr bool is_known(Phase v) { return v <= Phase::kState; }
@@ -94,6 +95,7 @@ void fields(auto& a, Is<Descriptor> auto& m) {
   a("layout", m.layout);
   a("root", m.root);
   a("formats", m.formats);
+  a("algorithm", m.algorithm);
   a("weighted", m.weighted);
   a("segment_bytes", m.segment_bytes, kMaxSegmentBytes);
 }
@@ -162,6 +164,7 @@ void fields(auto& a, Is<Link> auto& m) {
   a("stripe", m.stripe);
   a("stripes", m.stripes, kMaxStripes);
   a("key", m.key);
+  a("direct", m.direct);
 }
 
 void fields(auto&, Is<StatusRequest> auto&) {}
@@ -326,8 +329,9 @@ inline std::string_view fault(const io::Address& m) {
 
 inline std::string_view fault(const Descriptor& m) {
   if (m.collective != Collective::kBroadcast && !m.root.is_nobody()) return "only a broadcast has a root";
-  if ((!m.formats.native() || m.weighted) && (m.collective != Collective::kAllReduce || m.type != DataType::kF32)) {
-    return "only an all-reduce of f32 has wire formats and weights";
+  const bool plain = m.formats.native() && !m.weighted && m.algorithm == Algorithm::kRing;
+  if (!plain && (m.collective != Collective::kAllReduce || m.type != DataType::kF32)) {
+    return "only an all-reduce of f32 has wire formats and weights, or goes direct";
   }
   if (m.collective == Collective::kAllGather && (m.count != 0 || m.layout != 0)) {
     return "an all-gather states no count and no layout";

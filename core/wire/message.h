@@ -37,6 +37,12 @@ constexpr std::string_view name_of(Collective collective) {
   return kNames[static_cast<std::size_t>(collective)];
 }
 
+// How contributions become a result: around the ring, where everybody adds to what comes by; or each straight to who adds up all of
+// that part, and tells everybody.
+enum class Algorithm : std::uint8_t { kRing, kDirect };
+inline constexpr std::uint8_t kAlgorithmCount = 2;
+constexpr std::string_view name_of(Algorithm algorithm) { return algorithm == Algorithm::kRing ? "ring" : "direct"; }
+
 // The arguments of a round that must be equal on all peers (promise S10).
 struct Descriptor {
   Collective collective = Collective::kBarrier;
@@ -49,8 +55,9 @@ struct Descriptor {
   std::uint64_t layout = 0;  // XXH3-64 of the tensors' counts, in order; 0 for all-gather; of a state: of its manifest
   PeerId root;               // broadcast only
   Formats formats{};         // all-reduce
-  bool weighted = false;     // contributions of an average have weights
-  std::uint32_t segment_bytes = 0;  // as configured; 0: chosen from the size of the tensors, or nothing is sent
+  Algorithm algorithm = Algorithm::kRing;  // all-reduce; every other goes around the ring
+  bool weighted = false;                   // contributions of an average have weights
+  std::uint32_t segment_bytes = 0;         // as configured; 0: chosen from the size of the tensors, or nothing is sent
 
   auto operator<=>(const Descriptor&) const = default;
 };
@@ -124,6 +131,7 @@ struct Link {
   StripeIndex stripe;
   std::uint16_t stripes = 1;
   LinkKey key;
+  bool direct = false;  // for rounds that go direct: they are no neighbours in the ring
 };
 
 // To a coordinator: tell me how the run is.

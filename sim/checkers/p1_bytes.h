@@ -1,5 +1,6 @@
-// P1: no byte travels twice. Undisturbed, every peer sends exactly what the ring needs: in an all-reduce all chunks but one in
-// each of two phases, 2(n-1)/n of the tensor (a small one is one chunk); and receives as much as its neighbour sends. Whatever happens, an attempt costs no
+// P1: no byte travels twice. Undisturbed, every peer sends exactly what the collective needs: in an all-reduce all chunks but one in
+// each of two phases, 2(n-1)/n of the tensor (a small one is one chunk); and receives as much as its neighbour sends; direct, its
+// part of all chunks but its own, and n-1 times its own. Whatever happens, an attempt costs no
 // more than its own bytes, and a lost stream no more than what was sent on it.
 #pragma once
 
@@ -15,7 +16,29 @@
 
 namespace lockstep::sim {
 
-// The payload that this rank of `world` sends in one attempt.
+// What the chunk of this rank takes that belongs to one tensor of an all-reduce or reduce-scatter.
+inline std::uint64_t chunk_bytes(const Call& call, std::uint32_t tensor, std::uint32_t rank, std::uint32_t world,
+                                 WireFormat format) {
+  const peer::Request& request = call.request;
+  const auto size = static_cast<std::uint32_t>(size_of(request.type));
+  const std::uint64_t count = request.tensors[tensor].count;
+  const bool whole = ring::goes_whole(request.collective, count, size, call.segment_bytes);
+  std::uint64_t elements = ring::chunk_of(rank, world, count).size();
+  if (whole) elements = rank == ring::owner_of_whole(tensor, world) ? count : 0;
+  if (!peer::is_encoded(request)) return size * elements;
+  return encoded_size(ring::format_of_chunk(format, elements), elements);
+}
+
+inline std::uint64_t bytes_of_all_but(const Call& call, std::uint32_t tensor, std::uint32_t owner, std::uint32_t world,
+                                      WireFormat format) {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    if (rank != owner) bytes += chunk_bytes(call, tensor, rank, world, format);
+  }
+  return bytes;
+}
+
+// The payload that this rank of `world` sends in one attempt around the ring.
 inline std::uint64_t ring_bytes(const Call& call, std::uint32_t rank, std::uint32_t world, std::uint32_t root) {
   using peer::Collective;
   const peer::Request& request = call.request;
@@ -26,33 +49,31 @@ inline std::uint64_t ring_bytes(const Call& call, std::uint32_t rank, std::uint3
   if (request.collective == Collective::kAllGather) {
     return size * (std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0}) - blocks[next]);
   }
-  const auto encoded = [&](WireFormat format, std::uint64_t elements) {
-    if (!peer::is_encoded(request)) return size * elements;
-    return std::uint64_t{encoded_size(ring::format_of_chunk(format, elements), elements)};
-  };
   std::uint64_t bytes = 0;
   for (std::uint32_t t = 0; t < request.tensors.size(); ++t) {
-    const peer::Tensor& tensor = request.tensors[t];
-    const bool whole =
-        ring::goes_whole(request.collective, tensor.count, static_cast<std::uint32_t>(size), call.segment_bytes);
-    const auto all_but = [&](std::uint32_t owner, WireFormat format) {
-      if (whole) return owner == ring::owner_of_whole(t, world) ? 0 : encoded(format, tensor.count);
-      std::uint64_t others = 0;
-      for (std::uint32_t r = 0; r < world; ++r) {
-        if (r != owner) others += encoded(format, ring::chunk_of(r, world, tensor.count).size());
-      }
-      return others;
-    };
     switch (request.collective) {
       case Collective::kAllReduce:
-        bytes += all_but(rank, request.formats.up) + all_but(next, request.formats.down);
+        bytes += bytes_of_all_but(call, t, rank, world, request.formats.up);
+        bytes += bytes_of_all_but(call, t, next, world, request.formats.down);
         break;
-      case Collective::kReduceScatter: bytes += all_but(rank, WireFormat::kNative); break;
-      case Collective::kBroadcast: bytes += next == root ? 0 : size * tensor.count; break;
+      case Collective::kReduceScatter: bytes += bytes_of_all_but(call, t, rank, world, WireFormat::kNative); break;
+      case Collective::kBroadcast: bytes += next == root ? 0 : size * request.tensors[t].count; break;
       case Collective::kAllGather:
       case Collective::kBarrier:
       case Collective::kSync: break;
     }
+  }
+  return bytes;
+}
+
+// The same, direct: of all chunks but its own in one format, and of its own to every other rank in another. Sent: contributions and
+// results; received: results and contributions.
+inline std::uint64_t direct_bytes(const Call& call, std::uint32_t rank, std::uint32_t world, WireFormat of_others,
+                                  WireFormat of_own) {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t t = 0; world > 1 && t < call.request.tensors.size(); ++t) {
+    bytes += bytes_of_all_but(call, t, rank, world, of_others);
+    bytes += (world - 1) * chunk_bytes(call, t, rank, world, of_own);
   }
   return bytes;
 }
@@ -70,8 +91,12 @@ inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) 
   const std::uint32_t rank = rank_of(call.peer);
   if (rank == world) return {};  // S2 says so
   const std::uint32_t root = rank_of(call.request.root);
-  const std::uint64_t sent = ring_bytes(call, rank, world, root);
-  const std::uint64_t received = ring_bytes(call, (rank + world - 1) % world, world, root);
+  const bool direct = peer::goes_direct(call.request);
+  const Formats formats = call.request.formats;
+  const std::uint64_t sent =
+      direct ? direct_bytes(call, rank, world, formats.up, formats.down) : ring_bytes(call, rank, world, root);
+  const std::uint64_t received = direct ? direct_bytes(call, rank, world, formats.down, formats.up)
+                                        : ring_bytes(call, (rank + world - 1) % world, world, root);
   const auto said = [&](const char* what, std::uint64_t actual, std::uint64_t wanted) {
     return text_of(call.peer) + " " + what + " " + std::to_string(actual) + " bytes for " + text_of(outcome.round) +
            " as rank " + std::to_string(rank) + " of " + std::to_string(world) + ", which takes " +
@@ -85,7 +110,9 @@ inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) 
   // A larger ring before: at most everything, in both phases.
   std::uint64_t whole = std::accumulate(outcome.blocks.begin(), outcome.blocks.end(), std::uint64_t{0});
   for (const peer::Tensor& tensor : call.request.tensors) whole += tensor.count;
-  const std::uint64_t most = 2 * whole * size_of(call.request.type) * (1 + outcome.retries + disturbances);
+  // Direct, the owner of a small tensor sends all of it to each of those.
+  const std::uint64_t times = direct ? world + disturbances : 2;
+  const std::uint64_t most = times * whole * size_of(call.request.type) * (1 + outcome.retries + disturbances);
   if (outcome.bytes_sent > most) return said("sent", outcome.bytes_sent, most) + " at most";
   return {};
 }

@@ -59,11 +59,13 @@ struct Round {
   }
 };
 
-// An encoded chunk, written down a second time: it starts as the first contribution, is decoded, added to and encoded again at
-// every stop, and ends as what everybody decodes.
+// An encoded chunk, written down a second time. Around the ring it starts as the first contribution, is decoded, added to and
+// encoded again at every stop, and ends as what everybody decodes. Direct, every contribution but the owner's, the last, is encoded
+// by itself.
 struct Encoded {
   WireFormat up;
   WireFormat down;
+  bool direct = false;
   float total = 0;  // 0: a sum
   float scale = 1;  // of averages: weights are scaled by a power of two, so that ranks weigh about 1 each
 
@@ -79,7 +81,8 @@ Encoded encoded_of(const Round& round, std::uint64_t elements) {
   const peer::Request& request = round.call.request;
   double total = 0;
   for (const Call* contributor : round.contributors) total += contributor->request.weight.value_or(1);
-  Encoded how{format_of(request.formats.up, elements), format_of(request.formats.down, elements)};
+  Encoded how{format_of(request.formats.up, elements), format_of(request.formats.down, elements),
+              peer::goes_direct(request)};
   if (request.op != ReduceOp::kAvg) return how;
   how.total = static_cast<float>(total);
   float limit = 1;
@@ -104,10 +107,15 @@ std::vector<std::byte> fold_encoded(const Encoded& how, std::size_t n, std::size
   const std::size_t count = elements.end - elements.begin;
   std::vector<float> sums(count);
   for (std::size_t i = 0; i < n; ++i) {
-    const std::vector<float> own = floats_of(who(i), tensor, elements);
-    const float weight = how.weight_of(who(i));
-    sums = i == 0 ? reference::weighed(weight, own) : reference::add_weighted(std::move(sums), weight, own);
+    std::vector<float> own = floats_of(who(i), tensor, elements);
+    float weight = how.weight_of(who(i));
     const bool last = i + 1 == n;
+    if (how.direct && !last) {
+      own = *reference::decode(how.up, reference::encode(how.up, reference::weighed(weight, own)), count);
+      weight = 1;
+    }
+    sums = i == 0 ? reference::weighed(weight, own) : reference::add_weighted(std::move(sums), weight, own);
+    if (how.direct && !last) continue;
     if (last && how.total != 0) {
       for (float& sum : sums) sum /= how.total;
     }
@@ -123,10 +131,15 @@ template <typename Who>
 Token fold_encoded_tokens(const Encoded& how, std::size_t n, std::size_t tensor, Elements part, const Who& who) {
   Token token;
   for (std::size_t i = 0; i < n; ++i) {
-    const Token own = token_of(who(i), tensor, part);
-    const float weight = how.weight_of(who(i));
+    Token own = token_of(who(i), tensor, part);
+    float weight = how.weight_of(who(i));
     const bool last = i + 1 == n;
-    token = i == 0 ? weighed(own, weight) : add_weighted(token, own, weight, last ? how.total : 0);
+    if (how.direct && !last) {
+      own = decoded(encoded(weighed(own, weight), how.up), how.up);
+      weight = 1;
+    }
+    token = i == 0 ? (how.direct ? own : weighed(own, weight)) : add_weighted(token, own, weight, last ? how.total : 0);
+    if (how.direct && !last) continue;
     const WireFormat format = last ? how.down : how.up;
     token = decoded(encoded(token, format), format);
   }

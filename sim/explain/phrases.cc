@@ -16,6 +16,7 @@ std::string_view name_of(JobKind kind) {
     case JobKind::kFold: return "folded";
     case JobKind::kEncode: return "encoded";
     case JobKind::kRecode: return "folded and encoded";
+    case JobKind::kGather: return "gathered and encoded";
     case JobKind::kCheck: return "verified";
     case JobKind::kDecode: return "decoded";
   }

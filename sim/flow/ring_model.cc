@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
-#include "core/ring/operation.h"
+#include "core/ring/ring_operation.h"
 #include "sim/flow/stream_limits.h"
 
 namespace lockstep::sim::flow {
@@ -110,8 +110,8 @@ class FluidRing {
       std::vector<std::uint64_t> blocks;
       if (run_.collective == peer::Collective::kAllGather) blocks.assign(world, run_.count * size_of(run_.type));
       r.operation =
-          std::make_unique<ring::Operation>(r.request, Rank{rank}, world, 0, std::move(blocks), run_.segmenting);
-      if (world > 1) (void)r.operation->grant({}, StripeIndex{0}, StreamId{2});
+          std::make_unique<ring::RingOperation>(r.request, Rank{rank}, world, 0, std::move(blocks), run_.segmenting);
+      if (world > 1) (void)r.operation->grant(after(rank), {}, StripeIndex{0}, StreamId{2});
       r.operation->prepare(r.jobs);
       start_jobs(rank);
     }
@@ -162,7 +162,7 @@ class FluidRing {
       more = false;
       for (std::uint32_t stripe = 0; stripe < r.stripes.size(); ++stripe) {
         if (r.stripes[stripe].queued.size() >= kSegmentsPerStripe) continue;
-        const auto next = r.operation->next(StripeIndex{static_cast<std::uint16_t>(stripe)}, StreamId{2});
+        const auto next = r.operation->next(after(rank), StripeIndex{static_cast<std::uint16_t>(stripe)}, StreamId{2});
         if (!next) continue;
         more = true;
         r.stripes[stripe].queued.push_back(*next);
@@ -205,9 +205,13 @@ class FluidRing {
     later(after_ns + ranks_[rank].latency_ns, {.what = What::kArrives, .rank = rank, .stripe = stripe});
   }
 
+  [[nodiscard]] Rank after(std::uint32_t rank) const {
+    return Rank{static_cast<std::uint32_t>((rank + 1) % ranks_.size())};
+  }
+
   void arrives(std::uint32_t from, std::uint32_t stripe) {
     auto& arriving = ranks_[from].stripes[stripe].arriving;
-    const auto rank = static_cast<std::uint32_t>((from + 1) % ranks_.size());
+    const std::uint32_t rank = after(from).value;
     const Member::Piece piece = arriving.front();
     arriving.pop_front();
     ranks_[from].stripes[stripe].in_socket -= piece.bytes;
@@ -219,9 +223,9 @@ class FluidRing {
     const wire::Segment header{
         {}, {}, segment.phase, segment.index, static_cast<std::uint32_t>(segment.payload.length)};
     // Sends and receives lie apart, so that there is a place at once.
-    const auto place = r.operation->begin(header, StreamId{2}, r.jobs);
+    const auto place = r.operation->begin(Rank{from}, header, StreamId{2}, r.jobs);
     LOCKSTEP_ASSERT(place.landing == ring::Operation::Landing::kPlace);
-    r.operation->landed(header, false, segment.checksum, r.jobs);
+    r.operation->landed(Rank{from}, header, false, segment.checksum, r.jobs);
     start_jobs(rank);
   }
 

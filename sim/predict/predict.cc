@@ -216,6 +216,12 @@ Result<Prediction> predict(Plan plan, std::uint32_t mtu) {
     return Error{Status::kInvalidArgument,
                  "it has no work: give it some, such as work = [\"all_reduce 64MiB f32 sum\"]"};
   }
+  const bool direct = std::any_of(plan.work.begin(), plan.work.end(),
+                                  [](const Work& work) { return peer::goes_direct(request_of(work)); });
+  if (direct) {
+    return Error{Status::kInvalidArgument,
+                 "some of its work goes direct, and only rings are predicted: measure it, with tests/wan"};
+  }
   plan.entries.clear();
   plan.mode = plan.network.mode = Mode::kToken;
   plan.peers = plan.founders;

@@ -61,11 +61,7 @@ void Rehearsal::launch() {
     if (host == gone_) continue;
     for (std::size_t i = 0; i < plan_.work.size(); ++i) {
       const Work& work = plan_.work[i];
-      peer::Request request;
-      request.collective = work.collective;
-      request.type = work.type;
-      request.op = work.op;
-      request.formats = work.formats;
+      peer::Request request = request_of(work);
       request.tag = Tag{i};
       request.retry = work.collective == peer::Collective::kAllReduce || work.collective == peer::Collective::kBarrier;
       if (work.collective != peer::Collective::kBarrier) request.tensors.push_back({{}, {}, work.count});

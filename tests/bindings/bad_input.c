@@ -143,11 +143,19 @@ static void all_reduce_arguments_are_checked(void) {
                 lockstep_all_reduce(comm, &args, NULL));
   args = good;
   args.up = LOCKSTEP_WIRE_INT4;
+  args.algorithm = LOCKSTEP_ALGORITHM_RING;
   CHECK_INVALID("rounded at every member, which is too often for int4", lockstep_all_reduce(comm, &args, NULL));
   args = good;
   args.up = LOCKSTEP_WIRE_INT8;
   args.op = LOCKSTEP_MAX;
   CHECK_INVALID("only an all-reduce of f32 (sum or avg) has wire formats", lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.algorithm = LOCKSTEP_ALGORITHM_DIRECT;
+  args.op = LOCKSTEP_PROD;
+  CHECK_INVALID("only an all-reduce of f32 (sum or avg) goes direct", lockstep_all_reduce(comm, &args, NULL));
+  args.algorithm = (lockstep_algorithm)3;
+  CHECK_INVALID("args.algorithm is 3; allowed: 0 (LOCKSTEP_ALGORITHM_AUTO) to 2 (LOCKSTEP_ALGORITHM_DIRECT)",
+                lockstep_all_reduce(comm, &args, NULL));
   args = good;
   args.weight = 2;
   CHECK_INVALID("args.weight is 2 but args.weighted is 0", lockstep_all_reduce(comm, &args, NULL));

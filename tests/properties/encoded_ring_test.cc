@@ -21,6 +21,8 @@ using wire::Collective;
 
 struct EncodedCase {
   Formats formats;
+  bool direct = false;
+  std::uint32_t turns = 0;  // direct
   ReduceOp op = ReduceOp::kAvg;
   std::uint32_t world = 1;
   std::vector<std::uint64_t> counts;
@@ -51,8 +53,9 @@ WireFormat any_format_of(std::vector<WireFormat> formats) { return *rc::gen::ele
 
 EncodedCase any_encoded(std::uint32_t least_world = 2) {
   EncodedCase c;
-  c.formats.up = any_format_of({WireFormat::kNative, WireFormat::kBF16, WireFormat::kF16, WireFormat::kInt8,
-                                WireFormat::kInt8MinMax, WireFormat::kInt8Codebook});
+  c.formats.up = any_format_of({test::kAllFormats.begin(), test::kAllFormats.end()});
+  c.direct = bits_of(c.formats.up) < 8 || *rc::gen::arbitrary<bool>();
+  c.turns = *rc::gen::inRange<std::uint32_t>(0, 4);
   c.formats.down = any_format_of({test::kAllFormats.begin(), test::kAllFormats.end()});
   c.world = *rc::gen::inRange<std::uint32_t>(least_world, 6);
   c.counts = any_counts(8'000);
@@ -80,8 +83,10 @@ support::RingOfOperations ring_of(const EncodedCase& c, std::uint64_t seed) {
   request.type = DataType::kF32;
   request.op = c.op;
   request.formats = c.formats;
+  request.algorithm = c.direct ? wire::Algorithm::kDirect : wire::Algorithm::kRing;
   for (const std::uint64_t count : c.counts) request.tensors.push_back({{}, {}, count});
-  support::RingOfOperations ring(request, c.world, c.in_place, {c.segment_bytes, {}, c.formats}, seed, c.weights);
+  const ring::Segmenting segmenting{c.segment_bytes, {}, c.formats, peer::direct_room(request), c.turns};
+  support::RingOfOperations ring(request, c.world, c.in_place, segmenting, seed, c.weights);
   for (std::uint32_t rank = 0; rank < c.world; ++rank) {
     if (!c.inputs[rank].empty()) std::memcpy(ring.input(rank).data(), c.inputs[rank].data(), ring.input(rank).size());
   }
@@ -95,8 +100,9 @@ std::vector<float> result_of(support::RingOfOperations& ring, const EncodedCase&
   return all;
 }
 
-// Law (S2): every rank holds what the reference gives that decodes, adds and encodes a chunk at each stop, whatever its segments
-// are and in whatever order they come; and the caller's input is what it was until then.
+// Law (S2): every rank holds what the reference gives that decodes, adds and encodes a chunk at each stop, or, direct, what it gives
+// that encodes each contribution but the owner's by itself; whatever the segments are and in whatever order they come. And the
+// caller's input is what it was until then.
 RC_GTEST_PROP(EncodedRing, IsTheExactFoldOnEveryRank, (std::uint64_t seed)) {
   const EncodedCase c = any_encoded();
   std::vector<float> expected(c.inputs.front().size());
@@ -111,9 +117,16 @@ RC_GTEST_PROP(EncodedRing, IsTheExactFoldOnEveryRank, (std::uint64_t seed)) {
         for (std::uint32_t hop = 0; hop < c.world; ++hop) {
           const std::uint32_t rank = (owner + 1 + hop) % c.world;
           const bool last = hop + 1 == c.world;
-          const auto own = std::span(c.inputs[rank]).subspan(begin, size);
-          const float weight = c.weight(rank) * scale;
+          auto own = reference::Floats(c.inputs[rank].begin() + static_cast<std::ptrdiff_t>(begin),
+                                       c.inputs[rank].begin() + static_cast<std::ptrdiff_t>(begin + size));
+          float weight = c.weight(rank) * scale;
+          if (c.direct && !last) {
+            const WireFormat up = format_of(c.formats.up);
+            own = *reference::decode(up, reference::encode(up, reference::weighed(weight, own)), size);
+            weight = 1;
+          }
           sums = hop == 0 ? reference::weighed(weight, own) : reference::add_weighted(std::move(sums), weight, own);
+          if (c.direct && !last) continue;
           if (last && c.op == ReduceOp::kAvg) {
             for (float& sum : sums) sum /= c.total() * scale;
           }
@@ -170,7 +183,8 @@ double error_of(WireFormat format, double largest, double range) {
   LOCKSTEP_UNREACHABLE();
 }
 
-// Law: the result lies as near to the exact average as the formats' own errors allow: one of each hop, and one of the way down.
+// Law: the result lies as near to the exact average as the formats' own errors allow: one of each hop, of the sum so far (direct: of
+// the contribution alone), and one of the way down.
 RC_GTEST_PROP(EncodedRing, ErrsNoMoreThanItsFormats, (std::uint64_t seed)) {
   EncodedCase c = any_encoded();
   c.op = ReduceOp::kAvg;
@@ -178,30 +192,35 @@ RC_GTEST_PROP(EncodedRing, ErrsNoMoreThanItsFormats, (std::uint64_t seed)) {
   ring.run();
   ring.commit_all();
   const std::vector<float> result = result_of(ring, c, 0);
-  test::each_chunk(
-      c.counts, 4, c.world, c.segment_bytes, [&](std::uint32_t owner, std::uint64_t begin, std::uint64_t size) {
-        const std::size_t block = c.formats.block_elements();
-        for (std::uint64_t at = 0; at < size; at += block) {
-          const std::uint64_t end = std::min<std::uint64_t>(at + block, size);
-          double error = 1e-30;  // of the sum so far, in units of the average
-          std::vector<double> sums(end - at);
-          for (std::uint32_t hop = 0; hop < c.world; ++hop) {
-            const std::uint32_t rank = (owner + 1 + hop) % c.world;
-            const double weight = static_cast<double>(c.weight(rank)) / static_cast<double>(c.total());
-            for (std::uint64_t i = at; i < end; ++i) {
-              sums[i - at] += weight * static_cast<double>(c.inputs[rank][begin + i]);
-            }
-            const auto [least, most] = std::ranges::minmax(sums);
-            const double largest = std::max(std::fabs(least), std::fabs(most)) + error;
-            const double range = most - least + 2 * error;
-            const WireFormat format = ring::format_of_chunk(hop + 1 == c.world ? c.formats.down : c.formats.up, size);
-            error += error_of(format, largest, range) + largest * 1e-6;
-          }
-          for (std::uint64_t i = at; i < end; ++i) {
-            RC_ASSERT(std::fabs(static_cast<double>(result[begin + i]) - sums[i - at]) <= error);
-          }
-        }
-      });
+  test::each_chunk(c.counts, 4, c.world, c.segment_bytes,
+                   [&](std::uint32_t owner, std::uint64_t begin, std::uint64_t size) {
+                     const std::size_t block = c.formats.block_elements();
+                     for (std::uint64_t at = 0; at < size; at += block) {
+                       const std::uint64_t end = std::min<std::uint64_t>(at + block, size);
+                       double error = 1e-30;  // of the sum so far, in units of the average
+                       std::vector<double> sums(end - at);
+                       for (std::uint32_t hop = 0; hop < c.world; ++hop) {
+                         const std::uint32_t rank = (owner + 1 + hop) % c.world;
+                         const double weight = static_cast<double>(c.weight(rank)) / static_cast<double>(c.total());
+                         std::vector<double> own(end - at);
+                         for (std::uint64_t i = at; i < end; ++i) {
+                           own[i - at] = weight * static_cast<double>(c.inputs[rank][begin + i]);
+                           sums[i - at] += own[i - at];
+                         }
+                         const bool last = hop + 1 == c.world;
+                         const bool alone = c.direct && !last;
+                         const auto [least, most] = std::ranges::minmax(alone ? own : sums);
+                         const double so_far = alone ? 0 : error;
+                         const double largest = std::max(std::fabs(least), std::fabs(most)) + so_far;
+                         const double range = most - least + 2 * so_far;
+                         const WireFormat format = ring::format_of_chunk(last ? c.formats.down : c.formats.up, size);
+                         error += error_of(format, largest, range) + largest * 1e-6;
+                       }
+                       for (std::uint64_t i = at; i < end; ++i) {
+                         RC_ASSERT(std::fabs(static_cast<double>(result[begin + i]) - sums[i - at]) <= error);
+                       }
+                     }
+                   });
 }
 
 // Law: no encoded segment needs more room than it has or a message may take, and only the last of a chunk has less than whole
@@ -213,7 +232,8 @@ RC_GTEST_PROP(EncodedRing, PiecesAreWholeBlocksThatFit, ()) {
   const auto segment =
       *rc::gen::oneOf(rc::gen::just<std::uint32_t>(0), rc::gen::inRange<std::uint32_t>(1, kMaxSegmentBytes + 1));
   const auto counts = any_counts(3'000'000);
-  const ring::Segmenting segmenting = test::any_segmenting(segment, formats);
+  ring::Segmenting segmenting = test::any_segmenting(segment, formats);
+  if (*rc::gen::arbitrary<bool>()) segmenting.room = *rc::gen::inRange<std::uint64_t>(1, 1U << 22U);
   const auto pieces = ring::cut(Collective::kAllReduce, counts, 4, world, 0, segmenting);
   RC_ASSERT(pieces.size() == ring::segments_in(Collective::kAllReduce, counts, 4, world, segmenting));
   for (std::size_t i = 0; i < pieces.size(); ++i) {

@@ -8,7 +8,8 @@ namespace {
 
 TEST(Work, IsWrittenAsItIsRead) {
   for (const char* text : {"all_reduce 1000 f32 sum", "reduce_scatter 7 bf16 avg", "all_gather 3 u8 sum",
-                           "broadcast 8 f64 sum", "all_reduce 0 i64 max", "barrier"}) {
+                           "broadcast 8 f64 sum", "all_reduce 9 f32 avg int4/int8", "all_reduce 9 f32 sum direct",
+                           "all_reduce 9 f32 sum int8/bf16 ring", "all_reduce 0 i64 max", "barrier"}) {
     const Result<std::vector<Work>> work = work_from_text(text);
     ASSERT_TRUE(work.ok()) << work.error().text;
     ASSERT_EQ(work->size(), 1U);
@@ -31,7 +32,13 @@ TEST(Work, MistakesAreNamed) {
       {"", "a collective is missing, such as \"all_reduce 64KiB f32 sum\""},
       {"all_redcue 5", "unknown collective 'all_redcue'; did you mean 'all_reduce'?"},
       {"all_reduce", "how much? Give elements or a size, such as \"all_reduce 64KiB\""},
-      {"all_reduce 5 fp32", "'fp32' is no size, type, operation or pair of wire formats; did you mean 'f32'?"},
+      {"all_reduce 5 fp32",
+       "'fp32' is no size, type, operation, algorithm or pair of wire formats; did you mean 'f32'?"},
+      {"all_reduce 9 f32 int4/int8 ring",
+       "around the ring contributions are rounded at every member, which is too often for int4: go direct, or send "
+       "them up "
+       "in 8 bits or more (int8)"},
+      {"all_reduce 9 f64 direct", "only an all-reduce of f32 (sum or avg) goes direct, not all_reduce of f64 (sum)"},
       {"all_reduce 10B f32", "10 bytes are no whole elements of f32"},
       {"barrier 5", "a barrier has no '5'"},
       {"0x barrier", "a collective can be repeated 1x to 64x"},

@@ -72,6 +72,7 @@ class FieldFiller {
     if (m.collective == wire::Collective::kAllGather) m.count = m.layout = 0;
     if (m.collective == wire::Collective::kAllReduce && m.type == DataType::kF32) return;
     m.formats = {};
+    m.algorithm = wire::Algorithm::kRing;
     m.weighted = false;
   }
   template <typename T>

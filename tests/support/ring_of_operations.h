@@ -1,7 +1,8 @@
-// A ring of operations on real memory, without streams: segments are handed from rank to rank in a drawn order. Shows that the
+// Operations of all ranks on real memory, without streams: segments are handed from rank to rank in a drawn order. Shows that the
 // arithmetic of a collective is right whatever arrives first.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +44,8 @@ class RingOfOperations {
       member->memory[2].resize(bytes);
       member->memory[3].resize(peer::scratch_bytes(member->request));
       member->request.scratch = {BufferId{3}, 0, member->memory[3].size()};
-      member->operation = std::make_unique<ring::Operation>(member->request, Rank{rank}, world, 0, stakes, segmenting);
+      member->operation = ring::Operation::of(member->request, Rank{rank}, world, 0, stakes, segmenting);
+      member->outboxes.resize(world);
       members_.push_back(std::move(member));
     }
   }
@@ -59,7 +61,9 @@ class RingOfOperations {
   // Moves segments until nothing moves any more, or `steps` moves were made.
   void run(std::uint64_t steps = UINT64_MAX) {
     for (auto& member : members_) {
-      member->operation->grant({}, StripeIndex{0}, kStream);
+      for (std::uint32_t by = 0; by < members_.size(); ++by) {
+        if (sends(*member, by)) member->operation->grant(Rank{by}, {}, StripeIndex{0}, kStream);
+      }
       member->operation->prepare(member->jobs);
     }
     do_jobs();
@@ -94,8 +98,16 @@ class RingOfOperations {
       ring::Operation::Outgoing segment;
       std::vector<std::byte> payload;
     };
-    std::deque<Frame> outbox;
+    std::vector<std::deque<Frame>> outboxes;  // for each rank
   };
+
+  // Whether segments of this member go to that rank.
+  [[nodiscard]] bool sends(const Member& member, std::uint32_t to) const {
+    const auto rank = static_cast<std::uint32_t>(
+        std::find_if(members_.begin(), members_.end(), [&](const auto& each) { return each.get() == &member; }) -
+        members_.begin());
+    return peer::goes_direct(member.request) ? to != rank : to == (rank + 1) % members_.size();
+  }
 
   std::span<std::byte> memory(std::uint32_t rank, BufferRef ref) {
     if (ref.length == 0) return {};
@@ -117,23 +129,28 @@ class RingOfOperations {
     }
   }
 
-  // One segment leaves a drawn rank's outbox and arrives at its neighbour.
+  // One segment leaves a drawn rank's outbox and arrives at the rank that it is for.
   bool move(std::uint64_t step) {
     const std::uint32_t world = static_cast<std::uint32_t>(members_.size());
-    const auto first = static_cast<std::uint32_t>(below(draw(seed_, 1, step), world));
-    for (std::uint32_t i = 0; i < world; ++i) {
-      const std::uint32_t from = (first + i) % world;
+    const auto first = static_cast<std::uint32_t>(below(draw(seed_, 1, step), std::uint64_t{world} * world));
+    for (std::uint32_t i = 0; i < world * world; ++i) {
+      const std::uint32_t pair = (first + i) % (world * world);
+      const std::uint32_t from = pair / world;
+      const std::uint32_t to = pair % world;
       Member& sender = *members_[from];
-      while (auto next = sender.operation->next(StripeIndex{0}, kStream)) {
+      if (!sends(sender, to)) continue;
+      std::deque<Member::Frame>& outbox = sender.outboxes[to];
+      while (auto next = sender.operation->next(Rank{to}, StripeIndex{0}, kStream)) {
         const auto bytes = memory(from, next->payload);
-        sender.outbox.push_back({*next, {bytes.begin(), bytes.end()}});
+        outbox.push_back({*next, {bytes.begin(), bytes.end()}});
         sender.operation->prepare(sender.jobs);
       }
-      if (sender.outbox.empty()) continue;
-      const std::size_t which = below(draw(seed_, 2, step), sender.outbox.size());
-      arriving_ = std::move(sender.outbox[which]);
-      sender.outbox.erase(sender.outbox.begin() + static_cast<std::ptrdiff_t>(which));
-      arrive((from + 1) % world);
+      if (outbox.empty()) continue;
+      const std::size_t which = below(draw(seed_, 2, step), outbox.size());
+      from_ = Rank{from};
+      arriving_ = std::move(outbox[which]);
+      outbox.erase(outbox.begin() + static_cast<std::ptrdiff_t>(which));
+      arrive(to);
       return true;
     }
     return false;
@@ -141,13 +158,14 @@ class RingOfOperations {
 
   void arrive(std::uint32_t rank) {
     Member& member = *members_[rank];
-    const auto place = member.operation->begin(header(), kStream, member.jobs);
+    const auto place = member.operation->begin(from_, header(), kStream, member.jobs);
     if (place.landing == ring::Operation::Landing::kPlace) land(rank, place.into);
+    if (place.landing == ring::Operation::Landing::kNonsense) fault_ = "a segment that means nothing";
   }
 
   void land(std::uint32_t rank, BufferRef into) {
     std::memcpy(memory(rank, into).data(), arriving_.payload.data(), arriving_.payload.size());
-    members_[rank]->operation->landed(header(), false, arriving_.segment.checksum, members_[rank]->jobs);
+    members_[rank]->operation->landed(from_, header(), false, arriving_.segment.checksum, members_[rank]->jobs);
   }
 
   [[nodiscard]] wire::Segment header() const {
@@ -159,6 +177,7 @@ class RingOfOperations {
   std::uint64_t jobs_done_ = 0;
   std::string fault_;
   std::vector<std::unique_ptr<Member>> members_;
+  Rank from_;  // who has sent what is arriving
   Member::Frame arriving_;
 };
 

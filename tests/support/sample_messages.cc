@@ -29,6 +29,7 @@ Descriptor all_reduce() {
           .layout = 0x1234567812345678,
           .root = {},
           .formats = {WireFormat::kInt8, WireFormat::kBF16},
+          .algorithm = Algorithm::kDirect,
           .weighted = true,
           .segment_bytes = 4096};
 }
@@ -44,6 +45,7 @@ Descriptor broadcast() {
           .layout = 0x8765432187654321,
           .root = kAnn,
           .formats = {},
+          .algorithm = Algorithm::kRing,
           .weighted = false,
           .segment_bytes = 0};
 }
@@ -59,6 +61,7 @@ Descriptor sync() {
           .layout = 0x1122334455667788,
           .root = {},
           .formats = {},
+          .algorithm = Algorithm::kRing,
           .weighted = false,
           .segment_bytes = 0};
 }

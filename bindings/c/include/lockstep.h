@@ -168,6 +168,21 @@ typedef enum lockstep_wire_format {
  * format. Never NULL; never freed. */
 LOCKSTEP_API const char* lockstep_wire_format_name(lockstep_wire_format format);
 
+/* How contributions to an all-reduce become its result. Numbers never change.
+ *
+ * RING: chunks go around the ring; each member decodes what comes by, adds its part and rounds it again: 2(n-1) hops, links between
+ * neighbours. DIRECT: each member rounds its part of a chunk once and sends it straight to the chunk's owner, who adds all of them up
+ * in f32 and sends everybody the result: 2 hops, as many bytes, links between every two. AUTO: DIRECT if contributions travel in
+ * less than 8 bits, which is too few to round again and again, else RING. */
+typedef enum lockstep_algorithm {
+  LOCKSTEP_ALGORITHM_AUTO = 0,
+  LOCKSTEP_ALGORITHM_RING = 1,
+  LOCKSTEP_ALGORITHM_DIRECT = 2
+} lockstep_algorithm;
+
+/* "auto", "ring", "direct"; "unknown" for a number that is no algorithm. Never NULL; never freed. */
+LOCKSTEP_API const char* lockstep_algorithm_name(lockstep_algorithm algorithm);
+
 /* Bytes of one element; 0 for a number that is no data type. */
 LOCKSTEP_API size_t lockstep_data_type_size(lockstep_data_type type);
 /* "u8" ... "f64"; "unknown" for a number that is no data type. Never NULL; never freed. */
@@ -462,9 +477,8 @@ typedef struct lockstep_all_reduce_args {
   uint32_t minimum_world;
   int no_retry; /* not 0: PEER_LOST instead of going on without; equal on all peers */
 
-  /* f32, SUM or AVG: how contributions and the sums on their way travel, and how the result does. Equal on all peers. Of those who
-   * come by on the way every one decodes, adds and rounds to `up` again, so that formats of less than 8 bits are for `down` only:
-   * the result is rounded to `down` once, by one rank, and all hold what that rank sent, itself included. */
+  /* f32, SUM or AVG: how contributions (and sums on their way around the ring) travel, and how the result does: it is rounded to
+   * `down` once, by one rank, and all hold what that rank sent, itself included. Equal on all peers. */
   lockstep_wire_format up;
   lockstep_wire_format down;
   /* f32, AVG: not 0: this contribution counts `weight` times (finite, not negative, rounded to f32; 0: it takes part and does not
@@ -473,17 +487,20 @@ typedef struct lockstep_all_reduce_args {
    * INVALID_ARGUMENT. A world of 1 encodes nothing, and looks at no element. */
   int weighted;
   double weight;
+  lockstep_algorithm algorithm; /* f32, SUM or AVG; RING not with an `up` of less than 8 bits; equal on all peers */
 } lockstep_all_reduce_args;
 
 #define LOCKSTEP_ALL_REDUCE_ARGS_INIT                                                                \
   {                                                                                                  \
     sizeof(lockstep_all_reduce_args), NULL, NULL, 0, NULL, 0, LOCKSTEP_U8, LOCKSTEP_SUM, 0, 0, 0, 0, \
-        LOCKSTEP_WIRE_NATIVE, LOCKSTEP_WIRE_NATIVE, 0, 0.0                                           \
+        LOCKSTEP_WIRE_NATIVE, LOCKSTEP_WIRE_NATIVE, 0, 0.0, LOCKSTEP_ALGORITHM_AUTO                  \
   }
 
 /* Each peer sends 2(n-1)/n of the tensors' bytes (ring; formula as in nccl-tests doc/PERFORMANCE.md); of a tensor of at most
- * 16 KiB, whole, once or twice; with a wire format, as much less as that is smaller. In place needs memory for a copy of the input
- * (or of what is encoded); out of place needs none. With a wire format or weights an element that is infinite or NaN ends the
+ * 16 KiB, whole, once or twice (its owner, DIRECT: to everybody); with a wire format, as much less as that is smaller. In place
+ * needs memory for a copy of the input (or of what is encoded); out of place needs none. DIRECT needs a sixteenth of the tensors
+ * beside that, at least 2 MiB (small ones: up to 64 times as much as they are) and at most 32 MiB, and ends with INVALID_ARGUMENT
+ * where that is too little for so many members. With a wire format, weights or DIRECT an element that is infinite or NaN ends the
  * call with INVALID_ARGUMENT on all peers, naming who has it and where. Errors: those of all, and PEER_LOST with `no_retry`. */
 LOCKSTEP_API lockstep_status lockstep_all_reduce(lockstep_comm* comm, const lockstep_all_reduce_args* args,
                                                  lockstep_result* result);

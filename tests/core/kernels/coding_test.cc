@@ -93,6 +93,35 @@ TEST_P(Coding, RecodesFromTheEndOfAPlaceToItsBeginning) {
   }
 }
 
+TEST_P(Coding, GathersContributionsThatLieSideBySide) {
+  for (const WireFormat arrived : kAllFormats) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{100}, std::size_t{9001}}) {
+      for (const std::size_t others : {std::size_t{1}, std::size_t{3}}) {
+        Bytes from;
+        Values sums;
+        for (std::size_t i = 0; i < others; ++i) {
+          const Bytes each = reference::encode(arrived, moderate(i, count));
+          from.insert(from.end(), each.begin(), each.end());
+          const Values came = *reference::decode(arrived, each, count);
+          sums = i == 0 ? came : reference::add_weighted(std::move(sums), 1, came);
+        }
+        const Values own = moderate(7, count);
+        sums = reference::add_weighted(std::move(sums), 0.5F, own);
+        for (float& sum : sums) sum /= 3;
+        KernelJob job = job_of(JobKind::kGather, count, arrived, WireFormat::kInt8);
+        job.weight = 0.5F;
+        job.total = 3;
+        Bytes into(encoded_size(WireFormat::kInt8, count));
+        const JobResult result = run_job(job, into, from, bytes_of(own));
+        const Bytes expected = reference::encode(WireFormat::kInt8, sums);
+        ASSERT_EQ(into, expected) << name_of(arrived) << " " << count << " from " << others;
+        EXPECT_EQ(result.checksum, checksum(expected));
+        EXPECT_FALSE(result.not_finite);
+      }
+    }
+  }
+}
+
 TEST_P(Coding, DecodesWhereItLies) {
   for (const WireFormat format : kAllFormats) {
     for (const std::size_t count : kCounts) {
@@ -166,6 +195,8 @@ TEST(CodingJobs, ASumBeyondTheLargestF32IsNotFinite) {
   Bytes into(encoded_size(WireFormat::kBF16, kCount));
   KernelJob job = job_of(JobKind::kRecode, kCount, WireFormat::kBF16, WireFormat::kBF16);
   job.expected = checksum(from);
+  EXPECT_EQ(run_job(job, into, from, bytes_of(own)).not_finite, 299U);
+  job.kind = JobKind::kGather;
   EXPECT_EQ(run_job(job, into, from, bytes_of(own)).not_finite, 299U);
 }
 

@@ -178,6 +178,15 @@ TEST(Predict, AWireFormatTakesWhatItsBytesSay) {
   EXPECT_NEAR(seconds(" int8/e3m0") / native, (260.0 / 1024 + 33.0 / 256) / 2, 0.001);
 }
 
+TEST(Predict, OnlyRingsArePredicted) {
+  Plan plan;
+  plan.work = *work_from_text("all_reduce 1MiB f32 avg int4/int8");
+  const Result<Prediction> prediction = predict(plan, 0);
+  ASSERT_FALSE(prediction.ok());
+  EXPECT_EQ(prediction.error().text,
+            "some of its work goes direct, and only rings are predicted: measure it, with tests/wan");
+}
+
 TEST(Predict, ASlowLineIsTheBottleneckAndItsHalfCostsTheOtherHalf) {
   const Prediction prediction = predicted("[[line]]\nof = \"c\"\nup = \"10Mbit/s\"\n");
   EXPECT_EQ(prediction.bottleneck.what, "what c can send");

@@ -1,4 +1,4 @@
-#include "core/ring/operation.h"
+#include "core/ring/ring_operation.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@ namespace lockstep::ring {
 namespace {
 
 // An attacker found it: an absurd count was cut into a list of segments first, and the engine stood still for seconds.
-TEST(Operation, AnAbsurdCallIsRefusedBeforeItsSegmentsAreListed) {
+TEST(RingOperation, AnAbsurdCallIsRefusedBeforeItsSegmentsAreListed) {
   constexpr std::uint64_t kBytes = std::uint64_t{1} << 60U;  // as a list, 2^40 segments
   peer::Request request;
   request.type = DataType::kF32;
@@ -36,6 +36,7 @@ constexpr BufferRef kSlot{kEarlyBuffer, kEarlySlotBytes, kBytes};
 constexpr StreamId kOld{3};
 constexpr StreamId kNew{4};
 constexpr StripeIndex kStripe{0};
+constexpr Rank kNeighbour{};
 constexpr std::uint64_t kSum = 0x1234;
 
 // An all-reduce of 64 bytes: rank 0 owns them, rank 1 begins.
@@ -64,11 +65,11 @@ struct SmallOne {
   }
 
   peer::Request request;
-  Operation operation;
+  RingOperation operation;
   std::vector<KernelJob> jobs;
 };
 
-TEST(Operation, TakesWhatCameBeforeItAndFoldsItWhereItLies) {
+TEST(RingOperation, TakesWhatCameBeforeItAndFoldsItWhereItLies) {
   SmallOne middle(2);
   ASSERT_TRUE(middle.take());
   ASSERT_EQ(middle.jobs.size(), 1U);
@@ -77,13 +78,13 @@ TEST(Operation, TakesWhatCameBeforeItAndFoldsItWhereItLies) {
   EXPECT_EQ(middle.jobs.front().own, kSend);
   EXPECT_EQ(middle.jobs.front().into, kRecv);
   EXPECT_EQ(middle.jobs.front().expected, kSum);
-  EXPECT_EQ(middle.operation.have(), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(middle.operation.have(kNeighbour), std::vector<std::uint64_t>{1});
   const auto finished = middle.do_job(true, 99);
   EXPECT_TRUE(finished.used_early);
   EXPECT_FALSE(finished.corrupt);
   EXPECT_FALSE(middle.operation.has_next());  // not granted yet
   middle.operation.grant_unasked();
-  const auto next = middle.operation.next(kStripe, kOld);
+  const auto next = middle.operation.next(kNeighbour, kStripe, kOld);
   ASSERT_TRUE(next);
   EXPECT_EQ(next->phase, wire::Phase::kReduceScatter);
   EXPECT_EQ(next->payload, kRecv);
@@ -91,17 +92,17 @@ TEST(Operation, TakesWhatCameBeforeItAndFoldsItWhereItLies) {
   EXPECT_EQ(middle.operation.bytes_received(), kBytes);
 }
 
-TEST(Operation, TakesItInPlaceOnceTheInputIsBackedUp) {
+TEST(RingOperation, TakesItInPlaceOnceTheInputIsBackedUp) {
   SmallOne owner(0, true);
   ASSERT_TRUE(owner.take());
   ASSERT_EQ(owner.jobs.size(), 1U);
   EXPECT_EQ(owner.jobs.front().kind, JobKind::kCopy);
   EXPECT_EQ(owner.jobs.front().from, kSend);
   EXPECT_EQ(owner.jobs.front().into, kScratch);
-  EXPECT_TRUE(owner.operation.have().empty());
+  EXPECT_TRUE(owner.operation.have(kNeighbour).empty());
   // Its stream may go, and it may come again on another meanwhile: that goes to the sink.
   owner.operation.stream_closed(kOld);
-  EXPECT_EQ(owner.operation.begin(owner.segment(), kNew, owner.jobs).landing, Operation::Landing::kSink);
+  EXPECT_EQ(owner.operation.begin(kNeighbour, owner.segment(), kNew, owner.jobs).landing, Operation::Landing::kSink);
   const auto backed_up = owner.do_job();
   EXPECT_FALSE(backed_up.placeable);
   EXPECT_FALSE(backed_up.used_early);
@@ -119,7 +120,7 @@ TEST(Operation, TakesItInPlaceOnceTheInputIsBackedUp) {
   EXPECT_EQ(owner.jobs.front().into, kSend);
 }
 
-TEST(Operation, WhatItTookAndIsCorruptMayComeAgain) {
+TEST(RingOperation, WhatItTookAndIsCorruptMayComeAgain) {
   for (const bool in_place : {false, true}) {
     SmallOne middle(2, in_place);
     ASSERT_TRUE(middle.take());
@@ -128,17 +129,17 @@ TEST(Operation, WhatItTookAndIsCorruptMayComeAgain) {
     EXPECT_TRUE(finished.corrupt);
     EXPECT_TRUE(finished.used_early);
     EXPECT_EQ(finished.stream, kOld);
-    EXPECT_TRUE(middle.operation.have().empty());
-    const auto place = middle.operation.begin(middle.segment(), kNew, middle.jobs);
+    EXPECT_TRUE(middle.operation.have(kNeighbour).empty());
+    const auto place = middle.operation.begin(kNeighbour, middle.segment(), kNew, middle.jobs);
     EXPECT_EQ(place.landing, Operation::Landing::kPlace);
-    middle.operation.landed(middle.segment(), false, kSum, middle.jobs);
+    middle.operation.landed(kNeighbour, middle.segment(), false, kSum, middle.jobs);
     ASSERT_EQ(middle.jobs.size(), 1U);
     EXPECT_EQ(middle.jobs.front().from, place.into);
     EXPECT_FALSE(middle.do_job().used_early);
   }
 }
 
-TEST(Operation, TakesNothingThatItDoesNotExpect) {
+TEST(RingOperation, TakesNothingThatItDoesNotExpect) {
   const auto with = [](auto change) {
     wire::Segment segment = SmallOne::segment();
     change(segment);
@@ -158,12 +159,13 @@ TEST(Operation, TakesNothingThatItDoesNotExpect) {
   EXPECT_TRUE(middle.take());
 }
 
-TEST(Operation, TakesNothingThatIsOnItsWayOrAfterItsEnd) {
+TEST(RingOperation, TakesNothingThatIsOnItsWayOrAfterItsEnd) {
   SmallOne middle(2);
-  EXPECT_EQ(middle.operation.begin(middle.segment(), kNew, middle.jobs).landing, Operation::Landing::kPlace);
+  EXPECT_EQ(middle.operation.begin(kNeighbour, middle.segment(), kNew, middle.jobs).landing,
+            Operation::Landing::kPlace);
   EXPECT_TRUE(middle.take());
   EXPECT_TRUE(middle.jobs.empty());
-  middle.operation.landed(middle.segment(), false, kSum, middle.jobs);
+  middle.operation.landed(kNeighbour, middle.segment(), false, kSum, middle.jobs);
   ASSERT_EQ(middle.jobs.size(), 1U);
   EXPECT_EQ(middle.jobs.front().from, kRecv);
 
@@ -175,7 +177,7 @@ TEST(Operation, TakesNothingThatIsOnItsWayOrAfterItsEnd) {
 
 // Found by reading: ranks that had launched with other empty tensors in front of it each took themselves for the owner, who tells
 // its neighbour nothing, and waited for each other.
-TEST(Operation, WhateverTheArgumentsTheOwnerOfTheOneSegmentThatGoesUnaskedIsTheSame) {
+TEST(RingOperation, WhateverTheArgumentsTheOwnerOfTheOneSegmentThatGoesUnaskedIsTheSame) {
   for (std::uint64_t empty = 0; empty < std::uint64_t{2} * kWorld; ++empty) {
     std::vector<std::uint64_t> counts(empty);
     counts.push_back(kBytes);
@@ -192,7 +194,7 @@ TEST(Operation, WhateverTheArgumentsTheOwnerOfTheOneSegmentThatGoesUnaskedIsTheS
 
 // The final is no lie of upstream's because our part of it waits to go again; and what would go then is no sum any more.
 // Downstream may have asked for it, too, when it had not looked at it yet: seed 566486.
-TEST(Operation, WhatGoesAgainDoesNotOnceTheFinalComes) {
+TEST(RingOperation, WhatGoesAgainDoesNotOnceTheFinalComes) {
   const std::pair<std::uint32_t, bool> cases[] = {{1, false}, {2, false}, {1, true}, {2, true}};
   for (const auto& [rank, is_asked] : cases) {
     SmallOne one(rank);
@@ -202,45 +204,45 @@ TEST(Operation, WhatGoesAgainDoesNotOnceTheFinalComes) {
       ASSERT_TRUE(one.take());
     }
     one.do_job();
-    ASSERT_TRUE(one.operation.next(kStripe, kOld));
+    ASSERT_TRUE(one.operation.next(kNeighbour, kStripe, kOld));
     one.operation.send_partial_again(StripeIndex{1}, kNew);  // it was on another
     one.operation.send_partial_again(kStripe, kOld);
     EXPECT_FALSE(one.operation.has_next());
     if (is_asked) {
-      EXPECT_TRUE(one.operation.grant({}, kStripe, kNew));
+      EXPECT_TRUE(one.operation.grant(kNeighbour, {}, kStripe, kNew));
     } else {
       one.operation.send_partial_again(kStripe, kNew);
     }
     EXPECT_TRUE(one.operation.has_next());
     const auto final = one.segment(wire::Phase::kAllGather);
-    EXPECT_EQ(one.operation.begin(final, kOld, one.jobs).landing, Operation::Landing::kPlace);
-    EXPECT_FALSE(one.operation.next(kStripe, kNew));
-    one.operation.landed(final, false, kSum, one.jobs);
+    EXPECT_EQ(one.operation.begin(kNeighbour, final, kOld, one.jobs).landing, Operation::Landing::kPlace);
+    EXPECT_FALSE(one.operation.next(kNeighbour, kStripe, kNew));
+    one.operation.landed(kNeighbour, final, false, kSum, one.jobs);
     one.do_job(true, kSum);
     EXPECT_TRUE(one.operation.complete());
-    const auto next = one.operation.next(kStripe, kNew);
+    const auto next = one.operation.next(kNeighbour, kStripe, kNew);
     ASSERT_EQ(next.has_value(), rank == 1);
     if (next) {
       EXPECT_EQ(next->phase, wire::Phase::kAllGather);
     }
     one.operation.send_partial_again(kStripe, StreamId{5});
-    EXPECT_FALSE(one.operation.next(kStripe, StreamId{5}));
+    EXPECT_FALSE(one.operation.next(kNeighbour, kStripe, StreamId{5}));
   }
 }
 
-TEST(Operation, WhatGoesAgainGoesOnce) {
+TEST(RingOperation, WhatGoesAgainGoesOnce) {
   SmallOne one(1);
   one.operation.grant_unasked();
   one.operation.prepare(one.jobs);
   one.do_job(true, 5);
-  ASSERT_TRUE(one.operation.next(kStripe, kOld));
+  ASSERT_TRUE(one.operation.next(kNeighbour, kStripe, kOld));
   one.operation.send_partial_again(kStripe, kNew);
-  EXPECT_TRUE(one.operation.grant({}, kStripe, kNew));  // downstream has launched, and says what it has
-  const auto again = one.operation.next(kStripe, kNew);
+  EXPECT_TRUE(one.operation.grant(kNeighbour, {}, kStripe, kNew));  // downstream has launched, and says what it has
+  const auto again = one.operation.next(kNeighbour, kStripe, kNew);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->payload, kSend);
   EXPECT_EQ(again->checksum, 5U);
-  EXPECT_FALSE(one.operation.next(kStripe, kNew));
+  EXPECT_FALSE(one.operation.next(kNeighbour, kStripe, kNew));
 }
 
 }  // namespace

@@ -1,0 +1,293 @@
+#include "core/ring/direct_operation.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/base/assert.h"
+#include "core/base/mutant.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::ring {
+
+using wire::Phase;
+
+DirectOperation::DirectOperation(const peer::Request& request, Rank rank, std::uint32_t world,
+                                 std::vector<std::uint64_t> stakes, Segmenting segmenting)
+    : Operation(request, rank, world, 0, std::move(stakes), segmenting),
+      owned_(world),
+      finals_(pieces_.size()),
+      others_(world) {
+  LOCKSTEP_ASSERT(encoded_ && world > 1);
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    std::vector<std::uint32_t>& owned = owned_[piece.owner];
+    ordinals_.push_back(static_cast<std::uint32_t>(owned.size()));
+    owned.push_back(static_cast<std::uint32_t>(i));
+    first_.push_back(static_cast<std::uint32_t>(piece_of_.size()));
+    piece_of_.insert(piece_of_.end(), is_mine(i) ? world - 1 : 1, static_cast<std::uint32_t>(i));
+    if (is_mine(i)) finals_[i].missing = world - 1;
+    room_each_ =
+        std::max<std::uint64_t>(room_each_, std::uint64_t{piece.form(Phase::kReduceScatter).bytes} * (world - 1));
+  }
+  exchanges_.resize(piece_of_.size());
+  if (room_each_ == 0) return;
+  turns_ = segmenting.room / room_each_;
+  if (segmenting.turns != 0) turns_ = std::min<std::uint64_t>(turns_, segmenting.turns);
+  LOCKSTEP_ASSERT(turns_ > 0);  // refusal() has looked
+}
+
+Rank DirectOperation::other_of(std::size_t exchange) const {
+  const std::size_t piece = piece_of_[exchange];
+  const std::uint32_t owner = pieces_[piece].owner;
+  if (!is_mine(piece)) return Rank{owner};
+  return Rank{static_cast<std::uint32_t>((owner + 1 + exchange - first_[piece]) % world_)};
+}
+
+// Whether there is room for contributions to this piece: the final is made of those that lay there before.
+bool DirectOperation::in_turn(std::size_t piece) const {
+  const std::uint32_t ordinal = ordinals_[piece];
+  return ordinal < turns_ || finals_[owned_[pieces_[piece].owner][ordinal - turns_]].here || mutant(Mutant::kOutOfTurn);
+}
+
+BufferRef DirectOperation::room_of(std::size_t piece) const {
+  const std::uint64_t bytes = std::uint64_t{pieces_[piece].form(Phase::kReduceScatter).bytes} * (world_ - 1);
+  return request_.scratch.slice(scratch_offsets_.back() + ordinals_[piece] % turns_ * room_each_, bytes);
+}
+
+BufferRef DirectOperation::landing(std::size_t piece, Rank from) const {
+  if (!is_mine(piece)) return departure(pieces_[piece], Phase::kAllGather);
+  const std::uint32_t bytes = pieces_[piece].form(Phase::kReduceScatter).bytes;
+  return room_of(piece).slice(std::uint64_t{bytes} * hop_of(rank_.value, from), bytes);
+}
+
+Operation::Place DirectOperation::begin(Rank from, const wire::Segment& wanted, StreamId stream,
+                                        std::vector<KernelJob>&) {
+  const std::size_t index = wanted.index.value;
+  if (index >= pieces_.size() || wanted.length != pieces_[index].form(wanted.phase).bytes) {
+    return {Landing::kNonsense, {}};
+  }
+  const bool contributes = wanted.phase == Phase::kReduceScatter;
+  if (contributes ? !is_mine(index) : pieces_[index].owner != from.value) return {Landing::kNonsense, {}};
+  if (stopped_) return {Landing::kSink, {}};
+  const std::size_t at = exchange_of(index, from);
+  Exchange& exchange = exchanges_[at];
+  if (contributes) {
+    if (!in_turn(index)) return {Landing::kNonsense, {}};
+  } else {
+    take_back_repeated(at);
+    if (exchange.departure != Departure::kSent) return {Landing::kNonsense, {}};  // made without us
+  }
+  if (exchange.arrival != Arrival::kExpected) return {Landing::kSink, {}};
+  exchange.arrival = Arrival::kLanding;
+  exchange.from = stream;
+  return {Landing::kPlace, landing(index, from)};
+}
+
+void DirectOperation::landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
+                             std::vector<KernelJob>& jobs) {
+  const std::size_t index = arrived.index.value;
+  const std::size_t at = exchange_of(index, from);
+  Exchange& exchange = exchanges_[at];
+  LOCKSTEP_ASSERT(exchange.arrival == Arrival::kLanding);
+  bytes_received_ += arrived.length;
+  if (taken_back || stopped_) {
+    exchange.arrival = Arrival::kExpected;
+    return;
+  }
+  exchange.arrival = Arrival::kWorking;
+  KernelJob& job = start(jobs, JobKind::kCheck, {at, arrived.phase, Purpose::kArrived}, pieces_[index]);
+  job.from = landing(index, from);
+  job.expected = checksum;
+}
+
+void DirectOperation::stream_closed(StreamId stream) {
+  if (mutant(Mutant::kLandingOutlivesStream)) return;
+  for (Exchange& exchange : exchanges_) {
+    if (exchange.arrival == Arrival::kLanding && exchange.from == stream) exchange.arrival = Arrival::kExpected;
+  }
+}
+
+std::vector<std::uint64_t> DirectOperation::have(Rank from) const {
+  std::vector<std::uint64_t> bits((pieces_.size() * 2 + 63) / 64);
+  bool any = false;
+  for (const std::uint32_t owner : {rank_.value, from.value}) {
+    for (const std::uint32_t piece : owned_[owner]) {
+      const Arrival arrival = exchanges_[exchange_of(piece, from)].arrival;
+      if (arrival != Arrival::kWorking && arrival != Arrival::kHere) continue;
+      const std::size_t bit = index_of(phase_to(owner == rank_.value)) * pieces_.size() + piece;
+      bits[bit / 64] |= std::uint64_t{1} << (bit % 64);
+      any = true;
+    }
+  }
+  if (!any) bits.clear();
+  return bits;
+}
+
+bool DirectOperation::grant(Rank by, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) {
+  const std::size_t bits = pieces_.size() * 2;
+  if (!have.empty() && have.size() != (bits + 63) / 64) return false;
+  if (!have.empty() && bits % 64 != 0 && (have.back() >> (bits % 64)) != 0) return false;
+  Other& other = others_[by.value];
+  other.granted = true;
+  if (stopped_) return true;
+  for (const std::uint32_t owner : {rank_.value, by.value}) {
+    for (const std::uint32_t piece : owned_[owner]) {
+      const std::size_t at = exchange_of(piece, by);
+      Exchange& exchange = exchanges_[at];
+      if (exchange.departure != Departure::kSent || exchange.stripe != stripe || exchange.on == stream) continue;
+      const std::size_t bit = index_of(phase_to(owner == by.value)) * pieces_.size() + piece;
+      const bool has = !have.empty() && ((have[bit / 64] >> (bit % 64)) & 1U) != 0;
+      if (has || mutant(Mutant::kResendsNothing)) continue;
+      exchange.departure = Departure::kReady;
+      exchange.again = true;  // it may have lain there unread when the other said what it has
+      other.ready.push_back(static_cast<std::uint32_t>(at));
+    }
+  }
+  return true;
+}
+
+// The final is here: what was to be sent again, for all that we knew, had got there.
+void DirectOperation::take_back_repeated(std::size_t at) {
+  Exchange& exchange = exchanges_[at];
+  if (exchange.departure != Departure::kReady || !exchange.again) return;
+  exchange.departure = Departure::kSent;
+  std::erase(others_[other_of(at).value].ready, static_cast<std::uint32_t>(at));
+}
+
+bool DirectOperation::has_next() const {
+  return std::any_of(others_.begin(), others_.end(), [&](const Other& other) { return may_go(other); });
+}
+
+bool DirectOperation::has_next(Rank to) const { return may_go(others_[to.value]); }
+
+std::optional<Operation::Outgoing> DirectOperation::next(Rank to, StripeIndex stripe, StreamId stream) {
+  if (!has_next(to)) return std::nullopt;
+  Other& other = others_[to.value];
+  const std::size_t at = other.ready.front();
+  other.ready.pop_front();
+  Exchange& exchange = exchanges_[at];
+  LOCKSTEP_ASSERT(exchange.departure == Departure::kReady);
+  exchange.departure = Departure::kSent;
+  exchange.stripe = stripe;
+  exchange.on = stream;
+  const std::size_t index = piece_of_[at];
+  const Piece& piece = pieces_[index];
+  const bool contributes = !is_mine(index);
+  if (contributes && !exchange.again) --other.ahead;
+  const Phase phase = phase_to(contributes);
+  bytes_sent_ += piece.form(phase).bytes;
+  // A contribution lies where partial sums arrive: at the end, apart from its final.
+  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)},
+                  contributes ? arrival(piece, phase) : departure(piece, phase), exchange.checksum};
+}
+
+// Every rank begins with the one behind it, so that they do not all send to the same one.
+void DirectOperation::prepare(std::vector<KernelJob>& jobs) {
+  for (std::uint32_t step = 1; step < world_; ++step) prepare_for((rank_.value + step) % world_, jobs);
+}
+
+void DirectOperation::prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs) {
+  Other& other = others_[to];
+  if (stopped_ || !other.granted) return;
+  while (other.prepared < owned_[to].size() && other.ahead < kPreparedAhead && in_turn(owned_[to][other.prepared])) {
+    const std::size_t index = owned_[to][other.prepared++];
+    ++other.ahead;
+    const Piece& piece = pieces_[index];
+    KernelJob& job = start(jobs, JobKind::kEncode, {first_[index], Phase::kReduceScatter, Purpose::kOwn}, piece);
+    job.from = input(piece);
+    job.into = arrival(piece, Phase::kReduceScatter);
+  }
+}
+
+// All contributions to a piece of ours lie side by side.
+void DirectOperation::gather(std::size_t index, std::vector<KernelJob>& jobs) {
+  const Piece& piece = pieces_[index];
+  KernelJob& job = start(jobs, JobKind::kGather, {index, Phase::kReduceScatter, Purpose::kGather}, piece);
+  job.from = room_of(index);
+  job.own = input(piece);
+  job.into = departure(piece, Phase::kAllGather);
+  job.departs = piece.form(Phase::kAllGather).format;
+  job.total = total_;
+}
+
+Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs) {
+  LOCKSTEP_ASSERT(running_ > 0);
+  --running_;
+  const JobName name = JobName::of(token);
+  Finished finished;
+  switch (name.purpose) {
+    case Purpose::kBackUp:
+    case Purpose::kOwnCopy:
+    case Purpose::kRestore: LOCKSTEP_UNREACHABLE();
+    case Purpose::kDecode: return finished;
+    case Purpose::kOwn:
+      if (result.not_finite) {
+        finished.fault = not_finite(pieces_[piece_of_[name.index]], *result.not_finite, false);
+        return finished;
+      }
+      make_ready(name.index, result.checksum);
+      return finished;
+    case Purpose::kArrived: {
+      Exchange& exchange = exchanges_[name.index];
+      const std::size_t index = piece_of_[name.index];
+      const Rank from = other_of(name.index);
+      if (!result.intact) {
+        exchange.arrival = Arrival::kExpected;
+        finished.corrupt = true;
+        finished.stream = exchange.from;
+        finished.from = from;
+        return finished;
+      }
+      exchange.arrival = Arrival::kHere;
+      if (result.malformed) {
+        finished.fault =
+            Error{Status::kProtocolError, "what rank " + std::to_string(from.value) + " sent is no " +
+                                              std::string(name_of(pieces_[index].form(name.phase).format))};
+        return finished;
+      }
+      if (name.phase == Phase::kAllGather) {
+        finish_final(index, result.checksum);
+        prepare_for(from.value, jobs);  // it has room again
+      } else if (--finals_[index].missing == 0 && !stopped_) {
+        gather(index, jobs);
+      }
+      return finished;
+    }
+    case Purpose::kGather:
+      if (result.not_finite) {
+        finished.fault = not_finite(pieces_[name.index], *result.not_finite, true);
+        return finished;
+      }
+      finish_final(name.index, result.checksum);
+      for (std::uint32_t hop = 0; hop + 1 < world_; ++hop) make_ready(first_[name.index] + hop, result.checksum);
+      return finished;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
+void DirectOperation::finish_final(std::size_t piece, std::uint64_t checksum) {
+  LOCKSTEP_ASSERT(finals_missing_ > 0 && !finals_[piece].here);
+  --finals_missing_;
+  finals_[piece].here = true;
+  finals_[piece].checksum = checksum;
+}
+
+void DirectOperation::make_ready(std::size_t at, std::uint64_t checksum) {
+  Exchange& exchange = exchanges_[at];
+  LOCKSTEP_ASSERT(exchange.departure == Departure::kNotReady);
+  exchange.checksum = checksum;
+  exchange.departure = Departure::kReady;
+  others_[other_of(at).value].ready.push_back(static_cast<std::uint32_t>(at));
+}
+
+std::uint64_t DirectOperation::result_hash() const {
+  std::vector<std::uint64_t> checksums;
+  checksums.reserve(finals_.size());
+  for (const Final& final : finals_) checksums.push_back(final.checksum);
+  return checksums.empty() ? 0 : XXH3_64bits(checksums.data(), checksums.size() * sizeof(std::uint64_t));
+}
+
+}  // namespace lockstep::ring

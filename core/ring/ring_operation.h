@@ -1,0 +1,96 @@
+// Around the ring: segments come from the upstream neighbour and go to the downstream one. Every collective can.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/ring/operation.h"
+
+namespace lockstep::ring {
+
+class RingOperation final : public Operation {
+ public:
+  RingOperation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
+                std::vector<std::uint64_t> stakes, Segmenting segmenting);
+
+  Place begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) override;
+  void landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
+              std::vector<KernelJob>& jobs) override;
+  bool take(const wire::Segment& arrived, BufferRef memory, std::uint64_t checksum, StreamId stream,
+            std::vector<KernelJob>& jobs) override;
+  void stream_closed(StreamId stream) override;
+  [[nodiscard]] std::vector<std::uint64_t> have(Rank from) const override;
+
+  bool grant(Rank by, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) override;
+  [[nodiscard]] bool is_one_small_segment() const override;
+  [[nodiscard]] bool sends_partial() const override;
+  void grant_unasked() override { granted_ = true; }
+  void send_partial_again(StripeIndex stripe, StreamId stream) override;
+  [[nodiscard]] bool has_next() const override { return granted_ && !stopped_ && !ready_.empty(); }
+  [[nodiscard]] bool has_next(Rank) const override { return has_next(); }
+  std::optional<Outgoing> next(Rank to, StripeIndex stripe, StreamId stream) override;
+  void prepare(std::vector<KernelJob>& jobs) override;
+
+  Finished job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs) override;
+
+  [[nodiscard]] std::uint64_t result_hash() const override;
+  void restore(std::vector<KernelJob>& jobs) override;
+
+  // For one that was made of the same arguments. Left out: what follows from those, own_.
+  template <typename Archive>
+  void state(Archive& a) {
+    state_of_all(a);
+    a.all(segments_, granted_, own_prepared_, own_ready_, ready_);
+    if constexpr (Archive::kLoads) {
+      if (segments_.size() != pieces_.size()) a.fail();
+    }
+  }
+
+ private:
+  struct Half {
+    Arrival arrival = Arrival::kNotOurs;
+    Departure departure = Departure::kNotOurs;
+    StripeIndex stripe;          // kSent
+    StreamId stream;             // kLanding or kBackingUp: from; kSent: on
+    std::uint64_t checksum = 0;  // once kReady or kHere
+    bool again = false;          // was sent once, for nothing as far as we know
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(arrival, departure, stripe, stream, checksum, again);
+    }
+  };
+  struct Segment {
+    std::array<Half, 2> half;  // by phase
+    bool backed_up = false;
+    BufferRef early;  // came before the operation, and lies here instead of in its place
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(half, backed_up, early);
+    }
+  };
+
+  using Operation::start;
+  KernelJob& start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index, wire::Phase phase) {
+    return start(jobs, kind, {index, phase, purpose}, pieces_[index]);
+  }
+  [[nodiscard]] Rank upstream() const { return Rank{(rank_.value + world_ - 1) % world_}; }
+  [[nodiscard]] static bool partial_has_passed(const Segment& segment);
+  void take_back_repeated(std::size_t index);
+  [[nodiscard]] bool needs_backup(const Piece& piece, wire::Phase phase, const Segment& segment) const;
+  void finish_final(std::size_t index, std::uint64_t checksum);
+  void make_ready(std::size_t index, wire::Phase phase, std::uint64_t checksum);
+  [[nodiscard]] bool starts_here(const Piece& piece) const;
+
+  std::vector<Segment> segments_;
+  bool granted_ = false;
+  std::vector<std::uint32_t> own_;   // segments that start here, in order of departure
+  std::size_t own_prepared_ = 0;     // of those: handed to a job
+  std::size_t own_ready_ = 0;        // prepared (or being prepared) and not departed
+  std::deque<std::uint64_t> ready_;  // index * 2 + phase
+};
+
+}  // namespace lockstep::ring

@@ -1,0 +1,190 @@
+// What one rank of a direct all-reduce does with what comes, and when it does not come as it should.
+#include "core/ring/direct_operation.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::ring {
+namespace {
+
+using wire::Phase;
+using Landing = Operation::Landing;
+
+constexpr std::uint32_t kRanks = 3;
+constexpr StripeIndex kOnly{0};
+constexpr StreamId kFirst{3};
+constexpr StreamId kNext{4};
+constexpr std::uint64_t kChecksum = 0x1234;
+constexpr std::uint64_t kElements = std::uint64_t{3} * 4 * 256;  // four blocks, each a piece, for each rank
+constexpr std::uint32_t kPiecesEach = 4;                         // of each rank
+constexpr std::uint32_t kTurns = 2;
+
+// Rank 1 of 3. Piece i belongs to rank i / 4.
+struct Direct {
+  Direct() : request(request_of()), operation(request, Rank{1}, kRanks, {}, segmenting_of(request)) {}
+
+  static peer::Request request_of() {
+    peer::Request r;
+    r.collective = wire::Collective::kAllReduce;
+    r.type = DataType::kF32;
+    r.op = ReduceOp::kAvg;
+    r.formats = {WireFormat::kInt8, WireFormat::kBF16};
+    r.algorithm = wire::Algorithm::kDirect;
+    const std::uint64_t bytes = kElements * sizeof(float);
+    r.tensors.push_back({{BufferId{16}, 0, bytes}, {BufferId{17}, 0, bytes}, kElements});
+    r.scratch = {BufferId{18}, 0, peer::scratch_bytes(r)};
+    return r;
+  }
+  static Segmenting segmenting_of(const peer::Request& request) {
+    return {1024, {}, request.formats, peer::direct_room(request), kTurns};
+  }
+
+  [[nodiscard]] wire::Segment segment(std::uint32_t piece, Phase phase) const {
+    return {{}, {}, phase, SegmentIndex{piece}, operation.pieces()[piece].form(phase).bytes};
+  }
+  Operation::Place begin(std::uint32_t from, std::uint32_t piece, Phase phase, StreamId stream = kFirst) {
+    return operation.begin(Rank{from}, segment(piece, phase), stream, jobs);
+  }
+  Operation::Finished do_job(bool intact = true) {
+    const KernelJob job = jobs.front();
+    jobs.erase(jobs.begin());
+    return operation.job_done(job.token, {intact, kChecksum}, jobs);
+  }
+  void do_jobs() {
+    while (!jobs.empty()) EXPECT_FALSE(do_job().corrupt);
+  }
+  Operation::Finished land(std::uint32_t from, std::uint32_t piece, Phase phase, bool intact = true) {
+    EXPECT_EQ(begin(from, piece, phase).landing, Landing::kPlace);
+    operation.landed(Rank{from}, segment(piece, phase), false, kChecksum, jobs);
+    return do_job(intact);
+  }
+  void grant(std::uint32_t by) {
+    EXPECT_TRUE(operation.grant(Rank{by}, {}, kOnly, kFirst));
+    operation.prepare(jobs);
+    do_jobs();
+  }
+  std::vector<std::uint32_t> sent(std::uint32_t to, StreamId stream = kFirst) {
+    std::vector<std::uint32_t> pieces;
+    while (const auto next = operation.next(Rank{to}, kOnly, stream)) {
+      pieces.push_back(next->index.value);
+      operation.prepare(jobs);
+      do_jobs();
+    }
+    return pieces;
+  }
+
+  peer::Request request;
+  DirectOperation operation;
+  std::vector<KernelJob> jobs;
+};
+
+TEST(DirectOperation, ContributionsTakeTurnsInTheRoomThatTheirOwnerHas) {
+  Direct one;
+  EXPECT_FALSE(one.operation.has_next(Rank{2}));
+  one.grant(2);
+  EXPECT_FALSE(one.operation.has_next(Rank{0}));
+  EXPECT_EQ(one.sent(2), (std::vector<std::uint32_t>{8, 9}));
+  EXPECT_FALSE(one.land(2, 9, Phase::kAllGather).corrupt);  // the room of 9 is free, that of 8 is not
+  one.do_jobs();
+  EXPECT_TRUE(one.sent(2).empty());
+  one.land(2, 8, Phase::kAllGather);
+  one.do_jobs();
+  EXPECT_EQ(one.sent(2), (std::vector<std::uint32_t>{10, 11}));
+}
+
+TEST(DirectOperation, NobodyMayWriteWhereAnEarlierContributionLies) {
+  Direct one;
+  EXPECT_EQ(one.begin(0, 4, Phase::kReduceScatter).landing, Landing::kPlace);
+  EXPECT_EQ(one.begin(0, 6, Phase::kReduceScatter).landing, Landing::kNonsense);  // two turns later
+  one.operation.landed(Rank{0}, one.segment(4, Phase::kReduceScatter), false, kChecksum, one.jobs);
+  one.land(2, 4, Phase::kReduceScatter);
+  one.do_jobs();  // checked, gathered
+  EXPECT_EQ(one.begin(0, 6, Phase::kReduceScatter).landing, Landing::kPlace);
+  const auto place = one.begin(2, 6, Phase::kReduceScatter);
+  EXPECT_EQ(place.landing, Landing::kPlace);
+  EXPECT_EQ(place.into.id, one.request.scratch.id);
+  EXPECT_EQ(place.into.offset, 0U);  // behind the owner in the ring: the first
+}
+
+TEST(DirectOperation, AFinalIsSentToEverybodyOnceAllHaveContributed) {
+  Direct one;
+  one.grant(0);
+  one.grant(2);
+  (void)one.sent(0);
+  (void)one.sent(2);
+  one.land(0, 4, Phase::kReduceScatter);
+  EXPECT_TRUE(one.jobs.empty());
+  one.land(2, 4, Phase::kReduceScatter);
+  ASSERT_EQ(one.jobs.size(), 1U);
+  EXPECT_EQ(one.jobs.front().kind, JobKind::kGather);
+  EXPECT_EQ(one.jobs.front().from.length, 2U * one.segment(4, Phase::kReduceScatter).length);
+  one.do_jobs();
+  EXPECT_EQ(one.sent(0), std::vector<std::uint32_t>{4});
+  EXPECT_EQ(one.sent(2), std::vector<std::uint32_t>{4});
+}
+
+TEST(DirectOperation, TakesNothingThatMeansNothing) {
+  Direct one;
+  EXPECT_EQ(one.begin(0, 4, Phase::kAllGather).landing, Landing::kNonsense);      // ours to make
+  EXPECT_EQ(one.begin(0, 8, Phase::kReduceScatter).landing, Landing::kNonsense);  // another's to add up
+  EXPECT_EQ(one.begin(0, 8, Phase::kAllGather).landing, Landing::kNonsense);      // not of its owner
+  EXPECT_EQ(one.begin(2, 8, Phase::kAllGather).landing, Landing::kNonsense);      // made without us
+  wire::Segment wrong = one.segment(4, Phase::kReduceScatter);
+  wrong.length -= 1;
+  EXPECT_EQ(one.operation.begin(Rank{0}, wrong, kFirst, one.jobs).landing, Landing::kNonsense);
+  wrong.index = SegmentIndex{3 * kPiecesEach};
+  EXPECT_EQ(one.operation.begin(Rank{0}, wrong, kFirst, one.jobs).landing, Landing::kNonsense);
+  const std::vector<std::uint64_t> too_many(2, 0);
+  EXPECT_FALSE(one.operation.grant(Rank{0}, too_many, kOnly, kFirst));
+  const std::vector<std::uint64_t> beyond{std::uint64_t{1} << (3 * kPiecesEach * 2)};
+  EXPECT_FALSE(one.operation.grant(Rank{0}, beyond, kOnly, kFirst));
+}
+
+TEST(DirectOperation, WhatIsCorruptMayComeAgain) {
+  Direct one;
+  const auto finished = one.land(2, 5, Phase::kReduceScatter, false);
+  EXPECT_TRUE(finished.corrupt);
+  EXPECT_EQ(finished.stream, kFirst);
+  EXPECT_EQ(finished.from, Rank{2});
+  EXPECT_TRUE(one.operation.have(Rank{2}).empty());
+  EXPECT_FALSE(one.land(2, 5, Phase::kReduceScatter).corrupt);
+  EXPECT_EQ(one.operation.have(Rank{2}), std::vector<std::uint64_t>{1U << 5U});
+  EXPECT_TRUE(one.operation.have(Rank{0}).empty());
+  EXPECT_EQ(one.begin(2, 5, Phase::kReduceScatter, kNext).landing, Landing::kSink);  // it is here
+}
+
+TEST(DirectOperation, WhatWasLostWithAStreamGoesAgainUnlessItsFinalComesFirst) {
+  Direct one;
+  one.grant(2);
+  EXPECT_EQ(one.sent(2), (std::vector<std::uint32_t>{8, 9}));
+  const std::vector<std::uint64_t> has{1U << 9U};
+  EXPECT_TRUE(one.operation.grant(Rank{2}, has, kOnly, kNext));
+  EXPECT_EQ(one.sent(2, kNext), std::vector<std::uint32_t>{8});
+  EXPECT_TRUE(one.operation.grant(Rank{2}, has, kOnly, StreamId{5}));
+  EXPECT_EQ(one.begin(2, 8, Phase::kAllGather, StreamId{5}).landing, Landing::kPlace);  // it had got there
+  EXPECT_TRUE(one.sent(2, StreamId{5}).empty());
+}
+
+TEST(DirectOperation, AStreamThatEndsTakesWhatWasLandingWithIt) {
+  Direct one;
+  EXPECT_EQ(one.begin(0, 4, Phase::kReduceScatter, kFirst).landing, Landing::kPlace);
+  EXPECT_EQ(one.begin(0, 4, Phase::kReduceScatter, kNext).landing, Landing::kSink);
+  one.operation.stream_closed(kFirst);
+  EXPECT_EQ(one.begin(0, 4, Phase::kReduceScatter, kNext).landing, Landing::kPlace);
+}
+
+TEST(DirectOperation, WhatNeedsMoreRoomThanThereIsIsRefused) {
+  peer::Request request = Direct::request_of();
+  Segmenting segmenting = Direct::segmenting_of(request);
+  EXPECT_FALSE(Operation::refusal(request, Rank{0}, 3, {}, segmenting));
+  segmenting.room = 500;
+  const auto refusal = Operation::refusal(request, Rank{0}, 3, {}, segmenting);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->status, Status::kInvalidArgument);
+  EXPECT_EQ(
+      refusal->text,
+      "the contributions of 2 others of 260 bytes each need more room than the call has, 500 bytes: so many members go "
+      "around the ring, or use a format of smaller blocks");
+}
+
+}  // namespace
+}  // namespace lockstep::ring
