@@ -48,6 +48,7 @@ class PeerHost {
     step(peer::Leave{call, {}});
     return call;
   }
+  void abandon(std::string why = "why not") { step(peer::Abandon{std::move(why)}); }
   void stop(CallId call, std::string why = "why not") { step(peer::Stop{call, std::move(why)}); }
   // With memory for one tensor of `count` elements; all-gather: room for `room` elements.
   CallId launch(peer::Request request, std::uint64_t count, std::uint64_t room = 0, bool in_place = false) {

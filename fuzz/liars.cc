@@ -312,6 +312,9 @@ class AgainstPeer {
       case 1:
         if (choices_.one_in(8)) calls_.push_back(me_.leave());
         return;
+      case 2:
+        if (choices_.one_in(32)) me_.abandon();
+        return;
       default:
         if (!calls_.empty()) me_.stop(choices_.of(calls_));
     }

@@ -249,6 +249,12 @@ void World::begin_entry(std::uint64_t index) {
         mate->app->leave();
       }
       return;
+    case Fault::kAbandon:
+      if (process == nullptr || process->stalled > 0) return;
+      causes_.began(entry);
+      report_.kills += 1;
+      process->app->abandon();
+      return;
     case Fault::kStop: {
       if (process == nullptr || process->stalled > 0) return;
       for (const std::uint32_t open : process->open_calls) {
@@ -313,7 +319,8 @@ void World::end_entry(std::uint64_t index) {
     case Fault::kTimeout:
     case Fault::kMismatch:
     case Fault::kSkip:
-    case Fault::kDrift: return;
+    case Fault::kDrift:
+    case Fault::kAbandon: return;
   }
 }
 

@@ -10,9 +10,9 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr std::string_view kFaultNames[kFaultCount] = {"crash",   "vanish",   "stall",   "cut",   "cut-both", "reset",
-                                                       "silence", "slow",     "kernels", "join",  "leave",    "stop",
-                                                       "timeout", "mismatch", "skip",    "spoil", "drift"};
+constexpr std::string_view kFaultNames[kFaultCount] = {
+    "crash", "vanish", "stall", "cut",     "cut-both", "reset", "silence", "slow",  "kernels",
+    "join",  "leave",  "stop",  "timeout", "mismatch", "skip",  "spoil",   "drift", "abandon"};
 
 // Draws for the world: one number each, by name.
 class Draws {
@@ -132,7 +132,8 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
     case Fault::kStop:
     case Fault::kMismatch:
     case Fault::kSkip:
-    case Fault::kDrift: break;
+    case Fault::kDrift:
+    case Fault::kAbandon: break;
   }
   if (entry.fault == Fault::kSlow || entry.fault == Fault::kKernels) entry.number = range(2, 100);
   if (entry.fault == Fault::kReset && range(0, 1) == 0) {  // again and again, while what was lost is sent again
@@ -158,6 +159,17 @@ void bury(Plan& plan, Draws& draws) {
       stay -= 1;
     }
     entry.number = 1;
+  }
+}
+
+// Some programs are not killed: they give up by themselves.
+void give_up(Plan& plan, Dice dice) {
+  constexpr std::uint32_t kPermille = 60;
+  for (std::size_t n = 0; n < plan.entries.size(); ++n) {
+    Entry& entry = plan.entries[n];
+    if (entry.fault != Fault::kCrash || !dice.permille(kPermille, Purpose::kFault, n, 1000)) continue;
+    entry.fault = Fault::kAbandon;
+    entry.length = {};
   }
 }
 
@@ -196,7 +208,8 @@ bool may_lose_members(Fault fault) {
     case Fault::kCutBoth:
     case Fault::kReset:
     case Fault::kSilence:
-    case Fault::kLeave: return true;
+    case Fault::kLeave:
+    case Fault::kAbandon: return true;
     case Fault::kSpoil:
     case Fault::kSlow:
     case Fault::kKernels:
@@ -239,7 +252,8 @@ std::string words_of(const Entry& entry) {
     case Fault::kStop:
     case Fault::kMismatch:
     case Fault::kSkip:
-    case Fault::kDrift: return text;
+    case Fault::kDrift:
+    case Fault::kAbandon: return text;
   }
   LOCKSTEP_UNREACHABLE();
 }
@@ -412,6 +426,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   const bool waits = has(Fault::kMismatch) || (has(Fault::kSkip) && !is_told);
   if (waits || draws.permille(50)) plan.call_timeout = plan.heartbeat * static_cast<std::int64_t>(draws.range(30, 80));
   bury(plan, draws);
+  give_up(plan, dice);
   if (draws.permille(750))
     plan.heal_after = plan.heartbeat * static_cast<std::int64_t>(draws.range(0, 8)) + nanoseconds(1);
   if (draws.permille(300)) plan.unasked = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 1, 2}));

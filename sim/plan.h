@@ -35,8 +35,9 @@ enum class Fault : std::uint8_t {
   kSkip,      // a: does not launch its next collective
   kSpoil,     // a: for `length`, about half of the pieces of state that it sends are not what it digested
   kDrift,     // a: until its next sync, one byte or one value of the state that its program watches is another one
+  kAbandon,   // a: its program gives the run up, whatever it waits for; starts again soon
 };
-inline constexpr std::uint8_t kFaultCount = 17;
+inline constexpr std::uint8_t kFaultCount = 18;
 std::string_view name_of(Fault fault);
 
 bool is_of_pair(Fault fault);  // what happens between hosts a and b

@@ -39,6 +39,7 @@ bool lasts(Fault fault) {
     case Fault::kJoin:
     case Fault::kLeave:
     case Fault::kStop:
+    case Fault::kAbandon:
     case Fault::kDrift:
     case Fault::kMismatch:
     case Fault::kSkip: return false;

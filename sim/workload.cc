@@ -45,6 +45,7 @@ void App::on_event(std::uint64_t what) {
   switch (static_cast<Do>(what & 0xffU)) {
     case Do::kStop: host_.app_command(process_, peer::Stop{CallId{index}, "the nemesis asked for it"}); return;
     case Do::kLeave: do_leave(); return;
+    case Do::kAbandon: host_.app_command(process_, peer::Abandon{"the nemesis asked for it"}); return;
     default: break;
   }
   if (what >> 32U != generation_ || phase_ == Phase::kLeaving) return;
@@ -58,7 +59,8 @@ void App::on_event(std::uint64_t what) {
     case Do::kPublish: publish(); return;
     case Do::kPrefetch: prefetch(); return;
     case Do::kLeave:
-    case Do::kStop: return;
+    case Do::kStop:
+    case Do::kAbandon: return;
   }
 }
 
@@ -410,6 +412,8 @@ void App::do_leave() {
 }
 
 void App::stop_call(CallId call) { later(Do::kStop, call.value, 1); }
+
+void App::abandon() { later(Do::kAbandon, 0, 1); }
 
 void App::misuse(const Entry& entry) {
   if (entry.fault == Fault::kTimeout) next_timeout_ = entry.length;

@@ -84,6 +84,7 @@ class App {
   // What the nemesis makes it do.
   void leave();
   void stop_call(CallId call);
+  void abandon();
   void misuse(const Entry& entry);
 
   [[nodiscard]] Phase phase() const { return phase_; }
@@ -95,7 +96,19 @@ class App {
   [[nodiscard]] std::uint64_t commits() const { return commits_; }
 
  private:
-  enum class Do : std::uint8_t { kConnect, kSync, kStep, kLaunch, kAdmit, kLeave, kStop, kAgain, kPublish, kPrefetch };
+  enum class Do : std::uint8_t {
+    kConnect,
+    kSync,
+    kStep,
+    kLaunch,
+    kAdmit,
+    kLeave,
+    kStop,
+    kAgain,
+    kPublish,
+    kPrefetch,
+    kAbandon
+  };
 
   Call& lend_memory(CallKind kind, peer::Request& request, std::uint64_t here, const Contents& contents);
   void later(Do what, std::uint64_t index, std::int64_t delay_ns);

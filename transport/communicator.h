@@ -106,8 +106,8 @@ class Communicator {
   // the system's resolver does. Errors: invalid options, unknown host, out of memory or threads.
   static Result<std::unique_ptr<Communicator>> create(CommunicatorOptions options);
 
-  // Ends every call in flight (kNotConnected, unless it was over already), closes every stream, joins the thread. The others
-  // see a peer that is lost: leave() first to go politely.
+  // Ends every call in flight as when the run is lost (kOutcomeUnknown, or kNotConnected where nothing had begun), its memory
+  // restored; closes every stream, joins the thread. The others see a peer that is lost: leave() first to go politely.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

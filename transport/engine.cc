@@ -21,6 +21,12 @@ namespace {
 // up now and then while a caller sits, and must not do so for hours.
 constexpr std::chrono::milliseconds kCallerTurnsFor(5);
 
+// How long the owner waits for calls to end that it has given up. They wait for nobody: only a machine that hardly runs, or a
+// mistake in ours, takes longer.
+constexpr std::chrono::seconds kEndsWithin(5);
+
+constexpr auto kDestroyed = "the communicator was destroyed before this call ended";
+
 // Bytes of a digest that take longer than to wake a thread up.
 constexpr std::size_t kWorthAThread = 256U << 10U;
 
@@ -52,6 +58,7 @@ Engine::Engine(Options options)
 }
 
 Engine::~Engine() {
+  give_up();
   seat_.post(Seat::Wake::kWhoeverSits, [this] {
     loop_.stop();
     streams_.shut_down([this] {
@@ -60,8 +67,21 @@ Engine::~Engine() {
     });
   });
   thread_.join();
-  fail_everything({Status::kNotConnected, "the communicator was destroyed before this call ended"});
+  fail_everything({Status::kNotConnected, kDestroyed});
   if (options_.journal) options_.journal(journal::closed(self()));
+}
+
+// What is in flight ends as when the run is lost: core takes the memory back, and restores it.
+void Engine::give_up() {
+  const auto ended = std::make_shared<std::promise<bool>>();
+  seat_.post(Seat::Wake::kWhoeverSits, [this, ended] {
+    take_commands();
+    if (calls_.empty()) return ended->set_value(true);
+    all_ended_ = ended;
+    loop_.push(peer::Abandon{kDestroyed});
+    loop_.turn();
+  });
+  answer_of(ended->get_future(), Clock::now() + kEndsWithin);
 }
 
 void Engine::run(asio::io_context& io) {
@@ -207,10 +227,10 @@ std::shared_ptr<const wire::View> Engine::view() const {
 
 // What whoever turns the engine was asked for. Nothing: nobody will answer.
 template <typename Answer>
-std::optional<Answer> Engine::answer_of(std::future<Answer> future) {
+std::optional<Answer> Engine::answer_of(std::future<Answer> future, Clock::time_point limit) {
   while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
     const std::lock_guard lock(mutex_);
-    if (failed_) return std::nullopt;
+    if (failed_ || Clock::now() >= limit) return std::nullopt;
   }
   return future.get();
 }
@@ -295,6 +315,7 @@ void Engine::carry_out(peer::Complete& effect) {
   call_ended_ = true;
   if (options_.journal) options_.journal(journal::ended(self(), effect.call, effect.outcome));
   end_call(call, std::move(effect.outcome));
+  if (all_ended_ && calls_.empty()) std::exchange(all_ended_, nullptr)->set_value(true);
 }
 
 void Engine::carry_out(peer::Installed& effect) {
@@ -317,7 +338,7 @@ void Engine::carry_out(peer::RunOver& effect) {
   pending_.store(0, std::memory_order_relaxed);
   fetching_.store(0, std::memory_order_relaxed);
   if (options_.log) options_.log("the run is over for this peer: " + effect.text);
-  if (!effect.left) write_flight_of_failure("the run is over for this peer: " + effect.text);
+  if (!effect.left && !all_ended_) write_flight_of_failure("the run is over for this peer: " + effect.text);
 }
 
 // At once, right here: what has just been read is still in its cache. Digests come by the thousand, of what nobody has touched.

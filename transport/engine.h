@@ -22,6 +22,7 @@
 #include "core/peer/options.h"
 #include "core/peer/peer.h"
 #include "transport/call.h"
+#include "transport/clock.h"
 #include "transport/door.h"
 #include "transport/flight.h"
 #include "transport/job_pool.h"
@@ -50,7 +51,8 @@ class Engine {
 
   // Throws std::bad_alloc, or std::system_error when there is no thread or descriptor to be had.
   explicit Engine(Options options);
-  // Resets all streams (those on their farewell get their time), joins the thread, then ends the calls that are left.
+  // Gives the run up, so that the calls in flight end with their memory back and restored; then resets all streams (those on their
+  // farewell get their time) and joins the thread.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -109,10 +111,11 @@ class Engine {
   class Leaving;
 
   void run(asio::io_context& io);
+  void give_up();
   template <typename Turn>
   void guarded(Turn turn);
   template <typename Answer>
-  std::optional<Answer> answer_of(std::future<Answer> future);
+  std::optional<Answer> answer_of(std::future<Answer> future, Clock::time_point limit = Clock::time_point::max());
   void enqueue(Command command, Seat::Wake wake);
   void take_commands();
   void answer_once_told(std::uint64_t inputs, const std::shared_ptr<std::promise<bool>>& answer);
@@ -140,7 +143,8 @@ class Engine {
   Seat seat_{thread_.io()};
   std::vector<Command> taken_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Call>> calls_;
-  bool call_ended_ = false;  // since the thread last thought of stepping aside
+  std::shared_ptr<std::promise<bool>> all_ended_;  // the owner has given the run up, and waits for the last call to end
+  bool call_ended_ = false;                        // since the thread last thought of stepping aside
   peer::Peer peer_;
   std::optional<flight::Recorder<peer::Peer>> recorder_;
   StreamSet streams_;

@@ -78,6 +78,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kTakenBackUnsaid, "taken-back-unsaid", "L2", kNeedle, "a segment that was taken back is sent as if it were whole") \
   /* memory */ \
   X(kNotBackedUp, "not-backed-up", "S3", kCommon, "all-gather overwrites an input that has no copy") \
+  X(kRestoresNothing, "restores-nothing", "S3", kCommon, "who loses the run does not get its inputs back") \
   X(kToldBeforeRestore, "told-before-restore", "S4", kCommon, "a call completes before its input is restored") \
   X(kReadLoanNotAwaited, "read-loan-not-awaited", "S4", kCommon, "a call completes before its landing place is back") \
   X(kWriteLoanNotAwaited, "write-loan-not-awaited", "S4", kCommon, "a call completes before its payload was sent") \

@@ -183,6 +183,8 @@ void fields(auto& a, Is<peer::Stop> auto& m) {
   a("why", m.why);
 }
 
+void fields(auto& a, Is<peer::Abandon> auto& m) { a("why", m.why); }
+
 void fields(auto& a, Is<peer::Resolved> auto& m) { a("addresses", m.addresses); }
 
 void fields(auto& a, Is<peer::Listening> auto& m) { a("port", m.port); }

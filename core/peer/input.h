@@ -65,6 +65,12 @@ struct Stop {
   std::string why;  // its first kMaxTextBytes count
 };
 
+// Give the run up, at once: every call that is open ends as when the run is lost, once its memory is back and its input
+// restored. The others see a peer that is lost. At any time, and as often as the owner likes.
+struct Abandon {
+  std::string why;  // its first kMaxTextBytes count
+};
+
 // ---- facts ----
 
 // Answer to Resolve: addresses in the order to be tried, or why there are none.
@@ -85,7 +91,8 @@ struct JobDone {
 // deadline() has come.
 struct Timer {};
 
-using Input = std::variant<Connect, Launch, Admit, Leave, Stop, Resolved, Listening, JobDone, Timer, io::Opened,
-                           io::Accepted, io::ReadDone, io::WriteDone, io::Revoked, io::Closed, Publish, Prefetch>;
+using Input =
+    std::variant<Connect, Launch, Admit, Leave, Stop, Resolved, Listening, JobDone, Timer, io::Opened, io::Accepted,
+                 io::ReadDone, io::WriteDone, io::Revoked, io::Closed, Publish, Prefetch, Abandon>;
 
 }  // namespace lockstep::peer

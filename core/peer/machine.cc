@@ -28,6 +28,7 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
           [&](Admit& in) { on_admit(in); },
           [&](Leave& in) { on_leave(in); },
           [&](Stop& in) { on_stop(in); },
+          [&](const Abandon& in) { on_abandon(in); },
           [&](Resolved& in) { session_.on_resolved(std::move(in), now, out); },
           [&](Listening& in) { session_.on_listening(in, now, out); },
           [&](JobDone& in) { on_job_done(in); },
@@ -187,6 +188,13 @@ void Peer::Machine::on_stop(const Stop& in) {
       return ask_to_stop(round, Status::kAborted, "aborted by " + name_of(options_.id) + ": " + why);
     }
   }
+}
+
+// Nobody is to be told: whoever gives up waits for the end of its calls, and not for a coordinator that hears no more.
+void Peer::Machine::on_abandon(const Abandon& in) {
+  if (life_ == Life::kOver) return;
+  session_.hang_up(*out_);
+  end_run(Status::kNotConnected, std::string(cut(in.why, kMaxTextBytes)));
 }
 
 void Peer::Machine::on_timer() {

@@ -195,6 +195,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_admit(const Admit& in);
   void on_leave(const Leave& in);
   void on_stop(const Stop& in);
+  void on_abandon(const Abandon& in);
   void on_timer();
   void say_admit();
   void try_leave();

@@ -231,6 +231,10 @@ void Session::finish(Instant now, Effects& out) {
   next_look_ = now + options_.dial_timeout;
 }
 
+void Session::hang_up(Effects& out) {
+  if (channel_) channel_->close(out);
+}
+
 void Session::over(Status status, std::string text, Instant now, Effects& out) {
   if (state_ == State::kOver) return;
   finish(now, out);

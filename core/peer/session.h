@@ -45,6 +45,8 @@ class Session {
   void say_soon(const wire::Message& message, Instant now);
   // The run is over for us: end the stream, in order after what was said.
   void finish(Instant now, Effects& out);
+  // Before finish(): at once, whatever was said.
+  void hang_up(Effects& out);
   void pump(Effects& out);
 
   enum class State : std::uint8_t { kIdle, kLooking, kDialling, kGreeting, kWelcomed, kOver };

@@ -400,7 +400,8 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
   for (auto& [order, round] : rounds_) {
     if (round.state == Round::State::kEnding && round.outcome) continue;
     const bool known = round.state == Round::State::kQueued;
-    finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, over_text_), true);
+    finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, over_text_),
+           !mutant(Mutant::kRestoresNothing));
   }
   for (auto& [serial, share] : shares_) finish_share(share, status, over_text_);
   mesh_.close_all(*out_);

@@ -18,7 +18,7 @@ constexpr std::string_view kToPeers =
 constexpr Reason kImpossible[] = {
     // ---- peer-input ----
     {kPeerInput, "!new", "Connect", "applications of the simulator connect once in a process"},
-    {kPeerInput, "new", "!Connect",
+    {kPeerInput, "new", "!Connect Abandon",
      "applications connect first, and until then a peer has asked its driver for nothing"},
     {kPeerInput, kNotIn, "Launch Admit Leave Stop Publish",
      "applications call nothing but prefetch before connect has completed; the nemesis stops no connect"},
@@ -28,8 +28,8 @@ constexpr Reason kImpossible[] = {
      "leave is an application's last call (App::Phase), and it makes none when its run is over"},
     {kPeerInput, "in-rounds admitting", "Publish",
      "applications sync by themselves, and publish when that has committed, before they call anything else"},
-    {kPeerInput, "over", "Stop", "an application whose run is over does nothing any more (App::on_event)"},
-    {kPeerInput, "!new looking", "Resolved Listening",
+    {kPeerInput, "over", "Stop Abandon", "an application whose run is over does nothing any more (App::on_event)"},
+    {kPeerInput, "!new looking over", "Resolved Listening",
      "each is asked for once, and both have come before the coordinator is dialled"},
     {kPeerInput, "looking dialling greeting", "Revoked",
      "loans are taken back for rounds, and for a state that is fetched in advance: it is told of none yet"},
@@ -128,7 +128,7 @@ constexpr Reason kImpossible[] = {
      "all have answered a proposal, and say neither until it is installed"},
 
     // ---- coordinator-fault ----
-    {kCoordinatorFault, "*", "crash vanish kernels join leave stop timeout mismatch skip spoil drift",
+    {kCoordinatorFault, "*", "crash vanish kernels join leave stop timeout mismatch skip spoil drift abandon",
      "the coordinator's host can only be stalled or cut off (flaw_of)"},
 };
 

@@ -190,6 +190,13 @@ void Historian::steps(std::uint32_t process, const peer::Input& input) {
                    step_->moment.ins.push_back("stops call " + std::to_string(in.call.value) + ": " + in.why);
                    tell();
                  },
+                 [&](const peer::Abandon& in) {
+                   begin(process, Spark::kCall);
+                   because_queued(Because::kProgram);
+                   about(kMembershipSubject);
+                   step_->moment.ins.push_back("gives the run up: " + in.why);
+                   tell();
+                 },
                  [&](const peer::Resolved&) {
                    begin(process, Spark::kStream);
                    because_queued(Because::kState);

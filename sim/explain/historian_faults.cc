@@ -40,7 +40,8 @@ void Historian::fault_begins(std::uint64_t entry, const Entry& fault) {
   span.began_ns = now_.ns;
   span.ended_ns = fault.length.ns == 0 || !span.lossy || fault.fault == Fault::kReset ? now_.ns : -1;
   if (fault.fault == Fault::kSilence) span.ended_ns = -1;
-  if (fault.fault == Fault::kCrash || fault.fault == Fault::kVanish || fault.fault == Fault::kLeave) {
+  if (fault.fault == Fault::kCrash || fault.fault == Fault::kVanish || fault.fault == Fault::kLeave ||
+      fault.fault == Fault::kAbandon) {
     span.ended_ns = now_.ns;  // its lane shows the rest
   }
   if (fault.fault == Fault::kSlow || fault.fault == Fault::kKernels) span.ended_ns = -1;

@@ -194,6 +194,26 @@ static void calls_end_with_their_communicator(peer* self) {
   free(mine);
 }
 
+/* Of three, one is destroyed while another one has not begun. */
+static void an_input_outlives_its_communicator(peer* self) {
+  sum* mine = new_sum(79);
+  lockstep_work* work = NULL;
+  if (self->number < 2) CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce_async(self->comm, &mine->args, &work));
+  if (self->number == 0) {
+    lockstep_comm_destroy(self->comm);
+    self->comm = NULL;
+    CHECK_STATUS(LOCKSTEP_ERR_OUTCOME_UNKNOWN, lockstep_test(work, &mine->result));
+    check_text(__FILE__, __LINE__, "test", lockstep_last_error(), "the communicator was destroyed");
+    holds(mine, 1);
+  }
+  pthread_barrier_wait(self->meeting);
+  if (self->number == 1) CHECK_STATUS(LOCKSTEP_OK, lockstep_wait(work, IN_TIME_MS, NULL));
+  if (self->number == 2) CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &mine->args, NULL));
+  if (self->number != 0) holds(mine, 2);
+  lockstep_work_free(work);
+  free(mine);
+}
+
 static void admission_times_out(peer* self) {
   CHECK_STATUS(LOCKSTEP_ERR_TIMED_OUT, lockstep_wait_for_world(self->comm, self->peers + 1, 30, NULL));
   pthread_barrier_wait(self->meeting);
@@ -214,6 +234,7 @@ static void everything(peer* self) {
 
 int main(void) {
   with_peers(3, NULL, everything);
+  with_peers(3, NULL, an_input_outlives_its_communicator);
   with_peers(3, NULL, admission_times_out);
   return 0;
 }

@@ -199,6 +199,20 @@ TEST_F(Flight, NothingIsWrittenWhenAPeerLeaves) {
   EXPECT_TRUE(fs::is_empty(folder));
 }
 
+TEST_F(Flight, NothingIsWrittenWhenACommunicatorIsDestroyedInMidCall) {
+  meet(2);
+  std::vector<float> tensor(1000, 1.0F);
+  LaunchArgs args;
+  args.collective = wire::Collective::kAllReduce;
+  args.type = DataType::kF32;
+  args.tensors.push_back({tensor.data(), tensor.data(), tensor.size(), 0});
+  const auto work = peers[0]->launch(args);
+  peers.erase(peers.begin());
+  ASSERT_TRUE(work.ok() && work->test());
+  EXPECT_EQ(work->outcome().status, Status::kOutcomeUnknown);
+  EXPECT_TRUE(fs::is_empty(folder));
+}
+
 TEST_F(Flight, WithoutARecorderTheAnswerSaysSo) {
   meet(1, 0);
   const auto written = peers[0]->write_flight(at("peer.rec"));

@@ -285,8 +285,10 @@ typedef struct lockstep_comm_options {
  * Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_comm_create(const lockstep_comm_options* options, lockstep_comm** comm);
 
-/* Ends every call in flight (LOCKSTEP_ERR_NOT_CONNECTED), closes every stream and gives all memory back. The others see a peer
- * that is lost: lockstep_leave() first to go politely. Its work handles stay valid until they are freed. NULL: nothing. */
+/* Ends every call in flight, closes every stream and gives all memory back. Collectives end with OUTCOME_UNKNOWN, other calls
+ * with NOT_CONNECTED, all as when the run is lost: an input in place holds the bits that it had at the call, and what has become
+ * of a state says result.state_undefined. That takes as long as copying those inputs. The others see a peer that is lost:
+ * lockstep_leave() first to go politely. Work handles stay valid until they are freed. NULL: nothing. */
 LOCKSTEP_API void lockstep_comm_destroy(lockstep_comm* comm);
 
 /* Writes what the flight recorder remembers to a file: whole or not at all; one of that name is replaced. The run goes on. Blocks
@@ -653,7 +655,7 @@ typedef struct lockstep_sync_state_args {
   lockstep_state_strategy strategy;
   int staged; /* not 0: what differs lands in memory of the library (as much as differs), and is copied into the tensors once all
                  of it is here and the round has committed: after an error the tensors hold what they held, unless
-                 result.state_undefined says that the communicator was destroyed meanwhile */
+                 result.state_undefined says that the communicator failed meanwhile, for want of memory */
   uint64_t tag;
   int64_t timeout_ms;
   uint32_t minimum_world;
