@@ -108,7 +108,7 @@ void Peer::Machine::announce(Round& round) {
 void Peer::Machine::announce(Round& round, PeerId to, std::optional<StreamId> stream) {
   const bool landing = round.state == Round::State::kRunning || round.state == Round::State::kDone;
   wire::Ready ready{round.key, round.attempt, round.what, landing, {}};
-  if (round.operation) ready.have = round.operation->have(round.rank_of(to));
+  if (round.operation) ready.have = round.operation->have(*round.sender(to));
   if (stream) {
     mesh_.say_on(*stream, ready);
   } else {
@@ -140,14 +140,15 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
   }
   Round* round = find(ready.key);
   const bool current = round != nullptr && is_current(*round, ready.key, ready.attempt);
-  if (current && !round->goes_to(from)) return;
+  const std::optional<Rank> receiver = current ? round->receiver(from) : std::nullopt;
+  if (current && !receiver) return;
   if (current && differ(*round, from, ready.what)) return;
   if (current) {
     const bool knew = std::exchange(round->downstream_ready, true);
     if (!knew || round->is_direct()) tell_stakes(*round, from);
     if (!ready.landing) return;
     if (round->operation) {
-      if (!round->operation->grant(round->rank_of(from), ready.have, stripe, stream)) {
+      if (!round->operation->grant(*receiver, ready.have, stripe, stream)) {
         return (void)mesh_.reset(stream, "a Ready that does not fit its round", now_, *out_);
       }
       round->operation->prepare(jobs_);

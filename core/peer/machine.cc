@@ -51,11 +51,11 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
       },
       input);
   mesh_.set_term(session_.term());
-  if (std::exchange(relinks_, false)) update_links();
   drive_ends();
   drive_syncs();
   drive_shares();
   try_leave();
+  if (std::exchange(relinks_, false)) update_links();
   mesh_.pump(out);  // first: the next peer waits for the segment, the coordinator for everybody
   session_.pump(out);
   out_ = nullptr;

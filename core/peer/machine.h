@@ -122,18 +122,26 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     std::uint64_t bytes_received = 0;
 
     [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(ring->size()); }
-    [[nodiscard]] Rank rank_of(PeerId peer) const {
-      return Rank{static_cast<std::uint32_t>(std::find(ring->begin(), ring->end(), peer) - ring->begin())};
-    }
     [[nodiscard]] bool is_direct() const { return what.algorithm == wire::Algorithm::kDirect && world() > 1; }
-    [[nodiscard]] bool has_other(PeerId peer) const {
-      return rank_of(peer).value < world() && peer != (*ring)[rank.value];
+    [[nodiscard]] Rank before() const { return Rank{(rank.value + world() - 1) % world()}; }
+    [[nodiscard]] Rank after() const { return Rank{(rank.value + 1) % world()}; }
+    // Its rank, if its segments come here, or ours go there: of all others, or of the neighbours.
+    [[nodiscard]] std::optional<Rank> sender(PeerId peer) const {
+      return is_direct() ? other(peer) : at(before(), peer);
     }
-    // Whose segments come here, and to whom ours go: all others, or the neighbours.
-    [[nodiscard]] bool comes_from(PeerId peer) const { return is_direct() ? has_other(peer) : peer == upstream(); }
-    [[nodiscard]] bool goes_to(PeerId peer) const { return is_direct() ? has_other(peer) : peer == downstream(); }
-    [[nodiscard]] PeerId downstream() const { return (*ring)[(rank.value + 1) % ring->size()]; }
-    [[nodiscard]] PeerId upstream() const { return (*ring)[(rank.value + ring->size() - 1) % ring->size()]; }
+    [[nodiscard]] std::optional<Rank> receiver(PeerId peer) const {
+      return is_direct() ? other(peer) : at(after(), peer);
+    }
+    [[nodiscard]] std::optional<Rank> at(Rank place, PeerId peer) const {
+      return (*ring)[place.value] == peer ? std::optional(place) : std::nullopt;
+    }
+    [[nodiscard]] std::optional<Rank> other(PeerId peer) const {
+      const auto found = std::find(ring->begin(), ring->end(), peer);
+      if (found == ring->end() || peer == (*ring)[rank.value]) return std::nullopt;
+      return Rank{static_cast<std::uint32_t>(found - ring->begin())};
+    }
+    [[nodiscard]] PeerId downstream() const { return (*ring)[after().value]; }
+    [[nodiscard]] PeerId upstream() const { return (*ring)[before().value]; }
     [[nodiscard]] bool open() const { return state != State::kQueued && !(state == State::kEnding && outcome); }
     // The coordinator knows all that it needs of us: it may have committed the round.
     [[nodiscard]] bool said_all() const { return state == State::kDone || state == State::kClaimed; }

@@ -141,8 +141,9 @@ void Peer::Machine::begin_attempt(Round& round) {
   round.agreed = 0;
   round.agreed_parity = 0;
   round.stakes.clear();
-  round.rank = round.rank_of(options_.id);
-  LOCKSTEP_ASSERT(round.rank.value < round.world());
+  const auto me = std::find(round.ring->begin(), round.ring->end(), options_.id);
+  LOCKSTEP_ASSERT(me != round.ring->end());
+  round.rank = Rank{static_cast<std::uint32_t>(me - round.ring->begin())};
   if (round.is_direct()) go_direct();
   if (round.stop) {
     round.stop->attempt = round.attempt;
@@ -255,8 +256,9 @@ ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId str
   Round* round = running(segment);
   if (round == nullptr) return early_.begin(from, stream, segment);
   if (round->mismatched) return {ring::Operation::Landing::kSink, {}};
-  if (!round->comes_from(from)) return {ring::Operation::Landing::kNonsense, {}};
-  const auto place = round->operation->begin(round->rank_of(from), segment, stream, jobs_);
+  const std::optional<Rank> sender = round->sender(from);
+  if (!sender) return {ring::Operation::Landing::kNonsense, {}};
+  const auto place = round->operation->begin(*sender, segment, stream, jobs_);
   start_jobs(*round);
   return place;
 }
@@ -268,8 +270,9 @@ void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::S
     if (early_.landed(stream, segment) != nullptr && round != nullptr) take_early(*round);
     return;
   }
-  if (round == nullptr || !round->comes_from(from)) return;
-  round->operation->landed(round->rank_of(from), segment.segment, segment.taken_back, segment.checksum, jobs_);
+  const std::optional<Rank> sender = round == nullptr ? std::nullopt : round->sender(from);
+  if (!sender) return;
+  round->operation->landed(*sender, segment.segment, segment.taken_back, segment.checksum, jobs_);
   start_jobs(*round);
 }
 
@@ -285,8 +288,9 @@ bool Peer::Machine::has_segments() const {
 bool Peer::Machine::has_segments_for(PeerId to) const {
   return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
     const Round& round = entry.second;
-    if (!has_segments_of(round)) return false;
-    return round.sync || (round.goes_to(to) && round.operation->has_next(round.rank_of(to)));
+    if (round.sync || !round.operation) return has_segments_of(round);
+    const std::optional<Rank> receiver = round.receiver(to);
+    return receiver && round.attempted() && round.operation->has_next(*receiver);
   });
 }
 
@@ -294,8 +298,9 @@ bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream,
   for (auto& [order, round] : rounds_) {
     if (round.sync && round.attempted() && next_piece(*round.sync, round.key, round.attempt, to, writer)) return true;
     if (!round.operation || !round.operation->has_next()) continue;
-    if (!round.attempted() || !round.goes_to(to)) continue;
-    const auto next = round.operation->next(round.rank_of(to), stripe, stream);
+    const std::optional<Rank> receiver = round.attempted() ? round.receiver(to) : std::nullopt;
+    if (!receiver) continue;
+    const auto next = round.operation->next(*receiver, stripe, stream);
     if (!next) continue;
     if (round.unasked && next->phase == wire::Phase::kReduceScatter) {
       writer.message(wire::Offer{round.key, round.attempt, round.what, true}, session_.term());
@@ -313,7 +318,7 @@ bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream,
 void Peer::Machine::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) {
   for (auto& [order, round] : rounds_) {
     if (!round.attempted() || round.world() < 2) continue;
-    if (round.comes_from(peer) && !mutant(Mutant::kReadyNotRepeated)) announce(round, peer, stream);
+    if (round.sender(peer) && !mutant(Mutant::kReadyNotRepeated)) announce(round, peer, stream);
     if (round.is_direct() || round.downstream() != peer) continue;
     if (round.downstream_ready) tell_stakes(round, peer);
     if (round.operation) offer_again(round, stripe, stream);
@@ -339,7 +344,7 @@ void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
 bool Peer::Machine::needs_link(PeerId to) const {
   return options_.id < to && std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
            const Round& round = entry.second;
-           return round.attempted() && round.is_direct() && round.has_other(to);
+           return round.attempted() && round.is_direct() && round.other(to).has_value();
          });
 }
 

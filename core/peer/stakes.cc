@@ -31,7 +31,7 @@ void Peer::Machine::tell_stakes(Round& round, PeerId to) {
 void Peer::Machine::on_stake(PeerId from, const wire::Stake& stake) {
   Round* round = find(stake.key);
   if (round == nullptr || round->state != Round::State::kStakes || round->attempt != stake.attempt) return;
-  if (!round->comes_from(from) || stake.rank.value >= round->world()) return;
+  if (!round->sender(from) || stake.rank.value >= round->world()) return;
   if (round->is_direct() && (*round->ring)[stake.rank.value] != from) return;
   if (const auto flaw = flaw_of_stake(round->request, stake)) {
     return ask_to_stop(*round, Status::kProtocolError, name_of(from) + " states " + *flaw);

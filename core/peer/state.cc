@@ -101,7 +101,7 @@ void Peer::Machine::state_of(Archive& a, Share& share) {
 // Left out: options_, that it is made of, and relinks_, which is set in steps only.
 template <typename Archive>
 void Peer::Machine::state(Archive& a) {
-  LOCKSTEP_ASSERT(out_ == nullptr && jobs_.empty());  // between two steps
+  LOCKSTEP_ASSERT(out_ == nullptr && jobs_.empty() && !relinks_);  // between two steps
   a.all(now_, life_, over_status_, over_text_, names_, session_, mesh_, connect_, admit_, leave_, view_, cohorts_,
         addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, known_, torn_, watched_,
         watched_by_, pace_, reported_, by_serial_, heralds_, goes_direct_, early_);
