@@ -40,9 +40,10 @@ struct Call {
   std::uint32_t use = 0;            // how many launches of the tag in that cohort came before
   std::optional<RoundKey> round_at_death;
   std::vector<BufferId> buffers;
-  std::vector<std::uint64_t> inputs;   // fingerprints of the inputs at the call
-  std::vector<std::uint64_t> watched;  // likewise of the tensors that are watched; 0 if it may differ
-  std::uint64_t step = 0;              // what the application tells the others in an all-gather
+  std::vector<std::uint64_t> inputs;     // fingerprints of the inputs at the call
+  std::vector<std::uint64_t> residuals;  // and of what is added to them
+  std::vector<std::uint64_t> watched;    // likewise of the tensors that are watched; 0 if it may differ
+  std::uint64_t step = 0;                // what the application tells the others in an all-gather
   std::uint64_t state = 0;
   bool wish = false;
 
@@ -52,6 +53,9 @@ struct Call {
 };
 
 constexpr std::uint64_t content_of(std::uint64_t content, std::size_t tensor) { return mix64(content + tensor); }
+constexpr std::uint64_t content_of_residual(std::uint64_t content, std::size_t tensor) {
+  return mix64(content_of(content, tensor));
+}
 
 // Where the input of a tensor lies.
 inline BufferRef input_of(const peer::Request& request, const peer::Tensor& tensor) {

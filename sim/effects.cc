@@ -194,7 +194,10 @@ void World::completed(Process& process, peer::Complete& complete) {
     for (const BufferId buffer : call->buffers) {
       if (stream == StreamId{}) stream = network_.lent_to(process.index, buffer);
       for (const Job& j : process.jobs) {
-        if (j.busy && (j.job.into.id == buffer || j.job.from.id == buffer || j.job.own.id == buffer)) job = j.job.token;
+        if (j.busy && (j.job.into.id == buffer || j.job.from.id == buffer || j.job.own.id == buffer ||
+                       j.job.residual.id == buffer)) {
+          job = j.job.token;
+        }
       }
     }
     check("S4", check_loans_are_back(*call, stream, job));

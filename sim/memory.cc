@@ -317,8 +317,9 @@ JobResult Memory::run(const KernelJob& job) {
   const auto into = open(job.into, Touch::kJob);  // nothing where a kind does not use it
   const auto from = open(job.from, Touch::kJob);
   const auto own = open(job.own, Touch::kJob);
+  const auto residual = open(job.residual, Touch::kJob);
   if (!trespass_.empty()) return {};
-  return run_job(job, into, from, own);
+  return run_job(job, into, from, own, residual);
 }
 
 JobResult Memory::run_tokens(const KernelJob& job) {
@@ -328,6 +329,12 @@ JobResult Memory::run_tokens(const KernelJob& job) {
   const std::uint64_t stated = checksum_of(from, job.from.length) + (whole ? 0U : 1U);
   const auto put = [&](bool sound, const Token& token) {
     sound ? write_token(job.into, Touch::kJob, token) : spoil(job.into, Touch::kJob);
+    return sound;
+  };
+  const auto correct = [&](Token& own) {
+    Token residual;
+    const bool sound = read_token(job.residual, Touch::kJob, residual);
+    if (job.residual.length > 0) own = corrected(own, residual);
     return sound;
   };
   switch (job.kind) {
@@ -359,7 +366,8 @@ JobResult Memory::run_tokens(const KernelJob& job) {
     case JobKind::kRecode: {
       const bool alone = job.kind == JobKind::kEncode;
       Token own;
-      const bool own_whole = alone ? whole : read_token(job.own, Touch::kJob, own);
+      bool own_whole = alone ? whole : read_token(job.own, Touch::kJob, own);
+      own_whole = correct(alone ? from : own) && own_whole;
       result.intact = alone || stated == job.expected;
       const Token sum =
           alone ? weighed(from, job.weight) : add_weighted(decoded(from, job.arrived), own, job.weight, job.total);
@@ -379,11 +387,19 @@ JobResult Memory::run_tokens(const KernelJob& job) {
       }
       Token own;
       sound = read_token(job.own, Touch::kJob, own) && sound;
+      sound = correct(own) && sound;
       const Token encoded = sim::encoded(add_weighted(sum, own, job.weight, job.total), job.departs);
       if (put(sound, encoded)) result.checksum = checksum_of(encoded, job.into.length);
       break;
     }
     case JobKind::kDecode: put(whole, decoded(from, job.arrived)); break;
+    case JobKind::kLeave:
+      if (correct(from) && whole) {
+        write_token(job.residual, Touch::kJob, left_of(from, job.weight, job.departs));
+      } else {
+        spoil(job.residual, Touch::kJob);
+      }
+      break;
   }
   return result;
 }

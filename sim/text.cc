@@ -56,6 +56,9 @@ std::string text_of(const peer::Request& request) {
   if (!request.formats.native()) out += " " + to_text(request.formats);
   if (request.algorithm) out.append(" ").append(name_of(*request.algorithm));
   if (request.weight) out += " weight " + std::to_string(*request.weight);
+  const bool feeds_back =
+      std::ranges::any_of(request.tensors, [](const peer::Tensor& tensor) { return tensor.residual.length > 0; });
+  if (feeds_back) out += " with residual";
   return out + " tag " + std::to_string(request.tag.value);
 }
 

@@ -53,6 +53,15 @@ constexpr Token decoded(const Token& token, WireFormat format) {
   return {token.sum, draw(token.chain, 10, static_cast<std::uint64_t>(format))};
 }
 
+// A contribution with its residual; and what is left when that has gone.
+constexpr Token corrected(const Token& own, const Token& residual) {
+  return {own.sum + residual.sum, draw(own.chain, 11, residual.chain)};
+}
+constexpr Token left_of(const Token& corrected, float weight, WireFormat format) {
+  return {corrected.sum,
+          draw(corrected.chain, 12, std::bit_cast<std::uint32_t>(weight), static_cast<std::uint64_t>(format))};
+}
+
 constexpr std::uint64_t checksum_of(const Token& token, std::uint64_t length) {
   return length == 0 ? 0x2d06800538d394c2U : draw(token.sum, 4, token.chain, length);  // XXH3-64 of nothing
 }

@@ -138,6 +138,9 @@ Call& App::lend_memory(CallKind kind, Request& request, std::uint64_t here, cons
         const bool in_place = dice_.permille(500, Purpose::kLaunch, process_, launches_, call.buffers.size());
         tensor.send = lend(bytes);
         tensor.recv = in_place ? tensor.send : lend(bytes);
+        const bool feeds_back =
+            peer::goes_direct(request) && dice_.permille(400, Purpose::kLaunch, process_, launches_, 79);
+        tensor.residual = feeds_back ? lend(bytes) : BufferRef{};
         break;
       }
       case Collective::kReduceScatter:
@@ -163,6 +166,9 @@ Call& App::lend_memory(CallKind kind, Request& request, std::uint64_t here, cons
     }
     if (t == 0 && contents.changed > 0) memory.fill(input.slice(0, contents.changed), ~call.content, request.type);
     call.inputs.push_back(memory.fingerprint(input));
+    const BufferRef& residual = request.tensors[t].residual;
+    if (residual.length > 0) memory.fill(residual, content_of_residual(call.content, t), request.type, true);
+    call.residuals.push_back(residual.length > 0 ? memory.fingerprint(residual) : 0);
   }
   call.buffers.insert(call.buffers.end(), left.begin(), left.end());  // of no use any more
   left.clear();

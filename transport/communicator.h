@@ -77,6 +77,7 @@ struct TensorArgs {
   void* recv = nullptr;
   std::uint64_t count = 0;       // elements; with 0 the pointers may be null
   std::uint64_t recv_bytes = 0;  // room at `recv`: reduce-scatter and all-gather; elsewhere `count` says it
+  void* residual = nullptr;      // `count` elements, or none
 };
 
 struct LaunchArgs {

@@ -348,7 +348,8 @@ void Engine::carry_out(KernelJob& effect) {
     take_answers();
     if (pool_.give(effect.token, [job = effect, from] { return run_job(job, {}, from, {}); })) return;
   }
-  const JobResult result = run_job(effect, memory_.at(effect.into), from, memory_.at(effect.own));
+  const auto residual = effect.residual.length > 0 ? memory_.at(effect.residual) : std::span<std::byte>{};
+  const JobResult result = run_job(effect, memory_.at(effect.into), from, memory_.at(effect.own), residual);
   loop_.push(peer::JobDone{effect.token, result});
 }
 

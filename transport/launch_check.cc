@@ -25,6 +25,7 @@ struct Piece {
   std::uintptr_t end = 0;
   bool written = false;
   bool value = false;
+  bool residual = false;
   std::size_t index = 0;  // of that tensor or value
 };
 
@@ -43,6 +44,10 @@ std::uint64_t send_bytes(const LaunchArgs& args, const TensorArgs& tensor) {
 }
 std::uint64_t recv_bytes(const LaunchArgs& args, const TensorArgs& tensor) {
   return states_room(args.collective) ? tensor.recv_bytes : tensor.count * size_of(args.type);
+}
+
+std::uint64_t residual_bytes(const LaunchArgs& args, const TensorArgs& tensor) {
+  return tensor.residual != nullptr ? tensor.count * size_of(args.type) : 0;
 }
 
 bool in_place(const LaunchArgs& args, const TensorArgs& tensor) {
@@ -72,7 +77,8 @@ std::optional<Error> check_tensor(const LaunchArgs& args, std::size_t index) {
   const auto wraps = [](const void* at, std::uint64_t bytes) {
     return bytes > std::numeric_limits<std::uintptr_t>::max() - reinterpret_cast<std::uintptr_t>(at);
   };
-  if (wraps(tensor.send, send_bytes(args, tensor)) || wraps(tensor.recv, recv_bytes(args, tensor))) {
+  if (wraps(tensor.send, send_bytes(args, tensor)) || wraps(tensor.recv, recv_bytes(args, tensor)) ||
+      wraps(tensor.residual, residual_bytes(args, tensor))) {
     return invalid(fmt::format("tensor {}: its memory does not end within the address space", index));
   }
   return std::nullopt;
@@ -97,6 +103,10 @@ Error overlap(const LaunchArgs& args, const Piece& one, const Piece& two) {
                                words_of(second, args.state->manifest), words_of(first, args.state->manifest)));
   }
   if (one.index == two.index) {
+    if (one.residual || two.residual) {
+      return invalid(
+          fmt::format("tensor {}: the residual overlaps send or recv; give it memory of its own", one.index));
+    }
     return invalid(fmt::format("tensor {}: send and recv overlap; give the same pointer, or no overlap", one.index));
   }
   return invalid(fmt::format("tensors {} and {} overlap, and one of them is written", one.index, two.index));
@@ -106,17 +116,20 @@ Error overlap(const LaunchArgs& args, const Piece& one, const Piece& two) {
 // written, and its values.
 std::optional<Error> check_overlap(const LaunchArgs& args) {
   std::vector<Piece> pieces;
-  pieces.reserve(2 * args.tensors.size() + args.values.size());
-  const auto add = [&](const void* at, std::uint64_t bytes, bool written, std::size_t index, bool value = false) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(at);
-    if (bytes > 0) pieces.push_back({begin, begin + bytes, written, value, index});
+  pieces.reserve(3 * args.tensors.size() + args.values.size());
+  const auto add = [&](const void* at, std::uint64_t bytes, Piece piece) {
+    piece.begin = reinterpret_cast<std::uintptr_t>(at);
+    piece.end = piece.begin + bytes;
+    if (bytes > 0) pieces.push_back(piece);
   };
   for (std::size_t i = 0; i < args.tensors.size(); ++i) {
     const TensorArgs& tensor = args.tensors[i];
-    add(tensor.recv, recv_bytes(args, tensor), true, i);
-    if (!in_place(args, tensor)) add(tensor.send, send_bytes(args, tensor), false, i);
+    add(tensor.recv, recv_bytes(args, tensor), {.written = true, .index = i});
+    add(tensor.residual, residual_bytes(args, tensor), {.written = true, .residual = true, .index = i});
+    if (!in_place(args, tensor)) add(tensor.send, send_bytes(args, tensor), {.index = i});
   }
-  for (std::size_t i = 0; i < args.values.size(); ++i) add(args.values[i], sizeof(std::uint64_t), true, i, true);
+  for (std::size_t i = 0; i < args.values.size(); ++i)
+    add(args.values[i], sizeof(std::uint64_t), {.written = true, .value = true, .index = i});
   std::ranges::sort(pieces, {}, &Piece::begin);
   // Two that overlap: the later one begins before the furthest end so far, and one of the two is written.
   const Piece* read = nullptr;
@@ -144,6 +157,7 @@ peer::Tensor add_tensor(const LaunchArgs& args, const TensorArgs& tensor, Memory
   peer::Tensor named;
   named.count = tensor.count;
   named.recv = add(tensor.recv, recv_bytes(args, tensor));
+  named.residual = add(tensor.residual, residual_bytes(args, tensor));
   if (in_place(args, tensor) && named.recv.length > 0) {
     const auto offset = static_cast<const std::byte*>(tensor.send) - static_cast<const std::byte*>(tensor.recv);
     named.send = named.recv.slice(static_cast<std::uint64_t>(offset), send_bytes(args, tensor));
@@ -151,24 +165,6 @@ peer::Tensor add_tensor(const LaunchArgs& args, const TensorArgs& tensor, Memory
     named.send = add(tensor.send, send_bytes(args, tensor));
   }
   return named;
-}
-
-// All but the places of the tensors.
-peer::Request request_of(const LaunchArgs& args) {
-  peer::Request request;
-  request.collective = args.collective;
-  request.type = args.type;
-  request.op = args.op;
-  request.tag = args.tag;
-  request.retry = args.retry;
-  request.root = args.root;
-  request.formats = args.formats;
-  request.algorithm = args.algorithm;
-  request.weight = args.weight;
-  request.timeout = args.timeout;
-  request.state = args.state;
-  request.tensors.reserve(args.tensors.size());
-  return request;
 }
 
 }  // namespace
@@ -180,7 +176,6 @@ std::optional<Error> check(const LaunchArgs& args) {
   if (type >= kDataTypeCount) return invalid(fmt::format("there is no data type number {}", type));
   const auto op = static_cast<unsigned>(args.op);
   if (op >= kReduceOpCount) return invalid(fmt::format("there is no operation number {}", op));
-  if (auto flaw = peer::flaw_of_encoding(request_of(args))) return invalid(std::move(*flaw));
   if (args.timeout < Duration{0}) return invalid("the time-out is negative; 0 means none");
 
   const std::size_t tensors = args.tensors.size();
@@ -246,6 +241,24 @@ std::shared_ptr<const peer::Watched> add_watch(const Watch& watch, Memory& memor
   return watched;
 }
 
+// All but the places of the tensors.
+peer::Request request_of(const LaunchArgs& args) {
+  peer::Request request;
+  request.collective = args.collective;
+  request.type = args.type;
+  request.op = args.op;
+  request.tag = args.tag;
+  request.retry = args.retry;
+  request.root = args.root;
+  request.formats = args.formats;
+  request.algorithm = args.algorithm;
+  request.weight = args.weight;
+  request.timeout = args.timeout;
+  request.state = args.state;
+  request.tensors.reserve(args.tensors.size());
+  return request;
+}
+
 }  // namespace
 
 Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_world, Memory& memory, ScratchPool& pool,
@@ -254,8 +267,9 @@ Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_worl
   request.minimum_world = minimum_world;
   loans.values = args.values;
   loans.writes_state = args.state != nullptr && args.state->strategy != state::Strategy::kSendOnly;
-  loans.buffers.reserve(2 * args.tensors.size() + 1 + (watch != nullptr ? watch->args.tensors.size() : 0));
+  loans.buffers.reserve(3 * args.tensors.size() + 1 + (watch != nullptr ? watch->args.tensors.size() : 0));
   for (const TensorArgs& tensor : args.tensors) request.tensors.push_back(add_tensor(args, tensor, memory, loans));
+  if (auto flaw = peer::flaw_of_encoding(request)) return invalid(std::move(*flaw));
   if (watch != nullptr) request.watch = add_watch(*watch, memory, loans);
 
   const std::uint64_t scratch = peer::scratch_bytes(request);

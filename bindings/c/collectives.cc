@@ -29,8 +29,10 @@ using Wrong = std::optional<Error>;
 struct Field {
   std::string_view name;
   const std::size_t* index = nullptr;  // in args.tensors; null outside
+  bool is_list = false;                // it is an array of its own, beside the tensors
 
   [[nodiscard]] std::string text() const {
+    if (is_list) return fmt::format("args.{}[{}]", name, *index);
     return index == nullptr ? fmt::format("args.{}", name) : fmt::format("args.tensors[{}].{}", *index, name);
   }
 };
@@ -143,21 +145,27 @@ Result<LaunchArgs> read(const lockstep_all_reduce_args* given) {
   if (auto wrong = read_encoding(args, launch)) return *wrong;
   launch.retry = args.no_retry == 0;
 
-  const bool single = args.send != nullptr || args.recv != nullptr || args.count != 0;
-  if (auto wrong = wrong_choice(args, single, "args.send, args.recv or args.count")) return *wrong;
-  const auto add = [&](const lockstep_tensor& tensor, const std::size_t* index) -> Wrong {
+  const bool single = args.send != nullptr || args.recv != nullptr || args.count != 0 || args.residual != nullptr;
+  if (args.residuals != nullptr && args.tensors == nullptr) {
+    return c::invalid("args.residuals is given but args.tensors is NULL; give args.residual for one tensor");
+  }
+  if (auto wrong = wrong_choice(args, single, "args.send, args.recv, args.count or args.residual")) return *wrong;
+  const auto add = [&](const lockstep_tensor& tensor, void* residual, const std::size_t* index) -> Wrong {
     if (auto wrong = wrong_memory({"send", index}, tensor.send, tensor.count, launch.type)) return wrong;
     if (auto wrong = wrong_memory({"recv", index}, tensor.recv, tensor.count, launch.type)) return wrong;
-    launch.tensors.push_back({tensor.send, tensor.recv, tensor.count, tensor.count * size_of(launch.type)});
+    const Field named = index == nullptr ? Field{"residual"} : Field{"residuals", index, true};
+    if (auto wrong = wrong_memory(named, residual, residual != nullptr ? tensor.count : 0, launch.type)) return wrong;
+    launch.tensors.push_back({tensor.send, tensor.recv, tensor.count, tensor.count * size_of(launch.type), residual});
     return std::nullopt;
   };
   if (args.tensors == nullptr) {
-    if (auto wrong = add({args.send, args.recv, args.count}, nullptr)) return *wrong;
+    if (auto wrong = add({args.send, args.recv, args.count}, args.residual, nullptr)) return *wrong;
     return launch;
   }
   launch.tensors.reserve(args.tensors_count);
   for (std::size_t i = 0; i < args.tensors_count; ++i) {
-    if (auto wrong = add(args.tensors[i], &i)) return *wrong;
+    void* const residual = args.residuals != nullptr ? args.residuals[i] : nullptr;
+    if (auto wrong = add(args.tensors[i], residual, &i)) return *wrong;
   }
   return launch;
 }

@@ -67,6 +67,7 @@ std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string
                                     fmt::to_string(o.wait_s)};
   words.insert(words.end(), {"--only", o.only});
   if (!o.congestion_control.empty()) words.insert(words.end(), {"--congestion-control", o.congestion_control});
+  if (o.residual) words.emplace_back("--residual");
   if (o.json) words.emplace_back("--json");
   return words;
 }
@@ -131,6 +132,14 @@ int bench(const BenchOptions& options) {
                               "wire formats, or goes direct",
                               options.up, options.down, options.algorithm));
   }
+  const bool direct =
+      options.algorithm == "direct" || (options.algorithm == "auto" && bits_of(*wire_format_named(options.up)) < 8);
+  if (options.residual && !direct) {
+    throw Failure(kExitUsage,
+                  fmt::format("--residual --up {} --algorithm {}: only what goes direct has residuals: take "
+                              "--algorithm direct",
+                              options.up, options.algorithm));
+  }
   if (encodes) {
     const std::string formats = fmt::format("--up {} --down {}: ", options.up, options.down);
     if (options.op == "sum" && options.only != "out") {
@@ -171,6 +180,7 @@ Run add_bench(CLI::App& app) {
   command->add_option("--down", options->down, "and of its result")
       ->transform(sim::one_of(formats))
       ->capture_default_str();
+  command->add_flag("--residual", options->residual, "of the same: with error feedback; direct only");
   command->add_option("--algorithm", options->algorithm, "of the same; auto: direct if less than 8 bits go up")
       ->transform(sim::one_of({"auto", "ring", "direct"}))
       ->capture_default_str();

@@ -13,6 +13,7 @@ struct BenchOptions {
   std::string up = "native";  // wire formats of an all-reduce
   std::string down = "native";
   std::string algorithm = "auto";  // of the same
+  bool residual = false;           // likewise
   std::uint64_t begin = 4U << 10U;
   std::uint64_t end = 64U << 20U;
   std::uint64_t factor = 4;

@@ -250,6 +250,7 @@ class Bench {
                         {"up", options_.up},
                         {"down", options_.down},
                         {"algorithm", options_.algorithm},
+                        {"residual", options_.residual},
                         {"op", subject_->folds() ? nlohmann::json(options_.op) : nlohmann::json()},
                         {"errors", errors},
                         {"rows", nlohmann::json::array()}};

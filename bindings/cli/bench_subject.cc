@@ -129,6 +129,7 @@ void BenchSubject::resize(std::uint64_t bytes) {
   for (Slot& slot : slots_) {
     slot.recv.emplace(this->bytes());
     if (works_out_of_place() && has_size()) slot.send.emplace(this->bytes());
+    if (options_.residual) slot.residual.emplace(this->bytes());
   }
 }
 
@@ -148,6 +149,7 @@ void BenchSubject::prepare(Place place) {
   const Pattern pattern(type_, op_, world_);
   spoil();
   for (Slot& slot : slots_) {
+    if (slot.residual) std::ranges::fill(slot.residual->span(bytes()), std::byte{0});
     const Memory& from = place == Place::kOut && slot.send ? *slot.send : *slot.recv;
     switch (collective_) {
       case Collective::kAllReduce:
@@ -169,9 +171,12 @@ void BenchSubject::prepare(Place place) {
 
 void BenchSubject::cut(Slot& slot, Place place) const {
   std::byte* recv = slot.recv->data();
-  std::byte* send = place == Place::kIn ? recv : slot.send->data();
+  std::byte* const from = place == Place::kIn ? recv : slot.send->data();
+  std::byte* send = from;
   slot.tensors.clear();
+  slot.residuals.clear();
   for (const std::uint64_t count : sizes_of_tensors(count_, options_.tensors)) {
+    if (slot.residual) slot.residuals.push_back(slot.residual->data() + (send - from));
     slot.tensors.push_back({send, recv, count});
     send += count * element_;
     recv += count * element_;
@@ -211,8 +216,10 @@ lockstep_status BenchSubject::issue(Place place, std::size_t index, lockstep_res
         args.send = send;
         args.recv = recv;
         args.count = count_;
+        args.residual = slot.residual ? slot.residual->data() : nullptr;
       } else {
         args.tensors = slot.tensors.data();
+        args.residuals = slot.residuals.empty() ? nullptr : slot.residuals.data();
         args.tensors_count = slot.tensors.size();
       }
       args.type = type_;

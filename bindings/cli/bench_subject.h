@@ -72,7 +72,9 @@ class BenchSubject {
   struct Slot {
     std::optional<Memory> send;
     std::optional<Memory> recv;
-    std::vector<lockstep_tensor> tensors;  // --tensors: into the two
+    std::optional<Memory> residual;        // --residual
+    std::vector<lockstep_tensor> tensors;  // --tensors: into them
+    std::vector<void*> residuals;
   };
 
   // The call of one slot; blocks where `work` is null.

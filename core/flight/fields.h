@@ -38,6 +38,7 @@ void fields(auto& a, Is<KernelJob> auto& m) {
   a("into", m.into);
   a("from", m.from);
   a("own", m.own);
+  a("residual", m.residual);
   a("expected", m.expected);
   a("count", m.count);
   a("arrived", m.arrived);
@@ -83,6 +84,7 @@ void fields(auto& a, Is<peer::Tensor> auto& m) {
   a("send", m.send);
   a("recv", m.recv);
   a("count", m.count);
+  a("residual", m.residual);
 }
 
 void fields(auto& a, Is<peer::Watched> auto& m) {

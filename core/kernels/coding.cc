@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
 #include "core/base/assert.h"
 #include "core/kernels/checksum.h"
+#include "core/kernels/float_environment.h"
 #include "core/kernels/formats/codec.h"
 
 namespace lockstep {
@@ -35,6 +37,10 @@ struct Part {
   [[nodiscard]] std::span<Byte> of(std::span<Byte> encoded, WireFormat format) const {
     return encoded.subspan(encoded_size(format, at), encoded_size(format, count));
   }
+  template <typename Byte>
+  [[nodiscard]] std::span<Byte> of_any(std::span<Byte> values) const {
+    return values.empty() ? values : of(values);
+  }
 };
 
 // Where the last one begins.
@@ -58,24 +64,54 @@ class Room {
   std::span<std::byte> bytes_;
 };
 
+// What a rank contributes of one part: its own values, in `room` if there is something to add to them. Names the first element of the
+// residual that is not finite.
+struct Contribution {
+  std::span<const std::byte> values;
+  std::optional<std::uint64_t> not_finite;
+};
+Contribution contribution(const Room& room, std::span<const std::byte> own, std::span<const std::byte> residual) {
+  if (residual.empty()) return {own, std::nullopt};
+  std::memcpy(room.bytes().data(), own.data(), own.size());
+  if (decode_add(WireFormat::kNative, room.bytes(), residual, 1)) return {room.bytes(), std::nullopt};
+  return {own, encode(WireFormat::kNative, room.bytes(), residual)};
+}
+
+// weight * values; in `room` if that is something else.
+std::span<const std::byte> weighed(const Room& room, std::span<const std::byte> values, float weight) {
+  if (weight == 1) return values;
+  weigh(room.bytes(), values, weight);
+  return room.bytes();
+}
+
+// What a rank makes of the others' sum: adds its own, and divides and encodes it as the job says. Names the first element that is not
+// finite.
+std::optional<std::uint64_t> finish(const KernelJob& job, std::span<std::byte> into, Room& sums,
+                                    std::span<const std::byte> own) {
+  if (const auto not_finite = sums.add(own, job.weight)) return not_finite;
+  if (job.total != 0) divide_sums(sums.bytes(), job.total);
+  return encode(job.departs, into, sums.bytes());
+}
+
 }  // namespace
 
-JobResult run_encode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from) {
+JobResult run_encode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+                     std::span<const std::byte> residual) {
   LOCKSTEP_ASSERT(from.size() == job.count * sizeof(float) && into.size() == encoded_size(job.departs, job.count));
+  LOCKSTEP_ASSERT(residual.empty() || residual.size() == from.size());
   ChecksumStream result;
   for (Part part = Part::at_of(0, job.count); part.count > 0; part = part.next(job.count)) {
-    Room weighed(part.count);
-    std::span<const std::byte> values = part.of(from);
-    if (job.weight == 0) {  // it counts for nothing, whatever it is
-      std::memset(weighed.bytes().data(), 0, weighed.bytes().size());
-      values = weighed.bytes();
-    } else if (job.weight != 1) {
-      weigh(weighed.bytes(), values, job.weight);
-      values = weighed.bytes();
-    }
+    const Room corrected(part.count);
+    const Room room(part.count);
     const auto encoded = part.of(into, job.departs);
-    const auto not_finite = encode(job.departs, encoded, values);
-    if (not_finite) return {.not_finite = part.at + *not_finite};
+    if (job.weight == 0) {  // it counts for nothing, whatever it is
+      std::memset(room.bytes().data(), 0, room.bytes().size());
+      (void)encode(job.departs, encoded, room.bytes());
+    } else {
+      auto [values, not_finite] = contribution(corrected, part.of(from), part.of_any(residual));
+      if (!not_finite) not_finite = encode(job.departs, encoded, weighed(room, values, job.weight));
+      if (not_finite) return {.not_finite = part.at + *not_finite};
+    }
     result.update(encoded);
   }
   return {.checksum = result.value()};
@@ -96,11 +132,8 @@ JobResult run_recode(const KernelJob& job, std::span<std::byte> into, std::span<
     Room sums(part.count);
     result.malformed = !decode(job.arrived, sums.bytes(), incoming);
     if (result.malformed) continue;
-    auto not_finite = sums.add(part.of(own), job.weight);
-    if (!not_finite && job.total != 0) divide_sums(sums.bytes(), job.total);
     const auto encoded = part.of(into, job.departs);
-    if (!not_finite) not_finite = encode(job.departs, encoded, sums.bytes());
-    if (not_finite) {
+    if (const auto not_finite = finish(job, encoded, sums, part.of(own))) {
       result.not_finite = part.at + *not_finite;
     } else {
       departs.update(encoded);
@@ -112,10 +145,11 @@ JobResult run_recode(const KernelJob& job, std::span<std::byte> into, std::span<
 }
 
 JobResult run_gather(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
-                     std::span<const std::byte> own) {
+                     std::span<const std::byte> own, std::span<const std::byte> residual) {
   const std::size_t each = encoded_size(job.arrived, job.count);
   LOCKSTEP_ASSERT(job.count > 0 && from.size() >= each && from.size() % each == 0);
   LOCKSTEP_ASSERT(own.size() == job.count * sizeof(float) && into.size() == encoded_size(job.departs, job.count));
+  LOCKSTEP_ASSERT(residual.empty() || residual.size() == own.size());
   ChecksumStream departs;
   for (Part part = Part::at_of(0, job.count); part.count > 0; part = part.next(job.count)) {
     Room sums(part.count);
@@ -124,10 +158,11 @@ JobResult run_gather(const KernelJob& job, std::span<std::byte> into, std::span<
       sound = decode_add(job.arrived, sums.bytes(), part.of(from.subspan(at, each), job.arrived), 1) && sound;
     }
     LOCKSTEP_ASSERT(sound);
-    auto not_finite = sums.add(part.of(own), job.weight);
-    if (!not_finite && job.total != 0) divide_sums(sums.bytes(), job.total);
+    const Room corrected(part.count);
+    const auto adds = job.weight == 0 ? std::span<const std::byte>{} : part.of_any(residual);
+    auto [values, not_finite] = contribution(corrected, part.of(own), adds);
     const auto encoded = part.of(into, job.departs);
-    if (!not_finite) not_finite = encode(job.departs, encoded, sums.bytes());
+    if (!not_finite) not_finite = finish(job, encoded, sums, values);
     if (not_finite) return {.not_finite = part.at + *not_finite};
     departs.update(encoded);
   }
@@ -165,6 +200,32 @@ JobResult run_decode(const KernelJob& job, std::span<std::byte> into, std::span<
     sound = decode(job.arrived, values, apart ? encoded : copy) && sound;
   }
   LOCKSTEP_ASSERT(sound);  // run_check() has looked at it
+  return {};
+}
+
+// What goes as it is leaves nothing; and so does what its caller has changed since, so that it is no number any more.
+JobResult run_leave(const KernelJob& job, std::span<const std::byte> from, std::span<std::byte> residual) {
+  LOCKSTEP_ASSERT(from.size() == job.count * sizeof(float) && residual.size() == from.size());
+  LOCKSTEP_ASSERT(job.weight > 0);
+  const StandardFloats standard_floats;
+  const float of_one = 1 / job.weight;
+  if (!std::isfinite(of_one)) return {};  // it weighed so little that nothing of it went
+  for (Part part = Part::at_of(0, job.count); part.count > 0; part = part.next(job.count)) {
+    const Room rest(part.count);
+    const Room product(part.count);
+    const Room room(part.count);
+    const auto encoded = room.bytes().first(encoded_size(job.departs, part.count));
+    const auto left = part.of(residual);
+    const bool exact = job.departs == WireFormat::kNative;
+    const bool known = !exact && !contribution(rest, part.of(from), left).not_finite &&
+                       !encode(job.departs, encoded, weighed(product, rest.bytes(), job.weight)) &&
+                       decode_add(job.departs, rest.bytes(), encoded, -of_one);
+    if (known) {
+      std::memcpy(left.data(), rest.bytes().data(), left.size());
+    } else {
+      std::memset(left.data(), 0, left.size());
+    }
+  }
   return {};
 }
 

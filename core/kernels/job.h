@@ -24,13 +24,14 @@ enum class JobKind : std::uint8_t {
   kFold,  // checksum(from) must equal `expected`; into = from op own; divided by `divisor` if that is not 0; checksum(into)
 
   // Of f32 elements that travel in a wire format: `count` of them.
-  kEncode,  // into = encode(weight * from); checksum(into)
+  kEncode,  // into = encode(weight * (from + residual)); checksum(into)
   kRecode,  // checksum(from) must equal `expected`; into = encode(decode(from) + weight * own); divided by `total` before it is
             // encoded if that is not 0; checksum(into)
-  kGather,  // into = encode((decode(from[0]) + decode(from[1]) + ... + weight * own) / total), where `from` is any number of
-            // encodings, one after the other, which kCheck has looked at; total 0: none; checksum(into)
+  kGather,  // into = encode((decode(from[0]) + decode(from[1]) + ... + weight * (own + residual)) / total), where `from` is any
+            // number of encodings, one after the other, which kCheck has looked at; total 0: none; checksum(into)
   kCheck,   // checksum(from) must equal `expected`, and `from` be what an encoder writes
   kDecode,  // into = decode(from)
+  kLeave,  // residual = what kEncode of the same left of it: (from + residual) - decode(encode(weight * (from + residual))) / weight
 };
 
 struct KernelJob {
@@ -39,15 +40,16 @@ struct KernelJob {
   DataType type = DataType::kU8;
   ReduceOp op = ReduceOp::kSum;
   std::uint32_t divisor = 0;  // kFold: the number of contributors when this fold is the last of an average, else 0
-  BufferRef into;  // kCopy, kFold: may be the same memory as `from`, never a part of it; the others: coding.h
-  BufferRef from;  // what arrived, or what is to be hashed or copied
-  BufferRef own;   // kFold, kRecode, kGather: this peer's contribution
+  BufferRef into;        // kCopy, kFold: may be the same memory as `from`, never a part of it; the others: coding.h
+  BufferRef from;        // what arrived, or what is to be hashed or copied
+  BufferRef own;         // kFold, kRecode, kGather: this peer's contribution
+  BufferRef residual{};  // kEncode, kGather: what is added to it, empty: nothing; kLeave: written, too
   std::uint64_t expected = 0;  // kVerify, kFold, kRecode, kCheck: XXH3-64 that the sender stated
 
   std::uint64_t count = 0;
   WireFormat arrived = WireFormat::kNative;  // kRecode, kGather, kCheck, kDecode: of `from`
-  WireFormat departs = WireFormat::kNative;  // kEncode, kRecode, kGather: of `into`
-  float weight = 1;                          // kEncode, kRecode, kGather
+  WireFormat departs = WireFormat::kNative;  // kEncode, kRecode, kGather: of `into`; kLeave: of what went
+  float weight = 1;                          // kEncode, kRecode, kGather; kLeave: not 0
   float total = 0;                           // kRecode, kGather
 };
 

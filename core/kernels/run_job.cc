@@ -45,7 +45,7 @@ void copy(std::span<std::byte> into, std::span<const std::byte> from) {
 }  // namespace
 
 JobResult run_job(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
-                  std::span<const std::byte> own) {
+                  std::span<const std::byte> own, std::span<std::byte> residual) {
   switch (job.kind) {
     case JobKind::kHash: return {.intact = true, .checksum = checksum(from)};
     case JobKind::kDigest: return {.intact = true, .checksum = 0, .digest = digest(from)};
@@ -55,11 +55,12 @@ JobResult run_job(const KernelJob& job, std::span<std::byte> into, std::span<con
       return {.intact = found == job.expected, .checksum = found};
     }
     case JobKind::kFold: return run_fold(job, into, from, own);
-    case JobKind::kEncode: return run_encode(job, into, from);
+    case JobKind::kEncode: return run_encode(job, into, from, residual);
     case JobKind::kRecode: return run_recode(job, into, from, own);
-    case JobKind::kGather: return run_gather(job, into, from, own);
+    case JobKind::kGather: return run_gather(job, into, from, own, residual);
     case JobKind::kCheck: return run_check(job, from);
     case JobKind::kDecode: return run_decode(job, into, from);
+    case JobKind::kLeave: return run_leave(job, from, residual);
   }
   LOCKSTEP_UNREACHABLE();
 }

@@ -1,10 +1,17 @@
 #include "core/peer/request.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace lockstep::peer {
 
 std::optional<std::string> flaw_of_encoding(const Request& request) {
+  const bool feeds_back =
+      std::ranges::any_of(request.tensors, [](const Tensor& tensor) { return tensor.residual.length > 0; });
+  if (feeds_back && !goes_direct(request)) {
+    return std::string(
+        "only what goes direct has residuals: around the ring contributions are not encoded by themselves");
+  }
   if (!is_encoded(request)) return std::nullopt;
   const bool sums = request.op == ReduceOp::kSum || request.op == ReduceOp::kAvg;
   if (request.collective != Collective::kAllReduce || request.type != DataType::kF32 || !sums) {

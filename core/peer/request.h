@@ -34,6 +34,11 @@ struct Tensor {
   BufferRef send;
   BufferRef recv;
   std::uint64_t count = 0;
+  // All-reduce that goes direct: error feedback, `count` elements; empty: none. It is added to this peer's contribution, and when the
+  // call has committed it is what encoding has lost of that: what weight * (send + residual) was made, decoded and divided by the
+  // weight again, is less than send + residual. What a rank adds as it is (its own chunk, of a small one all) leaves 0. Untouched where
+  // the weight is 0 or nobody else takes part.
+  BufferRef residual{};
 };
 
 // A state that is digested beside a call, as it is when that begins: do all who take part hold the same? Nothing of it may change

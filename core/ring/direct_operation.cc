@@ -60,7 +60,7 @@ BufferRef DirectOperation::room_of(std::size_t piece) const {
 BufferRef DirectOperation::landing(std::size_t piece, Rank from) const {
   if (!is_mine(piece)) return departure(pieces_[piece], Phase::kAllGather);
   const std::uint32_t bytes = pieces_[piece].form(Phase::kReduceScatter).bytes;
-  return room_of(piece).slice(std::uint64_t{bytes} * hop_of(rank_.value, from), bytes);
+  return room_of(piece).slice(std::uint64_t{bytes} * hop_of(from), bytes);
 }
 
 Operation::Place DirectOperation::begin(Rank from, const wire::Segment& wanted, StreamId stream,
@@ -111,25 +111,19 @@ void DirectOperation::stream_closed(StreamId stream) {
 }
 
 std::vector<std::uint64_t> DirectOperation::have(Rank from) const {
-  std::vector<std::uint64_t> bits((pieces_.size() * 2 + 63) / 64);
-  bool any = false;
+  std::vector<std::uint64_t> have;
   for (const std::uint32_t owner : {rank_.value, from.value}) {
     for (const std::uint32_t piece : owned_[owner]) {
       const Arrival arrival = exchanges_[exchange_of(piece, from)].arrival;
       if (arrival != Arrival::kWorking && arrival != Arrival::kHere) continue;
-      const std::size_t bit = index_of(phase_to(owner == rank_.value)) * pieces_.size() + piece;
-      bits[bit / 64] |= std::uint64_t{1} << (bit % 64);
-      any = true;
+      add_to(have, phase_to(owner == rank_.value), piece);
     }
   }
-  if (!any) bits.clear();
-  return bits;
+  return have;
 }
 
 bool DirectOperation::grant(Rank by, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) {
-  const std::size_t bits = pieces_.size() * 2;
-  if (!have.empty() && have.size() != (bits + 63) / 64) return false;
-  if (!have.empty() && bits % 64 != 0 && (have.back() >> (bits % 64)) != 0) return false;
+  if (!can_be_have(have)) return false;
   Other& other = others_[by.value];
   other.granted = true;
   if (stopped_) return true;
@@ -138,9 +132,7 @@ bool DirectOperation::grant(Rank by, std::span<const std::uint64_t> have, Stripe
       const std::size_t at = exchange_of(piece, by);
       Exchange& exchange = exchanges_[at];
       if (exchange.departure != Departure::kSent || exchange.stripe != stripe || exchange.on == stream) continue;
-      const std::size_t bit = index_of(phase_to(owner == by.value)) * pieces_.size() + piece;
-      const bool has = !have.empty() && ((have[bit / 64] >> (bit % 64)) & 1U) != 0;
-      if (has || mutant(Mutant::kResendsNothing)) continue;
+      if (has(have, phase_to(owner == by.value), piece) || mutant(Mutant::kResendsNothing)) continue;
       exchange.departure = Departure::kReady;
       exchange.again = true;  // it may have lain there unread when the other said what it has
       other.ready.push_back(static_cast<std::uint32_t>(at));
@@ -198,6 +190,7 @@ void DirectOperation::prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs
     const Piece& piece = pieces_[index];
     KernelJob& job = start(jobs, JobKind::kEncode, {first_[index], Phase::kReduceScatter, Purpose::kOwn}, piece);
     job.from = input(piece);
+    job.residual = residual(piece);
     job.into = arrival(piece, Phase::kReduceScatter);
   }
 }
@@ -208,6 +201,7 @@ void DirectOperation::gather(std::size_t index, std::vector<KernelJob>& jobs) {
   KernelJob& job = start(jobs, JobKind::kGather, {index, Phase::kReduceScatter, Purpose::kGather}, piece);
   job.from = room_of(index);
   job.own = input(piece);
+  job.residual = residual(piece);
   job.into = departure(piece, Phase::kAllGather);
   job.departs = piece.form(Phase::kAllGather).format;
   job.total = total_;
@@ -222,6 +216,9 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
     case Purpose::kBackUp:
     case Purpose::kOwnCopy:
     case Purpose::kRestore: LOCKSTEP_UNREACHABLE();
+    case Purpose::kLeave:
+      if (stopped_) decode(name.index, jobs);
+      return finished;
     case Purpose::kDecode: return finished;
     case Purpose::kOwn:
       if (result.not_finite) {
@@ -229,6 +226,7 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
         return finished;
       }
       make_ready(name.index, result.checksum);
+      if (mutant(Mutant::kLeavesAtOnce)) leave(piece_of_[name.index], jobs);
       return finished;
     case Purpose::kArrived: {
       Exchange& exchange = exchanges_[name.index];

@@ -85,11 +85,10 @@ class DirectOperation final : public Operation {
   };
 
   [[nodiscard]] bool is_mine(std::size_t piece) const { return pieces_[piece].owner == rank_.value; }
-  [[nodiscard]] std::uint32_t hop_of(std::uint32_t owner, Rank other) const {
-    return (other.value + world_ - owner - 1) % world_;
-  }
+  // In the order of the ring, from the one behind us on.
+  [[nodiscard]] std::uint32_t hop_of(Rank other) const { return (other.value + world_ - rank_.value - 1) % world_; }
   [[nodiscard]] std::size_t exchange_of(std::size_t piece, Rank other) const {
-    return first_[piece] + (is_mine(piece) ? hop_of(rank_.value, other) : 0);
+    return first_[piece] + (is_mine(piece) ? hop_of(other) : 0);
   }
   [[nodiscard]] Rank other_of(std::size_t exchange) const;
   [[nodiscard]] static wire::Phase phase_to(bool owner) {

@@ -24,6 +24,13 @@ constexpr std::size_t kDecodedAtOnce = 16;
 // What a direct operation keeps a list of; a name of a job has room for it.
 constexpr std::uint64_t kMaxExchanges = std::uint64_t{1} << 20U;
 
+std::vector<std::uint64_t> counts_of(const peer::Request& request) {
+  std::vector<std::uint64_t> counts;
+  counts.reserve(request.tensors.size());
+  for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
+  return counts;
+}
+
 Error too_small(std::uint64_t has, std::uint64_t needs, std::size_t world) {
   return {Status::kBufferTooSmall, "the receive buffer holds " + std::to_string(has) + " bytes, the result needs " +
                                        std::to_string(needs) + " (world size " + std::to_string(world) + ")"};
@@ -59,9 +66,7 @@ Operation::Operation(const peer::Request& request, Rank rank, std::uint32_t worl
     LOCKSTEP_ASSERT(stakes_.size() == world);
     pieces_ = cut_blocks(stakes_, element_bytes, segmenting);
   } else {
-    std::vector<std::uint64_t> counts;
-    for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
-    pieces_ = cut(request.collective, counts, element_bytes, world, root, segmenting);
+    pieces_ = cut(request.collective, counts_of(request), element_bytes, world, root, segmenting);
   }
   std::uint64_t scratch = 0;
   for (const peer::Tensor& tensor : request.tensors) {
@@ -93,9 +98,7 @@ std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank,
     if (auto refusal = refusal_of_blocks(request, rank, stakes)) return refusal;
     segments = segments_in_blocks(stakes, element, segmenting);
   } else {
-    std::vector<std::uint64_t> counts;
-    for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
-    segments = segments_in(request.collective, counts, element, world, segmenting);
+    segments = segments_in(request.collective, counts_of(request), element, world, segmenting);
   }
   if (segments > kMaxSegments) {
     return Error{Status::kInvalidArgument, "the call cuts into " + std::to_string(segments) + " segments, more than " +
@@ -119,11 +122,9 @@ std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank,
 // Direct: what a rank keeps of each other is bounded, and the contributions to any one piece need room at once.
 std::optional<Error> Operation::refusal_of_exchanges(const peer::Request& request, Rank rank, std::uint32_t world,
                                                      Segmenting segmenting) {
-  std::vector<std::uint64_t> counts;
-  for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
   std::uint64_t exchanges = 0;
   std::uint64_t largest = 0;
-  for (const Piece& piece : cut(request.collective, counts, sizeof(float), world, 0, segmenting)) {
+  for (const Piece& piece : cut(request.collective, counts_of(request), sizeof(float), world, 0, segmenting)) {
     exchanges += piece.owner == rank.value ? world - 1 : 1;
     largest = std::max<std::uint64_t>(largest, piece.form(Phase::kReduceScatter).bytes);
   }
@@ -160,6 +161,23 @@ std::optional<Error> Operation::refusal_of_blocks(const peer::Request& request, 
                                                std::to_string(mine) + " of the result"};
   }
   return std::nullopt;
+}
+
+bool Operation::can_be_have(std::span<const std::uint64_t> have) const {
+  const std::size_t bits = pieces_.size() * 2;
+  if (have.empty()) return true;
+  return have.size() == (bits + 63) / 64 && (bits % 64 == 0 || (have.back() >> (bits % 64)) == 0);
+}
+
+bool Operation::has(std::span<const std::uint64_t> have, Phase phase, std::size_t piece) const {
+  const std::size_t bit = index_of(phase) * pieces_.size() + piece;
+  return !have.empty() && ((have[bit / 64] >> (bit % 64)) & 1U) != 0;
+}
+
+void Operation::add_to(std::vector<std::uint64_t>& have, Phase phase, std::size_t piece) const {
+  const std::size_t bit = index_of(phase) * pieces_.size() + piece;
+  have.resize((pieces_.size() * 2 + 63) / 64);
+  have[bit / 64] |= std::uint64_t{1} << (bit % 64);
 }
 
 bool Operation::in_place(const Piece& piece) const {
@@ -211,6 +229,11 @@ BufferRef Operation::result(const Piece& piece) const {
   return tensor.recv.slice(piece.offset - begin, piece.length);
 }
 
+BufferRef Operation::residual(const Piece& piece) const {
+  const BufferRef& all = request_.tensors[piece.tensor].residual;
+  return all.length > 0 ? all.slice(piece.offset, piece.length) : BufferRef{};
+}
+
 Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const {
   const std::uint64_t at = piece.offset / sizeof(float) + element;
   return {Status::kInvalidArgument,
@@ -250,11 +273,26 @@ void Operation::decode_some(std::vector<KernelJob>& jobs) {
   if (!encoded_ || world_ == 1) return;
   const std::size_t pieces = pieces_.size() - (mutant(Mutant::kLeftEncoded) && !pieces_.empty() ? 1 : 0);
   for (; decoded_ < pieces && running_ < kDecodedAtOnce; ++decoded_) {
-    const Piece& piece = pieces_[decoded_];
-    KernelJob& job = start(jobs, JobKind::kDecode, {decoded_, Phase::kAllGather, Purpose::kDecode}, piece);
-    job.from = departure(piece, Phase::kAllGather);
-    job.into = result(piece);
+    // In place the result overwrites what the residual is made of: it comes after that.
+    if (!leave(decoded_, jobs)) decode(decoded_, jobs);
   }
+}
+
+bool Operation::leave(std::size_t piece, std::vector<KernelJob>& jobs) {
+  const Piece& whose = pieces_[piece];
+  const BufferRef left = residual(whose);
+  if (left.length == 0 || weight_ == 0) return false;
+  KernelJob& job = start(jobs, JobKind::kLeave, {piece, Phase::kReduceScatter, Purpose::kLeave}, whose);
+  job.from = input(whose);
+  job.residual = left;
+  if (whose.owner == rank_.value) job.departs = WireFormat::kNative;  // it was added as it is
+  return true;
+}
+
+void Operation::decode(std::size_t piece, std::vector<KernelJob>& jobs) {
+  KernelJob& job = start(jobs, JobKind::kDecode, {piece, Phase::kAllGather, Purpose::kDecode}, pieces_[piece]);
+  job.from = departure(pieces_[piece], Phase::kAllGather);
+  job.into = result(pieces_[piece]);
 }
 
 }  // namespace lockstep::ring

@@ -113,8 +113,8 @@ class Operation {
   // Nothing new is begun. Jobs that run still have to answer.
   void stop() { stopped_ = true; }
   [[nodiscard]] std::size_t jobs_running() const { return running_; }
-  // Encoded: makes the result of what lies encoded, once the round has committed; call it until no job runs. After stop(), and when
-  // nothing lands or leaves any more.
+  // Encoded: makes the result of what lies encoded, and residuals of what was lost on the way, once the round has committed; call it
+  // until no job runs. After stop(), and when nothing lands or leaves any more.
   void decode_some(std::vector<KernelJob>& jobs);
   // Gives the input its bits back (promise S3), after stop() and when nothing runs or lands any more.
   virtual void restore(std::vector<KernelJob>& /*jobs*/) {}
@@ -135,7 +135,7 @@ class Operation {
   enum class Departure : std::uint8_t { kNotOurs, kNotReady, kReady, kSent };
 
   // A job's token says what to do with its answer. The owner of the operation adds which operation it was.
-  enum class Purpose : std::uint8_t { kBackUp, kOwn, kOwnCopy, kArrived, kGather, kDecode, kRestore };
+  enum class Purpose : std::uint8_t { kBackUp, kOwn, kOwnCopy, kArrived, kGather, kLeave, kDecode, kRestore };
   struct JobName {
     std::size_t index = 0;  // of what the operation keeps a list
     wire::Phase phase{};
@@ -147,6 +147,11 @@ class Operation {
 
   static constexpr std::size_t index_of(wire::Phase phase) { return phase == wire::Phase::kReduceScatter ? 0 : 1; }
 
+  // What is here of what somebody sends, as Ready tells it: a bit for each segment of both phases, and no words where nothing is.
+  [[nodiscard]] bool can_be_have(std::span<const std::uint64_t> have) const;
+  [[nodiscard]] bool has(std::span<const std::uint64_t> have, wire::Phase phase, std::size_t piece) const;
+  void add_to(std::vector<std::uint64_t>& have, wire::Phase phase, std::size_t piece) const;
+
   [[nodiscard]] bool in_place(const Piece& piece) const;
   [[nodiscard]] BufferRef input(const Piece& piece) const;  // this rank's contribution
   [[nodiscard]] BufferRef work(const Piece& piece) const;   // where partial sums and finals lie
@@ -154,8 +159,11 @@ class Operation {
   // end, so that what is made of it, from the beginning on, never overtakes what is still to be read.
   [[nodiscard]] BufferRef arrival(const Piece& piece, wire::Phase phase) const;
   [[nodiscard]] BufferRef departure(const Piece& piece, wire::Phase phase) const;
-  [[nodiscard]] BufferRef backup(const Piece& piece) const;  // in place: the input's copy
-  [[nodiscard]] BufferRef result(const Piece& piece) const;  // where the final goes
+  [[nodiscard]] BufferRef backup(const Piece& piece) const;     // in place: the input's copy
+  [[nodiscard]] BufferRef result(const Piece& piece) const;     // where the final goes
+  [[nodiscard]] BufferRef residual(const Piece& piece) const;   // what is added to the input; or nothing
+  bool leave(std::size_t piece, std::vector<KernelJob>& jobs);  // renews the residual; false: there is nothing to do
+  void decode(std::size_t piece, std::vector<KernelJob>& jobs);
   [[nodiscard]] Error not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const;
 
   // Left out of recordings are the arguments, and what follows from them: all but these.

@@ -12,12 +12,18 @@ namespace lockstep::ring {
 
 using wire::Phase;
 
+namespace {
+
+constexpr Phase kPhases[] = {Phase::kReduceScatter, Phase::kAllGather};
+
+}  // namespace
+
 RingOperation::RingOperation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
                              std::vector<std::uint64_t> stakes, Segmenting segmenting)
     : Operation(request, rank, world, root, std::move(stakes), segmenting), segments_(pieces_.size()) {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
-    for (const Phase phase : {Phase::kReduceScatter, Phase::kAllGather}) {
+    for (const Phase phase : kPhases) {
       if (!has_phase(request.collective, phase)) continue;
       const Part part = part_of(phase, rank.value, piece.owner, world);
       Half& half = segments_[i].half[index_of(phase)];
@@ -153,37 +159,29 @@ void RingOperation::stream_closed(StreamId stream) {
 }
 
 std::vector<std::uint64_t> RingOperation::have(Rank /*from*/) const {
-  std::vector<std::uint64_t> bits((pieces_.size() * 2 + 63) / 64);
-  bool any = false;
-  for (std::size_t phase = 0; phase < 2; ++phase) {
+  std::vector<std::uint64_t> have;
+  for (const Phase phase : kPhases) {
     for (std::size_t i = 0; i < segments_.size(); ++i) {
-      const Arrival arrival = segments_[i].half[phase].arrival;
+      const Arrival arrival = segments_[i].half[index_of(phase)].arrival;
       const bool here = arrival == Arrival::kWorking || arrival == Arrival::kHere;
-      if (!here || mutant(Mutant::kSegmentTwice)) continue;
-      const std::size_t bit = phase * segments_.size() + i;
-      bits[bit / 64] |= std::uint64_t{1} << (bit % 64);
-      any = true;
+      if (here && !mutant(Mutant::kSegmentTwice)) add_to(have, phase, i);
     }
   }
-  if (!any) bits.clear();
-  return bits;
+  return have;
 }
 
 bool RingOperation::grant(Rank /*by*/, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) {
-  const std::size_t bits = pieces_.size() * 2;
-  if (!have.empty() && have.size() != (bits + 63) / 64) return false;
-  if (!have.empty() && bits % 64 != 0 && (have.back() >> (bits % 64)) != 0) return false;
+  if (!can_be_have(have)) return false;
   granted_ = true;
   if (stopped_) return true;
-  const auto has = [&](std::size_t bit) { return !have.empty() && ((have[bit / 64] >> (bit % 64)) & 1U) != 0; };
-  for (std::size_t phase = 0; phase < 2; ++phase) {
+  for (const Phase phase : kPhases) {
     for (std::size_t i = 0; i < segments_.size(); ++i) {
-      Half& half = segments_[i].half[phase];
+      Half& half = segments_[i].half[index_of(phase)];
       if (half.departure != Departure::kSent || half.stripe != stripe || half.stream == stream) continue;
-      if (mutant(Mutant::kResendsNothing) || has(phase * segments_.size() + i)) continue;
+      if (mutant(Mutant::kResendsNothing) || has(have, phase, i)) continue;
       half.departure = Departure::kReady;
       half.again = true;  // it may have lain there unread when downstream said what it has
-      ready_.push_back(i * 2 + phase);
+      ready_.push_back(i * 2 + index_of(phase));
     }
   }
   return true;
@@ -271,7 +269,8 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
   const Piece& piece = pieces_[index];
   Finished finished;
   switch (purpose) {
-    case Purpose::kGather: LOCKSTEP_UNREACHABLE();
+    case Purpose::kGather:
+    case Purpose::kLeave: LOCKSTEP_UNREACHABLE();
     case Purpose::kDecode:
     case Purpose::kRestore: return finished;
     case Purpose::kBackUp:

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "core/kernels/formats/reference.h"
 #include "core/kernels/reference.h"
@@ -43,6 +46,36 @@ std::vector<std::byte> input_of(const Call& call, std::size_t tensor, Elements e
   fill_content(bytes, content_of(call.content, tensor), call.request.type, elements.begin * width,
                peer::is_encoded(call.request));
   return bytes;
+}
+
+// What it contributes where it goes direct: with the residual, if it has one.
+bool feeds_back(const Call& call, std::size_t tensor) { return call.request.tensors[tensor].residual.length > 0; }
+
+Token residual_token_of(const Call& call, std::size_t tensor, Elements elements) {
+  return token_of_content(content_of_residual(call.content, tensor), elements.begin * sizeof(float),
+                          elements.end * sizeof(float));
+}
+
+Token corrected_of(const Call& call, std::size_t tensor, Elements elements) {
+  const Token own = token_of(call, tensor, elements);
+  return feeds_back(call, tensor) ? corrected(own, residual_token_of(call, tensor, elements)) : own;
+}
+
+std::vector<float> floats_of(std::uint64_t content, Elements elements) {
+  std::vector<float> values(elements.end - elements.begin);
+  fill_content(std::as_writable_bytes(std::span(values)), content, DataType::kF32, elements.begin * sizeof(float),
+               true);
+  return values;
+}
+
+std::vector<float> residual_of(const Call& call, std::size_t tensor, Elements elements) {
+  return floats_of(content_of_residual(call.content, tensor), elements);
+}
+
+std::vector<float> corrected_floats_of(const Call& call, std::size_t tensor, Elements elements) {
+  std::vector<float> values = floats_of(content_of(call.content, tensor), elements);
+  if (!feeds_back(call, tensor)) return values;
+  return reference::add_weighted(std::move(values), 1, residual_of(call, tensor, elements));
 }
 
 struct Round {
@@ -93,13 +126,6 @@ Encoded encoded_of(const Round& round, std::uint64_t elements) {
   return how;
 }
 
-std::vector<float> floats_of(const Call& call, std::size_t tensor, Elements elements) {
-  const std::vector<std::byte> bytes = input_of(call, tensor, elements);
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
 // `who(i)`: the i-th contributor on the way.
 template <typename Who>
 std::vector<std::byte> fold_encoded(const Encoded& how, std::size_t n, std::size_t tensor, Elements elements,
@@ -107,7 +133,7 @@ std::vector<std::byte> fold_encoded(const Encoded& how, std::size_t n, std::size
   const std::size_t count = elements.end - elements.begin;
   std::vector<float> sums(count);
   for (std::size_t i = 0; i < n; ++i) {
-    std::vector<float> own = floats_of(who(i), tensor, elements);
+    std::vector<float> own = corrected_floats_of(who(i), tensor, elements);
     float weight = how.weight_of(who(i));
     const bool last = i + 1 == n;
     if (how.direct && !last) {
@@ -131,7 +157,7 @@ template <typename Who>
 Token fold_encoded_tokens(const Encoded& how, std::size_t n, std::size_t tensor, Elements part, const Who& who) {
   Token token;
   for (std::size_t i = 0; i < n; ++i) {
-    Token own = token_of(who(i), tensor, part);
+    Token own = corrected_of(who(i), tensor, part);
     float weight = how.weight_of(who(i));
     const bool last = i + 1 == n;
     if (how.direct && !last) {
@@ -168,6 +194,32 @@ Token fold_plain_tokens(const peer::Request& request, std::uint32_t divisor, std
   return token;
 }
 
+// A part of the elements that lie at `where` whose token is not the one that is wanted; the first.
+struct WrongPiece {
+  Elements part;
+  bool whole = false;    // it has a meaning
+  bool has_all = false;  // it is made of what is wanted
+};
+template <typename Want>
+std::optional<WrongPiece> wrong_piece(const Memory& memory, BufferRef where, Elements elements, std::uint64_t width,
+                                      const Want& want) {
+  std::uint64_t covered = where.offset;
+  for (const TokenMap::Piece& piece : memory.tokens(where.id).pieces()) {
+    const std::uint64_t begin = std::max(piece.at, where.offset);
+    const std::uint64_t end = std::min(piece.at + piece.length, where.offset + where.length);
+    if (begin >= end) continue;
+    const Elements part = {elements.begin + (begin - where.offset) / width,
+                           elements.begin + (end - where.offset) / width};
+    Token got;
+    const bool whole = memory.tokens(where.id).read(begin, end - begin, got);
+    const Token wanted = want(part);
+    if (!whole || got != wanted) return WrongPiece{part, whole, got.sum == wanted.sum};
+    covered = end;
+  }
+  if (covered != where.offset + where.length) return WrongPiece{elements};
+  return std::nullopt;
+}
+
 // Elements of a tensor that belong to one chunk lie at `where` and must be the fold of everybody's.
 Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t owner, Elements elements,
                        BufferRef where) {
@@ -192,28 +244,43 @@ Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t own
     }
     return {};
   }
-  std::uint64_t covered = where.offset;
-  for (const TokenMap::Piece& piece : round.memory.tokens(where.id).pieces()) {
-    const std::uint64_t begin = std::max(piece.at, where.offset);
-    const std::uint64_t end = std::min(piece.at + piece.length, where.offset + where.length);
-    if (begin >= end) continue;
-    const Elements part = {elements.begin + (begin - where.offset) / width,
-                           elements.begin + (end - where.offset) / width};
-    Token got;
-    const bool whole = round.memory.tokens(where.id).read(begin, end - begin, got);
-    const Token want = encodes ? fold_encoded_tokens(how, n, tensor, part, who)
-                               : fold_plain_tokens(request, divisor, n, tensor, part, who);
-    if (whole && got == want) {
-      covered = end;
-      continue;
-    }
-    return round.place(tensor, part) + " of chunk " + std::to_string(owner) +
-           (!whole                ? " have no meaning (never arrived, or torn)"
-            : got.sum == want.sum ? " hold everybody's input once, folded in another order"
-                                  : " are not the sum of the inputs of the " + std::to_string(n) + " contributors");
+  const auto want = [&](Elements part) {
+    return encodes ? fold_encoded_tokens(how, n, tensor, part, who)
+                   : fold_plain_tokens(request, divisor, n, tensor, part, who);
+  };
+  const std::optional<WrongPiece> wrong = wrong_piece(round.memory, where, elements, width, want);
+  if (!wrong) return {};
+  return round.place(tensor, wrong->part) + " of chunk " + std::to_string(owner) +
+         (!wrong->whole    ? " have no meaning (never arrived, or torn)"
+          : wrong->has_all ? " hold everybody's input once, folded in another order"
+                           : " are not the sum of the inputs of the " + std::to_string(n) + " contributors");
+}
+
+// After the commit a residual is what has been lost of a contribution: all that is known of that is what went, and how it is read.
+Complaint check_left(const Round& round, std::size_t tensor, std::uint64_t owner, Elements elements) {
+  const Call& call = round.call;
+  if (elements.begin == elements.end || !feeds_back(call, tensor)) return {};
+  const Encoded how = encoded_of(round, elements.end - elements.begin);
+  const float weight = how.weight_of(call);
+  const bool untouched = weight == 0 || round.world() == 1;
+  const WireFormat format = owner == round.rank ? WireFormat::kNative : how.up;
+  const BufferRef where = call.request.tensors[tensor].residual.slice(elements.begin * sizeof(float),
+                                                                      (elements.end - elements.begin) * sizeof(float));
+  const std::string place = round.place(tensor, elements) + ": the residual of chunk " + std::to_string(owner);
+  if (round.memory.mode() == Mode::kBytes) {
+    const std::vector<float> values =
+        untouched ? residual_of(call, tensor, elements)
+                  : reference::left_of(format, weight, corrected_floats_of(call, tensor, elements));
+    const auto got = round.memory.look(where);
+    if (std::memcmp(got.data(), values.data(), got.size()) == 0) return {};
+    return place + " is not what was lost of its contribution";
   }
-  if (covered != where.offset + where.length) return round.place(tensor, elements) + " are not covered";
-  return {};
+  const auto want = [&](Elements part) {
+    return untouched ? residual_token_of(call, tensor, part)
+                     : left_of(corrected_of(call, tensor, part), weight, format);
+  };
+  if (!wrong_piece(round.memory, where, elements, sizeof(float), want)) return {};
+  return place + " is not what was lost of its contribution";
 }
 
 // A copy of elements of one contributor's tensor.
@@ -241,12 +308,14 @@ Complaint check_all_reduce(const Round& round) {
     if (is_one_chunk(round.call, tensors[t])) {
       const Elements all = {0, tensors[t].count};
       if (Complaint bad = check_folded(round, t, t % round.world(), all, tensors[t].recv)) return bad;
+      if (Complaint bad = check_left(round, t, t % round.world(), all)) return bad;
       continue;
     }
     for (std::uint64_t owner = 0; owner < round.world(); ++owner) {
       const Elements chunk = chunk_of(owner, round.world(), tensors[t].count);
       const BufferRef where = tensors[t].recv.slice(chunk.begin * width, (chunk.end - chunk.begin) * width);
       if (Complaint bad = check_folded(round, t, owner, chunk, where)) return bad;
+      if (Complaint bad = check_left(round, t, owner, chunk)) return bad;
     }
   }
   return {};

@@ -19,6 +19,7 @@ std::string_view name_of(JobKind kind) {
     case JobKind::kGather: return "gathered and encoded";
     case JobKind::kCheck: return "verified";
     case JobKind::kDecode: return "decoded";
+    case JobKind::kLeave: return "compared with what went";
   }
   return "worked on";
 }

@@ -401,8 +401,8 @@ TEST(Cli, BenchRefusesWhatHasNoMeaning) {
 }
 
 TEST(CliBench, MeasuresWireFormatsWithinTheirErrors) {
-  for (const std::string formats :
-       {"--up int8 --down e3m0", "--up bf16", "--down f16", "--up int4 --down int8", "--algorithm direct"}) {
+  for (const std::string formats : {"--up int8 --down e3m0", "--up bf16", "--down f16", "--up int4 --down int8",
+                                    "--algorithm direct", "--up int4 --residual", "--up int4 --residual --tensors 3"}) {
     const Ran ran = run("bench -p 3 -o avg -b 4 -e 400K -f 300 -n 3 -w 1 --json " + formats, "2> /dev/null");
     ASSERT_EQ(ran.code, 0) << ran.text;
     EXPECT_EQ(nlohmann::json::parse(ran.text)["errors"], 0) << ran.text;
@@ -412,6 +412,7 @@ TEST(CliBench, MeasuresWireFormatsWithinTheirErrors) {
 TEST(CliBench, WireFormatsThatCannotBeAreRefused) {
   EXPECT_THAT(run("bench --up int8").text, HasSubstr("take --op avg, or --only out"));
   EXPECT_THAT(run("bench --up e3m0 -o avg --algorithm ring").text, HasSubstr("contributions go up in 8 bits or more"));
+  EXPECT_THAT(run("bench --up int8 -o avg --residual").text, HasSubstr("only what goes direct has residuals"));
   EXPECT_THAT(run("bench --algorithm direct -o max").text, HasSubstr("or goes direct"));
   EXPECT_THAT(run("bench --down int8 -d f64 -o avg").text, HasSubstr("only an all_reduce of f32 (sum or avg)"));
   EXPECT_EQ(run("bench --down int7").code, 2);

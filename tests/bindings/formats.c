@@ -196,7 +196,104 @@ static void formats_that_differ_are_named(peer* self) {
   CHECK(value == 1);
 }
 
+/* Only what is under way is missing from the sum of many results: without residuals each call would miss as much. */
+static void what_rounding_loses_goes_with_the_next_call(peer* self) {
+  enum { CALLS = 50, COUNT = 3 * 5000 };
+  static float x_of[MOST_PEERS][COUNT], residual_of[MOST_PEERS][COUNT], result_of[MOST_PEERS][COUNT];
+  static double sum_of[MOST_PEERS][COUNT], all_of[MOST_PEERS][MOST_PEERS * COUNT], left_of[MOST_PEERS][COUNT];
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  lockstep_all_gather_args gather = LOCKSTEP_ALL_GATHER_ARGS_INIT;
+  float* x = x_of[self->number];
+  float* residual = residual_of[self->number];
+  double* left = left_of[self->number];
+  double* all = all_of[self->number];
+  const double weight = self->number + 1, weights = self->peers * (self->peers + 1) / 2.0;
+  unsigned who;
+  int call;
+  size_t i, own = 0;
+
+  for (i = 0; i < COUNT; ++i) x[i] = element(self->number, i);
+  memset(residual, 0, sizeof residual_of[0]);
+  memset(sum_of[self->number], 0, sizeof sum_of[0]);
+  args.count = COUNT;
+  args.type = LOCKSTEP_F32;
+  args.op = LOCKSTEP_AVG;
+  args.up = LOCKSTEP_WIRE_INT4;
+  args.weighted = 1;
+  args.weight = weight;
+  args.residual = residual;
+  for (call = 0; call < CALLS; ++call) {
+    args.recv = result_of[self->number];
+    args.send = call % 2 == 0 ? x : args.recv; /* in place, too */
+    if (call % 2 != 0) memcpy(args.recv, x, sizeof x_of[0]);
+    CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &args, NULL));
+    for (i = 0; i < COUNT; ++i) sum_of[self->number][i] += result_of[self->number][i];
+  }
+  for (i = 0; i < COUNT; ++i) left[i] = weight * residual[i];
+  gather.send = left;
+  gather.recv = all;
+  gather.send_count = COUNT;
+  gather.recv_capacity = MOST_PEERS * COUNT;
+  gather.type = LOCKSTEP_F64;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_all_gather(self->comm, &gather, NULL));
+  for (i = 0; i < COUNT; ++i) {
+    double want = 0;
+    for (who = 0; who < self->peers; ++who) {
+      want += (CALLS * (double)element(who, i) * (who + 1) - all[who * COUNT + i]) / weights;
+    }
+    CHECK(fabs(sum_of[self->number][i] - want) <= CALLS * 1e-3);
+    own += residual[i] == 0;
+  }
+  /* this peer's own chunk, and little else */
+  CHECK(self->peers == 1 ? own == COUNT : own >= COUNT / self->peers && own < COUNT / 2);
+}
+
+static void residuals_that_cannot_be_are_refused(peer* self) {
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  lockstep_tensor tensors[2];
+  float values[4] = {1, 2, 3, 4}, residual[4] = {0};
+  void* residuals[2] = {NULL, NULL};
+  args.send = args.recv = values;
+  args.count = 4;
+  args.type = LOCKSTEP_F32;
+  args.up = LOCKSTEP_WIRE_INT8;
+  args.residual = residual;
+  CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &args, NULL));
+  CHECK(strstr(lockstep_last_error(), "only what goes direct has residuals") != NULL);
+  args.algorithm = LOCKSTEP_ALGORITHM_DIRECT;
+  args.residual = values + 1;
+  args.count = 3;
+  CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &args, NULL));
+  CHECK(strstr(lockstep_last_error(), "tensor 0: the residual overlaps send or recv") != NULL);
+  args.residual = (char*)residual + 1;
+  CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &args, NULL));
+  CHECK(strstr(lockstep_last_error(), "args.residual is ") != NULL);
+  args.residual = NULL;
+  args.residuals = residuals;
+  CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &args, NULL));
+  CHECK(strstr(lockstep_last_error(), "args.residuals is given but args.tensors is NULL") != NULL);
+  args.send = args.recv = NULL;
+  args.count = 0;
+  args.tensors = tensors;
+  args.tensors_count = 2;
+  tensors[0].send = tensors[0].recv = values;
+  tensors[1].send = tensors[1].recv = values + 2;
+  tensors[0].count = tensors[1].count = 2;
+  residuals[1] = (char*)residual + 2;
+  CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &args, NULL));
+  CHECK(strstr(lockstep_last_error(), "args.residuals[1] is ") != NULL);
+  residuals[1] = residual;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &args, NULL));
+  residual[1] = INFINITY;
+  if (self->peers == 1) return; /* nobody adds it */
+  CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &args, NULL));
+  CHECK(strstr(lockstep_last_error(), "tensor 1, element 1: ") != NULL);
+  CHECK(isinf(residual[1]));
+}
+
 static void everything(peer* self) {
+  what_rounding_loses_goes_with_the_next_call(self);
+  residuals_that_cannot_be_are_refused(self);
   formats_are_as_near_as_they_say(self);
   all_hold_what_one_has_sent(self);
   who_weighs_nothing_takes_part(self);

@@ -35,7 +35,7 @@ TEST(Header, StructSizesAreThoseOfVersionOne) {
   EXPECT_EQ(sizeof(lockstep_comm_options), 160U);
   EXPECT_EQ(sizeof(lockstep_result), 200U);
   EXPECT_EQ(sizeof(lockstep_world), 72U);
-  EXPECT_EQ(sizeof(lockstep_all_reduce_args), 112U);
+  EXPECT_EQ(sizeof(lockstep_all_reduce_args), 128U);
   EXPECT_EQ(sizeof(lockstep_reduce_scatter_args), 72U);
   EXPECT_EQ(sizeof(lockstep_all_gather_args), 72U);
   EXPECT_EQ(sizeof(lockstep_broadcast_args), 88U);

@@ -22,9 +22,10 @@ namespace lockstep::support {
 
 class RingOfOperations {
  public:
-  // Buffers of every rank: id 1 holds `input`, 2 is `recv` (absent in place), 3 is scratch. `weights`: of every rank, or none.
+  // Buffers of every rank: id 1 holds `input`, 2 is `recv` (absent in place), 3 is scratch, 4 residuals (if there are any). `weights`:
+  // of every rank, or none.
   RingOfOperations(const peer::Request& request, std::uint32_t world, bool in_place, ring::Segmenting segmenting,
-                   std::uint64_t seed, const std::vector<float>& weights = {})
+                   std::uint64_t seed, const std::vector<float>& weights = {}, bool feeds_back = false)
       : seed_(seed) {
     std::vector<std::uint64_t> stakes;
     stakes.reserve(weights.size());
@@ -38,10 +39,12 @@ class RingOfOperations {
         const std::uint64_t size = tensor.count * size_of(request.type);
         tensor.send = {BufferId{1}, bytes, size};
         tensor.recv = {in_place ? BufferId{1} : BufferId{2}, bytes, size};
+        if (feeds_back) tensor.residual = {BufferId{4}, bytes, size};
         bytes += size;
       }
       member->memory[1].resize(bytes);
       member->memory[2].resize(bytes);
+      member->memory[4].resize(feeds_back ? bytes : 0);
       member->memory[3].resize(peer::scratch_bytes(member->request));
       member->request.scratch = {BufferId{3}, 0, member->memory[3].size()};
       member->operation = ring::Operation::of(member->request, Rank{rank}, world, 0, stakes, segmenting);
@@ -53,6 +56,7 @@ class RingOfOperations {
   // Why an operation cannot go on; empty: all can.
   [[nodiscard]] const std::string& fault() const { return fault_; }
   std::vector<std::byte>& input(std::uint32_t rank) { return members_[rank]->memory[1]; }
+  std::vector<std::byte>& residual(std::uint32_t rank) { return members_[rank]->memory[4]; }
   // All tensors, out of place.
   std::span<std::byte> received(std::uint32_t rank) { return members_[rank]->memory[2]; }
   std::span<std::byte> result(std::uint32_t rank) { return memory(rank, members_[rank]->request.tensors.front().recv); }
@@ -91,7 +95,7 @@ class RingOfOperations {
 
   struct Member {
     peer::Request request;
-    std::vector<std::byte> memory[4];
+    std::vector<std::byte> memory[5];
     std::unique_ptr<ring::Operation> operation;
     std::vector<KernelJob> jobs;
     struct Frame {
@@ -120,7 +124,8 @@ class RingOfOperations {
       while (!member.jobs.empty()) {
         const KernelJob job = member.jobs.back();
         member.jobs.pop_back();
-        const JobResult result = run_job(job, memory(rank, job.into), memory(rank, job.from), memory(rank, job.own));
+        const JobResult result = run_job(job, memory(rank, job.into), memory(rank, job.from), memory(rank, job.own),
+                                         memory(rank, job.residual));
         jobs_done_ += 1;
         const auto finished = member.operation->job_done(job.token, result, member.jobs);
         if (finished.fault) fault_ = finished.fault->text;

@@ -55,6 +55,8 @@ TEST_F(LaunchCheck, RefusesNullMemory) {
 
 TEST_F(LaunchCheck, RefusesOverlap) {
   expect_invalid(args_of(Collective::kAllReduce, {{a, a + 1, 10, 0}}), "tensor 0: send and recv overlap");
+  expect_invalid(args_of(Collective::kAllReduce, {{a, a, 10, 0, a + 1}}),
+                 "tensor 0: the residual overlaps send or recv");
   expect_invalid(args_of(Collective::kAllReduce, {{a, b, 10, 0}, {a + 20, b + 9, 10, 0}}), "tensors 0 and 1 overlap");
   expect_invalid(args_of(Collective::kAllReduce, {{a, b, 500, 0}, {b + 499, a, 1, 0}}), "overlap");
   expect_invalid(args_of(Collective::kReduceScatter, {{a, a, 500, 4}}), "overlap");

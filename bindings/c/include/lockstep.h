@@ -490,12 +490,18 @@ typedef struct lockstep_all_reduce_args {
   int weighted;
   double weight;
   lockstep_algorithm algorithm; /* f32, SUM or AVG; RING not with an `up` of less than 8 bits; equal on all peers */
+  /* Error feedback, DIRECT only (an `up` of 8 bits or more has to ask for it): `count` f32, zeros at first, kept by the caller from
+   * call to call; no overlap with anything. What lies there is added to `send`; if the call ends with LOCKSTEP_OK, it is replaced by
+   * what encoding has lost of the sum of the two (nothing of this peer's own chunk), otherwise it is as it was. Untouched with weight
+   * 0 or in a world of 1. NULL: none; each peer's own choice. After F. Seide et al., "1-bit stochastic gradient descent", 2014. */
+  void* residual;
+  void* const* residuals; /* the same with `tensors`: one for each of them, NULL where it has none; or NULL */
 } lockstep_all_reduce_args;
 
 #define LOCKSTEP_ALL_REDUCE_ARGS_INIT                                                                \
   {                                                                                                  \
     sizeof(lockstep_all_reduce_args), NULL, NULL, 0, NULL, 0, LOCKSTEP_U8, LOCKSTEP_SUM, 0, 0, 0, 0, \
-        LOCKSTEP_WIRE_NATIVE, LOCKSTEP_WIRE_NATIVE, 0, 0.0, LOCKSTEP_ALGORITHM_AUTO                  \
+        LOCKSTEP_WIRE_NATIVE, LOCKSTEP_WIRE_NATIVE, 0, 0.0, LOCKSTEP_ALGORITHM_AUTO, NULL, NULL      \
   }
 
 /* Each peer sends 2(n-1)/n of the tensors' bytes (ring; formula as in nccl-tests doc/PERFORMANCE.md); of a tensor of at most

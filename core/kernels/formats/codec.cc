@@ -140,7 +140,7 @@ bool is_encoding(WireFormat format, std::span<const std::byte> encoded, std::siz
 }
 
 bool decode_add(WireFormat format, std::span<std::byte> sums, std::span<const std::byte> encoded, float weight) {
-  LOCKSTEP_ASSERT(std::isfinite(weight) && weight >= 0);
+  LOCKSTEP_ASSERT(std::isfinite(weight));
   const std::size_t count = count_of(sums);
   if (encoded.size() != encoded_size(format, count)) return false;
   const StandardFloats standard_floats;

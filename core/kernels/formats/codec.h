@@ -30,7 +30,7 @@ namespace lockstep {
 void weigh(std::span<std::byte> weighed, std::span<const std::byte> values, float weight);
 
 // sums[i] += weight * decoded[i], two roundings; a sum beyond the largest f32 becomes infinite, which encode() finds. The weight is
-// finite and not negative. False as in decode().
+// finite. False as in decode().
 [[nodiscard]] bool decode_add(WireFormat format, std::span<std::byte> sums, std::span<const std::byte> encoded,
                               float weight);
 

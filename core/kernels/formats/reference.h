@@ -354,4 +354,11 @@ inline Floats add_weighted(Floats sums, float weight, std::span<const float> val
   return sums;
 }
 
+// What is left of values that have gone, each counted `weight` times: 0 of what goes as it is.
+inline Floats left_of(WireFormat format, float weight, const Floats& values) {
+  if (format == WireFormat::kNative) return Floats(values.size(), 0.0F);
+  const Floats went = *decode(format, encode(format, weighed(weight, values)), values.size());
+  return add_weighted(values, -(1 / weight), went);
+}
+
 }  // namespace lockstep::reference

@@ -93,6 +93,58 @@ TEST_P(Coding, RecodesFromTheEndOfAPlaceToItsBeginning) {
   }
 }
 
+// Error feedback: what is added to a contribution, and what is left when that has gone.
+TEST_P(Coding, WhatIsLeftOfAContributionGoesWithTheNext) {
+  for (const WireFormat format : kAllFormats) {
+    for (const std::size_t count : kCounts) {
+      for (const float weight : {1.0F, 0.375F}) {
+        const Values own = moderate(count, count);
+        Values residual = moderate(count + 1, count);
+        const Values sum = reference::add_weighted(own, 1, residual);
+        KernelJob job = job_of(JobKind::kEncode, count, format, format);
+        job.weight = weight;
+        Bytes into(encoded_size(format, count));
+        const auto left = std::as_writable_bytes(std::span(residual));
+        run_job(job, into, bytes_of(own), {}, left);
+        ASSERT_EQ(into, reference::encode(format, reference::weighed(weight, sum))) << name_of(format) << " " << count;
+        job.kind = JobKind::kLeave;
+        run_job(job, {}, bytes_of(own), {}, left);
+        const Values expected = reference::left_of(format, weight, sum);
+        ASSERT_TRUE(std::ranges::equal(bytes_of(residual), bytes_of(expected))) << name_of(format) << " " << count;
+      }
+    }
+  }
+}
+
+TEST_P(Coding, AResidualIsPartOfWhatItsOwnerAdds) {
+  constexpr std::size_t kCount = 5000;
+  const Bytes from = reference::encode(WireFormat::kInt4, moderate(1, kCount));
+  const Values own = moderate(2, kCount);
+  Values residual = moderate(3, kCount);
+  KernelJob job = job_of(JobKind::kGather, kCount, WireFormat::kInt4, WireFormat::kInt8);
+  job.weight = 0.5F;
+  const Values sums = reference::add_weighted(*reference::decode(WireFormat::kInt4, from, kCount), 0.5F,
+                                              reference::add_weighted(own, 1, residual));
+  Bytes into(encoded_size(WireFormat::kInt8, kCount));
+  run_job(job, into, from, bytes_of(own), std::as_writable_bytes(std::span(residual)));
+  EXPECT_EQ(into, reference::encode(WireFormat::kInt8, sums));
+}
+
+TEST_P(Coding, NamesTheElementOfAResidualThatIsNotFinite) {
+  const Values own(5000, 1.0F);
+  Values residual(5000, 0.0F);
+  residual[4444] = std::numeric_limits<float>::quiet_NaN();
+  const auto left = std::as_writable_bytes(std::span(residual));
+  KernelJob job = job_of(JobKind::kEncode, own.size(), WireFormat::kInt4, WireFormat::kInt4);
+  Bytes into(encoded_size(WireFormat::kInt4, own.size()));
+  EXPECT_EQ(run_job(job, into, bytes_of(own), {}, left).not_finite, 4444U);
+  job.kind = JobKind::kGather;
+  const Bytes from = reference::encode(WireFormat::kInt4, own);
+  EXPECT_EQ(run_job(job, into, from, bytes_of(own), left).not_finite, 4444U);
+  job.weight = 0;  // it counts for nothing
+  EXPECT_FALSE(run_job(job, into, from, bytes_of(own), left).not_finite);
+}
+
 TEST_P(Coding, GathersContributionsThatLieSideBySide) {
   for (const WireFormat arrived : kAllFormats) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{100}, std::size_t{9001}}) {

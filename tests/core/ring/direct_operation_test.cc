@@ -172,6 +172,42 @@ TEST(DirectOperation, AStreamThatEndsTakesWhatWasLandingWithIt) {
   EXPECT_EQ(one.begin(0, 4, Phase::kReduceScatter, kNext).landing, Landing::kPlace);
 }
 
+// Rank 1 owns pieces 4 to 7, and adds its own there as it is.
+TEST(DirectOperation, AResidualIsRenewedAfterTheCommitAndBeforeTheResultLies) {
+  Direct one;
+  one.request.tensors.front().residual = {BufferId{19}, 0, kElements * sizeof(float)};
+  for (const std::uint32_t other : {0U, 2U}) {
+    EXPECT_TRUE(one.operation.grant(Rank{other}, {}, kOnly, kFirst));
+  }
+  one.operation.prepare(one.jobs);
+  for (const KernelJob& job : one.jobs) EXPECT_EQ(job.residual.offset, job.from.offset);
+  one.do_jobs();
+  for (std::uint32_t piece = 0; piece < 3 * kPiecesEach; ++piece) {
+    for (const std::uint32_t other : {0U, 2U}) {
+      (void)one.sent(other);
+      const bool owns = piece / kPiecesEach == other;
+      if (owns) one.land(other, piece, Phase::kAllGather);
+      if (piece / kPiecesEach == 1) one.land(other, piece, Phase::kReduceScatter);
+      one.do_jobs();
+    }
+  }
+  ASSERT_TRUE(one.operation.complete());
+  one.operation.stop();
+  one.operation.decode_some(one.jobs);
+  ASSERT_EQ(one.jobs.size(), 3 * kPiecesEach);
+  for (std::uint32_t piece = 0; piece < 3 * kPiecesEach; ++piece) {
+    const KernelJob job = one.jobs.front();
+    EXPECT_EQ(job.kind, JobKind::kLeave);
+    EXPECT_EQ(job.residual, one.request.tensors.front().residual.slice(job.from.offset, job.from.length));
+    EXPECT_EQ(job.departs, piece / kPiecesEach == 1 ? WireFormat::kNative : WireFormat::kInt8);
+    (void)one.do_job();
+    EXPECT_EQ(one.jobs.back().kind, JobKind::kDecode);
+    EXPECT_EQ(one.jobs.back().into.offset, job.from.offset);
+  }
+  one.do_jobs();
+  EXPECT_EQ(one.operation.jobs_running(), 0U);
+}
+
 TEST(DirectOperation, WhatNeedsMoreRoomThanThereIsIsRefused) {
   peer::Request request = Direct::request_of();
   Segmenting segmenting = Direct::segmenting_of(request);

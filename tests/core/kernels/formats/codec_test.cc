@@ -230,7 +230,7 @@ TEST(CodecDeathTest, RefusesWhatItsCallerMustNotDo) {
   Bytes encoded(6);
   EXPECT_DEATH((void)encode(WireFormat::kInt8, std::span(encoded).first(5), values), "encoded_size");
   EXPECT_DEATH((void)encode(WireFormat::kInt8, encoded, std::span(values).first(7)), "size");
-  EXPECT_DEATH((void)decode_add(WireFormat::kInt8, values, encoded, -1.0F), "weight");
+  EXPECT_DEATH((void)decode_add(WireFormat::kInt8, values, encoded, NAN), "weight");
   EXPECT_DEATH(divide_sums(values, 0.0F), "total");
 }
 
