@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <ctime>
 #include <span>
 
@@ -45,7 +46,8 @@ Forwarder::~Forwarder() {
 }
 
 void Forwarder::start(const Topology& topology) {
-  network_.emplace(topology, monotonic());
+  start_ = monotonic();
+  network_.emplace(topology, start_);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -87,18 +89,62 @@ void Forwarder::read_some(std::uint32_t host) {
     const std::uint32_t to = address ? host_of(*address) : UINT32_MAX;
     if (to >= tuns_.size() || to == host) continue;  // kernels look for routers and the like: nobody answers
     const auto bytes = packet.size - static_cast<std::uint32_t>(kTunHeaderBytes);
-    network_->offer(monotonic(), host, to, bytes, std::move(packet));
+    const Instant now = monotonic();
+    const auto tcp = tcp_segment_of({packet.bytes.get() + kTunHeaderBytes, bytes});
+    if (tcp && !connections_.on_sent(*tcp, now, resets_)) {
+      write_resets();
+      continue;
+    }
+    network_->offer(now, host, to, bytes, std::move(packet));
   }
 }
 
 void Forwarder::deliver() {
   for (int i = 0; i < kBatch; ++i) {
-    const auto arrival = network_->take(monotonic());
+    const Instant now = monotonic();
+    const auto arrival = network_->take(now);
+    while (const auto due = network_->take_reset()) connections_.reset(due->from, due->to, now, resets_);
+    write_resets();
     if (!arrival) return;
-    // A device that takes nothing is down, and its host with it.
-    [[maybe_unused]] const ssize_t put =
-        ::write(tuns_[arrival->to].number(), arrival->packet.bytes.get(), arrival->packet.size);
+    const Packet& packet = arrival->packet;
+    const auto tcp = tcp_segment_of({packet.bytes.get() + kTunHeaderBytes, packet.size - kTunHeaderBytes});
+    if (tcp && !connections_.on_arrived(*tcp, now, resets_)) continue;
+    write(arrival->to, packet);
+    write_resets();
   }
+}
+
+// A device that takes nothing is down, and its host with it.
+void Forwarder::write(std::uint32_t host, const Packet& packet) {
+  [[maybe_unused]] const ssize_t put = ::write(tuns_[host].number(), packet.bytes.get(), packet.size);
+}
+
+void Forwarder::write_resets() {
+  for (const ResetFor& reset : resets_) {
+    Packet packet = pool_.take();
+    packet.size = static_cast<std::uint32_t>(kTunHeaderBytes + reset.packet.size());
+    std::memset(packet.bytes.get(), 0, kTunHeaderBytes);  // its checksums are made
+    std::memcpy(packet.bytes.get() + kTunHeaderBytes, reset.packet.data(), reset.packet.size());
+    write(reset.host, packet);
+  }
+  resets_.clear();
+}
+
+std::vector<Forwarder::Reset> Forwarder::resets() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Reset> resets;
+  for (const ResetRecord& record : connections_.resets()) {
+    resets.push_back({record, record.at - start_, std::nullopt});
+    if (record.back) resets.back().back_after = *record.back - record.at;
+  }
+  return resets;
+}
+
+bool Forwarder::reset(std::uint32_t a, std::uint32_t b) {
+  const std::lock_guard lock(mutex_);
+  connections_.reset(a, b, monotonic(), resets_);
+  write_resets();
+  return connections_.resets().back().hit;
 }
 
 }  // namespace lockstep::wan

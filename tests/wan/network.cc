@@ -95,6 +95,13 @@ std::optional<Network::Arrival> Network::take(Instant now) {
   }
 }
 
+std::optional<Change> Network::take_reset() {
+  if (resets_.empty()) return std::nullopt;
+  const Change reset = resets_.front();
+  resets_.pop_front();
+  return reset;
+}
+
 void Network::apply(const Change& change) {
   Line& line = way(change.from, change.to);
   switch (change.kind) {
@@ -102,6 +109,7 @@ void Network::apply(const Change& change) {
     case Change::Kind::kHeal: return line.heal();
     case Change::Kind::kSlow: return line.slow(change.factor);
     case Change::Kind::kSpeedUp: return line.speed_up(change.factor);
+    case Change::Kind::kReset: return resets_.push_back(change);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <queue>
@@ -34,6 +35,8 @@ class Network {
   [[nodiscard]] Instant next() const;
   // The next packet that has arrived by now.
   std::optional<Arrival> take(Instant now);
+  // The next change that is none of lines, but a reset, and that take() has come to.
+  std::optional<Change> take_reset();
 
   Line& way(std::uint32_t from, std::uint32_t to) { return pipes_[way_index(from, to)].line; }
   [[nodiscard]] const LineCounts& counts(std::uint32_t from, std::uint32_t to) const {
@@ -86,6 +89,7 @@ class Network {
   const Instant start_;
   std::vector<Change> changes_;
   std::size_t next_change_ = 0;
+  std::deque<Change> resets_;
   std::vector<Pipe> pipes_;
   std::vector<Path> paths_;  // from one host to another
   std::priority_queue<Head, std::vector<Head>, std::greater<>> heads_;

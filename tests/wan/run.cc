@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/base/assert.h"
 #include "sim/scenario_hosts.h"
 #include "sim/units.h"
 #include "tests/wan/box.h"
@@ -66,15 +67,17 @@ class RunningShow {
     }
     while (!over_) handle(programs_->next());
     end_all();
+    const std::vector<Forwarder::Reset> resets = box_->forwarder().resets();
     box_->forwarder().with_network([&](const Network& network) {
       if (options_.json) {
         fmt::print("{}\n", nlohmann::json{{"version", 1},
                                           {"topology", options_.topology},
                                           {"exit_code", code_},
-                                          {"lines", statistics_json(box_->topology(), network)}}
+                                          {"lines", statistics_json(box_->topology(), network)},
+                                          {"resets", resets_json(resets)}}
                                .dump(2));
       } else {
-        fmt::print("{}", statistics_text(box_->topology(), network));
+        fmt::print("{}{}", statistics_text(box_->topology(), network), resets_text(resets));
       }
     });
     return code_;
@@ -146,6 +149,19 @@ std::string rate_words(std::uint64_t bytes_per_s) {
   return bytes_per_s == 0 ? "-" : fmt::format("{:g} Mbit/s", static_cast<double>(bytes_per_s) * 8e-6);
 }
 
+std::string words_of(const Change& change) {
+  const std::string from = sim::letter_of(change.from);
+  const std::string to = sim::letter_of(change.to);
+  switch (change.kind) {
+    case Change::Kind::kCut: return "cut " + from + " -> " + to;
+    case Change::Kind::kHeal: return "heal " + from + " -> " + to;
+    case Change::Kind::kSlow: return fmt::format("slow {} -> {}, {} times", from, to, change.factor);
+    case Change::Kind::kSpeedUp: return fmt::format("no longer slow {} -> {}, {} times", from, to, change.factor);
+    case Change::Kind::kReset: return "reset the busiest connection of " + from + " and " + to;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
 int show(const std::string& path) {
   const Topology topology = must(read_topology(path));
   fmt::print("# {}: {} peers, MTU {}\n# {:22} {:>14} {:>14} {:>10} {:>10} {:>8} {:>6}\n", topology.name, topology.peers,
@@ -168,6 +184,10 @@ int show(const std::string& path) {
     for (std::uint32_t to = 0; to < topology.hosts(); ++to) {
       if (from != to) row(sim::letter_of(from) + " -> " + sim::letter_of(to), topology.way(from, to));
     }
+  }
+  if (!topology.changes.empty()) fmt::print("# {:>20}\n", "at");
+  for (const Change& change : topology.changes) {
+    fmt::print("  {:>20}  {}\n", sim::words_of(change.at), words_of(change));
   }
   return kExitOk;
 }
@@ -195,7 +215,7 @@ Examples:
 }
 
 Run add_show(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("show", "every line of a topology, as it was understood");
+  CLI::App* command = app.add_subcommand("show", "every line of a topology, and what happens, as it was understood");
   auto path = std::make_shared<std::string>();
   command->add_option("topology", *path, "TOML file")->required();
   return [path] { return show(*path); };

@@ -37,6 +37,8 @@ std::vector<NamedCounts> lines_in_use(const Topology& topology, const Network& n
   return lines;
 }
 
+std::string between(const ResetRecord& r) { return sim::letter_of(r.a) + " - " + sim::letter_of(r.b); }
+
 }  // namespace
 
 std::string statistics_text(const Topology& topology, const Network& network) {
@@ -61,6 +63,34 @@ nlohmann::json statistics_json(const Topology& topology, const Network& network)
                      {"longest_queue_bytes", c.longest_queue_bytes}});
   }
   return lines;
+}
+
+std::string resets_text(const std::vector<Forwarder::Reset>& resets) {
+  if (resets.empty()) return {};
+  std::string text = fmt::format("# {:20} {:>10} {:>14} {:>17} {:>14}\n", "reset", "at s", "ports", "bytes till then",
+                                 "back after ms");
+  for (const auto& [r, at, back_after] : resets) {
+    text += fmt::format("  {:20} {:>10.3f} {:>14} {:>17} {:>14}\n", between(r), at.seconds(),
+                        r.hit ? fmt::format("{}, {}", r.port_a, r.port_b) : "no data flowed",
+                        r.hit ? fmt::to_string(r.carried) : "-",
+                        back_after ? fmt::format("{:.1f}", back_after->seconds() * 1e3) : "-");
+  }
+  return text;
+}
+
+nlohmann::json resets_json(const std::vector<Forwarder::Reset>& resets) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [r, at, back_after] : resets) {
+    nlohmann::json j = {{"between", between(r)}, {"at_s", at.seconds()}, {"hit", r.hit}};
+    if (r.hit) {
+      j["ports"] = {r.port_a, r.port_b};
+      j["bytes"] = r.carried;
+      j["answered_late"] = r.answered_late;
+      j["back_after_s"] = back_after ? nlohmann::json(back_after->seconds()) : nlohmann::json();
+    }
+    list.push_back(std::move(j));
+  }
+  return list;
 }
 
 }  // namespace lockstep::wan

@@ -21,7 +21,7 @@ struct TcpOptions {
 };
 
 struct Change {
-  enum class Kind : std::uint8_t { kCut, kHeal, kSlow, kSpeedUp };
+  enum class Kind : std::uint8_t { kCut, kHeal, kSlow, kSpeedUp, kReset };
   Duration at;
   Kind kind = Kind::kCut;
   std::uint32_t from = 0;

@@ -239,7 +239,7 @@ class TopologyReader {
     if (shared) topology_.shared.push_back(line);
   }
 
-  // [[do]]: what a scenario says of ways: cut, cut-both, split and slow, at a time.
+  // [[do]]: what a scenario says of ways and streams: cut, cut-both, split, slow and reset, at a time.
   void read_act(const toml::table& table) {
     std::vector<sim::PlacedAct> acts;
     if (auto error = sim::ActReader(names_).read(table, acts)) error_ = error;
@@ -251,8 +251,9 @@ class TopologyReader {
   void add_act(const toml::table& table, const sim::Act& act) {
     const sim::Fault fault = act.entry.fault;
     const bool cuts = fault == sim::Fault::kCut || fault == sim::Fault::kCutBoth;
-    if (!cuts && fault != sim::Fault::kSlow) {
-      return fail(table, "here only ways change: cut, cut-both, split or slow, not " + std::string(name_of(fault)));
+    if (!cuts && fault != sim::Fault::kSlow && fault != sim::Fault::kReset) {
+      return fail(table, "here only ways change and streams end: cut, cut-both, split, slow or reset, not " +
+                             std::string(name_of(fault)));
     }
     if (!table.contains("at") || act.after.lo != act.after.hi || act.length.lo != act.length.hi) {
       return fail(table, "say one time, at = \"2s\", and one length, for = \"5s\"");
@@ -260,11 +261,22 @@ class TopologyReader {
     const auto a = host_of_name(table, act.a);
     const auto b = host_of_name(table, act.b);
     if (!a || !b) return;
+    if (fault == sim::Fault::kReset) return add_resets(table, act, *a, *b);
     for (std::uint32_t i = 0; i < act.times; ++i) {
       const Duration at = act.after.lo + act.every * i;
       change(table, {at, cuts ? Change::Kind::kCut : Change::Kind::kSlow, *a, *b, act.entry.number}, act.length.lo);
       if (fault == sim::Fault::kCut) continue;
       change(table, {at, cuts ? Change::Kind::kCut : Change::Kind::kSlow, *b, *a, act.entry.number}, act.length.lo);
+    }
+  }
+
+  // What a reset ends does not come back by itself: it has no length.
+  void add_resets(const toml::table& table, const sim::Act& act, std::uint32_t a, std::uint32_t b) {
+    if (act.length.lo.ns != 0) {
+      return fail(table, "a reset takes no time: without for; times = 3 and every = \"1s\" repeat it");
+    }
+    for (std::uint32_t i = 0; i < act.times; ++i) {
+      topology_.changes.push_back({act.after.lo + act.every * i, Change::Kind::kReset, a, b});
     }
   }
 

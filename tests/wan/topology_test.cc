@@ -87,6 +87,28 @@ every = "3s")");
   EXPECT_EQ(t.changes.back().kind, Change::Kind::kHeal);
 }
 
+TEST(WanTopology, AResetIsAChangeOfItsOwnAndIsRepeated) {
+  const Topology t = good(R"(
+peers = 3
+[[do]]
+at = "1s"
+reset = "a -> c"
+times = 3
+every = "2s"
+[[do]]
+at = "2s"
+cut = "a -> c")");
+  ASSERT_EQ(t.changes.size(), 4U);
+  for (const std::size_t i : {0, 2, 3}) {
+    EXPECT_EQ(t.changes[i].kind, Change::Kind::kReset);
+    EXPECT_EQ(t.changes[i].from, 1U);
+    EXPECT_EQ(t.changes[i].to, 3U);
+  }
+  EXPECT_EQ(t.changes[0].at, seconds(1));
+  EXPECT_EQ(t.changes[1].kind, Change::Kind::kCut);
+  EXPECT_EQ(t.changes[3].at, seconds(5));
+}
+
 TEST(WanTopology, MistakesAreNamedWithTheirPlace) {
   EXPECT_THAT(error_of("peers = 99"), HasSubstr("1:9: peers must be 1..60"));
   EXPECT_THAT(error_of("peers = 2\nnet = { latncy = \"1ms\" }"),
@@ -105,6 +127,14 @@ TEST(WanTopology, MistakesAreNamedWithTheirPlace) {
   EXPECT_THAT(error_of("peers = 2\n[[do]]\nat = \"1s\"\nslow = \"a b\"\nfactor = 2"),
               HasSubstr("2:1: slow needs a rate"));
   EXPECT_THAT(error_of("peers = 2\n[[do]]\nat = \"1s\"\ncut = \"a any\""), HasSubstr("name the host"));
+  const std::string reset = "peers = 2\n[[do]]\nat = \"1s\"\nreset = ";
+  EXPECT_THAT(error_of(reset + "\"a\""), HasSubstr("4:9: reset is between two"));
+  EXPECT_THAT(error_of(reset + "\"a -> a\""), HasSubstr("4:9: the same host is on both sides"));
+  EXPECT_THAT(error_of(reset + "\"a -> d\""), HasSubstr("there is no host d: the last peer is b"));
+  EXPECT_THAT(error_of(reset + "\"a -> b\"\nfor = \"1s\""), HasSubstr("2:1: a reset takes no time"));
+  EXPECT_THAT(error_of(reset + "\"a -> b\"\nevery = \"1s\""), HasSubstr("every needs how often"));
+  EXPECT_THAT(error_of(reset + "\"a -> b\"\nfactor = 2"), HasSubstr("factor is for slow"));
+  EXPECT_THAT(error_of("peers = 2\n[[do]]\nreset = \"a b\""), HasSubstr("2:1: say one time"));
   EXPECT_THAT(error_of("peers = "), HasSubstr("1:"));
 }
 
