@@ -69,6 +69,7 @@ std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string
   if (!o.congestion_control.empty()) words.insert(words.end(), {"--congestion-control", o.congestion_control});
   if (o.residual) words.emplace_back("--residual");
   if (o.json) words.emplace_back("--json");
+  if (o.say_calls) words.emplace_back("--say-calls");
   return words;
 }
 
@@ -229,6 +230,8 @@ Run add_bench(CLI::App& app) {
       ->transform(sim::one_of({"both", "out", "in"}))
       ->capture_default_str();
   command->add_flag("-j,--json", options->json, "the same facts as JSON");
+  command->add_flag("--say-calls", options->say_calls,
+                    "on stderr: `call 1`, ... when rank 0 begins one that is measured; for those who disturb it");
   command->footer(R"(
 Columns: the time of a call on the slowest peer; algbw = bytes / time; busbw = algbw * 2(n-1)/n for all-reduce, (n-1)/n for
 reduce-scatter and all-gather, 1 for broadcast, as in nccl-tests (doc/PERFORMANCE.md); errors: elements of the result that

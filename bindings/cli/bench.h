@@ -30,6 +30,7 @@ struct BenchOptions {
   double wait_s = 60;
   std::string only = "both";  // out or in: one half of the table
   bool json = false;
+  bool say_calls = false;
 };
 
 // Joins, measures, leaves; the peer with rank 0 prints. Gives the exit code.

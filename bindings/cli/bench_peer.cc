@@ -28,9 +28,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Timing {
-  double seconds = 0;        // of a call, on the average
-  std::vector<double> each;  // of every call, from the shortest
-  double received = 0;       // sync_state: bytes, by the newcomer in a call, at most
+  double seconds = 0;         // of a call, on the average
+  std::vector<double> calls;  // of every call
+  std::vector<double> each;   // the same, from the shortest
+  double retries = 0;         // attempts that were given up, in all calls
+  double received = 0;        // sync_state: bytes, by the newcomer in a call, at most
   std::uint64_t errors = 0;
 };
 
@@ -116,43 +118,58 @@ class Bench {
   // ---- one measurement ----
 
   // Of a call on the average, however many are in flight.
-  Timing time_of(Place place, std::uint32_t iterations) {
-    if (subject_->is_sync()) return time_of_syncs(iterations);
+  Timing time_of(Place place, std::uint32_t iterations, bool warmup = false) {
+    if (subject_->is_sync()) return time_of_syncs(iterations, warmup);
     Timing timing;
-    timing.each.reserve(iterations);
+    timing.calls.reserve(iterations);
     agree(0, LOCKSTEP_MAX);  // all start together
     const auto began = Clock::now();
     auto last = began;
     for (std::uint32_t i = 0; i < iterations; ++i) {
-      subject_->call(place);
+      if (!warmup) say_call(i);
+      timing.retries += subject_->call(place).retries;
       const auto now = Clock::now();
       const std::chrono::duration<double> took = now - std::exchange(last, now);
-      timing.each.push_back(took.count() / options_.in_flight);
+      timing.calls.push_back(took.count() / options_.in_flight);
     }
     const std::chrono::duration<double> all = last - began;
     timing.seconds = agree(all.count() / iterations / options_.in_flight, LOCKSTEP_MAX);
-    agree(timing.each, LOCKSTEP_MAX);
-    std::sort(timing.each.begin(), timing.each.end());
+    settle(timing);
     return timing;
   }
 
+  // Of the slowest peer.
+  void settle(Timing& timing) {
+    agree(timing.calls, LOCKSTEP_MAX);
+    timing.retries = agree(timing.retries, LOCKSTEP_MAX);
+    timing.each = timing.calls;
+    std::sort(timing.each.begin(), timing.each.end());
+  }
+
+  void say_call(std::uint32_t index) const {
+    if (!options_.say_calls || !printing()) return;
+    fmt::print(stderr, "call {}\n", index + 1);
+    std::fflush(stderr);
+  }
+
   // The newcomer's time alone counts: the others have nothing to do but to send.
-  Timing time_of_syncs(std::uint32_t iterations) {
+  Timing time_of_syncs(std::uint32_t iterations, bool warmup) {
     Timing timing;
-    timing.each.assign(iterations, 0);
-    for (double& seconds : timing.each) {
+    timing.calls.assign(iterations, 0);
+    for (std::uint32_t i = 0; i < iterations; ++i) {
       if (subject_->is_newcomer()) subject_->spoil();
       agree(0, LOCKSTEP_MAX);  // all start together
+      if (!warmup) say_call(i);
       const auto began = Clock::now();
       const lockstep_result result = subject_->call(Place::kIn);
+      timing.retries += result.retries;
       if (!subject_->is_newcomer()) continue;
-      seconds = std::chrono::duration<double>(Clock::now() - began).count();
+      timing.calls[i] = std::chrono::duration<double>(Clock::now() - began).count();
       timing.received = std::max(timing.received, static_cast<double>(result.bytes_received));
     }
-    agree(timing.each, LOCKSTEP_MAX);
+    settle(timing);
     timing.received = agree(timing.received, LOCKSTEP_MAX);
-    timing.seconds = std::accumulate(timing.each.begin(), timing.each.end(), 0.0) / iterations;
-    std::sort(timing.each.begin(), timing.each.end());
+    timing.seconds = std::accumulate(timing.calls.begin(), timing.calls.end(), 0.0) / iterations;
     return timing;
   }
 
@@ -163,7 +180,7 @@ class Bench {
     const std::uint64_t errors = subject_->wrong(subject_->call(place));
 
     std::uint32_t warmup = options_.warmup == 0 ? 2 : options_.warmup;
-    const double estimate = time_of(place, warmup).seconds * options_.in_flight;
+    const double estimate = time_of(place, warmup, true).seconds * options_.in_flight;
     std::uint32_t iterations = options_.iterations;
     if (iterations == 0) {
       iterations = static_cast<std::uint32_t>(std::clamp(kTargetSeconds / std::max(estimate, 1e-7), 4.0, 5000.0));
@@ -234,7 +251,10 @@ class Bench {
                         {"least_us", timing->each.front() * 1e6},
                         {"most_us", timing->each.back() * 1e6},
                         {"errors", timing->errors},
+                        {"retries", static_cast<std::uint64_t>(timing->retries)},
+                        {"calls_us", nlohmann::json::array()},
                         {"iterations", timing->each.size()}};
+    for (const double seconds : timing->calls) j["calls_us"].push_back(seconds * 1e6);
     if (subject_->is_sync()) j["received_bytes"] = static_cast<std::uint64_t>(timing->received);
     return j;
   }

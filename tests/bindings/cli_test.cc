@@ -380,6 +380,18 @@ TEST(Cli, BenchChecksEveryCollective) {
   }
 }
 
+TEST(Cli, BenchSaysWhenItsMeasuredCallsBeginAndHowLongEachTook) {
+  const std::string bench = "bench -p 2 -b 4K -e 4K -n 3 -w 2 --only out --say-calls --json";
+  const Ran calls = run(bench, "2>&1 > /dev/null");
+  ASSERT_EQ(calls.code, 0) << calls.text;
+  EXPECT_EQ(calls.text, "call 1\ncall 2\ncall 3\n");
+  const Ran ran = run(bench, "2> /dev/null");
+  ASSERT_EQ(ran.code, 0) << ran.text;
+  const nlohmann::json timing = nlohmann::json::parse(ran.text).at("rows")[0].at("out_of_place");
+  EXPECT_EQ(timing.at("calls_us").size(), 3U);
+  EXPECT_EQ(timing.at("retries"), 0);
+}
+
 TEST(Cli, BenchChecksManyTensorsAndManyCallsAtOnce) {
   const Ran ran = run("bench -p 3 -t 150 -i 3 -b 0 -e 100K -f 1000 -n 2 -w 1 --json", "2> /dev/null");
   ASSERT_EQ(ran.code, 0) << ran.text;

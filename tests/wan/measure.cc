@@ -27,6 +27,7 @@
 #include "tests/wan/measurement.h"
 #include "tests/wan/programs.h"
 #include "tests/wan/ring_bound.h"
+#include "tests/wan/statistics.h"
 
 namespace lockstep::wan {
 namespace {
@@ -95,22 +96,65 @@ void print_row(const Row& row, std::uint32_t peers) {
   std::fflush(stdout);
 }
 
+double ratio_of(const Effect& effect) {
+  const double undisturbed = median_of(effect.undisturbed);
+  return undisturbed > 0 ? median_of(effect.disturbed) / undisturbed : 0;
+}
+
+void print_effect(const Measured& measured) {
+  const Effect& effect = *measured.effect;
+  const auto side = [](const char* name, const std::vector<double>& calls) {
+    if (calls.empty()) return fmt::format("no {} call", name);
+    const auto [least, most] = std::minmax_element(calls.begin(), calls.end());
+    return fmt::format("{} {} {:.3f} ({:.3f} to {:.3f})", calls.size(), name, median_of(calls), *least, *most);
+  };
+  std::vector<double> back;
+  for (const Forwarder::Reset& reset : measured.resets) {
+    if (reset.back_after) back.push_back(reset.back_after->seconds());
+  }
+  fmt::print("  {:>10} {}, {}: {:.4f}; {} of {} resets hit, {} streams came back, after {:.0f} ms; {} retries\n",
+             "resets", side("undisturbed", effect.undisturbed), side("disturbed", effect.disturbed), ratio_of(effect),
+             effect.hit, effect.wanted, back.size(), median_of(back) * 1e3,
+             measured.timing.at("retries").get<std::uint64_t>());
+  std::fflush(stdout);
+}
+
+nlohmann::json effect_json(const Measured& measured) {
+  const Effect& effect = *measured.effect;
+  return {{"undisturbed_s", effect.undisturbed},
+          {"disturbed_s", effect.disturbed},
+          {"undisturbed_median_s", median_of(effect.undisturbed)},
+          {"disturbed_median_s", median_of(effect.disturbed)},
+          {"ratio", ratio_of(effect)},
+          {"wanted", effect.wanted},
+          {"hit", effect.hit},
+          {"retries", measured.timing.at("retries")},
+          {"resets", resets_json(measured.resets)}};
+}
+
 nlohmann::json json_of(const Row& row, std::uint32_t peers) {
-  return {{"bytes", row.bytes},
-          {"calls", row.measured.timing.at("iterations")},
-          {"median_s", row.measured.median_s()},
-          {"least_s", row.measured.least_s()},
-          {"most_s", row.measured.most_s()},
-          {"busbw_bit_per_s", bus_bit_per_s(row, peers)},
-          {"ring_lines_s", row.bound.carrying.seconds()},
-          {"ring_latencies_s", row.bound.latencies.seconds()},
-          {"lines", row.measured.lines}};
+  nlohmann::json j = {{"bytes", row.bytes},
+                      {"calls", row.measured.timing.at("iterations")},
+                      {"median_s", row.measured.median_s()},
+                      {"least_s", row.measured.least_s()},
+                      {"most_s", row.measured.most_s()},
+                      {"busbw_bit_per_s", bus_bit_per_s(row, peers)},
+                      {"ring_lines_s", row.bound.carrying.seconds()},
+                      {"ring_latencies_s", row.bound.latencies.seconds()},
+                      {"lines", row.measured.lines}};
+  if (row.measured.effect) j["disturbance"] = effect_json(row.measured);
+  return j;
 }
 
 int show_times(MeasureOptions options) {
   const Topology topology = must(read_topology(options.topology));
   if (options.bench.congestion_control.empty()) options.bench.congestion_control = topology.congestion;
   needs_two_peers(topology, options.topology);
+  if (options.bench.resets > 0 && options.bench.iterations < 2) {
+    throw Failure(kExitUsage, fmt::format("--resets {}: every second call is disturbed, so measure two or more: "
+                                          "--iters {} is too few",
+                                          options.bench.resets, options.bench.iterations));
+  }
   const std::unique_ptr<Programs> programs = must(Programs::make());
   const nlohmann::json tcp = tcp_settings(topology, options.bench.congestion_control);
   if (!options.json) print_head(topology, tcp);
@@ -118,6 +162,7 @@ int show_times(MeasureOptions options) {
   for (const std::uint64_t bytes : options.sizes) {
     const Row row{measure(options.bench, *programs, topology, bytes), ring_bound(topology, bytes), bytes};
     if (!options.json) print_row(row, topology.peers);
+    if (!options.json && row.measured.effect) print_effect(row.measured);
     rows.push_back(json_of(row, topology.peers));
   }
   if (options.json) {
@@ -133,6 +178,12 @@ int show_times(MeasureOptions options) {
     fmt::print(
         "# lines: what the slowest line of the ring a, b, ... needs for its 2(n-1)/n; latency: of its 2(n-1) hops;\n"
         "# median/: the median over their sum\n");
+    if (options.bench.resets > 0) {
+      fmt::print(
+          "# resets: medians in seconds of the calls without and with them, and their ratio; hit: one that met a "
+          "connection\n# with data; came back: a new one carried data between the same hosts; retries: attempts of "
+          "calls that were given up\n");
+    }
   }
   return kExitOk;
 }
@@ -146,6 +197,10 @@ Run add_measure(CLI::App& app) {
   options->declare(*command);
   command->add_option("--congestion-control", options->bench.congestion_control,
                       "of TCP between the peers, instead of the topology's");
+  command
+      ->add_option("--resets", options->bench.resets,
+                   "resets so many streams in the midst of every second call, and compares those with the others")
+      ->check(CLI::Range(0, 64));
   command->add_option("bench", options->bench.more, "after --: more options of `lockstep bench`, such as --stripes 4");
   command->add_flag("-j,--json", options->json, "the same facts as JSON, and what each line has carried");
   command->footer(R"(
@@ -154,7 +209,8 @@ names: that is the ring.
 
 Examples:
   lockstep_wan measure tests/wan/topologies/even-4.toml
-  lockstep_wan measure tests/wan/topologies/even-4.toml --size 64MiB -n 9 --json -- --stripes 8)");
+  lockstep_wan measure tests/wan/topologies/even-4.toml --size 64MiB -n 9 --json -- --stripes 8
+  lockstep_wan measure tests/wan/topologies/line-4.toml --size 64MiB -n 20 --resets 1 -- --stripes 8)");
   return [options] { return show_times(*options); };
 }
 

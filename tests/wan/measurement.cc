@@ -5,6 +5,7 @@
 #include <csignal>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <variant>
 
 #include "tests/wan/box.h"
@@ -20,9 +21,11 @@ class Measurement {
   Measurement(const BenchOptions& options, Programs& programs, const Topology& topology, std::uint64_t bytes)
       : options_(options), programs_(programs), topology_(topology), bytes_(bytes), box_(must(Box::make(topology))) {
     hosts_ = options.hosts;
-    if (!hosts_.empty()) return;
-    hosts_.resize(topology.peers);
-    std::iota(hosts_.begin(), hosts_.end(), 1U);
+    if (hosts_.empty()) {
+      hosts_.resize(topology.peers);
+      std::iota(hosts_.begin(), hosts_.end(), 1U);
+    }
+    if (options.resets > 0) disturbance_.emplace(options.resets, hosts_);
   }
 
   Measured run() {
@@ -36,11 +39,21 @@ class Measurement {
     Measured measured;
     measured.timing = result.at("rows").at(0).at(in_place() ? "in_place" : "out_of_place");
     measured.lines = box_->forwarder().with_network([&](const Network& n) { return statistics_json(topology_, n); });
+    measured.resets = box_->forwarder().resets();
+    if (disturbance_) measured.effect = effect(measured);
     return measured;
   }
 
  private:
   [[nodiscard]] bool in_place() const { return options_.collective == "sync_state"; }
+
+  [[nodiscard]] Effect effect(const Measured& measured) const {
+    std::vector<double> calls;
+    for (const double us : measured.timing.at("calls_us")) calls.push_back(us * 1e-6);
+    return effect_of(calls, box_->forwarder().with_connections([&](const Connections& connections) {
+      return disturbance_->hits(static_cast<std::uint32_t>(calls.size()), connections.resets());
+    }));
+  }
 
   std::size_t start(std::uint32_t host, const std::vector<std::string>& words) {
     return must(programs_.start(box_->host(host), words));
@@ -61,6 +74,7 @@ class Measurement {
     add("--iters", options_.iterations);
     add("--warmup", options_.warmup);
     if (!options_.congestion_control.empty()) add("--congestion-control", options_.congestion_control);
+    if (disturbance_) words.emplace_back("--say-calls");
     words.insert(words.end(), options_.more.begin(), options_.more.end());
     ++left_;
     peers_.push_back(start(hosts_[peers_.size()], words));
@@ -80,6 +94,11 @@ class Measurement {
   }
 
   void hear(const Programs::Said& said) {
+    const auto call = disturbance_ && said.error && said.who != coordinator_ ? call_in(said.line) : std::nullopt;
+    if (call) {
+      box_->forwarder().with_connections([&](Connections& connections) { disturbance_->on_call(*call, connections); });
+      return;
+    }
     const bool coordinator = said.who == coordinator_;
     const bool listens = coordinator && !said.error;
     const bool waits = coordinator && said.line.find(" peer-waiting ") != std::string::npos;
@@ -94,6 +113,7 @@ class Measurement {
   const std::uint64_t bytes_;
   std::unique_ptr<Box> box_;
   std::vector<std::uint32_t> hosts_;  // by rank
+  std::optional<Disturbance> disturbance_;
   std::size_t coordinator_ = 0;
   std::vector<std::size_t> peers_;  // those that have been started
   std::uint32_t left_ = 0;          // of those started, that have not ended

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "tests/wan/disturbance.h"
+#include "tests/wan/forwarder.h"
 #include "tests/wan/programs.h"
 #include "tests/wan/topology.h"
 
@@ -19,12 +22,15 @@ struct BenchOptions {
   std::uint32_t iterations = 5;
   std::uint32_t warmup = 1;
   std::string congestion_control;  // of the peers' streams; empty: the hosts'
+  std::uint32_t resets = 0;        // of streams, in every second call
   std::vector<std::string> more;   // options of `lockstep bench`
 };
 
 struct Measured {
   nlohmann::json timing;  // as `lockstep bench --json` says it: of an all-reduce out of place, of a sync in place
   nlohmann::json lines;   // what each has carried
+  std::vector<Forwarder::Reset> resets;
+  std::optional<Effect> effect;  // of resets, if there were to be any
 
   [[nodiscard]] double median_s() const { return timing.at("median_us").get<double>() * 1e-6; }
   [[nodiscard]] double least_s() const { return timing.at("least_us").get<double>() * 1e-6; }

@@ -194,6 +194,38 @@ TEST(WanProgram, MeasuresAnAllReduceBetweenPeers) {
   EXPECT_GT(between_peers, 5U * 262144);  // the call that is checked, one to warm up, and three
 }
 
+TEST(WanProgram, MeasuresWhatResetsOfStreamsCostACall) {
+  SKIP_IF_REFUSED();
+  const Ran ran = run(std::string("measure --json --size 2MiB --iters 5 --resets 1 ") + kTwo + " -- --stripes 8", "");
+  ASSERT_EQ(ran.code, 0);
+  const auto json = nlohmann::json::parse(ran.text, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << ran.text;
+  const auto& effect = json.at("rows").at(0).at("disturbance");
+  EXPECT_EQ(effect.at("wanted"), 2);
+  EXPECT_EQ(effect.at("hit"), 2);
+  EXPECT_EQ(effect.at("undisturbed_s").size(), 3U);
+  EXPECT_EQ(effect.at("disturbed_s").size(), 2U);
+  EXPECT_EQ(effect.at("retries"), 0);
+  EXPECT_GT(effect.at("ratio"), 0);
+  ASSERT_EQ(effect.at("resets").size(), 2U);
+  EXPECT_GT(effect.at("resets").at(0).at("back_after_s"), 0);  // in the call after it at the latest
+}
+
+TEST(WanProgram, ResetsNeedTwoCalls) {
+  const Ran ran = run(std::string("measure --iters 1 --resets 2 ") + kTwo);
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text, HasSubstr("--resets 2: every second call is disturbed"));
+}
+
+TEST(WanProgram, ShowsWhatHappens) {
+  const std::string path = ::testing::TempDir() + "wan-acts.toml";
+  std::ofstream(path) << "peers = 2\n[[do]]\nat = \"2s\"\nreset = \"a -> b\"\n";
+  const Ran ran = run("show " + path);
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.text, HasSubstr("2s  reset the busiest connection of a and b\n"));
+  std::remove(path.c_str());
+}
+
 TEST(WanProgram, MeasuresATakeoverFromOneDonorAndFromMore) {
   SKIP_IF_REFUSED();
   const std::string sync = "sync tests/wan/topologies/donors-5.toml --size 3MiB --runs 1 --iters 1 ";
