@@ -68,7 +68,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kDividesAtEveryHop, "divides-at-every-hop", "S2", kCommon, "an average is divided by n at every hop") \
   X(kWeightsUncounted, "weights-uncounted", "S2", kCommon, "a weighted average is divided as if all weighed 1") \
   X(kLeavesAtOnce, "leaves-at-once", "S2 S3", kCommon, "a residual is renewed before its round has committed") \
-  X(kOutOfTurn, "out-of-turn", "S2 L1 assert", kCommon, "a contribution goes where an earlier one still lies") \
+  X(kOutOfTurn, "out-of-turn", "S2 L1 L2 assert", kCommon, "a contribution goes where an earlier one still lies") \
   X(kLeftEncoded, "left-encoded", "S2", kCommon, "the last piece of a result stays encoded") \
   X(kKernelSkipsTail, "kernel-skips-tail", "S2", kCommon, "a kernel folds whole vectors only") \
   X(kReadyNotRepeated, "ready-not-repeated", "L1", kCommon, "a new stripe is not told what is here") \
