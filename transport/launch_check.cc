@@ -217,11 +217,16 @@ Result<Watch> watch_of(const LaunchArgs& args) {
 }
 
 std::optional<Error> check_apart(const LaunchArgs& args, const Watch& watch) {
+  const auto is_watched = [&](const void* at, std::uint64_t bytes) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(at);
+    const auto after = std::ranges::lower_bound(watch.places, std::pair{begin + bytes, std::uintptr_t{0}});
+    return bytes > 0 && after != watch.places.begin() && std::prev(after)->second > begin;
+  };
   for (std::size_t i = 0; i < args.tensors.size(); ++i) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(args.tensors[i].recv);
-    const std::uintptr_t end = begin + recv_bytes(args, args.tensors[i]);
-    const auto after = std::ranges::lower_bound(watch.places, std::pair{end, std::uintptr_t{0}});
-    if (begin == end || after == watch.places.begin() || std::prev(after)->second <= begin) continue;
+    const TensorArgs& tensor = args.tensors[i];
+    const bool written =
+        is_watched(tensor.recv, recv_bytes(args, tensor)) || is_watched(tensor.residual, residual_bytes(args, tensor));
+    if (!written) continue;
     return invalid(
         fmt::format("tensor {}: the call writes to the state that is watched; end the watch for this call", i));
   }

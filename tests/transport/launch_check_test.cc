@@ -131,6 +131,7 @@ TEST_F(LaunchCheck, ACallMustNotWriteToWhatIsWatched) {
   EXPECT_FALSE(writes({a + 25, 0}));
   EXPECT_FALSE(writes({b, 10})) << "it may differ";
   EXPECT_FALSE(check_apart(args_of(Collective::kAllReduce, {{a + 20, b, 10, 0}}), *watch)) << "it is only read";
+  EXPECT_TRUE(check_apart(args_of(Collective::kAllReduce, {{b, b, 10, 0, a + 20}}), *watch)) << "a residual is written";
 }
 
 TEST_F(LaunchCheck, OnlyAStateIsWatched) {
