@@ -8,7 +8,7 @@
 namespace lockstep::wan {
 namespace {
 
-constexpr double kHalfLife_s = 0.1;  // of what a connection has carried, when the busiest is looked for
+constexpr Duration kHalfLife = milliseconds(100);  // of what a connection has carried, when the busiest is looked for
 // What an end had sent before it was told of the reset is read from its device by then.
 constexpr Duration kTold = milliseconds(20);
 // More than greetings: data.
@@ -47,7 +47,7 @@ void Connections::End::acknowledges(std::uint32_t number) {
 }
 
 void Connections::Connection::fade(Instant now) {
-  lately *= std::exp2(-(now - lately_at).seconds() / kHalfLife_s);
+  lately *= std::exp2(-(now - lately_at).seconds() / kHalfLife.seconds());
   lately_at = now;
 }
 

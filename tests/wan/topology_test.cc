@@ -99,7 +99,7 @@ every = "2s"
 at = "2s"
 cut = "a -> c")");
   ASSERT_EQ(t.changes.size(), 4U);
-  for (const std::size_t i : {0, 2, 3}) {
+  for (const std::size_t i : {0U, 2U, 3U}) {
     EXPECT_EQ(t.changes[i].kind, Change::Kind::kReset);
     EXPECT_EQ(t.changes[i].from, 1U);
     EXPECT_EQ(t.changes[i].to, 3U);
