@@ -22,19 +22,6 @@ namespace {
 
 using testing::monotonic_now;
 
-constexpr std::uint16_t kPort = 4000;
-constexpr int kLongMs = 20'000;  // nothing takes so long
-
-sockaddr_in endpoint(std::uint32_t host) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(kPort);
-  ::inet_pton(AF_INET, address_of(host).c_str(), &address.sin_addr);
-  return address;
-}
-
-const sockaddr* raw(const sockaddr_in& address) { return reinterpret_cast<const sockaddr*>(&address); }
-
 // A socket on a host, bound to its port.
 File socket_on(const Box& box, std::uint32_t host, int type) {
   return box.host(host).within([&] {

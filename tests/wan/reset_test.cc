@@ -17,17 +17,6 @@
 namespace lockstep::wan {
 namespace {
 
-constexpr int kPatienceMs = 20'000;  // nothing takes so long
-constexpr std::uint16_t kListenPort = 4000;
-
-sockaddr_in place_of(std::uint32_t host) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(kListenPort);
-  ::inet_pton(AF_INET, address_of(host).c_str(), &address.sin_addr);
-  return address;
-}
-
 // A stream from b to a, on which b sends without end.
 struct Flood {
   File sender;
@@ -36,7 +25,7 @@ struct Flood {
   // Moves what there is to move; false: one end is over. Its error is in the socket.
   [[nodiscard]] bool go_on() const {
     std::array<pollfd, 2> places{{{receiver.number(), POLLIN, 0}, {sender.number(), POLLOUT, 0}}};
-    EXPECT_GT(::poll(places.data(), places.size(), kPatienceMs), 0) << "nothing moves";
+    EXPECT_GT(::poll(places.data(), places.size(), kLongMs), 0) << "nothing moves";
     if (((places[0].revents | places[1].revents) & (POLLERR | POLLHUP)) != 0) return false;
     std::array<char, 16'384> piece{};
     if (places[0].revents != 0 && ::recv(receiver.number(), piece.data(), piece.size(), 0) == 0) return false;
@@ -48,7 +37,7 @@ struct Flood {
 // Until the socket has failed: as what.
 int failure_of(const File& file) {
   pollfd place{file.number(), POLLRDHUP, 0};
-  EXPECT_EQ(::poll(&place, 1, kPatienceMs), 1) << "nothing has happened to it";
+  EXPECT_EQ(::poll(&place, 1, kLongMs), 1) << "nothing has happened to it";
   int error = 0;
   socklen_t size = sizeof error;
   EXPECT_EQ(::getsockopt(file.number(), SOL_SOCKET, SO_ERROR, &error, &size), 0);
@@ -58,20 +47,20 @@ int failure_of(const File& file) {
 class WanReset : public WanBox {
  protected:
   void open(std::vector<Flood>& floods, std::size_t count) {
-    const sockaddr_in at = place_of(1);
+    const sockaddr_in at = endpoint(1);
     const auto socket_of = [&](std::uint32_t host) {
       return box->host(host).within(
           [] { return File(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); });
     };
     const File listener = socket_of(1);
-    ASSERT_EQ(::bind(listener.number(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0) << std::strerror(errno);
+    ASSERT_EQ(::bind(listener.number(), raw(at), sizeof at), 0) << std::strerror(errno);
     ASSERT_EQ(::listen(listener.number(), 4), 0);
     for (std::size_t i = 0; i < count; ++i) {
       Flood flood{socket_of(2), File()};
-      const int done = ::connect(flood.sender.number(), reinterpret_cast<const sockaddr*>(&at), sizeof at);
+      const int done = ::connect(flood.sender.number(), raw(at), sizeof at);
       ASSERT_TRUE(done == 0 || errno == EINPROGRESS) << std::strerror(errno);
       pollfd place{listener.number(), POLLIN, 0};
-      ASSERT_EQ(::poll(&place, 1, kPatienceMs), 1);
+      ASSERT_EQ(::poll(&place, 1, kLongMs), 1);
       flood.receiver = File(::accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       floods.push_back(std::move(flood));
     }
@@ -95,7 +84,7 @@ TEST_F(WanReset, BothEndsOfTheBusiestBelieveItInTheMidstOfDataAndTheOtherGoesOn)
   const std::vector<Forwarder::Reset> resets = box->forwarder().resets();
   ASSERT_EQ(resets.size(), 1U);
   EXPECT_GT(resets[0].record.carried, 400'000U);
-  EXPECT_EQ(resets[0].record.port_a, kListenPort);
+  EXPECT_EQ(resets[0].record.port_a, kPort);
 }
 
 TEST_F(WanReset, ATopologyResetsAtItsTime) {
@@ -126,7 +115,7 @@ class Member {
     comm_ = box.host(host).within([&] { return cli::create_comm(options); });
   }
   void connect(const std::string& coordinator) {
-    cli::check(lockstep_connect_async(comm_.get(), coordinator.c_str(), kPatienceMs, &work_), "connect");
+    cli::check(lockstep_connect_async(comm_.get(), coordinator.c_str(), kLongMs, &work_), "connect");
   }
   void all_reduce(const std::vector<float>& from) {
     sum.assign(from.size(), 0);

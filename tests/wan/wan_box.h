@@ -1,8 +1,12 @@
 // For tests that need a WAN in a box. Skipped where namespaces or TUN devices are not allowed.
 #pragma once
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +14,20 @@
 #include "tests/wan/box.h"
 
 namespace lockstep::wan {
+
+inline constexpr std::uint16_t kPort = 4000;
+inline constexpr int kLongMs = 20'000;  // nothing takes so long
+
+// Where programs in the box listen or send to: on this port of a host.
+inline sockaddr_in endpoint(std::uint32_t host) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(kPort);
+  ::inet_pton(AF_INET, address_of(host).c_str(), &address.sin_addr);
+  return address;
+}
+
+inline const sockaddr* raw(const sockaddr_in& address) { return reinterpret_cast<const sockaddr*>(&address); }
 
 class WanBox : public ::testing::Test {
  protected:
