@@ -1,0 +1,29 @@
+// Statuses of the C API as Python exceptions (lockstep/errors.py).
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+
+#include "lockstep.h"
+
+namespace lockstep::python {
+
+namespace py = pybind11;
+
+// Raises the exception of this status. `result` is its attribute of that name; may be None.
+[[noreturn]] void raise(lockstep_status status, const std::string& text, const py::object& result);
+
+// Raises InvalidArgument.
+[[noreturn]] void raise_invalid(const std::string& text);
+
+// Raises unless the status is LOCKSTEP_OK; with this thread's lockstep_last_error() as text.
+void check(lockstep_status status);
+
+// Raises what Python has set meanwhile, such as KeyboardInterrupt; returns if nothing is set.
+void raise_pending();
+
+// An attribute of a module of the package, imported when it is first needed.
+py::object from_package(const char* module, const char* name);
+
+}  // namespace lockstep::python
