@@ -1,17 +1,16 @@
 """A logistic regression that survives kills and takes newcomers in: all peers hold the same weights, to the last bit.
 
-    lockstep coordinator --listen 127.0.0.1:4000 &
-    python logistic_regression.py 127.0.0.1:4000 --founders 2 &
-    python logistic_regression.py 127.0.0.1:4000 --founders 2 &
-    python logistic_regression.py 127.0.0.1:4000 --founders 2     # a newcomer; kill any of them
+lockstep coordinator --listen 127.0.0.1:4000 &
+python logistic_regression.py 127.0.0.1:4000 --founders 2 &
+python logistic_regression.py 127.0.0.1:4000 --founders 2 &
+python logistic_regression.py 127.0.0.1:4000 --founders 2     # a newcomer; kill any of them
 """
 
 import argparse
 from typing import Optional
 
-import numpy as np
-
 import lockstep
+import numpy as np
 
 FEATURES = 20
 TRUE_WEIGHTS = np.linspace(-2, 2, FEATURES)

@@ -1,15 +1,14 @@
 """Communication beside computation under asyncio: one call per layer, awaited as they end, without a thread per call.
 
-    lockstep coordinator --listen 127.0.0.1:4000 &
-    python overlap.py 127.0.0.1:4000 2 & python overlap.py 127.0.0.1:4000 2
+lockstep coordinator --listen 127.0.0.1:4000 &
+python overlap.py 127.0.0.1:4000 2 & python overlap.py 127.0.0.1:4000 2
 """
 
 import asyncio
 import sys
 
-import numpy as np
-
 import lockstep
+import numpy as np
 
 LAYERS = 8
 

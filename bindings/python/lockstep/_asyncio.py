@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import Dict, Generator
+from collections.abc import Generator
 from weakref import WeakKeyDictionary
 
 from ._lockstep import Result, Waker, Work
@@ -17,10 +17,10 @@ class _Watcher:
         self._loop = loop
         self._waker = Waker()
         self._tokens = itertools.count(1)
-        self._waiting: Dict[int, "asyncio.Future[None]"] = {}
+        self._waiting: dict[int, asyncio.Future[None]] = {}
 
-    def watch(self, work: Work) -> "asyncio.Future[None]":
-        future: "asyncio.Future[None]" = self._loop.create_future()
+    def watch(self, work: Work) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = self._loop.create_future()
         token = next(self._tokens)
         if not self._waiting:
             self._loop.add_reader(self._waker.fileno(), self._ended)
@@ -41,7 +41,7 @@ class _Watcher:
             self._loop.remove_reader(self._waker.fileno())
 
 
-_watchers: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Watcher]" = WeakKeyDictionary()
+_watchers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Watcher] = WeakKeyDictionary()
 
 
 def until_over(work: Work) -> Generator[object, None, Result]:

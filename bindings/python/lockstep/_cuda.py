@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List, Tuple
+from typing import TYPE_CHECKING, Any
 
 from .errors import ArrayError, DeviceArray
 
@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 PIECE_BYTES = 16 << 20  # of one call; the copy of a piece takes about a millisecond over PCIe
 """Pieces of a tensor that go as calls of their own, so that copies and network overlap."""
 
-def all_reduce(
-    communicator: "Communicator", array: Any, out: Any, residual: Any, options: Tuple[Any, ...]
-) -> "Result":
+
+def all_reduce(communicator: Communicator, array: Any, out: Any, residual: Any, options: tuple[Any, ...]) -> Result:
     """The blocking all-reduce of torch tensors on a CUDA device. Raises DeviceArray for what it cannot stage."""
-    tensors: List[Any] = list(array) if isinstance(array, (list, tuple)) else [array]
-    outs: List[Any] = tensors if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
+    tensors: list[Any] = list(array) if isinstance(array, (list, tuple)) else [array]
+    outs: list[Any] = tensors if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
     if residual is not None:
         raise DeviceArray("residual: error feedback needs arrays in memory of the CPU; pass x.cpu(), and copy the result back")
     for index, tensor in enumerate([*tensors, *outs]):
@@ -53,16 +52,14 @@ def all_reduce(
     return results[-1]
 
 
-def _pieces(host: Any) -> List[slice]:
+def _pieces(host: Any) -> list[slice]:
     step = max(1, PIECE_BYTES // host.element_size())
     return [slice(begin, begin + step) for begin in range(0, host.numel(), step)] or [slice(0, 0)]
 
 
-def _reduce_pieces(
-    communicator: "Communicator", copied: List[Tuple[Any, Any]], options: Tuple[Any, ...]
-) -> List["Result"]:
+def _reduce_pieces(communicator: Communicator, copied: list[tuple[Any, Any]], options: tuple[Any, ...]) -> list[Result]:
     """A call for each piece as soon as it has arrived in host memory. Calls of one tag meet in order."""
-    works: List["Work"] = []
+    works: list[Work] = []
     try:
         for host, event in copied:
             event.synchronize()

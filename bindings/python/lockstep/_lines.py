@@ -7,16 +7,16 @@ import itertools
 import logging
 import os
 import threading
-from typing import Callable, Dict, Optional, Union
+from typing import Callable
 
 from . import _lockstep
 
 Taker = Callable[[str], object]
 
-_takers: Dict[int, Taker] = {}
+_takers: dict[int, Taker] = {}
 _numbers = itertools.count(1)
 _lock = threading.Lock()
-_thread: Optional[threading.Thread] = None
+_thread: threading.Thread | None = None
 _ending = threading.Event()
 _log = logging.getLogger("lockstep")
 
@@ -38,7 +38,7 @@ def log_sink(logger: logging.Logger) -> int:
     return sink(lambda line: logger.info("%s", line))
 
 
-def journal_sink(journal: Union[str, "os.PathLike[str]", Taker]) -> Union[str, int]:
+def journal_sink(journal: str | os.PathLike[str] | Taker) -> str | int:
     """A path goes to the native part, which writes the file itself; a function gets the lines."""
     return sink(journal) if callable(journal) else os.fspath(journal)
 

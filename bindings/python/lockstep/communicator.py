@@ -7,19 +7,12 @@ import difflib
 import logging
 import os
 import weakref
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
-    Dict,
-    Iterable,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    Tuple,
-    Type,
     TypedDict,
     TypeVar,
     Union,
@@ -65,7 +58,7 @@ _LEAVE_WITHIN = 10.0  # seconds that the end of a `with` waits
 class Options(TypedDict, total=False):
     """How a peer takes part: keyword arguments of `connect` and `Communicator`. Times are in seconds."""
 
-    name: Optional[str]
+    name: str | None
     """For people, in logs and in `lockstep status`; at most 64 bytes."""
     group: int
     """Peers of one group reduce with each other. Default: 0."""
@@ -79,7 +72,7 @@ class Options(TypedDict, total=False):
     """Of calls that state none: with fewer contributors they raise BelowMinimum. Default: 1."""
     auto_admit: bool
     """Newcomers come in between calls, without admit(). Default: False."""
-    ports: Union[int, Tuple[int, int]]
+    ports: int | tuple[int, int]
     """Port to listen on, or the first and last of a range. Default: any port."""
     listen_host: str
     """Address or name to listen on. Default: every address."""
@@ -105,7 +98,7 @@ class Options(TypedDict, total=False):
     """Of TCP, such as "cubic". Default: the system's."""
     logger: logging.Logger
     """Gets a record of level INFO for what happens to this peer. Default: the logger "lockstep"."""
-    journal: Union[str, "os.PathLike[str]", Callable[[str], object]]
+    journal: str | os.PathLike[str] | Callable[[str], object]
     """File that gets a line of JSON for each call, its end and each view, or a function that takes the lines. For `lockstep sim audit`."""
     flight_folder: Path
     """Where the flight recorder writes when the run ends unexpectedly. Default: LOCKSTEP_FLIGHT_FOLDER, else nowhere."""
@@ -119,10 +112,10 @@ class Options(TypedDict, total=False):
 
 T = TypeVar("T")
 
-_alive: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
+_alive: weakref.WeakSet[Communicator] = weakref.WeakSet()
 
 
-def connect(coordinator: str, *, timeout: Optional[float] = None, **options: Unpack[Options]) -> "Communicator":
+def connect(coordinator: str, *, timeout: float | None = None, **options: Unpack[Options]) -> Communicator:
     """Joins the run of the coordinator at "host:port" and returns this process's Communicator.
 
     Blocks until the members let this peer in: at once for the founders. If the coordinator does not answer yet, tries again until
@@ -176,15 +169,15 @@ class Communicator:
 
     # ---- being part of a run ----
 
-    def connect(self, coordinator: str, *, timeout: Optional[float] = None) -> None:
+    def connect(self, coordinator: str, *, timeout: float | None = None) -> None:
         """Joins a run; see lockstep.connect(). Once per communicator."""
         self._native.connect(coordinator, timeout)
 
-    def connect_async(self, coordinator: str, *, timeout: Optional[float] = None) -> Work:
+    def connect_async(self, coordinator: str, *, timeout: float | None = None) -> Work:
         """Begins to join a run, so that prefetch() can fetch the state meanwhile."""
         return self._native.connect_async(coordinator, timeout)
 
-    def admit(self, *, timeout: Optional[float] = None) -> Result:
+    def admit(self, *, timeout: float | None = None) -> Result:
         """Lets waiting peers in. Called by all members, in the same place of their program.
 
         Costs about one round trip to the coordinator. timeout: seconds; it ends the call on this peer alone.
@@ -192,23 +185,23 @@ class Communicator:
         """
         return self._native.admit(timeout)
 
-    def admit_async(self, *, timeout: Optional[float] = None) -> Work:
+    def admit_async(self, *, timeout: float | None = None) -> Work:
         """Begins admit()."""
         return self._native.admit_async(timeout)
 
-    def wait_for_world(self, members: int, *, timeout: Optional[float] = None) -> Result:
+    def wait_for_world(self, members: int, *, timeout: float | None = None) -> Result:
         """admit() that waits until the run has at least so many members, in all groups together (1 to 1024)."""
         return self._native.wait_for_world(members, timeout)
 
-    def wait_for_world_async(self, members: int, *, timeout: Optional[float] = None) -> Work:
+    def wait_for_world_async(self, members: int, *, timeout: float | None = None) -> Work:
         """Begins wait_for_world()."""
         return self._native.wait_for_world_async(members, timeout)
 
-    def leave(self, *, timeout: Optional[float] = None) -> None:
+    def leave(self, *, timeout: float | None = None) -> None:
         """Leaves politely: waits for the calls of this peer; the others go on without it and see no error."""
         self._native.leave(timeout)
 
-    def leave_async(self, *, timeout: Optional[float] = None) -> Work:
+    def leave_async(self, *, timeout: float | None = None) -> Work:
         """Begins leave()."""
         return self._native.leave_async(timeout)
 
@@ -226,9 +219,7 @@ class Communicator:
     def __enter__(self: T) -> T:
         return self
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             self.leave(timeout=_LEAVE_WITHIN)
         except (NotConnected, Evicted):
@@ -271,11 +262,11 @@ class Communicator:
         """How many of those are in prefetch(): once members publish, admit when it is 0. Local and free."""
         return self._native.fetching()
 
-    def groups(self) -> Dict[int, int]:
+    def groups(self) -> dict[int, int]:
         """Members of each group in the newest view, by group, ascending."""
         return self._native.group_sizes()
 
-    def members(self, group: Optional[int] = None) -> List[PeerId]:
+    def members(self, group: int | None = None) -> list[PeerId]:
         """The members of a group (default: this peer's) in the newest view, in rank order."""
         return self._native.member_ids(self.world.group if group is None else group)
 
@@ -288,18 +279,18 @@ class Communicator:
     def all_reduce(
         self,
         array: Arrays,
-        out: Optional[Arrays] = None,
+        out: Arrays | None = None,
         *,
-        op: Union[Op, OpName] = "sum",
+        op: Op | OpName = "sum",
         tag: int = 0,
-        timeout: Optional[float] = None,
+        timeout: float | None = None,
         minimum_world: int = 0,
         retry: bool = True,
-        up: Union[WireFormat, WireFormatName] = "native",
-        down: Union[WireFormat, WireFormatName] = "native",
-        weight: Optional[float] = None,
-        algorithm: Union[Algorithm, AlgorithmName] = "auto",
-        residual: Optional[Arrays] = None,
+        up: WireFormat | WireFormatName = "native",
+        down: WireFormat | WireFormatName = "native",
+        weight: float | None = None,
+        algorithm: Algorithm | AlgorithmName = "auto",
+        residual: Arrays | None = None,
     ) -> Result:
         """Folds the elements of all members' arrays; every member gets all of the result, equal to the last bit.
 
@@ -326,18 +317,18 @@ class Communicator:
     def all_reduce_async(
         self,
         array: Arrays,
-        out: Optional[Arrays] = None,
+        out: Arrays | None = None,
         *,
-        op: Union[Op, OpName] = "sum",
+        op: Op | OpName = "sum",
         tag: int = 0,
-        timeout: Optional[float] = None,
+        timeout: float | None = None,
         minimum_world: int = 0,
         retry: bool = True,
-        up: Union[WireFormat, WireFormatName] = "native",
-        down: Union[WireFormat, WireFormatName] = "native",
-        weight: Optional[float] = None,
-        algorithm: Union[Algorithm, AlgorithmName] = "auto",
-        residual: Optional[Arrays] = None,
+        up: WireFormat | WireFormatName = "native",
+        down: WireFormat | WireFormatName = "native",
+        weight: float | None = None,
+        algorithm: Algorithm | AlgorithmName = "auto",
+        residual: Arrays | None = None,
     ) -> Work:
         """Begins all_reduce()."""
         options = _all_reduce_options(op, tag, timeout, minimum_world, retry, up, down, weight, algorithm)
@@ -346,11 +337,11 @@ class Communicator:
     def reduce_scatter(
         self,
         array: Array,
-        out: Optional[Array] = None,
+        out: Array | None = None,
         *,
-        op: Union[Op, OpName] = "sum",
+        op: Op | OpName = "sum",
         tag: int = 0,
-        timeout: Optional[float] = None,
+        timeout: float | None = None,
         minimum_world: int = 0,
     ) -> Result:
         """Folds the elements of all members' arrays; rank r of n gets the r-th of n chunks of the flat result.
@@ -369,9 +360,9 @@ class Communicator:
         array: Array,
         out: Array,
         *,
-        op: Union[Op, OpName] = "sum",
+        op: Op | OpName = "sum",
         tag: int = 0,
-        timeout: Optional[float] = None,
+        timeout: float | None = None,
         minimum_world: int = 0,
     ) -> Work:
         """Begins reduce_scatter()."""
@@ -382,10 +373,10 @@ class Communicator:
     def all_gather(
         self,
         array: Array,
-        out: Optional[Array] = None,
+        out: Array | None = None,
         *,
         tag: int = 0,
-        timeout: Optional[float] = None,
+        timeout: float | None = None,
         minimum_world: int = 0,
     ) -> Result:
         """Gives every member the elements of all members' arrays, in rank order, without gaps.
@@ -406,7 +397,7 @@ class Communicator:
         out: Array,
         *,
         tag: int = 0,
-        timeout: Optional[float] = None,
+        timeout: float | None = None,
         minimum_world: int = 0,
     ) -> Work:
         """Begins all_gather()."""
@@ -420,7 +411,7 @@ class Communicator:
         root: PeerId,
         *,
         tag: int = 0,
-        timeout: Optional[float] = None,
+        timeout: float | None = None,
         minimum_world: int = 0,
     ) -> Result:
         """Gives every member the root's elements, in place.
@@ -436,21 +427,17 @@ class Communicator:
         root: PeerId,
         *,
         tag: int = 0,
-        timeout: Optional[float] = None,
+        timeout: float | None = None,
         minimum_world: int = 0,
     ) -> Work:
         """Begins broadcast()."""
         return self._native.broadcast_async(array, root, root == self.id, (tag, timeout, minimum_world))
 
-    def barrier(
-        self, *, tag: int = 0, timeout: Optional[float] = None, minimum_world: int = 0, retry: bool = True
-    ) -> Result:
+    def barrier(self, *, tag: int = 0, timeout: float | None = None, minimum_world: int = 0, retry: bool = True) -> Result:
         """Ends once every member has called it."""
         return self._native.barrier((tag, timeout, minimum_world, retry))
 
-    def barrier_async(
-        self, *, tag: int = 0, timeout: Optional[float] = None, minimum_world: int = 0, retry: bool = True
-    ) -> Work:
+    def barrier_async(self, *, tag: int = 0, timeout: float | None = None, minimum_world: int = 0, retry: bool = True) -> Work:
         """Begins barrier()."""
         return self._native.barrier_async((tag, timeout, minimum_world, retry))
 
@@ -460,13 +447,13 @@ class Communicator:
         self,
         state: State,
         *,
-        strategy: Union[Strategy, StrategyName] = "popular",
+        strategy: Strategy | StrategyName = "popular",
         staged: bool = False,
         blank: bool = False,
         restored: bool = False,
         unchanged: Iterable[str] = (),
         tag: int = 0,
-        timeout: Optional[float] = None,
+        timeout: float | None = None,
         minimum_world: int = 0,
     ) -> Result:
         """Makes the states of all members equal, bit for bit, and sets state.revision.
@@ -490,13 +477,13 @@ class Communicator:
         self,
         state: State,
         *,
-        strategy: Union[Strategy, StrategyName] = "popular",
+        strategy: Strategy | StrategyName = "popular",
         staged: bool = False,
         blank: bool = False,
         restored: bool = False,
         unchanged: Iterable[str] = (),
         tag: int = 0,
-        timeout: Optional[float] = None,
+        timeout: float | None = None,
         minimum_world: int = 0,
     ) -> Work:
         """Begins sync(). The state's ints, floats and revision change when the Work is seen to be done; work.progress tells how far."""
@@ -505,7 +492,7 @@ class Communicator:
         work._on_end = _taker(state)
         return work
 
-    def publish(self, state: State, *, stable: bool = False, tag: int = 0, timeout: Optional[float] = None) -> None:
+    def publish(self, state: State, *, stable: bool = False, tag: int = 0, timeout: float | None = None) -> None:
         """Serves this state to peers that wait for admission, from now on. Takes a copy, and returns.
 
         stable: no copy: the arrays do not change until unpublish().
@@ -516,9 +503,7 @@ class Communicator:
         options["stable"] = stable
         self._native.publish_state(state._describe(), options)
 
-    def publish_async(
-        self, state: State, *, stable: bool = False, tag: int = 0, timeout: Optional[float] = None
-    ) -> Work:
+    def publish_async(self, state: State, *, stable: bool = False, tag: int = 0, timeout: float | None = None) -> Work:
         """publish() as a Work, which is over when it is aborted, replaced, or this peer leaves the run."""
         options = _state_options(state, "popular", False, False, False, tag, timeout, 0)
         options["stable"] = stable
@@ -528,9 +513,7 @@ class Communicator:
         """Ends what this peer has published under the tag, and waits until its memory is back."""
         self._native.unpublish_state(tag)
 
-    def prefetch(
-        self, state: State, *, blank: bool = False, tag: int = 0, timeout: Optional[float] = None
-    ) -> Result:
+    def prefetch(self, state: State, *, blank: bool = False, tag: int = 0, timeout: float | None = None) -> Result:
         """Between connect_async() and the admission: fetches the newest state that members publish, as far as it gets.
 
         A head start only: sync() before the state is used.
@@ -541,16 +524,14 @@ class Communicator:
         state._take(values, result.revision)
         return result
 
-    def prefetch_async(
-        self, state: State, *, blank: bool = False, tag: int = 0, timeout: Optional[float] = None
-    ) -> Work:
+    def prefetch_async(self, state: State, *, blank: bool = False, tag: int = 0, timeout: float | None = None) -> Work:
         """Begins prefetch()."""
         options = _state_options(state, "popular", False, blank, False, tag, timeout, 0)
         work = self._native.prefetch_state_async(state._describe(), options)
         work._on_end = _taker(state)
         return work
 
-    def watch(self, state: Optional[State], *, unchanged: Iterable[str] = ()) -> None:
+    def watch(self, state: State | None, *, unchanged: Iterable[str] = ()) -> None:
         """From now on every collective but a sync hashes this state, and result.parity tells whose differs, and where first.
 
         Call it again when ints, floats or the revision change; None ends it. Costs one look at every byte per collective.
@@ -569,7 +550,7 @@ class Communicator:
         return f"<lockstep.Communicator {self.id!r} rank={world.rank} world_size={world.world_size} view={world.view}>"
 
 
-def _native_options(options: Mapping[str, Any]) -> Dict[str, Any]:
+def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
     known = Options.__annotations__
     for name in options:
         if name not in known:
@@ -591,16 +572,16 @@ def _native_options(options: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def _all_reduce_options(
-    op: Union[Op, OpName],
+    op: Op | OpName,
     tag: int,
-    timeout: Optional[float],
+    timeout: float | None,
     minimum_world: int,
     retry: bool,
-    up: Union[WireFormat, WireFormatName],
-    down: Union[WireFormat, WireFormatName],
-    weight: Optional[float],
-    algorithm: Union[Algorithm, AlgorithmName],
-) -> Tuple[Any, ...]:
+    up: WireFormat | WireFormatName,
+    down: WireFormat | WireFormatName,
+    weight: float | None,
+    algorithm: Algorithm | AlgorithmName,
+) -> tuple[Any, ...]:
     return (
         number_of(OPS, op, "op"),
         tag,
@@ -616,16 +597,18 @@ def _all_reduce_options(
 
 def _state_options(
     state: State,
-    strategy: Union[Strategy, StrategyName],
+    strategy: Strategy | StrategyName,
     staged: bool,
     blank: bool,
     restored: bool,
     tag: int,
-    timeout: Optional[float],
+    timeout: float | None,
     minimum_world: int,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     if not isinstance(state, State):
-        raise TypeError(f"state is a {type(state).__name__}; make it a lockstep.State: lockstep.State({{'weights': array, 'step': 0}})")
+        raise TypeError(
+            f"state is a {type(state).__name__}; make it a lockstep.State: lockstep.State({{'weights': array, 'step': 0}})"
+        )
     return {
         "revision": state.revision,
         "strategy": number_of(STRATEGIES, strategy, "strategy"),
@@ -638,8 +621,8 @@ def _state_options(
     }
 
 
-def _taker(state: State) -> Callable[[Result, List[Union[int, float]]], None]:
-    def take(result: Result, values: List[Union[int, float]]) -> None:
+def _taker(state: State) -> Callable[[Result, list[int | float]], None]:
+    def take(result: Result, values: list[int | float]) -> None:
         if result.status == 0:
             state._take(values, result.revision)
 

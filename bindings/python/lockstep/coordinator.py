@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from types import TracebackType
-from typing import Optional, Type, Union
 
 from . import _lockstep
 from ._lines import log_sink
@@ -35,11 +34,11 @@ class Coordinator:
         self,
         listen: str = ":0",
         *,
-        heartbeat: Optional[float] = None,
-        silence: Optional[float] = None,
-        greeting: Optional[float] = None,
-        logger: Optional[logging.Logger] = None,
-        flight_file: Union[None, str, "os.PathLike[str]"] = None,
+        heartbeat: float | None = None,
+        silence: float | None = None,
+        greeting: float | None = None,
+        logger: logging.Logger | None = None,
+        flight_file: str | os.PathLike[str] | None = None,
     ) -> None:
         self._native = _lockstep.Coordinator(
             {
@@ -57,7 +56,7 @@ class Coordinator:
         """The address to connect to from this machine, such as "127.0.0.1:40123"."""
         return self._native.address()
 
-    def flight_record(self, path: Union[str, "os.PathLike[str]"]) -> None:
+    def flight_record(self, path: str | os.PathLike[str]) -> None:
         """Writes what the flight recorder remembers, for `lockstep sim replay`. The run goes on."""
         self._native.flight_record(os.fspath(path))
 
@@ -65,12 +64,10 @@ class Coordinator:
         """Stops it. Peers that are still in the run lose it. Again: does nothing."""
         self._native.stop()
 
-    def __enter__(self) -> "Coordinator":
+    def __enter__(self) -> Coordinator:
         return self
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, Optional, Type
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._lockstep import Result
@@ -40,11 +40,11 @@ class Error(Exception):
     """Base of all errors. The text says what happened, with which values, and what to do."""
 
     _status = 18
-    result: Optional["Result"] = None
+    result: Result | None = None
     """What is known of the call that failed, for example `error.result.world_size`; None if it never started."""
 
     @property
-    def status(self) -> "Status":
+    def status(self) -> Status:
         """The status of the C library."""
         from .types import Status
 
@@ -185,7 +185,7 @@ class WaitTimedOut(Error, TimeoutError):
     _status = 100
 
 
-_BY_STATUS: Dict[int, Type[Error]] = {
+_BY_STATUS: dict[int, type[Error]] = {
     kind._status: kind
     for kind in (
         InvalidArgument,
@@ -213,7 +213,7 @@ _BY_STATUS: Dict[int, Type[Error]] = {
 }
 
 
-def error_of(status: int, text: str, result: Optional["Result"]) -> Error:
+def error_of(status: int, text: str, result: Result | None) -> Error:
     """The exception of a status of the C library."""
     error = _BY_STATUS.get(status, InternalError)(text)
     error.result = result

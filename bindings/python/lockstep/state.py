@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Tuple, Union
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Union
 
 from .errors import InvalidArgument
 
@@ -32,9 +33,9 @@ class State(Mapping[str, Any]):
     """
 
     def __init__(self, entries: Mapping[str, Any], *, revision: int = 0, may_differ: Iterable[str] = ()) -> None:
-        self._arrays: Dict[str, Any] = {}
-        self._values: Dict[str, Value] = {}
-        self._types: Dict[str, int] = {}
+        self._arrays: dict[str, Any] = {}
+        self._values: dict[str, Value] = {}
+        self._types: dict[str, int] = {}
         self._may_differ = frozenset(may_differ)
         self._names = tuple(entries)
         for name, entry in entries.items():
@@ -77,7 +78,7 @@ class State(Mapping[str, Any]):
     def __repr__(self) -> str:
         return f"<lockstep.State revision={self.revision} entries={', '.join(self._names)}>"
 
-    def _describe(self, unchanged: Iterable[str] = ()) -> Dict[str, List[Tuple[Any, ...]]]:
+    def _describe(self, unchanged: Iterable[str] = ()) -> dict[str, list[tuple[Any, ...]]]:
         """For the native part."""
         same = set(unchanged)
         if same - set(self._arrays):
@@ -87,7 +88,7 @@ class State(Mapping[str, Any]):
             "values": [(name, self._types[name], value) for name, value in self._values.items()],
         }
 
-    def _take(self, values: List[Value], revision: int) -> None:
+    def _take(self, values: list[Value], revision: int) -> None:
         """Takes over what a sync or prefetch has brought."""
         for name, value in zip(self._values, values):
             self._values[name] = value

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Dict, Literal, Mapping, Type, TypeVar, Union
+from typing import Literal, TypeVar
 
 from ._lockstep import peer_id_text
 from .errors import InvalidArgument
@@ -124,7 +125,7 @@ StrategyName = Literal["popular", "send-only", "receive-only"]
 E = TypeVar("E", bound=enum.Enum)
 
 
-def _numbers(kind: Type[E]) -> Dict[object, int]:
+def _numbers(kind: type[E]) -> dict[object, int]:
     return {member.value: number for number, member in enumerate(kind)}
 
 
@@ -134,7 +135,7 @@ ALGORITHMS: Mapping[object, int] = _numbers(Algorithm)
 STRATEGIES: Mapping[object, int] = _numbers(Strategy)
 
 
-def number_of(numbers: Mapping[object, int], value: Union[str, enum.Enum], argument: str) -> int:
+def number_of(numbers: Mapping[object, int], value: str | enum.Enum, argument: str) -> int:
     """The C library's number of an enum member or its name."""
     try:
         return numbers[value]

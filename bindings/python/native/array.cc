@@ -109,7 +109,8 @@ struct Described {
   }
   [[noreturn]] void refuse_type() const {
     refuse(
-        "has elements that cannot be reduced; supported: 8 to 64 bit integers, float16, bfloat16, float32 and float64, in this "
+        "has elements that cannot be reduced; supported: 8 to 64 bit integers, float16, bfloat16, float32 and float64, "
+        "in this "
         "machine's byte order. Convert it, for example with x.astype(numpy.float32); view bool as uint8");
   }
 };
@@ -156,22 +157,25 @@ Array::Array(const py::handle& object, const std::string& argument, Access acces
     return;
   }
   const bool numbers = PyNumber_Check(object.ptr()) != 0;
-  raise_array("ArrayError", argument + ": " + class_of(object) + " is no array" +
-                                (numbers ? ": wrap it, for example numpy.array([x], numpy.float64)"
-                                         : ": pass a numpy array, a torch tensor, or another object with the buffer protocol or "
-                                           "DLPack"));
+  raise_array("ArrayError",
+              argument + ": " + class_of(object) + " is no array" +
+                  (numbers ? ": wrap it, for example numpy.array([x], numpy.float64)"
+                           : ": pass a numpy array, a torch tensor, or another object with the buffer protocol or "
+                             "DLPack"));
 }
 
 void Array::take_buffer(const py::handle& object, const std::string& argument, Access access) {
   auto view = std::make_unique<Py_buffer>();
   if (PyObject_GetBuffer(object.ptr(), view.get(), PyBUF_FULL_RO) != 0) {
-    const py::error_already_set error;  // numpy exports no buffer of types that are not its own, such as ml_dtypes.bfloat16
+    const py::error_already_set
+        error;  // numpy exports no buffer of types that are not its own, such as ml_dtypes.bfloat16
     if (py::hasattr(object, "dtype") && text_of(object.attr("dtype")) == "bfloat16") {
       take_buffer(object.attr("view")("uint16"), argument, access);
       type_ = LOCKSTEP_BF16;
       return;
     }
-    const Described described{object, argument, py::hasattr(object, "shape") ? text_of(object.attr("shape")) : "unknown",
+    const Described described{object, argument,
+                              py::hasattr(object, "shape") ? text_of(object.attr("shape")) : "unknown",
                               py::hasattr(object, "strides") ? text_of(object.attr("strides")) : "unknown"};
     described.refuse("gives no access to its memory (" + text_of(error.value()) + ")");
   }
@@ -193,7 +197,8 @@ void Array::take_buffer(const py::handle& object, const std::string& argument, A
 void Array::take_dlpack(const py::handle& given, const std::string& argument, Access access) {
   py::object object = py::reinterpret_borrow<py::object>(given);
   // A torch tensor that requires a gradient exports nothing; detached it is the same memory.
-  if (py::hasattr(object, "requires_grad") && py::cast<bool>(object.attr("requires_grad"))) object = object.attr("detach")();
+  if (py::hasattr(object, "requires_grad") && py::cast<bool>(object.attr("requires_grad")))
+    object = object.attr("detach")();
   try {
     capsule_ = dlpack_capsule(object);
   } catch (py::error_already_set& error) {

@@ -102,8 +102,8 @@ std::int64_t milliseconds_of(const py::handle& seconds, const char* name, bool m
   const double value = PyFloat_AsDouble(seconds.ptr());
   if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
   if (std::isnan(value) || value < 0 || (value == 0 && !may_be_zero)) {
-    raise_invalid(std::string(name) + " is " + std::to_string(value) + " s; allowed: " +
-                  (may_be_zero ? "0 or more" : "more than 0") + ", or None for none");
+    raise_invalid(std::string(name) + " is " + std::to_string(value) +
+                  " s; allowed: " + (may_be_zero ? "0 or more" : "more than 0") + ", or None for none");
   }
   constexpr double kCentury = 100.0 * 365 * 24 * 3600;
   return value >= kCentury ? LOCKSTEP_FOREVER : static_cast<std::int64_t>(std::ceil(value * 1000));

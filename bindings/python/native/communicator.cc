@@ -43,7 +43,8 @@ Handle::~Handle() {
   if (::getpid() != loaded_in) return;  // the library's threads are in the parent
   Destroyers& to = destroyers();
   const std::lock_guard lock(to.mutex);
-  to.threads.emplace_back([comm = comm_, log = std::move(log_), journal = std::move(journal_)] { lockstep_comm_destroy(comm); });
+  to.threads.emplace_back(
+      [comm = comm_, log = std::move(log_), journal = std::move(journal_)] { lockstep_comm_destroy(comm); });
 }
 
 void wait_for_destroyed() {
@@ -119,16 +120,17 @@ class Communicator {
 
   // The blocking form of a call and the asynchronous one. `args` may lie on the stack: both read it before they return.
   template <typename Args>
-  std::shared_ptr<Result> run(lockstep_status (*function)(lockstep_comm*, const Args*, lockstep_result*), const Args& args,
-                              Loans loans) {
+  std::shared_ptr<Result> run(lockstep_status (*function)(lockstep_comm*, const Args*, lockstep_result*),
+                              const Args& args, Loans loans) {
     const HandlePtr kept = handle_;
     loans.watched = watched_;
     return block(loans, [&](lockstep_result* result) { return function(kept->comm(), &args, result); });
   }
   template <typename Args>
-  std::shared_ptr<Work> start(lockstep_status (*function)(lockstep_comm*, const Args*, lockstep_work**), const Args& args,
-                              Loans loans, py::object owner) {
-    return start_with([&](lockstep_work** work) { return function(comm(), &args, work); }, std::move(loans), std::move(owner));
+  std::shared_ptr<Work> start(lockstep_status (*function)(lockstep_comm*, const Args*, lockstep_work**),
+                              const Args& args, Loans loans, py::object owner) {
+    return start_with([&](lockstep_work** work) { return function(comm(), &args, work); }, std::move(loans),
+                      std::move(owner));
   }
   template <typename Function>
   std::shared_ptr<Work> start_with(Function&& function, Loans loans, py::object owner) {
@@ -195,8 +197,8 @@ struct Tensors {
 
 void same_shape(const Array& in, const Array& out, const std::string& in_name, const std::string& out_name) {
   if (in.type() == out.type() && in.count() == out.count()) return;
-  raise_invalid(out_name + " has " + std::to_string(out.count()) + " elements of " + name_of(out.type()) + ", " + in_name +
-                " has " + std::to_string(in.count()) + " of " + name_of(in.type()) + ": they must be alike");
+  raise_invalid(out_name + " has " + std::to_string(out.count()) + " elements of " + name_of(out.type()) + ", " +
+                in_name + " has " + std::to_string(in.count()) + " of " + name_of(in.type()) + ": they must be alike");
 }
 
 struct AllReduce {
@@ -384,11 +386,10 @@ void define_collectives(py::class_<Communicator>& c) {
           ReduceScatter call(array, out, options);
           return from(self).start(&lockstep_reduce_scatter_async, call.args, std::move(call.loans), self);
         });
-  c.def("all_gather",
-        [](Communicator& self, const py::object& array, const py::object& out, const py::tuple& options) {
-          AllGather call(array, out, options);
-          return self.run(&lockstep_all_gather, call.args, std::move(call.loans));
-        });
+  c.def("all_gather", [](Communicator& self, const py::object& array, const py::object& out, const py::tuple& options) {
+    AllGather call(array, out, options);
+    return self.run(&lockstep_all_gather, call.args, std::move(call.loans));
+  });
   c.def("all_gather_async",
         [](const py::object& self, const py::object& array, const py::object& out, const py::tuple& options) {
           AllGather call(array, out, options);
@@ -423,7 +424,8 @@ void define_membership(py::class_<Communicator>& c) {
     const std::int64_t ms = milliseconds_of(timeout, "timeout", false);
     Communicator& to = from(self);
     return to.start_with(
-        [&](lockstep_work** work) { return lockstep_connect_async(to.comm(), coordinator.c_str(), ms, work); }, {}, self);
+        [&](lockstep_work** work) { return lockstep_connect_async(to.comm(), coordinator.c_str(), ms, work); }, {},
+        self);
   });
   c.def("admit", [](Communicator& self, const py::object& timeout) {
     const std::int64_t ms = milliseconds_of(timeout, "timeout", false);

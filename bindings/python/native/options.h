@@ -33,8 +33,8 @@ Number to_number(const py::handle& value, const char* name) {
   }
   PyErr_Clear();
   if (fits) return number;
-  raise_invalid(std::string(name) + " is " + py::cast<std::string>(py::str(value)) + "; allowed: " +
-                std::to_string(std::numeric_limits<Number>::min()) + " to " +
+  raise_invalid(std::string(name) + " is " + py::cast<std::string>(py::str(value)) +
+                "; allowed: " + std::to_string(std::numeric_limits<Number>::min()) + " to " +
                 std::to_string(std::numeric_limits<Number>::max()));
 }
 

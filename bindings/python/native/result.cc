@@ -95,18 +95,23 @@ Example:
       .def_property_readonly(
           "weight", [](R r) { return r.raw.weight; }, "Sum of all weights of a committed weighted average.")
       .def_property_readonly(
-          "chunk", [](R r) { return py::slice(static_cast<py::ssize_t>(r.raw.chunk_begin),
-                                             static_cast<py::ssize_t>(r.raw.chunk_begin + r.raw.chunk_count), 1); },
+          "chunk",
+          [](R r) {
+            return py::slice(static_cast<py::ssize_t>(r.raw.chunk_begin),
+                             static_cast<py::ssize_t>(r.raw.chunk_begin + r.raw.chunk_count), 1);
+          },
           "Reduce-scatter: the elements of the flat input that `output` holds, as a slice.")
       .def_property_readonly(
-          "blocks", [](R r) {
+          "blocks",
+          [](R r) {
             py::tuple sizes(r.blocks.size());
             for (std::size_t i = 0; i < r.blocks.size(); ++i) sizes[i] = py::int_(r.blocks[i]);
             return sizes;
           },
           "All-gather: elements of each rank's block, in rank order.")
-      .def_readwrite("output", &Result::output,
-                     "All-gather and reduce-scatter: the array that holds the result, cut to what was received. Else None.")
+      .def_readwrite(
+          "output", &Result::output,
+          "All-gather and reduce-scatter: the array that holds the result, cut to what was received. Else None.")
       .def_property_readonly(
           "revision", [](R r) { return r.raw.revision; }, "Sync and prefetch: the revision of the state in memory.")
       .def_property_readonly(

@@ -134,7 +134,8 @@ py::tuple Work::progress() const {
 }
 
 void define_work(py::module_& module) {
-  py::class_<Work, std::shared_ptr<Work>>(module, "Work", py::dynamic_attr(), R"(A call in flight, from a method that ends in _async.
+  py::class_<Work, std::shared_ptr<Work>>(module, "Work", py::dynamic_attr(),
+                                          R"(A call in flight, from a method that ends in _async.
 
 The call goes on when the Work is dropped, and its arrays stay alive until it is over. `await work` gives the Result under asyncio.
 
@@ -157,9 +158,10 @@ Ctrl-C ends the wait, and the call goes on.)")
 
 why: for the error texts of all peers, at most 1024 bytes.)")
       .def("__await__", [](const py::object& self) { return from_package("lockstep._asyncio", "until_over")(self); })
-      .def_property_readonly("progress", &Work::progress,
-                             "How far a sync or prefetch is, as (bytes, of): bytes of the bytes that differ are here; (0, 0): not "
-                             "known yet.")
+      .def_property_readonly(
+          "progress", &Work::progress,
+          "How far a sync or prefetch is, as (bytes, of): bytes of the bytes that differ are here; (0, 0): not "
+          "known yet.")
       .def_readwrite("_on_end", &Work::on_end)
       .def_readwrite("_output", &Work::output);
   module.def("wait_any", &wait_any, py::arg("works"), py::arg("timeout"));
