@@ -1,5 +1,6 @@
 #include "bindings/python/native/work.h"
 
+#include <pybind11/stl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
