@@ -217,7 +217,7 @@ std::optional<Error> Communicator::watch(const LaunchArgs* args) {
   return std::nullopt;
 }
 
-void Communicator::unpublish(Tag tag) {
+Waited Communicator::unpublish(Tag tag, Interrupted interrupted) {
   std::vector<Work> ending;
   {
     const std::lock_guard lock(published_mutex_);
@@ -226,7 +226,10 @@ void Communicator::unpublish(Tag tag) {
     }
   }
   for (const Work& work : ending) stop(work, "unpublished");
-  for (const Work& work : ending) wait(work);
+  for (const Work& work : ending) {
+    if (wait(work, interrupted) == Waited::kInterrupted) return Waited::kInterrupted;
+  }
+  return Waited::kOver;
 }
 
 Result<Work> Communicator::prefetch(const LaunchArgs& args) {
@@ -243,9 +246,9 @@ Result<Work> Communicator::prefetch(const LaunchArgs& args) {
   return work;
 }
 
-void Communicator::wait(const Work& work) {
+Waited Communicator::wait(const Work& work, Interrupted interrupted) {
   LOCKSTEP_ASSERT(work);
-  engine_->wait(*work.call_);
+  return engine_->wait(*work.call_, interrupted);
 }
 
 void Communicator::settle() { engine_->settle(); }

@@ -107,7 +107,7 @@ class Engine::Leaving {
   Engine& engine_;
 };
 
-void Engine::wait(Call& call) {
+Waited Engine::wait(Call& call, Interrupted interrupted) {
   if (!call.over() && seat_.sit_down()) {
     const Leaving leaving(*this);
     guarded([&] {
@@ -117,7 +117,7 @@ void Engine::wait(Call& call) {
       }
     });
   }
-  call.wait(std::nullopt);
+  return call.wait(std::nullopt, interrupted);
 }
 
 // Only want of memory makes a turn fail. The run is lost to this peer then, and its callers must learn of it.

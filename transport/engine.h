@@ -63,8 +63,8 @@ class Engine {
   std::shared_ptr<Call> new_call();
   // `input` names the call. Its loans are given back when it ends. `wake` nobody: the submitter calls wait() next.
   void submit(std::shared_ptr<Call> call, peer::Input input, Seat::Wake wake = Seat::Wake::kWhoeverSits);
-  // Blocks until the call is over. Turns the engine meanwhile if nobody does.
-  void wait(Call& call);
+  // Blocks until the call is over, or the calling thread is interrupted. Turns the engine meanwhile if nobody does.
+  Waited wait(Call& call, Interrupted interrupted = nullptr);
   void stop(CallId call, std::string why);
   // Blocks until the machine was told all that was submitted before, and its effects are carried out. Asks whoever turns the
   // engine.

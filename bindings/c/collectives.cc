@@ -8,6 +8,7 @@
 
 #include "bindings/c/calls.h"
 #include "bindings/c/guard.h"
+#include "bindings/c/interrupt.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/time_out.h"
 #include "core/base/data_type.h"
@@ -448,8 +449,8 @@ lockstep_status lockstep_publish_state_async(lockstep_comm* comm, const lockstep
 lockstep_status lockstep_unpublish_state(lockstep_comm* comm, uint64_t tag) {
   return c::guard([&] {
     if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
-    comm->communicator->unpublish(Tag{tag});
-    return LOCKSTEP_OK;
+    const auto waited = comm->communicator->unpublish(Tag{tag}, c::interrupted());
+    return waited == transport::Waited::kInterrupted ? c::fail_interrupted() : LOCKSTEP_OK;
   });
 }
 

@@ -88,7 +88,9 @@ typedef enum lockstep_status {
   LOCKSTEP_ERR_PROTOCOL = 17,        /* the other side does not speak Lockstep, or another version of it */
   LOCKSTEP_ERR_INTERNAL = 18,        /* a mistake in Lockstep; please report it with the text */
   LOCKSTEP_ERR_STATE_UNDEFINED = 19, /* a sync: nobody who may send has a state */
-  LOCKSTEP_ERR_PENDING = 100         /* from waits only: the call is not over yet, and goes on */
+  LOCKSTEP_ERR_FORKED = 20,          /* the handle belongs to the process that forked this one: make a new one here */
+  LOCKSTEP_ERR_PENDING = 100,        /* from waits only: the call is not over yet, and goes on */
+  LOCKSTEP_ERR_INTERRUPTED = 101     /* the program ended the wait: see lockstep_set_interrupt() */
 } lockstep_status;
 
 /* A short name such as "peer lost"; for a number that is no status, "unknown status". Never NULL; never freed. */
@@ -757,9 +759,43 @@ LOCKSTEP_API lockstep_status lockstep_wait_any(lockstep_work* const* works, size
  * `why`: for the texts of all peers, its first 1024 bytes; may be NULL. Only the first abort of a call counts. */
 LOCKSTEP_API lockstep_status lockstep_abort(lockstep_work* work, const char* why);
 
+/* Called when a call is over: on a thread of the library, on one that waits in a function of this header, or on the one that asks
+ * for it. Must be quick, must not call functions of this header, and must not take a lock that the program holds around such
+ * a call. */
+typedef void (*lockstep_end_fn)(void* user);
+
+/* Has `ended` called exactly once, when the call is over, that is, when lockstep_test() says how it ended and its memory is the
+ * caller's again; before this returns if it is over already. Also where the communicator is destroyed meanwhile. Each of several
+ * such functions is called. Never after lockstep_work_free() has returned, which aborts a call that is not over and waits
+ * for these functions. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY (`ended` is not called then). */
+LOCKSTEP_API lockstep_status lockstep_notify(lockstep_work* work, lockstep_end_fn ended, void* user);
+
 /* Frees the handle. A call that is not over is aborted first, and its end waited for, so that its memory is the caller's again
  * when this returns. NULL: nothing. */
 LOCKSTEP_API void lockstep_work_free(lockstep_work* work);
+
+/* ---- interrupting waits --------------------------------------------------------------------------------------------
+ *
+ * For programs that must not be stuck in a wait: an interpreter that looks for Ctrl-C, say. */
+
+/* Returns not 0 to end the wait of the thread that it is called on. May call functions of this header. */
+typedef int (*lockstep_interrupt_fn)(void* user);
+
+/* Sets the function of this process, for waits that begin later; NULL: none, as at the beginning. A thread that waits in a function
+ * of this header that returns a lockstep_status calls it every 50 ms, the first time 50 ms after the wait began: a short wait
+ * costs nothing more. Once it returns not 0:
+ *
+ * - lockstep_wait(), lockstep_wait_any() and lockstep_unpublish_state() return LOCKSTEP_ERR_INTERRUPTED; the call goes on.
+ * - a blocking call is aborted ("interrupted") as by lockstep_abort(). If it is over within 20 ms it returns how it ended,
+ *   ABORTED as a rule, or LOCKSTEP_OK where it was committed already. If not (the coordinator does not answer) it returns
+ *   LOCKSTEP_ERR_INTERRUPTED, its memory stays lent until it is over, and lockstep_interrupted() gives its handle.
+ *
+ * Does not wait for calls of the former function that are under way. Always LOCKSTEP_OK. */
+LOCKSTEP_API lockstep_status lockstep_set_interrupt(lockstep_interrupt_fn interrupt, void* user);
+
+/* The handle of the last blocking call of this thread that returned LOCKSTEP_ERR_INTERRUPTED; owned by the caller from then on, like
+ * that of an asynchronous call. NULL: there is none, or it was taken already. A call whose handle is not taken goes on. */
+LOCKSTEP_API lockstep_work* lockstep_interrupted(void);
 
 /* ---- embedded coordinator ------------------------------------------------------------------------------------------ */
 
