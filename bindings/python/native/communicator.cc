@@ -1,4 +1,5 @@
 #include "bindings/python/native/communicator.h"
+extern "C" void lockstep_comm_close(lockstep_comm*);
 
 #include <array>
 #include <cstring>
