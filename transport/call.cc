@@ -36,6 +36,7 @@ void Bell::ring() {
 
 bool Call::wait(std::optional<Duration> timeout) {
   if (over()) return true;
+  if (Waiter* const waiter = this->waiter()) return waiter->wait([&] { return over(); }, timeout);
   const auto deadline = until(timeout);
   std::unique_lock lock(mutex_);
   return wait_until(ended_, lock, deadline, [&] { return over(); });
@@ -67,7 +68,7 @@ void Call::complete(peer::Outcome outcome) {
     const std::lock_guard lock(mutex_);
     LOCKSTEP_ASSERT(!over());
     outcome_ = std::move(outcome);
-    ended_at_ = now();
+    ended_at_ = waiter_ != nullptr ? waiter_->now() : now();
     over_.store(true, std::memory_order_release);
     bells.swap(bells_);
   }
@@ -122,6 +123,10 @@ std::optional<std::size_t> wait_any(std::span<const Work> works, std::optional<D
   };
   if (works.empty()) return std::nullopt;
   if (const auto found = first_over()) return found;
+  if (Waiter* const waiter = works.front().call_->waiter()) {
+    waiter->wait([&] { return first_over().has_value(); }, timeout);
+    return first_over();
+  }
 
   const auto deadline = until(timeout);
   const auto bell = std::make_shared<Bell>();

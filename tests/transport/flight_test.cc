@@ -330,10 +330,10 @@ void break_an_assertion(const std::string& coordinator, const std::string& folde
   options.flight_folder = folder;
   Engine engine(std::move(options));
   const auto joining = engine.new_call();
-  engine.submit(joining, peer::Connect{joining->id(), coordinator, kLongest});
+  engine.submit(joining, peer::Connect{joining->id(), coordinator, kLongest}, Driver::Then::kGoOn);
   engine.wait(*joining);
   const auto lie = engine.new_call();
-  engine.submit(lie, io::WriteDone{StreamId{2}, 0});
+  engine.submit(lie, io::WriteDone{StreamId{2}, 0}, Driver::Then::kGoOn);
   engine.wait(*lie);
 }
 
