@@ -21,6 +21,12 @@ constexpr const char* name_of(CallKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+// Copies of inputs, by tensor, and of what is added to them.
+struct Given {
+  std::vector<std::vector<std::byte>> inputs;
+  std::vector<std::vector<std::byte>> residuals;
+};
+
 struct Call {
   CallKind kind = CallKind::kCollective;
   std::uint32_t process = 0;
@@ -35,9 +41,11 @@ struct Call {
   // collectives, publish and prefetch
   peer::Request request;
   std::uint32_t segment_bytes = 0;  // as the caller has configured it
-  std::uint64_t content = 0;        // of tensor t: content_of(content, t)
-  CohortId cohort;                  // the newest that the caller knew of
-  std::uint32_t use = 0;            // how many launches of the tag in that cohort came before
+  std::uint64_t content = 0;        // of tensor t: content_of(content, t); but of a guest:
+  std::optional<Given> given;       // what its program has given; nothing: too much to keep
+  bool of_guest = false;
+  CohortId cohort;        // the newest that the caller knew of
+  std::uint32_t use = 0;  // how many launches of the tag in that cohort came before
   std::optional<RoundKey> round_at_death;
   std::vector<BufferId> buffers;
   std::vector<std::uint64_t> inputs;     // fingerprints of the inputs at the call

@@ -63,17 +63,19 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                    while (views_ < installed.view->number.value) begin_entries(&Entry::view, ++views_);
                    process.connected = true;
                    process.members = installed.view->members.size();
-                   process.app->on_view(*installed.view);
+                   process.program->on_view(installed.view);
+                   if (options_.guests != nullptr) process.uses.on_view(*installed.view);
                  },
                  [&](const peer::PendingChanged& pending) {
                    mix(12, process.index, pending.count, 0);
                    if (process.pending != pending.count) observe(process, "pending " + std::to_string(pending.count));
                    process.pending = pending.count;
+                   process.program->on_pending(pending.count, pending.fetching);
                  },
                  [&](const peer::Progress& progress) {
                    const std::uint64_t index = progress.call.value - 1;
                    const bool goes_on = index < process.calls.size() && !process.calls[index].outcome;
-                   if (goes_on && progress.bytes <= progress.of) return;
+                   if (goes_on && progress.bytes <= progress.of) return process.program->on_progress(progress);
                    check("S8", "progress of call " + std::to_string(progress.call.value) + ", " +
                                    std::to_string(progress.bytes) + " of " + std::to_string(progress.of) +
                                    " bytes: it is over, or this is beyond its end");
@@ -223,10 +225,11 @@ void World::completed(Process& process, peer::Complete& complete) {
     const std::uint64_t cohorts =
         std::max(outcome.round.cohort, call->cohort).value - call->cohort.value;  // that it went through
     check("P1", check_bytes_sent(*call, causes_.begun() + network_.counts().resets + cohorts));
-    if (!over_) check("P2", check_time_of(process, *call));
+    if (!over_ && options_.guests == nullptr) check("P2", check_time_of(process, *call));
     if (!over_) check("S3", check_restored(*call, *process.memory));
-    if (!options_.scripted) check("L2", causes_.aborted(*call, process.app->leaving()));
+    if (process.app != nullptr && !options_.scripted) check("L2", causes_.aborted(*call, process.app->leaving()));
   }
+  if (call->of_guest) return end_call_of_guest(process, *call);
   for (const BufferId buffer : call->buffers) {
     call->at_end.push_back(process.memory->fingerprint(buffer));
     process.memory->take_back(buffer);
@@ -236,12 +239,12 @@ void World::completed(Process& process, peer::Complete& complete) {
   check("S10", check_arguments_kept(*call, process.members));
   judged_ = nullptr;
   const bool in_vain = call->kind == CallKind::kConnect && outcome.status != Status::kOk;
-  if (in_vain && !process.over && !process.app->leaving()) {
+  if (in_vain && !process.over && !process.program->leaving()) {
     process.over = true;
     process.over_at = now_;
     queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);
   }
-  process.app->on_complete(*call);
+  process.program->on_complete(*call);
 }
 
 // Where lines are known and nothing has gone wrong.
@@ -285,11 +288,18 @@ void World::run_over(Process& process, const peer::RunOver& over) {
   }
   process.over = true;
   process.over_at = now_;
-  if (!process.app->leaving()) {
+  if (!process.program->leaving()) {
     report_.lost_runs += 1;
-    if (!options_.scripted) check("L2", causes_.lost(process.id, gang_of(process.host), over.status, over.text));
+    // Of a guest's gang nobody knows the hosts.
+    const bool has_gang = options_.guests != nullptr && process.peer_options.gang.value != 0;
+    // A guest may have set a time for its connect, or have ended that.
+    const bool gave_up =
+        options_.guests != nullptr && (over.status == Status::kTimedOut || over.status == Status::kAborted);
+    if (!options_.scripted && !has_gang && !gave_up) {
+      check("L2", causes_.lost(process.id, gang_of(process.host), over.status, over.text));
+    }
   }
-  process.app->on_over();
+  process.program->on_over(over);
   queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);
 }
 

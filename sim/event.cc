@@ -41,6 +41,7 @@ std::string_view name_of(What what) {
     case What::kHeal: return "heal";
     case What::kGiveUp: return "give-up";
     case What::kFlow: return "flow";
+    case What::kGuest: return "guest";
   }
   LOCKSTEP_UNREACHABLE();
 }

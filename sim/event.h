@@ -38,8 +38,10 @@ enum class What : std::uint8_t {
   kGiveUp,
   // flow fidelity
   kFlow,  // a: serial; a message has left, or a rate changes
+  // guests
+  kGuest,  // a: host, b: what its program is woken up for
 };
-inline constexpr std::size_t kWhatCount = 22;
+inline constexpr std::size_t kWhatCount = 23;
 std::string_view name_of(What what);
 
 inline constexpr std::uint32_t kNoProcess = 0xffffffff;

@@ -135,7 +135,7 @@ Memory::Memory(Mode mode) : mode_(mode) {
   }
 }
 
-BufferId Memory::make(std::uint64_t length) {
+std::unique_ptr<Memory::Buffer> Memory::fresh(std::uint64_t length) {
   std::unique_ptr<Buffer> buffer;
   if (spare_.empty()) {
     buffer = std::make_unique<Buffer>();
@@ -145,11 +145,27 @@ BufferId Memory::make(std::uint64_t length) {
   }
   buffer->length = length;
   buffer->lent = false;
+  return buffer;
+}
+
+BufferId Memory::make(std::uint64_t length) {
+  std::unique_ptr<Buffer> buffer = fresh(length);
   if (mode_ == Mode::kBytes) {
-    buffer->bytes.assign(length, std::byte{0xa5});
+    buffer->reset(length);
   } else {
     buffer->map.reset(length);
   }
+  return add(std::move(buffer));
+}
+
+BufferId Memory::borrow(std::span<std::byte> bytes) {
+  LOCKSTEP_ASSERT(mode_ == Mode::kBytes);
+  std::unique_ptr<Buffer> buffer = fresh(bytes.size());
+  buffer->bytes = bytes;
+  return add(std::move(buffer));
+}
+
+BufferId Memory::add(std::unique_ptr<Buffer> buffer) {
   buffers_.push_back(std::move(buffer));
   live_ += 1;
   return BufferId{kFirstFreeBuffer.value + static_cast<std::uint32_t>(buffers_.size() - 1)};
@@ -175,7 +191,7 @@ Memory::Buffer* Memory::early() {
   early_->length = kEarlySlots * kEarlySlotBytes;
   early_->lent = true;
   if (mode_ == Mode::kBytes) {
-    early_->bytes.assign(early_->length, std::byte{0xa5});
+    early_->reset(early_->length);
   } else {
     early_->map.reset(early_->length);
   }
@@ -230,7 +246,7 @@ void Memory::fill(BufferRef where, std::uint64_t content, DataType type, bool fi
     buffer->map.write_content(where.offset, where.length, content, 0);
     return;
   }
-  fill_content(std::span(buffer->bytes).subspan(where.offset, where.length), content, type, 0, finite);
+  fill_content(buffer->bytes.subspan(where.offset, where.length), content, type, 0, finite);
 }
 
 void fill_content(std::span<std::byte> where, std::uint64_t content, DataType type, std::uint64_t from, bool finite) {
@@ -255,9 +271,10 @@ void Memory::take_back(BufferId id) {
 }
 
 std::uint64_t Memory::fingerprint(BufferRef where) const {
+  if (mode_ == Mode::kBytes && where.length == 0) return checksum({});  // nothing, wherever it lies
   const Buffer* buffer = find(where.id);
   LOCKSTEP_ASSERT(buffer != nullptr && where.offset + where.length <= buffer->length);
-  if (mode_ == Mode::kBytes) return checksum(std::span(buffer->bytes).subspan(where.offset, where.length));
+  if (mode_ == Mode::kBytes) return checksum(buffer->bytes.subspan(where.offset, where.length));
   Token token;
   const bool whole = buffer->map.read(where.offset, where.length, token);
   return checksum_of(token, where.length) + (whole ? 0U : 1U);
@@ -272,7 +289,7 @@ std::uint64_t Memory::fingerprint(BufferId id) const {
 std::span<const std::byte> Memory::look(BufferRef where) const {
   const Buffer* buffer = find(where.id);
   LOCKSTEP_ASSERT(buffer != nullptr && mode_ == Mode::kBytes && where.offset + where.length <= buffer->length);
-  return std::span(buffer->bytes).subspan(where.offset, where.length);
+  return buffer->bytes.subspan(where.offset, where.length);
 }
 
 const TokenMap& Memory::tokens(BufferId id) const {
@@ -291,7 +308,7 @@ std::span<std::byte> Memory::open(BufferRef where, Touch touch) {
   }
   Buffer* buffer = reach(where, touch);
   if (buffer == nullptr) return {};
-  return std::span(buffer->bytes).subspan(where.offset, where.length);
+  return buffer->bytes.subspan(where.offset, where.length);
 }
 
 bool Memory::read_token(BufferRef where, Touch touch, Token& out) {

@@ -63,6 +63,8 @@ class Memory {
 
   // A new buffer, lent to nobody; its bytes have no meaning.
   BufferId make(std::uint64_t length);
+  // Bytes mode: bytes of somebody else as a buffer, until it is released.
+  BufferId borrow(std::span<std::byte> bytes);
   void release(BufferId id);
   [[nodiscard]] std::size_t buffers() const { return live_; }
 
@@ -90,9 +92,17 @@ class Memory {
   struct Buffer {
     std::uint64_t length = 0;
     bool lent = false;
-    std::vector<std::byte> bytes;
+    std::vector<std::byte> own;
+    std::span<std::byte> bytes;  // its own, or borrowed
     TokenMap map;
+
+    void reset(std::uint64_t size) {
+      own.assign(size, std::byte{0xa5});
+      bytes = own;
+    }
   };
+  std::unique_ptr<Buffer> fresh(std::uint64_t length);
+  BufferId add(std::unique_ptr<Buffer> buffer);
   Buffer* find(BufferId id) const;
   Buffer* early();
   Buffer* reach(BufferRef where, Touch touch);

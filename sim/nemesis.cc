@@ -34,25 +34,18 @@ std::vector<std::uint32_t> World::gang_of(std::uint32_t host) const {
 void World::start_host(std::uint32_t host) {
   Host& h = hosts_[host];
   Process* old = running(host);
+  if (options_.guests != nullptr) return start_guest(host);
   if (h.gone || h.finished || (old != nullptr && (!old->over || old->app->done()))) return;
   if (starts_++ > kMostStarts) {
     fail("limit", "processes start again and again");
     return;
   }
   network_.host_returned(host, now_);
-  Process& process = processes_.emplace_back();
-  process.index = static_cast<std::uint32_t>(processes_.size() - 1);
-  process.host = host;
-  process.id = {dice_.bits(Purpose::kIdentity, process.index, 1), dice_.bits(Purpose::kIdentity, process.index, 2)};
-  by_id_.emplace(process.id, process.index);
-  process.memory = std::make_unique<Memory>(plan_.mode);
-
+  const auto index = static_cast<std::uint32_t>(processes_.size());
   const GroupId group{(host - 1) % plan_.groups};
   peer::Options options;
-  options.id = process.id;
-  options.seed = dice_.bits(Purpose::kIdentity, process.index, 3);
   options.name = options_.scripted ? std::string(1, static_cast<char>('a' + (host - 1) % 26))
-                                   : "h" + std::to_string(host) + "." + std::to_string(process.index);
+                                   : "h" + std::to_string(host) + "." + std::to_string(index);
   options.group = group;
   options.gang = GangId{plan_.gang_size > 1 ? 1 + (host - 1) / plan_.gang_size : 0};
   options.gang_size = plan_.gang_size;
@@ -67,15 +60,34 @@ void World::start_host(std::uint32_t host) {
   options.link_silence = plan_.heartbeat * 8;
   options.link_timeout = plan_.heartbeat * 16;
   options.abort_grace = plan_.heartbeat * 20;
+  Process& process = new_process(host, std::move(options));
+  auto program = std::make_unique<App>(*this, plan_, process.index, host, process.id, group, options_.scripted);
+  process.app = program.get();
+  begin_process(process, std::move(program));
+}
+
+World::Process& World::new_process(std::uint32_t host, peer::Options options) {
+  Process& process = processes_.emplace_back();
+  process.index = static_cast<std::uint32_t>(processes_.size() - 1);
+  process.host = host;
+  process.id = {dice_.bits(Purpose::kIdentity, process.index, 1), dice_.bits(Purpose::kIdentity, process.index, 2)};
+  by_id_.emplace(process.id, process.index);
+  process.memory = std::make_unique<Memory>(plan_.mode);
+  options.id = process.id;
+  options.seed = dice_.bits(Purpose::kIdentity, process.index, 3);
   process.peer = std::make_unique<peer::Peer>(options, now_);
-  process.peer_options = options;
   if (options_.witness != nullptr) options_.witness->born(process.index, options, now_);
-  process.app = std::make_unique<App>(*this, plan_, process.index, host, process.id, group, options_.scripted);
-  h.process = process.index;
-  mix(20, host, process.index, process.id.low);
-  if (options_.witness != nullptr) options_.witness->started(process.index, host, process.id);
+  process.peer_options = std::move(options);
+  return process;
+}
+
+void World::begin_process(Process& process, std::unique_ptr<Program> program) {
+  process.program = std::move(program);
+  hosts_[process.host].process = process.index;
+  mix(20, process.host, process.index, process.id.low);
+  if (options_.witness != nullptr) options_.witness->started(process.index, process.host, process.id);
   say(process, "starts");
-  process.app->begin();
+  process.program->begin();
   arm(process);
 }
 
@@ -122,6 +134,7 @@ void World::after_run(Process& process) {
     queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);
     return;
   }
+  if (options_.guests != nullptr) return;  // its program comes to close(), and goes on as it likes
   Host& host = hosts_[process.host];
   if (process.app->done()) {
     host.finished = true;
@@ -162,11 +175,13 @@ void World::begin_entry(std::uint64_t index) {
   if (options_.witness != nullptr) options_.witness->fault_begins(index, entry);
   Active& active = active_[index];
   if (!std::exchange(active.begun, true)) begins(entry);
+  quiet_since_ = now_;
   const auto lasts = [&] {
     active.on = true;
     if (options_.scripted && entry.length.ns == 0) return;
     queue_.push(now_ + entry.length, What::kEntry, kNoProcess, index, 1);
   };
+  if (options_.guests != nullptr && begin_with_guest(index)) return;
   switch (entry.fault) {
     case Fault::kCrash:
     case Fault::kVanish: {
@@ -239,21 +254,21 @@ void World::begin_entry(std::uint64_t index) {
       start_host(entry.a);
       return;
     case Fault::kLeave:
-      if (process == nullptr || !process->app->connected() || process->app->leaving()) return;
+      if (process == nullptr || !process->program->connected() || process->program->leaving()) return;
       causes_.began(entry);
       report_.leaves += 1;
       for (const std::uint32_t host : gang_of(entry.a)) {  // a gang leaves whole
         Process* mate = running(host);
-        if (mate == nullptr || mate->over || !mate->app->connected() || mate->app->leaving()) continue;
+        if (mate == nullptr || mate->over || !mate->program->connected() || mate->program->leaving()) continue;
         hosts_[host].pause = entry.length;
-        mate->app->leave();
+        mate->program->leave();
       }
       return;
     case Fault::kAbandon:
       if (process == nullptr || process->stalled > 0) return;
       causes_.began(entry);
       report_.kills += 1;
-      process->app->abandon();
+      process->program->abandon();
       return;
     case Fault::kStop: {
       if (process == nullptr || process->stalled > 0) return;
@@ -263,7 +278,7 @@ void World::begin_entry(std::uint64_t index) {
         causes_.began(entry);
         report_.misuses += 1;
         process->calls[open].stopped = true;
-        process->app->stop_call(call.id);
+        process->program->stop_call(call.id);
         return;
       }
       return;
@@ -272,7 +287,7 @@ void World::begin_entry(std::uint64_t index) {
     case Fault::kMismatch:
     case Fault::kSkip:
     case Fault::kDrift:
-      if (process == nullptr) return;
+      if (process == nullptr || process->app == nullptr) return;
       if (plan_.auto_admit && entry.fault == Fault::kSkip) return;
       causes_.began(entry);
       report_.misuses += 1;
@@ -295,11 +310,13 @@ void World::end_entry(std::uint64_t index) {
   if (!active.on) return;
   active.on = false;
   const Entry& entry = plan_.entries[index];
+  quiet_since_ = now_;
   mix(22, index, 0, 0);
   if (options_.witness != nullptr) options_.witness->fault_ends(index, entry);
   switch (entry.fault) {
     case Fault::kStall:
-      if (processes_[active.process].alive) stall(processes_[active.process], false);
+      if (options_.guests != nullptr) guest_wakes(entry, active);
+      if (active.process != kNoProcess && processes_[active.process].alive) stall(processes_[active.process], false);
       return;
     case Fault::kCut: network_.heal(entry.a, entry.b, now_); return;
     case Fault::kCutBoth:
@@ -400,8 +417,9 @@ void World::heal() {
   healed_ = true;
   report_.healed_at_event = report_.events;
   healed_at_ = now_;
+  if (options_.guests != nullptr) return;
   for (Process& process : processes_) {
-    if (process.app) process.commits_at_heal = process.app->commits();
+    if (process.app != nullptr) process.commits_at_heal = process.app->commits();
   }
   for (std::uint32_t host = 1; host < hosts_.size(); ++host) {
     hosts_[host].pause = {};

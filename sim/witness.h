@@ -23,7 +23,7 @@ class Peer;
 
 namespace lockstep::sim {
 
-class App;
+class Program;
 
 // Processes are told by their number in the run (0: the coordinator), faults by their place in the plan.
 class Witness {
@@ -51,7 +51,7 @@ class Witness {
   virtual void answers(std::uint32_t /*process*/, const coordinator::Effects&, const coordinator::Coordinator&) {}
   virtual void asks(std::uint32_t /*process*/, const peer::Effect&) {}
   virtual void asks(std::uint32_t /*process*/, const coordinator::Effect&) {}
-  virtual void stepped(std::uint32_t /*process*/, const peer::Peer&, const App&) {}
+  virtual void stepped(std::uint32_t /*process*/, const peer::Peer&, const Program&) {}
   virtual void stepped(std::uint32_t /*process*/, const coordinator::Coordinator&) {}
 
   // ---- calls ----

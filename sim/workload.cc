@@ -64,12 +64,6 @@ void App::on_event(std::uint64_t what) {
   }
 }
 
-void App::on_view(const wire::View& view) {
-  if (view.cohort == cohort_) return;
-  cohort_ = view.cohort;
-  uses_.clear();
-}
-
 // ---- calls ----
 
 void App::connect() {
@@ -86,10 +80,8 @@ void App::connect() {
 void App::launch(Request request, std::uint64_t here, const Contents& contents) {
   Call& call = lend_memory(CallKind::kCollective, request, here, contents);
   call.group = group_;
-  call.cohort = cohort_;
-  auto use = std::find_if(uses_.begin(), uses_.end(), [&](const auto& entry) { return entry.first == request.tag; });
-  if (use == uses_.end()) use = uses_.insert(uses_.end(), {request.tag, 0});
-  call.use = use->second++;
+  call.cohort = uses_.cohort();
+  call.use = uses_.launch(request.tag);
   const bool watches = contents.watches || (plan_.watch && plan_.share_state && !scripted_);
   if (watches && request.collective != Collective::kSync) watch(call, request, drift_ + contents.drift);
   call.request = request;

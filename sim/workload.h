@@ -15,6 +15,7 @@
 #include "sim/dice.h"
 #include "sim/memory.h"
 #include "sim/plan.h"
+#include "sim/program.h"
 
 namespace lockstep::sim {
 
@@ -49,18 +50,15 @@ class AppHost {
   [[nodiscard]] virtual std::uint64_t last_step() const = 0;
 };
 
-class App {
+class App final : public Program {
  public:
-  enum class Phase : std::uint8_t { kConnecting, kSyncing, kStepping, kAdmitting, kLeaving, kOver };
-
   App(AppHost& host, const Plan& plan, std::uint32_t process, std::uint32_t on_host, PeerId peer, GroupId group,
       bool scripted = false);
 
-  void begin();
-  void on_event(std::uint64_t what);
-  void on_complete(const Call& call);
-  void on_view(const wire::View& view);
-  void on_over() { phase_ = Phase::kOver; }
+  void begin() override;
+  void on_event(std::uint64_t what) override;
+  void on_complete(const Call& call) override;
+  void on_view(const std::shared_ptr<const wire::View>& view) override { uses_.on_view(*view); }
 
   // What is in the tensors of a call.
   struct Contents {
@@ -82,16 +80,12 @@ class App {
     leave();
   }
   // What the nemesis makes it do.
-  void leave();
-  void stop_call(CallId call);
-  void abandon();
+  void leave() override;
+  void stop_call(CallId call) override;
+  void abandon() override;
   void misuse(const Entry& entry);
 
-  [[nodiscard]] Phase phase() const { return phase_; }
-  [[nodiscard]] bool connected() const { return phase_ != Phase::kConnecting && phase_ != Phase::kOver; }
-  [[nodiscard]] std::uint64_t step() const { return step_; }
   [[nodiscard]] std::uint64_t state() const { return state_; }
-  [[nodiscard]] bool leaving() const { return leaving_; }
   [[nodiscard]] bool done() const { return finished_; }
   [[nodiscard]] std::uint64_t commits() const { return commits_; }
 
@@ -143,7 +137,6 @@ class App {
   [[nodiscard]] peer::Request given_request(const Work& work, std::uint64_t op) const;
   peer::Request request_of(std::uint64_t op);
   void encode(peer::Request& request, std::uint64_t op);
-  void forget_uses(CohortId cohort);
 
   AppHost& host_;
   const Plan& plan_;
@@ -153,14 +146,12 @@ class App {
   PeerId peer_;
   GroupId group_;
   bool scripted_;
-  Phase phase_ = Phase::kConnecting;
   std::uint64_t generation_ = 0;
   std::uint64_t draws_ = 0;
   std::uint64_t launches_ = 0;
   std::uint64_t commits_ = 0;
-  CohortId cohort_;
-  std::vector<std::pair<Tag, std::uint32_t>> uses_;  // in this cohort
-  std::vector<PeerId> roots_;                        // who took part in the last all-gather
+  TagUses uses_;
+  std::vector<PeerId> roots_;  // who took part in the last all-gather
   PeerId donor_;
   bool sharing_ = false;                      // the broadcast after the all-gather
   bool stateless_ = false;                    // a sync failed while it wrote to the state, or it was prefetched in part
@@ -174,7 +165,6 @@ class App {
   std::uint64_t drift_ = 0;                   // what is other in the state that it watches; 0: nothing
   CallId prefetched_;                         // the first sync goes on with what is there; 0: none
   bool first_sync_ = true;
-  std::uint64_t step_ = 0;
   std::uint64_t synced_at_ = 0;
   std::uint64_t state_ = 1;
   std::uint32_t pending_ = 0;  // operations of this step that have not ended
@@ -184,7 +174,6 @@ class App {
   enum class Early : std::uint8_t { kNo, kAsked, kDone } early_ = Early::kNo;
   bool wait_for_world_ = false;
   std::vector<std::pair<CallId, std::uint64_t>> results_;
-  bool leaving_ = false;
   bool finished_ = false;
   CallId stop_;
   Duration next_timeout_;

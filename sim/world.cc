@@ -31,7 +31,7 @@ World::World(const Plan& plan, WorldOptions options)
       network_(plan_.network, plan.peers + 1, dice_, queue_, *this),
       hash_(plan.seed),
       hosts_(plan.peers + 1),
-      membership_(plan.gang_size),
+      membership_(options_.guests != nullptr ? 0 : plan.gang_size),
       causes_(plan.founders),
       active_(plan.entries.size()) {
   LOCKSTEP_ASSERT(flaw_of(plan).empty());
@@ -63,6 +63,7 @@ World::World(const Plan& plan, WorldOptions options)
   if (options_.witness != nullptr) options_.witness->started(0, 0, {});
 
   if (options_.scripted) return;
+  LOCKSTEP_ASSERT(options_.guests == nullptr || plan.mode == Mode::kBytes);
   for (std::uint32_t host = 1; host <= plan.founders; ++host) start_host(host);
   for (std::uint64_t i = 0; i < plan.entries.size(); ++i) {
     const Entry& entry = plan.entries[i];
@@ -98,37 +99,47 @@ void World::run_for(Duration duration) {
   now_ = std::max(now_, end);
 }
 
-Report World::run() {
-  while (!over_ && !queue_.empty()) {
-    const Event event = queue_.pop();
-    now_ = Instant{std::max(now_.ns, event.at)};
-    report_.events += 1;
-    while (!event_entries_.empty() && plan_.entries[event_entries_.back()].event <= report_.events) {
-      const std::uint64_t index = event_entries_.back();
-      const Duration after = plan_.entries[index].after;
-      event_entries_.pop_back();
-      if (after.ns == 0) {
-        queue_.push_next(now_, What::kEntry, kNoProcess, index, 0);
-      } else {
-        queue_.push(now_ + after, What::kEntry, kNoProcess, index, 0);
-      }
+bool World::step_once() {
+  if (over_ || queue_.empty()) return false;
+  const Event event = queue_.pop();
+  now_ = Instant{std::max(now_.ns, event.at)};
+  report_.events += 1;
+  while (!event_entries_.empty() && plan_.entries[event_entries_.back()].event <= report_.events) {
+    const std::uint64_t index = event_entries_.back();
+    const Duration after = plan_.entries[index].after;
+    event_entries_.pop_back();
+    if (after.ns == 0) {
+      queue_.push_next(now_, What::kEntry, kNoProcess, index, 0);
+    } else {
+      queue_.push(now_ + after, What::kEntry, kNoProcess, index, 0);
     }
-    handle(event);
-    if (report_.events % kCheckpoint == 0) report_.checkpoints.push_back(hash_);
-    if (report_.events >= options_.max_events) fail("limit", "the run goes on and on: " + what_happened());
+  }
+  handle(event);
+  if (report_.events % kCheckpoint == 0) report_.checkpoints.push_back(hash_);
+  if (report_.events >= options_.max_events) fail("limit", "the run goes on and on: " + what_happened());
+  return !over_;
+}
+
+Report World::run() {
+  while (step_once()) {
     if (options_.until != 0 && report_.events >= options_.until) break;
   }
-  report_.hash = hash_;
-  for (std::uint64_t i = 0; i < active_.size(); ++i) {
-    if (!active_[i].begun) report_.never_began.push_back(i);
-  }
   if (options_.trace) options_.trace(text_of(now_) + " events: " + what_happened());
-  report_.time_ns = now_.ns;
-  report_.views = membership_.views();
-  report_.resets += network_.counts().resets;
-  report_.revoked_midway = network_.counts().revoked_midway;
-  for (const auto& [round, committed] : rounds_) (committed ? report_.commits : report_.aborts) += 1;
-  return report_;
+  return report();
+}
+
+Report World::report() {
+  Report report = report_;
+  report.hash = hash_;
+  for (std::uint64_t i = 0; i < active_.size(); ++i) {
+    if (!active_[i].begun) report.never_began.push_back(i);
+  }
+  report.time_ns = now_.ns;
+  report.views = membership_.views();
+  report.resets += network_.counts().resets;
+  report.revoked_midway = network_.counts().revoked_midway;
+  for (const auto& [round, committed] : rounds_) (committed ? report.commits : report.aborts) += 1;
+  return report;
 }
 
 std::string World::what_happened() const {
@@ -194,10 +205,14 @@ void World::handle(const Event& event) {
       if (event.b == 1) {
         release(processes_[event.process], event.a);
       } else {
-        processes_[event.process].app->on_event(event.a);
+        processes_[event.process].program->on_event(event.a);
       }
       break;
-    case What::kWake: start_host(static_cast<std::uint32_t>(event.a)); break;
+    case What::kWake:
+      if (options_.guests != nullptr) returning_ -= 1;
+      start_host(static_cast<std::uint32_t>(event.a));
+      break;
+    case What::kGuest: on_guest_event(event); break;
     case What::kEntry: event.b == 0 ? begin_entry(event.a) : end_entry(event.a); break;
     case What::kHeal: heal(); break;
     case What::kGiveUp:
@@ -278,10 +293,10 @@ void World::step(Process& process, peer::Input&& input) {
     if (options_.witness != nullptr) options_.witness->asks(process.index, effect);
     carry_out(process, effect);
   }
-  if (options_.witness != nullptr) options_.witness->stepped(process.index, *process.peer, *process.app);
+  if (options_.witness != nullptr) options_.witness->stepped(process.index, *process.peer, *process.program);
   process.idle_timers = 0;
   if (report_.events % 16 == 0)
-    check("S9", check_bounds(process.peer->footprint(), process.id, plan_.peers, plan_.stripes));
+    check("S9", check_bounds(process.peer->footprint(), process.id, most_processes(), process.peer_options.stripes));
   arm(process);
   if (options_.renew_one_in != 0) renew_sometimes(process);
 }
@@ -324,6 +339,11 @@ void World::renew(Process& process, std::unique_ptr<Machine>& machine, std::vect
   for (const auto& effect : lent) network_.moved(process.index, std::get<io::Read>(effect));
   former.push_back(std::exchange(machine, std::move(fresh)));
   report_.renewals += 1;
+}
+
+// Guests may have several on one host.
+std::size_t World::most_processes() const {
+  return options_.guests != nullptr ? std::max<std::size_t>(plan_.peers, processes_.size()) : plan_.peers;
 }
 
 Instant World::deadline_of(const Process& process) const {

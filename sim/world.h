@@ -20,8 +20,10 @@
 #include "sim/checkers/s5_one_state.h"
 #include "sim/checkers/s6_membership.h"
 #include "sim/event.h"
+#include "sim/guests.h"
 #include "sim/network.h"
 #include "sim/plan.h"
+#include "sim/program.h"
 #include "sim/report.h"
 #include "sim/steady_vector.h"
 #include "sim/witness.h"
@@ -37,6 +39,9 @@ struct WorldOptions {
   bool scripted = false;
   // What an application sees, said about a host: views, outcomes, the end of its run. No times, so that it fits a transcript.
   std::function<void(std::uint32_t host, const std::string& line)> observe;
+  // Programs from outside run instead of the simulator's own; bytes mode only. Null: none. The plan says nothing of the program then,
+  // nobody comes back but after the time that a fault says, and the run ends when its owner steps no more.
+  Guests* guests = nullptr;
   Witness* witness = nullptr;  // looks on; may be null
   std::uint64_t until = 0;     // stop after so many events; 0: at the end
   // After one step in about so many the machine is saved, and a fresh one that loads it goes on (with real bytes only); 0: never.
@@ -51,6 +56,41 @@ class World final : public NetworkUser, public AppHost {
   ~World() override;
 
   Report run();
+
+  // ---- guests ----
+  // One event. False: the run is over, by a failure.
+  bool step_once();
+  [[nodiscard]] Report report();  // of what has happened so far
+  // A new process of the program that runs on the host. Its id and seed are drawn here, and times of `options` that are 0 follow from
+  // the plan.
+  std::uint32_t open(std::uint32_t host, peer::Options options, std::unique_ptr<Program> program);
+  // A command of its program that is a call: it begins at once, and may end. Its id is that of next_call(). `buffers`: of memory_of(),
+  // all that it lends; they are released when it ends.
+  [[nodiscard]] CallId next_call(std::uint32_t process) const { return CallId{processes_[process].calls.size() + 1}; }
+  void call(std::uint32_t process, peer::Input input, std::vector<BufferId> buffers = {});
+  void stop_call(std::uint32_t process, CallId call, const std::string& why);
+  void abandon(std::uint32_t process, const std::string& why);
+  // Its program is done with it, and no call is open: it comes to rest by itself where the run is over to it, else it dies.
+  void close(std::uint32_t process);
+  // Guests::wakes(host, what) is called so much later, unless the program that runs there now has ended.
+  void wake(std::uint32_t host, std::uint64_t what, Duration after);
+  // The program on this host has ended, and all of its processes die; it starts again if a fault that made it leave says so.
+  void guest_ends(std::uint32_t host);
+  // Programs that will start again, come what may.
+  [[nodiscard]] std::uint32_t returning() const { return returning_; }
+  void nobody_returns() { may_start_ = false; }
+  // Since when nothing has happened that can make a program go on: no program, no fault, no call that ended.
+  [[nodiscard]] Instant quiet_since() const { return quiet_since_; }
+  // For how long it can be quiet, at most, while calls that are open go on.
+  [[nodiscard]] Duration longest_quiet() const;
+  // Whether a fault is under way that will end, or waits for its time.
+  [[nodiscard]] bool fault_ahead() const;
+  [[nodiscard]] bool alive(std::uint32_t process) const { return processes_[process].alive; }
+  [[nodiscard]] bool run_is_over(std::uint32_t process) const { return processes_[process].over; }
+  [[nodiscard]] PeerId peer_of(std::uint32_t process) const { return processes_[process].id; }
+  [[nodiscard]] peer::Peer::Footprint footprint_of(std::uint32_t process) const;
+  [[nodiscard]] const std::deque<Call>& calls_of(std::uint32_t process) const { return processes_[process].calls; }
+  void count(std::uint64_t a, std::uint64_t b) { mix(23, a, b, 0); }  // into the hash
 
   // ---- by hand (scripted) ----
   void run_for(Duration duration);
@@ -125,7 +165,9 @@ class World final : public NetworkUser, public AppHost {
     std::vector<std::unique_ptr<peer::Peer>> renewed_peers;  // their memory may still be lent for writing
     std::vector<std::unique_ptr<coordinator::Coordinator>> renewed_coordinators;
     std::unique_ptr<Memory> memory;
-    std::unique_ptr<App> app;
+    std::unique_ptr<Program> program;
+    App* app = nullptr;  // the same, unless it is a guest's
+    TagUses uses;        // of a guest
     std::deque<Call> calls;
     std::vector<std::uint32_t> open_calls;
     Instant over_at;
@@ -139,6 +181,18 @@ class World final : public NetworkUser, public AppHost {
     std::uint64_t kernel_factor = 1;
     Checkpoint checkpoint;
     std::uint32_t lies = 0;  // how many kSpoil last
+    // guests
+    std::uint64_t guest = 0;  // the program that runs; 0: none
+    std::uint32_t stalled = 0;
+    std::vector<std::uint64_t> held_back;  // what it is to be woken up for
+  };
+
+  struct Active {
+    bool begun = false;
+    bool on = false;
+    std::uint32_t process = kNoProcess;
+    std::uint64_t guest = 0;
+    std::uint64_t times = 0;
   };
 
   // world.cc
@@ -159,8 +213,19 @@ class World final : public NetworkUser, public AppHost {
   void mix(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t d);
   void say(const Process& process, const std::string& line);
   void on_timer(Process& process);
+  [[nodiscard]] std::size_t most_processes() const;
   [[nodiscard]] Instant deadline_of(const Process& process) const;
   [[nodiscard]] std::int64_t delay(Process& process, Duration at_most, Purpose purpose);
+
+  // guests.cc
+  void start_guest(std::uint32_t host);
+  void guest_dies(std::uint32_t host);
+  bool begin_with_guest(std::uint64_t index);
+  void guest_wakes(const Entry& entry, const Active& active);
+  void on_guest_event(const Event& event);
+  void give(Process& process, Call& call, const peer::Request& request, std::vector<BufferId> buffers);
+  void end_call_of_guest(Process& process, Call& call);
+  void forget_old_inputs(Process& process);
 
   // effects.cc
   void carry_out(Process& process, peer::Effect& effect);
@@ -177,6 +242,8 @@ class World final : public NetworkUser, public AppHost {
 
   // nemesis.cc
   void start_host(std::uint32_t host);
+  Process& new_process(std::uint32_t host, peer::Options options);
+  void begin_process(Process& process, std::unique_ptr<Program> program);
   void stop_process(Process& process, Death death);
   void begin_entries(std::uint64_t Entry::*which, std::uint64_t n);
   void begin_entry(std::uint64_t index);
@@ -214,12 +281,6 @@ class World final : public NetworkUser, public AppHost {
   OneState one_state_;
   Membership membership_;
   Causes causes_;
-  struct Active {
-    bool begun = false;
-    bool on = false;
-    std::uint32_t process = kNoProcess;
-    std::uint64_t times = 0;
-  };
   std::vector<Active> active_;                // by entry
   std::vector<std::uint64_t> event_entries_;  // sorted by event, the next one last
   std::size_t begun_ = 0;                     // how many of them
@@ -232,6 +293,10 @@ class World final : public NetworkUser, public AppHost {
   Duration bound_;
   std::uint64_t last_step_ = UINT64_MAX;
   std::uint64_t starts_ = 0;
+  std::uint64_t guests_ = 0;     // that have begun
+  std::uint32_t returning_ = 0;  // guests that will
+  bool may_start_ = true;
+  Instant quiet_since_;
   std::uint64_t steps_ = 0;                           // of all machines, where they are renewed
   std::array<std::uint64_t, kWhatCount> happened_{};  // for the words of a run that does not end
 };

@@ -46,6 +46,9 @@ void Bell::ring() {
 
 Waited Call::wait(std::optional<Duration> timeout, Interrupted interrupted) {
   if (over()) return Waited::kOver;
+  if (Waiter* const waiter = this->waiter()) {
+    return waiter->wait([&] { return over(); }, timeout) ? Waited::kOver : Waited::kTimedOut;
+  }
   const auto deadline = until(timeout);
   std::unique_lock lock(mutex_);
   return sleep(ended_, lock, deadline, interrupted, [&] { return over(); });
@@ -78,7 +81,7 @@ void Call::complete(peer::Outcome outcome) {
     const std::lock_guard lock(mutex_);
     LOCKSTEP_ASSERT(!over());
     outcome_ = std::move(outcome);
-    ended_at_ = now();
+    ended_at_ = waiter_ != nullptr ? waiter_->now() : now();
     over_.store(true, std::memory_order_release);
     bells.swap(bells_);
     to_tell.swap(to_tell_);
@@ -166,6 +169,9 @@ Waited wait_any(std::span<const Work> works, std::optional<Duration> timeout, In
   };
   if (works.empty()) return Waited::kTimedOut;
   if (one_is_over()) return Waited::kOver;
+  if (Waiter* const waiter = works.front().call_->waiter()) {
+    return waiter->wait(one_is_over, timeout) ? Waited::kOver : Waited::kTimedOut;
+  }
 
   const auto deadline = until(timeout);
   const auto bell = std::make_shared<Bell>();

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,9 +27,22 @@ class Bell {
   bool has_rung = false;
 };
 
+// Where a thread waits, and whose time it is, when that is not the machine's: a simulator's.
+class Waiter {
+ public:
+  virtual ~Waiter() = default;
+  [[nodiscard]] virtual Instant now() const = 0;
+  // Whether the calling thread waits here; another one waits as ever.
+  [[nodiscard]] virtual bool is_here() const = 0;
+  // Until `done` is true, or so long: the last that `done` said.
+  virtual bool wait(const std::function<bool()>& done, std::optional<Duration> timeout) = 0;
+};
+
 class Call {
  public:
-  explicit Call(CallId id) : id_(id), began_(now()) {}
+  // `waiter`: null, or lives until the call is over.
+  explicit Call(CallId id, Waiter* waiter = nullptr)
+      : id_(id), waiter_(waiter), began_(waiter != nullptr ? waiter->now() : now()) {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   ~Call() = default;
@@ -53,6 +67,10 @@ class Call {
   void notify(Ended ended);
   // Blocks until the call is over and everybody who had asked for it was told.
   void wait_until_told();
+  // Null: on condition variables.
+  [[nodiscard]] Waiter* waiter() const {
+    return waiter_ != nullptr && !over() && waiter_->is_here() ? waiter_ : nullptr;
+  }
 
   // True the first time: one stop is as good as many.
   bool ask_to_stop() { return !stop_asked_.exchange(true, std::memory_order_relaxed); }
@@ -67,6 +85,7 @@ class Call {
 
  private:
   const CallId id_;
+  Waiter* const waiter_;
   const Instant began_;
   std::atomic<bool> over_{false};
   std::atomic<bool> stop_asked_{false};

@@ -72,8 +72,6 @@ std::optional<Error> check(const CommunicatorOptions& options) {
 
 peer::Options to_peer_options(const CommunicatorOptions& from) {
   peer::Options to;
-  to.id = random_peer_id();
-  to.seed = random_u64();
   to.name = from.name;
   to.group = from.group;
   to.gang = from.gang;
@@ -105,6 +103,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
 
   Engine::Options engine;
   engine.peer = to_peer_options(options);
+  engine.peer.id = random_peer_id();
+  engine.peer.seed = random_u64();
   if (!advertised->empty()) engine.peer.advertised = advertised->front();
   engine.listen = {std::move(*listen), engine.peer.first_port, engine.peer.last_port};
   engine.door.congestion_control = std::move(options.congestion_control);
@@ -125,8 +125,16 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
       fmt::format("cannot start a communicator ({}): raise the limits of threads and open files", error.what())};
 }
 
-Communicator::Communicator(std::unique_ptr<Engine> engine, std::uint32_t minimum_world)
-    : engine_(std::move(engine)), minimum_world_(minimum_world) {}
+Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorOptions& options,
+                                                           const MakeDriver& make) try {
+  if (auto error = check(options)) return *error;
+  return std::unique_ptr<Communicator>(new Communicator(make(to_peer_options(options)), options.minimum_world));
+} catch (const std::bad_alloc&) {
+  return Error{Status::kOutOfMemory, "no memory for a communicator"};
+}
+
+Communicator::Communicator(std::unique_ptr<Driver> driver, std::uint32_t minimum_world)
+    : engine_(std::move(driver)), minimum_world_(minimum_world) {}
 
 Communicator::~Communicator() = default;
 
@@ -139,19 +147,19 @@ Work Communicator::connect(std::string coordinator, Duration timeout) {
     call->complete(std::move(refused));
     return Work(std::move(call));
   }
-  engine_->submit(call, peer::Connect{call->id(), std::move(coordinator), timeout});
+  engine_->submit(call, peer::Connect{call->id(), std::move(coordinator), timeout}, Then::kGoOn);
   return Work(std::move(call));
 }
 
 Work Communicator::admit(std::uint32_t at_least, Duration timeout) {
   auto call = engine_->new_call();
-  engine_->submit(call, peer::Admit{call->id(), at_least, timeout});
+  engine_->submit(call, peer::Admit{call->id(), at_least, timeout}, Then::kGoOn);
   return Work(std::move(call));
 }
 
 Work Communicator::leave(Duration timeout) {
   auto call = engine_->new_call();
-  engine_->submit(call, peer::Leave{call->id(), timeout});
+  engine_->submit(call, peer::Leave{call->id(), timeout}, Then::kGoOn);
   return Work(std::move(call));
 }
 
@@ -173,8 +181,7 @@ Result<Work> Communicator::launch(const LaunchArgs& args, Then then) {
     give_back(call->loans, engine_->memory());
     return request.error();
   }
-  engine_->submit(call, peer::Launch{call->id(), std::move(*request)},
-                  then == Then::kWait ? Seat::Wake::kNobody : Seat::Wake::kWhoeverSits);
+  engine_->submit(call, peer::Launch{call->id(), std::move(*request)}, then);
   return Work(std::move(call));
 }
 
@@ -200,7 +207,7 @@ Result<Work> Communicator::publish(const LaunchArgs& args, bool stable) {
     std::erase_if(published_, [](const auto& entry) { return entry.second.test(); });
     published_.emplace_back(args.tag, work);
   }
-  engine_->submit(std::move(call), peer::Publish{work.id(), std::move(*request)});
+  engine_->submit(std::move(call), peer::Publish{work.id(), std::move(*request)}, Then::kGoOn);
   return work;
 }
 
@@ -242,7 +249,7 @@ Result<Work> Communicator::prefetch(const LaunchArgs& args) {
   }
   const CallId id = call->id();
   const Work work(call);
-  engine_->submit(std::move(call), peer::Prefetch{id, std::move(*request)});
+  engine_->submit(std::move(call), peer::Prefetch{id, std::move(*request)}, Then::kGoOn);
   return work;
 }
 
@@ -269,14 +276,12 @@ Result<std::string> Communicator::write_flight(const std::string& path) {
   return engine_->write_flight(path, "asked for");
 }
 
-Communicator::Traffic Communicator::traffic() const {
-  return {engine_->streams().bytes_written(), engine_->streams().bytes_read()};
-}
+Communicator::Traffic Communicator::traffic() const { return engine_->traffic(); }
 
 Communicator::Footprint Communicator::footprint() const {
-  const Engine::Footprint engine = engine_->footprint();
+  const Driver::Footprint driver = engine_->footprint();
   const ScratchPool::Footprint scratch = engine_->scratch().footprint();
-  return {engine.machine, engine.sockets, engine_->memory().size(), scratch.lent, scratch.cached};
+  return {driver.machine, driver.sockets, engine_->memory().size(), scratch.lent, scratch.cached};
 }
 
 }  // namespace lockstep::transport

@@ -1,4 +1,5 @@
-// One peer as a program sees it: raw memory in, handles on calls out. A thread of its own (engine.h) does the work.
+// One peer as a program sees it: raw memory in, handles on calls out. A driver does the work: the engine (engine.h) in a thread of its
+// own, as a rule.
 //
 // Every method may be called from any thread at any time; none blocks, except create(), wait(), unpublish(), settle() and
 // footprint() (a moment), and the destructor. Only the destructor must be the last call.
@@ -7,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,6 +23,7 @@
 #include "core/peer/options.h"
 #include "core/peer/peer.h"
 #include "core/wire/message.h"
+#include "transport/driver.h"
 #include "transport/flight.h"
 #include "transport/log.h"
 #include "transport/work.h"
@@ -98,7 +101,6 @@ struct LaunchArgs {
   std::vector<void*> values;
 };
 
-class Engine;
 struct Watch;
 
 class Communicator {
@@ -107,6 +109,11 @@ class Communicator {
   // the system's resolver does. Errors: invalid options, unknown host, out of memory or threads.
   static Result<std::unique_ptr<Communicator>> create(CommunicatorOptions options);
 
+  // The same over another driver. `make` takes checked options of the peer, all but its id and seed, which are the driver's to draw;
+  // it may throw std::bad_alloc.
+  using MakeDriver = std::function<std::unique_ptr<Driver>(peer::Options)>;
+  static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options, const MakeDriver& make);
+
   // Ends every call in flight as when the run is lost (kOutcomeUnknown, or kNotConnected where nothing had begun), its memory
   // restored; closes every stream, joins the thread. The others see a peer that is lost: leave() first to go politely.
   ~Communicator();
@@ -114,10 +121,7 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   // What the caller of launch() does next.
-  enum class Then : std::uint8_t {
-    kGoOn,
-    kWait,  // wait(), at once: the call may begin only there
-  };
+  using Then = Driver::Then;
 
   // Join the run of the coordinator at "host:port" ("[v6]:port"). Over when this peer is a member. Once per communicator;
   // what is no address (kInvalidArgument) does not count.
@@ -160,11 +164,7 @@ class Communicator {
   // Writes what the flight recorder remembers, whole or not at all. May block as long as a file takes; not from a log.
   Result<std::string> write_flight(const std::string& path);
 
-  // Bytes that went through the sockets, all streams, headers included.
-  struct Traffic {
-    std::uint64_t sent = 0;
-    std::uint64_t received = 0;
-  };
+  using Traffic = Driver::Traffic;
   [[nodiscard]] Traffic traffic() const;
 
   // What is held right now (promise S11).
@@ -178,8 +178,8 @@ class Communicator {
   [[nodiscard]] Footprint footprint() const;
 
  private:
-  Communicator(std::unique_ptr<Engine> engine, std::uint32_t minimum_world);
-  std::unique_ptr<Engine> engine_;
+  Communicator(std::unique_ptr<Driver> driver, std::uint32_t minimum_world);
+  std::unique_ptr<Driver> engine_;
   std::uint32_t minimum_world_;
   std::mutex published_mutex_;
   std::vector<std::pair<Tag, Work>> published_;  // not over, when last looked at

@@ -11,7 +11,6 @@
 #include "core/trace/event.h"
 #include "transport/clock.h"
 #include "transport/journal.h"
-#include "transport/launch_check.h"
 #include "transport/spin.h"
 
 namespace lockstep::transport {
@@ -144,8 +143,8 @@ std::shared_ptr<Call> Engine::new_call() {
   return std::make_shared<Call>(CallId{last_call_.fetch_add(1, std::memory_order_relaxed) + 1});
 }
 
-void Engine::submit(std::shared_ptr<Call> call, peer::Input input, Seat::Wake wake) {
-  enqueue({std::move(input), std::move(call)}, wake);
+void Engine::submit(std::shared_ptr<Call> call, peer::Input input, Then then) {
+  enqueue({std::move(input), std::move(call)}, then == Then::kWait ? Seat::Wake::kNobody : Seat::Wake::kWhoeverSits);
 }
 
 void Engine::stop(CallId call, std::string why) {
@@ -157,7 +156,7 @@ void Engine::enqueue(Command command, Seat::Wake wake) {
   if (failed_) {
     const Error why = *failed_;
     lock.unlock();
-    if (command.call) end_call(command.call, failure(why));
+    if (command.call) end_call(*command.call, failure(why), memory_);
     return;
   }
   commands_.push_back(std::move(command));
@@ -184,16 +183,6 @@ void Engine::take_commands() {
   loop_.turn();
 }
 
-void Engine::end_call(const std::shared_ptr<Call>& call, peer::Outcome outcome) {
-  if (outcome.values.size() == call->loans.values.size() && outcome.state_defined) {
-    for (std::size_t i = 0; i < outcome.values.size(); ++i) {
-      std::memcpy(call->loans.values[i], &outcome.values[i], sizeof outcome.values[i]);
-    }
-  }
-  give_back(call->loans, memory_);
-  call->complete(std::move(outcome));
-}
-
 void Engine::fail_everything(const Error& why) {
   pool_.join();  // before memory is given back
   std::vector<Command> never_taken;
@@ -204,17 +193,17 @@ void Engine::fail_everything(const Error& why) {
   }
   const peer::Outcome outcome = failure(why);
   for (const Command& command : taken_) {
-    if (command.call) end_call(command.call, outcome);
+    if (command.call) end_call(*command.call, outcome, memory_);
   }
   taken_.clear();
   for (const Command& command : never_taken) {
-    if (command.call) end_call(command.call, outcome);
+    if (command.call) end_call(*command.call, outcome, memory_);
   }
   for (const auto& [id, call] : std::exchange(calls_, {})) {
     peer::Outcome ended = outcome;
     ended.state_defined = !call->loans.writes_state;
     if (options_.journal) options_.journal(journal::ended(self(), call->id(), ended));
-    end_call(call, std::move(ended));
+    end_call(*call, std::move(ended), memory_);
   }
 }
 
@@ -314,7 +303,7 @@ void Engine::carry_out(peer::Complete& effect) {
   calls_.erase(found);
   call_ended_ = true;
   if (options_.journal) options_.journal(journal::ended(self(), effect.call, effect.outcome));
-  end_call(call, std::move(effect.outcome));
+  end_call(*call, std::move(effect.outcome), memory_);
   if (all_ended_ && calls_.empty()) std::exchange(all_ended_, nullptr)->set_value(true);
 }
 

@@ -24,6 +24,7 @@
 #include "transport/call.h"
 #include "transport/clock.h"
 #include "transport/door.h"
+#include "transport/driver.h"
 #include "transport/flight.h"
 #include "transport/job_pool.h"
 #include "transport/log.h"
@@ -36,7 +37,7 @@
 
 namespace lockstep::transport {
 
-class Engine {
+class Engine final : public Driver {
  public:
   struct Options {
     peer::Options peer;
@@ -53,39 +54,33 @@ class Engine {
   explicit Engine(Options options);
   // Gives the run up, so that the calls in flight end with their memory back and restored; then resets all streams (those on their
   // farewell get their time) and joins the thread.
-  ~Engine();
+  ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   // ---- from any thread ----
 
-  [[nodiscard]] PeerId self() const { return options_.peer.id; }
-  std::shared_ptr<Call> new_call();
-  // `input` names the call. Its loans are given back when it ends. `wake` nobody: the submitter calls wait() next.
-  void submit(std::shared_ptr<Call> call, peer::Input input, Seat::Wake wake = Seat::Wake::kWhoeverSits);
-  // Blocks until the call is over, or the calling thread is interrupted. Turns the engine meanwhile if nobody does.
-  Waited wait(Call& call, Interrupted interrupted = nullptr);
-  void stop(CallId call, std::string why);
-  // Blocks until the machine was told all that was submitted before, and its effects are carried out. Asks whoever turns the
-  // engine.
-  void settle();
+  [[nodiscard]] PeerId self() const override { return options_.peer.id; }
+  std::shared_ptr<Call> new_call() override;
+  void submit(std::shared_ptr<Call> call, peer::Input input, Then then) override;
+  // Turns the engine meanwhile if nobody does.
+  Waited wait(Call& call, Interrupted interrupted) override;
+  void stop(CallId call, std::string why) override;
+  // Asks whoever turns the engine.
+  void settle() override;
 
-  [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::uint32_t fetching() const { return fetching_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::shared_ptr<const wire::View> view() const;
-  Memory& memory() { return memory_; }
-  ScratchPool& scratch() { return scratch_; }
-  [[nodiscard]] const StreamSet& streams() const { return streams_; }
+  [[nodiscard]] std::uint32_t pending() const override { return pending_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint32_t fetching() const override { return fetching_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::shared_ptr<const wire::View> view() const override;
+  Memory& memory() override { return memory_; }
+  ScratchPool& scratch() override { return scratch_; }
+  [[nodiscard]] Traffic traffic() const override { return {streams_.bytes_written(), streams_.bytes_read()}; }
 
-  struct Footprint {
-    peer::Peer::Footprint machine;
-    std::size_t sockets = 0;
-  };
   // Likewise.
-  [[nodiscard]] Footprint footprint();
+  [[nodiscard]] Footprint footprint() override;
 
-  // Writes what the flight recorder remembers. Asks whoever turns the engine, or writes itself once nobody does.
-  Result<std::string> write_flight(const std::string& path, const std::string& reason);
+  // Asks whoever turns the engine, or writes itself once nobody does.
+  Result<std::string> write_flight(const std::string& path, const std::string& reason) override;
 
   // ---- effects; from the machine loop ----
 
@@ -121,7 +116,6 @@ class Engine {
   void answer_once_told(std::uint64_t inputs, const std::shared_ptr<std::promise<bool>>& answer);
   void take_answers();
   void fail_everything(const Error& why);
-  void end_call(const std::shared_ptr<Call>& call, peer::Outcome outcome);
   void write_flight_of_failure(const std::string& reason);
 
   // Any thread.

@@ -30,13 +30,17 @@ class Memory {
 
   // Asserts that the reference lies within its buffer.
   [[nodiscard]] std::span<std::byte> at(const BufferRef& ref) const {
-    const std::size_t block = ref.id.value / kBlock;
-    LOCKSTEP_ASSERT(block < kBlocks && blocks_[block] != nullptr);
-    const std::span<std::byte> all = (*blocks_[block])[ref.id.value % kBlock];
+    const std::span<std::byte> all = whole(ref.id);
     LOCKSTEP_ASSERT(ref.offset <= all.size() && ref.length <= all.size() - ref.offset);
     return all.subspan(ref.offset, ref.length);
   }
 
+  // All of a buffer.
+  [[nodiscard]] std::span<std::byte> whole(BufferId id) const {
+    const std::size_t block = id.value / kBlock;
+    LOCKSTEP_ASSERT(block < kBlocks && blocks_[block] != nullptr);
+    return (*blocks_[block])[id.value % kBlock];
+  }
   [[nodiscard]] std::size_t size() const;  // without the standing buffers
 
  private:

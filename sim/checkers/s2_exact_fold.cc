@@ -40,8 +40,14 @@ Token token_of(const Call& call, std::size_t tensor, Elements elements) {
   return token_of_content(content_of(call.content, tensor), elements.begin * width, elements.end * width);
 }
 
+std::vector<std::byte> slice_of(const std::vector<std::byte>& bytes, Elements elements, std::uint64_t width) {
+  const auto at = [&](std::uint64_t element) { return bytes.begin() + static_cast<std::ptrdiff_t>(element * width); };
+  return {at(elements.begin), at(elements.end)};
+}
+
 std::vector<std::byte> input_of(const Call& call, std::size_t tensor, Elements elements) {
   const std::uint64_t width = size_of(call.request.type);
+  if (call.given) return slice_of(call.given->inputs[tensor], elements, width);
   std::vector<std::byte> bytes((elements.end - elements.begin) * width);
   fill_content(bytes, content_of(call.content, tensor), call.request.type, elements.begin * width,
                peer::is_encoded(call.request));
@@ -61,6 +67,12 @@ Token corrected_of(const Call& call, std::size_t tensor, Elements elements) {
   return feeds_back(call, tensor) ? corrected(own, residual_token_of(call, tensor, elements)) : own;
 }
 
+std::vector<float> floats_of(const std::vector<std::byte>& bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
 std::vector<float> floats_of(std::uint64_t content, Elements elements) {
   std::vector<float> values(elements.end - elements.begin);
   fill_content(std::as_writable_bytes(std::span(values)), content, DataType::kF32, elements.begin * sizeof(float),
@@ -69,11 +81,12 @@ std::vector<float> floats_of(std::uint64_t content, Elements elements) {
 }
 
 std::vector<float> residual_of(const Call& call, std::size_t tensor, Elements elements) {
+  if (call.given) return floats_of(slice_of(call.given->residuals[tensor], elements, sizeof(float)));
   return floats_of(content_of_residual(call.content, tensor), elements);
 }
 
 std::vector<float> corrected_floats_of(const Call& call, std::size_t tensor, Elements elements) {
-  std::vector<float> values = floats_of(content_of(call.content, tensor), elements);
+  std::vector<float> values = floats_of(input_of(call, tensor, elements));
   if (!feeds_back(call, tensor)) return values;
   return reference::add_weighted(std::move(values), 1, residual_of(call, tensor, elements));
 }
@@ -394,6 +407,8 @@ Complaint check_exact_fold(const Call& call, const Memory& memory, const FindCal
     }
     round.contributors.push_back(theirs);
   }
+  const auto has_inputs = [](const Call* by) { return !by->of_guest || by->given; };
+  if (!std::ranges::all_of(round.contributors, has_inputs)) return {};
   if (!among)
     return text_of(outcome.round) + " is committed for " + text_of(call.peer) + ", which is not a contributor";
   switch (call.request.collective) {

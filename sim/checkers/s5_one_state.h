@@ -185,7 +185,8 @@ class OneState {
 
   // A state that others may take over: not a part of one, which a failed sync left there.
   [[nodiscard]] bool brings(const Call& call) const {
-    return call.request.state->strategy != state::Strategy::kReceiveOnly && !without_.contains({call.peer, call.id});
+    const state::Statement& state = *call.request.state;
+    return state.strategy != state::Strategy::kReceiveOnly && !state.blank && !without_.contains({call.peer, call.id});
   }
 
   struct Content {
@@ -205,7 +206,9 @@ class OneState {
 
   // Groups that are bound go on with what all of them have.
   [[nodiscard]] bool in_all_groups(const RoundKey& round, std::uint64_t revision) const {
-    const auto& groups = revisions_.at({round.cohort, round.tag, round.use});
+    const auto known = revisions_.find({round.cohort, round.tag, round.use});
+    if (known == revisions_.end()) return false;  // launched in an older cohort
+    const auto& groups = known->second;
     return std::all_of(groups.begin(), groups.end(),
                        [&](const auto& group) { return group.second.contains(revision); });
   }

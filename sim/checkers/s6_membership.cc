@@ -20,7 +20,7 @@ Complaint Membership::installed(PeerId by, const std::shared_ptr<const wire::Vie
     if (member.gang.value != 0) gangs[member.gang] += 1;
   }
   for (const auto& [gang, size] : gangs) {
-    if (size == gang_size_) continue;
+    if (size == gang_size_ || gang_size_ == 0) continue;
     return text_of(*view) + " has " + std::to_string(size) + " of the " + std::to_string(gang_size_) + " of gang " +
            std::to_string(gang.value);
   }

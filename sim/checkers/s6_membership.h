@@ -15,6 +15,7 @@ namespace lockstep::sim {
 
 class Membership {
  public:
+  // `gang_size`: 0: not known.
   explicit Membership(std::uint32_t gang_size = 1) : gang_size_(gang_size) {}
   Complaint installed(PeerId by, const std::shared_ptr<const wire::View>& view);
   [[nodiscard]] Complaint ended(const Call& call) const;

@@ -59,7 +59,9 @@ void Surveyor::stopped(std::uint32_t process, Death) {
   processes_[process].peer = nullptr;
 }
 
-void Surveyor::stepped(std::uint32_t process, const peer::Peer& peer, const App&) { processes_[process].peer = &peer; }
+void Surveyor::stepped(std::uint32_t process, const peer::Peer& peer, const Program&) {
+  processes_[process].peer = &peer;
+}
 void Surveyor::stepped(std::uint32_t, const coordinator::Coordinator& coordinator) { coordinator_ = &coordinator; }
 
 void Surveyor::hit_phases(const peer::Posture& posture, Matrix matrix, std::size_t first_row, std::size_t column) {

@@ -28,7 +28,7 @@ class Surveyor final : public Witness {
   void stopped(std::uint32_t process, Death death) override;
   void steps(std::uint32_t process, const peer::Input& input) override;
   void steps(std::uint32_t process, const coordinator::Input& input) override;
-  void stepped(std::uint32_t process, const peer::Peer& peer, const App& app) override;
+  void stepped(std::uint32_t process, const peer::Peer& peer, const Program& program) override;
   void stepped(std::uint32_t process, const coordinator::Coordinator& coordinator) override;
   void opens(std::uint32_t end, std::uint32_t process, StreamId stream) override;
   void sends(std::uint32_t end, std::span<const std::byte> bytes, std::size_t size) override;

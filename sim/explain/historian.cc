@@ -7,8 +7,8 @@
 #include "core/base/overloaded.h"
 #include "core/peer/peer.h"
 #include "sim/explain/phrases.h"
+#include "sim/program.h"
 #include "sim/text.h"
-#include "sim/workload.h"
 
 namespace lockstep::sim {
 Historian::Historian(const Plan& plan, std::uint64_t see) : see_(see) {
@@ -361,14 +361,14 @@ void Historian::asked(const io::Effect& effect, std::uint32_t process) {
              effect);
 }
 
-void Historian::stepped(std::uint32_t process, const peer::Peer& peer, const App& app) {
+void Historian::stepped(std::uint32_t process, const peer::Peer& peer, const Program& program) {
   if (!step_ || step_->id == kNoMoment) {
     step_.reset();
     return;
   }
   const peer::Peer::Footprint f = peer.footprint();
   const Process& p = processes_[process];
-  end_step({{"application", std::string(name_of(app.phase())) + ", step " + std::to_string(app.step())},
+  end_step({{"application", std::string(name_of(program.phase())) + ", step " + std::to_string(program.step())},
             {"view", p.number == 0 ? "none"
                                    : std::to_string(p.number) + ", cohort " + std::to_string(p.cohort) + ", " +
                                          std::to_string(p.members) + " members"},

@@ -42,7 +42,7 @@ class Historian final : public Witness {
   void steps(std::uint32_t process, const coordinator::Input& input) override;
   void asks(std::uint32_t process, const peer::Effect& effect) override;
   void asks(std::uint32_t process, const coordinator::Effect& effect) override;
-  void stepped(std::uint32_t process, const peer::Peer& peer, const App& app) override;
+  void stepped(std::uint32_t process, const peer::Peer& peer, const Program& program) override;
   void stepped(std::uint32_t process, const coordinator::Coordinator& coordinator) override;
   void called(const Call& call) override;
   void launched(const Call& call) override;

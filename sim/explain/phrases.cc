@@ -24,14 +24,14 @@ std::string_view name_of(JobKind kind) {
   return "worked on";
 }
 
-std::string_view name_of(App::Phase phase) {
+std::string_view name_of(Program::Phase phase) {
   switch (phase) {
-    case App::Phase::kConnecting: return "connecting";
-    case App::Phase::kSyncing: return "syncing";
-    case App::Phase::kStepping: return "stepping";
-    case App::Phase::kAdmitting: return "admitting";
-    case App::Phase::kLeaving: return "leaving";
-    case App::Phase::kOver: return "over";
+    case Program::Phase::kConnecting: return "connecting";
+    case Program::Phase::kSyncing: return "syncing";
+    case Program::Phase::kStepping: return "stepping";
+    case Program::Phase::kAdmitting: return "admitting";
+    case Program::Phase::kLeaving: return "leaving";
+    case Program::Phase::kOver: return "over";
   }
   return "";
 }

@@ -9,12 +9,12 @@
 #include "core/wire/message.h"
 #include "sim/call.h"
 #include "sim/plan.h"
-#include "sim/workload.h"
+#include "sim/program.h"
 
 namespace lockstep::sim {
 
 std::string_view name_of(JobKind kind);
-std::string_view name_of(App::Phase phase);
+std::string_view name_of(Program::Phase phase);
 // As core describes it, but rounds as the simulator writes them: "round: c1.g0.t7.u0".
 std::string text_of(const wire::Message& message);
 std::string host_name(std::uint32_t host);

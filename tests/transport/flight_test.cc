@@ -330,11 +330,11 @@ void break_an_assertion(const std::string& coordinator, const std::string& folde
   options.flight_folder = folder;
   Engine engine(std::move(options));
   const auto joining = engine.new_call();
-  engine.submit(joining, peer::Connect{joining->id(), coordinator, kLongest});
-  engine.wait(*joining);
+  engine.submit(joining, peer::Connect{joining->id(), coordinator, kLongest}, Driver::Then::kGoOn);
+  engine.wait(*joining, nullptr);
   const auto lie = engine.new_call();
-  engine.submit(lie, io::WriteDone{StreamId{2}, 0});
-  engine.wait(*lie);
+  engine.submit(lie, io::WriteDone{StreamId{2}, 0}, Driver::Then::kGoOn);
+  engine.wait(*lie, nullptr);
 }
 
 using FlightDeathTest = Flight;

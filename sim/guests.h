@@ -1,0 +1,22 @@
+// Programs from outside that run in a world: what the world tells whoever runs them. One program at most runs on a host; it makes
+// its processes by World::open(), and their calls by World::call().
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::sim {
+
+class Guests {
+ public:
+  virtual ~Guests() = default;
+  // A program begins on this host: a founder, one that joins, or one that comes back. `serial`: of all starts, from 1 on.
+  virtual void begins(std::uint32_t host, std::uint64_t serial) = 0;
+  // The program on this host is dead, and all of its processes.
+  virtual void dies(std::uint32_t host) = 0;
+  // It is to leave politely, and to end.
+  virtual void is_to_leave(std::uint32_t host) = 0;
+  // What wake() was asked for.
+  virtual void wakes(std::uint32_t host, std::uint64_t what) = 0;
+};
+
+}  // namespace lockstep::sim
