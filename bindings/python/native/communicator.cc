@@ -1,7 +1,7 @@
 #include "bindings/python/native/communicator.h"
-extern "C" void lockstep_comm_close(lockstep_comm*);
 
 #include <array>
+#include <condition_variable>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -22,10 +22,11 @@ extern "C" void lockstep_comm_close(lockstep_comm*);
 namespace lockstep::python {
 namespace {
 
-// Threads that destroy handles. Never destroyed itself: the last handle may go when the interpreter has gone.
+// How many threads destroy handles now. Never destroyed itself: the last handle may go when the interpreter has gone.
 struct Destroyers {
   std::mutex mutex;
-  std::vector<std::thread> threads;
+  std::condition_variable ended;
+  std::size_t count = 0;
 };
 
 Destroyers& destroyers() {
@@ -37,29 +38,30 @@ const int loaded_in = ::getpid();
 
 }  // namespace
 
-Handle::Handle(lockstep_comm* comm, std::unique_ptr<Lines> log, std::unique_ptr<Lines> journal)
-    : comm_(comm), log_(std::move(log)), journal_(std::move(journal)) {}
+Handle::Handle(lockstep_comm* comm, End end, std::unique_ptr<Lines> log, std::unique_ptr<Lines> journal)
+    : comm_(comm), end_(end), log_(std::move(log)), journal_(std::move(journal)) {}
 
 Handle::~Handle() {
   if (::getpid() != loaded_in) return;  // the library's threads are in the parent
-  Destroyers& to = destroyers();
-  const std::lock_guard lock(to.mutex);
-  to.threads.emplace_back(
-      [comm = comm_, log = std::move(log_), journal = std::move(journal_)] { lockstep_comm_destroy(comm); });
+  if (end_ == End::kHere) return lockstep_comm_destroy(comm_);
+  const std::lock_guard lock(destroyers().mutex);
+  destroyers().count += 1;
+  std::thread([comm = comm_, log = std::move(log_), journal = std::move(journal_)]() mutable {
+    lockstep_comm_destroy(comm);
+    log.reset();
+    journal.reset();
+    const std::lock_guard ended(destroyers().mutex);
+    destroyers().count -= 1;
+    destroyers().ended.notify_all();
+  }).detach();
 }
 
 void wait_for_destroyed() {
-  std::vector<std::thread> threads;
-  {
-    const std::lock_guard lock(destroyers().mutex);
-    threads.swap(destroyers().threads);
-  }
-  for (std::thread& thread : threads) thread.join();
+  std::unique_lock lock(destroyers().mutex);
+  destroyers().ended.wait(lock, [] { return destroyers().count == 0; });
 }
 
-namespace {
-
-HandlePtr create(const py::dict& given) {
+HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& create) {
   const Options from(given);
   lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
   const std::string name = from.text("name");
@@ -107,11 +109,13 @@ HandlePtr create(const py::dict& given) {
   lockstep_status status = LOCKSTEP_OK;
   {
     const py::gil_scoped_release released;
-    status = lockstep_comm_create(&options, &comm);
+    status = create(options, &comm);
   }
   check(status);
-  return std::make_shared<Handle>(comm, std::move(log), std::move(journal));
+  return std::make_shared<Handle>(comm, end, std::move(log), std::move(journal));
 }
+
+namespace {
 
 class Communicator {
  public:
@@ -559,7 +563,12 @@ void define_state(py::class_<Communicator>& c) {
 
 void define_communicator(py::module_& module) {
   py::class_<Communicator> c(module, "Communicator");
-  c.def(py::init([](const py::dict& options) { return std::make_unique<Communicator>(create(options)); }));
+  c.def(py::init([](const HandlePtr& handle) { return std::make_unique<Communicator>(handle); }));
+  c.def(py::init([](const py::dict& options) {
+    return std::make_unique<Communicator>(make_handle(
+        options, Handle::End::kOnAThread,
+        [](const lockstep_comm_options& from, lockstep_comm** comm) { return lockstep_comm_create(&from, comm); }));
+  }));
   define_membership(c);
   define_collectives(c);
   define_state(c);

@@ -53,7 +53,8 @@ lockstep_peer_id to_peer_id(const py::handle& id) {
 
 void define_result(py::module_& module) {
   using R = const Result&;
-  py::class_<Result, std::shared_ptr<Result>>(module, "Result", R"(How a call ended. What does not apply to a call is 0 or empty.
+  py::class_<Result, std::shared_ptr<Result>>(module, "Result",
+                                              R"(How a call ended. What does not apply to a call is 0 or empty.
 
 Example:
     >>> result = run.all_reduce(gradient, op="avg")
