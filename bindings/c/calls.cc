@@ -54,6 +54,11 @@ void Calls::detach() {
   communicator_ = nullptr;
 }
 
+lockstep_comm* handle_of(std::unique_ptr<Communicator> communicator) {
+  auto calls = std::make_shared<Calls>(communicator.get());
+  return new lockstep_comm{std::move(communicator), std::move(calls)};
+}
+
 lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result) {
   comm.calls->add(work);
   comm.communicator->wait(work);
