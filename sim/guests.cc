@@ -19,6 +19,9 @@ constexpr std::uint64_t kMostGuests = 10'000;  // that begin, in one run
 constexpr std::uint64_t kMostGivenBytes = 64U << 10U;
 constexpr std::size_t kCallsWithInputs = 64;  // of a process, the newest
 
+// In place of what a guest has asked for.
+constexpr std::uint64_t kIsToLeave = 0;
+
 CallKind kind_of(const peer::Input& input) {
   if (std::holds_alternative<peer::Connect>(input)) return CallKind::kConnect;
   if (std::holds_alternative<peer::Admit>(input)) return CallKind::kAdmit;
@@ -100,7 +103,11 @@ void World::on_guest_event(const Event& event) {
     return;
   }
   quiet_since_ = now_;
-  options_.guests->wakes(static_cast<std::uint32_t>(event.a), event.b);
+  if (event.b == kIsToLeave) {
+    options_.guests->is_to_leave(static_cast<std::uint32_t>(event.a));
+  } else {
+    options_.guests->wakes(static_cast<std::uint32_t>(event.a), event.b);
+  }
 }
 
 // ---- processes and their calls ----
@@ -286,7 +293,7 @@ bool World::begin_with_guest(std::uint64_t index) {
       causes_.began(entry);
       report_.leaves += 1;
       h.pause = entry.length;
-      options_.guests->is_to_leave(entry.a);
+      wake(entry.a, kIsToLeave, {});
       return true;
     case Fault::kAbandon:
       if (process != nullptr && process->stalled == 0) {

@@ -72,7 +72,7 @@ class World final : public NetworkUser, public AppHost {
   void abandon(std::uint32_t process, const std::string& why);
   // Its program is done with it, and no call is open: it comes to rest by itself where the run is over to it, else it dies.
   void close(std::uint32_t process);
-  // Guests::wakes(host, what) is called so much later, unless the program that runs there now has ended.
+  // Guests::wakes(host, what) is called so much later, if a program runs there then. `what`: not 0.
   void wake(std::uint32_t host, std::uint64_t what, Duration after);
   // The program of this serial has ended. Its processes die, but for those that have left the run, which come to rest. It starts
   // again if a fault that made it leave says so.

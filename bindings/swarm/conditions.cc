@@ -70,8 +70,8 @@ class Draw {
     return dice_.range(lo, hi, Purpose::kFault, which_, draws_++);
   }
   Duration time(Duration lo, Duration hi) {
-    return nanoseconds(
-        static_cast<std::int64_t>(range(static_cast<std::uint64_t>(lo.ns), static_cast<std::uint64_t>(hi.ns))));
+    const auto ms = [](Duration time) { return static_cast<std::uint64_t>(time.ns / 1'000'000); };
+    return milliseconds(static_cast<std::int64_t>(range(ms(lo), ms(hi))));
   }
 
  private:

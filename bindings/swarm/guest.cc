@@ -128,7 +128,7 @@ void Guest::on_over(const peer::RunOver& over) {
   phase_ = Phase::kOver;
   pending_ = fetching_ = 0;
   if (log_) log_("the run is over for this peer: " + over.text);
-  host_.run_over(over.left);
+  host_.run_over();
 }
 
 }  // namespace lockstep::swarm

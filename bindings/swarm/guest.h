@@ -24,7 +24,7 @@ class Host {
  public:
   virtual ~Host() = default;
   virtual void call_ended() = 0;
-  virtual void run_over(bool left) = 0;
+  virtual void run_over() = 0;
 };
 
 // Lives as long as the world. Only whoever has the baton touches it.

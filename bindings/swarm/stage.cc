@@ -48,8 +48,8 @@ bool Player::wait(const std::function<bool()>& done, std::optional<Duration> tim
   return stage_.wait(*this, done, timeout);
 }
 void Player::call_ended() { stage_.call_ended(*this); }
-void Player::run_over(bool left) {
-  if (left && is_to_leave_) stage_.left(*this);
+void Player::run_over() {
+  if (is_to_leave_) stage_.left(*this);
 }
 
 // ---- the run ----
@@ -71,7 +71,7 @@ Report Stage::run(const Swarm::Start& start, const Swarm::Interrupt& interrupt) 
     Player* const next = choose();
     if (next != nullptr) {
       give(next);
-      while (!main_turn_.try_acquire_for(kAsksEvery)) {
+      while (!main_turn_.take_within(kAsksEvery)) {
         if (interrupt && interrupt()) stop_asked_.store(true, std::memory_order_relaxed);
       }
       continue;
@@ -151,9 +151,9 @@ bool Stage::is_finished() const {
 
 void Stage::give(Player* next) {
   if (next != nullptr) {
-    next->turn_.release();
+    next->turn_.give();
   } else {
-    main_turn_.release();
+    main_turn_.give();
   }
 }
 
@@ -161,11 +161,11 @@ void Stage::pass_on(Player& player) {
   Player* const next = choose();
   if (next == &player) return;
   give(next);
-  player.turn_.acquire();
+  player.turn_.take();
 }
 
 void Stage::enter(Player& player) {
-  player.turn_.acquire();
+  player.turn_.take();
   player.thread_.store(std::this_thread::get_id());
 }
 

@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <semaphore>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,6 +15,7 @@
 
 #include "bindings/swarm/guest.h"
 #include "bindings/swarm/swarm.h"
+#include "bindings/swarm/turn.h"
 #include "core/base/time.h"
 #include "sim/guests.h"
 #include "sim/world.h"
@@ -36,7 +36,7 @@ class Player final : public transport::Waiter, public Host {
 
   // ---- Host ----
   void call_ended() override;
-  void run_over(bool left) override;
+  void run_over() override;
 
  private:
   friend class Stage;
@@ -44,7 +44,7 @@ class Player final : public transport::Waiter, public Host {
   ProgramReport report_;
   const std::uint64_t serial_;  // of its start, as the world counts
   std::atomic<std::thread::id> thread_{};
-  std::binary_semaphore turn_{0};
+  Turn turn_;
   std::vector<Guest*> guests_;  // of the world
   bool started_ = false;        // its embedder was told
   bool exited_ = false;
@@ -134,7 +134,7 @@ class Stage final : public sim::Guests, public std::enable_shared_from_this<Stag
   Instant in_vain_since_;
   Instant in_vain_at_;
   std::atomic<bool> stop_asked_{false};
-  std::binary_semaphore main_turn_{0};
+  Turn main_turn_;
   Report report_;
   sim::World world_;  // the last: it calls begins() at once
 };
