@@ -383,10 +383,11 @@ void Stage::end_run() {
 void Stage::end_those_too_late() {
   if (returned_ == 0 || alive_ == 0 || world_.newest_view() == 0) return;
   const auto is_late = [](const Player& player) {
-    return player.exited_ || (player.waits_for_ != nullptr && !player.guests_.empty() &&
-                              std::ranges::all_of(player.guests_, [](const Guest* guest) {
-                                return guest->phase() == sim::Program::Phase::kConnecting;
-                              }));
+    if (player.exited_) return true;
+    const auto joins = [](const Guest* guest) { return guest->phase() == sim::Program::Phase::kConnecting; };
+    const auto is_in = [](const Guest* guest) { return guest->connected(); };
+    return player.waits_for_ != nullptr && std::ranges::any_of(player.guests_, joins) &&
+           std::ranges::none_of(player.guests_, is_in);
   };
   if (!std::ranges::all_of(players_, is_late)) return;
   for (Player& player : players_) {

@@ -10,21 +10,13 @@
 #include <vector>
 
 #include "tests/bindings/swarm/programs.h"
+#include "tests/bindings/swarm/training.h"
 
 namespace lockstep::swarm {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-lockstep_all_reduce_args sum_of(std::vector<float>& values, std::uint64_t tag = 0) {
-  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
-  args.send = args.recv = values.data();
-  args.count = values.size();
-  args.type = LOCKSTEP_F32;
-  args.tag = tag;
-  return args;
-}
 
 std::vector<End> ends(const Report& report) {
   std::vector<End> all;
@@ -36,57 +28,10 @@ std::string failure_of(const Report& report) {
   return report.failure ? report.failure->kind + ": " + report.failure->text : "";
 }
 
-// A state of a step and some weights, that every step changes, the same on all.
-struct Model {
-  std::uint64_t step = 0;
-  std::vector<float> weights = std::vector<float>(100);
-
-  lockstep_status sync(lockstep_comm* comm, lockstep_result* result) {
-    lockstep_state_tensor tensor{};
-    tensor.name = "weights";
-    tensor.data = weights.data();
-    tensor.count = weights.size();
-    tensor.type = LOCKSTEP_F32;
-    lockstep_state_value value = {"step", &step, LOCKSTEP_UINT};
-    lockstep_sync_state_args args = LOCKSTEP_SYNC_STATE_ARGS_INIT;
-    args.tensors = &tensor;
-    args.tensors_count = 1;
-    args.values = &value;
-    args.values_count = 1;
-    args.revision = step;
-    args.tag = 1000;
-    return lockstep_sync_state(comm, &args, result);
-  }
-};
-
-// Trains until `steps` and leaves.
-void train(Peer& peer, std::uint64_t steps, Duration step_takes = milliseconds(300)) {
-  Model model;
-  bool synced = false;
-  while (model.step < steps) {
-    if (!synced) {
-      lockstep_result result = LOCKSTEP_RESULT_INIT;
-      const lockstep_status status = model.sync(peer.comm, &result);
-      if (status == LOCKSTEP_ERR_COHORT_CLOSED || status == LOCKSTEP_ERR_PEER_LOST ||
-          status == LOCKSTEP_ERR_WORLD_CHANGED || status == LOCKSTEP_ERR_ABORTED) {
-        peer.check(lockstep_admit(peer.comm, LOCKSTEP_FOREVER, nullptr));
-        continue;
-      }
-      peer.check(status);
-      synced = true;
-      if (model.step >= steps) break;
-    }
-    peer.spend(step_takes);
-    std::vector<float> gradient(100, static_cast<float>(model.step + peer.host));
-    lockstep_all_reduce_args args = sum_of(gradient);
-    args.op = LOCKSTEP_AVG;
-    peer.check(lockstep_all_reduce(peer.comm, &args, nullptr));
-    for (std::size_t i = 0; i < gradient.size(); ++i) model.weights[i] += gradient[i];
-    model.step += 1;
-    peer.check(lockstep_admit(peer.comm, LOCKSTEP_FOREVER, nullptr));
-    synced = false;
-  }
-  peer.check(lockstep_leave(peer.comm, LOCKSTEP_FOREVER));
+// A program that connects by itself.
+Report run_training(const Conditions& conditions, const Training& training = {}) {
+  return run(
+      conditions, [&](Peer& peer) { train(peer, training); }, false);
 }
 
 TEST(Swarm, ThreeProgramsReduceInVirtualTime) {
@@ -218,7 +163,7 @@ leave = "c"
 )";
 
 TEST(Swarm, CrashJoinAndLeaveHappenWhileProgramsTrain) {
-  const Report report = run(scenario(kChurn), [](Peer& peer) { train(peer, 30); });
+  const Report report = run_training(scenario(kChurn));
   EXPECT_EQ(failure_of(report), "");
   // a, b, c; d joins; b again
   EXPECT_THAT(ends(report), ElementsAre(End::kReturned, End::kKilled, End::kLeft, End::kReturned, End::kReturned));
@@ -234,7 +179,7 @@ TEST(Swarm, CrashJoinAndLeaveHappenWhileProgramsTrain) {
 }
 
 TEST(Swarm, SameSeedSameRun) {
-  const auto once = [](std::uint64_t seed) { return run(scenario(kChurn, seed), [](Peer& peer) { train(peer, 20); }); };
+  const auto once = [](std::uint64_t seed) { return run_training(scenario(kChurn, seed), {.steps = 20}); };
   const Report first = once(3);
   const Report second = once(3);
   const Report other = once(4);
@@ -416,6 +361,115 @@ TEST(Swarm, WhoStillWaitsWhenAllOthersHaveReturnedIsTooLate) {
   const Report report = run(scenario(kText), [](Peer& peer) { peer.spend(seconds(2)); });  // nobody admits it
   EXPECT_EQ(failure_of(report), "");
   EXPECT_THAT(ends(report), ElementsAre(End::kReturned, End::kReturned, End::kTooLate));
+}
+
+// Of every kind of fault, in many drawn orders: no promise is broken, no program hangs, and each is repeated to the last bit.
+TEST(Swarm, EveryKindOfChurnIsSurvivedAndRepeated) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Conditions conditions = scenario("peers = 5\nnet = { profile = \"region\" }\n", seed);
+    const Churn churn{.crashes = 2, .vanishes = 1, .leaves = 1, .joins = 1, .stalls = 2, .cuts = 2, .resets = 2};
+    ASSERT_FALSE(conditions.add(churn));
+    const Training training{.steps = 15,
+                            .step_takes = seconds(1),
+                            .up = seed % 2 == 0 ? LOCKSTEP_WIRE_NATIVE : LOCKSTEP_WIRE_INT8,
+                            .watches = seed % 3 == 0};
+    const Report report = run_training(conditions, training);
+    EXPECT_EQ(failure_of(report), "") << "seed " << seed;
+    EXPECT_GE(report.commits, 15U);
+    if (seed % 8 != 0) continue;
+    const Result<Conditions> again = Conditions::from_text(conditions.to_text());
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(run_training(*again, training).hash, report.hash) << "seed " << seed;
+  }
+}
+
+TEST(Swarm, ALoopThatForgetsToSyncIsFoundOut) {
+  std::optional<Failure> found;
+  for (std::uint64_t seed = 1; seed <= 20 && !found; ++seed) {
+    Conditions conditions = scenario("peers = 4", seed);
+    ASSERT_FALSE(conditions.add({.crashes = 1, .joins = 1, .until = seconds(6)}));
+    found = run_training(conditions, {.newcomers_sync = false, .watches = true}).failure;
+  }
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->kind, "program");
+  EXPECT_THAT(found->text, HasSubstr("differs from that of"));
+}
+
+TEST(Swarm, AHostThatStandsStillLeavesWhenItWakes) {
+  constexpr auto kText = R"(
+peers = 3
+[[do]]
+at = "2s"
+stall = "b"
+for = "800ms"
+[[do]]
+at = "2500ms"
+leave = "b"
+back = "1s"
+)";
+  const Report report = run_training(scenario(kText));
+  EXPECT_EQ(failure_of(report), "");
+  ASSERT_EQ(report.programs.size(), 4U);
+  EXPECT_EQ(report.programs[1].end, End::kLeft);
+  EXPECT_GE(report.programs[1].ended, milliseconds(2800));
+  EXPECT_EQ(report.programs[3].start, 2U);
+  EXPECT_EQ(report.programs[3].began - report.programs[1].ended, seconds(1));
+}
+
+TEST(Swarm, AProgramThatLosesTheRunWhileItIsMadeToLeaveEnds) {
+  constexpr auto kText = R"(
+peers = 3
+[[do]]
+at = "2s"
+split = "b | coordinator a c"
+for = "5s"
+[[do]]
+at = "2100ms"
+leave = "b"
+)";
+  const Report report = run_training(scenario(kText));
+  EXPECT_EQ(failure_of(report), "");
+  EXPECT_THAT(ends(report), ElementsAre(End::kReturned, End::kLeft, End::kReturned));
+}
+
+TEST(Swarm, APublishedStateIsFetchedWhileANewcomerWaits) {
+  constexpr auto kText = "peers = 2\n[[do]]\nat = \"1s\"\njoin = \"c\"\n";
+  bool fetched = false;
+  const Report report = run(
+      scenario(kText),
+      [&](Peer& peer) {
+        Model model;
+        lockstep_sync_state_args state = model.args();
+        lockstep_result result = LOCKSTEP_RESULT_INIT;
+        if (peer.host == 3) {
+          lockstep_work* connecting = nullptr;
+          peer.check(lockstep_connect_async(peer.comm, "swarm:1", LOCKSTEP_FOREVER, &connecting));
+          peer.check(lockstep_prefetch_state(peer.comm, &state, &result));
+          EXPECT_EQ(result.bytes_received, 400U);
+          EXPECT_EQ(model.step, 5U);
+          EXPECT_EQ(lockstep_test(connecting, nullptr), LOCKSTEP_ERR_PENDING);
+          fetched = true;
+          peer.check(lockstep_wait(connecting, LOCKSTEP_FOREVER, nullptr));
+          lockstep_work_free(connecting);
+        } else {
+          peer.check(lockstep_connect(peer.comm, "swarm:1", LOCKSTEP_FOREVER));
+          model.step = 5;
+          model.weights.assign(100, 3);
+          state = model.args();
+          peer.check(lockstep_publish_state(peer.comm, &state));
+          peer.check(lockstep_wait_for_world(peer.comm, 2, LOCKSTEP_FOREVER, nullptr));
+          peer.spend(seconds(2));
+          peer.check(lockstep_unpublish_state(peer.comm, state.tag));
+          peer.check(lockstep_admit(peer.comm, LOCKSTEP_FOREVER, nullptr));
+        }
+        state = model.args();
+        peer.check(lockstep_sync_state(peer.comm, &state, &result));
+        EXPECT_EQ(result.bytes_received, 0U);
+        EXPECT_EQ(model.weights.back(), 3);
+      },
+      false);
+  EXPECT_EQ(failure_of(report), "");
+  EXPECT_TRUE(fetched);
 }
 
 TEST(Swarm, CanBeInterrupted) {
