@@ -73,6 +73,10 @@ bool ends_soon(Calls& calls, const Work& work) {
 
 }  // namespace
 
+lockstep_comm* handle_of(std::unique_ptr<Communicator> communicator) {
+  return new lockstep_comm(std::move(communicator));
+}
+
 lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result) {
   comm.calls->add(work);
   const PeerId self = comm.communicator->self();

@@ -88,6 +88,9 @@ inline std::string reason(const char* why) {
   return plain(cut({why, strnlen(why, kMaxTextBytes + 1)}, kMaxTextBytes));
 }
 
+// The handle of a communicator, which it owns.
+lockstep_comm* handle_of(std::unique_ptr<Communicator> communicator);
+
 // Waits for the end of `work` and reports it.
 lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result);
 
