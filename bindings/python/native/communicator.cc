@@ -171,7 +171,7 @@ class Communicator {
   }
 
   void watch(std::shared_ptr<StateArgs> state) {
-    check(lockstep_watch_state(comm(), state ? &state->args : nullptr));
+    checked([&] { return lockstep_watch_state(comm(), state ? &state->args : nullptr); });
     watched_ = std::move(state);
   }
   void keep_published(std::uint64_t tag, std::shared_ptr<StateArgs> state) {
@@ -477,29 +477,29 @@ void define_membership(py::class_<Communicator>& c) {
   });
   c.def("pending", [](Communicator& self) {
     std::uint32_t count = 0;
-    check(lockstep_pending(self.comm(), &count));
+    checked([&] { return lockstep_pending(self.comm(), &count); });
     return count;
   });
   c.def("fetching", [](Communicator& self) {
     std::uint32_t count = 0;
-    check(lockstep_fetching(self.comm(), &count));
+    checked([&] { return lockstep_fetching(self.comm(), &count); });
     return count;
   });
   c.def("id", [](Communicator& self) {
     lockstep_peer_id id{};
-    check(lockstep_peer_id_self(self.comm(), &id));
+    checked([&] { return lockstep_peer_id_self(self.comm(), &id); });
     return to_python(id);
   });
   c.def("world", [](Communicator& self) {
     lockstep_world world = LOCKSTEP_WORLD_INIT;
-    check(lockstep_world_get(self.comm(), &world));
+    checked([&] { return lockstep_world_get(self.comm(), &world); });
     return py::make_tuple(world.view, world.cohort, world.term, to_python(world.self), world.group, world.rank,
                           world.world_size, world.members, world.groups, world.pending);
   });
   c.def("group_sizes", [](Communicator& self) {
     std::vector<lockstep_group_size> sizes(1024);
     std::size_t count = 0;
-    check(lockstep_group_sizes(self.comm(), sizes.data(), sizes.size(), &count, nullptr));
+    checked([&] { return lockstep_group_sizes(self.comm(), sizes.data(), sizes.size(), &count, nullptr); });
     py::dict out;
     for (std::size_t i = 0; i < count; ++i) out[py::int_(sizes[i].group)] = sizes[i].members;
     return out;
@@ -508,7 +508,7 @@ void define_membership(py::class_<Communicator>& c) {
     const auto number = to_number<std::uint32_t>(group, "group");
     std::vector<lockstep_peer_id> ids(1024);
     std::size_t count = 0;
-    check(lockstep_member_ids(self.comm(), number, ids.data(), ids.size(), &count, nullptr));
+    checked([&] { return lockstep_member_ids(self.comm(), number, ids.data(), ids.size(), &count, nullptr); });
     py::list out;
     for (std::size_t i = 0; i < count; ++i) out.append(to_python(ids[i]));
     return out;

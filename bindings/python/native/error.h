@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include <string>
+#include <utility>
 
 #include "lockstep.h"
 
@@ -19,6 +20,18 @@ namespace py = pybind11;
 
 // Raises unless the status is LOCKSTEP_OK; with this thread's lockstep_last_error() as text.
 void check(lockstep_status status);
+
+// Runs a function of the C API without the GIL: in a simulated swarm even one that only looks gives others their turn. Raises unless it
+// gives LOCKSTEP_OK.
+template <typename Function>
+void checked(Function&& function) {
+  lockstep_status status = LOCKSTEP_OK;
+  {
+    const py::gil_scoped_release released;
+    status = std::forward<Function>(function)();
+  }
+  check(status);
+}
 
 // Raises what Python has set meanwhile, such as KeyboardInterrupt; returns if nothing is set.
 void raise_pending();

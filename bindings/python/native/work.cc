@@ -101,7 +101,12 @@ void Work::ended(lockstep_status status, const lockstep_result& raw) {
 bool Work::done() {
   if (result_) return true;
   lockstep_result& raw = blank_result();
-  const lockstep_status status = lockstep_test(call_->work(), &raw);
+  lockstep_status status = LOCKSTEP_OK;
+  {
+    const py::gil_scoped_release released;
+    status = lockstep_test(call_->work(), &raw);
+  }
+  if (result_) return true;  // another thread was first
   if (status == LOCKSTEP_ERR_PENDING) return false;
   if (status == LOCKSTEP_ERR_FORKED) check(status);
   ended(status, raw);
@@ -125,12 +130,14 @@ std::shared_ptr<Result> Work::result(const py::object& timeout) {
   return result_;
 }
 
-void Work::abort(const std::string& why) { check(lockstep_abort(call_->work(), why.c_str())); }
+void Work::abort(const std::string& why) {
+  checked([&] { return lockstep_abort(call_->work(), why.c_str()); });
+}
 
 py::tuple Work::progress() const {
   std::uint64_t bytes = 0;
   std::uint64_t of = 0;
-  check(lockstep_progress(call_->work(), &bytes, &of));
+  checked([&] { return lockstep_progress(call_->work(), &bytes, &of); });
   return py::make_tuple(bytes, of);
 }
 

@@ -187,18 +187,18 @@ class Swarm:
         outcome = self._run_once(program, self._only)
         if outcome.failure is None:
             return outcome.report
-        only = self._shrunk(program, outcome) if shrink else self._only
+        only, outcome = self._shrunk(program, outcome) if shrink else (self._only, outcome)
         raise self._failure_of(outcome, only) from outcome.cause
 
     def _run_once(self, program: Main, only: Sequence[int]) -> _Outcome:
         conditions = self._conditions.with_faults(list(only))
         return _Stage(conditions, tuple(conditions.faults()), self._restart).run(program)
 
-    def _shrunk(self, program: Main, first: _Outcome) -> tuple[int, ...]:
+    def _shrunk(self, program: Main, first: _Outcome) -> tuple[tuple[int, ...], _Outcome]:
         """Takes faults away, half of them, a quarter, ..., as long as it fails in the same way."""
         until = time.monotonic() + _SHRINK_SECONDS
         runs = 0
-        kept = self._only
+        kept, smallest = self._only, first
         size = max(1, len(kept) // 2)
         while kept:
             changed = False
@@ -206,15 +206,16 @@ class Swarm:
                 fewer = kept[:begin] + kept[begin + size :]
                 runs += 1
                 if runs > _SHRINK_RUNS or time.monotonic() > until:
-                    return kept
-                if self._run_once(program, fewer).is_like(first):
-                    kept, changed = fewer, True
+                    return kept, smallest
+                outcome = self._run_once(program, fewer)
+                if outcome.is_like(first):
+                    kept, smallest, changed = fewer, outcome, True
                     break
             if not changed:
                 if size == 1:
                     break
                 size //= 2
-        return kept
+        return kept, smallest
 
     def _failure_of(self, outcome: _Outcome, only: tuple[int, ...]) -> SwarmFailure:
         assert outcome.failure is not None
