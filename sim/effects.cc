@@ -219,7 +219,7 @@ void World::completed(Process& process, peer::Complete& complete) {
     }
     const FindCall find = [&](PeerId peer, const RoundKey& round) { return contribution(peer, round); };
     check("S10", check_mismatch(*call, find));
-    if (!over_) check("S2", check_exact_fold(*call, *process.memory, find));
+    if (!over_) check("S2", check_fold(process, *call, find));
     if (!over_) check("S5", one_state_.ended(*call, *process.memory, find));
     const auto name_of_peer = [&](const Call& of) { return processes_[of.process].peer_options.name; };
     if (!over_) check("S5", one_state_.watched(*call, find, name_of_peer));

@@ -39,6 +39,7 @@ struct Scenario {
   std::string name;
   std::string story;              // which real incident it stands for
   Plan base;                      // what no seed changes, and what is expected
+  bool says_heartbeat = false;    // else it is a Plan's
   Range<std::uint32_t> peers;     // that are there from the start
   std::uint32_t last_joiner = 0;  // the highest host that joins by name; 0: none does
   std::vector<Act> acts;

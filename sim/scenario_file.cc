@@ -196,7 +196,7 @@ class ScenarioReader {
 
   void read_times(TomlReader& top) {
     Plan& plan = scenario_.base;
-    read_time(top, "heartbeat", plan.heartbeat, "200ms");
+    scenario_.says_heartbeat = read_time(top, "heartbeat", plan.heartbeat, "200ms");
     std::uint64_t kernel_rate = 0;
     if (top.quantity("kernel_rate", kernel_rate, rate_of, "5GB/s")) {
       plan.kernel_ns_per_kib = static_cast<std::int64_t>(1'024'000'000'000 / kernel_rate);

@@ -17,6 +17,7 @@
 #include "sim/checkers/complaint.h"
 #include "sim/checkers/l2_causes.h"
 #include "sim/checkers/s1_one_outcome.h"
+#include "sim/checkers/s2_exact_fold.h"
 #include "sim/checkers/s5_one_state.h"
 #include "sim/checkers/s6_membership.h"
 #include "sim/event.h"
@@ -225,6 +226,7 @@ class World final : public NetworkUser, public AppHost {
   void guest_wakes(const Entry& entry, const Active& active);
   void on_guest_event(const Event& event);
   void give(Process& process, Call& call, const peer::Request& request, std::vector<BufferId> buffers);
+  [[nodiscard]] Complaint check_fold(const Process& process, const Call& call, const FindCall& find);
   void end_call_of_guest(Process& process, Call& call);
   void forget_old_inputs(Process& process);
 
@@ -281,6 +283,7 @@ class World final : public NetworkUser, public AppHost {
   OneOutcome one_outcome_;
   OneState one_state_;
   Membership membership_;
+  std::map<RoundKey, std::vector<std::uint64_t>> folded_;  // by guests, found exact: fingerprints of the results
   Causes causes_;
   std::vector<Active> active_;                // by entry
   std::vector<std::uint64_t> event_entries_;  // sorted by event, the next one last

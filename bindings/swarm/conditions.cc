@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/coordinator/coordinator.h"
 #include "sim/dice.h"
 #include "sim/plan.h"
 #include "sim/plan_file.h"
@@ -23,6 +24,9 @@ using sim::Purpose;
 constexpr std::uint32_t kMostHosts = 60;
 
 Error invalid(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
+
+// All times of coordinator and peers that nobody states follow from it, and are the library's own with this one.
+constexpr Duration kHeartbeat = coordinator::Options{}.heartbeat;
 
 // Only the simulator's own program can have these.
 bool is_of_own_program(Fault fault) {
@@ -101,7 +105,8 @@ Conditions::~Conditions() = default;
 Result<Conditions> Conditions::from_scenario(std::string_view toml, std::uint64_t seed) {
   const Result<sim::Scenario> scenario = sim::scenario_from_text(toml);
   if (!scenario) return scenario.error();
-  const Plan plan = for_swarm(sim::plan_of(*scenario, seed));
+  Plan plan = for_swarm(sim::plan_of(*scenario, seed));
+  if (!scenario->says_heartbeat) plan.heartbeat = kHeartbeat;
   if (auto flaw = flaw_of_swarm(plan)) return *std::move(flaw);
   return Conditions(plan);
 }

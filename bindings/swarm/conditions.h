@@ -36,7 +36,8 @@ struct Churn {
 class Conditions {
  public:
   // A scenario as `lockstep sim` reads it (sim/scenario.h): peers, net, regions, [[link]], [[line]], [[do]], heartbeat, faults_end ...,
-  // expanded for the seed. What it says of the simulator's own program (work, share_state, ...) is refused; so are faults that only
+  // expanded for the seed. Without a heartbeat it is the library's, 500 ms, and so are all other times, unless a communicator is opened with
+  // others. What it says of the simulator's own program (work, share_state, ...) is refused; so are faults that only
   // such a program can have (timeout, mismatch, skip, drift). Errors (kInvalidArgument) name line and column, and what was meant.
   static Result<Conditions> from_scenario(std::string_view toml, std::uint64_t seed);
   // What to_text() has written.

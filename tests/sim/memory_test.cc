@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <vector>
+
 namespace lockstep::sim {
 namespace {
 
@@ -138,6 +141,23 @@ TEST_P(AnyMemory, FingerprintsFollowTheContents) {
   EXPECT_EQ(memory.fingerprint(a), memory.fingerprint(b));
   memory.fill(b, 2);
   EXPECT_NE(memory.fingerprint(a), memory.fingerprint(b));
+}
+
+TEST(Memory, BorrowedBytesAreTouchedWhereTheyLieUntilTheyAreReleased) {
+  std::vector<std::byte> bytes(8, std::byte{3});
+  Memory memory(Mode::kBytes);
+  const BufferId id = memory.borrow(bytes);
+  EXPECT_NE(memory.fingerprint(id), memory.fingerprint(BufferRef{id, 0, 4}));
+  memory.lend(id);
+  memory.open({id, 2, 2}, Touch::kLand)[0] = std::byte{9};
+  EXPECT_EQ(bytes[2], std::byte{9});
+  EXPECT_EQ(memory.trespass(), "");
+  memory.release(id);
+  EXPECT_TRUE(memory.open({id, 0, 1}, Touch::kLand).empty());
+  EXPECT_NE(memory.trespass(), "");
+  const BufferId own = memory.make(8);  // takes the buffer over, and not its bytes
+  memory.fill({own, 0, 8}, kContent);
+  EXPECT_EQ(bytes[0], std::byte{3});
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -148,6 +150,47 @@ TEST(Work, NoWakeUpIsLost) {
   }
   for (const auto& call : calls) call->complete(ended(Status::kOk));
   for (std::thread& thread : waiting) thread.join();
+}
+
+// A time of its own, which passes in waits alone.
+class VirtualTime final : public Waiter {
+ public:
+  [[nodiscard]] Instant now() const override { return now_; }
+  [[nodiscard]] bool is_here() const override { return here_; }
+  bool wait(const std::function<bool()>& done, std::optional<Duration> timeout) override {
+    now_ = now_ + timeout.value_or(seconds(1000));
+    if (!timeout) ends_->complete(ended(Status::kOk));
+    return done();
+  }
+  Instant now_{5};
+  bool here_ = true;
+  Call* ends_ = nullptr;
+};
+
+TEST(Work, WaitsWhereItsWaiterSays) {
+  VirtualTime time;
+  const auto call = std::make_shared<Call>(CallId{1}, &time);
+  time.ends_ = call.get();
+  const Work work(call);
+  EXPECT_FALSE(work.wait(seconds(100)));
+  const std::array<Work, 1> works{work};
+  EXPECT_EQ(wait_any(works, seconds(100)), std::nullopt);
+  EXPECT_EQ(time.now(), Instant{5} + seconds(200));
+  EXPECT_EQ(wait_any(works), std::size_t{0});
+  EXPECT_TRUE(work.wait(seconds(1)));
+  EXPECT_EQ(work.elapsed(), seconds(1200));
+}
+
+TEST(Work, WaitsAsEverOnAThreadThatItsWaiterDoesNotKnow) {
+  VirtualTime time;
+  time.here_ = false;
+  const auto call = std::make_shared<Call>(CallId{1}, &time);
+  const Work work(call);
+  EXPECT_FALSE(work.wait(milliseconds(1)));
+  EXPECT_EQ(time.now(), Instant{5});
+  std::thread ends([&] { call->complete(ended(Status::kOk)); });
+  EXPECT_TRUE(work.wait());
+  ends.join();
 }
 
 }  // namespace
