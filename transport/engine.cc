@@ -247,7 +247,9 @@ Engine::Footprint Engine::footprint() {
 }
 
 Result<std::string> Engine::write_flight(const std::string& path, const std::string& reason) {
-  if (!recorder_) return Error{Status::kInvalidArgument, "this communicator was made without a flight recorder"};
+  if (!recorder_)
+    return Error{Status::kInvalidArgument,
+                 "this communicator was made without a flight recorder; give it flight_kib or flight_folder"};
   const auto answer = std::make_shared<std::promise<flight::Recording>>();
   auto future = answer->get_future();
   seat_.post(Seat::Wake::kWhoeverSits, [this, answer] {

@@ -471,6 +471,12 @@ def test_things_that_are_no_arrays(alone: lockstep.Communicator, given: Any, par
     refused(alone, given, parts)
 
 
+def test_memory_between_the_places_of_elements(alone: lockstep.Communicator) -> None:
+    crooked = np.frombuffer(bytearray(33), np.uint8)[1:].view(np.float64)
+    refused(alone, crooked, ["(4,)", "(8,)", "float64", "multiple of its elements' size", "x.copy()"])
+    refused(alone, Newest(np.frombuffer(bytearray(17), np.uint8)[1:].view(np.float32)), ["(4,)", "multiple"])
+
+
 def test_bfloat16_that_cannot_be_taken_is_told_as_bfloat16(alone: lockstep.Communicator) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     frozen = np.ones(3, ml_dtypes.bfloat16)
@@ -497,7 +503,7 @@ def test_lists_name_the_place(alone: lockstep.Communicator) -> None:
 
 def test_lists_may_be_empty(peers: Peers) -> None:
     def main(run: lockstep.Communicator, _: int) -> int:
-        return run.all_reduce([]).world_size
+        return int(run.all_reduce([]).world_size)
 
     assert peers(2, main) == [2, 2]
 

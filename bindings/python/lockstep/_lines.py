@@ -35,6 +35,8 @@ def sink(taker: Taker) -> int:
 
 def log_sink(logger: logging.Logger) -> int:
     """Lines become records of level INFO."""
+    if not callable(getattr(logger, "info", None)):
+        raise TypeError(f"logger is {logger!r}; give a logging.Logger")
     return sink(lambda line: logger.info("%s", line))
 
 

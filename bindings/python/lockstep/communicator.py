@@ -23,7 +23,7 @@ from . import _cuda, _lockstep
 from ._context import context
 from ._lines import journal_sink, log_sink
 from ._lockstep import Result, Work
-from .errors import DeviceArray, Error, Evicted, NotConnected
+from .errors import ArrayError, DeviceArray, Error, Evicted, InvalidArgument, NotConnected
 from .state import State
 from .types import (
     ALGORITHMS,
@@ -225,7 +225,9 @@ class Communicator:
     def __enter__(self: T) -> T:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
             self.leave(timeout=_LEAVE_WITHIN)
         except (NotConnected, Evicted):
@@ -362,13 +364,15 @@ class Communicator:
     ) -> Result:
         """Folds the elements of all members' arrays; rank r of n gets the r-th of n chunks of the flat result.
 
-        out: room for count/n elements, rounded up; None to make a numpy array. No overlap with `array`.
-        Gives result.output, the chunk; result.chunk, its place in the flat input, as a slice.
+        out: room for count/n elements, rounded up; None to make an array (torch for torch, else numpy). No overlap with `array`.
+        Gives result.output, the chunk, which lies in `out`; result.chunk, its place in the flat input, as a slice.
         Raises those of all_reduce, PeerLost, WorldChanged, BufferTooSmall.
         """
-        out = _room(array, -(-_count(array) // max(1, self.world_size))) if out is None else out
+        if out is None:
+            count, dtype = _lockstep.describe(array)
+            out = _room(array, -(-count // max(1, self.world_size)), dtype)
         result = self._native.reduce_scatter(array, out, (number_of(OPS, op, "op"), tag, timeout, minimum_world))
-        result.output = out[: result.chunk.stop - result.chunk.start]
+        result.output = _first(out, result.chunk.stop - result.chunk.start)
         return result
 
     def reduce_scatter_async(
@@ -383,7 +387,7 @@ class Communicator:
     ) -> Work:
         """Begins reduce_scatter()."""
         work = self._native.reduce_scatter_async(array, out, (number_of(OPS, op, "op"), tag, timeout, minimum_world))
-        work._output = out
+        work._on_end = _outputter(out)
         return work
 
     def all_gather(
@@ -398,13 +402,15 @@ class Communicator:
         """Gives every member the elements of all members' arrays, in rank order, without gaps.
 
         Arrays may differ in size between peers; sizes come as result.blocks.
-        out: room for all elements, flat; None to make a numpy array, for peers whose arrays are equally large.
-        Gives result.output, what was received.
+        out: room for all elements; None to make an array (torch for torch, else numpy), for peers whose arrays are equally large.
+        Gives result.output, what was received, which lies in `out`.
         Raises those of all_reduce, PeerLost, WorldChanged, BufferTooSmall.
         """
-        out = _room(array, _count(array) * max(1, self.world_size)) if out is None else out
+        if out is None:
+            count, dtype = _lockstep.describe(array)
+            out = _room(array, count * max(1, self.world_size), dtype)
         result = self._native.all_gather(array, out, (tag, timeout, minimum_world))
-        result.output = out[: sum(result.blocks)]
+        result.output = _first(out, sum(result.blocks))
         return result
 
     def all_gather_async(
@@ -418,7 +424,7 @@ class Communicator:
     ) -> Work:
         """Begins all_gather()."""
         work = self._native.all_gather_async(array, out, (tag, timeout, minimum_world))
-        work._output = out
+        work._on_end = _outputter(out)
         return work
 
     def broadcast(
@@ -449,11 +455,15 @@ class Communicator:
         """Begins broadcast()."""
         return self._native.broadcast_async(array, root, root == self.id, (tag, timeout, minimum_world))
 
-    def barrier(self, *, tag: int = 0, timeout: float | None = None, minimum_world: int = 0, retry: bool = True) -> Result:
+    def barrier(
+        self, *, tag: int = 0, timeout: float | None = None, minimum_world: int = 0, retry: bool = True
+    ) -> Result:
         """Ends once every member has called it."""
         return self._native.barrier((tag, timeout, minimum_world, retry))
 
-    def barrier_async(self, *, tag: int = 0, timeout: float | None = None, minimum_world: int = 0, retry: bool = True) -> Work:
+    def barrier_async(
+        self, *, tag: int = 0, timeout: float | None = None, minimum_world: int = 0, retry: bool = True
+    ) -> Work:
         """Begins barrier()."""
         return self._native.barrier_async((tag, timeout, minimum_world, retry))
 
@@ -576,7 +586,9 @@ def _native_options(options: Mapping[str, Any], in_swarm: bool = False) -> dict[
     native = dict(options)
     ports = native.pop("ports", None)
     if ports is not None:
-        first, last = (ports, ports) if isinstance(ports, int) else ports
+        first, last = (ports, ports) if isinstance(ports, int) else tuple(ports) if len(ports) == 2 else (0, 0)
+        if not 0 < first <= last < 1 << 16:
+            raise InvalidArgument(f"ports is {ports}; allowed: 1 to 65535, or the first and the last of a range")
         native["first_port"], native["last_port"] = first, last
     for path in ("flight_folder",):
         if native.get(path) is not None:
@@ -647,20 +659,39 @@ def _taker(state: State) -> Callable[[Result, list[int | float]], None]:
     return take
 
 
-def _count(array: Array) -> int:
-    size = getattr(array, "size", None)
-    if isinstance(size, int):
-        return size
-    return int(array.numel()) if hasattr(array, "numel") else len(array)
+def _outputter(out: Array) -> Callable[[Result, None], None]:
+    def cut(result: Result, _: None) -> None:
+        if result.status == 0:
+            result.output = _first(out, sum(result.blocks) or result.chunk.stop - result.chunk.start)
+
+    return cut
 
 
-def _room(array: Array, count: int) -> Any:
+def _first(out: Array, count: int) -> Any:
+    """The first elements of an array, flat, in the same memory."""
+    if hasattr(out, "reshape"):
+        return out.reshape(-1)[:count]
+    try:
+        view = memoryview(out)
+    except TypeError:
+        return out  # its owner knows how to cut it
+    if view.nbytes == 0:
+        return view
+    return view.cast("B").cast(view.format.lstrip("@=<>"))[:count]  # type: ignore[call-overload]
+
+
+def _room(array: Array, count: int, dtype: str) -> Any:
     """A flat array like `array` for `count` elements."""
     if hasattr(array, "new_empty"):  # torch
         return array.new_empty(count)
     import numpy
 
-    return numpy.empty(count, getattr(array, "dtype", None) or numpy.asarray(array).dtype)
+    try:
+        return numpy.empty(count, getattr(array, "dtype", dtype))
+    except TypeError as error:
+        raise ArrayError(
+            f"out: numpy makes no array of dtype {dtype}; pass one with room for {count} elements"
+        ) from error
 
 
 def _close_all() -> None:

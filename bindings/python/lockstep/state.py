@@ -20,7 +20,8 @@ class State(Mapping[str, Any]):
     """Arrays, ints and floats by name, and a revision: what a sync makes equal, bit for bit, on all peers.
 
     entries: arrays (numpy, torch, anything with the buffer protocol or DLPack; C-contiguous, writable; they are not copied, a sync
-        writes to them in place), ints of 64 bits and floats. The same names, dtypes and sizes in the same order on all peers.
+        writes to them in place), ints of 64 bits (numpy's unsigned ones, and those from 2**63 on, stay unsigned) and floats. The
+        same names, dtypes and sizes in the same order on all peers.
     revision: a counter that the program raises whenever it changes the state; the highest one wins a vote.
     may_differ: names of arrays that are neither compared nor sent.
 
@@ -49,7 +50,9 @@ class State(Mapping[str, Any]):
                 self._arrays[name] = entry
         unknown = self._may_differ - set(self._arrays)
         if unknown:
-            raise InvalidArgument(f"may_differ names {', '.join(sorted(unknown))}; the arrays are: {', '.join(self._arrays)}")
+            raise InvalidArgument(
+                f"may_differ names {', '.join(sorted(unknown))}; the arrays are: {', '.join(self._arrays)}"
+            )
         self.revision = revision
         """Version of the state; raise it with every change."""
 
@@ -61,7 +64,9 @@ class State(Mapping[str, Any]):
         if name in self._values:
             is_real = self._types[name] == _REAL
             if not isinstance(value, numbers.Real if is_real else numbers.Integral) or isinstance(value, bool):
-                raise InvalidArgument(f"state value {name!r} is {'a float' if is_real else 'an int'}; {value!r} is none")
+                raise InvalidArgument(
+                    f"state value {name!r} is {'a float' if is_real else 'an int'}; {value!r} is none"
+                )
             self._values[name] = float(value) if is_real else int(value)
         elif name in self._arrays:
             if _is_value(value):
@@ -83,7 +88,9 @@ class State(Mapping[str, Any]):
         """For the native part."""
         same = set(unchanged)
         if same - set(self._arrays):
-            raise InvalidArgument(f"unchanged names {', '.join(sorted(same - set(self._arrays)))}, which is no array of the state")
+            raise InvalidArgument(
+                f"unchanged names {', '.join(sorted(same - set(self._arrays)))}, which is no array of the state"
+            )
         return {
             "tensors": [(name, array, name in self._may_differ, name in same) for name, array in self._arrays.items()],
             "values": [(name, self._types[name], value) for name, value in self._values.items()],
@@ -108,4 +115,5 @@ def _is_value(entry: object) -> bool:
 def _type_of(value: numbers.Real) -> int:
     if not isinstance(value, numbers.Integral):
         return _REAL
-    return _UINT if int(value) >= 1 << 63 else _INT
+    unsigned = int(value) >= 1 << 63 or getattr(getattr(value, "dtype", None), "kind", "") == "u"
+    return _UINT if unsigned else _INT

@@ -128,11 +128,18 @@ struct Described {
   [[noreturn]] void refuse_layout() const {
     refuse("is not C-contiguous: pass numpy.ascontiguousarray(x) or x.contiguous(), and copy the result back");
   }
+  [[noreturn]] void refuse_alignment() const {
+    refuse("does not lie at a multiple of its elements' size: pass a copy such as x.copy()");
+  }
   [[noreturn]] void refuse_read_only() const {
     refuse("is read-only, and the call writes to it: pass a writable copy such as x.copy()");
   }
   [[noreturn]] void refuse_type() const { refuse(std::string("has elements that cannot be reduced; ") + kSupported); }
 };
+
+bool is_aligned(const void* data, lockstep_data_type type) {
+  return reinterpret_cast<std::uintptr_t>(data) % lockstep_data_type_size(type) == 0;
+}
 
 std::uint64_t count_of(const dlpack::Tensor& tensor) {
   std::uint64_t count = 1;
@@ -215,8 +222,9 @@ void Array::take_buffer(const py::handle& object, const py::handle& shown, const
   if (PyBuffer_IsContiguous(buffer_.get(), 'C') == 0) described().refuse_layout();
   if (buffer_->readonly != 0 && access == Access::kWrite) described().refuse_read_only();
   type_ = *type;
-  data_ = buffer_->buf;
   count_ = static_cast<std::uint64_t>(buffer_->len) / bytes;
+  data_ = count_ > 0 ? buffer_->buf : nullptr;
+  if (!is_aligned(data_, type_)) described().refuse_alignment();
 }
 
 void Array::take_dlpack(const py::handle& given, const std::string& argument, Access access) {
@@ -270,6 +278,7 @@ void Array::take_dlpack(const py::handle& given, const std::string& argument, Ac
   type_ = *type;
   count_ = count_of(*tensor);
   data_ = count_ > 0 ? static_cast<std::byte*>(tensor->data) + tensor->byte_offset : nullptr;
+  if (!is_aligned(data_, type_)) described().refuse_alignment();
 }
 
 std::vector<Array> arrays_of(const py::object& object, const std::string& argument, Array::Access access) {

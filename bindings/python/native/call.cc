@@ -120,7 +120,7 @@ std::shared_ptr<Result> detail::finish(lockstep_status status, const lockstep_re
   }
   raise_pending();
   auto result = std::make_shared<Result>(raw);
-  if (status != LOCKSTEP_OK) raise(status, lockstep_last_error(), py::cast(result));
+  if (status != LOCKSTEP_OK) raise(status, last_error(), py::cast(result));
   return result;
 }
 

@@ -95,7 +95,8 @@ HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& crea
   options.flight_folder = or_null(flight_folder);
   options.flight_kib = from.number<std::uint32_t>("flight_kib");
   const py::object spin = from.get("spin");
-  const bool never = !spin.is_none() && py::cast<double>(spin) == 0;
+  const bool never = !spin.is_none() && to_double(spin) == 0;
+  if (!spin.is_none() && to_double(spin) > 0.01) raise_invalid("spin is more than 0.01 s; allowed: 0 to 0.01");
   options.spin_us = never ? LOCKSTEP_NO_SPIN : from.duration("spin", 1e-6);
   options.state_bytes_per_second = from.number<std::uint64_t>("state_bytes_per_second");
   auto log = lines_to(from.get("log"));
@@ -242,13 +243,12 @@ struct AllReduce {
     args.tag = to_number<std::uint64_t>(options[1], "tag");
     args.timeout_ms = milliseconds_of(options[2], "timeout", false);
     args.minimum_world = to_number<std::uint32_t>(options[3], "minimum_world");
-    args.no_retry = py::cast<bool>(options[4]) ? 0 : 1;
+    args.no_retry = to_flag(options[4], "retry") ? 0 : 1;
     args.up = static_cast<lockstep_wire_format>(py::cast<unsigned>(options[5]));
     args.down = static_cast<lockstep_wire_format>(py::cast<unsigned>(options[6]));
     if (const py::object weight = options[7]; !weight.is_none()) {
       args.weighted = 1;
-      args.weight = PyFloat_AsDouble(weight.ptr());
-      raise_pending();
+      args.weight = to_double(weight);
     }
     args.algorithm = static_cast<lockstep_algorithm>(py::cast<unsigned>(options[8]));
     if (is_list(array)) {
@@ -329,6 +329,10 @@ struct AllGather {
       raise_invalid(std::string("out has dtype ") + name_of(recv.type()) + ", array has " + name_of(args.type) +
                     ": they must be alike");
     }
+    if (recv.count() < args.send_count) {
+      raise_invalid("out has room for " + std::to_string(recv.count()) + " elements, array alone has " +
+                    std::to_string(args.send_count) + ": give it room for those of all members");
+    }
     args.recv = recv.data();
     args.recv_capacity = recv.count();
     args.tag = to_number<std::uint64_t>(options[0], "tag");
@@ -367,7 +371,7 @@ lockstep_barrier_args barrier_args(const py::tuple& options) {
   args.tag = to_number<std::uint64_t>(options[0], "tag");
   args.timeout_ms = milliseconds_of(options[1], "timeout", false);
   args.minimum_world = to_number<std::uint32_t>(options[2], "minimum_world");
-  args.no_retry = py::cast<bool>(options[3]) ? 0 : 1;
+  args.no_retry = to_flag(options[3], "retry") ? 0 : 1;
   return args;
 }
 

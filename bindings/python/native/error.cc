@@ -1,5 +1,7 @@
 #include "bindings/python/native/error.h"
 
+#include <string_view>
+
 namespace lockstep::python {
 
 py::object from_package(const char* module, const char* name) { return py::module_::import(module).attr(name); }
@@ -12,8 +14,17 @@ void raise(lockstep_status status, const std::string& text, const py::object& re
 
 void raise_invalid(const std::string& text) { raise(LOCKSTEP_ERR_INVALID_ARGUMENT, text, py::none()); }
 
+std::string last_error() {
+  std::string text = lockstep_last_error();
+  for (const std::string_view prefix : {"args.", "options."}) {
+    for (auto at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at))
+      text.erase(at, prefix.size());
+  }
+  return text;
+}
+
 void check(lockstep_status status) {
-  if (status != LOCKSTEP_OK) raise(status, lockstep_last_error(), py::none());
+  if (status != LOCKSTEP_OK) raise(status, last_error(), py::none());
 }
 
 void raise_pending() {

@@ -18,6 +18,9 @@ namespace py = pybind11;
 // Raises InvalidArgument.
 [[noreturn]] void raise_invalid(const std::string& text);
 
+// This thread's lockstep_last_error(). Says `minimum_world` where that says `args.minimum_world`: Python has no structs.
+std::string last_error();
+
 // Raises unless the status is LOCKSTEP_OK; with this thread's lockstep_last_error() as text.
 void check(lockstep_status status);
 

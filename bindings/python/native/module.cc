@@ -64,6 +64,10 @@ PYBIND11_MODULE(_lockstep, module) {
     const std::size_t size = lockstep_data_type_size(of.type()) * of.count();
     return py::bytes(static_cast<const char*>(of.data()), size);
   });
+  module.def("describe", [](const py::object& array) {
+    const lockstep::python::Array described(array, "array", lockstep::python::Array::Access::kRead);
+    return py::make_tuple(described.count(), lockstep::python::name_of(described.type()));
+  });
   module.def("collect", &lockstep::python::collect);
   module.def("wait_for_destroyed", &lockstep::python::wait_for_destroyed, py::call_guard<py::gil_scoped_release>());
   lockstep::python::install_interrupt();

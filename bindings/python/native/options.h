@@ -38,6 +38,23 @@ Number to_number(const py::handle& value, const char* name) {
                 std::to_string(std::numeric_limits<Number>::max()));
 }
 
+// Raises a TypeError, naming the argument, for what is neither true nor false.
+inline bool to_flag(const py::handle& value, const char* name) {
+  try {
+    return py::cast<bool>(value);
+  } catch (const py::cast_error&) {
+    throw py::type_error(std::string(name) + " is " + py::cast<std::string>(py::repr(value)) +
+                         "; allowed: True or False");
+  }
+}
+
+// Raises a TypeError for what is no number.
+inline double to_double(const py::handle& value) {
+  const double number = PyFloat_AsDouble(value.ptr());
+  raise_pending();
+  return number;
+}
+
 class Options {
  public:
   explicit Options(const py::dict& from) : from_(from) {}
@@ -49,7 +66,7 @@ class Options {
   }
   [[nodiscard]] int flag(const char* name) const {
     const py::object value = get(name);
-    return !value.is_none() && py::cast<bool>(value) ? 1 : 0;
+    return !value.is_none() && to_flag(value, name) ? 1 : 0;
   }
   // In milliseconds; 0: none.
   [[nodiscard]] std::int64_t timeout(const char* name) const {
@@ -60,8 +77,7 @@ class Options {
   [[nodiscard]] std::uint32_t duration(const char* name, double unit) const {
     const py::object value = get(name);
     if (value.is_none()) return 0;
-    const double seconds = PyFloat_AsDouble(value.ptr());
-    raise_pending();
+    const double seconds = to_double(value);
     const double units = std::ceil(seconds / unit);
     if (!(seconds > 0) || units > std::numeric_limits<std::uint32_t>::max()) {
       raise_invalid(std::string(name) + " is " + std::to_string(seconds) + " s; allowed: more than 0, at most " +
@@ -72,7 +88,9 @@ class Options {
   // Empty: the default.
   [[nodiscard]] std::string text(const char* name) const {
     const py::object value = get(name);
-    return value.is_none() ? std::string() : py::cast<std::string>(py::str(value));
+    if (value.is_none()) return {};
+    if (PyUnicode_Check(value.ptr()) != 0) return py::cast<std::string>(value);
+    throw py::type_error(std::string(name) + " is " + py::cast<std::string>(py::repr(value)) + "; allowed: a str");
   }
   [[nodiscard]] py::object get(const char* name) const {
     return from_.contains(name) ? py::object(from_[name]) : py::none();

@@ -45,6 +45,9 @@ py::list StateArgs::current_values() const {
 
 std::shared_ptr<StateArgs> state_args(const py::dict& description, const py::dict& options, Array::Access access) {
   auto state = std::make_shared<StateArgs>();
+  const Options from(options);
+  state->args.strategy = static_cast<lockstep_state_strategy>(from.number<unsigned>("strategy"));
+  if (state->args.strategy == LOCKSTEP_STATE_SEND_ONLY) access = Array::Access::kRead;  // is never written to
   const py::list tensors = description["tensors"];
   const py::list values = description["values"];
   state->names.reserve(tensors.size() + values.size());  // their text must not move
@@ -52,13 +55,15 @@ std::shared_ptr<StateArgs> state_args(const py::dict& description, const py::dic
   for (const auto& entry : tensors) {
     const auto tensor = py::cast<py::tuple>(entry);
     const std::string& name = state->names.emplace_back(py::cast<std::string>(tensor[0]));
-    const Array& array = state->arrays.emplace_back(py::object(tensor[1]), "state['" + name + "']", access);
+    const bool may_differ = py::cast<bool>(tensor[2]);
+    const Array& array = state->arrays.emplace_back(py::object(tensor[1]), "state['" + name + "']",
+                                                    may_differ ? Array::Access::kRead : access);
     lockstep_state_tensor given{};
     given.name = name.c_str();
     given.data = array.data();
     given.count = array.count();
     given.type = array.type();
-    given.may_differ = py::cast<bool>(tensor[2]) ? 1 : 0;
+    given.may_differ = may_differ ? 1 : 0;
     given.unchanged = py::cast<bool>(tensor[3]) ? 1 : 0;
     state->tensors.push_back(given);
   }
@@ -71,14 +76,12 @@ std::shared_ptr<StateArgs> state_args(const py::dict& description, const py::dic
   }
   for (std::size_t i = 0; i < state->values.size(); ++i) state->values[i].value = &state->slots[i];
 
-  const Options from(options);
   lockstep_sync_state_args& args = state->args;
   args.tensors = state->tensors.data();
   args.tensors_count = state->tensors.size();
   args.values = state->values.data();
   args.values_count = state->values.size();
   args.revision = from.number<std::uint64_t>("revision");
-  args.strategy = static_cast<lockstep_state_strategy>(from.number<unsigned>("strategy"));
   args.staged = from.flag("staged");
   args.tag = from.number<std::uint64_t>("tag");
   args.timeout_ms = from.timeout("timeout");

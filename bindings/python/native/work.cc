@@ -89,9 +89,8 @@ std::size_t wait_any(const std::vector<Work*>& works, const py::object& timeout)
 
 void Work::ended(lockstep_status status, const lockstep_result& raw) {
   auto result = std::make_shared<Result>(raw);
-  if (status != LOCKSTEP_OK) error_ = lockstep_last_error();
+  if (status != LOCKSTEP_OK) error_ = last_error();
   result_ = std::move(result);
-  if (status == LOCKSTEP_OK) result_->output = output;
   collect();
   const py::object hook = std::exchange(on_end, py::none());
   if (hook.is_none()) return;
@@ -170,8 +169,7 @@ why: for the error texts of all peers, at most 1024 bytes.)")
           "progress", &Work::progress,
           "How far a sync or prefetch is, as (bytes, of): bytes of the bytes that differ are here; (0, 0): not "
           "known yet.")
-      .def_readwrite("_on_end", &Work::on_end)
-      .def_readwrite("_output", &Work::output);
+      .def_readwrite("_on_end", &Work::on_end);
   module.def("wait_any", &wait_any, py::arg("works"), py::arg("timeout"));
   py::class_<Waker>(module, "Waker")
       .def(py::init<>())

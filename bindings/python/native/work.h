@@ -22,7 +22,6 @@ class Work {
   [[nodiscard]] Call& call() { return *call_; }
   // Called with the Result once, when Python first sees that the call is over.
   py::object on_end = py::none();
-  py::object output = py::none();
 
  private:
   void ended(lockstep_status status, const lockstep_result& raw);
