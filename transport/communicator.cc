@@ -138,6 +138,8 @@ Communicator::Communicator(std::unique_ptr<Driver> driver, std::uint32_t minimum
 
 Communicator::~Communicator() = default;
 
+void Communicator::close() { engine_->close(); }
+
 Work Communicator::connect(std::string coordinator, Duration timeout) {
   auto call = engine_->new_call();
   if (const auto parsed = parse_destination(coordinator); !parsed) {  // not begun: it can be called again

@@ -114,11 +114,15 @@ class Communicator {
   using MakeDriver = std::function<std::unique_ptr<Driver>(peer::Options)>;
   static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options, const MakeDriver& make);
 
-  // Ends every call in flight as when the run is lost (kOutcomeUnknown, or kNotConnected where nothing had begun), its memory
-  // restored; closes every stream, joins the thread. The others see a peer that is lost: leave() first to go politely.
+  // close(), if that was not called before.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
+
+  // Ends every call in flight as when the run is lost (kOutcomeUnknown, or kNotConnected where nothing had begun), its memory
+  // restored; closes every stream, joins the thread. The others see a peer that is lost: leave() first to go politely. Other threads
+  // may be in methods of this communicator, and their calls end; calls that they begin later end at once (kNotConnected).
+  void close();
 
   // What the caller of launch() does next.
   using Then = Driver::Then;

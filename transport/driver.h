@@ -26,8 +26,12 @@ class Driver {
     kWait,  // wait(), at once: the call may begin only there
   };
 
-  // Ends every call in flight as when the run is lost, its memory back and restored.
+  // close(), if that was not called before.
   virtual ~Driver() = default;
+
+  // Ends every call in flight as when the run is lost, its memory back and restored; likewise what is submitted later. Again: does
+  // nothing. From one thread only.
+  virtual void close() = 0;
 
   [[nodiscard]] virtual PeerId self() const = 0;
   virtual std::shared_ptr<Call> new_call() = 0;

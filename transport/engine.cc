@@ -56,7 +56,8 @@ Engine::Engine(Options options)
   thread_.start("lockstep", [this](asio::io_context& io) { run(io); });
 }
 
-Engine::~Engine() {
+void Engine::close() {
+  if (!thread_.running()) return;
   give_up();
   seat_.post(Seat::Wake::kWhoeverSits, [this] {
     loop_.stop();

@@ -23,8 +23,9 @@
  * Errors. Every function that can fail returns a lockstep_status; after anything but LOCKSTEP_OK, lockstep_last_error() gives
  * this thread a sentence that says what happened, with which values, and what to do. No function throws, exits or prints.
  *
- * Threads. Any function may be called from any thread at any time, except that the one that destroys, stops or frees a handle
- * must be the last to use it. No process may fork() and use a communicator in the child.
+ * Threads. Any function may be called from any thread at any time, except that lockstep_work_free() must be the last use of its
+ * handle. lockstep_comm_destroy() and lockstep_coordinator_stop() may be called while other threads are in functions of the
+ * handle: see there. No process may fork() and use a communicator in the child.
  *
  * Sizes. Structs begin with `struct_size`, set by their *_INIT macro (or by hand to sizeof). A library that knows more fields
  * than the caller takes the missing ones as 0; one that knows fewer refuses the call if the unknown ones are not 0. In
@@ -287,10 +288,17 @@ typedef struct lockstep_comm_options {
  * Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_comm_create(const lockstep_comm_options* options, lockstep_comm** comm);
 
-/* Ends every call in flight, closes every stream and gives all memory back. Collectives end with OUTCOME_UNKNOWN, other calls
- * with NOT_CONNECTED, all as when the run is lost: an input in place holds the bits that it had at the call, and what has become
- * of a state says result.state_undefined. That takes as long as copying those inputs. The others see a peer that is lost:
- * lockstep_leave() first to go politely. Work handles stay valid until they are freed. NULL: nothing. */
+/* Ends every call in flight and closes every stream. Collectives end with OUTCOME_UNKNOWN, other calls with NOT_CONNECTED, all as
+ * when the run is lost: an input in place holds the bits that it had at the call, and what has become of a state says
+ * result.state_undefined. That takes as long as copying those inputs. The others see a peer that is lost: lockstep_leave() first to
+ * go politely. Other threads may be in functions of this communicator, or begin one: their waits end, and this returns once they are
+ * out. Later calls end with NOT_CONNECTED. In a function that the library calls from another one of this header, such as that of
+ * lockstep_set_interrupt(): does not wait for the function that the thread itself is in. NULL: nothing. */
+LOCKSTEP_API void lockstep_comm_close(lockstep_comm* comm);
+
+/* lockstep_comm_close(), unless that was called before, then gives all memory back. Work handles stay valid until they are freed.
+ * NULL: nothing. A function of this handle that begins later, or a second destroy, is a mistake of the program; it is answered with
+ * NOT_CONNECTED as long as the handle is among the 1024 that were destroyed last. */
 LOCKSTEP_API void lockstep_comm_destroy(lockstep_comm* comm);
 
 /* Writes what the flight recorder remembers to a file: whole or not at all; one of that name is replaced. The run goes on. Blocks
@@ -377,7 +385,7 @@ LOCKSTEP_API lockstep_status lockstep_wait_for_world(lockstep_comm* comm, uint32
 LOCKSTEP_API lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
                                                            lockstep_work** work);
 
-/* How many peers wait for admission. Local and free: never blocks, never fails but for a NULL. */
+/* How many peers wait for admission. Local and free: never blocks, never fails but for a NULL or a handle that was destroyed. */
 LOCKSTEP_API lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count);
 
 /* How many of those are in lockstep_prefetch_state(): once members publish, admit when it is 0. Local and free, as above. */
@@ -831,7 +839,8 @@ LOCKSTEP_API lockstep_status lockstep_coordinator_address(lockstep_coordinator* 
 /* As lockstep_flight_record(). */
 LOCKSTEP_API lockstep_status lockstep_coordinator_flight_record(lockstep_coordinator* coordinator, const char* path);
 
-/* Stops and frees it. Peers that are still in the run lose it. NULL: nothing. */
+/* Stops and frees it. Peers that are still in the run lose it. Other threads may be in functions of it, as with
+ * lockstep_comm_destroy(). NULL: nothing. */
 LOCKSTEP_API void lockstep_coordinator_stop(lockstep_coordinator* coordinator);
 
 #ifdef __cplusplus

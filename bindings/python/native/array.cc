@@ -74,10 +74,34 @@ std::string tuple_text(const Number* numbers, std::size_t count) {
   return out + (count == 1 ? ",)" : ")");
 }
 
+// In bytes. `strides`: in units of `unit` bytes; null where the elements of `item` bytes have no gaps between them.
+template <typename Number>
+std::string strides_text(const Number* shape, const Number* strides, std::size_t count, std::size_t unit,
+                         std::size_t item) {
+  std::vector<std::int64_t> bytes(count);
+  auto next = static_cast<std::int64_t>(item);
+  for (std::size_t i = count; i-- > 0;) {
+    bytes[i] = strides != nullptr ? static_cast<std::int64_t>(strides[i]) * static_cast<std::int64_t>(unit) : next;
+    next *= static_cast<std::int64_t>(shape[i]);
+  }
+  return tuple_text(bytes.data(), count);
+}
+
 [[noreturn]] void raise_array(const char* kind, const std::string& text) {
   const py::object type = from_package("lockstep.errors", kind);
   PyErr_SetObject(type.ptr(), type(text).ptr());
   throw py::error_already_set();
+}
+
+constexpr const char* kSupported =
+    "supported: 8 to 64 bit integers, float16, bfloat16, float32 and float64, in this machine's byte order. "
+    "Convert it, for example with x.astype(numpy.float32); view bool as uint8";
+
+// "(3, 4)", where an array says so itself.
+std::string attribute_text(const py::handle& object, const char* name) {
+  if (!py::hasattr(object, name)) return "unknown";
+  const py::object value = object.attr(name);
+  return text_of(PySequence_Check(value.ptr()) != 0 ? py::tuple(py::list(value)) : value);
 }
 
 // What an error says about an array: "array: numpy.ndarray of shape (2, 3), strides (24, 8) and dtype float64".
@@ -107,16 +131,17 @@ struct Described {
   [[noreturn]] void refuse_read_only() const {
     refuse("is read-only, and the call writes to it: pass a writable copy such as x.copy()");
   }
-  [[noreturn]] void refuse_type() const {
-    refuse(
-        "has elements that cannot be reduced; supported: 8 to 64 bit integers, float16, bfloat16, float32 and float64, "
-        "in this "
-        "machine's byte order. Convert it, for example with x.astype(numpy.float32); view bool as uint8");
-  }
+  [[noreturn]] void refuse_type() const { refuse(std::string("has elements that cannot be reduced; ") + kSupported); }
 };
 
+std::uint64_t count_of(const dlpack::Tensor& tensor) {
+  std::uint64_t count = 1;
+  for (std::int32_t i = 0; i < tensor.ndim; ++i) count *= static_cast<std::uint64_t>(tensor.shape[i]);
+  return count;
+}
+
 bool is_contiguous(const dlpack::Tensor& tensor) {
-  if (tensor.strides == nullptr) return true;
+  if (tensor.strides == nullptr || count_of(tensor) == 0) return true;
   std::int64_t expected = 1;
   for (std::int32_t i = tensor.ndim - 1; i >= 0; --i) {
     if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
@@ -149,7 +174,7 @@ const char* name_of(lockstep_data_type type) { return kNames.at(static_cast<std:
 
 Array::Array(const py::handle& object, const std::string& argument, Access access) {
   if (PyObject_CheckBuffer(object.ptr()) != 0) {
-    take_buffer(object, argument, access);
+    take_buffer(object, object, argument, access);
     return;
   }
   if (py::hasattr(object, "__dlpack__")) {
@@ -164,26 +189,26 @@ Array::Array(const py::handle& object, const std::string& argument, Access acces
                              "DLPack"));
 }
 
-void Array::take_buffer(const py::handle& object, const std::string& argument, Access access) {
+void Array::take_buffer(const py::handle& object, const py::handle& shown, const std::string& argument, Access access) {
   auto view = std::make_unique<Py_buffer>();
   if (PyObject_GetBuffer(object.ptr(), view.get(), PyBUF_FULL_RO) != 0) {
     const py::error_already_set
         error;  // numpy exports no buffer of types that are not its own, such as ml_dtypes.bfloat16
     if (py::hasattr(object, "dtype") && text_of(object.attr("dtype")) == "bfloat16") {
-      take_buffer(object.attr("view")("uint16"), argument, access);
+      take_buffer(object.attr("view")("uint16"), object, argument, access);
       type_ = LOCKSTEP_BF16;
       return;
     }
-    const Described described{object, argument,
-                              py::hasattr(object, "shape") ? text_of(object.attr("shape")) : "unknown",
-                              py::hasattr(object, "strides") ? text_of(object.attr("strides")) : "unknown"};
-    described.refuse("gives no access to its memory (" + text_of(error.value()) + ")");
+    const std::string remedy = py::hasattr(object, "dtype") ? kSupported : "pass a numpy array or a bytearray";
+    Described{object, argument, attribute_text(object, "shape"), attribute_text(object, "strides")}.refuse(
+        "gives no access to its memory (" + text_of(error.value()) + "): " + remedy);
   }
   buffer_.reset(view.release());
   const auto ndim = static_cast<std::size_t>(buffer_->ndim);
   const auto bytes = static_cast<std::size_t>(buffer_->itemsize);
   const auto described = [&] {
-    return Described{object, argument, tuple_text(buffer_->shape, ndim), tuple_text(buffer_->strides, ndim)};
+    return Described{shown, argument, tuple_text(buffer_->shape, ndim),
+                     strides_text(buffer_->shape, buffer_->strides, ndim, 1, bytes)};
   };
   const auto type = type_of_format(buffer_->format, bytes);
   if (!type) described().refuse_type();
@@ -202,8 +227,9 @@ void Array::take_dlpack(const py::handle& given, const std::string& argument, Ac
   try {
     capsule_ = dlpack_capsule(object);
   } catch (py::error_already_set& error) {
-    raise_array("ArrayError", argument + ": " + class_of(object) + " gives no access to its memory without a copy (" +
-                                  text_of(error.value()) + "): pass a contiguous tensor in memory of the CPU");
+    Described{object, argument, attribute_text(object, "shape"), attribute_text(object, "strides")}.refuse(
+        "gives no access to its memory without a copy (" + text_of(error.value()) +
+        "): pass a contiguous array in memory of the CPU");
   }
   std::uint64_t flags = 0;
   const dlpack::Tensor* tensor = nullptr;
@@ -223,11 +249,9 @@ void Array::take_dlpack(const py::handle& given, const std::string& argument, Ac
   }
   const auto ndim = static_cast<std::size_t>(tensor->ndim);
   const auto described = [&] {
-    std::vector<std::int64_t> strides;
-    for (std::size_t i = 0; tensor->strides != nullptr && i < ndim; ++i) {
-      strides.push_back(tensor->strides[i] * (tensor->type.bits / 8));
-    }
-    return Described{object, argument, tuple_text(tensor->shape, ndim), tuple_text(strides.data(), strides.size())};
+    const std::size_t bytes = tensor->type.bits / 8U * tensor->type.lanes;
+    return Described{object, argument, tuple_text(tensor->shape, ndim),
+                     strides_text(tensor->shape, tensor->strides, ndim, bytes, bytes)};
   };
   const auto type = type_of_dlpack(*tensor);
   if (!type) described().refuse_type();
@@ -244,8 +268,7 @@ void Array::take_dlpack(const py::handle& given, const std::string& argument, Ac
     described().refuse("exports only a copy of its memory, so the result would be lost: pass memory of the CPU");
   }
   type_ = *type;
-  count_ = 1;
-  for (std::size_t i = 0; i < ndim; ++i) count_ *= static_cast<std::uint64_t>(tensor->shape[i]);
+  count_ = count_of(*tensor);
   data_ = count_ > 0 ? static_cast<std::byte*>(tensor->data) + tensor->byte_offset : nullptr;
 }
 

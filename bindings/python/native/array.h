@@ -40,7 +40,8 @@ class Array {
     }
   };
 
-  void take_buffer(const py::handle& object, const std::string& argument, Access access);
+  // `shown`: what errors describe.
+  void take_buffer(const py::handle& object, const py::handle& shown, const std::string& argument, Access access);
   void take_dlpack(const py::handle& object, const std::string& argument, Access access);
 
   void* data_ = nullptr;

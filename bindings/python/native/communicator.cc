@@ -43,7 +43,10 @@ Handle::Handle(lockstep_comm* comm, End end, std::unique_ptr<Lines> log, std::un
 
 Handle::~Handle() {
   if (::getpid() != loaded_in) return;  // the library's threads are in the parent
-  if (end_ == End::kHere) return lockstep_comm_destroy(comm_);
+  if (end_ == End::kHere) {
+    lockstep_comm_destroy(comm_);
+    return;
+  }
   const std::lock_guard lock(destroyers().mutex);
   destroyers().count += 1;
   std::thread([comm = comm_, log = std::move(log_), journal = std::move(journal_)]() mutable {
