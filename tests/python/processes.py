@@ -62,8 +62,11 @@ def is_blocked(thread):
         code = frame and frame.f_code
         package = os.path.dirname(lockstep.__file__)
         inside = code and (os.path.dirname(code.co_filename) == package or code.co_name == "wait_for")
-        with open(f"/proc/self/task/{thread.native_id}/stat") as stat:
-            asleep = stat.read().rpartition(")")[2].split()[0] == "S"
+        try:
+            with open(f"/proc/self/task/{thread.native_id}/stat") as stat:
+                asleep = stat.read().rpartition(")")[2].split()[0] == "S"
+        except OSError:  # it has ended
+            return False
         seen = seen + 1 if inside and asleep else 0
         return seen >= 5
 

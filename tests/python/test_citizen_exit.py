@@ -25,7 +25,8 @@ def pending():
 def in_a_thread(function, daemon):
     thread = threading.Thread(target=function, daemon=daemon)
     thread.start()
-    until(is_blocked(thread))
+    blocked = is_blocked(thread)
+    until(lambda: blocked() or not thread.is_alive())
     return thread
 
 
@@ -73,15 +74,15 @@ for _ in range(8):
         """
 works = pending()
 
-def forever(work):
+def wait_for(work):
     while True:
         try:
-            work.wait(0.01)
+            work.wait(0.5)
         except BaseException:
             pass
 
 for work in works:
-    in_a_thread(lambda work=work: forever(work), True)
+    in_a_thread(lambda work=work: wait_for(work), True)
 """,
     ),
     "asyncio": (
@@ -212,7 +213,7 @@ def test_late_call_says_that_the_process_is_ending() -> None:
 def late():
     try:
         run.barrier(tag=50)
-    except lockstep.NotConnected as error:
+    except lockstep.Error as error:
         say("late", error)
 
 in_a_thread(late, False)

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include <string>
+#include <string_view>
 
 #include "lockstep.h"
 
@@ -13,6 +14,12 @@ namespace py = pybind11;
 
 // Raises the exception of this status. `result` is its attribute of that name; may be None.
 [[noreturn]] void raise(lockstep_status status, const std::string& text, const py::object& result);
+
+// Raises a RuntimeError once the interpreter is ending.
+void refuse_at_exit();
+
+// Text of the library, which may hold what other peers have given it, in any encoding.
+py::str to_text(std::string_view text);
 
 // Raises InvalidArgument.
 [[noreturn]] void raise_invalid(const std::string& text);
