@@ -85,6 +85,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                  [&](const trace::Event& event) {
                    mix(13, process.index, static_cast<std::uint64_t>(event.kind), event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
+                   process.program->on_trace(event);
                    check("L2", causes_.noted(process.id, event));
                  },
                  [&](const io::Dial& io) { carry_out_io(process, io); },

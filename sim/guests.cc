@@ -19,6 +19,9 @@ constexpr std::uint64_t kMostGuests = 10'000;  // that begin, in one run
 constexpr std::uint64_t kMostGivenBytes = 64U << 10U;
 constexpr std::size_t kCallsWithInputs = 64;  // of a process, the newest
 
+// In place of what a guest has asked for.
+constexpr std::uint64_t kIsToLeave = 0;
+
 CallKind kind_of(const peer::Input& input) {
   if (std::holds_alternative<peer::Connect>(input)) return CallKind::kConnect;
   if (std::holds_alternative<peer::Admit>(input)) return CallKind::kAdmit;
@@ -45,7 +48,7 @@ std::vector<std::byte> copy_of(std::span<const std::byte> bytes) { return {bytes
 
 void World::start_guest(std::uint32_t host) {
   Host& h = hosts_[host];
-  if (h.gone || h.guest != 0 || !may_start_) return;
+  if (h.gone || h.guest != 0) return;
   if (guests_ >= kMostGuests) {
     fail("limit", "programs start again and again: " + std::to_string(kMostGuests) + " times");
     return;
@@ -66,17 +69,21 @@ void World::guest_dies(std::uint32_t host) {
   options_.guests->dies(host);
 }
 
-void World::guest_ends(std::uint32_t host) {
+void World::guest_ends(std::uint32_t host, std::uint64_t serial) {
   Host& h = hosts_[host];
-  if (h.guest == 0) return;
+  if (h.guest != serial) return;
   h.guest = 0;
   h.stalled = 0;
   h.held_back.clear();
   count(host, 0);
   for (Process& process : processes_) {
     if (!process.alive || process.coordinator || process.host != host) continue;
-    if (!process.over) causes_.began({.fault = Fault::kCrash, .a = host});
-    stop_process(process, Death::kReset);
+    if (process.over && process.open_calls.empty()) {
+      close(process.index);
+    } else {
+      causes_.began({.fault = Fault::kCrash, .a = host});
+      stop_process(process, Death::kReset);
+    }
   }
   if (const Duration pause = std::exchange(h.pause, {}); pause.ns != 0) {
     returning_ += 1;
@@ -96,7 +103,11 @@ void World::on_guest_event(const Event& event) {
     return;
   }
   quiet_since_ = now_;
-  options_.guests->wakes(static_cast<std::uint32_t>(event.a), event.b);
+  if (event.b == kIsToLeave) {
+    options_.guests->is_to_leave(static_cast<std::uint32_t>(event.a));
+  } else {
+    options_.guests->wakes(static_cast<std::uint32_t>(event.a), event.b);
+  }
 }
 
 // ---- processes and their calls ----
@@ -142,13 +153,18 @@ void World::call(std::uint32_t index, peer::Input input, std::vector<BufferId> b
                  },
                  [&](peer::Admit& admit) {
                    admit.call = call.id;
+                   call.request.timeout = admit.timeout;
                    call.at_least = admit.at_least;
                  },
                  [&](peer::Leave& leave) {
                    leave.call = call.id;
+                   call.request.timeout = leave.timeout;
                    causes_.began({.fault = Fault::kLeave, .a = process.host});
                  },
-                 [&](peer::Connect& connect) { connect.call = call.id; },
+                 [&](peer::Connect& connect) {
+                   connect.call = call.id;
+                   call.request.timeout = connect.timeout;
+                 },
                  [](auto&) { LOCKSTEP_UNREACHABLE(); },
              },
              input);
@@ -277,7 +293,7 @@ bool World::begin_with_guest(std::uint64_t index) {
       causes_.began(entry);
       report_.leaves += 1;
       h.pause = entry.length;
-      options_.guests->is_to_leave(entry.a);
+      wake(entry.a, kIsToLeave, {});
       return true;
     case Fault::kAbandon:
       if (process != nullptr && process->stalled == 0) {
@@ -317,21 +333,26 @@ bool World::fault_ahead() const {
   return false;
 }
 
-Duration World::longest_quiet() const {
+Instant World::quiet_until() const {
   Plan plan = plan_;
   std::uint64_t most = 0;
+  Instant until;
   for (const Process& process : processes_) {
     for (const std::uint32_t open : process.open_calls) {
-      const peer::Request& request = process.calls[open].request;
+      const Call& call = process.calls[open];
+      const peer::Request& request = call.request;
       most = std::max(most,
                       request.state != nullptr ? state::staging_bytes(request.state->manifest) : input_bytes(request));
+      if (request.timeout.ns > 0) {
+        until = std::max(until, call.made + request.timeout + process.peer_options.abort_grace * 2);
+      }
     }
   }
   plan.work = {{peer::Collective::kAllGather, most, DataType::kU8}};
   plan.share_state = false;
   plan.watch = false;
   plan.think = {};
-  return liveness_bound(plan);
+  return std::max(until, quiet_since_ + liveness_bound(plan));
 }
 
 }  // namespace lockstep::sim

@@ -2,6 +2,7 @@
 // its processes by World::open(), and their calls by World::call().
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace lockstep::sim {
@@ -17,6 +18,9 @@ class Guests {
   virtual void is_to_leave(std::uint32_t host) = 0;
   // What wake() was asked for.
   virtual void wakes(std::uint32_t host, std::uint64_t what) = 0;
+  // A fault of the plan.
+  virtual void fault_begins(std::size_t entry) = 0;
+  virtual void fault_ends(std::size_t entry) = 0;
 };
 
 }  // namespace lockstep::sim

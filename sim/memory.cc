@@ -191,7 +191,9 @@ Memory::Buffer* Memory::early() {
   early_->length = kEarlySlots * kEarlySlotBytes;
   early_->lent = true;
   if (mode_ == Mode::kBytes) {
-    early_->reset(early_->length);
+    // As it comes: only the slots that are used are ever touched.
+    early_bytes_ = std::make_unique_for_overwrite<std::byte[]>(early_->length);
+    early_->bytes = {early_bytes_.get(), early_->length};
   } else {
     early_->map.reset(early_->length);
   }

@@ -113,6 +113,7 @@ class Memory {
   std::vector<std::unique_ptr<Buffer>> spare_;
   std::size_t live_ = 0;
   std::unique_ptr<Buffer> early_;  // kEarlyBuffer; made when it is first needed
+  std::unique_ptr<std::byte[]> early_bytes_;
   std::vector<std::byte> sink_;
   std::vector<std::byte> zeros_;
   std::string trespass_;

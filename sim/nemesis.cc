@@ -173,6 +173,7 @@ void World::begin_entry(std::uint64_t index) {
   }
   mix(21, index, 0, 0);
   if (options_.witness != nullptr) options_.witness->fault_begins(index, entry);
+  if (options_.guests != nullptr) options_.guests->fault_begins(index);
   Active& active = active_[index];
   if (!std::exchange(active.begun, true)) begins(entry);
   quiet_since_ = now_;
@@ -311,6 +312,7 @@ void World::end_entry(std::uint64_t index) {
   active.on = false;
   const Entry& entry = plan_.entries[index];
   quiet_since_ = now_;
+  if (options_.guests != nullptr) options_.guests->fault_ends(index);
   mix(22, index, 0, 0);
   if (options_.witness != nullptr) options_.witness->fault_ends(index, entry);
   switch (entry.fault) {

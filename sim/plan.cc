@@ -225,12 +225,12 @@ bool may_lose_members(Fault fault) {
 
 std::string host_words(std::uint32_t host) { return host == 0 ? "coordinator" : "h" + std::to_string(host); }
 
-std::string words_of(const Entry& entry) {
+std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32_t)) {
   std::string text(entry.fault == Fault::kCutBoth ? "cut" : name_of(entry.fault));
-  text += " " + host_words(entry.a);
+  text += " " + name_of_host(entry.a);
   if (is_of_pair(entry.fault)) {
     text += entry.fault == Fault::kCut ? " -> " : " <-> ";
-    text += entry.a == entry.b ? "all" : host_words(entry.b);
+    text += entry.a == entry.b ? "all" : name_of_host(entry.b);
   }
   const std::string length = words_of(entry.length, " ");
   const bool lasts = entry.length.ns != 0;

@@ -121,7 +121,7 @@ struct PlanOptions {
 // "h3"; "coordinator".
 std::string host_words(std::uint32_t host);
 // "cut h2 -> h3 for 5 s", "crash h3, back after 2 s".
-std::string words_of(const Entry& entry);
+std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32_t) = host_words);
 // "12.5 s", "launch 12 + 3 ms".
 std::string when_of(const Entry& entry);
 

@@ -10,6 +10,7 @@
 
 #include "core/base/ids.h"
 #include "core/peer/effect.h"
+#include "core/trace/event.h"
 #include "core/wire/message.h"
 #include "sim/call.h"
 
@@ -31,6 +32,7 @@ class Program {
   virtual void on_view(const std::shared_ptr<const wire::View>& view) = 0;
   virtual void on_pending(std::uint32_t /*count*/, std::uint32_t /*fetching*/) {}
   virtual void on_progress(const peer::Progress& /*progress*/) {}
+  virtual void on_trace(const trace::Event& /*event*/) {}
   virtual void on_over(const peer::RunOver& /*over*/) { phase_ = Phase::kOver; }
 
   // ---- what the nemesis makes it do ----

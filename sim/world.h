@@ -72,19 +72,20 @@ class World final : public NetworkUser, public AppHost {
   void abandon(std::uint32_t process, const std::string& why);
   // Its program is done with it, and no call is open: it comes to rest by itself where the run is over to it, else it dies.
   void close(std::uint32_t process);
-  // Guests::wakes(host, what) is called so much later, unless the program that runs there now has ended.
+  // Guests::wakes(host, what) is called so much later, if a program runs there then. `what`: not 0.
   void wake(std::uint32_t host, std::uint64_t what, Duration after);
-  // The program on this host has ended, and all of its processes die; it starts again if a fault that made it leave says so.
-  void guest_ends(std::uint32_t host);
+  // The program of this serial has ended. Its processes die, but for those that have left the run, which come to rest. It starts
+  // again if a fault that made it leave says so.
+  void guest_ends(std::uint32_t host, std::uint64_t serial);
   // Programs that will start again, come what may.
   [[nodiscard]] std::uint32_t returning() const { return returning_; }
-  void nobody_returns() { may_start_ = false; }
   // Since when nothing has happened that can make a program go on: no program, no fault, no call that ended.
   [[nodiscard]] Instant quiet_since() const { return quiet_since_; }
-  // For how long it can be quiet, at most, while calls that are open go on.
-  [[nodiscard]] Duration longest_quiet() const;
+  // Until when it can be quiet at most while calls that are open go on: what they have to move takes so long, or they have a time-out.
+  [[nodiscard]] Instant quiet_until() const;
   // Whether a fault is under way that will end, or waits for its time.
   [[nodiscard]] bool fault_ahead() const;
+  [[nodiscard]] std::uint64_t newest_view() const { return views_; }
   [[nodiscard]] bool alive(std::uint32_t process) const { return processes_[process].alive; }
   [[nodiscard]] bool run_is_over(std::uint32_t process) const { return processes_[process].over; }
   [[nodiscard]] PeerId peer_of(std::uint32_t process) const { return processes_[process].id; }
@@ -295,7 +296,6 @@ class World final : public NetworkUser, public AppHost {
   std::uint64_t starts_ = 0;
   std::uint64_t guests_ = 0;     // that have begun
   std::uint32_t returning_ = 0;  // guests that will
-  bool may_start_ = true;
   Instant quiet_since_;
   std::uint64_t steps_ = 0;                           // of all machines, where they are renewed
   std::array<std::uint64_t, kWhatCount> happened_{};  // for the words of a run that does not end

@@ -73,10 +73,15 @@ bool ends_soon(Calls& calls, const Work& work) {
 
 }  // namespace
 
+lockstep_comm* handle_of(std::unique_ptr<Communicator> communicator) {
+  return new lockstep_comm(std::move(communicator));
+}
+
 lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result) {
   comm.calls->add(work);
   const PeerId self = comm.communicator->self();
   const auto waited = comm.communicator->wait(work, interrupted());
+  if (comm.forked()) return fail_forked();  // by the function that may interrupt: here is the child
   if (waited == transport::Waited::kInterrupted && !ends_soon(*comm.calls, work)) {
     auto left = std::unique_ptr<lockstep_work>(new (std::nothrow) lockstep_work{work, comm.calls, self});
     if (left != nullptr) {

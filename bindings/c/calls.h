@@ -78,6 +78,9 @@ struct lockstep_work {
   lockstep::transport::Work work;
   std::shared_ptr<lockstep::c::Calls> calls;
   lockstep::PeerId self;
+  std::uint64_t process = lockstep::transport::process_number();
+
+  [[nodiscard]] bool forked() const { return process != lockstep::transport::process_number(); }
 };
 
 namespace lockstep::c {
@@ -86,6 +89,19 @@ namespace lockstep::c {
 inline std::string reason(const char* why) {
   if (why == nullptr) return "no reason given";
   return plain(cut({why, strnlen(why, kMaxTextBytes + 1)}, kMaxTextBytes));
+}
+
+// The handle of a communicator, which it owns.
+lockstep_comm* handle_of(std::unique_ptr<Communicator> communicator);
+
+// A function of the C API on a work handle.
+template <typename Body>
+lockstep_status with_work(lockstep_work* work, Body&& body) {
+  return guard([&]() -> lockstep_status {
+    if (work == nullptr) return fail(invalid("work is NULL"));
+    if (work->forked()) return fail_forked();
+    return std::forward<Body>(body)();
+  });
 }
 
 // Waits for the end of `work` and reports it.

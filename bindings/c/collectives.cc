@@ -448,7 +448,8 @@ lockstep_status lockstep_publish_state_async(lockstep_comm* comm, const lockstep
 lockstep_status lockstep_unpublish_state(lockstep_comm* comm, uint64_t tag) {
   return c::inside(comm, [&](lockstep_comm& in) {
     const auto waited = in.communicator->unpublish(Tag{tag}, c::interrupted());
-    return waited == transport::Waited::kInterrupted ? c::fail_interrupted() : LOCKSTEP_OK;
+    if (waited == transport::Waited::kOver) return LOCKSTEP_OK;
+    return in.forked() ? c::fail_forked() : c::fail_interrupted();
   });
 }
 

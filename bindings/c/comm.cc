@@ -20,7 +20,7 @@ lockstep_status lockstep_comm_create(const lockstep_comm_options* options, locks
     if (!checked) return c::fail(checked.error());
     auto communicator = Communicator::create(std::move(*checked));
     if (!communicator) return c::fail(communicator.error());
-    *comm = new lockstep_comm(std::move(*communicator));
+    *comm = c::handle_of(std::move(*communicator));
     return LOCKSTEP_OK;
   });
 }

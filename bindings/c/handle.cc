@@ -1,24 +1,15 @@
 #include "bindings/c/handle.h"
 
 #include <array>
-#include <memory>
-#include <mutex>
 
 namespace lockstep::c {
 namespace {
 
 thread_local const Handle::Use* innermost = nullptr;
 
-// Never destroyed: threads may come here while the process ends.
-struct Graveyard {
-  std::mutex mutex;
-  std::array<std::unique_ptr<Handle>, Handle::kBuried> handles;
-  std::size_t next = 0;
-};
-Graveyard& graveyard() {
-  static Graveyard& only = *new Graveyard;
-  return only;
-}
+// Without a lock: a child of fork() buries, too. Never emptied: threads may come here while the process ends.
+std::array<std::atomic<Handle*>, Handle::kBuried> graves{};
+std::atomic<std::size_t> buried{0};
 
 }  // namespace
 
@@ -26,10 +17,11 @@ Handle::Use::Use(Handle& handle) : handle_(handle), inside_(handle.enter()), out
 
 Handle::Use::~Use() {
   innermost = outer_;
-  if (inside_) handle_.leave();
+  if (inside_ && !handle_.forked()) handle_.leave();
 }
 
 void Handle::close(Handle* handle) {
+  if (handle->forked()) return;
   const std::uint32_t own = handle->uses_of_this_thread();
   if ((handle->state_.fetch_or(kClosed) & kClosed) != 0) {  // somebody else does, or this thread does further out
     if (own == 0) handle->wait_until_empty();
@@ -42,6 +34,7 @@ void Handle::close(Handle* handle) {
 }
 
 void Handle::destroy(Handle* handle) {
+  if (handle->forked()) return;
   const bool is_used_here = handle->uses_of_this_thread() > 0;
   close(handle);
   if ((handle->state_.fetch_or(kGone) & kGone) != 0) return;
@@ -88,12 +81,11 @@ void Handle::make_empty() {
   state_.notify_all();
 }
 
-void Handle::bury() {
-  Graveyard& all = graveyard();
-  std::unique_ptr<Handle> oldest(this);
-  const std::lock_guard lock(all.mutex);
-  oldest.swap(all.handles[all.next]);
-  all.next = (all.next + 1) % kBuried;
+void Handle::bury() { delete graves[buried.fetch_add(1) % kBuried].exchange(this); }
+
+lockstep_status fail_forked() noexcept {
+  return fail(LOCKSTEP_ERR_FORKED,
+              "this process was forked from the one that made the handle: make a communicator of its own here");
 }
 
 }  // namespace lockstep::c

@@ -13,6 +13,7 @@
 #include "bindings/c/error.h"
 #include "bindings/c/guard.h"
 #include "lockstep.h"
+#include "transport/forks.h"
 
 namespace lockstep::c {
 
@@ -24,6 +25,9 @@ class Handle {
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
   virtual ~Handle() = default;
+
+  // Whether this process has inherited it from the one that made it, and must not touch what is in it.
+  [[nodiscard]] bool forked() const { return process_ != transport::process_number(); }
 
   // The time that a thread is in a function of the handle. False: it is closed, and empty.
   class Use {
@@ -42,9 +46,10 @@ class Handle {
   };
 
   // Ends what others wait for in it, and empties it once they are out. Again: waits until that is done. Where the calling thread is
-  // in a function of it itself (in a function of the program that is called from there), it is emptied when that one returns.
+  // in a function of it itself (in a function of the program that is called from there), it is emptied when that one returns. Nothing
+  // if it was inherited.
   static void close(Handle* handle);
-  // Closes it, if that was not done, and gives its memory back. Once.
+  // Closes it, if that was not done, and gives its memory back. Once. Nothing if it was inherited.
   static void destroy(Handle* handle);
 
  private:
@@ -66,13 +71,17 @@ class Handle {
   static constexpr std::uint32_t kGone = 1U << 28U;  // destroyed
   static constexpr std::uint32_t kInside = kGone - 1;
   std::atomic<std::uint32_t> state_{0};
+  const std::uint64_t process_ = transport::process_number();
 };
+
+lockstep_status fail_forked() noexcept;
 
 // A function of the C API on a handle: `body` takes it as a reference, and it stays what it is until that returns.
 template <typename Of, typename Body>
 lockstep_status inside(Of* handle, Body&& body) {
   return guard([&]() -> lockstep_status {
     if (handle == nullptr) return fail(invalid("{} is NULL", Of::kName));
+    if (handle->forked()) return fail_forked();
     const Handle::Use use(*handle);
     if (!use) return fail(LOCKSTEP_ERR_NOT_CONNECTED, Of::kIsClosed);
     return std::forward<Body>(body)(*handle);

@@ -1,12 +1,13 @@
 #include "bindings/c/interrupt.h"
 
 #include <atomic>
-#include <mutex>
+#include <cstdint>
 #include <utility>
 
 #include "bindings/c/calls.h"
 #include "bindings/c/error.h"
 #include "bindings/c/guard.h"
+#include "transport/forks.h"
 
 using namespace lockstep;  // NOLINT(google-build-using-namespace): the C API is a thin coat over it
 
@@ -19,19 +20,20 @@ struct Question {
 };
 
 std::atomic<bool> is_set{false};  // for calls that never wait long
-std::mutex mutex;
-Question question;  // under mutex
+Question question;                // under a ForkLock
 
 thread_local std::unique_ptr<lockstep_work> left_behind;
 
-// The program's function is called without the lock: it may take long, and set another one.
+// The program's function is called without the lock: it may take long, set another one, and fork. A child does not wait.
 bool ask() {
   Question now;
   {
-    const std::lock_guard lock(mutex);
+    const transport::ForkLock lock;
     now = question;
   }
-  return now.function != nullptr && now.function(now.user) != 0;
+  const std::uint64_t process = transport::process_number();
+  const bool enough = now.function != nullptr && now.function(now.user) != 0;
+  return enough || process != transport::process_number();
 }
 
 }  // namespace
@@ -48,11 +50,14 @@ lockstep_status fail_interrupted() {
 
 lockstep_status lockstep_set_interrupt(lockstep_interrupt_fn interrupt, void* user) {
   return c::guard([&] {
-    const std::lock_guard lock(c::mutex);
+    const transport::ForkLock lock;
     c::question = {interrupt, user};
     c::is_set.store(interrupt != nullptr, std::memory_order_relaxed);
     return LOCKSTEP_OK;
   });
 }
 
-lockstep_work* lockstep_interrupted(void) { return c::left_behind.release(); }
+lockstep_work* lockstep_interrupted(void) {
+  if (c::left_behind == nullptr || c::left_behind->forked()) return nullptr;
+  return c::left_behind.release();
+}

@@ -3,10 +3,10 @@
 // Every program has a thread of its own, which its embedder makes. Exactly one runs at a time: it has the baton. It keeps the baton
 // until it waits (for a call that is not over, for time to pass) or exits; then the next program that can go on has it, in the order
 // of the virtual time at which it could, then of its host. If none can go on, virtual time passes, event by event, until one can.
-// While a program runs no virtual time passes but what it spends. So the same setup and the same programs give the same run, to the
+// While a program runs no virtual time passes but what it spends. So the same conditions and the same programs give the same run, to the
 // last bit of its hash.
 //
-//   Swarm swarm(*Setup::from_scenario("peers = 3", 7));
+//   Swarm swarm(*Conditions::from_scenario("peers = 3", 7));
 //   Report report = swarm.run([&](ProgramId program) {         // with the baton; must return soon
 //     threads.emplace_back([&swarm, program] {
 //       swarm.enter(program);                                  // blocks until it is this program's turn
@@ -30,7 +30,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/swarm/setup.h"
+#include "bindings/swarm/conditions.h"
 #include "core/base/time.h"
 #include "lockstep.h"
 
@@ -48,7 +48,7 @@ enum class End : std::uint8_t {
   kReturned,  // exit() without a failure
   kFailed,    // exit() with one
   kKilled,    // its host crashed or vanished
-  kLeft,      // the setup made it leave
+  kLeft,      // the conditions made it leave
   kTooLate,   // it still waited to be let in when all others had returned
 };
 const char* name_of(End end);  // "running", "returned", "failed", "killed", "left", "too late"
@@ -87,14 +87,16 @@ struct Report {
   std::uint64_t views = 0;
   std::vector<ProgramReport> programs;
   std::vector<Happening> happenings;
-  std::vector<std::size_t> never_began;  // faults of the setup that the run did not live to see
+  std::vector<std::size_t> never_began;  // faults of the conditions that the run did not live to see
   std::optional<Failure> failure;        // the first
   bool interrupted = false;
 };
 
+class Stage;
+
 class Swarm {
  public:
-  explicit Swarm(const Setup& setup);
+  explicit Swarm(const Conditions& conditions);
   Swarm(const Swarm&) = delete;
   Swarm& operator=(const Swarm&) = delete;
   // Only once run() has returned, or was never called. Communicators and works may outlive it.
@@ -118,8 +120,8 @@ class Swarm {
 
   // First. Blocks until it is its turn.
   void enter(ProgramId program);
-  // A communicator in the swarm: as lockstep_comm_create(), with these differences. `founders` 0: those of the setup. `name` NULL: that
-  // of its host. Ports, hosts, congestion control and spinning mean nothing; times that are 0 follow from the heartbeat of the setup.
+  // A communicator in the swarm: as lockstep_comm_create(), with these differences. `founders` 0: those of the conditions. `name` NULL: that
+  // of its host. Ports, hosts, congestion control and spinning mean nothing; times that are 0 follow from the heartbeat of the conditions.
   // Several one after the other (to rejoin) or beside each other are allowed. To be destroyed before exit(), by this thread.
   lockstep_status open(ProgramId program, const lockstep_comm_options* options, lockstep_comm** comm);
   // Since the run began.
@@ -132,8 +134,7 @@ class Swarm {
   void exit(ProgramId program, const std::optional<std::string>& failure = std::nullopt);
 
  private:
-  class Core;
-  std::shared_ptr<Core> core_;
+  std::shared_ptr<Stage> stage_;
 };
 
 }  // namespace lockstep::swarm

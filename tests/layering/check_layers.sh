@@ -1,6 +1,7 @@
 #!/bin/bash
 # usage: check_layers.sh [tree]
-# Arrows point one way: python -> c -> transport -> core <- sim <- fuzz; the command line and the tests see everything.
+# Arrows point one way: python -> c -> transport -> core <- sim <- fuzz; swarm, which python sees, stands on c and on sim; the command
+# line and the tests see everything.
 # Fails, naming file and line, when an include goes against an arrow, or when core includes anything but itself, the
 # harmless part of the C++ standard library, xxHash, and (under core/kernels) Highway.
 set -euo pipefail
@@ -30,7 +31,7 @@ function words(text, into,    i, n, list) {
 # The part of the tree that a path belongs to; "" for what is not ours.
 function part_of(path) {
   if (path ~ /^(core|transport|sim|fuzz|tests)\//) return substr(path, 1, index(path, "/") - 1)
-  if (path ~ /^bindings\/(c|cli|python|examples)\//) { sub(/^bindings\//, "", path); return substr(path, 1, index(path, "/") - 1) }
+  if (path ~ /^bindings\/(c|cli|python|examples|swarm)\//) { sub(/^bindings\//, "", path); return substr(path, 1, index(path, "/") - 1) }
   if (path == "lockstep.h") return "c"
   return ""
 }
@@ -42,7 +43,8 @@ BEGIN {
   words("core sim", sees_sim)
   words("core sim fuzz", sees_fuzz)
   words("core transport c", sees_c)
-  words("c python", sees_python)
+  words("core transport c sim swarm", sees_swarm)
+  words("c swarm python", sees_python)
   words("c examples", sees_examples)
 
   # The standard headers that core may use: values, containers in order, arithmetic. No clock, thread, entropy, file,
@@ -85,6 +87,7 @@ line ~ /^[ \t]*#[ \t]*include/ {
     else if (me == "sim") allowed = other in sees_sim
     else if (me == "fuzz") allowed = other in sees_fuzz
     else if (me == "c") allowed = other in sees_c
+    else if (me == "swarm") allowed = other in sees_swarm
     else if (me == "python") allowed = other in sees_python
     else if (me == "examples") allowed = other in sees_examples
     else allowed = 1

@@ -4,7 +4,7 @@ set -euo pipefail
 check=$(cd "$(dirname "$0")" && pwd)/check_layers.sh
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-mkdir -p "$tree"/{core/{base,kernels,peer},transport,sim,fuzz,tests/core,bindings/{c/include,cli,python,examples}}
+mkdir -p "$tree"/{core/{base,kernels,peer},transport,sim,fuzz,tests/core,bindings/{c/include,cli,python,examples,swarm}}
 failures=0
 
 # Writes the file: two harmless lines, then the line under test.
@@ -58,6 +58,9 @@ refused fuzz/a.cc '#include "transport/engine.h"' 'fuzz must not include transpo
 refused bindings/c/a.cc '#include "sim/world.h"' 'c must not include sim'
 refused bindings/python/a.cc '#include "core/base/ids.h"' 'python must not include core'
 refused bindings/python/a.cc '#include "transport/engine.h"' 'python must not include transport'
+refused bindings/c/a.cc '#include "bindings/swarm/swarm.h"' 'c must not include swarm'
+refused sim/a.cc '#include "bindings/swarm/swarm.h"' 'sim must not include swarm'
+refused bindings/swarm/a.cc '#include "tests/support/cluster.h"' 'swarm must not include tests'
 refused bindings/cli/a.cc '#include "tests/support/cluster.h"' 'cli must not include tests'
 refused bindings/examples/a.c '#include "core/base/ids.h"' 'examples must not include core'
 
@@ -75,6 +78,9 @@ accepted bindings/c/a.cc '#include "transport/engine.h"'
 accepted bindings/c/a.cc '#include "lockstep.h"'
 accepted bindings/cli/a.cc '#include "sim/world.h"'
 accepted bindings/python/a.cc '#include "lockstep.h"'
+accepted bindings/python/a.cc '#include "bindings/swarm/swarm.h"'
+accepted bindings/swarm/a.cc '#include "sim/world.h"'
+accepted bindings/swarm/a.cc '#include "bindings/c/calls.h"'
 accepted bindings/examples/a.c '#include <lockstep.h>'
 accepted tests/core/a.cc '#include "sim/world.h"'
 

@@ -71,20 +71,29 @@ def test_has_a_portable_name() -> None:
 def test_holds_sources_types_and_licence() -> None:
     names = set(zipfile.ZipFile(WHEEL).namelist())
     package = ROOT / "bindings" / "python" / "lockstep"
-    sources = {str(path.relative_to(package.parent)) for path in package.rglob("*.py*") if path.suffix in {".py", ".pyi"}}
+    sources = {
+        str(path.relative_to(package.parent)) for path in package.rglob("*.py*") if path.suffix in {".py", ".pyi"}
+    }
     assert sources | {"lockstep/py.typed", "lockstep/bin/lockstep"} <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def test_imports_without_numpy_and_torch(environment: pathlib.Path, elsewhere: dict[str, str], tmp_path: pathlib.Path) -> None:
+def test_imports_without_numpy_and_torch(
+    environment: pathlib.Path, elsewhere: dict[str, str], tmp_path: pathlib.Path
+) -> None:
     script = "import lockstep, sys; print([name for name in ('numpy', 'torch') if name in sys.modules], lockstep.__version__)"
-    assert run(environment / "python", "-X", "dev", "-W", "error", "-c", script, cwd=tmp_path, env=elsewhere).startswith("[] ")
+    assert run(
+        environment / "python", "-X", "dev", "-W", "error", "-c", script, cwd=tmp_path, env=elsewhere
+    ).startswith("[] ")
 
 
 def test_both_commands_run(environment: pathlib.Path, elsewhere: dict[str, str], tmp_path: pathlib.Path) -> None:
     version = WHEEL.name.split("-")[1]
     assert run(environment / "lockstep", "--version", cwd=tmp_path, env=elsewhere) == f"lockstep {version}\n"
-    assert run(environment / "python", "-m", "lockstep", "--version", cwd=tmp_path, env=elsewhere) == f"lockstep {version}\n"
+    assert (
+        run(environment / "python", "-m", "lockstep", "--version", cwd=tmp_path, env=elsewhere)
+        == f"lockstep {version}\n"
+    )
     assert "hash" in run(environment / "lockstep", "sim", "run", "--seed", "7", cwd=tmp_path, env=elsewhere)
 
 

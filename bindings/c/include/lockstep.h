@@ -25,7 +25,11 @@
  *
  * Threads. Any function may be called from any thread at any time, except that lockstep_work_free() must be the last use of its
  * handle. lockstep_comm_destroy() and lockstep_coordinator_stop() may be called while other threads are in functions of the
- * handle: see there. No process may fork() and use a communicator in the child.
+ * handle: see there.
+ *
+ * fork(). A child has none of the library's threads, and closes its copies of the library's descriptors: the parent goes on as if
+ * nothing had happened. Every function on a handle that the child has inherited returns LOCKSTEP_ERR_FORKED; destroying, stopping or
+ * freeing such a handle does nothing. The child may make handles of its own. (vfork() and posix_spawn() are no matter here.)
  *
  * Sizes. Structs begin with `struct_size`, set by their *_INIT macro (or by hand to sizeof). A library that knows more fields
  * than the caller takes the missing ones as 0; one that knows fewer refuses the call if the unknown ones are not 0. In

@@ -16,24 +16,24 @@ FEATURES = 20
 TRUE_WEIGHTS = np.linspace(-2, 2, FEATURES)
 
 
-def batch(step: int, inner: int, rank: int, size: int = 32):
-    """Examples that no other peer has in this step: the draw depends on the step and the peer's rank."""
-    random = np.random.default_rng([step, inner, rank])
+def batch(random: np.random.Generator, size: int = 32) -> tuple:
+    """Examples that the generator draws: features, and labels 0 or 1."""
     x = random.normal(size=(size, FEATURES))
     y = (random.random(size) < 1 / (1 + np.exp(-x @ TRUE_WEIGHTS))).astype(np.float64)
     return x, y
 
 
-def train(run: lockstep.Communicator, steps: int = 100, inner_steps: int = 4, say=None) -> lockstep.State:
+def train(run: lockstep.Communicator, steps: int = 100, inner_steps: int = 2, say=None) -> lockstep.State:
     """Each outer step: some steps alone, the average of what all peers have learnt, newcomers in, one state for all."""
     state = lockstep.State({"weights": np.zeros(FEATURES), "step": 0})
     run.sync(state)  # a newcomer takes over weights and step of the others
     while state["step"] < steps:
         local = state["weights"].copy()
-        rank = run.rank
-        for inner in range(inner_steps):
-            x, y = batch(state["step"], inner, rank)
+        random = np.random.default_rng([state["step"], run.rank])  # examples that no other peer has
+        for _ in range(inner_steps):
+            x, y = batch(random)
             local -= 0.3 * x.T @ (1 / (1 + np.exp(-x @ local)) - y) / len(y)
+        run.spend(0.5)  # in a simulated swarm the inner steps take so long
         change = local - state["weights"]
         result = run.all_reduce(change, op="avg")
         state["weights"] += change
@@ -47,7 +47,7 @@ def train(run: lockstep.Communicator, steps: int = 100, inner_steps: int = 4, sa
 
 
 def accuracy(weights: np.ndarray) -> float:
-    x, y = batch(0, 0, 1 << 20, size=2000)
+    x, y = batch(np.random.default_rng(1), size=2000)
     return float(np.mean((x @ weights > 0) == (y > 0.5)))
 
 

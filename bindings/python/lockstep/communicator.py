@@ -7,6 +7,7 @@ import difflib
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import (
@@ -19,6 +20,7 @@ from typing import (
 )
 
 from . import _cuda, _lockstep
+from ._context import context
 from ._lines import journal_sink, log_sink
 from ._lockstep import Result, Work
 from .errors import DeviceArray, Error, Evicted, NotConnected
@@ -162,6 +164,10 @@ class Communicator:
     _native: _lockstep.Communicator
 
     def __init__(self, **options: Unpack[Options]) -> None:
+        place = context.place
+        if place is not None:
+            self._native = place.open(_native_options(options, in_swarm=True))
+            return
         self._native = _lockstep.Communicator(_native_options(options))
 
     # ---- being part of a run ----
@@ -226,6 +232,16 @@ class Communicator:
                 raise
         finally:
             self.close()
+
+    def spend(self, seconds: float) -> None:
+        """Says that what the program has computed takes so long: in a simulated swarm virtual time passes; else does nothing."""
+        if context.place is not None:
+            context.place.spend(seconds)
+
+    @property
+    def now(self) -> float:
+        """Seconds by a clock that only goes forward: time.monotonic(), or virtual time in a simulated swarm."""
+        return time.monotonic() if context.place is None else context.place.now()
 
     # ---- the world ----
 
@@ -543,7 +559,7 @@ class Communicator:
         return f"<lockstep.Communicator {self.id!r} rank={world.rank} world_size={world.world_size} view={world.view}>"
 
 
-def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def _native_options(options: Mapping[str, Any], in_swarm: bool = False) -> dict[str, Any]:
     known = Options.__annotations__
     for name in options:
         if name not in known:
@@ -558,7 +574,9 @@ def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
     for path in ("flight_folder",):
         if native.get(path) is not None:
             native[path] = os.fspath(native[path])
-    native["log"] = log_sink(native.pop("logger", None) or logging.getLogger("lockstep"))
+    logger = native.pop("logger", None)
+    if logger is not None or not in_swarm:  # a thousand simulated peers say too much
+        native["log"] = log_sink(logger or logging.getLogger("lockstep"))
     if native.get("journal") is not None:
         native["journal"] = journal_sink(native["journal"])
     return native

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ._context import context
+
 if TYPE_CHECKING:
     from ._lockstep import Result
     from .types import Status
@@ -214,7 +216,9 @@ _BY_STATUS: dict[int, type[Error]] = {
 
 
 def error_of(status: int, text: str, result: Result | None) -> Error:
-    """The exception of a status of the C library."""
+    """The exception of a status of the C library. A peer that was killed in a swarm gets another one."""
+    if context.place is not None:
+        context.place.check()
     error = _BY_STATUS.get(status, InternalError)(text)
     error.result = result
     return error

@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Union
 
+from ._lockstep import bytes_of
 from .errors import InvalidArgument
 
 __all__ = ["State"]
@@ -87,6 +88,11 @@ class State(Mapping[str, Any]):
             "tensors": [(name, array, name in self._may_differ, name in same) for name, array in self._arrays.items()],
             "values": [(name, self._types[name], value) for name, value in self._values.items()],
         }
+
+    def _contents(self) -> dict[str, Any]:
+        """What peers that hold the same state have in common: bytes of the arrays, and the numbers."""
+        arrays = {name: bytes_of(array) for name, array in self._arrays.items() if name not in self._may_differ}
+        return {**arrays, **self._values}
 
     def _take(self, values: list[Value], revision: int) -> None:
         """Takes over what a sync or prefetch has brought."""

@@ -1,12 +1,14 @@
 // The extension module lockstep._lockstep: the C API for the Python package, which alone uses it.
 #include <pybind11/pybind11.h>
 
+#include "bindings/python/native/array.h"
 #include "bindings/python/native/call.h"
 #include "bindings/python/native/communicator.h"
 #include "bindings/python/native/coordinator.h"
 #include "bindings/python/native/handle.h"
 #include "bindings/python/native/lines.h"
 #include "bindings/python/native/result.h"
+#include "bindings/python/native/swarm.h"
 #include "bindings/python/native/work.h"
 #include "lockstep.h"
 
@@ -48,6 +50,7 @@ PYBIND11_MODULE(_lockstep, module) {
   lockstep::python::define_lines(module);
   lockstep::python::define_coordinator(module);
   lockstep::python::define_communicator(module);
+  lockstep::python::define_swarm(module);
   module.def("version", &lockstep_version_string);
   module.def("constants", &constants);
   module.def("status_string", [](int status) { return lockstep_status_string(static_cast<lockstep_status>(status)); });
@@ -56,6 +59,11 @@ PYBIND11_MODULE(_lockstep, module) {
     const lockstep_peer_id from = lockstep::python::to_peer_id(id);
     lockstep_peer_id_text(&from, text);
     return std::string(text);
+  });
+  module.def("bytes_of", [](const py::object& array) {
+    const lockstep::python::Array of(array, "array", lockstep::python::Array::Access::kRead);
+    const std::size_t size = lockstep_data_type_size(of.type()) * of.count();
+    return py::bytes(static_cast<const char*>(of.data()), size);
   });
   module.def("collect", &lockstep::python::collect);
   module.def("begin_exit", &lockstep::python::begin_exit);

@@ -23,7 +23,7 @@ namespace lockstep::swarm {
 // Random faults: how many of each kind, drawn from the seed within the first `until`. One founder, which the seed draws, is spared by
 // all that ends a program, so that the run outlives them.
 struct Churn {
-  std::uint32_t crashes = 0;  // the program dies, its streams are reset; starts again after 0.5 to 5 s
+  std::uint32_t crashes = 0;   // the program dies, its streams are reset; starts again after 0.5 to 5 s
   std::uint32_t vanishes = 0;  // the machine dies in silence: others notice by their time-outs; likewise
   std::uint32_t leaves = 0;    // the program leaves politely and ends; likewise
   std::uint32_t joins = 0;     // hosts that are no founders, one for each, start
@@ -33,20 +33,20 @@ struct Churn {
   Duration until = seconds(20);
 };
 
-class Setup {
+class Conditions {
  public:
   // A scenario as `lockstep sim` reads it (sim/scenario.h): peers, net, regions, [[link]], [[line]], [[do]], heartbeat, faults_end ...,
   // expanded for the seed. What it says of the simulator's own program (work, share_state, ...) is refused; so are faults that only
   // such a program can have (timeout, mismatch, skip, drift). Errors (kInvalidArgument) name line and column, and what was meant.
-  static Result<Setup> from_scenario(std::string_view toml, std::uint64_t seed);
+  static Result<Conditions> from_scenario(std::string_view toml, std::uint64_t seed);
   // What to_text() has written.
-  static Result<Setup> from_text(std::string_view toml);
+  static Result<Conditions> from_text(std::string_view toml);
 
-  Setup(const Setup& other);
-  Setup& operator=(const Setup& other);
-  Setup(Setup&&) noexcept;
-  Setup& operator=(Setup&&) noexcept;
-  ~Setup();
+  Conditions(const Conditions& other);
+  Conditions& operator=(const Conditions& other);
+  Conditions(Conditions&&) noexcept;
+  Conditions& operator=(Conditions&&) noexcept;
+  ~Conditions();
 
   // Adds drawn faults behind those that are there. Crashes, leaves ... of more hosts than there are: kInvalidArgument.
   std::optional<Error> add(const Churn& churn);
@@ -59,13 +59,13 @@ class Setup {
   [[nodiscard]] std::size_t faults() const;
   [[nodiscard]] std::string fault(std::size_t index) const;
   // The same with these faults only. Faults are independent: taking one away does not change how the others are drawn.
-  [[nodiscard]] Setup with_faults(std::span<const std::size_t> kept) const;
+  [[nodiscard]] Conditions with_faults(std::span<const std::size_t> kept) const;
 
   [[nodiscard]] std::string to_text() const;
   [[nodiscard]] const sim::Plan& plan() const { return *plan_; }
 
  private:
-  explicit Setup(const sim::Plan& plan);
+  explicit Conditions(const sim::Plan& plan);
   std::unique_ptr<sim::Plan> plan_;
 };
 
