@@ -6,8 +6,8 @@ import atexit
 import difflib
 import logging
 import os
+import threading
 import time
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import (
@@ -114,8 +114,6 @@ class Options(TypedDict, total=False):
 
 T = TypeVar("T")
 
-_alive: weakref.WeakSet[Communicator] = weakref.WeakSet()
-
 
 def connect(coordinator: str, *, timeout: float | None = None, **options: Unpack[Options]) -> Communicator:
     """Joins the run of the coordinator at "host:port" and returns this process's Communicator.
@@ -171,7 +169,6 @@ class Communicator:
             self._native = place.open(_native_options(options, in_swarm=True))
             return
         self._native = _lockstep.Communicator(_native_options(options))
-        _alive.add(self)
 
     # ---- being part of a run ----
 
@@ -495,9 +492,7 @@ class Communicator:
         Raises those of all_reduce, StateUndefined, Mismatch; error.result.state_undefined says whether a state is left.
         """
         options = _state_options(state, strategy, staged, blank, restored, tag, timeout, minimum_world)
-        result, values = self._native.sync_state(state._describe(unchanged), options)
-        state._take(values, result.revision)
-        return result
+        return self._native.sync_state(state._describe(unchanged), options, _taker(state))
 
     def sync_async(
         self,
@@ -546,9 +541,7 @@ class Communicator:
         Raises InvalidArgument, Mismatch, TimedOut, Aborted, NotConnected.
         """
         options = _state_options(state, "popular", False, blank, False, tag, timeout, 0)
-        result, values = self._native.prefetch_state(state._describe(), options)
-        state._take(values, result.revision)
-        return result
+        return self._native.prefetch_state(state._describe(), options, _taker(state))
 
     def prefetch_async(self, state: State, *, blank: bool = False, tag: int = 0, timeout: float | None = None) -> Work:
         """Begins prefetch()."""
@@ -694,11 +687,6 @@ def _room(array: Array, count: int, dtype: str) -> Any:
         ) from error
 
 
-def _close_all() -> None:
-    """At exit: calls in flight end, threads of the library are joined, and nothing calls into an interpreter that has gone."""
-    for communicator in list(_alive):
-        communicator.close()
-    _lockstep.wait_for_destroyed()
-
-
-atexit.register(_close_all)
+# When the main thread ends: calls in flight end, also those that other threads wait for, threads of the library are joined, and
+# nothing calls into an interpreter that has gone. Before Python waits for its threads, as in concurrent.futures.
+getattr(threading, "_register_atexit", atexit.register)(_lockstep.begin_exit)

@@ -7,28 +7,34 @@
 #include <utility>
 
 #include "bindings/python/native/error.h"
+#include "bindings/python/native/fork.h"
+#include "bindings/python/native/handle.h"
 #include "bindings/python/native/state.h"
 
 namespace lockstep::python {
 namespace {
 
-// Calls that are over, until a thread with the GIL takes their loans back. Never destroyed: threads of the library may outlive us.
+// Calls that are over, and other loans, until a thread with the GIL takes them back.
 struct Ended {
   std::mutex mutex;
   std::vector<std::shared_ptr<Call>*> calls;
+  std::vector<std::shared_ptr<void>> loans;
   std::atomic<bool> any{false};
   std::atomic<bool> scheduled{false};
 };
 
-Ended& ended() {
-  static auto* const place = new Ended;
-  return *place;
-}
+Ended& ended() { return OfProcess<Ended>::get(); }
 
 int collect_later(void* /*unused*/) {
   ended().scheduled.store(false);
   collect();
   return 0;
+}
+
+void schedule() {
+  ended().any.store(true, std::memory_order_release);
+  if (is_exiting() || ended().scheduled.exchange(true)) return;
+  if (Py_AddPendingCall(&collect_later, nullptr) != 0) ended().scheduled.store(false);
 }
 
 std::atomic<unsigned long> main_thread{0};  // as Python calls it
@@ -52,18 +58,25 @@ std::shared_ptr<Call> Call::start(lockstep_work* work, Loans loans) {
 }
 
 void Call::on_end(void* user) {
-  Ended& place = ended();
   {
-    const std::lock_guard lock(place.mutex);
-    place.calls.push_back(static_cast<std::shared_ptr<Call>*>(user));
+    const std::lock_guard lock(ended().mutex);
+    ended().calls.push_back(static_cast<std::shared_ptr<Call>*>(user));
   }
-  place.any.store(true, std::memory_order_release);
-  if (place.scheduled.exchange(true)) return;
-  if (Py_IsInitialized() == 0 || Py_AddPendingCall(&collect_later, nullptr) != 0) place.scheduled.store(false);
+  schedule();
 }
 
 // The values of a state stay, for whoever asks for the result.
 void Call::give_back() {
+  if (loans_.taken) {
+    lockstep_result& raw = blank_result();
+    const lockstep_status status = lockstep_test(work_, &raw);
+    try {
+      if (status == LOCKSTEP_OK)
+        std::exchange(loans_.taken, {})(std::make_shared<Result>(raw), loans_.state->current_values());
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("lockstep");
+    }
+  }
   loans_.arrays.clear();
   loans_.watched.reset();
   if (loans_.state) loans_.state->arrays.clear();
@@ -86,15 +99,25 @@ void collect() {
   Ended& place = ended();
   if (!place.any.load(std::memory_order_acquire)) return;
   std::vector<std::shared_ptr<Call>*> calls;
+  std::vector<std::shared_ptr<void>> loans;
   {
     const std::lock_guard lock(place.mutex);
     calls.swap(place.calls);
+    loans.swap(place.loans);
     place.any.store(false, std::memory_order_relaxed);
   }
   for (auto* const call : calls) {
     (*call)->give_back();
     delete call;
   }
+}
+
+void give_back_later(std::shared_ptr<void> loan) {
+  {
+    const std::lock_guard lock(ended().mutex);
+    ended().loans.push_back(std::move(loan));
+  }
+  schedule();
 }
 
 std::int64_t milliseconds_of(const py::handle& seconds, const char* name, bool may_be_zero) {
@@ -110,6 +133,7 @@ std::int64_t milliseconds_of(const py::handle& seconds, const char* name, bool m
 }
 
 void install_interrupt() {
+  pthread_atfork(nullptr, nullptr, [] { main_thread = PyThread_get_thread_ident(); });
   main_thread = py::cast<unsigned long>(py::module_::import("threading").attr("main_thread")().attr("ident"));
   lockstep_set_interrupt(&interrupt, nullptr);
 }
@@ -118,8 +142,12 @@ std::shared_ptr<Result> detail::finish(lockstep_status status, const lockstep_re
   if (status == LOCKSTEP_ERR_INTERRUPTED) {
     if (lockstep_work* const work = lockstep_interrupted()) Call::start(work, std::move(loans));
   }
-  raise_pending();
   auto result = std::make_shared<Result>(raw);
+  if (status == LOCKSTEP_OK && loans.taken) {
+    const py::error_scope interrupted;  // Ctrl-C may have come beside the outcome
+    loans.taken(result, loans.state->current_values());
+  }
+  raise_pending();
   if (status != LOCKSTEP_OK) raise(status, last_error(), py::cast(result));
   return result;
 }

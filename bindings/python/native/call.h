@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/python/native/array.h"
+#include "bindings/python/native/gil.h"
 #include "bindings/python/native/result.h"
 #include "lockstep.h"
 
@@ -22,6 +23,7 @@ struct Loans {
   std::vector<Array> arrays;
   std::shared_ptr<StateArgs> state;    // that is synced, published or prefetched
   std::shared_ptr<StateArgs> watched;  // beside the call
+  py::object taken;  // called with a Result and the values of the state if the call succeeds; may be null
 };
 
 // The handle of a call and its loans. The loans live until the outcome, also when nobody holds the Call any more.
@@ -52,6 +54,9 @@ class Call {
 // Gives back what ended calls had borrowed. Happens by itself on the main thread; every call of the package does it, too.
 void collect();
 
+// Has the GIL held when it drops this. From any thread.
+void give_back_later(std::shared_ptr<void> loan);
+
 // Seconds as milliseconds, rounded up. None: forever. Raises InvalidArgument unless `seconds` is above 0, or 0 where `may_be_zero`.
 std::int64_t milliseconds_of(const py::handle& seconds, const char* name, bool may_be_zero);
 
@@ -73,7 +78,7 @@ std::shared_ptr<Result> block(Loans& loans, Function&& function) {
   lockstep_result& result = blank_result();
   lockstep_status status = LOCKSTEP_OK;
   {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     status = std::forward<Function>(function)(&result);
   }
   return detail::finish(status, result, loans);

@@ -1,70 +1,18 @@
 #include "bindings/python/native/communicator.h"
 
-#include <array>
-#include <condition_variable>
-#include <cstring>
-#include <limits>
-#include <mutex>
-#include <optional>
-#include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
-
 #include "bindings/python/native/error.h"
+#include "bindings/python/native/gil.h"
 #include "bindings/python/native/options.h"
 #include "bindings/python/native/state.h"
 #include "bindings/python/native/work.h"
 
 namespace lockstep::python {
-namespace {
-
-// How many threads destroy handles now. Never destroyed itself: the last handle may go when the interpreter has gone.
-struct Destroyers {
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::size_t count = 0;
-};
-
-Destroyers& destroyers() {
-  static auto* const place = new Destroyers;
-  return *place;
-}
-
-const int loaded_in = ::getpid();
-
-}  // namespace
-
-Handle::Handle(lockstep_comm* comm, End end, std::unique_ptr<Lines> log, std::unique_ptr<Lines> journal)
-    : comm_(comm), end_(end), log_(std::move(log)), journal_(std::move(journal)) {}
-
-Handle::~Handle() {
-  if (::getpid() != loaded_in) return;  // the library's threads are in the parent
-  if (end_ == End::kHere) {
-    lockstep_comm_destroy(comm_);
-    return;
-  }
-  const std::lock_guard lock(destroyers().mutex);
-  destroyers().count += 1;
-  std::thread([comm = comm_, log = std::move(log_), journal = std::move(journal_)]() mutable {
-    lockstep_comm_destroy(comm);
-    log.reset();
-    journal.reset();
-    const std::lock_guard ended(destroyers().mutex);
-    destroyers().count -= 1;
-    destroyers().ended.notify_all();
-  }).detach();
-}
-
-void wait_for_destroyed() {
-  std::unique_lock lock(destroyers().mutex);
-  destroyers().ended.wait(lock, [] { return destroyers().count == 0; });
-}
-
 HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& create) {
+  refuse_at_exit();
   const Options from(given);
   lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
   const std::string name = from.text("name");
@@ -112,11 +60,13 @@ HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& crea
   lockstep_comm* comm = nullptr;
   lockstep_status status = LOCKSTEP_OK;
   {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     status = create(options, &comm);
   }
   check(status);
-  return std::make_shared<Handle>(comm, end, std::move(log), std::move(journal));
+  auto handle = Handle::make(comm, end, std::move(log), std::move(journal));
+  if (is_exiting()) handle->close();  // since then
+  return handle;
 }
 
 namespace {
@@ -149,7 +99,7 @@ class Communicator {
     lockstep_work* work = nullptr;
     lockstep_status status = LOCKSTEP_OK;
     {
-      const py::gil_scoped_release released;
+      const WithoutGil released;
       status = std::forward<Function>(function)(&work);
     }
     if (status != LOCKSTEP_OK) check(status);
@@ -161,7 +111,7 @@ class Communicator {
     const HandlePtr kept = handle_;
     lockstep_status status = LOCKSTEP_OK;
     {
-      const py::gil_scoped_release released;
+      const WithoutGil released;
       status = std::forward<Function>(function)(kept->comm());
     }
     if (status == LOCKSTEP_ERR_INTERRUPTED) {
@@ -175,25 +125,16 @@ class Communicator {
     checked([&] { return lockstep_watch_state(comm(), state ? &state->args : nullptr); });
     watched_ = std::move(state);
   }
-  void keep_published(std::uint64_t tag, std::shared_ptr<StateArgs> state) {
-    std::erase_if(published_, [&](const auto& entry) { return entry.first == tag; });
-    if (state) published_.emplace_back(tag, std::move(state));
-  }
+  void keep_published(std::uint64_t tag, std::shared_ptr<StateArgs> state) { handle_->lend(tag, std::move(state)); }
   void close() {
-    {
-      const py::gil_scoped_release released;
-      lockstep_comm_close(comm());
-    }
+    handle_->close();
     collect();
-    raise_pending();
     watched_.reset();
-    published_.clear();
   }
 
  private:
   HandlePtr handle_;
   std::shared_ptr<StateArgs> watched_;
-  std::vector<std::pair<std::uint64_t, std::shared_ptr<StateArgs>>> published_;  // lent, not copied
 };
 
 // ---- collectives ----
@@ -521,20 +462,17 @@ void define_membership(py::class_<Communicator>& c) {
 
 // ---- shared state ----
 
-// (result, values)
-py::tuple with_values(const std::shared_ptr<Result>& result, const StateArgs& state) {
-  return py::make_tuple(result, state.current_values());
-}
-
 void define_state(py::class_<Communicator>& c) {
   using Function = lockstep_status (*)(lockstep_comm*, const lockstep_sync_state_args*, lockstep_result*);
   using AsyncFunction = lockstep_status (*)(lockstep_comm*, const lockstep_sync_state_args*, lockstep_work**);
   const auto blocking = [&c](const char* name, Function function) {
-    c.def(name, [function](Communicator& self, const py::dict& description, const py::dict& options) {
+    c.def(name, [function](Communicator& self, const py::dict& description, const py::dict& options,
+                           const py::object& taken) {
       const auto state = state_args(description, options, Array::Access::kWrite);
       Loans loans;
       loans.state = state;
-      return with_values(self.run(function, state->args, std::move(loans)), *state);
+      loans.taken = taken;
+      return self.run(function, state->args, std::move(loans));
     });
   };
   const auto asynchronous = [&c](const char* name, AsyncFunction function, Array::Access access) {

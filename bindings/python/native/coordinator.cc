@@ -5,6 +5,7 @@
 #include <string>
 
 #include "bindings/python/native/error.h"
+#include "bindings/python/native/gil.h"
 #include "bindings/python/native/lines.h"
 #include "bindings/python/native/options.h"
 #include "lockstep.h"
@@ -31,7 +32,7 @@ class Coordinator {
     }
     lockstep_status status = LOCKSTEP_OK;
     {
-      const py::gil_scoped_release released;
+      const WithoutGil released;
       status = lockstep_coordinator_start(&options, &coordinator_);
     }
     check(status);
@@ -45,7 +46,7 @@ class Coordinator {
 
   // Joins a thread that answers at once; so does the destructor.
   void stop() {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     lockstep_coordinator_stop(std::exchange(coordinator_, nullptr));
     log_.reset();
   }
@@ -53,7 +54,7 @@ class Coordinator {
     if (coordinator_ == nullptr) raise(LOCKSTEP_ERR_NOT_CONNECTED, "the coordinator was stopped", py::none());
     lockstep_status status = LOCKSTEP_OK;
     {
-      const py::gil_scoped_release released;
+      const WithoutGil released;
       status = lockstep_coordinator_flight_record(coordinator_, path.c_str());
     }
     raise_pending();

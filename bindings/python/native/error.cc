@@ -1,15 +1,45 @@
 #include "bindings/python/native/error.h"
 
+#include <pybind11/gil_safe_call_once.h>
+
+#include <stdexcept>
 #include <string_view>
 
+#include "bindings/python/native/handle.h"
+
 namespace lockstep::python {
+namespace {
+
+// lockstep.errors.error_of. Kept: at the interpreter's end nothing can be imported any more.
+const py::object& error_of() {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> kept;
+  return kept.call_once_and_store_result([] { return from_package("lockstep.errors", "error_of"); }).get_stored();
+}
+
+constexpr const char* kExiting =
+    ": the main thread has ended, which closes every communicator; join() the threads that use one before it ends";
+
+}  // namespace
 
 py::object from_package(const char* module, const char* name) { return py::module_::import(module).attr(name); }
 
+void prepare_errors() { error_of(); }
+
 void raise(lockstep_status status, const std::string& text, const py::object& result) {
-  const py::object error = from_package("lockstep.errors", "error_of")(static_cast<int>(status), text, result);
+  const bool is_over = status == LOCKSTEP_ERR_NOT_CONNECTED || status == LOCKSTEP_ERR_OUTCOME_UNKNOWN;
+  const std::string hint = is_over && is_exiting() ? kExiting : "";
+  const py::object error = error_of()(static_cast<int>(status), to_text(text + hint), result);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
   throw py::error_already_set();
+}
+
+void refuse_at_exit() {
+  if (is_exiting()) throw std::runtime_error(std::string("nothing new may begin") + kExiting);
+}
+
+py::str to_text(std::string_view text) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
 void raise_invalid(const std::string& text) { raise(LOCKSTEP_ERR_INVALID_ARGUMENT, text, py::none()); }

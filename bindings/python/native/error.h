@@ -4,16 +4,27 @@
 #include <pybind11/pybind11.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "bindings/python/native/gil.h"
 #include "lockstep.h"
 
 namespace lockstep::python {
 
 namespace py = pybind11;
 
+// Imports what raise() needs. When the module is imported.
+void prepare_errors();
+
 // Raises the exception of this status. `result` is its attribute of that name; may be None.
 [[noreturn]] void raise(lockstep_status status, const std::string& text, const py::object& result);
+
+// Raises a RuntimeError once the interpreter is ending.
+void refuse_at_exit();
+
+// Text of the library, which may hold what other peers have given it, in any encoding.
+py::str to_text(std::string_view text);
 
 // Raises InvalidArgument.
 [[noreturn]] void raise_invalid(const std::string& text);
@@ -30,7 +41,7 @@ template <typename Function>
 void checked(Function&& function) {
   lockstep_status status = LOCKSTEP_OK;
   {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     status = std::forward<Function>(function)();
   }
   check(status);

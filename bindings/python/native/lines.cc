@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "bindings/python/native/error.h"
+#include "bindings/python/native/fork.h"
+#include "bindings/python/native/gil.h"
 
 namespace lockstep::python {
 namespace {
@@ -20,7 +22,6 @@ struct Line {
   std::optional<std::string> text;  // nothing: the last one
 };
 
-// Never destroyed: threads of the library may outlive us.
 struct Queue {
   std::mutex mutex;
   std::condition_variable changed;
@@ -28,10 +29,7 @@ struct Queue {
   std::uint64_t dropped = 0;
 };
 
-Queue& queue() {
-  static auto* const place = new Queue;
-  return *place;
-}
+Queue& queue() { return OfProcess<Queue>::get(); }
 
 void push(Line line) {
   Queue& to = queue();
@@ -51,7 +49,7 @@ py::tuple fetch(double seconds) {
   std::deque<Line> lines;
   std::uint64_t dropped = 0;
   {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     Queue& from = queue();
     std::unique_lock lock(from.mutex);
     from.changed.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return !from.lines.empty(); });
@@ -62,8 +60,7 @@ py::tuple fetch(double seconds) {
   for (const Line& line : lines) {
     py::object text = py::none();
     if (line.text) {
-      text = py::reinterpret_steal<py::object>(
-          PyUnicode_DecodeUTF8(line.text->data(), static_cast<Py_ssize_t>(line.text->size()), "replace"));
+      text = to_text(*line.text);
     }
     out.append(py::make_tuple(line.sink, text));
   }

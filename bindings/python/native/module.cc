@@ -5,6 +5,7 @@
 #include "bindings/python/native/call.h"
 #include "bindings/python/native/communicator.h"
 #include "bindings/python/native/coordinator.h"
+#include "bindings/python/native/handle.h"
 #include "bindings/python/native/lines.h"
 #include "bindings/python/native/result.h"
 #include "bindings/python/native/swarm.h"
@@ -69,6 +70,7 @@ PYBIND11_MODULE(_lockstep, module) {
     return py::make_tuple(described.count(), lockstep::python::name_of(described.type()));
   });
   module.def("collect", &lockstep::python::collect);
-  module.def("wait_for_destroyed", &lockstep::python::wait_for_destroyed, py::call_guard<py::gil_scoped_release>());
+  module.def("begin_exit", &lockstep::python::begin_exit);
+  lockstep::python::prepare_errors();
   lockstep::python::install_interrupt();
 }

@@ -125,7 +125,7 @@ Example:
           "Sync: the call failed while the state was being written: the arrays hold no state until a sync succeeds.\n"
           "Prefetch: the arrays hold a part of a state.")
       .def_property_readonly(
-          "parity", [](R r) { return r.parity; },
+          "parity", [](R r) { return to_text(r.parity); },
           "Which peers' watched states differ and where first (Communicator.watch); empty: none.")
       .def_property_readonly(
           "status", [](R r) { return from_package("lockstep.types", "Status")(static_cast<int>(r.raw.status)); },

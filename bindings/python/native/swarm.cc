@@ -10,6 +10,7 @@
 
 #include "bindings/python/native/communicator.h"
 #include "bindings/python/native/error.h"
+#include "bindings/python/native/gil.h"
 #include "bindings/swarm/conditions.h"
 #include "bindings/swarm/swarm.h"
 
@@ -90,7 +91,7 @@ py::dict to_python(const swarm::Report& report) {
 py::dict run(Swarm& swarm, const py::function& start) {
   swarm::Report report;
   {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     report = swarm.run(
         [&](ProgramId program) {
           const py::gil_scoped_acquire acquired;
@@ -142,7 +143,7 @@ void define_swarm(py::module_& module) {
              return self.with_faults(kept);
            })
       .def("to_text", &Conditions::to_text);
-  using Released = py::call_guard<py::gil_scoped_release>;
+  using Released = py::call_guard<WithoutGil>;
   py::class_<Swarm>(module, "Swarm")
       .def(py::init<const Conditions&>())
       .def("run", &run)

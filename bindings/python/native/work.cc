@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bindings/python/native/error.h"
+#include "bindings/python/native/gil.h"
 #include "bindings/python/native/options.h"
 #include "bindings/python/native/state.h"
 
@@ -76,7 +77,7 @@ std::size_t wait_any(const std::vector<Work*>& works, const py::object& timeout)
   std::size_t index = 0;
   lockstep_status status = LOCKSTEP_OK;
   {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     status = lockstep_wait_any(handles.data(), handles.size(), ms, &index);
   }
   raise_pending();
@@ -102,7 +103,7 @@ bool Work::done() {
   lockstep_result& raw = blank_result();
   lockstep_status status = LOCKSTEP_OK;
   {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     status = lockstep_test(call_->work(), &raw);
   }
   if (result_) return true;  // another thread was first
@@ -118,7 +119,7 @@ std::shared_ptr<Result> Work::result(const py::object& timeout) {
     lockstep_result& raw = blank_result();
     lockstep_status status = LOCKSTEP_OK;
     {
-      const py::gil_scoped_release released;
+      const WithoutGil released;
       status = lockstep_wait(call_->work(), ms, &raw);
     }
     raise_pending();

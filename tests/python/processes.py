@@ -1,0 +1,227 @@
+"""Python processes for tests: pieces of code that run with `-X dev -W error`, whose lines are read with a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from typing import Callable, Optional
+
+import pytest
+
+LIMIT = 20.0  # seconds that a process may take for anything, on a busy machine
+
+PRELUDE = '''
+import os, signal, sys, threading, time
+import lockstep
+import numpy as np
+
+COORDINATOR = sys.argv[1]
+print_lock = threading.Lock()
+
+
+def say(*words):
+    with print_lock:
+        print(*words, flush=True)
+
+
+def asked():
+    """The next line that the test sends; ends the process when the test is over."""
+    line = sys.stdin.readline()
+    if not line:
+        os._exit(9)
+    return line.split()
+
+
+def until(condition, seconds=20):
+    """Looks at a condition until it holds."""
+    tick = threading.Event()
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("not in time: " + condition.__name__)
+        tick.wait(0.002)
+
+
+def is_blocked(thread):
+    """Whether a thread waits inside of the package, seen several times in a row."""
+    seen = 0
+
+    def blocked():
+        nonlocal seen
+        frame = sys._current_frames().get(thread.ident)
+        code = frame and frame.f_code
+        package = os.path.dirname(lockstep.__file__)
+        inside = code and (os.path.dirname(code.co_filename) == package or code.co_name == "wait_for")
+        try:
+            with open(f"/proc/self/task/{thread.native_id}/stat") as stat:
+                asleep = stat.read().rpartition(")")[2].split()[0] == "S"
+        except OSError:  # it has ended
+            return False
+        seen = seen + 1 if inside and asleep else 0
+        return seen >= 5
+
+    return blocked
+
+
+def say_when_blocked(word, thread=None):
+    """Says a word once a thread (this one, if none is given) waits inside of the package."""
+    watched = thread or threading.current_thread()
+
+    def watch():
+        until(is_blocked(watched))
+        say(word)
+
+    threading.Thread(target=watch, daemon=True).start()
+'''
+
+
+class Child:
+    """A process that runs `code` behind PRELUDE. As a context manager it is killed at the end."""
+
+    def __init__(self, code: str, *arguments: str, flags: tuple[str, ...] = ("-X", "dev", "-W", "error")) -> None:
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by close()
+        program = PRELUDE + textwrap.dedent(code)
+        self.process = subprocess.Popen(
+            [sys.executable, *flags, "-c", program, *(arguments or ("",))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self._lines: queue.Queue[Optional[str]] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line.strip())
+        self._lines.put(None)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def line(self, within: float = LIMIT) -> str:
+        """The next line that it prints."""
+        try:
+            line = self._lines.get(timeout=within)
+        except queue.Empty:
+            self.fail(f"printed nothing for {within} s")
+        if line is None:
+            self.fail("ended")
+        return line
+
+    def expect(self, word: str, within: float = LIMIT) -> list[str]:
+        """The words of the next line, which begins with `word`."""
+        line = self.line(within)
+        if line.split()[:1] != [word]:
+            self.fail(f"printed {line!r}, expected {word!r}")
+        return line.split()
+
+    def ask(self, *words: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+
+    def signal(self, number: int) -> float:
+        """Sends a signal; the time at which it did."""
+        at = time.monotonic()
+        self.process.send_signal(number)
+        return at
+
+    def end(self, within: float = LIMIT) -> int:
+        """Waits for its exit code."""
+        try:
+            return self.process.wait(within)
+        except subprocess.TimeoutExpired:
+            return self.fail(f"still runs after {within} s")
+
+    def errors(self) -> str:
+        """What it wrote to stderr."""
+        self._errors.seek(0)
+        return self._errors.read()
+
+    def fail(self, what: str) -> int:
+        """Fails the test with where the process was."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                self.process.send_signal(signal.SIGABRT)  # -X dev: prints where all threads are
+                self.process.wait(10)
+        code = self.process.poll()
+        raise AssertionError(f"the process {what} (exit code {code}); its stderr:\n{self.errors()}")
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+        self._errors.close()
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader_done()
+        self.close()
+
+    def _reader_done(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join(2)  # a grandchild may still hold the pipe
+
+
+COORDINATOR = """
+with lockstep.Coordinator("127.0.0.1:0") as coordinator:
+    say("listens", coordinator.address)
+    sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def coordinator_process() -> Iterator[tuple[Child, str]]:
+    """A coordinator in a process of its own, that can be stopped and killed, and its address."""
+    with Child(COORDINATOR) as child:
+        yield child, child.expect("listens")[1]
+
+
+def until(condition: Callable[[], bool], within: float = LIMIT) -> bool:
+    """Looks at a condition until it holds; False if it does not in time."""
+    tick = threading.Event()
+    end = time.monotonic() + within
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        tick.wait(0.002)
+    return True
+
+
+def threads_now() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def descriptors_now() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture(autouse=True)
+def hard_limit() -> Iterator[None]:
+    """A test that hangs ends the whole run, and says where it was."""
+    faulthandler.dump_traceback_later(120, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
