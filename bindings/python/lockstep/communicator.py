@@ -253,7 +253,8 @@ class Communicator:
     @property
     def id(self) -> PeerId:
         """This peer's id."""
-        return self._native.id()
+        peer: PeerId = self._native.id()
+        return peer
 
     @property
     def world(self) -> World:
@@ -495,6 +496,7 @@ class Communicator:
         Raises those of all_reduce, StateUndefined, Mismatch; error.result.state_undefined says whether a state is left.
         """
         options = _state_options(state, strategy, staged, blank, restored, tag, timeout, minimum_world)
+        result: Result
         result, values = self._native.sync_state(state._describe(unchanged), options)
         state._take(values, result.revision)
         return result
@@ -546,6 +548,7 @@ class Communicator:
         Raises InvalidArgument, Mismatch, TimedOut, Aborted, NotConnected.
         """
         options = _state_options(state, "popular", False, blank, False, tag, timeout, 0)
+        result: Result
         result, values = self._native.prefetch_state(state._describe(), options)
         state._take(values, result.revision)
         return result

@@ -30,11 +30,11 @@ struct Destroyers {
 };
 
 Destroyers& destroyers() {
-  static auto* const place = new Destroyers;
-  return *place;
+  static auto* const kPlace = new Destroyers;
+  return *kPlace;
 }
 
-const int loaded_in = ::getpid();
+const int kLoadedIn = ::getpid();
 
 }  // namespace
 
@@ -42,7 +42,7 @@ Handle::Handle(lockstep_comm* comm, End end, std::unique_ptr<Lines> log, std::un
     : comm_(comm), end_(end), log_(std::move(log)), journal_(std::move(journal)) {}
 
 Handle::~Handle() {
-  if (::getpid() != loaded_in) return;  // the library's threads are in the parent
+  if (::getpid() != kLoadedIn) return;  // the library's threads are in the parent
   if (end_ == End::kHere) {
     lockstep_comm_destroy(comm_);
     return;

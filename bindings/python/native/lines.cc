@@ -29,8 +29,8 @@ struct Queue {
 };
 
 Queue& queue() {
-  static auto* const place = new Queue;
-  return *place;
+  static auto* const kPlace = new Queue;
+  return *kPlace;
 }
 
 void push(Line line) {
