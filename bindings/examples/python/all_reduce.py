@@ -14,5 +14,7 @@ with lockstep.connect(coordinator, founders=founders) as run:  # leaves politely
     for _step in range(steps):
         gradient = np.ones(1 << 18, np.float32)  # a training step would be here
         result = run.all_reduce(gradient)  # in place; goes on among the others when a peer is lost
-        print(f"view {result.view}: {result.world_size} peers, sum {gradient[0]:g}, hash {result.hash:016x}", flush=True)
+        print(
+            f"view {result.view}: {result.world_size} peers, sum {gradient[0]:g}, hash {result.hash:016x}", flush=True
+        )
         run.admit()  # newcomers join here

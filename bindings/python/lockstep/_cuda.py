@@ -19,10 +19,14 @@ def all_reduce(communicator: Communicator, array: Any, out: Any, residual: Any, 
     tensors: list[Any] = list(array) if isinstance(array, (list, tuple)) else [array]
     outs: list[Any] = tensors if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
     if residual is not None:
-        raise DeviceArray("residual: error feedback needs arrays in memory of the CPU; pass x.cpu(), and copy the result back")
+        raise DeviceArray(
+            "residual: error feedback needs arrays in memory of the CPU; pass x.cpu(), and copy the result back"
+        )
     for index, tensor in enumerate([*tensors, *outs]):
         if not getattr(tensor, "is_cuda", False):
-            raise ArrayError(f"array {index} does not lie on a CUDA device, another one does: arrays of one call lie in one place")
+            raise ArrayError(
+                f"array {index} does not lie on a CUDA device, another one does: arrays of one call lie in one place"
+            )
         if not tensor.is_contiguous():
             raise ArrayError(
                 f"array {index} of shape {tuple(tensor.shape)}, strides {tensor.stride()} and dtype {tensor.dtype} is not contiguous: "

@@ -250,7 +250,8 @@ class Communicator:
     @property
     def id(self) -> PeerId:
         """This peer's id."""
-        return self._native.id()
+        peer: PeerId = self._native.id()
+        return peer
 
     @property
     def world(self) -> World:

@@ -67,7 +67,9 @@ class Coordinator:
     def __enter__(self) -> Coordinator:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def __repr__(self) -> str:

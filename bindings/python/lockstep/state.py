@@ -63,7 +63,8 @@ class State(Mapping[str, Any]):
         """Sets an int or a float, or puts another array of the same dtype and size in the place of one."""
         if name in self._values:
             is_real = self._types[name] == _REAL
-            if not isinstance(value, numbers.Real if is_real else numbers.Integral) or isinstance(value, bool):
+            wanted: Any = numbers.Real if is_real else numbers.Integral
+            if not isinstance(value, wanted) or isinstance(value, bool):
                 raise InvalidArgument(
                     f"state value {name!r} is {'a float' if is_real else 'an int'}; {value!r} is none"
                 )

@@ -257,7 +257,7 @@ void Array::take_dlpack(const py::handle& given, const std::string& argument, Ac
   }
   const auto ndim = static_cast<std::size_t>(tensor->ndim);
   const auto described = [&] {
-    const std::size_t bytes = tensor->type.bits / 8U * tensor->type.lanes;
+    const std::size_t bytes = std::size_t{tensor->type.bits} / 8 * tensor->type.lanes;
     return Described{object, argument, tuple_text(tensor->shape, ndim),
                      strides_text(tensor->shape, tensor->strides, ndim, bytes, bytes)};
   };
@@ -292,9 +292,10 @@ std::vector<Array> arrays_of(const py::object& object, const std::string& argume
   for (const auto& item : items) {
     arrays.emplace_back(item, argument + "[" + std::to_string(arrays.size()) + "]", access);
     if (arrays.back().type() != arrays.front().type()) {
-      raise_array("ArrayError", argument + "[" + std::to_string(arrays.size() - 1) + "] has dtype " +
-                                    name_of(arrays.back().type()) + " and " + argument + "[0] has dtype " +
-                                    name_of(arrays.front().type()) + ": arrays of one call have one dtype");
+      const auto told = [&](std::size_t i) {
+        return argument + "[" + std::to_string(i) + "] has dtype " + name_of(arrays[i].type());
+      };
+      raise_array("ArrayError", told(arrays.size() - 1) + " and " + told(0) + ": arrays of one call have one dtype");
     }
   }
   return arrays;

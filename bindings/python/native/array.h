@@ -42,7 +42,7 @@ class Array {
 
   // `shown`: what errors describe.
   void take_buffer(const py::handle& object, const py::handle& shown, const std::string& argument, Access access);
-  void take_dlpack(const py::handle& object, const std::string& argument, Access access);
+  void take_dlpack(const py::handle& given, const std::string& argument, Access access);
 
   void* data_ = nullptr;
   std::uint64_t count_ = 0;

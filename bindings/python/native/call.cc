@@ -50,7 +50,7 @@ int interrupt(void* /*unused*/) {
 }  // namespace
 
 std::shared_ptr<Call> Call::start(lockstep_work* work, Loans loans) {
-  const std::shared_ptr<Call> call(new Call(work));
+  std::shared_ptr<Call> call(new Call(work));
   call->loans_ = std::move(loans);
   auto* const until_ended = new std::shared_ptr<Call>(call);
   lockstep_notify(work, &Call::on_end, until_ended);

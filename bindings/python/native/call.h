@@ -39,7 +39,7 @@ class Call {
   [[nodiscard]] lockstep_work* work() const { return work_; }
   [[nodiscard]] const std::shared_ptr<StateArgs>& state() const { return loans_.state; }
   // `ended` runs once, on any thread, without the GIL.
-  void notify(std::function<void()> ended);
+  void notify(std::function<void()> function);
   // The call is over.
   void give_back();
 
@@ -69,7 +69,7 @@ std::shared_ptr<Result> block(Loans& loans, Function&& function);
 
 namespace detail {
 // What a blocking call came to, with the GIL held again.
-std::shared_ptr<Result> finish(lockstep_status status, const lockstep_result& result, Loans& loans);
+std::shared_ptr<Result> finish(lockstep_status status, const lockstep_result& raw, Loans& loans);
 }  // namespace detail
 
 template <typename Function>

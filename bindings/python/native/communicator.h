@@ -12,7 +12,7 @@ namespace lockstep::python {
 
 // Makes a handle of keyword arguments. `create` is lockstep_comm_create(), or stands for it. Raises its error.
 using Create = std::function<lockstep_status(const lockstep_comm_options& options, lockstep_comm** comm)>;
-HandlePtr make_handle(const py::dict& options, Handle::End end, const Create& create);
+HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& create);
 
 void define_communicator(py::module_& module);
 

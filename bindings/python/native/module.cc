@@ -49,8 +49,8 @@ PYBIND11_MODULE(_lockstep, module) {
   lockstep::python::define_work(module);
   lockstep::python::define_lines(module);
   lockstep::python::define_coordinator(module);
+  lockstep::python::define_swarm(module);  // before what takes a Handle: signatures name the classes that there are
   lockstep::python::define_communicator(module);
-  lockstep::python::define_swarm(module);
   module.def("version", &lockstep_version_string);
   module.def("constants", &constants);
   module.def("status_string", [](int status) { return lockstep_status_string(static_cast<lockstep_status>(status)); });

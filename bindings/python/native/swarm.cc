@@ -115,7 +115,7 @@ HandlePtr open(Swarm& swarm, std::uint32_t program, const py::dict& options) {
 }  // namespace
 
 void define_swarm(py::module_& module) {
-  py::class_<Handle, HandlePtr>(module, "Handle");
+  const py::class_<Handle, HandlePtr> handle(module, "Handle");
   py::class_<Conditions>(module, "Conditions")
       .def_static("from_scenario", [](const std::string& toml,
                                       std::uint64_t seed) { return value_of(Conditions::from_scenario(toml, seed)); })

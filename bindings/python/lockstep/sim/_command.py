@@ -14,7 +14,19 @@ from .._program import program
 from ..errors import Error, InvalidArgument
 from ._toml import to_toml
 
-__all__ = ["Failure", "Report", "Scenario", "audit", "explain", "predict", "replay", "run", "run_seeds", "shrink", "sweep"]
+__all__ = [
+    "Failure",
+    "Report",
+    "Scenario",
+    "audit",
+    "explain",
+    "predict",
+    "replay",
+    "run",
+    "run_seeds",
+    "shrink",
+    "sweep",
+]
 
 Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 """A scenario or a plan: a path, TOML text (with a line end), or a dict of its keys."""
@@ -64,7 +76,9 @@ class Report:
     @property
     def seconds(self) -> float:
         """Virtual seconds."""
-        return float(self.facts["time_ns"]) / 1e9 if "time_ns" in self.facts else float(self.facts.get("simulated_s", 0))
+        return (
+            float(self.facts["time_ns"]) / 1e9 if "time_ns" in self.facts else float(self.facts.get("simulated_s", 0))
+        )
 
 
 def run(
@@ -186,7 +200,7 @@ def _report(command: Sequence[str]) -> Report:
 
 def _output(command: Sequence[str], failure_is_success: bool = False) -> str:
     """Standard output of `lockstep sim`. Raises what its exit code says."""
-    done = subprocess.run([program(), "sim", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([program(), "sim", *command], capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return done.stdout
     said = done.stderr.strip()

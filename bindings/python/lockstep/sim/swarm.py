@@ -87,7 +87,9 @@ class SwarmFailure(Failure):
     repeat: an expression that repeats it.
     """
 
-    def __init__(self, text: str, kind: str, seed: int, faults: Sequence[str], only: Sequence[int], repeat: str) -> None:
+    def __init__(
+        self, text: str, kind: str, seed: int, faults: Sequence[str], only: Sequence[int], repeat: str
+    ) -> None:
         listed = "".join(f"\n  {fault}" for fault in faults)
         super().__init__(f"{text}\nseed {seed}, faults:{listed or ' none'}", kind, kind, repeat, None)
         self.seed = seed
@@ -274,7 +276,9 @@ class _Stage:
         return self._outcome(facts)
 
     def _start(self, program: Main, number: int) -> None:
-        thread = threading.Thread(target=self._run_program, args=(program, number), name=f"lockstep-peer-{number}", daemon=True)
+        thread = threading.Thread(
+            target=self._run_program, args=(program, number), name=f"lockstep-peer-{number}", daemon=True
+        )
         self._threads.append(thread)
         thread.start()
 

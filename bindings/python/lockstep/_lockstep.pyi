@@ -1,0 +1,287 @@
+"""
+Native part of lockstep; import lockstep instead.
+"""
+
+from __future__ import annotations
+import collections.abc
+import typing
+
+__all__: list[str] = [
+    "Communicator",
+    "Conditions",
+    "Coordinator",
+    "Handle",
+    "Result",
+    "Swarm",
+    "Waker",
+    "Work",
+    "bytes_of",
+    "collect",
+    "constants",
+    "end_lines",
+    "fetch_lines",
+    "peer_id_text",
+    "status_string",
+    "version",
+    "wait_any",
+    "wait_for_destroyed",
+]
+
+class Result:
+    """
+    How a call ended. What does not apply to a call is 0 or empty.
+
+    Example:
+        >>> result = run.all_reduce(gradient, op="avg")
+        >>> result.world_size, hex(result.hash), result.retries, result.seconds
+    """
+    def __repr__(self) -> str: ...
+    @property
+    def attempt(self) -> int:
+        """
+        The attempt that committed.
+        """
+    @property
+    def blocks(self) -> tuple:
+        """
+        All-gather: elements of each rank's block, in rank order.
+        """
+    @property
+    def bytes_received(self) -> int:
+        """
+        Bytes of payload received, all attempts.
+        """
+    @property
+    def bytes_sent(self) -> int:
+        """
+        Bytes of payload sent, all attempts.
+        """
+    @property
+    def chunk(self) -> slice:
+        """
+        Reduce-scatter: the elements of the flat input that `output` holds, as a slice.
+        """
+    @property
+    def cohort(self) -> int:
+        """
+        Number of the view whose members the call was made among.
+        """
+    @property
+    def contributors(self) -> tuple:
+        """
+        The lockstep.PeerId of each contributor, in rank order; equal on every peer.
+        """
+    @property
+    def hash(self) -> int:
+        """
+        64-bit hash of the result; equal on every peer.
+        """
+    @property
+    def output(self) -> typing.Any:
+        """
+        All-gather and reduce-scatter: the array that holds the result, cut to what was received. Else None.
+        """
+    @output.setter
+    def output(self, arg0: typing.Any) -> None: ...
+    @property
+    def parity(self) -> str:
+        """
+        Which peers' watched states differ and where first (Communicator.watch); empty: none.
+        """
+    @property
+    def rank(self) -> int:
+        """
+        This peer's place among the contributors.
+        """
+    @property
+    def retries(self) -> int:
+        """
+        Attempts that were given up because a member was lost or left.
+        """
+    @property
+    def revision(self) -> int:
+        """
+        Sync and prefetch: the revision of the state in memory.
+        """
+    @property
+    def seconds(self) -> float:
+        """
+        Seconds from the call to its end, on this peer.
+        """
+    @property
+    def state_root(self) -> typing.Any:
+        """
+        Sync: XXH3-128 of the state; equal for equal states.
+        """
+    @property
+    def state_undefined(self) -> bool:
+        """
+        Sync: the call failed while the state was being written: the arrays hold no state until a sync succeeds.
+        Prefetch: the arrays hold a part of a state.
+        """
+    @property
+    def status(self) -> typing.Any:
+        """
+        The lockstep.Status that the call ended with.
+        """
+    @property
+    def tag(self) -> int:
+        """
+        The call's name.
+        """
+    @property
+    def use(self) -> int:
+        """
+        Which call with this tag in this cohort it was, from 0.
+        """
+    @property
+    def view(self) -> int:
+        """
+        Number of the newest view when the call ended.
+        """
+    @property
+    def weight(self) -> float:
+        """
+        Sum of all weights of a committed weighted average.
+        """
+    @property
+    def world_size(self) -> int:
+        """
+        Contributors of a committed call; else the members of this peer's group now.
+        """
+
+class Work:
+    """
+    A call in flight, from a method that ends in _async.
+
+    The call goes on when the Work is dropped, and its arrays stay alive until it is over. `await work` gives the Result under asyncio.
+
+    Example:
+        >>> work = run.all_reduce_async(gradient, op="avg")
+        >>> work.done()
+        False
+        >>> result = work.wait(timeout=30)
+    """
+
+    _on_end: typing.Any
+    _output: typing.Any
+    def __await__(self) -> typing.Any: ...
+    def abort(self, why: str = "no reason given") -> None:
+        """
+        Ends a call that is not over: a collective for every peer, unless it is committed already. Does not wait.
+
+        why: for the error texts of all peers, at most 1024 bytes.
+        """
+    def done(self) -> bool:
+        """
+        Whether the call is over, however it ended. Never blocks.
+        """
+    def result(self, timeout: typing.Any = None) -> Result:
+        """
+        The same as wait(), as in concurrent.futures.
+        """
+    def wait(self, timeout: typing.Any = None) -> Result:
+        """
+        Waits until the call is over and returns its Result.
+
+        timeout: seconds, None for no limit, 0 to look once.
+        Raises what the call ended with; WaitTimedOut (a TimeoutError) when the time is up: the call goes on.
+        Ctrl-C ends the wait, and the call goes on.
+        """
+    @property
+    def progress(self) -> tuple:
+        """
+        How far a sync or prefetch is, as (bytes, of): bytes of the bytes that differ are here; (0, 0): not known yet.
+        """
+
+class Waker:
+    def __init__(self) -> None: ...
+    def fileno(self) -> int: ...
+    def take(self) -> list[int]: ...
+    def watch(self, work: Work, token: typing.SupportsInt | typing.SupportsIndex) -> None: ...
+
+class Coordinator:
+    def __init__(self, arg0: dict) -> None: ...
+    def address(self) -> str: ...
+    def flight_record(self, arg0: str) -> None: ...
+    def stop(self) -> None: ...
+
+class Handle:
+    pass
+
+class Conditions:
+    @staticmethod
+    def from_scenario(arg0: str, arg1: typing.SupportsInt | typing.SupportsIndex) -> Conditions: ...
+    @staticmethod
+    def from_text(arg0: str) -> Conditions: ...
+    def add(self, arg0: dict) -> None: ...
+    def faults(self) -> list[str]: ...
+    def founders(self) -> int: ...
+    def hosts(self) -> int: ...
+    def to_text(self) -> str: ...
+    def with_faults(self, arg0: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> Conditions: ...
+
+class Swarm:
+    def __init__(self, arg0: Conditions) -> None: ...
+    def enter(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> None: ...
+    def exit(self, arg0: typing.SupportsInt | typing.SupportsIndex, arg1: str | None) -> None: ...
+    def host_of(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> str: ...
+    def killed(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> bool: ...
+    def now(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> float: ...
+    def open(self, arg0: typing.SupportsInt | typing.SupportsIndex, arg1: dict) -> Handle: ...
+    def run(self, arg0: collections.abc.Callable) -> dict: ...
+    def spend(
+        self, arg0: typing.SupportsInt | typing.SupportsIndex, arg1: typing.SupportsFloat | typing.SupportsIndex
+    ) -> bool: ...
+
+class Communicator:
+    @typing.overload
+    def __init__(self, arg0: Handle) -> None: ...
+    @typing.overload
+    def __init__(self, arg0: dict) -> None: ...
+    def abort_all(self, arg0: str) -> None: ...
+    def admit(self, arg0: typing.Any) -> Result: ...
+    def admit_async(self, arg0: typing.Any) -> Work: ...
+    def all_gather(self, arg0: typing.Any, arg1: typing.Any, arg2: tuple) -> Result: ...
+    def all_gather_async(self, arg0: typing.Any, arg1: typing.Any, arg2: tuple) -> Work: ...
+    def all_reduce(self, arg0: typing.Any, arg1: typing.Any, arg2: typing.Any, arg3: tuple) -> Result: ...
+    def all_reduce_async(self, arg0: typing.Any, arg1: typing.Any, arg2: typing.Any, arg3: tuple) -> Work: ...
+    def barrier(self, arg0: tuple) -> Result: ...
+    def barrier_async(self, arg0: tuple) -> Work: ...
+    def broadcast(self, arg0: typing.Any, arg1: typing.Any, arg2: bool, arg3: tuple) -> Result: ...
+    def broadcast_async(self, arg0: typing.Any, arg1: typing.Any, arg2: bool, arg3: tuple) -> Work: ...
+    def close(self) -> None: ...
+    def connect(self, arg0: str, arg1: typing.Any) -> None: ...
+    def connect_async(self, arg0: str, arg1: typing.Any) -> Work: ...
+    def fetching(self) -> int: ...
+    def flight_record(self, arg0: str) -> None: ...
+    def group_sizes(self) -> dict: ...
+    def id(self) -> typing.Any: ...
+    def leave(self, arg0: typing.Any) -> None: ...
+    def leave_async(self, arg0: typing.Any) -> Work: ...
+    def member_ids(self, arg0: typing.Any) -> list: ...
+    def pending(self) -> int: ...
+    def prefetch_state(self, arg0: dict, arg1: dict) -> tuple: ...
+    def prefetch_state_async(self, arg0: dict, arg1: dict) -> Work: ...
+    def publish_state(self, arg0: dict, arg1: dict) -> None: ...
+    def publish_state_async(self, arg0: dict, arg1: dict) -> Work: ...
+    def reduce_scatter(self, arg0: typing.Any, arg1: typing.Any, arg2: tuple) -> Result: ...
+    def reduce_scatter_async(self, arg0: typing.Any, arg1: typing.Any, arg2: tuple) -> Work: ...
+    def sync_state(self, arg0: dict, arg1: dict) -> tuple: ...
+    def sync_state_async(self, arg0: dict, arg1: dict) -> Work: ...
+    def unpublish_state(self, arg0: typing.Any) -> None: ...
+    def wait_for_world(self, arg0: typing.Any, arg1: typing.Any) -> Result: ...
+    def wait_for_world_async(self, arg0: typing.Any, arg1: typing.Any) -> Work: ...
+    def watch_state(self, arg0: typing.Any, arg1: dict) -> None: ...
+    def world(self) -> tuple[int, int, int, typing.Any, int, int, int, int, int, int]: ...
+
+def bytes_of(arg0: typing.Any) -> bytes: ...
+def collect() -> None: ...
+def constants() -> dict: ...
+def end_lines() -> None: ...
+def fetch_lines(seconds: typing.SupportsFloat | typing.SupportsIndex) -> tuple: ...
+def peer_id_text(arg0: bytes) -> str: ...
+def status_string(arg0: typing.SupportsInt | typing.SupportsIndex) -> str: ...
+def version() -> str: ...
+def wait_any(works: collections.abc.Sequence[Work], timeout: typing.Any) -> int: ...
+def wait_for_destroyed() -> None: ...
