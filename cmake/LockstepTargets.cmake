@@ -17,23 +17,6 @@ if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCKSTEP_CCACHE})
 endif()
 
-set(THREADS_PREFER_PTHREAD_FLAG ON)
-find_package(Threads REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(LOCKSTEP_XXHASH REQUIRED IMPORTED_TARGET libxxhash)
-find_package(fmt REQUIRED)
-
-# asio without Boost is headers only and has no CMake package.
-find_path(LOCKSTEP_ASIO_INCLUDE asio.hpp REQUIRED)
-mark_as_advanced(LOCKSTEP_ASIO_INCLUDE)
-add_library(lockstep_asio INTERFACE)
-target_include_directories(lockstep_asio SYSTEM INTERFACE ${LOCKSTEP_ASIO_INCLUDE})
-target_compile_definitions(lockstep_asio INTERFACE ASIO_STANDALONE ASIO_DISABLE_STD_ALIGNED_ALLOC ASIO_NO_DEPRECATED)
-if(LOCKSTEP_SANITIZE MATCHES "thread")
-  # GCC refuses fences under the thread sanitizer, which does not understand them. asio's mutexes order the same things.
-  target_compile_definitions(lockstep_asio INTERFACE ASIO_DISABLE_FENCED_BLOCK)
-endif()
-
 # gcc lays programs out by what they do: `record` makes those that note it in build/profile when they end, `use` reads that.
 set(LOCKSTEP_PROFILE "" CACHE STRING "record or use what programs do, in build/profile; empty: neither")
 set(profile ${PROJECT_SOURCE_DIR}/build/profile)

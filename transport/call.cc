@@ -17,13 +17,23 @@ std::optional<Clock::time_point> until(std::optional<Duration> timeout) {
   return Clock::now() + to_chrono(*timeout);
 }
 
-// Whether `condition` came true in time.
+// Until `condition` holds. `lock` is open while `interrupted` is asked.
 template <typename Condition>
-bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-                std::optional<Clock::time_point> deadline, Condition condition) {
-  if (deadline) return changed.wait_until(lock, *deadline, condition);
-  changed.wait(lock, condition);
-  return true;
+Waited sleep(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+             std::optional<Clock::time_point> deadline, Interrupted interrupted, Condition condition) {
+  if (interrupted == nullptr && !deadline) {
+    changed.wait(lock, condition);
+    return Waited::kOver;
+  }
+  for (;;) {
+    auto wake = deadline;
+    if (interrupted != nullptr) wake = std::min(Clock::now() + kAskEvery, deadline.value_or(Clock::time_point::max()));
+    if (changed.wait_until(lock, *wake, condition)) return Waited::kOver;
+    if (wake == deadline) return Waited::kTimedOut;
+    lock.unlock();
+    if (interrupted()) return Waited::kInterrupted;
+    lock.lock();
+  }
 }
 
 }  // namespace
@@ -34,12 +44,14 @@ void Bell::ring() {
   rang.notify_all();
 }
 
-bool Call::wait(std::optional<Duration> timeout) {
-  if (over()) return true;
-  if (Waiter* const waiter = this->waiter()) return waiter->wait([&] { return over(); }, timeout);
+Waited Call::wait(std::optional<Duration> timeout, Interrupted interrupted) {
+  if (over()) return Waited::kOver;
+  if (Waiter* const waiter = this->waiter()) {
+    return waiter->wait([&] { return over(); }, timeout) ? Waited::kOver : Waited::kTimedOut;
+  }
   const auto deadline = until(timeout);
   std::unique_lock lock(mutex_);
-  return wait_until(ended_, lock, deadline, [&] { return over(); });
+  return sleep(ended_, lock, deadline, interrupted, [&] { return over(); });
 }
 
 const peer::Outcome& Call::outcome() const {
@@ -64,6 +76,7 @@ void Call::set_progress(Progress progress) {
 
 void Call::complete(peer::Outcome outcome) {
   std::vector<std::shared_ptr<Bell>> bells;
+  std::vector<Ended> to_tell;
   {
     const std::lock_guard lock(mutex_);
     LOCKSTEP_ASSERT(!over());
@@ -71,9 +84,29 @@ void Call::complete(peer::Outcome outcome) {
     ended_at_ = waiter_ != nullptr ? waiter_->now() : now();
     over_.store(true, std::memory_order_release);
     bells.swap(bells_);
+    to_tell.swap(to_tell_);
+    telling_ = !to_tell.empty();
   }
   ended_.notify_all();  // not under the lock: whoever wakes up wants it at once
   for (const auto& bell : bells) bell->ring();
+  if (to_tell.empty()) return;
+  for (const Ended& ended : to_tell) ended.function(ended.user);
+  const std::lock_guard lock(mutex_);
+  telling_ = false;
+  ended_.notify_all();
+}
+
+void Call::notify(Ended ended) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!over()) return to_tell_.push_back(ended);
+  }
+  ended.function(ended.user);
+}
+
+void Call::wait_until_told() {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return over() && !telling_; });
 }
 
 bool Call::hang(const std::shared_ptr<Bell>& bell) {
@@ -95,9 +128,21 @@ bool Work::test() const {
   return call_->over();
 }
 
-bool Work::wait(std::optional<Duration> timeout) const {
+bool Work::wait(std::optional<Duration> timeout) const { return wait(timeout, nullptr) == Waited::kOver; }
+
+Waited Work::wait(std::optional<Duration> timeout, Interrupted interrupted) const {
   LOCKSTEP_ASSERT(call_ != nullptr);
-  return call_->wait(timeout);
+  return call_->wait(timeout, interrupted);
+}
+
+void Work::notify(Ended ended) const {
+  LOCKSTEP_ASSERT(call_ != nullptr);
+  call_->notify(ended);
+}
+
+void Work::wait_until_told() const {
+  LOCKSTEP_ASSERT(call_ != nullptr);
+  call_->wait_until_told();
 }
 
 Progress Work::progress() const {
@@ -115,29 +160,30 @@ Duration Work::elapsed() const {
   return call_->elapsed();
 }
 
-std::optional<std::size_t> wait_any(std::span<const Work> works, std::optional<Duration> timeout) {
-  const auto first_over = [&]() -> std::optional<std::size_t> {
+Waited wait_any(std::span<const Work> works, std::optional<Duration> timeout, Interrupted interrupted,
+                std::size_t& first) {
+  const auto one_is_over = [&] {
     const auto found = std::ranges::find_if(works, [](const Work& work) { return work.test(); });
-    if (found == works.end()) return std::nullopt;
-    return static_cast<std::size_t>(found - works.begin());
+    first = static_cast<std::size_t>(found - works.begin());
+    return found != works.end();
   };
-  if (works.empty()) return std::nullopt;
-  if (const auto found = first_over()) return found;
+  if (works.empty()) return Waited::kTimedOut;
+  if (one_is_over()) return Waited::kOver;
   if (Waiter* const waiter = works.front().call_->waiter()) {
-    waiter->wait([&] { return first_over().has_value(); }, timeout);
-    return first_over();
+    return waiter->wait(one_is_over, timeout) ? Waited::kOver : Waited::kTimedOut;
   }
 
   const auto deadline = until(timeout);
   const auto bell = std::make_shared<Bell>();
   bool all_hang = true;
   for (const Work& work : works) all_hang = work.call_->hang(bell) && all_hang;
+  Waited waited = Waited::kOver;
   if (all_hang) {
     std::unique_lock lock(bell->mutex);
-    wait_until(bell->rang, lock, deadline, [&] { return bell->has_rung; });
+    waited = sleep(bell->rang, lock, deadline, interrupted, [&] { return bell->has_rung; });
   }
   for (const Work& work : works) work.call_->unhang(bell);
-  return first_over();
+  return one_is_over() && waited != Waited::kInterrupted ? Waited::kOver : waited;
 }
 
 }  // namespace lockstep::transport

@@ -12,6 +12,7 @@
 #include "core/base/ids.h"
 #include "core/peer/effect.h"
 #include "transport/clock.h"
+#include "transport/interrupt.h"
 #include "transport/memory.h"
 #include "transport/work.h"
 
@@ -48,7 +49,7 @@ class Call {
 
   [[nodiscard]] CallId id() const { return id_; }
   [[nodiscard]] bool over() const { return over_.load(std::memory_order_acquire); }
-  bool wait(std::optional<Duration> timeout);
+  Waited wait(std::optional<Duration> timeout, Interrupted interrupted = nullptr);
   [[nodiscard]] const peer::Outcome& outcome() const;
   [[nodiscard]] Duration elapsed() const;
 
@@ -62,6 +63,10 @@ class Call {
   bool hang(const std::shared_ptr<Bell>& bell);
   void unhang(const std::shared_ptr<Bell>& bell);
 
+  // Has `ended` called once the call is over: by the thread that ends it, or here if it is over already. Throws std::bad_alloc.
+  void notify(Ended ended);
+  // Blocks until the call is over and everybody who had asked for it was told.
+  void wait_until_told();
   // Null: on condition variables.
   [[nodiscard]] Waiter* waiter() const {
     return waiter_ != nullptr && !over() && waiter_->is_here() ? waiter_ : nullptr;
@@ -87,9 +92,11 @@ class Call {
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   std::vector<std::shared_ptr<Bell>> bells_;
-  Progress progress_;      // under mutex_
-  peer::Outcome outcome_;  // written before over_ is set, never after
-  Instant ended_at_;       // same
+  std::vector<Ended> to_tell_;  // under mutex_
+  bool telling_ = false;        // under mutex_: those of to_tell_ are being told
+  Progress progress_;           // under mutex_
+  peer::Outcome outcome_;       // written before over_ is set, never after
+  Instant ended_at_;            // same
 };
 
 }  // namespace lockstep::transport

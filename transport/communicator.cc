@@ -138,6 +138,8 @@ Communicator::Communicator(std::unique_ptr<Driver> driver, std::uint32_t minimum
 
 Communicator::~Communicator() = default;
 
+void Communicator::close() { engine_->close(); }
+
 Work Communicator::connect(std::string coordinator, Duration timeout) {
   auto call = engine_->new_call();
   if (const auto parsed = parse_destination(coordinator); !parsed) {  // not begun: it can be called again
@@ -224,7 +226,7 @@ std::optional<Error> Communicator::watch(const LaunchArgs* args) {
   return std::nullopt;
 }
 
-void Communicator::unpublish(Tag tag) {
+Waited Communicator::unpublish(Tag tag, Interrupted interrupted) {
   std::vector<Work> ending;
   {
     const std::lock_guard lock(published_mutex_);
@@ -233,7 +235,10 @@ void Communicator::unpublish(Tag tag) {
     }
   }
   for (const Work& work : ending) stop(work, "unpublished");
-  for (const Work& work : ending) wait(work);
+  for (const Work& work : ending) {
+    if (wait(work, interrupted) == Waited::kInterrupted) return Waited::kInterrupted;
+  }
+  return Waited::kOver;
 }
 
 Result<Work> Communicator::prefetch(const LaunchArgs& args) {
@@ -250,9 +255,9 @@ Result<Work> Communicator::prefetch(const LaunchArgs& args) {
   return work;
 }
 
-void Communicator::wait(const Work& work) {
+Waited Communicator::wait(const Work& work, Interrupted interrupted) {
   LOCKSTEP_ASSERT(work);
-  engine_->wait(*work.call_);
+  return engine_->wait(*work.call_, interrupted);
 }
 
 void Communicator::settle() { engine_->settle(); }

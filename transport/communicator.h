@@ -114,11 +114,15 @@ class Communicator {
   using MakeDriver = std::function<std::unique_ptr<Driver>(peer::Options)>;
   static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options, const MakeDriver& make);
 
-  // Ends every call in flight as when the run is lost (kOutcomeUnknown, or kNotConnected where nothing had begun), its memory
-  // restored; closes every stream, joins the thread. The others see a peer that is lost: leave() first to go politely.
+  // close(), if that was not called before.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
+
+  // Ends every call in flight as when the run is lost (kOutcomeUnknown, or kNotConnected where nothing had begun), its memory
+  // restored; closes every stream, joins the thread. The others see a peer that is lost: leave() first to go politely. Other threads
+  // may be in methods of this communicator, and their calls end; calls that they begin later end at once (kNotConnected).
+  void close();
 
   // What the caller of launch() does next.
   using Then = Driver::Then;
@@ -138,15 +142,16 @@ class Communicator {
   // replaced by a newer one of its tag, or this peer leaves the run. From a copy, which is made here; `stable`: from the
   // tensors themselves, which are lent, and do not change, until then.
   Result<Work> publish(const LaunchArgs& args, bool stable);
-  // Ends what was published under this tag, and waits until its memory is back.
-  void unpublish(Tag tag);
+  // Ends what was published under this tag, and waits until its memory is back, unless it is interrupted before.
+  Waited unpublish(Tag tag, Interrupted interrupted = nullptr);
   // From now on each collective but a sync watches this state (the arguments of a sync), as it is at its launch; null: none does.
   // The tensors are lent until then, and until the collectives that were launched meanwhile are over.
   std::optional<Error> watch(const LaunchArgs* args);
   // While this peer waits for its admission: fetch into these tensors what members publish under this tag.
   Result<Work> prefetch(const LaunchArgs& args);
   // Blocks until the call is over, as work.wait() does, and does the communicator's own work meanwhile where that saves time.
-  void wait(const Work& work);
+  // Unless it is interrupted before.
+  Waited wait(const Work& work, Interrupted interrupted = nullptr);
   // Blocks, a moment, until what was called before has begun: a call that is refused is over then.
   void settle();
   // End a call that is not over; a round is aborted for all unless it is committed. The call itself tells how it ended.

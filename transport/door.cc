@@ -126,6 +126,8 @@ std::error_code give_anew(Socket& socket) {
   if (error) return error;
   socket.assign(protocol, descriptor, error);
   if (error) {
+    const ForkLock lock;
+    disown(descriptor);
     ::close(descriptor);
   } else {
     socket.non_blocking(true, error);
@@ -281,7 +283,8 @@ void Door::accept_waiting() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     std::error_code error;
     tcp::endpoint from;
-    Socket socket = acceptor_.accept(io_, from, error);
+    Socket socket(io_);
+    socket.accept_from(acceptor_, from, error);
     if (error == asio::error::would_block || error == asio::error::try_again) break;
     if (out_of_something(error)) return back_off(error);
     if (error) continue;  // a stranger that hung up before we came (accept(2): treat like a retry)

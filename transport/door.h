@@ -14,11 +14,12 @@
 #include "core/base/result.h"
 #include "core/base/time.h"
 #include "core/io/stream.h"
+#include "transport/forks.h"
 #include "transport/log.h"
 
 namespace lockstep::transport {
 
-using Socket = asio::ip::tcp::socket;
+using Socket = Owned<asio::ip::tcp::socket>;
 
 // Where to listen. The first free port of first_port..last_port; 0: any port.
 struct ListenPlan {
@@ -63,7 +64,7 @@ class Door {
   asio::io_context& io_;
   Options options_;
   Log log_;
-  asio::ip::tcp::acceptor acceptor_;
+  Owned<asio::ip::tcp::acceptor> acceptor_;
   asio::steady_timer pause_;
   OnAccepted accepted_;
   bool said_congestion_refused_ = false;

@@ -26,15 +26,19 @@ class Driver {
     kWait,  // wait(), at once: the call may begin only there
   };
 
-  // Ends every call in flight as when the run is lost, its memory back and restored.
+  // close(), if that was not called before.
   virtual ~Driver() = default;
+
+  // Ends every call in flight as when the run is lost, its memory back and restored; likewise what is submitted later. Again: does
+  // nothing. From one thread only.
+  virtual void close() = 0;
 
   [[nodiscard]] virtual PeerId self() const = 0;
   virtual std::shared_ptr<Call> new_call() = 0;
   // `input` names the call. Its loans are given back when it ends.
   virtual void submit(std::shared_ptr<Call> call, peer::Input input, Then then) = 0;
-  // Blocks until the call is over.
-  virtual void wait(Call& call) = 0;
+  // Blocks until the call is over, or the calling thread is interrupted.
+  virtual Waited wait(Call& call, Interrupted interrupted) = 0;
   virtual void stop(CallId call, std::string why) = 0;
   // Blocks until the machine was told all that was submitted before, and its effects are carried out.
   virtual void settle() = 0;

@@ -56,7 +56,8 @@ Engine::Engine(Options options)
   thread_.start("lockstep", [this](asio::io_context& io) { run(io); });
 }
 
-Engine::~Engine() {
+void Engine::close() {
+  if (!thread_.running()) return;
   give_up();
   seat_.post(Seat::Wake::kWhoeverSits, [this] {
     loop_.stop();
@@ -106,7 +107,7 @@ class Engine::Leaving {
   Engine& engine_;
 };
 
-void Engine::wait(Call& call) {
+Waited Engine::wait(Call& call, Interrupted interrupted) {
   if (!call.over() && seat_.sit_down()) {
     const Leaving leaving(*this);
     guarded([&] {
@@ -116,7 +117,7 @@ void Engine::wait(Call& call) {
       }
     });
   }
-  call.wait(std::nullopt);
+  return call.wait(std::nullopt, interrupted);
 }
 
 // Only want of memory makes a turn fail. The run is lost to this peer then, and its callers must learn of it.
@@ -246,7 +247,9 @@ Engine::Footprint Engine::footprint() {
 }
 
 Result<std::string> Engine::write_flight(const std::string& path, const std::string& reason) {
-  if (!recorder_) return Error{Status::kInvalidArgument, "this communicator was made without a flight recorder"};
+  if (!recorder_)
+    return Error{Status::kInvalidArgument,
+                 "this communicator was made without a flight recorder; give it flight_kib or flight_folder"};
   const auto answer = std::make_shared<std::promise<flight::Recording>>();
   auto future = answer->get_future();
   seat_.post(Seat::Wake::kWhoeverSits, [this, answer] {

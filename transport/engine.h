@@ -52,11 +52,14 @@ class Engine final : public Driver {
 
   // Throws std::bad_alloc, or std::system_error when there is no thread or descriptor to be had.
   explicit Engine(Options options);
-  // Gives the run up, so that the calls in flight end with their memory back and restored; then resets all streams (those on their
-  // farewell get their time) and joins the thread.
-  ~Engine() override;
+  ~Engine() override { close(); }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
+
+  // Gives the run up, so that the calls in flight end with their memory back and restored; then resets all streams (those on their
+  // farewell get their time) and joins the thread. What others submit meanwhile or later ends at once. Again: does nothing. From one
+  // thread only.
+  void close() override;
 
   // ---- from any thread ----
 
@@ -64,7 +67,7 @@ class Engine final : public Driver {
   std::shared_ptr<Call> new_call() override;
   void submit(std::shared_ptr<Call> call, peer::Input input, Then then) override;
   // Turns the engine meanwhile if nobody does.
-  void wait(Call& call) override;
+  Waited wait(Call& call, Interrupted interrupted) override;
   void stop(CallId call, std::string why) override;
   // Asks whoever turns the engine.
   void settle() override;

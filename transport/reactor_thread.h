@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "transport/forks.h"
 #include "transport/no_signals.h"
 
 namespace lockstep::transport {
@@ -16,10 +17,16 @@ namespace lockstep::transport {
 class ReactorThread {
  public:
   // One thread at a time runs it, others only post.
-  ReactorThread() : io_(1), guard_(asio::make_work_guard(io_)) {}
+  ReactorThread() : io_(1), guard_(asio::make_work_guard(io_)) {
+    watch_forks();
+    own(io_);
+  }
   ReactorThread(const ReactorThread&) = delete;
   ReactorThread& operator=(const ReactorThread&) = delete;
-  ~ReactorThread() { join(); }
+  ~ReactorThread() {
+    join();
+    disown(io_);
+  }
 
   asio::io_context& io() { return io_; }
 

@@ -23,6 +23,7 @@ class Spin {
   // Runs one handler of `io`, as its run_one_until() does. 0: `io` was stopped, or the time came.
   std::size_t run_one(asio::io_context& io, std::optional<Clock::time_point> until = std::nullopt) {
     const auto began = Clock::now();
+    if (until && began >= *until) return 0;
     std::size_t ran = pays_ ? look(io, began + longest_) : 0;
     if (ran == 0) ran = until ? io.run_one_until(*until) : io.run_one();
     pays_ = Clock::now() - began < kWorthIt * longest_;

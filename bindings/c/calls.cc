@@ -1,7 +1,11 @@
 #include "bindings/c/calls.h"
 
 #include <algorithm>
+#include <memory>
 #include <new>
+#include <utility>
+
+#include "bindings/c/interrupt.h"
 
 namespace lockstep::c {
 namespace {
@@ -54,16 +58,41 @@ void Calls::detach() {
   communicator_ = nullptr;
 }
 
+namespace {
+
+constexpr auto kInterrupted = "interrupted";
+
+// What a call that is aborted for all takes among healthy peers; and a hundredth of a second more or less is none to people.
+constexpr Duration kEndsWithin = milliseconds(20);
+
+// The calling thread does not wait for `work` any longer than that. Whether it is over.
+bool ends_soon(Calls& calls, const Work& work) {
+  calls.stop(work, kInterrupted);
+  return work.wait(kEndsWithin);
+}
+
+}  // namespace
+
 lockstep_comm* handle_of(std::unique_ptr<Communicator> communicator) {
-  auto calls = std::make_shared<Calls>(communicator.get());
-  return new lockstep_comm{std::move(communicator), std::move(calls)};
+  return new lockstep_comm(std::move(communicator));
 }
 
 lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result) {
   comm.calls->add(work);
-  comm.communicator->wait(work);
+  const PeerId self = comm.communicator->self();
+  const auto waited = comm.communicator->wait(work, interrupted());
+  if (comm.forked()) return fail_forked();  // by the function that may interrupt: here is the child
+  if (waited == transport::Waited::kInterrupted && !ends_soon(*comm.calls, work)) {
+    auto left = std::unique_ptr<lockstep_work>(new (std::nothrow) lockstep_work{work, comm.calls, self});
+    if (left != nullptr) {
+      comm.calls->remove(work);  // it is being stopped already
+      leave_behind(std::move(left));
+      return report_interrupted(result);
+    }
+    work.wait();  // its memory could not be told to be lent still
+  }
   comm.calls->remove(work);
-  return report(work, comm.communicator->self(), result);
+  return report(work, self, result);
 }
 
 }  // namespace lockstep::c

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "bindings/c/error.h"
+#include "bindings/c/guard.h"
+#include "bindings/c/handle.h"
 #include "bindings/c/result.h"
 #include "core/base/ids.h"
 #include "core/base/result.h"
@@ -53,15 +55,32 @@ class Calls {
 
 }  // namespace lockstep::c
 
-struct lockstep_comm {
+struct lockstep_comm final : lockstep::c::Handle {
+  static constexpr const char* kName = "comm";
+  static constexpr const char* kIsClosed = "the communicator was closed";
+
+  explicit lockstep_comm(std::unique_ptr<lockstep::transport::Communicator> fresh)
+      : communicator(std::move(fresh)), calls(std::make_shared<lockstep::c::Calls>(communicator.get())) {}
+
   std::unique_ptr<lockstep::transport::Communicator> communicator;
   std::shared_ptr<lockstep::c::Calls> calls;
+
+ private:
+  void end() override { communicator->close(); }
+  void empty() override {
+    calls->detach();
+    calls.reset();
+    communicator.reset();
+  }
 };
 
 struct lockstep_work {
   lockstep::transport::Work work;
   std::shared_ptr<lockstep::c::Calls> calls;
   lockstep::PeerId self;
+  std::uint64_t process = lockstep::transport::process_number();
+
+  [[nodiscard]] bool forked() const { return process != lockstep::transport::process_number(); }
 };
 
 namespace lockstep::c {
@@ -75,31 +94,44 @@ inline std::string reason(const char* why) {
 // The handle of a communicator, which it owns.
 lockstep_comm* handle_of(std::unique_ptr<Communicator> communicator);
 
+// A function of the C API on a work handle.
+template <typename Body>
+lockstep_status with_work(lockstep_work* work, Body&& body) {
+  return guard([&]() -> lockstep_status {
+    if (work == nullptr) return fail(invalid("work is NULL"));
+    if (work->forked()) return fail_forked();
+    return std::forward<Body>(body)();
+  });
+}
+
 // Waits for the end of `work` and reports it.
 lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result);
 
 // The blocking form of a call. `start` takes a Communicator& and gives a Result<Work>. What can be wrong is found before it.
 template <typename Start>
 lockstep_status call(lockstep_comm* comm, lockstep_result* result, Start&& start) {
-  if (comm == nullptr) return fail(invalid("comm is NULL"));
-  if (const auto wrong = wrong_result(result)) return fail(*wrong);
-  const Result<Work> work = std::forward<Start>(start)(*comm->communicator);
-  return work ? wait_for(*comm, *work, result) : report_not_started(work.error(), result);
+  return inside(comm, [&](lockstep_comm& in) {
+    if (const auto wrong = wrong_result(result)) return fail(*wrong);
+    const Result<Work> work = std::forward<Start>(start)(*in.communicator);
+    return work ? wait_for(in, *work, result) : report_not_started(work.error(), result);
+  });
 }
 
 // The asynchronous form.
 template <typename Start>
 lockstep_status call_async(lockstep_comm* comm, lockstep_work** handle, Start&& start) {
-  if (handle == nullptr) return fail(invalid("work is NULL; give the address of a lockstep_work*"));
+  if (handle == nullptr)
+    return fail(LOCKSTEP_ERR_INVALID_ARGUMENT, "work is NULL; give the address of a lockstep_work*");
   *handle = nullptr;
-  if (comm == nullptr) return fail(invalid("comm is NULL"));
-  auto fresh = std::make_unique<lockstep_work>(lockstep_work{{}, comm->calls, comm->communicator->self()});
-  const Result<Work> work = std::forward<Start>(start)(*comm->communicator);
-  if (!work) return fail(work.error());
-  fresh->work = *work;
-  comm->calls->add(*work);
-  *handle = fresh.release();
-  return LOCKSTEP_OK;
+  return inside(comm, [&](lockstep_comm& in) {
+    auto fresh = std::make_unique<lockstep_work>(lockstep_work{{}, in.calls, in.communicator->self()});
+    const Result<Work> work = std::forward<Start>(start)(*in.communicator);
+    if (!work) return fail(work.error());
+    fresh->work = *work;
+    in.calls->add(*work);
+    *handle = fresh.release();
+    return LOCKSTEP_OK;
+  });
 }
 
 }  // namespace lockstep::c

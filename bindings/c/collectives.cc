@@ -8,6 +8,7 @@
 
 #include "bindings/c/calls.h"
 #include "bindings/c/guard.h"
+#include "bindings/c/interrupt.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/time_out.h"
 #include "core/base/data_type.h"
@@ -363,12 +364,12 @@ auto launcher(const Args* args, Communicator::Then then) {
 
 template <typename Args>
 lockstep_status blocking(lockstep_comm* comm, const Args* args, lockstep_result* result) {
-  return c::guard([&] { return c::call(comm, result, launcher(args, Communicator::Then::kWait)); });
+  return c::call(comm, result, launcher(args, Communicator::Then::kWait));
 }
 
 template <typename Args>
 lockstep_status asynchronous(lockstep_comm* comm, const Args* args, lockstep_work** work) {
-  return c::guard([&] { return c::call_async(comm, work, launcher(args, Communicator::Then::kGoOn)); });
+  return c::call_async(comm, work, launcher(args, Communicator::Then::kGoOn));
 }
 
 }  // namespace
@@ -431,42 +432,40 @@ lockstep_status lockstep_sync_state_async(lockstep_comm* comm, const lockstep_sy
 }
 
 lockstep_status lockstep_publish_state(lockstep_comm* comm, const lockstep_sync_state_args* args) {
-  return c::guard([&] {
-    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
-    const Result<Work> work = publish(*comm->communicator, args);
+  return c::inside(comm, [&](lockstep_comm& in) {
+    const Result<Work> work = publish(*in.communicator, args);
     if (!work) return c::fail(work.error());
-    comm->communicator->settle();  // what was refused is over then
-    return work->test() ? c::report(*work, comm->communicator->self(), nullptr) : LOCKSTEP_OK;
+    in.communicator->settle();  // what was refused is over then
+    return work->test() ? c::report(*work, in.communicator->self(), nullptr) : LOCKSTEP_OK;
   });
 }
 
 lockstep_status lockstep_publish_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                              lockstep_work** work) {
-  return c::guard([&] { return c::call_async(comm, work, [&](Communicator& to) { return publish(to, args); }); });
+  return c::call_async(comm, work, [&](Communicator& to) { return publish(to, args); });
 }
 
 lockstep_status lockstep_unpublish_state(lockstep_comm* comm, uint64_t tag) {
-  return c::guard([&] {
-    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
-    comm->communicator->unpublish(Tag{tag});
-    return LOCKSTEP_OK;
+  return c::inside(comm, [&](lockstep_comm& in) {
+    const auto waited = in.communicator->unpublish(Tag{tag}, c::interrupted());
+    if (waited == transport::Waited::kOver) return LOCKSTEP_OK;
+    return in.forked() ? c::fail_forked() : c::fail_interrupted();
   });
 }
 
 lockstep_status lockstep_watch_state(lockstep_comm* comm, const lockstep_sync_state_args* args) {
-  return c::guard([&] {
-    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
-    const auto wrong = watch(*comm->communicator, args);
+  return c::inside(comm, [&](lockstep_comm& in) {
+    const auto wrong = watch(*in.communicator, args);
     return wrong ? c::fail(*wrong) : LOCKSTEP_OK;
   });
 }
 
 lockstep_status lockstep_prefetch_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                         lockstep_result* result) {
-  return c::guard([&] { return c::call(comm, result, [&](Communicator& to) { return prefetch(to, args); }); });
+  return c::call(comm, result, [&](Communicator& to) { return prefetch(to, args); });
 }
 
 lockstep_status lockstep_prefetch_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                               lockstep_work** work) {
-  return c::guard([&] { return c::call_async(comm, work, [&](Communicator& to) { return prefetch(to, args); }); });
+  return c::call_async(comm, work, [&](Communicator& to) { return prefetch(to, args); });
 }

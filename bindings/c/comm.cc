@@ -25,18 +25,19 @@ lockstep_status lockstep_comm_create(const lockstep_comm_options* options, locks
   });
 }
 
+void lockstep_comm_close(lockstep_comm* comm) {
+  if (comm != nullptr) c::Handle::close(comm);
+}
+
 void lockstep_comm_destroy(lockstep_comm* comm) {
-  if (comm == nullptr) return;
-  comm->calls->detach();
-  delete comm;
+  if (comm != nullptr) c::Handle::destroy(comm);
 }
 
 lockstep_status lockstep_flight_record(lockstep_comm* comm, const char* path) {
-  return c::guard([&] {
-    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
+  return c::inside(comm, [&](lockstep_comm& in) {
     if (path == nullptr || *path == '\0')
       return c::fail(c::invalid("path is {}; name a file", path ? "empty" : "NULL"));
-    const auto written = comm->communicator->write_flight(path);
+    const auto written = in.communicator->write_flight(path);
     return written ? LOCKSTEP_OK : c::fail(written.error());
   });
 }
@@ -68,15 +69,12 @@ Result<Work> leave(Communicator& communicator, std::int64_t timeout_ms) {
 }  // namespace
 
 lockstep_status lockstep_connect(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms) {
-  return c::guard(
-      [&] { return c::call(comm, nullptr, [&](Communicator& to) { return connect(to, coordinator, timeout_ms); }); });
+  return c::call(comm, nullptr, [&](Communicator& to) { return connect(to, coordinator, timeout_ms); });
 }
 
 lockstep_status lockstep_connect_async(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms,
                                        lockstep_work** work) {
-  return c::guard([&] {
-    return c::call_async(comm, work, [&](Communicator& to) { return connect(to, coordinator, timeout_ms); });
-  });
+  return c::call_async(comm, work, [&](Communicator& to) { return connect(to, coordinator, timeout_ms); });
 }
 
 lockstep_status lockstep_admit(lockstep_comm* comm, int64_t timeout_ms, lockstep_result* result) {
@@ -89,8 +87,7 @@ lockstep_status lockstep_admit_async(lockstep_comm* comm, int64_t timeout_ms, lo
 
 lockstep_status lockstep_wait_for_world(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
                                         lockstep_result* result) {
-  return c::guard(
-      [&] { return c::call(comm, result, [&](Communicator& to) { return admit(to, members, timeout_ms); }); });
+  return c::call(comm, result, [&](Communicator& to) { return admit(to, members, timeout_ms); });
 }
 
 lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
@@ -100,20 +97,19 @@ lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, uint32_t memb
 }
 
 lockstep_status lockstep_leave(lockstep_comm* comm, int64_t timeout_ms) {
-  return c::guard([&] { return c::call(comm, nullptr, [&](Communicator& to) { return leave(to, timeout_ms); }); });
+  return c::call(comm, nullptr, [&](Communicator& to) { return leave(to, timeout_ms); });
 }
 
 lockstep_status lockstep_leave_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work) {
-  return c::guard([&] { return c::call_async(comm, work, [&](Communicator& to) { return leave(to, timeout_ms); }); });
+  return c::call_async(comm, work, [&](Communicator& to) { return leave(to, timeout_ms); });
 }
 
 namespace {
 
 lockstep_status counted(lockstep_comm* comm, uint32_t* count, std::uint32_t (Communicator::*how_many)() const) {
-  return c::guard([&] {
-    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
+  return c::inside(comm, [&](lockstep_comm& in) {
     if (count == nullptr) return c::fail(c::invalid("count is NULL; give the address of a uint32_t"));
-    *count = (*comm->communicator.*how_many)();
+    *count = (*in.communicator.*how_many)();
     return LOCKSTEP_OK;
   });
 }
@@ -129,9 +125,8 @@ lockstep_status lockstep_fetching(lockstep_comm* comm, uint32_t* count) {
 }
 
 lockstep_status lockstep_abort_all(lockstep_comm* comm, const char* why) {
-  return c::guard([&] {
-    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
-    comm->calls->stop_all(c::reason(why));
+  return c::inside(comm, [&](lockstep_comm& in) {
+    in.calls->stop_all(c::reason(why));
     return LOCKSTEP_OK;
   });
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bindings/c/guard.h"
+#include "bindings/c/handle.h"
 #include "bindings/c/options.h"
 #include "bindings/c/sized.h"
 #include "core/io/stream.h"
@@ -16,8 +17,17 @@
 using namespace lockstep;  // NOLINT(google-build-using-namespace): the C API is a thin coat over it
 using transport::CoordinatorServer;
 
-struct lockstep_coordinator {
+struct lockstep_coordinator final : c::Handle {
+  static constexpr const char* kName = "coordinator";
+  static constexpr const char* kIsClosed = "the coordinator was stopped";
+
+  explicit lockstep_coordinator(std::unique_ptr<CoordinatorServer> fresh) : server(std::move(fresh)) {}
+
   std::unique_ptr<CoordinatorServer> server;
+
+ private:
+  void end() override { server->stop(); }
+  void empty() override { server.reset(); }
 };
 
 namespace {
@@ -69,20 +79,17 @@ lockstep_status lockstep_coordinator_start(const lockstep_coordinator_options* o
     *coordinator = nullptr;
     auto checked = server_options(options);
     if (!checked) return c::fail(checked.error());
-    auto fresh = std::make_unique<lockstep_coordinator>();
     auto server = CoordinatorServer::start(std::move(*checked));
     if (!server) return c::fail(server.error());
-    fresh->server = std::move(*server);
-    *coordinator = fresh.release();
+    *coordinator = new lockstep_coordinator(std::move(*server));
     return LOCKSTEP_OK;
   });
 }
 
 lockstep_status lockstep_coordinator_address(lockstep_coordinator* coordinator, char* address, size_t size) {
-  return c::guard([&] {
-    if (coordinator == nullptr) return c::fail(c::invalid("coordinator is NULL"));
+  return c::inside(coordinator, [&](lockstep_coordinator& in) {
     if (address == nullptr) return c::fail(c::invalid("address is NULL; give room for 64 characters"));
-    const std::string text = from_here(coordinator->server->address()).text();
+    const std::string text = from_here(in.server->address()).text();
     if (text.size() >= size) {
       return c::fail(LOCKSTEP_ERR_BUFFER_TOO_SMALL,
                      fmt::format("size is {}; \"{}\" needs {}", size, text, text.size() + 1));
@@ -93,13 +100,14 @@ lockstep_status lockstep_coordinator_address(lockstep_coordinator* coordinator, 
 }
 
 lockstep_status lockstep_coordinator_flight_record(lockstep_coordinator* coordinator, const char* path) {
-  return c::guard([&] {
-    if (coordinator == nullptr) return c::fail(c::invalid("coordinator is NULL"));
+  return c::inside(coordinator, [&](lockstep_coordinator& in) {
     if (path == nullptr || *path == '\0')
       return c::fail(c::invalid("path is {}; name a file", path ? "empty" : "NULL"));
-    const auto written = coordinator->server->write_flight(path);
+    const auto written = in.server->write_flight(path);
     return written ? LOCKSTEP_OK : c::fail(written.error());
   });
 }
 
-void lockstep_coordinator_stop(lockstep_coordinator* coordinator) { delete coordinator; }
+void lockstep_coordinator_stop(lockstep_coordinator* coordinator) {
+  if (coordinator != nullptr) c::Handle::destroy(coordinator);
+}

@@ -30,6 +30,7 @@ static_assert(c::to_c(Status::kProtocolError) == LOCKSTEP_ERR_PROTOCOL);
 static_assert(c::to_c(Status::kInternal) == LOCKSTEP_ERR_INTERNAL);
 static_assert(c::to_c(Status::kStateUndefined) == LOCKSTEP_ERR_STATE_UNDEFINED);
 static_assert(kStatusCount == LOCKSTEP_ERR_STATE_UNDEFINED + 1);
+static_assert(kStatusCount <= LOCKSTEP_ERR_FORKED);  // that and what follows is of the C API alone
 
 static_assert(static_cast<unsigned>(DataType::kU8) == LOCKSTEP_U8 &&
               static_cast<unsigned>(DataType::kI8) == LOCKSTEP_I8);
@@ -64,7 +65,9 @@ const char* lockstep_version_string(void) { return LOCKSTEP_VERSION_STRING; }
 
 const char* lockstep_status_string(lockstep_status status) {
   const unsigned number = c::number_of(status);
+  if (number == LOCKSTEP_ERR_FORKED) return "forked";
   if (number == LOCKSTEP_ERR_PENDING) return "pending";
+  if (number == LOCKSTEP_ERR_INTERRUPTED) return "interrupted";
   if (number >= kStatusCount) return "unknown status";
   return status_name(static_cast<Status>(number)).data();  // names are literals: they end with a 0
 }

@@ -92,13 +92,28 @@ lockstep_status report(const transport::Work& work, PeerId self, lockstep_result
   return outcome.status == Status::kOk ? LOCKSTEP_OK : fail(Error{outcome.status, outcome.text});
 }
 
-lockstep_status report_not_started(const Error& error, lockstep_result* result) {
+namespace {
+
+// Only how it ended is known.
+lockstep_status report_alone(lockstep_status status, std::string_view text, lockstep_result* result) {
   if (result != nullptr) {
     lockstep_result known = blank(*result);
-    known.status = to_c(error.status);
+    known.status = status;
     give(known, result);
   }
-  return fail(error);
+  return fail(status, text);
+}
+
+}  // namespace
+
+lockstep_status report_not_started(const Error& error, lockstep_result* result) {
+  return report_alone(to_c(error.status), error.text, result);
+}
+
+lockstep_status report_interrupted(lockstep_result* result) {
+  return report_alone(LOCKSTEP_ERR_INTERRUPTED,
+                      "interrupted; the call is aborted, but not over: lockstep_interrupted() gives its handle",
+                      result);
 }
 
 // As people read it: the high half first, its most significant byte first.

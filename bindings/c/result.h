@@ -19,6 +19,9 @@ lockstep_status report(const transport::Work& work, PeerId self, lockstep_result
 // The same for a call that never started.
 lockstep_status report_not_started(const Error& error, lockstep_result* result);
 
+// The same for a blocking call that goes on without its caller.
+lockstep_status report_interrupted(lockstep_result* result);
+
 lockstep_peer_id to_c(PeerId id);
 PeerId from_c(const lockstep_peer_id& id);
 

@@ -14,9 +14,8 @@ namespace {
 
 using ViewPtr = std::shared_ptr<const wire::View>;
 
-Result<ViewPtr> view_of(const lockstep_comm* comm) {
-  if (comm == nullptr) return c::invalid("comm is NULL");
-  ViewPtr view = comm->communicator->view();
+Result<ViewPtr> view_of(const lockstep_comm& comm) {
+  ViewPtr view = comm.communicator->view();
   if (view == nullptr) return Error{Status::kNotConnected, "not part of a run yet: call lockstep_connect() first"};
   return view;
 }
@@ -57,12 +56,12 @@ std::optional<Error> wrong_array(const void* array, std::string_view name, size_
 }  // namespace
 
 lockstep_status lockstep_world_get(lockstep_comm* comm, lockstep_world* world) {
-  return c::guard([&] {
-    const auto view = view_of(comm);
+  return c::inside(comm, [&](lockstep_comm& in) {
+    const auto view = view_of(in);
     if (!view) return c::fail(view.error());
     if (const auto size = c::struct_size(world, "world"); !size) return c::fail(size.error());
-    lockstep_world known = describe(**view, comm->communicator->self());
-    known.pending = comm->communicator->pending();
+    lockstep_world known = describe(**view, in.communicator->self());
+    known.pending = in.communicator->pending();
     c::give(known, world);
     return LOCKSTEP_OK;
   });
@@ -70,9 +69,9 @@ lockstep_status lockstep_world_get(lockstep_comm* comm, lockstep_world* world) {
 
 lockstep_status lockstep_group_sizes(lockstep_comm* comm, lockstep_group_size* sizes, size_t capacity, size_t* count,
                                      uint64_t* view) {
-  return c::guard([&] {
+  return c::inside(comm, [&](lockstep_comm& in) {
     if (const auto wrong = wrong_array(sizes, "sizes", capacity, count)) return c::fail(*wrong);
-    const auto newest = view_of(comm);
+    const auto newest = view_of(in);
     if (!newest) return c::fail(newest.error());
     size_t found = 0;
     for (const auto& [group, members] : group_sizes(**newest)) {
@@ -87,9 +86,9 @@ lockstep_status lockstep_group_sizes(lockstep_comm* comm, lockstep_group_size* s
 
 lockstep_status lockstep_member_ids(lockstep_comm* comm, uint32_t group, lockstep_peer_id* ids, size_t capacity,
                                     size_t* count, uint64_t* view) {
-  return c::guard([&] {
+  return c::inside(comm, [&](lockstep_comm& in) {
     if (const auto wrong = wrong_array(ids, "ids", capacity, count)) return c::fail(*wrong);
-    const auto newest = view_of(comm);
+    const auto newest = view_of(in);
     if (!newest) return c::fail(newest.error());
     size_t found = 0;
     for (const wire::Member& member : (*newest)->members) {
@@ -104,10 +103,9 @@ lockstep_status lockstep_member_ids(lockstep_comm* comm, uint32_t group, lockste
 }
 
 lockstep_status lockstep_peer_id_self(lockstep_comm* comm, lockstep_peer_id* id) {
-  return c::guard([&] {
-    if (comm == nullptr) return c::fail(c::invalid("comm is NULL"));
+  return c::inside(comm, [&](lockstep_comm& in) {
     if (id == nullptr) return c::fail(c::invalid("id is NULL; give the address of a lockstep_peer_id"));
-    *id = c::to_c(comm->communicator->self());
+    *id = c::to_c(in.communicator->self());
     return LOCKSTEP_OK;
   });
 }

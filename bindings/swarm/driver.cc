@@ -26,6 +26,9 @@ void Driver::submit(std::shared_ptr<transport::Call> call, peer::Input input, Th
                 "a program of a swarm calls from its own thread only, between enter() and exit()"),
         memory());
   }
+  if (closed_) {
+    return transport::end_call(*call, refused(Status::kNotConnected, "the communicator was closed"), memory());
+  }
   if (!stage_->may_call(player_)) {
     return transport::end_call(*call, refused(Status::kNotConnected, stage_->why_killed(player_)), memory());
   }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "bindings/swarm/guest.h"
 #include "bindings/swarm/stage.h"
@@ -16,12 +17,18 @@ class Driver final : public transport::Driver {
       : stage_(std::move(stage)), player_(player), guest_(guest) {}
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
-  ~Driver() override { stage_->close(player_, guest_); }
+  ~Driver() override { Driver::close(); }
+
+  void close() override {
+    if (!std::exchange(closed_, true)) stage_->close(player_, guest_);
+  }
 
   [[nodiscard]] PeerId self() const override { return stage_->world().peer_of(guest_.process()); }
   std::shared_ptr<transport::Call> new_call() override;
   void submit(std::shared_ptr<transport::Call> call, peer::Input input, Then then) override;
-  void wait(transport::Call& call) override { call.wait(std::nullopt); }
+  transport::Waited wait(transport::Call& call, transport::Interrupted interrupted) override {
+    return call.wait(std::nullopt, interrupted);
+  }
   void stop(CallId call, std::string why) override;
   void settle() override {}  // what is submitted has begun
 
@@ -39,6 +46,7 @@ class Driver final : public transport::Driver {
   Player& player_;
   Guest& guest_;
   std::uint64_t last_call_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace lockstep::swarm

@@ -11,15 +11,18 @@ static void version_is_that_of_the_header(void) {
 
 static void every_status_has_a_name(void) {
   int number;
-  for (number = LOCKSTEP_OK; number <= LOCKSTEP_ERR_STATE_UNDEFINED; ++number) {
+  for (number = LOCKSTEP_OK; number <= LOCKSTEP_ERR_FORKED; ++number) {
     const char* name = lockstep_status_string((lockstep_status)number);
     CHECK(name[0] != '\0');
     CHECK(strcmp(name, "unknown status") != 0);
   }
   CHECK(strcmp(lockstep_status_string(LOCKSTEP_OK), "ok") == 0);
   CHECK(strcmp(lockstep_status_string(LOCKSTEP_ERR_PEER_LOST), "peer lost") == 0);
+  CHECK(strcmp(lockstep_status_string(LOCKSTEP_ERR_FORKED), "forked") == 0);
+  CHECK(strcmp(lockstep_status_string((lockstep_status)(LOCKSTEP_ERR_FORKED + 1)), "unknown status") == 0);
   CHECK(strcmp(lockstep_status_string(LOCKSTEP_ERR_PENDING), "pending") == 0);
-  CHECK(strcmp(lockstep_status_string((lockstep_status)(LOCKSTEP_ERR_STATE_UNDEFINED + 1)), "unknown status") == 0);
+  CHECK(strcmp(lockstep_status_string(LOCKSTEP_ERR_INTERRUPTED), "interrupted") == 0);
+  CHECK(strcmp(lockstep_status_string((lockstep_status)(LOCKSTEP_ERR_INTERRUPTED + 1)), "unknown status") == 0);
   CHECK(strcmp(lockstep_status_string((lockstep_status)-1), "unknown status") == 0);
 }
 

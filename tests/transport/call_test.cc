@@ -68,6 +68,66 @@ TEST(Work, WaitAnyGivesTheFirstThatIsOver) {
   EXPECT_EQ(wait_any(works, Duration{0}), 0U);
 }
 
+TEST(Work, TheEndIsToldOnceToEachWhoAsked) {
+  const auto call = std::make_shared<Call>(CallId{1});
+  const Work work(call);
+  int told = 0;
+  const Ended count{[](void* user) { ++*static_cast<int*>(user); }, &told};
+  work.notify(count);
+  work.notify(count);
+  EXPECT_EQ(told, 0);
+  call->complete(ended(Status::kOk));
+  work.wait_until_told();
+  EXPECT_EQ(told, 2);
+  work.notify(count);
+  EXPECT_EQ(told, 3) << "it is over";
+}
+
+TEST(Work, AWaitUntilAllAreToldIsNotOverBefore) {
+  const auto call = std::make_shared<Call>(CallId{1});
+  const Work work(call);
+  std::atomic<bool> asleep{true};
+  std::atomic<bool> told{false};
+  struct Both {
+    std::atomic<bool>& asleep;
+    std::atomic<bool>& told;
+  } both{asleep, told};
+  work.notify({[](void* user) {
+                 const auto& flags = *static_cast<Both*>(user);
+                 while (flags.asleep) std::this_thread::yield();
+                 flags.told = true;
+               },
+               &both});
+  std::thread ending([&] { call->complete(ended(Status::kOk)); });
+  EXPECT_TRUE(work.wait()) << "others do not wait for who is told";
+  EXPECT_FALSE(told);
+  asleep = false;
+  work.wait_until_told();
+  EXPECT_TRUE(told);
+  ending.join();
+}
+
+// The answers of a thread that is asked whether it is to go on waiting.
+thread_local int questions_until_interrupted = 0;
+bool count_down() { return --questions_until_interrupted == 0; }
+
+TEST(Work, AWaitIsInterrupted) {
+  const auto call = std::make_shared<Call>(CallId{1});
+  const Work work(call);
+  const auto began = now();
+  questions_until_interrupted = 2;
+  EXPECT_EQ(work.wait(std::nullopt, count_down), Waited::kInterrupted);
+  EXPECT_GE(now() - began, milliseconds(100));
+  questions_until_interrupted = 1;
+  EXPECT_EQ(work.wait(milliseconds(1), count_down), Waited::kTimedOut) << "nobody is asked so soon";
+  EXPECT_EQ(work.wait(seconds(60), count_down), Waited::kInterrupted);
+  questions_until_interrupted = 1;
+  std::size_t first = 77;
+  EXPECT_EQ(wait_any(std::span(&work, 1), std::nullopt, count_down, first), Waited::kInterrupted);
+  call->complete(ended(Status::kOk));
+  EXPECT_EQ(work.wait(std::nullopt, count_down), Waited::kOver);
+}
+
 // Calls end while others start to wait for them: no wake-up is lost, nothing is torn (for the thread sanitizer).
 TEST(Work, NoWakeUpIsLost) {
   constexpr std::size_t kCalls = 2000;

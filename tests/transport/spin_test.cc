@@ -39,6 +39,13 @@ TEST_F(SpinTest, WithoutItEveryWaitIsASleep) {
   EXPECT_EQ(spin.run_one(io, Clock::now()), 0U) << "nothing to run";
 }
 
+TEST_F(SpinTest, WhenTheTimeHasComeNothingRuns) {
+  asio::post(io, [] {});
+  Spin spin(kAnHour);
+  EXPECT_EQ(spin.run_one(io, Clock::now()), 0U);
+  EXPECT_EQ(spin.run_one(io), 1U);
+}
+
 // The reactor must be looked at, not only what is posted.
 TEST_F(SpinTest, ATimerRingsWhileItLooks) {
   asio::steady_timer timer(io, kAnInstant);

@@ -23,8 +23,13 @@
  * Errors. Every function that can fail returns a lockstep_status; after anything but LOCKSTEP_OK, lockstep_last_error() gives
  * this thread a sentence that says what happened, with which values, and what to do. No function throws, exits or prints.
  *
- * Threads. Any function may be called from any thread at any time, except that the one that destroys, stops or frees a handle
- * must be the last to use it. No process may fork() and use a communicator in the child.
+ * Threads. Any function may be called from any thread at any time, except that lockstep_work_free() must be the last use of its
+ * handle. lockstep_comm_destroy() and lockstep_coordinator_stop() may be called while other threads are in functions of the
+ * handle: see there.
+ *
+ * fork(). A child has none of the library's threads, and closes its copies of the library's descriptors: the parent goes on as if
+ * nothing had happened. Every function on a handle that the child has inherited returns LOCKSTEP_ERR_FORKED; destroying, stopping or
+ * freeing such a handle does nothing. The child may make handles of its own. (vfork() and posix_spawn() are no matter here.)
  *
  * Sizes. Structs begin with `struct_size`, set by their *_INIT macro (or by hand to sizeof). A library that knows more fields
  * than the caller takes the missing ones as 0; one that knows fewer refuses the call if the unknown ones are not 0. In
@@ -88,7 +93,9 @@ typedef enum lockstep_status {
   LOCKSTEP_ERR_PROTOCOL = 17,        /* the other side does not speak Lockstep, or another version of it */
   LOCKSTEP_ERR_INTERNAL = 18,        /* a mistake in Lockstep; please report it with the text */
   LOCKSTEP_ERR_STATE_UNDEFINED = 19, /* a sync: nobody who may send has a state */
-  LOCKSTEP_ERR_PENDING = 100         /* from waits only: the call is not over yet, and goes on */
+  LOCKSTEP_ERR_FORKED = 20,          /* the handle belongs to the process that forked this one: make a new one here */
+  LOCKSTEP_ERR_PENDING = 100,        /* from waits only: the call is not over yet, and goes on */
+  LOCKSTEP_ERR_INTERRUPTED = 101     /* the program ended the wait: see lockstep_set_interrupt() */
 } lockstep_status;
 
 /* A short name such as "peer lost"; for a number that is no status, "unknown status". Never NULL; never freed. */
@@ -285,10 +292,17 @@ typedef struct lockstep_comm_options {
  * Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_comm_create(const lockstep_comm_options* options, lockstep_comm** comm);
 
-/* Ends every call in flight, closes every stream and gives all memory back. Collectives end with OUTCOME_UNKNOWN, other calls
- * with NOT_CONNECTED, all as when the run is lost: an input in place holds the bits that it had at the call, and what has become
- * of a state says result.state_undefined. That takes as long as copying those inputs. The others see a peer that is lost:
- * lockstep_leave() first to go politely. Work handles stay valid until they are freed. NULL: nothing. */
+/* Ends every call in flight and closes every stream. Collectives end with OUTCOME_UNKNOWN, other calls with NOT_CONNECTED, all as
+ * when the run is lost: an input in place holds the bits that it had at the call, and what has become of a state says
+ * result.state_undefined. That takes as long as copying those inputs. The others see a peer that is lost: lockstep_leave() first to
+ * go politely. Other threads may be in functions of this communicator, or begin one: their waits end, and this returns once they are
+ * out. Later calls end with NOT_CONNECTED. In a function that the library calls from another one of this header, such as that of
+ * lockstep_set_interrupt(): does not wait for the function that the thread itself is in. NULL: nothing. */
+LOCKSTEP_API void lockstep_comm_close(lockstep_comm* comm);
+
+/* lockstep_comm_close(), unless that was called before, then gives all memory back. Work handles stay valid until they are freed.
+ * NULL: nothing. A function of this handle that begins later, or a second destroy, is a mistake of the program; it is answered with
+ * NOT_CONNECTED as long as the handle is among the 1024 that were destroyed last. */
 LOCKSTEP_API void lockstep_comm_destroy(lockstep_comm* comm);
 
 /* Writes what the flight recorder remembers to a file: whole or not at all; one of that name is replaced. The run goes on. Blocks
@@ -375,7 +389,7 @@ LOCKSTEP_API lockstep_status lockstep_wait_for_world(lockstep_comm* comm, uint32
 LOCKSTEP_API lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
                                                            lockstep_work** work);
 
-/* How many peers wait for admission. Local and free: never blocks, never fails but for a NULL. */
+/* How many peers wait for admission. Local and free: never blocks, never fails but for a NULL or a handle that was destroyed. */
 LOCKSTEP_API lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count);
 
 /* How many of those are in lockstep_prefetch_state(): once members publish, admit when it is 0. Local and free, as above. */
@@ -757,9 +771,43 @@ LOCKSTEP_API lockstep_status lockstep_wait_any(lockstep_work* const* works, size
  * `why`: for the texts of all peers, its first 1024 bytes; may be NULL. Only the first abort of a call counts. */
 LOCKSTEP_API lockstep_status lockstep_abort(lockstep_work* work, const char* why);
 
+/* Called when a call is over: on a thread of the library, on one that waits in a function of this header, or on the one that asks
+ * for it. Must be quick, must not call functions of this header, and must not take a lock that the program holds around such
+ * a call. */
+typedef void (*lockstep_end_fn)(void* user);
+
+/* Has `ended` called exactly once, when the call is over, that is, when lockstep_test() says how it ended and its memory is the
+ * caller's again; before this returns if it is over already. Also where the communicator is destroyed meanwhile. Each of several
+ * such functions is called. Never after lockstep_work_free() has returned, which aborts a call that is not over and waits
+ * for these functions. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY (`ended` is not called then). */
+LOCKSTEP_API lockstep_status lockstep_notify(lockstep_work* work, lockstep_end_fn ended, void* user);
+
 /* Frees the handle. A call that is not over is aborted first, and its end waited for, so that its memory is the caller's again
  * when this returns. NULL: nothing. */
 LOCKSTEP_API void lockstep_work_free(lockstep_work* work);
+
+/* ---- interrupting waits --------------------------------------------------------------------------------------------
+ *
+ * For programs that must not be stuck in a wait: an interpreter that looks for Ctrl-C, say. */
+
+/* Returns not 0 to end the wait of the thread that it is called on. May call functions of this header. */
+typedef int (*lockstep_interrupt_fn)(void* user);
+
+/* Sets the function of this process, for waits that begin later; NULL: none, as at the beginning. A thread that waits in a function
+ * of this header that returns a lockstep_status calls it every 50 ms, the first time 50 ms after the wait began: a short wait
+ * costs nothing more. Once it returns not 0:
+ *
+ * - lockstep_wait(), lockstep_wait_any() and lockstep_unpublish_state() return LOCKSTEP_ERR_INTERRUPTED; the call goes on.
+ * - a blocking call is aborted ("interrupted") as by lockstep_abort(). If it is over within 20 ms it returns how it ended,
+ *   ABORTED as a rule, or LOCKSTEP_OK where it was committed already. If not (the coordinator does not answer) it returns
+ *   LOCKSTEP_ERR_INTERRUPTED, its memory stays lent until it is over, and lockstep_interrupted() gives its handle.
+ *
+ * Does not wait for calls of the former function that are under way. Always LOCKSTEP_OK. */
+LOCKSTEP_API lockstep_status lockstep_set_interrupt(lockstep_interrupt_fn interrupt, void* user);
+
+/* The handle of the last blocking call of this thread that returned LOCKSTEP_ERR_INTERRUPTED; owned by the caller from then on, like
+ * that of an asynchronous call. NULL: there is none, or it was taken already. A call whose handle is not taken goes on. */
+LOCKSTEP_API lockstep_work* lockstep_interrupted(void);
 
 /* ---- embedded coordinator ------------------------------------------------------------------------------------------ */
 
@@ -795,7 +843,8 @@ LOCKSTEP_API lockstep_status lockstep_coordinator_address(lockstep_coordinator* 
 /* As lockstep_flight_record(). */
 LOCKSTEP_API lockstep_status lockstep_coordinator_flight_record(lockstep_coordinator* coordinator, const char* path);
 
-/* Stops and frees it. Peers that are still in the run lose it. NULL: nothing. */
+/* Stops and frees it. Peers that are still in the run lose it. Other threads may be in functions of it, as with
+ * lockstep_comm_destroy(). NULL: nothing. */
 LOCKSTEP_API void lockstep_coordinator_stop(lockstep_coordinator* coordinator);
 
 #ifdef __cplusplus

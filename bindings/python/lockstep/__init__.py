@@ -1,0 +1,103 @@
+"""Fault-tolerant collectives over the public internet.
+
+Peers join, leave and crash at any moment while they all-reduce arrays with each other and keep a shared state equal to the last bit.
+
+    import lockstep, numpy as np
+
+    with lockstep.connect("coordinator.example:4000", founders=2) as run:
+        gradient = np.ones(1 << 20, np.float32)
+        for step in range(100):
+            result = run.all_reduce(gradient, op="avg")  # goes on among the others when a peer is lost
+            run.admit()                                  # newcomers join here
+
+Every run needs a coordinator: the command `lockstep coordinator --listen :4000`, or lockstep.Coordinator.
+
+connect, Communicator   this process's place in a run: collectives, admission, the world
+Options                 keyword arguments of both
+Work, wait_any          calls in flight; `await work` under asyncio
+Result                  how a call ended: who contributed, hash, retries
+State                   arrays and numbers that a sync makes equal on all peers
+Coordinator             a coordinator inside this process
+Error                   base of what calls raise; see lockstep.errors
+Op, WireFormat, ...     enums that also accept their names
+"""
+
+from __future__ import annotations
+
+from . import errors
+from ._lockstep import Result, Work, version
+from ._wait import wait_any
+from .communicator import Communicator, Options, connect
+from .coordinator import Coordinator
+from .errors import (
+    Aborted,
+    ArrayError,
+    BelowMinimum,
+    BufferTooSmall,
+    CohortClosed,
+    Error,
+    Evicted,
+    Forked,
+    InternalError,
+    InvalidArgument,
+    Mismatch,
+    NotConnected,
+    OutcomeUnknown,
+    OutOfMemory,
+    PeerLost,
+    ProtocolError,
+    Refused,
+    StateUndefined,
+    TimedOut,
+    TooManyInFlight,
+    Unreachable,
+    WaitTimedOut,
+    WorldChanged,
+)
+from .state import State
+from .types import Algorithm, Op, PeerId, Status, Strategy, WireFormat, World
+
+__version__ = version()
+
+__all__ = [
+    "Aborted",
+    "Algorithm",
+    "ArrayError",
+    "BelowMinimum",
+    "BufferTooSmall",
+    "CohortClosed",
+    "Communicator",
+    "Coordinator",
+    "Error",
+    "Evicted",
+    "Forked",
+    "InternalError",
+    "InvalidArgument",
+    "Mismatch",
+    "NotConnected",
+    "Op",
+    "Options",
+    "OutOfMemory",
+    "OutcomeUnknown",
+    "PeerId",
+    "PeerLost",
+    "ProtocolError",
+    "Refused",
+    "Result",
+    "State",
+    "StateUndefined",
+    "Status",
+    "Strategy",
+    "TimedOut",
+    "TooManyInFlight",
+    "Unreachable",
+    "WaitTimedOut",
+    "WireFormat",
+    "Work",
+    "World",
+    "WorldChanged",
+    "__version__",
+    "connect",
+    "errors",
+    "wait_any",
+]

@@ -1,0 +1,19 @@
+"""The `lockstep` command: `lockstep coordinator --listen :4000`, `python -m lockstep status host:4000`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from ._program import program
+
+
+def main() -> NoReturn:
+    """Becomes the command line program that the package carries."""
+    path = program()
+    os.execv(path, ["lockstep", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

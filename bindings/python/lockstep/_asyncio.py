@@ -1,0 +1,55 @@
+"""`await work` without a thread per call: the native part makes a descriptor readable when a call is over."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Generator
+from weakref import WeakKeyDictionary
+
+from ._lockstep import Result, Waker, Work
+
+
+class _Watcher:
+    """The calls that one event loop waits for. Holds a descriptor only while there are some."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waker = Waker()
+        self._tokens = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+
+    def watch(self, work: Work) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = self._loop.create_future()
+        token = next(self._tokens)
+        if not self._waiting:
+            self._loop.add_reader(self._waker.fileno(), self._ended)
+        self._waiting[token] = future
+        future.add_done_callback(lambda _: self._forget(token))
+        self._waker.watch(work, token)
+        return future
+
+    def _ended(self) -> None:
+        for token in self._waker.take():
+            future = self._waiting.get(token)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+    def _forget(self, token: int) -> None:
+        self._waiting.pop(token, None)
+        if not self._waiting and not self._loop.is_closed():
+            self._loop.remove_reader(self._waker.fileno())
+
+
+_watchers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Watcher] = WeakKeyDictionary()
+
+
+def until_over(work: Work) -> Generator[object, None, Result]:
+    """What `await work` runs. Cancelling it ends the wait; the call goes on."""
+    if not work.done():
+        loop = asyncio.get_running_loop()
+        watcher = _watchers.get(loop)
+        if watcher is None:
+            watcher = _watchers[loop] = _Watcher(loop)
+        yield from watcher.watch(work)
+    return work.result(0)

@@ -1,0 +1,24 @@
+"""Waiting for one of several calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import _lockstep
+from ._lockstep import Work
+from .errors import InvalidArgument
+
+
+def wait_any(works: Sequence[Work], timeout: float | None = None) -> Work:
+    """Waits until one of several calls is over, however it ended, and returns its Work: the first in order, if there are several.
+
+    timeout: seconds; None for no limit, 0 to look once. Raises WaitTimedOut; the calls go on.
+
+    Example:
+        >>> works = [run.all_reduce_async(g, tag=i) for i, g in enumerate(gradients)]
+        >>> first = lockstep.wait_any(works, timeout=30)
+    """
+    given: list[Work] = list(works)
+    if not given:
+        raise InvalidArgument("works is empty; give at least one call")
+    return given[_lockstep.wait_any(given, timeout)]

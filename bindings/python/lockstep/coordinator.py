@@ -1,0 +1,74 @@
+"""A coordinator inside a Python process."""
+
+from __future__ import annotations
+
+import logging
+import os
+from types import TracebackType
+
+from . import _lockstep
+from ._lines import log_sink
+
+__all__ = ["Coordinator"]
+
+
+class Coordinator:
+    """Decides who is in, in what order, and how calls end. Never sees a tensor. Every run needs one.
+
+    The same as the command `lockstep coordinator`, on a thread of this process. When its process ends, so does the run.
+
+    listen: "host:port"; without a host on every address; port 0 takes any free one.
+    heartbeat: seconds between signs of life of a peer.
+    silence: seconds without a byte after which a peer is lost; at least twice the heartbeat.
+    greeting: seconds within which a stranger must have said what it wants.
+    logger: gets a record for everything that happens, of level INFO; None for the logger "lockstep".
+    flight_file: where the flight recorder writes if the coordinator fails.
+    Raises InvalidArgument, Unreachable (the address cannot be listened on).
+
+    Example:
+        >>> with lockstep.Coordinator("127.0.0.1:0") as coordinator:
+        ...     run = lockstep.connect(coordinator.address)
+    """
+
+    def __init__(
+        self,
+        listen: str = ":0",
+        *,
+        heartbeat: float | None = None,
+        silence: float | None = None,
+        greeting: float | None = None,
+        logger: logging.Logger | None = None,
+        flight_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._native = _lockstep.Coordinator(
+            {
+                "listen": listen,
+                "heartbeat": heartbeat,
+                "silence": silence,
+                "greeting": greeting,
+                "flight_file": None if flight_file is None else os.fspath(flight_file),
+                "log": log_sink(logger or logging.getLogger("lockstep.coordinator")),
+            }
+        )
+
+    @property
+    def address(self) -> str:
+        """The address to connect to from this machine, such as "127.0.0.1:40123"."""
+        return self._native.address()
+
+    def flight_record(self, path: str | os.PathLike[str]) -> None:
+        """Writes what the flight recorder remembers, for `lockstep sim replay`. The run goes on."""
+        self._native.flight_record(os.fspath(path))
+
+    def stop(self) -> None:
+        """Stops it. Peers that are still in the run lose it. Again: does nothing."""
+        self._native.stop()
+
+    def __enter__(self) -> Coordinator:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<lockstep.Coordinator at {self.address}>"

@@ -1,0 +1,224 @@
+"""What a call raises. Every error is a lockstep.Error; most are also what a Python programmer would catch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ._context import context
+
+if TYPE_CHECKING:
+    from ._lockstep import Result
+    from .types import Status
+
+__all__ = [
+    "Aborted",
+    "ArrayError",
+    "BelowMinimum",
+    "BufferTooSmall",
+    "CohortClosed",
+    "DeviceArray",
+    "Error",
+    "Evicted",
+    "Forked",
+    "InternalError",
+    "InvalidArgument",
+    "Mismatch",
+    "NotConnected",
+    "OutOfMemory",
+    "OutcomeUnknown",
+    "PeerLost",
+    "ProtocolError",
+    "Refused",
+    "StateUndefined",
+    "TimedOut",
+    "TooManyInFlight",
+    "Unreachable",
+    "WaitTimedOut",
+    "WorldChanged",
+]
+
+
+class Error(Exception):
+    """Base of all errors. The text says what happened, with which values, and what to do."""
+
+    _status = 18
+    result: Result | None = None
+    """What is known of the call that failed, for example `error.result.world_size`; None if it never started."""
+
+    @property
+    def status(self) -> Status:
+        """The status of the C library."""
+        from .types import Status
+
+        return Status(self._status)
+
+
+class InvalidArgument(Error, ValueError):
+    """An argument is wrong: nothing was started. Or a peer gave what cannot be reduced: the call ended for all, and the text names it."""
+
+    _status = 1
+
+
+class ArrayError(InvalidArgument, TypeError):
+    """An array that a call cannot take. The text names shape, strides, dtype and the remedy."""
+
+
+class DeviceArray(ArrayError):
+    """An array that lies in the memory of a CUDA device."""
+
+
+class Mismatch(Error, ValueError):
+    """Peers gave different arguments for one call; nothing was reduced. The text names both sides."""
+
+    _status = 2
+
+
+class PeerLost(Error, ConnectionError):
+    """A member was lost, and this call does not retry by itself. Inputs are restored."""
+
+    _status = 3
+
+
+class WorldChanged(Error):
+    """A member left or came, and this call depends on who is there."""
+
+    _status = 4
+
+
+class BelowMinimum(Error):
+    """Fewer members than minimum_world are left; wait_for_world() waits. Inputs are restored."""
+
+    _status = 5
+
+
+class Aborted(Error):
+    """A caller, here or elsewhere, aborted the call; the text says who and why."""
+
+    _status = 6
+
+
+class TimedOut(Error, TimeoutError):
+    """A call's time-out, here or elsewhere, ended the call for every peer."""
+
+    _status = 7
+
+
+class CohortClosed(Error):
+    """A member has called admit, so it cannot take part in this call any more."""
+
+    _status = 8
+
+
+class OutcomeUnknown(Error, ConnectionError):
+    """The run was lost before the outcome could be learnt. Connect again as a new peer, and sync."""
+
+    _status = 9
+
+
+class Evicted(Error, ConnectionError):
+    """The coordinator removed this peer; the text says why. Connect again as a new peer, and sync."""
+
+    _status = 10
+
+
+class NotConnected(Error, ConnectionError):
+    """The communicator is not, or no longer, part of a run."""
+
+    _status = 11
+
+
+class Unreachable(Error, ConnectionError):
+    """An address could not be resolved or reached."""
+
+    _status = 12
+
+
+class Refused(Error, ConnectionRefusedError):
+    """The coordinator refused this peer; the text says why."""
+
+    _status = 13
+
+
+class TooManyInFlight(Error):
+    """256 calls were in flight, or 16 states published or fetched. Wait for one of them first."""
+
+    _status = 14
+
+
+class BufferTooSmall(Error, ValueError):
+    """A receiving array cannot hold the result; the text says what it needs."""
+
+    _status = 15
+
+
+class OutOfMemory(Error, MemoryError):
+    """There was no memory for the call."""
+
+    _status = 16
+
+
+class ProtocolError(Error, ConnectionError):
+    """The other side does not speak Lockstep, or another version of it."""
+
+    _status = 17
+
+
+class InternalError(Error, RuntimeError):
+    """A mistake in Lockstep; please report it with the text."""
+
+    _status = 18
+
+
+class StateUndefined(Error):
+    """A sync: no member that may send has a state. Load a checkpoint on one of them."""
+
+    _status = 19
+
+
+class Forked(Error, RuntimeError):
+    """The communicator belongs to the process that forked this one. Make a new one in the child."""
+
+    _status = 20
+
+
+class WaitTimedOut(Error, TimeoutError):
+    """Only the wait ended: the call goes on."""
+
+    _status = 100
+
+
+_BY_STATUS: dict[int, type[Error]] = {
+    kind._status: kind
+    for kind in (
+        InvalidArgument,
+        Mismatch,
+        PeerLost,
+        WorldChanged,
+        BelowMinimum,
+        Aborted,
+        TimedOut,
+        CohortClosed,
+        OutcomeUnknown,
+        Evicted,
+        NotConnected,
+        Unreachable,
+        Refused,
+        TooManyInFlight,
+        BufferTooSmall,
+        OutOfMemory,
+        ProtocolError,
+        InternalError,
+        StateUndefined,
+        Forked,
+        WaitTimedOut,
+    )
+}
+
+
+def error_of(status: int, text: str, result: Result | None) -> Error:
+    """The exception of a status of the C library. A peer that was killed in a swarm gets another one."""
+    if context.place is not None:
+        context.place.check()
+    error = _BY_STATUS.get(status, InternalError)(text)
+    error.result = result
+    return error

@@ -1,0 +1,186 @@
+"""Values that calls take and give: enums that also accept their names, peer ids, the world."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from ._lockstep import peer_id_text
+from .errors import InvalidArgument
+
+__all__ = [
+    "Algorithm",
+    "AlgorithmName",
+    "Op",
+    "OpName",
+    "PeerId",
+    "Status",
+    "Strategy",
+    "StrategyName",
+    "WireFormat",
+    "WireFormatName",
+    "World",
+]
+
+
+class Status(enum.IntEnum):
+    """How a call ended, as the C library numbers it (`lockstep.Error.status`, `lockstep.Result.status`)."""
+
+    OK = 0
+    INVALID_ARGUMENT = 1
+    MISMATCH = 2
+    PEER_LOST = 3
+    WORLD_CHANGED = 4
+    BELOW_MINIMUM = 5
+    ABORTED = 6
+    TIMED_OUT = 7
+    COHORT_CLOSED = 8
+    OUTCOME_UNKNOWN = 9
+    EVICTED = 10
+    NOT_CONNECTED = 11
+    UNREACHABLE = 12
+    REFUSED = 13
+    TOO_MANY_IN_FLIGHT = 14
+    BUFFER_TOO_SMALL = 15
+    OUT_OF_MEMORY = 16
+    PROTOCOL = 17
+    INTERNAL = 18
+    STATE_UNDEFINED = 19
+    FORKED = 20
+    PENDING = 100
+    INTERRUPTED = 101
+
+
+class Op(str, enum.Enum):
+    """How elements are folded; the name does as well: `op="avg"`.
+
+    The same bits on every peer and CPU. Integers wrap; AVG of integers divides the wrapped sum, toward zero. Floats follow IEEE 754;
+    float16 and bfloat16 are folded in float32 and rounded after every fold. Any NaN gives the canonical NaN.
+    """
+
+    SUM = "sum"
+    AVG = "avg"
+    PROD = "prod"
+    MIN = "min"
+    MAX = "max"
+
+
+class WireFormat(str, enum.Enum):
+    """How float32 elements of an all-reduce travel; the name does as well: `up="int8"`.
+
+    ============== ================ ================= =============================================
+    name           bits per element elements per block largest error of an element x
+    ============== ================ ================= =============================================
+    native         32                                 none
+    bf16           16                                 abs(x) / 256
+    f16            16                                 abs(x) / 2048; beyond 65504 it becomes 65504
+    int8           8.125            256               largest abs(x) / 254
+    int8-min-max   8.25             256               (largest x - smallest x) / 510
+    int8-codebook  10               4096              a bin of 6 root mean squares / 256
+    int4           4.5              64                largest abs(x) / 14
+    e3m0           4.125            64                abs(x) / 3; the smallest may become 0
+    ============== ================ ================= =============================================
+    """
+
+    NATIVE = "native"
+    BF16 = "bf16"
+    F16 = "f16"
+    INT8 = "int8"
+    INT8_MIN_MAX = "int8-min-max"
+    INT8_CODEBOOK = "int8-codebook"
+    INT4 = "int4"
+    E3M0 = "e3m0"
+
+
+class Algorithm(str, enum.Enum):
+    """How contributions to an all-reduce become its result; the name does as well.
+
+    RING sends chunks around the ring, 2(n-1) hops. DIRECT sends every contribution straight to the chunk's owner, 2 hops, and rounds
+    it once. AUTO is DIRECT where `up` has less than 8 bits, else RING.
+    """
+
+    AUTO = "auto"
+    RING = "ring"
+    DIRECT = "direct"
+
+
+class Strategy(str, enum.Enum):
+    """A peer's part in a sync; the name does as well: `strategy="receive-only"`.
+
+    POPULAR votes and takes what wins. SEND_ONLY is never written to: its state wins. RECEIVE_ONLY never votes and never sends.
+    """
+
+    POPULAR = "popular"
+    SEND_ONLY = "send-only"
+    RECEIVE_ONLY = "receive-only"
+
+
+OpName = Literal["sum", "avg", "prod", "min", "max"]
+WireFormatName = Literal["native", "bf16", "f16", "int8", "int8-min-max", "int8-codebook", "int4", "e3m0"]
+AlgorithmName = Literal["auto", "ring", "direct"]
+StrategyName = Literal["popular", "send-only", "receive-only"]
+
+E = TypeVar("E", bound=enum.Enum)
+
+
+def _numbers(kind: type[E]) -> dict[object, int]:
+    return {member.value: number for number, member in enumerate(kind)}
+
+
+OPS: Mapping[object, int] = _numbers(Op)
+WIRE_FORMATS: Mapping[object, int] = _numbers(WireFormat)
+ALGORITHMS: Mapping[object, int] = _numbers(Algorithm)
+STRATEGIES: Mapping[object, int] = _numbers(Strategy)
+
+
+def number_of(numbers: Mapping[object, int], value: str | enum.Enum, argument: str) -> int:
+    """The C library's number of an enum member or its name."""
+    try:
+        return numbers[value]
+    except (KeyError, TypeError):
+        allowed = ", ".join(repr(name) for name in numbers)
+        raise InvalidArgument(f"{argument} is {value!r}; allowed: {allowed}") from None
+
+
+class PeerId(bytes):
+    """One process in a run: 16 random bytes, never reused. Compares and hashes as bytes; str() gives 32 hexadecimal digits.
+
+    Example:
+        >>> run.broadcast(weights, root=run.members()[0])
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return peer_id_text(self)
+
+    def __repr__(self) -> str:
+        return f"PeerId({peer_id_text(self)[:8]})"
+
+
+@dataclass(frozen=True)
+class World:
+    """The newest view, as this peer sees it (`run.world`). A view may be followed by another one at any moment."""
+
+    view: int
+    """Number of the view."""
+    cohort: int
+    """Number of the view of the newest admission."""
+    term: int
+    """Term of the coordinator."""
+    self: PeerId
+    """This peer's id."""
+    group: int
+    """This peer's group."""
+    rank: int
+    """This peer's place in its group, from 0."""
+    world_size: int
+    """Members of this peer's group."""
+    members: int
+    """Members of all groups."""
+    groups: int
+    """Groups with at least one member."""
+    pending: int
+    """Peers that wait for admission."""

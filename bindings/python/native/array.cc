@@ -1,0 +1,303 @@
+#include "bindings/python/native/array.h"
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "bindings/python/native/dlpack.h"
+#include "bindings/python/native/error.h"
+
+namespace lockstep::python {
+namespace {
+
+enum class Kind : std::uint8_t { kUnsigned, kSigned, kFloat, kBfloat };
+
+std::optional<lockstep_data_type> type_of(Kind kind, std::size_t bytes) {
+  switch (kind) {
+    case Kind::kUnsigned:
+    case Kind::kSigned: {
+      const int sign = kind == Kind::kSigned ? 1 : 0;
+      if (bytes == 1) return static_cast<lockstep_data_type>(LOCKSTEP_U8 + sign);
+      if (bytes == 2) return static_cast<lockstep_data_type>(LOCKSTEP_U16 + sign);
+      if (bytes == 4) return static_cast<lockstep_data_type>(LOCKSTEP_U32 + sign);
+      if (bytes == 8) return static_cast<lockstep_data_type>(LOCKSTEP_U64 + sign);
+      return std::nullopt;
+    }
+    case Kind::kFloat:
+      if (bytes == 2) return LOCKSTEP_F16;
+      if (bytes == 4) return LOCKSTEP_F32;
+      if (bytes == 8) return LOCKSTEP_F64;
+      return std::nullopt;
+    case Kind::kBfloat: return bytes == 2 ? std::optional(LOCKSTEP_BF16) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// A format of Python's struct module, of one number in this machine's byte order.
+std::optional<lockstep_data_type> type_of_format(const char* format, std::size_t bytes) {
+  if (format == nullptr) return LOCKSTEP_U8;
+  if (*format == '@' || *format == '=' || *format == '<') ++format;
+  if ((*format == '>' || *format == '!') && bytes == 1) ++format;
+  if (*format == '\0' || format[1] != '\0') return std::nullopt;
+  if (std::strchr("BHILQN", *format) != nullptr) return type_of(Kind::kUnsigned, bytes);
+  if (std::strchr("bhilqn", *format) != nullptr) return type_of(Kind::kSigned, bytes);
+  if (std::strchr("efd", *format) != nullptr) return type_of(Kind::kFloat, bytes);
+  return std::nullopt;
+}
+
+std::optional<lockstep_data_type> type_of_dlpack(const dlpack::Tensor& tensor) {
+  if (tensor.type.lanes != 1 || tensor.type.bits % 8 != 0) return std::nullopt;
+  const std::size_t bytes = tensor.type.bits / 8U;
+  switch (tensor.type.code) {
+    case dlpack::kInt: return type_of(Kind::kSigned, bytes);
+    case dlpack::kUInt: return type_of(Kind::kUnsigned, bytes);
+    case dlpack::kFloat: return type_of(Kind::kFloat, bytes);
+    case dlpack::kBfloat: return type_of(Kind::kBfloat, bytes);
+    default: return std::nullopt;
+  }
+}
+
+std::string text_of(const py::handle& object) { return py::cast<std::string>(py::str(object)); }
+
+std::string class_of(const py::handle& object) {
+  const std::string module = text_of(py::type::handle_of(object).attr("__module__"));
+  const std::string name = text_of(py::type::handle_of(object).attr("__qualname__"));
+  return module == "builtins" ? name : module + "." + name;
+}
+
+// "(3, 4)"; "(3,)".
+template <typename Number>
+std::string tuple_text(const Number* numbers, std::size_t count) {
+  std::string out = "(";
+  for (std::size_t i = 0; i < count; ++i) out += (i > 0 ? ", " : "") + std::to_string(numbers[i]);
+  return out + (count == 1 ? ",)" : ")");
+}
+
+// In bytes. `strides`: in units of `unit` bytes; null where the elements of `item` bytes have no gaps between them.
+template <typename Number>
+std::string strides_text(const Number* shape, const Number* strides, std::size_t count, std::size_t unit,
+                         std::size_t item) {
+  std::vector<std::int64_t> bytes(count);
+  auto next = static_cast<std::int64_t>(item);
+  for (std::size_t i = count; i-- > 0;) {
+    bytes[i] = strides != nullptr ? static_cast<std::int64_t>(strides[i]) * static_cast<std::int64_t>(unit) : next;
+    next *= static_cast<std::int64_t>(shape[i]);
+  }
+  return tuple_text(bytes.data(), count);
+}
+
+[[noreturn]] void raise_array(const char* kind, const std::string& text) {
+  const py::object type = from_package("lockstep.errors", kind);
+  PyErr_SetObject(type.ptr(), type(text).ptr());
+  throw py::error_already_set();
+}
+
+constexpr const char* kSupported =
+    "supported: 8 to 64 bit integers, float16, bfloat16, float32 and float64, in this machine's byte order. "
+    "Convert it, for example with x.astype(numpy.float32); view bool as uint8";
+
+// "(3, 4)", where an array says so itself.
+std::string attribute_text(const py::handle& object, const char* name) {
+  if (!py::hasattr(object, name)) return "unknown";
+  const py::object value = object.attr(name);
+  return text_of(PySequence_Check(value.ptr()) != 0 ? py::tuple(py::list(value)) : value);
+}
+
+// What an error says about an array: "array: numpy.ndarray of shape (2, 3), strides (24, 8) and dtype float64".
+struct Described {
+  const py::handle& object;
+  const std::string& argument;
+  std::string shape;
+  std::string strides;
+
+  [[noreturn]] void refuse(const std::string& why, const char* kind = "ArrayError") const {
+    std::string dtype = "unknown";
+    if (py::hasattr(object, "dtype")) {
+      dtype = text_of(object.attr("dtype"));
+    } else if (py::hasattr(object, "typecode")) {
+      dtype = "typecode " + text_of(object.attr("typecode"));
+    } else if (py::hasattr(object, "format")) {
+      dtype = "format " + text_of(object.attr("format"));
+    } else if (PyBytes_Check(object.ptr()) || PyByteArray_Check(object.ptr())) {
+      dtype = "uint8";
+    }
+    raise_array(kind, argument + ": " + class_of(object) + " of shape " + shape + ", strides " + strides +
+                          " (bytes) and dtype " + dtype + " " + why);
+  }
+  [[noreturn]] void refuse_layout() const {
+    refuse("is not C-contiguous: pass numpy.ascontiguousarray(x) or x.contiguous(), and copy the result back");
+  }
+  [[noreturn]] void refuse_alignment() const {
+    refuse("does not lie at a multiple of its elements' size: pass a copy such as x.copy()");
+  }
+  [[noreturn]] void refuse_read_only() const {
+    refuse("is read-only, and the call writes to it: pass a writable copy such as x.copy()");
+  }
+  [[noreturn]] void refuse_type() const { refuse(std::string("has elements that cannot be reduced; ") + kSupported); }
+};
+
+bool is_aligned(const void* data, lockstep_data_type type) {
+  return reinterpret_cast<std::uintptr_t>(data) % lockstep_data_type_size(type) == 0;
+}
+
+std::uint64_t count_of(const dlpack::Tensor& tensor) {
+  std::uint64_t count = 1;
+  for (std::int32_t i = 0; i < tensor.ndim; ++i) count *= static_cast<std::uint64_t>(tensor.shape[i]);
+  return count;
+}
+
+bool is_contiguous(const dlpack::Tensor& tensor) {
+  if (tensor.strides == nullptr || count_of(tensor) == 0) return true;
+  std::int64_t expected = 1;
+  for (std::int32_t i = tensor.ndim - 1; i >= 0; --i) {
+    if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
+    expected *= tensor.shape[i];
+  }
+  return true;
+}
+
+// The array's capsule, without a copy; older exporters know fewer arguments.
+py::object dlpack_capsule(const py::handle& object) {
+  const py::object exporter = object.attr("__dlpack__");
+  const auto version = py::make_tuple(1, 0);
+  for (int attempt = 0;; ++attempt) {
+    try {
+      if (attempt == 0) return exporter(py::arg("max_version") = version, py::arg("copy") = false);
+      if (attempt == 1) return exporter(py::arg("max_version") = version);
+      return exporter();
+    } catch (py::error_already_set& error) {
+      if (attempt == 2 || !error.matches(PyExc_TypeError)) throw;
+    }
+  }
+}
+
+constexpr std::array<const char*, 12> kNames = {"uint8",  "int8",  "uint16",  "int16",    "uint32",  "int32",
+                                                "uint64", "int64", "float16", "bfloat16", "float32", "float64"};
+
+}  // namespace
+
+const char* name_of(lockstep_data_type type) { return kNames.at(static_cast<std::size_t>(type)); }
+
+Array::Array(const py::handle& object, const std::string& argument, Access access) {
+  if (PyObject_CheckBuffer(object.ptr()) != 0) {
+    take_buffer(object, object, argument, access);
+    return;
+  }
+  if (py::hasattr(object, "__dlpack__")) {
+    take_dlpack(object, argument, access);
+    return;
+  }
+  const bool numbers = PyNumber_Check(object.ptr()) != 0;
+  raise_array("ArrayError",
+              argument + ": " + class_of(object) + " is no array" +
+                  (numbers ? ": wrap it, for example numpy.array([x], numpy.float64)"
+                           : ": pass a numpy array, a torch tensor, or another object with the buffer protocol or "
+                             "DLPack"));
+}
+
+void Array::take_buffer(const py::handle& object, const py::handle& shown, const std::string& argument, Access access) {
+  auto view = std::make_unique<Py_buffer>();
+  if (PyObject_GetBuffer(object.ptr(), view.get(), PyBUF_FULL_RO) != 0) {
+    const py::error_already_set
+        error;  // numpy exports no buffer of types that are not its own, such as ml_dtypes.bfloat16
+    if (py::hasattr(object, "dtype") && text_of(object.attr("dtype")) == "bfloat16") {
+      take_buffer(object.attr("view")("uint16"), object, argument, access);
+      type_ = LOCKSTEP_BF16;
+      return;
+    }
+    const std::string remedy = py::hasattr(object, "dtype") ? kSupported : "pass a numpy array or a bytearray";
+    Described{object, argument, attribute_text(object, "shape"), attribute_text(object, "strides")}.refuse(
+        "gives no access to its memory (" + text_of(error.value()) + "): " + remedy);
+  }
+  buffer_.reset(view.release());
+  const auto ndim = static_cast<std::size_t>(buffer_->ndim);
+  const auto bytes = static_cast<std::size_t>(buffer_->itemsize);
+  const auto described = [&] {
+    return Described{shown, argument, tuple_text(buffer_->shape, ndim),
+                     strides_text(buffer_->shape, buffer_->strides, ndim, 1, bytes)};
+  };
+  const auto type = type_of_format(buffer_->format, bytes);
+  if (!type) described().refuse_type();
+  if (PyBuffer_IsContiguous(buffer_.get(), 'C') == 0) described().refuse_layout();
+  if (buffer_->readonly != 0 && access == Access::kWrite) described().refuse_read_only();
+  type_ = *type;
+  count_ = static_cast<std::uint64_t>(buffer_->len) / bytes;
+  data_ = count_ > 0 ? buffer_->buf : nullptr;
+  if (!is_aligned(data_, type_)) described().refuse_alignment();
+}
+
+void Array::take_dlpack(const py::handle& given, const std::string& argument, Access access) {
+  py::object object = py::reinterpret_borrow<py::object>(given);
+  // A torch tensor that requires a gradient exports nothing; detached it is the same memory.
+  if (py::hasattr(object, "requires_grad") && py::cast<bool>(object.attr("requires_grad")))
+    object = object.attr("detach")();
+  try {
+    capsule_ = dlpack_capsule(object);
+  } catch (py::error_already_set& error) {
+    Described{object, argument, attribute_text(object, "shape"), attribute_text(object, "strides")}.refuse(
+        "gives no access to its memory without a copy (" + text_of(error.value()) +
+        "): pass a contiguous array in memory of the CPU");
+  }
+  std::uint64_t flags = 0;
+  const dlpack::Tensor* tensor = nullptr;
+  if (PyCapsule_IsValid(capsule_.ptr(), "dltensor_versioned") != 0) {
+    const auto* managed =
+        static_cast<dlpack::ManagedTensorVersioned*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor_versioned"));
+    if (managed->major != 1) {
+      raise_array("ArrayError", argument + ": " + class_of(object) + " exports DLPack version " +
+                                    std::to_string(managed->major) + "; supported: 1");
+    }
+    flags = managed->flags;
+    tensor = &managed->tensor;
+  } else if (PyCapsule_IsValid(capsule_.ptr(), "dltensor") != 0) {
+    tensor = &static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor"))->tensor;
+  } else {
+    raise_array("ArrayError", argument + ": " + class_of(object) + ".__dlpack__() returned no DLPack tensor");
+  }
+  const auto ndim = static_cast<std::size_t>(tensor->ndim);
+  const auto described = [&] {
+    const std::size_t bytes = tensor->type.bits / 8U * tensor->type.lanes;
+    return Described{object, argument, tuple_text(tensor->shape, ndim),
+                     strides_text(tensor->shape, tensor->strides, ndim, bytes, bytes)};
+  };
+  const auto type = type_of_dlpack(*tensor);
+  if (!type) described().refuse_type();
+  if (tensor->device_type == dlpack::kCuda) {
+    described().refuse("lies on a CUDA device: pass x.cpu(), and copy the result back", "DeviceArray");
+  }
+  if (tensor->device_type != dlpack::kCpu && tensor->device_type != dlpack::kCudaHost) {
+    described().refuse("lies on a device of DLPack type " + std::to_string(tensor->device_type) +
+                       ", which the CPU cannot read: pass x.cpu(), and copy the result back");
+  }
+  if (!is_contiguous(*tensor)) described().refuse_layout();
+  if (access == Access::kWrite && (flags & dlpack::kReadOnly) != 0) described().refuse_read_only();
+  if (access == Access::kWrite && (flags & dlpack::kIsCopied) != 0) {
+    described().refuse("exports only a copy of its memory, so the result would be lost: pass memory of the CPU");
+  }
+  type_ = *type;
+  count_ = count_of(*tensor);
+  data_ = count_ > 0 ? static_cast<std::byte*>(tensor->data) + tensor->byte_offset : nullptr;
+  if (!is_aligned(data_, type_)) described().refuse_alignment();
+}
+
+std::vector<Array> arrays_of(const py::object& object, const std::string& argument, Array::Access access) {
+  std::vector<Array> arrays;
+  if (!is_list(object)) {
+    arrays.emplace_back(object, argument, access);
+    return arrays;
+  }
+  const auto items = py::reinterpret_steal<py::list>(PySequence_List(object.ptr()));
+  arrays.reserve(items.size());
+  for (const auto& item : items) {
+    arrays.emplace_back(item, argument + "[" + std::to_string(arrays.size()) + "]", access);
+    if (arrays.back().type() != arrays.front().type()) {
+      raise_array("ArrayError", argument + "[" + std::to_string(arrays.size() - 1) + "] has dtype " +
+                                    name_of(arrays.back().type()) + " and " + argument + "[0] has dtype " +
+                                    name_of(arrays.front().type()) + ": arrays of one call have one dtype");
+    }
+  }
+  return arrays;
+}
+
+}  // namespace lockstep::python

@@ -1,0 +1,63 @@
+// The memory of an array, borrowed without a copy: anything with the buffer protocol (numpy, array.array, bytearray, memoryview) or
+// DLPack (torch, jax, cupy). Created and destroyed with the GIL held.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep.h"
+
+namespace lockstep::python {
+
+namespace py = pybind11;
+
+class Array {
+ public:
+  enum class Access : std::uint8_t { kRead, kWrite };
+
+  // Raises ArrayError when the object is no array, or an array that a call cannot take: the text names `argument`, the shape, strides
+  // and dtype, and what to do. An array on a CUDA device raises DeviceArray, a kind of ArrayError.
+  Array(const py::handle& object, const std::string& argument, Access access);
+  Array(Array&& other) noexcept = default;
+  Array& operator=(Array&& other) noexcept = default;
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  ~Array() = default;
+
+  [[nodiscard]] void* data() const { return data_; }
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  [[nodiscard]] lockstep_data_type type() const { return type_; }
+
+ private:
+  struct ReleaseBuffer {
+    void operator()(Py_buffer* view) const {
+      PyBuffer_Release(view);
+      delete view;
+    }
+  };
+
+  // `shown`: what errors describe.
+  void take_buffer(const py::handle& object, const py::handle& shown, const std::string& argument, Access access);
+  void take_dlpack(const py::handle& object, const std::string& argument, Access access);
+
+  void* data_ = nullptr;
+  std::uint64_t count_ = 0;
+  lockstep_data_type type_ = LOCKSTEP_U8;
+  std::unique_ptr<Py_buffer, ReleaseBuffer> buffer_;
+  py::object capsule_;
+};
+
+// One array, or a list or tuple of arrays of one dtype. "array[3]" is the argument of the fourth.
+std::vector<Array> arrays_of(const py::object& object, const std::string& argument, Array::Access access);
+
+// Whether a call takes this as many arrays.
+inline bool is_list(const py::handle& object) { return PyList_Check(object.ptr()) || PyTuple_Check(object.ptr()); }
+
+// "float32", as numpy calls it.
+const char* name_of(lockstep_data_type type);
+
+}  // namespace lockstep::python

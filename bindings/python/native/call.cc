@@ -1,0 +1,127 @@
+#include "bindings/python/native/call.h"
+
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "bindings/python/native/error.h"
+#include "bindings/python/native/state.h"
+
+namespace lockstep::python {
+namespace {
+
+// Calls that are over, until a thread with the GIL takes their loans back. Never destroyed: threads of the library may outlive us.
+struct Ended {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Call>*> calls;
+  std::atomic<bool> any{false};
+  std::atomic<bool> scheduled{false};
+};
+
+Ended& ended() {
+  static auto* const place = new Ended;
+  return *place;
+}
+
+int collect_later(void* /*unused*/) {
+  ended().scheduled.store(false);
+  collect();
+  return 0;
+}
+
+std::atomic<unsigned long> main_thread{0};  // as Python calls it
+
+// On a thread that waits without the GIL. Signals are the main thread's business.
+int interrupt(void* /*unused*/) {
+  if (PyThread_get_thread_ident() != main_thread.load(std::memory_order_relaxed)) return 0;
+  const py::gil_scoped_acquire acquired;
+  collect();
+  return PyErr_CheckSignals() != 0 ? 1 : 0;  // what it raised stays set until the wait returns to Python
+}
+
+}  // namespace
+
+std::shared_ptr<Call> Call::start(lockstep_work* work, Loans loans) {
+  const std::shared_ptr<Call> call(new Call(work));
+  call->loans_ = std::move(loans);
+  auto* const until_ended = new std::shared_ptr<Call>(call);
+  lockstep_notify(work, &Call::on_end, until_ended);
+  return call;
+}
+
+void Call::on_end(void* user) {
+  Ended& place = ended();
+  {
+    const std::lock_guard lock(place.mutex);
+    place.calls.push_back(static_cast<std::shared_ptr<Call>*>(user));
+  }
+  place.any.store(true, std::memory_order_release);
+  if (place.scheduled.exchange(true)) return;
+  if (Py_IsInitialized() == 0 || Py_AddPendingCall(&collect_later, nullptr) != 0) place.scheduled.store(false);
+}
+
+// The values of a state stay, for whoever asks for the result.
+void Call::give_back() {
+  loans_.arrays.clear();
+  loans_.watched.reset();
+  if (loans_.state) loans_.state->arrays.clear();
+}
+
+Call::~Call() { lockstep_work_free(work_); }
+
+void Call::notify(std::function<void()> function) {
+  auto* const owned = new std::function<void()>(std::move(function));
+  lockstep_notify(
+      work_,
+      [](void* user) {
+        const std::unique_ptr<std::function<void()>> once(static_cast<std::function<void()>*>(user));
+        (*once)();
+      },
+      owned);
+}
+
+void collect() {
+  Ended& place = ended();
+  if (!place.any.load(std::memory_order_acquire)) return;
+  std::vector<std::shared_ptr<Call>*> calls;
+  {
+    const std::lock_guard lock(place.mutex);
+    calls.swap(place.calls);
+    place.any.store(false, std::memory_order_relaxed);
+  }
+  for (auto* const call : calls) {
+    (*call)->give_back();
+    delete call;
+  }
+}
+
+std::int64_t milliseconds_of(const py::handle& seconds, const char* name, bool may_be_zero) {
+  if (seconds.is_none()) return LOCKSTEP_FOREVER;
+  const double value = PyFloat_AsDouble(seconds.ptr());
+  if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  if (std::isnan(value) || value < 0 || (value == 0 && !may_be_zero)) {
+    raise_invalid(std::string(name) + " is " + std::to_string(value) +
+                  " s; allowed: " + (may_be_zero ? "0 or more" : "more than 0") + ", or None for none");
+  }
+  constexpr double kCentury = 100.0 * 365 * 24 * 3600;
+  return value >= kCentury ? LOCKSTEP_FOREVER : static_cast<std::int64_t>(std::ceil(value * 1000));
+}
+
+void install_interrupt() {
+  main_thread = py::cast<unsigned long>(py::module_::import("threading").attr("main_thread")().attr("ident"));
+  lockstep_set_interrupt(&interrupt, nullptr);
+}
+
+std::shared_ptr<Result> detail::finish(lockstep_status status, const lockstep_result& raw, Loans& loans) {
+  if (status == LOCKSTEP_ERR_INTERRUPTED) {
+    if (lockstep_work* const work = lockstep_interrupted()) Call::start(work, std::move(loans));
+  }
+  raise_pending();
+  auto result = std::make_shared<Result>(raw);
+  if (status != LOCKSTEP_OK) raise(status, last_error(), py::cast(result));
+  return result;
+}
+
+}  // namespace lockstep::python

@@ -1,0 +1,584 @@
+#include "bindings/python/native/communicator.h"
+
+#include <array>
+#include <condition_variable>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "bindings/python/native/error.h"
+#include "bindings/python/native/options.h"
+#include "bindings/python/native/state.h"
+#include "bindings/python/native/work.h"
+
+namespace lockstep::python {
+namespace {
+
+// How many threads destroy handles now. Never destroyed itself: the last handle may go when the interpreter has gone.
+struct Destroyers {
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::size_t count = 0;
+};
+
+Destroyers& destroyers() {
+  static auto* const place = new Destroyers;
+  return *place;
+}
+
+const int loaded_in = ::getpid();
+
+}  // namespace
+
+Handle::Handle(lockstep_comm* comm, End end, std::unique_ptr<Lines> log, std::unique_ptr<Lines> journal)
+    : comm_(comm), end_(end), log_(std::move(log)), journal_(std::move(journal)) {}
+
+Handle::~Handle() {
+  if (::getpid() != loaded_in) return;  // the library's threads are in the parent
+  if (end_ == End::kHere) {
+    lockstep_comm_destroy(comm_);
+    return;
+  }
+  const std::lock_guard lock(destroyers().mutex);
+  destroyers().count += 1;
+  std::thread([comm = comm_, log = std::move(log_), journal = std::move(journal_)]() mutable {
+    lockstep_comm_destroy(comm);
+    log.reset();
+    journal.reset();
+    const std::lock_guard ended(destroyers().mutex);
+    destroyers().count -= 1;
+    destroyers().ended.notify_all();
+  }).detach();
+}
+
+void wait_for_destroyed() {
+  std::unique_lock lock(destroyers().mutex);
+  destroyers().ended.wait(lock, [] { return destroyers().count == 0; });
+}
+
+HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& create) {
+  const Options from(given);
+  lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
+  const std::string name = from.text("name");
+  const std::string listen_host = from.text("listen_host");
+  const std::string advertise_host = from.text("advertise_host");
+  const std::string congestion_control = from.text("congestion_control");
+  const std::string flight_folder = from.text("flight_folder");
+  options.name = or_null(name);
+  options.group = from.number<std::uint32_t>("group");
+  options.gang = from.number<std::uint64_t>("gang");
+  options.gang_size = from.number<std::uint32_t>("gang_size");
+  options.founders = from.number<std::uint32_t>("founders");
+  options.minimum_world = from.number<std::uint32_t>("minimum_world");
+  options.auto_admit = from.flag("auto_admit");
+  options.first_port = from.number<std::uint16_t>("first_port");
+  options.last_port = from.number<std::uint16_t>("last_port");
+  options.listen_host = or_null(listen_host);
+  options.advertise_host = or_null(advertise_host);
+  options.advertise_port = from.number<std::uint16_t>("advertise_port");
+  options.stripes = from.number<std::uint16_t>("stripes");
+  options.segment_bytes = from.number<std::uint32_t>("segment_bytes");
+  options.dial_timeout_ms = from.duration("dial_timeout", 1e-3);
+  options.link_heartbeat_ms = from.duration("link_heartbeat", 1e-3);
+  options.link_silence_ms = from.duration("link_silence", 1e-3);
+  options.link_timeout_ms = from.duration("link_timeout", 1e-3);
+  options.abort_grace_ms = from.duration("abort_grace", 1e-3);
+  options.congestion_control = or_null(congestion_control);
+  options.flight_folder = or_null(flight_folder);
+  options.flight_kib = from.number<std::uint32_t>("flight_kib");
+  const py::object spin = from.get("spin");
+  const bool never = !spin.is_none() && to_double(spin) == 0;
+  if (!spin.is_none() && to_double(spin) > 0.01) raise_invalid("spin is more than 0.01 s; allowed: 0 to 0.01");
+  options.spin_us = never ? LOCKSTEP_NO_SPIN : from.duration("spin", 1e-6);
+  options.state_bytes_per_second = from.number<std::uint64_t>("state_bytes_per_second");
+  auto log = lines_to(from.get("log"));
+  auto journal = lines_to(from.get("journal"));
+  if (log) {
+    options.log = &Lines::take;
+    options.log_user = log.get();
+  }
+  if (journal) {
+    options.journal = &Lines::take;
+    options.journal_user = journal.get();
+  }
+  lockstep_comm* comm = nullptr;
+  lockstep_status status = LOCKSTEP_OK;
+  {
+    const py::gil_scoped_release released;
+    status = create(options, &comm);
+  }
+  check(status);
+  return std::make_shared<Handle>(comm, end, std::move(log), std::move(journal));
+}
+
+namespace {
+
+class Communicator {
+ public:
+  explicit Communicator(HandlePtr handle) : handle_(std::move(handle)) {}
+
+  [[nodiscard]] lockstep_comm* comm() const { return handle_->comm(); }
+
+  // The blocking form of a call and the asynchronous one. `args` may lie on the stack: both read it before they return.
+  template <typename Args>
+  std::shared_ptr<Result> run(lockstep_status (*function)(lockstep_comm*, const Args*, lockstep_result*),
+                              const Args& args, Loans loans) {
+    const HandlePtr kept = handle_;
+    loans.watched = watched_;
+    return block(loans, [&](lockstep_result* result) { return function(kept->comm(), &args, result); });
+  }
+  template <typename Args>
+  std::shared_ptr<Work> start(lockstep_status (*function)(lockstep_comm*, const Args*, lockstep_work**),
+                              const Args& args, Loans loans, py::object owner) {
+    return start_with([&](lockstep_work** work) { return function(comm(), &args, work); }, std::move(loans),
+                      std::move(owner));
+  }
+  template <typename Function>
+  std::shared_ptr<Work> start_with(Function&& function, Loans loans, py::object owner) {
+    collect();
+    loans.watched = watched_;
+    const HandlePtr kept = handle_;
+    lockstep_work* work = nullptr;
+    lockstep_status status = LOCKSTEP_OK;
+    {
+      const py::gil_scoped_release released;
+      status = std::forward<Function>(function)(&work);
+    }
+    if (status != LOCKSTEP_OK) check(status);
+    return std::make_shared<Work>(Call::start(work, std::move(loans)), std::move(owner));
+  }
+  // A function that waits and gives no result.
+  template <typename Function>
+  void wait_for(Function&& function) {
+    const HandlePtr kept = handle_;
+    lockstep_status status = LOCKSTEP_OK;
+    {
+      const py::gil_scoped_release released;
+      status = std::forward<Function>(function)(kept->comm());
+    }
+    if (status == LOCKSTEP_ERR_INTERRUPTED) {
+      if (lockstep_work* const work = lockstep_interrupted()) Call::start(work, {});
+    }
+    raise_pending();
+    check(status);
+  }
+
+  void watch(std::shared_ptr<StateArgs> state) {
+    checked([&] { return lockstep_watch_state(comm(), state ? &state->args : nullptr); });
+    watched_ = std::move(state);
+  }
+  void keep_published(std::uint64_t tag, std::shared_ptr<StateArgs> state) {
+    std::erase_if(published_, [&](const auto& entry) { return entry.first == tag; });
+    if (state) published_.emplace_back(tag, std::move(state));
+  }
+  void close() {
+    {
+      const py::gil_scoped_release released;
+      lockstep_comm_close(comm());
+    }
+    collect();
+    raise_pending();
+    watched_.reset();
+    published_.clear();
+  }
+
+ private:
+  HandlePtr handle_;
+  std::shared_ptr<StateArgs> watched_;
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<StateArgs>>> published_;  // lent, not copied
+};
+
+// ---- collectives ----
+
+// What an all-reduce and a broadcast take: one tensor, or many.
+struct Tensors {
+  std::vector<Array> arrays;
+  std::vector<lockstep_tensor> list;
+};
+
+void same_shape(const Array& in, const Array& out, const std::string& in_name, const std::string& out_name) {
+  if (in.type() == out.type() && in.count() == out.count()) return;
+  raise_invalid(out_name + " has " + std::to_string(out.count()) + " elements of " + name_of(out.type()) + ", " +
+                in_name + " has " + std::to_string(in.count()) + " of " + name_of(in.type()) + ": they must be alike");
+}
+
+struct AllReduce {
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  std::vector<lockstep_tensor> tensors;
+  std::vector<void*> residuals;
+  Loans loans;
+
+  // `options`: (op, tag, timeout, minimum_world, retry, up, down, weight, algorithm)
+  AllReduce(const py::object& array, const py::object& out, const py::object& residual, const py::tuple& options) {
+    const bool in_place = out.is_none();
+    std::vector<Array>& arrays = loans.arrays;
+    arrays = arrays_of(array, "array", in_place ? Array::Access::kWrite : Array::Access::kRead);
+    const std::size_t count = arrays.size();
+    std::vector<Array> outs;
+    if (!in_place) {
+      outs = arrays_of(out, "out", Array::Access::kWrite);
+      if (outs.size() != count || is_list(out) != is_list(array)) {
+        raise_invalid("out holds " + std::to_string(outs.size()) + " arrays, array holds " + std::to_string(count) +
+                      ": give one array for one, or a list for a list of the same length");
+      }
+      for (std::size_t i = 0; i < count; ++i) same_shape(arrays[i], outs[i], "array", "out");
+    }
+    tensors.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      tensors.push_back({arrays[i].data(), in_place ? arrays[i].data() : outs[i].data(), arrays[i].count()});
+    }
+    args.type = count > 0 ? arrays.front().type() : LOCKSTEP_F32;
+    add_residuals(residual, is_list(array));
+    for (Array& more : outs) arrays.push_back(std::move(more));
+
+    args.op = static_cast<lockstep_op>(py::cast<unsigned>(options[0]));
+    args.tag = to_number<std::uint64_t>(options[1], "tag");
+    args.timeout_ms = milliseconds_of(options[2], "timeout", false);
+    args.minimum_world = to_number<std::uint32_t>(options[3], "minimum_world");
+    args.no_retry = to_flag(options[4], "retry") ? 0 : 1;
+    args.up = static_cast<lockstep_wire_format>(py::cast<unsigned>(options[5]));
+    args.down = static_cast<lockstep_wire_format>(py::cast<unsigned>(options[6]));
+    if (const py::object weight = options[7]; !weight.is_none()) {
+      args.weighted = 1;
+      args.weight = to_double(weight);
+    }
+    args.algorithm = static_cast<lockstep_algorithm>(py::cast<unsigned>(options[8]));
+    if (is_list(array)) {
+      args.tensors = tensors.data();
+      args.tensors_count = tensors.size();
+      args.residuals = residuals.empty() ? nullptr : residuals.data();
+    } else {
+      args.send = tensors.front().send;
+      args.recv = tensors.front().recv;
+      args.count = tensors.front().count;
+      args.residual = residuals.empty() ? nullptr : residuals.front();
+    }
+  }
+
+  void add_residuals(const py::object& residual, bool many) {
+    if (residual.is_none()) return;
+    if (is_list(residual) != many) raise_invalid("residual: give one array for one, or a list for a list");
+    py::list given;
+    if (many) {
+      given = py::reinterpret_steal<py::list>(PySequence_List(residual.ptr()));
+    } else {
+      given.append(residual);
+    }
+    if (given.size() != tensors.size()) {
+      raise_invalid("residual holds " + std::to_string(given.size()) + " arrays, array holds " +
+                    std::to_string(tensors.size()) + ": give one for each, or None in its place");
+    }
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (py::object(given[i]).is_none()) {
+        residuals.push_back(nullptr);
+        continue;
+      }
+      const std::string name = many ? "residual[" + std::to_string(i) + "]" : "residual";
+      Array array(py::object(given[i]), name, Array::Access::kWrite);
+      same_shape(loans.arrays[i], array, "array", name);
+      residuals.push_back(array.data());
+      loans.arrays.push_back(std::move(array));
+    }
+  }
+};
+
+struct ReduceScatter {
+  lockstep_reduce_scatter_args args = LOCKSTEP_REDUCE_SCATTER_ARGS_INIT;
+  Loans loans;
+
+  // `options`: (op, tag, timeout, minimum_world)
+  ReduceScatter(const py::object& array, const py::object& out, const py::tuple& options) {
+    const Array& send = loans.arrays.emplace_back(array, "array", Array::Access::kRead);
+    args.send = send.data();
+    args.count = send.count();
+    args.type = send.type();
+    const Array& recv = loans.arrays.emplace_back(out, "out", Array::Access::kWrite);
+    if (recv.type() != args.type) {
+      raise_invalid(std::string("out has dtype ") + name_of(recv.type()) + ", array has " + name_of(args.type) +
+                    ": they must be alike");
+    }
+    args.recv = recv.data();
+    args.recv_capacity = recv.count();
+    args.op = static_cast<lockstep_op>(py::cast<unsigned>(options[0]));
+    args.tag = to_number<std::uint64_t>(options[1], "tag");
+    args.timeout_ms = milliseconds_of(options[2], "timeout", false);
+    args.minimum_world = to_number<std::uint32_t>(options[3], "minimum_world");
+  }
+};
+
+struct AllGather {
+  lockstep_all_gather_args args = LOCKSTEP_ALL_GATHER_ARGS_INIT;
+  Loans loans;
+
+  // `options`: (tag, timeout, minimum_world)
+  AllGather(const py::object& array, const py::object& out, const py::tuple& options) {
+    const Array& send = loans.arrays.emplace_back(array, "array", Array::Access::kRead);
+    args.send = send.data();
+    args.send_count = send.count();
+    args.type = send.type();
+    const Array& recv = loans.arrays.emplace_back(out, "out", Array::Access::kWrite);
+    if (recv.type() != args.type) {
+      raise_invalid(std::string("out has dtype ") + name_of(recv.type()) + ", array has " + name_of(args.type) +
+                    ": they must be alike");
+    }
+    if (recv.count() < args.send_count) {
+      raise_invalid("out has room for " + std::to_string(recv.count()) + " elements, array alone has " +
+                    std::to_string(args.send_count) + ": give it room for those of all members");
+    }
+    args.recv = recv.data();
+    args.recv_capacity = recv.count();
+    args.tag = to_number<std::uint64_t>(options[0], "tag");
+    args.timeout_ms = milliseconds_of(options[1], "timeout", false);
+    args.minimum_world = to_number<std::uint32_t>(options[2], "minimum_world");
+  }
+};
+
+struct Broadcast {
+  lockstep_broadcast_args args = LOCKSTEP_BROADCAST_ARGS_INIT;
+  std::vector<lockstep_tensor> tensors;
+  Loans loans;
+
+  // `options`: (tag, timeout, minimum_world)
+  Broadcast(const py::object& array, const py::object& root, bool is_root, const py::tuple& options) {
+    loans.arrays = arrays_of(array, "array", is_root ? Array::Access::kRead : Array::Access::kWrite);
+    for (const Array& one : loans.arrays) tensors.push_back({nullptr, one.data(), one.count()});
+    args.type = tensors.empty() ? LOCKSTEP_F32 : loans.arrays.front().type();
+    args.root = to_peer_id(root);
+    if (is_list(array)) {
+      args.tensors = tensors.data();
+      args.tensors_count = tensors.size();
+    } else {
+      args.data = tensors.front().recv;
+      args.count = tensors.front().count;
+    }
+    args.tag = to_number<std::uint64_t>(options[0], "tag");
+    args.timeout_ms = milliseconds_of(options[1], "timeout", false);
+    args.minimum_world = to_number<std::uint32_t>(options[2], "minimum_world");
+  }
+};
+
+// `options`: (tag, timeout, minimum_world, retry)
+lockstep_barrier_args barrier_args(const py::tuple& options) {
+  lockstep_barrier_args args = LOCKSTEP_BARRIER_ARGS_INIT;
+  args.tag = to_number<std::uint64_t>(options[0], "tag");
+  args.timeout_ms = milliseconds_of(options[1], "timeout", false);
+  args.minimum_world = to_number<std::uint32_t>(options[2], "minimum_world");
+  args.no_retry = to_flag(options[3], "retry") ? 0 : 1;
+  return args;
+}
+
+Communicator& from(const py::object& self) { return self.cast<Communicator&>(); }
+
+void define_collectives(py::class_<Communicator>& c) {
+  c.def("all_reduce", [](Communicator& self, const py::object& array, const py::object& out, const py::object& residual,
+                         const py::tuple& options) {
+    AllReduce call(array, out, residual, options);
+    return self.run(&lockstep_all_reduce, call.args, std::move(call.loans));
+  });
+  c.def("all_reduce_async", [](const py::object& self, const py::object& array, const py::object& out,
+                               const py::object& residual, const py::tuple& options) {
+    AllReduce call(array, out, residual, options);
+    return from(self).start(&lockstep_all_reduce_async, call.args, std::move(call.loans), self);
+  });
+  c.def("reduce_scatter",
+        [](Communicator& self, const py::object& array, const py::object& out, const py::tuple& options) {
+          ReduceScatter call(array, out, options);
+          return self.run(&lockstep_reduce_scatter, call.args, std::move(call.loans));
+        });
+  c.def("reduce_scatter_async",
+        [](const py::object& self, const py::object& array, const py::object& out, const py::tuple& options) {
+          ReduceScatter call(array, out, options);
+          return from(self).start(&lockstep_reduce_scatter_async, call.args, std::move(call.loans), self);
+        });
+  c.def("all_gather", [](Communicator& self, const py::object& array, const py::object& out, const py::tuple& options) {
+    AllGather call(array, out, options);
+    return self.run(&lockstep_all_gather, call.args, std::move(call.loans));
+  });
+  c.def("all_gather_async",
+        [](const py::object& self, const py::object& array, const py::object& out, const py::tuple& options) {
+          AllGather call(array, out, options);
+          return from(self).start(&lockstep_all_gather_async, call.args, std::move(call.loans), self);
+        });
+  c.def("broadcast", [](Communicator& self, const py::object& array, const py::object& root, bool is_root,
+                        const py::tuple& options) {
+    Broadcast call(array, root, is_root, options);
+    return self.run(&lockstep_broadcast, call.args, std::move(call.loans));
+  });
+  c.def("broadcast_async", [](const py::object& self, const py::object& array, const py::object& root, bool is_root,
+                              const py::tuple& options) {
+    Broadcast call(array, root, is_root, options);
+    return from(self).start(&lockstep_broadcast_async, call.args, std::move(call.loans), self);
+  });
+  c.def("barrier", [](Communicator& self, const py::tuple& options) {
+    return self.run(&lockstep_barrier, barrier_args(options), {});
+  });
+  c.def("barrier_async", [](const py::object& self, const py::tuple& options) {
+    return from(self).start(&lockstep_barrier_async, barrier_args(options), {}, self);
+  });
+}
+
+// ---- membership ----
+
+void define_membership(py::class_<Communicator>& c) {
+  c.def("connect", [](Communicator& self, const std::string& coordinator, const py::object& timeout) {
+    const std::int64_t ms = milliseconds_of(timeout, "timeout", false);
+    self.wait_for([&](lockstep_comm* comm) { return lockstep_connect(comm, coordinator.c_str(), ms); });
+  });
+  c.def("connect_async", [](const py::object& self, const std::string& coordinator, const py::object& timeout) {
+    const std::int64_t ms = milliseconds_of(timeout, "timeout", false);
+    Communicator& to = from(self);
+    return to.start_with(
+        [&](lockstep_work** work) { return lockstep_connect_async(to.comm(), coordinator.c_str(), ms, work); }, {},
+        self);
+  });
+  c.def("admit", [](Communicator& self, const py::object& timeout) {
+    const std::int64_t ms = milliseconds_of(timeout, "timeout", false);
+    Loans none;
+    return block(none, [&](lockstep_result* result) { return lockstep_admit(self.comm(), ms, result); });
+  });
+  c.def("admit_async", [](const py::object& self, const py::object& timeout) {
+    const std::int64_t ms = milliseconds_of(timeout, "timeout", false);
+    Communicator& to = from(self);
+    return to.start_with([&](lockstep_work** work) { return lockstep_admit_async(to.comm(), ms, work); }, {}, self);
+  });
+  c.def("wait_for_world", [](Communicator& self, const py::object& members, const py::object& timeout) {
+    const auto at_least = to_number<std::uint32_t>(members, "members");
+    const std::int64_t ms = milliseconds_of(timeout, "timeout", false);
+    Loans none;
+    return block(none,
+                 [&](lockstep_result* result) { return lockstep_wait_for_world(self.comm(), at_least, ms, result); });
+  });
+  c.def("wait_for_world_async", [](const py::object& self, const py::object& members, const py::object& timeout) {
+    const auto at_least = to_number<std::uint32_t>(members, "members");
+    const std::int64_t ms = milliseconds_of(timeout, "timeout", false);
+    Communicator& to = from(self);
+    return to.start_with(
+        [&](lockstep_work** work) { return lockstep_wait_for_world_async(to.comm(), at_least, ms, work); }, {}, self);
+  });
+  c.def("leave", [](Communicator& self, const py::object& timeout) {
+    const std::int64_t ms = milliseconds_of(timeout, "timeout", false);
+    self.wait_for([&](lockstep_comm* comm) { return lockstep_leave(comm, ms); });
+  });
+  c.def("leave_async", [](const py::object& self, const py::object& timeout) {
+    const std::int64_t ms = milliseconds_of(timeout, "timeout", false);
+    Communicator& to = from(self);
+    return to.start_with([&](lockstep_work** work) { return lockstep_leave_async(to.comm(), ms, work); }, {}, self);
+  });
+  c.def("abort_all", [](Communicator& self, const std::string& why) {
+    self.wait_for([&](lockstep_comm* comm) { return lockstep_abort_all(comm, why.c_str()); });
+  });
+  c.def("close", &Communicator::close);
+  c.def("flight_record", [](Communicator& self, const std::string& path) {
+    self.wait_for([&](lockstep_comm* comm) { return lockstep_flight_record(comm, path.c_str()); });
+  });
+  c.def("pending", [](Communicator& self) {
+    std::uint32_t count = 0;
+    checked([&] { return lockstep_pending(self.comm(), &count); });
+    return count;
+  });
+  c.def("fetching", [](Communicator& self) {
+    std::uint32_t count = 0;
+    checked([&] { return lockstep_fetching(self.comm(), &count); });
+    return count;
+  });
+  c.def("id", [](Communicator& self) {
+    lockstep_peer_id id{};
+    checked([&] { return lockstep_peer_id_self(self.comm(), &id); });
+    return to_python(id);
+  });
+  c.def("world", [](Communicator& self) {
+    lockstep_world world = LOCKSTEP_WORLD_INIT;
+    checked([&] { return lockstep_world_get(self.comm(), &world); });
+    return py::make_tuple(world.view, world.cohort, world.term, to_python(world.self), world.group, world.rank,
+                          world.world_size, world.members, world.groups, world.pending);
+  });
+  c.def("group_sizes", [](Communicator& self) {
+    std::vector<lockstep_group_size> sizes(1024);
+    std::size_t count = 0;
+    checked([&] { return lockstep_group_sizes(self.comm(), sizes.data(), sizes.size(), &count, nullptr); });
+    py::dict out;
+    for (std::size_t i = 0; i < count; ++i) out[py::int_(sizes[i].group)] = sizes[i].members;
+    return out;
+  });
+  c.def("member_ids", [](Communicator& self, const py::object& group) {
+    const auto number = to_number<std::uint32_t>(group, "group");
+    std::vector<lockstep_peer_id> ids(1024);
+    std::size_t count = 0;
+    checked([&] { return lockstep_member_ids(self.comm(), number, ids.data(), ids.size(), &count, nullptr); });
+    py::list out;
+    for (std::size_t i = 0; i < count; ++i) out.append(to_python(ids[i]));
+    return out;
+  });
+}
+
+// ---- shared state ----
+
+// (result, values)
+py::tuple with_values(const std::shared_ptr<Result>& result, const StateArgs& state) {
+  return py::make_tuple(result, state.current_values());
+}
+
+void define_state(py::class_<Communicator>& c) {
+  using Function = lockstep_status (*)(lockstep_comm*, const lockstep_sync_state_args*, lockstep_result*);
+  using AsyncFunction = lockstep_status (*)(lockstep_comm*, const lockstep_sync_state_args*, lockstep_work**);
+  const auto blocking = [&c](const char* name, Function function) {
+    c.def(name, [function](Communicator& self, const py::dict& description, const py::dict& options) {
+      const auto state = state_args(description, options, Array::Access::kWrite);
+      Loans loans;
+      loans.state = state;
+      return with_values(self.run(function, state->args, std::move(loans)), *state);
+    });
+  };
+  const auto asynchronous = [&c](const char* name, AsyncFunction function, Array::Access access) {
+    c.def(name, [function, access](const py::object& self, const py::dict& description, const py::dict& options) {
+      const auto state = state_args(description, options, access);
+      Loans loans;
+      loans.state = state;
+      return from(self).start(function, state->args, std::move(loans), self);
+    });
+  };
+  blocking("sync_state", &lockstep_sync_state);
+  blocking("prefetch_state", &lockstep_prefetch_state);
+  asynchronous("sync_state_async", &lockstep_sync_state_async, Array::Access::kWrite);
+  asynchronous("prefetch_state_async", &lockstep_prefetch_state_async, Array::Access::kWrite);
+  asynchronous("publish_state_async", &lockstep_publish_state_async, Array::Access::kRead);
+  c.def("publish_state", [](Communicator& self, const py::dict& description, const py::dict& options) {
+    const auto state = state_args(description, options, Array::Access::kRead);
+    self.wait_for([&](lockstep_comm* comm) { return lockstep_publish_state(comm, &state->args); });
+    self.keep_published(state->args.tag, state->args.stable != 0 ? state : nullptr);
+  });
+  c.def("unpublish_state", [](Communicator& self, const py::object& tag) {
+    const auto number = to_number<std::uint64_t>(tag, "tag");
+    self.wait_for([&](lockstep_comm* comm) { return lockstep_unpublish_state(comm, number); });
+    self.keep_published(number, nullptr);
+  });
+  c.def("watch_state", [](Communicator& self, const py::object& description, const py::dict& options) {
+    if (description.is_none()) return self.watch(nullptr);
+    self.watch(state_args(description, options, Array::Access::kRead));
+  });
+}
+
+}  // namespace
+
+void define_communicator(py::module_& module) {
+  py::class_<Communicator> c(module, "Communicator");
+  c.def(py::init([](const HandlePtr& handle) { return std::make_unique<Communicator>(handle); }));
+  c.def(py::init([](const py::dict& options) {
+    return std::make_unique<Communicator>(make_handle(
+        options, Handle::End::kOnAThread,
+        [](const lockstep_comm_options& from, lockstep_comm** comm) { return lockstep_comm_create(&from, comm); }));
+  }));
+  define_membership(c);
+  define_collectives(c);
+  define_state(c);
+}
+
+}  // namespace lockstep::python

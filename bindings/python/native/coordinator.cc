@@ -1,0 +1,80 @@
+#include "bindings/python/native/coordinator.h"
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "bindings/python/native/error.h"
+#include "bindings/python/native/lines.h"
+#include "bindings/python/native/options.h"
+#include "lockstep.h"
+
+namespace lockstep::python {
+namespace {
+
+class Coordinator {
+ public:
+  explicit Coordinator(const py::dict& given) {
+    const Options from(given);
+    const std::string listen = from.text("listen");
+    const std::string flight_file = from.text("flight_file");
+    lockstep_coordinator_options options = LOCKSTEP_COORDINATOR_OPTIONS_INIT;
+    options.listen = or_null(listen);
+    options.heartbeat_ms = from.duration("heartbeat", 1e-3);
+    options.silence_ms = from.duration("silence", 1e-3);
+    options.greeting_ms = from.duration("greeting", 1e-3);
+    options.flight_file = or_null(flight_file);
+    log_ = lines_to(from.get("log"));
+    if (log_) {
+      options.log = &Lines::take;
+      options.log_user = log_.get();
+    }
+    lockstep_status status = LOCKSTEP_OK;
+    {
+      const py::gil_scoped_release released;
+      status = lockstep_coordinator_start(&options, &coordinator_);
+    }
+    check(status);
+    std::array<char, 64> address{};
+    check(lockstep_coordinator_address(coordinator_, address.data(), address.size()));
+    address_ = address.data();
+  }
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+  ~Coordinator() { stop(); }
+
+  // Joins a thread that answers at once; so does the destructor.
+  void stop() {
+    const py::gil_scoped_release released;
+    lockstep_coordinator_stop(std::exchange(coordinator_, nullptr));
+    log_.reset();
+  }
+  void flight_record(const std::string& path) {
+    if (coordinator_ == nullptr) raise(LOCKSTEP_ERR_NOT_CONNECTED, "the coordinator was stopped", py::none());
+    lockstep_status status = LOCKSTEP_OK;
+    {
+      const py::gil_scoped_release released;
+      status = lockstep_coordinator_flight_record(coordinator_, path.c_str());
+    }
+    raise_pending();
+    check(status);
+  }
+  [[nodiscard]] const std::string& address() const { return address_; }
+
+ private:
+  std::unique_ptr<Lines> log_;
+  lockstep_coordinator* coordinator_ = nullptr;
+  std::string address_;
+};
+
+}  // namespace
+
+void define_coordinator(py::module_& module) {
+  py::class_<Coordinator>(module, "Coordinator")
+      .def(py::init<const py::dict&>())
+      .def("stop", &Coordinator::stop)
+      .def("flight_record", &Coordinator::flight_record)
+      .def("address", &Coordinator::address);
+}
+
+}  // namespace lockstep::python

@@ -1,0 +1,74 @@
+// The extension module lockstep._lockstep: the C API for the Python package, which alone uses it.
+#include <pybind11/pybind11.h>
+
+#include "bindings/python/native/array.h"
+#include "bindings/python/native/call.h"
+#include "bindings/python/native/communicator.h"
+#include "bindings/python/native/coordinator.h"
+#include "bindings/python/native/lines.h"
+#include "bindings/python/native/result.h"
+#include "bindings/python/native/swarm.h"
+#include "bindings/python/native/work.h"
+#include "lockstep.h"
+
+namespace py = pybind11;
+
+namespace {
+
+// Names by number, as the C library says them, so that a test can hold lockstep.types against them.
+template <typename Number, typename Name>
+py::list names(Name&& name) {
+  py::list out;
+  for (unsigned number = 0;; ++number) {
+    const std::string text = name(static_cast<Number>(number));
+    if (text == "unknown") return out;
+    out.append(text);
+  }
+}
+
+py::dict constants() {
+  py::dict out;
+  out["ops"] = names<lockstep_op>(&lockstep_op_name);
+  out["wire_formats"] = names<lockstep_wire_format>(&lockstep_wire_format_name);
+  out["algorithms"] = names<lockstep_algorithm>(&lockstep_algorithm_name);
+  out["data_types"] = names<lockstep_data_type>(&lockstep_data_type_name);
+  py::list sizes;
+  for (std::size_t i = 0; i < py::len(out["data_types"]); ++i) {
+    sizes.append(lockstep_data_type_size(static_cast<lockstep_data_type>(i)));
+  }
+  out["data_type_sizes"] = sizes;
+  return out;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_lockstep, module) {
+  module.doc() = "Native part of lockstep; import lockstep instead.";
+  lockstep::python::define_result(module);
+  lockstep::python::define_work(module);
+  lockstep::python::define_lines(module);
+  lockstep::python::define_coordinator(module);
+  lockstep::python::define_communicator(module);
+  lockstep::python::define_swarm(module);
+  module.def("version", &lockstep_version_string);
+  module.def("constants", &constants);
+  module.def("status_string", [](int status) { return lockstep_status_string(static_cast<lockstep_status>(status)); });
+  module.def("peer_id_text", [](const py::bytes& id) {
+    char text[LOCKSTEP_PEER_ID_TEXT_SIZE];
+    const lockstep_peer_id from = lockstep::python::to_peer_id(id);
+    lockstep_peer_id_text(&from, text);
+    return std::string(text);
+  });
+  module.def("bytes_of", [](const py::object& array) {
+    const lockstep::python::Array of(array, "array", lockstep::python::Array::Access::kRead);
+    const std::size_t size = lockstep_data_type_size(of.type()) * of.count();
+    return py::bytes(static_cast<const char*>(of.data()), size);
+  });
+  module.def("describe", [](const py::object& array) {
+    const lockstep::python::Array described(array, "array", lockstep::python::Array::Access::kRead);
+    return py::make_tuple(described.count(), lockstep::python::name_of(described.type()));
+  });
+  module.def("collect", &lockstep::python::collect);
+  module.def("wait_for_destroyed", &lockstep::python::wait_for_destroyed, py::call_guard<py::gil_scoped_release>());
+  lockstep::python::install_interrupt();
+}

@@ -1,0 +1,140 @@
+#include "bindings/python/native/result.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "bindings/python/native/error.h"
+
+namespace lockstep::python {
+namespace {
+
+constexpr std::size_t kMostMembers = 1024;  // of one view: lockstep_wait_for_world()
+
+}  // namespace
+
+lockstep_result& blank_result() {
+  static thread_local std::array<lockstep_peer_id, kMostMembers> contributors;
+  static thread_local std::array<std::uint64_t, kMostMembers> blocks;
+  static thread_local lockstep_result result;
+  result = LOCKSTEP_RESULT_INIT;
+  result.contributors = contributors.data();
+  result.contributors_capacity = contributors.size();
+  result.blocks = blocks.data();
+  result.blocks_capacity = blocks.size();
+  return result;
+}
+
+Result::Result(const lockstep_result& from)
+    : raw(from),
+      contributors(from.contributors,
+                   from.contributors + std::min<std::size_t>(from.contributors_count, from.contributors_capacity)),
+      blocks(from.blocks, from.blocks + std::min(from.blocks_count, from.blocks_capacity)),
+      parity(from.parity != nullptr ? from.parity : "") {}
+
+py::object to_python(const lockstep_peer_id& id) {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> type;
+  const py::object& peer_id =
+      type.call_once_and_store_result([] { return from_package("lockstep.types", "PeerId"); }).get_stored();
+  return peer_id(py::bytes(reinterpret_cast<const char*>(id.bytes), sizeof id.bytes));
+}
+
+lockstep_peer_id to_peer_id(const py::handle& id) {
+  lockstep_peer_id result{};
+  char* bytes = nullptr;
+  Py_ssize_t size = 0;
+  if (PyBytes_Check(id.ptr()) == 0) raise_invalid("a peer id is a lockstep.PeerId, as in run.members() and run.id");
+  PyBytes_AsStringAndSize(id.ptr(), &bytes, &size);
+  if (size != sizeof result.bytes) raise_invalid("a peer id has " + std::to_string(size) + " bytes; allowed: 16");
+  std::memcpy(result.bytes, bytes, sizeof result.bytes);
+  return result;
+}
+
+void define_result(py::module_& module) {
+  using R = const Result&;
+  py::class_<Result, std::shared_ptr<Result>>(module, "Result",
+                                              R"(How a call ended. What does not apply to a call is 0 or empty.
+
+Example:
+    >>> result = run.all_reduce(gradient, op="avg")
+    >>> result.world_size, hex(result.hash), result.retries, result.seconds
+)")
+      .def_property_readonly(
+          "world_size", [](R r) { return r.raw.world_size; },
+          "Contributors of a committed call; else the members of this peer's group now.")
+      .def_property_readonly(
+          "rank", [](R r) { return r.raw.rank; }, "This peer's place among the contributors.")
+      .def_property_readonly(
+          "contributors",
+          [](R r) {
+            py::tuple ids(r.contributors.size());
+            for (std::size_t i = 0; i < r.contributors.size(); ++i) ids[i] = to_python(r.contributors[i]);
+            return ids;
+          },
+          "The lockstep.PeerId of each contributor, in rank order; equal on every peer.")
+      .def_property_readonly(
+          "hash", [](R r) { return r.raw.hash; }, "64-bit hash of the result; equal on every peer.")
+      .def_property_readonly(
+          "retries", [](R r) { return r.raw.retries; },
+          "Attempts that were given up because a member was lost or left.")
+      .def_property_readonly(
+          "seconds", [](R r) { return r.raw.seconds; }, "Seconds from the call to its end, on this peer.")
+      .def_property_readonly(
+          "bytes_sent", [](R r) { return r.raw.bytes_sent; }, "Bytes of payload sent, all attempts.")
+      .def_property_readonly(
+          "bytes_received", [](R r) { return r.raw.bytes_received; }, "Bytes of payload received, all attempts.")
+      .def_property_readonly(
+          "view", [](R r) { return r.raw.view; }, "Number of the newest view when the call ended.")
+      .def_property_readonly(
+          "cohort", [](R r) { return r.raw.cohort; }, "Number of the view whose members the call was made among.")
+      .def_property_readonly(
+          "tag", [](R r) { return r.raw.tag; }, "The call's name.")
+      .def_property_readonly(
+          "use", [](R r) { return r.raw.use; }, "Which call with this tag in this cohort it was, from 0.")
+      .def_property_readonly(
+          "attempt", [](R r) { return r.raw.attempt; }, "The attempt that committed.")
+      .def_property_readonly(
+          "weight", [](R r) { return r.raw.weight; }, "Sum of all weights of a committed weighted average.")
+      .def_property_readonly(
+          "chunk",
+          [](R r) {
+            return py::slice(static_cast<py::ssize_t>(r.raw.chunk_begin),
+                             static_cast<py::ssize_t>(r.raw.chunk_begin + r.raw.chunk_count), 1);
+          },
+          "Reduce-scatter: the elements of the flat input that `output` holds, as a slice.")
+      .def_property_readonly(
+          "blocks",
+          [](R r) {
+            py::tuple sizes(r.blocks.size());
+            for (std::size_t i = 0; i < r.blocks.size(); ++i) sizes[i] = py::int_(r.blocks[i]);
+            return sizes;
+          },
+          "All-gather: elements of each rank's block, in rank order.")
+      .def_readwrite(
+          "output", &Result::output,
+          "All-gather and reduce-scatter: the array that holds the result, cut to what was received. Else None.")
+      .def_property_readonly(
+          "revision", [](R r) { return r.raw.revision; }, "Sync and prefetch: the revision of the state in memory.")
+      .def_property_readonly(
+          "state_root",
+          [](R r) { return (py::int_(r.raw.state_root[0]) << py::int_(64)) | py::int_(r.raw.state_root[1]); },
+          "Sync: XXH3-128 of the state; equal for equal states.")
+      .def_property_readonly(
+          "state_undefined", [](R r) { return r.raw.state_undefined != 0; },
+          "Sync: the call failed while the state was being written: the arrays hold no state until a sync succeeds.\n"
+          "Prefetch: the arrays hold a part of a state.")
+      .def_property_readonly(
+          "parity", [](R r) { return r.parity; },
+          "Which peers' watched states differ and where first (Communicator.watch); empty: none.")
+      .def_property_readonly(
+          "status", [](R r) { return from_package("lockstep.types", "Status")(static_cast<int>(r.raw.status)); },
+          "The lockstep.Status that the call ended with.")
+      .def("__repr__", [](R r) {
+        return "<lockstep.Result " + std::string(lockstep_status_string(r.raw.status)) +
+               " world_size=" + std::to_string(r.raw.world_size) + " view=" + std::to_string(r.raw.view) +
+               " retries=" + std::to_string(r.raw.retries) + " seconds=" + std::to_string(r.raw.seconds) + ">";
+      });
+}
+
+}  // namespace lockstep::python

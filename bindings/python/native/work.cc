@@ -1,0 +1,181 @@
+#include "bindings/python/native/work.h"
+
+#include <pybind11/stl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/python/native/error.h"
+#include "bindings/python/native/options.h"
+#include "bindings/python/native/state.h"
+
+namespace lockstep::python {
+namespace {
+
+// Wakes an event loop up: a descriptor becomes readable when one of the watched calls is over. One per loop; no threads.
+class Waker {
+ public:
+  Waker() : shared_(std::make_shared<Shared>()) {
+    if (shared_->descriptor >= 0) return;
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw py::error_already_set();
+  }
+
+  [[nodiscard]] int fileno() const { return shared_->descriptor; }
+
+  void watch(Work& work, std::uint64_t token) {
+    work.call().notify([shared = shared_, token] {
+      const std::lock_guard lock(shared->mutex);
+      shared->ended.push_back(token);
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const auto written = ::write(shared->descriptor, &one, sizeof one);
+    });
+  }
+
+  std::vector<std::uint64_t> take() {
+    const std::lock_guard lock(shared_->mutex);
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto read = ::read(shared_->descriptor, &count, sizeof count);
+    return std::exchange(shared_->ended, {});
+  }
+
+ private:
+  struct Shared {
+    Shared() = default;
+    Shared(const Shared&) = delete;
+    Shared& operator=(const Shared&) = delete;
+    ~Shared() {
+      if (descriptor >= 0) ::close(descriptor);
+    }
+    const int descriptor = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    std::mutex mutex;
+    std::vector<std::uint64_t> ended;
+  };
+  std::shared_ptr<Shared> shared_;
+};
+
+[[noreturn]] void raise_wait_timed_out(const py::object& timeout) {
+  raise(LOCKSTEP_ERR_PENDING,
+        "the call is not over after " + py::cast<std::string>(py::str(timeout)) +
+            " s, and goes on: wait again, or end it with abort()",
+        py::none());
+}
+
+// The index of the first of them that is over.
+std::size_t wait_any(const std::vector<Work*>& works, const py::object& timeout) {
+  std::vector<lockstep_work*> handles;
+  handles.reserve(works.size());
+  for (Work* const work : works) handles.push_back(work->call().work());
+  const std::int64_t ms = milliseconds_of(timeout, "timeout", true);
+  std::size_t index = 0;
+  lockstep_status status = LOCKSTEP_OK;
+  {
+    const py::gil_scoped_release released;
+    status = lockstep_wait_any(handles.data(), handles.size(), ms, &index);
+  }
+  raise_pending();
+  if (status == LOCKSTEP_ERR_PENDING) raise_wait_timed_out(timeout);
+  check(status);
+  return index;
+}
+
+}  // namespace
+
+void Work::ended(lockstep_status status, const lockstep_result& raw) {
+  auto result = std::make_shared<Result>(raw);
+  if (status != LOCKSTEP_OK) error_ = last_error();
+  result_ = std::move(result);
+  collect();
+  const py::object hook = std::exchange(on_end, py::none());
+  if (hook.is_none()) return;
+  hook(result_, call_->state() ? py::object(call_->state()->current_values()) : py::none());
+}
+
+bool Work::done() {
+  if (result_) return true;
+  lockstep_result& raw = blank_result();
+  lockstep_status status = LOCKSTEP_OK;
+  {
+    const py::gil_scoped_release released;
+    status = lockstep_test(call_->work(), &raw);
+  }
+  if (result_) return true;  // another thread was first
+  if (status == LOCKSTEP_ERR_PENDING) return false;
+  if (status == LOCKSTEP_ERR_FORKED) check(status);
+  ended(status, raw);
+  return true;
+}
+
+std::shared_ptr<Result> Work::result(const py::object& timeout) {
+  if (!done()) {
+    const std::int64_t ms = milliseconds_of(timeout, "timeout", true);
+    lockstep_result& raw = blank_result();
+    lockstep_status status = LOCKSTEP_OK;
+    {
+      const py::gil_scoped_release released;
+      status = lockstep_wait(call_->work(), ms, &raw);
+    }
+    raise_pending();
+    if (status == LOCKSTEP_ERR_PENDING) raise_wait_timed_out(timeout);
+    if (!result_) ended(status, raw);  // another thread may have been first
+  }
+  if (result_->raw.status != LOCKSTEP_OK) raise(result_->raw.status, error_, py::cast(result_));
+  return result_;
+}
+
+void Work::abort(const std::string& why) {
+  checked([&] { return lockstep_abort(call_->work(), why.c_str()); });
+}
+
+py::tuple Work::progress() const {
+  std::uint64_t bytes = 0;
+  std::uint64_t of = 0;
+  checked([&] { return lockstep_progress(call_->work(), &bytes, &of); });
+  return py::make_tuple(bytes, of);
+}
+
+void define_work(py::module_& module) {
+  py::class_<Work, std::shared_ptr<Work>>(module, "Work", py::dynamic_attr(),
+                                          R"(A call in flight, from a method that ends in _async.
+
+The call goes on when the Work is dropped, and its arrays stay alive until it is over. `await work` gives the Result under asyncio.
+
+Example:
+    >>> work = run.all_reduce_async(gradient, op="avg")
+    >>> work.done()
+    False
+    >>> result = work.wait(timeout=30)
+)")
+      .def("done", &Work::done, "Whether the call is over, however it ended. Never blocks.")
+      .def("wait", &Work::result, py::arg("timeout") = py::none(),
+           R"(Waits until the call is over and returns its Result.
+
+timeout: seconds, None for no limit, 0 to look once.
+Raises what the call ended with; WaitTimedOut (a TimeoutError) when the time is up: the call goes on.
+Ctrl-C ends the wait, and the call goes on.)")
+      .def("result", &Work::result, py::arg("timeout") = py::none(), "The same as wait(), as in concurrent.futures.")
+      .def("abort", &Work::abort, py::arg("why") = "no reason given",
+           R"(Ends a call that is not over: a collective for every peer, unless it is committed already. Does not wait.
+
+why: for the error texts of all peers, at most 1024 bytes.)")
+      .def("__await__", [](const py::object& self) { return from_package("lockstep._asyncio", "until_over")(self); })
+      .def_property_readonly(
+          "progress", &Work::progress,
+          "How far a sync or prefetch is, as (bytes, of): bytes of the bytes that differ are here; (0, 0): not "
+          "known yet.")
+      .def_readwrite("_on_end", &Work::on_end);
+  module.def("wait_any", &wait_any, py::arg("works"), py::arg("timeout"));
+  py::class_<Waker>(module, "Waker")
+      .def(py::init<>())
+      .def("fileno", &Waker::fileno)
+      .def("watch", &Waker::watch, py::arg("work"), py::arg("token"))
+      .def("take", &Waker::take);
+}
+
+}  // namespace lockstep::python

@@ -1,0 +1,37 @@
+// A call in flight as a Python object.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+#include "bindings/python/native/call.h"
+
+namespace lockstep::python {
+
+class Work {
+ public:
+  Work(std::shared_ptr<Call> call, py::object owner) : call_(std::move(call)), owner_(std::move(owner)) {}
+
+  [[nodiscard]] bool done();
+  std::shared_ptr<Result> result(const py::object& timeout);
+  void abort(const std::string& why);
+  [[nodiscard]] py::tuple progress() const;
+
+  [[nodiscard]] const Call& call() const { return *call_; }
+  [[nodiscard]] Call& call() { return *call_; }
+  // Called with the Result once, when Python first sees that the call is over.
+  py::object on_end = py::none();
+
+ private:
+  void ended(lockstep_status status, const lockstep_result& raw);
+
+  std::shared_ptr<Call> call_;
+  py::object owner_;  // the communicator: it lives as long as a handle of its calls
+  std::shared_ptr<Result> result_;
+  std::string error_;
+};
+
+void define_work(py::module_& module);
+
+}  // namespace lockstep::python

@@ -1,0 +1,51 @@
+# The libraries of others, as targets that mean the same in every build:
+#   lockstep::asio, lockstep::fmt, lockstep::hwy, lockstep::toml, lockstep::xxhash
+#
+# With LOCKSTEP_WHEEL they are linked in, as archives or as headers: a wheel runs on machines that have none of them. Otherwise
+# they are the system's shared libraries, as a distribution wants it.
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+
+foreach(name IN ITEMS asio fmt hwy toml xxhash)
+  add_library(lockstep_${name} INTERFACE)
+  add_library(lockstep::${name} ALIAS lockstep_${name})
+endforeach()
+
+# lockstep_headers(asio asio.hpp): the library is headers only, or what is taken from it is.
+function(lockstep_headers name header)
+  string(TOUPPER LOCKSTEP_${name}_INCLUDE folder)
+  find_path(${folder} ${header} REQUIRED)
+  mark_as_advanced(${folder})
+  target_include_directories(lockstep_${name} SYSTEM INTERFACE ${${folder}})
+endfunction()
+
+if(LOCKSTEP_WHEEL)
+  find_library(LOCKSTEP_XXHASH_ARCHIVE libxxhash.a REQUIRED)
+  mark_as_advanced(LOCKSTEP_XXHASH_ARCHIVE)
+  lockstep_headers(xxhash xxhash.h)
+  target_link_libraries(lockstep_xxhash INTERFACE ${LOCKSTEP_XXHASH_ARCHIVE})
+  target_link_libraries(lockstep_fmt INTERFACE fmt::fmt-header-only)
+  lockstep_headers(toml toml++/toml.h)
+  target_compile_definitions(lockstep_toml INTERFACE TOML_HEADER_ONLY=1)
+  # Debian has no archive of Highway's library. core/kernels/cpu_targets.cc defines the two functions that the kernels call.
+  lockstep_headers(hwy hwy/highway.h)
+  target_compile_definitions(lockstep_hwy INTERFACE LOCKSTEP_OWN_HWY)
+else()
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(LOCKSTEP_XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+  find_package(hwy REQUIRED)
+  find_package(tomlplusplus REQUIRED)
+  target_link_libraries(lockstep_xxhash INTERFACE PkgConfig::LOCKSTEP_XXHASH)
+  target_link_libraries(lockstep_fmt INTERFACE fmt::fmt)
+  target_link_libraries(lockstep_toml INTERFACE tomlplusplus::tomlplusplus)
+  target_link_libraries(lockstep_hwy INTERFACE hwy::hwy)
+endif()
+
+# asio without Boost has no CMake package.
+lockstep_headers(asio asio.hpp)
+target_compile_definitions(lockstep_asio INTERFACE ASIO_STANDALONE ASIO_DISABLE_STD_ALIGNED_ALLOC ASIO_NO_DEPRECATED)
+if(LOCKSTEP_SANITIZE MATCHES "thread")
+  # GCC refuses fences under the thread sanitizer, which does not understand them. asio's mutexes order the same things.
+  target_compile_definitions(lockstep_asio INTERFACE ASIO_DISABLE_FENCED_BLOCK)
+endif()

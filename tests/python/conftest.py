@@ -1,0 +1,45 @@
+"""Fixtures: a coordinator in this process, peers in threads, other processes; and a limit for every test."""
+
+from __future__ import annotations
+
+import faulthandler
+from collections.abc import Iterator
+
+import lockstep
+import pytest
+from support import Peers, Processes
+
+LIMIT = 90.0  # seconds of one test; then the process ends, and every thread says where it was
+
+
+@pytest.fixture(autouse=True)
+def _limit() -> Iterator[None]:
+    faulthandler.dump_traceback_later(LIMIT, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture
+def coordinator() -> Iterator[lockstep.Coordinator]:
+    with lockstep.Coordinator("127.0.0.1:0") as running:
+        yield running
+
+
+@pytest.fixture
+def peers(coordinator: lockstep.Coordinator) -> Peers:
+    """peers(n, main, **options) runs main(run, number) as n peers of one run."""
+    return Peers(coordinator)
+
+
+@pytest.fixture
+def alone(coordinator: lockstep.Coordinator) -> Iterator[lockstep.Communicator]:
+    """The only member of a run."""
+    with lockstep.connect(coordinator.address, listen_host="127.0.0.1", timeout=30) as run:
+        yield run
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    started = Processes()
+    yield started
+    started.end()

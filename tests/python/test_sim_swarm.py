@@ -1,0 +1,204 @@
+"""lockstep.sim.Swarm: the user's own function as many peers, in virtual time."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lockstep
+from lockstep import sim
+
+OUTER_STEPS = 30
+
+
+def train(run: lockstep.Communicator, bug: str = "") -> lockstep.State:
+    """A loop that survives; or one with a bug."""
+    state = lockstep.State({"weights": np.zeros(20), "step": 0})
+    if bug != "forgets to sync":
+        run.sync(state)
+    for mine in range(OUTER_STEPS):
+        if state["step"] == OUTER_STEPS:
+            break
+        gradient = np.full(20, state["step"] + 1.0)
+        run.spend(0.5)
+        run.all_reduce(gradient, op="avg")
+        state["weights"] -= gradient
+        state["step"] += 1
+        state.revision += 1
+        if bug == "skips admit on odd steps" and mine % 2:
+            continue
+        run.admit()
+        if bug != "forgets to sync":
+            run.sync(state)
+    return state
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    first = sim.Swarm(peers=8, churn=True, seed=7).run(train)
+    second = sim.Swarm(peers=8, churn=True, seed=7).run(train)
+    other = sim.Swarm(peers=8, churn=True, seed=8).run(train)
+    assert first.hash == second.hash != other.hash
+    assert first.happenings == second.happenings
+    assert first.seconds == second.seconds
+    assert any("crash" in what for _, what in first.happenings)
+    assert any("join" in what for _, what in first.happenings)
+    states = [value["weights"].tobytes() for value in first.values]
+    assert len(states) >= 8
+    assert states == [value["weights"].tobytes() for value in second.values]
+    assert len(set(states)) == 1
+
+
+def test_twenty_seeds_of_churn_leave_a_right_loop_whole() -> None:
+    for seed in range(20):
+        report = sim.Swarm(peers=8, churn=True, seed=seed).run(train)
+        assert report.commits >= OUTER_STEPS
+
+
+@pytest.mark.parametrize("bug", ["forgets to sync", "skips admit on odd steps"])
+def test_a_bug_in_the_loop_is_found_and_its_line_repeats_it(bug: str) -> None:
+    def found() -> sim.SwarmFailure:
+        for seed in range(100):
+            try:
+                sim.Swarm(peers=8, churn={"crashes": 2, "joins": 2, "until": 10.0}, seed=seed).run(train, bug)
+            except sim.SwarmFailure as failure:
+                return failure
+        pytest.fail("not found within 100 seeds")
+
+    failure = found()
+    assert len(failure.faults) <= 1, "the others were not needed"
+    with pytest.raises(sim.SwarmFailure) as again:
+        eval(failure.repeat.replace("run(main)", "run(train, bug)"), {"lockstep": lockstep, "train": train, "bug": bug})
+    assert again.value.kind == failure.kind
+    assert str(again.value).splitlines()[0] == str(failure).splitlines()[0]
+
+
+def test_time_is_virtual() -> None:
+    def main(run: lockstep.Communicator) -> tuple[float, float]:
+        before = run.now
+        run.spend(3600)
+        with pytest.raises(lockstep.TimedOut):
+            if run.rank == 0:
+                run.barrier(timeout=100)
+            else:
+                run.spend(200)
+                run.barrier(timeout=100)
+        return before, run.now
+
+    begin = time.monotonic()
+    report = sim.Swarm(peers=2).run(main)
+    assert time.monotonic() - begin < 20
+    assert all(3700 <= after - before < 3900 for before, after in report.values)
+
+
+def test_an_exception_of_the_program_is_the_cause() -> None:
+    def main(run: lockstep.Communicator) -> None:
+        run.barrier()
+        if run.rank == 1:
+            raise KeyError("mine")
+        run.barrier()
+
+    with pytest.raises(sim.SwarmFailure, match="KeyError: 'mine'") as raised:
+        sim.Swarm(peers=3, churn={"resets": 2}).run(main)
+    assert isinstance(raised.value.__cause__, KeyError)
+    assert raised.value.kind == "program"
+    assert raised.value.faults == (), "it fails without any"
+
+
+def test_all_waiting_in_vain_is_a_failure() -> None:
+    def main(run: lockstep.Communicator) -> None:
+        run.barrier(tag=run.rank)  # a tag of its own
+
+    with pytest.raises(sim.SwarmFailure) as raised:
+        sim.Swarm(peers=2).run(main)
+    assert raised.value.kind in ("deadlock", "program")
+
+
+def test_a_crash_kills_the_program_at_its_next_call() -> None:
+    seen: list[str] = []
+
+    def main(run: lockstep.Communicator) -> str:
+        try:
+            for _ in range(20):
+                run.spend(0.1)
+                run.barrier()
+        except sim.Killed:
+            seen.append("killed")
+            raise
+        return "done"
+
+    report = sim.Swarm(peers=3, faults=[{"at": "1 s", "crash": "b"}]).run(main)
+    assert seen == ["killed"]
+    assert {(program.host, program.end) for program in report.programs} == {
+        ("a", "returned"),
+        ("b", "killed"),
+        ("c", "returned"),
+    }
+
+
+def test_a_program_that_lost_the_run_starts_again() -> None:
+    starts: list[int] = []
+
+    def main(run: lockstep.Communicator) -> int:
+        starts.append(1)
+        for _ in range(60):
+            run.spend(0.1)
+            run.barrier()
+            run.admit()
+        return run.world_size
+
+    stall = [{"at": "1 s", "stall": "c", "for": "3 s"}]
+    sim.Swarm(peers=3, faults=stall).run(main)
+    assert len(starts) == 4
+    with pytest.raises(sim.SwarmFailure, match="Evicted|OutcomeUnknown|NotConnected"):
+        sim.Swarm(peers=3, faults=stall, restart=False).run(main)
+
+
+def test_everything_of_a_communicator_works() -> None:
+    def main(run: lockstep.Communicator) -> list[Any]:
+        rank = run.rank
+        array = np.full(1000, rank + 1, np.float32)
+        works = [run.all_reduce_async(array.copy(), tag=tag) for tag in range(3)]
+        assert lockstep.wait_any(works) in works
+        results = [work.wait(timeout=10) for work in works]
+        assert all(work.done() for work in works)
+        gathered = run.all_gather(np.array([rank]))
+        scattered = run.reduce_scatter(np.arange(6.0))
+        run.broadcast(array, run.members()[0])
+        encoded = np.ones(1000, np.float32)
+        run.all_reduce(encoded, op="avg", up="int8", down="int8")
+        assert results[0].seconds > 0
+        return [results[0].hash, gathered.output.tolist(), scattered.output.tolist(), float(array[0]), float(encoded[0])]
+
+    values = sim.Swarm(peers=3).run(main).values
+    assert [value[0] for value in values] == [values[0][0]] * 3
+    assert values[0][1] == [0, 1, 2]
+    assert sorted(sum((value[2] for value in values), [])) == [0.0, 3.0, 6.0, 9.0, 12.0, 15.0]
+    assert {value[3] for value in values} == {1.0}
+
+
+def test_a_program_may_connect_by_itself() -> None:
+    def main(run: lockstep.Communicator) -> int:
+        run.leave()
+        with lockstep.connect("coordinator.example:4000", founders=2) as again:
+            again.barrier()
+            return again.world_size
+
+    assert sim.Swarm(peers=2).run(main).values == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"peers": 0}, "peers"),
+        ({"peers": 3, "faults": [{"at": "1 s", "crush": "b"}]}, "crush"),
+        ({"peers": 3, "churn": {"crashs": 1}}, "crashs"),
+        ({"peers": 3, "heartbeet": "1 s"}, "heartbeet"),
+        ({"peers": 3, "net": {"profile": "moon"}}, "moon"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(lockstep.InvalidArgument, match=text):
+        sim.Swarm(**arguments)

@@ -1,0 +1,78 @@
+"""Enums, their names and numbers against those of the library; peer ids."""
+
+from __future__ import annotations
+
+import enum
+import pickle
+from typing import Any, get_args
+
+import lockstep
+import pytest
+from lockstep import _lockstep, types
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "numbers", "names"),
+    [
+        (types.Op, "ops", types.OPS, types.OpName),
+        (types.WireFormat, "wire_formats", types.WIRE_FORMATS, types.WireFormatName),
+        (types.Algorithm, "algorithms", types.ALGORITHMS, types.AlgorithmName),
+    ],
+)
+def test_names_are_those_of_the_library(kind: type[enum.Enum], key: str, numbers: Any, names: Any) -> None:
+    known = _lockstep.constants()[key]
+    assert [member.value for member in kind] == known
+    assert [numbers[name] for name in known] == list(range(len(known)))
+    assert list(get_args(names)) == known
+    assert [member.name.lower().replace("_", "-") for member in kind] == known
+
+
+def test_strategies() -> None:
+    assert [member.value for member in lockstep.Strategy] == ["popular", "send-only", "receive-only"]
+    assert list(types.STRATEGIES.values()) == [0, 1, 2]
+    assert list(get_args(types.StrategyName)) == list(types.STRATEGIES)
+
+
+@pytest.mark.parametrize("kind", [types.Op, types.WireFormat, types.Algorithm, types.Strategy])
+def test_members_and_names_are_the_same_to_a_call(kind: type[enum.Enum]) -> None:
+    numbers = {member.value: number for number, member in enumerate(kind)}
+    for member in kind:
+        assert member == member.value
+        assert types.number_of(numbers, member, "x") == types.number_of(numbers, member.value, "x")
+        assert kind(member.value) is member
+        assert pickle.loads(pickle.dumps(member)) is member
+
+
+@pytest.mark.parametrize("wrong", ["mean", "SUM", "", None, 1, ["sum"], {}, lockstep.Strategy.POPULAR])
+def test_other_values_are_refused_with_those_allowed(wrong: Any) -> None:
+    with pytest.raises(lockstep.InvalidArgument) as caught:
+        types.number_of(types.OPS, wrong, "op")
+    assert str(caught.value) == f"op is {wrong!r}; allowed: 'sum', 'avg', 'prod', 'min', 'max'"
+
+
+def test_data_types_have_their_sizes() -> None:
+    constants = _lockstep.constants()
+    assert constants["data_types"][-3:] == ["bf16", "f32", "f64"]
+    assert constants["data_type_sizes"] == [1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8]
+
+
+def test_peer_ids_are_bytes_with_a_text() -> None:
+    peer = lockstep.PeerId(range(16))
+    assert str(peer) == "000102030405060708090a0b0c0d0e0f"
+    assert repr(peer) == f"PeerId({str(peer)[:8]})"
+    assert f"{peer}" == str(peer)
+    assert peer == bytes(range(16))
+    assert {peer: 1}[lockstep.PeerId(range(16))] == 1
+    assert pickle.loads(pickle.dumps(peer)) == peer
+
+
+def test_a_run_speaks_of_peers_as_its_log_does(alone: lockstep.Communicator) -> None:
+    assert isinstance(alone.id, lockstep.PeerId)
+    assert len(str(alone.id)) == 32
+    assert int(str(alone.id), 16) != 0
+
+
+def test_the_world_is_a_value(alone: lockstep.Communicator) -> None:
+    world = alone.world
+    assert world == alone.world
+    assert pickle.loads(pickle.dumps(world)) == world
