@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -33,6 +35,12 @@ struct Peer {
   }
   [[nodiscard]] Duration now() const { return swarm.now(program); }
 };
+
+// Frees it however the program ends; ends the call first.
+struct FreeWork {
+  void operator()(lockstep_work* work) const { lockstep_work_free(work); }
+};
+using OwnedWork = std::unique_ptr<lockstep_work, FreeWork>;
 
 using Main = std::function<void(Peer&)>;
 

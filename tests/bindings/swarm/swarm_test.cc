@@ -313,9 +313,9 @@ TEST(Swarm, AProgramThatWritesToLentMemoryIsFoundOut) {
     lockstep_all_reduce_args args = sum_of(values);
     lockstep_work* work = nullptr;
     peer.check(lockstep_all_reduce_async(peer.comm, &args, &work));
+    const OwnedWork owned(work);
     if (peer.host == 1) values[3] = 5;
     peer.check(lockstep_wait(work, LOCKSTEP_FOREVER, nullptr));
-    lockstep_work_free(work);
   });
   ASSERT_TRUE(report.failure);
   EXPECT_EQ(report.failure->kind, "S2");
