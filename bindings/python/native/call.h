@@ -49,7 +49,8 @@ class Call {
   Loans loans_;
 };
 
-// Gives back what ended calls had borrowed. Happens by itself on the main thread; every call of the package does it, too.
+// Gives back what ended calls had borrowed. Happens by itself on the main thread, and every second on the one that takes lines of log;
+// every call of the package does it, too.
 void collect();
 
 // Seconds as milliseconds, rounded up. None: forever. Raises InvalidArgument unless `seconds` is above 0, or 0 where `may_be_zero`.
