@@ -5,25 +5,26 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Generator
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from ._lockstep import Result, Waker, Work
 
 
 class _Watcher:
-    """The calls that one event loop waits for. Holds a descriptor only while there are some."""
+    """The calls that one event loop waits for, with one descriptor for all of them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self._loop = ref(loop)  # weak: _watchers has the loop as key
         self._waker = Waker()
         self._tokens = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[None]] = {}
 
     def watch(self, work: Work) -> asyncio.Future[None]:
-        future: asyncio.Future[None] = self._loop.create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
         token = next(self._tokens)
         if not self._waiting:
-            self._loop.add_reader(self._waker.fileno(), self._ended)
+            loop.add_reader(self._waker.fileno(), self._ended)
         self._waiting[token] = future
         future.add_done_callback(lambda _: self._forget(token))
         self._waker.watch(work, token)
@@ -37,8 +38,9 @@ class _Watcher:
 
     def _forget(self, token: int) -> None:
         self._waiting.pop(token, None)
-        if not self._waiting and not self._loop.is_closed():
-            self._loop.remove_reader(self._waker.fileno())
+        loop = self._loop()
+        if not self._waiting and loop is not None and not loop.is_closed():
+            loop.remove_reader(self._waker.fileno())
 
 
 _watchers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Watcher] = WeakKeyDictionary()
@@ -50,6 +52,10 @@ def until_over(work: Work) -> Generator[object, None, Result]:
         loop = asyncio.get_running_loop()
         watcher = _watchers.get(loop)
         if watcher is None:
+            for key in _watchers.keyrefs():  # a list: other threads have loops, too
+                other = key()
+                if other is not None and other.is_closed():
+                    _watchers.pop(other, None)
             watcher = _watchers[loop] = _Watcher(loop)
         yield from watcher.watch(work)
     return work.result(0)

@@ -51,7 +51,8 @@ class Call {
   Loans loans_;
 };
 
-// Gives back what ended calls had borrowed. Happens by itself on the main thread; every call of the package does it, too.
+// Gives back what ended calls had borrowed. Happens by itself on the main thread, and every second on the one that takes lines of log;
+// every call of the package does it, too.
 void collect();
 
 // Has the GIL held when it drops this. From any thread.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "bindings/python/native/call.h"
 #include "bindings/python/native/error.h"
 #include "bindings/python/native/fork.h"
 #include "bindings/python/native/gil.h"
@@ -56,6 +57,7 @@ py::tuple fetch(double seconds) {
     lines.swap(from.lines);
     dropped = std::exchange(from.dropped, 0);
   }
+  collect();  // where the main thread waits for something else and nobody calls the package
   py::list out;
   for (const Line& line : lines) {
     py::object text = py::none();

@@ -72,7 +72,10 @@ class Waker {
 std::size_t wait_any(const std::vector<Work*>& works, const py::object& timeout) {
   std::vector<lockstep_work*> handles;
   handles.reserve(works.size());
-  for (Work* const work : works) handles.push_back(work->call().work());
+  for (Work* const work : works) {
+    if (work == nullptr) throw py::type_error("works holds None; give calls in flight only");
+    handles.push_back(work->call().work());
+  }
   const std::int64_t ms = milliseconds_of(timeout, "timeout", true);
   std::size_t index = 0;
   lockstep_status status = LOCKSTEP_OK;
@@ -92,6 +95,7 @@ void Work::ended(lockstep_status status, const lockstep_result& raw) {
   auto result = std::make_shared<Result>(raw);
   if (status != LOCKSTEP_OK) error_ = last_error();
   result_ = std::move(result);
+  call_->give_back();
   collect();
   const py::object hook = std::exchange(on_end, py::none());
   if (hook.is_none()) return;

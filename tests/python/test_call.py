@@ -1,0 +1,237 @@
+"""What a call borrows lives until its outcome, whatever becomes of its Work; and no longer, whoever holds it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from typing import Any, Callable
+
+import lockstep
+import numpy as np
+import pytest
+from support import IN_TIME, Meeting, Peers, until
+
+Run = lockstep.Communicator
+
+
+def begins(run: Run, given: Any) -> dict[str, Callable[[], lockstep.Work]]:
+    """Calls that borrow an array, by name."""
+    out = np.empty(4 * len(given), given.dtype)
+    return {
+        "all_reduce": lambda: run.all_reduce_async(given),
+        "list": lambda: run.all_reduce_async([given]),
+        "out": lambda: run.all_reduce_async(np.ones_like(given), given),
+        "reduce_scatter": lambda: run.reduce_scatter_async(given, out),
+        "all_gather": lambda: run.all_gather_async(given, out),
+        "broadcast": lambda: run.broadcast_async(given, run.members()[0]),
+        "sync": lambda: run.sync_async(lockstep.State({"x": given})),
+    }
+
+
+NAMES = ["all_reduce", "list", "out", "reduce_scatter", "all_gather", "broadcast", "sync"]
+
+
+class Watched(np.ndarray[Any, Any]):
+    """An array that can be referred to weakly and says when it goes."""
+
+
+def watched(count: int) -> Any:
+    return np.ones(count).view(Watched)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_live_until_the_outcome_when_the_work_is_dropped(peers: Peers, name: str) -> None:
+    dropped = Meeting(2)
+
+    def main(run: Run, number: int) -> None:
+        given = watched(1000)
+        gone = weakref.ref(given)
+        if number == 0:
+            begins(run, given)[name]()
+            del given
+            gc.collect()
+            assert gone() is not None  # lent to a call that waits for the other
+            dropped()
+            run.barrier(tag=9)
+            until(lambda: gone() is None)
+        else:
+            dropped()
+            assert begins(run, given)[name]().wait(IN_TIME).world_size == 2
+            run.barrier(tag=9)
+
+    peers(2, main)
+
+
+def test_the_memory_of_a_dropped_array_is_really_written(peers: Peers) -> None:
+    dropped = Meeting(2)
+    memory = bytearray(8 * 1000)
+
+    def main(run: Run, number: int) -> None:
+        if number == 0:
+            given = np.frombuffer(memory).reshape(10, 100)
+            run.all_reduce_async(given)
+            del given
+            gc.collect()
+            with pytest.raises(BufferError):
+                memory.extend(b"no")  # still lent
+            dropped()
+        else:
+            dropped()
+            run.all_reduce(np.full(1000, 7.0))
+        run.barrier(tag=9)
+
+    peers(2, main)
+    assert (np.frombuffer(memory) == 7).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_are_given_back_at_the_outcome_while_the_work_lives(alone: Run, name: str) -> None:
+    given = watched(100)
+    before = sys.getrefcount(given)
+    calls = begins(alone, given)
+    held = sys.getrefcount(given)
+    work = calls[name]()
+    until(work.done)
+    state_holds = 0  # the State of the sync is gone with its lambda's frame; its Work holds only its values
+    assert sys.getrefcount(given) <= held + state_holds + (1 if name == "sync" else 0)
+    del calls
+    assert sys.getrefcount(given) <= before + (1 if name == "sync" else 0)
+    assert work.done()
+
+
+def test_a_buffer_may_be_resized_once_the_call_is_over(alone: Run) -> None:
+    given = bytearray(100)
+    work = alone.all_reduce_async(given)
+    work.wait(IN_TIME)
+    given.extend(b"more")
+    alone.all_reduce(given)
+    given.extend(b"more")
+    assert work.done()
+
+
+def test_arrays_come_back_by_themselves(alone: Run) -> None:
+    """Nobody asks the Work, nobody calls the package: the interpreter's main thread takes the loan back."""
+    given = watched(100)
+    before = sys.getrefcount(given)
+    alone.all_reduce_async(given)
+    until(lambda: sys.getrefcount(given) <= before + 1)  # one for the closure
+
+
+def test_arrays_come_back_while_the_main_thread_waits(peers: Peers) -> None:
+    def main(run: Run, number: int) -> None:  # not on the main thread, which joins this one
+        given = watched(100)
+        gone = weakref.ref(given)
+        run.all_reduce_async(given)
+        del given
+        until(lambda: gone() is None)
+
+    peers(2, main)
+
+
+@pytest.mark.parametrize("how", ["abort", "timeout", "close", "mismatch"])
+def test_arrays_are_given_back_whatever_the_outcome(peers: Peers, how: str) -> None:
+    begun = Meeting(2)
+
+    def main(run: Run, number: int) -> None:
+        given = watched(100 + (number if how == "mismatch" else 0))
+        if number == 1 and how != "mismatch":
+            begun()
+            return
+        gone = weakref.ref(given)
+        work = run.all_reduce_async(given, timeout=0.02 if how == "timeout" else None)
+        del given
+        if how == "abort":
+            work.abort("by the test")
+        if how == "close":
+            run.close()
+        expected = {
+            "abort": lockstep.Aborted,
+            "timeout": lockstep.TimedOut,
+            "close": lockstep.OutcomeUnknown,
+            "mismatch": lockstep.Mismatch,
+        }
+        with pytest.raises(expected[how]):
+            work.wait(IN_TIME)
+        until(lambda: gone() is None)
+        if how != "mismatch":
+            begun()
+
+    peers(2, main)
+
+
+def test_many_calls_in_flight_whose_works_are_dropped(peers: Peers) -> None:
+    count = 100
+    arrays: list[list[Any]] = [[np.full(50, tag + 1.0) for tag in range(count)] for _ in range(2)]
+
+    def main(run: Run, number: int) -> None:
+        for tag, given in enumerate(arrays[number]):
+            run.all_reduce_async(given, tag=tag)
+        run.barrier(tag=count)  # is no fence for the others
+        last = [run.all_reduce_async(np.ones(1), tag=tag) for tag in range(count)]  # the second use of each tag
+        for work in last:
+            assert work.wait(IN_TIME).use == 1
+
+    peers(2, main)
+    for own in arrays:
+        assert all((array == 2 * (tag + 1)).all() for tag, array in enumerate(own))
+        until(lambda own=own: all(sys.getrefcount(array) <= 3 for array in own))  # type: ignore[misc]
+
+
+def test_too_many_in_flight(peers: Peers) -> None:
+    def main(run: Run, number: int) -> None:
+        run.barrier()
+        if number == 0:
+            works = [run.all_reduce_async(np.ones(1), tag=tag) for tag in range(1, 257)]
+            more = run.all_reduce_async(np.ones(1), tag=300)
+            with pytest.raises(lockstep.TooManyInFlight, match="256"):
+                more.wait(IN_TIME)
+            run.abort_all("enough")
+            for work in works:
+                with pytest.raises(lockstep.Aborted):
+                    work.wait(IN_TIME)
+        run.barrier()
+
+    peers(2, main)
+
+
+def test_the_watched_state_is_lent_to_calls_in_flight(peers: Peers) -> None:
+    dropped = Meeting(2)
+
+    def main(run: Run, number: int) -> None:
+        weights = watched(100)
+        gone = weakref.ref(weights)
+        run.watch(lockstep.State({"w": weights}))
+        del weights
+        if number == 1:
+            dropped()
+        work = run.all_reduce_async(np.ones(3))
+        run.watch(None)
+        gc.collect()
+        if number == 0:
+            assert gone() is not None
+            dropped()
+        assert work.wait(IN_TIME).parity == ""
+        until(lambda: gone() is None)
+
+    peers(2, main)
+
+
+def test_a_published_state_that_is_lent_lives_until_it_is_not(alone: Run) -> None:
+    weights = watched(100)
+    gone = weakref.ref(weights)
+    alone.publish(lockstep.State({"w": weights}), stable=True)
+    del weights
+    gc.collect()
+    assert gone() is not None
+    alone.unpublish()
+    assert gone() is None
+
+
+def test_a_published_state_that_is_copied_is_not_held(alone: Run) -> None:
+    weights = watched(100)
+    gone = weakref.ref(weights)
+    alone.publish(lockstep.State({"w": weights}))
+    del weights
+    until(lambda: gone() is None)
+    alone.unpublish()
