@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import lockstep
+import pytest
 from lockstep import sim
 
 NEVER = {"peers": 3, "work": ["2x all_reduce 4KiB f32 sum", "loop 2"], "expect": {"commits": ">= 1000000"}}
@@ -45,7 +44,11 @@ def test_a_scenario_is_a_path_a_text_or_a_dict(tmp_path: Path) -> None:
     text = 'peers = 3\nnet = { profile = "region" }\nwork = ["all_reduce 4KiB f32 sum"]\n'
     path = tmp_path / "two.toml"
     path.write_text(text)
-    reports = [sim.run(path, seed=1), sim.run(text, seed=1), sim.run({"peers": 3, "net": {"profile": "region"}, "work": ["all_reduce 4KiB f32 sum"]}, seed=1)]
+    reports = [
+        sim.run(path, seed=1),
+        sim.run(text, seed=1),
+        sim.run({"peers": 3, "net": {"profile": "region"}, "work": ["all_reduce 4KiB f32 sum"]}, seed=1),
+    ]
     assert reports[0].hash == reports[1].hash == reports[2].hash
 
 
@@ -72,5 +75,5 @@ def test_a_flight_recording_is_replayed_and_a_journal_judged(tmp_path: Path) -> 
     assert sim.replay(recording).facts
     assert sim.audit(journal)
     journal.write_text("nonsense\n")
-    with pytest.raises(lockstep.InvalidArgument, match="nonsense|peer.jsonl"):
+    with pytest.raises(lockstep.InvalidArgument, match=r"nonsense|peer\.jsonl"):
         sim.audit(journal)

@@ -4,6 +4,7 @@ Native part of lockstep; import lockstep instead.
 
 from __future__ import annotations
 import collections.abc
+import lockstep.types
 import typing
 
 __all__: list[str] = [
@@ -43,7 +44,7 @@ class Result:
         The attempt that committed.
         """
     @property
-    def blocks(self) -> tuple:
+    def blocks(self) -> tuple[int, ...]:
         """
         All-gather: elements of each rank's block, in rank order.
         """
@@ -68,7 +69,7 @@ class Result:
         Number of the view whose members the call was made among.
         """
     @property
-    def contributors(self) -> tuple:
+    def contributors(self) -> tuple[lockstep.types.PeerId, ...]:
         """
         The lockstep.PeerId of each contributor, in rank order; equal on every peer.
         """
@@ -121,7 +122,7 @@ class Result:
         Prefetch: the arrays hold a part of a state.
         """
     @property
-    def status(self) -> typing.Any:
+    def status(self) -> lockstep.types.Status:
         """
         The lockstep.Status that the call ended with.
         """
@@ -189,7 +190,7 @@ class Work:
         Ctrl-C ends the wait, and the call goes on.
         """
     @property
-    def progress(self) -> tuple:
+    def progress(self) -> tuple[int, ...]:
         """
         How far a sync or prefetch is, as (bytes, of): bytes of the bytes that differ are here; (0, 0): not known yet.
         """

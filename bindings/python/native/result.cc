@@ -68,7 +68,7 @@ Example:
       .def_property_readonly(
           "contributors",
           [](R r) {
-            py::tuple ids(r.contributors.size());
+            PeerIds ids(r.contributors.size());
             for (std::size_t i = 0; i < r.contributors.size(); ++i) ids[i] = to_python(r.contributors[i]);
             return ids;
           },
@@ -106,7 +106,7 @@ Example:
       .def_property_readonly(
           "blocks",
           [](R r) {
-            py::tuple sizes(r.blocks.size());
+            Numbers sizes(r.blocks.size());
             for (std::size_t i = 0; i < r.blocks.size(); ++i) sizes[i] = py::int_(r.blocks[i]);
             return sizes;
           },
@@ -128,7 +128,8 @@ Example:
           "parity", [](R r) { return to_text(r.parity); },
           "Which peers' watched states differ and where first (Communicator.watch); empty: none.")
       .def_property_readonly(
-          "status", [](R r) { return from_package("lockstep.types", "Status")(static_cast<int>(r.raw.status)); },
+          "status",
+          [](R r) { return StatusObject(from_package("lockstep.types", "Status")(static_cast<int>(r.raw.status))); },
           "The lockstep.Status that the call ended with.")
       .def("__repr__", [](R r) {
         return "<lockstep.Result " + std::string(lockstep_status_string(r.raw.status)) +

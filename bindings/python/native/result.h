@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep.h"
@@ -12,6 +13,17 @@
 namespace lockstep::python {
 
 namespace py = pybind11;
+
+// Objects whose type the stub says more about.
+struct PeerIds : py::tuple {
+  using py::tuple::tuple;
+};
+struct Numbers : py::tuple {
+  using py::tuple::tuple;
+};
+struct StatusObject : py::object {
+  explicit StatusObject(py::object status) : py::object(std::move(status)) {}
+};
 
 // What a C function fills in, with room for all that it can say. One at a time per thread.
 lockstep_result& blank_result();
@@ -34,3 +46,20 @@ lockstep_peer_id to_peer_id(const py::handle& id);
 void define_result(py::module_& module);
 
 }  // namespace lockstep::python
+
+namespace pybind11::detail {
+
+template <>
+struct handle_type_name<lockstep::python::PeerIds> {
+  static constexpr auto name = const_name("tuple[lockstep.types.PeerId, ...]");
+};
+template <>
+struct handle_type_name<lockstep::python::Numbers> {
+  static constexpr auto name = const_name("tuple[int, ...]");
+};
+template <>
+struct handle_type_name<lockstep::python::StatusObject> {
+  static constexpr auto name = const_name("lockstep.types.Status");
+};
+
+}  // namespace pybind11::detail

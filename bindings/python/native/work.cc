@@ -138,11 +138,14 @@ void Work::abort(const std::string& why) {
   checked([&] { return lockstep_abort(call_->work(), why.c_str()); });
 }
 
-py::tuple Work::progress() const {
+Numbers Work::progress() const {
   std::uint64_t bytes = 0;
   std::uint64_t of = 0;
   checked([&] { return lockstep_progress(call_->work(), &bytes, &of); });
-  return py::make_tuple(bytes, of);
+  Numbers out(2);
+  out[0] = bytes;
+  out[1] = of;
+  return out;
 }
 
 void define_work(py::module_& module) {

@@ -16,7 +16,7 @@ class Work {
   [[nodiscard]] bool done();
   std::shared_ptr<Result> result(const py::object& timeout);
   void abort(const std::string& why);
-  [[nodiscard]] py::tuple progress() const;
+  [[nodiscard]] Numbers progress() const;
 
   [[nodiscard]] const Call& call() const { return *call_; }
   [[nodiscard]] Call& call() { return *call_; }

@@ -21,7 +21,9 @@ from .swarm import Swarm, SwarmFailure
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds --lockstep-seeds and --lockstep-seed."""
     group = parser.getgroup("lockstep", "simulated swarms")
-    group.addoption("--lockstep-seeds", type=int, default=10, metavar="N", help="seeds 0 to N-1 of each swarm test (default: 10)")
+    group.addoption(
+        "--lockstep-seeds", type=int, default=10, metavar="N", help="seeds 0 to N-1 of each swarm test (default: 10)"
+    )
     group.addoption("--lockstep-seed", type=int, default=None, metavar="S", help="only this seed")
 
 
@@ -35,14 +37,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def lockstep_swarm(request: pytest.FixtureRequest) -> Iterator[Callable[..., Swarm]]:
-    """Makes a lockstep.sim.Swarm with the seed of this test: lockstep_swarm(peers=8, churn=True). Another seed may be given."""
+def lockstep_swarm(request: pytest.FixtureRequest) -> Callable[..., Swarm]:
+    """A function like lockstep.sim.Swarm whose default for `seed` is the seed of this test."""
     seed: int = request.param
 
     def make(*arguments: Any, **options: Any) -> Swarm:
         return Swarm(*arguments, **{"seed": seed, **options})
 
-    yield make
+    return make
 
 
 @pytest.hookimpl(hookwrapper=True)
