@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -153,8 +154,8 @@ class Streams {
     end.open_ = true;
     inputs_.emplace_back(io::Opened{end.stream(), kRoundTrip});
   }
-  void refuse(FarEnd& end) {
-    if (!end.open_) close(end, io::CloseReason::kRefused);
+  void refuse(FarEnd& end, std::string why = {}) {
+    if (!end.open_) close(end, io::CloseReason::kRefused, std::move(why));
   }
   // Dialled by the machine and neither opened nor refused.
   [[nodiscard]] std::vector<FarEnd*> dialling() const {
@@ -205,9 +206,9 @@ class Streams {
     return at == ends_.end() || at->second->closed_ ? nullptr : at->second.get();
   }
 
-  void close(FarEnd& end, io::CloseReason reason) {
+  void close(FarEnd& end, io::CloseReason reason, std::string why = {}) {
     if (end.closed_) return;
-    end.closed_ = io::Closed{end.stream(), reason, {}};
+    end.closed_ = io::Closed{end.stream(), reason, std::move(why)};
     end.shown_out_ = reason == io::CloseReason::kAsked;
     end.read_.reset();
     end.write_.reset();

@@ -33,9 +33,9 @@ class PeerHost {
         memory_(sim::Mode::kBytes) {}
 
   // ---- calls ----
-  CallId connect() {
+  CallId connect(Duration timeout = {}) {
     const CallId call = new_call();
-    step(peer::Connect{call, "coordinator:1", {}});
+    step(peer::Connect{call, "coordinator:1", timeout});
     return call;
   }
   CallId admit(std::uint32_t at_least = 1) {

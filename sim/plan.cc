@@ -315,10 +315,11 @@ std::string flaw_of(const Plan& plan) {
     if (plan.mode == Mode::kBytes && bytes > kMostRealBytes) return must("work", "at most 64 MiB each in bytes mode");
   }
   if (!within(plan.max_count, std::uint64_t{0}, std::uint64_t{10'000'000})) return must("max_count", "0..10000000");
+  if (plan.coordinator_after > plan.safety) return must("coordinator_after_ns", "at most safety_ns");
   if (!within(plan.commits_after, 0U, 1000U)) return must("commits_after", "0..1000");
   if (plan.heartbeat < milliseconds(1) || plan.heartbeat > kLongestTime) return must("heartbeat_ns", "1 ms..1000000 s");
-  for (const Duration time :
-       {plan.kernel_delay, plan.timer_delay, plan.think, plan.call_timeout, plan.safety, plan.heal_after}) {
+  for (const Duration time : {plan.kernel_delay, plan.timer_delay, plan.think, plan.call_timeout, plan.safety,
+                              plan.heal_after, plan.coordinator_after}) {
     if (!within(time, Duration{}, kLongestTime)) return "times must be 0..1000000 s, in nanoseconds";
   }
   for (const std::int64_t ns : {net.latency_lo_ns, net.latency_hi_ns, net.jitter_ns, net.host_delay_ns,

@@ -92,6 +92,8 @@ struct Plan {
   std::uint32_t unasked = kMaxUnasked;  // small tensors that go to a neighbour before it asks
   std::uint32_t turns = 0;  // direct: pieces of an owner on their way at once; 0: as many as there is room for
 
+  Duration coordinator_after{};  // it starts so late; until then its machine refuses connections
+
   // The program.
   std::uint32_t steps_per_admit = 2;
   // In flight at once in each step; none: 1..ops_per_step of up to max_count elements are drawn for each.

@@ -36,6 +36,7 @@ void visit_plan(P& plan, V&& v) {
   v("segment_bytes", plan.segment_bytes);
   v("unasked", plan.unasked);
   v("turns", plan.turns);
+  v("coordinator_after_ns", plan.coordinator_after.ns);
   v("steps_per_admit", plan.steps_per_admit);
   v("ops_per_step", plan.ops_per_step);
   v("max_count", plan.max_count);

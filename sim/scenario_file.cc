@@ -206,6 +206,7 @@ class ScenarioReader {
     plan.safety = lockstep::seconds(10);
     plan.all_start = false;
     read_time(top, "faults_end", plan.safety, "10s");
+    read_time(top, "coordinator_after", plan.coordinator_after, "3s");
   }
 
   void read_net(TomlReader& top) {

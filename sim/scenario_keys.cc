@@ -68,6 +68,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"top", "kernel_rate", R"("5GB/s")", "at which bytes are folded"},
       {"top", "think", R"("100ms")", "between two steps, about"},
       {"top", "call_timeout", R"("30s")", "of every collective; without it: none"},
+      {"top", "coordinator_after", R"("3s")", "it starts so late, at most at faults_end; without it: before the peers"},
       {"top", "faults_end", R"("10s")", "then faults stop, the network heals, and all must come to its end"},
       {"top", "net", R"({ profile = "region" })", "see below"},
       {"top", "work", R"(["2x all_reduce 64KiB f32 sum", "barrier", "loop 3"])",

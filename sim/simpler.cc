@@ -223,6 +223,7 @@ Candidates calmer_network(const Plan& plan) {
     return any({latency(p), jitter(p), whole(p), at_once(p), apart(p), busy(p), revoke(p), host(p), kernels(p),
                 per_kib(p), timers(p), window(p), rate(p)});
   });
+  add(out, plan, [](Plan& p) { return lower(p.coordinator_after, 0); });
   add(out, plan, [&](Plan& p) { return any({latency(p), jitter(p)}); });
   add(out, plan, [&](Plan& p) { return any({whole(p), at_once(p), apart(p), busy(p)}); });
   add(out, plan, [&](Plan& p) { return any({revoke(p), host(p), kernels(p), per_kib(p), timers(p)}); });

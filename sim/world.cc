@@ -445,7 +445,7 @@ bool World::lies_about(std::uint32_t process, const BufferRef& payload) {
 }
 
 std::uint32_t World::listener(std::uint32_t host, std::uint16_t port) {
-  if (host >= hosts_.size()) return kNoProcess;
+  if (host >= hosts_.size() || (host == 0 && now_ < Instant{} + plan_.coordinator_after)) return kNoProcess;
   for (const Process& process : processes_) {
     if (process.alive && process.host == host && process.port == port) return process.index;
   }

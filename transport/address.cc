@@ -55,6 +55,9 @@ Result<HostPort> parse_host_port(std::string_view text) {
     return Error{Status::kInvalidArgument,
                  fmt::format("bad address '{}': {}; expected host:port, 1.2.3.4:port or [v6]:port", text, what)};
   };
+  if (const std::size_t scheme = text.find("://"); scheme != std::string_view::npos) {
+    return bad(fmt::format("it is a URL; leave '{}' out, and whatever follows the port", text.substr(0, scheme + 3)));
+  }
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return bad("no port");
   std::string_view host = text.substr(0, colon);

@@ -61,7 +61,9 @@ void Engine::close() {
   give_up();
   seat_.post(Seat::Wake::kWhoeverSits, [this] {
     loop_.stop();
-    streams_.shut_down([this] {
+    // Who has left owes the others its last bytes. To all others this peer is lost, and a coordinator that stands still is no reason
+    // to wait.
+    streams_.shut_down(has_left_ ? StreamSet::Farewell::kWait : StreamSet::Farewell::kCutShort, [this] {
       seat_.close();
       thread_.io().stop();
     });
@@ -133,7 +135,7 @@ void Engine::guarded(Turn turn) {
   }
   write_flight_of_failure(why.text);
   loop_.stop();
-  streams_.shut_down([] {});
+  streams_.shut_down(StreamSet::Farewell::kCutShort, [] {});
   fail_everything(why);
   seat_.close();
 }
@@ -327,6 +329,7 @@ void Engine::carry_out(peer::Progress& effect) {
 }
 
 void Engine::carry_out(peer::RunOver& effect) {
+  has_left_ = effect.left;
   pending_.store(0, std::memory_order_relaxed);
   fetching_.store(0, std::memory_order_relaxed);
   if (options_.log) options_.log("the run is over for this peer: " + effect.text);

@@ -57,7 +57,7 @@ class Engine final : public Driver {
   Engine& operator=(const Engine&) = delete;
 
   // Gives the run up, so that the calls in flight end with their memory back and restored; then resets all streams (those on their
-  // farewell get their time) and joins the thread. What others submit meanwhile or later ends at once. Again: does nothing. From one
+  // farewell get their time, if this peer has left politely) and joins the thread. What others submit meanwhile or later ends at once. Again: does nothing. From one
   // thread only.
   void close() override;
 
@@ -141,6 +141,7 @@ class Engine final : public Driver {
   std::vector<Command> taken_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Call>> calls_;
   std::shared_ptr<std::promise<bool>> all_ended_;  // the owner has given the run up, and waits for the last call to end
+  bool has_left_ = false;                          // politely
   bool call_ended_ = false;                        // since the thread last thought of stepping aside
   peer::Peer peer_;
   std::optional<flight::Recorder<peer::Peer>> recorder_;

@@ -69,6 +69,10 @@ void Farewells::end(const std::shared_ptr<Going>& one) {
   if (going_.empty() && all_ended_) std::exchange(all_ended_, nullptr)();
 }
 
+void Farewells::cut_short() {
+  while (!going_.empty()) end(going_.front());
+}
+
 void Farewells::when_all_ended(std::function<void()> action) {
   if (going_.empty()) return action();
   all_ended_ = std::move(action);

@@ -23,6 +23,9 @@ class Farewells {
 
   void begin(Socket socket);
 
+  // Closes all at once. The kernel goes on delivering what was written, unless the other side sends something meanwhile.
+  void cut_short();
+
   [[nodiscard]] std::size_t size() const { return going_.size(); }
   // Called when the last one has ended, until then and once.
   void when_all_ended(std::function<void()> action);

@@ -16,6 +16,7 @@
 #include "core/trace/event.h"
 #include "transport/clock.h"
 #include "transport/entropy.h"
+#include "transport/no_signals.h"
 
 namespace lockstep::transport {
 namespace {
@@ -51,6 +52,15 @@ Result<std::string> write_flight(const std::string& path, flight::Recording reco
     return Error{Status::kInvalidArgument,
                  fmt::format("the flight recording was not written: {}: {}", what, system_says())};
   };
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    return Error{
+        Status::kInvalidArgument,
+        fmt::format("the flight recording was not written: {} is there and is no regular file, which this would "
+                    "replace: name another file",
+                    path)};
+  }
+  const NoSizeSignal none;
   const std::string beside = fmt::format("{}.{:08x}", path, random_u64() & 0xffffffffU);
   const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) return fails(beside);

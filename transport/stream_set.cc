@@ -178,13 +178,14 @@ void StreamSet::end(const StreamPtr& stream, io::CloseReason reason, std::string
   inputs_.push(io::Closed{stream->id, reason, std::move(text)});
 }
 
-void StreamSet::shut_down(std::function<void()> done) {
+void StreamSet::shut_down(Farewell farewell, std::function<void()> done) {
   door_.close();
   for (const auto& [id, stream] : streams_) {
     stream->ended = true;
     abort_socket(stream->socket);
   }
   streams_.clear();
+  if (farewell == Farewell::kCutShort) farewells_.cut_short();
   farewells_.when_all_ended(std::move(done));
 }
 

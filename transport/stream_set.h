@@ -52,8 +52,9 @@ class StreamSet {
   bool advance();
   [[nodiscard]] bool idle() const { return inputs_.empty() && ready_.empty() && doomed_.empty(); }
 
-  // Resets every stream, says nothing; streams on their farewell stay. `done` is called when those have ended too.
-  void shut_down(std::function<void()> done);
+  enum class Farewell : std::uint8_t { kWait, kCutShort };
+  // Resets every stream, says nothing. `done` is called when streams on their farewell have ended too: as they do, or at once.
+  void shut_down(Farewell farewell, std::function<void()> done);
 
   [[nodiscard]] std::size_t size() const { return streams_.size() + farewells_.size(); }
   // From any thread.

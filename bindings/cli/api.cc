@@ -3,6 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdint>
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/base/time.h"
+#include "transport/status_client.h"
 
 namespace lockstep::cli {
 
@@ -26,6 +32,13 @@ EmbeddedCoordinator start_coordinator(const lockstep_coordinator_options& option
   check(lockstep_coordinator_address(raw, text.data(), text.size()), "coordinator");
   address = text.data();
   return coordinator;
+}
+
+wire::StatusReply ask_coordinator(const std::string& address, double timeout_s) {
+  auto reply = transport::query_status(address, nanoseconds(static_cast<std::int64_t>(timeout_s * 1e9)));
+  if (reply) return std::move(*reply);
+  const bool usage = reply.error().status == Status::kInvalidArgument;
+  throw Failure(usage ? kExitUsage : kExitNobodyAnswers, reply.error().text);
 }
 
 lockstep_world world_of(const Comm& comm) {

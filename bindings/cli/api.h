@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "bindings/cli/command.h"
+#include "core/wire/message.h"
 #include "lockstep.h"
 
 namespace lockstep::cli {
@@ -23,6 +24,9 @@ void check(lockstep_status status, std::string_view what);
 Comm create_comm(const lockstep_comm_options& options);
 // Its address can be connected to from this machine.
 EmbeddedCoordinator start_coordinator(const lockstep_coordinator_options& options, std::string& address);
+
+// Asks the coordinator at "host:port" how its run is. Throws Failure if nobody answers.
+wire::StatusReply ask_coordinator(const std::string& address, double timeout_s);
 
 lockstep_world world_of(const Comm& comm);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -46,6 +47,7 @@ int usage(const std::string& text, std::string_view command) {
 }
 
 int run(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit to the size of files makes a write fail, and ends nothing
   CLI::App app(kDescription, "lockstep");
   app.formatter(sim::help_formatter());
   app.footer(kFooter);

@@ -16,13 +16,13 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "bindings/cli/api.h"
 #include "bindings/cli/command.h"
 #include "bindings/cli/size.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "core/wire/message.h"
 #include "sim/cli/usage.h"
-#include "transport/status_client.h"
 
 namespace lockstep::cli {
 namespace {
@@ -178,22 +178,17 @@ int ask(const StatusOptions& options) {
   const bool screen = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
   std::optional<wire::StatusReply> before;
   for (;;) {
-    const auto timeout = nanoseconds(static_cast<std::int64_t>(options.timeout_s * 1e9));
-    auto reply = transport::query_status(options.address, timeout);
-    if (!reply) {
-      const bool usage = reply.error().status == Status::kInvalidArgument;
-      throw Failure(usage ? kExitUsage : kExitNobodyAnswers, reply.error().text);
-    }
-    const auto rates = rates_of(before, *reply);
+    auto reply = ask_coordinator(options.address, options.timeout_s);
+    const auto rates = rates_of(before, reply);
     if (screen) fmt::print("\x1b[H\x1b[2J");  // home, clear
     if (options.json) {
-      fmt::print("{}\n", json_of(*reply, rates).dump(options.watch ? -1 : 2));
+      fmt::print("{}\n", json_of(reply, rates).dump(options.watch ? -1 : 2));
     } else {
-      print_text(options.address, *reply, rates);
+      print_text(options.address, reply, rates);
       if (options.watch && !screen) fmt::print("\n");
     }
     std::fflush(stdout);
-    before = std::move(*reply);
+    before = std::move(reply);
     if (!options.watch) return kExitOk;
     if (!pause) pause.emplace();
     if (!pause->wait(options.interval_s)) return kExitInterrupted;

@@ -4,12 +4,15 @@
 #include <utility>
 
 #include "core/base/mutant.h"
+#include "core/base/text.h"
 #include "core/coordinator/machine.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::coordinator {
 
 namespace {
+
+constexpr std::size_t kMostOfComplaint = 200;  // bytes of what a peer says of a broken link, for the texts of others
 
 // Whether two lists decide the same. Texts may differ: they name who waits for whom at the moment of asking.
 bool same_decisions(const std::vector<wire::Verdict>& a, const std::vector<wire::Verdict>& b) {
@@ -165,16 +168,15 @@ void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& i
                 true);
   }
   if (!is_member(from) || !is_member(in.other)) return;
+  seats_.at(from).complaint = cut(in.text, kMostOfComplaint);
   const Instant since = membership_.mark_broken(pair_of(from, in.other), now_);
   if (since != now_) {
     // Both ends report it. But when it still hurts after the rings were laid around it, an old cohort's ring needs it.
     if (now_ - since < options_.link_patience) return;
     const bool from_goes = membership_.broken_links_of(from) > membership_.broken_links_of(in.other);
     const PeerId victim = from_goes ? from : in.other;
-    return lose(victim, Status::kEvicted,
-                "it and " + name_of(victim == from ? in.other : from) +
-                    " cannot reach each other, and a ring still needs that link",
-                true);
+    const PeerId other = victim == from ? in.other : from;
+    return lose(victim, Status::kEvicted, cannot_reach(victim, other, "a ring still needs that link"), true);
   }
   note({.kind = trace::Kind::kLinkReported,
         .view = membership_.view().number,
@@ -183,6 +185,17 @@ void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& i
         .text = name_of(from) + " cannot reach " + name_of(in.other) + ": " + in.text});
   relink_.insert(membership_.find(from)->group);
   changed_ = true;
+}
+
+// With what the two have said themselves: one that is out of descriptors knows it.
+std::string Coordinator::Machine::cannot_reach(PeerId victim, PeerId other, const std::string& so) const {
+  std::string text = "it and " + name_of(other) + " cannot reach each other, and " + so;
+  for (const PeerId peer : {victim, other}) {
+    const auto seat = seats_.find(peer);
+    if (seat == seats_.end() || seat->second.complaint.empty()) continue;
+    text += "; " + (peer == victim ? "it" : name_of(other)) + " says: " + seat->second.complaint;
+  }
+  return text;
 }
 
 void Coordinator::Machine::on_flush(PeerId from, wire::Flush in) {
@@ -326,8 +339,7 @@ bool Coordinator::Machine::evict_for_broken_links(const std::vector<wire::Member
   const std::size_t links_a = membership_.broken_links_of(a);
   const std::size_t links_b = membership_.broken_links_of(b);
   const PeerId victim = links_a != links_b ? (links_a > links_b ? a : b) : (place(a) > place(b) ? a : b);
-  lose(victim, Status::kEvicted,
-       "it and " + name_of(victim == a ? b : a) + " cannot reach each other, and no ring avoids that link", true);
+  lose(victim, Status::kEvicted, cannot_reach(victim, victim == a ? b : a, "no ring avoids that link"), true);
   return true;
 }
 

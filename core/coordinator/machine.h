@@ -59,10 +59,11 @@ class Coordinator::Machine {
     std::optional<Status> admit_cancelled;
     std::optional<wire::Leave> leave;
     Instant leave_since;
-    bool cut = false;  // out of the view; finishes the rounds that were kept for it
+    bool cut = false;       // out of the view; finishes the rounds that were kept for it
+    std::string complaint;  // of the last link that it called broken, cut short
     template <typename Archive>
     void state(Archive& a) {
-      a.all(stream, name, admit, admit_cancelled, leave, leave_since, cut);
+      a.all(stream, name, admit, admit_cancelled, leave, leave_since, cut, complaint);
     }
   };
 
@@ -119,6 +120,7 @@ class Coordinator::Machine {
   void tell_others(PeerId peer, const wire::Admitting& news);
   void on_leave(PeerId from, wire::Leave in);
   void on_link_broken(PeerId from, const wire::LinkBroken& in);
+  [[nodiscard]] std::string cannot_reach(PeerId victim, PeerId other, const std::string& so) const;
   void on_flush(PeerId from, wire::Flush in);
   void on_publish(PeerId from, const wire::Publish& in);
   void on_want(PeerId from, const wire::WantState& in);

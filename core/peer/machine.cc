@@ -104,7 +104,7 @@ void Peer::Machine::on_connect(const Connect& in) {
   life_ = Life::kJoining;
   over_text_ = "this communicator is not admitted yet: wait for connect to complete";
   connect_ = Waiting{.call = in.call, .deadline = deadline_after(in.timeout)};
-  session_.connect(in.coordinator, *out_);
+  session_.connect(in.coordinator, now_, *out_);
 }
 
 void Peer::Machine::on_admit(const Admit& in) {
@@ -165,8 +165,10 @@ void Peer::Machine::on_leave(const Leave& in) {
 void Peer::Machine::try_leave() {
   if (!leave_ || leave_->said || proposal_ || admit_) return;
   if (connect_) {
-    if (!session_.welcomed()) return;
+    const bool nobody_knows = !session_.has_asked();
+    if (!nobody_knows && !session_.welcomed()) return;
     end_waiting(connect_, Status::kAborted, "left before being admitted");
+    if (nobody_knows) return end_left();
   }
   leave_->said = true;
   session_.say(wire::Leave{open_rounds()});
@@ -201,11 +203,13 @@ void Peer::Machine::on_timer() {
   session_.on_timer(now_, *out_);
   mesh_.on_timer(now_, *out_);
   if (connect_ && now_ >= connect_->deadline) {
-    return end_run(Status::kTimedOut,
-                   session_.welcomed()
-                       ? "not admitted in time: the members of the run must call admit, and a new run "
-                         "must have enough founders"
-                       : "no greeting from the coordinator at '" + session_.coordinator() + "' in time");
+    if (session_.welcomed()) {
+      return end_run(Status::kTimedOut,
+                     "not admitted in time: the members of the run must call admit, and a new run must have enough "
+                     "founders");
+    }
+    Error why = session_.unanswered(now_);
+    return end_run(why.status, std::move(why.text));
   }
   if (leave_ && now_ >= leave_->deadline) {
     return end_run(Status::kTimedOut, "leave timed out: the calls launched before it had not all ended; left by force");

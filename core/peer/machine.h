@@ -217,6 +217,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   // ---- views.cc ----
   void on_decision(wire::Message message) override;
   void on_session_over(Status status, std::string text) override;
+  void on_unanswered(std::string text) override;
   [[nodiscard]] std::optional<std::string> fault_of(const wire::Propose& proposal) const;
   void on_propose(wire::Propose proposal);
   void on_install(const wire::Install& install);
@@ -237,6 +238,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_verdict(const wire::Verdict& verdict, bool rejoins);
   void give_up_touched(const wire::Propose& change);
   void enter_cohort(const wire::View& view);
+  void end_left();
   void end_run(Status status, std::string text, bool left = false);
   void update_links();
   [[nodiscard]] bool frozen(const Round& round) const;

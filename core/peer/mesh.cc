@@ -322,7 +322,9 @@ void Mesh::bring_up(Flow& flow, Instant now) {
   flow.channel.reader.set_max_body_bytes(asks ? kMaxWaitingBodyBytes : kMaxBodyBytes);
   if (!asks) flow.channel.reader.expect_segments();
   flow.channel.forgive_silence(now);
-  Stripe& stripe = links_.at(flow.peer).stripes[flow.stripe.value];
+  Link& link = links_.at(flow.peer);
+  link.failure.clear();
+  Stripe& stripe = link.stripes[flow.stripe.value];
   stripe.up = true;
   stripe.backoff = kFirstBackoff;
   if (next_look_ == kNever || next_heartbeat_ <= now) next_heartbeat_ = now + options_.link_heartbeat;
@@ -337,6 +339,7 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   const StripeIndex index = at->second.stripe;
   const bool was_up = at->second.kind == Kind::kUp;
   const bool visits = at->second.visits;
+  const bool was_dialling = at->second.kind == Kind::kDialling;
   flows_.erase(at);
   if (visits) {
     owner_.on_visit_gone(peer, in.stream);
@@ -356,6 +359,7 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   stripe.up = false;
   look_soon(now + options_.link_timeout);
   if (link->second.dials) {
+    if (was_dialling) link->second.failure = in.text;
     stripe.retry_at = now + stripe.backoff;
     stripe.backoff = std::min(stripe.backoff * 2, kLastBackoff);
     look_soon(stripe.retry_at);
@@ -493,8 +497,10 @@ void Mesh::on_timer(Instant now, Effects& out) {
     }
   }
   for (const PeerId peer : broken) {
-    owner_.on_link_broken(peer, "no stream to " + links_.at(peer).address.text() + " for " +
-                                    std::to_string(options_.link_timeout.ns / 1'000'000) + " ms");
+    const Link& link = links_.at(peer);
+    owner_.on_link_broken(peer, "no stream to " + link.address.text() + " for " +
+                                    std::to_string(options_.link_timeout.ns / 1'000'000) + " ms" +
+                                    (link.failure.empty() ? "" : ": " + link.failure));
   }
 }
 

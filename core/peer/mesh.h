@@ -167,10 +167,11 @@ class Mesh {
     Instant reported;          // when it was last said to be broken
     std::uint32_t faults = 0;  // of the protocol, one stream after the other
     Instant last_fault;
+    std::string failure;  // why our last dial failed, in the system's words
     [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
     template <typename Archive>
     void state(Archive& a) {
-      a.all(address, relation, key, dials, needed, direct, stripes, reported, faults, last_fault);
+      a.all(address, relation, key, dials, needed, direct, stripes, reported, faults, last_fault, failure);
     }
   };
   enum class Kind : std::uint8_t {

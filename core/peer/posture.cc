@@ -22,6 +22,7 @@ Standing Peer::Machine::standing() const {
   }
   switch (session_.state()) {
     case Session::State::kIdle:
+    case Session::State::kPausing:
     case Session::State::kLooking: return Standing::kLooking;
     case Session::State::kDialling: return Standing::kDialling;
     case Session::State::kGreeting: return Standing::kGreeting;

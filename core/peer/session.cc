@@ -34,18 +34,29 @@ std::string why_closed(const io::Closed& in) {
   return reason + (in.text.empty() || same ? "" : ": " + in.text);
 }
 
+// Before all addresses are tried again: a coordinator that comes up is found soon, and one that does not is not bothered.
+constexpr Duration kShortestPause = milliseconds(50);
+constexpr Duration kLongestPause = seconds(1);
+
 // What may wait: so long, or until it is so much. Short enough for who does wait for it, long enough for dozens of small rounds.
 constexpr Duration kHeldFor = milliseconds(2);
 constexpr std::size_t kHeldBytes = 4096;
 
 }  // namespace
 
-void Session::connect(const std::string& coordinator, Effects& out) {
+void Session::connect(const std::string& coordinator, Instant now, Effects& out) {
   LOCKSTEP_ASSERT(state_ == State::kIdle);
-  state_ = State::kLooking;
   coordinator_ = coordinator;
+  began_ = now;
   out.emplace_back(Listen{});
-  out.emplace_back(Resolve{coordinator});
+  look(out);
+}
+
+void Session::look(Effects& out) {
+  state_ = State::kLooking;
+  addresses_.reset();
+  next_address_ = 0;
+  out.emplace_back(Resolve{coordinator_});
 }
 
 void Session::on_listening(const Listening& in, Instant now, Effects& out) {
@@ -57,9 +68,14 @@ void Session::on_listening(const Listening& in, Instant now, Effects& out) {
 
 void Session::on_resolved(Resolved in, Instant now, Effects& out) {
   if (state_ != State::kLooking) return;
-  if (!in.addresses.ok()) return over(in.addresses.error().status, in.addresses.error().text, now, out);
-  addresses_ = std::move(*in.addresses);
-  try_dial(now, out);
+  if (in.addresses.ok()) {
+    addresses_ = std::move(*in.addresses);
+    return try_dial(now, out);
+  }
+  const Error& error = in.addresses.error();
+  if (error.status != Status::kUnreachable) return over(error.status, error.text, now, out);
+  failures_ = error.text;
+  pause(now);
 }
 
 void Session::try_dial(Instant now, Effects& out) {
@@ -68,17 +84,36 @@ void Session::try_dial(Instant now, Effects& out) {
 
 void Session::dial_next(Instant now, Effects& out) {
   if (next_address_ == addresses_->size()) {
-    return over(Status::kUnreachable,
-                "cannot reach the coordinator at '" + coordinator_ + "' (" +
-                    (failures_.empty() ? "the name has no address" : failures_) +
-                    "): is it running, and is the address right?",
-                now, out);
+    if (addresses_->empty()) failures_ = "the name has no address";
+    return pause(now);
   }
   state_ = State::kDialling;
   since_ = now;
   channel_.emplace(names_.next(), now);
   out.emplace_back(io::Dial{channel_->stream(), (*addresses_)[next_address_++]});
   next_look_ = now + options_.dial_timeout;
+}
+
+void Session::note_failure(std::string why) {
+  if (next_address_ == 1) failures_.clear();  // of the round before
+  failures_ += (failures_.empty() ? "" : "; ") + (*addresses_)[next_address_ - 1].text() + ": " + why;
+}
+
+void Session::pause(Instant now) {
+  state_ = State::kPausing;
+  next_look_ = now + std::min(kLongestPause, kShortestPause * (std::int64_t{1} << std::min(rounds_, 8U)));
+  ++rounds_;
+  if (rounds_ == 1) owner_.on_unanswered(unanswered(now).text + " Trying again.");
+}
+
+Error Session::unanswered(Instant now) const {
+  if (failures_.empty()) {
+    return {Status::kTimedOut, "no greeting from the coordinator at '" + coordinator_ + "' in time"};
+  }
+  const std::string times = rounds_ < 2 ? "once" : std::to_string(rounds_) + " times";
+  return {Status::kUnreachable, "cannot reach the coordinator at '" + coordinator_ + "' (" + failures_ + "), tried " +
+                                    times + " in " + std::to_string((now - began_).ns / 1'000'000) +
+                                    " ms: is it running, and is the address right?"};
 }
 
 void Session::on_opened(const io::Opened& in, Instant now) {
@@ -173,8 +208,10 @@ void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
   }
   const std::string why = why_closed(in);
   if (early) {
-    failures_ += (failures_.empty() ? "" : "; ") + (*addresses_)[next_address_ - 1].text() + ": " +
-                 (greeting ? "connected, but no greeting came: " : "") + why;
+    const std::string limit = " within " + std::to_string(options_.dial_timeout.ns / 1'000'000) + " ms";
+    const bool gave_up = in.reason == io::CloseReason::kAsked;  // on_timer()
+    note_failure(greeting ? "connected, but no greeting came" + (gave_up ? limit : ": " + why)
+                          : (gave_up ? "no answer" + limit : why));
     return dial_next(now, out);
   }
   over(Status::kNotConnected, "lost the coordinator at '" + coordinator_ + "' (" + why + "): rejoin as a new peer", now,
@@ -187,6 +224,7 @@ void Session::on_timer(Instant now, Effects& out) {
   switch (state_) {
     case State::kIdle:
     case State::kLooking: next_look_ = kNever; return;
+    case State::kPausing: next_look_ = kNever; return look(out);
     case State::kDialling:
     case State::kGreeting:
     case State::kOver:

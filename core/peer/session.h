@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/base/result.h"
 #include "core/base/time.h"
 #include "core/io/stream.h"
 #include "core/peer/effect.h"
@@ -20,6 +21,7 @@ class SessionOwner {
   virtual ~SessionOwner() = default;
   virtual void on_decision(wire::Message message) = 0;  // everything the coordinator says after its greeting
   virtual void on_session_over(Status status, std::string text) = 0;  // said once; nothing comes after it
+  virtual void on_unanswered(std::string text) = 0;                   // once: it goes on looking for the coordinator
 };
 
 class Session {
@@ -27,7 +29,9 @@ class Session {
   Session(const Options& options, io::StreamNames& names, SessionOwner& owner)
       : options_(options), names_(names), owner_(owner) {}
 
-  void connect(const std::string& coordinator, Effects& out);
+  // Looks for the coordinator until it is found, or finish() is called: at all of its addresses in turn, then, after a pause, at
+  // those that the name has then.
+  void connect(const std::string& coordinator, Instant now, Effects& out);
   void on_resolved(Resolved in, Instant now, Effects& out);
   void on_listening(const Listening& in, Instant now, Effects& out);
 
@@ -49,11 +53,14 @@ class Session {
   void hang_up(Effects& out);
   void pump(Effects& out);
 
-  enum class State : std::uint8_t { kIdle, kLooking, kDialling, kGreeting, kWelcomed, kOver };
+  enum class State : std::uint8_t { kIdle, kLooking, kDialling, kGreeting, kPausing, kWelcomed, kOver };
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] bool hears() const { return state_ != State::kOver && channel_ && !channel_->finishing(); }
   [[nodiscard]] bool welcomed() const { return state_ == State::kWelcomed; }
-  [[nodiscard]] const std::string& coordinator() const { return coordinator_; }
+  // Whether a coordinator may know of this peer.
+  [[nodiscard]] bool has_asked() const { return state_ == State::kGreeting || state_ == State::kWelcomed; }
+  // Why it is not welcomed, for who does not wait any longer.
+  [[nodiscard]] Error unanswered(Instant now) const;
   [[nodiscard]] Term term() const { return term_; }
   [[nodiscard]] std::size_t streams() const { return channel_.has_value() ? 1 : 0; }
   [[nodiscard]] std::size_t queued_bytes() const { return channel_ ? channel_->writer.control_bytes_queued() : 0; }
@@ -67,6 +74,9 @@ class Session {
 
  private:
   void dial_next(Instant now, Effects& out);
+  void note_failure(std::string why);
+  void pause(Instant now);
+  void look(Effects& out);
   void try_dial(Instant now, Effects& out);
   void take_events(Instant now, Effects& out);
   void on_message(wire::Received received, Instant now, Effects& out);
@@ -80,7 +90,9 @@ class Session {
   std::optional<std::vector<io::Address>> addresses_;
   std::optional<std::uint16_t> port_;
   std::size_t next_address_ = 0;
-  std::string failures_;  // of the addresses tried so far
+  std::string failures_;  // of the addresses tried last, or why there were none
+  Instant began_;
+  std::uint32_t rounds_ = 0;  // in which all addresses failed
   std::optional<wire::Channel> channel_;
   Term term_;
   Duration heartbeat_;

@@ -34,8 +34,7 @@ void Peer::Machine::on_decision(wire::Message message) {
                  [&](wire::Evicted& in) { end_run(in.status, "evicted by the coordinator: " + in.text); },
                  [&](wire::Left&) {
                    if (!leave_ || !leave_->said) return violation("let go of a peer that did not leave");
-                   end_waiting(leave_, Status::kOk, {});
-                   end_run(Status::kNotConnected, "this peer has left the run", true);
+                   end_left();
                  },
                  [&](wire::Refused& in) { end_run(in.status, "refused by the coordinator: " + in.text); },
                  [&](wire::Waiting&) { on_put_off(); },
@@ -46,6 +45,10 @@ void Peer::Machine::on_decision(wire::Message message) {
 
 void Peer::Machine::violation(const std::string& what) {
   end_run(Status::kProtocolError, "the coordinator " + what + "; left the run");
+}
+
+void Peer::Machine::on_unanswered(std::string text) {
+  note({.kind = trace::Kind::kUnanswered, .view = {}, .peer = {}, .round = {}, .text = std::move(text)});
 }
 
 void Peer::Machine::on_session_over(Status status, std::string text) { end_run(status, std::move(text)); }
@@ -374,6 +377,11 @@ void Peer::Machine::on_pending(const wire::Pending& pending) {
   out_->emplace_back(PendingChanged{pending_, pending.fetching});
   const Cohort* cohort = newest_cohort();
   if (cohort != nullptr && joins_admission(*cohort)) admit_by_itself();
+}
+
+void Peer::Machine::end_left() {
+  end_waiting(leave_, Status::kOk, {});
+  end_run(Status::kNotConnected, "this peer has left the run", true);
 }
 
 void Peer::Machine::end_run(Status status, std::string text, bool left) {

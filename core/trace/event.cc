@@ -20,6 +20,7 @@ std::string_view name_of(Kind kind) {
     case Kind::kRoundRetried: return "round-retried";
     case Kind::kLinkLost: return "link-lost";
     case Kind::kLinkRestored: return "link-restored";
+    case Kind::kUnanswered: return "unanswered";
     case Kind::kRunLost: return "run-lost";
     case Kind::kLeft: return "left";
     case Kind::kProtocolError: return "protocol-error";
@@ -43,6 +44,7 @@ std::string_view number_name_of(Kind kind) {
     case Kind::kRoundRetried:
     case Kind::kLinkLost:
     case Kind::kLinkRestored:
+    case Kind::kUnanswered:
     case Kind::kRunLost:
     case Kind::kLeft:
     case Kind::kProtocolError: return {};

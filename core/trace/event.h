@@ -27,6 +27,7 @@ enum class Kind : std::uint8_t {
   kRoundRetried,  // round, view
   kLinkLost,      // peer, text
   kLinkRestored,  // peer
+  kUnanswered,    // text: the coordinator is not there yet
   kRunLost,       // status, text: this peer is out
   kLeft,          // this peer is out, as it has asked to be
   // on both

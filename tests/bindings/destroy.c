@@ -1,7 +1,9 @@
 /* Handles are destroyed while other threads are in functions of them, or begin one: as a garbage collector does. */
 #include <sched.h>
 #include <stdint.h>
+#include <time.h>
 
+#include "child.h"
 #include "peers.h"
 
 enum { COUNT = 1000, IN_TIME_MS = 30000, MOST_CALLERS = 4 };
@@ -221,9 +223,54 @@ static void a_coordinator_is_stopped_meanwhile(void) {
   }
 }
 
+/* ---- a coordinator that stands still */
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void destroy_at_once(lockstep_comm* comm) {
+  const int64_t began = now_ms();
+  lockstep_comm_destroy(comm);
+  if (now_ms() - began < 1000) return;
+  fprintf(stderr, "destroy took %lld ms\n", (long long)(now_ms() - began));
+  exit(1);
+}
+
+static void nobody_waits_for_a_coordinator_that_stands_still(const child* coordinator, const char* address) {
+  lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
+  lockstep_comm* members[3];
+  lockstep_work* joining[3];
+  lockstep_comm* late;
+  int i;
+  options.founders = 3;
+  for (i = 0; i < 3; ++i) {
+    CHECK_STATUS(LOCKSTEP_OK, lockstep_comm_create(&options, &members[i]));
+    CHECK_STATUS(LOCKSTEP_OK, lockstep_connect_async(members[i], address, IN_TIME_MS, &joining[i]));
+  }
+  for (i = 0; i < 3; ++i) {
+    CHECK_STATUS(LOCKSTEP_OK, lockstep_wait(joining[i], LOCKSTEP_FOREVER, NULL));
+    lockstep_work_free(joining[i]);
+  }
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_comm_create(NULL, &late));
+  CHECK(kill(coordinator->id, SIGSTOP) == 0);
+  CHECK_STATUS(LOCKSTEP_ERR_TIMED_OUT, lockstep_connect(late, address, 50));
+  destroy_at_once(late);
+  destroy_at_once(members[2]);
+  CHECK_STATUS(LOCKSTEP_ERR_TIMED_OUT, lockstep_leave(members[1], 50));
+  destroy_at_once(members[1]);
+  destroy_at_once(members[0]);
+  CHECK(kill(coordinator->id, SIGCONT) == 0);
+}
+
 int main(void) {
   lockstep_coordinator* coordinator = NULL;
-  char address[64];
+  char address[ADDRESS_SIZE];
+  child other = start_coordinator(NULL, address);
+  nobody_waits_for_a_coordinator_that_stands_still(&other, address);
+  CHECK(ended_well(&other));
   CHECK_STATUS(LOCKSTEP_OK, lockstep_set_interrupt(count_sleepers, NULL));
   with_peers(2, NULL, waits_end);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_coordinator_start(NULL, &coordinator));

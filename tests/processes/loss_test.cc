@@ -165,7 +165,7 @@ TEST(Processes, DifferentSegmentsAreRefusedOnAllSidesWithBothNamed) {
 
 TEST(Processes, AnUnknownHostAndARefusedPortAreNamed) {
   ScriptedPeer lost({.name = "lost"});
-  lost.connect("no-such-host.invalid:4000");
+  lost.connect("no-such-host.invalid:4000", seconds(2));
   const Ended unknown = lost.ended();
   EXPECT_EQ(unknown.status, Status::kUnreachable);
   EXPECT_NE(unknown.text.find("no-such-host.invalid"), std::string::npos) << unknown.text;
@@ -176,7 +176,7 @@ TEST(Processes, AnUnknownHostAndARefusedPortAreNamed) {
     gone = coordinator.address;
   }
   ScriptedPeer late({.name = "late"});
-  late.connect(gone);
+  late.connect(gone, milliseconds(200));
   const Ended refused = late.ended();
   EXPECT_EQ(refused.status, Status::kUnreachable);
   EXPECT_NE(refused.text.find(gone), std::string::npos) << refused.text;

@@ -74,8 +74,9 @@ int obey(Parent& parent, const ScriptedPeerOptions& given, const SharedJournal& 
     words >> verb;
     if (verb == "connect") {
       std::string address;
-      words >> address;
-      end_and_answer(parent, comm.connect(address));
+      Duration timeout;
+      words >> address >> timeout.ns;
+      end_and_answer(parent, comm.connect(address, timeout));
     } else if (verb == "admit") {
       std::uint32_t at_least = 1;
       words >> at_least;
@@ -98,7 +99,9 @@ int obey(Parent& parent, const ScriptedPeerOptions& given, const SharedJournal& 
 ScriptedPeer::ScriptedPeer(const ScriptedPeerOptions& options)
     : process([this, options](Parent& parent) { return obey(parent, options, journal); }) {}
 
-void ScriptedPeer::connect(const std::string& coordinator) { process.say("connect " + coordinator); }
+void ScriptedPeer::connect(const std::string& coordinator, Duration timeout) {
+  process.say("connect " + coordinator + " " + std::to_string(timeout.ns));
+}
 void ScriptedPeer::admit(std::uint32_t at_least) { process.say("admit " + std::to_string(at_least)); }
 void ScriptedPeer::leave() { process.say("leave"); }
 

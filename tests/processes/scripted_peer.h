@@ -50,7 +50,7 @@ class ScriptedPeer {
  public:
   explicit ScriptedPeer(const ScriptedPeerOptions& options);
 
-  void connect(const std::string& coordinator);
+  void connect(const std::string& coordinator, Duration timeout = {0});
   void admit(std::uint32_t at_least);
   void leave();
   // Every peer brings ones.

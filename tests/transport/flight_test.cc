@@ -240,13 +240,29 @@ TEST_F(Flight, IsWrittenWholeOrNotAtAll) {
   EXPECT_EQ(seen.st_mode & 0777U, 0600U);
 }
 
+TEST_F(Flight, WhatIsNoRegularFileIsNotReplaced) {
+  meet(1);
+  const std::string pipe = at("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), S_IRUSR | S_IWUSR), 0);
+  fs::create_symlink("/dev/full", at("link"));
+  for (const std::string& path : {pipe, at("link"), std::string("/dev/full"), folder}) {
+    const auto written = peers[0]->write_flight(path);
+    ASSERT_FALSE(written.ok()) << path;
+    EXPECT_NE(written.error().text.find(path + " is there and is no regular file"), std::string::npos)
+        << written.error().text;
+  }
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_TRUE(fs::is_symlink(at("link")));
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+}
+
 // The limit of a file's size stands in for a full disk.
 TEST_F(Flight, AFullDiskCostsNothingButTheRecording) {
   meet(2);
   all_reduce(1000, 2);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const auto handler = std::signal(SIGXFSZ, SIG_DFL);  // which would end this process
   const rlimit full{1000, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
   const auto written = peers[0]->write_flight(at("peer.rec"));
@@ -254,6 +270,9 @@ TEST_F(Flight, AFullDiskCostsNothingButTheRecording) {
   std::signal(SIGXFSZ, handler);
   ASSERT_FALSE(written.ok());
   EXPECT_NE(written.error().text.find("File too large"), std::string::npos) << written.error().text;
+  sigset_t pending;
+  ASSERT_EQ(::sigpending(&pending), 0);
+  EXPECT_EQ(::sigismember(&pending, SIGXFSZ), 0);
   EXPECT_TRUE(fs::is_empty(folder));
   all_reduce(1000, 2);
   expect_same(read_whole(peers[0]->write_flight(at("peer.rec"))));

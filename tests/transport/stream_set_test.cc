@@ -329,7 +329,7 @@ TEST_F(Loopback, ShuttingDownResetsStreamsButLetsFarewellsFinish) {
   run_until([&] { return a.saw<io::WriteDone>(); });
   a.streams.carry_out(io::Close{at_a, true});
   bool done = false;
-  a.streams.shut_down([&] { done = true; });
+  a.streams.shut_down(StreamSet::Farewell::kWait, [&] { done = true; });
   EXPECT_FALSE(done);
   EXPECT_EQ(read_to_the_end(b, at_b), "goodbye");
   run_until([&] { return done; });

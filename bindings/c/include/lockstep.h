@@ -305,9 +305,9 @@ LOCKSTEP_API void lockstep_comm_close(lockstep_comm* comm);
  * NOT_CONNECTED as long as the handle is among the 1024 that were destroyed last. */
 LOCKSTEP_API void lockstep_comm_destroy(lockstep_comm* comm);
 
-/* Writes what the flight recorder remembers to a file: whole or not at all; one of that name is replaced. The run goes on. Blocks
- * as long as the file takes. Errors: INVALID_ARGUMENT (it cannot be written: the text has the system's words; or there is no flight
- * recorder: see flight_kib), OUT_OF_MEMORY. */
+/* Writes what the flight recorder remembers to a file: whole or not at all; a regular file of that name is replaced. The run goes on.
+ * Blocks as long as the file takes. Errors: INVALID_ARGUMENT (it cannot be written: the text has the system's words; or there is
+ * something else of that name; or there is no flight recorder: see flight_kib), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_flight_record(lockstep_comm* comm, const char* path);
 
 /* ---- results ------------------------------------------------------------------------------------------------------- */
@@ -367,8 +367,11 @@ typedef struct lockstep_result {
 
 /* Joins the run of the coordinator at `coordinator`: "host:port" or "[IPv6 address]:port". Blocks until the members have let
  * this peer in (at once for the founders). Once per communicator. timeout_ms: above 0, or LOCKSTEP_FOREVER.
- * Errors: INVALID_ARGUMENT, UNREACHABLE, REFUSED, PROTOCOL (somebody else listens there), TIMED_OUT. After an error make a new
- * communicator. */
+ *
+ * The coordinator may start later: as long as it cannot be reached, its name is looked up and its addresses are tried again, after
+ * 50 ms at first and every second in the end; `log` is told after the first attempt.
+ * Errors: INVALID_ARGUMENT, REFUSED, PROTOCOL (somebody else listens there), UNREACHABLE (not reached within timeout_ms: the text has
+ * the last reasons), TIMED_OUT (not let in by then). After an error make a new communicator. */
 LOCKSTEP_API lockstep_status lockstep_connect(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms);
 LOCKSTEP_API lockstep_status lockstep_connect_async(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms,
                                                     lockstep_work** work);

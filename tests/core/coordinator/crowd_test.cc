@@ -121,6 +121,17 @@ TEST(Crowd, ALinkThatStaysBrokenCostsOneDraftAndNotOneAtEveryInput) {
   EXPECT_EQ(crowd.coordinator.footprint().drafts, relinked);
 }
 
+TEST(Crowd, WhoIsPutOutForABrokenLinkIsToldWhatBothSaidOfIt) {
+  Crowd crowd(3);  // no ring of three avoids a link
+  crowd.ends[0]->say(wire::LinkBroken{Crowd::id(1), "no stream: Too many open files"});
+  crowd.coordinator.run();
+  const FarEnd& victim = crowd.ends[0]->last<wire::Evicted>() != nullptr ? *crowd.ends[0] : *crowd.ends[1];
+  ASSERT_NE(victim.last<wire::Evicted>(), nullptr);
+  const std::string& text = victim.last<wire::Evicted>()->text;
+  EXPECT_NE(text.find("cannot reach each other, and no ring avoids that link"), std::string::npos) << text;
+  EXPECT_NE(text.find(" says: no stream: Too many open files"), std::string::npos) << text;
+}
+
 // Found by reading: a loss replaced the proposal that laid the ring around the link, and the next one knew nothing of it. Rounds
 // in flight waited for that link until they timed out.
 TEST(Crowd, ABrokenLinkIsNotForgottenWhenALossComesBetween) {

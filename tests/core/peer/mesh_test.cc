@@ -311,5 +311,23 @@ TEST(LyingNeighbour, NorAnHonestOneWritesIntoABufferThatIsTooSmall) {
   run.expect_alive();
 }
 
+// One that is out of descriptors is thrown out by others, who can only learn from itself why.
+TEST(Mesh, AReportOfABrokenLinkSaysWhyItCouldNotBeDialled) {
+  Peer3 run;
+  run.high->hang_up();
+  run.me.run();
+  while (run.coordinator->last<wire::LinkBroken>() == nullptr) {
+    run.coordinator->say(wire::Heartbeat{});
+    run.low->say(wire::Heartbeat{});
+    run.me.pass(run.me.deadline() - run.me.now);
+    run.me.run();
+    for (FarEnd* dialled : run.me.streams.dialling()) run.me.streams.refuse(*dialled, "Too many open files");
+    run.me.run();
+  }
+  const auto* const report = run.coordinator->last<wire::LinkBroken>();
+  EXPECT_EQ(report->other, kHigh);
+  EXPECT_EQ(report->text, "no stream to " + address_of(9).text() + " for 60000 ms: Too many open files");
+}
+
 }  // namespace
 }  // namespace lockstep::peer

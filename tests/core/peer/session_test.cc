@@ -1,6 +1,8 @@
 // A lying coordinator is left, with the reason.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -50,6 +52,125 @@ TEST(Session, ThePeerSaysHowFarTheCoordinatorIs) {
   const auto* join = run.coordinator->last<wire::Join>();
   ASSERT_NE(join, nullptr);
   EXPECT_EQ(join->round_trip, fuzz::kRoundTrip);
+}
+
+// A peer that looks for a coordinator.
+class Seeker {
+ public:
+  explicit Seeker(Duration timeout = {0}) : me(options_of()) { connected = me.connect(timeout); }
+
+  // The pause that it makes before it looks again.
+  Duration pause() {
+    EXPECT_TRUE(me.streams.dialling().empty());
+    const Duration pause = me.deadline() - me.now;
+    me.pass(pause);
+    me.run();
+    return pause;
+  }
+  void refuse() { me.streams.refuse(*me.streams.dialling().front()); }
+  void is_refused() {
+    refuse();
+    me.run();
+  }
+  [[nodiscard]] std::size_t unanswered() const {
+    return static_cast<std::size_t>(std::count_if(me.events.begin(), me.events.end(), [](const trace::Event& event) {
+      return event.kind == trace::Kind::kUnanswered;
+    }));
+  }
+
+  fuzz::PeerHost me;
+  CallId connected;
+
+ private:
+  static Options options_of() {
+    Options options = peer::options();
+    options.dial_timeout = seconds(5);
+    return options;
+  }
+};
+
+TEST(Session, LooksAgainForACoordinatorThatIsNotThereYet) {
+  Seeker seeker;
+  const Duration wanted[] = {milliseconds(50),  milliseconds(100), milliseconds(200), milliseconds(400),
+                             milliseconds(800), seconds(1),        seconds(1),        seconds(1)};
+  for (const Duration pause : wanted) {
+    seeker.is_refused();
+    EXPECT_EQ(seeker.pause(), pause);
+  }
+  EXPECT_EQ(seeker.unanswered(), 1U) << "said once";
+  FarEnd& coordinator = *seeker.me.streams.dialling().front();
+  seeker.me.streams.open(coordinator);
+  coordinator.greet();
+  coordinator.say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
+  seeker.me.run();
+  EXPECT_NE(coordinator.last<wire::Join>(), nullptr);
+  EXPECT_FALSE(seeker.me.run_over);
+  EXPECT_EQ(seeker.me.outcome(seeker.connected), nullptr) << "it waits for its admission";
+}
+
+TEST(Session, ATimeOutEndsTheSearchWithItsReasons) {
+  Seeker seeker(milliseconds(400));
+  seeker.is_refused();
+  while (!seeker.me.run_over) {
+    seeker.me.pass(seeker.me.deadline() - seeker.me.now);
+    seeker.me.run();
+    if (!seeker.me.streams.dialling().empty()) seeker.is_refused();
+  }
+  EXPECT_EQ(seeker.me.now, Instant{} + milliseconds(400));
+  const Outcome* const outcome = seeker.me.outcome(seeker.connected);
+  ASSERT_NE(outcome, nullptr);
+  EXPECT_EQ(outcome->status, Status::kUnreachable);
+  EXPECT_NE(outcome->text.find(address_of(100).text() + ": connection refused), tried 4 times in 400 ms"),
+            std::string::npos)
+      << outcome->text;
+}
+
+// After a look that found nothing the reasons of the last one that was complete are told.
+TEST(Session, ATimeOutWhileItDialsTellsWhatItKnows) {
+  Seeker never(seconds(2));
+  never.me.pass(seconds(2));
+  never.me.run();
+  ASSERT_TRUE(never.me.run_over);
+  EXPECT_EQ(never.me.run_over->status, Status::kTimedOut);
+  Seeker once(seconds(2));
+  once.is_refused();
+  once.me.pass(seconds(2) - once.pause());
+  once.me.run();
+  ASSERT_TRUE(once.me.run_over);
+  EXPECT_EQ(once.me.run_over->status, Status::kUnreachable);
+  EXPECT_NE(once.me.run_over->text.find("tried once in 2000 ms"), std::string::npos) << once.me.run_over->text;
+}
+
+TEST(Session, SaysHowLongItWaitedForASilentServer) {
+  Seeker seeker(seconds(6));
+  seeker.me.streams.open(*seeker.me.streams.dialling().front());
+  seeker.me.pass(seconds(5));
+  seeker.me.run();
+  seeker.me.pass(seconds(1));
+  seeker.me.run();
+  ASSERT_TRUE(seeker.me.run_over);
+  EXPECT_NE(seeker.me.run_over->text.find("connected, but no greeting came within 5000 ms"), std::string::npos)
+      << seeker.me.run_over->text;
+}
+
+TEST(Session, WhoLeavesDoesNotGoOnLooking) {
+  Seeker seeker;
+  seeker.is_refused();
+  const CallId leave = seeker.me.leave();
+  seeker.me.run();
+  ASSERT_NE(seeker.me.outcome(leave), nullptr);
+  EXPECT_EQ(seeker.me.outcome(leave)->status, Status::kOk);
+  EXPECT_EQ(seeker.me.outcome(seeker.connected)->status, Status::kAborted);
+  EXPECT_EQ(seeker.me.deadline(), kNever);
+}
+
+TEST(Session, AnAbortEndsTheSearch) {
+  Seeker seeker;
+  seeker.is_refused();
+  seeker.me.stop(seeker.connected, "changed our mind");
+  seeker.me.run();
+  EXPECT_EQ(seeker.me.outcome(seeker.connected)->status, Status::kAborted);
+  EXPECT_EQ(seeker.me.deadline(), kNever);
 }
 
 // More rounds may be cut short than one proposal names: one that must not be attempted again is over without a verdict.
