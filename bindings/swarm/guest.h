@@ -40,6 +40,8 @@ class Guest final : public sim::Program {
   void stop(CallId call, const std::string& why);
   // Ends all calls here, whatever the world makes of them.
   void fail_all(const std::string& why);
+  // Its program is done with it.
+  void close() { phase_ = Phase::kOver; }
   // Leaves the run on behalf of its program.
   void leave_politely();
   [[nodiscard]] bool has_calls() const { return !calls_.empty(); }

@@ -272,6 +272,7 @@ void Stage::close(Player& player, Guest& guest) {
     const std::function<bool()> is_done = [&] { return !guest.has_calls(); };
     wait(player, is_done, std::nullopt);
   }
+  guest.close();
   if (!player.killed_) world_.close(guest.process());
 }
 

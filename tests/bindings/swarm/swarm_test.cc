@@ -432,6 +432,21 @@ leave = "b"
   EXPECT_THAT(ends(report), ElementsAre(End::kReturned, End::kLeft, End::kReturned));
 }
 
+// It has no communicator any more that could leave on its behalf.
+TEST(Swarm, AProgramThatHasClosedIsMadeToLeave) {
+  constexpr auto kText = "peers = 2\n[[do]]\nat = \"2s\"\nleave = \"b\"\n";
+  const Report report = run(scenario(kText), [](Peer& peer) {
+    if (peer.host == 2) {
+      lockstep_comm_destroy(peer.comm);
+      peer.comm = nullptr;
+    }
+    peer.spend(seconds(4));
+  });
+  EXPECT_EQ(failure_of(report), "");
+  EXPECT_THAT(ends(report), ElementsAre(End::kReturned, End::kLeft));
+  EXPECT_EQ(report.programs[1].ended, seconds(2));
+}
+
 TEST(Swarm, APublishedStateIsFetchedWhileANewcomerWaits) {
   constexpr auto kText = "peers = 2\n[[do]]\nat = \"1s\"\njoin = \"c\"\n";
   bool fetched = false;
