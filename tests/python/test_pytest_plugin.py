@@ -26,9 +26,21 @@ def test_wrong(lockstep_swarm):
 
 def run_pytest(folder: Path, *options: str) -> str:
     (folder / "test_user.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "lockstep.sim.pytest_plugin", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "lockstep.sim.pytest_plugin",
+        *options,
+    ]
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, env=environment, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, cwd=folder, stdout=subprocess.PIPE, env=environment, text=True, timeout=120, check=False
+    )
     return done.stdout
 
 

@@ -45,7 +45,11 @@ def test_a_scenario_is_a_path_a_text_or_a_dict(tmp_path: Path) -> None:
     text = 'peers = 3\nnet = { profile = "region" }\nwork = ["all_reduce 4KiB f32 sum"]\n'
     path = tmp_path / "two.toml"
     path.write_text(text)
-    reports = [sim.run(path, seed=1), sim.run(text, seed=1), sim.run({"peers": 3, "net": {"profile": "region"}, "work": ["all_reduce 4KiB f32 sum"]}, seed=1)]
+    reports = [
+        sim.run(path, seed=1),
+        sim.run(text, seed=1),
+        sim.run({"peers": 3, "net": {"profile": "region"}, "work": ["all_reduce 4KiB f32 sum"]}, seed=1),
+    ]
     assert reports[0].hash == reports[1].hash == reports[2].hash
 
 

@@ -170,7 +170,13 @@ def test_everything_of_a_communicator_works() -> None:
         encoded = np.ones(1000, np.float32)
         run.all_reduce(encoded, op="avg", up="int8", down="int8")
         assert results[0].seconds > 0
-        return [results[0].hash, gathered.output.tolist(), scattered.output.tolist(), float(array[0]), float(encoded[0])]
+        return [
+            results[0].hash,
+            gathered.output.tolist(),
+            scattered.output.tolist(),
+            float(array[0]),
+            float(encoded[0]),
+        ]
 
     values = sim.Swarm(peers=3).run(main).values
     assert [value[0] for value in values] == [values[0][0]] * 3
