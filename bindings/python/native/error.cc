@@ -16,13 +16,15 @@ constexpr const char* kExiting =
 
 py::object from_package(const char* module, const char* name) { return py::module_::import(module).attr(name); }
 
+const py::object& keep_errors() {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> error_of;
+  return error_of.call_once_and_store_result([] { return from_package("lockstep.errors", "error_of"); }).get_stored();
+}
+
 void raise(lockstep_status status, const std::string& text, const py::object& result) {
   const bool is_over = status == LOCKSTEP_ERR_NOT_CONNECTED || status == LOCKSTEP_ERR_OUTCOME_UNKNOWN;
   const std::string hint = is_over && is_exiting() ? kExiting : "";
-  // Kept: at the interpreter's end nothing can be imported any more.
-  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> error_of;
-  error_of.call_once_and_store_result([] { return from_package("lockstep.errors", "error_of"); });
-  const py::object error = error_of.get_stored()(static_cast<int>(status), to_text(text + hint), result);
+  const py::object error = keep_errors()(static_cast<int>(status), to_text(text + hint), result);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
   throw py::error_already_set();
 }

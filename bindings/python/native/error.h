@@ -15,6 +15,9 @@ namespace py = pybind11;
 // Raises the exception of this status. `result` is its attribute of that name; may be None.
 [[noreturn]] void raise(lockstep_status status, const std::string& text, const py::object& result);
 
+// What makes exceptions of statuses. Kept from the first call on: at the interpreter's end nothing can be imported any more.
+const py::object& keep_errors();
+
 // Raises a RuntimeError once the interpreter is ending.
 void refuse_at_exit();
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "bindings/python/native/call.h"
+#include "bindings/python/native/error.h"
 #include "bindings/python/native/fork.h"
 #include "bindings/python/native/gil.h"
 
@@ -82,6 +83,7 @@ void Handle::close() {
 }
 
 void begin_exit() {
+  keep_errors();
   exiting.store(true);
   const auto alive = handles().alive;
   for (const std::weak_ptr<Handle>& one : alive) {
