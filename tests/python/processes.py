@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import os
 import queue
 import signal
@@ -15,8 +14,6 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import Callable, Optional
-
-import pytest
 
 LIMIT = 20.0  # seconds that a process may take for anything, on a busy machine
 
@@ -52,8 +49,9 @@ def until(condition, seconds=20):
         tick.wait(0.002)
 
 
-def is_blocked(thread):
+def is_blocked(thread, native_id=None):
     """Whether a thread waits inside of the package, seen several times in a row."""
+    native_id = native_id or thread.native_id
     seen = 0
 
     def blocked():
@@ -63,7 +61,7 @@ def is_blocked(thread):
         package = os.path.dirname(lockstep.__file__)
         inside = code and (os.path.dirname(code.co_filename) == package or code.co_name == "wait_for")
         try:
-            with open(f"/proc/self/task/{thread.native_id}/stat") as stat:
+            with open(f"/proc/self/task/{native_id}/stat") as stat:
                 asleep = stat.read().rpartition(")")[2].split()[0] == "S"
         except OSError:  # it has ended
             return False
@@ -75,10 +73,10 @@ def is_blocked(thread):
 
 def say_when_blocked(word, thread=None):
     """Says a word once a thread (this one, if none is given) waits inside of the package."""
-    watched = thread or threading.current_thread()
+    blocked = is_blocked(thread or threading.current_thread(), None if thread else threading.get_native_id())
 
     def watch():
-        until(is_blocked(watched))
+        until(blocked)
         say(word)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -97,6 +95,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
+            start_new_session=True,
         )
         self._lines: queue.Queue[Optional[str]] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -163,9 +162,11 @@ class Child:
         raise AssertionError(f"the process {what} (exit code {code}); its stderr:\n{self.errors()}")
 
     def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
+        """Kills it, and the children that it has forked."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
+        self._reader.join(LIMIT)
         for stream in (self.process.stdin, self.process.stdout):
             assert stream is not None
             with contextlib.suppress(BrokenPipeError):
@@ -176,14 +177,7 @@ class Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._reader_done()
         self.close()
-
-    def _reader_done(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self._reader.join(2)  # a grandchild may still hold the pipe
 
 
 COORDINATOR = """
@@ -209,19 +203,3 @@ def until(condition: Callable[[], bool], within: float = LIMIT) -> bool:
             return False
         tick.wait(0.002)
     return True
-
-
-def threads_now() -> int:
-    return len(os.listdir("/proc/self/task"))
-
-
-def descriptors_now() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
-@pytest.fixture(autouse=True)
-def hard_limit() -> Iterator[None]:
-    """A test that hangs ends the whole run, and says where it was."""
-    faulthandler.dump_traceback_later(120, exit=True)
-    yield
-    faulthandler.cancel_dump_traceback_later()

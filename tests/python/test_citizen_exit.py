@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import lockstep
 import numpy as np
 import pytest
-from processes import LIMIT, Child, coordinator_process, hard_limit  # noqa: F401 - hard_limit is used by every test here
+from processes import LIMIT, Child, coordinator_process
 
 EXIT_WITHIN = 5.0
 

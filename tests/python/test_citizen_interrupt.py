@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import lockstep
 import numpy as np
 import pytest
-from processes import LIMIT, Child, coordinator_process, hard_limit  # noqa: F401 - hard_limit is used by every test here
+from processes import LIMIT, Child, coordinator_process
 
 WITHIN = 0.100  # from the signal to KeyboardInterrupt
 ATTEMPTS = 4  # the machine itself may stall

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import logging
 import os
@@ -35,8 +36,8 @@ def sink(taker: Taker) -> int:
 
 def log_sink(logger: logging.Logger) -> int:
     """Lines become records of level INFO."""
-    if not callable(getattr(logger, "info", None)):
-        raise TypeError(f"logger is {logger!r}; give a logging.Logger")
+    if not isinstance(logger, (logging.Logger, logging.LoggerAdapter)):
+        raise TypeError(f"logger is {logger!r}; allowed: a logging.Logger, such as logging.getLogger('training')")
     return sink(lambda line: logger.info("%s", line))
 
 
@@ -63,8 +64,9 @@ def _take(seconds: float) -> None:
             continue
         try:
             taker(line)
-        except Exception:  # the program's function; the run goes on
-            _log.exception("a function that takes lines of log or journal failed; the line was: %s", line)
+        except BaseException:  # of the program's function: the run goes on, and so do the lines of others
+            with contextlib.suppress(BaseException):
+                _log.exception("a function that takes lines of log or journal failed; the line was: %s", line)
 
 
 def _end() -> None:
@@ -73,7 +75,7 @@ def _end() -> None:
         return
     _ending.set()
     _lockstep.end_lines()
-    _thread.join(5)
+    _thread.join(2)  # a function of the program may be in the way
     _take(0)
 
 

@@ -23,7 +23,7 @@ from . import _cuda, _lockstep
 from ._context import context
 from ._lines import journal_sink, log_sink
 from ._lockstep import Result, Work
-from .errors import ArrayError, DeviceArray, Error, Evicted, InvalidArgument, NotConnected
+from .errors import ArrayError, DeviceArray, Error, Evicted, Forked, InvalidArgument, NotConnected
 from .state import State
 from .types import (
     ALGORITHMS,
@@ -565,8 +565,8 @@ class Communicator:
     def __repr__(self) -> str:
         try:
             world = self.world
-        except Error:
-            return f"<lockstep.Communicator {self.id!r} not connected>"
+        except Error as error:
+            return f"<lockstep.Communicator {self.id!r} {'of another process' if isinstance(error, Forked) else 'not connected'}>"
         return f"<lockstep.Communicator {self.id!r} rank={world.rank} world_size={world.world_size} view={world.view}>"
 
 
@@ -589,7 +589,7 @@ def _native_options(options: Mapping[str, Any], in_swarm: bool = False) -> dict[
             native[path] = os.fspath(native[path])
     logger = native.pop("logger", None)
     if logger is not None or not in_swarm:  # a thousand simulated peers say too much
-        native["log"] = log_sink(logger or logging.getLogger("lockstep"))
+        native["log"] = log_sink(logging.getLogger("lockstep") if logger is None else logger)
     if native.get("journal") is not None:
         native["journal"] = journal_sink(native["journal"])
     return native

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
+import weakref
 from types import TracebackType
 
 from . import _lockstep
 from ._lines import log_sink
 
 __all__ = ["Coordinator"]
+
+
+_running: weakref.WeakSet[Coordinator] = weakref.WeakSet()
 
 
 class Coordinator:
@@ -47,9 +52,10 @@ class Coordinator:
                 "silence": silence,
                 "greeting": greeting,
                 "flight_file": None if flight_file is None else os.fspath(flight_file),
-                "log": log_sink(logger or logging.getLogger("lockstep.coordinator")),
+                "log": log_sink(logging.getLogger("lockstep.coordinator") if logger is None else logger),
             }
         )
+        _running.add(self)
 
     @property
     def address(self) -> str:
@@ -74,3 +80,12 @@ class Coordinator:
 
     def __repr__(self) -> str:
         return f"<lockstep.Coordinator at {self.address}>"
+
+
+def _stop_all() -> None:
+    """At exit: no thread is left when the interpreter has gone."""
+    for coordinator in list(_running):
+        coordinator.stop()
+
+
+atexit.register(_stop_all)

@@ -14,6 +14,8 @@ namespace lockstep::python {
 HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& create) {
   refuse_at_exit();
   const Options from(given);
+  auto log = lines_to(from.get("log"));  // whatever is wrong, these are told that no line follows
+  auto journal = lines_to(from.get("journal"));
   lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
   const std::string name = from.text("name");
   const std::string listen_host = from.text("listen_host");
@@ -47,8 +49,6 @@ HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& crea
   if (!spin.is_none() && to_double(spin) > 0.01) raise_invalid("spin is more than 0.01 s; allowed: 0 to 0.01");
   options.spin_us = never ? LOCKSTEP_NO_SPIN : from.duration("spin", 1e-6);
   options.state_bytes_per_second = from.number<std::uint64_t>("state_bytes_per_second");
-  auto log = lines_to(from.get("log"));
-  auto journal = lines_to(from.get("journal"));
   if (log) {
     options.log = &Lines::take;
     options.log_user = log.get();
@@ -73,8 +73,9 @@ namespace {
 
 class Communicator {
  public:
-  explicit Communicator(HandlePtr handle) : handle_(std::move(handle)) {}
+  explicit Communicator(HandlePtr handle) : handle_(std::move(handle)) { check(lockstep_peer_id_self(comm(), &id_)); }
 
+  [[nodiscard]] const lockstep_peer_id& id() const { return id_; }
   [[nodiscard]] lockstep_comm* comm() const { return handle_->comm(); }
 
   // The blocking form of a call and the asynchronous one. `args` may lie on the stack: both read it before they return.
@@ -134,6 +135,7 @@ class Communicator {
 
  private:
   HandlePtr handle_;
+  lockstep_peer_id id_{};  // known also when it is closed
   std::shared_ptr<StateArgs> watched_;
 };
 
@@ -430,11 +432,7 @@ void define_membership(py::class_<Communicator>& c) {
     checked([&] { return lockstep_fetching(self.comm(), &count); });
     return count;
   });
-  c.def("id", [](Communicator& self) {
-    lockstep_peer_id id{};
-    checked([&] { return lockstep_peer_id_self(self.comm(), &id); });
-    return to_python(id);
-  });
+  c.def("id", [](Communicator& self) { return to_python(self.id()); });
   c.def("world", [](Communicator& self) {
     lockstep_world world = LOCKSTEP_WORLD_INIT;
     checked([&] { return lockstep_world_get(self.comm(), &world); });

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "bindings/python/native/call.h"
+#include "bindings/python/native/error.h"
 #include "bindings/python/native/fork.h"
 #include "bindings/python/native/gil.h"
 
