@@ -35,8 +35,8 @@ constexpr Reason kImpossible[] = {
      "loans are taken back for rounds, and for a state that is fetched in advance: it is told of none yet"},
     {kPeerInput, "over", "Revoked",
      "loans are taken back from neighbours' streams, which are closed at once and then say nothing but Closed"},
-    {kPeerInput, "looking", "Opened Accepted ReadDone WriteDone Closed",
-     "it has no stream, and nobody knows where it listens"},
+    {kPeerInput, "looking", "Opened ReadDone WriteDone",
+     "it dials nobody, and hears nobody before the coordinator has told it who its neighbours are"},
     {kPeerInput, "dialling", "Accepted ReadDone WriteDone",
      "nothing is lent before the stream is open, and Join tells first where it listens"},
     {kPeerInput, "greeting", "Opened",
@@ -133,6 +133,9 @@ constexpr Reason kImpossible[] = {
 };
 
 constexpr Reason kUnreached[] = {
+    {kPeerInput, "looking", "Accepted",
+     "its greeting is lost after it has said where it listens, and a neighbour that was told so dials it before it has "
+     "asked again"},
     {kPeerInput, "waiting invited", "Revoked",
      "what a peer fetches in advance is replaced by a newer state, or it is admitted then, while a piece is on its "
      "way"},
