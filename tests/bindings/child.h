@@ -3,9 +3,11 @@
 #define LOCKSTEP_TESTS_BINDINGS_CHILD_H
 
 #include <signal.h>
+#include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -66,6 +68,13 @@ static inline void read_all(int from, void* into, size_t size) {
 
 static inline void write_all(int to, const void* data, size_t size) {
   CHECK(write(to, data, size) == (ssize_t)size); /* a pipe takes a little at once */
+}
+
+/* Milliseconds of a clock that never goes back. */
+static inline int64_t now_ms(void) {
+  struct timespec now;
+  CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* ---- a coordinator in a child */

@@ -1,7 +1,6 @@
 /* Handles are destroyed while other threads are in functions of them, or begin one: as a garbage collector does. */
 #include <sched.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "child.h"
 #include "peers.h"
@@ -224,12 +223,6 @@ static void a_coordinator_is_stopped_meanwhile(void) {
 }
 
 /* ---- a coordinator that stands still */
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void destroy_at_once(lockstep_comm* comm) {
   const int64_t began = now_ms();

@@ -2,7 +2,6 @@
  * has inherited is not its own. */
 #include <dirent.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "child.h"
 #include "peers.h"
@@ -15,12 +14,6 @@
 #endif
 
 enum { IN_TIME_MS = 30000, MAX_S = 60 };
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- what a child sees */
 

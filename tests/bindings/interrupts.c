@@ -1,17 +1,10 @@
 /* Ends of calls that a program is told of, and waits that it ends early. */
 #include <stdint.h>
-#include <time.h>
 
 #include "child.h"
 #include "peers.h"
 
 enum { IN_TIME_MS = 30000 };
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- lockstep_notify() */
 
