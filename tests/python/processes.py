@@ -13,7 +13,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from typing import Callable, Optional
+from typing import Callable
 
 LIMIT = 20.0  # seconds that a process may take for anything, on a busy machine
 
@@ -97,7 +97,7 @@ class Child:
             text=True,
             start_new_session=True,
         )
-        self._lines: queue.Queue[Optional[str]] = queue.Queue()
+        self._lines: queue.Queue[str | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
