@@ -193,7 +193,9 @@ class Failure(BaseException):
 
 
 @pytest.mark.parametrize("what", [ValueError("planted"), SystemExit(3), KeyboardInterrupt(), Failure("planted")])
-def test_journal_function_that_raises_does_not_end_the_run(what: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+def test_journal_function_that_raises_does_not_end_the_run(
+    what: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     calls = []
 
     def journal(line: str) -> None:
