@@ -153,7 +153,8 @@ def test_several_tasks_await_one_work(peers: Peers) -> None:
             work = run.barrier_async()
 
             async def waiter() -> lockstep.Result:
-                return await work
+                result: lockstep.Result = await work
+                return result
 
             tasks = [asyncio.ensure_future(waiter()) for _ in range(5)]
             await asyncio.sleep(0)

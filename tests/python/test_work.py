@@ -146,9 +146,9 @@ def test_wait_any_needs_works(alone: Run) -> None:
     with pytest.raises(lockstep.InvalidArgument, match="works is empty"):
         lockstep.wait_any([])
     with pytest.raises(TypeError):
-        lockstep.wait_any([None])
+        lockstep.wait_any([None])  # type: ignore[list-item]
     with pytest.raises(TypeError):
-        lockstep.wait_any(alone.barrier_async())
+        lockstep.wait_any(alone.barrier_async())  # type: ignore[arg-type]
 
 
 def test_dropped_works_go_on(peers: Peers) -> None:

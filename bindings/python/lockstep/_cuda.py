@@ -2,75 +2,132 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .errors import ArrayError, DeviceArray
+from .errors import ArrayError, DeviceArray, InvalidArgument
 
 if TYPE_CHECKING:
     from ._lockstep import Result, Work
     from .communicator import Communicator
 
 PIECE_BYTES = 16 << 20  # of one call; the copy of a piece takes about a millisecond over PCIe
-"""Pieces of a tensor that go as calls of their own, so that copies and network overlap."""
+"""Pieces of the tensors, one after another, that go as calls of their own, so that copies and network overlap. Equal on all peers."""
+
+MOST_IN_FLIGHT = 16
 
 
 def all_reduce(communicator: Communicator, array: Any, out: Any, residual: Any, options: tuple[Any, ...]) -> Result:
-    """The blocking all-reduce of torch tensors on a CUDA device. Raises DeviceArray for what it cannot stage."""
-    tensors: list[Any] = list(array) if isinstance(array, (list, tuple)) else [array]
-    outs: list[Any] = tensors if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
+    """The blocking all-reduce of tensors on a CUDA device. Raises DeviceArray for what it cannot stage."""
     if residual is not None:
         raise DeviceArray(
             "residual: error feedback needs arrays in memory of the CPU; pass x.cpu(), and copy the result back"
         )
-    for index, tensor in enumerate([*tensors, *outs]):
-        if not getattr(tensor, "is_cuda", False):
-            raise ArrayError(
-                f"array {index} does not lie on a CUDA device, another one does: arrays of one call lie in one place"
-            )
-        if not tensor.is_contiguous():
-            raise ArrayError(
-                f"array {index} of shape {tuple(tensor.shape)}, strides {tensor.stride()} and dtype {tensor.dtype} is not contiguous: "
-                "pass x.contiguous(), and copy the result back"
-            )
+    tensors = _tensors(array, "array")
+    outs = tensors if out is None else _tensors(out, "out")
+    _check(tensors, outs)
     import torch
 
-    staged = [torch.empty(tensor.numel(), dtype=tensor.dtype, pin_memory=True) for tensor in tensors]
+    sizes = [tensor.numel() for tensor in tensors]
+    staged = torch.empty(sum(sizes), dtype=tensors[0].dtype, pin_memory=True)
     stream = torch.cuda.Stream(tensors[0].device)
     stream.wait_stream(torch.cuda.current_stream(tensors[0].device))
     while True:
-        copied = []
         with torch.cuda.stream(stream):
-            for tensor, host in zip(tensors, staged):
-                for piece in _pieces(host):
-                    host[piece].copy_(tensor.detach().reshape(-1)[piece], non_blocking=True)
-                    copied.append((host[piece], stream.record_event()))
-        results = _reduce_pieces(communicator, copied, options)
+            pieces = list(_copied(tensors, staged, stream))
+        results = _reduce_pieces(communicator, pieces, options)
         # A member that is lost between two pieces contributed to the first only. All members see that alike, and begin anew: the
         # device still holds the inputs.
         if len({result.contributors for result in results}) == 1:
             break
     with torch.cuda.stream(stream):
-        for target, host in zip(outs, staged):
-            target.detach().reshape(-1).copy_(host, non_blocking=True)
+        for target, host in zip(outs, staged.split(sizes)):
+            target.detach().view(-1).copy_(host, non_blocking=True)
     stream.synchronize()  # the pinned memory goes back to its pool
     return results[-1]
 
 
-def _pieces(host: Any) -> list[slice]:
-    step = max(1, PIECE_BYTES // host.element_size())
-    return [slice(begin, begin + step) for begin in range(0, host.numel(), step)] or [slice(0, 0)]
+def _tensors(given: Any, argument: str) -> list[Any]:
+    """As torch tensors of the same memory."""
+    import torch
+
+    many = list(given) if isinstance(given, (list, tuple)) else [given]
+    tensors = [one if isinstance(one, torch.Tensor) else torch.from_dlpack(one) for one in many]
+    for index, tensor in enumerate(tensors):
+        name = f"{argument}[{index}]" if isinstance(given, (list, tuple)) else argument
+        described = f"{name} of shape {tuple(tensor.shape)}, strides {tensor.stride()} and dtype {tensor.dtype}"
+        if not tensor.is_cuda:
+            raise ArrayError(
+                f"{described} lies in memory of the CPU, another one of the call on a CUDA device: pass all of them on one device"
+            )
+        if not tensor.is_contiguous():
+            raise ArrayError(f"{described} is not contiguous: pass x.contiguous(), and copy the result back")
+        if tensor.dtype != tensors[0].dtype:
+            raise ArrayError(
+                f"{described}: {argument}[0] has dtype {tensors[0].dtype}, and arrays of one call have one dtype"
+            )
+        if tensor.device != tensors[0].device:
+            raise ArrayError(f"{described} lies on {tensor.device}, {argument}[0] on {tensors[0].device}: use one device")
+    return tensors
 
 
-def _reduce_pieces(communicator: Communicator, copied: list[tuple[Any, Any]], options: tuple[Any, ...]) -> list[Result]:
-    """A call for each piece as soon as it has arrived in host memory. Calls of one tag meet in order."""
+def _check(tensors: Sequence[Any], outs: Sequence[Any]) -> None:
+    if len(outs) != len(tensors):
+        raise InvalidArgument(f"out holds {len(outs)} arrays, array holds {len(tensors)}: give one for each")
+    for tensor, out in zip(tensors, outs):
+        if (out.numel(), out.dtype, out.device) != (tensor.numel(), tensor.dtype, tensor.device):
+            raise InvalidArgument(
+                f"out has {out.numel()} elements of {out.dtype} on {out.device}, array has {tensor.numel()} of {tensor.dtype} on "
+                f"{tensor.device}: they must be alike"
+            )
+
+
+def _copied(tensors: Sequence[Any], staged: Any, stream: Any) -> Iterator[tuple[Any, Any]]:
+    """Copies tensors into host memory, one behind the other. Gives each piece with the event after which it is there."""
+    step = max(1, PIECE_BYTES // staged.element_size())
+    begin = offset = 0
+    for tensor in tensors:
+        flat = tensor.detach().view(-1)
+        place = 0
+        while place < flat.numel():
+            count = min(begin + step - offset, flat.numel() - place)
+            staged[offset : offset + count].copy_(flat[place : place + count], non_blocking=True)
+            offset += count
+            place += count
+            if offset == begin + step:
+                yield staged[begin:offset], stream.record_event()
+                begin = offset
+    if begin < offset or offset == 0:
+        yield staged[begin:offset], stream.record_event()
+
+
+def _reduce_pieces(
+    communicator: Communicator, pieces: Sequence[tuple[Any, Any]], options: tuple[Any, ...]
+) -> list[Result]:
+    """A call for each piece as soon as it has arrived in host memory. Calls of one tag meet in order.
+
+    Begins all of them, also when one fails: the others count the calls of the tag, too. Raises the first failure.
+    """
     works: list[Work] = []
-    try:
-        for host, event in copied:
+    failure: BaseException | None = None
+    for host, event in pieces:
+        try:
             event.synchronize()
-            works.append(communicator._native.all_reduce_async(host, None, None, options))
-        return [work.result() for work in works]
-    except BaseException:
-        for work in works:
-            if not work.done():
-                work.abort("another piece of the same tensor failed")
-        raise
+            if failure is None and len(works) >= MOST_IN_FLIGHT:
+                works[len(works) - MOST_IN_FLIGHT].wait()
+        except BaseException as error:  # a call that failed, or Ctrl-C
+            failure = error
+        work = communicator._native.all_reduce_async(host, None, None, options)
+        if failure is not None:
+            work.abort("another piece of the same tensors failed")
+        works.append(work)
+    try:
+        if failure is None:
+            return [work.wait() for work in works]
+    except BaseException as error:
+        failure = error
+    for work in works:
+        if not work.done():
+            work.abort("another piece of the same tensors failed")
+    assert failure is not None
+    raise failure
