@@ -10,6 +10,7 @@ or 1 and what is wrong.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import faulthandler
 import hashlib
@@ -64,7 +65,14 @@ def peer(address: str, founders: int, steps: int, pace: float) -> None:
             run.admit()
             run.sync(state)
             print(
-                "step", state["step"] - 1, result.cohort, f"{result.hash:016x}", result.world_size, result.retries, digest(state), flush=True
+                "step",
+                state["step"] - 1,
+                result.cohort,
+                f"{result.hash:016x}",
+                result.world_size,
+                result.retries,
+                digest(state),
+                flush=True,
             )
         print("final", digest(state), flush=True)
 
@@ -97,7 +105,16 @@ class Chaos:
         self.slowest = (0.0, 0)
 
     def start(self, address: str, founders: int) -> None:
-        arguments = ["--peer", address, "--founders", str(founders), "--steps", str(self.given.steps), "--pace", str(self.given.pace)]
+        arguments = [
+            "--peer",
+            address,
+            "--founders",
+            str(founders),
+            "--steps",
+            str(self.given.steps),
+            "--pace",
+            str(self.given.pace),
+        ]
         process = subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
         new = Peer(len(self.peers), process)
         self.peers.append(new)
@@ -120,7 +137,9 @@ class Chaos:
         """Kills somebody, or starts somebody; two members survive at least."""
         alive, members = self.alive(), self.members()
         victims = [one for one in alive if not one.is_member or len(members) > 2]
-        if victims and (len(alive) >= self.given.most or (len(alive) > self.given.peers and self.random.random() < 0.5)):
+        if victims and (
+            len(alive) >= self.given.most or (len(alive) > self.given.peers and self.random.random() < 0.5)
+        ):
             victim = self.random.choice(victims)
             victim.was_killed = True
             victim.process.kill()
@@ -140,7 +159,9 @@ class Chaos:
         self.smallest, self.largest = min(self.smallest, int(words[3])), max(self.largest, int(words[3]))
         self.retries += int(words[4])
         first = self.hashes.setdefault((step, cohort), found)
-        assert first == found, f"step {step} of cohort {cohort}: hash {found} at peer {of.number}, {first} at another one"
+        assert first == found, (
+            f"step {step} of cohort {cohort}: hash {found} at peer {of.number}, {first} at another one"
+        )
         first = self.states.setdefault(step, words[5])
         assert first == words[5], f"after step {step}: state {words[5]} at peer {of.number}, {first} at another one"
         self.agreed += 1
@@ -191,10 +212,8 @@ class Chaos:
         for one in self.alive():
             if failed:
                 one.process.send_signal(signal.SIGUSR1)
-                try:
+                with contextlib.suppress(subprocess.TimeoutExpired):
                     one.process.wait(1)
-                except subprocess.TimeoutExpired:
-                    pass
             one.was_killed = True
             one.process.kill()
         for one in self.peers:
@@ -206,8 +225,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=1000, help="of the run (default: %(default)s)")
     parser.add_argument("--peers", type=int, default=3, help="to begin with (default: %(default)s)")
     parser.add_argument("--most", type=int, default=5, help="processes at once (default: %(default)s)")
-    parser.add_argument("--every", type=float, default=1.0, help="seconds between a kill or join and the next (default: %(default)s)")
-    parser.add_argument("--pace", type=float, default=0.05, help="seconds that a step takes at least (default: %(default)s)")
+    parser.add_argument(
+        "--every", type=float, default=1.0, help="seconds between a kill or join and the next (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--pace", type=float, default=0.05, help="seconds that a step takes at least (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of who is killed and when (default: %(default)s)")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--founders", type=int, default=1, help=argparse.SUPPRESS)
@@ -221,7 +244,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(chaos.run(), flush=True)
         failed = False
     except AssertionError as error:
-        print(f"FAILED after {chaos.kills} kills and {chaos.joins} joins (seed {given.seed}): {error}", file=sys.stderr, flush=True)
+        print(
+            f"FAILED after {chaos.kills} kills and {chaos.joins} joins (seed {given.seed}): {error}",
+            file=sys.stderr,
+            flush=True,
+        )
     finally:
         chaos.end(failed)
     return 1 if failed else 0

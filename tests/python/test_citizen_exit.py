@@ -42,7 +42,10 @@ def quietly():
 ENDS = {
     "works": (0, "works = pending()"),
     "works dropped": (0, "pending()"),
-    "works in a global cycle": (0, "works = pending()\nworks.append(works)\nworks[0].me = works[0]\nworks[0].run = run"),
+    "works in a global cycle": (
+        0,
+        "works = pending()\nworks.append(works)\nworks[0].me = works[0]\nworks[0].run = run",
+    ),
     "never closed": (0, "run.barrier_async(tag=1)"),
     "sync": (0, "work = run.sync_async(lockstep.State({'weights': arrays[0], 'step': 0}))"),
     "published": (0, "run.publish(lockstep.State({'weights': arrays[0]}), stable=True)"),
@@ -159,9 +162,14 @@ def test_exit_without_the_coordinator(name: str, what: int) -> None:
     if name == "sync" and what == signal.SIGKILL:
         program = "try:\n    " + program + "\nexcept lockstep.NotConnected:\n    pass"
     # Calls may be refused once the death of the coordinator is known.
-    program = program.replace("works = pending()", "try:\n    works = pending()\nexcept lockstep.NotConnected:\n    pass")
+    program = program.replace(
+        "works = pending()", "try:\n    works = pending()\nexcept lockstep.NotConnected:\n    pass"
+    )
     with coordinator_process() as (coordinator, address):
-        with Child(JOIN + "say('ready')\nasked()\n" + program, address) as child, lockstep.Communicator(founders=2) as partner:
+        with (
+            Child(JOIN + "say('ready')\nasked()\n" + program, address) as child,
+            lockstep.Communicator(founders=2) as partner,
+        ):
             partner.connect(address, timeout=LIMIT)
             child.expect("ready")
             coordinator.signal(what)
@@ -186,7 +194,10 @@ with run:
 
 
 def test_ctrl_c_at_a_program_that_does_not_expect_it() -> None:
-    with lockstep.Coordinator("127.0.0.1:0") as coordinator, joined("say_when_blocked('blocked')\nrun.barrier()", coordinator.address) as (child, _):
+    with (
+        lockstep.Coordinator("127.0.0.1:0") as coordinator,
+        joined("say_when_blocked('blocked')\nrun.barrier()", coordinator.address) as (child, _),
+    ):
         child.ask("go")
         child.expect("blocked")
         child.signal(signal.SIGINT)

@@ -131,7 +131,10 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_calls_leak_nothing(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with coordinator_process() as (_, address), Child(PROGRAM, address, kind, str(CALLS), flags=("-W", "error")) as child:
+    with (
+        coordinator_process() as (_, address),
+        Child(PROGRAM, address, kind, str(CALLS), flags=("-W", "error")) as child,
+    ):
         grown, traced = map(int, child.expect("grown", 80)[1:])
         assert child.end() == 0, child.errors()
         assert child.errors() == ""
@@ -172,5 +175,3 @@ def test_communicators_leak_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(f"\n  100 communicators: RSS {grown / 1024:+.0f} KiB", end="")
     assert grown < MOST_RSS
-
-

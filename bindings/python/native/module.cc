@@ -5,6 +5,7 @@
 #include "bindings/python/native/call.h"
 #include "bindings/python/native/communicator.h"
 #include "bindings/python/native/coordinator.h"
+#include "bindings/python/native/error.h"
 #include "bindings/python/native/handle.h"
 #include "bindings/python/native/lines.h"
 #include "bindings/python/native/result.h"
