@@ -175,7 +175,8 @@ until(lambda: any('"closed"' in line for line in lines))
 
 NOTHING_LEFT = """
 until(nothing_left, 5)
-until(lambda: not any(isinstance(one, (Array, lockstep.Communicator, lockstep.Work, lockstep._lockstep.Communicator)) for one in gc.get_objects()))
+KINDS = (Array, lockstep.Communicator, lockstep.Work, lockstep._lockstep.Communicator)
+until(lambda: (gc.collect(), not any(isinstance(one, KINDS) for one in gc.get_objects()))[1])
 say("nothing left")
 """
 
