@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import queue
 import signal
@@ -15,9 +16,13 @@ import time
 from collections.abc import Iterator
 from typing import Callable
 
+import lockstep
+
 LIMIT = 20.0  # seconds that a process may take for anything, on a busy machine
 
 PRELUDE = '''
+from __future__ import annotations
+
 import os, signal, sys, threading, time
 import lockstep
 import numpy as np
@@ -49,26 +54,7 @@ def until(condition, seconds=20):
         tick.wait(0.002)
 
 
-def is_blocked(thread, native_id=None):
-    """Whether a thread waits inside of the package, seen several times in a row."""
-    native_id = native_id or thread.native_id
-    seen = 0
-
-    def blocked():
-        nonlocal seen
-        frame = sys._current_frames().get(thread.ident)
-        code = frame and frame.f_code
-        package = os.path.dirname(lockstep.__file__)
-        inside = code and (os.path.dirname(code.co_filename) == package or code.co_name == "wait_for")
-        try:
-            with open(f"/proc/self/task/{native_id}/stat") as stat:
-                asleep = stat.read().rpartition(")")[2].split()[0] == "S"
-        except OSError:  # it has ended
-            return False
-        seen = seen + 1 if inside and asleep else 0
-        return seen >= 5
-
-    return blocked
+IS_BLOCKED
 
 
 def say_when_blocked(word, thread=None):
@@ -81,6 +67,31 @@ def say_when_blocked(word, thread=None):
 
     threading.Thread(target=watch, daemon=True).start()
 '''
+
+
+def is_blocked(thread: threading.Thread, native_id: int | None = None) -> Callable[[], bool]:
+    """Whether a thread waits inside of the package, seen several times in a row."""
+    native_id = native_id or thread.native_id
+    seen = 0
+
+    def blocked() -> bool:
+        nonlocal seen
+        frame = sys._current_frames().get(thread.ident or 0)
+        code = frame and frame.f_code
+        package = os.path.dirname(lockstep.__file__)
+        inside = code and (os.path.dirname(code.co_filename) == package or code.co_name in ("wait_for", "<lambda>"))
+        try:
+            with open(f"/proc/self/task/{native_id}/stat") as stat:
+                asleep = stat.read().rpartition(")")[2].split()[0] == "S"
+        except OSError:  # it has ended
+            return False
+        seen = seen + 1 if inside and asleep else 0
+        return seen >= 5
+
+    return blocked
+
+
+PRELUDE = PRELUDE.replace("IS_BLOCKED", inspect.getsource(is_blocked).rstrip())
 
 
 class Child:

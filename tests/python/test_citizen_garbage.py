@@ -39,13 +39,14 @@ def collected(*names):
 
 
 # What is made once and stays: the thread of log lines, numpy's and the library's own.
+threads = count("task") + 1
 once = lockstep.Communicator()
 once.close()
 del once
 gc.collect()
 lockstep._lockstep.collect()
-until(lambda: count("task") == 2)
-threads, descriptors = count("task"), count("fd")
+until(lambda: count("task") == threads)
+descriptors = count("fd")
 
 
 def nothing_left():
@@ -81,27 +82,6 @@ del work
 work = run.all_reduce_async(array(), tag=1)
 work.run, run.work = run, work
 say("seconds", collected("run", "work"))
-""",
-    "a cycle through an array": """
-mine = array()
-mine.work = run.all_reduce_async(mine, tag=1)
-mine.run = run
-say("seconds", collected("run", "mine"))
-""",
-    "a cycle through a watched state": """
-mine = array()
-mine.run = run
-run.watch(lockstep.State({"weights": mine}))
-del mine
-say("seconds", collected("run"))
-""",
-    "a cycle through a state that is synced": """
-mine = array()
-state = lockstep.State({"weights": mine, "step": 0})
-state.work = run.sync_async(state, tag=1)
-mine.state = state
-del mine
-say("seconds", collected("run", "state"))
 """,
     "many works": """
 works = [run.all_reduce_async(array(), tag=i) for i in range(200)]
@@ -158,19 +138,45 @@ async def main():
 asyncio.run(main())
 say("seconds", collected("run"))
 """,
-    "a callback that holds its communicator": """
+    "a closed communicator whose callback holds it": """
+class Trainer:
+    def __init__(self):
+        self.array = array()
+        self.run = lockstep.Communicator(journal=self.take)
+        self.run.connect_async(COORDINATOR)
+        self.run.close()
+
+    def take(self, line):
+        lines.append(line)
+
+
 lines = []
-holder = {}
-other = lockstep.Communicator(journal=lambda line: lines.append((line, holder)))
-holder["me"] = other
-other.connect_async(COORDINATOR)
-say("seconds", collected("other", "run", "holder"))
+trainer = Trainer()
+say("seconds", collected("run", "trainer"))
+until(lambda: any('"closed"' in line for line in lines))
+""",
+    "a callback that holds its communicator": """
+class Trainer:
+    def __init__(self):
+        self.array = array()
+        self.run = lockstep.Communicator(journal=self.take)
+        self.run.connect_async(COORDINATOR)
+
+    def take(self, line):
+        lines.append(line)
+
+
+lines = []
+trainer = Trainer()
+say("seconds", collected("run", "trainer"))
+until(lambda: any('"closed"' in line for line in lines))
 """,
 }
 
 NOTHING_LEFT = """
-until(nothing_left)
-until(lambda: not any(isinstance(one, (Array, lockstep.Communicator, lockstep.Work, lockstep._lockstep.Communicator)) for one in gc.get_objects()))
+until(nothing_left, 5)
+KINDS = (Array, lockstep.Communicator, lockstep.Work, lockstep._lockstep.Communicator)
+until(lambda: (gc.collect(), not any(isinstance(one, KINDS) for one in gc.get_objects()))[1])
 say("nothing left")
 """
 
@@ -193,7 +199,7 @@ def array(count=1000):
 """
         + program
         + """
-until(lambda: lockstep._lockstep.collect() or not any(reference() is not None for reference in references))
+until(lambda: (gc.collect(), not any(reference() is not None for reference in references))[1], 5)
 """
         + NOTHING_LEFT
     )

@@ -67,7 +67,9 @@ def _tensors(given: Any, argument: str) -> list[Any]:
                 f"{described}: {argument}[0] has dtype {tensors[0].dtype}, and arrays of one call have one dtype"
             )
         if tensor.device != tensors[0].device:
-            raise ArrayError(f"{described} lies on {tensor.device}, {argument}[0] on {tensors[0].device}: use one device")
+            raise ArrayError(
+                f"{described} lies on {tensor.device}, {argument}[0] on {tensors[0].device}: use one device"
+            )
     return tensors
 
 

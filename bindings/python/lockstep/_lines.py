@@ -8,13 +8,13 @@ import itertools
 import logging
 import os
 import threading
+import weakref
 from typing import Callable
 
 from . import _lockstep
 
 Taker = Callable[[str], object]
 
-_takers: dict[int, Taker] = {}
 _numbers = itertools.count(1)
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
@@ -22,28 +22,36 @@ _ending = threading.Event()
 _log = logging.getLogger("lockstep")
 
 
-def sink(taker: Taker) -> int:
-    """A number under which the native part hands over lines for `taker`, which runs on a thread of the package."""
-    global _thread
-    with _lock:
-        number = next(_numbers)
-        _takers[number] = taker
-        if _thread is None or not _thread.is_alive():
-            _thread = threading.Thread(target=_run, name="lockstep-lines", daemon=True)
-            _thread.start()
-    return number
+class Sink:
+    """A function that takes lines, on a thread of the package, and the number under which the native part hands them over.
+
+    Whoever makes the lines holds it, so that a function that refers to its own communicator can be collected together with it.
+    """
+
+    def __init__(self, taker: Taker) -> None:
+        global _thread
+        self.taker = taker
+        self.number = next(_numbers)
+        with _lock:
+            _sinks[self.number] = self
+            if _thread is None or not _thread.is_alive():
+                _thread = threading.Thread(target=_run, name="lockstep-lines", daemon=True)
+                _thread.start()
+
+    def keep(self) -> None:
+        """Until the last line, which is on its way, has been taken."""
+        _kept[self.number] = self
 
 
-def log_sink(logger: logging.Logger) -> int:
+_sinks: weakref.WeakValueDictionary[int, Sink] = weakref.WeakValueDictionary()
+_kept: dict[int, Sink] = {}
+
+
+def log_sink(logger: logging.Logger) -> Sink:
     """Lines become records of level INFO."""
     if not isinstance(logger, (logging.Logger, logging.LoggerAdapter)):
         raise TypeError(f"logger is {logger!r}; allowed: a logging.Logger, such as logging.getLogger('training')")
-    return sink(lambda line: logger.info("%s", line))
-
-
-def journal_sink(journal: str | os.PathLike[str] | Taker) -> str | int:
-    """A path goes to the native part, which writes the file itself; a function gets the lines."""
-    return sink(journal) if callable(journal) else os.fspath(journal)
+    return Sink(lambda line: logger.info("%s", line))
 
 
 def _run() -> None:
@@ -57,13 +65,13 @@ def _take(seconds: float) -> None:
         _log.warning("%d lines of log were dropped: they came faster than they were taken", dropped)
     for number, line in lines:
         if line is None:
-            _takers.pop(number, None)
+            _kept.pop(number, None)
             continue
-        taker = _takers.get(number)
-        if taker is None:
+        sink = _kept.get(number) or _sinks.get(number)  # what is being collected is no longer in _sinks
+        if sink is None:
             continue
         try:
-            taker(line)
+            sink.taker(line)
         except BaseException:  # of the program's function: the run goes on, and so do the lines of others
             with contextlib.suppress(BaseException):
                 _log.exception("a function that takes lines of log or journal failed; the line was: %s", line)

@@ -21,7 +21,7 @@ from typing import (
 
 from . import _cuda, _lockstep
 from ._context import context
-from ._lines import journal_sink, log_sink
+from ._lines import Sink, log_sink
 from ._lockstep import Result, Work
 from .errors import ArrayError, DeviceArray, Error, Evicted, Forked, InvalidArgument, NotConnected
 from .state import State
@@ -138,6 +138,16 @@ def connect(coordinator: str, *, timeout: float | None = None, **options: Unpack
     return communicator
 
 
+class _Gone:
+    """In place of the native part of a communicator that was collected."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotConnected("the communicator was collected as garbage")
+
+
+_GONE = _Gone()
+
+
 class Communicator:
     """This process's place in a run: made by lockstep.connect(). A process may have several.
 
@@ -165,10 +175,15 @@ class Communicator:
 
     def __init__(self, **options: Unpack[Options]) -> None:
         place = context.place
-        if place is not None:
-            self._native = place.open(_native_options(options, in_swarm=True))
-            return
-        self._native = _lockstep.Communicator(_native_options(options))
+        native, sinks = _native_options(options, in_swarm=place is not None)
+        self._native = _lockstep.Communicator(native) if place is None else place.open(native)
+        self._sinks = sinks  # until no line follows
+
+    def __del__(self, gone: Any = _GONE) -> None:
+        """Lines that are on their way are still taken; so are those of the end of calls in flight."""
+        for sink in getattr(self, "_sinks", ()):
+            sink.keep()
+        self._native = gone  # a function that takes lines may hold this communicator, but not its native part
 
     # ---- being part of a run ----
 
@@ -217,6 +232,9 @@ class Communicator:
 
         Calls in flight end with OutcomeUnknown or NotConnected, also blocking ones of other threads. Again: does nothing.
         """
+        for sink in self._sinks:
+            sink.keep()
+        self._sinks = []
         self._native.close()
 
     def __enter__(self: T) -> T:
@@ -570,7 +588,8 @@ class Communicator:
         return f"<lockstep.Communicator {self.id!r} rank={world.rank} world_size={world.world_size} view={world.view}>"
 
 
-def _native_options(options: Mapping[str, Any], in_swarm: bool = False) -> dict[str, Any]:
+def _native_options(options: Mapping[str, Any], in_swarm: bool = False) -> tuple[dict[str, Any], list[Sink]]:
+    """Arguments of the native part, and who takes the lines that it gives."""
     known = Options.__annotations__
     for name in options:
         if name not in known:
@@ -587,12 +606,18 @@ def _native_options(options: Mapping[str, Any], in_swarm: bool = False) -> dict[
     for path in ("flight_folder",):
         if native.get(path) is not None:
             native[path] = os.fspath(native[path])
+    sinks: list[Sink] = []
     logger = native.pop("logger", None)
     if logger is not None or not in_swarm:  # a thousand simulated peers say too much
-        native["log"] = log_sink(logging.getLogger("lockstep") if logger is None else logger)
-    if native.get("journal") is not None:
-        native["journal"] = journal_sink(native["journal"])
-    return native
+        sinks.append(log_sink(logging.getLogger("lockstep") if logger is None else logger))
+        native["log"] = sinks[-1].number
+    journal = native.get("journal")
+    if callable(journal):
+        sinks.append(Sink(journal))
+        native["journal"] = sinks[-1].number
+    elif journal is not None:
+        native["journal"] = os.fspath(journal)  # the native part writes the file
+    return native, sinks
 
 
 def _all_reduce_options(

@@ -45,6 +45,7 @@ class Coordinator:
         logger: logging.Logger | None = None,
         flight_file: str | os.PathLike[str] | None = None,
     ) -> None:
+        sink = log_sink(logging.getLogger("lockstep.coordinator") if logger is None else logger)
         self._native = _lockstep.Coordinator(
             {
                 "listen": listen,
@@ -52,9 +53,10 @@ class Coordinator:
                 "silence": silence,
                 "greeting": greeting,
                 "flight_file": None if flight_file is None else os.fspath(flight_file),
-                "log": log_sink(logging.getLogger("lockstep.coordinator") if logger is None else logger),
+                "log": sink.number,
             }
         )
+        sink.keep()
         _running.add(self)
 
     @property

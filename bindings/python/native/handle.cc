@@ -79,6 +79,8 @@ void Handle::close() {
     const WithoutGil released;
     lockstep_comm_close(comm());
   }
+  if (parts_->log) parts_->log->end();
+  if (parts_->journal) parts_->journal->end();
   parts_->loans.clear();
 }
 

@@ -78,11 +78,12 @@ Lines::Lines(const std::string& path) : file_(std::fopen(path.c_str(), "ae")) {
 }
 
 Lines::~Lines() {
-  if (file_ != nullptr) {
-    std::fclose(file_);
-  } else {
-    push({sink_, std::nullopt});
-  }
+  end();
+  if (file_ != nullptr) std::fclose(file_);
+}
+
+void Lines::end() {
+  if (file_ == nullptr && !ended_.exchange(true)) push({sink_, std::nullopt});
 }
 
 void Lines::take(void* user, const char* line) {

@@ -25,14 +25,16 @@ class Lines {
   explicit Lines(const std::string& path);
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
-  // Tells Python that no line follows.
   ~Lines();
+  // Tells Python that no line follows. Again: does nothing.
+  void end();
 
   // A lockstep_log_fn; `user` is the Lines.
   static void take(void* user, const char* line);
 
  private:
   std::uint64_t sink_ = 0;
+  std::atomic<bool> ended_{false};
   std::FILE* file_ = nullptr;
 };
 
