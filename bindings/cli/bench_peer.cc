@@ -44,7 +44,7 @@ struct Row {
 };
 
 // A coordinator that is there.
-constexpr double kAnswersWithin_s = 10;
+constexpr double kAnswersWithinSeconds = 10;
 
 class Bench {
  public:
@@ -85,7 +85,7 @@ class Bench {
     comm_options.spin_us = options_.spin_us == 0 ? LOCKSTEP_NO_SPIN : options_.spin_us;
     comm_ = create_comm(comm_options);
     ask_coordinator(options_.coordinator,
-                    kAnswersWithin_s);  // connect would wait for it, as long as for the other peers
+                    kAnswersWithinSeconds);  // connect would wait for it, as long as for the other peers
     const auto wait_ms = static_cast<std::int64_t>(options_.wait_s * 1000);
     check(lockstep_connect(comm_.get(), options_.coordinator.c_str(), wait_ms), "connect");
     const lockstep_world world = world_of(comm_);

@@ -26,8 +26,8 @@ namespace lockstep::swarm {
 // One program, and its thread.
 class Player final : public transport::Waiter, public Host {
  public:
-  Player(Stage& stage, ProgramReport report, std::uint64_t serial)
-      : stage_(stage), report_(std::move(report)), serial_(serial) {}
+  Player(Stage& stage, const ProgramReport& report, std::uint64_t serial)
+      : stage_(stage), report_(report), serial_(serial) {}
 
   // ---- transport::Waiter: calls of this program wait in virtual time ----
   [[nodiscard]] Instant now() const override;

@@ -139,10 +139,12 @@ void install_interrupt() {
 }
 
 std::shared_ptr<Result> detail::finish(lockstep_status status, const lockstep_result& raw, Loans& loans) {
+  auto result = std::make_shared<Result>(raw);
   if (status == LOCKSTEP_ERR_INTERRUPTED) {
     if (lockstep_work* const work = lockstep_interrupted()) Call::start(work, std::move(loans));
+    raise_pending();
+    raise(status, last_error(), py::cast(result));
   }
-  auto result = std::make_shared<Result>(raw);
   if (status == LOCKSTEP_OK && loans.taken) {
     const py::error_scope interrupted;  // Ctrl-C may have come beside the outcome
     loans.taken(result, loans.state->current_values());

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -43,7 +44,7 @@ Handle::Handle(std::shared_ptr<Parts> parts, End end) : parts_(std::move(parts))
 Handle::~Handle() {
   if (::getpid() != made_in_ || is_exiting()) {
     // The library's threads are in the parent, or the communicator is closed and the process goes: nothing is to be done.
-    static_cast<void>(new std::shared_ptr<Parts>(std::move(parts_)));
+    static_cast<void>(new (std::nothrow) std::shared_ptr<Parts>(std::move(parts_)));
     return;
   }
   {

@@ -47,6 +47,7 @@ void define_result(py::module_& module);
 
 }  // namespace lockstep::python
 
+// NOLINTBEGIN(readability-identifier-naming): names that pybind11 looks for
 namespace pybind11::detail {
 
 template <>
@@ -63,3 +64,4 @@ struct handle_type_name<lockstep::python::StatusObject> {
 };
 
 }  // namespace pybind11::detail
+// NOLINTEND(readability-identifier-naming)
