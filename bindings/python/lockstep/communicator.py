@@ -20,6 +20,7 @@ from typing import (
 )
 
 from . import _cuda, _lockstep
+from ._arguments import path_of, shown
 from ._context import context
 from ._lines import Sink, log_sink
 from ._lockstep import Result, Work
@@ -306,7 +307,7 @@ class Communicator:
 
     def flight_record(self, path: Path) -> None:
         """Writes what the flight recorder remembers to a file, for `lockstep sim replay`. Needs flight_kib or flight_folder."""
-        self._native.flight_record(os.fspath(path))
+        self._native.flight_record(path_of(path, "path"))
 
     # ---- collectives ----
 
@@ -457,7 +458,7 @@ class Communicator:
         root: a peer id and not a rank, since ranks change; for example `run.members()[0]` or `result.contributors[0]`.
         Raises those of all_reduce, PeerLost, WorldChanged; after an error the arrays are unspecified, except on the root.
         """
-        return self._native.broadcast(array, root, root == self.id, (tag, timeout, minimum_world))
+        return self._native.broadcast(array, root, _is_root(root, self.id), (tag, timeout, minimum_world))
 
     def broadcast_async(
         self,
@@ -469,7 +470,7 @@ class Communicator:
         minimum_world: int = 0,
     ) -> Work:
         """Begins broadcast()."""
-        return self._native.broadcast_async(array, root, root == self.id, (tag, timeout, minimum_world))
+        return self._native.broadcast_async(array, root, _is_root(root, self.id), (tag, timeout, minimum_world))
 
     def barrier(
         self, *, tag: int = 0, timeout: float | None = None, minimum_world: int = 0, retry: bool = True
@@ -599,13 +600,17 @@ def _native_options(options: Mapping[str, Any], in_swarm: bool = False) -> tuple
     native = dict(options)
     ports = native.pop("ports", None)
     if ports is not None:
-        first, last = (ports, ports) if isinstance(ports, int) else tuple(ports) if len(ports) == 2 else (0, 0)
+        allowed = "1 to 65535, or the first and the last of a range, such as (4000, 4100)"
+        pair = ports if isinstance(ports, (tuple, list)) else (ports, ports)
+        if not all(isinstance(port, int) for port in pair):
+            raise TypeError(f"ports is {shown(ports)}; allowed: {allowed}")
+        first, last = pair if len(pair) == 2 else (0, 0)
         if not 0 < first <= last < 1 << 16:
-            raise InvalidArgument(f"ports is {ports}; allowed: 1 to 65535, or the first and the last of a range")
+            raise InvalidArgument(f"ports is {shown(ports)}; allowed: {allowed}")
         native["first_port"], native["last_port"] = first, last
     for path in ("flight_folder",):
         if native.get(path) is not None:
-            native[path] = os.fspath(native[path])
+            native[path] = path_of(native[path], path)
     sinks: list[Sink] = []
     logger = native.pop("logger", None)
     if logger is not None or not in_swarm:  # a thousand simulated peers say too much
@@ -616,8 +621,18 @@ def _native_options(options: Mapping[str, Any], in_swarm: bool = False) -> tuple
         sinks.append(Sink(journal))
         native["journal"] = sinks[-1].number
     elif journal is not None:
-        native["journal"] = os.fspath(journal)  # the native part writes the file
+        native["journal"] = path_of(journal, "journal")  # the native part writes the file
     return native, sinks
+
+
+def _is_root(root: PeerId, own: PeerId) -> bool:
+    if not isinstance(root, bytes):
+        raise InvalidArgument(f"root is {shown(root)}; allowed: a lockstep.PeerId, for example run.members()[0]")
+    if len(root) != len(own):
+        raise InvalidArgument(
+            f"root is {shown(root)} of {len(root)} bytes; allowed: a lockstep.PeerId, of {len(own)} bytes"
+        )
+    return root == own
 
 
 def _all_reduce_options(

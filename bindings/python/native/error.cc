@@ -50,6 +50,8 @@ std::string last_error() {
     for (auto at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at))
       text.erase(at, prefix.size());
   }
+  const std::string_view count = "tensors_count is";
+  if (const auto at = text.find(count); at != std::string::npos) text.replace(at, count.size(), "the number of arrays is");
   return text;
 }
 
