@@ -10,11 +10,12 @@ std::int64_t cpu_targets() {
   // Each set as Highway defines it, without the features that every CPU with the set's newest features has. The compiler's
   // runtime counts a feature only if the operating system saves its registers.
   const auto has = [](auto... answers) { return (... && (answers != 0)); };
-  const bool sse4 = has(__builtin_cpu_supports("sse4.2"), __builtin_cpu_supports("pclmul"), __builtin_cpu_supports("aes"));
-  const bool avx2 = sse4 && has(__builtin_cpu_supports("avx2"), __builtin_cpu_supports("fma"), __builtin_cpu_supports("bmi"),
-                                __builtin_cpu_supports("bmi2"));
-  const bool avx3 = avx2 && has(__builtin_cpu_supports("avx512f"), __builtin_cpu_supports("avx512vl"), __builtin_cpu_supports("avx512dq"),
-                                __builtin_cpu_supports("avx512bw"));
+  const bool sse4 =
+      has(__builtin_cpu_supports("sse4.2"), __builtin_cpu_supports("pclmul"), __builtin_cpu_supports("aes"));
+  const bool avx2 = sse4 && has(__builtin_cpu_supports("avx2"), __builtin_cpu_supports("fma"),
+                                __builtin_cpu_supports("bmi"), __builtin_cpu_supports("bmi2"));
+  const bool avx3 = avx2 && has(__builtin_cpu_supports("avx512f"), __builtin_cpu_supports("avx512vl"),
+                                __builtin_cpu_supports("avx512dq"), __builtin_cpu_supports("avx512bw"));
   const bool avx3_dl = avx3 && has(__builtin_cpu_supports("avx512vnni"), __builtin_cpu_supports("vpclmulqdq"),
                                    __builtin_cpu_supports("avx512vbmi"), __builtin_cpu_supports("avx512vbmi2"),
                                    __builtin_cpu_supports("avx512vpopcntdq"), __builtin_cpu_supports("avx512bitalg"));

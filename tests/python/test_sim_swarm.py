@@ -204,3 +204,17 @@ def test_a_program_may_connect_by_itself() -> None:
 def test_wrong_arguments_are_named(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(lockstep.InvalidArgument, match=text):
         sim.Swarm(**arguments)
+
+
+def test_hypothesis_may_draw_the_seed() -> None:
+    hypothesis = pytest.importorskip("hypothesis")
+    seen: set[int] = set()
+
+    @hypothesis.settings(max_examples=5, deadline=None, database=None, derandomize=True)
+    @hypothesis.given(seed=hypothesis.strategies.integers(0, 10_000), peers=hypothesis.strategies.integers(2, 5))
+    def survives(seed: int, peers: int) -> None:
+        sim.Swarm(peers=peers, churn={"crashes": 1, "joins": 1, "until": 5.0}, seed=seed).run(train)
+        seen.add(seed)
+
+    survives()
+    assert seen

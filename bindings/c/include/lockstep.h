@@ -295,7 +295,7 @@ LOCKSTEP_API lockstep_status lockstep_comm_create(const lockstep_comm_options* o
 /* Ends every call in flight and closes every stream. Collectives end with OUTCOME_UNKNOWN, other calls with NOT_CONNECTED, all as
  * when the run is lost: an input in place holds the bits that it had at the call, and what has become of a state says
  * result.state_undefined. That takes as long as copying those inputs. The others see a peer that is lost: lockstep_leave() first to
- * go politely. Other threads may be in functions of this communicator, or begin one: their waits end, and this returns once they are
+ * go politely; this then waits, for 2 s at most, until the others have its last bytes. Other threads may be in functions of this communicator, or begin one: their waits end, and this returns once they are
  * out. Later calls end with NOT_CONNECTED. In a function that the library calls from another one of this header, such as that of
  * lockstep_set_interrupt(): does not wait for the function that the thread itself is in. NULL: nothing. */
 LOCKSTEP_API void lockstep_comm_close(lockstep_comm* comm);
