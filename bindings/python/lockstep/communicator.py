@@ -56,6 +56,7 @@ Arrays = Union[Array, Sequence[Array]]
 Path = Union[str, "os.PathLike[str]"]
 
 _LEAVE_WITHIN = 10.0  # seconds that the end of a `with` waits
+_LEAVE_AT_ONCE = 1.0  # after Ctrl-C, or sys.exit()
 
 
 class Options(TypedDict, total=False):
@@ -155,6 +156,8 @@ class Communicator:
     Every method may be called from any thread; each that waits releases the GIL, and Ctrl-C ends it. As a context manager it leaves
     politely at the end, also on an exception: the others go on and see no error.
 
+    When the main thread ends, every communicator is closed, so that no wait keeps the process alive: join() the threads that use one.
+
     Calls with `_async` return a Work at once. Arrays are lent from the call to its end: do not touch them meanwhile. A call that
     raises has reduced nothing, and its input holds the bits that it held before.
 
@@ -244,8 +247,9 @@ class Communicator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        is_ending = error is not None and not isinstance(error, Exception)
         try:
-            self.leave(timeout=_LEAVE_WITHIN)
+            self.leave(timeout=_LEAVE_AT_ONCE if is_ending else _LEAVE_WITHIN)
         except (NotConnected, Evicted):
             pass  # the run is over for this peer already, and a call has said so
         except Error:
