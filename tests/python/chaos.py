@@ -99,7 +99,8 @@ class Chaos:
         self.lines: queue.Queue[tuple[Peer, str | None]] = queue.Queue()
         self.hashes: dict[tuple[int, int], str] = {}  # of (step, cohort)
         self.states: dict[int, str] = {}  # after a step
-        self.agreed = self.kills = self.joins = self.retries = self.last = 0
+        self.agreed = self.kills = self.joins = self.retries = 0
+        self.last = -1  # step
         self.smallest, self.largest = 1 << 30, 0
         self.last_at = self.begun = time.monotonic()
         self.slowest = (0.0, 0)
@@ -151,6 +152,7 @@ class Chaos:
     def take(self, of: Peer, line: str) -> None:
         """One line of a peer. Raises AssertionError."""
         kind, *words = line.split()
+        assert line.endswith("\n"), f"peer {of.number} said {line!r}"
         if kind == "final":
             of.final = words[0]
             return
@@ -165,9 +167,10 @@ class Chaos:
         first = self.states.setdefault(step, words[5])
         assert first == words[5], f"after step {step}: state {words[5]} at peer {of.number}, {first} at another one"
         self.agreed += 1
-        if step > self.last or not self.last_at:
+        if step > self.last:
             now = time.monotonic()
-            self.slowest = max(self.slowest, (now - self.last_at, step))
+            if self.last >= 0:
+                self.slowest = max(self.slowest, (now - self.last_at, step))
             self.last, self.last_at = step, now
 
     def ended(self, of: Peer) -> None:
@@ -220,7 +223,7 @@ class Chaos:
             one.process.wait()
 
 
-def main(arguments: list[str] | None = None) -> int:
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1000, help="of the run (default: %(default)s)")
     parser.add_argument("--peers", type=int, default=3, help="to begin with (default: %(default)s)")
@@ -234,7 +237,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of who is killed and when (default: %(default)s)")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--founders", type=int, default=1, help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
+    return parser
+
+
+def main(given_arguments: list[str] | None = None) -> int:
+    given = arguments().parse_args(given_arguments)
     if given.peer:
         peer(given.peer, given.founders, given.steps, given.pace)
         return 0

@@ -350,3 +350,32 @@ run.leave()
             partner.all_reduce(np.ones(3), tag=10, timeout=LIMIT)
             child.expect("met")
             assert child.end() == 0, child.errors()
+
+
+def test_workers_of_a_torch_data_loader() -> None:
+    pytest.importorskip("torch")
+    program = (
+        JOIN
+        + """
+import torch
+
+data = torch.utils.data.TensorDataset(torch.arange(64, dtype=torch.float32))
+total = torch.zeros(1)
+for (batch,) in torch.utils.data.DataLoader(data, batch_size=8, num_workers=2, multiprocessing_context="fork"):
+    part = batch.sum().reshape(1)
+    run.all_reduce(part)
+    total += part
+say("total", int(total))
+meets(10)
+run.leave()
+"""
+    )
+    with lockstep.Coordinator("127.0.0.1:0") as coordinator:
+        with Child(program, coordinator.address, flags=()) as child:  # torch itself warns
+            with lockstep.connect(coordinator.address, founders=2, timeout=LIMIT) as partner:
+                for _ in range(8):
+                    partner.all_reduce(np.zeros(1, np.float32), timeout=LIMIT)
+                assert child.expect("total") == ["total", str(sum(range(64)))]
+                partner.all_reduce(np.ones(3), tag=10, timeout=LIMIT)
+                child.expect("met")
+                assert child.end() == 0, child.errors()

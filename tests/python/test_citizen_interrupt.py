@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
 from collections.abc import Iterator
 
 import lockstep
@@ -325,3 +326,92 @@ def test_ctrl_c_while_the_coordinator_does_not_answer(name: str, capsys: pytest.
             assert partner.all_reduce(ones, tag=99, timeout=LIMIT).world_size == 2
             # The interrupted call gave the array back untouched before the next one took it.
             assert child.expect("again") == ["again", "2", "2.0", "2.0"]
+
+
+WITHIN_A_BLOCK = """
+with lockstep.connect(COORDINATOR, founders=2, timeout=20) as run:
+    say_when_blocked("blocked")
+    run.barrier()
+"""
+
+
+def test_ctrl_c_within_a_with_block_leaves_politely() -> None:
+    with lockstep.Coordinator("127.0.0.1:0") as coordinator, Child(WITHIN_A_BLOCK, coordinator.address) as child:
+        with lockstep.connect(coordinator.address, founders=2, timeout=LIMIT) as partner:
+            child.expect("blocked")
+            sent = child.signal(signal.SIGINT)
+            assert child.end() == -signal.SIGINT
+            assert time.monotonic() - sent < 3
+            assert child.errors().count("Traceback") == 1
+            assert partner.barrier(tag=1, timeout=LIMIT).world_size == 1
+
+
+def test_ctrl_c_within_a_with_block_while_the_coordinator_does_not_answer() -> None:
+    with coordinator_process() as (coordinator, address), Child(WITHIN_A_BLOCK, address) as child:
+        with lockstep.connect(address, founders=2, timeout=LIMIT):
+            child.expect("blocked")
+            coordinator.signal(signal.SIGSTOP)
+            sent = child.signal(signal.SIGINT)
+            assert child.end() == -signal.SIGINT
+            assert time.monotonic() - sent < 5
+            assert child.errors().count("Traceback") == 1, child.errors()
+            coordinator.signal(signal.SIGCONT)
+
+
+def test_ctrl_c_ends_await(capsys: pytest.CaptureFixture[str]) -> None:
+    code = """
+    import asyncio
+
+
+    async def until_over(work):
+        say_when_blocked_in_the_loop()
+        await work
+
+
+    def say_when_blocked_in_the_loop():
+        main = threading.main_thread()
+
+        def watch():
+            seen = 0
+
+            def in_select():
+                nonlocal seen
+                frame = sys._current_frames()[main.ident]
+                seen = seen + 1 if frame.f_code.co_name == "select" else 0
+                return seen >= 5
+
+            until(in_select)
+            say("blocked")
+
+        threading.Thread(target=watch, daemon=True).start()
+
+
+    run = lockstep.connect(COORDINATOR, founders=2, timeout=20)
+    tag = 0
+    while True:
+        word, *_ = asked()
+        if word == "end":
+            break
+        tag += 1
+        work = run.barrier_async(tag=tag)
+        try:
+            asyncio.run(until_over(work))
+            say("returned")
+        except KeyboardInterrupt:
+            say("interrupted", time.monotonic())
+        assert not work.done()
+    run.barrier(tag=1000)
+    run.leave()
+    """
+    with lockstep.Coordinator("127.0.0.1:0") as coordinator, Child(code, coordinator.address) as child:
+        with lockstep.connect(coordinator.address, founders=2, timeout=LIMIT) as partner:
+            seconds = interrupt(child, "wait")
+            print_latency(capsys, "await", seconds)
+            assert seconds < WITHIN
+            child.ask("end")
+            partner.barrier(tag=1000, timeout=LIMIT)
+            child.ask("end")
+            for tag in range(1, ATTEMPTS + 1):  # what is still in flight there
+                partner.barrier_async(tag=tag)
+            assert child.end() == 0, child.errors()
+            assert child.errors() == ""

@@ -12,6 +12,7 @@ import weakref
 from typing import Callable
 
 from . import _lockstep
+from ._arguments import shown
 
 Taker = Callable[[str], object]
 
@@ -50,7 +51,7 @@ _kept: dict[int, Sink] = {}
 def log_sink(logger: logging.Logger) -> Sink:
     """Lines become records of level INFO."""
     if not isinstance(logger, (logging.Logger, logging.LoggerAdapter)):
-        raise TypeError(f"logger is {logger!r}; allowed: a logging.Logger, such as logging.getLogger('training')")
+        raise TypeError(f"logger is {shown(logger)}; allowed: a logging.Logger, such as logging.getLogger('training')")
     return Sink(lambda line: logger.info("%s", line))
 
 

@@ -20,6 +20,7 @@ from typing import (
 )
 
 from . import _cuda, _lockstep
+from ._arguments import path_of, shown
 from ._context import context
 from ._lines import Sink, log_sink
 from ._lockstep import Result, Work
@@ -55,6 +56,7 @@ Arrays = Union[Array, Sequence[Array]]
 Path = Union[str, "os.PathLike[str]"]
 
 _LEAVE_WITHIN = 10.0  # seconds that the end of a `with` waits
+_LEAVE_AT_ONCE = 1.0  # after Ctrl-C, or sys.exit()
 
 
 class Options(TypedDict, total=False):
@@ -154,6 +156,8 @@ class Communicator:
     Every method may be called from any thread; each that waits releases the GIL, and Ctrl-C ends it. As a context manager it leaves
     politely at the end, also on an exception: the others go on and see no error.
 
+    When the main thread ends, every communicator is closed, so that no wait keeps the process alive: join() the threads that use one.
+
     Calls with `_async` return a Work at once. Arrays are lent from the call to its end: do not touch them meanwhile. A call that
     raises has reduced nothing, and its input holds the bits that it held before.
 
@@ -243,8 +247,9 @@ class Communicator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        is_ending = error is not None and not isinstance(error, Exception)
         try:
-            self.leave(timeout=_LEAVE_WITHIN)
+            self.leave(timeout=_LEAVE_AT_ONCE if is_ending else _LEAVE_WITHIN)
         except (NotConnected, Evicted):
             pass  # the run is over for this peer already, and a call has said so
         except Error:
@@ -306,7 +311,7 @@ class Communicator:
 
     def flight_record(self, path: Path) -> None:
         """Writes what the flight recorder remembers to a file, for `lockstep sim replay`. Needs flight_kib or flight_folder."""
-        self._native.flight_record(os.fspath(path))
+        self._native.flight_record(path_of(path, "path"))
 
     # ---- collectives ----
 
@@ -457,7 +462,7 @@ class Communicator:
         root: a peer id and not a rank, since ranks change; for example `run.members()[0]` or `result.contributors[0]`.
         Raises those of all_reduce, PeerLost, WorldChanged; after an error the arrays are unspecified, except on the root.
         """
-        return self._native.broadcast(array, root, root == self.id, (tag, timeout, minimum_world))
+        return self._native.broadcast(array, root, _is_root(root, self.id), (tag, timeout, minimum_world))
 
     def broadcast_async(
         self,
@@ -469,7 +474,7 @@ class Communicator:
         minimum_world: int = 0,
     ) -> Work:
         """Begins broadcast()."""
-        return self._native.broadcast_async(array, root, root == self.id, (tag, timeout, minimum_world))
+        return self._native.broadcast_async(array, root, _is_root(root, self.id), (tag, timeout, minimum_world))
 
     def barrier(
         self, *, tag: int = 0, timeout: float | None = None, minimum_world: int = 0, retry: bool = True
@@ -599,13 +604,17 @@ def _native_options(options: Mapping[str, Any], in_swarm: bool = False) -> tuple
     native = dict(options)
     ports = native.pop("ports", None)
     if ports is not None:
-        first, last = (ports, ports) if isinstance(ports, int) else tuple(ports) if len(ports) == 2 else (0, 0)
+        allowed = "1 to 65535, or the first and the last of a range, such as (4000, 4100)"
+        pair = ports if isinstance(ports, (tuple, list)) else (ports, ports)
+        if not all(isinstance(port, int) for port in pair):
+            raise TypeError(f"ports is {shown(ports)}; allowed: {allowed}")
+        first, last = pair if len(pair) == 2 else (0, 0)
         if not 0 < first <= last < 1 << 16:
-            raise InvalidArgument(f"ports is {ports}; allowed: 1 to 65535, or the first and the last of a range")
+            raise InvalidArgument(f"ports is {shown(ports)}; allowed: {allowed}")
         native["first_port"], native["last_port"] = first, last
     for path in ("flight_folder",):
         if native.get(path) is not None:
-            native[path] = os.fspath(native[path])
+            native[path] = path_of(native[path], path)
     sinks: list[Sink] = []
     logger = native.pop("logger", None)
     if logger is not None or not in_swarm:  # a thousand simulated peers say too much
@@ -616,8 +625,18 @@ def _native_options(options: Mapping[str, Any], in_swarm: bool = False) -> tuple
         sinks.append(Sink(journal))
         native["journal"] = sinks[-1].number
     elif journal is not None:
-        native["journal"] = os.fspath(journal)  # the native part writes the file
+        native["journal"] = path_of(journal, "journal")  # the native part writes the file
     return native, sinks
+
+
+def _is_root(root: PeerId, own: PeerId) -> bool:
+    if not isinstance(root, bytes):
+        raise InvalidArgument(f"root is {shown(root)}; allowed: a lockstep.PeerId, for example run.members()[0]")
+    if len(root) != len(own):
+        raise InvalidArgument(
+            f"root is {shown(root)} of {len(root)} bytes; allowed: a lockstep.PeerId, of {len(own)} bytes"
+        )
+    return root == own
 
 
 def _all_reduce_options(

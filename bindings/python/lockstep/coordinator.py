@@ -9,6 +9,7 @@ import weakref
 from types import TracebackType
 
 from . import _lockstep
+from ._arguments import path_of
 from ._lines import log_sink
 
 __all__ = ["Coordinator"]
@@ -52,7 +53,7 @@ class Coordinator:
                 "heartbeat": heartbeat,
                 "silence": silence,
                 "greeting": greeting,
-                "flight_file": None if flight_file is None else os.fspath(flight_file),
+                "flight_file": None if flight_file is None else path_of(flight_file, "flight_file"),
                 "log": sink.number,
             }
         )
@@ -66,7 +67,7 @@ class Coordinator:
 
     def flight_record(self, path: str | os.PathLike[str]) -> None:
         """Writes what the flight recorder remembers, for `lockstep sim replay`. The run goes on."""
-        self._native.flight_record(os.fspath(path))
+        self._native.flight_record(path_of(path, "path"))
 
     def stop(self) -> None:
         """Stops it. Peers that are still in the run lose it. Again: does nothing."""

@@ -187,7 +187,7 @@ class WaitTimedOut(Error, TimeoutError):
     _status = 100
 
 
-_BY_STATUS: dict[int, type[Error]] = {
+BY_STATUS: dict[int, type[Error]] = {
     kind._status: kind
     for kind in (
         InvalidArgument,
@@ -219,6 +219,6 @@ def error_of(status: int, text: str, result: Result | None) -> Error:
     """The exception of a status of the C library. A peer that was killed in a swarm gets another one."""
     if context.place is not None:
         context.place.check()
-    error = _BY_STATUS.get(status, InternalError)(text)
+    error = BY_STATUS.get(status, InternalError)(text)
     error.result = result
     return error

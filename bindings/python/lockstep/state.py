@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Union
 
+from ._arguments import names_of, shown
 from ._lockstep import bytes_of
 from .errors import InvalidArgument
 
@@ -35,14 +36,16 @@ class State(Mapping[str, Any]):
     """
 
     def __init__(self, entries: Mapping[str, Any], *, revision: int = 0, may_differ: Iterable[str] = ()) -> None:
+        if not isinstance(entries, Mapping):
+            raise TypeError(f"entries is {shown(entries)}; allowed: a mapping of names to arrays, ints and floats")
         self._arrays: dict[str, Any] = {}
         self._values: dict[str, Value] = {}
         self._types: dict[str, int] = {}
-        self._may_differ = frozenset(may_differ)
+        self._may_differ = names_of(may_differ, "may_differ")
         self._names = tuple(entries)
         for name, entry in entries.items():
             if not isinstance(name, str):
-                raise InvalidArgument(f"a state has an entry named {name!r}; allowed: str")
+                raise InvalidArgument(f"a state has an entry named {shown(name)}; allowed: str")
             if _is_value(entry):
                 self._types[name] = _type_of(entry)
                 self._values[name] = int(entry) if isinstance(entry, numbers.Integral) else float(entry)
@@ -66,15 +69,17 @@ class State(Mapping[str, Any]):
             wanted: Any = numbers.Real if is_real else numbers.Integral
             if not isinstance(value, wanted) or isinstance(value, bool):
                 raise InvalidArgument(
-                    f"state value {name!r} is {'a float' if is_real else 'an int'}; {value!r} is none"
+                    f"state value {shown(name)} is {'a float' if is_real else 'an int'}; {shown(value)} is none"
                 )
             self._values[name] = float(value) if is_real else int(value)
         elif name in self._arrays:
             if _is_value(value):
-                raise InvalidArgument(f"state entry {name!r} is an array; write to it in place, or set another array")
+                raise InvalidArgument(
+                    f"state entry {shown(name)} is an array; write to it in place, or set another array"
+                )
             self._arrays[name] = value
         else:
-            raise KeyError(f"{name!r}: a state has the entries it was made with: {', '.join(self._names)}")
+            raise KeyError(f"{shown(name)}: a state has the entries it was made with: {', '.join(self._names)}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -87,7 +92,7 @@ class State(Mapping[str, Any]):
 
     def _describe(self, unchanged: Iterable[str] = ()) -> dict[str, list[tuple[Any, ...]]]:
         """For the native part."""
-        same = set(unchanged)
+        same = names_of(unchanged, "unchanged")
         if same - set(self._arrays):
             raise InvalidArgument(
                 f"unchanged names {', '.join(sorted(same - set(self._arrays)))}, which is no array of the state"

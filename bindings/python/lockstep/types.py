@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from ._arguments import shown
 from ._lockstep import peer_id_text
 from .errors import InvalidArgument
 
@@ -141,7 +142,7 @@ def number_of(numbers: Mapping[object, int], value: str | enum.Enum, argument: s
         return numbers[value]
     except (KeyError, TypeError):
         allowed = ", ".join(repr(name) for name in numbers)
-        raise InvalidArgument(f"{argument} is {value!r}; allowed: {allowed}") from None
+        raise InvalidArgument(f"{argument} is {shown(value)}; allowed: {allowed}") from None
 
 
 class PeerId(bytes):

@@ -1,7 +1,9 @@
 #include "bindings/python/native/array.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -157,6 +159,27 @@ bool is_contiguous(const dlpack::Tensor& tensor) {
   return true;
 }
 
+// Null: nothing, as far as can be seen.
+const char* what_is_wrong(const dlpack::Tensor& tensor) {
+  constexpr std::int32_t kMostDimensions = 64;  // of numpy and torch
+  if (tensor.ndim < 0 || tensor.ndim > kMostDimensions) return "ndim is not 0 to 64";
+  if (tensor.ndim > 0 && tensor.shape == nullptr) return "shape is NULL";
+  std::uint64_t bytes =
+      std::max<std::uint64_t>(1, tensor.type.bits / 8U) * std::max<std::uint64_t>(1, tensor.type.lanes);
+  bool is_empty = false;
+  for (std::int32_t i = 0; i < tensor.ndim; ++i) {
+    if (tensor.shape[i] < 0) return "a dimension is negative";
+    is_empty = is_empty || tensor.shape[i] == 0;
+  }
+  if (is_empty) return nullptr;
+  for (std::int32_t i = 0; i < tensor.ndim; ++i) {
+    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(tensor.shape[i]), &bytes))
+      return "it is larger than memory";
+  }
+  if (bytes > std::numeric_limits<std::int64_t>::max()) return "it is larger than memory";
+  return tensor.data == nullptr ? "data is NULL" : nullptr;
+}
+
 // The array's capsule, without a copy; older exporters know fewer arguments.
 py::object dlpack_capsule(const py::handle& object) {
   const py::object exporter = object.attr("__dlpack__");
@@ -221,6 +244,11 @@ void Array::take_buffer(const py::handle& object, const py::handle& shown, const
   if (!type) described().refuse_type();
   if (PyBuffer_IsContiguous(buffer_.get(), 'C') == 0) described().refuse_layout();
   if (buffer_->readonly != 0 && access == Access::kWrite) described().refuse_read_only();
+  // numpy.ma.MaskedArray. The name first: it costs nothing.
+  if (std::strcmp(Py_TYPE(object.ptr())->tp_name, "numpy.ndarray") != 0 && py::hasattr(object, "mask") &&
+      py::hasattr(object, "fill_value")) {
+    described().refuse("has a mask, which the call would not see: pass x.filled(0), or x.data for all elements");
+  }
   type_ = *type;
   count_ = static_cast<std::uint64_t>(buffer_->len) / bytes;
   data_ = count_ > 0 ? buffer_->buf : nullptr;
@@ -230,11 +258,13 @@ void Array::take_buffer(const py::handle& object, const py::handle& shown, const
 void Array::take_dlpack(const py::handle& given, const std::string& argument, Access access) {
   py::object object = py::reinterpret_borrow<py::object>(given);
   // A torch tensor that requires a gradient exports nothing; detached it is the same memory.
-  if (py::hasattr(object, "requires_grad") && py::cast<bool>(object.attr("requires_grad")))
+  if (py::hasattr(object, "requires_grad") && PyObject_IsTrue(object.attr("requires_grad").ptr()) > 0)
     object = object.attr("detach")();
+  raise_pending();
   try {
     capsule_ = dlpack_capsule(object);
   } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception)) throw;  // Ctrl-C
     Described{object, argument, attribute_text(object, "shape"), attribute_text(object, "strides")}.refuse(
         "gives no access to its memory without a copy (" + text_of(error.value()) +
         "): pass a contiguous array in memory of the CPU");
@@ -254,6 +284,9 @@ void Array::take_dlpack(const py::handle& given, const std::string& argument, Ac
     tensor = &static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor"))->tensor;
   } else {
     raise_array("ArrayError", argument + ": " + class_of(object) + ".__dlpack__() returned no DLPack tensor");
+  }
+  if (const char* const wrong = what_is_wrong(*tensor)) {
+    raise_array("ArrayError", argument + ": " + class_of(object) + ".__dlpack__() describes no tensor: " + wrong);
   }
   const auto ndim = static_cast<std::size_t>(tensor->ndim);
   const auto described = [&] {

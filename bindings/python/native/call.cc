@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "bindings/python/native/convert.h"
 #include "bindings/python/native/error.h"
 #include "bindings/python/native/fork.h"
 #include "bindings/python/native/handle.h"
@@ -122,8 +123,7 @@ void give_back_later(std::shared_ptr<void> loan) {
 
 std::int64_t milliseconds_of(const py::handle& seconds, const char* name, bool may_be_zero) {
   if (seconds.is_none()) return LOCKSTEP_FOREVER;
-  const double value = PyFloat_AsDouble(seconds.ptr());
-  if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  const double value = to_double(seconds, name);
   if (std::isnan(value) || value < 0 || (value == 0 && !may_be_zero)) {
     raise_invalid(std::string(name) + " is " + std::to_string(value) +
                   " s; allowed: " + (may_be_zero ? "0 or more" : "more than 0") + ", or None for none");

@@ -21,7 +21,7 @@ HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& crea
   const std::string listen_host = from.text("listen_host");
   const std::string advertise_host = from.text("advertise_host");
   const std::string congestion_control = from.text("congestion_control");
-  const std::string flight_folder = from.text("flight_folder");
+  const std::string flight_folder = from.path("flight_folder");
   options.name = or_null(name);
   options.group = from.number<std::uint32_t>("group");
   options.gang = from.number<std::uint64_t>("gang");
@@ -45,8 +45,8 @@ HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& crea
   options.flight_folder = or_null(flight_folder);
   options.flight_kib = from.number<std::uint32_t>("flight_kib");
   const py::object spin = from.get("spin");
-  const bool never = !spin.is_none() && to_double(spin) == 0;
-  if (!spin.is_none() && to_double(spin) > 0.01) raise_invalid("spin is more than 0.01 s; allowed: 0 to 0.01");
+  const bool never = !spin.is_none() && to_double(spin, "spin") == 0;
+  if (!spin.is_none() && to_double(spin, "spin") > 0.01) raise_invalid("spin is more than 0.01 s; allowed: 0 to 0.01");
   options.spin_us = never ? LOCKSTEP_NO_SPIN : from.duration("spin", 1e-6);
   options.state_bytes_per_second = from.number<std::uint64_t>("state_bytes_per_second");
   if (log) {
@@ -191,7 +191,7 @@ struct AllReduce {
     args.down = static_cast<lockstep_wire_format>(py::cast<unsigned>(options[6]));
     if (const py::object weight = options[7]; !weight.is_none()) {
       args.weighted = 1;
-      args.weight = to_double(weight);
+      args.weight = to_double(weight, "weight");
     }
     args.algorithm = static_cast<lockstep_algorithm>(py::cast<unsigned>(options[8]));
     if (is_list(array)) {
@@ -371,16 +371,17 @@ void define_collectives(py::class_<Communicator>& c) {
 // ---- membership ----
 
 void define_membership(py::class_<Communicator>& c) {
-  c.def("connect", [](Communicator& self, const std::string& coordinator, const py::object& timeout) {
+  c.def("connect", [](Communicator& self, const py::object& coordinator, const py::object& timeout) {
+    const std::string address = to_utf8(coordinator, "coordinator");
     const std::int64_t ms = milliseconds_of(timeout, "timeout", false);
-    self.wait_for([&](lockstep_comm* comm) { return lockstep_connect(comm, coordinator.c_str(), ms); });
+    self.wait_for([&](lockstep_comm* comm) { return lockstep_connect(comm, address.c_str(), ms); });
   });
-  c.def("connect_async", [](const py::object& self, const std::string& coordinator, const py::object& timeout) {
+  c.def("connect_async", [](const py::object& self, const py::object& coordinator, const py::object& timeout) {
+    const std::string address = to_utf8(coordinator, "coordinator");
     const std::int64_t ms = milliseconds_of(timeout, "timeout", false);
     Communicator& to = from(self);
     return to.start_with(
-        [&](lockstep_work** work) { return lockstep_connect_async(to.comm(), coordinator.c_str(), ms, work); }, {},
-        self);
+        [&](lockstep_work** work) { return lockstep_connect_async(to.comm(), address.c_str(), ms, work); }, {}, self);
   });
   c.def("admit", [](Communicator& self, const py::object& timeout) {
     const std::int64_t ms = milliseconds_of(timeout, "timeout", false);
@@ -415,12 +416,14 @@ void define_membership(py::class_<Communicator>& c) {
     Communicator& to = from(self);
     return to.start_with([&](lockstep_work** work) { return lockstep_leave_async(to.comm(), ms, work); }, {}, self);
   });
-  c.def("abort_all", [](Communicator& self, const std::string& why) {
-    self.wait_for([&](lockstep_comm* comm) { return lockstep_abort_all(comm, why.c_str()); });
+  c.def("abort_all", [](Communicator& self, const py::object& why) {
+    const std::string text = to_utf8(why, "why");
+    self.wait_for([&](lockstep_comm* comm) { return lockstep_abort_all(comm, text.c_str()); });
   });
   c.def("close", &Communicator::close);
-  c.def("flight_record", [](Communicator& self, const std::string& path) {
-    self.wait_for([&](lockstep_comm* comm) { return lockstep_flight_record(comm, path.c_str()); });
+  c.def("flight_record", [](Communicator& self, const py::object& path) {
+    const std::string file = to_path(path, "path");
+    self.wait_for([&](lockstep_comm* comm) { return lockstep_flight_record(comm, file.c_str()); });
   });
   c.def("pending", [](Communicator& self) {
     std::uint32_t count = 0;

@@ -18,7 +18,7 @@ class Coordinator {
   explicit Coordinator(const py::dict& given) {
     const Options from(given);
     const std::string listen = from.text("listen");
-    const std::string flight_file = from.text("flight_file");
+    const std::string flight_file = from.path("flight_file");
     lockstep_coordinator_options options = LOCKSTEP_COORDINATOR_OPTIONS_INIT;
     options.listen = or_null(listen);
     options.heartbeat_ms = from.duration("heartbeat", 1e-3);
@@ -50,12 +50,13 @@ class Coordinator {
     lockstep_coordinator_stop(std::exchange(coordinator_, nullptr));
     log_.reset();
   }
-  void flight_record(const std::string& path) {
+  void flight_record(const py::object& path) {
+    const std::string file = to_path(path, "path");
     if (coordinator_ == nullptr) raise(LOCKSTEP_ERR_NOT_CONNECTED, "the coordinator was stopped", py::none());
     lockstep_status status = LOCKSTEP_OK;
     {
       const WithoutGil released;
-      status = lockstep_coordinator_flight_record(coordinator_, path.c_str());
+      status = lockstep_coordinator_flight_record(coordinator_, file.c_str());
     }
     raise_pending();
     check(status);

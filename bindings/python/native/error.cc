@@ -10,10 +10,23 @@
 namespace lockstep::python {
 namespace {
 
-// lockstep.errors.error_of. Kept: at the interpreter's end nothing can be imported any more.
-const py::object& error_of() {
-  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> kept;
-  return kept.call_once_and_store_result([] { return from_package("lockstep.errors", "error_of"); }).get_stored();
+// Of lockstep.errors. Kept: at the interpreter's end nothing can be imported any more.
+struct Errors {
+  py::object error_of = from_package("lockstep.errors", "error_of");
+  py::dict by_status = from_package("lockstep.errors", "BY_STATUS");
+};
+
+const Errors& errors() {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<Errors> kept;
+  return kept.call_once_and_store_result([] { return Errors(); }).get_stored();
+}
+
+// Runs no code of Python. Where a thread does that while the interpreter goes, Python may unwind its stack, and with it that of the
+// C++ that called.
+py::object error_at_exit(lockstep_status status, const py::str& text, const py::object& result) {
+  py::object error = errors().by_status[py::int_(static_cast<int>(status))](text);
+  error.attr("result") = result;
+  return error;
 }
 
 constexpr const char* kExiting =
@@ -23,12 +36,12 @@ constexpr const char* kExiting =
 
 py::object from_package(const char* module, const char* name) { return py::module_::import(module).attr(name); }
 
-void prepare_errors() { error_of(); }
+void prepare_errors() { errors(); }
 
 void raise(lockstep_status status, const std::string& text, const py::object& result) {
   const bool is_over = status == LOCKSTEP_ERR_NOT_CONNECTED || status == LOCKSTEP_ERR_OUTCOME_UNKNOWN;
-  const std::string hint = is_over && is_exiting() ? kExiting : "";
-  const py::object error = error_of()(static_cast<int>(status), to_text(text + hint), result);
+  const py::object error = is_over && is_exiting() ? error_at_exit(status, to_text(text + kExiting), result)
+                                                   : errors().error_of(static_cast<int>(status), to_text(text), result);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
   throw py::error_already_set();
 }
@@ -50,6 +63,9 @@ std::string last_error() {
     for (auto at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at))
       text.erase(at, prefix.size());
   }
+  const std::string_view count = "tensors_count is";
+  if (const auto at = text.find(count); at != std::string::npos)
+    text.replace(at, count.size(), "the number of arrays is");
   return text;
 }
 

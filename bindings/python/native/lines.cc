@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "bindings/python/native/call.h"
+#include "bindings/python/native/convert.h"
 #include "bindings/python/native/error.h"
 #include "bindings/python/native/fork.h"
 #include "bindings/python/native/gil.h"
@@ -96,7 +97,7 @@ void Lines::take(void* user, const char* line) {
 std::unique_ptr<Lines> lines_to(const py::object& where) {
   if (where.is_none()) return nullptr;
   if (PyLong_Check(where.ptr())) return std::make_unique<Lines>(py::cast<std::uint64_t>(where));
-  return std::make_unique<Lines>(py::cast<std::string>(where));
+  return std::make_unique<Lines>(to_path(where, "journal"));
 }
 
 void define_lines(py::module_& module) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "bindings/python/native/convert.h"
 #include "bindings/python/native/error.h"
 
 namespace lockstep::python {
@@ -44,7 +45,8 @@ lockstep_peer_id to_peer_id(const py::handle& id) {
   lockstep_peer_id result{};
   char* bytes = nullptr;
   Py_ssize_t size = 0;
-  if (PyBytes_Check(id.ptr()) == 0) raise_invalid("a peer id is a lockstep.PeerId, as in run.members() and run.id");
+  if (PyBytes_Check(id.ptr()) == 0)
+    raise_invalid(shown(id) + " is no peer id; allowed: a lockstep.PeerId, as in run.members() and run.id");
   PyBytes_AsStringAndSize(id.ptr(), &bytes, &size);
   if (size != sizeof result.bytes) raise_invalid("a peer id has " + std::to_string(size) + " bytes; allowed: 16");
   std::memcpy(result.bytes, bytes, sizeof result.bytes);

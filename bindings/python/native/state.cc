@@ -21,8 +21,7 @@ std::uint64_t slot_of(const std::string& name, lockstep_value_type type, const p
   }
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    raise_invalid("state value '" + name + "' is " + py::cast<std::string>(py::repr(value)) +
-                  "; allowed: integers of 64 bits and floats");
+    raise_invalid("state value '" + name + "' is " + shown(value) + "; allowed: integers of 64 bits and floats");
   }
   return bits;
 }
@@ -54,7 +53,7 @@ std::shared_ptr<StateArgs> state_args(const py::dict& description, const py::dic
   state->arrays.reserve(tensors.size());
   for (const auto& entry : tensors) {
     const auto tensor = py::cast<py::tuple>(entry);
-    const std::string& name = state->names.emplace_back(py::cast<std::string>(tensor[0]));
+    const std::string& name = state->names.emplace_back(to_utf8(tensor[0], "a name in the state"));
     const bool may_differ = py::cast<bool>(tensor[2]);
     const Array& array = state->arrays.emplace_back(py::object(tensor[1]), "state['" + name + "']",
                                                     may_differ ? Array::Access::kRead : access);
@@ -69,7 +68,7 @@ std::shared_ptr<StateArgs> state_args(const py::dict& description, const py::dic
   }
   for (const auto& entry : values) {
     const auto value = py::cast<py::tuple>(entry);
-    const std::string& name = state->names.emplace_back(py::cast<std::string>(value[0]));
+    const std::string& name = state->names.emplace_back(to_utf8(value[0], "a name in the state"));
     const auto type = static_cast<lockstep_value_type>(py::cast<int>(value[1]));
     state->slots.push_back(slot_of(name, type, py::object(value[2])));
     state->values.push_back({name.c_str(), nullptr, type});

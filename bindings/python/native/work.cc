@@ -69,12 +69,13 @@ class Waker {
 }
 
 // The index of the first of them that is over.
-std::size_t wait_any(const std::vector<Work*>& works, const py::object& timeout) {
+std::size_t wait_any(const py::list& works, const py::object& timeout) {
   std::vector<lockstep_work*> handles;
   handles.reserve(works.size());
-  for (Work* const work : works) {
-    if (work == nullptr) throw py::type_error("works holds None; give calls in flight only");
-    handles.push_back(work->call().work());
+  for (const py::handle work : works) {
+    if (!py::isinstance<Work>(work))
+      refuse_type(work, ("works[" + std::to_string(handles.size()) + "]").c_str(), "a lockstep.Work");
+    handles.push_back(work.cast<Work&>().call().work());
   }
   const std::int64_t ms = milliseconds_of(timeout, "timeout", true);
   std::size_t index = 0;
@@ -134,8 +135,9 @@ std::shared_ptr<Result> Work::result(const py::object& timeout) {
   return result_;
 }
 
-void Work::abort(const std::string& why) {
-  checked([&] { return lockstep_abort(call_->work(), why.c_str()); });
+void Work::abort(const py::object& why) {
+  const std::string text = to_utf8(why, "why");
+  checked([&] { return lockstep_abort(call_->work(), text.c_str()); });
 }
 
 Numbers Work::progress() const {

@@ -15,7 +15,7 @@ class Work {
 
   [[nodiscard]] bool done();
   std::shared_ptr<Result> result(const py::object& timeout);
-  void abort(const std::string& why);
+  void abort(const py::object& why);
   [[nodiscard]] Numbers progress() const;
 
   [[nodiscard]] const Call& call() const { return *call_; }
