@@ -215,6 +215,7 @@ Complaint World::check_fold(const Process& process, const Call& call, const Find
       std::ranges::all_of(tensors, [](const peer::Tensor& tensor) { return tensor.residual.length == 0; });
   if (!is_same_for_all) return check_exact_fold(call, memory, find);
   std::vector<std::uint64_t> results;
+  results.reserve(tensors.size());
   for (const peer::Tensor& tensor : tensors) results.push_back(memory.fingerprint(tensor.recv));
   const auto known = folded_.find(call.outcome->round);
   if (known != folded_.end() && known->second == results) return {};

@@ -68,11 +68,11 @@ class World final : public NetworkUser, public AppHost {
   // A command of its program that is a call: it begins at once, and may end. Its id is that of next_call(). `buffers`: of memory_of(),
   // all that it lends; they are released when it ends.
   [[nodiscard]] CallId next_call(std::uint32_t process) const { return CallId{processes_[process].calls.size() + 1}; }
-  void call(std::uint32_t process, peer::Input input, std::vector<BufferId> buffers = {});
-  void stop_call(std::uint32_t process, CallId call, const std::string& why);
-  void abandon(std::uint32_t process, const std::string& why);
+  void call(std::uint32_t index, peer::Input input, std::vector<BufferId> buffers = {});
+  void stop_call(std::uint32_t index, CallId call, const std::string& why);
+  void abandon(std::uint32_t index, const std::string& why);
   // Its program is done with it, and no call is open: it comes to rest by itself where the run is over to it, else it dies.
-  void close(std::uint32_t process);
+  void close(std::uint32_t index);
   // Guests::wakes(host, what) is called so much later, if a program runs there then. `what`: not 0.
   void wake(std::uint32_t host, std::uint64_t what, Duration after);
   // The program of this serial has ended. Its processes die, but for those that have left the run, which come to rest. It starts

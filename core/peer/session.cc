@@ -94,7 +94,7 @@ void Session::dial_next(Instant now, Effects& out) {
   next_look_ = now + options_.dial_timeout;
 }
 
-void Session::note_failure(std::string why) {
+void Session::note_failure(const std::string& why) {
   if (next_address_ == 1) failures_.clear();  // of the round before
   failures_ += (failures_.empty() ? "" : "; ") + (*addresses_)[next_address_ - 1].text() + ": " + why;
 }

@@ -74,7 +74,7 @@ class Session {
 
  private:
   void dial_next(Instant now, Effects& out);
-  void note_failure(std::string why);
+  void note_failure(const std::string& why);
   void pause(Instant now);
   void look(Effects& out);
   void try_dial(Instant now, Effects& out);

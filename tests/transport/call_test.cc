@@ -155,22 +155,22 @@ TEST(Work, NoWakeUpIsLost) {
 // A time of its own, which passes in waits alone.
 class VirtualTime final : public Waiter {
  public:
-  [[nodiscard]] Instant now() const override { return now_; }
-  [[nodiscard]] bool is_here() const override { return here_; }
+  [[nodiscard]] Instant now() const override { return at; }
+  [[nodiscard]] bool is_here() const override { return here; }
   bool wait(const std::function<bool()>& done, std::optional<Duration> timeout) override {
-    now_ = now_ + timeout.value_or(seconds(1000));
-    if (!timeout) ends_->complete(ended(Status::kOk));
+    at = at + timeout.value_or(seconds(1000));
+    if (!timeout) ends->complete(ended(Status::kOk));
     return done();
   }
-  Instant now_{5};
-  bool here_ = true;
-  Call* ends_ = nullptr;
+  Instant at{5};
+  bool here = true;
+  Call* ends = nullptr;
 };
 
 TEST(Work, WaitsWhereItsWaiterSays) {
   VirtualTime time;
   const auto call = std::make_shared<Call>(CallId{1}, &time);
-  time.ends_ = call.get();
+  time.ends = call.get();
   const Work work(call);
   EXPECT_FALSE(work.wait(seconds(100)));
   const std::array<Work, 1> works{work};
@@ -183,7 +183,7 @@ TEST(Work, WaitsWhereItsWaiterSays) {
 
 TEST(Work, WaitsAsEverOnAThreadThatItsWaiterDoesNotKnow) {
   VirtualTime time;
-  time.here_ = false;
+  time.here = false;
   const auto call = std::make_shared<Call>(CallId{1}, &time);
   const Work work(call);
   EXPECT_FALSE(work.wait(milliseconds(1)));
