@@ -14,7 +14,7 @@ from typing import Any
 import lockstep
 import lockstep.sim
 import pytest
-from support import Peers
+from support import in_threads
 
 ROOT = Path(__file__).parents[2]
 README, GUIDE = ROOT / "README.md", ROOT / "bindings" / "python" / "README.md"
@@ -113,27 +113,27 @@ def test_python_in_the_readmes_compiles(path: Path) -> None:
         compile(inspect.cleandoc(block), str(path), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-def runs(peers: Peers, coordinator: lockstep.Coordinator, program: str, address: str) -> list[dict[str, Any]]:
+def runs(coordinator: lockstep.Coordinator, program: str, address: str) -> list[dict[str, Any]]:
     """The names that two threads hold which run it at once, at the address of a coordinator that is there."""
     assert address in program
-    program = program.replace(address, coordinator.address).replace("1 << 20", "1 << 10")
+    code = compile(program.replace(address, coordinator.address).replace("1 << 20", "1 << 10"), "program", "exec")
     ended: list[dict[str, Any]] = []
 
-    def main(run: lockstep.Communicator, _: int) -> None:
-        run.leave()  # the program makes its own
+    def run(_: int) -> None:
         names: dict[str, Any] = {}
-        exec(compile(program, "program", "exec"), names)
+        exec(code, names)
         ended.append(names)
 
-    peers(2, main, founders=1)
+    in_threads(run, 2)
+    assert len(ended) == 2
     return ended
 
 
 @needs_sources
-def test_the_first_example_of_the_readme_runs(peers: Peers, coordinator: lockstep.Coordinator) -> None:
+def test_the_first_example_of_the_readme_runs(coordinator: lockstep.Coordinator) -> None:
     first, *_ = blocks(README)
     assert inspect.cleandoc(first).splitlines()[0] == "import lockstep, numpy as np"
-    for names in runs(peers, coordinator, first, "coordinator.example:4000"):
+    for names in runs(coordinator, first, "coordinator.example:4000"):
         assert names["result"].world_size == 2
         assert (names["gradient"] == 1).all()
 
@@ -156,9 +156,9 @@ def test_the_loop_of_the_readme_is_that_of_the_example() -> None:
 
 
 @needs_sources
-def test_the_loop_of_the_guide_runs(peers: Peers, coordinator: lockstep.Coordinator) -> None:
+def test_the_loop_of_the_guide_runs(coordinator: lockstep.Coordinator) -> None:
     loop = next(block for block in blocks(GUIDE) if "run.sync(state)" in block)
-    for names in runs(peers, coordinator, loop, "machine-1:4000"):
+    for names in runs(coordinator, loop, "machine-1:4000"):
         assert (names["state"]["step"], names["state"].revision) == (100, 100)
 
 
