@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import math
+import socket
 import threading
 from typing import Any, Callable
 
@@ -831,6 +832,19 @@ def test_connect_gives_up_in_time(coordinator: lockstep.Coordinator) -> None:
         lockstep.connect("127.0.0.1:1", timeout=0.1, listen_host="127.0.0.1")
     with pytest.raises(lockstep.TimedOut):
         lockstep.connect(coordinator.address, founders=2, timeout=0.1, listen_host="127.0.0.1")
+
+
+def test_peers_may_be_there_before_the_coordinator() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    with lockstep.Communicator(listen_host="127.0.0.1") as run:
+        work = run.connect_async(address, timeout=IN_TIME)
+        with pytest.raises(lockstep.WaitTimedOut):
+            work.wait(0.05)
+        with lockstep.Coordinator(address):
+            work.wait(IN_TIME)
+            assert run.world_size == 1
+            run.leave()
 
 
 def test_the_gang_that_cannot_be_is_refused(peers: Peers) -> None:

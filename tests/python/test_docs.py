@@ -116,15 +116,15 @@ def test_python_in_the_readmes_compiles(path: Path) -> None:
 def runs(coordinator: lockstep.Coordinator, program: str, address: str) -> list[dict[str, Any]]:
     """The names that two threads hold which run it at once, at the address of a coordinator that is there."""
     assert address in program
-    program = program.replace(address, coordinator.address).replace("1 << 20", "1 << 10")
+    code = compile(program.replace(address, coordinator.address).replace("1 << 20", "1 << 10"), "program", "exec")
     ended: list[dict[str, Any]] = []
 
-    def run_once(_: int) -> None:
+    def run(_: int) -> None:
         names: dict[str, Any] = {}
-        exec(compile(program, "program", "exec"), names)
+        exec(code, names)
         ended.append(names)
 
-    in_threads(run_once, 2)
+    in_threads(run, 2)
     assert len(ended) == 2
     return ended
 
