@@ -43,8 +43,9 @@ Handle::Handle(std::shared_ptr<Parts> parts, End end) : parts_(std::move(parts))
 
 Handle::~Handle() {
   if (::getpid() != made_in_ || is_exiting()) {
-    // The library's threads are in the parent, or the communicator is closed and the process goes: nothing is to be done.
-    static_cast<void>(new (std::nothrow) std::shared_ptr<Parts>(std::move(parts_)));
+    // The library's threads are in the parent, or the communicator is closed and the process goes.
+    static_cast<void>(parts_->log.release());
+    static_cast<void>(parts_->journal.release());
     return;
   }
   {
