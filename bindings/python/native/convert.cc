@@ -35,10 +35,10 @@ void refuse_type(const py::handle& value, const char* name, const char* allowed)
 }
 
 bool to_flag(const py::handle& value, const char* name) {
-  // numpy.bool is not an int, and its name has changed.
-  const std::string kind = Py_TYPE(value.ptr())->tp_name;
-  if (PyLong_Check(value.ptr()) == 0 && kind != "numpy.bool" && kind != "numpy.bool_")
-    refuse_type(value, name, "True or False");
+  if (PyLong_Check(value.ptr()) == 0) {
+    const std::string kind = Py_TYPE(value.ptr())->tp_name;  // numpy.bool is not an int, and its name has changed
+    if (kind != "numpy.bool" && kind != "numpy.bool_") refuse_type(value, name, "True or False");
+  }
   const int truth = PyObject_IsTrue(value.ptr());
   if (truth < 0) throw py::error_already_set();
   return truth != 0;
