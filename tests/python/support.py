@@ -31,11 +31,12 @@ class Peers:
     ) -> list[T]:
         """What main(run, number) returns, by number. Raises what the first of them to fail has raised.
 
-        each: further options of the peer of that number.
+        Nobody leaves before all of them have returned. each: further options of the peer of that number.
         """
         results: dict[int, T] = {}
         failures: list[BaseException] = []
         runs: list[lockstep.Communicator] = []
+        ended = threading.Barrier(count)
         options = {"founders": count, "listen_host": "127.0.0.1", "spin": 0, **options}
 
         def peer(number: int) -> None:
@@ -44,8 +45,10 @@ class Peers:
                 with lockstep.connect(self._coordinator.address, timeout=IN_TIME, **mine) as run:
                     runs.append(run)
                     results[number] = main(run, number)
+                    ended.wait(2 * IN_TIME)
             except BaseException as error:
                 failures.append(error)
+                ended.abort()
                 for run in list(runs):
                     run.close()  # nobody waits for what will not come
 

@@ -468,9 +468,7 @@ def test_arguments_that_differ_are_named_on_both_sides(peers: Peers) -> None:
 def test_below_the_minimum_world_nothing_happens(peers: Peers, name: str) -> None:
     def main(run: Run, _: int) -> None:
         arrays = [] if name == "barrier" else [np.ones(2)]
-        given = [*arrays, run.id] if name == "broadcast" else arrays
-        if name == "broadcast":
-            given = [arrays[0], run.members()[0]]
+        given = [*arrays, run.members()[0]] if name == "broadcast" else arrays
         with pytest.raises(lockstep.BelowMinimum) as caught:
             getattr(run, name)(*given, minimum_world=3)
         assert caught.value.result is not None
