@@ -424,7 +424,7 @@ def test_a_root_is_a_member(peers: Peers) -> None:
     def main(run: Run, _: int) -> None:
         with pytest.raises(lockstep.InvalidArgument, match="PeerId"):
             run.broadcast(np.ones(1), 0)  # type: ignore[arg-type]
-        with pytest.raises(lockstep.InvalidArgument, match="3 bytes; allowed: a lockstep.PeerId, of 16"):
+        with pytest.raises(lockstep.InvalidArgument, match=r"3 bytes; allowed: a lockstep\.PeerId, of 16"):
             run.broadcast(np.ones(1), b"abc")  # type: ignore[arg-type]
         with pytest.raises(lockstep.InvalidArgument, match="01010101"):
             run.broadcast(np.ones(1), lockstep.PeerId(b"\1" * 16))
