@@ -237,7 +237,7 @@ def collects():
     gc.collect()
 
 
-code = max(forked(collects) for _ in range(30))
+code = max(forked(collects) for _ in range(15))
 stop.set()
 for thread in threads:
     thread.join()
@@ -355,10 +355,13 @@ run.leave()
 def test_workers_of_a_torch_data_loader() -> None:
     pytest.importorskip("torch")
     program = (
-        JOIN
-        + """
+        """
 import torch
 
+torch.set_num_threads(1)
+"""
+        + JOIN
+        + """
 data = torch.utils.data.TensorDataset(torch.arange(64, dtype=torch.float32))
 total = torch.zeros(1)
 for (batch,) in torch.utils.data.DataLoader(data, batch_size=8, num_workers=2, multiprocessing_context="fork"):
@@ -372,9 +375,9 @@ run.leave()
     )
     with lockstep.Coordinator("127.0.0.1:0") as coordinator:
         with Child(program, coordinator.address, flags=()) as child:  # torch itself warns
-            with lockstep.connect(coordinator.address, founders=2, timeout=LIMIT) as partner:
+            with lockstep.connect(coordinator.address, founders=2, timeout=60) as partner:
                 for _ in range(8):
-                    partner.all_reduce(np.zeros(1, np.float32), timeout=LIMIT)
+                    partner.all_reduce(np.zeros(1, np.float32), timeout=60)
                 assert child.expect("total") == ["total", str(sum(range(64)))]
                 partner.all_reduce(np.ones(3), tag=10, timeout=LIMIT)
                 child.expect("met")
