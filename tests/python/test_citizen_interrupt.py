@@ -347,15 +347,21 @@ def test_ctrl_c_within_a_with_block_leaves_politely() -> None:
 
 
 def test_ctrl_c_within_a_with_block_while_the_coordinator_does_not_answer() -> None:
-    with coordinator_process() as (coordinator, address), Child(WITHIN_A_BLOCK, address) as child:
-        with lockstep.connect(address, founders=2, timeout=LIMIT):
-            child.expect("blocked")
-            coordinator.signal(signal.SIGSTOP)
-            sent = child.signal(signal.SIGINT)
-            assert child.end() == -signal.SIGINT
-            assert time.monotonic() - sent < 5
-            assert child.errors().count("Traceback") == 1, child.errors()
-            coordinator.signal(signal.SIGCONT)
+    best = LIMIT
+    for _ in range(ATTEMPTS):
+        with coordinator_process() as (coordinator, address), Child(WITHIN_A_BLOCK, address) as child:
+            with lockstep.Communicator(founders=2) as partner:
+                partner.connect(address, timeout=LIMIT)
+                child.expect("blocked")
+                coordinator.signal(signal.SIGSTOP)
+                sent = child.signal(signal.SIGINT)
+                assert child.end() == -signal.SIGINT
+                best = min(best, time.monotonic() - sent)
+                coordinator.signal(signal.SIGCONT)
+                assert child.errors().count("Traceback") == 1, child.errors()
+        if best < 3:
+            break
+    assert best < 3
 
 
 def test_ctrl_c_ends_await(capsys: pytest.CaptureFixture[str]) -> None:
