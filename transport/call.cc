@@ -29,7 +29,7 @@ Waited sleep(std::condition_variable& changed, std::unique_lock<std::mutex>& loc
     auto wake = deadline;
     if (interrupted != nullptr) wake = std::min(Clock::now() + kAskEvery, deadline.value_or(Clock::time_point::max()));
     if (changed.wait_until(lock, *wake, condition)) return Waited::kOver;
-    if (wake == deadline) return Waited::kTimedOut;
+    if (interrupted == nullptr || wake == deadline) return Waited::kTimedOut;
     lock.unlock();
     if (interrupted()) return Waited::kInterrupted;
     lock.lock();

@@ -90,8 +90,8 @@ void mark(asio::io_context& io, bool are_owned) {
 std::uint64_t process_number() { return number.load(std::memory_order_relaxed); }
 
 void watch_forks() {
-  static const int failed = pthread_atfork(before_fork, in_parent, in_child);
-  if (failed != 0) throw std::bad_alloc();
+  static const int kFailed = pthread_atfork(before_fork, in_parent, in_child);
+  if (kFailed != 0) throw std::bad_alloc();
 }
 
 ForkLock::ForkLock() { mutex.lock(); }
