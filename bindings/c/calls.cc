@@ -62,7 +62,7 @@ namespace {
 
 constexpr auto kInterrupted = "interrupted";
 
-// What a call that is aborted for all takes among healthy peers; and a hundredth of a second more or less is none to people.
+// Among healthy peers an aborted call ends sooner. A person does not notice the delay.
 constexpr Duration kEndsWithin = milliseconds(20);
 
 // The calling thread does not wait for `work` any longer than that. Whether it is over.

@@ -91,7 +91,7 @@ inline std::string reason(const char* why) {
   return plain(cut({why, strnlen(why, kMaxTextBytes + 1)}, kMaxTextBytes));
 }
 
-// The handle of a communicator, which it owns.
+// A new handle, which owns the communicator.
 lockstep_comm* handle_of(std::unique_ptr<Communicator> communicator);
 
 // A function of the C API on a work handle.

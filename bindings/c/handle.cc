@@ -55,7 +55,7 @@ bool Handle::enter() {
   return false;
 }
 
-// Whoever destroys it may be done as soon as this one is out; but even then the handle is still there.
+// The destroying thread may return as soon as this thread has left. The handle itself stays in the graveyard.
 void Handle::leave() {
   const std::uint32_t left = state_.fetch_sub(1) - 1;
   if ((left & kClosed) == 0) return;

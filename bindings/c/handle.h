@@ -1,5 +1,5 @@
-// What a C program holds a pointer to: one thread may destroy it while others are in functions of it, or begin one. They are done
-// before its contents go, and those that begin later find it closed.
+// The object behind a pointer of the C API. One thread may destroy it while other threads are in functions of it. The contents go
+// after the last of these threads has left; a function that begins later finds the handle closed.
 //
 // The last kBuried handles that were destroyed stay where they were, empty: a thread that has read the pointer just before somebody
 // else destroyed it finds a closed handle, and not somebody else's memory.

@@ -8,7 +8,7 @@
 
 namespace lockstep::c {
 
-// What a wait that begins now asks; null where the program has set no function.
+// The function that a wait asks; null if the program has set none.
 transport::Interrupted interrupted();
 
 // This thread does not wait any longer for its blocking call: lockstep_interrupted() gives it `work`.

@@ -133,12 +133,12 @@ TEST_F(Flight, APeerThatIsLostInMidCallIsPlayedTheSameByEverybodyElse) {
     ASSERT_TRUE(work.ok() && work->wait(kLongest));
     EXPECT_EQ(work->outcome().world, 2U);
   }
-  all_reduce(5000, 2);
+  for (int i = 0; i < 4; ++i) all_reduce(5000, 2);  // how many effects one takes depends on what comes together
   for (const auto& peer : peers) {
     const flight::Recording recording = read_whole(peer->write_flight(at("peer.rec")));
     EXPECT_EQ(recording.before, 0U);
     EXPECT_EQ(std::get<peer::Options>(recording.options).id, peer->self());
-    EXPECT_GT(expect_same(recording).effects, 30U);
+    EXPECT_GT(expect_same(recording).effects, 50U);
   }
   const flight::Recording recording = read_whole(server->write_flight(at("coordinator.rec")));
   EXPECT_FALSE(recording.of_peer());

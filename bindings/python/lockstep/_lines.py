@@ -40,7 +40,7 @@ class Sink:
                 _thread.start()
 
     def keep(self) -> None:
-        """Until the last line, which is on its way, has been taken."""
+        """Stays alive until its last line has been taken."""
         _kept[self.number] = self
 
 

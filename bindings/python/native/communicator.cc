@@ -153,6 +153,19 @@ void same_shape(const Array& in, const Array& out, const std::string& in_name, c
                 in_name + " has " + std::to_string(in.count()) + " of " + name_of(in.type()) + ": they must be alike");
 }
 
+void same_type(lockstep_data_type in, lockstep_data_type out) {
+  if (in == out) return;
+  raise_invalid(std::string("out has dtype ") + name_of(out) + ", array has " + name_of(in) + ": they must be alike");
+}
+
+// What all collectives have in common: (tag, timeout, minimum_world), from this place of the options on.
+template <typename Args>
+void read_common(const py::tuple& options, std::size_t at, Args& args) {
+  args.tag = to_number<std::uint64_t>(options[at], "tag");
+  args.timeout_ms = milliseconds_of(options[at + 1], "timeout", false);
+  args.minimum_world = to_number<std::uint32_t>(options[at + 2], "minimum_world");
+}
+
 struct AllReduce {
   lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
   std::vector<lockstep_tensor> tensors;
@@ -183,9 +196,7 @@ struct AllReduce {
     for (Array& more : outs) arrays.push_back(std::move(more));
 
     args.op = static_cast<lockstep_op>(py::cast<unsigned>(options[0]));
-    args.tag = to_number<std::uint64_t>(options[1], "tag");
-    args.timeout_ms = milliseconds_of(options[2], "timeout", false);
-    args.minimum_world = to_number<std::uint32_t>(options[3], "minimum_world");
+    read_common(options, 1, args);
     args.no_retry = to_flag(options[4], "retry") ? 0 : 1;
     args.up = static_cast<lockstep_wire_format>(py::cast<unsigned>(options[5]));
     args.down = static_cast<lockstep_wire_format>(py::cast<unsigned>(options[6]));
@@ -244,16 +255,11 @@ struct ReduceScatter {
     args.count = send.count();
     args.type = send.type();
     const Array& recv = loans.arrays.emplace_back(out, "out", Array::Access::kWrite);
-    if (recv.type() != args.type) {
-      raise_invalid(std::string("out has dtype ") + name_of(recv.type()) + ", array has " + name_of(args.type) +
-                    ": they must be alike");
-    }
+    same_type(args.type, recv.type());
     args.recv = recv.data();
     args.recv_capacity = recv.count();
     args.op = static_cast<lockstep_op>(py::cast<unsigned>(options[0]));
-    args.tag = to_number<std::uint64_t>(options[1], "tag");
-    args.timeout_ms = milliseconds_of(options[2], "timeout", false);
-    args.minimum_world = to_number<std::uint32_t>(options[3], "minimum_world");
+    read_common(options, 1, args);
   }
 };
 
@@ -268,19 +274,14 @@ struct AllGather {
     args.send_count = send.count();
     args.type = send.type();
     const Array& recv = loans.arrays.emplace_back(out, "out", Array::Access::kWrite);
-    if (recv.type() != args.type) {
-      raise_invalid(std::string("out has dtype ") + name_of(recv.type()) + ", array has " + name_of(args.type) +
-                    ": they must be alike");
-    }
+    same_type(args.type, recv.type());
     if (recv.count() < args.send_count) {
       raise_invalid("out has room for " + std::to_string(recv.count()) + " elements, array alone has " +
                     std::to_string(args.send_count) + ": give it room for those of all members");
     }
     args.recv = recv.data();
     args.recv_capacity = recv.count();
-    args.tag = to_number<std::uint64_t>(options[0], "tag");
-    args.timeout_ms = milliseconds_of(options[1], "timeout", false);
-    args.minimum_world = to_number<std::uint32_t>(options[2], "minimum_world");
+    read_common(options, 0, args);
   }
 };
 
@@ -302,18 +303,14 @@ struct Broadcast {
       args.data = tensors.front().recv;
       args.count = tensors.front().count;
     }
-    args.tag = to_number<std::uint64_t>(options[0], "tag");
-    args.timeout_ms = milliseconds_of(options[1], "timeout", false);
-    args.minimum_world = to_number<std::uint32_t>(options[2], "minimum_world");
+    read_common(options, 0, args);
   }
 };
 
 // `options`: (tag, timeout, minimum_world, retry)
 lockstep_barrier_args barrier_args(const py::tuple& options) {
   lockstep_barrier_args args = LOCKSTEP_BARRIER_ARGS_INIT;
-  args.tag = to_number<std::uint64_t>(options[0], "tag");
-  args.timeout_ms = milliseconds_of(options[1], "timeout", false);
-  args.minimum_world = to_number<std::uint32_t>(options[2], "minimum_world");
+  read_common(options, 0, args);
   args.no_retry = to_flag(options[3], "retry") ? 0 : 1;
   return args;
 }
