@@ -1,16 +1,13 @@
 #include "sim/cli/mutants.h"
 
+#include <fmt/core.h>
 #include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -21,175 +18,64 @@
 
 #include "core/base/mutant.h"
 #include "sim/cli/command.h"
+#include "sim/cli/detection.h"
+#include "sim/cli/hunt.h"
+#include "sim/cli/stopwatch.h"
+#include "sim/cli/usage.h"
 #include "sim/nearest.h"
-#include "sim/plan.h"
 #include "sim/words.h"
-#include "sim/world.h"
 
 namespace lockstep::sim {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr double kHangs = 60;  // seconds for one seed: the bug has made a step of core endless
-double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
-
-// One mutant, hunted by a child process: an assertion ends the child and not the hunt.
-struct Hunt {
-  MutantEntry entry;
-  std::uint64_t budget = 0;
-
-  pid_t pid = 0;
-  int out = -1;
-  std::string buffer;
-  std::uint64_t seed = 0;  // under way
-  Clock::time_point began;
-  Clock::time_point heard;
-
-  bool over = false;
-  std::string promise;  // that broke and is named for it; empty: none
-  std::string text;
-  double seconds = 0;
-  std::map<std::string, std::uint64_t> others;  // what else broke before, in how many seeds
-  std::string other_text;                       // of the first of those
-  std::uint64_t other_seed = 0;
-  std::string last_words;  // of a child: what its assertion said
-
-  [[nodiscard]] bool names(const std::string& what) const {
-    const auto named = split_words(entry.promises);
-    return std::find(named.begin(), named.end(), what) != named.end();
-  }
-};
-
-void say_all(int out, const std::string& line) {
-  std::size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t n = ::write(out, line.data() + done, line.size() - done);
-    if (n <= 0) _exit(0);
-    done += static_cast<std::size_t>(n);
-  }
-}
-
-// In the child: "s SEED" before each seed, "f PROMISE TEXT" when one breaks.
-[[noreturn]] void hunt_here(const Hunt& hunt, int out) {
-  ::dup2(out, STDERR_FILENO);
-  plant(hunt.entry.mutant);
-  for (std::uint64_t seed = hunt.seed; seed < hunt.budget; ++seed) {
-    say_all(out, "s " + std::to_string(seed) + "\n");
-    const Report report = run(plan_of(seed));
-    if (!report.failure) continue;
-    std::string text = report.failure->text;
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    say_all(out, "f " + report.failure->promise + " " + text + "\n");
-    if (hunt.names(report.failure->promise)) break;
-  }
-  _exit(0);
-}
-
-void start(Hunt& hunt) {
-  int ends[2];
-  if (::pipe(ends) != 0) std::abort();
-  std::fflush(stdout);
-  hunt.pid = ::fork();
-  if (hunt.pid < 0) std::abort();
-  if (hunt.pid == 0) {
-    ::close(ends[0]);
-    hunt_here(hunt, ends[1]);
-  }
-  ::close(ends[1]);
-  hunt.out = ends[0];
-  hunt.buffer.clear();
-  hunt.last_words.clear();
-  hunt.heard = Clock::now();
-}
-
-void broke(Hunt& hunt, const std::string& promise, const std::string& text) {
-  if (hunt.names(promise)) {
-    hunt.promise = promise;
-    hunt.text = text;
-    return;
-  }
-  if (hunt.others.empty()) {
-    hunt.other_text = promise + ": " + text;
-    hunt.other_seed = hunt.seed;
-  }
-  hunt.others[promise] += 1;
-}
-
-void hear(Hunt& hunt, const std::string& line) {
-  if (line.starts_with("s ")) {
-    hunt.seed = std::strtoull(line.c_str() + 2, nullptr, 10);
-  } else if (line.starts_with("f ")) {
-    const std::size_t space = std::min(line.find(' ', 2), line.size());
-    broke(hunt, line.substr(2, space - 2), line.substr(std::min(space + 1, line.size())));
-  } else {
-    hunt.last_words = line;
-  }
-}
-
-// The child is gone: it came to its end, or an assertion, a signal or our patience ended it.
-void ended(Hunt& hunt, bool hangs) {
-  if (hangs) ::kill(hunt.pid, SIGKILL);
-  int status = 0;
-  ::waitpid(hunt.pid, &status, 0);
-  ::close(hunt.out);
-  hunt.out = -1;
-  const bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (!clean) broke(hunt, hangs ? "hang" : "assert", hunt.last_words);
-  const bool again = !clean && hunt.promise.empty() && hunt.seed + 1 < hunt.budget;
-  if (again) {
-    hunt.seed += 1;
-    start(hunt);
-    return;
-  }
-  hunt.over = true;
-  hunt.seconds = seconds_since(hunt.began);
-}
-
-void listen(Hunt& hunt) {
-  char bytes[65536];
-  const ssize_t n = ::read(hunt.out, bytes, sizeof bytes);
-  hunt.heard = Clock::now();
-  if (n > 0) hunt.buffer.append(bytes, static_cast<std::size_t>(n));
-  std::size_t at = 0;
-  for (std::size_t newline = 0; (newline = hunt.buffer.find('\n', at)) != std::string::npos; at = newline + 1) {
-    hear(hunt, hunt.buffer.substr(at, newline - at));
-  }
-  hunt.buffer.erase(0, at);
-  if (n <= 0) ended(hunt, false);
-}
-
 std::string before(const Hunt& hunt) {
   std::string text;
-  for (const auto& [promise, seeds] : hunt.others) {
-    text += (text.empty() ? "" : ", ") + promise + " in " + std::to_string(seeds);
+  for (const auto& [promise, seeds] : hunt.others()) {
+    text += fmt::format("{}{} in {}", text.empty() ? "" : ", ", promise, seeds);
   }
   return text;
 }
 
+const char* verdict_of(const Hunt& hunt) {
+  if (!hunt.median()) return "MISSED";
+  return hunt.rarer() ? "RARER" : hunt.promise().c_str();
+}
+
+constexpr auto kMutantRow = "{:<24} {:<14} {:<7} {:>7} {:>7} {:>8} {:>8}  {}\n";
+
 void print_head() {
-  std::printf("%-24s %-14s %-7s %7s %7s %8s  %s\n", "mutant", "must break", "broken", "seeds", "budget", "seconds",
-              "other promises before");
+  fmt::print(kMutantRow, "mutant", "must break", "broken", "median", "budget", "searches", "seconds",
+             "other promises before");
 }
 
 void print_row(const Hunt& hunt) {
-  const std::string seeds = hunt.promise.empty() ? "-" : std::to_string(hunt.seed + 1);
-  std::printf("%-24s %-14s %-7s %7s %7llu %8.1f  %s\n", std::string(hunt.entry.id).c_str(),
-              std::string(hunt.entry.promises).c_str(), hunt.promise.empty() ? "MISSED" : hunt.promise.c_str(),
-              seeds.c_str(), static_cast<unsigned long long>(hunt.budget), hunt.seconds, before(hunt).c_str());
+  const Quarry& quarry = hunt.quarry();
+  fmt::print(kMutantRow, quarry.entry.id, quarry.entry.promises, verdict_of(hunt),
+             hunt.median() ? std::to_string(*hunt.median()) : "-", quarry.budget,
+             fmt::format("{}/{}", hunt.detection().found, hunt.searches()), fmt::format("{:.1f}", hunt.seconds()),
+             before(hunt));
   std::fflush(stdout);
 }
 
 nlohmann::json json_of(const Hunt& hunt) {
-  nlohmann::json j = {
-      {"id", hunt.entry.id},    {"bug", hunt.entry.bug},          {"promises", split_words(hunt.entry.promises)},
-      {"budget", hunt.budget},  {"found", !hunt.promise.empty()}, {"others", hunt.others},
-      {"seconds", hunt.seconds}};
-  if (hunt.promise.empty()) return j;
-  j["promise"] = hunt.promise;
-  j["seed"] = hunt.seed;
-  j["seeds"] = hunt.seed + 1;
-  j["text"] = hunt.text;
+  const Quarry& quarry = hunt.quarry();
+  nlohmann::json j = {{"id", quarry.entry.id},
+                      {"bug", quarry.entry.bug},
+                      {"promises", split_words(quarry.entry.promises)},
+                      {"budget", quarry.budget},
+                      {"found", hunt.median().has_value()},
+                      {"searches", hunt.searches()},
+                      {"searches_found", hunt.detection().found},
+                      {"seeds", hunt.detection().seeds},
+                      {"rarer", hunt.rarer()},
+                      {"others", hunt.others()},
+                      {"seconds", hunt.seconds()}};
+  if (hunt.median()) j["median_seeds"] = *hunt.median();
+  if (quarry.recorded) j["recorded"] = {{"found", quarry.recorded->found}, {"seeds", quarry.recorded->seeds}};
+  if (hunt.promise().empty()) return j;
+  j["promise"] = hunt.promise();
+  j["seed"] = hunt.seed();
+  j["text"] = hunt.text();
   return j;
 }
 
@@ -199,28 +85,25 @@ void hunt_all(std::vector<Hunt>& hunts, std::uint32_t jobs, bool table) {
   for (;;) {
     std::vector<Hunt*> running;
     for (Hunt& hunt : hunts) {
-      if (hunt.out >= 0) running.push_back(&hunt);
+      if (hunt.out() >= 0) running.push_back(&hunt);
     }
     while (running.size() < jobs && next < hunts.size()) {
-      Hunt& hunt = hunts[next++];
-      hunt.began = Clock::now();
-      start(hunt);
-      running.push_back(&hunt);
+      hunts[next].start();
+      running.push_back(&hunts[next++]);
     }
     if (running.empty()) return;
     std::vector<pollfd> fds;
     fds.reserve(running.size());
-    for (const Hunt* hunt : running) fds.push_back({hunt->out, POLLIN, 0});
+    for (const Hunt* hunt : running) fds.push_back({hunt->out(), POLLIN, 0});
     if (::poll(fds.data(), fds.size(), 1000) < 0 && errno != EINTR) std::abort();
     for (std::size_t i = 0; i < running.size(); ++i) {
-      Hunt& hunt = *running[i];
       if (fds[i].revents != 0) {
-        listen(hunt);
-      } else if (seconds_since(hunt.heard) > kHangs) {
-        ended(hunt, true);
+        running[i]->listen();
+      } else {
+        running[i]->watch();
       }
     }
-    for (; table && printed < hunts.size() && hunts[printed].over; ++printed) print_row(hunts[printed]);
+    for (; table && printed < hunts.size() && hunts[printed].over(); ++printed) print_row(hunts[printed]);
   }
 }
 
@@ -253,50 +136,128 @@ void MutantFlag::plant() const {
 
 std::string MutantFlag::text() const { return id.empty() ? "" : " --mutant " + id; }
 
-int hunt_mutants(const HuntOptions& options) {
-  if (!kMutantsBuilt) throw UsageError(kNoMutants);
+namespace {
+
+std::vector<Hunt> hunts_of(const HuntOptions& options, const Detections& recorded) {
   std::vector<Mutant> wanted;
   for (const std::string& id : options.only) wanted.push_back(mutant_of(id));
   std::vector<Hunt> hunts;
-  for (const MutantEntry& entry : kMutants) {
+  for (std::size_t i = 0; i < kMutants.size(); ++i) {
+    const MutantEntry& entry = kMutants[i];
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), entry.mutant) == wanted.end()) continue;
-    Hunt& hunt = hunts.emplace_back();
-    hunt.entry = entry;
-    hunt.budget = options.seeds != 0 ? options.seeds : static_cast<std::uint64_t>(entry.rarity);
+    if (i % options.parts != options.part - 1) continue;
+    Quarry quarry;
+    quarry.entry = entry;
+    quarry.budget = options.seeds != 0 ? options.seeds : static_cast<std::uint64_t>(entry.rarity);
+    quarry.searches = options.searches;
+    quarry.records = options.record;
+    const auto at = recorded.find(entry.id);
+    if (at != recorded.end() && !options.record) quarry.recorded = at->second;
+    hunts.emplace_back(std::move(quarry));
   }
-  const Clock::time_point began = Clock::now();
+  return hunts;
+}
+
+void print_sum(const std::vector<Hunt>& hunts, double seconds) {
+  const auto count = [&](auto is) { return std::count_if(hunts.begin(), hunts.end(), is); };
+  fmt::print(
+      "{} mutants, {} found by a promise named for them, {} missed, {} found half as often as recorded; {:.0f} s\n",
+      hunts.size(), count([](const Hunt& hunt) { return hunt.median().has_value(); }),
+      count([](const Hunt& hunt) { return !hunt.median(); }),
+      count([](const Hunt& hunt) { return hunt.median() && hunt.rarer(); }), seconds);
+}
+
+void print_json(const std::vector<Hunt>& hunts, double seconds) {
+  nlohmann::json j = {{"version", 2}, {"seconds", seconds}, {"mutants", nlohmann::json::array()}};
+  for (const Hunt& hunt : hunts) j["mutants"].push_back(json_of(hunt));
+  fmt::print("{}\n", j.dump(2));
+}
+
+void say_why(const Hunt& hunt) {
+  const MutantEntry& entry = hunt.quarry().entry;
+  const Detection& now = hunt.detection();
+  if (!hunt.median()) {
+    fmt::print(stderr, "missed {} ({}): {} of {} searches found it in {} seeds each", entry.id, entry.bug, now.found,
+               hunt.searches(), hunt.quarry().budget);
+  } else {
+    const Detection& then = *hunt.quarry().recorded;
+    fmt::print(stderr,
+               "{} ({}) is found in 1 seed of {:.0f}; recorded is 1 of {:.0f}. If the change of core or of the "
+               "simulator is meant to do that: ./run mutants --record --only {}",
+               entry.id, entry.bug, 1 / now.rate(), 1 / then.rate(), entry.id);
+  }
+  if (!hunt.others().empty()) {
+    fmt::print(stderr, "; but {}\nlockstep sim run --seed {} --mutant {} --trace", hunt.other_text(), hunt.other_seed(),
+               entry.id);
+  }
+  fmt::print(stderr, "\n");
+}
+
+void record(const std::vector<Hunt>& hunts, Detections detections, const std::string& path) {
+  std::erase_if(detections, [](const auto& one) {
+    return std::none_of(kMutants.begin(), kMutants.end(),
+                        [&](const MutantEntry& entry) { return entry.id == one.first; });
+  });
+  for (const Hunt& hunt : hunts) {
+    if (hunt.median()) detections[std::string(hunt.quarry().entry.id)] = hunt.detection();
+  }
+  write_detections(detections, path);
+}
+
+}  // namespace
+
+int hunt_mutants(const HuntOptions& options) {
+  if (!kMutantsBuilt) throw UsageError(kNoMutants);
+  if (options.record && options.rates.empty()) throw UsageError("--record needs --rates FILE, which it writes");
+  const bool rates = !options.rates.empty() && !(options.record && !std::filesystem::exists(options.rates));
+  const Detections recorded = rates ? read_detections(options.rates) : Detections();
+  std::vector<Hunt> hunts = hunts_of(options, recorded);
+  const Stopwatch stopwatch;
   if (!options.json) print_head();
   hunt_all(hunts, std::max(1U, options.jobs), !options.json);
-  const auto missed = std::count_if(hunts.begin(), hunts.end(), [](const Hunt& hunt) { return hunt.promise.empty(); });
   if (options.json) {
-    nlohmann::json j = {{"version", 1}, {"seconds", seconds_since(began)}, {"mutants", nlohmann::json::array()}};
-    for (const Hunt& hunt : hunts) j["mutants"].push_back(json_of(hunt));
-    std::printf("%s\n", j.dump(2).c_str());
+    print_json(hunts, stopwatch.seconds());
   } else {
-    std::printf("%zu mutants, %zu found by a promise named for them, %zu missed; %.0f s\n", hunts.size(),
-                hunts.size() - static_cast<std::size_t>(missed), static_cast<std::size_t>(missed),
-                seconds_since(began));
+    print_sum(hunts, stopwatch.seconds());
   }
+  std::fflush(stdout);
+  bool passed = true;
   for (const Hunt& hunt : hunts) {
-    if (!hunt.promise.empty()) continue;
-    std::fprintf(stderr, "missed %s (%s)", std::string(hunt.entry.id).c_str(), std::string(hunt.entry.bug).c_str());
-    if (!hunt.others.empty()) {
-      std::fprintf(stderr, "; but %s\nlockstep sim run --seed %llu --mutant %s --trace", hunt.other_text.c_str(),
-                   static_cast<unsigned long long>(hunt.other_seed), std::string(hunt.entry.id).c_str());
-    }
-    std::fprintf(stderr, "\n");
+    if (hunt.passed()) continue;
+    say_why(hunt);
+    passed = false;
   }
-  return missed == 0 ? kExitPass : kExitSafety;
+  if (options.record) record(hunts, recorded, options.rates);
+  return passed ? kExitPass : kExitSafety;
 }
 
 Run add_mutants(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("mutants", "plant bugs, and count the seeds until each is found");
   const auto options = std::make_shared<HuntOptions>();
+  const auto part = std::make_shared<std::string>();
   command->add_option("--only", options->only, "only this mutant; may be repeated");
-  command->add_option("--seeds", options->seeds, "at most so many for each, instead of its budget");
+  command->add_option("--seeds", options->seeds, "at most so many for each search, instead of the mutant's budget");
+  command->add_option("--searches", options->searches, "for each mutant; their median must lie within the budget")
+      ->check(CLI::Range(1U, kMostSearches));
+  command->add_option("--part", *part, "I/N: only mutants I, I+N, I+2N, ...");
+  command->add_option("--rates", options->rates, "fail, too, if a mutant is found half as often as this file says")
+      ->check(file_name());
+  command->add_flag("--record", options->record, "write what is found to the file of --rates instead");
   command->add_option("--jobs", options->jobs, "mutants at once")->check(CLI::Range(1U, kMostJobs));
   command->add_flag("--json", options->json, "the same facts as JSON");
-  return [options] { return hunt_mutants(*options); };
+  return [options, part] {
+    if (!part->empty()) {
+      const std::size_t slash = std::min(part->find('/'), part->size());
+      const auto i = number_of(part->substr(0, slash));
+      const auto n = number_of(part->substr(std::min(slash + 1, part->size())));
+      if (!i || !n || *i == 0 || *i > *n || *n > kMutants.size()) {
+        throw UsageError("--part takes I/N, as in 1/4, and not '" + *part + "'");
+      }
+      options->part = static_cast<std::uint32_t>(*i);
+      options->parts = static_cast<std::uint32_t>(*n);
+    }
+    return hunt_mutants(*options);
+  };
 }
 
 }  // namespace lockstep::sim

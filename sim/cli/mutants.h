@@ -1,10 +1,12 @@
 // `lockstep sim mutants`: plants one bug of core/base/mutant.h after the other, and counts the seeds until a promise that is
-// named for it breaks. A simulator that misses one is too weak.
+// named for it breaks, in several searches. A simulator that misses a bug, or finds it half as often as recorded, is too weak.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "sim/cli/hunt.h"
 
 namespace CLI {
 class App;
@@ -20,12 +22,17 @@ inline constexpr auto kNoMutants =
 
 struct HuntOptions {
   std::vector<std::string> only;  // ids; none: all of them
-  std::uint64_t seeds = 0;        // for each; 0: its own budget
-  std::uint32_t jobs = 1;         // mutants at once, each in a process of its own
+  std::uint64_t seeds = 0;        // for each search; 0: the mutant's budget
+  std::uint32_t searches = kSearches;
+  std::uint32_t part = 1;  // of so many `parts`: mutants part, part + parts, ...
+  std::uint32_t parts = 1;
+  std::string rates;       // a file of detection rates; none: nothing to compare with
+  bool record = false;     // write them instead
+  std::uint32_t jobs = 1;  // mutants at once, each in a process of its own
   bool json = false;
 };
 
-// Gives kExitPass if each was found by a promise named for it, else kExitSafety. Throws UsageError.
+// Gives kExitPass if each was found by a promise named for it, as often as recorded, else kExitSafety. Throws UsageError.
 int hunt_mutants(const HuntOptions& options);
 
 // Throws UsageError unless there is a mutant with this id; in every build.

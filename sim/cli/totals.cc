@@ -41,6 +41,8 @@ nlohmann::json to_json(const Totals& totals, double seconds) {
   json["hash"] = hex(totals.hash);
   json["simulated_s"] = totals.simulated_s;
   json["seconds"] = seconds;
+  json["seeds_per_s"] = static_cast<double>(totals.seeds) / seconds;
+  json["events_per_s"] = static_cast<double>(totals.events) / seconds;
   return json;
 }
 

@@ -1,5 +1,7 @@
 // The list of planted bugs is well-formed, and a build that ships has none. That the simulator finds each of them is the
 // business of `./run mutants`.
+#include <poll.h>
+
 #include <algorithm>
 #include <set>
 #include <string>
@@ -9,6 +11,9 @@
 #include <gtest/gtest.h>
 
 #include "core/base/mutant.h"
+#include "sim/cli/command.h"
+#include "sim/cli/detection.h"
+#include "sim/cli/hunt.h"
 #include "tests/sim/run_sim.h"
 
 namespace lockstep::sim {
@@ -88,6 +93,113 @@ TEST(Mutants, AnUnknownOneIsGuessed) {
   const Ran hunt = run_sim({"mutants", "--only", "comit-without-one"});
   EXPECT_EQ(hunt.code, 2);
   EXPECT_THAT(hunt.errors, HasSubstr("did you mean 'commit-without-one'?"));
+}
+
+TEST(Mutants, HaveARecordedRateOfDetection) {
+  const Detections recorded = read_detections(LOCKSTEP_SOURCE_DIR "/sim/mutants.toml");
+  for (const MutantEntry& entry : kMutants) {
+    EXPECT_TRUE(recorded.contains(entry.id))
+        << entry.id << ": to record its rate: ./run mutants --record --only " << entry.id;
+  }
+  EXPECT_EQ(recorded.size(), kMutants.size()) << "a rate of a mutant that is no more";
+}
+
+TEST(Detection, IsReadAsItWasWritten) {
+  const Detections written = {{"one", {5, 40}}, {"two", {25, 25}}};
+  const std::string path = file_with("");
+  write_detections(written, path);
+  EXPECT_EQ(read_detections(path), written);
+}
+
+TEST(Detection, AMistakeInItsFileIsNamedWithItsPlace) {
+  const auto error_of = [](const std::string& text) -> std::string {
+    const std::string path = file_with(text);
+    try {
+      (void)read_detections(path);
+    } catch (const UsageError& error) {
+      return std::string(error.what()).substr(path.size() + 1);
+    }
+    return "none";
+  };
+  EXPECT_EQ(error_of("one = {found = 5, seeds = 40}"), "none");
+  EXPECT_EQ(error_of("one = {found = 5, seed = 40}"), "1:19: unknown key \"seed\"; did you mean 'seeds'?");
+  EXPECT_THAT(error_of("one = {found = 5, seeds = 4}"), HasSubstr("must have 1 or more searches in found"));
+  EXPECT_THAT(error_of("one = {found = 0, seeds = 4}"), HasSubstr("must have 1 or more searches in found"));
+  EXPECT_EQ(error_of("one = 5"), "1:7: one must be like {found = 5, seeds = 40}");
+  EXPECT_THAT(error_of("one = {"), HasSubstr("1:"));
+}
+
+TEST(Detection, FallsToHalfWhenTwiceAsManySeedsAreNeeded) {
+  const Detection recorded = {5, 100};
+  EXPECT_FALSE(fell_to_half({5, 200}, recorded));
+  EXPECT_TRUE(fell_to_half({5, 201}, recorded));
+  EXPECT_TRUE(fell_to_half({0, 10}, recorded));
+  EXPECT_FALSE(fell_to_half({25, 900}, recorded));
+}
+
+Hunt hunted(Quarry quarry) {
+  Hunt hunt(std::move(quarry));
+  hunt.start();
+  while (!hunt.over()) {
+    pollfd fd = {hunt.out(), POLLIN, 0};
+    if (::poll(&fd, 1, 1000) > 0) hunt.listen();
+  }
+  return hunt;
+}
+
+Quarry quarry_of(Mutant mutant) {
+  Quarry quarry;
+  quarry.entry = kMutants[static_cast<std::size_t>(mutant) - 1];
+  quarry.budget = 2;
+  return quarry;
+}
+
+TEST(Hunt, IsOverWhenMoreThanHalfOfItsSearchesHaveFailed) {
+  if (kMutantsBuilt) GTEST_SKIP() << "built with LOCKSTEP_MUTANTS";
+  const Hunt hunt = hunted(quarry_of(Mutant::kRemainderSkipped));
+  EXPECT_EQ(hunt.searches(), 3);
+  EXPECT_EQ(hunt.detection(), (Detection{0, 6}));
+  EXPECT_EQ(hunt.median(), std::nullopt);
+  EXPECT_FALSE(hunt.passed());
+}
+
+TEST(PlantedBugs, AHuntCountsTheSeedsOfFiveSearches) {
+  if (!kMutantsBuilt) GTEST_SKIP() << "built without LOCKSTEP_MUTANTS";
+  const Hunt hunt = hunted(quarry_of(Mutant::kRemainderSkipped));
+  EXPECT_EQ(hunt.searches(), kSearches);
+  EXPECT_EQ(hunt.median(), 1);
+  EXPECT_EQ(hunt.promise(), "S2");
+  EXPECT_TRUE(hunt.passed());
+}
+
+// The rate is believed after kMostSearches only: five may be bad luck.
+TEST(PlantedBugs, AHuntGoesOnWhileItsRateLooksLikeHalfOfTheRecordedOne) {
+  if (!kMutantsBuilt) GTEST_SKIP() << "built without LOCKSTEP_MUTANTS";
+  Quarry quarry = quarry_of(Mutant::kCommitWithoutOne);
+  quarry.budget = 200;
+  quarry.recorded = Detection{1000, 1000};
+  const Hunt hunt = hunted(quarry);
+  EXPECT_EQ(hunt.searches(), kMostSearches);
+  EXPECT_TRUE(hunt.median().has_value());
+  EXPECT_TRUE(hunt.rarer());
+  EXPECT_FALSE(hunt.passed());
+}
+
+TEST(PlantedBugs, ThePartsOfAHuntCoverEveryMutantOnce) {
+  if (!kMutantsBuilt) GTEST_SKIP() << "built without LOCKSTEP_MUTANTS";
+  const std::vector<std::string> common = {
+      "mutants", "--only", "commit-without-one", "--only", "remainder-skipped", "--seeds", "20", "--part"};
+  std::string found;
+  for (const std::string part : {"1/3", "2/3", "3/3"}) {
+    std::vector<std::string> words = common;
+    words.push_back(part);
+    found += run_sim(words).out;
+  }
+  EXPECT_EQ(found.find("commit-without-one "), found.rfind("commit-without-one "));
+  EXPECT_NE(found.find("remainder-skipped "), std::string::npos);
+  std::vector<std::string> wrong = common;
+  wrong.emplace_back("4/3");
+  EXPECT_THAT(run_sim(wrong).errors, HasSubstr("--part takes I/N, as in 1/4, and not '4/3'"));
 }
 
 }  // namespace
