@@ -60,6 +60,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                                           std::to_string(installed.view->cohort.value) + " " + people(members));
                    }
                    check("S6", membership_.installed(process.id, installed.view));
+                   admissions_.installed(installed.view->number, now_);
                    while (views_ < installed.view->number.value) begin_entries(&Entry::view, ++views_);
                    process.connected = true;
                    process.members = installed.view->members.size();
@@ -205,6 +206,7 @@ void World::completed(Process& process, peer::Complete& complete) {
     }
     check("S4", check_loans_are_back(*call, stream, job));
   }
+  if (call->kind == CallKind::kAdmit && !healed_) check("L2", check_admission(*call));
   if (call->kind == CallKind::kPrefetch) {
     check("S5", one_state_.ended(*call, *process.memory, [](PeerId, const RoundKey&) { return nullptr; }));
   }
@@ -276,6 +278,22 @@ void World::release(Process& process, std::uint64_t index) {
   check("S4", check_untouched(call, *process.memory));
   judged_ = nullptr;
   for (const BufferId buffer : std::exchange(call.buffers, {})) process.memory->release(buffer);
+}
+
+// Where nobody but newcomers that do not answer can have held it up. Members call it at most once before it ends.
+Complaint World::check_admission(const Call& call) {
+  if (!admissions_.judges() || options_.guests != nullptr || call.outcome->status != Status::kOk) return {};
+  Instant all_called = call.made;
+  for (const Process& process : processes_) {
+    if (process.coordinator || process.over || !process.alive) continue;
+    const auto admit = std::find_if(process.calls.rbegin(), process.calls.rend(), [&](const Call& other) {
+      return other.kind == CallKind::kAdmit && (!other.outcome || other.outcome->view == call.outcome->view);
+    });
+    if (admit == process.calls.rend()) continue;
+    if (admit->at_least > 1) return {};
+    all_called = std::max(all_called, admit->made);
+  }
+  return admissions_.ended(call, all_called);
 }
 
 void World::run_over(Process& process, const peer::RunOver& over) {
