@@ -37,6 +37,7 @@ enum class Purpose : std::uint64_t {
   kState,
   kLie,
   kMute,
+  kOnce,
 };
 
 // One draw that decides several things, up to five.

@@ -229,6 +229,7 @@ void World::completed(Process& process, peer::Complete& complete) {
         std::max(outcome.round.cohort, call->cohort).value - call->cohort.value;  // that it went through
     check("P1", check_bytes_sent(*call, causes_.begun() + network_.counts().resets + cohorts));
     if (!over_ && options_.guests == nullptr) check("P2", check_time_of(process, *call));
+    if (!over_ && !healed_) check("P3", check_recovery(*call));
     if (!over_) check("S3", check_restored(*call, *process.memory));
     if (process.app != nullptr && !options_.scripted) check("L2", causes_.aborted(*call, process.app->leaving()));
   }
@@ -278,6 +279,20 @@ void World::release(Process& process, std::uint64_t index) {
   check("S4", check_untouched(call, *process.memory));
   judged_ = nullptr;
   for (const BufferId buffer : std::exchange(call.buffers, {})) process.memory->release(buffer);
+}
+
+Complaint World::check_recovery(const Call& call) {
+  const peer::Outcome& outcome = *call.outcome;
+  if (!recovery_.judges() || options_.guests != nullptr || options_.scripted) return {};
+  if (outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
+  Instant last_made = call.made;
+  for (const Process& process : processes_) {  // of gangs, in all groups
+    RoundKey theirs_key = outcome.round;
+    theirs_key.group = process.peer_options.group;
+    const Call* const theirs = process.coordinator ? nullptr : contribution(process.id, theirs_key);
+    if (theirs != nullptr) last_made = std::max(last_made, theirs->made);
+  }
+  return recovery_.ended(call, last_made);
 }
 
 // Where nobody but newcomers that do not answer can have held it up. Members call it at most once before it ends.

@@ -201,6 +201,49 @@ void mute_some(Plan& plan, Dice dice) {
   plan.entries.push_back(entry);
 }
 
+// One process dies, or the streams between two hosts are reset, once, and nothing else happens: for P3. `whom`: hosts 1..whom.
+Entry one_break(Dice dice, std::uint32_t whom, std::uint64_t far) {
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi, std::uint64_t n) {
+    return dice.range(lo, hi, Purpose::kOnce, 0, n);
+  };
+  Entry entry;
+  entry.fault = range(0, 2, 2) == 0 ? Fault::kCrash : Fault::kReset;
+  entry.launch = range(1, std::uint64_t{5} * whom, 3);
+  entry.after = nanoseconds(static_cast<std::int64_t>(range(0, far, 4) >> range(0, 6, 5)));
+  entry.a = static_cast<std::uint32_t>(range(1, whom, 6));
+  if (entry.fault == Fault::kCrash) return entry;
+  entry.number = 1;
+  entry.b = static_cast<std::uint32_t>(range(1, whom - 1, 7));
+  if (entry.b >= entry.a) entry.b += 1;
+  return entry;
+}
+
+void break_once(Plan& plan, Dice dice) {
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi, std::uint64_t n) {
+    return dice.range(lo, hi, Purpose::kOnce, 1, n);
+  };
+  if (plan.founders < 2 || !dice.permille(plan.entries.empty() ? 500 : 40, Purpose::kOnce, 2)) return;
+  plan.safety = plan.heartbeat * static_cast<std::int64_t>(range(20, 60, 0));
+  plan.heal_after = plan.heartbeat * static_cast<std::int64_t>(range(8, 20, 1));
+  const bool newcomer = plan.peers > 2 && plan.groups == 1 && !plan.auto_admit && range(0, 1, 2) == 0;
+  const std::uint64_t far = static_cast<std::uint64_t>(plan.network.latency_hi_ns) * 6 + 200'000;
+  plan.entries = {one_break(dice, plan.founders, far)};
+  if (!newcomer) return;
+  // While a newcomer takes over a state, its donors among them.
+  plan.share_state = true;
+  plan.state_pieces = static_cast<std::uint32_t>(range(8, 16, 3));
+  plan.founders = static_cast<std::uint32_t>(range(1, std::min(plan.founders, plan.peers - 1), 4));
+  plan.minimum_world = 1;
+  plan.network.rate_bytes_per_s = std::min<std::uint64_t>(plan.network.rate_bytes_per_s, 4'000'000);
+  Entry& entry = plan.entries.front() = one_break(dice, plan.founders + 1, 20'000'000);
+  if (plan.founders == 1) entry = {.fault = Fault::kReset, .after = entry.after, .a = 1, .b = 2, .number = 1};
+  if (entry.fault == Fault::kCrash) entry.a = std::min(entry.a, plan.founders);
+  entry.launch = 0;
+  entry.view = 2;
+  const Duration later = milliseconds(20) + nanoseconds(plan.network.latency_hi_ns * 10);  // than the founding
+  plan.entries.push_back({.fault = Fault::kJoin, .after = later, .a = plan.founders + 1});
+}
+
 std::string flaw_of_lines(const NetworkOptions& net) {
   constexpr std::size_t kMostLines = 3;  // of one host: its own, and those that it shares
   constexpr std::uint32_t kAll = 1'000'000;
@@ -466,6 +509,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   if (draws.permille(500)) plan.turns = static_cast<std::uint32_t>(draws.range(1, 3));
   plan.publish = plan.share_state && draws.permille(600);
   if (!options.calm) mute_some(plan, dice);
+  if (!options.calm) break_once(plan, dice);
   return plan;
 }
 

@@ -34,6 +34,7 @@ World::World(const Plan& plan, WorldOptions options)
       membership_(options_.guests != nullptr ? 0 : plan.gang_size),
       causes_(plan.founders),
       admissions_(plan),
+      recovery_(plan),
       active_(plan.entries.size()) {
   LOCKSTEP_ASSERT(flaw_of(plan).empty());
   LOCKSTEP_ASSERT(options_.renew_one_in == 0 || plan.mode == Mode::kBytes);  // tokens are known by where they lie
