@@ -36,6 +36,8 @@ enum class Purpose : std::uint64_t {
   kRenewal,
   kState,
   kLie,
+  kMute,
+  kOnce,
 };
 
 // One draw that decides several things, up to five.

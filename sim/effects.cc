@@ -60,6 +60,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                                           std::to_string(installed.view->cohort.value) + " " + people(members));
                    }
                    check("S6", membership_.installed(process.id, installed.view));
+                   admissions_.installed(installed.view->number, now_);
                    while (views_ < installed.view->number.value) begin_entries(&Entry::view, ++views_);
                    process.connected = true;
                    process.members = installed.view->members.size();
@@ -205,6 +206,7 @@ void World::completed(Process& process, peer::Complete& complete) {
     }
     check("S4", check_loans_are_back(*call, stream, job));
   }
+  if (call->kind == CallKind::kAdmit && !healed_) check("L2", check_admission(*call));
   if (call->kind == CallKind::kPrefetch) {
     check("S5", one_state_.ended(*call, *process.memory, [](PeerId, const RoundKey&) { return nullptr; }));
   }
@@ -227,6 +229,7 @@ void World::completed(Process& process, peer::Complete& complete) {
         std::max(outcome.round.cohort, call->cohort).value - call->cohort.value;  // that it went through
     check("P1", check_bytes_sent(*call, causes_.begun() + network_.counts().resets + cohorts));
     if (!over_ && options_.guests == nullptr) check("P2", check_time_of(process, *call));
+    if (!over_ && !healed_) check("P3", check_recovery(*call));
     if (!over_) check("S3", check_restored(*call, *process.memory));
     if (process.app != nullptr && !options_.scripted) check("L2", causes_.aborted(*call, process.app->leaving()));
   }
@@ -276,6 +279,36 @@ void World::release(Process& process, std::uint64_t index) {
   check("S4", check_untouched(call, *process.memory));
   judged_ = nullptr;
   for (const BufferId buffer : std::exchange(call.buffers, {})) process.memory->release(buffer);
+}
+
+Complaint World::check_recovery(const Call& call) {
+  const peer::Outcome& outcome = *call.outcome;
+  if (!recovery_.judges() || options_.guests != nullptr || options_.scripted) return {};
+  if (outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
+  Instant last_made = call.made;
+  for (const Process& process : processes_) {  // of gangs, in all groups
+    RoundKey theirs_key = outcome.round;
+    theirs_key.group = process.peer_options.group;
+    const Call* const theirs = process.coordinator ? nullptr : contribution(process.id, theirs_key);
+    if (theirs != nullptr) last_made = std::max(last_made, theirs->made);
+  }
+  return recovery_.ended(call, last_made);
+}
+
+// Where nobody but newcomers that do not answer can have held it up. Members call it at most once before it ends.
+Complaint World::check_admission(const Call& call) {
+  if (!admissions_.judges() || options_.guests != nullptr || call.outcome->status != Status::kOk) return {};
+  Instant all_called = call.made;
+  for (const Process& process : processes_) {
+    if (process.coordinator || process.over || !process.alive) continue;
+    const auto admit = std::find_if(process.calls.rbegin(), process.calls.rend(), [&](const Call& other) {
+      return other.kind == CallKind::kAdmit && (!other.outcome || other.outcome->view == call.outcome->view);
+    });
+    if (admit == process.calls.rend()) continue;
+    if (admit->at_least > 1) return {};
+    all_called = std::max(all_called, admit->made);
+  }
+  return admissions_.ended(call, all_called);
 }
 
 void World::run_over(Process& process, const peer::RunOver& over) {

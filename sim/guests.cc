@@ -331,7 +331,8 @@ bool World::begin_with_guest(std::uint64_t index) {
     case Fault::kSilence:
     case Fault::kSlow:
     case Fault::kKernels:
-    case Fault::kSpoil: return false;
+    case Fault::kSpoil:
+    case Fault::kMute: return false;
   }
   LOCKSTEP_UNREACHABLE();
 }

@@ -59,7 +59,7 @@ SlowestLink slowest_link(const Plan& plan) {
 
 }  // namespace
 
-Duration liveness_bound(const Plan& plan) {
+Duration time_of_step(const Plan& plan) {
   const SlowestLink link = slowest_link(plan);
   std::vector<Work> step = plan.work;
   if (step.empty()) step.assign(plan.ops_per_step, {peer::Collective::kAllGather, plan.max_count, DataType::kU64});
@@ -82,8 +82,11 @@ Duration liveness_bound(const Plan& plan) {
     ns += 2.0 * plan.peers * static_cast<double>(link.latency_ns);
   }
   constexpr double kLongest = 1e17;  // three years
-  return plan.heartbeat * 250 + plan.call_timeout * 4 + plan.think * 4 +
-         nanoseconds(static_cast<std::int64_t>(std::min(4 * ns, kLongest)));
+  return nanoseconds(static_cast<std::int64_t>(std::min(ns, kLongest)));
+}
+
+Duration liveness_bound(const Plan& plan) {
+  return plan.heartbeat * 250 + plan.call_timeout * 4 + plan.think * 4 + time_of_step(plan) * 4;
 }
 
 }  // namespace lockstep::sim

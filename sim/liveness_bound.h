@@ -6,6 +6,9 @@
 
 namespace lockstep::sim {
 
+// What the collectives of a step take one after the other on the slowest link.
+Duration time_of_step(const Plan& plan);
+
 // 250 heartbeats (every silence is noticed after 6), 4 of the program's own time-outs, and 4 times as long as the collectives of a
 // step take one after the other on the slowest link.
 Duration liveness_bound(const Plan& plan);

@@ -172,6 +172,8 @@ void World::begin_entry(std::uint64_t index) {
                         : ""));
   }
   mix(21, index, 0, 0);
+  admissions_.began(entry, process != nullptr && process->connected);
+  recovery_.began(entry, process != nullptr || is_of_pair(entry.fault), now_);
   if (options_.witness != nullptr) options_.witness->fault_begins(index, entry);
   if (options_.guests != nullptr) options_.guests->fault_begins(index);
   Active& active = active_[index];
@@ -247,6 +249,11 @@ void World::begin_entry(std::uint64_t index) {
     case Fault::kSpoil:
       causes_.began(entry);
       hosts_[entry.a].lies += 1;
+      lasts();
+      return;
+    case Fault::kMute:
+      causes_.began(entry);
+      network_.mute(entry.a, true, entry.number);
       lasts();
       return;
     case Fault::kJoin:
@@ -328,6 +335,7 @@ void World::end_entry(std::uint64_t index) {
     case Fault::kSlow: network_.slow(entry.a, entry.b, 1, now_); return;
     case Fault::kKernels: hosts_[entry.a].kernel_factor = 1; return;
     case Fault::kSpoil: hosts_[entry.a].lies -= 1; return;
+    case Fault::kMute: network_.mute(entry.a, false, 0); return;
     case Fault::kCrash:
     case Fault::kVanish:
     case Fault::kReset:

@@ -40,7 +40,8 @@ Network::Network(const NetworkOptions& options, std::uint32_t hosts, Dice dice, 
       events_(events),
       user_(user),
       ways_(std::size_t{hosts} * hosts),
-      host_silent_(hosts) {
+      host_silent_(hosts),
+      mutes_(hosts) {
   LOCKSTEP_ASSERT(hosts <= kMaxHosts);
   for (std::uint32_t from = 0; from < hosts; ++from) {
     for (std::uint32_t to = 0; to < hosts; ++to) {

@@ -18,6 +18,7 @@
 #include "sim/flow/lines.h"
 #include "sim/memory.h"
 #include "sim/steady_vector.h"
+#include "sim/withholding.h"
 
 namespace lockstep::sim {
 
@@ -130,6 +131,10 @@ class Network {
   // Streams between two hosts that are open now: reset, or silent for ever.
   std::size_t reset(std::uint32_t a, std::uint32_t b, Instant now);
   std::size_t silence(std::uint32_t a, std::uint32_t b);
+  // Processes there answer the coordinator's proposals `answers` times on each stream, and then no more. Streams that are open must be
+  // known from their beginning on: watch_answers() comes first.
+  void watch_answers() { watches_answers_ = true; }
+  void mute(std::uint32_t host, bool on, std::uint64_t answers) { mutes_[host] = {on, answers}; }
   void died(std::uint32_t process, Death death, Instant now);
   // The machine answers again: streams that nobody owns any more are reset.
   void host_returned(std::uint32_t host, Instant now);
@@ -216,6 +221,7 @@ class Network {
     io::CloseReason end_reason = io::CloseReason::kEnd;
     bool asked = false;       // core said Close
     std::uint64_t draws = 0;  // made for this side
+    Withholding answers;      // of a peer to the coordinator
     Pipe in;
   };
   struct Connection {
@@ -253,7 +259,8 @@ class Network {
   void place_tokens(std::uint32_t process, const io::Place& place, Memory& memory);
   void take(End end, std::uint64_t loan, Instant now);
   std::size_t take_once(End end, Instant now);
-  void push_slice(End from, Memory& memory, const io::Slice& slice, std::size_t skip, std::size_t bytes);
+  // How many bytes go on the wire.
+  std::size_t push_slice(End from, Memory& memory, const io::Slice& slice, std::size_t skip, std::size_t bytes);
   void push_payload(Side& s, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip, std::size_t bytes);
   void credit(End reader, Instant now);
   void start_close(End end, io::CloseReason reason, Instant now);
@@ -311,6 +318,13 @@ class Network {
   [[nodiscard]] bool has_room(End from);
   std::unique_ptr<Flows> flows_;  // null: latency fidelity
   std::vector<bool> host_silent_;
+  struct Mute {
+    bool on = false;
+    std::uint64_t answers = 0;
+  };
+  std::vector<Mute> mutes_;  // by host
+  bool watches_answers_ = false;
+  std::vector<std::byte> let_through_;  // of one slice
   Counts counts_;
   Witness* witness_ = nullptr;
 

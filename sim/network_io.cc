@@ -234,6 +234,7 @@ std::size_t Network::take_once(End end, Instant now) {
   Memory& memory = user_.memory_of(s.process);
   std::size_t skip = s.taken;
   std::size_t left = limit;
+  std::size_t sent = 0;
   for (const io::Slice& slice : s.slices.all()) {
     if (skip >= slice.size()) {
       skip -= slice.size();
@@ -241,33 +242,38 @@ std::size_t Network::take_once(End end, Instant now) {
     }
     const std::size_t n = std::min(left, slice.size() - skip);
     if (n == 0) break;
-    push_slice(end, memory, slice, skip, n);
+    sent += push_slice(end, memory, slice, skip, n);
     left -= n;
     skip = 0;
   }
   s.taken += limit;
-  pipe.sent += limit;
-  send(end, limit, Mark::kBytes, now);
+  pipe.sent += sent;
+  if (sent > 0) send(end, sent, Mark::kBytes, now);
   return limit;
 }
 
-void Network::push_slice(End from, Memory& memory, const io::Slice& slice, std::size_t skip, std::size_t bytes) {
+std::size_t Network::push_slice(End from, Memory& memory, const io::Slice& slice, std::size_t skip, std::size_t bytes) {
   Side& s = side(from);
   const Connection& c = connection(from);
   Pipe& pipe = side(other(from)).in;
   // Still read, so that trespassing is seen.
   const bool lost = c.black || c.over || side(other(from)).state == State::kGone;
   const bool header = !slice.bytes.empty();
-  if (witness_ != nullptr) {
-    witness_->sends(from, header ? slice.bytes.subspan(skip, bytes) : std::span<const std::byte>(), bytes);
+  auto source = header ? slice.bytes.subspan(skip, bytes) : std::span<const std::byte>();
+  if (watches_answers_ && header && from % 2 == 0 && c.to_host == 0) {
+    let_through_.clear();
+    s.answers.pass(source, mutes_[s.host].on, mutes_[s.host].answers, let_through_);
+    source = let_through_;
+    bytes = source.size();
+    if (bytes == 0) return 0;
   }
+  if (witness_ != nullptr) witness_->sends(from, source, bytes);
   if (memory.mode() == Mode::kToken && !header) {
     if (!lost) push_payload(s, pipe, memory, slice.payload, skip, bytes);
-    return;
+    return bytes;
   }
-  const auto source = header ? slice.bytes.subspan(skip, bytes)
-                             : std::span<const std::byte>(memory.open(slice.payload.slice(skip, bytes), Touch::kSend));
-  if (lost) return;
+  if (!header) source = memory.open(slice.payload.slice(skip, bytes), Touch::kSend);
+  if (lost) return bytes;
   if (memory.mode() == Mode::kToken) {
     if (!pipe.spans.empty() && pipe.spans.back().payload && pipe.spans.back().length < pipe.spans.back().total) {
       user_.contract_broken(s.process, "writes a header on " + stream_text(s.id) + " in the middle of a payload");
@@ -282,6 +288,7 @@ void Network::push_slice(End from, Memory& memory, const io::Slice& slice, std::
     const bool lie = !header && user_.lies_about(s.process, slice.payload.slice(skip, bytes));
     if (lie) pipe.bytes.back() ^= std::byte{0x10};
   }
+  return bytes;
 }
 
 void Network::push_payload(Side& s, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip,

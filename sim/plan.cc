@@ -11,8 +11,8 @@ namespace lockstep::sim {
 namespace {
 
 constexpr std::string_view kFaultNames[kFaultCount] = {
-    "crash", "vanish", "stall", "cut",     "cut-both", "reset", "silence", "slow",  "kernels",
-    "join",  "leave",  "stop",  "timeout", "mismatch", "skip",  "spoil",   "drift", "abandon"};
+    "crash", "vanish", "stall",   "cut",      "cut-both", "reset", "silence", "slow",    "kernels", "join",
+    "leave", "stop",   "timeout", "mismatch", "skip",     "spoil", "drift",   "abandon", "mute"};
 
 // Draws for the world: one number each, by name.
 class Draws {
@@ -133,7 +133,8 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
     case Fault::kMismatch:
     case Fault::kSkip:
     case Fault::kDrift:
-    case Fault::kAbandon: break;
+    case Fault::kAbandon:
+    case Fault::kMute: break;
   }
   if (entry.fault == Fault::kSlow || entry.fault == Fault::kKernels) entry.number = range(2, 100);
   if (entry.fault == Fault::kReset && range(0, 1) == 0) {  // again and again, while what was lost is sent again
@@ -173,6 +174,76 @@ void give_up(Plan& plan, Dice dice) {
   }
 }
 
+// A stranger's program joins, lives and answers no proposal, or no other than the first; and joins again when it is shown out. In
+// runs where nothing else happens it costs nobody else anything.
+void mute_some(Plan& plan, Dice dice) {
+  const bool alone = plan.entries.empty();
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi, std::uint64_t n) {
+    return dice.range(lo, hi, Purpose::kMute, 0, n);
+  };
+  if (!dice.permille(alone ? 400 : 30, Purpose::kMute, 0, 0)) return;
+  if (alone) plan.safety = plan.heartbeat * static_cast<std::int64_t>(range(20, 60, 1));
+  const auto beat = static_cast<std::uint64_t>(plan.heartbeat.ns);
+  Entry entry;
+  entry.fault = Fault::kMute;
+  const bool newcomer = plan.founders < plan.peers;
+  entry.a = static_cast<std::uint32_t>(range(newcomer ? plan.founders + 1 : 1, plan.peers, 2));
+  const auto begin = range(0, 3, 3) == 0 ? 0 : range(0, beat * 4, 4);
+  entry.after = nanoseconds(static_cast<std::int64_t>(begin));
+  entry.length = nanoseconds(static_cast<std::int64_t>(range(beat * 4, beat * 40, 5)));
+  entry.number = range(0, 3, 6) == 0 ? 1 : 0;
+  plan.entries.push_back(entry);
+  if (!newcomer) return;
+  entry.fault = Fault::kJoin;
+  entry.after = entry.after + nanoseconds(static_cast<std::int64_t>(range(1, beat * 4, 7) >> range(0, 3, 8)));
+  entry.length = {};
+  entry.number = 0;
+  plan.entries.push_back(entry);
+}
+
+// One process dies, or the streams between two hosts are reset, once, and nothing else happens: for P3. `whom`: hosts 1..whom.
+Entry one_break(Dice dice, std::uint32_t whom, std::uint64_t far) {
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi, std::uint64_t n) {
+    return dice.range(lo, hi, Purpose::kOnce, 0, n);
+  };
+  Entry entry;
+  entry.fault = range(0, 2, 2) == 0 ? Fault::kCrash : Fault::kReset;
+  entry.launch = range(1, std::uint64_t{5} * whom, 3);
+  entry.after = nanoseconds(static_cast<std::int64_t>(range(0, far, 4) >> range(0, 6, 5)));
+  entry.a = static_cast<std::uint32_t>(range(1, whom, 6));
+  if (entry.fault == Fault::kCrash) return entry;
+  entry.number = 1;
+  entry.b = static_cast<std::uint32_t>(range(1, whom - 1, 7));
+  if (entry.b >= entry.a) entry.b += 1;
+  return entry;
+}
+
+void break_once(Plan& plan, Dice dice) {
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi, std::uint64_t n) {
+    return dice.range(lo, hi, Purpose::kOnce, 1, n);
+  };
+  if (plan.founders < 2 || !dice.permille(plan.entries.empty() ? 500 : 40, Purpose::kOnce, 2)) return;
+  plan.safety = plan.heartbeat * static_cast<std::int64_t>(range(20, 60, 0));
+  plan.heal_after = plan.heartbeat * static_cast<std::int64_t>(range(8, 20, 1));
+  const bool newcomer = plan.peers > 2 && plan.groups == 1 && !plan.auto_admit && range(0, 1, 2) == 0;
+  const std::uint64_t far = static_cast<std::uint64_t>(plan.network.latency_hi_ns) * 6 + 200'000;
+  plan.entries = {one_break(dice, plan.founders, far)};
+  if (!newcomer) return;
+  // While a newcomer takes over a state, its donors among them.
+  plan.share_state = true;
+  plan.state_pieces = static_cast<std::uint32_t>(range(8, 16, 3));
+  plan.founders = static_cast<std::uint32_t>(range(1, std::min(plan.founders, plan.peers - 1), 4));
+  plan.minimum_world = 1;
+  plan.network.rate_bytes_per_s = std::min<std::uint64_t>(plan.network.rate_bytes_per_s, 4'000'000);
+  Entry& entry = plan.entries.front() = one_break(dice, plan.founders + 1, 20'000'000);
+  if (plan.founders == 1) entry = {.fault = Fault::kReset, .after = entry.after, .a = 1, .b = 2, .number = 1};
+  if (entry.fault == Fault::kCrash) entry.a = std::min(entry.a, plan.founders);
+  entry.launch = 0;
+  entry.view = 2;
+  const Duration later = milliseconds(20) + nanoseconds(plan.network.latency_hi_ns * 10);  // than the founding
+  plan.entries.push_back({.fault = Fault::kJoin, .after = later, .a = plan.founders + 1});
+}
+
 std::string flaw_of_lines(const NetworkOptions& net) {
   constexpr std::size_t kMostLines = 3;  // of one host: its own, and those that it shares
   constexpr std::uint32_t kAll = 1'000'000;
@@ -209,7 +280,8 @@ bool may_lose_members(Fault fault) {
     case Fault::kReset:
     case Fault::kSilence:
     case Fault::kLeave:
-    case Fault::kAbandon: return true;
+    case Fault::kAbandon:
+    case Fault::kMute: return true;
     case Fault::kSpoil:
     case Fault::kSlow:
     case Fault::kKernels:
@@ -244,6 +316,9 @@ std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32
     case Fault::kCut:
     case Fault::kCutBoth:
     case Fault::kSpoil: return text + (lasts ? " for " + length : "");
+    case Fault::kMute:
+      return text + (lasts ? " for " + length : "") +
+             (entry.number != 0 ? ", but for " + std::to_string(entry.number) + " answers" : "");
     case Fault::kReset:
       return text + (entry.number > 1 ? " " + std::to_string(entry.number) + " times, every " + length : "");
     case Fault::kTimeout: return text + " after " + length;
@@ -433,6 +508,8 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   if (draws.permille(300)) plan.unasked = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 1, 2}));
   if (draws.permille(500)) plan.turns = static_cast<std::uint32_t>(draws.range(1, 3));
   plan.publish = plan.share_state && draws.permille(600);
+  if (!options.calm) mute_some(plan, dice);
+  if (!options.calm) break_once(plan, dice);
   return plan;
 }
 

@@ -36,8 +36,9 @@ enum class Fault : std::uint8_t {
   kSpoil,     // a: for `length`, about half of the pieces of state that it sends are not what it digested
   kDrift,     // a: until its next sync, one byte or one value of the state that its program watches is another one
   kAbandon,   // a: its program gives the run up, whatever it waits for; starts again soon
+  kMute,  // a: for `length`, no process there answers a proposal, but for the first `number` on each stream; it lives
 };
-inline constexpr std::uint8_t kFaultCount = 18;
+inline constexpr std::uint8_t kFaultCount = 19;
 std::string_view name_of(Fault fault);
 
 bool is_of_pair(Fault fault);  // what happens between hosts a and b

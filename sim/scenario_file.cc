@@ -31,7 +31,8 @@ bool lasts(Fault fault) {
     case Fault::kSlow:
     case Fault::kKernels:
     case Fault::kTimeout:
-    case Fault::kSpoil: return true;
+    case Fault::kSpoil:
+    case Fault::kMute: return true;
     case Fault::kCrash:
     case Fault::kVanish:
     case Fault::kReset:

@@ -138,6 +138,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"do", "mismatch", R"("b")", "its next collective has another count or operation than the others'"},
       {"do", "skip", R"("b")", "does not launch its next collective"},
       {"do", "spoil", R"("b")", "with share_state: about half of the pieces of state that it sends are false"},
+      {"do", "mute", R"("b")", "answers no proposal, and lives: a stranger's program that joins, again and again"},
       {"do", "drift", R"("b")",
        "with watch: until its next sync, a byte or a value of the state that it watches is another one"},
 

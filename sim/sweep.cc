@@ -28,6 +28,7 @@ std::vector<Entry> single_faults(const Plan& plan) {
     add(Fault::kLeave, host, 0, {});
     add(Fault::kStop, host, 0, {});
     add(Fault::kAbandon, host, 0, {});
+    add(Fault::kMute, host, 0, absence);
     if (plan.share_state) add(Fault::kSpoil, host, 0, absence);
     if (plan.watch) add(Fault::kDrift, host, 0, {});
   }

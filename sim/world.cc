@@ -33,11 +33,17 @@ World::World(const Plan& plan, WorldOptions options)
       hosts_(plan.peers + 1),
       membership_(options_.guests != nullptr ? 0 : plan.gang_size),
       causes_(plan.founders),
+      admissions_(plan),
+      recovery_(plan),
       active_(plan.entries.size()) {
   LOCKSTEP_ASSERT(flaw_of(plan).empty());
   LOCKSTEP_ASSERT(options_.renew_one_in == 0 || plan.mode == Mode::kBytes);  // tokens are known by where they lie
   queue_.watch(options_.witness);
   network_.watch(options_.witness);
+  if (options_.scripted || std::any_of(plan.entries.begin(), plan.entries.end(),
+                                       [](const Entry& entry) { return entry.fault == Fault::kMute; })) {
+    network_.watch_answers();
+  }
   report_.seed = plan.seed;
   for (std::uint32_t host = 1; host <= plan.peers; ++host) {
     hosts_[host].gone = !takes_part(plan, host);

@@ -15,7 +15,9 @@
 #include "core/peer/peer.h"
 #include "sim/call.h"
 #include "sim/checkers/complaint.h"
+#include "sim/checkers/l2_admissions.h"
 #include "sim/checkers/l2_causes.h"
+#include "sim/checkers/p3_recovery.h"
 #include "sim/checkers/s1_one_outcome.h"
 #include "sim/checkers/s2_exact_fold.h"
 #include "sim/checkers/s5_one_state.h"
@@ -241,6 +243,8 @@ class World final : public NetworkUser, public AppHost {
   void completed(Process& process, peer::Complete& complete);
   void release(Process& process, std::uint64_t index);
   [[nodiscard]] Complaint check_time_of(const Process& process, const Call& call);
+  [[nodiscard]] Complaint check_admission(const Call& call);
+  [[nodiscard]] Complaint check_recovery(const Call& call);
   void run_over(Process& process, const peer::RunOver& over);
 
   // nemesis.cc
@@ -285,6 +289,8 @@ class World final : public NetworkUser, public AppHost {
   Membership membership_;
   std::map<RoundKey, std::vector<std::uint64_t>> folded_;  // by guests, found exact: fingerprints of the results
   Causes causes_;
+  Admissions admissions_;
+  Recovery recovery_;
   std::vector<Active> active_;                // by entry
   std::vector<std::uint64_t> event_entries_;  // sorted by event, the next one last
   std::size_t begun_ = 0;                     // how many of them

@@ -94,7 +94,13 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kWatchBlind, "watch-blind", "S5", kRare, "the hashes of watched states are not compared") \
   /* calls */ \
   X(kCallCompletesAgain, "call-completes-again", "S8", kCommon, "a call that is over is not forgotten") \
-  X(kHeraldsStay, "heralds-stay", "S11", kRare, "what neighbours announced outlives the run")
+  X(kHeraldsStay, "heralds-stay", "S11", kRare, "what neighbours announced outlives the run") \
+  /* newcomers */ \
+  X(kMuteNewcomerWaitedFor, "mute-newcomer-waited-for", "L2", kRare, "members wait for a newcomer that answers no proposal") \
+  X(kSuspectNotAsked, "suspect-not-asked", "L2", kRare, "a newcomer that never answers holds up every admission anew") \
+  X(kRedialsLate, "redials-late", "P3", kRare, "a stream that broke is dialled again when heartbeats are due") \
+  X(kLostAsksStay, "lost-asks-stay", "P3", kRare, "what was asked for on a stream that broke is awaited, not asked again") \
+  X(kAnswerUncounted, "answer-uncounted", "L1 L3", kRare, "a newcomer that answers late never counts as one that answers")
 // clang-format on
 
 enum class Mutant : std::uint8_t {

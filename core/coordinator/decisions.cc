@@ -202,11 +202,13 @@ void Coordinator::Machine::on_flush(PeerId from, wire::Flush in) {
   if (in.proposal > last_proposal_) {
     return lose(from, Status::kProtocolError, "answered a proposal that was never made", true);
   }
-  if (!proposal_ || in.proposal != proposal_->message.number) return;  // an answer to one that was replaced
+  if (!proposal_ || in.proposal != proposal_->message.number) return on_late_answer(from, in.proposal);
   if (proposal_->awaited.erase(from) == 0) {
     return lose(from, Status::kProtocolError, "answered a proposal twice, or one that it has no part in", true);
   }
   proposal_->change.flushed[from] = std::move(in.open);
+  if (!membership_.candidates().contains(from)) proposal_->slowest = now_ - proposal_->since;
+  look_for_newcomers();
 }
 
 void Coordinator::Machine::lose(PeerId peer, Status status, const std::string& why, bool tell) {
@@ -258,8 +260,8 @@ void Coordinator::Machine::unseat(PeerId peer) {
 bool Coordinator::Machine::stale(const Proposal& proposal) const {
   const bool new_loss =
       std::any_of(lost_.begin(), lost_.end(), [&](PeerId peer) { return !proposal.change.lost.contains(peer); });
-  const bool gone =
-      std::any_of(proposal.added.begin(), proposal.added.end(), [&](PeerId peer) { return !seats_.contains(peer); });
+  const bool gone = std::any_of(proposal.added.begin(), proposal.added.end(),
+                                [&](PeerId peer) { return !seats_.contains(peer) || silent_newcomer(peer); });
   return (new_loss && !mutant(Mutant::kNewLossWaits)) || gone;
 }
 
@@ -418,9 +420,16 @@ void Coordinator::Machine::propose(Proposal proposal) {
   message.link_key = options_.link_key;
   proposal.awaited = proposal.participants;
   proposal.since = now_;
+  proposal.slowest = {};
   next_look_ = std::min(next_look_, now_ + options_.silence);
   proposal.change.flushed.clear();
-  for (const PeerId peer : proposal.participants) say(peer, message);
+  for (const PeerId peer : proposal.participants) {
+    say(peer, message);
+    if (Candidate* newcomer = membership_.candidate(peer)) {
+      newcomer->asked = message.number;
+      newcomer->asked_at = now_;
+    }
+  }
   note({.kind = trace::Kind::kProposed,
         .view = message.view.number,
         .peer = {},
@@ -428,6 +437,7 @@ void Coordinator::Machine::propose(Proposal proposal) {
         .number = message.number.value,
         .text = {}});
   proposal_ = std::move(proposal);
+  look_for_newcomers();
 }
 
 // Everybody has answered: install it, or propose it again when the answers change a verdict.

@@ -1,5 +1,5 @@
-// The coordinator's inside: parties (streams and who is behind them) and decisions (proposals and commits). Two files carry it
-// out: parties.cc and decisions.cc. state.cc names all that it holds, for recordings.
+// The coordinator's inside: parties (streams and who is behind them) and decisions (proposals and commits). Three files carry it
+// out: parties.cc, decisions.cc and newcomers.cc. state.cc names all that it holds, for recordings.
 #pragma once
 
 #include <map>
@@ -74,11 +74,12 @@ class Coordinator::Machine {
     std::vector<PeerId> added;
     std::set<PeerId> participants;
     std::set<PeerId> awaited;
-    Instant since;  // it was sent
+    Instant since;     // it was sent
+    Duration slowest;  // of those that are in the run: how long its answer took
     bool settled_once = false;
     template <typename Archive>
     void state(Archive& a) {
-      a.all(message, change, admission, added, participants, awaited, since, settled_once);
+      a.all(message, change, admission, added, participants, awaited, since, slowest, settled_once);
     }
   };
 
@@ -93,14 +94,10 @@ class Coordinator::Machine {
   void refuse(Party& party, Status status, std::string text);
   void hurry_gangs(Instant now);
   void hurry_answers(Instant now, bool slept);
+  void hurry_newcomers(Instant now, bool slept);
   void hurry_comparison(Instant now, bool slept);
   // A peer answers a proposal as soon as it comes; and it has left by itself when nothing comes for the silence that it was told.
-  // A newcomer has not shown yet that it answers anything, and the members wait for it: it has half of that. No shorter, because
-  // a proposal that is lost a few times on a long link comes as late as any byte may come.
-  [[nodiscard]] Duration answer_limit(PeerId peer) const {
-    const bool newcomer = membership_.candidates().contains(peer);
-    return options_.silence * (newcomer ? 1 : 2);
-  }
+  [[nodiscard]] Duration answer_limit() const { return options_.silence * 2; }
   void look(Instant now);  // heartbeats, silence, strangers that say nothing
   void say(PeerId to, const wire::Message& message);
   void say_on(Party& party, const wire::Message& message);
@@ -135,6 +132,20 @@ class Coordinator::Machine {
   // `held_up`: who had a proposal that was withdrawn, and has not got another one yet.
   [[nodiscard]] std::optional<Proposal> empty_proposal(const std::set<PeerId>& held_up) const;
   void put_off_newcomers(const std::set<PeerId>& held_up);
+
+  // ---- newcomers.cc ----
+  // One that waits, and does not answer, costs itself and not the members: a proposal goes on without it after a few round trips.
+  // Who comes from its host from then on is asked first, and counts once it has answered.
+  void ask_if_suspect(Candidate& candidate);
+  [[nodiscard]] Duration patience_with(const Candidate& candidate) const;
+  [[nodiscard]] bool waits_for_newcomers() const;
+  void look_for_newcomers();
+  void suspect(const io::Address& host);
+  void on_late_answer(PeerId from, ProposalNumber proposal);
+  [[nodiscard]] bool silent_newcomer(PeerId peer) const {
+    const auto at = membership_.candidates().find(peer);
+    return at != membership_.candidates().end() && !at->second.answers;
+  }
   [[nodiscard]] bool evict_for_broken_links(const std::vector<wire::Member>& members);
   void answer_cancelled_admits();
   // Whether somebody has called admit without having launched this round.
@@ -167,6 +178,8 @@ class Coordinator::Machine {
   Rounds rounds_;
   Publications publications_;
   std::set<PeerId> lost_;
+  std::map<io::Address, Instant>
+      suspects_;                  // hosts (port 0) from which a newcomer did not answer, and until when that counts
   std::set<GroupId> relink_;      // groups whose ring is to be laid around a broken link
   bool admit_cancelled_ = false;  // by somebody, and not answered yet
   bool changed_ = false;          // something that may ask for another view, or a verdict, since one was last drafted

@@ -87,13 +87,16 @@ void Membership::remove_candidate(PeerId peer) { candidates_.erase(peer); }
 std::vector<Candidate> Membership::admissible() const {
   if (candidates_.empty()) return {};
   std::map<GangId, std::uint32_t> waiting_of_gang;
-  for (const auto& [id, candidate] : candidates_) ++waiting_of_gang[candidate.member.gang];
+  for (const auto& [id, candidate] : candidates_) {
+    if (candidate.answers) ++waiting_of_gang[candidate.member.gang];
+  }
   // A gang that is in is whole: another of the same name waits until it is gone.
   for (const wire::Member& member : view_.members) waiting_of_gang.erase(member.gang);
 
   std::vector<Candidate> ready;
   std::uint32_t founders = 1;
   for (const auto& [id, candidate] : candidates_) {
+    if (!candidate.answers) continue;
     const bool whole =
         candidate.member.gang.value == 0 || waiting_of_gang[candidate.member.gang] == candidate.gang_size;
     if (!whole && !mutant(Mutant::kHalfGangAdmitted)) continue;

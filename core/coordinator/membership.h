@@ -21,10 +21,14 @@ struct Candidate {
   std::uint32_t gang_size = 1;
   std::uint32_t founders = 1;
   bool auto_admit = false;
-  std::uint64_t arrival = 0;  // order of arrival; nobody overtakes
+  std::uint64_t arrival = 0;  // order of arrival; nobody overtakes, but who did not answer is behind all others
+  bool answers = true;        // false: it counts for nobody before it has answered `asked`
+  ProposalNumber asked;       // the last proposal that it is to answer
+  Instant asked_at;
+  Duration took{};  // its answer to a proposal that had gone on without it; 0: there was none
   template <typename Archive>
   void state(Archive& a) {
-    a.all(member, gang_size, founders, auto_admit, arrival);
+    a.all(member, gang_size, founders, auto_admit, arrival, answers, asked, asked_at, took);
   }
 };
 
@@ -39,9 +43,13 @@ class Membership {
   void add_candidate(Candidate candidate);
   void remove_candidate(PeerId peer);
   [[nodiscard]] const std::map<PeerId, Candidate>& candidates() const { return candidates_; }
+  [[nodiscard]] Candidate* candidate(PeerId peer) {  // null: it does not wait
+    const auto at = candidates_.find(peer);
+    return at == candidates_.end() ? nullptr : &at->second;
+  }
 
-  // Those who can be admitted now, in order of arrival: singles, and gangs of which everybody waits. An empty run is founded
-  // only when enough wait.
+  // Those who can be admitted now, in order of arrival: singles, and gangs of which everybody waits, and answers. An empty run is
+  // founded only when enough wait.
   [[nodiscard]] std::vector<Candidate> admissible() const;
 
   [[nodiscard]] const wire::View& view() const { return view_; }

@@ -248,6 +248,7 @@ void Coordinator::Machine::on_join(Party& party, const wire::Join& join) {
         .peer = join.peer,
         .round = {},
         .text = join.name + " at " + candidate.member.address.text()});
+  ask_if_suspect(candidate);
   membership_.add_candidate(std::move(candidate));
 }
 
@@ -294,6 +295,7 @@ void Coordinator::Machine::look(Instant now) {
   }
   hurry_gangs(now);
   hurry_answers(now, slept);
+  hurry_newcomers(now, slept);
   hurry_comparison(now, slept);
   if (parties_.empty()) next_look_ = kNever;
 }
@@ -324,7 +326,8 @@ void Coordinator::Machine::hurry_answers(Instant now, bool slept) {
   if (slept) proposal_->since = now;
   std::vector<PeerId> late;
   for (const PeerId peer : proposal_->awaited) {
-    const Instant limit = proposal_->since + answer_limit(peer);
+    if (membership_.candidates().contains(peer)) continue;  // hurry_newcomers()
+    const Instant limit = proposal_->since + answer_limit();
     if (now >= limit) {
       late.push_back(peer);
     } else {
@@ -332,7 +335,7 @@ void Coordinator::Machine::hurry_answers(Instant now, bool slept) {
     }
   }
   for (const PeerId peer : late) {
-    const std::string limit = std::to_string(answer_limit(peer).ns / 1'000'000);
+    const std::string limit = std::to_string(answer_limit().ns / 1'000'000);
     lose(peer, Status::kEvicted, "did not answer a proposal within " + limit + " ms", true);
   }
 }

@@ -11,7 +11,7 @@ template <typename Archive>
 void Coordinator::Machine::state(Archive& a) {
   LOCKSTEP_ASSERT(out_ == nullptr);  // between two steps
   a.all(born_, now_, seats_, dirty_, arrivals_, next_heartbeat_, next_look_, membership_, rounds_, publications_, lost_,
-        relink_, admit_cancelled_, changed_, drafts_, proposal_, compared_since_, last_proposal_, last_view_,
+        suspects_, relink_, admit_cancelled_, changed_, drafts_, proposal_, compared_since_, last_proposal_, last_view_,
         pending_told_, counters_.commits, counters_.aborts, counters_.admitted, counters_.lost, counters_.left,
         counters_.bytes_reduced);
   if constexpr (Archive::kLoads) {

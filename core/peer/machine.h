@@ -219,6 +219,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_session_over(Status status, std::string text) override;
   void on_unanswered(std::string text) override;
   [[nodiscard]] std::optional<std::string> fault_of(const wire::Propose& proposal) const;
+  [[nodiscard]] bool is_question(const wire::Propose& proposal) const;
   void on_propose(wire::Propose proposal);
   void on_install(const wire::Install& install);
   void on_commit(const wire::Commit& commit);

@@ -360,7 +360,7 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   look_soon(now + options_.link_timeout);
   if (link->second.dials) {
     if (was_dialling) link->second.failure = in.text;
-    stripe.retry_at = now + stripe.backoff;
+    stripe.retry_at = now + (mutant(Mutant::kRedialsLate) ? options_.link_silence : stripe.backoff);
     stripe.backoff = std::min(stripe.backoff * 2, kLastBackoff);
     look_soon(stripe.retry_at);
     return;

@@ -65,6 +65,12 @@ std::vector<wire::OpenRound> Peer::Machine::open_rounds() const {
   return open;
 }
 
+// Nothing is proposed to one that is in nothing: it is asked whether it answers.
+bool Peer::Machine::is_question(const wire::Propose& proposal) const {
+  return view_->number.value == 0 && !proposal_ && proposal.view == *view_ && proposal.lost.empty() &&
+         proposal.left.empty() && proposal.relinked.empty() && proposal.kept.empty() && proposal.verdicts.empty();
+}
+
 // What no coordinator of ours proposes; nothing: it can be carried out. Everything behind it relies on this.
 std::optional<std::string> Peer::Machine::fault_of(const wire::Propose& proposal) const {
   const wire::View& view = proposal.view;
@@ -75,6 +81,7 @@ std::optional<std::string> Peer::Machine::fault_of(const wire::Propose& proposal
   if (proposal.number <= last_proposal_) {
     return "made proposal " + number(proposal.number) + " after " + number(last_proposal_);
   }
+  if (is_question(proposal)) return std::nullopt;
   if (mesh_.key() && *mesh_.key() != proposal.link_key) return "changed the key of the run";
   const auto by_group = [](const wire::Member& a, const wire::Member& b) { return a.group < b.group; };
   if (!std::is_sorted(view.members.begin(), view.members.end(), by_group)) {
@@ -115,6 +122,7 @@ std::optional<std::string> Peer::Machine::fault_of(const wire::Propose& proposal
 void Peer::Machine::on_propose(wire::Propose proposal) {
   if (const auto fault = fault_of(proposal)) return violation(*fault);
   last_proposal_ = proposal.number;
+  if (is_question(proposal)) return session_.say(wire::Flush{proposal.number, {}});
   proposal_ = std::move(proposal);
   if (mutant(Mutant::kRingFromMyself)) {
     std::vector<wire::Member>& members = proposal_->view.members;

@@ -347,7 +347,7 @@ void Sync::relinked(PeerId peer) {
   told_.erase(peer);
   asked_of_us_.erase(peer);  // it asks again
   if (asked_digests_ && asked_digests_->to == peer) asked_digests_.reset();
-  if (fetch_) fetch_->forget_asked(peer);
+  if (fetch_ && !mutant(Mutant::kLostAsksStay)) fetch_->forget_asked(peer);
 }
 
 void Sync::distrust(PeerId peer) {

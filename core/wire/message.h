@@ -279,7 +279,8 @@ struct AdmitEnded {
   std::string text;
 };
 
-// A change of membership, or of the outcome of rounds, to be frozen for and acknowledged with a Flush. A later proposal
+// A change of membership, or of the outcome of rounds, to be frozen for and acknowledged with a Flush. To a peer that waits, one of
+// no view asks whether it answers. A later proposal
 // replaces an earlier one. Rounds whose attempt has a member in `lost`, or one in `left` without being in `kept`, are
 // touched, and so are those of the groups in `relinked` (the ring was laid around a broken link) and of groups that are bound
 // with these: they take their verdict from `verdicts`; without one they are attempted again in the new generation, or end if

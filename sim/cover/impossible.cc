@@ -128,7 +128,7 @@ constexpr Reason kImpossible[] = {
      "all have answered a proposal, and say neither until it is installed"},
 
     // ---- coordinator-fault ----
-    {kCoordinatorFault, "*", "crash vanish kernels join leave stop timeout mismatch skip spoil drift abandon",
+    {kCoordinatorFault, "*", "crash vanish kernels join leave stop timeout mismatch skip spoil drift abandon mute",
      "the coordinator's host can only be stalled or cut off (flaw_of)"},
 };
 

@@ -1,0 +1,58 @@
+// P3: what goes wrong once costs a few round trips. Where one process dies, or all streams between two hosts are reset, once, and
+// nothing else happens, a collective is over within a stated bound of that and of its last launch: it waits for no silence, and for
+// none of the time-outs that L1 counts.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "sim/call.h"
+#include "sim/checkers/complaint.h"
+#include "sim/liveness_bound.h"
+#include "sim/plan.h"
+#include "sim/text.h"
+
+namespace lockstep::sim {
+
+class Recovery {
+ public:
+  explicit Recovery(const Plan& plan) {
+    const NetworkOptions& net = plan.network;
+    std::int64_t latency = net.latency_hi_ns;
+    for (const LinkOptions& link : net.links) latency = std::max(latency, link.latency_ns);
+    // What busy drivers, messages that come in parts and memory that comes back late add to the way there and back.
+    const std::int64_t drivers = 10 * (2 * net.host_delay_ns + net.revoke_delay_ns) + 2 * plan.timer_delay.ns;
+    const Duration round_trip = nanoseconds(2 * (latency + net.jitter_ns) + drivers);
+    bound_ = round_trip * kRoundTrips + kRedial + time_of_step(plan) * kTimesOver;
+    judges_ = !plan.auto_admit && !net.flow.on && plan.coordinator_after.ns == 0 && bound_ < plan.heartbeat * kMost;
+  }
+
+  // `hits`: it finds a process, or streams.
+  void began(const Entry& entry, bool hits, Instant now) {
+    if (entry.fault == Fault::kJoin || !hits) return;
+    const bool reset = entry.fault == Fault::kReset && entry.a != entry.b && entry.number <= 1;
+    if ((entry.fault != Fault::kCrash && !reset) || broke_ != kNever) judges_ = false;
+    broke_ = now;
+  }
+  [[nodiscard]] bool judges() const { return judges_ && broke_ != kNever; }
+
+  // A collective has ended well.
+  [[nodiscard]] Complaint ended(const Call& call, Instant last_made) const {
+    if (call.ended <= broke_) return {};
+    const Duration took = call.ended - std::max(broke_, last_made);
+    if (took <= bound_) return {};
+    return text_of(call.peer) + "'s " + text_of(call.request) + " was over " + std::to_string(took.ns) +
+           " ns after the last launch, or the only thing that went wrong: " + std::to_string(bound_.ns) + " at most";
+  }
+
+ private:
+  static constexpr std::int64_t kRoundTrips = 12;
+  static constexpr std::int64_t kTimesOver = 4;  // that bytes are sent again, beside others
+  static constexpr std::int64_t kMost = 4;       // heartbeats: half of a link's silence, less than a peer's
+  static constexpr Duration kRedial = milliseconds(20);
+  Duration bound_;
+  bool judges_ = false;
+  Instant broke_ = kNever;
+};
+
+}  // namespace lockstep::sim

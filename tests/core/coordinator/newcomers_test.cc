@@ -1,0 +1,207 @@
+// Peers that wait for their admission and do not answer: what they cost the members, and how those who answer late get in. Two
+// members are the machines that ship; newcomers are the test, or machines, too.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "fuzz/hosts.h"
+
+namespace lockstep::coordinator {
+namespace {
+
+using fuzz::address_of;
+using fuzz::FarEnd;
+using fuzz::PeerHost;
+
+constexpr std::uint8_t kStrangeHost = 9;
+
+peer::Options named(std::uint64_t n, std::uint32_t founders = 2) {
+  peer::Options options;
+  options.id = {n, n};
+  options.founders = founders;
+  options.dial_timeout = options.link_timeout = seconds(3600);  // nobody answers their dials
+  return options;
+}
+
+struct Lobby {
+  Lobby() {
+    for (std::uint64_t n : {1, 2}) add(n, static_cast<std::uint8_t>(n));
+    settle();
+    EXPECT_EQ(coordinator.status().view.members.size(), 2U);
+  }
+
+  PeerHost& add(std::uint64_t n, std::uint8_t host) {
+    peers.push_back(std::make_unique<PeerHost>(named(n)));
+    peers.back()->connect();
+    fuzz::connect_hosts(*peers.back(), coordinator, host);
+    return *peers.back();
+  }
+  FarEnd& add_stranger(std::uint64_t n, std::uint8_t host, std::uint64_t gang = 0) {
+    FarEnd& stranger = coordinator.streams.accept(address_of(host));
+    wire::Join join;
+    join.peer = {n, n};
+    join.gang = GangId{gang};
+    join.gang_size = gang == 0 ? 1 : 2;
+    join.advertised = address_of(host);
+    stranger.greet();
+    stranger.say(join);
+    strangers.push_back(&stranger);
+    settle();
+    return stranger;
+  }
+  void settle() {
+    for (int i = 0; i < 30; ++i) {
+      coordinator.run();
+      for (auto& peer : peers) {
+        if (peer.get() != silent) peer->run();
+      }
+    }
+  }
+  void pass(Duration time) {
+    for (Duration left = time; left.ns > 0; left = left - milliseconds(10)) {
+      for (FarEnd* stranger : strangers) stranger->say(wire::Heartbeat{});
+      coordinator.pass(milliseconds(10));
+      for (auto& peer : peers) {
+        if (peer.get() != silent) peer->pass(milliseconds(10));
+      }
+      settle();
+    }
+  }
+  static void answer(FarEnd& stranger) { stranger.say(wire::Flush{stranger.last<wire::Propose>()->number, {}}); }
+
+  // Both call it; within so long, and no sooner, it ends for both, with so many members.
+  void expect_admission(Duration within, std::size_t members) {
+    const CallId calls[] = {peers[0]->admit(), peers[1]->admit()};
+    settle();
+    for (Duration passed{}; peers[0]->outcome(calls[0]) == nullptr; passed = passed + milliseconds(10)) {
+      ASSERT_LT(passed, within) << "they still wait";
+      pass(milliseconds(10));
+    }
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(peers[i]->outcome(calls[i])->status, Status::kOk);
+    EXPECT_EQ(coordinator.status().view.members.size(), members);
+  }
+
+  fuzz::CoordinatorHost coordinator{Options{}};
+  std::vector<std::unique_ptr<PeerHost>> peers;
+  std::vector<FarEnd*> strangers;
+  PeerHost* silent = nullptr;
+};
+
+bool is_question(const wire::Propose& proposal) { return proposal.view.members.empty(); }
+
+TEST(Newcomers, OneThatDoesNotAnswerHoldsUpOneAdmissionForAFewRoundTrips) {
+  Lobby lobby;
+  FarEnd& stranger = lobby.add_stranger(7, kStrangeHost);
+  lobby.expect_admission(milliseconds(100), 2);
+  EXPECT_EQ(stranger.count<wire::Waiting>(), 2U);
+  lobby.expect_admission({}, 2);  // it has not answered yet, and counts for nobody
+  EXPECT_EQ(stranger.count<wire::Propose>(), 1U);
+  lobby.pass(milliseconds(2800));
+  EXPECT_EQ(stranger.last<wire::Evicted>(), nullptr);
+  lobby.pass(milliseconds(200));
+  ASSERT_NE(stranger.last<wire::Evicted>(), nullptr);
+  EXPECT_NE(stranger.last<wire::Evicted>()->text.find("did not answer a proposal within 3000 ms"), std::string::npos);
+  EXPECT_EQ(lobby.coordinator.status().lost, 0U);
+}
+
+TEST(Newcomers, WhoComesFromThereNextIsAskedFirst) {
+  Lobby lobby;
+  lobby.add_stranger(7, kStrangeHost);
+  lobby.expect_admission(milliseconds(100), 2);
+  for (std::uint64_t n = 8; n < 12; ++n) {
+    FarEnd& again = lobby.add_stranger(n, kStrangeHost);
+    ASSERT_NE(again.last<wire::Propose>(), nullptr);
+    EXPECT_TRUE(is_question(*again.last<wire::Propose>()));
+    EXPECT_EQ(again.last<wire::Propose>()->link_key, LinkKey{}) << "nobody has let it in";
+    lobby.expect_admission({}, 2);
+    EXPECT_EQ(again.count<wire::Propose>(), 1U);
+  }
+  FarEnd& elsewhere = lobby.add_stranger(20, kStrangeHost + 1);
+  EXPECT_EQ(elsewhere.last<wire::Propose>(), nullptr);
+  lobby.pass(milliseconds(3000));
+  for (FarEnd* stranger : lobby.strangers)
+    EXPECT_EQ(stranger->last<wire::Evicted>() == nullptr, stranger == &elsewhere);
+}
+
+TEST(Newcomers, OneThatAnswersTheQuestionCounts) {
+  Lobby lobby;
+  lobby.add_stranger(7, kStrangeHost);
+  lobby.expect_admission(milliseconds(100), 2);
+  PeerHost& honest = lobby.add(3, kStrangeHost);
+  lobby.settle();
+  lobby.expect_admission({}, 3);
+  EXPECT_EQ(honest.views.size(), 1U);
+}
+
+TEST(Newcomers, OneThatAnswersLateIsInWithTheNextAdmission) {
+  Lobby lobby;
+  FarEnd& slow = lobby.add_stranger(7, kStrangeHost);
+  lobby.expect_admission(milliseconds(100), 2);
+  lobby.pass(milliseconds(700));
+  Lobby::answer(slow);  // 0.8 s after it was asked
+  lobby.settle();
+  const CallId calls[] = {lobby.peers[0]->admit(), lobby.peers[1]->admit()};
+  lobby.settle();
+  lobby.pass(milliseconds(800));
+  EXPECT_EQ(lobby.peers[0]->outcome(calls[0]), nullptr);
+  Lobby::answer(slow);
+  lobby.settle();
+  ASSERT_NE(lobby.peers[0]->outcome(calls[0]), nullptr);
+  EXPECT_EQ(lobby.coordinator.status().view.members.size(), 3U);
+}
+
+TEST(Newcomers, AGangGoesOnWaitingWhole) {
+  Lobby lobby;
+  FarEnd& mute = lobby.add_stranger(7, kStrangeHost, 5);
+  FarEnd& mate = lobby.add_stranger(8, kStrangeHost + 1, 5);
+  lobby.add(3, 3);
+  lobby.settle();
+  const CallId calls[] = {lobby.peers[0]->admit(), lobby.peers[1]->admit()};
+  lobby.settle();
+  Lobby::answer(mate);
+  lobby.pass(milliseconds(100));
+  EXPECT_NE(lobby.peers[0]->outcome(calls[0]), nullptr);
+  EXPECT_EQ(lobby.coordinator.status().view.members.size(), 3U);  // the third is in; of the gang nobody
+  EXPECT_EQ(mate.count<wire::Waiting>(), 2U);
+  Lobby::answer(mute);
+  lobby.settle();
+  for (auto& peer : lobby.peers) peer->admit();
+  lobby.settle();
+  Lobby::answer(mute);
+  Lobby::answer(mate);
+  lobby.settle();
+  EXPECT_EQ(lobby.coordinator.status().view.members.size(), 5U);
+}
+
+// Nobody is admitted while a silent member is waited for: but at once when it is out, without another call of anybody.
+TEST(Newcomers, AreInAsSoonAsASilentMemberIsOut) {
+  Lobby lobby;
+  PeerHost& third = lobby.add(3, 3);
+  lobby.settle();
+  lobby.expect_admission({}, 3);
+  lobby.silent = &third;
+  const CallId calls[] = {lobby.peers[0]->admit(), lobby.peers[1]->admit()};
+  PeerHost& newcomer = lobby.add(4, 4);
+  lobby.settle();
+  for (int i = 0; i < 400 && newcomer.views.empty(); ++i) lobby.pass(milliseconds(10));
+  ASSERT_EQ(newcomer.views.size(), 1U);
+  EXPECT_LE((newcomer.now - Instant{}).ns, 3'100'000'000);
+  EXPECT_EQ(lobby.peers[0]->outcome(calls[0])->status, Status::kOk);
+  EXPECT_EQ(newcomer.views.front().members.size(), 3U);
+}
+
+TEST(Newcomers, HostsThatAreSuspectAreNotRememberedWithoutLimit) {
+  Lobby lobby;
+  for (std::uint32_t n = 0; n < kMaxSuspects + 20; ++n) {
+    lobby.add_stranger(100 + n, static_cast<std::uint8_t>(20 + n));
+    lobby.expect_admission(milliseconds(100), 2);
+  }
+  FarEnd& forgotten = lobby.add_stranger(1000, 20);
+  EXPECT_EQ(forgotten.last<wire::Propose>(), nullptr);
+  FarEnd& known = lobby.add_stranger(1001, 20 + kMaxSuspects + 19);
+  EXPECT_NE(known.last<wire::Propose>(), nullptr);
+}
+
+}  // namespace
+}  // namespace lockstep::coordinator
