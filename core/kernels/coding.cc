@@ -208,8 +208,10 @@ JobResult run_leave(const KernelJob& job, std::span<const std::byte> from, std::
   LOCKSTEP_ASSERT(from.size() == job.count * sizeof(float) && residual.size() == from.size());
   LOCKSTEP_ASSERT(job.weight > 0);
   const StandardFloats standard_floats;
-  const float of_one = 1 / job.weight;
-  if (!std::isfinite(of_one)) return {};  // it weighed so little that nothing of it went
+  // The reciprocal of a weight that is no normal number may be none. Then the weight, and what went, count 2^64 times.
+  constexpr float kManyTimes = 0x1p64F;
+  const bool tiny = !std::isfinite(1 / job.weight);
+  const float of_one = tiny ? 1 / (job.weight * kManyTimes) : 1 / job.weight;
   for (Part part = Part::at_of(0, job.count); part.count > 0; part = part.next(job.count)) {
     const Room rest(part.count);
     const Room product(part.count);
@@ -217,9 +219,14 @@ JobResult run_leave(const KernelJob& job, std::span<const std::byte> from, std::
     const auto encoded = room.bytes().first(encoded_size(job.departs, part.count));
     const auto left = part.of(residual);
     const bool exact = job.departs == WireFormat::kNative;
+    const auto subtract = [&] {
+      if (!tiny) return decode_add(job.departs, rest.bytes(), encoded, -of_one);
+      if (!decode(job.departs, product.bytes(), encoded)) return false;
+      weigh(product.bytes(), product.bytes(), kManyTimes);
+      return decode_add(WireFormat::kNative, rest.bytes(), product.bytes(), -of_one);
+    };
     const bool known = !exact && !contribution(rest, part.of(from), left).not_finite &&
-                       !encode(job.departs, encoded, weighed(product, rest.bytes(), job.weight)) &&
-                       decode_add(job.departs, rest.bytes(), encoded, -of_one);
+                       !encode(job.departs, encoded, weighed(product, rest.bytes(), job.weight)) && subtract();
     if (known) {
       std::memcpy(left.data(), rest.bytes().data(), left.size());
     } else {

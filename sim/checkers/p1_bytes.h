@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "core/ring/schedule.h"
 #include "sim/call.h"
 #include "sim/checkers/complaint.h"
+#include "sim/checkers/oracle_chunks.h"
 #include "sim/text.h"
 
 namespace lockstep::sim {
@@ -20,13 +20,14 @@ namespace lockstep::sim {
 inline std::uint64_t chunk_bytes(const Call& call, std::uint32_t tensor, std::uint32_t rank, std::uint32_t world,
                                  WireFormat format) {
   const peer::Request& request = call.request;
-  const auto size = static_cast<std::uint32_t>(size_of(request.type));
+  const std::uint64_t size = size_of(request.type);
   const std::uint64_t count = request.tensors[tensor].count;
-  const bool whole = ring::goes_whole(request.collective, count, size, call.segment_bytes);
-  std::uint64_t elements = ring::chunk_of(rank, world, count).size();
-  if (whole) elements = rank == ring::owner_of_whole(tensor, world) ? count : 0;
-  if (!peer::is_encoded(request)) return size * elements;
-  return encoded_size(ring::format_of_chunk(format, elements), elements);
+  std::uint64_t elements = oracle::chunk_of(rank, world, count).size();
+  if (oracle::is_one_chunk(request.collective, count * size, call.segment_bytes)) {
+    elements = rank == oracle::owner_of_one_chunk(tensor, world) ? count : 0;
+  }
+  if (!oracle::is_encoded(request)) return size * elements;
+  return oracle::coded_bytes(oracle::format_of(format, elements), elements);
 }
 
 inline std::uint64_t bytes_of_all_but(const Call& call, std::uint32_t tensor, std::uint32_t owner, std::uint32_t world,
@@ -91,7 +92,7 @@ inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) 
   const std::uint32_t rank = rank_of(call.peer);
   if (rank == world) return {};  // S2 says so
   const std::uint32_t root = rank_of(call.request.root);
-  const bool direct = peer::goes_direct(call.request);
+  const bool direct = oracle::is_direct(call.request);
   const Formats formats = call.request.formats;
   const std::uint64_t sent =
       direct ? direct_bytes(call, rank, world, formats.up, formats.down) : ring_bytes(call, rank, world, root);

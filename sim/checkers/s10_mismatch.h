@@ -6,6 +6,7 @@
 
 #include "sim/call.h"
 #include "sim/checkers/complaint.h"
+#include "sim/checkers/oracle_chunks.h"
 #include "sim/checkers/s2_exact_fold.h"
 #include "sim/text.h"
 
@@ -19,6 +20,7 @@ inline bool same_arguments(const peer::Request& a, const peer::Request& b) {
   if (a.collective == Collective::kAllGather) return true;
   if (a.collective == Collective::kBroadcast ? a.root != b.root : a.op != b.op) return false;
   if (a.formats != b.formats || a.weight.has_value() != b.weight.has_value()) return false;
+  if (oracle::is_direct(a) != oracle::is_direct(b)) return false;
   return std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(),
                     [](const peer::Tensor& x, const peer::Tensor& y) { return x.count == y.count; });
 }

@@ -1,13 +1,15 @@
 #include "sim/checkers/s2_exact_fold.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "core/kernels/formats/reference.h"
-#include "core/kernels/reference.h"
+#include "sim/checkers/oracle_chunks.h"
+#include "sim/checkers/oracle_codec.h"
+#include "sim/checkers/oracle_elements.h"
 #include "sim/text.h"
 
 namespace lockstep::sim {
@@ -16,22 +18,11 @@ namespace {
 using peer::Collective;
 using peer::Tensor;
 
-struct Elements {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-};
+using oracle::Elements;
+using oracle::Floats;
 
-// Written down a second time on purpose: the checker shares no arithmetic with core/ring.
-Elements chunk_of(std::uint64_t rank, std::uint64_t world, std::uint64_t count) {
-  const std::uint64_t base = count / world;
-  const std::uint64_t more = count % world;
-  const std::uint64_t begin = rank * base + std::min(rank, more);
-  return {begin, begin + base + (rank < more ? 1 : 0)};
-}
-
-// So is this: a small tensor of an all-reduce is one chunk, unless segments are configured.
 bool is_one_chunk(const Call& call, const Tensor& tensor) {
-  return tensor.count * size_of(call.request.type) <= 16'384 && call.segment_bytes == 0;
+  return oracle::is_one_chunk(call.request.collective, tensor.count * size_of(call.request.type), call.segment_bytes);
 }
 
 // Elements [begin, end) of one tensor of one contributor.
@@ -50,7 +41,7 @@ std::vector<std::byte> input_of(const Call& call, std::size_t tensor, Elements e
   if (call.given) return slice_of(call.given->inputs[tensor], elements, width);
   std::vector<std::byte> bytes((elements.end - elements.begin) * width);
   fill_content(bytes, content_of(call.content, tensor), call.request.type, elements.begin * width,
-               peer::is_encoded(call.request));
+               oracle::is_encoded(call.request));
   return bytes;
 }
 
@@ -67,28 +58,28 @@ Token corrected_of(const Call& call, std::size_t tensor, Elements elements) {
   return feeds_back(call, tensor) ? corrected(own, residual_token_of(call, tensor, elements)) : own;
 }
 
-std::vector<float> floats_of(const std::vector<std::byte>& bytes) {
-  std::vector<float> values(bytes.size() / sizeof(float));
+Floats floats_of(const std::vector<std::byte>& bytes) {
+  Floats values(bytes.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
-std::vector<float> floats_of(std::uint64_t content, Elements elements) {
-  std::vector<float> values(elements.end - elements.begin);
+Floats floats_of(std::uint64_t content, Elements elements) {
+  Floats values(elements.end - elements.begin);
   fill_content(std::as_writable_bytes(std::span(values)), content, DataType::kF32, elements.begin * sizeof(float),
                true);
   return values;
 }
 
-std::vector<float> residual_of(const Call& call, std::size_t tensor, Elements elements) {
+Floats residual_of(const Call& call, std::size_t tensor, Elements elements) {
   if (call.given) return floats_of(slice_of(call.given->residuals[tensor], elements, sizeof(float)));
   return floats_of(content_of_residual(call.content, tensor), elements);
 }
 
-std::vector<float> corrected_floats_of(const Call& call, std::size_t tensor, Elements elements) {
-  std::vector<float> values = floats_of(input_of(call, tensor, elements));
+Floats corrected_floats_of(const Call& call, std::size_t tensor, Elements elements) {
+  const Floats values = floats_of(input_of(call, tensor, elements));
   if (!feeds_back(call, tensor)) return values;
-  return reference::add_weighted(std::move(values), 1, residual_of(call, tensor, elements));
+  return oracle::add_weighted(values, 1, residual_of(call, tensor, elements));
 }
 
 struct Round {
@@ -105,63 +96,64 @@ struct Round {
   }
 };
 
-// An encoded chunk, written down a second time. Around the ring it starts as the first contribution, is decoded, added to and
-// encoded again at every stop, and ends as what everybody decodes. Direct, every contribution but the owner's, the last, is encoded
-// by itself.
+// An encoded chunk. Around the ring it starts as the first contribution, is decoded, added to and encoded again at every stop, and
+// ends as what everybody decodes. Direct, every contribution but the owner's, the last, is encoded by itself.
 struct Encoded {
   WireFormat up;
   WireFormat down;
   bool direct = false;
-  float total = 0;  // 0: a sum
-  float scale = 1;  // of averages: weights are scaled by a power of two, so that ranks weigh about 1 each
+  bool averages = false;
+  oracle::Weights weights;
 
-  [[nodiscard]] float weight_of(const Call& call) const { return call.request.weight.value_or(1) * scale; }
+  [[nodiscard]] float weight_of(const Call& call) const {
+    return averages ? weights.scaled(call.request.weight.value_or(1)) : 1;
+  }
+  [[nodiscard]] float divisor() const { return averages ? weights.divisor() : 0; }  // 0: a sum
 };
 
-// What is smaller as it is travels so.
-WireFormat format_of(WireFormat format, std::uint64_t elements) {
-  return encoded_size(format, elements) < 4 * elements ? format : WireFormat::kNative;
+oracle::Weights weights_of(const Round& round) {
+  Floats all;
+  for (const Call* contributor : round.contributors) all.push_back(contributor->request.weight.value_or(1));
+  return oracle::Weights(all);
 }
 
 Encoded encoded_of(const Round& round, std::uint64_t elements) {
   const peer::Request& request = round.call.request;
-  double total = 0;
-  for (const Call* contributor : round.contributors) total += contributor->request.weight.value_or(1);
-  Encoded how{format_of(request.formats.up, elements), format_of(request.formats.down, elements),
-              peer::goes_direct(request)};
-  if (request.op != ReduceOp::kAvg) return how;
-  how.total = static_cast<float>(total);
-  float limit = 1;
-  while (limit <= static_cast<float>(round.world())) limit *= 2;
-  while (how.total * how.scale >= limit) how.scale /= 2;
-  while (how.total * how.scale < limit / 2) how.scale *= 2;
-  how.total *= how.scale;
-  return how;
+  return {oracle::format_of(request.formats.up, elements), oracle::format_of(request.formats.down, elements),
+          oracle::is_direct(request), request.op == ReduceOp::kAvg, weights_of(round)};
 }
 
-// `who(i)`: the i-th contributor on the way.
+bool all_finite(const Floats& values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
+// `who(i)`: the i-th contributor on the way. Nothing: an element that counts, or a sum, is infinite or NaN, which ends the call.
 template <typename Who>
-std::vector<std::byte> fold_encoded(const Encoded& how, std::size_t n, std::size_t tensor, Elements elements,
-                                    const Who& who) {
-  const std::size_t count = elements.end - elements.begin;
-  std::vector<float> sums(count);
+std::optional<oracle::Bytes> fold_encoded(const Encoded& how, std::size_t n, std::size_t tensor, Elements elements,
+                                          const Who& who) {
+  const std::size_t count = elements.size();
+  Floats sums(count);
   for (std::size_t i = 0; i < n; ++i) {
-    std::vector<float> own = corrected_floats_of(who(i), tensor, elements);
+    Floats own = corrected_floats_of(who(i), tensor, elements);
     float weight = how.weight_of(who(i));
+    if (weight != 0 && !all_finite(own)) return std::nullopt;
     const bool last = i + 1 == n;
     if (how.direct && !last) {
-      own = *reference::decode(how.up, reference::encode(how.up, reference::weighed(weight, own)), count);
+      const Floats goes = oracle::weighed(weight, own);
+      if (!all_finite(goes)) return std::nullopt;
+      own = oracle::decode(how.up, oracle::encode(how.up, goes), count);
       weight = 1;
     }
-    sums = i == 0 ? reference::weighed(weight, own) : reference::add_weighted(std::move(sums), weight, own);
+    sums = i == 0 ? oracle::weighed(weight, own) : oracle::add_weighted(sums, weight, own);
     if (how.direct && !last) continue;
-    if (last && how.total != 0) {
-      for (float& sum : sums) sum /= how.total;
+    if (last && how.divisor() != 0) {
+      for (float& sum : sums) sum /= how.divisor();
     }
+    if (!all_finite(sums)) return std::nullopt;
     const WireFormat format = last ? how.down : how.up;
-    sums = *reference::decode(format, reference::encode(format, sums), count);
+    sums = oracle::decode(format, oracle::encode(format, sums), count);
   }
-  std::vector<std::byte> bytes(count * sizeof(float));
+  oracle::Bytes bytes(count * sizeof(float));
   std::memcpy(bytes.data(), sums.data(), bytes.size());
   return bytes;
 }
@@ -177,7 +169,8 @@ Token fold_encoded_tokens(const Encoded& how, std::size_t n, std::size_t tensor,
       own = decoded(encoded(weighed(own, weight), how.up), how.up);
       weight = 1;
     }
-    token = i == 0 ? (how.direct ? own : weighed(own, weight)) : add_weighted(token, own, weight, last ? how.total : 0);
+    token =
+        i == 0 ? (how.direct ? own : weighed(own, weight)) : add_weighted(token, own, weight, last ? how.divisor() : 0);
     if (how.direct && !last) continue;
     const WireFormat format = last ? how.down : how.up;
     token = decoded(encoded(token, format), format);
@@ -191,9 +184,9 @@ std::vector<std::byte> fold_plain(const peer::Request& request, std::uint32_t di
                                   std::size_t tensor, Elements elements, const Who& who) {
   std::vector<std::byte> folded = input_of(who(0), tensor, elements);
   for (std::size_t i = 1; i < n; ++i) {
-    reference::fold(request.type, request.op, folded, folded, input_of(who(i), tensor, elements));
+    folded = oracle::fold(request.type, request.op, folded, input_of(who(i), tensor, elements));
   }
-  if (divisor != 0) reference::divide(request.type, folded, divisor);
+  if (divisor != 0) oracle::divide(request.type, folded, divisor);
   return folded;
 }
 
@@ -242,15 +235,19 @@ Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t own
   const auto who = [&](std::size_t i) -> const Call& { return *round.contributors[(owner + 1 + i) % n]; };
   const std::uint32_t divisor = request.op == ReduceOp::kAvg && n > 1 ? static_cast<std::uint32_t>(n) : 0;
   const std::uint64_t width = size_of(request.type);
-  const bool encodes = peer::is_encoded(request) && n > 1;
+  const bool encodes = oracle::is_encoded(request) && n > 1;
   const Encoded how = encoded_of(round, elements.end - elements.begin);
   if (round.memory.mode() == Mode::kBytes) {
-    const std::vector<std::byte> expected =
+    const std::optional<oracle::Bytes> expected =
         encodes ? fold_encoded(how, n, tensor, elements, who) : fold_plain(request, divisor, n, tensor, elements, who);
+    if (!expected) {
+      return round.place(tensor, elements) +
+             " is committed, and an element of a contribution, or of their sum, is infinite or NaN";
+    }
     const auto got = round.memory.look(where);
-    LOCKSTEP_ASSERT(got.size() == expected.size());
+    LOCKSTEP_ASSERT(got.size() == expected->size());
     for (std::size_t i = 0; i < got.size(); ++i) {
-      if (got[i] != expected[i]) {
+      if (got[i] != (*expected)[i]) {
         return round.place(tensor, elements) + " of chunk " + std::to_string(owner) + ": byte " + std::to_string(i) +
                " is not that of the fold of " + std::to_string(n) + " contributors";
       }
@@ -281,9 +278,8 @@ Complaint check_left(const Round& round, std::size_t tensor, std::uint64_t owner
                                                                       (elements.end - elements.begin) * sizeof(float));
   const std::string place = round.place(tensor, elements) + ": the residual of chunk " + std::to_string(owner);
   if (round.memory.mode() == Mode::kBytes) {
-    const std::vector<float> values =
-        untouched ? residual_of(call, tensor, elements)
-                  : reference::left_of(format, weight, corrected_floats_of(call, tensor, elements));
+    const Floats values = untouched ? residual_of(call, tensor, elements)
+                                    : oracle::lost_of(format, weight, corrected_floats_of(call, tensor, elements));
     const auto got = round.memory.look(where);
     if (std::memcmp(got.data(), values.data(), got.size()) == 0) return {};
     return place + " is not what was lost of its contribution";
@@ -314,18 +310,30 @@ Complaint check_copied(const Round& round, const Call& source, std::size_t tenso
   return round.place(tensor, elements) + " are not those of " + text_of(source.peer);
 }
 
+// The receipt has the sum of the weights, and there is one.
+Complaint check_weight(const Round& round) {
+  if (!round.call.request.weight) return {};
+  const oracle::Weights weights = weights_of(round);
+  const double told = round.call.outcome->weight;
+  if (weights.valid() && told == weights.total()) return {};
+  return round.place(0, {}) + ": the weights add up to " + std::to_string(weights.total()) + ", the receipt says " +
+         std::to_string(told) + (weights.valid() ? "" : ", and it is committed");
+}
+
 Complaint check_all_reduce(const Round& round) {
   const auto& tensors = round.call.request.tensors;
+  if (Complaint bad = check_weight(round)) return bad;
   const std::uint64_t width = size_of(round.call.request.type);
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     if (is_one_chunk(round.call, tensors[t])) {
       const Elements all = {0, tensors[t].count};
-      if (Complaint bad = check_folded(round, t, t % round.world(), all, tensors[t].recv)) return bad;
-      if (Complaint bad = check_left(round, t, t % round.world(), all)) return bad;
+      if (Complaint bad = check_folded(round, t, oracle::owner_of_one_chunk(t, round.world()), all, tensors[t].recv))
+        return bad;
+      if (Complaint bad = check_left(round, t, oracle::owner_of_one_chunk(t, round.world()), all)) return bad;
       continue;
     }
     for (std::uint64_t owner = 0; owner < round.world(); ++owner) {
-      const Elements chunk = chunk_of(owner, round.world(), tensors[t].count);
+      const Elements chunk = oracle::chunk_of(owner, round.world(), tensors[t].count);
       const BufferRef where = tensors[t].recv.slice(chunk.begin * width, (chunk.end - chunk.begin) * width);
       if (Complaint bad = check_folded(round, t, owner, chunk, where)) return bad;
       if (Complaint bad = check_left(round, t, owner, chunk)) return bad;
@@ -337,7 +345,7 @@ Complaint check_all_reduce(const Round& round) {
 Complaint check_reduce_scatter(const Round& round) {
   const Tensor& tensor = round.call.request.tensors.front();
   const std::uint64_t width = size_of(round.call.request.type);
-  const Elements mine = chunk_of(round.rank, round.world(), tensor.count);
+  const Elements mine = oracle::chunk_of(round.rank, round.world(), tensor.count);
   const peer::Outcome& outcome = *round.call.outcome;
   if (outcome.chunk_begin != mine.begin || outcome.chunk_count != mine.end - mine.begin) {
     return round.place(0, mine) + " are this rank's chunk, but its receipt says " +

@@ -1,0 +1,208 @@
+// The oracles of the checkers beside what ships, on drawn inputs: every type, operation and wire format, with special values. The two
+// share no arithmetic, so that they agree only where both are right, or both read the specification wrongly.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "core/kernels/formats/codec.h"
+#include "core/kernels/formats/reference.h"
+#include "core/kernels/reduce.h"
+#include "core/kernels/run_job.h"
+#include "core/peer/request.h"
+#include "core/ring/operation.h"
+#include "core/ring/schedule.h"
+#include "sim/checkers/oracle_chunks.h"
+#include "sim/checkers/oracle_codec.h"
+#include "sim/checkers/oracle_elements.h"
+#include "tests/support/elements.h"
+#include "tests/support/formats.h"
+
+namespace lockstep::sim {
+namespace {
+
+using test::kAllFormats;
+using test::kAllOps;
+using test::kAllTypes;
+
+RC_GTEST_PROP(Oracle, FoldsAsTheKernelsDo, ()) {
+  const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
+  const auto count = *rc::gen::inRange<std::size_t>(0, 200);
+  for (const DataType type : kAllTypes) {
+    for (const ReduceOp op : kAllOps) {
+      const oracle::Bytes a = test::hostile_elements(type, count, seed);
+      const oracle::Bytes b = test::hostile_elements(type, count, seed + 1'000'000);
+      oracle::Bytes by_kernel(a.size());
+      fold(type, op, by_kernel, a, b);
+      RC_ASSERT(oracle::fold(type, op, a, b) == by_kernel);
+    }
+  }
+}
+
+RC_GTEST_PROP(Oracle, DividesAsTheKernelsDo, ()) {
+  const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
+  const auto count = *rc::gen::inRange<std::size_t>(0, 200);
+  const auto contributors = *rc::gen::inRange<std::uint32_t>(1, 1025);
+  for (const DataType type : kAllTypes) {
+    oracle::Bytes by_oracle = test::hostile_elements(type, count, seed);
+    oracle::Bytes by_kernel = by_oracle;
+    oracle::divide(type, by_oracle, contributors);
+    divide(type, by_kernel, contributors);
+    RC_ASSERT(by_oracle == by_kernel);
+  }
+}
+
+TEST(Oracle, ReadsAndWritesEverySmallFloat) {
+  for (std::uint32_t bits = 0; bits < 0x10000U; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    for (const DataType type : {DataType::kF16, DataType::kBF16}) {
+      const float number = oracle::number_of(type, half);
+      const float shipped = type == DataType::kF16 ? widen(F16{half}) : widen(BF16{half});
+      ASSERT_TRUE(std::isnan(number) ? std::isnan(shipped)
+                                     : std::bit_cast<std::uint32_t>(number) == std::bit_cast<std::uint32_t>(shipped));
+      if (std::isnan(number)) continue;
+      ASSERT_EQ(oracle::bits_of_nearest(type, number), half);
+    }
+  }
+}
+
+RC_GTEST_PROP(Oracle, RoundsToTheNearestSmallFloat, ()) {
+  const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000'000);
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(draw(seed, i, 0)));
+    RC_ASSERT(oracle::bits_of_nearest(DataType::kF16, value) == narrow<F16>(value).bits);
+    RC_ASSERT(oracle::bits_of_nearest(DataType::kBF16, value) == narrow<BF16>(value).bits);
+  }
+}
+
+// Whole blocks, and all odd tails: one element, one less or more than a block.
+std::size_t any_tail(WireFormat format) {
+  const std::uint64_t block = oracle::row_of(format).block;
+  const auto blocks = *rc::gen::inRange<std::uint64_t>(0, block > 1000 ? 2 : 3);
+  const auto tail = *rc::gen::element<std::uint64_t>(0, 1, 2, block / 2, block - 1);
+  return blocks * block + tail % block;
+}
+
+RC_GTEST_PROP(Oracle, EncodesAndDecodesAsTheKernelsDo, ()) {
+  const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
+  const auto style = *rc::gen::inRange<std::uint64_t>(0, 2 * test::kStyles);
+  for (const WireFormat format : kAllFormats) {
+    const std::size_t count = any_tail(format);
+    const auto values =
+        style < test::kStyles ? test::floats_of_style(style, seed, count) : test::hostile_floats(seed, count);
+    RC_ASSERT(oracle::coded_bytes(format, count) == encoded_size(format, count));
+    oracle::Bytes by_kernel(encoded_size(format, count));
+    RC_ASSERT(!encode(format, by_kernel, test::bytes_of(values)));
+    const oracle::Bytes by_oracle = oracle::encode(format, values);
+    RC_ASSERT(by_oracle == by_kernel);
+    std::vector<float> decoded(count);
+    RC_ASSERT(decode(format, std::as_writable_bytes(std::span(decoded)), by_kernel));
+    const oracle::Floats again = oracle::decode(format, by_oracle, count);
+    RC_ASSERT(count == 0 || std::memcmp(decoded.data(), again.data(), count * sizeof(float)) == 0);
+  }
+}
+
+// The table in the header, whatever encoders do. f32 adds a little of the largest to the errors of exact arithmetic.
+RC_GTEST_PROP(Oracle, ErrorsAreWithinTheTableOfTheHeader, ()) {
+  const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
+  for (const WireFormat format : kAllFormats) {
+    const auto count = *rc::gen::inRange<std::size_t>(1, oracle::row_of(format).block + 1);
+    std::vector<float> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = 100 * test::bell(draw(seed, 7, i));
+    const oracle::Floats decoded = oracle::decode(format, oracle::encode(format, values), count);
+    double largest = 0;
+    for (const float value : values) largest = std::max(largest, std::fabs(static_cast<double>(value)));
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto bound = oracle::largest_error(format, values, i);
+      if (!bound) continue;
+      RC_ASSERT(std::fabs(static_cast<double>(decoded[i]) - values[i]) <= *bound * (1 + 0x1p-12) + largest * 0x1p-20);
+    }
+  }
+}
+
+RC_GTEST_PROP(Oracle, CutsAsTheScheduleDoes, ()) {
+  const auto world = *rc::gen::inRange<std::uint32_t>(1, 65);
+  const auto count = *rc::gen::inRange<std::uint64_t>(0, 100'000);
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    const ring::Chunk shipped = ring::chunk_of(rank, world, count);
+    const oracle::Elements chunk = oracle::chunk_of(rank, world, count);
+    RC_ASSERT(chunk.begin == shipped.begin && chunk.end == shipped.end);
+    RC_ASSERT(oracle::owner_of_one_chunk(rank, world) == ring::owner_of_whole(rank, world));
+    for (const WireFormat format : kAllFormats) {
+      RC_ASSERT(oracle::format_of(format, chunk.size()) == ring::format_of_chunk(format, chunk.size()));
+    }
+  }
+  for (const std::uint32_t segment : {0U, 1024U}) {
+    for (const DataType type : kAllTypes) {
+      const auto bytes = static_cast<std::uint32_t>(size_of(type));
+      for (const auto collective : {peer::Collective::kAllReduce, peer::Collective::kReduceScatter}) {
+        RC_ASSERT(oracle::is_one_chunk(collective, count * bytes, segment) ==
+                  ring::goes_whole(collective, count, bytes, segment));
+      }
+    }
+  }
+}
+
+TEST(Oracle, TellsHowACallTravelsAsPeersDo) {
+  for (const WireFormat up : kAllFormats) {
+    for (const WireFormat down : kAllFormats) {
+      for (const int algorithm : {0, 1, 2}) {
+        for (const bool weighted : {false, true}) {
+          peer::Request request;
+          request.formats = {up, down};
+          if (algorithm > 0) request.algorithm = static_cast<wire::Algorithm>(algorithm - 1);
+          if (weighted) request.weight = 2.0F;
+          EXPECT_EQ(oracle::is_direct(request), peer::goes_direct(request));
+          EXPECT_EQ(oracle::is_encoded(request), peer::is_encoded(request));
+        }
+      }
+    }
+  }
+}
+
+// Weights of 0, tiny and huge ones.
+RC_GTEST_PROP(Oracle, AddsUpWeightsAsPeersDo, ()) {
+  const auto world = *rc::gen::inRange<std::size_t>(1, 9);
+  std::vector<float> weights;
+  std::vector<std::uint64_t> bits;
+  for (std::size_t rank = 0; rank < world; ++rank) {
+    weights.push_back(*rc::gen::element(0.0F, 0x1p-149F, 0x1.8p-140F, 0x1p-126F, 0.3F, 1.0F, 1000.0F, 0x1p127F,
+                                        std::numeric_limits<float>::max()));
+    bits.push_back(std::bit_cast<std::uint32_t>(weights.back()));
+  }
+  const oracle::Weights oracle(weights);
+  const float shipped = ring::total_weight(bits);
+  RC_ASSERT(oracle.total() == shipped);
+  RC_ASSERT(oracle.valid() == (shipped > 0 && std::isfinite(shipped)));
+}
+
+// What a residual becomes, beside the kernel: also of weights whose reciprocal is no f32.
+RC_GTEST_PROP(Oracle, LosesWhatTheKernelLoses, ()) {
+  const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
+  const auto weight = *rc::gen::element(0x1p-149F, 0x1.8p-140F, 0x1p-128F, 0x1p-126F, 0.3F, 1.0F, 3.0F);
+  for (const WireFormat format : kAllFormats) {
+    const std::size_t count = any_tail(format);
+    std::vector<float> values(count);
+    std::vector<float> residual(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = std::ldexp(test::bell(draw(seed, 8, i)), static_cast<int>(below(draw(seed, 9, i), 60)));
+      residual[i] = test::bell(draw(seed, 10, i));
+    }
+    const oracle::Floats wanted = oracle::lost_of(format, weight, oracle::add_weighted(values, 1, residual));
+    KernelJob job;
+    job.kind = JobKind::kLeave;
+    job.count = count;
+    job.departs = format;
+    job.weight = weight;
+    run_job(job, {}, std::as_bytes(std::span(values)), {}, std::as_writable_bytes(std::span(residual)));
+    RC_ASSERT(count == 0 || std::memcmp(residual.data(), wanted.data(), count * sizeof(float)) == 0);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::sim
