@@ -232,7 +232,8 @@ void break_once(Plan& plan, Dice dice) {
   // While a newcomer takes over a state, its donors among them.
   plan.share_state = true;
   plan.state_pieces = static_cast<std::uint32_t>(range(8, 16, 3));
-  plan.founders = static_cast<std::uint32_t>(range(1, std::min(plan.founders, plan.peers - 1), 4));
+  const std::uint32_t most = std::min(plan.founders, plan.peers - 1);
+  plan.founders = range(0, 1, 4) == 0 ? 1 : most;
   plan.minimum_world = 1;
   plan.network.rate_bytes_per_s = std::min<std::uint64_t>(plan.network.rate_bytes_per_s, 4'000'000);
   Entry& entry = plan.entries.front() = one_break(dice, plan.founders + 1, 20'000'000);
@@ -240,6 +241,7 @@ void break_once(Plan& plan, Dice dice) {
   if (entry.fault == Fault::kCrash) entry.a = std::min(entry.a, plan.founders);
   entry.launch = 0;
   entry.view = 2;
+  entry.after = microseconds(static_cast<std::int64_t>(range(500, 15'000, 5)));
   const Duration later = milliseconds(20) + nanoseconds(plan.network.latency_hi_ns * 10);  // than the founding
   plan.entries.push_back({.fault = Fault::kJoin, .after = later, .a = plan.founders + 1});
 }

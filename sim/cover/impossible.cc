@@ -164,7 +164,7 @@ constexpr Reason kUnreached[] = {
     {kRoundEvent, "queued given-up ending", "Evicted",
      "a peer is evicted as the first word of a read, just while a round waits for an admission or for its memory"},
     {kRoundEvent, "given-up", "Launch", "an application launches another call just while one waits for its memory"},
-    {kCoordinatorMessage, "seeing-off quiet in-rounds gathering", "Flush",
+    {kCoordinatorMessage, "seeing-off", "Flush",
      "an admission is withdrawn, and none follows, while the answer of a slow newcomer is on its way"},
     {kCoordinatorMessage, "empty gathering founding admitting", "LinkBroken",
      "a link is reported when it was down for 16 heartbeats, and newcomers have their first proposal for no longer "
