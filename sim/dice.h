@@ -36,6 +36,7 @@ enum class Purpose : std::uint64_t {
   kRenewal,
   kState,
   kLie,
+  kStranger,
 };
 
 // One draw that decides several things, up to five.

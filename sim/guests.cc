@@ -331,6 +331,7 @@ bool World::begin_with_guest(std::uint64_t index) {
     case Fault::kSilence:
     case Fault::kSlow:
     case Fault::kKernels:
+    case Fault::kStrangers:
     case Fault::kSpoil: return false;
   }
   LOCKSTEP_UNREACHABLE();

@@ -24,20 +24,21 @@ enum class Fault : std::uint8_t {
   kCut,      // a -> b: nothing gets through for `length`
   kCutBoth,  // a <-> b
   kReset,  // a, b: streams between them are reset, `number` times, one `length` apart; b = a: those with all other peers
-  kSilence,   // a, b: streams between them go silent for ever; new ones work
-  kSlow,      // a, b: bandwidth falls by `number` for `length`
-  kKernels,   // a: kernels take `number` times as long for `length`
-  kJoin,      // a: starts, when it does not run
-  kLeave,     // a: leaves politely; starts again after `length`
-  kStop,      // a: aborts its oldest call
-  kTimeout,   // a: its next collective gets a time-out of `length`
-  kMismatch,  // a: its next collective has another count or operation than the others'
-  kSkip,      // a: does not launch its next collective
-  kSpoil,     // a: for `length`, about half of the pieces of state that it sends are not what it digested
-  kDrift,     // a: until its next sync, one byte or one value of the state that its program watches is another one
-  kAbandon,   // a: its program gives the run up, whatever it waits for; starts again soon
+  kSilence,    // a, b: streams between them go silent for ever; new ones work
+  kSlow,       // a, b: bandwidth falls by `number` for `length`
+  kKernels,    // a: kernels take `number` times as long for `length`
+  kJoin,       // a: starts, when it does not run
+  kLeave,      // a: leaves politely; starts again after `length`
+  kStop,       // a: aborts its oldest call
+  kTimeout,    // a: its next collective gets a time-out of `length`
+  kMismatch,   // a: its next collective has another count or operation than the others'
+  kSkip,       // a: does not launch its next collective
+  kSpoil,      // a: for `length`, about half of the pieces of state that it sends are not what it digested
+  kDrift,      // a: until its next sync, one byte or one value of the state that its program watches is another one
+  kAbandon,    // a: its program gives the run up, whatever it waits for; starts again soon
+  kStrangers,  // a, b: `number` strangers on host b keep a's port busy for `length` (strangers.h)
 };
-inline constexpr std::uint8_t kFaultCount = 18;
+inline constexpr std::uint8_t kFaultCount = 19;
 std::string_view name_of(Fault fault);
 
 bool is_of_pair(Fault fault);  // what happens between hosts a and b
@@ -129,6 +130,9 @@ std::string when_of(const Entry& entry);
 
 // Whether a process ever runs on this host: it is a founder, joins, or starts when the network heals; a gang comes whole.
 bool takes_part(const Plan& plan, std::uint32_t host);
+
+// Streams whose greeting is not over, on each port: few where the plan has strangers, so that they are soon too many.
+std::uint32_t most_strangers(const Plan& plan);
 
 // Whether `after` counts from the start of the run.
 bool counts_from_start(const Entry& entry);

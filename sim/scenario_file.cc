@@ -31,6 +31,7 @@ bool lasts(Fault fault) {
     case Fault::kSlow:
     case Fault::kKernels:
     case Fault::kTimeout:
+    case Fault::kStrangers:
     case Fault::kSpoil: return true;
     case Fault::kCrash:
     case Fault::kVanish:
