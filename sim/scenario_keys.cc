@@ -114,7 +114,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"do", "when", R"("launch 12")", "or: at the n-th launch, commit, view or event of the run"},
       {"do", "delay", R"("3ms")", "so long after that"},
       {"do", "for", R"("5s")",
-       "how long it lasts: stall, cut, split, slow, kernels, spoil, which need it; the time-out of timeout"},
+       "how long it lasts: stall, cut, split, slow, kernels, spoil, strangers, which need it; the time-out of timeout"},
       {"do", "back", R"("2s")", "starts again after so long: crash, vanish, leave; without it: when the network heals"},
       {"do", "factor", "100", "how many times slower: slow, kernels; how many strangers"},
       {"do", "times", "3", "so often, ..."},

@@ -96,7 +96,6 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kCallCompletesAgain, "call-completes-again", "S8", kCommon, "a call that is over is not forgotten") \
   X(kHeraldsStay, "heralds-stay", "S11", kRare, "what neighbours announced outlives the run") \
   /* strangers */ \
-  X(kNewestShownOut, "newest-shown-out", "L2 L3 L1", kRare, "where a port is full the one that comes is shown out") \
   X(kCrowdStays, "crowd-stays", "S9", kRare, "a port takes as many strangers as come") \
   X(kDripRenews, "drip-renews", "S9", kRare, "each byte of a stranger gives it more time")
 // clang-format on

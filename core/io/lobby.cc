@@ -45,7 +45,6 @@ std::optional<StreamId> Lobby::enter(StreamId stream, const Address& from) {
   guests_.push_back({stream, network});
   held_[network] += 1;
   if (guests_.size() <= places_ || mutant(Mutant::kCrowdStays)) return std::nullopt;
-  if (mutant(Mutant::kNewestShownOut)) return stream;
   std::uint32_t taken = 0;
   std::uint32_t most = 0;
   for (const auto& [whose, held] : held_) {

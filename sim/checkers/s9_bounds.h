@@ -14,9 +14,10 @@ inline Complaint check_bounds(const peer::Peer::Footprint& f, PeerId peer, std::
                               std::size_t strangers = kMaxStrangers) {
   // Places of their own, for those whom neighbours are expected to send.
   const std::size_t most_strangers = strangers + 2 * members * stripes;
-  // Streams to the coordinator and to every other member, both ways and while one replaces the other; strangers; and streams with
-  // the key that no link waits for.
-  const std::size_t streams = 4 + 4 * members * stripes + most_strangers + strangers;
+  // Streams to the coordinator and to every other member, both ways and while one replaces the other; strangers, also those that
+  // are being closed: all that came while a process stood still are shown out at once when it wakes; and streams with the key that
+  // no link waits for.
+  const std::size_t streams = 4 + 6 * members * stripes + std::size_t{2} * kMaxStrangers;
   const auto over = [&](const char* what, std::size_t is, std::size_t limit) {
     return text_of(peer) + " has " + std::to_string(is) + " " + what + ", the limit is " + std::to_string(limit);
   };
