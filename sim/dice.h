@@ -38,6 +38,7 @@ enum class Purpose : std::uint64_t {
   kLie,
   kMute,
   kOnce,
+  kStranger,
 };
 
 // One draw that decides several things, up to five.

@@ -39,6 +39,10 @@ void World::carry_out_io(Process& process, const Io& io) {
   }
 }
 
+void World::stranger_asks(std::uint32_t process, const io::Effect& effect) {
+  std::visit([&](const auto& io) { carry_out_io(processes_[process], io); }, effect);
+}
+
 void World::carry_out(Process& process, peer::Effect& effect) {
   std::visit(overloaded{
                  [&](const peer::Resolve&) {

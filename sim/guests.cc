@@ -332,7 +332,8 @@ bool World::begin_with_guest(std::uint64_t index) {
     case Fault::kSlow:
     case Fault::kKernels:
     case Fault::kSpoil:
-    case Fault::kMute: return false;
+    case Fault::kMute:
+    case Fault::kStrangers: return false;
   }
   LOCKSTEP_UNREACHABLE();
 }

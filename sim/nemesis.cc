@@ -55,6 +55,7 @@ void World::start_host(std::uint32_t host) {
   options.segment_bytes = plan_.segment_bytes;
   options.unasked = plan_.unasked;
   options.turns = plan_.turns;
+  options.strangers = most_strangers(plan_);
   options.dial_timeout = plan_.heartbeat * 10;
   options.link_heartbeat = plan_.heartbeat;
   options.link_silence = plan_.heartbeat * 8;
@@ -179,6 +180,8 @@ void World::begin_entry(std::uint64_t index) {
   Active& active = active_[index];
   if (!std::exchange(active.begun, true)) begins(entry);
   quiet_since_ = now_;
+  if (entry.fault != Fault::kStrangers) forgive_strangers();
+  strangers_are_deaf_ = strangers_are_deaf_ || entry.fault == Fault::kSilence || entry.fault == Fault::kVanish;
   const auto lasts = [&] {
     active.on = true;
     if (options_.scripted && entry.length.ns == 0) return;
@@ -195,7 +198,7 @@ void World::begin_entry(std::uint64_t index) {
         stop_process(*process, Death::kReset);
       } else {
         for (Process& p : processes_) {
-          if (p.alive && p.host == entry.a) stop_process(p, Death::kSilence);
+          if (p.alive && p.host == entry.a && !p.strangers) stop_process(p, Death::kSilence);
         }
         hosts_[entry.a].gone = entry.number != 0;
       }
@@ -254,6 +257,11 @@ void World::begin_entry(std::uint64_t index) {
     case Fault::kMute:
       causes_.began(entry);
       network_.mute(entry.a, true, entry.number);
+      lasts();
+      return;
+    case Fault::kStrangers:
+      causes_.began(entry);
+      begin_strangers(index);
       lasts();
       return;
     case Fault::kJoin:
@@ -320,6 +328,7 @@ void World::end_entry(std::uint64_t index) {
   const Entry& entry = plan_.entries[index];
   quiet_since_ = now_;
   if (options_.guests != nullptr) options_.guests->fault_ends(index);
+  forgive_strangers();
   mix(22, index, 0, 0);
   if (options_.witness != nullptr) options_.witness->fault_ends(index, entry);
   switch (entry.fault) {
@@ -336,6 +345,7 @@ void World::end_entry(std::uint64_t index) {
     case Fault::kKernels: hosts_[entry.a].kernel_factor = 1; return;
     case Fault::kSpoil: hosts_[entry.a].lies -= 1; return;
     case Fault::kMute: network_.mute(entry.a, false, 0); return;
+    case Fault::kStrangers: end_strangers(active); return;
     case Fault::kCrash:
     case Fault::kVanish:
     case Fault::kReset:
@@ -348,6 +358,69 @@ void World::end_entry(std::uint64_t index) {
     case Fault::kSkip:
     case Fault::kDrift:
     case Fault::kAbandon: return;
+  }
+}
+
+// ---- strangers ----
+
+void World::begin_strangers(std::uint64_t index) {
+  const Entry& entry = plan_.entries[index];
+  Process& process = processes_.emplace_back();
+  process.index = static_cast<std::uint32_t>(processes_.size() - 1);
+  process.host = entry.b;
+  process.attacked = entry.a;
+  process.id = {dice_.bits(Purpose::kIdentity, process.index, 1), dice_.bits(Purpose::kIdentity, process.index, 2)};
+  process.memory = std::make_unique<Memory>(plan_.mode);
+  Strangers::Settings settings;
+  settings.process = process.index;
+  settings.count = static_cast<std::uint32_t>(entry.number);
+  settings.coordinator = entry.a == 0;
+  settings.auto_admit = plan_.auto_admit;
+  for (const Process& other : processes_) {
+    if (other.peer) settings.known.push_back(other.id);
+  }
+  // What a port allows, and what its last byte takes on its way.
+  const Duration allowed = plan_.heartbeat * (entry.a == 0 ? 6 : 10);
+  settings.patience = allowed + plan_.heartbeat * 2 + plan_.timer_delay +
+                      nanoseconds(4 * (plan_.network.latency_hi_ns + plan_.network.jitter_ns));
+  // Not so often that a greeting, which follows its connection by a round trip here, finds its place taken again.
+  const std::int64_t crowds = 1 + settings.count / most_strangers(plan_);
+  settings.pause =
+      plan_.heartbeat / 2 +
+      nanoseconds(crowds * 8 * (plan_.network.latency_hi_ns + plan_.network.jitter_ns + plan_.network.host_delay_ns));
+  process.strangers = std::make_unique<Strangers>(std::move(settings), dice_, *this);
+  if (options_.witness != nullptr) options_.witness->strangers_come(process.index, process.host, process.id);
+  active_[index].process = process.index;
+  process.strangers->begin();
+}
+
+void World::end_strangers(const Active& active) { processes_[active.process].strangers->end(); }
+
+std::optional<io::Address> World::stranger_target(std::uint32_t process) {
+  const std::uint32_t host = processes_[process].attacked;
+  for (const Process& other : processes_) {
+    if (other.alive && other.host == host && other.port != 0) return Network::address_of(host, other.port);
+  }
+  return std::nullopt;
+}
+
+void World::stranger_wakes(std::uint32_t process, Duration after, std::uint64_t what) {
+  queue_.push(now_ + after, What::kApp, process, what, 0);
+}
+
+// Where nothing but strangers happens.
+void World::judge_strangers(const Process& process) {
+  if (strangers_are_deaf_ || options_.guests != nullptr || plan_.network.flow.on || !plan_.network.links.empty())
+    return;
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    if (active_[i].on && plan_.entries[i].fault != Fault::kStrangers) return;
+  }
+  check("S9", process.strangers->overstayed(now_));
+}
+
+void World::forgive_strangers() {
+  for (Process& process : processes_) {
+    if (process.strangers) process.strangers->forgive(now_);
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kFaultNames[kFaultCount] = {
     "crash", "vanish", "stall",   "cut",      "cut-both", "reset", "silence", "slow",    "kernels", "join",
-    "leave", "stop",   "timeout", "mismatch", "skip",     "spoil", "drift",   "abandon", "mute"};
+    "leave", "stop",   "timeout", "mismatch", "skip",     "spoil", "drift",   "abandon", "mute",    "strangers"};
 
 // Draws for the world: one number each, by name.
 class Draws {
@@ -121,6 +121,7 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
     case Fault::kSlow:
     case Fault::kKernels:
     case Fault::kSpoil:
+    case Fault::kStrangers:
       entry.length = nanoseconds(static_cast<std::int64_t>(range(1, beat * 16) >> range(0, 4)));
       break;
     case Fault::kTimeout:
@@ -246,6 +247,31 @@ void break_once(Plan& plan, Dice dice) {
   plan.entries.push_back({.fault = Fault::kJoin, .after = later, .a = plan.founders + 1});
 }
 
+// Few seeds: strangers take many events. Most come from the host of a peer, whose address they share then.
+void draw_strangers(Plan& plan, Dice dice) {
+  constexpr std::uint32_t kPermille = 60;
+  constexpr std::uint64_t kMostPorts = 3;
+  constexpr std::uint64_t kMost = 24;
+  if (!dice.permille(kPermille, Purpose::kStranger, 0, 0)) return;
+  const std::uint64_t ports = dice.range(1, kMostPorts, Purpose::kStranger, 0, 1);
+  for (std::uint64_t n = 0; n < ports; ++n) {
+    std::uint64_t k = 0;
+    const auto range = [&](std::uint64_t lo, std::uint64_t hi) {
+      return dice.range(lo, hi, Purpose::kStranger, 1 + n, k++);
+    };
+    Entry entry;
+    entry.fault = Fault::kStrangers;
+    entry.after = nanoseconds(static_cast<std::int64_t>(range(0, static_cast<std::uint64_t>(plan.safety.ns) / 2)));
+    entry.length = nanoseconds(static_cast<std::int64_t>(
+        range(static_cast<std::uint64_t>(plan.heartbeat.ns), static_cast<std::uint64_t>(plan.safety.ns))));
+    entry.a = static_cast<std::uint32_t>(range(0, 2) == 0 ? 0 : range(1, plan.peers));
+    entry.b = static_cast<std::uint32_t>(range(1, plan.peers));
+    if (entry.b == entry.a) entry.b = entry.b % plan.peers + 1;
+    entry.number = range(1, kMost);
+    plan.entries.push_back(entry);
+  }
+}
+
 std::string flaw_of_lines(const NetworkOptions& net) {
   constexpr std::size_t kMostLines = 3;  // of one host: its own, and those that it shares
   constexpr std::uint32_t kAll = 1'000'000;
@@ -269,7 +295,7 @@ std::string_view name_of(Fault fault) { return kFaultNames[static_cast<std::size
 
 bool is_of_pair(Fault fault) {
   return fault == Fault::kCut || fault == Fault::kCutBoth || fault == Fault::kReset || fault == Fault::kSilence ||
-         fault == Fault::kSlow;
+         fault == Fault::kSlow || fault == Fault::kStrangers;
 }
 
 bool may_lose_members(Fault fault) {
@@ -292,7 +318,8 @@ bool may_lose_members(Fault fault) {
     case Fault::kTimeout:
     case Fault::kMismatch:
     case Fault::kSkip:
-    case Fault::kDrift: return false;
+    case Fault::kDrift:
+    case Fault::kStrangers: return false;
   }
   LOCKSTEP_UNREACHABLE();
 }
@@ -312,6 +339,7 @@ std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32
     case Fault::kCrash:
     case Fault::kVanish:
     case Fault::kLeave: return text + (entry.number != 0 ? ", for good" : lasts ? ", back after " + length : "");
+    case Fault::kStrangers: return text + ", " + std::to_string(entry.number) + " of them, for " + length;
     case Fault::kSlow:
     case Fault::kKernels: text += " " + std::to_string(entry.number) + " times slower"; [[fallthrough]];
     case Fault::kStall:
@@ -353,6 +381,12 @@ bool takes_part(const Plan& plan, std::uint32_t host) {
          std::any_of(plan.entries.begin(), plan.entries.end(), [&](const Entry& entry) {
            return entry.fault == Fault::kJoin && gang_of(entry.a) == gang_of(host);
          });
+}
+
+std::uint32_t most_strangers(const Plan& plan) {
+  const bool has_some = std::any_of(plan.entries.begin(), plan.entries.end(),
+                                    [](const Entry& entry) { return entry.fault == Fault::kStrangers; });
+  return has_some ? std::min(kMaxStrangers, 4 + plan.peers) : kMaxStrangers;
 }
 
 bool counts_from_start(const Entry& entry) {
@@ -439,6 +473,9 @@ std::string flaw_of(const Plan& plan, const Entry& entry) {
     return std::string(name_of(entry.fault)) +
            " needs a host of a peer, a >= 1: host 0, the coordinator's, can only be stalled or cut off";
   }
+  if (entry.fault == Fault::kStrangers && (entry.number < 1 || entry.number > 1000)) {
+    return "strangers needs to say how many: number must be 1..1000";
+  }
   const bool factor = entry.fault == Fault::kSlow || entry.fault == Fault::kKernels;
   if (factor && (entry.number < 1 || entry.number > 1'000'000)) {
     return std::string(name_of(entry.fault)) + " needs a factor: number must be 1..1000000";
@@ -505,6 +542,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   if (waits || draws.permille(50)) plan.call_timeout = plan.heartbeat * static_cast<std::int64_t>(draws.range(30, 80));
   bury(plan, draws);
   give_up(plan, dice);
+  if (faults != 0) draw_strangers(plan, dice);
   if (draws.permille(750))
     plan.heal_after = plan.heartbeat * static_cast<std::int64_t>(draws.range(0, 8)) + nanoseconds(1);
   if (draws.permille(300)) plan.unasked = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 1, 2}));

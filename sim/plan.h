@@ -37,8 +37,9 @@ enum class Fault : std::uint8_t {
   kDrift,     // a: until its next sync, one byte or one value of the state that its program watches is another one
   kAbandon,   // a: its program gives the run up, whatever it waits for; starts again soon
   kMute,  // a: for `length`, no process there answers a proposal, but for the first `number` on each stream; it lives
+  kStrangers,  // a, b: `number` strangers on host b keep a's port busy for `length` (strangers.h)
 };
-inline constexpr std::uint8_t kFaultCount = 19;
+inline constexpr std::uint8_t kFaultCount = 20;
 std::string_view name_of(Fault fault);
 
 bool is_of_pair(Fault fault);  // what happens between hosts a and b
@@ -130,6 +131,9 @@ std::string when_of(const Entry& entry);
 
 // Whether a process ever runs on this host: it is a founder, joins, or starts when the network heals; a gang comes whole.
 bool takes_part(const Plan& plan, std::uint32_t host);
+
+// Streams whose greeting is not over, on each port: few where the plan has strangers, so that they are soon too many.
+std::uint32_t most_strangers(const Plan& plan);
 
 // Whether `after` counts from the start of the run.
 bool counts_from_start(const Entry& entry);

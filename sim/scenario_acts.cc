@@ -78,12 +78,17 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   known_ = reader.known();
   if (auto error = reader.finish()) return error;
   if (target == nullptr) return bad(table.source(), "a [[do]] that does nothing; say who, such as crash = \"c\"");
-  const bool slows = is_slowing(then == nullptr ? action : then->value_or(std::string()));
+  const std::string does = then == nullptr ? action : then->value_or(std::string());
+  const bool slows = is_slowing(does);
+  const bool strangers = does.starts_with(name_of(Fault::kStrangers));
+  if (strangers && (act_.entry.number < 1 || act_.entry.number > 1000)) {
+    return bad(target->source(), "say how many strangers there are: factor = 20 (1 to 1000)");
+  }
   if (slows && (act_.entry.number < 1 || act_.entry.number > 1'000'000)) {
     return bad(target->source(), "say how many times slower: factor = 100 (1 to 1000000)");
   }
-  if (!slows && act_.entry.number != 0)
-    return bad(table.get("factor")->source(), "factor is for slow and kernels only");
+  if (!slows && !strangers && act_.entry.number != 0)
+    return bad(table.get("factor")->source(), "factor is for slow, kernels and strangers only");
   if (act_.times < 1 || act_.times > 1000) return bad(table.source(), "times must be 1..1000");
   if (repeats && act_.times == 1) return bad(table.get("every")->source(), "every needs how often: times = 3");
   if (then != nullptr) {

@@ -32,6 +32,7 @@ bool lasts(Fault fault) {
     case Fault::kKernels:
     case Fault::kTimeout:
     case Fault::kSpoil:
+    case Fault::kStrangers:
     case Fault::kMute: return true;
     case Fault::kCrash:
     case Fault::kVanish:

@@ -39,10 +39,12 @@ std::vector<Entry> single_faults(const Plan& plan) {
       add(Fault::kCut, a, b, absence);
       if (a < b) add(Fault::kSilence, a, b, {});
       if (a < b) add(Fault::kReset, a, b, {});
+      if (a + 1 == b || b == 0) add(Fault::kStrangers, a, b, absence);
     }
   }
   for (Entry& entry : faults) {
     if (entry.fault == Fault::kReset) entry.number = 1;
+    if (entry.fault == Fault::kStrangers) entry.number = 8;
     LOCKSTEP_ASSERT(flaw_of(plan, entry).empty());
   }
   return faults;

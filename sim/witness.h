@@ -41,6 +41,8 @@ class Witness {
   // ---- processes ----
   virtual void started(std::uint32_t /*process*/, std::uint32_t /*host*/, PeerId) {}
   virtual void stopped(std::uint32_t /*process*/, Death) {}
+  // A process that is none of the run's, beside the one that runs on that host.
+  virtual void strangers_come(std::uint32_t /*process*/, std::uint32_t /*host*/, PeerId) {}
   // With these options its machine is made.
   virtual void born(std::uint32_t /*process*/, const peer::Options&, Instant) {}
   virtual void born(std::uint32_t /*process*/, const coordinator::Options&, Instant) {}

@@ -62,6 +62,7 @@ World::World(const Plan& plan, WorldOptions options)
   c.greeting = plan.heartbeat * 6;
   c.gang_leave = plan.heartbeat * 20;
   c.link_patience = plan.heartbeat * 20;
+  c.strangers = most_strangers(plan);
   process.coordinator = std::make_unique<coordinator::Coordinator>(c, now_);
   process.coordinator_options = c;
   if (options_.witness != nullptr) options_.witness->born(0, c, now_);
@@ -208,7 +209,10 @@ void World::handle(const Event& event) {
       break;
     }
     case What::kApp:
-      if (event.b == 1) {
+      if (processes_[event.process].strangers) {
+        processes_[event.process].strangers->on_wake(event.a);
+        judge_strangers(processes_[event.process]);
+      } else if (event.b == 1) {
         release(processes_[event.process], event.a);
       } else {
         processes_[event.process].program->on_event(event.a);
@@ -274,7 +278,9 @@ void World::tell(std::uint32_t index, io::Input input) {
         },
         input);
   }
-  if (process.coordinator) {
+  if (process.strangers) {
+    process.strangers->on_input(input, now_);
+  } else if (process.coordinator) {
     std::visit(
         [&]<typename T>(T& in) {
           if constexpr (std::is_same_v<T, io::Opened>) {
@@ -302,7 +308,8 @@ void World::step(Process& process, peer::Input&& input) {
   if (options_.witness != nullptr) options_.witness->stepped(process.index, *process.peer, *process.program);
   process.idle_timers = 0;
   if (report_.events % 16 == 0)
-    check("S9", check_bounds(process.peer->footprint(), process.id, most_processes(), process.peer_options.stripes));
+    check("S9", check_bounds(process.peer->footprint(), process.id, most_processes(), process.peer_options.stripes,
+                             process.peer_options.strangers));
   arm(process);
   if (options_.renew_one_in != 0) renew_sometimes(process);
 }
@@ -319,7 +326,8 @@ void World::step(Process& process, coordinator::Input&& input) {
   }
   if (options_.witness != nullptr) options_.witness->stepped(process.index, *process.coordinator);
   process.idle_timers = 0;
-  if (report_.events % 16 == 0) check("S9", check_bounds(process.coordinator->footprint()));
+  if (report_.events % 16 == 0)
+    check("S9", check_bounds(process.coordinator->footprint(), process.coordinator_options.strangers));
   arm(process);
   if (options_.renew_one_in != 0) renew_sometimes(process);
 }

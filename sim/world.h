@@ -29,6 +29,7 @@
 #include "sim/program.h"
 #include "sim/report.h"
 #include "sim/steady_vector.h"
+#include "sim/strangers.h"
 #include "sim/witness.h"
 #include "sim/workload.h"
 
@@ -51,7 +52,7 @@ struct WorldOptions {
   std::uint64_t renew_one_in = 0;
 };
 
-class World final : public NetworkUser, public AppHost {
+class World final : public NetworkUser, public AppHost, public StrangersHost {
  public:
   World(const Plan& plan, WorldOptions options);
   World(const World&) = delete;
@@ -125,6 +126,11 @@ class World final : public NetworkUser, public AppHost {
   bool lies_about(std::uint32_t process, const BufferRef& payload) override;
   void contract_broken(std::uint32_t process, std::string what) override;
 
+  // StrangersHost
+  std::optional<io::Address> stranger_target(std::uint32_t process) override;
+  void stranger_asks(std::uint32_t process, const io::Effect& effect) override;
+  void stranger_wakes(std::uint32_t process, Duration after, std::uint64_t what) override;
+
   // AppHost
   [[nodiscard]] Instant app_now() const override { return now_; }
   void app_after(std::uint32_t process, Duration delay, std::uint64_t what) override;
@@ -169,6 +175,8 @@ class World final : public NetworkUser, public AppHost {
     std::vector<std::unique_ptr<peer::Peer>> renewed_peers;  // their memory may still be lent for writing
     std::vector<std::unique_ptr<coordinator::Coordinator>> renewed_coordinators;
     std::unique_ptr<Memory> memory;
+    std::unique_ptr<Strangers> strangers;  // then it has no machine of core, and no program
+    std::uint32_t attacked = 0;            // the host
     std::unique_ptr<Program> program;
     App* app = nullptr;  // the same, unless it is a guest's
     TagUses uses;        // of a guest
@@ -257,6 +265,10 @@ class World final : public NetworkUser, public AppHost {
   void end_entry(std::uint64_t index);
   void stall(Process& process, bool on);
   void begins(const Entry& entry);
+  void begin_strangers(std::uint64_t index);
+  void end_strangers(const Active& active);
+  void judge_strangers(const Process& process);
+  void forgive_strangers();
   void heal();
   void watch();
   void settle();
@@ -294,6 +306,7 @@ class World final : public NetworkUser, public AppHost {
   std::vector<Active> active_;                // by entry
   std::vector<std::uint64_t> event_entries_;  // sorted by event, the next one last
   std::size_t begun_ = 0;                     // how many of them
+  bool strangers_are_deaf_ = false;           // a fault may keep from some for ever that they were shown out
   Instant calm_from_;                         // when those that have begun are over
   bool healed_ = false;
   bool over_ = false;

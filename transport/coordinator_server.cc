@@ -41,6 +41,7 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
 
 CoordinatorServer::CoordinatorServer(Options options)
     : options_(std::move(options)),
+      event_log_(options_.log),
       born_(now()),
       machine_(options_.machine, born_),
       streams_(thread_.io(), memory_, {options_.congestion_control}, options_.log, [this] { loop_.turn(); }),
@@ -71,6 +72,7 @@ void CoordinatorServer::stop() {
     streams_.shut_down(StreamSet::Farewell::kWait, [this] { thread_.io().stop(); });
   });
   thread_.join();
+  event_log_.close();
 }
 
 // Runs `question` where the machine lives, and waits for it.
@@ -119,7 +121,7 @@ void CoordinatorServer::last_words() { write_flight_of_failure("a broken asserti
 
 void CoordinatorServer::carry_out(trace::Event& effect) {
   if (options_.events) return options_.events(effect);
-  if (options_.log) options_.log(trace::to_line(effect));
+  if (options_.log) event_log_.take(effect, now());
 }
 
 }  // namespace lockstep::transport

@@ -16,6 +16,7 @@
 #include "core/trace/event.h"
 #include "core/wire/message.h"
 #include "transport/door.h"
+#include "transport/event_log.h"
 #include "transport/flight.h"
 #include "transport/log.h"
 #include "transport/machine_loop.h"
@@ -69,6 +70,7 @@ class CoordinatorServer {
   void write_flight_of_failure(const std::string& reason);
 
   const Options options_;
+  EventLog event_log_;
   io::Address address_;
   std::atomic<bool> over_{false};  // the thread touches the machine no more
   Memory memory_;

@@ -8,7 +8,6 @@
 #include <variant>
 
 #include "core/kernels/run_job.h"
-#include "core/trace/event.h"
 #include "transport/clock.h"
 #include "transport/journal.h"
 #include "transport/spin.h"
@@ -40,6 +39,7 @@ peer::Outcome failure(const Error& why) {
 
 Engine::Engine(Options options)
     : options_(std::move(options)),
+      events_(options_.log),
       born_(now()),
       peer_(options_.peer, born_),
       streams_(thread_.io(), memory_, options_.door, options_.log, [this] { loop_.turn(); }),
@@ -70,6 +70,7 @@ void Engine::close() {
   });
   thread_.join();
   fail_everything({Status::kNotConnected, kDestroyed});
+  events_.close();
   if (options_.journal) options_.journal(journal::closed(self()));
 }
 
@@ -353,7 +354,7 @@ void Engine::take_answers() {
 }
 
 void Engine::carry_out(trace::Event& effect) {
-  if (options_.log) options_.log(trace::to_line(effect));
+  if (options_.log) events_.take(effect, now());
 }
 
 }  // namespace lockstep::transport

@@ -25,6 +25,7 @@
 #include "transport/clock.h"
 #include "transport/door.h"
 #include "transport/driver.h"
+#include "transport/event_log.h"
 #include "transport/flight.h"
 #include "transport/job_pool.h"
 #include "transport/log.h"
@@ -123,6 +124,7 @@ class Engine final : public Driver {
 
   // Any thread.
   const Options options_;
+  EventLog events_;  // of whoever sits
   const Instant born_;
   std::atomic<std::uint64_t> last_call_{0};
   std::atomic<std::uint32_t> pending_{0};

@@ -4,6 +4,8 @@
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -24,11 +26,16 @@
 namespace lockstep::transport {
 namespace {
 
+// Before all addresses are tried again, where something took the connection and ended it: a port that strangers keep full.
+constexpr auto kPause = std::chrono::milliseconds(50);
+
 // One question: look up, dial each address in turn, ask, read the answer.
 class Query {
  public:
   explicit Query(std::string_view host_port)
-      : host_port_(host_port), resolver_(io_), timer_(io_), streams_(io_, memory_, {}, {}, [this] { turn(); }) {}
+      : host_port_(host_port), resolver_(io_), timer_(io_), pause_(io_), streams_(io_, memory_, {}, {}, [this] {
+          turn();
+        }) {}
 
   Result<wire::StatusReply> run(Duration timeout) {
     timer_.expires_after(to_chrono(timeout));
@@ -64,6 +71,7 @@ class Query {
   }
 
   void dial_next() {
+    if (next_address_ == addresses_.size() && was_shown_out_) return try_again();
     if (next_address_ == addresses_.size()) {
       return answer(Error{
           Status::kUnreachable,
@@ -109,9 +117,24 @@ class Query {
   }
   void on(const io::Closed& closed) {
     const std::string& why = closed.text.empty() ? "closed by the other side" : closed.text;
+    was_shown_out_ = was_shown_out_ || opened_;
     tried_ += fmt::format(" ({}: {}{})", addresses_[next_address_ - 1].text(),
                           opened_ ? "connected, but no coordinator answered: " : "", why);
     dial_next();
+  }
+
+  // Until the time is up.
+  void try_again() {
+    rounds_ += 1;
+    pause_.expires_after(kPause);
+    pause_.async_wait([this](std::error_code aborted) {
+      if (aborted || answer_) return;
+      next_address_ = 0;
+      was_shown_out_ = false;
+      tried_ = fmt::format(" (tried {} times)", rounds_ + 1);
+      dial_next();
+      turn();
+    });
   }
   void on(const io::Accepted&) { LOCKSTEP_UNREACHABLE(); }  // nobody listens here
   void on(const io::Revoked&) { LOCKSTEP_UNREACHABLE(); }   // nothing is revoked
@@ -134,6 +157,7 @@ class Query {
   Memory memory_;
   Resolver resolver_;
   asio::steady_timer timer_;
+  asio::steady_timer pause_;
   io::StreamNames names_ = io::StreamNames::for_dialling();
   StreamId stream_;
   bool opened_ = false;
@@ -142,6 +166,8 @@ class Query {
   std::vector<io::Address> addresses_;
   std::size_t next_address_ = 0;
   std::string tried_;
+  bool was_shown_out_ = false;  // by one of the addresses, in this round
+  std::uint64_t rounds_ = 0;    // that ended so
   std::optional<Result<wire::StatusReply>> answer_;
   StreamSet streams_;  // last: lent memory outlives it
 };

@@ -1,5 +1,6 @@
 // `lockstep coordinator`: a process that decides who is in a run. Waits for a signal; the work is done by its own thread.
 #include <fmt/core.h>
+#include <sys/resource.h>
 
 #include <csignal>
 #include <cstdint>
@@ -41,12 +42,21 @@ std::string flaw_of_flight_file(const std::string& file) {
   return file + ": there is no folder " + folder.string();
 }
 
+// A run of 1024 members, and strangers beside them, need more than the 1024 that many systems allow at first.
+void raise_file_limit() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
 void write_flight(transport::CoordinatorServer& server, const std::string& file, bool ends) {
   const auto written = server.write_flight(file, ends ? "it was told to end" : "asked for");
   fmt::print(stderr, "{}\n", written ? "flight recording written to " + *written : written.error().text);
 }
 
 int serve(const CoordinatorOptions& options) {
+  raise_file_limit();
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);

@@ -10,11 +10,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "transport/clock.h"
+
 namespace lockstep::cli {
 
 namespace {
-
-constexpr std::uint64_t kRefusalsPerSecond = 10;
 
 // "2026-03-01T12:00:00.123Z"
 std::string wall_clock() {
@@ -52,11 +52,28 @@ nlohmann::json json_of(const trace::Event& event) {
 
 void CoordinatorLog::event(const trace::Event& event) {
   if (!lists(event)) return;
-  if (is_one_too_many(event)) return;
+  if (event.kind == trace::Kind::kCommitted) return list(event);
+  calm_.take(event, transport::now());
+}
+
+void CoordinatorLog::list(const trace::Event& event) const {
   if (json_) {
     write(json_of(event));
   } else {
     fmt::print(stderr, "{} {}\n", wall_clock(), trace::to_line(event));
+  }
+}
+
+void CoordinatorLog::list(const transport::EventLog::LeftOut& left_out) const {
+  if (json_) {
+    nlohmann::json line = {{"time", wall_clock()},
+                           {"event", "left-out"},
+                           {"of", trace::name_of(left_out.kind)},
+                           {"count", left_out.count}};
+    if (left_out.status != Status::kOk) line["status"] = status_name(left_out.status);
+    write(line);
+  } else {
+    fmt::print(stderr, "{} {}\n", wall_clock(), transport::to_line(left_out));
   }
 }
 
@@ -70,27 +87,6 @@ void CoordinatorLog::note(std::string_view text) {
     write({{"time", wall_clock()}, {"event", "note"}, {"text", text}});
   } else {
     fmt::print(stderr, "{} {}\n", wall_clock(), text);
-  }
-}
-
-bool CoordinatorLog::is_one_too_many(const trace::Event& event) {
-  const auto now = std::chrono::steady_clock::now();
-  if (now - second_began_ >= std::chrono::seconds(1)) {
-    tell_unlisted();
-    second_began_ = now;
-    refused_ = 0;
-  }
-  const bool refusal = event.kind == trace::Kind::kPeerRefused || event.kind == trace::Kind::kProtocolError;
-  return refusal && ++refused_ > kRefusalsPerSecond;
-}
-
-void CoordinatorLog::tell_unlisted() {
-  if (refused_ <= kRefusalsPerSecond) return;
-  const std::uint64_t unlisted = refused_ - kRefusalsPerSecond;
-  if (json_) {
-    write({{"time", wall_clock()}, {"event", "more-refused"}, {"count", unlisted}});
-  } else {
-    fmt::print(stderr, "{} more-refused count={}: within a second, not listed\n", wall_clock(), unlisted);
   }
 }
 

@@ -1,20 +1,22 @@
 // What `lockstep coordinator` says on stderr: a line for each event, as text or as JSON.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 
 #include "core/trace/event.h"
+#include "transport/event_log.h"
 
 namespace lockstep::cli {
 
 class CoordinatorLog {
  public:
-  CoordinatorLog(bool json, bool commits) : json_(json), commits_(commits) {}
-  ~CoordinatorLog() { tell_unlisted(); }
+  CoordinatorLog(bool json, bool commits)
+      : json_(json),
+        commits_(commits),
+        calm_({[this](const trace::Event& event) { list(event); },
+               [this](const transport::EventLog::LeftOut& left_out) { list(left_out); }}) {}
   CoordinatorLog(const CoordinatorLog&) = delete;
   CoordinatorLog& operator=(const CoordinatorLog&) = delete;
 
@@ -23,16 +25,14 @@ class CoordinatorLog {
   void note(std::string_view text);
 
  private:
-  // Whoever reaches the port can be refused, as often as it likes: beyond a few lines each second they are only counted.
-  bool is_one_too_many(const trace::Event& event);
   // A commit is listed on request, and where it tells of states that differ otherwise than the last one in its group told.
   bool lists(const trace::Event& event);
-  void tell_unlisted();
+  void list(const trace::Event& event) const;
+  void list(const transport::EventLog::LeftOut& left_out) const;
 
   const bool json_;
   const bool commits_;
-  std::chrono::steady_clock::time_point second_began_;
-  std::uint64_t refused_ = 0;              // since then
+  transport::EventLog calm_;
   std::map<GroupId, std::string> differ_;  // as was told last
 };
 

@@ -14,6 +14,7 @@
 #include "core/coordinator/posture.h"
 #include "core/io/stream.h"
 #include "core/trace/event.h"
+#include "core/wire/limits.h"
 #include "core/wire/message.h"
 
 namespace lockstep::coordinator {
@@ -25,6 +26,8 @@ struct Options {
   Duration silence = lockstep::seconds(3);           // a peer without a byte for so long is lost
   Duration greeting = lockstep::seconds(3);          // a stranger must have said what it wants by then
   Duration gang_leave = lockstep::seconds(10);       // from the first of a gang that leaves to the last
+  std::uint32_t strangers = kMaxStrangers;           // streams whose greeting is not over
+  std::uint32_t waiting_of_one = kMaxWaitingOfOne;   // newcomers that wait, of one network (core/io/lobby.h)
   Duration link_patience = lockstep::seconds(5);  // a broken link that is reported again after so long costs a member
 };
 
@@ -32,6 +35,8 @@ struct Options {
 inline std::string_view flaw_of(const Options& options) {
   if (options.heartbeat.ns <= 0) return "its heartbeat is no time";
   if (options.silence <= options.heartbeat) return "its silence is no longer than its heartbeat";
+  if (options.strangers < 1 || options.strangers > kMaxStrangers) return "its strangers are none, or too many";
+  if (options.waiting_of_one < 1) return "nobody may wait";
   if (options.greeting.ns <= 0) return "its time for a greeting is none";
   return {};
 }
@@ -63,6 +68,7 @@ class Coordinator {
     std::size_t queued_bytes = 0;
     std::uint64_t drafts = 0;   // of views, so far
     std::size_t published = 0;  // states that are published, or wanted in advance
+    std::size_t strangers = 0;  // streams whose greeting is not over
   };
   [[nodiscard]] Footprint footprint() const;
 

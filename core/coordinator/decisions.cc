@@ -271,6 +271,7 @@ void Coordinator::Machine::decide() {
     if (proposal_ && stale(*proposal_)) {
       relink_.merge(proposal_->change.relinked);  // the next one lays these rings, too
       held_up.merge(proposal_->participants);
+      if (proposal_->admission) last_admissible_ = std::min(last_admissible_, proposal_->arrivals);
       proposal_.reset();
       changed_ = true;
     }
@@ -352,11 +353,15 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_pr
   for (const wire::Member& member : members) {
     const Seat& seat = seats_.at(member.id);
     if (!seat.admit && member.id != members.front().id && mutant(Mutant::kAdmitWithoutAll)) continue;
-    if (!seat.admit) return std::nullopt;
+    if (!seat.admit) {
+      last_admissible_ = UINT64_MAX;
+      return std::nullopt;
+    }
     wanted = std::max<std::size_t>(wanted, seat.admit->at_least);
     by_itself = by_itself || seat.admit->by_itself;
   }
-  const std::vector<Candidate> admissible = membership_.admissible();
+  std::vector<Candidate> admissible = admissible_of_this_admission();
+  if (members.size() + admissible.size() < wanted) admissible = membership_.admissible();
   if (members.empty() && admissible.empty()) return std::nullopt;
   // Of those who launch nothing until it holds, some have called nothing that may wait; who wants more members says so again.
   const bool waits = members.size() + admissible.size() < wanted && !by_itself;
@@ -367,6 +372,7 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_pr
     if (seat.admit) proposal.change.admits[member.id] = seat.admit->open;
   }
   proposal.admission = true;
+  proposal.arrivals = std::min(arrivals_, last_admissible_);
   proposal.change.closes = membership_.view().cohort;
   for (const Candidate& candidate : admissible) proposal.added.push_back(candidate.member.id);
   wire::View& view = proposal.message.view;
@@ -375,6 +381,21 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::admission_pr
   view.cohort = CohortId{view.number.value};
   view.members = membership_.next_members({}, admissible);
   return proposal;
+}
+
+// Whole gangs only, as always.
+std::vector<Candidate> Coordinator::Machine::admissible_of_this_admission() const {
+  std::vector<Candidate> admissible = membership_.admissible();
+  if (membership_.view().members.empty()) return admissible;
+  std::set<GangId> late_gangs;
+  for (const Candidate& candidate : admissible) {
+    if (candidate.arrival > last_admissible_ && candidate.member.gang.value != 0)
+      late_gangs.insert(candidate.member.gang);
+  }
+  std::erase_if(admissible, [&](const Candidate& candidate) {
+    return candidate.arrival > last_admissible_ || late_gangs.contains(candidate.member.gang);
+  });
+  return admissible;
 }
 
 // A proposal holds up what it would touch until the next one is installed. When it is withdrawn, because a newcomer is gone, and
@@ -478,6 +499,7 @@ void Coordinator::Machine::install() {
     count_commit(committed);
   }
   if (proposal.admission) {
+    last_admissible_ = UINT64_MAX;
     rounds_.admit(view, admits);
     for (auto& [peer, seat] : seats_) {
       seat.admit.reset();

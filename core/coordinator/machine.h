@@ -13,6 +13,7 @@
 #include "core/coordinator/membership.h"
 #include "core/coordinator/publications.h"
 #include "core/coordinator/rounds.h"
+#include "core/io/lobby.h"
 #include "core/wire/channel.h"
 
 namespace lockstep::coordinator {
@@ -55,6 +56,7 @@ class Coordinator::Machine {
   struct Seat {
     StreamId stream;
     std::string name;
+    io::Address network;  // from which it came
     std::optional<wire::Admit> admit;
     std::optional<Status> admit_cancelled;
     std::optional<wire::Leave> leave;
@@ -63,7 +65,7 @@ class Coordinator::Machine {
     std::string complaint;  // of the last link that it called broken, cut short
     template <typename Archive>
     void state(Archive& a) {
-      a.all(stream, name, admit, admit_cancelled, leave, leave_since, cut, complaint);
+      a.all(stream, name, network, admit, admit_cancelled, leave, leave_since, cut, complaint);
     }
   };
 
@@ -77,9 +79,10 @@ class Coordinator::Machine {
     Instant since;     // it was sent
     Duration slowest;  // of those that are in the run: how long its answer took
     bool settled_once = false;
+    std::uint64_t arrivals = 0;  // newcomers that had come when it was drafted
     template <typename Archive>
     void state(Archive& a) {
-      a.all(message, change, admission, added, participants, awaited, since, slowest, settled_once);
+      a.all(message, change, admission, added, participants, awaited, since, slowest, settled_once, arrivals);
     }
   };
 
@@ -102,6 +105,8 @@ class Coordinator::Machine {
   void say(PeerId to, const wire::Message& message);
   void say_on(Party& party, const wire::Message& message);
   void break_off(Party& party);
+  void show_out(Party& party);
+  [[nodiscard]] std::size_t waiting_of(const io::Address& network) const;
   void mark(Party& party) {
     if (!std::exchange(party.dirty, true)) dirty_.push_back(party.channel.stream());
   }
@@ -129,6 +134,7 @@ class Coordinator::Machine {
   void decide();
   [[nodiscard]] std::optional<Proposal> change_proposal();
   [[nodiscard]] std::optional<Proposal> admission_proposal();
+  [[nodiscard]] std::vector<Candidate> admissible_of_this_admission() const;
   // `held_up`: who had a proposal that was withdrawn, and has not got another one yet.
   [[nodiscard]] std::optional<Proposal> empty_proposal(const std::set<PeerId>& held_up) const;
   void put_off_newcomers(const std::set<PeerId>& held_up);
@@ -167,10 +173,14 @@ class Coordinator::Machine {
   Effects* out_ = nullptr;  // during a step
 
   std::map<StreamId, Party> parties_;
+  io::Lobby lobby_;  // those whose greeting is not over
   std::map<PeerId, Seat> seats_;
   std::vector<StreamId> dirty_;   // to be pumped at the end of the step
   std::vector<StreamId> pumped_;  // takes turns with it
   std::uint64_t arrivals_ = 0;
+  // Newcomers that come while an admission is under way, and is withdrawn because another newcomer is gone, wait for the next one:
+  // members must not wait for those who come and go, however many they are.
+  std::uint64_t last_admissible_ = UINT64_MAX;
   Instant next_heartbeat_;
   Instant next_look_ = kNever;
 

@@ -9,7 +9,8 @@
 
 namespace lockstep::coordinator {
 
-Coordinator::Machine::Machine(const Options& options, Instant now) : options_(options), born_(now), now_(now) {
+Coordinator::Machine::Machine(const Options& options, Instant now)
+    : options_(options), born_(now), now_(now), lobby_(options.strangers) {
   LOCKSTEP_ASSERT(flaw_of(options).empty());
 }
 
@@ -48,14 +49,9 @@ void Coordinator::Machine::step(Input& input, Instant now, Effects& out) {
 }
 
 void Coordinator::Machine::on_accepted(const io::Accepted& in) {
-  const auto strangers =
-      std::count_if(parties_.begin(), parties_.end(), [](const auto& entry) { return entry.second.peer.is_nobody(); });
   const auto [at, fresh] = parties_.try_emplace(in.stream, in.stream, now_, in.from);
   LOCKSTEP_ASSERT(fresh);
-  if (strangers >= kMaxStrangers) {
-    at->second.channel.close(*out_);
-    return;
-  }
+  if (const auto goes = lobby_.enter(in.stream, in.from)) show_out(parties_.at(*goes));
   mark(at->second);
   if (next_look_ == kNever) {
     next_heartbeat_ = now_ + options_.heartbeat;
@@ -69,6 +65,7 @@ void Coordinator::Machine::on_closed(const io::Closed& in) {
   LOCKSTEP_ASSERT(at != parties_.end());
   const PeerId peer = at->second.peer;
   parties_.erase(at);
+  lobby_.leave(in.stream);
   const auto seat = seats_.find(peer);
   if (seat == seats_.end() || seat->second.stream != in.stream) return;
   lose(peer, Status::kPeerLost, "its stream to the coordinator ended" + (in.text.empty() ? "" : " (" + in.text + ")"),
@@ -138,9 +135,15 @@ void Coordinator::Machine::refuse(Party& party, Status status, std::string text)
 
 // Ends a stream in order; look() ends it by force when that takes too long.
 void Coordinator::Machine::break_off(Party& party) {
+  lobby_.leave(party.channel.stream());
   party.since = now_;
   party.channel.finish(*out_);
   next_look_ = std::min(next_look_, now_ + options_.greeting);
+}
+
+void Coordinator::Machine::show_out(Party& party) {
+  lobby_.leave(party.channel.stream());
+  party.channel.close(*out_);
 }
 
 void Coordinator::Machine::on_message(Party& party, wire::Received received) {
@@ -237,11 +240,18 @@ void Coordinator::Machine::on_join(Party& party, const wire::Join& join) {
     return refuse(party, Status::kRefused,
                   "the run is full: " + std::to_string(kMaxMembers) + " peers wait, are members, or leave");
   }
+  const io::Address network = io::network_of(party.from);
+  if (waiting_of(network) >= options_.waiting_of_one) {
+    return refuse(party, Status::kRefused,
+                  std::to_string(options_.waiting_of_one) + " peers of your address wait already: no more may");
+  }
+  lobby_.leave(party.channel.stream());
   party.peer = join.peer;
   party.channel.reader.set_max_body_bytes(kMaxWaitingBodyBytes);
   Seat& seat = seats_[join.peer];
   seat.stream = party.channel.stream();
   seat.name = join.name;
+  seat.network = network;
   say_on(party, wire::Waiting{candidate.member.address, options_.heartbeat, options_.silence});
   note({.kind = trace::Kind::kPeerWaiting,
         .view = membership_.view().number,
@@ -250,6 +260,13 @@ void Coordinator::Machine::on_join(Party& party, const wire::Join& join) {
         .text = join.name + " at " + candidate.member.address.text()});
   ask_if_suspect(candidate);
   membership_.add_candidate(std::move(candidate));
+}
+
+std::size_t Coordinator::Machine::waiting_of(const io::Address& network) const {
+  return static_cast<std::size_t>(std::ranges::count_if(membership_.candidates(), [&](const auto& entry) {
+    const auto seat = seats_.find(entry.first);
+    return seat != seats_.end() && seat->second.network == network;
+  }));
 }
 
 void Coordinator::Machine::look(Instant now) {
@@ -276,7 +293,7 @@ void Coordinator::Machine::look(Instant now) {
                 .status = Status::kTimedOut,
                 .text = party.from.text() + ": said nothing that makes sense in time"});
         }
-        party.channel.close(*out_);
+        show_out(party);
       } else {
         next_look_ = std::min(next_look_, limit);
       }
@@ -378,7 +395,7 @@ void Coordinator::Machine::pump_all() {
       party.channel.pump(*out_);
       if (party.channel.writer.control_bytes_queued() > kMaxQueuedControlBytes && !party.channel.finishing()) {
         if (party.peer.is_nobody()) {
-          party.channel.close(*out_);
+          show_out(party);
         } else {
           deaf.push_back(party.peer);
         }
@@ -421,7 +438,8 @@ Coordinator::Footprint Coordinator::Machine::footprint() const {
                       rounds_.size(),
                       0,
                       drafts_,
-                      publications_.size()};
+                      publications_.size(),
+                      lobby_.size()};
   for (const auto& [stream, party] : parties_) footprint.queued_bytes += party.channel.writer.control_bytes_queued();
   return footprint;
 }

@@ -10,10 +10,10 @@ namespace lockstep::coordinator {
 template <typename Archive>
 void Coordinator::Machine::state(Archive& a) {
   LOCKSTEP_ASSERT(out_ == nullptr);  // between two steps
-  a.all(born_, now_, seats_, dirty_, arrivals_, next_heartbeat_, next_look_, membership_, rounds_, publications_, lost_,
-        suspects_, relink_, admit_cancelled_, changed_, drafts_, proposal_, compared_since_, last_proposal_, last_view_,
-        pending_told_, counters_.commits, counters_.aborts, counters_.admitted, counters_.lost, counters_.left,
-        counters_.bytes_reduced);
+  a.all(born_, now_, lobby_, seats_, dirty_, arrivals_, last_admissible_, next_heartbeat_, next_look_, membership_,
+        rounds_, publications_, lost_, suspects_, relink_, admit_cancelled_, changed_, drafts_, proposal_,
+        compared_since_, last_proposal_, last_view_, pending_told_, counters_.commits, counters_.aborts,
+        counters_.admitted, counters_.lost, counters_.left, counters_.bytes_reduced);
   if constexpr (Archive::kLoads) {
     parties_.clear();
     a.entries(parties_, [this](StreamId stream) -> Party& {

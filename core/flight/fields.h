@@ -128,6 +128,7 @@ void fields(auto& a, Is<peer::Options> auto& m) {
   a("segment_bytes", m.segment_bytes);
   a("unasked", m.unasked);
   a("turns", m.turns);
+  a("strangers", m.strangers);
   a("state_bytes_per_second", m.state_bytes_per_second);
   a("dial_timeout", m.dial_timeout);
   a("link_heartbeat", m.link_heartbeat);
@@ -143,6 +144,8 @@ void fields(auto& a, Is<coordinator::Options> auto& m) {
   a("silence", m.silence);
   a("greeting", m.greeting);
   a("gang_leave", m.gang_leave);
+  a("strangers", m.strangers);
+  a("waiting_of_one", m.waiting_of_one);
   a("link_patience", m.link_patience);
 }
 

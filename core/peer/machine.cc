@@ -86,6 +86,7 @@ Instant Peer::Machine::deadline() const {
 Peer::Footprint Peer::Machine::footprint() const {
   Footprint footprint;
   footprint.streams = mesh_.streams() + session_.streams();
+  footprint.strangers = mesh_.strangers();
   footprint.rounds = rounds_.size();
   const auto told = std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.told; });
   footprint.calls = rounds_.size() - static_cast<std::size_t>(told) + (connect_ ? 1 : 0) +

@@ -27,7 +27,12 @@ void Mesh::set_key(const LinkKey& key, Instant now, Effects& out) {
   if (key_) return;
   key_ = key;
   for (auto& [stream, flow] : flows_) {
-    if (flow.kind == Kind::kParked && flow.key != key) refuse_key(flow, now, out);
+    if (flow.kind != Kind::kParked) continue;
+    if (flow.key != key) {
+      refuse_key(flow, now, out);
+    } else {
+      lobby_.leave(stream);
+    }
   }
 }
 
@@ -57,6 +62,12 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     }
     look_soon(now + options_.link_timeout);
   }
+  std::vector<io::Address> callers;
+  for (const auto& [peer, link] : links_) {
+    if (!link.dials && link.relation == Relation::kNeighbour) callers.push_back(link.address);
+  }
+  // Those of all stripes, and those that replace them.
+  lobby_.expect(callers, std::uint32_t{options_.stripes} * 2);
   std::vector<StreamId> parked;
   for (const auto& [stream, flow] : flows_) {
     if (flow.kind == Kind::kParked) parked.push_back(stream);
@@ -88,6 +99,7 @@ void Mesh::close_all(Effects& out) {
     flow.kind = Kind::kDying;
     flow.channel.close(out);
   }
+  lobby_ = io::Lobby(options_.strangers);
   next_look_ = kNever;
 }
 
@@ -103,17 +115,11 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
 }
 
 void Mesh::on_accepted(const io::Accepted& in, Instant now, Effects& out) {
-  const bool unwelcome = closed_ || unattached() >= kMaxStrangers;
   Flow& flow = flows_.try_emplace(in.stream, in.stream, now, Kind::kStranger).first->second;
   touch(flow);
-  if (unwelcome) return drop(flow, false, now, out);
+  if (closed_) return drop(flow, false, now, out);
   look_soon(now + options_.dial_timeout);
-}
-
-std::size_t Mesh::unattached() const {
-  return static_cast<std::size_t>(std::count_if(flows_.begin(), flows_.end(), [](const auto& entry) {
-    return entry.second.kind == Kind::kStranger || entry.second.kind == Kind::kParked;
-  }));
+  if (const auto goes = lobby_.enter(in.stream, in.from)) drop(flows_.at(*goes), false, now, out);
 }
 
 void Mesh::on_opened(const io::Opened& in, Instant now) {
@@ -131,6 +137,7 @@ void Mesh::on_opened(const io::Opened& in, Instant now) {
 void Mesh::on_read_done(const io::ReadDone& in, Instant now, Effects& out) {
   Flow& flow = flows_.at(in.stream);
   flow.channel.read_done(in.bytes, now);
+  if (mutant(Mutant::kDripRenews) && flow.kind == Kind::kStranger) flow.since = now;
   take_events(flow, now, out);
 }
 
@@ -264,6 +271,10 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
   flow.key = link.key;
   flow.kind = Kind::kParked;
   flow.since = now;
+  if (is_proven(flow)) {
+    lobby_.leave(flow.channel.stream());
+    make_room_for_parked(now, out);
+  }
   look_soon(now + options_.dial_timeout);
   if (flow.visits) {
     const auto [at, fresh] = links_.try_emplace(link.from);
@@ -273,6 +284,18 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
   }
   attach_parked(flow, now, out);
   if (link.direct && key_ && !flow.visits && !links_.contains(link.from)) owner_.on_direct_caller(link.from);
+}
+
+// Those with the key that no link waits for; the oldest go when there are too many.
+void Mesh::make_room_for_parked(Instant now, Effects& out) {
+  std::uint32_t waiting = 0;
+  Flow* oldest = nullptr;
+  for (auto& [stream, flow] : flows_) {
+    if (flow.kind != Kind::kParked || links_.contains(flow.peer) || !is_proven(flow)) continue;
+    waiting += 1;
+    if (oldest == nullptr || flow.since < oldest->since) oldest = &flow;
+  }
+  if (waiting > options_.strangers) drop(*oldest, false, now, out);
 }
 
 std::optional<std::string> Mesh::refusal_of_visit(PeerId from) const {
@@ -316,6 +339,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
 
 void Mesh::bring_up(Flow& flow, Instant now) {
   touch(flow);
+  lobby_.leave(flow.channel.stream());
   flow.kind = Kind::kUp;
   flow.since = now;
   const bool asks = flow.visits && links_.at(flow.peer).relation == Relation::kVisitor;
@@ -341,6 +365,7 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   const bool visits = at->second.visits;
   const bool was_dialling = at->second.kind == Kind::kDialling;
   flows_.erase(at);
+  lobby_.leave(in.stream);
   if (visits) {
     owner_.on_visit_gone(peer, in.stream);
   } else {
@@ -379,6 +404,7 @@ void Mesh::drop(Flow& flow, bool in_order, Instant now, Effects& out) {
   }
   flow.kind = Kind::kDying;
   flow.since = now;
+  lobby_.leave(flow.channel.stream());
   if (in_order) {
     flow.channel.finish(out);
     look_soon(now + options_.dial_timeout);

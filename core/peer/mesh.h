@@ -2,7 +2,8 @@
 // goes to. Knows nothing of what is reduced: that is its owner's.
 //
 // The peer with the smaller id dials. A stripe that breaks is dialled again; what it had lost is told by Ready on the new one.
-// A stream belongs to a link only once it has said the key of the run: who is a member and where it listens is no secret.
+// A stream belongs to a link only once it has said the key of the run: who is a member and where it listens is no secret. Until
+// then it stands in a lobby of few places; a stream that has said the key never stands there, and so loses no place to a stranger.
 // Beside its neighbours it has visits: a peer that waits for its admission dials members that publish a state, with a key of
 // its own, and fetches pieces from them. Nothing that happens on a visit is anybody's fault: nobody hears of it, nothing waits
 // for it. A stripe is only replaced once the driver has given back all memory of the old one, so that a place has one stream at
@@ -19,6 +20,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/time.h"
+#include "core/io/lobby.h"
 #include "core/io/stream.h"
 #include "core/peer/effect.h"
 #include "core/peer/options.h"
@@ -68,7 +70,7 @@ class MeshOwner {
 class Mesh {
  public:
   Mesh(const Options& options, io::StreamNames& names, MeshOwner& owner)
-      : options_(options), names_(names), owner_(owner) {}
+      : options_(options), names_(names), owner_(owner), lobby_(options.strangers) {}
 
   void set_term(Term term) { term_ = term; }
   // The key of the run, known from the first proposal on. Streams that came before it and say another are refused.
@@ -126,6 +128,7 @@ class Mesh {
   void pump(Effects& out);
 
   [[nodiscard]] std::size_t streams() const { return flows_.size(); }
+  [[nodiscard]] std::size_t strangers() const { return lobby_.size(); }
   [[nodiscard]] bool hears(StreamId stream) const {
     const auto at = flows_.find(stream);
     return at != flows_.end() && at->second.kind != Kind::kDying && !at->second.channel.finishing();
@@ -177,8 +180,8 @@ class Mesh {
   enum class Kind : std::uint8_t {
     kDialling,  // asked for
     kGreeting,  // dialled and open; waits for LinkWelcome
-    kStranger,  // accepted; has not said who it is
-    kParked,    // accepted; said who it is; waits until our key is known, its link is wanted and the old stream is gone
+    kStranger,  // accepted; has not said who it is; stands in the lobby
+    kParked,  // accepted; said who it is; waits until our key is known (in the lobby), its link is wanted and the old one gone
     kUp,
     kDying,  // being closed
   };
@@ -223,7 +226,8 @@ class Mesh {
   void break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out);
   void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);
   void look_soon(Instant at) { next_look_ = at < next_look_ ? at : next_look_; }
-  [[nodiscard]] std::size_t unattached() const;
+  void make_room_for_parked(Instant now, Effects& out);
+  [[nodiscard]] bool is_proven(const Flow& flow) const { return key_ && (flow.visits || flow.key == *key_); }
 
   Options options_;
   io::StreamNames& names_;
@@ -232,6 +236,7 @@ class Mesh {
   std::optional<LinkKey> key_;
   Links links_;
   std::map<StreamId, Flow> flows_;
+  io::Lobby lobby_;
   std::vector<StreamId> touched_;
   Instant next_heartbeat_;
   Instant next_look_ = kNever;

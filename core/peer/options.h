@@ -28,6 +28,7 @@ struct Options {
   std::uint32_t segment_bytes = 0;      // 0: chosen from the size of the tensors; must be equal on all peers
   std::uint32_t unasked = kMaxUnasked;  // small tensors under way to a neighbour that has not asked for them, at most
   std::uint32_t turns = 0;              // of the direct form, see ring::Segmenting; must be equal on all peers
+  std::uint32_t strangers = kMaxStrangers;   // streams that have not said the key of the run
   std::uint64_t state_bytes_per_second = 0;  // that it sends of shared states, to all others together; 0: no limit
 
   Duration dial_timeout = lockstep::seconds(5);  // one attempt to open a stream and be greeted
@@ -41,6 +42,7 @@ struct Options {
 inline std::string_view flaw_of(const Options& options) {
   if (options.id.is_nobody()) return "it has no id";
   if (options.stripes < 1 || options.stripes > kMaxStripes) return "its number of stripes is none that links have";
+  if (options.strangers < 1 || options.strangers > kMaxStrangers) return "its strangers are none, or too many";
   if (options.unasked > kMaxUnasked) return "more tensors go unasked than neighbours take";
   return {};
 }

@@ -32,6 +32,7 @@ class Peer {
   // What is left over (promise S11): all zero at rest without a run.
   struct Footprint {
     std::size_t streams = 0;
+    std::size_t strangers = 0;  // of them: have not said the key of the run
     std::size_t rounds = 0;
     std::size_t calls = 0;
     std::size_t queued_bytes = 0;

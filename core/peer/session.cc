@@ -42,6 +42,11 @@ constexpr Duration kLongestPause = seconds(1);
 constexpr Duration kHeldFor = milliseconds(2);
 constexpr std::size_t kHeldBytes = 4096;
 
+// Of the ways in which attempts ended: more are not told apart.
+constexpr std::size_t kMostFailures = 16;
+
+std::string times_words(std::uint32_t times) { return times < 2 ? "once" : std::to_string(times) + " times"; }
+
 }  // namespace
 
 void Session::connect(const std::string& coordinator, Instant now, Effects& out) {
@@ -74,7 +79,7 @@ void Session::on_resolved(Resolved in, Instant now, Effects& out) {
   }
   const Error& error = in.addresses.error();
   if (error.status != Status::kUnreachable) return over(error.status, error.text, now, out);
-  failures_ = error.text;
+  note_failure(error.text);
   pause(now);
 }
 
@@ -84,7 +89,7 @@ void Session::try_dial(Instant now, Effects& out) {
 
 void Session::dial_next(Instant now, Effects& out) {
   if (next_address_ == addresses_->size()) {
-    if (addresses_->empty()) failures_ = "the name has no address";
+    if (addresses_->empty()) note_failure("the name has no address");
     return pause(now);
   }
   state_ = State::kDialling;
@@ -94,9 +99,19 @@ void Session::dial_next(Instant now, Effects& out) {
   next_look_ = now + options_.dial_timeout;
 }
 
-void Session::note_failure(const std::string& why) {
-  if (next_address_ == 1) failures_.clear();  // of the round before
-  failures_ += (failures_.empty() ? "" : "; ") + (*addresses_)[next_address_ - 1].text() + ": " + why;
+void Session::note_failure(std::string why) {
+  const auto seen = std::find_if(failures_.begin(), failures_.end(), [&](const Failure& f) { return f.why == why; });
+  if (seen != failures_.end()) {
+    seen->times += 1;
+  } else if (failures_.size() < kMostFailures) {
+    failures_.push_back({std::move(why), 1});
+  } else {
+    failures_.back().times += 1;
+  }
+}
+
+void Session::note_failed_dial(const std::string& why) {
+  note_failure((*addresses_)[next_address_ - 1].text() + ": " + why);
 }
 
 void Session::pause(Instant now) {
@@ -110,15 +125,23 @@ Error Session::unanswered(Instant now) const {
   if (failures_.empty()) {
     return {Status::kTimedOut, "no greeting from the coordinator at '" + coordinator_ + "' in time"};
   }
-  const std::string times = rounds_ < 2 ? "once" : std::to_string(rounds_) + " times";
-  return {Status::kUnreachable, "cannot reach the coordinator at '" + coordinator_ + "' (" + failures_ + "), tried " +
-                                    times + " in " + std::to_string((now - began_).ns / 1'000'000) +
-                                    " ms: is it running, and is the address right?"};
+  std::string all;
+  for (const Failure& failure : failures_) {
+    all += (all.empty() ? "" : "; ") + failure.why;
+    if (failures_.size() > 1) all += ", " + times_words(failure.times);
+  }
+  const std::string_view advice =
+      connected_ ? "something listens there: is it a Lockstep coordinator, and has it room for one more connection?"
+                 : "is it running, and is the address right?";
+  return {Status::kUnreachable, "cannot reach the coordinator at '" + coordinator_ + "' (" + all + "), tried " +
+                                    times_words(rounds_) + " in " + std::to_string((now - began_).ns / 1'000'000) +
+                                    " ms: " + std::string(advice)};
 }
 
 void Session::on_opened(const io::Opened& in, Instant now) {
   if (state_ != State::kDialling) return;
   state_ = State::kGreeting;
+  connected_ = true;
   since_ = now;
   next_look_ = now + options_.dial_timeout;
   wire::Join join;
@@ -210,8 +233,8 @@ void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
   if (early) {
     const std::string limit = " within " + std::to_string(options_.dial_timeout.ns / 1'000'000) + " ms";
     const bool gave_up = in.reason == io::CloseReason::kAsked;  // on_timer()
-    note_failure(greeting ? "connected, but no greeting came" + (gave_up ? limit : ": " + why)
-                          : (gave_up ? "no answer" + limit : why));
+    note_failed_dial(greeting ? "connected, but no greeting came" + (gave_up ? limit : ": " + why)
+                              : (gave_up ? "no answer" + limit : why));
     return dial_next(now, out);
   }
   over(Status::kNotConnected, "lost the coordinator at '" + coordinator_ + "' (" + why + "): rejoin as a new peer", now,

@@ -74,7 +74,8 @@ class Session {
 
  private:
   void dial_next(Instant now, Effects& out);
-  void note_failure(const std::string& why);
+  void note_failure(std::string why);
+  void note_failed_dial(const std::string& why);
   void pause(Instant now);
   void look(Effects& out);
   void try_dial(Instant now, Effects& out);
@@ -90,7 +91,17 @@ class Session {
   std::optional<std::vector<io::Address>> addresses_;
   std::optional<std::uint16_t> port_;
   std::size_t next_address_ = 0;
-  std::string failures_;  // of the addresses tried last, or why there were none
+  // How attempts ended: all of one address that ended alike count as one.
+  struct Failure {
+    std::string why;  // with its address, if there was one
+    std::uint32_t times = 0;
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(why, times);
+    }
+  };
+  std::vector<Failure> failures_;  // in the order in which they were seen first
+  bool connected_ = false;         // something listens there
   Instant began_;
   std::uint32_t rounds_ = 0;  // in which all addresses failed
   std::optional<wire::Channel> channel_;

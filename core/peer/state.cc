@@ -13,8 +13,8 @@ namespace lockstep::peer {
 // Left out: what it is made of, options_, names_ and owner_.
 template <typename Archive>
 void Session::state(Archive& a) {
-  a.all(state_, coordinator_, addresses_, port_, next_address_, failures_, began_, rounds_, term_, heartbeat_, silence_,
-        since_, next_heartbeat_, next_look_, held_until_);
+  a.all(state_, coordinator_, addresses_, port_, next_address_, failures_, connected_, began_, rounds_, term_,
+        heartbeat_, silence_, since_, next_heartbeat_, next_look_, held_until_);
   bool open = channel_.has_value();
   a.all(open);
   if constexpr (Archive::kLoads) {
@@ -27,7 +27,7 @@ void Session::state(Archive& a) {
 // Left out: what it is made of, options_, names_ and owner_.
 template <typename Archive>
 void Mesh::state(Archive& a) {
-  a.all(term_, key_, links_, touched_, next_heartbeat_, next_look_, closed_);
+  a.all(term_, key_, links_, lobby_, touched_, next_heartbeat_, next_look_, closed_);
   if constexpr (Archive::kLoads) {
     flows_.clear();
     a.entries(flows_, [this](StreamId stream) -> Flow& {

@@ -40,7 +40,9 @@ inline constexpr std::uint32_t kMaxBodyBytes = 1U << 20U;         // a message o
 inline constexpr std::size_t kMaxQueuedControlBytes = 8U << 20U;  // control bytes waiting for one stream
 inline constexpr std::uint32_t kMaxStrangers = 256;               // streams whose greeting is not over
 inline constexpr std::uint32_t kMaxSuspects = 64;                 // hosts of newcomers that did not answer, remembered
-inline constexpr std::uint32_t kMaxVerdicts = 4096;               // rounds named in one proposal or status
-inline constexpr std::uint32_t kMaxRememberedOutcomes = 4096;     // outcomes kept for calls not yet launched
+inline constexpr std::uint32_t kMaxWaitingOfOne =
+    kMaxMembers / 2;                                           // newcomers that wait, of one network (core/io/lobby.h)
+inline constexpr std::uint32_t kMaxVerdicts = 4096;            // rounds named in one proposal or status
+inline constexpr std::uint32_t kMaxRememberedOutcomes = 4096;  // outcomes kept for calls not yet launched
 
 }  // namespace lockstep

@@ -74,6 +74,7 @@ Complaint Causes::noted(PeerId who, const trace::Event& event) const {
   const bool breach = event.kind == trace::Kind::kProtocolError ||
                       (event.kind == trace::Kind::kPeerRefused && event.status == Status::kProtocolError);
   if (!breach) return {};
+  if (has_begun(Fault::kStrangers) && event.peer.is_nobody()) return {};
   if (has_begun(Fault::kSpoil) && event.text.starts_with("a piece of the state")) return {};
   return (who.is_nobody() ? "the coordinator" : text_of(who)) +
          " sees a breach of the protocol: " + trace::to_line(event);

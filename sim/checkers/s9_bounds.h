@@ -9,14 +9,20 @@
 
 namespace lockstep::sim {
 
-// `members`: hosts of the run; `stripes` between two neighbours.
-inline Complaint check_bounds(const peer::Peer::Footprint& f, PeerId peer, std::size_t members, std::size_t stripes) {
-  // Streams to the coordinator and to every other member, both ways and while one replaces the other; strangers.
-  const std::size_t streams = 4 + 4 * members * stripes + kMaxStrangers;
+// `members`: hosts of the run; `stripes` between two neighbours; `strangers` that a port takes.
+inline Complaint check_bounds(const peer::Peer::Footprint& f, PeerId peer, std::size_t members, std::size_t stripes,
+                              std::size_t strangers = kMaxStrangers) {
+  // Places of their own, for those whom neighbours are expected to send.
+  const std::size_t most_strangers = strangers + 2 * members * stripes;
+  // Streams to the coordinator and to every other member, both ways and while one replaces the other; strangers, also those that
+  // are being closed: all that came while a process stood still are shown out at once when it wakes; and streams with the key that
+  // no link waits for.
+  const std::size_t streams = 4 + 6 * members * stripes + std::size_t{2} * kMaxStrangers;
   const auto over = [&](const char* what, std::size_t is, std::size_t limit) {
     return text_of(peer) + " has " + std::to_string(is) + " " + what + ", the limit is " + std::to_string(limit);
   };
   if (f.streams > streams) return over("streams", f.streams, streams);
+  if (f.strangers > most_strangers) return over("strangers", f.strangers, most_strangers);
   if (f.rounds > kMaxRoundsInFlight) return over("rounds in flight", f.rounds, kMaxRoundsInFlight);
   if (f.remembered > std::size_t{2} * kMaxRememberedOutcomes)
     return over("remembered outcomes", f.remembered, std::size_t{2} * kMaxRememberedOutcomes);
@@ -25,13 +31,14 @@ inline Complaint check_bounds(const peer::Peer::Footprint& f, PeerId peer, std::
   return {};
 }
 
-inline Complaint check_bounds(const coordinator::Coordinator::Footprint& f) {
+inline Complaint check_bounds(const coordinator::Coordinator::Footprint& f, std::size_t strangers = kMaxStrangers) {
   const auto over = [&](const char* what, std::size_t is, std::size_t limit) {
     return std::string("the coordinator has ") + std::to_string(is) + " " + what + ", the limit is " +
            std::to_string(limit);
   };
   if (f.members > kMaxMembers) return over("members", f.members, kMaxMembers);
   if (f.members + f.waiting > kMaxMembers) return over("members and waiting", f.members + f.waiting, kMaxMembers);
+  if (f.strangers > strangers) return over("strangers", f.strangers, strangers);
   if (f.streams > kMaxMembers + kMaxStrangers) return over("streams", f.streams, kMaxMembers + kMaxStrangers);
   const std::size_t queued = f.streams * kMaxQueuedControlBytes;
   if (f.queued_bytes > queued) return over("queued bytes", f.queued_bytes, queued);

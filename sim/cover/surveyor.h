@@ -26,6 +26,10 @@ class Surveyor final : public Witness {
   // Witness
   void started(std::uint32_t process, std::uint32_t host, PeerId peer) override;
   void stopped(std::uint32_t process, Death death) override;
+  void strangers_come(std::uint32_t process, std::uint32_t host, PeerId) override {
+    if (processes_.size() <= process) processes_.resize(process + 1U);
+    processes_[process].host = host;
+  }
   void steps(std::uint32_t process, const peer::Input& input) override;
   void steps(std::uint32_t process, const coordinator::Input& input) override;
   void stepped(std::uint32_t process, const peer::Peer& peer, const Program& program) override;

@@ -38,6 +38,7 @@ class Historian final : public Witness {
   void held_back(const Event& event) override;
   void started(std::uint32_t index, std::uint32_t host, PeerId peer) override;
   void stopped(std::uint32_t index, Death death) override;
+  void strangers_come(std::uint32_t process, std::uint32_t host, PeerId peer) override { started(process, host, peer); }
   void steps(std::uint32_t process, const peer::Input& input) override;
   void steps(std::uint32_t process, const coordinator::Input& input) override;
   void asks(std::uint32_t process, const peer::Effect& effect) override;

@@ -264,7 +264,9 @@ TEST(Cli, TheCoordinatorsLogIsJsonAndStrangersDoNotFillIt) {
     const nlohmann::json event = nlohmann::json::parse(line);
     const std::string name = event.at("event");
     if (name == "peer-refused" || name == "protocol-error") ++listed;
-    if (name == "more-refused") unlisted += event.at("count").get<int>();
+    const bool of_strangers =
+        name == "left-out" && (event.at("of") == "peer-refused" || event.at("of") == "protocol-error");
+    if (of_strangers) unlisted += event.at("count").get<int>();
     if (name == "installed") installed = installed || event.at("members") == 1;
     EXPECT_TRUE(event.contains("time"));
   }

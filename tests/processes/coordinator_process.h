@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/coordinator/coordinator.h"
+#include "tests/processes/shared_journal.h"
 #include "tests/support/process.h"
 
 namespace lockstep::testing {
@@ -12,9 +13,14 @@ class CoordinatorProcess {
  public:
   // With `log`, the caller must take in what it says.
   explicit CoordinatorProcess(const coordinator::Options& machine = {}, bool log = false);
+  // With a log that nobody need take in; it outlives the process.
+  CoordinatorProcess(const coordinator::Options& machine, const SharedJournal& log);
 
   Process process;      // with `log`: "L " and a line of its log
   std::string address;  // "127.0.0.1:port"; empty: it did not start
+
+ private:
+  void hear_address();
 };
 
 }  // namespace lockstep::testing

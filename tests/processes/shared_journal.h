@@ -32,14 +32,16 @@ class SharedJournal {
   void write(std::string_view line) const {
     const std::size_t used = head_->used.load(std::memory_order_relaxed);
     LOCKSTEP_ASSERT(sizeof(Head) + used + line.size() < kRoom);
-    std::memcpy(text() + used, line.data(), line.size());
-    text()[used + line.size()] = '\n';
+    std::memcpy(bytes() + used, line.data(), line.size());
+    bytes()[used + line.size()] = '\n';
     head_->used.store(used + line.size() + 1, std::memory_order_release);
   }
 
-  // In the parent. Gives what is wrong with a line; empty: nothing.
+  // In the parent: what was written so far.
+  [[nodiscard]] std::string_view text() const { return {bytes(), head_->used.load(std::memory_order_acquire)}; }
+  // Gives what is wrong with a line; empty: nothing.
   std::string tell(sim::Audit& audit) const {
-    std::string_view left(text(), head_->used.load(std::memory_order_acquire));
+    std::string_view left = text();
     while (!left.empty()) {
       const std::string_view line = left.substr(0, left.find('\n'));
       if (const auto error = audit.take(line)) return error->text + ": " + std::string(line);
@@ -53,7 +55,7 @@ class SharedJournal {
   struct Head {
     std::atomic<std::size_t> used{0};
   };
-  [[nodiscard]] char* text() const { return reinterpret_cast<char*>(head_ + 1); }
+  [[nodiscard]] char* bytes() const { return reinterpret_cast<char*>(head_ + 1); }
 
   Head* head_;
 };

@@ -280,8 +280,9 @@ TEST(ScenarioKeys, EveryExampleIsWellFormed) {
     if (key.section == "do") {
       const bool action = read_as_action(line) && key.name != "factor";
       text = is({"spoil", "drift"}) ? "share_state = true\nwatch = true\n[[do]]\n" + line : "[[do]]\n" + line;
-      if (is({"slow", "kernels"})) text += "factor = 2\n";
-      if (is({"stall", "cut", "cut-both", "split", "slow", "kernels", "timeout", "spoil", "mute", "factor"}))
+      if (is({"slow", "kernels", "strangers"})) text += "factor = 2\n";
+      if (is({"stall", "cut", "cut-both", "split", "slow", "kernels", "timeout", "spoil", "mute", "strangers",
+              "factor"}))
         text += "for = \"1s\"\n";
       if (is({"every"})) text += "times = 3\n";
       if (!action) text += is({"factor"}) ? "slow = \"a b\"\n" : "crash = \"a\"\n";

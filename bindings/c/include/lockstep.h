@@ -257,8 +257,9 @@ typedef struct lockstep_comm_options {
    * CUBIC or Reno where that is BBR, which paces. */
   const char* congestion_control;
 
-  lockstep_log_fn log; /* Default: none; nothing is printed */
-  void* log_user;      /* handed to `log`; must stay valid until lockstep_comm_destroy() has returned */
+  /* Default: none; nothing is printed. Of events that are alike 10 lines a minute, then how many more there were. */
+  lockstep_log_fn log;
+  void* log_user; /* handed to `log`; must stay valid until lockstep_comm_destroy() has returned */
 
   /* What this peer saw, a line of JSON for each call, its end, and each view. The journals of all peers of a run, a file each,
    * are judged by `lockstep sim audit FILES`. Default: none */
@@ -369,9 +370,10 @@ typedef struct lockstep_result {
  * this peer in (at once for the founders). Once per communicator. timeout_ms: above 0, or LOCKSTEP_FOREVER.
  *
  * The coordinator may start later: as long as it cannot be reached, its name is looked up and its addresses are tried again, after
- * 50 ms at first and every second in the end; `log` is told after the first attempt.
+ * 50 ms at first and every second in the end; `log` is told after the first attempt. The same holds when the connection ends
+ * before the coordinator's greeting, as it may where strangers fill its port.
  * Errors: INVALID_ARGUMENT, REFUSED, PROTOCOL (somebody else listens there), UNREACHABLE (not reached within timeout_ms: the text has
- * the last reasons), TIMED_OUT (not let in by then). After an error make a new communicator. */
+ * how attempts ended, and how often), TIMED_OUT (not let in by then). After an error make a new communicator. */
 LOCKSTEP_API lockstep_status lockstep_connect(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms);
 LOCKSTEP_API lockstep_status lockstep_connect_async(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms,
                                                     lockstep_work** work);

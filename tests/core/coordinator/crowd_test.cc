@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "fuzz/hosts.h"
@@ -102,6 +103,59 @@ TEST(Crowd, WhatAnAdmissionClosesAndWhatIsStoppedFitOneMessageOrWaitForTheNext) 
     for (const wire::Verdict& verdict : propose->verdicts) open.erase(verdict.key);
   }
   EXPECT_TRUE(open.empty()) << open.size() << " rounds are open for ever";
+}
+
+wire::Join newcomer(std::uint32_t i) {
+  wire::Join join;
+  join.peer = Crowd::id(1000 + i);
+  join.advertised = address_of(1);
+  return join;
+}
+
+// Found by an attack: one joined and hung up again and again, each admission was withdrawn and drafted anew with those that had come
+// meanwhile, and members waited for half a minute.
+TEST(Crowd, NewcomersThatComeAndGoHoldUpAnAdmissionOnce) {
+  Crowd crowd(3);
+  crowd.enter(newcomer(0));
+  for (std::size_t i = 0; i < 3; ++i) crowd.ends[i]->say(wire::Admit{crowd.cohort(), 1, false, {}});
+  crowd.coordinator.run();
+  ASSERT_EQ(crowd.ends[0]->last<wire::Propose>()->view.members.size(), 4U);
+  for (std::uint32_t n = 1; n < 20; ++n) {  // there is always one, and none stays
+    crowd.enter(newcomer(n));
+    crowd.ends[2 + n]->hang_up();
+    crowd.coordinator.run();
+    EXPECT_EQ(crowd.ends[0]->last<wire::Propose>()->view.members.size(), 3U) << n;
+  }
+  crowd.answer_all();
+  EXPECT_EQ(crowd.coordinator.status().view.members.size(), 3U);
+  // Whoever has waited meanwhile is in with the next one.
+  for (std::size_t i = 0; i < 3; ++i) crowd.ends[i]->say(wire::Admit{crowd.cohort(), 1, false, {}});
+  crowd.answer_all();
+  EXPECT_EQ(crowd.coordinator.status().view.members.size(), 4U);
+}
+
+TEST(Crowd, OneAddressCannotTakeEveryPlace) {
+  Options options;
+  options.waiting_of_one = 10;
+  Crowd crowd(3, options);
+  for (std::uint32_t n = 0; n < 11; ++n) crowd.enter(newcomer(n));
+  EXPECT_EQ(crowd.coordinator.status().waiting.size(), 10U);
+  ASSERT_NE(crowd.ends.back()->last<wire::Refused>(), nullptr);
+  EXPECT_NE(crowd.ends.back()->last<wire::Refused>()->text.find("10 peers of your address wait already"),
+            std::string::npos)
+      << crowd.ends.back()->last<wire::Refused>()->text;
+}
+
+// Found by an attack: 256 connections that said nothing kept everybody else out.
+TEST(Crowd, WhoComesToAFullPortIsHeard) {
+  Crowd crowd(3);
+  for (std::uint32_t i = 0; i < 2 * kMaxStrangers; ++i) {
+    crowd.coordinator.streams.accept(address_of(1));
+    crowd.coordinator.run();
+    EXPECT_LE(crowd.coordinator.footprint().strangers, kMaxStrangers);
+  }
+  crowd.enter(newcomer(0));
+  EXPECT_NE(crowd.ends.back()->last<wire::Waiting>(), nullptr);
 }
 
 // Found by an attack: while any pair was broken, every byte of every member made the coordinator draft a view, n * n look-ups

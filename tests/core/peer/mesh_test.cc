@@ -220,6 +220,28 @@ TEST(Stranger, IsRefusedWhomeverItNames) {
   run.expect_alive();
 }
 
+// A crowd that fills the port and comes again and again: the link of a neighbour stays, and a new stream of it is welcome.
+TEST(Stranger, ACrowdCostsNoNeighbourItsPlace) {
+  Peer3 run;
+  std::vector<FarEnd*> crowd;
+  for (std::uint32_t i = 0; i < 3 * kMaxStrangers; ++i) {
+    crowd.push_back(&run.me.streams.accept(address_of(9)));
+    run.me.run();
+    EXPECT_LE(run.me.footprint().strangers, kMaxStrangers + 2 * 2U);
+  }
+  EXPECT_TRUE(crowd.front()->shown_out());
+  EXPECT_FALSE(crowd.back()->shown_out());
+  EXPECT_FALSE(run.low->shown_out());
+  run.low->hang_up();
+  run.me.run();
+  FarEnd& again = run.dial_in(kLow);
+  EXPECT_NE(again.last<wire::LinkWelcome>(), nullptr);
+  for (std::uint32_t i = 0; i < 2 * kMaxStrangers; ++i) run.me.streams.accept(address_of(9));
+  run.me.run();
+  EXPECT_FALSE(again.shown_out());
+  run.expect_alive();
+}
+
 TEST(Stranger, ThatComesBeforeTheKeyStandsInNobodysWay) {
   Peer3 run(false);
   FarEnd& low = run.dial_in(kLow);  // it has been told already that we are in

@@ -125,6 +125,35 @@ TEST(Session, ATimeOutEndsTheSearchWithItsReasons) {
       << outcome->text;
 }
 
+// A port that strangers keep full resets who comes: it tries again, and tells all that it saw.
+TEST(Session, AConnectThatIsShownOutTriesAgainAndTellsHowItEnded) {
+  Seeker seeker(milliseconds(400));
+  bool open = false;
+  while (!seeker.me.run_over) {
+    if (!seeker.me.streams.dialling().empty()) {
+      FarEnd& end = *seeker.me.streams.dialling().front();
+      open = !open;
+      if (open) {
+        seeker.me.streams.open(end);
+        end.hang_up();
+      } else {
+        seeker.me.streams.refuse(end);
+      }
+      seeker.me.run();
+      continue;
+    }
+    seeker.me.pass(seeker.me.deadline() - seeker.me.now);
+    seeker.me.run();
+  }
+  EXPECT_EQ(seeker.me.now, Instant{} + milliseconds(400));
+  const std::string& text = seeker.me.run_over->text;
+  EXPECT_NE(text.find("connected, but no greeting came: closed by the other side, 2 times; "), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("connection refused, 2 times), tried 4 times in 400 ms: something listens there"),
+            std::string::npos)
+      << text;
+}
+
 // After a look that found nothing the reasons of the last one that was complete are told.
 TEST(Session, ATimeOutWhileItDialsTellsWhatItKnows) {
   Seeker never(seconds(2));

@@ -1,0 +1,260 @@
+#include "tests/processes/attacker.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <span>
+#include <sstream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/wire/codec.h"
+#include "core/wire/message.h"
+
+namespace lockstep::testing {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+// Its work is done elsewhere, as a rule: the machine is left to those it attacks.
+constexpr int kNiceness = 10;
+// What came says nothing here; a stream that ended is noticed.
+constexpr std::size_t kReadAtOnce = 16'384;
+
+class File {
+ public:
+  explicit File(int number) : number_(number) {}
+  File(File&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (number_ >= 0) ::close(number_);
+  }
+  [[nodiscard]] int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+Bytes bytes_of(std::string_view text) {
+  const auto raw = std::as_bytes(std::span(text.data(), text.size()));
+  return {raw.begin(), raw.end()};
+}
+
+Bytes greeting(const wire::Message& message) {
+  Bytes bytes;
+  wire::encode(wire::Preamble{}, bytes);
+  wire::encode(message, Term{1}, bytes);
+  return bytes;
+}
+
+struct Port {
+  bool coordinator = false;
+  std::vector<File> idle;
+  bool has_been_full = false;
+};
+
+class Attack {
+ public:
+  Attack(Parent& parent, const AttackerOptions& options) : parent_(parent), options_(options) {}
+
+  int run() {
+    rlimit files{};
+    ::getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+    (void)!::nice(kNiceness);
+    std::thread ear([this] { hear(); });
+    for (;;) {
+      const std::map<std::uint16_t, bool> wanted = wait_for_noise();
+      if (over_) break;
+      std::erase_if(ports_, [&](const auto& entry) { return !wanted.contains(entry.first); });
+      for (const auto& [port, coordinator] : wanted) ports_[port].coordinator = coordinator;
+      attack_next();
+      answer();
+    }
+    ear.join();
+    return 0;
+  }
+
+ private:
+  // On a thread of its own: what the parent says.
+  void hear() {
+    while (const auto line = parent_.hear()) {
+      std::istringstream words(*line);
+      std::string verb;
+      std::uint64_t number = 0;
+      words >> verb >> number;
+      const std::lock_guard lock(mutex_);
+      const auto port = static_cast<std::uint16_t>(number);
+      if (verb == "member") wanted_[port] = false;
+      if (verb == "coordinator") wanted_[port] = true;
+      if (verb == "forget") wanted_.erase(port);
+      if (verb == "filled") asked_ = number;
+    }
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    news_.notify_all();
+  }
+
+  std::map<std::uint16_t, bool> wait_for_noise() {
+    std::unique_lock lock(mutex_);
+    const auto pause = std::chrono::nanoseconds(options_.round.ns) / std::max<std::size_t>(1, wanted_.size());
+    news_.wait_for(lock, pause, [this] { return over_; });
+    return wanted_;
+  }
+
+  // One port after the other, so that the load is even.
+  void attack_next() {
+    auto at = ports_.upper_bound(last_);
+    if (at == ports_.end()) {
+      at = ports_.begin();
+      end_old_noise();
+      ++round_;
+    }
+    if (at == ports_.end()) return;
+    last_ = at->first;
+    fill(at->first, at->second);
+    make_noise(at->first, at->second);
+  }
+
+  // Says so once all ports have been full, and so many rounds of noise have come since it was asked.
+  void answer() {
+    const std::lock_guard lock(mutex_);
+    if (asked_ == 0 || round_ == answered_) return;
+    answered_ = round_;
+    const bool full = std::all_of(wanted_.begin(), wanted_.end(), [this](const auto& entry) {
+      const auto at = ports_.find(entry.first);
+      return at != ports_.end() && at->second.has_been_full;
+    });
+    if (!full || --asked_ > 0) return;
+    parent_.say("filled");
+  }
+
+  [[nodiscard]] File knock(std::uint16_t port) const {
+    File file(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_in from{};
+    from.sin_family = AF_INET;
+    ::inet_pton(AF_INET, options_.from.c_str(), &from.sin_addr);
+    if (options_.from != "127.0.0.1") ::bind(file.number(), reinterpret_cast<const sockaddr*>(&from), sizeof from);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(file.number(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0 && errno != EINPROGRESS) {
+      return File(-1);
+    }
+    return file;
+  }
+
+  static bool has_ended(const File& file) {
+    std::byte into[kReadAtOnce];
+    const ssize_t got = ::recv(file.number(), into, sizeof into, MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
+  }
+
+  void fill(std::uint16_t port, Port& at) {
+    std::erase_if(at.idle, has_ended);
+    while (at.idle.size() < options_.idle) {
+      File file = knock(port);
+      if (file.number() < 0) break;
+      // Every third drips: the first byte of a preamble, and one more in each refill.
+      if (at.idle.size() % 3 == 0) (void)::send(file.number(), "L", 1, MSG_NOSIGNAL);
+      at.idle.push_back(std::move(file));
+    }
+    for (std::size_t i = 0; i < at.idle.size(); i += 3) (void)::send(at.idle[i].number(), "", 1, MSG_NOSIGNAL);
+    at.has_been_full = at.has_been_full || at.idle.size() >= options_.idle;
+  }
+
+  void make_noise(std::uint16_t port, const Port& at) {
+    say(port, bytes_of("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    wire::Link link;
+    link.from = PeerId{1, round_};
+    link.to = PeerId{2, 2};
+    link.stripes = 2;
+    say(port, greeting(link));
+    if (!heard_.empty()) say(port, heard_);
+    if (!at.coordinator) return;
+    listen_to(port);
+    for (std::uint32_t i = 0; i < options_.joiners; ++i) {
+      wire::Join join;
+      join.peer = PeerId{0x5472616e676572, round_ * options_.joiners + i + 1};
+      join.name = "nobody";
+      join.advertised.port = 1;
+      say(port, greeting(join));
+    }
+  }
+
+  // Hangs up in the next round.
+  void say(std::uint16_t port, const Bytes& bytes) {
+    File file = knock(port);
+    if (file.number() < 0) return;
+    (void)::send(file.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    noise_.push_back(std::move(file));
+  }
+
+  // A coordinator tells anybody its status: that is what strangers hear.
+  void listen_to(std::uint16_t port) {
+    if (round_ % 16 != 0) return;
+    File file = knock(port);
+    const Bytes question = greeting(wire::StatusRequest{});
+    (void)::send(file.number(), question.data(), question.size(), MSG_NOSIGNAL);
+    Bytes heard;
+    for (pollfd item{file.number(), POLLIN, 0}; ::poll(&item, 1, 100) > 0;) {
+      std::byte into[kReadAtOnce];
+      const ssize_t got = ::recv(file.number(), into, sizeof into, 0);
+      if (got <= 0) break;
+      heard.insert(heard.end(), into, into + got);
+    }
+    if (!heard.empty()) heard_ = std::move(heard);
+  }
+
+  void end_old_noise() {
+    old_noise_.clear();
+    std::swap(noise_, old_noise_);
+  }
+
+  Parent& parent_;
+  const AttackerOptions options_;
+  std::mutex mutex_;
+  std::condition_variable news_;
+  std::map<std::uint16_t, bool> wanted_;  // port, and whether it is a coordinator's
+  std::uint64_t asked_ = 0;
+  bool over_ = false;
+
+  std::map<std::uint16_t, Port> ports_;
+  std::vector<File> noise_;
+  std::vector<File> old_noise_;
+  Bytes heard_;
+  std::uint16_t last_ = 0;
+  std::uint64_t round_ = 0;
+  std::uint64_t answered_ = 0;
+};
+
+}  // namespace
+
+Attacker::Attacker(const AttackerOptions& options)
+    : process([options](Parent& parent) { return Attack(parent, options).run(); }) {}
+
+bool Attacker::has_filled(std::uint32_t rounds, Duration within) {
+  process.say("filled " + std::to_string(rounds));
+  return process.hear(within) == "filled";
+}
+
+}  // namespace lockstep::testing
