@@ -36,6 +36,12 @@ enum class Purpose : std::uint64_t {
   kRenewal,
   kState,
   kLie,
+  kFlip,
+  kMiscompute,
+  kOddElement,
+  kOddWeight,
+  kOddTail,
+  kOverlap,
 };
 
 // One draw that decides several things, up to five.

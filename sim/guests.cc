@@ -331,6 +331,8 @@ bool World::begin_with_guest(std::uint64_t index) {
     case Fault::kSilence:
     case Fault::kSlow:
     case Fault::kKernels:
+    case Fault::kFlip:
+    case Fault::kMiscompute:
     case Fault::kSpoil: return false;
   }
   LOCKSTEP_UNREACHABLE();

@@ -24,20 +24,22 @@ enum class Fault : std::uint8_t {
   kCut,      // a -> b: nothing gets through for `length`
   kCutBoth,  // a <-> b
   kReset,  // a, b: streams between them are reset, `number` times, one `length` apart; b = a: those with all other peers
-  kSilence,   // a, b: streams between them go silent for ever; new ones work
-  kSlow,      // a, b: bandwidth falls by `number` for `length`
-  kKernels,   // a: kernels take `number` times as long for `length`
-  kJoin,      // a: starts, when it does not run
-  kLeave,     // a: leaves politely; starts again after `length`
-  kStop,      // a: aborts its oldest call
-  kTimeout,   // a: its next collective gets a time-out of `length`
-  kMismatch,  // a: its next collective has another count or operation than the others'
-  kSkip,      // a: does not launch its next collective
-  kSpoil,     // a: for `length`, about half of the pieces of state that it sends are not what it digested
-  kDrift,     // a: until its next sync, one byte or one value of the state that its program watches is another one
-  kAbandon,   // a: its program gives the run up, whatever it waits for; starts again soon
+  kSilence,     // a, b: streams between them go silent for ever; new ones work
+  kSlow,        // a, b: bandwidth falls by `number` for `length`
+  kKernels,     // a: kernels take `number` times as long for `length`
+  kJoin,        // a: starts, when it does not run
+  kLeave,       // a: leaves politely; starts again after `length`
+  kStop,        // a: aborts its oldest call
+  kTimeout,     // a: its next collective gets a time-out of `length`
+  kMismatch,    // a: its next collective has another count or operation than the others'
+  kSkip,        // a: does not launch its next collective
+  kSpoil,       // a: for `length`, about half of the pieces of state that it sends are not what it digested
+  kDrift,       // a: until its next sync, one byte or one value of the state that its program watches is another one
+  kAbandon,     // a: its program gives the run up, whatever it waits for; starts again soon
+  kFlip,        // a -> b: a bit flips in each of the next `number` payloads or frames (0: one) that go this way
+  kMiscompute,  // a: a bit flips in what its kernels make of the next `number` segments (0: one)
 };
-inline constexpr std::uint8_t kFaultCount = 18;
+inline constexpr std::uint8_t kFaultCount = 20;
 std::string_view name_of(Fault fault);
 
 bool is_of_pair(Fault fault);  // what happens between hosts a and b
