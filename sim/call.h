@@ -27,6 +27,13 @@ struct Given {
   std::vector<std::vector<std::byte>> residuals;
 };
 
+// An element of an input that is not what its content says: infinite or NaN.
+struct OddElement {
+  std::size_t tensor = 0;
+  std::uint64_t element = 0;
+  float value = 0;
+};
+
 struct Call {
   CallKind kind = CallKind::kCollective;
   std::uint32_t process = 0;
@@ -44,8 +51,10 @@ struct Call {
   std::uint64_t content = 0;        // of tensor t: content_of(content, t); but of a guest:
   std::optional<Given> given;       // what its program has given; nothing: too much to keep
   bool of_guest = false;
-  CohortId cohort;        // the newest that the caller knew of
-  std::uint32_t use = 0;  // how many launches of the tag in that cohort came before
+  std::optional<OddElement> odd;  // bytes mode, encoded
+  bool odd_weight = false;        // tiny, huge, 0, or none
+  CohortId cohort;                // the newest that the caller knew of
+  std::uint32_t use = 0;          // how many launches of the tag in that cohort came before
   std::optional<RoundKey> round_at_death;
   std::vector<BufferId> buffers;
   std::vector<std::uint64_t> inputs;     // fingerprints of the inputs at the call

@@ -39,6 +39,12 @@ enum class Purpose : std::uint64_t {
   kMute,
   kOnce,
   kStranger,
+  kFlip,
+  kMiscompute,
+  kOddElement,
+  kOddWeight,
+  kOddTail,
+  kOverlap,
 };
 
 // One draw that decides several things, up to five.

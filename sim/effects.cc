@@ -1,5 +1,6 @@
 // World, second part: what core asks a driver for.
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -91,7 +92,8 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                    mix(13, process.index, static_cast<std::uint64_t>(event.kind), event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
                    process.program->on_trace(event);
-                   check("L2", causes_.noted(process.id, event));
+                   const Complaint breach = causes_.noted(process.id, event);
+                   if (breach && !flips_.explains(process.id, event, now_)) check("L2", breach);
                  },
                  [&](const io::Dial& io) { carry_out_io(process, io); },
                  [&](const io::Read& io) { carry_out_io(process, io); },
@@ -167,6 +169,45 @@ void World::run_job_now(Process& process, std::uint64_t slot) {
   if (!job.busy || job.ran) return;
   job.result = process.memory->run(job.job);
   job.ran = true;
+  if (hosts_[process.host].to_miscompute > 0) miscompute(process, job);
+}
+
+// A bit of what a kernel has made flips: of what departs, after its checksum was taken; or of a result that has come, which its
+// checksum is found to be that of. Nothing else can be seen by anybody: see checkers/s2_flips.h.
+void World::miscompute(Process& process, Job& job) {
+  const KernelJob& done = job.job;
+  const bool departs = done.kind == JobKind::kFold || done.kind == JobKind::kRecode || done.kind == JobKind::kEncode ||
+                       done.kind == JobKind::kGather;
+  const bool arrived = done.kind == JobKind::kVerify || done.kind == JobKind::kCheck;
+  const BufferRef where = departs ? done.into : done.from;
+  if ((!departs && !arrived) || where.length == 0 || where.id == kEarlyBuffer) return;
+  if (!job.result.intact || job.result.malformed || job.result.not_finite) return;
+  for (const std::uint32_t open : process.open_calls) {
+    const Call& call = process.calls[open];
+    const peer::Request& request = call.request;
+    if (std::find(call.buffers.begin(), call.buffers.end(), where.id) == call.buffers.end()) continue;
+    const std::optional<RoundKey> round = round_of(process, call);
+    if (call.kind != CallKind::kCollective || request.state != nullptr || !round || *round == RoundKey{}) return;
+    if (request.collective == peer::Collective::kReduceScatter && where.id == request.tensors.front().recv.id) return;
+    std::uint64_t of_tensors = 0;  // behind them lie contributions
+    for (const peer::Tensor& tensor : request.tensors) of_tensors += scratch_bytes(request, tensor);
+    if (arrived && where.id == request.scratch.id && where.offset >= of_tensors) return;
+    const std::uint64_t luck = dice_.bits(Purpose::kMiscompute, process.index, 1000 + process.draws++);
+    const std::uint64_t checksum = process.memory->flip_bit(where, luck);
+    if (arrived) job.result.checksum = checksum;
+    hosts_[process.host].to_miscompute -= 1;
+    say(process, "a bit flips in what a kernel made of " + text_of(*round));
+    flips_.in_a_kernel(*round);
+    flips_.may_be_seen(std::uint64_t{8} * plan_.peers * plan_.stripes);
+    causes_.began({.fault = Fault::kMiscompute, .a = process.host});
+    return;
+  }
+}
+
+void World::flipped(std::uint32_t from, std::uint32_t to) {
+  if (options_.trace) options_.trace(text_of(now_) + " a bit flips from " + host_words(from) + " to " + host_words(to));
+  flips_.on_the_way();
+  causes_.began({.fault = Fault::kFlip, .a = from, .b = to});
 }
 
 // ---- calls ----
@@ -225,6 +266,7 @@ void World::completed(Process& process, peer::Complete& complete) {
     }
     const FindCall find = [&](PeerId peer, const RoundKey& round) { return contribution(peer, round); };
     check("S10", check_mismatch(*call, find));
+    if (!over_) check("S2", flips_.ended(*call, causes_.only_bits_flip()));
     if (!over_) check("S2", check_fold(process, *call, find));
     if (!over_) check("S5", one_state_.ended(*call, *process.memory, find));
     const auto name_of_peer = [&](const Call& of) { return processes_[of.process].peer_options.name; };
@@ -235,7 +277,8 @@ void World::completed(Process& process, peer::Complete& complete) {
     if (!over_ && options_.guests == nullptr) check("P2", check_time_of(process, *call));
     if (!over_ && !healed_) check("P3", check_recovery(*call));
     if (!over_) check("S3", check_restored(*call, *process.memory));
-    if (process.app != nullptr && !options_.scripted) check("L2", causes_.aborted(*call, process.app->leaving()));
+    if (process.app != nullptr && !options_.scripted)
+      check("L2", causes_.aborted(*call, process.app->leaving(), is_odd(outcome)));
   }
   if (call->of_guest) return end_call_of_guest(process, *call);
   for (const BufferId buffer : call->buffers) {
@@ -253,6 +296,22 @@ void World::completed(Process& process, peer::Complete& complete) {
     queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);
   }
   process.program->on_complete(*call);
+}
+
+// What somebody gave to the round, or a kernel made of it, is a cause of this end.
+bool World::is_odd(const peer::Outcome& outcome) const {
+  if (outcome.status == Status::kInternal) return flips_.explains_internal(outcome.round);
+  if (outcome.status != Status::kInvalidArgument) return false;
+  const auto same_of_any_group = [&](std::optional<RoundKey> round) {  // gangs bind groups
+    if (round) round->group = outcome.round.group;
+    return round == outcome.round;
+  };
+  for (const Process& process : processes_) {
+    for (const Call& call : process.calls) {
+      if ((call.odd || call.odd_weight) && same_of_any_group(round_of(process, call))) return true;
+    }
+  }
+  return false;
 }
 
 // Where lines are known and nothing has gone wrong.

@@ -333,7 +333,9 @@ bool World::begin_with_guest(std::uint64_t index) {
     case Fault::kKernels:
     case Fault::kSpoil:
     case Fault::kMute:
-    case Fault::kStrangers: return false;
+    case Fault::kStrangers:
+    case Fault::kFlip:
+    case Fault::kMiscompute: return false;
   }
   LOCKSTEP_UNREACHABLE();
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/kernels/checksum.h"
 #include "core/kernels/run_job.h"
 
 namespace lockstep::sim {
@@ -270,6 +271,12 @@ void fill_content(std::span<std::byte> where, std::uint64_t content, DataType ty
   }
 }
 
+void Memory::write(BufferRef where, float value) {
+  Buffer* buffer = find(where.id);
+  LOCKSTEP_ASSERT(buffer != nullptr && mode_ == Mode::kBytes && where.length == sizeof value);
+  std::memcpy(buffer->bytes.data() + where.offset, &value, sizeof value);
+}
+
 void Memory::lend(BufferId id) {
   Buffer* buffer = find(id);
   LOCKSTEP_ASSERT(buffer != nullptr);
@@ -349,6 +356,20 @@ JobResult Memory::run(const KernelJob& job) {
   const auto residual = open(job.residual, Touch::kJob);
   if (!trespass_.empty()) return {};
   return run_job(job, into, from, own, residual);
+}
+
+std::uint64_t Memory::flip_bit(BufferRef where, std::uint64_t luck) {
+  if (mode_ == Mode::kToken) {
+    Token token;
+    (void)read_token(where, Touch::kJob, token);
+    token.sum ^= std::uint64_t{1} << (luck & 63U);
+    write_token(where, Touch::kJob, token);
+    return checksum_of(token, where.length);
+  }
+  const auto bytes = open(where, Touch::kJob);
+  if (bytes.empty()) return 0;
+  bytes[(luck >> 8U) % bytes.size()] ^= static_cast<std::byte>(1U << (luck & 7U));
+  return checksum(bytes);
 }
 
 JobResult Memory::run_tokens(const KernelJob& job) {

@@ -70,6 +70,7 @@ class Memory {
 
   // ---- the application's side ----
   void fill(BufferRef where, std::uint64_t content, DataType type = DataType::kU8, bool finite = false);
+  void write(BufferRef where, float value);  // bytes mode
   void lend(BufferId id);
   void take_back(BufferId id);
   // Counts every touch by core; compare to know whether somebody wrote.
@@ -84,6 +85,8 @@ class Memory {
   void write_token(BufferRef where, Touch touch, const Token& token);
   void spoil(BufferRef where, Touch touch);
   JobResult run(const KernelJob& job);
+  // The nemesis flips a bit, which `luck` says. Returns the checksum of what is there then.
+  std::uint64_t flip_bit(BufferRef where, std::uint64_t luck);
 
   [[nodiscard]] const std::string& trespass() const { return trespass_; }
   [[nodiscard]] Mode mode() const { return mode_; }

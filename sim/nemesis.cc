@@ -249,6 +249,15 @@ void World::begin_entry(std::uint64_t index) {
       hosts_[entry.a].kernel_factor = std::max<std::uint64_t>(1, entry.number);
       lasts();
       return;
+    case Fault::kFlip:
+      network_.flip(entry.a, entry.b, std::max<std::uint64_t>(1, entry.number));
+      active.on = true;
+      return;
+    case Fault::kMiscompute:
+      if (process == nullptr) return;
+      hosts_[entry.a].to_miscompute = std::max<std::uint64_t>(1, entry.number);
+      active.on = true;
+      return;
     case Fault::kSpoil:
       causes_.began(entry);
       hosts_[entry.a].lies += 1;
@@ -346,6 +355,8 @@ void World::end_entry(std::uint64_t index) {
     case Fault::kSpoil: hosts_[entry.a].lies -= 1; return;
     case Fault::kMute: network_.mute(entry.a, false, 0); return;
     case Fault::kStrangers: end_strangers(active); return;
+    case Fault::kFlip: network_.flip(entry.a, entry.b, 0); return;
+    case Fault::kMiscompute: hosts_[entry.a].to_miscompute = 0; return;
     case Fault::kCrash:
     case Fault::kVanish:
     case Fault::kReset:

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,6 +92,8 @@ class NetworkUser {
   virtual bool stalled(std::uint32_t /*process*/) { return false; }
   // It sends this, a piece of its state or a part of one, and other bytes than lie there are to go.
   virtual bool lies_about(std::uint32_t /*process*/, const BufferRef& /*payload*/) { return false; }
+  // A bit of what one host sends to another has flipped.
+  virtual void flipped(std::uint32_t /*from*/, std::uint32_t /*to*/) {}
   // Core or the simulator broke the contract of core/io/stream.h.
   virtual void contract_broken(std::uint32_t process, std::string what) = 0;
 };
@@ -135,6 +138,10 @@ class Network {
   // known from their beginning on: watch_answers() comes first.
   void watch_answers() { watches_answers_ = true; }
   void mute(std::uint32_t host, bool on, std::uint64_t answers) { mutes_[host] = {on, answers}; }
+  // A bit of each of the next `times` payloads or frames flips; in the whole run kMostFlips one way.
+  void flip(std::uint32_t from, std::uint32_t to, std::uint64_t times) { way(from, to).to_flip = times; }
+  static constexpr std::uint64_t kMostFlips = 2;  // one less than core takes for a fault of who sends
+  [[nodiscard]] std::uint64_t flips() const { return flips_; }
   void died(std::uint32_t process, Death death, Instant now);
   // The machine answers again: streams that nobody owns any more are reset.
   void host_returned(std::uint32_t host, Instant now);
@@ -168,6 +175,7 @@ class Network {
     bool payload = false;
     bool spoilt = false;
     bool is_lie = false;
+    std::uint64_t flip = 0;  // of its token: a bit that has flipped on the way
     BufferRef origin;
     Token token;
     BufferRef target;
@@ -261,7 +269,8 @@ class Network {
   std::size_t take_once(End end, Instant now);
   // How many bytes go on the wire.
   std::size_t push_slice(End from, Memory& memory, const io::Slice& slice, std::size_t skip, std::size_t bytes);
-  void push_payload(Side& s, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip, std::size_t bytes);
+  void push_payload(End from, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip,
+                    std::size_t bytes);
   void credit(End reader, Instant now);
   void start_close(End end, io::CloseReason reason, Instant now);
   void finish_close(End end, io::CloseReason reason, Instant now);
@@ -297,8 +306,11 @@ class Network {
     std::uint64_t slow = 1;
     std::uint64_t window = 0;  // of a stream: sent and not yet read, at most
     int cuts = 0;
+    std::uint64_t to_flip = 0;  // payloads or frames
+    std::uint64_t flipped = 0;
   };
   std::vector<Way> ways_;  // hosts x hosts
+  std::uint64_t flips_ = 0;
 
   // ---- flow fidelity: network_flow.cc ----
   struct Flows {
@@ -330,6 +342,7 @@ class Network {
 
   [[nodiscard]] std::size_t way_index(std::uint32_t from, std::uint32_t to) const;
   void set_window(Way& w) const;
+  std::optional<std::uint64_t> flip_now(End from, bool payload);
   Way& way(std::uint32_t from, std::uint32_t to) { return ways_[way_index(from, to)]; }
   [[nodiscard]] const Way& way(std::uint32_t from, std::uint32_t to) const { return ways_[way_index(from, to)]; }
   // That the bytes of this end take.

@@ -269,7 +269,7 @@ std::size_t Network::push_slice(End from, Memory& memory, const io::Slice& slice
   }
   if (witness_ != nullptr) witness_->sends(from, source, bytes);
   if (memory.mode() == Mode::kToken && !header) {
-    if (!lost) push_payload(s, pipe, memory, slice.payload, skip, bytes);
+    if (!lost) push_payload(from, pipe, memory, slice.payload, skip, bytes);
     return bytes;
   }
   if (!header) source = memory.open(slice.payload.slice(skip, bytes), Touch::kSend);
@@ -287,12 +287,32 @@ std::size_t Network::push_slice(End from, Memory& memory, const io::Slice& slice
     pipe.bytes.insert(pipe.bytes.end(), source.begin(), source.end());
     const bool lie = !header && user_.lies_about(s.process, slice.payload.slice(skip, bytes));
     if (lie) pipe.bytes.back() ^= std::byte{0x10};
+    if (const auto luck = flip_now(from, !header)) {
+      const auto pushed = static_cast<std::ptrdiff_t>(*luck % source.size());
+      *(pipe.bytes.end() - 1 - pushed) ^= static_cast<std::byte>(1U << (*luck >> 32U & 7U));
+    }
   }
   return bytes;
 }
 
-void Network::push_payload(Side& s, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip,
+// A bit of this flips: dice that say which. After the checksum of TCP: nothing below core sees it.
+std::optional<std::uint64_t> Network::flip_now(End from, bool payload) {
+  const Side& s = side(from);
+  const Side& o = side(other(from));
+  Way& w = way_from(from);
+  if (w.to_flip == 0 || w.flipped >= kMostFlips) return std::nullopt;
+  const std::uint64_t luck = dice_.bits(Purpose::kFlip, 1000 + way_index(s.host, o.host), w.flipped);
+  if (payload != (luck % 10 < 7)) return std::nullopt;
+  w.to_flip -= 1;
+  w.flipped += 1;
+  flips_ += 1;
+  user_.flipped(s.host, o.host);
+  return mix64(luck);
+}
+
+void Network::push_payload(End from, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip,
                            std::size_t bytes) {
+  Side& s = side(from);
   const bool goes_on =
       !pipe.spans.empty() && pipe.spans.back().payload && pipe.spans.back().length < pipe.spans.back().total;
   if (!goes_on) {
@@ -304,6 +324,8 @@ void Network::push_payload(Side& s, Pipe& pipe, Memory& memory, const BufferRef&
     span.spoilt = !memory.read_token(payload, Touch::kSend, span.token);
     span.is_lie = user_.lies_about(s.process, payload);
     if (span.is_lie) span.token = falsified(span.token);
+    if (const auto luck = flip_now(from, true)) span.flip = std::uint64_t{1} << (*luck & 63U);
+    span.token.sum ^= span.flip;
     span.length = bytes;
     return;
   }
@@ -311,7 +333,9 @@ void Network::push_payload(Side& s, Pipe& pipe, Memory& memory, const BufferRef&
   const bool same = payload.id == span.origin.id && payload.offset + skip == span.origin.offset + span.length;
   Token again;
   const bool whole = same && memory.read_token(span.origin, Touch::kSend, again);
-  if (!whole || (span.is_lie ? falsified(again) : again) != span.token) span.spoilt = true;
+  if (span.is_lie) again = falsified(again);
+  again.sum ^= span.flip;
+  if (!whole || again != span.token) span.spoilt = true;
   span.length += bytes;
 }
 

@@ -11,8 +11,8 @@ namespace lockstep::sim {
 namespace {
 
 constexpr std::string_view kFaultNames[kFaultCount] = {
-    "crash", "vanish", "stall",   "cut",      "cut-both", "reset", "silence", "slow",    "kernels", "join",
-    "leave", "stop",   "timeout", "mismatch", "skip",     "spoil", "drift",   "abandon", "mute",    "strangers"};
+    "crash", "vanish",  "stall",    "cut",  "cut-both", "reset", "silence", "slow", "kernels",   "join", "leave",
+    "stop",  "timeout", "mismatch", "skip", "spoil",    "drift", "abandon", "mute", "strangers", "flip", "miscompute"};
 
 // Draws for the world: one number each, by name.
 class Draws {
@@ -135,7 +135,9 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
     case Fault::kSkip:
     case Fault::kDrift:
     case Fault::kAbandon:
-    case Fault::kMute: break;
+    case Fault::kMute:
+    case Fault::kFlip:
+    case Fault::kMiscompute: break;
   }
   if (entry.fault == Fault::kSlow || entry.fault == Fault::kKernels) entry.number = range(2, 100);
   if (entry.fault == Fault::kReset && range(0, 1) == 0) {  // again and again, while what was lost is sent again
@@ -272,6 +274,30 @@ void draw_strangers(Plan& plan, Dice dice) {
   }
 }
 
+// Bits that flip, beside whatever else happens, and where nothing else does.
+void flip_bits(Plan& plan, Dice dice) {
+  const auto add = [&](Fault fault, Purpose purpose, std::uint64_t n) {
+    const auto range = [&](std::uint64_t lo, std::uint64_t hi, std::uint64_t k) {
+      return dice.range(lo, hi, purpose, n, k);
+    };
+    Entry entry;
+    entry.fault = fault;
+    entry.launch = range(1, std::uint64_t{6} * plan.peers, 0);
+    const std::uint64_t far = static_cast<std::uint64_t>(plan.network.latency_hi_ns) * 4 + 200'000;
+    entry.after = nanoseconds(static_cast<std::int64_t>(range(0, far, 1) >> range(0, 4, 2)));
+    entry.a = static_cast<std::uint32_t>(range(1, plan.peers, 3));
+    entry.b = static_cast<std::uint32_t>(range(1, plan.peers - 1, 4));
+    if (entry.b >= entry.a) entry.b += 1;
+    if (fault == Fault::kMiscompute) entry.b = 0;
+    entry.number = range(0, 2, 5);
+    plan.entries.push_back(entry);
+  };
+  if (dice.permille(200, Purpose::kFlip, 0, 100)) {
+    for (std::uint64_t n = 0; n <= dice.range(0, 3, Purpose::kFlip, 0, 101); ++n) add(Fault::kFlip, Purpose::kFlip, n);
+  }
+  if (dice.permille(100, Purpose::kMiscompute, 0, 100)) add(Fault::kMiscompute, Purpose::kMiscompute, 0);
+}
+
 std::string flaw_of_lines(const NetworkOptions& net) {
   constexpr std::size_t kMostLines = 3;  // of one host: its own, and those that it shares
   constexpr std::uint32_t kAll = 1'000'000;
@@ -295,7 +321,7 @@ std::string_view name_of(Fault fault) { return kFaultNames[static_cast<std::size
 
 bool is_of_pair(Fault fault) {
   return fault == Fault::kCut || fault == Fault::kCutBoth || fault == Fault::kReset || fault == Fault::kSilence ||
-         fault == Fault::kSlow || fault == Fault::kStrangers;
+         fault == Fault::kSlow || fault == Fault::kStrangers || fault == Fault::kFlip;
 }
 
 bool may_lose_members(Fault fault) {
@@ -310,6 +336,8 @@ bool may_lose_members(Fault fault) {
     case Fault::kLeave:
     case Fault::kAbandon:
     case Fault::kMute: return true;
+    case Fault::kFlip:
+    case Fault::kMiscompute:
     case Fault::kSpoil:
     case Fault::kSlow:
     case Fault::kKernels:
@@ -330,7 +358,7 @@ std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32
   std::string text(entry.fault == Fault::kCutBoth ? "cut" : name_of(entry.fault));
   text += " " + name_of_host(entry.a);
   if (is_of_pair(entry.fault)) {
-    text += entry.fault == Fault::kCut ? " -> " : " <-> ";
+    text += entry.fault == Fault::kCut || entry.fault == Fault::kFlip ? " -> " : " <-> ";
     text += entry.a == entry.b ? "all" : name_of_host(entry.b);
   }
   const std::string length = words_of(entry.length, " ");
@@ -352,6 +380,8 @@ std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32
     case Fault::kReset:
       return text + (entry.number > 1 ? " " + std::to_string(entry.number) + " times, every " + length : "");
     case Fault::kTimeout: return text + " after " + length;
+    case Fault::kFlip:
+    case Fault::kMiscompute: return text + (entry.number > 1 ? " " + std::to_string(entry.number) + " times" : "");
     case Fault::kSilence:
     case Fault::kJoin:
     case Fault::kStop:
@@ -466,6 +496,9 @@ std::string flaw_of(const Plan& plan, const Entry& entry) {
   }
   if (is_of_pair(entry.fault)) {
     const bool with_all = entry.fault == Fault::kReset && entry.a != 0;
+    if (entry.fault == Fault::kFlip && (entry.a == 0 || entry.b == 0)) {
+      return "flip is between peers: on the way to the coordinator it is what a reset is";
+    }
     if (entry.a == entry.b && !with_all) {
       return std::string(name_of(entry.fault)) + " is between two hosts: a and b must differ";
     }
@@ -543,6 +576,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   bury(plan, draws);
   give_up(plan, dice);
   if (faults != 0) draw_strangers(plan, dice);
+  if (!options.calm) flip_bits(plan, dice);
   if (draws.permille(750))
     plan.heal_after = plan.heartbeat * static_cast<std::int64_t>(draws.range(0, 8)) + nanoseconds(1);
   if (draws.permille(300)) plan.unasked = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 1, 2}));

@@ -37,9 +37,11 @@ enum class Fault : std::uint8_t {
   kDrift,     // a: until its next sync, one byte or one value of the state that its program watches is another one
   kAbandon,   // a: its program gives the run up, whatever it waits for; starts again soon
   kMute,  // a: for `length`, no process there answers a proposal, but for the first `number` on each stream; it lives
-  kStrangers,  // a, b: `number` strangers on host b keep a's port busy for `length` (strangers.h)
+  kStrangers,   // a, b: `number` strangers on host b keep a's port busy for `length` (strangers.h)
+  kFlip,        // a -> b: a bit flips in each of the next `number` payloads or frames (0: one) that go this way
+  kMiscompute,  // a: a bit flips in what its kernels make of the next `number` segments (0: one)
 };
-inline constexpr std::uint8_t kFaultCount = 20;
+inline constexpr std::uint8_t kFaultCount = 22;
 std::string_view name_of(Fault fault);
 
 bool is_of_pair(Fault fault);  // what happens between hosts a and b

@@ -44,6 +44,8 @@ bool lasts(Fault fault) {
     case Fault::kAbandon:
     case Fault::kDrift:
     case Fault::kMismatch:
+    case Fault::kFlip:
+    case Fault::kMiscompute:
     case Fault::kSkip: return false;
   }
   LOCKSTEP_UNREACHABLE();

@@ -142,6 +142,8 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"do", "mute", R"("b")", "answers no proposal, and lives: a stranger's program that joins, again and again"},
       {"do", "drift", R"("b")",
        "with watch: until its next sync, a byte or a value of the state that it watches is another one"},
+      {"do", "flip", R"("b c")", "a bit flips in the next payload or frame on the way from b to c"},
+      {"do", "miscompute", R"("b")", "a bit flips in what its kernels make of the next segment"},
 
       {"expect", "events", R"("< 100000")", "of the simulator"},
       {"expect", "launches", R"(">= 20")", "of collectives, by each peer"},

@@ -29,6 +29,7 @@ std::vector<Entry> single_faults(const Plan& plan) {
     add(Fault::kStop, host, 0, {});
     add(Fault::kAbandon, host, 0, {});
     add(Fault::kMute, host, 0, absence);
+    add(Fault::kMiscompute, host, 0, {});
     if (plan.share_state) add(Fault::kSpoil, host, 0, absence);
     if (plan.watch) add(Fault::kDrift, host, 0, {});
   }
@@ -37,6 +38,7 @@ std::vector<Entry> single_faults(const Plan& plan) {
     for (std::uint32_t b = 0; b <= plan.peers; ++b) {
       if (a == b) continue;
       add(Fault::kCut, a, b, absence);
+      if (a > 0 && b > 0) add(Fault::kFlip, a, b, {});
       if (a < b) add(Fault::kSilence, a, b, {});
       if (a < b) add(Fault::kReset, a, b, {});
       if (a + 1 == b || b == 0) add(Fault::kStrangers, a, b, absence);

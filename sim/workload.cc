@@ -1,6 +1,8 @@
 #include "sim/workload.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/base/assert.h"
@@ -83,12 +85,20 @@ void App::launch(Request request, std::uint64_t here, const Contents& contents) 
   call.cohort = uses_.cohort();
   call.use = uses_.launch(request.tag);
   const bool watches = contents.watches || (plan_.watch && plan_.share_state && !scripted_);
-  if (watches && request.collective != Collective::kSync) watch(call, request, drift_ + contents.drift);
+  if (watches && request.collective != Collective::kSync) watch(call, request, drift_of_launch() + contents.drift);
   call.request = request;
+  const float weight = request.weight.value_or(1);
+  call.odd_weight = !(weight >= 0.25F && weight <= 1000);
   call.segment_bytes = plan_.segment_bytes;
   const CallId id = call.id;
   host_.app_launched(call);
   host_.app_command(process_, peer::Launch{id, std::move(request)});
+}
+
+// While a state drifts it changes from call to call, also between two that are in flight together.
+std::uint64_t App::drift_of_launch() const {
+  const bool again = drift_ != 0 && dice_.permille(400, Purpose::kOverlap, process_, launches_);
+  return again ? dice_.range(0, 1'000'000, Purpose::kOverlap, process_, launches_, 1) : drift_;
 }
 
 CallId App::share(CallKind kind, Request request, const Contents& contents) {
@@ -156,6 +166,8 @@ Call& App::lend_memory(CallKind kind, Request& request, std::uint64_t here, cons
     if (!is_state && !taken_over) {
       memory.fill(input, content_of(call.content, t), request.type, peer::is_encoded(request));
     }
+    if (t == 0 && !taken_over && !scripted_) call.odd = odd_element(request);
+    if (t == 0 && call.odd) memory.write(input.slice(call.odd->element * width, width), call.odd->value);
     if (t == 0 && contents.changed > 0) memory.fill(input.slice(0, contents.changed), ~call.content, request.type);
     call.inputs.push_back(memory.fingerprint(input));
     const BufferRef& residual = request.tensors[t].residual;
@@ -175,6 +187,18 @@ Call& App::lend_memory(CallKind kind, Request& request, std::uint64_t here, cons
     request.timeout = plan_.call_timeout;
   }
   return call;
+}
+
+// One element of the first tensor, rarely. Tokens stand for elements that all are numbers.
+std::optional<OddElement> App::odd_element(const Request& request) const {
+  const bool may = peer::is_encoded(request) && !request.tensors.empty() && request.tensors.front().count > 0;
+  if (is_calm() || plan_.mode != Mode::kBytes || !may || !dice_.permille(40, Purpose::kOddElement, process_, launches_))
+    return {};
+  constexpr float kOdd[] = {HUGE_VALF, -HUGE_VALF, std::numeric_limits<float>::quiet_NaN(),
+                            -std::numeric_limits<float>::signaling_NaN()};
+  const auto which = dice_.range(0, std::size(kOdd) - 1, Purpose::kOddElement, process_, launches_, 1);
+  return OddElement{0, dice_.range(0, request.tensors.front().count - 1, Purpose::kOddElement, process_, launches_, 2),
+                    kOdd[which]};
 }
 
 // ---- steps ----
@@ -245,6 +269,13 @@ void App::encode(Request& request, std::uint64_t op) {
   request.op = up_to(1) == 0 ? ReduceOp::kSum : ReduceOp::kAvg;
   request.formats.up = static_cast<WireFormat>(up_to(kWireFormatCount - 1));
   request.formats.down = static_cast<WireFormat>(up_to(kWireFormatCount - 1));
+  // The tails of blocks: one element, or all but one.
+  if (!request.tensors.empty() && dice_.permille(400, Purpose::kOddTail, step_, op)) {
+    const std::uint64_t block = request.formats.block_elements();
+    const std::uint64_t blocks = dice_.range(0, plan_.max_count / block, Purpose::kOddTail, step_, op, 1);
+    const bool short_of = dice_.permille(500, Purpose::kOddTail, step_, op, 2);
+    request.tensors.front().count = std::min(plan_.max_count, blocks * block + (short_of ? block - 1 : 1));
+  }
   const bool coarse = peer::goes_direct(request);
   if (const std::uint64_t form = up_to(2); form > 0) {
     request.algorithm = form == 1 && !coarse ? wire::Algorithm::kRing : wire::Algorithm::kDirect;
@@ -252,6 +283,11 @@ void App::encode(Request& request, std::uint64_t op) {
   if (request.op == ReduceOp::kSum || up_to(1) == 0) return;
   constexpr float kOfOne[] = {1, 0.5F, 3, 1000};
   request.weight = kOfOne[dice_.range(0, std::size(kOfOne) - 1, Purpose::kLaunch, process_, launches_, 78)];
+  // Odd ones: none, tiny, huge, and what is no weight.
+  constexpr float kOdd[] = {
+      0, 0, 0x1p-149F, 0x1.8p-130F, 0x1p-126F, 0x1p127F, std::numeric_limits<float>::max(), -1, HUGE_VALF};
+  if (is_calm() || !dice_.permille(150, Purpose::kOddWeight, process_, launches_)) return;
+  request.weight = kOdd[dice_.range(0, std::size(kOdd) - 1, Purpose::kOddWeight, process_, launches_, 1)];
 }
 
 // Those of a step are the same on all; with auto_admit nobody knows the others' step, but all calls are alike.

@@ -137,6 +137,10 @@ class App final : public Program {
   [[nodiscard]] peer::Request given_request(const Work& work, std::uint64_t op) const;
   peer::Request request_of(std::uint64_t op);
   void encode(peer::Request& request, std::uint64_t op);
+  [[nodiscard]] std::optional<OddElement> odd_element(const peer::Request& request) const;
+  [[nodiscard]] std::uint64_t drift_of_launch() const;
+  // Nothing is to go wrong, or the program is given.
+  [[nodiscard]] bool is_calm() const { return plan_.entries.empty() || !plan_.work.empty(); }
 
   AppHost& host_;
   const Plan& plan_;

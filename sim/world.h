@@ -20,6 +20,7 @@
 #include "sim/checkers/p3_recovery.h"
 #include "sim/checkers/s1_one_outcome.h"
 #include "sim/checkers/s2_exact_fold.h"
+#include "sim/checkers/s2_flips.h"
 #include "sim/checkers/s5_one_state.h"
 #include "sim/checkers/s6_membership.h"
 #include "sim/event.h"
@@ -124,6 +125,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   std::uint32_t host_of(std::uint32_t process) override;
   bool stalled(std::uint32_t process) override;
   bool lies_about(std::uint32_t process, const BufferRef& payload) override;
+  void flipped(std::uint32_t from, std::uint32_t to) override;
   void contract_broken(std::uint32_t process, std::string what) override;
 
   // StrangersHost
@@ -193,6 +195,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
     std::uint64_t kernel_factor = 1;
     Checkpoint checkpoint;
     std::uint32_t lies = 0;  // how many kSpoil last
+    std::uint64_t to_miscompute = 0;
     // guests
     std::uint64_t guest = 0;  // the program that runs; 0: none
     std::uint32_t stalled = 0;
@@ -248,6 +251,8 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void tell_io(const Process& process, const io::Effect& effect);
   void start_job(Process& process, const KernelJob& job);
   void run_job_now(Process& process, std::uint64_t slot);
+  void miscompute(Process& process, Job& job);
+  [[nodiscard]] bool is_odd(const peer::Outcome& outcome) const;
   void completed(Process& process, peer::Complete& complete);
   void release(Process& process, std::uint64_t index);
   [[nodiscard]] Complaint check_time_of(const Process& process, const Call& call);
@@ -303,6 +308,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   Causes causes_;
   Admissions admissions_;
   Recovery recovery_;
+  Flips flips_;
   std::vector<Active> active_;                // by entry
   std::vector<std::uint64_t> event_entries_;  // sorted by event, the next one last
   std::size_t begun_ = 0;                     // how many of them

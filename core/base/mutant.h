@@ -103,7 +103,17 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kAnswerUncounted, "answer-uncounted", "L1 L3", kRare, "a newcomer that answers late never counts as one that answers") \
   /* strangers */ \
   X(kCrowdStays, "crowd-stays", "S9", kRare, "a port takes as many strangers as come") \
-  X(kDripRenews, "drip-renews", "S9", kRare, "each byte of a stranger gives it more time")
+  X(kDripRenews, "drip-renews", "S9", kRare, "each byte of a stranger gives it more time") \
+  /* bits that flip */ \
+  X(kLastUnchecked, "last-unchecked", "S2 L2", kRare, "the checksum of the last segment of a call is not compared") \
+  X(kHeaderUnchecked, "header-unchecked", "L1 contract", kNeedle, "a length in which a bit has flipped is believed") \
+  X(kTakenBackByABit, "taken-back-by-a-bit", "L1", kNeedle, "a bit that flips in a trailer takes the segment back") \
+  X(kFirstTwoCompared, "first-two-compared", "L2 S1 S2", kRare, "results are compared of the first two members that are done") \
+  X(kDifferingCommits, "differing-commits", "S2 S1", kRare, "results that differ commit") \
+  X(kWrongForEver, "wrong-for-ever", "L2 L1 S2", kRare, "a segment that was wrong when it left is asked for again for ever") \
+  /* odd inputs */ \
+  X(kOddElementsGo, "odd-elements-go", "S2 L2", kRare, "an element that is infinite or NaN ends no encoded call") \
+  X(kTinyWeightIsNone, "tiny-weight-is-none", "S2", kRare, "a weight that is too small beside the others' becomes 0")
 // clang-format on
 
 enum class Mutant : std::uint8_t {

@@ -164,7 +164,9 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
   }
   done_by_.add(from);
   round.parities.add(from, done.parity);
-  round.differs = round.differs || round.what != done.what || round.hash != done.hash;
+  const bool compares =
+      !mutant(Mutant::kDifferingCommits) && (!mutant(Mutant::kFirstTwoCompared) || round.done.size() <= 2);
+  round.differs = round.differs || round.what != done.what || (round.hash != done.hash && compares);
   if (stops_.contains(bundle_of(done.key))) return result;
   if (round.differs) {
     const std::string first = name_in(members, round.first);

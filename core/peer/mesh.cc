@@ -443,6 +443,10 @@ void Mesh::reset_link(PeerId peer, const std::string& why, Instant now, Effects&
   }
 }
 
+void Mesh::forgive(PeerId peer) {
+  if (const auto at = links_.find(peer); at != links_.end()) at->second.faults = 0;
+}
+
 // A stream that speaks nonsense is closed, and may be opened again: bits are flipped on the way. But a link on which that
 // happens again and again is none, and the coordinator shall know. A stranger has no link, whomever it names.
 void Mesh::break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out) {

@@ -120,6 +120,8 @@ class Mesh {
   // What came on this stream was not what was sent. False: it is gone already.
   bool reset(StreamId stream, const std::string& why, Instant now, Effects& out);
   // The same, on a stream that is gone: all of the link begins anew, so that what is missing is told.
+  // Streams were reset for what is no fault of the link.
+  void forgive(PeerId peer);
   void reset_link(PeerId peer, const std::string& why, Instant now, Effects& out);
   // Takes the round's memory back from all streams; true once none holds any. Call again until it is.
   bool release(const RoundKey& key, Generation attempt, Instant now, Effects& out);

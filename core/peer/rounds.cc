@@ -386,8 +386,11 @@ void Peer::Machine::on_job_done(const JobDone& in) {
     }
   }
   if (finished.placeable) mesh_.place(*finished.placeable, finished.place, now_, *out_);
-  if (finished.fault && round.state == Round::State::kRunning)
-    refuse(round, finished.fault->status, finished.fault->text);
+  if (finished.fault && round.state == Round::State::kRunning) {
+    const std::string sender = finished.corrupt ? " (" + name_of((*round.ring)[finished.from.value]) + ")" : "";
+    if (finished.corrupt) mesh_.forgive((*round.ring)[finished.from.value]);
+    refuse(round, finished.fault->status, finished.fault->text + sender);
+  }
   if (round.state == Round::State::kRunning) done_if_complete(round);
 }
 

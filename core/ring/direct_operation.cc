@@ -221,7 +221,7 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
       return finished;
     case Purpose::kDecode: return finished;
     case Purpose::kOwn:
-      if (result.not_finite) {
+      if (result.not_finite && !mutant(Mutant::kOddElementsGo)) {
         finished.fault = not_finite(pieces_[piece_of_[name.index]], *result.not_finite, false);
         return finished;
       }
@@ -237,6 +237,9 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
         finished.corrupt = true;
         finished.stream = exchange.from;
         finished.from = from;
+        if (exchange.corrupt < kMostCorrupt && ++exchange.corrupt == kMostCorrupt && !mutant(Mutant::kWrongForEver)) {
+          finished.fault = always_corrupt(pieces_[index], name.phase, from);
+        }
         return finished;
       }
       exchange.arrival = Arrival::kHere;

@@ -59,9 +59,10 @@ class DirectOperation final : public Operation {
     StreamId on;                 // kSent
     std::uint64_t checksum = 0;  // of what departs, once kReady
     bool again = false;          // was sent once, for nothing as far as we know
+    std::uint8_t corrupt = 0;    // arrivals with a checksum that is not theirs
     template <typename Archive>
     void state(Archive& a) {
-      a.all(arrival, departure, stripe, from, on, checksum, again);
+      a.all(arrival, departure, stripe, from, on, checksum, again, corrupt);
     }
   };
   struct Final {

@@ -87,7 +87,8 @@ void Operation::weigh(float total) {
   total_ = std::ldexp(std::frexp(total, &of_total), of_world);
   const float own = request_.weight.value_or(1);
   weight_ = std::ldexp(own, of_world - of_total);
-  if (own > 0 && weight_ == 0) weight_ = std::numeric_limits<float>::denorm_min();  // it counts, if for nothing
+  if (own > 0 && weight_ == 0 && !mutant(Mutant::kTinyWeightIsNone))
+    weight_ = std::numeric_limits<float>::denorm_min();  // it counts, if for nothing
 }
 
 std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank, std::uint32_t world,
@@ -240,6 +241,15 @@ Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_s
           "tensor " + std::to_string(piece.tensor) + ", element " + std::to_string(at) + ": " +
               (of_sum ? "the contribution, or the sum with it," : "the contribution") +
               " is infinite or NaN, which no wire format carries and no weighted average counts"};
+}
+
+Error Operation::always_corrupt(const Piece& piece, Phase phase, Rank from) {
+  const bool is_final = phase == Phase::kAllGather;
+  return {Status::kInternal, "tensor " + std::to_string(piece.tensor) + ", chunk " + std::to_string(piece.owner) +
+                                 ", bytes from " + std::to_string(piece.offset) +
+                                 " on: " + (is_final ? "the result" : "the partial sum") + " that rank " +
+                                 std::to_string(from.value) + " sends has come " + std::to_string(kMostCorrupt) +
+                                 " times with a checksum that is not its own: memory or a kernel is wrong there"};
 }
 
 JobToken Operation::JobName::token() const {

@@ -131,6 +131,9 @@ class Operation {
   // enough to stay in cache.
   static constexpr std::size_t kPreparedAhead = 4;
 
+  // A bit that flips on the way is sent again, once. What comes so often with a checksum that is not its own was wrong before it left.
+  static constexpr std::uint8_t kMostCorrupt = 3;
+
   enum class Arrival : std::uint8_t { kNotOurs, kExpected, kBackingUp, kLanding, kWorking, kHere };
   enum class Departure : std::uint8_t { kNotOurs, kNotReady, kReady, kSent };
 
@@ -164,6 +167,7 @@ class Operation {
   [[nodiscard]] BufferRef residual(const Piece& piece) const;   // what is added to the input; or nothing
   bool leave(std::size_t piece, std::vector<KernelJob>& jobs);  // renews the residual; false: there is nothing to do
   void decode(std::size_t piece, std::vector<KernelJob>& jobs);
+  [[nodiscard]] static Error always_corrupt(const Piece& piece, wire::Phase phase, Rank from);
   [[nodiscard]] Error not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const;
 
   // Left out of recordings are the arguments, and what follows from them: all but these.

@@ -294,7 +294,7 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
       if (!stopped_) start(jobs, JobKind::kHash, Purpose::kOwn, index, phase).from = this->result(piece);
       return finished;
     case Purpose::kOwn:
-      if (result.not_finite) {
+      if (result.not_finite && !mutant(Mutant::kOddElementsGo)) {
         finished.fault = not_finite(piece, *result.not_finite, false);
         return finished;
       }
@@ -304,11 +304,14 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
     case Purpose::kArrived:
       finished.used_early = phase == Phase::kReduceScatter && segment.early.length > 0;
       if (finished.used_early) segment.early = {};
-      if (!result.intact) {
+      if (!result.intact && !(mutant(Mutant::kLastUnchecked) && index + 1 == segments_.size())) {
         half.arrival = Arrival::kExpected;
         finished.corrupt = true;
         finished.from = upstream();
         finished.stream = half.stream;
+        if (half.corrupt < kMostCorrupt && ++half.corrupt == kMostCorrupt && !mutant(Mutant::kWrongForEver)) {
+          finished.fault = always_corrupt(piece, phase, upstream());
+        }
         return finished;
       }
       half.arrival = Arrival::kHere;

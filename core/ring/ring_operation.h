@@ -58,9 +58,10 @@ class RingOperation final : public Operation {
     StreamId stream;             // kLanding or kBackingUp: from; kSent: on
     std::uint64_t checksum = 0;  // once kReady or kHere
     bool again = false;          // was sent once, for nothing as far as we know
+    std::uint8_t corrupt = 0;    // arrivals with a checksum that is not theirs
     template <typename Archive>
     void state(Archive& a) {
-      a.all(arrival, departure, stripe, stream, checksum, again);
+      a.all(arrival, departure, stripe, stream, checksum, again, corrupt);
     }
   };
   struct Segment {

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/mutant.h"
 #include "core/base/text.h"
 #include "core/wire/fields.h"
 
@@ -300,6 +301,29 @@ class Decoder {
   std::size_t depth_ = 0;
 };
 
+// CRC-16/CCITT-FALSE: any burst of up to 16 bits that flip changes it.
+constexpr auto kCrcOfByte = [] {
+  std::array<std::uint16_t, 256> table{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t crc = byte << 8U;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc << 1U) ^ ((crc & 0x8000U) != 0 ? 0x1021U : 0U);
+    table[byte] = static_cast<std::uint16_t>(crc);
+  }
+  return table;
+}();
+
+// Of the first 16 bytes of a header but the CRC itself.
+std::uint16_t header_crc(std::span<const std::byte, kHeaderBytes> header) {
+  std::uint32_t crc = 0xffff;
+  for (std::size_t at = 0; at < 16; ++at) {
+    if (at == 2 || at == 3) continue;
+    crc = ((crc << 8U) ^ kCrcOfByte[(crc >> 8U) ^ std::to_integer<std::uint32_t>(header[at])]) & 0xffffU;
+  }
+  return static_cast<std::uint16_t>(crc);
+}
+
+constexpr std::uint64_t kTakenBack = ~std::uint64_t{0};
+
 Error protocol_error(std::string text) { return Error{Status::kProtocolError, std::move(text)}; }
 
 template <typename T>
@@ -383,15 +407,15 @@ void encode(const FrameHeader& header, std::span<std::byte, kHeaderBytes> out) {
   std::byte* at = out.data();
   store(header.type, at);
   store(std::uint8_t{0}, at + 1);
-  store(std::uint16_t{0}, at + 2);
   store(header.length, at + 4);
   store(header.term.value, at + 8);
   store(header.checksum, at + 16);
+  store(header_crc(out), at + 2);
 }
 
 void encode(const Trailer& trailer, std::span<std::byte, kTrailerBytes> out) {
   store(trailer.checksum, out.data());
-  store(std::uint64_t{trailer.taken_back ? 1U : 0U}, out.data() + 8);
+  store(trailer.taken_back ? kTakenBack : std::uint64_t{0}, out.data() + 8);
 }
 
 Result<bool> check_magic(std::span<const std::byte, kMagicBytes> bytes) {
@@ -419,8 +443,9 @@ Result<FrameHeader> decode_header(std::span<const std::byte, kHeaderBytes> bytes
   }
   const auto flags = load<std::uint8_t>(at + 1);
   if (flags != 0) return protocol_error("header.flags: " + std::to_string(flags) + ", must be 0");
-  const auto reserved = load<std::uint16_t>(at + 2);
-  if (reserved != 0) return protocol_error("header.reserved: " + std::to_string(reserved) + ", must be 0");
+  if (load<std::uint16_t>(at + 2) != header_crc(bytes) && !mutant(Mutant::kHeaderUnchecked)) {
+    return protocol_error(std::string(name_of_type(header.type)) + ": the header does not have the stated CRC");
+  }
   return header;
 }
 
@@ -435,8 +460,11 @@ Result<Message> decode_body(const FrameHeader& header, std::span<const std::byte
 
 Result<Trailer> decode_trailer(std::span<const std::byte, kTrailerBytes> bytes) {
   const auto status = load<std::uint64_t>(bytes.data() + 8);
-  if (status > 1) return protocol_error("trailer.status: " + std::to_string(status) + ", at most 1 allowed");
-  return Trailer{load<std::uint64_t>(bytes.data()), status == 1};
+  const bool few_bits = status != 0 && mutant(Mutant::kTakenBackByABit);
+  if (status != 0 && status != kTakenBack && !few_bits) {
+    return protocol_error("trailer.status: " + std::to_string(status) + ", must be 0 or all ones");
+  }
+  return Trailer{load<std::uint64_t>(bytes.data()), status != 0};
 }
 
 }  // namespace lockstep::wire

@@ -1,11 +1,13 @@
 // Structs to bytes and back: little-endian, fixed layout, every length limited (see limits.h). The layouts:
 //
 //   preamble  u64 magic, u32 version, u32 reserved (0), u64 features; never changes, so that versions can tell each other
-//   header    u8 type, u8 flags (0), u16 reserved (0), u32 length of the body, u64 term,
-//             u64 checksum: XXH3-64 of the 16 header bytes before it and of the body
+//   header    u8 type, u8 flags (0), u16 CRC-16 of the type, the flags, the length and the term, u32 length of the body, u64 term,
+//             u64 checksum: XXH3-64 of the 16 header bytes before it and of the body. A length in which a bit has flipped must be
+//             seen at once: the body it promises might never come
 //   body      the fields of the message, as listed in fields.h: numbers and enums as they are, a bool as u8 0 or 1, a
 //             string as u16 and its bytes (plain text), a list as u32 and its entries
-//   trailer   u64 checksum of the payload, u64 status (0: whole, 1: taken back); after a Segment's payload
+//   trailer   u64 checksum of the payload, u64 status (0: whole, all ones: taken back; no few bits that flip make one of the other);
+//             after a Segment's payload
 #pragma once
 
 #include <cstddef>
@@ -58,7 +60,7 @@ void encode(const Trailer& trailer, std::span<std::byte, kTrailerBytes> out);
 Result<bool> check_magic(std::span<const std::byte, kMagicBytes> bytes);
 // Another version is not an error: its owner decides.
 Result<Preamble> decode_preamble(std::span<const std::byte, kPreambleBytes> bytes);
-// The checksum is verified with the body.
+// The checksum is verified with the body, the CRC here.
 Result<FrameHeader> decode_header(std::span<const std::byte, kHeaderBytes> bytes);
 // body.size() == header.length.
 Result<Message> decode_body(const FrameHeader& header, std::span<const std::byte> body);

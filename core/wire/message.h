@@ -1,7 +1,7 @@
 // What peers and the coordinator say to each other, as plain structs. codec.h turns them into bytes and back.
 //
 // A stream starts, in both directions, with a preamble (magic, version, feature bits). Then come frames: a header of 24
-// bytes (type, length, term, checksum of header and body) and a body. A Segment's body is followed by its payload and a
+// bytes (type, length, term, their CRC, checksum of header and body) and a body. A Segment's body is followed by its payload and a
 // trailer of 16 bytes (checksum of the payload, and whether the sender took it back).
 #pragma once
 

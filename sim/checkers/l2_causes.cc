@@ -64,8 +64,15 @@ bool Causes::excuse(const Call& call, bool leaving) const {
   LOCKSTEP_UNREACHABLE();
 }
 
-Complaint Causes::aborted(const Call& call, bool leaving) const {
+bool Causes::only_bits_flip() const {
+  return !waits_for_more_ && std::all_of(begun_.begin(), begun_.end(), [](const Entry& entry) {
+    return entry.fault == Fault::kFlip || entry.fault == Fault::kMiscompute;
+  });
+}
+
+Complaint Causes::aborted(const Call& call, bool leaving, bool odd) const {
   if (call.kind != CallKind::kCollective || excuse(call, leaving)) return {};
+  if (odd) return {};
   return text_of(call.request) + " of " + text_of(call.peer) + " ended with " + text_of(*call.outcome) +
          ", and nothing had happened that is a cause of it";
 }

@@ -30,7 +30,10 @@ class Causes {
   [[nodiscard]] Complaint lost(PeerId peer, const std::vector<std::uint32_t>& hosts, Status status,
                                const std::string& text) const;
   // `leaving`: the caller is, and may not learn what becomes of a round that others go on with.
-  [[nodiscard]] Complaint aborted(const Call& call, bool leaving) const;
+  // `odd`: a kernel was wrong in the round, or somebody gave it what cannot be reduced.
+  [[nodiscard]] Complaint aborted(const Call& call, bool leaving, bool odd = false) const;
+  // Nothing else has begun: no other fault, and no call that waits for more.
+  [[nodiscard]] bool only_bits_flip() const;
   // What a machine notes by itself. `who`: nobody is the coordinator.
   [[nodiscard]] Complaint noted(PeerId who, const trace::Event& event) const;
 

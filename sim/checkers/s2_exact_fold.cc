@@ -42,6 +42,10 @@ std::vector<std::byte> input_of(const Call& call, std::size_t tensor, Elements e
   std::vector<std::byte> bytes((elements.end - elements.begin) * width);
   fill_content(bytes, content_of(call.content, tensor), call.request.type, elements.begin * width,
                oracle::is_encoded(call.request));
+  if (call.odd && call.odd->tensor == tensor && call.odd->element >= elements.begin &&
+      call.odd->element < elements.end) {
+    std::memcpy(bytes.data() + (call.odd->element - elements.begin) * width, &call.odd->value, sizeof(float));
+  }
   return bytes;
 }
 
@@ -315,6 +319,11 @@ Complaint check_weight(const Round& round) {
   if (!round.call.request.weight) return {};
   const oracle::Weights weights = weights_of(round);
   const double told = round.call.outcome->weight;
+  const bool weighs = std::ranges::all_of(round.contributors, [](const Call* by) {
+    const float weight = by->request.weight.value_or(1);
+    return std::isfinite(weight) && weight >= 0;
+  });
+  if (!weighs) return round.place(0, {}) + ": it is committed, and a weight is negative or no number";
   if (weights.valid() && told == weights.total()) return {};
   return round.place(0, {}) + ": the weights add up to " + std::to_string(weights.total()) + ", the receipt says " +
          std::to_string(told) + (weights.valid() ? "" : ", and it is committed");

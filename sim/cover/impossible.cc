@@ -48,10 +48,10 @@ constexpr Reason kImpossible[] = {
      "Join StatusRequest Admit AdmitCancel Leave StopRound LinkBroken Flush StatusReply Claim "
      "StateOutline StateEntry Publish WantState",
      "peers say it to the coordinator only, or it answers what nobody in a World asks"},
-    {kPeerMessage, "!greeting waiting", "Refused",
-     "it answers a Join, or a visit, which ends with the proposal that admits the visitor; no other link is refused: "
-     "all are of "
-     "one run and one release, and each has a port of its own"},
+    {kPeerMessage, "!greeting waiting idle frozen admitting leaving in-rounds", "Refused",
+     "it answers a Join, or a visit, which ends with the proposal that admits the visitor; other links are refused "
+     "only where a "
+     "bit flips in their greeting: all are of one run and one release, and each has a port of its own"},
     {kPeerMessage, "new looking dialling", kToPeers, "no stream is open yet"},
     {kPeerMessage, "over", kToPeers, "who is out of the run has closed its streams and hears nothing"},
     {kPeerMessage, "!new looking dialling greeting invited over", "Waiting",
@@ -128,7 +128,8 @@ constexpr Reason kImpossible[] = {
      "all have answered a proposal, and say neither until it is installed"},
 
     // ---- coordinator-fault ----
-    {kCoordinatorFault, "*", "crash vanish kernels join leave stop timeout mismatch skip spoil drift abandon mute",
+    {kCoordinatorFault, "*",
+     "crash vanish kernels join leave stop timeout mismatch skip spoil drift abandon mute flip miscompute",
      "the coordinator's host can only be stalled or cut off (flaw_of)"},
 };
 
@@ -141,6 +142,8 @@ constexpr Reason kUnreached[] = {
      "way"},
     {kPeerMessage, "admitting", "PieceDigests",
      "a sync was stopped while a source's answer was on its way, and the program calls admit before it comes"},
+    {kPeerMessage, "admitting frozen leaving", "Refused",
+     "a bit flips in the greeting of a link that is opened just before"},
     {kPeerMessage, "leaving", "Evicted", "a member that leaves is evicted just before it would be let go"},
     {kRoundMessage, "ending", "Offer Stake",
      "a neighbour begins anew, or repeats itself on a new stream, while an ended round waits for its memory"},

@@ -357,8 +357,11 @@ inline Floats add_weighted(Floats sums, float weight, std::span<const float> val
 // What is left of values that have gone, each counted `weight` times: 0 of what goes as it is.
 inline Floats left_of(WireFormat format, float weight, const Floats& values) {
   if (format == WireFormat::kNative) return Floats(values.size(), 0.0F);
-  const Floats went = *decode(format, encode(format, weighed(weight, values)), values.size());
-  return add_weighted(values, -(1 / weight), went);
+  Floats went = *decode(format, encode(format, weighed(weight, values)), values.size());
+  // The reciprocal of a weight that is no normal number may be none. Then the weight, and what went, count 2^64 times.
+  const bool tiny = !std::isfinite(1 / weight);
+  if (tiny) went = weighed(0x1p64F, went);
+  return add_weighted(values, -(1 / (tiny ? weight * 0x1p64F : weight)), went);
 }
 
 }  // namespace lockstep::reference

@@ -206,7 +206,29 @@ TEST(Codec, AHeaderNamesAKnownTypeAndNoFlags) {
   EXPECT_EQ(error_with(0, 0), "header.type: 0 is not a known message (1 to 40)");
   EXPECT_EQ(error_with(0, 41), "header.type: 41 is not a known message (1 to 40)");
   EXPECT_EQ(error_with(1, 1), "header.flags: 1, must be 0");
-  EXPECT_EQ(error_with(2, 1), "header.reserved: 1, must be 0");
+  EXPECT_EQ(error_with(2, 1), "Heartbeat: the header does not have the stated CRC");
+}
+
+// A length that is longer than what was sent would be waited for, for ever.
+TEST(Codec, AnyBitThatFlipsInAHeaderIsSeenBeforeItsBodyCame) {
+  Bytes bytes;
+  encode(AdmitCancel{}, Term{3}, bytes);
+  for (std::size_t bit = 0; bit < std::size_t{16} * 8; ++bit) {
+    Bytes changed = bytes;
+    changed[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    EXPECT_FALSE(decode_header(std::span(changed).first<kHeaderBytes>())) << bit;
+  }
+}
+
+TEST(Codec, NoBitThatFlipsInATrailerTakesItsSegmentBack) {
+  std::array<std::byte, kTrailerBytes> bytes{};
+  for (const bool taken_back : {false, true}) {
+    for (std::size_t bit = 64; bit < 128; ++bit) {
+      encode(Trailer{77, taken_back}, bytes);
+      bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+      EXPECT_FALSE(decode_trailer(bytes)) << bit;
+    }
+  }
 }
 
 TEST(Codec, APreambleIsKnownByItsMagic) {
@@ -239,8 +261,9 @@ TEST(Codec, ATrailerIsWholeOrTakenBack) {
     EXPECT_EQ(trailer->checksum, 77U);
     EXPECT_EQ(trailer->taken_back, taken_back);
   }
+  encode(Trailer{77, false}, bytes);
   bytes.at(8) = std::byte{2};
-  EXPECT_EQ(decode_trailer(bytes).error().text, "trailer.status: 2, at most 1 allowed");
+  EXPECT_EQ(decode_trailer(bytes).error().text, "trailer.status: 2, must be 0 or all ones");
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+// S2, bits that flip. On the way: what has flipped is seen, costs a stream, and is sent again; nothing else comes of it, and nobody
+// notes more breaches of the protocol than bits have flipped. In what a kernel made of a segment: the round commits nowhere; all who
+// learn how it ends get `internal`, and a text that says where. What this promise does not cover, because nothing can tell: a kernel
+// that is wrong before the checksum of its result is taken (all get the same, wrong, sum), and memory that goes bad after the end of a
+// call, or in inputs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "core/trace/event.h"
+#include "sim/call.h"
+#include "sim/checkers/complaint.h"
+#include "sim/text.h"
+
+namespace lockstep::sim {
+
+class Flips {
+ public:
+  void on_the_way() { flips_ += 1; }
+  void in_a_kernel(const RoundKey& round) { rounds_.insert(round); }
+
+  // A machine takes something for a breach of the protocol. Whether a bit that has flipped may be what it saw. One bit may cost all
+  // streams of a link at one moment.
+  bool explains(PeerId who, const trace::Event& event, Instant now) {
+    const auto same = std::tuple(now, who, event.peer);
+    if (same == last_) return true;
+    if (flips_ + miscomputed_ <= seen_) return false;
+    last_ = same;
+    seen_ += 1;
+    return true;
+  }
+  // A result that a kernel spoilt is sent again and again, and seen each time, until the round is over.
+  void may_be_seen(std::uint64_t times) { miscomputed_ += times; }
+
+  // In any group: gangs bind groups to one outcome.
+  [[nodiscard]] bool explains_internal(RoundKey round) const {
+    return std::any_of(rounds_.begin(), rounds_.end(), [&](const RoundKey& spoilt) {
+      round.group = spoilt.group;
+      return round == spoilt;
+    });
+  }
+
+  // `alone`: no other fault has begun that ends calls.
+  [[nodiscard]] Complaint ended(const Call& call, bool alone) const {
+    const peer::Outcome& outcome = *call.outcome;
+    if (call.kind != CallKind::kCollective || !rounds_.contains(outcome.round)) return {};
+    const std::string what = text_of(outcome.round) + " of " + text_of(call.peer) + " ended with " + text_of(outcome);
+    if (outcome.status == Status::kOk && outcome.retries == 0) {
+      return what + ", and a bit had flipped in what a kernel made of a segment of it";
+    }
+    if (outcome.status == Status::kInternal) {
+      const bool says_where = outcome.text.find("results differ in tag") != std::string::npos ||
+                              outcome.text.find("tensor ") != std::string::npos;
+      if (!says_where) return what + ", which does not say where";
+      return {};
+    }
+    if (alone && outcome.status != Status::kOk)
+      return what + ", and not with internal: a kernel was wrong, and nothing else";
+    return {};
+  }
+
+ private:
+  std::uint64_t flips_ = 0;
+  std::uint64_t miscomputed_ = 0;
+  std::uint64_t seen_ = 0;
+  std::tuple<Instant, PeerId, PeerId> last_;
+  std::set<RoundKey> rounds_;
+};
+
+}  // namespace lockstep::sim
