@@ -36,6 +36,10 @@ enum class Purpose : std::uint64_t {
   kRenewal,
   kState,
   kLie,
+  kAge,
+  kLongLife,
+  kTorn,
+  kAtPiece,
 };
 
 // One draw that decides several things, up to five.

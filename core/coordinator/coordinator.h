@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/holdings.h"
 #include "core/base/time.h"
 #include "core/coordinator/posture.h"
 #include "core/io/stream.h"
@@ -65,6 +66,10 @@ class Coordinator {
     std::size_t published = 0;  // states that are published, or wanted in advance
   };
   [[nodiscard]] Footprint footprint() const;
+
+  // No round, proposal or admission is under way, and nothing is to be written. And all that it holds, as in peer/peer.h.
+  [[nodiscard]] bool is_quiet() const;
+  [[nodiscard]] Holdings holdings() const;
 
   // All that it holds, between two steps; as in peer/peer.h.
   void save(std::vector<std::byte>& out) const;
