@@ -96,14 +96,9 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kCallCompletesAgain, "call-completes-again", "S8", kCommon, "a call that is over is not forgotten") \
   X(kHeraldsStay, "heralds-stay", "S11", kRare, "what neighbours announced outlives the run") \
   /* long lives */ \
-  X(kDoneAloneUnsaid, "done-alone-unsaid", "S11", kRare, "a coordinator waits for the end of what a member does alone") \
-  X(kUsedUpStays, "used-up-stays", "S11", kRare, "the outcome of a round is kept after its launch") \
-  X(kReportedStays, "reported-stays", "S11", kRare, "a round that a change commits stays reported") \
-  X(kAddressesStay, "addresses-stay", "S11", kRare, "where members of the past listened is not forgotten") \
+  X(kDoneAloneUnsaid, "done-alone-unsaid", "S11 L4", kRare, "a coordinator waits for the end of what a member does alone") \
   /* states in place */ \
-  X(kHalfPieceKept, "half-piece-kept", "S5", kNeedle, "a piece that a dead donor has begun keeps its digest") \
-  X(kEarlierPiecesKept, "earlier-pieces-kept", "S5", kNeedle, "pieces of an attempt count for the next, of another state") \
-  X(kPublicationMends, "publication-mends", "S5", kNeedle, "a torn state counts again once a publication of it ends")
+  X(kEarlierPiecesKept, "earlier-pieces-kept", "S5", kNeedle, "pieces of an attempt count for the next, of another state")
 // clang-format on
 
 enum class Mutant : std::uint8_t {

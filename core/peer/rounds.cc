@@ -121,7 +121,7 @@ void Peer::Machine::begin_attempt(Round& round) {
   Cohort& cohort = *cohort_of(round.key);
   if (const auto spent = cohort.used_up.find(round.key); spent != cohort.used_up.end()) {
     const wire::Verdict verdict = spent->second;
-    if (!mutant(Mutant::kUsedUpStays)) cohort.used_up.erase(spent);
+    cohort.used_up.erase(spent);
     return finish(round, outcome_of(round, verdict.status, verdict.text), false);
   }
   if (proposal_) {

@@ -64,9 +64,8 @@ bool Peer::Machine::has_state(const Request& request) const {
 // A call on the state is over: what it left in memory, and what is to be said of that if it failed.
 // A publication only reads what may be a copy: it says nothing of what a sync has left since it began.
 void Peer::Machine::leave_state(const Request& request, const state::Sync& sync, Outcome& outcome, bool published) {
-  const bool decides = !published || mutant(Mutant::kPublicationMends);
-  if (decides && (!sync.torn() || mutant(Mutant::kTornVotes))) torn_.erase(request.tag);
-  if (decides && sync.torn() && !mutant(Mutant::kTornVotes)) torn_.insert(request.tag);
+  if (!published && (!sync.torn() || mutant(Mutant::kTornVotes))) torn_.erase(request.tag);
+  if (!published && sync.torn() && !mutant(Mutant::kTornVotes)) torn_.insert(request.tag);
   outcome.state_defined = sync.defined();
   outcome.revision = sync.revision();
   outcome.root = sync.root();

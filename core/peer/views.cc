@@ -197,7 +197,6 @@ void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
   if (life_ == Life::kOver || verdict.key.group != options_.group) return;
   if (reported_.contains(verdict.key)) {
     if (verdict.status != Status::kOk) return violation("took back a round that all members had agreed on");
-    if (mutant(Mutant::kReportedStays)) return;
     return on_commit(wire::Commit{verdict.key, verdict.attempt, verdict.hash, false, verdict.text});
   }
   Round* round = find(verdict.key);
@@ -472,8 +471,7 @@ void Peer::Machine::update_links() {
                            return std::find(ring.begin(), ring.end(), entry.first) != ring.end();
                          });
     });
-    return !kept && !mutant(Mutant::kAddressesStay) && !has_member(*view_, entry.first) &&
-           !(proposal_ && has_member(proposal_->view, entry.first));
+    return !kept && !has_member(*view_, entry.first) && !(proposal_ && has_member(proposal_->view, entry.first));
   });
 }
 

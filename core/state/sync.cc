@@ -371,7 +371,7 @@ Sync::Place Sync::begin(PeerId from, const wire::Segment& segment, StreamId stre
     return {Landing::kPlace, staging_place(piece)};
   }
   if (mutant(Mutant::kChimera)) return {Landing::kPlace, own_place(piece)};
-  if (!mutant(Mutant::kHalfPieceKept)) own_[piece].reset();
+  own_[piece].reset();
   defined_ = false;
   torn_ = true;
   return {Landing::kPlace, own_place(piece)};
