@@ -149,6 +149,7 @@ class PeerHost {
   std::optional<peer::RunOver> run_over;  // once it is
   std::vector<trace::Event> events;
   [[nodiscard]] peer::Peer::Footprint footprint() const { return peer_.footprint(); }
+  [[nodiscard]] Holdings holdings() const { return peer_.holdings(); }
   [[nodiscard]] Instant deadline() const { return peer_.deadline(); }
   [[nodiscard]] PeerId id() const { return options_.id; }
 

@@ -45,6 +45,10 @@ enum class Purpose : std::uint64_t {
   kOddWeight,
   kOddTail,
   kOverlap,
+  kAge,
+  kLongLife,
+  kTorn,
+  kAtPiece,
 };
 
 // One draw that decides several things, up to five.

@@ -79,6 +79,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                    process.program->on_pending(pending.count, pending.fetching);
                  },
                  [&](const peer::Progress& progress) {
+                   begin_entries(&Entry::piece, ++pieces_);
                    const std::uint64_t index = progress.call.value - 1;
                    const bool goes_on = index < process.calls.size() && !process.calls[index].outcome;
                    if (goes_on && progress.bytes <= progress.of) return process.program->on_progress(progress);

@@ -11,7 +11,7 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr std::uint64_t kMostStarts = 2000;  // of processes, in one run
+constexpr std::uint64_t kMostStarts = 10'000;  // of processes, in one run
 
 }  // namespace
 
@@ -56,6 +56,10 @@ void World::start_host(std::uint32_t host) {
   options.unasked = plan_.unasked;
   options.turns = plan_.turns;
   options.strangers = most_strangers(plan_);
+  if (plan_.aged) {
+    options.first_use = first_use_of(plan_);
+    options.first_serial = kLastCount - dice_.range(0, 200, Purpose::kAge, processes_.size());
+  }
   options.dial_timeout = plan_.heartbeat * 10;
   options.link_heartbeat = plan_.heartbeat;
   options.link_silence = plan_.heartbeat * 8;

@@ -274,6 +274,79 @@ void draw_strangers(Plan& plan, Dice dice) {
   }
 }
 
+// States that differ in little, memory that holds parts of two, and donors that die while pieces come: one after the other, too.
+void draw_states(Plan& plan, Dice dice) {
+  if (!plan.share_state) return;
+  plan.small_changes = dice.permille(400, Purpose::kTorn, 0, 0, 1);
+  if (dice.permille(250, Purpose::kTorn, 0, 0, 2)) plan.torn_permille = 400;
+  if (plan.entries.empty() || !dice.permille(350, Purpose::kAtPiece, 0)) return;
+  std::uint64_t k = 0;
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi) { return dice.range(lo, hi, Purpose::kAtPiece, 1, k++); };
+  constexpr Fault kDeaths[] = {Fault::kCrash, Fault::kCrash, Fault::kVanish, Fault::kReset, Fault::kLeave};
+  const auto way = static_cast<std::uint64_t>(plan.network.latency_hi_ns) * 4 + 100'000;
+  std::uint64_t piece = range(1, 6 * plan.peers);
+  for (std::uint64_t n = range(1, 4); n > 0; --n) {
+    Entry entry;
+    entry.fault = kDeaths[range(0, std::size(kDeaths) - 1)];
+    entry.piece = piece;
+    entry.after = nanoseconds(static_cast<std::int64_t>(range(0, way) >> range(0, 6)));
+    entry.a = static_cast<std::uint32_t>(range(1, plan.peers));
+    if (entry.fault == Fault::kReset) {
+      entry.b = entry.a;
+    } else if (range(0, 2) != 0) {
+      entry.length =
+          nanoseconds(static_cast<std::int64_t>(range(1, static_cast<std::uint64_t>(plan.heartbeat.ns) * 4)));
+    }
+    plan.entries.push_back(entry);
+    piece += range(0, 4);  // while what the one before has set off goes on
+  }
+}
+
+void draw_age(Plan& plan, Dice dice) {
+  plan.aged = dice.permille(60, Purpose::kAge, 0, 0, 1);
+  plan.fresh_tags = !plan.auto_admit && dice.permille(80, Purpose::kAge, 0, 0, 2);
+}
+
+// Little work and no rest: the first lives through all of it, the others come and go all the time.
+void live_long(Plan& plan, Dice dice) {
+  std::uint64_t k = 1;
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi) { return dice.range(lo, hi, Purpose::kLongLife, k++); };
+  plan.peers = static_cast<std::uint32_t>(range(3, 5));
+  plan.founders = static_cast<std::uint32_t>(range(1, 2));
+  plan.groups = plan.gang_size = plan.minimum_world = 1;
+  plan.mode = plan.network.mode = Mode::kToken;
+  plan.max_count = 8;
+  plan.segment_bytes = 0;
+  plan.ops_per_step = static_cast<std::uint32_t>(range(1, 3));
+  plan.steps_per_admit = static_cast<std::uint32_t>(range(1, 4));
+  plan.network.latency_lo_ns = 20'000;
+  plan.network.latency_hi_ns = 200'000;
+  plan.network.jitter_ns = 10'000;
+  plan.network.rate_bytes_per_s = 1'000'000'000;
+  plan.network.window_bytes = 262'144;
+  plan.network.revoke_delay_ns = 10'000;
+  plan.kernel_delay = microseconds(2);
+  plan.timer_delay = microseconds(100);
+  plan.heartbeat = milliseconds(20);
+  plan.think = microseconds(static_cast<std::int64_t>(range(1, 4)) * 100);
+  plan.call_timeout = {};
+  plan.heal_after = nanoseconds(1);
+  plan.safety = plan.heartbeat * 60;
+  plan.fresh_tags = !plan.auto_admit && range(0, 1) == 0;
+  plan.entries.clear();
+  constexpr Fault kGoings[] = {Fault::kCrash, Fault::kCrash, Fault::kLeave, Fault::kAbandon};
+  constexpr std::uint64_t kTimes = 60;
+  for (std::uint64_t n = 0; n < kTimes; ++n) {
+    Entry entry;
+    entry.fault = kGoings[range(0, std::size(kGoings) - 1)];
+    const auto safety = static_cast<std::uint64_t>(plan.safety.ns);
+    entry.after = nanoseconds(static_cast<std::int64_t>(safety * n / (kTimes + 1) + range(0, safety / kTimes)));
+    entry.a = static_cast<std::uint32_t>(range(2, plan.peers));
+    if (entry.fault != Fault::kAbandon) entry.length = microseconds(static_cast<std::int64_t>(range(100, 20'000)));
+    plan.entries.push_back(entry);
+  }
+}
+
 // Bits that flip, beside whatever else happens, and where nothing else does.
 void flip_bits(Plan& plan, Dice dice) {
   const auto add = [&](Fault fault, Purpose purpose, std::uint64_t n) {
@@ -402,7 +475,12 @@ std::string when_of(const Entry& entry) {
   if (entry.launch != 0) return from("launch", entry.launch);
   if (entry.commit != 0) return from("commit", entry.commit);
   if (entry.view != 0) return from("view", entry.view);
+  if (entry.piece != 0) return from("piece", entry.piece);
   return after;
+}
+
+std::uint32_t first_use_of(const Plan& plan) {
+  return plan.aged ? kLastCount - static_cast<std::uint32_t>(Dice(plan.seed).range(0, 30, Purpose::kAge, 0)) : 0;
 }
 
 bool takes_part(const Plan& plan, std::uint32_t host) {
@@ -420,7 +498,7 @@ std::uint32_t most_strangers(const Plan& plan) {
 }
 
 bool counts_from_start(const Entry& entry) {
-  return entry.launch == 0 && entry.commit == 0 && entry.view == 0 && entry.event == 0;
+  return entry.launch == 0 && entry.commit == 0 && entry.view == 0 && entry.event == 0 && entry.piece == 0;
 }
 
 std::string flaw_of(const Plan& plan) {
@@ -472,6 +550,7 @@ std::string flaw_of(const Plan& plan) {
   if (net.window_bytes < 1) return must("window_bytes", "at least 1");
   for (const auto& [name, permille] :
        {std::pair<std::string_view, std::uint64_t>{"staged_permille", plan.staged_permille},
+        {"torn_permille", plan.torn_permille},
         {"short_permille", net.short_permille},
         {"pieces_permille", net.pieces_permille},
         {"apart_permille", net.apart_permille},
@@ -582,8 +661,11 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   if (draws.permille(300)) plan.unasked = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 1, 2}));
   if (draws.permille(500)) plan.turns = static_cast<std::uint32_t>(draws.range(1, 3));
   plan.publish = plan.share_state && draws.permille(600);
+  draw_states(plan, dice);
+  draw_age(plan, dice);
   if (!options.calm) mute_some(plan, dice);
   if (!options.calm) break_once(plan, dice);
+  if (options.peers == 0 && !options.calm && dice.permille(4, Purpose::kLongLife, 0)) live_long(plan, dice);
   return plan;
 }
 

@@ -52,12 +52,13 @@ bool may_lose_members(Fault fault);
 struct Entry {
   Fault fault = Fault::kCrash;
   // When: `after`, counted from the start, or from one of these, the n-th of the run (1, 2, ...): the launch of a collective,
-  // the first news that one was committed, the first news of a view, an event.
+  // the first news that one was committed, the first news of a view, an event, a piece of a state that has come somewhere.
   Duration after{};
   std::uint64_t launch = 0;
   std::uint64_t commit = 0;
   std::uint64_t view = 0;
   std::uint64_t event = 0;
+  std::uint64_t piece = 0;
   std::uint32_t a = 0;
   std::uint32_t b = 0;
   Duration length{};
@@ -84,6 +85,10 @@ struct Plan {
   bool publish = false;                 // and publish it; who waits fetches it in advance
   bool watch = false;                   // and watch it beside every collective
   std::uint32_t minimum_world = 1;
+  bool small_changes = false;       // a step changes few pieces of the state
+  std::uint32_t torn_permille = 0;  // of processes: memory holds parts of two states at first; some of them know it
+  bool fresh_tags = false;          // of each step: no tag is used twice
+  bool aged = false;                // counters stand where those of peers stand that have run for months
 
   NetworkOptions network;
   Duration kernel_delay = microseconds(20);  // of one kernel, at most
@@ -130,6 +135,10 @@ std::string host_words(std::uint32_t host);
 std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32_t) = host_words);
 // "12.5 s", "launch 12 + 3 ms".
 std::string when_of(const Entry& entry);
+
+// Where the uses of tags begin to be counted, if it is aged.
+std::uint32_t first_use_of(const Plan& plan);
+inline constexpr std::uint32_t kLastCount = UINT32_MAX;
 
 // Whether a process ever runs on this host: it is a founder, joins, or starts when the network heals; a gang comes whole.
 bool takes_part(const Plan& plan, std::uint32_t host);

@@ -28,6 +28,10 @@ void visit_plan(P& plan, V&& v) {
   v("publish", plan.publish);
   v("watch", plan.watch);
   v("minimum_world", plan.minimum_world);
+  v("small_changes", plan.small_changes);
+  v("torn_permille", plan.torn_permille);
+  v("fresh_tags", plan.fresh_tags);
+  v("aged", plan.aged);
   v("kernel_delay_ns", plan.kernel_delay.ns);
   v("kernel_ns_per_kib", plan.kernel_ns_per_kib);
   v("timer_delay_ns", plan.timer_delay.ns);
@@ -66,6 +70,7 @@ void visit_entry(E& entry, V&& v) {
   v("commit", entry.commit);
   v("view", entry.view);
   v("event", entry.event);
+  v("piece", entry.piece);
   v("a", entry.a);
   v("b", entry.b);
   v("length_ns", entry.length.ns);

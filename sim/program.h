@@ -54,6 +54,7 @@ class Program {
 // How often a program has launched each tag in the newest cohort that it knows of.
 class TagUses {
  public:
+  explicit TagUses(std::uint32_t first = 0) : first_(first) {}
   void on_view(const wire::View& view) {
     if (view.cohort == cohort_) return;
     cohort_ = view.cohort;
@@ -63,11 +64,12 @@ class TagUses {
   // The launches of this tag before this one.
   std::uint32_t launch(Tag tag) {
     auto use = std::find_if(uses_.begin(), uses_.end(), [&](const auto& entry) { return entry.first == tag; });
-    if (use == uses_.end()) use = uses_.insert(uses_.end(), {tag, 0});
+    if (use == uses_.end()) use = uses_.insert(uses_.end(), {tag, first_});
     return use->second++;
   }
 
  private:
+  std::uint32_t first_;  // use of each tag
   CohortId cohort_;
   std::vector<std::pair<Tag, std::uint32_t>> uses_;
 };

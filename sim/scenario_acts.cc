@@ -107,13 +107,13 @@ void ActReader::read_when(TomlReader& reader) {
   const toml::node* node = reader.take("when");
   if (node == nullptr) return;
   const std::vector<std::string> words = split_words(node->value_or(std::string()));
-  const std::vector<std::string> known = {"launch", "commit", "view", "event"};
-  std::uint64_t Entry::*const fields[] = {&Entry::launch, &Entry::commit, &Entry::view, &Entry::event};
+  const std::vector<std::string> known = {"launch", "commit", "view", "event", "piece"};
+  std::uint64_t Entry::*const fields[] = {&Entry::launch, &Entry::commit, &Entry::view, &Entry::event, &Entry::piece};
   const std::string first = words.empty() ? "" : words.front();
   const auto at = std::find(known.begin(), known.end(), first);
   const auto n = words.size() == 2 ? number_of(words[1]) : std::nullopt;
   if (at == known.end() || !n || *n == 0) {
-    return reader.fail(*node, R"(when must be like "launch 20", "commit 6", "view 3" or "event 1000")" +
+    return reader.fail(*node, R"(when must be like "launch 20", "commit 6", "view 3", "event 1000" or "piece 4")" +
                                   (at == known.end() ? did_you_mean(first, known) : ""));
   }
   act_.entry.*fields[at - known.begin()] = *n;

@@ -184,6 +184,10 @@ class ScenarioReader {
     }
     top("publish", plan.publish);
     top("watch", plan.watch);
+    top("small_changes", plan.small_changes);
+    top("torn_permille", plan.torn_permille);
+    top("fresh_tags", plan.fresh_tags);
+    top("aged", plan.aged);
     top("stripes", plan.stripes);
     top("segment_bytes", plan.segment_bytes);
     top("unasked", plan.unasked);
@@ -269,7 +273,9 @@ class ScenarioReader {
                                        {"all_vote", plan.all_vote != unsaid.all_vote},
                                        {"staged", plan.staged_permille != unsaid.staged_permille},
                                        {"publish", plan.publish != unsaid.publish},
-                                       {"watch", plan.watch != unsaid.watch}}) {
+                                       {"watch", plan.watch != unsaid.watch},
+                                       {"small_changes", plan.small_changes},
+                                       {"torn_permille", plan.torn_permille != 0}}) {
       if (is_said) return fail(*table.get(key), key + std::string(kNeedsState));
     }
   }

@@ -174,6 +174,10 @@ Candidates plainer_world(const Plan& plan) {
   add(out, plan, [](Plan& p) { return !std::exchange(p.all_vote, true); });
   add(out, plan, [](Plan& p) { return std::exchange(p.publish, false); });
   add(out, plan, [](Plan& p) { return std::exchange(p.watch, false); });
+  add(out, plan, [](Plan& p) { return std::exchange(p.small_changes, false); });
+  add(out, plan, [](Plan& p) { return lower(p.torn_permille, 0); });
+  add(out, plan, [](Plan& p) { return std::exchange(p.fresh_tags, false); });
+  add(out, plan, [](Plan& p) { return std::exchange(p.aged, false); });
   add(out, plan, [](Plan& p) {
     const bool bytes = p.mode == Mode::kBytes;
     p.mode = p.network.mode = Mode::kToken;

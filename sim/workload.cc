@@ -15,6 +15,7 @@ using peer::Request;
 using peer::Tensor;
 
 constexpr Tag kLoopTag{7};
+constexpr std::uint64_t kFreshTags = 2000;  // and above
 
 constexpr std::uint64_t kPrimes[] = {2, 3, 5, 7, 11, 13, 31, 97, 101, 251, 997, 1009, 4999};
 
@@ -29,7 +30,15 @@ App::App(AppHost& host, const Plan& plan, std::uint32_t process, std::uint32_t o
       on_host_(on_host),
       peer_(peer),
       group_(group),
-      scripted_(scripted) {}
+      scripted_(scripted),
+      uses_(first_use_of(plan)) {
+  const auto draws = [&](std::uint64_t permille, std::uint64_t n) {
+    return dice_.permille(permille, Purpose::kTorn, process, 0, n);
+  };
+  if (scripted || !plan.share_state || plan.groups > 1 || !draws(plan.torn_permille, 10)) return;
+  half_ = true;
+  stateless_ = was_blank_ = draws(500, 11);
+}
 
 void App::later(Do what, std::uint64_t index, std::int64_t delay_ns) {
   host_.app_after(process_, nanoseconds(delay_ns), static_cast<std::uint64_t>(what) | index << 8U | generation_ << 32U);
@@ -340,6 +349,7 @@ void App::launch_op(std::uint64_t index) {
     request.tensors.push_back({{}, {}, plan_.max_count / 3});
   } else {
     request = request_of(index);
+    if (plan_.fresh_tags) request.tag = Tag{kFreshTags + step_ * 64 + index};
   }
   if (next_skip_) {
     next_skip_ = false;

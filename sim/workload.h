@@ -180,6 +180,8 @@ class App final : public Program {
   std::vector<std::pair<CallId, std::uint64_t>> results_;
   bool finished_ = false;
   CallId stop_;
+  bool half_ = false;  // until its first sync its memory holds parts of two states
+  CallId published_;   // the last
   Duration next_timeout_;
   bool next_mismatch_ = false;
   bool next_skip_ = false;

@@ -134,7 +134,9 @@ void App::fill_state(const Request& request) {
     if (manifest.tensors[t].may_differ) continue;
     const BufferRef whole = input_of(request, request.tensors[t]);
     for (std::uint64_t at = 0, piece = 0; at < whole.length; at += manifest.piece_bytes, ++piece) {
-      const std::uint64_t content = piece_content(t, piece, {step_, state_});
+      const bool other = half_ && !synced_state_ && dice_.permille(500, Purpose::kTorn, process_, t << 32U | piece, 12);
+      const Checkpoint at_start{step_ + 64, mix64(state_)};
+      const std::uint64_t content = piece_content(t, piece, other ? at_start : Checkpoint{step_, state_});
       memory.fill(whole.slice(at, std::min<std::uint64_t>(manifest.piece_bytes, whole.length - at)), content);
     }
   }
@@ -142,13 +144,14 @@ void App::fill_state(const Request& request) {
 
 std::uint64_t App::piece_content(std::uint64_t tensor, std::uint64_t piece, const Checkpoint& at) const {
   const std::uint64_t which = tensor << 32U | piece;
-  const bool by_state = dice_.permille(250, Purpose::kState, which, at.state, 7);
-  const std::uint64_t since = at.step >> dice_.range(0, 3, Purpose::kState, which, 0, 8);
+  const bool by_state = dice_.permille(plan_.small_changes ? 40 : 250, Purpose::kState, which, at.state, 7);
+  const std::uint64_t slower = plan_.small_changes ? 3 : 0;
+  const std::uint64_t since = at.step >> (dice_.range(0, 3, Purpose::kState, which, 0, 8) + slower);
   return dice_.bits(Purpose::kState, which, by_state ? at.state : since, by_state ? 9 : 10);
 }
 
 bool App::same_since_synced(const state::Manifest& manifest, std::uint32_t tensor) const {
-  if (!synced_state_) return false;
+  if (!synced_state_ || plan_.torn_permille > 0) return false;  // who was followed may have held other bytes
   const std::uint64_t pieces = (manifest.tensors[tensor].bytes() + manifest.piece_bytes - 1) / manifest.piece_bytes;
   for (std::uint64_t piece = 0; piece < pieces; ++piece) {
     if (piece_content(tensor, piece, {step_, state_}) != piece_content(tensor, piece, *synced_state_)) return false;
@@ -194,7 +197,7 @@ void App::apply(std::uint64_t drift, const Request& copy, state::Statement& stat
   }
 }
 
-void App::publish() { share(CallKind::kPublish, request_of(statement()), {}); }
+void App::publish() { published_ = share(CallKind::kPublish, request_of(statement()), {}); }
 
 void App::prefetch() {
   if (phase_ == Phase::kConnecting) prefetched_ = share(CallKind::kPrefetch, request_of(statement()), {});
@@ -238,6 +241,9 @@ void App::synced(const Call& call) {
     stateless_ = true;
     was_blank_ = call.request.state->blank;
     torn_by_ = call.id;
+    // What it has published is a copy, which says nothing of its memory.
+    const bool ends = plan_.torn_permille > 0 && dice_.permille(500, Purpose::kTorn, process_, launches_, 13);
+    if (ends && published_.value != 0) later(Do::kStop, std::exchange(published_, {}).value, 1);
   }
   restored_ = status == Status::kStateUndefined;  // for all
   if (restored_) {

@@ -32,6 +32,7 @@ World::World(const Plan& plan, WorldOptions options)
       hash_(plan.seed),
       hosts_(plan.peers + 1),
       membership_(options_.guests != nullptr ? 0 : plan.gang_size),
+      at_quiet_(plan.heartbeat),
       causes_(plan.founders),
       admissions_(plan),
       recovery_(plan),
@@ -297,6 +298,7 @@ void World::tell(std::uint32_t index, io::Input input) {
 
 void World::step(Process& process, peer::Input&& input) {
   if (over_) return;
+  if (process.quiet) look_at_quiet(process);
   peer_effects_.clear();
   if (options_.witness != nullptr) options_.witness->steps(process.index, input);
   process.peer->step(std::move(input), now_, peer_effects_);
@@ -310,12 +312,14 @@ void World::step(Process& process, peer::Input&& input) {
   if (report_.events % 16 == 0)
     check("S9", check_bounds(process.peer->footprint(), process.id, most_processes(), process.peer_options.stripes,
                              process.peer_options.strangers));
+  look_if_quiet(process);
   arm(process);
   if (options_.renew_one_in != 0) renew_sometimes(process);
 }
 
 void World::step(Process& process, coordinator::Input&& input) {
   if (over_) return;
+  if (process.quiet) look_at_quiet(process);
   coordinator_effects_.clear();
   if (options_.witness != nullptr) options_.witness->steps(process.index, input);
   process.coordinator->step(std::move(input), now_, coordinator_effects_);
@@ -328,8 +332,22 @@ void World::step(Process& process, coordinator::Input&& input) {
   process.idle_timers = 0;
   if (report_.events % 16 == 0)
     check("S9", check_bounds(process.coordinator->footprint(), process.coordinator_options.strangers));
+  look_if_quiet(process);
   arm(process);
   if (options_.renew_one_in != 0) renew_sometimes(process);
+}
+
+// At the beginning of each quiet moment, and before the next step.
+void World::look_if_quiet(Process& process) {
+  if (!process.peer && !process.coordinator) return;  // it has just died
+  process.quiet = process.peer ? process.peer->is_quiet() : process.coordinator->is_quiet();
+  if (process.quiet) look_at_quiet(process);
+}
+
+void World::look_at_quiet(Process& process) {
+  if (over_) return;
+  const Holdings held = process.peer ? process.peer->holdings() : process.coordinator->holdings();
+  check("S11", at_quiet_.quiet(process.index, process.peer ? text_of(process.id) : "the coordinator", held, now_));
 }
 
 void World::renew_sometimes(Process& process) {

@@ -18,6 +18,7 @@
 #include "sim/checkers/l2_admissions.h"
 #include "sim/checkers/l2_causes.h"
 #include "sim/checkers/p3_recovery.h"
+#include "sim/checkers/s11_at_quiet.h"
 #include "sim/checkers/s1_one_outcome.h"
 #include "sim/checkers/s2_exact_fold.h"
 #include "sim/checkers/s2_flips.h"
@@ -186,6 +187,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
     std::vector<std::uint32_t> open_calls;
     Instant over_at;
     std::vector<Job> jobs;
+    bool quiet = false;  // at the end of its last step
   };
   struct Host {
     std::uint32_t process = kNoProcess;
@@ -219,6 +221,8 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void step(Process& process, peer::Input&& input);
   void step(Process& process, coordinator::Input&& input);
   void arm(Process& process);
+  void look_if_quiet(Process& process);
+  void look_at_quiet(Process& process);
   void renew_sometimes(Process& process);
   template <typename Machine, typename Options, typename Effects>
   void renew(Process& process, std::unique_ptr<Machine>& machine, std::vector<std::unique_ptr<Machine>>& former,
@@ -297,6 +301,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   std::map<RoundKey, bool> rounds_;  // committed?
   std::uint64_t commits_ = 0;        // of them
   std::uint64_t views_ = 0;          // the newest that was installed anywhere
+  std::uint64_t pieces_ = 0;         // of states, that have come anywhere
   peer::Effects peer_effects_;
   coordinator::Effects coordinator_effects_;
   Report report_;
@@ -304,6 +309,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   OneOutcome one_outcome_;
   OneState one_state_;
   Membership membership_;
+  AtQuiet at_quiet_;
   std::map<RoundKey, std::vector<std::uint64_t>> folded_;  // by guests, found exact: fingerprints of the results
   Causes causes_;
   Admissions admissions_;

@@ -113,7 +113,11 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kWrongForEver, "wrong-for-ever", "L2 L1 S2", kRare, "a segment that was wrong when it left is asked for again for ever") \
   /* odd inputs */ \
   X(kOddElementsGo, "odd-elements-go", "S2 L2", kRare, "an element that is infinite or NaN ends no encoded call") \
-  X(kTinyWeightIsNone, "tiny-weight-is-none", "S2", kRare, "a weight that is too small beside the others' becomes 0")
+  X(kTinyWeightIsNone, "tiny-weight-is-none", "S2", kRare, "a weight that is too small beside the others' becomes 0") \
+  /* long lives */ \
+  X(kDoneAloneUnsaid, "done-alone-unsaid", "S11 L4", kRare, "a coordinator waits for the end of what a member does alone") \
+  /* states in place */ \
+  X(kEarlierPiecesKept, "earlier-pieces-kept", "S5", kNeedle, "pieces of an attempt count for the next, of another state")
 // clang-format on
 
 enum class Mutant : std::uint8_t {

@@ -44,6 +44,12 @@ class Claims {
   // They are out of the run, and come back as newcomers if they do.
   void gone(const std::set<PeerId>& peers);
 
+  [[nodiscard]] std::size_t agreed_entries() const {
+    std::size_t sum = agreed_.size();
+    for (const auto& [name, agreement] : agreed_) sum += agreement.peers.size();
+    return sum;
+  }
+
   template <typename Archive>
   void state(Archive& a) {
     a.all(open_, claimed_by_, agreed_, agreements_);

@@ -11,5 +11,6 @@ void Coordinator::step(Input input, Instant now, Effects& out) { machine_->step(
 Instant Coordinator::deadline() const { return machine_->deadline(); }
 wire::StatusReply Coordinator::snapshot(Instant now) const { return machine_->snapshot(now); }
 Coordinator::Footprint Coordinator::footprint() const { return machine_->footprint(); }
+bool Coordinator::is_quiet() const { return machine_->is_quiet(); }
 
 }  // namespace lockstep::coordinator

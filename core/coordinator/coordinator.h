@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/holdings.h"
 #include "core/base/time.h"
 #include "core/coordinator/posture.h"
 #include "core/io/stream.h"
@@ -71,6 +72,10 @@ class Coordinator {
     std::size_t strangers = 0;  // streams whose greeting is not over
   };
   [[nodiscard]] Footprint footprint() const;
+
+  // No round, proposal or admission is under way, and nothing is to be written. And all that it holds, as in peer/peer.h.
+  [[nodiscard]] bool is_quiet() const;
+  [[nodiscard]] Holdings holdings() const;
 
   // All that it holds, between two steps; as in peer/peer.h.
   void save(std::vector<std::byte>& out) const;

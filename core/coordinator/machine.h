@@ -26,6 +26,8 @@ class Coordinator::Machine {
   [[nodiscard]] Instant deadline() const { return next_look_; }
   [[nodiscard]] wire::StatusReply snapshot(Instant now) const;
   [[nodiscard]] Footprint footprint() const;
+  [[nodiscard]] bool is_quiet() const;
+  [[nodiscard]] Holdings holdings();
   [[nodiscard]] Posture posture() const;
   [[nodiscard]] bool hears(StreamId stream) const;
 

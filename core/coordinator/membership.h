@@ -71,6 +71,7 @@ class Membership {
   Instant mark_broken(Pair pair, Instant now) { return broken_.emplace(pair, now).first->second; }
   // A pair of ring neighbours that no order of the group's ring can keep apart; nobody when all is well.
   [[nodiscard]] std::vector<Pair> unavoidable(const std::vector<wire::Member>& members) const;
+  [[nodiscard]] std::size_t broken_pairs() const { return broken_.size(); }
   // How many broken pairs a peer is part of: the one with more is to blame.
   [[nodiscard]] std::size_t broken_links_of(PeerId peer) const;
 

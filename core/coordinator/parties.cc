@@ -431,6 +431,15 @@ wire::StatusReply Coordinator::Machine::snapshot(Instant now) const {
   return reply;
 }
 
+bool Coordinator::Machine::is_quiet() const {
+  if (proposal_ || rounds_.size() > 0 || !lost_.empty() || membership_.view().members.empty()) return false;
+  const auto acts = [](const auto& entry) { return entry.second.admit || entry.second.leave; };
+  const auto moves = [](const auto& entry) {
+    return entry.second.channel.finishing() || entry.second.channel.writer.wants_write();
+  };
+  return std::none_of(seats_.begin(), seats_.end(), acts) && std::none_of(parties_.begin(), parties_.end(), moves);
+}
+
 Coordinator::Footprint Coordinator::Machine::footprint() const {
   Footprint footprint{parties_.size(),
                       membership_.view().members.size(),

@@ -32,6 +32,12 @@ class Publications {
   // Peers that want a state and do not have it yet.
   [[nodiscard]] std::uint32_t fetching() const { return static_cast<std::uint32_t>(wants_.peers()); }
   [[nodiscard]] std::size_t size() const { return published_.size() + wanted_.size(); }
+  // With what belongs to them.
+  [[nodiscard]] std::size_t entries() const {
+    std::size_t sum = size() + publishes_.peers() + wants_.peers();
+    for (const auto& [name, wish] : wanted_) sum += wish.told ? wish.told->sources.size() : 0;
+    return sum;
+  }
 
   template <typename Archive>
   void state(Archive& a) {

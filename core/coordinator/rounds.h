@@ -112,6 +112,8 @@ class Rounds {
 
   [[nodiscard]] std::vector<wire::RoundStatus> status() const;
   [[nodiscard]] std::size_t size() const { return rounds_.size(); }
+  // States that were agreed on, and who has them.
+  [[nodiscard]] std::size_t agreed_entries() const { return claims_.agreed_entries(); }
 
   template <typename Archive>
   void state(Archive& a) {

@@ -2,6 +2,7 @@
 #include "core/wire/state.h"
 #include "core/coordinator/machine.h"
 #include "core/flight/archive.h"
+#include "core/flight/census.h"
 #include "core/flight/fields.h"
 
 namespace lockstep::coordinator {
@@ -23,6 +24,24 @@ void Coordinator::Machine::state(Archive& a) {
     a.all(parties_);
   }
 }
+
+Holdings Coordinator::Machine::holdings() {
+  flight::Census census;
+  state(census);
+  for (const auto& [stream, party] : parties_) census.kept(party.channel.memory());
+  census.kept((dirty_.capacity() + pumped_.capacity()) * sizeof(StreamId));
+  Holdings held{census.entries(), census.bytes()};
+  held.members = membership_.view().members.size();
+  held.streams = parties_.size();
+  held.waiting = membership_.candidates().size();
+  held.strangers = parties_.size() - std::min(parties_.size(), seats_.size());
+  held.broken = membership_.broken_pairs();
+  held.tags = rounds_.agreed_entries();
+  held.digests = publications_.entries();
+  return held;
+}
+
+Holdings Coordinator::holdings() const { return machine_->holdings(); }
 
 void Coordinator::save(std::vector<std::byte>& out) const {
   flight::Saver saver(out);

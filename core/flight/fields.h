@@ -130,6 +130,8 @@ void fields(auto& a, Is<peer::Options> auto& m) {
   a("turns", m.turns);
   a("strangers", m.strangers);
   a("state_bytes_per_second", m.state_bytes_per_second);
+  a("first_serial", m.first_serial);
+  a("first_use", m.first_use);
   a("dial_timeout", m.dial_timeout);
   a("link_heartbeat", m.link_heartbeat);
   a("link_silence", m.link_silence);

@@ -12,6 +12,7 @@
 #include "core/base/ids.h"
 #include "core/base/mutant.h"
 #include "core/io/stream.h"
+#include "core/peer/tag_uses.h"
 #include "core/ring/schedule.h"
 #include "core/wire/binding.h"
 #include "core/wire/limits.h"
@@ -48,12 +49,13 @@ struct Cohort {
   Generation current;
   std::map<Generation, Membership> generations;  // the current one, and those that kept rounds need
   std::map<RoundKey, Generation> kept;           // rounds that a leaver had launched
-  std::map<Tag, std::uint32_t> uses;             // of each tag, by us
+  TagUses uses;                                  // of each tag, by us
   std::map<RoundKey, wire::Verdict> used_up;     // outcomes of uses that we have not launched yet
   std::map<PeerId, Closer> closers;              // members that have admitted
 
-  static Cohort founded(const wire::View& view, GroupId group) {
+  static Cohort founded(const wire::View& view, GroupId group, std::uint32_t first_use = 0) {
     Cohort cohort;
+    cohort.uses = TagUses(first_use);
     cohort.id = view.cohort;
     cohort.group = group;
     cohort.current = Generation{view.number.value};

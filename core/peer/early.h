@@ -60,6 +60,21 @@ class Early {
   // Entries, and slots that are being filled.
   [[nodiscard]] std::size_t size() const { return entries_.size() + fillings_.size(); }
 
+  // Entries, slots that are being filled and slots that are taken, of rounds for which `is(key, attempt)`.
+  template <typename Is>
+  [[nodiscard]] std::size_t count_if(Is is) const {
+    std::size_t count = 0;
+    for (const auto& [name, entry] : entries_) {
+      if (is(std::get<RoundKey>(name), std::get<Generation>(name))) count += entry.segment ? 2 : 1;
+    }
+    for (const auto& [stream, filling] : fillings_) {
+      if (is(std::get<RoundKey>(filling.name), std::get<Generation>(filling.name))) count += 2;
+    }
+    return count;
+  }
+  [[nodiscard]] std::size_t free_slots() const { return free_.size(); }
+  [[nodiscard]] std::size_t taken_slots() const { return used_ - free_.size(); }
+
   template <typename Archive>
   void state(Archive& a) {
     a.all(entries_, fillings_, free_, used_);

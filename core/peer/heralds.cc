@@ -93,8 +93,7 @@ bool Peer::Machine::is_to_come(const Round* round, const RoundKey& key, Generati
   if (attempt < cohort->attempt_of(key)) return false;
   if (round != nullptr) return true;
   if (key.cohort < view_->cohort || cohort->used_up.contains(key)) return false;  // never to be begun here
-  const auto uses = cohort->uses.find(key.tag);
-  return uses == cohort->uses.end() || key.use >= uses->second;
+  return !is_earlier_use(key.use, cohort->uses.next(key.tag));
 }
 
 void Peer::Machine::announce(Round& round) {

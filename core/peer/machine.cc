@@ -98,6 +98,11 @@ Peer::Footprint Peer::Machine::footprint() const {
   return footprint;
 }
 
+bool Peer::Machine::is_quiet() const {
+  return life_ == Life::kMember && rounds_.empty() && shares_.empty() && !proposal_ && !admit_ && !leave_ &&
+         session_.is_quiet() && mesh_.is_quiet();
+}
+
 void Peer::Machine::on_connect(const Connect& in) {
   if (life_ != Life::kNew)
     return fail(in.call, Status::kInvalidArgument,

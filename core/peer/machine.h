@@ -31,6 +31,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void step(Input& input, Instant now, Effects& out);  // takes what it wants of it
   [[nodiscard]] Instant deadline() const;
   [[nodiscard]] Footprint footprint() const;
+  [[nodiscard]] bool is_quiet() const;
+  [[nodiscard]] Holdings holdings();
+  [[nodiscard]] std::size_t passing();
   [[nodiscard]] Posture posture() const;
   [[nodiscard]] RoundPhase phase_of(const RoundKey& key) const;
   [[nodiscard]] std::optional<RoundKey> round_of(CallId call) const;
@@ -280,6 +283,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void refuse_if_closed(Round& round);
   void finish(Round& round, std::optional<Outcome> outcome, bool restores);
   void drive_ends();
+  void drop_cohorts();
   void admit_by_itself();
   // kWaits: memory is still out. kOver: the call is complete, the round can go. kBegan: it was attempted again.
   enum class End : std::uint8_t { kWaits, kOver, kBegan };
@@ -291,6 +295,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] Cohort* newest_cohort();  // null before the first
   void start_jobs(const Round& round) { start_jobs(round.serial); }
   void start_jobs(std::uint64_t serial);
+  [[nodiscard]] std::uint64_t next_serial();
+  [[nodiscard]] static constexpr std::uint64_t on_jobs(std::uint64_t serial) { return serial & 0xffffffffU; }
+  [[nodiscard]] std::map<std::uint64_t, Share>::iterator share_of_jobs(std::uint64_t serial);
   void on_job_done(const JobDone& in);
   ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
   void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override;
@@ -315,7 +322,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
                                                       BufferRef staging) const;
   // What the caller's memory holds counts as a state.
   [[nodiscard]] bool has_state(const Request& request) const;
-  void leave_state(const Request& request, const state::Sync& sync, Outcome& outcome);
+  void leave_state(const Request& request, const state::Sync& sync, Outcome& outcome, bool published = false);
   [[nodiscard]] std::unique_ptr<state::Sync> new_watch(const Round& round) const;
   void watch(Round& round);
   void begin_watch(Round& round);
@@ -415,7 +422,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
 
   Rounds rounds_;
   std::uint64_t launches_ = 0;
-  std::uint64_t serials_ = 0;
+  std::uint64_t serials_ = options_.first_serial;
   std::map<RoundKey, std::uint64_t> by_key_;
   // Digests of the states as they were when the last sync of each tag succeeded; none if one has failed since.
   struct Known {

@@ -10,6 +10,7 @@
 // a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -136,6 +137,20 @@ class Mesh {
     return at != flows_.end() && at->second.kind != Kind::kDying && !at->second.channel.finishing();
   }
   [[nodiscard]] std::size_t queued_bytes() const;
+  // All streams are up, and nothing is to be written.
+  [[nodiscard]] bool is_quiet() const {
+    return std::all_of(flows_.begin(), flows_.end(), [](const auto& entry) {
+      const Flow& flow = entry.second;
+      return flow.kind == Kind::kUp && !flow.channel.writer.wants_write() && !flow.channel.reader.arriving();
+    });
+  }
+  [[nodiscard]] std::size_t links() const { return links_.size(); }
+  // Bytes that streams keep for use.
+  [[nodiscard]] std::size_t memory() const {
+    std::size_t sum = 0;
+    for (const auto& [stream, flow] : flows_) sum += flow.channel.memory();
+    return sum;
+  }
 
   // What a recording begins with (core/flight/); defined in peer/state.cc.
   template <typename Archive>

@@ -30,6 +30,9 @@ struct Options {
   std::uint32_t turns = 0;              // of the direct form, see ring::Segmenting; must be equal on all peers
   std::uint32_t strangers = kMaxStrangers;   // streams that have not said the key of the run
   std::uint64_t state_bytes_per_second = 0;  // that it sends of shared states, to all others together; 0: no limit
+  // Where counters that wrap around begin: those of a peer that has run for months, in a test.
+  std::uint64_t first_serial = 0;  // of operations
+  std::uint32_t first_use = 0;     // of a tag in a cohort; must be equal on all peers
 
   Duration dial_timeout = lockstep::seconds(5);  // one attempt to open a stream and be greeted
   Duration link_heartbeat = lockstep::milliseconds(500);

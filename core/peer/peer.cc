@@ -10,5 +10,6 @@ Peer::~Peer() = default;
 void Peer::step(Input input, Instant now, Effects& out) { machine_->step(input, now, out); }
 Instant Peer::deadline() const { return machine_->deadline(); }
 Peer::Footprint Peer::footprint() const { return machine_->footprint(); }
+bool Peer::is_quiet() const { return machine_->is_quiet(); }
 
 }  // namespace lockstep::peer

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/holdings.h"
 #include "core/base/time.h"
 #include "core/peer/effect.h"
 #include "core/peer/input.h"
@@ -40,6 +41,11 @@ class Peer {
         0;  // outcomes kept for calls not yet launched, announcements of neighbours not yet matched
   };
   [[nodiscard]] Footprint footprint() const;
+
+  // A member with nothing under way: no call, no round, no proposal, nothing to be written, and all streams up.
+  [[nodiscard]] bool is_quiet() const;
+  // All that it holds, counted, between two steps; it takes about as long as save().
+  [[nodiscard]] Holdings holdings() const;
 
   // All that this peer holds, between two steps, for a recording (core/flight/). Another one of the same options that loads it goes
   // on where this one was; its loans for reading are made again, as effects, for they lie elsewhere. False: these bytes are no

@@ -66,8 +66,7 @@ RoundPhase Peer::Machine::phase_of(const RoundKey& key) const {
   if (life_ == Life::kOver || (cohort == cohorts_.end() && key.cohort <= view_->cohort)) return RoundPhase::kPast;
   if (cohort == cohorts_.end()) return RoundPhase::kToCome;
   if (key.cohort < view_->cohort || cohort->second.used_up.contains(key)) return RoundPhase::kPast;
-  const auto uses = cohort->second.uses.find(key.tag);
-  return uses == cohort->second.uses.end() || key.use >= uses->second ? RoundPhase::kToCome : RoundPhase::kPast;
+  return is_earlier_use(key.use, cohort->second.uses.next(key.tag)) ? RoundPhase::kPast : RoundPhase::kToCome;
 }
 
 std::optional<RoundKey> Peer::Machine::round_of(CallId call) const {

@@ -102,7 +102,7 @@ void Peer::Machine::enter(Round& round) {
   const bool ending = round.requeue;
   if (ending) by_key_.erase(round.key);
   round.requeue = false;
-  round.key = RoundKey{cohort.id, options_.group, round.request.tag, cohort.uses[round.request.tag]++};
+  round.key = RoundKey{cohort.id, options_.group, round.request.tag, cohort.uses.launch(round.request.tag)};
   round.attempt = cohort.attempt_of(round.key);
   if (round.stop && round.stop->status == Status::kCohortClosed) {  // it has found another
     round.stop.reset();
@@ -208,7 +208,7 @@ void Peer::Machine::begin_operation(Round& round) {
   }
   if (const auto why = refusal(round)) return refuse(round, why->status, why->text);
   round.operation = new_operation(round, *root);
-  round.serial = ++serials_;
+  round.serial = next_serial();
   by_serial_[round.serial] = by_key_.at(round.key);
   round.state = Round::State::kRunning;
   if (round.world() > 1) {
@@ -357,6 +357,21 @@ void Peer::Machine::on_direct_caller(PeerId from) {
   if (std::find(ring.begin(), ring.end(), from) != ring.end()) go_direct();
 }
 
+// Names jobs, half of whose token it is. After 2^32 of them they begin anew; those that are still in use are passed over, as that
+// of a state that has been published for days.
+std::uint64_t Peer::Machine::next_serial() {
+  do {
+    ++serials_;
+  } while (on_jobs(serials_) == 0 || by_serial_.contains(on_jobs(serials_)) ||
+           share_of_jobs(on_jobs(serials_)) != shares_.end());
+  return on_jobs(serials_);
+}
+
+std::map<std::uint64_t, Peer::Machine::Share>::iterator Peer::Machine::share_of_jobs(std::uint64_t serial) {
+  return std::find_if(shares_.begin(), shares_.end(),
+                      [&](const auto& entry) { return on_jobs(entry.first) == serial; });
+}
+
 // Hands the collected jobs to the driver, signed with the operation's name.
 void Peer::Machine::start_jobs(std::uint64_t serial) {
   for (KernelJob& job : jobs_) {
@@ -368,8 +383,8 @@ void Peer::Machine::start_jobs(std::uint64_t serial) {
 
 void Peer::Machine::on_job_done(const JobDone& in) {
   const std::uint64_t serial = in.token.value >> 32U;
-  if (const auto share = shares_.find(serial); share != shares_.end()) {
-    return share_job_done(serial, share->second, in);
+  if (const auto share = share_of_jobs(serial); share != shares_.end()) {
+    return share_job_done(share->first, share->second, in);
   }
   const auto at = by_serial_.find(serial);
   LOCKSTEP_ASSERT(at != by_serial_.end());
@@ -400,9 +415,11 @@ void Peer::Machine::done_if_complete(Round& round) {
   round.state = Round::State::kDone;
   round.hash = round.operation->result_hash();
   const Cohort& cohort = *cohort_of(round.key);
-  // Nobody else to agree with; but the coordinator holds a leaver for the rounds that it had open.
-  if (round.world() == 1 && cohort.alone() && !leave_) {
-    const bool newest = round.key.cohort == view_->cohort;
+  // Nobody else to agree with; but the coordinator holds a leaver for the rounds that it had open, and a cohort for those that were
+  // open when its members called admit.
+  const bool newest = round.key.cohort == view_->cohort;
+  const bool is_known = leave_ || (admit_ && admit_->said) || !newest;
+  if (round.world() == 1 && cohort.alone() && (!is_known || mutant(Mutant::kDoneAloneUnsaid))) {
     finish(round, outcome_of(round, Status::kOk, {}), false);
     if (options_.auto_admit && pending_ > 0 && newest) admit_by_itself();
     return;
@@ -525,7 +542,6 @@ void Peer::Machine::finish(Round& round, std::optional<Outcome> outcome, bool re
 }
 
 void Peer::Machine::drive_ends() {
-  bool ended = false;
   bool unkept = false;  // the last round that somebody stayed for
   for (auto at = rounds_.begin(); at != rounds_.end();) {
     Round& round = at->second;
@@ -541,10 +557,14 @@ void Peer::Machine::drive_ends() {
     by_key_.erase(round.key);
     drop_heralds_of(round.key);
     at = rounds_.erase(at);
-    ended = true;
   }
   if (unkept) update_links();
-  if (!ended || cohorts_.size() < 2) return;
+  drop_cohorts();
+}
+
+// Those that are not the newest, once no round of theirs is left: also where none has ended, as nobody launches any.
+void Peer::Machine::drop_cohorts() {
+  if (cohorts_.size() < 2) return;
   const auto in_use = [&](CohortId id) {
     return id == view_->cohort || std::any_of(rounds_.begin(), rounds_.end(),
                                               [&](const auto& entry) { return entry.second.key.cohort == id; });

@@ -65,6 +65,11 @@ class Session {
   [[nodiscard]] std::size_t streams() const { return channel_.has_value() ? 1 : 0; }
   [[nodiscard]] std::size_t queued_bytes() const { return channel_ ? channel_->writer.control_bytes_queued() : 0; }
 
+  [[nodiscard]] bool is_quiet() const {
+    return welcomed() && !channel_->finishing() && !channel_->writer.wants_write();
+  }
+  [[nodiscard]] std::size_t memory() const { return channel_ ? channel_->memory() : 0; }
+
   // What a recording begins with (core/flight/); defined in peer/state.cc.
   template <typename Archive>
   void state(Archive& a);

@@ -94,7 +94,8 @@ void Peer::Machine::add_share(CallId call, Request request, bool serves) {
   }
   if (auto error = refusal_of_share(request, serves)) return fail(call, error->status, error->text);
   if (request.state->restored) torn_.erase(request.tag);
-  Share& share = shares_[++serials_];
+  (void)next_serial();
+  Share& share = shares_[serials_];
   share.call = call;
   share.request = std::move(request);
   share.serves = serves;
@@ -217,7 +218,7 @@ bool Peer::Machine::drive_share(std::uint64_t serial, Share& share) {
   outcome.status = share.status;
   outcome.text = std::move(share.text);
   if (share.sync) {
-    leave_state(share.request, *share.sync, outcome);
+    leave_state(share.request, *share.sync, outcome, share.serves);
     outcome.bytes_sent = share.sync->bytes_sent();
     outcome.bytes_received = share.sync->bytes_received();
   } else {

@@ -3,6 +3,7 @@
 // those that are left out on purpose are not missed.
 #include "core/wire/state.h"
 #include "core/flight/archive.h"
+#include "core/flight/census.h"
 #include "core/flight/fields.h"
 #include "core/peer/machine.h"
 #include "core/ring/direct_operation.h"
@@ -138,6 +139,48 @@ void Peer::Machine::state(Archive& a) {
   }
 }
 
+// Entries of rounds that neighbours have launched and this peer has not, and of those whose commit is on its way.
+std::size_t Peer::Machine::passing() {
+  std::size_t count = 0;
+  for (const auto& [peer, heralds] : heralds_) {
+    std::size_t to_come = 0;
+    for (const auto& [key, herald] : heralds) to_come += is_to_come(find(key), key, herald.ready.attempt) ? 1 : 0;
+    count += to_come + (to_come == heralds.size() ? 1 : 0);
+  }
+  count +=
+      early_.count_if([&](const RoundKey& key, Generation attempt) { return is_to_come(find(key), key, attempt); });
+  for (const auto& [key, round] : reported_) {
+    const Cohort* cohort = cohort_of(key);
+    count += cohort != nullptr && cohort->attempt_of(key) == round.attempt ? 1 : 0;
+  }
+  return count;
+}
+
+Holdings Peer::Machine::holdings() {
+  flight::Census census;
+  state(census);
+  census.kept(session_.memory() + mesh_.memory() + jobs_.capacity() * sizeof(KernelJob));
+  Holdings held{census.entries(), census.bytes()};
+  held.members = view_->members.size();
+  held.links = mesh_.links();
+  held.streams = mesh_.streams();
+  held.direct = goes_direct_;
+  if (const Cohort* cohort = newest_cohort()) {
+    held.ring = cohort->now().ring->size();
+    held.tags = cohort->uses.size() + known_.size() + torn_.size();
+    held.awaited =
+        static_cast<std::size_t>(std::count_if(cohort->used_up.begin(), cohort->used_up.end(), [&](const auto& entry) {
+          return !is_earlier_use(entry.first.use, cohort->uses.next(entry.first.tag));
+        }));
+  }
+  held.awaited += passing();
+  held.spare = early_.free_slots();
+  held.entries += early_.taken_slots();
+  held.digests = watched_.pieces.size();
+  for (const auto& [tag, known] : known_) held.digests += known.pieces.size();
+  return held;
+}
+
 void Peer::Machine::lend_again(Effects& out) const {
   session_.lend_again(out);
   mesh_.lend_again(out);
@@ -147,6 +190,8 @@ void Peer::save(std::vector<std::byte>& out) const {
   flight::Saver saver(out);
   machine_->state(saver);
 }
+
+Holdings Peer::holdings() const { return machine_->holdings(); }
 
 bool Peer::load(std::span<const std::byte> state, Effects& lent) {
   flight::Loader loader(state);

@@ -62,12 +62,10 @@ bool Peer::Machine::has_state(const Request& request) const {
 }
 
 // A call on the state is over: what it left in memory, and what is to be said of that if it failed.
-void Peer::Machine::leave_state(const Request& request, const state::Sync& sync, Outcome& outcome) {
-  if (!sync.torn() || mutant(Mutant::kTornVotes)) {
-    torn_.erase(request.tag);
-  } else {
-    torn_.insert(request.tag);
-  }
+// A publication only reads what may be a copy: it says nothing of what a sync has left since it began.
+void Peer::Machine::leave_state(const Request& request, const state::Sync& sync, Outcome& outcome, bool published) {
+  if (!published && (!sync.torn() || mutant(Mutant::kTornVotes))) torn_.erase(request.tag);
+  if (!published && sync.torn() && !mutant(Mutant::kTornVotes)) torn_.insert(request.tag);
   outcome.state_defined = sync.defined();
   outcome.revision = sync.revision();
   outcome.root = sync.root();
@@ -93,7 +91,7 @@ void Peer::Machine::begin_sync(Round& round) {
     const auto last = known_.find(round.key.tag);
     if (last != known_.end() && last->second.layout == round.what.layout) round.sync->know(last->second.pieces);
   }
-  round.serial = ++serials_;
+  round.serial = next_serial();
   by_serial_[round.serial] = by_key_.at(round.key);
   round.state = Round::State::kDigests;
   round.sync->digest_some(jobs_);
@@ -317,7 +315,7 @@ void Peer::Machine::watch(Round& round) {
 
 void Peer::Machine::begin_watch(Round& round) {
   if (!round.watch || round.watch_serial != 0 || round.world() == 1) return;
-  round.watch_serial = ++serials_;
+  round.watch_serial = next_serial();
   by_serial_[round.watch_serial] = by_key_.at(round.key);
   round.watch->digest_some(jobs_);
   start_jobs(round.watch_serial);

@@ -224,7 +224,7 @@ void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
   Cohort* cohort = cohort_of(verdict.key);
   if (cohort != nullptr) cohort->kept.erase(verdict.key);
   if (cohort == nullptr || verdict.key.cohort != view_->cohort || verdict.status == Status::kOk) return;
-  if (verdict.key.use < cohort->uses[verdict.key.tag] || mutant(Mutant::kUsedUpForgotten)) return;
+  if (is_earlier_use(verdict.key.use, cohort->uses.next(verdict.key.tag)) || mutant(Mutant::kUsedUpForgotten)) return;
   if (cohort->used_up.size() >= kMaxRememberedOutcomes) cohort->used_up.erase(cohort->used_up.begin());
   cohort->used_up.emplace(verdict.key, verdict);
 }
@@ -258,7 +258,7 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
     cohort.install(change);
     // What was committed while the proposal was open is not kept.
     std::erase_if(cohort.kept, [&, &uses = cohort.uses](const auto& entry) {
-      return entry.first.use < uses[entry.first.tag] && find(entry.first) == nullptr;
+      return is_earlier_use(entry.first.use, uses.next(entry.first.tag)) && find(entry.first) == nullptr;
     });
     cohort.drop_unused();
   }
@@ -269,7 +269,7 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
 }
 
 void Peer::Machine::enter_cohort(const wire::View& view) {
-  cohorts_.insert_or_assign(view.cohort, Cohort::founded(view, options_.group));
+  cohorts_.insert_or_assign(view.cohort, Cohort::founded(view, options_.group, options_.first_use));
   pending_ = 0;
   out_->emplace_back(PendingChanged{});
   if (connect_) end_waiting(connect_, Status::kOk, {});

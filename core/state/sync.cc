@@ -18,8 +18,8 @@ constexpr std::size_t kJobsAtOnce = 8;
 constexpr std::uint32_t kMostWrong = 3;
 
 template <typename List>
-bool contains(const List& list, const PeerId& peer) {
-  return std::find(list.begin(), list.end(), peer) != list.end();
+bool contains(const List& list, const typename List::value_type& entry) {
+  return std::find(list.begin(), list.end(), entry) != list.end();
 }
 
 }  // namespace
@@ -284,7 +284,8 @@ void Sync::begin_fetch() {
   asked_digests_.reset();
   std::vector<PieceIndex> missing;
   for (std::uint32_t piece = 0; piece < pieces_.count(); ++piece) {
-    if (own_[piece] != tree_.pieces[piece] && !is_staged(piece)) missing.push_back(PieceIndex{piece});
+    const bool kept = mutant(Mutant::kEarlierPiecesKept) && contains(here_, piece);
+    if (own_[piece] != tree_.pieces[piece] && !is_staged(piece) && !kept) missing.push_back(PieceIndex{piece});
   }
   const auto& receivers = elected_->receivers;
   const auto turn = static_cast<std::size_t>(std::find(receivers.begin(), receivers.end(), self_) - receivers.begin());
@@ -492,7 +493,7 @@ void Sync::begin_again() {
   silent_.clear();
   liars_.clear();
   wrong_.clear();
-  here_.clear();
+  if (!mutant(Mutant::kEarlierPiecesKept)) here_.clear();
   told_.clear();
   asked_of_us_.clear();
   digests_asked_of_us_.clear();

@@ -21,6 +21,8 @@ class ByteQueue {
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
+  // Bytes of memory, full and empty.
+  [[nodiscard]] std::size_t memory() const { return (chunks_.size() + (spare_ ? 1 : 0)) * sizeof(Chunk); }
 
   // What a recording begins with (core/flight/); defined in wire/state.h.
   template <typename Archive>

@@ -99,6 +99,7 @@ class Channel {
     if (closing_ || !reader.lent()) return;
     out.emplace_back(io::Read{stream_, reader.lent()->place, reader.lent()->tail});
   }
+  [[nodiscard]] std::size_t memory() const { return reader.memory() + writer.memory(); }
   // What a recording begins with (core/flight/); defined in wire/state.h.
   template <typename Archive>
   void state(Archive& a);

@@ -83,6 +83,8 @@ class LinkReader {
 
   // The window that is outstanding, if one is.
   [[nodiscard]] const std::optional<Window>& lent() const { return window_; }
+  // Bytes of memory for what comes.
+  [[nodiscard]] std::size_t memory() const { return buffer_.size + spare_.size; }
   // What a recording begins with (core/flight/); defined in wire/state.h.
   template <typename Archive>
   void state(Archive& a);

@@ -42,6 +42,10 @@ class LinkWriter {
   // ends as it is when all of its payload is written. Only when !lends(key, attempt).
   void forget(const RoundKey& key, Generation attempt);
 
+  // Bytes of memory for what goes, beside what segments_ holds.
+  [[nodiscard]] std::size_t memory() const {
+    return control_.memory() + scratch_.capacity() + spare_.size() * sizeof(Outgoing);
+  }
   // What a recording begins with (core/flight/); defined in wire/state.h.
   template <typename Archive>
   void state(Archive& a);

@@ -71,13 +71,20 @@ class OneState {
     if (strategy_of(call) == state::Strategy::kSendOnly && !holds_state_of(call, call, memory)) {
       return text_of(call.peer) + " only sends in " + text_of(outcome.round) + ", and was written to";
     }
-    if (!outcome.state_defined || (outcome.root == Digest{} && !ok)) return {};  // or it was not looked at yet
+    if (!outcome.state_defined) return {};
+    if (outcome.root == Digest{} && !ok) {  // it was not looked at yet
+      if (holds_state_of(call, call, memory) || call.request.state->blank) return {};
+      return text_of(call.peer) + " ended " + text_of(outcome.round) + " with its own state, and that was written to";
+    }
     const std::string who = text_of(outcome.round) + " of " + text_of(call.peer) + ", a " + text_of(call.request) +
                             ", ended with " + text_of(outcome);
     const Content content = content_of(call, fingerprint, outcome);
     if (const auto& bytes = content.bytes; bytes_.try_emplace(outcome.root, bytes).first->second != bytes) {
       return who + ": others hold other bytes under the same root";
     }
+    // Also where the sync has failed: what it holds then was brought by somebody, under this revision and these values.
+    const bool own = outcome.revision == call.request.state->revision && holds_state_of(call, call, memory);
+    if (!ok && !own && !brought_.contains(content)) return who + ", with what nobody came with who may send";
     if (!ok) return {};
     const auto votes = [&](const PeerId& peer) {
       const Call* claimed = find(peer, outcome.round);
@@ -104,7 +111,7 @@ class OneState {
       return who + state + ", which is not that of " + text_of(*sender) + ", who only sends";
     }
     Agreed& agreed = agreed_[{outcome.round.group, outcome.round.tag}];
-    if (outcome.round < agreed.round) return {};  // told late: others have agreed anew since
+    if (is_earlier(outcome.round, agreed.round)) return {};  // told late: others have agreed anew since
     if (agreed.round != outcome.round) agreed = {outcome.round, std::exchange(agreed.now, {}), {}};
     agreed.now.insert(all.begin(), all.end());
     std::vector<PeerId> electorate;
@@ -167,6 +174,10 @@ class OneState {
   }
 
  private:
+  // Of the rounds of one group and tag; uses wrap around.
+  static bool is_earlier(const RoundKey& a, const RoundKey& b) {
+    return a.cohort != b.cohort ? a.cohort < b.cohort : static_cast<std::int32_t>(a.use - b.use) < 0;
+  }
   // What is watched: the bytes of its tensors, its values, its revision.
   using Watch = std::tuple<std::vector<std::uint64_t>, std::vector<std::uint64_t>, std::uint64_t>;
   static Watch watch_of(const Call& call) {

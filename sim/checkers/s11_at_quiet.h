@@ -1,0 +1,89 @@
+// S11, within a life: a member with nothing under way, and a coordinator of a run in which nothing is, hold as much as any other
+// that sees the same members. What is passing may be there at one quiet moment or another; it may not be there at all of them, over
+// some time. Memory has a limit per stream and entry, at every quiet moment.
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "core/base/holdings.h"
+#include "core/base/time.h"
+#include "core/wire/link_reader.h"
+#include "sim/checkers/complaint.h"
+
+namespace lockstep::sim {
+
+class AtQuiet {
+ public:
+  // `heartbeat`: what is passing goes within some of them.
+  explicit AtQuiet(Duration heartbeat) : heartbeat_(heartbeat) {}
+
+  // `process`: 0 is the coordinator; `who`: for the words.
+  Complaint quiet(std::uint32_t process, const std::string& who, const Holdings& held, Instant now) {
+    const std::size_t limit = kFixedBytes + held.streams * kStreamBytes + held.entries * kEntryBytes;
+    if (held.bytes > limit) {
+      return who + " has nothing under way and holds " + std::to_string(held.bytes) + " bytes, the limit is " +
+             std::to_string(limit) + " for " + std::to_string(held.streams) + " streams and " +
+             std::to_string(held.entries) + " entries";
+    }
+    const Place place{process == 0, held.members,   held.ring,   held.links, held.streams,
+                      held.waiting, held.strangers, held.broken, held.direct};
+    const std::size_t entries = held.entries - held.tags - held.digests - held.awaited - held.spare;
+    std::size_t& least = least_.try_emplace(place, entries).first->second;
+    least = std::min(least, entries);
+    Life& life = lives_[process];
+    if (life.moments == 0) life = {0, now, entries - least};
+    life.over = std::min(life.over, entries - least);
+    // A coordinator does not hear of rounds that have only begun, and keeps the cohorts that they are in.
+    const std::int64_t patience = process == 0 ? 4 : 1;
+    const bool is_long = now - life.since >= heartbeat_ * kHeartbeats * patience;
+    if (++life.moments < kMoments * static_cast<std::uint64_t>(patience) || !is_long) return {};
+    const std::size_t over = std::exchange(life, {}).over;
+    if (over <= kFew) return {};
+    return who + " has nothing under way and keeps " + std::to_string(entries) + " entries; others that see " +
+           std::to_string(held.members) + " members over " + std::to_string(held.streams) +
+           " streams, or itself before, hold " + std::to_string(least) + "; for a while it has not held less than " +
+           std::to_string(over) + " more";
+  }
+
+ private:
+  // Of one stream: two buffers of what comes, what a long message was encoded in, what goes, and segments that are kept for use.
+  static constexpr std::size_t kStreamBytes = 3 * wire::LinkReader::kMaxTailBytes + 32'768;
+  static constexpr std::size_t kEntryBytes = 1024;
+  static constexpr std::size_t kFixedBytes = 65'536;
+  // Not every difference is one of age: who has heard that others admit holds their names. What is never forgotten passes any bound.
+  static constexpr std::size_t kFew = 8;
+  static constexpr std::uint64_t kMoments = 16;
+  static constexpr std::int64_t kHeartbeats = 8;
+
+  // Two for which all of this is equal hold equally many entries.
+  struct Place {
+    bool coordinator = false;
+    std::size_t members = 0;
+    std::size_t ring = 0;
+    std::size_t links = 0;
+    std::size_t streams = 0;
+    std::size_t waiting = 0;
+    std::size_t strangers = 0;
+    std::size_t broken = 0;
+    bool direct = false;
+    auto operator<=>(const Place&) const = default;
+  };
+  // Since the last look at it.
+  struct Life {
+    std::uint64_t moments = 0;
+    Instant since;
+    std::size_t over = 0;  // at least, at each of them
+  };
+
+  Duration heartbeat_;
+  std::map<Place, std::size_t> least_;  // entries, seen at any quiet moment of anybody
+  std::map<std::uint32_t, Life> lives_;
+};
+
+}  // namespace lockstep::sim
