@@ -38,6 +38,7 @@ Holdings Coordinator::Machine::holdings() {
   held.broken = membership_.broken_pairs();
   held.tags = rounds_.agreed_entries();
   held.digests = publications_.entries();
+  held.spare = lobby_.entries();
   return held;
 }
 

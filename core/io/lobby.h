@@ -29,6 +29,8 @@ class Lobby {
   void leave(StreamId stream);
   [[nodiscard]] bool holds(StreamId stream) const;
   [[nodiscard]] std::size_t size() const { return guests_.size(); }
+  // Of all lists: which hosts stand here, and which are expected, differs from peer to peer.
+  [[nodiscard]] std::size_t entries() const { return guests_.size() + held_.size() + expected_.size(); }
 
   // The hosts that are expected, and how many streams of each; replaces what was said before.
   void expect(const std::vector<Address>& hosts, std::uint32_t streams);

@@ -174,7 +174,7 @@ Holdings Peer::Machine::holdings() {
         }));
   }
   held.awaited += passing();
-  held.spare = early_.free_slots();
+  held.spare = early_.free_slots() + mesh_.lobby_entries();
   held.entries += early_.taken_slots();
   held.digests = watched_.pieces.size();
   for (const auto& [tag, known] : known_) held.digests += known.pieces.size();
