@@ -198,7 +198,7 @@ void World::miscompute(Process& process, Job& job) {
     if (arrived) job.result.checksum = checksum;
     hosts_[process.host].to_miscompute -= 1;
     say(process, "a bit flips in what a kernel made of " + text_of(*round));
-    flips_.in_a_kernel(*round);
+    flips_.in_a_kernel(*round, process.id);
     flips_.may_be_seen(std::uint64_t{8} * plan_.peers * plan_.stripes);
     causes_.began({.fault = Fault::kMiscompute, .a = process.host});
     return;
@@ -267,7 +267,11 @@ void World::completed(Process& process, peer::Complete& complete) {
     }
     const FindCall find = [&](PeerId peer, const RoundKey& round) { return contribution(peer, round); };
     check("S10", check_mismatch(*call, find));
-    if (!over_) check("S2", flips_.ended(*call, causes_.only_bits_flip()));
+    const auto lives = [&](PeerId peer) {
+      const Process& other = processes_[by_id_.at(peer)];
+      return other.alive && !other.over;
+    };
+    if (!over_) check("S2", flips_.ended(*call, causes_.only_bits_flip(), lives));
     if (!over_) check("S2", check_fold(process, *call, find));
     if (!over_) check("S5", one_state_.ended(*call, *process.memory, find));
     const auto name_of_peer = [&](const Call& of) { return processes_[of.process].peer_options.name; };

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
+#include <map>
 #include <string>
 #include <tuple>
 
@@ -21,7 +21,7 @@ namespace lockstep::sim {
 class Flips {
  public:
   void on_the_way() { flips_ += 1; }
-  void in_a_kernel(const RoundKey& round) { rounds_.insert(round); }
+  void in_a_kernel(const RoundKey& round, PeerId of) { rounds_[round] = of; }
 
   // A machine takes something for a breach of the protocol. Whether a bit that has flipped may be what it saw. One bit may cost all
   // streams of a link at one moment.
@@ -38,18 +38,22 @@ class Flips {
 
   // In any group: gangs bind groups to one outcome.
   [[nodiscard]] bool explains_internal(RoundKey round) const {
-    return std::any_of(rounds_.begin(), rounds_.end(), [&](const RoundKey& spoilt) {
-      round.group = spoilt.group;
-      return round == spoilt;
+    return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& spoilt) {
+      round.group = spoilt.first.group;
+      return round == spoilt.first;
     });
   }
 
-  // `alone`: no other fault has begun that ends calls.
-  [[nodiscard]] Complaint ended(const Call& call, bool alone) const {
+  // `alone`: no other fault has begun that ends calls. `lives`: whether a peer is still in its run. One that is lost takes what its
+  // kernel spoilt with it: the round commits if all others are done, whose results are right.
+  template <typename Lives>
+  [[nodiscard]] Complaint ended(const Call& call, bool alone, const Lives& lives) const {
     const peer::Outcome& outcome = *call.outcome;
-    if (call.kind != CallKind::kCollective || !rounds_.contains(outcome.round)) return {};
+    if (call.kind != CallKind::kCollective) return {};
+    const auto spoilt = rounds_.find(outcome.round);
+    if (spoilt == rounds_.end()) return {};
     const std::string what = text_of(outcome.round) + " of " + text_of(call.peer) + " ended with " + text_of(outcome);
-    if (outcome.status == Status::kOk && outcome.retries == 0) {
+    if (outcome.status == Status::kOk && outcome.retries == 0 && lives(spoilt->second)) {
       return what + ", and a bit had flipped in what a kernel made of a segment of it";
     }
     if (outcome.status == Status::kInternal) {
@@ -68,7 +72,7 @@ class Flips {
   std::uint64_t miscomputed_ = 0;
   std::uint64_t seen_ = 0;
   std::tuple<Instant, PeerId, PeerId> last_;
-  std::set<RoundKey> rounds_;
+  std::map<RoundKey, PeerId> rounds_;  // and whose kernel it was
 };
 
 }  // namespace lockstep::sim
