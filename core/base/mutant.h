@@ -94,7 +94,13 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kWatchBlind, "watch-blind", "S5", kRare, "the hashes of watched states are not compared") \
   /* calls */ \
   X(kCallCompletesAgain, "call-completes-again", "S8", kCommon, "a call that is over is not forgotten") \
-  X(kHeraldsStay, "heralds-stay", "S11", kRare, "what neighbours announced outlives the run")
+  X(kHeraldsStay, "heralds-stay", "S11", kRare, "what neighbours announced outlives the run") \
+  /* causes */ \
+  X(kPauseIsSilence, "pause-is-silence", "L2", kRare, "the coordinator takes its own pause for others' silence") \
+  X(kSuspectStays, "suspect-stays", "L2", kRare, "who was silent for a while is given half the time from then on") \
+  X(kBrokenForEver, "broken-for-ever", "L2", kRare, "a link that was broken once counts as broken for good") \
+  X(kThirdPays, "third-pays", "L2", kRare, "where no ring avoids a broken link, a third one has to go") \
+  X(kAnyLossCounts, "any-loss-counts", "L2", kRare, "the loss of a leaver aborts rounds that it has no part in")
 // clang-format on
 
 enum class Mutant : std::uint8_t {

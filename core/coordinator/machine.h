@@ -101,6 +101,7 @@ class Coordinator::Machine {
     const bool newcomer = membership_.candidates().contains(peer);
     return options_.silence * (newcomer ? 1 : 2);
   }
+  [[nodiscard]] bool suspects(PeerId peer, Duration silent);
   void look(Instant now);  // heartbeats, silence, strangers that say nothing
   void say(PeerId to, const wire::Message& message);
   void say_on(Party& party, const wire::Message& message);
@@ -136,6 +137,8 @@ class Coordinator::Machine {
   [[nodiscard]] std::optional<Proposal> empty_proposal(const std::set<PeerId>& held_up) const;
   void put_off_newcomers(const std::set<PeerId>& held_up);
   [[nodiscard]] bool evict_for_broken_links(const std::vector<wire::Member>& members);
+  // Since when a link must have been called broken to count as that: those who need it say so again, again and again.
+  [[nodiscard]] Instant broken_from() const { return now_ - options_.link_patience * 2; }
   void answer_cancelled_admits();
   // Whether somebody has called admit without having launched this round.
   [[nodiscard]] bool closed_by_admit(const RoundKey& key) const;
