@@ -36,6 +36,7 @@ enum class Purpose : std::uint64_t {
   kRenewal,
   kState,
   kLie,
+  kParted = 60,
 };
 
 // One draw that decides several things, up to five.

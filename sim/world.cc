@@ -32,7 +32,7 @@ World::World(const Plan& plan, WorldOptions options)
       hash_(plan.seed),
       hosts_(plan.peers + 1),
       membership_(options_.guests != nullptr ? 0 : plan.gang_size),
-      causes_(plan.founders),
+      causes_(plan, now_),
       active_(plan.entries.size()) {
   LOCKSTEP_ASSERT(flaw_of(plan).empty());
   LOCKSTEP_ASSERT(options_.renew_one_in == 0 || plan.mode == Mode::kBytes);  // tokens are known by where they lie
@@ -58,6 +58,9 @@ World::World(const Plan& plan, WorldOptions options)
   c.link_patience = plan.heartbeat * 20;
   process.coordinator = std::make_unique<coordinator::Coordinator>(c, now_);
   process.coordinator_options = c;
+  causes_.coordinator(c);
+  if (options_.guests != nullptr) causes_.has_guests();
+  if (options_.scripted) causes_.is_scripted();
   if (options_.witness != nullptr) options_.witness->born(0, c, now_);
   hosts_[0].process = 0;
   if (options_.witness != nullptr) options_.witness->started(0, 0, {});
@@ -479,6 +482,8 @@ Call& World::app_call(std::uint32_t index, CallKind kind) {
   call.peer = process.id;
   call.id = CallId{process.calls.size()};
   call.made = now_;
+  call.view = causes_.view_of(index);
+  causes_.called(call);
   process.open_calls.push_back(static_cast<std::uint32_t>(process.calls.size() - 1));
   mix(static_cast<std::uint64_t>(kind), index, call.id.value, 0);
   if (options_.witness != nullptr) options_.witness->called(call);
@@ -491,7 +496,7 @@ Call& World::app_call(std::uint32_t index, CallKind kind) {
 void World::app_launched(Call& call) {
   report_.launches += 1;
   one_state_.launched(call);
-  if (call.request.state && call.request.state->strategy != state::Strategy::kPopular) causes_.some_do_not_vote();
+  causes_.launched(call, processes_[call.process].program->phase() == Program::Phase::kStepping);
   if (options_.witness != nullptr) options_.witness->launched(call);
   if (options_.trace) {
     say(processes_[call.process], "launch #" + std::to_string(report_.launches) + " call " +
