@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -41,9 +42,10 @@ struct Call {
   GroupId group;
   CallId id;
   Instant made;
-  bool stopped = false;        // the application asked for its end
-  bool told_to_wait = false;   // it may rightly wait for others (joining, minimum world)
-  std::uint32_t at_least = 1;  // admit: members that are wanted
+  std::shared_ptr<const wire::View> view;  // the newest that the caller had installed then; may be null
+  bool stopped = false;                    // the application asked for its end
+  bool told_to_wait = false;               // it may rightly wait for others (joining, minimum world)
+  std::uint32_t at_least = 1;              // admit: members that are wanted
 
   // collectives, publish and prefetch
   peer::Request request;

@@ -49,6 +49,7 @@ enum class Purpose : std::uint64_t {
   kLongLife,
   kTorn,
   kAtPiece,
+  kParted = 60,
 };
 
 // One draw that decides several things, up to five.

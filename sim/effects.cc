@@ -67,6 +67,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                    check("S6", membership_.installed(process.id, installed.view));
                    admissions_.installed(installed.view->number, now_);
                    while (views_ < installed.view->number.value) begin_entries(&Entry::view, ++views_);
+                   causes_.installed(process.index, installed.view);
                    process.connected = true;
                    process.members = installed.view->members.size();
                    process.program->on_view(installed.view);
@@ -93,8 +94,9 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                    mix(13, process.index, static_cast<std::uint64_t>(event.kind), event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
                    process.program->on_trace(event);
-                   const Complaint breach = causes_.noted(process.id, event);
-                   if (breach && !flips_.explains(process.id, event, now_)) check("L2", breach);
+                   const Complaint wrong = causes_.noted(process.index, event);
+                   const bool flipped = wrong && Causes::is_breach(event) && flips_.explains(process.id, event, now_);
+                   if (!flipped) check("L2", wrong);
                  },
                  [&](const io::Dial& io) { carry_out_io(process, io); },
                  [&](const io::Read& io) { carry_out_io(process, io); },
@@ -111,7 +113,7 @@ void World::carry_out(Process& process, coordinator::Effect& effect) {
                  [&](const trace::Event& event) {
                    mix(14, static_cast<std::uint64_t>(event.kind), event.view.value, event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
-                   check("L2", causes_.noted({}, event));
+                   check("L2", causes_.noted(0, event));
                    if (event.kind == trace::Kind::kPeerLost) one_state_.lost(event.peer);
                  },
                  [&](const io::Read& io) { carry_out_io(process, io); },
@@ -200,7 +202,7 @@ void World::miscompute(Process& process, Job& job) {
     say(process, "a bit flips in what a kernel made of " + text_of(*round));
     flips_.in_a_kernel(*round, process.id);
     flips_.may_be_seen(std::uint64_t{8} * plan_.peers * plan_.stripes);
-    causes_.began({.fault = Fault::kMiscompute, .a = process.host});
+    causes_.began({.fault = Fault::kMiscompute, .a = process.host, .b = process.host});
     return;
   }
 }
@@ -278,12 +280,14 @@ void World::completed(Process& process, peer::Complete& complete) {
     if (!over_) check("S5", one_state_.watched(*call, find, name_of_peer));
     const std::uint64_t cohorts =
         std::max(outcome.round.cohort, call->cohort).value - call->cohort.value;  // that it went through
-    check("P1", check_bytes_sent(*call, causes_.begun() + network_.counts().resets + cohorts));
+    const wire::View* const founding = membership_.founding(outcome.round.cohort);
+    check("P1", check_bytes_sent(*call, causes_.disturbances(*call, founding, find) + cohorts));
     if (!over_ && options_.guests == nullptr) check("P2", check_time_of(process, *call));
     if (!over_ && !healed_) check("P3", check_recovery(*call));
     if (!over_) check("S3", check_restored(*call, *process.memory));
-    if (process.app != nullptr && !options_.scripted)
-      check("L2", causes_.aborted(*call, process.app->leaving(), is_odd(outcome)));
+    if (process.app != nullptr && !options_.scripted) {
+      check("L2", causes_.aborted(*call, founding, find, process.app->leaving(), is_odd(outcome)));
+    }
   }
   if (call->of_guest) return end_call_of_guest(process, *call);
   for (const BufferId buffer : call->buffers) {
@@ -324,7 +328,7 @@ Complaint World::check_time_of(const Process& process, const Call& call) {
   flow::Topology* const topology = network_.topology();
   const peer::Outcome& outcome = *call.outcome;
   if (topology == nullptr || outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
-  if (causes_.begun() + network_.counts().resets != 0 || outcome.retries > 0) return {};
+  if (outcome.retries > 0) return {};
   RingOfHosts ring{call.made, call.made, {}};
   for (const PeerId peer : *outcome.contributors) {
     const Call* const theirs = contribution(peer, outcome.round);
@@ -333,6 +337,7 @@ Complaint World::check_time_of(const Process& process, const Call& call) {
     ring.last_made = std::max(ring.last_made, theirs->made);
     ring.hosts.push_back(processes_[theirs->process].host);
   }
+  if (!causes_.excuses().calm_since(ring.first_made)) return {};
   TimeLimits limits(plan_, *topology, ring.hosts);
   for (auto other = process.calls.rbegin(); other != process.calls.rend(); ++other) {
     const bool beside = other->kind == CallKind::kCollective && (!other->outcome || other->ended >= ring.first_made);
@@ -392,15 +397,12 @@ void World::run_over(Process& process, const peer::RunOver& over) {
   process.over_at = now_;
   if (!process.program->leaving()) {
     report_.lost_runs += 1;
-    // Of a guest's gang nobody knows the hosts.
-    const bool has_gang = options_.guests != nullptr && process.peer_options.gang.value != 0;
     // A guest may have set a time for its connect, or have ended that.
     const bool gave_up =
         options_.guests != nullptr && (over.status == Status::kTimedOut || over.status == Status::kAborted);
-    if (!options_.scripted && !has_gang && !gave_up) {
-      check("L2", causes_.lost(process.id, gang_of(process.host), over.status, over.text));
-    }
+    if (!options_.scripted && !gave_up) check("L2", causes_.lost(process.index, over.status, over.text));
   }
+  causes_.over(process.index);
   process.program->on_over(over);
   queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);
 }

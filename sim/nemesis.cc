@@ -81,6 +81,7 @@ World::Process& World::new_process(std::uint32_t host, peer::Options options) {
   options.id = process.id;
   options.seed = dice_.bits(Purpose::kIdentity, process.index, 3);
   process.peer = std::make_unique<peer::Peer>(options, now_);
+  causes_.born(process.index, options, host);
   if (options_.witness != nullptr) options_.witness->born(process.index, options, now_);
   process.peer_options = std::move(options);
   return process;
@@ -100,6 +101,7 @@ void World::stop_process(Process& process, Death death) {
   say(process, death == Death::kReset ? "dies" : "vanishes");
   if (options_.witness != nullptr) options_.witness->stopped(process.index, death);
   process.alive = false;
+  causes_.died(process.index);
   process.timer_for = INT64_MAX;
   network_.died(process.index, death, now_);
   for (const std::uint32_t index : process.open_calls) {
@@ -339,6 +341,7 @@ void World::end_entry(std::uint64_t index) {
   if (!active.on) return;
   active.on = false;
   const Entry& entry = plan_.entries[index];
+  causes_.ended(entry);
   quiet_since_ = now_;
   if (options_.guests != nullptr) options_.guests->fault_ends(index);
   forgive_strangers();

@@ -347,6 +347,45 @@ void live_long(Plan& plan, Dice dice) {
   }
 }
 
+// Some pairs cannot reach each other for so long that rings are laid around them; and somebody leaves, in the midst of that or long
+// after it is over. No fault that is drawn one by one lasts as long as it takes until a link is called broken.
+void part(Plan& plan, Dice dice) {
+  constexpr std::uint64_t kPermille = 10;
+  if (plan.peers < 3 || plan.peers > 8 || plan.gang_size > 1) return;
+  if (!dice.permille(kPermille, Purpose::kParted, 0)) return;
+  std::uint64_t n = 0;
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi) {
+    return dice.range(lo, hi, Purpose::kParted, 1, 0, n++);
+  };
+  const auto beats = [&](std::uint64_t lo, std::uint64_t hi) {
+    return plan.heartbeat * static_cast<std::int64_t>(range(lo, hi));
+  };
+  Entry cut;
+  cut.fault = Fault::kCutBoth;
+  cut.after = beats(2, 8);
+  cut.a = static_cast<std::uint32_t>(range(1, plan.peers));
+  cut.b = 1 + (cut.a - 1 + static_cast<std::uint32_t>(range(1, plan.peers - 1))) % plan.peers;
+  cut.length = beats(26, 50);
+  // In half of these nothing else happens, and only three stay.
+  const bool alone = range(0, 1) == 0;
+  if (alone) {
+    plan.entries.clear();
+    plan.founders = plan.peers;
+  }
+  plan.entries.push_back(cut);
+  Entry leave;
+  leave.fault = Fault::kLeave;
+  leave.after = cut.after + beats(24, 160);
+  std::uint32_t leavers = alone ? std::max(1U, plan.peers - 3) : 1;
+  for (std::uint32_t host = 1; host <= plan.peers && leavers > 0; ++host) {
+    if (host == cut.a || host == cut.b) continue;
+    leave.a = host;
+    plan.entries.push_back(leave);
+    leavers -= 1;
+  }
+  plan.safety = std::max(plan.safety, leave.after + plan.heartbeat * 10);
+}
+
 // Bits that flip, beside whatever else happens, and where nothing else does.
 void flip_bits(Plan& plan, Dice dice) {
   const auto add = [&](Fault fault, Purpose purpose, std::uint64_t n) {
@@ -655,6 +694,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   bury(plan, draws);
   give_up(plan, dice);
   if (faults != 0) draw_strangers(plan, dice);
+  if (faults > 0) part(plan, dice);
   if (!options.calm) flip_bits(plan, dice);
   if (draws.permille(750))
     plan.heal_after = plan.heartbeat * static_cast<std::int64_t>(draws.range(0, 8)) + nanoseconds(1);

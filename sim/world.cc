@@ -33,7 +33,7 @@ World::World(const Plan& plan, WorldOptions options)
       hosts_(plan.peers + 1),
       membership_(options_.guests != nullptr ? 0 : plan.gang_size),
       at_quiet_(plan.heartbeat),
-      causes_(plan.founders),
+      causes_(plan, now_),
       admissions_(plan),
       recovery_(plan),
       active_(plan.entries.size()) {
@@ -66,6 +66,9 @@ World::World(const Plan& plan, WorldOptions options)
   c.strangers = most_strangers(plan);
   process.coordinator = std::make_unique<coordinator::Coordinator>(c, now_);
   process.coordinator_options = c;
+  causes_.coordinator(c);
+  if (options_.guests != nullptr) causes_.has_guests();
+  if (options_.scripted) causes_.is_scripted();
   if (options_.witness != nullptr) options_.witness->born(0, c, now_);
   hosts_[0].process = 0;
   if (options_.witness != nullptr) options_.witness->started(0, 0, {});
@@ -511,6 +514,8 @@ Call& World::app_call(std::uint32_t index, CallKind kind) {
   call.peer = process.id;
   call.id = CallId{process.calls.size()};
   call.made = now_;
+  call.view = causes_.view_of(index);
+  causes_.called(call);
   process.open_calls.push_back(static_cast<std::uint32_t>(process.calls.size() - 1));
   mix(static_cast<std::uint64_t>(kind), index, call.id.value, 0);
   if (options_.witness != nullptr) options_.witness->called(call);
@@ -523,7 +528,7 @@ Call& World::app_call(std::uint32_t index, CallKind kind) {
 void World::app_launched(Call& call) {
   report_.launches += 1;
   one_state_.launched(call);
-  if (call.request.state && call.request.state->strategy != state::Strategy::kPopular) causes_.some_do_not_vote();
+  causes_.launched(call, processes_[call.process].program->phase() == Program::Phase::kStepping);
   if (options_.witness != nullptr) options_.witness->launched(call);
   if (options_.trace) {
     say(processes_[call.process], "launch #" + std::to_string(report_.launches) + " call " +

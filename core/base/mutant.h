@@ -117,7 +117,13 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   /* long lives */ \
   X(kDoneAloneUnsaid, "done-alone-unsaid", "S11 L4", kRare, "a coordinator waits for the end of what a member does alone") \
   /* states in place */ \
-  X(kEarlierPiecesKept, "earlier-pieces-kept", "S5", kNeedle, "pieces of an attempt count for the next, of another state")
+  X(kEarlierPiecesKept, "earlier-pieces-kept", "S5", kNeedle, "pieces of an attempt count for the next, of another state") \
+  /* causes */ \
+  X(kPauseIsSilence, "pause-is-silence", "L2", kRare, "the coordinator takes its own pause for others' silence") \
+  X(kSuspectStays, "suspect-stays", "L2", kRare, "who was silent for a while is given half the time from then on") \
+  X(kBrokenForEver, "broken-for-ever", "L2", kRare, "a link that was broken once counts as broken for good") \
+  X(kThirdPays, "third-pays", "L2", kRare, "where no ring avoids a broken link, a third one has to go") \
+  X(kAnyLossCounts, "any-loss-counts", "L2", kRare, "the loss of a leaver aborts rounds that it has no part in")
 // clang-format on
 
 enum class Mutant : std::uint8_t {

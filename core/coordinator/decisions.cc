@@ -173,7 +173,8 @@ void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& i
   if (since != now_) {
     // Both ends report it. But when it still hurts after the rings were laid around it, an old cohort's ring needs it.
     if (now_ - since < options_.link_patience) return;
-    const bool from_goes = membership_.broken_links_of(from) > membership_.broken_links_of(in.other);
+    const Instant then = broken_from();
+    const bool from_goes = membership_.broken_links_of(from, then) > membership_.broken_links_of(in.other, then);
     const PeerId victim = from_goes ? from : in.other;
     const PeerId other = victim == from ? in.other : from;
     return lose(victim, Status::kEvicted, cannot_reach(victim, other, "a ring still needs that link"), true);
@@ -330,19 +331,31 @@ std::optional<Coordinator::Machine::Proposal> Coordinator::Machine::change_propo
   return proposal;
 }
 
-// Members that no ring can contain must go: of each pair, the one with more broken links, else the later one.
+// Members that no ring can contain must go: of each pair, the one with more broken links, else the later one. But a link that nobody
+// has needed for a while may be whole again: it is tried before it costs anybody the run. If it is not, its ends say so again.
 bool Coordinator::Machine::evict_for_broken_links(const std::vector<wire::Member>& members) {
-  const std::vector<Pair> pairs = membership_.unavoidable(members);
+  std::vector<Pair> pairs = membership_.unavoidable(members);
+  const Instant then = broken_from();
+  std::erase_if(pairs, [&](const Pair& pair) {
+    if (membership_.said_since(pair, then) || mutant(Mutant::kBrokenForEver)) return false;
+    membership_.forget_broken(pair);
+    return true;
+  });
   if (pairs.empty()) return false;
-  const auto [a, b] = pairs.front();
+  const Pair pair = pairs.front();
+  const auto [a, b] = pair;
   const auto place = [&](PeerId peer) {
     return std::find_if(members.begin(), members.end(), [&](const wire::Member& m) { return m.id == peer; }) -
            members.begin();
   };
-  const std::size_t links_a = membership_.broken_links_of(a);
-  const std::size_t links_b = membership_.broken_links_of(b);
+  const std::size_t links_a = membership_.broken_links_of(a, then);
+  const std::size_t links_b = membership_.broken_links_of(b, then);
   const PeerId victim = links_a != links_b ? (links_a > links_b ? a : b) : (place(a) > place(b) ? a : b);
-  lose(victim, Status::kEvicted, cannot_reach(victim, victim == a ? b : a, "no ring avoids that link"), true);
+  const std::string why = cannot_reach(victim, victim == a ? b : a, "no ring avoids that link");
+  const auto third = std::find_if(members.begin(), members.end(), [&](const wire::Member& m) {
+    return m.id != pair.first && m.id != pair.second && mutant(Mutant::kThirdPays);
+  });
+  lose(third != members.end() ? third->id : victim, Status::kEvicted, why, true);
   return true;
 }
 

@@ -103,6 +103,7 @@ class Coordinator::Machine {
   void hurry_comparison(Instant now, bool slept);
   // A peer answers a proposal as soon as it comes; and it has left by itself when nothing comes for the silence that it was told.
   [[nodiscard]] Duration answer_limit() const { return options_.silence * 2; }
+  [[nodiscard]] bool suspects(PeerId peer, Duration silent);
   void look(Instant now);  // heartbeats, silence, strangers that say nothing
   void say(PeerId to, const wire::Message& message);
   void say_on(Party& party, const wire::Message& message);
@@ -155,6 +156,8 @@ class Coordinator::Machine {
     return at != membership_.candidates().end() && !at->second.answers;
   }
   [[nodiscard]] bool evict_for_broken_links(const std::vector<wire::Member>& members);
+  // Since when a link must have been called broken to count as that: those who need it say so again, again and again.
+  [[nodiscard]] Instant broken_from() const { return now_ - options_.link_patience * 2; }
   void answer_cancelled_admits();
   // Whether somebody has called admit without having launched this round.
   [[nodiscard]] bool closed_by_admit(const RoundKey& key) const;

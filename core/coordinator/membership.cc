@@ -160,7 +160,7 @@ void Membership::lay_ring(std::vector<wire::Member>& ring) const {
   }
   if (whole) return;
   Adjacent may(n, std::vector<bool>(n, true));
-  for (const auto& [pair, since] : broken_) {
+  for (const auto& [pair, mark] : broken_) {
     const auto a = place.find(pair.first);
     const auto b = place.find(pair.second);
     if (a != place.end() && b != place.end()) may[a->second][b->second] = may[b->second][a->second] = false;
@@ -191,9 +191,21 @@ std::vector<Pair> Membership::unavoidable(const std::vector<wire::Member>& membe
   return pairs;
 }
 
-std::size_t Membership::broken_links_of(PeerId peer) const {
+Instant Membership::mark_broken(Pair pair, Instant now) {
+  Broken& mark = broken_.try_emplace(pair, Broken{now, now}).first->second;
+  mark.said = now;
+  return mark.since;
+}
+
+bool Membership::said_since(Pair pair, Instant then) const {
+  const auto at = broken_.find(pair);
+  return at != broken_.end() && at->second.said >= then;
+}
+
+std::size_t Membership::broken_links_of(PeerId peer, Instant then) const {
   return static_cast<std::size_t>(std::count_if(broken_.begin(), broken_.end(), [&](const auto& entry) {
-    return entry.first.first == peer || entry.first.second == peer;
+    const auto& [pair, mark] = entry;
+    return (pair.first == peer || pair.second == peer) && mark.said >= then;
   }));
 }
 

@@ -68,12 +68,15 @@ class Membership {
   void install(wire::View view);
 
   // These two cannot reach each other. Returns since when that is known.
-  Instant mark_broken(Pair pair, Instant now) { return broken_.emplace(pair, now).first->second; }
+  Instant mark_broken(Pair pair, Instant now);
+  // Not said again since then: it may be whole again, which nobody can see while no ring needs that link.
+  [[nodiscard]] bool said_since(Pair pair, Instant then) const;
+  void forget_broken(Pair pair) { broken_.erase(pair); }
   // A pair of ring neighbours that no order of the group's ring can keep apart; nobody when all is well.
   [[nodiscard]] std::vector<Pair> unavoidable(const std::vector<wire::Member>& members) const;
   [[nodiscard]] std::size_t broken_pairs() const { return broken_.size(); }
-  // How many broken pairs a peer is part of: the one with more is to blame.
-  [[nodiscard]] std::size_t broken_links_of(PeerId peer) const;
+  // How many pairs that have been called broken since then a peer is part of: the one with more is to blame.
+  [[nodiscard]] std::size_t broken_links_of(PeerId peer, Instant then) const;
 
   template <typename Archive>
   void state(Archive& a) {
@@ -86,7 +89,15 @@ class Membership {
   wire::View view_;
   bool auto_admit_ = false;
   std::map<PeerId, Candidate> candidates_;
-  std::map<Pair, Instant> broken_;  // and since when
+  struct Broken {
+    Instant since;
+    Instant said;  // the last time
+    template <typename Archive>
+    void state(Archive& a) {
+      a.all(since, said);
+    }
+  };
+  std::map<Pair, Broken> broken_;
 };
 
 }  // namespace lockstep::coordinator

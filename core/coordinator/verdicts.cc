@@ -118,7 +118,7 @@ std::vector<wire::Verdict> Rounds::touched_verdicts(const Change& change, const 
     loss.size = bound.size();
     for (const RoundKey& key : bound) {
       for (const wire::Member& member : members_of(key, attempt)) {
-        const bool lost = change.lost.contains(member.id);
+        const bool lost = change.lost.contains(member.id) || (!change.lost.empty() && mutant(Mutant::kAnyLossCounts));
         const bool left = change.left.contains(member.id);
         loss.lost = loss.lost || lost;
         loss.left = loss.left || left;

@@ -240,7 +240,12 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
     if (mutant(Mutant::kDoneCommitsOnLoss) && round.state == Round::State::kDone) {
       finish(round, outcome_of(round, Status::kOk, {}), false);
     } else if (cut) {
-      finish(round, outcome_of(round, Status::kOutcomeUnknown, "a member was lost while this peer was leaving"), true);
+      const char* const why = cohort->loses(change, round.attempt) ? "a member was lost"
+                              : cohort->needs_any(change.left, round.attempt)
+                                  ? "another member left"
+                                  : "the ring was laid around a broken link";
+      finish(round, outcome_of(round, Status::kOutcomeUnknown, std::string(why) + " while this peer was leaving"),
+             true);
     } else if (round.state != Round::State::kHeld && !round.what.retry && !mutant(Mutant::kRetriesWhatMustNot)) {
       const bool lost = cohort->loses(change, round.attempt);
       finish(round,

@@ -1,14 +1,26 @@
-// L2: no abort and no eviction without a cause; a healthy peer is never evicted. A cause is a fault of the plan that has
-// begun, or what an application did: on this host, on the coordinator's, or on one of the same gang. Every status has causes of
-// its own; and nothing is the cause of a breach of the protocol, since nobody here speaks anything else, but for pieces of state
-// that a host falsifies.
+// L2: no abort and no eviction without a cause; a healthy peer is never evicted. An excuse has a subject, a beginning and an end
+// (l2_excuses.h), and causes form a chain:
+//   - a process is lost to the coordinator, for a reason that the coordinator says: it was silent, and something kept it silent for as
+//     long; its stream has ended, and it is dead or its stream was reset; it and another cannot reach each other, and what lies
+//     between these two was hurt not long ago;
+//   - a process loses the run because it is lost to the coordinator, or cannot hear it;
+//   - a call ends without a result because a member of its cohort is lost that its round held, or has left, or has stopped it; whoever
+//     is named is one of these; or because its caller has lost the run.
+// Nothing is the cause of a breach of the protocol, since nobody here speaks anything else, but for pieces of state that a host
+// falsifies.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/trace/event.h"
 #include "sim/call.h"
 #include "sim/checkers/complaint.h"
+#include "sim/checkers/l2_excuses.h"
+#include "sim/checkers/s2_exact_fold.h"
 #include "sim/plan.h"
 #include "sim/text.h"
 
@@ -16,34 +28,85 @@ namespace lockstep::sim {
 
 class Causes {
  public:
-  // `founders`: with how many the run begins; a call that wants more has a cause to be refused.
-  explicit Causes(std::uint32_t founders = Network::kMaxHosts) : founders_(founders) {}
+  // `now`: of the world.
+  Causes(const Plan& plan, const Instant& now) : founders_(plan.founders), now_(now), excuses_(plan, now) {}
 
-  void began(const Entry& entry) { begun_.push_back(entry); }
-  [[nodiscard]] std::size_t begun() const { return begun_.size(); }
+  // ---- what happens ----
+  void coordinator(const coordinator::Options& options) { excuses_.times.with(options); }
+  void born(std::uint32_t process, const peer::Options& options, std::uint32_t host) {
+    excuses_.born(process, options, host);
+  }
+  void died(std::uint32_t process) { excuses_.died(process); }
+  void began(const Entry& entry);
+  void ended(const Entry& entry) { excuses_.ended(entry); }
+  void installed(std::uint32_t process, const std::shared_ptr<const wire::View>& view) {
+    excuses_.life(process).view = view;
+  }
+  [[nodiscard]] const std::shared_ptr<const wire::View>& view_of(std::uint32_t process) const {
+    return excuses_.life(process).view;
+  }
+  void called(const Call& call);
+  // `misuses`: it is a call of the kind that programs are made to skip, or to make with other arguments.
+  void launched(const Call& call, bool misuses);
   // With auto_admit, somebody calls admit for more members than there are: calls are refused until they have come.
   void waits_for_more() { waits_for_more_ = true; }
-  // In a sync, somebody only sends, or only receives: two may insist on what they have, or nobody may send.
-  void some_do_not_vote() { some_do_not_vote_ = true; }
+  // What becomes of members is nobody's concern: a test makes things happen that no plan says.
+  void is_scripted() { is_scripted_ = true; }
+  // Nothing is wrong with what programs from outside do by themselves, and they may have the same names.
+  void has_guests() { has_guests_ = true; }
 
-  // `hosts`: where it, and the others of its gang, run.
-  [[nodiscard]] Complaint lost(PeerId peer, const std::vector<std::uint32_t>& hosts, Status status,
-                               const std::string& text) const;
-  // `leaving`: the caller is, and may not learn what becomes of a round that others go on with.
-  // `odd`: a kernel was wrong in the round, or somebody gave it what cannot be reduced.
-  [[nodiscard]] Complaint aborted(const Call& call, bool leaving, bool odd = false) const;
+  // ---- judgement ----
+  // What a machine notes by itself. `process`: 0 is the coordinator.
+  [[nodiscard]] Complaint noted(std::uint32_t process, const trace::Event& event);
+  // A process learns that the run is over to it, and has not asked for it.
+  [[nodiscard]] Complaint lost(std::uint32_t process, Status status, const std::string& text) const;
+  void over(std::uint32_t process) { excuses_.life(process).over = now_; }
+  // A call has ended. `founding`: the view that its cohort began with; null: it was in none. `find`: what members called for its
+  // round. `leaving`: the caller is, and may not learn what becomes of a round that others go on with. `odd`: a kernel was wrong
+  // in the round, or somebody gave it what cannot be reduced.
+  [[nodiscard]] Complaint aborted(const Call& call, const wire::View* founding, const FindCall& find, bool leaving,
+                                  bool odd = false);
   // Nothing else has begun: no other fault, and no call that waits for more.
-  [[nodiscard]] bool only_bits_flip() const;
-  // What a machine notes by itself. `who`: nobody is the coordinator.
-  [[nodiscard]] Complaint noted(PeerId who, const trace::Event& event) const;
+  [[nodiscard]] bool only_bits_flip() const { return only_flips_ && !waits_for_more_; }
+  static bool is_breach(const trace::Event& event) {
+    return event.kind == trace::Kind::kProtocolError ||
+           (event.kind == trace::Kind::kPeerRefused && event.status == Status::kProtocolError);
+  }
+
+  [[nodiscard]] const Excuses& excuses() const { return excuses_; }
+  // How many faults may have cost this call streams and attempts.
+  [[nodiscard]] std::uint64_t disturbances(const Call& call, const wire::View* founding, const FindCall& find) const;
 
  private:
-  [[nodiscard]] bool has_begun(Fault fault) const;
-  [[nodiscard]] bool excuse(const Call& call, bool leaving) const;
+  struct Round;  // of a call that is judged
+  struct ToldAlone {
+    std::uint32_t process;
+    Tag tag;
+    Status status;
+  };
+  struct Report {  // of a broken link, by one of its ends; each was judged
+    PeerId by;
+    PeerId of;
+    Instant at;
+  };
+  [[nodiscard]] bool is_reported(std::uint32_t process, std::uint32_t other) const;
+  [[nodiscard]] bool may_be_lost(std::uint32_t process, std::string_view why) const;
+  [[nodiscard]] bool may_report(std::uint32_t process, PeerId other) const;
+  [[nodiscard]] bool may_lose_run(std::uint32_t process, Status status, std::string_view text) const;
+  [[nodiscard]] bool excuse(const Round& round) const;
+  [[nodiscard]] bool names_some(std::string_view list, const std::function<bool(std::uint32_t)>& is) const;
+
   std::uint32_t founders_;
-  std::vector<Entry> begun_;
+  const Instant& now_;
+  Excuses excuses_;
+  std::vector<ToldAlone> told_alone_;  // calls that their own program has ended before they had a round
+  std::vector<Report> reports_;
   bool waits_for_more_ = false;
-  bool some_do_not_vote_ = false;
+  bool only_flips_ = true;
+  bool has_strangers_ = false;
+  bool has_aborted_ = false;  // some call has ended without a result
+  bool has_guests_ = false;
+  bool is_scripted_ = false;
 };
 
 }  // namespace lockstep::sim

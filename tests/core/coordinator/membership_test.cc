@@ -130,7 +130,22 @@ TEST(Membership, APairIsForgottenWithItsMembers) {
   next.number = ViewNumber{2};
   next.members = membership.next_members({id(2)}, {});
   membership.install(next);
-  EXPECT_EQ(membership.broken_links_of(id(1)), 0U);
+  EXPECT_EQ(membership.broken_links_of(id(1), Instant{}), 0U);
+}
+
+// It is known since the first report, and has been said with the last.
+TEST(Membership, ABrokenPairCountsWhileItIsSaid) {
+  Membership membership = run_of(4);
+  const Pair pair = pair_of(id(1), id(2));
+  EXPECT_EQ(membership.mark_broken(pair, Instant{1}), Instant{1});
+  EXPECT_FALSE(membership.said_since(pair, Instant{2}));
+  EXPECT_EQ(membership.broken_links_of(id(1), Instant{2}), 0U);
+  EXPECT_EQ(membership.mark_broken(pair, Instant{3}), Instant{1});
+  EXPECT_TRUE(membership.said_since(pair, Instant{2}));
+  EXPECT_EQ(membership.broken_links_of(id(2), Instant{2}), 1U);
+  membership.forget_broken(pair);
+  EXPECT_FALSE(membership.said_since(pair, Instant{}));
+  EXPECT_EQ(membership.mark_broken(pair, Instant{5}), Instant{5});
 }
 
 TEST(Membership, GroupsHaveRingsOfTheirOwn) {

@@ -1,0 +1,104 @@
+// What has happened to whom, and until when that can still be seen: the lives of all processes, and the faults that touched them or
+// the ways between them. Judges nothing (l2_causes.h does). What faults do is said in sim/excuses.h, times in l2_times.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/wire/message.h"
+#include "sim/checkers/l2_times.h"
+#include "sim/event.h"
+#include "sim/excuses.h"
+#include "sim/plan.h"
+
+namespace lockstep::sim {
+
+// One process, known by its number in the run; 0: the coordinator.
+struct Life {
+  PeerId id;
+  std::uint32_t host = 0;
+  std::string name;  // as core says it to people
+  GangId gang;
+  std::optional<Instant> died;
+  std::optional<Instant> lost;  // the coordinator has taken it out of the run
+  std::optional<Instant> over;  // it knows that the run is over to it, or has left
+  std::optional<Instant> leaves;
+  bool abandons = false;
+  CohortId admits;                         // it has called admit in this cohort, and in older ones maybe
+  std::shared_ptr<const wire::View> view;  // the newest that it has installed; may be null
+
+  // It takes no part any more.
+  [[nodiscard]] bool gone() const { return died || lost || over; }
+};
+
+class Excuses {
+ public:
+  // `now`: of the world.
+  Excuses(const Plan& plan, const Instant& now);
+
+  LossTimes times;
+
+  void born(std::uint32_t process, const peer::Options& options, std::uint32_t host);
+  void died(std::uint32_t process);
+  void began(const Entry& entry);
+  void ended(const Entry& entry);  // the last of those that began and have not ended
+
+  [[nodiscard]] Life& life(std::uint32_t process) { return lives_[process]; }
+  [[nodiscard]] const Life& life(std::uint32_t process) const { return lives_[process]; }
+  [[nodiscard]] const std::vector<Life>& lives() const { return lives_; }
+  [[nodiscard]] std::optional<std::uint32_t> process_of(PeerId peer) const;
+  // The processes that are called so in texts: one, unless programs from outside give names.
+  [[nodiscard]] std::vector<std::uint32_t> named(std::string_view name) const;
+
+  // Until when what ended then can be seen by these two, or by the coordinator.
+  [[nodiscard]] Instant seen_until(Instant end, Duration bound, std::uint32_t process, std::uint32_t other) const;
+  // How long, in the last `window`, the first of two was not heard by the second; 0 is the coordinator. More than one fault at a
+  // time counts as often.
+  [[nodiscard]] Duration quiet(std::uint32_t process, std::uint32_t hearer, Duration window) const;
+  // A fault that can end or silence the streams between these two, and whose end is at most `bound` ago.
+  [[nodiscard]] bool hurt(std::uint32_t process, std::uint32_t other, Duration bound) const;
+  // Streams between them were reset at most `bound` ago.
+  [[nodiscard]] bool broken(std::uint32_t process, std::uint32_t other, Duration bound) const;
+  // The process stood still at most `bound` ago.
+  [[nodiscard]] bool stood_still(std::uint32_t process, Duration bound) const;
+  // Such a fault touched the process at most `bound` ago.
+  [[nodiscard]] bool lately(Fault fault, std::uint32_t process, Duration bound) const;
+  // Such a fault has begun on this process.
+  [[nodiscard]] bool has_begun(Fault fault, std::uint32_t process) const;
+  // Its program was made to call something else, or nothing, in this cohort, or it was this call: an excuse from the cohort that the
+  // process was in when that began until the end of the one in which its program's next call went.
+  [[nodiscard]] bool is_out_of_step(std::uint32_t process, CohortId cohort, CallId call) const;
+  void launches(std::uint32_t process, CallId call, CohortId cohort);  // its program
+
+  // How many faults that cost streams or members have touched these processes from `from` on; and everybody's.
+  [[nodiscard]] std::uint64_t disturbances(const std::vector<std::uint32_t>& processes, Instant from) const;
+  // Nothing has happened from so long before this moment on that its traces were gone by then.
+  [[nodiscard]] bool calm_since(Instant moment) const;
+
+ private:
+  struct Excuse {
+    Entry entry;
+    ExcuseRule rule;
+    std::uint32_t a = kNoProcess;  // that ran there then
+    std::uint32_t b = kNoProcess;  // kStreams: kNoProcess: everybody
+    Instant begin;
+    Instant end;  // kNever: it lasts
+    CohortId from;
+    CohortId to;  // 0: its program has not launched since
+    CallId call;  // that launch
+  };
+  [[nodiscard]] bool touches(const Excuse& excuse, std::uint32_t process, std::uint32_t other) const;
+  [[nodiscard]] std::uint32_t running(std::uint32_t host) const;
+
+  const Instant& now_;
+  std::vector<Life> lives_;
+  std::vector<Excuse> excuses_;
+  std::vector<Excuse> programs_;  // faults of programs
+};
+
+}  // namespace lockstep::sim
