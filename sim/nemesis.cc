@@ -385,6 +385,7 @@ void World::begin_strangers(std::uint64_t index) {
   const Entry& entry = plan_.entries[index];
   Process& process = processes_.emplace_back();
   process.index = static_cast<std::uint32_t>(processes_.size() - 1);
+  causes_.strangers_born(process.index);
   process.host = entry.b;
   process.attacked = entry.a;
   process.id = {dice_.bits(Purpose::kIdentity, process.index, 1), dice_.bits(Purpose::kIdentity, process.index, 2)};

@@ -36,6 +36,7 @@ class Causes {
   void born(std::uint32_t process, const peer::Options& options, std::uint32_t host) {
     excuses_.born(process, options, host);
   }
+  void strangers_born(std::uint32_t process) { excuses_.strangers_born(process); }
   void died(std::uint32_t process) { excuses_.died(process); }
   void began(const Entry& entry);
   void ended(const Entry& entry) { excuses_.ended(entry); }

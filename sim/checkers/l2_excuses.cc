@@ -30,6 +30,11 @@ void Excuses::born(std::uint32_t process, const peer::Options& options, std::uin
   times.with(options);
 }
 
+void Excuses::strangers_born(std::uint32_t process) {
+  LOCKSTEP_ASSERT(process == lives_.size());
+  lives_.emplace_back().host = UINT32_MAX;
+}
+
 void Excuses::died(std::uint32_t process) {
   lives_[process].died = now_;
   for (Excuse& excuse : excuses_) {

@@ -44,6 +44,7 @@ class Excuses {
   LossTimes times;
 
   void born(std::uint32_t process, const peer::Options& options, std::uint32_t host);
+  void strangers_born(std::uint32_t process);  // no peers: on no host that anything happens to
   void died(std::uint32_t process);
   void began(const Entry& entry);
   void ended(const Entry& entry);  // the last of those that began and have not ended
