@@ -484,6 +484,8 @@ void Mesh::on_timer(Instant now, Effects& out) {
     }
     if (flow.channel.closing()) continue;
     if (flow.kind == Kind::kUp) {
+      // Nothing is read while a segment waits for its place, on our own kernels as a rule: that the other side is silent is not known.
+      if (flow.channel.reader.awaits_place()) flow.channel.forgive_silence(now);
       const Instant limit = flow.channel.heard() + options_.link_silence;
       if (now >= limit) {
         if (!mutant(Mutant::kSilentStripeStays)) drop(flow, false, now, out);
