@@ -269,10 +269,7 @@ void World::completed(Process& process, peer::Complete& complete) {
     }
     const FindCall find = [&](PeerId peer, const RoundKey& round) { return contribution(peer, round); };
     check("S10", check_mismatch(*call, find));
-    const auto lives = [&](PeerId peer) {
-      const Process& other = processes_[by_id_.at(peer)];
-      return other.alive && !other.over;
-    };
+    const auto lives = [&](PeerId peer) { return !causes_.excuses().life(by_id_.at(peer)).gone(); };
     if (!over_) check("S2", flips_.ended(*call, causes_.only_bits_flip(), lives));
     if (!over_) check("S2", check_fold(process, *call, find));
     if (!over_) check("S5", one_state_.ended(*call, *process.memory, find));

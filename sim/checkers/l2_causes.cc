@@ -180,8 +180,8 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
   if (process == 0 && event.kind == trace::Kind::kPeerLost && about) {
     Life& life = excuses_.life(*about);
     const bool known = life.lost || (life.over && life.leaves);
+    if (!life.lost) life.lost = now_;
     if (has_strangers_ && known) return {};  // strangers use the names of peers that are out
-    life.lost = now_;
     std::string_view why = event.text;
     if (why.starts_with(life.name)) why.remove_prefix(std::min(life.name.size() + 2, why.size()));
     if (event.status == Status::kProtocolError) {
@@ -347,6 +347,12 @@ bool Causes::excuse(const Round& round) const {
     case Status::kNotConnected: return caller.over || round.leaving;
     case Status::kStateUndefined:  // also when groups that are bound are out of step with each other
       if (text.starts_with("groups that have gangs in common") && has_aborted_) return true;
+      // A newcomer has fetched a part of it in advance, from members that are gone: they are of no cohort that it was in.
+      if (text.find("the state was being taken over") != std::string_view::npos &&
+          std::any_of(excuses_.lives().begin() + 1, excuses_.lives().end(),
+                      [](const Life& other) { return other.gone() || other.leaves; })) {
+        return true;
+      }
       return round.any_member(gone_or_leaves) || round.any_call(some_do_not_vote) || round.any_member(misused);
     case Status::kPeerLost: {
       const auto who = first(text, "lost ", " during ");
