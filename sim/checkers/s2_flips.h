@@ -44,6 +44,16 @@ class Flips {
     });
   }
 
+  // The member whose kernel was wrong is the only one left of its round: there is no other result to compare its own with.
+  template <typename Lives>
+  [[nodiscard]] bool nobody_can_tell(const Call& call, const Lives& lives) const {
+    const peer::Outcome& outcome = *call.outcome;
+    const auto spoilt = rounds_.find(outcome.round);
+    if (spoilt == rounds_.end() || spoilt->second != call.peer || outcome.contributors == nullptr) return false;
+    return std::none_of(outcome.contributors->begin(), outcome.contributors->end(),
+                        [&](PeerId other) { return other != call.peer && lives(other); });
+  }
+
   // `alone`: no other fault has begun that ends calls. `lives`: whether a peer is still in its run. One that is lost takes what its
   // kernel spoilt with it: the round commits if all others are done, whose results are right.
   template <typename Lives>
@@ -53,6 +63,7 @@ class Flips {
     const auto spoilt = rounds_.find(outcome.round);
     if (spoilt == rounds_.end()) return {};
     const std::string what = text_of(outcome.round) + " of " + text_of(call.peer) + " ended with " + text_of(outcome);
+    if (outcome.status == Status::kOk && nobody_can_tell(call, lives)) return {};
     if (outcome.status == Status::kOk && outcome.retries == 0 && lives(spoilt->second)) {
       return what + ", and a bit had flipped in what a kernel made of a segment of it";
     }
