@@ -234,7 +234,8 @@ typedef struct lockstep_comm_options {
   uint32_t group;         /* peers of one group reduce with each other. Default: 0 */
   uint32_t gang_size;     /* peers of the gang; admitted once so many wait. Default: 1 */
   uint64_t gang;          /* peers that are admitted and lost together; a tag has one outcome in all groups that it
-                             has members in, and in those that are bound with them by other gangs. Default: 0, none */
+                             has members in, and in those that are bound with them by other gangs. A second gang of this
+                             number waits until the first is gone. Default: 0, none */
   uint32_t founders;      /* an empty run is founded once so many peers wait. Default: 1 */
   uint32_t minimum_world; /* of collectives that state none. Default: 1 */
   int auto_admit;         /* not 0: newcomers come in between rounds, without lockstep_admit(). Default: 0 */
