@@ -395,8 +395,8 @@ void World::begin_strangers(std::uint64_t index) {
   settings.count = static_cast<std::uint32_t>(entry.number);
   settings.coordinator = entry.a == 0;
   settings.auto_admit = plan_.auto_admit;
-  for (const Process& other : processes_) {
-    if (other.peer) settings.known.push_back(other.id);
+  for (const Process& other : processes_) {  // ids are random: nobody has heard of one that was never in a view
+    if (other.peer && causes_.view_of(other.index)) settings.known.push_back(other.id);
   }
   // What a port allows, and what its last byte takes on its way.
   const Duration allowed = plan_.heartbeat * (entry.a == 0 ? 6 : 10);

@@ -304,7 +304,8 @@ void draw_states(Plan& plan, Dice dice) {
 
 void draw_age(Plan& plan, Dice dice) {
   plan.aged = dice.permille(60, Purpose::kAge, 0, 0, 1);
-  plan.fresh_tags = !plan.auto_admit && dice.permille(80, Purpose::kAge, 0, 0, 2);
+  // The programs of two groups would be out of step for ever after one has skipped a call: no tag of theirs would meet again.
+  plan.fresh_tags = !plan.auto_admit && plan.groups == 1 && dice.permille(80, Purpose::kAge, 0, 0, 2);
 }
 
 // Little work and no rest: the first lives through all of it, the others come and go all the time.

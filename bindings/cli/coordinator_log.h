@@ -19,6 +19,7 @@ class CoordinatorLog {
                [this](const transport::EventLog::LeftOut& left_out) { list(left_out); }}) {}
   CoordinatorLog(const CoordinatorLog&) = delete;
   CoordinatorLog& operator=(const CoordinatorLog&) = delete;
+  ~CoordinatorLog() = default;
 
   void event(const trace::Event& event);
   // What is no event of the protocol: of the driver and its sockets.

@@ -401,10 +401,15 @@ void Peer::Machine::on_job_done(const JobDone& in) {
     }
   }
   if (finished.placeable) mesh_.place(*finished.placeable, finished.place, now_, *out_);
-  if (finished.fault && round.state == Round::State::kRunning) {
+  if (finished.fault && (round.state == Round::State::kRunning || round.state == Round::State::kDone)) {
     const std::string sender = finished.corrupt ? " (" + name_of((*round.ring)[finished.from.value]) + ")" : "";
     if (finished.corrupt) mesh_.forgive((*round.ring)[finished.from.value]);
-    refuse(round, finished.fault->status, finished.fault->text + sender);
+    const std::string text = finished.fault->text + sender;
+    if (round.state == Round::State::kRunning) {
+      refuse(round, finished.fault->status, text);
+    } else {  // in a reduce-scatter it has its own chunk, and passes on those of others
+      ask_to_stop(round, finished.fault->status, name_of(options_.id) + ": " + text);
+    }
   }
   if (round.state == Round::State::kRunning) done_if_complete(round);
 }
@@ -558,7 +563,10 @@ void Peer::Machine::drive_ends() {
     drop_heralds_of(round.key);
     at = rounds_.erase(at);
   }
-  if (unkept) update_links();
+  if (unkept) {
+    for (auto& [id, cohort] : cohorts_) cohort.drop_unused();
+    update_links();
+  }
   drop_cohorts();
 }
 

@@ -174,6 +174,14 @@ Holdings Peer::Machine::holdings() {
         }));
   }
   held.awaited += passing();
+  for (const auto& [id, cohort] : cohorts_) {
+    for (const auto& [peer, closer] : cohort.closers) held.awaited += 1 + closer.open.size();
+    if (cohort.kept.empty()) continue;  // then it has no generation but the current one
+    held.awaited += cohort.kept.size();
+    for (const auto& [generation, among] : cohort.generations) {
+      if (generation != cohort.current) held.awaited += 1 + among.ring->size() + among.bound.size();
+    }
+  }
   held.spare = early_.free_slots() + mesh_.lobby_entries();
   held.entries += early_.taken_slots();
   held.digests = watched_.pieces.size();

@@ -171,6 +171,7 @@ void Peer::Machine::on_install(const wire::Install& install) {
   for (const wire::Verdict& verdict : change.verdicts) on_verdict(verdict, rejoins);
   if (life_ == Life::kOver) return;
   give_up_touched(change);
+  for (auto& [id, cohort] : cohorts_) cohort.drop_unused();  // generations of kept rounds that have ended
 
   const bool changed = change.view.number != view_->number;
   const bool joins = life_ == Life::kJoining && am_member_of(change.view);

@@ -81,9 +81,9 @@ class Causes {
  private:
   struct Round;  // of a call that is judged
   struct ToldAlone {
-    std::uint32_t process;
+    std::uint32_t process = 0;
     Tag tag;
-    Status status;
+    Status status = Status::kOk;
   };
   struct Report {  // of a broken link, by one of its ends; each was judged
     PeerId by;
