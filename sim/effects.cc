@@ -270,8 +270,12 @@ void World::completed(Process& process, peer::Complete& complete) {
     const FindCall find = [&](PeerId peer, const RoundKey& round) { return contribution(peer, round); };
     check("S10", check_mismatch(*call, find));
     const auto lives = [&](PeerId peer) { return !causes_.excuses().life(by_id_.at(peer)).gone(); };
-    if (!over_) check("S2", flips_.ended(*call, causes_.only_bits_flip(), lives));
-    if (!over_ && !flips_.nobody_can_tell(*call, lives)) check("S2", check_fold(process, *call, find));
+    const auto done = [&](PeerId peer) {
+      const Call* const theirs = contribution(peer, outcome.round);
+      return theirs != nullptr && theirs->outcome && theirs->outcome->status == Status::kOk;
+    };
+    if (!over_) check("S2", flips_.ended(*call, causes_.only_bits_flip(), lives, done));
+    if (!over_ && !flips_.nobody_compares(*call, lives, done)) check("S2", check_fold(process, *call, find));
     if (!over_) check("S5", one_state_.ended(*call, *process.memory, find));
     const auto name_of_peer = [&](const Call& of) { return processes_[of.process].peer_options.name; };
     if (!over_) check("S5", one_state_.watched(*call, find, name_of_peer));

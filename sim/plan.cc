@@ -309,13 +309,13 @@ void draw_age(Plan& plan, Dice dice) {
 }
 
 // Little work and no rest: the first lives through all of it, the others come and go all the time.
-void live_long(Plan& plan, Dice dice) {
+void live_long(Plan& plan, Dice dice, bool bytes) {
   std::uint64_t k = 1;
   const auto range = [&](std::uint64_t lo, std::uint64_t hi) { return dice.range(lo, hi, Purpose::kLongLife, k++); };
   plan.peers = static_cast<std::uint32_t>(range(3, 5));
   plan.founders = static_cast<std::uint32_t>(range(1, 2));
   plan.groups = plan.gang_size = plan.minimum_world = 1;
-  plan.mode = plan.network.mode = Mode::kToken;
+  plan.mode = plan.network.mode = bytes ? Mode::kBytes : Mode::kToken;
   plan.max_count = 8;
   plan.segment_bytes = 0;
   plan.ops_per_step = static_cast<std::uint32_t>(range(1, 3));
@@ -706,7 +706,8 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   draw_age(plan, dice);
   if (!options.calm) mute_some(plan, dice);
   if (!options.calm) break_once(plan, dice);
-  if (options.peers == 0 && !options.calm && dice.permille(4, Purpose::kLongLife, 0)) live_long(plan, dice);
+  if (options.peers == 0 && !options.calm && dice.permille(4, Purpose::kLongLife, 0))
+    live_long(plan, dice, options.payload == PlanOptions::Payload::kBytes);
   return plan;
 }
 

@@ -100,7 +100,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kSuspectNotAsked, "suspect-not-asked", "L2", kRare, "a newcomer that never answers holds up every admission anew") \
   X(kRedialsLate, "redials-late", "P3", kRare, "a stream that broke is dialled again when heartbeats are due") \
   X(kLostAsksStay, "lost-asks-stay", "P3", kNeedle, "what was asked for on a stream that broke is awaited, not asked again") \
-  X(kAnswerUncounted, "answer-uncounted", "L1 L3", kRare, "a newcomer that answers late never counts as one that answers") \
+  X(kAnswerUncounted, "answer-uncounted", "L2 L1 L3", kRare, "a newcomer that answers late never counts as one that answers") \
   /* strangers */ \
   X(kCrowdStays, "crowd-stays", "S9", kRare, "a port takes as many strangers as come") \
   X(kDripRenews, "drip-renews", "S9", kRare, "each byte of a stranger gives it more time") \

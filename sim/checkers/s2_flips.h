@@ -44,27 +44,35 @@ class Flips {
     });
   }
 
-  // The member whose kernel was wrong is the only one left of its round: there is no other result to compare its own with.
-  template <typename Lives>
-  [[nodiscard]] bool nobody_can_tell(const Call& call, const Lives& lives) const {
+<<<<<<< HEAD
+  // The call has a result that its own kernel spoilt, and no other contributor is left that had one, too.
+  template <typename Lives, typename Done>
+  [[nodiscard]] bool nobody_compares(const Call& call, const Lives& lives, const Done& done) const {
     const peer::Outcome& outcome = *call.outcome;
     const auto spoilt = rounds_.find(outcome.round);
-    if (spoilt == rounds_.end() || spoilt->second != call.peer || outcome.contributors == nullptr) return false;
+    if (spoilt == rounds_.end() || spoilt->second != call.peer || outcome.status != Status::kOk || outcome.retries != 0)
+      return false;
     return std::none_of(outcome.contributors->begin(), outcome.contributors->end(),
-                        [&](PeerId other) { return other != call.peer && lives(other); });
+                        [&](PeerId peer) { return peer != call.peer && (lives(peer) || done(peer)); });
+>>>>>>> units
   }
 
   // `alone`: no other fault has begun that ends calls. `lives`: whether a peer is still in its run. One that is lost takes what its
-  // kernel spoilt with it: the round commits if all others are done, whose results are right.
-  template <typename Lives>
-  [[nodiscard]] Complaint ended(const Call& call, bool alone, const Lives& lives) const {
+  // kernel spoilt with it: the round commits if all others are done, whose results are right. And a result is compared with those of
+  // others: where all of them are lost before `done` says that they had one, nothing tells that it is wrong.
+  template <typename Lives, typename Done>
+  [[nodiscard]] Complaint ended(const Call& call, bool alone, const Lives& lives, const Done& done) const {
     const peer::Outcome& outcome = *call.outcome;
     if (call.kind != CallKind::kCollective) return {};
     const auto spoilt = rounds_.find(outcome.round);
     if (spoilt == rounds_.end()) return {};
     const std::string what = text_of(outcome.round) + " of " + text_of(call.peer) + " ended with " + text_of(outcome);
-    if (outcome.status == Status::kOk && nobody_can_tell(call, lives)) return {};
+<<<<<<< HEAD
     if (outcome.status == Status::kOk && outcome.retries == 0 && lives(spoilt->second)) {
+=======
+    if (outcome.status == Status::kOk && outcome.retries == 0 && lives(spoilt->second) &&
+        !nobody_compares(call, lives, done)) {
+>>>>>>> units
       return what + ", and a bit had flipped in what a kernel made of a segment of it";
     }
     if (outcome.status == Status::kInternal) {

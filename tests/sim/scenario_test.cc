@@ -159,10 +159,11 @@ TEST(Scenario, MistakesAreNamedWithTheirPlace) {
       {"[[do]]\ncut = \"a\"", "2:7: cut is between two: \"b -> c\", \"b <-> c\" or \"b c\""},
       {"[[do]]\nsplit = \"a b\"", "2:9: split has two sides: \"a b | c d\""},
       {"[[do]]\nthen = \"slow a b\"", "2:8: say how many times slower: factor = 100 (1 to 1000000)"},
-      {"[[do]]\ncrash = \"a\"\nfactor = 3", "3:10: factor is for slow and kernels only"},
+      {"[[do]]\ncrash = \"a\"\nfactor = 3", "3:10: factor is for slow, kernels and strangers only"},
       {"[[do]]\nslow = \"a b\"", "2:8: say how many times slower: factor = 100 (1 to 1000000)"},
       {"[[do]]\ncrash = \"a\"\nwhen = \"comit 3\"",
-       "3:8: when must be like \"launch 20\", \"commit 6\", \"view 3\" or \"event 1000\"; did you mean 'commit'?"},
+       "3:8: when must be like \"launch 20\", \"commit 6\", \"view 3\", \"event 1000\" or \"piece 4\"; did you mean "
+       "'commit'?"},
       {"[[do]]\nthen = \"crush a\"",
        "2:8: then must be like \"crash c\" or \"cut b -> c for 5s\"; did you mean 'crash'?"},
       {"[[do]]\nstall = \"a\"", "2:9: say how long: for = \"5s\""},

@@ -5,6 +5,7 @@
 #include "sim/checkers/l1_l4_ends.h"
 #include "sim/checkers/s10_arguments.h"
 #include "sim/checkers/s11_at_rest.h"
+#include "sim/checkers/s2_flips.h"
 #include "sim/checkers/s8_once.h"
 #include "sim/checkers/s9_bounds.h"
 #include "tests/sim/checkers/calls.h"
@@ -18,6 +19,21 @@ TEST(S8Once, TwiceOrNeverMadeFails) {
   EXPECT_FALSE(check_once(&open, kA, CallId{1}, *call.outcome));
   EXPECT_TRUE(check_once(&call, kA, CallId{1}, *call.outcome));
   EXPECT_TRUE(check_once(nullptr, kA, CallId{1}, *call.outcome));
+}
+
+TEST(S2Flips, AResultThatWasSpoiltMayCommitOnlyWhereNobodyIsLeftToCompareIt) {
+  const Call call = ended_call(kA, committed({kA, kB}));
+  const auto all = [](PeerId) { return true; };
+  const auto none = [](PeerId) { return false; };
+  const auto only_a = [](PeerId peer) { return peer == kA; };
+  const auto only_b = [](PeerId peer) { return peer == kB; };
+  Flips flips;
+  EXPECT_FALSE(flips.ended(call, true, all, all));
+  flips.in_a_kernel(call.outcome->round, kA);
+  EXPECT_TRUE(flips.ended(call, true, all, none));
+  EXPECT_TRUE(flips.ended(call, true, only_a, only_b));   // b had a result before it was lost
+  EXPECT_FALSE(flips.ended(call, true, only_a, none));    // b had none
+  EXPECT_FALSE(flips.ended(call, true, only_b, only_b));  // a is lost, and its result with it
 }
 
 TEST(S9Bounds, WhatIsOverALimitFails) {
