@@ -219,6 +219,7 @@ Entry chosen_entry(Choices& choices, const Plan& plan) {
   if (rarely(choices, 8)) entry.length = {};
   if (entry.fault == Fault::kSlow || entry.fault == Fault::kKernels) entry.number = 2 + choices.below(99);
   if (entry.fault == Fault::kReset) entry.number = choices.below(21);
+  if (entry.fault == Fault::kStrangers) entry.number = 1 + choices.below(24);
   if (entry.fault == Fault::kVanish && plan.gang_size == 1 && plan.all_start) entry.number = rarely(choices, 3) ? 1 : 0;
   return entry;
 }
