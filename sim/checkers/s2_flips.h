@@ -44,7 +44,6 @@ class Flips {
     });
   }
 
-<<<<<<< HEAD
   // The call has a result that its own kernel spoilt, and no other contributor is left that had one, too.
   template <typename Lives, typename Done>
   [[nodiscard]] bool nobody_compares(const Call& call, const Lives& lives, const Done& done) const {
@@ -54,7 +53,6 @@ class Flips {
       return false;
     return std::none_of(outcome.contributors->begin(), outcome.contributors->end(),
                         [&](PeerId peer) { return peer != call.peer && (lives(peer) || done(peer)); });
->>>>>>> units
   }
 
   // `alone`: no other fault has begun that ends calls. `lives`: whether a peer is still in its run. One that is lost takes what its
@@ -67,12 +65,8 @@ class Flips {
     const auto spoilt = rounds_.find(outcome.round);
     if (spoilt == rounds_.end()) return {};
     const std::string what = text_of(outcome.round) + " of " + text_of(call.peer) + " ended with " + text_of(outcome);
-<<<<<<< HEAD
-    if (outcome.status == Status::kOk && outcome.retries == 0 && lives(spoilt->second)) {
-=======
     if (outcome.status == Status::kOk && outcome.retries == 0 && lives(spoilt->second) &&
         !nobody_compares(call, lives, done)) {
->>>>>>> units
       return what + ", and a bit had flipped in what a kernel made of a segment of it";
     }
     if (outcome.status == Status::kInternal) {
