@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -102,7 +101,7 @@ class LongLifeOfProcesses : public ::testing::Test {
     const Instant patience = lockstep::testing::monotonic_now() + kLong;
     while (peers_[0]->pending() == 0) {
       ASSERT_LT(lockstep::testing::monotonic_now(), patience) << "nobody says that a guest waits";
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      std::this_thread::yield();
     }
     std::vector<Work> works = {peers_[0]->admit(1, kLong), peers_[1]->admit(1, kLong)};
     for (const Work& work : works) ASSERT_NO_FATAL_FAILURE(expect_ok(work));
@@ -138,7 +137,7 @@ TEST_F(LongLifeOfProcesses, TakesNoMoreMemoryAndDescriptorsThanAShortOne) {
   const Instant patience = lockstep::testing::monotonic_now() + kLong;
   while (descriptors() > open &&
          lockstep::testing::monotonic_now() < patience) {  // the last guest's are on their way out
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::yield();
   }
   EXPECT_LE(descriptors(), open);
   if (!kSanitized) {
