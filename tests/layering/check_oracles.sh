@@ -17,8 +17,8 @@ function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }
 BEGIN {
   # Data, and the limits that the README declares.
   n = split("core/base/assert.h core/base/data_type.h core/base/ids.h core/base/rng.h core/base/time.h " \
-            "core/buffers/buffer_ref.h core/coordinator/coordinator.h core/kernels/formats/format.h core/peer/effect.h " \
-            "core/peer/peer.h core/peer/request.h core/trace/event.h core/wire/limits.h core/wire/message.h", list, " ")
+            "core/buffers/buffer_ref.h core/coordinator/coordinator.h core/kernels/formats/format.h core/peer/effect.h core/base/holdings.h " \
+            "core/peer/peer.h core/peer/options.h core/peer/request.h core/trace/event.h core/wire/link_reader.h core/wire/limits.h core/wire/message.h", list, " ")
   for (i = 1; i <= n; i++) plain[list[i]] = 1
   # Functions of those headers, and of what they include, that decide how a call is cut, travels or is computed.
   deciding = "(goes_direct|algorithm_of|is_weight|flaw_of_encoding|reduces_in_place|scratch_bytes|direct_room|staging_bytes|" \
