@@ -396,7 +396,8 @@ void World::begin_strangers(std::uint64_t index) {
   settings.coordinator = entry.a == 0;
   settings.auto_admit = plan_.auto_admit;
   for (const Process& other : processes_) {
-    if (other.peer) settings.known.push_back(other.id);
+    // Nobody can guess the id of one that the coordinator has not heard of yet.
+    if (other.peer && other.peer->posture().standing >= peer::Standing::kWaiting) settings.known.push_back(other.id);
   }
   // What a port allows, and what its last byte takes on its way.
   const Duration allowed = plan_.heartbeat * (entry.a == 0 ? 6 : 10);
