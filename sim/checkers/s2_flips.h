@@ -44,15 +44,15 @@ class Flips {
     });
   }
 
-  // The call has a result that its own kernel spoilt, and no other contributor is left that had one, too.
+  // Somebody who had the right result, or a part of it that a kernel spoilt behind him, was lost before it could say so: those that are
+  // left hold the same wrong one, or there is only one left.
   template <typename Lives, typename Done>
   [[nodiscard]] bool nobody_compares(const Call& call, const Lives& lives, const Done& done) const {
     const peer::Outcome& outcome = *call.outcome;
     const auto spoilt = rounds_.find(outcome.round);
-    if (spoilt == rounds_.end() || spoilt->second != call.peer || outcome.status != Status::kOk || outcome.retries != 0)
-      return false;
-    return std::none_of(outcome.contributors->begin(), outcome.contributors->end(),
-                        [&](PeerId peer) { return peer != call.peer && (lives(peer) || done(peer)); });
+    if (spoilt == rounds_.end() || outcome.status != Status::kOk || outcome.retries != 0) return false;
+    return std::any_of(outcome.contributors->begin(), outcome.contributors->end(),
+                       [&](PeerId peer) { return peer != spoilt->second && !lives(peer) && !done(peer); });
   }
 
   // `alone`: no other fault has begun that ends calls. `lives`: whether a peer is still in its run. One that is lost takes what its

@@ -149,6 +149,8 @@ constexpr Reason kUnreached[] = {
     {kPeerMessage, "admitting frozen leaving idle in-rounds", "Refused",
      "a bit flips in the greeting of a link that is opened just before"},
     {kPeerMessage, "leaving", "Evicted", "a member that leaves is evicted just before it would be let go"},
+    {kRoundMessage, "ending", "Commit",
+     "members have agreed among themselves, and the coordinator's word comes while memory is still out"},
     {kRoundMessage, "ending", "Offer Stake",
      "a neighbour begins anew, or repeats itself on a new stream, while an ended round waits for its memory"},
     {kRoundMessage, "given-up held", "Stake",
