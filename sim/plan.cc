@@ -284,7 +284,7 @@ void draw_states(Plan& plan, Dice dice) {
   const auto range = [&](std::uint64_t lo, std::uint64_t hi) { return dice.range(lo, hi, Purpose::kAtPiece, 1, k++); };
   constexpr Fault kDeaths[] = {Fault::kCrash, Fault::kCrash, Fault::kVanish, Fault::kReset, Fault::kLeave};
   const auto way = static_cast<std::uint64_t>(plan.network.latency_hi_ns) * 4 + 100'000;
-  std::uint64_t piece = range(1, 6 * plan.peers);
+  std::uint64_t piece = range(1, std::uint64_t{6} * plan.peers);
   for (std::uint64_t n = range(1, 4); n > 0; --n) {
     Entry entry;
     entry.fault = kDeaths[range(0, std::size(kDeaths) - 1)];

@@ -67,12 +67,12 @@ void Excuses::began(const Entry& entry) {
   }
   if (nobody_runs && !is_of_hosts(excuse.rule)) return;
   if (!excuse.rule.program) {
-    excuses_.push_back(std::move(excuse));
+    excuses_.push_back(excuse);
     return;
   }
   const Life& life = lives_[excuse.a];
   if (life.view) excuse.from = life.view->cohort;
-  programs_.push_back(std::move(excuse));
+  programs_.push_back(excuse);
 }
 
 void Excuses::ended(const Entry& entry) {

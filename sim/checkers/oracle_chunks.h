@@ -40,7 +40,7 @@ struct FormatRow {
 constexpr FormatRow row_of(WireFormat format) {
   switch (format) {
     case WireFormat::kNative: return {1, 32'000, 32};
-    case WireFormat::kBF16: return {1, 16'000, 16};
+    case WireFormat::kBF16:
     case WireFormat::kF16: return {1, 16'000, 16};
     case WireFormat::kInt8: return {256, 8'125, 8};
     case WireFormat::kInt8MinMax: return {256, 8'250, 8};

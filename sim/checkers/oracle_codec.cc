@@ -173,7 +173,7 @@ void encode_block(WireFormat format, std::span<const float> block, Bytes& out) {
     case WireFormat::kF16: return encode_small(DataType::kF16, block[0], out);
     case WireFormat::kInt8: {
       const Units units = in_units(block, 127);
-      for (const int code : units.codes) append(out, static_cast<std::uint64_t>(code + 256), 1);
+      for (const int code : units.codes) append(out, static_cast<std::uint64_t>(std::int64_t{code} + 256), 1);
       return append(out, units.scale);
     }
     case WireFormat::kInt4: {

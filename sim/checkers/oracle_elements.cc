@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "core/base/assert.h"
 
@@ -68,7 +69,7 @@ Float folded(ReduceOp op, Float a, Float b) {
     case ReduceOp::kMin:
     case ReduceOp::kMax: break;
   }
-  if (std::isnan(a) || std::isnan(b)) return std::nan("") + static_cast<Float>(0);
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<Float>::quiet_NaN();
   const bool a_is_less = a < b || (a == b && std::signbit(a));  // -0.0 is less than +0.0
   return a_is_less == (op == ReduceOp::kMin) ? a : b;
 }

@@ -81,7 +81,7 @@ Floats residual_of(const Call& call, std::size_t tensor, Elements elements) {
 }
 
 Floats corrected_floats_of(const Call& call, std::size_t tensor, Elements elements) {
-  const Floats values = floats_of(input_of(call, tensor, elements));
+  Floats values = floats_of(input_of(call, tensor, elements));
   if (!feeds_back(call, tensor)) return values;
   return oracle::add_weighted(values, 1, residual_of(call, tensor, elements));
 }
@@ -103,8 +103,8 @@ struct Round {
 // An encoded chunk. Around the ring it starts as the first contribution, is decoded, added to and encoded again at every stop, and
 // ends as what everybody decodes. Direct, every contribution but the owner's, the last, is encoded by itself.
 struct Encoded {
-  WireFormat up;
-  WireFormat down;
+  WireFormat up = WireFormat::kNative;
+  WireFormat down = WireFormat::kNative;
   bool direct = false;
   bool averages = false;
   oracle::Weights weights;

@@ -30,7 +30,7 @@ struct Quarry {
 
 class Hunt {
  public:
-  explicit Hunt(Quarry quarry) : quarry_(std::move(quarry)) {}
+  explicit Hunt(Quarry quarry) : quarry_(quarry) {}
 
   void start();
   [[nodiscard]] int out() const { return out_; }  // what to poll; -1: no search is under way

@@ -153,7 +153,7 @@ std::vector<Hunt> hunts_of(const HuntOptions& options, const Detections& recorde
     quarry.records = options.record;
     const auto at = recorded.find(entry.id);
     if (at != recorded.end() && !options.record) quarry.recorded = at->second;
-    hunts.emplace_back(std::move(quarry));
+    hunts.emplace_back(quarry);
   }
   return hunts;
 }

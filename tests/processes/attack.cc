@@ -26,7 +26,7 @@
 namespace lockstep::testing {
 namespace {
 
-constexpr std::size_t kCount = 64 * 1024 / sizeof(float);
+constexpr std::size_t kCount = std::size_t{64} * 1024 / sizeof(float);
 constexpr std::uint64_t kStepsPerAdmit = 4;
 constexpr Duration kPatience = seconds(60);
 constexpr std::size_t kLongestLog = 64U << 10U;
@@ -49,6 +49,7 @@ struct Member {
         }) {}
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
+  ~Member() = default;
 
   int train(Parent& parent, const std::string& coordinator, std::uint32_t founders, std::int64_t compute_ms) const {
     transport::CommunicatorOptions options;

@@ -152,7 +152,10 @@ class Attack {
     sockaddr_in from{};
     from.sin_family = AF_INET;
     ::inet_pton(AF_INET, options_.from.c_str(), &from.sin_addr);
-    if (options_.from != "127.0.0.1") ::bind(file.number(), reinterpret_cast<const sockaddr*>(&from), sizeof from);
+    const bool elsewhere = options_.from != "127.0.0.1";
+    if (elsewhere && ::bind(file.number(), reinterpret_cast<const sockaddr*>(&from), sizeof from) != 0) {
+      throw std::runtime_error("cannot bind to " + options_.from);
+    }
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(port);

@@ -127,7 +127,7 @@ class LongLifeOfProcesses : public ::testing::Test {
 };
 
 TEST_F(LongLifeOfProcesses, TakesNoMoreMemoryAndDescriptorsThanAShortOne) {
-  constexpr std::int64_t kSlackKiB = 6 * 1024;  // the allocator's
+  constexpr std::int64_t kSlackKiB = std::int64_t{6} * 1024;  // the allocator's
   ASSERT_NO_FATAL_FAILURE(live(20));
   ASSERT_NO_FATAL_FAILURE(reduce(1));
   const std::int64_t memory = resident();

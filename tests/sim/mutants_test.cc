@@ -138,7 +138,7 @@ TEST(Detection, FallsToHalfWhenTwiceAsManySeedsAreNeeded) {
 }
 
 Hunt hunted(Quarry quarry) {
-  Hunt hunt(std::move(quarry));
+  Hunt hunt(quarry);
   hunt.start();
   while (!hunt.over()) {
     pollfd fd = {hunt.out(), POLLIN, 0};

@@ -26,7 +26,7 @@ peer::Options named(std::uint64_t n, std::uint32_t founders = 2) {
 
 struct Lobby {
   Lobby() {
-    for (std::uint64_t n : {1, 2}) add(n, static_cast<std::uint8_t>(n));
+    for (const std::uint64_t n : {std::uint64_t{1}, std::uint64_t{2}}) add(n, static_cast<std::uint8_t>(n));
     settle();
     EXPECT_EQ(coordinator.status().view.members.size(), 2U);
   }
