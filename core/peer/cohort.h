@@ -121,6 +121,12 @@ struct Cohort {
     }
     return keys;
   }
+  // A round that was kept for a leaver has ended; and so has its generation, if it was the last one there.
+  bool forget_kept(const RoundKey& key) {
+    if (kept.erase(key) == 0) return false;
+    drop_unused();
+    return true;
+  }
   void drop_unused() {
     std::erase_if(generations, [&](const auto& entry) {
       return entry.first != current &&

@@ -558,15 +558,12 @@ void Peer::Machine::drive_ends() {
       ++at;
       continue;
     }
-    if (Cohort* cohort = cohort_of(round.key)) unkept = cohort->kept.erase(round.key) > 0 || unkept;
+    if (Cohort* cohort = cohort_of(round.key)) unkept = cohort->forget_kept(round.key) || unkept;
     by_key_.erase(round.key);
     drop_heralds_of(round.key);
     at = rounds_.erase(at);
   }
-  if (unkept) {
-    for (auto& [id, cohort] : cohorts_) cohort.drop_unused();
-    update_links();
-  }
+  if (unkept) update_links();
   drop_cohorts();
 }
 

@@ -171,7 +171,6 @@ void Peer::Machine::on_install(const wire::Install& install) {
   for (const wire::Verdict& verdict : change.verdicts) on_verdict(verdict, rejoins);
   if (life_ == Life::kOver) return;
   give_up_touched(change);
-  for (auto& [id, cohort] : cohorts_) cohort.drop_unused();  // generations of kept rounds that have ended
 
   const bool changed = change.view.number != view_->number;
   const bool joins = life_ == Life::kJoining && am_member_of(change.view);
@@ -223,7 +222,7 @@ void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
   // Not launched yet, or long over.
   drop_heralds_of(verdict.key);
   Cohort* cohort = cohort_of(verdict.key);
-  if (cohort != nullptr) cohort->kept.erase(verdict.key);
+  if (cohort != nullptr) cohort->forget_kept(verdict.key);
   if (cohort == nullptr || verdict.key.cohort != view_->cohort || verdict.status == Status::kOk) return;
   if (is_earlier_use(verdict.key.use, cohort->uses.next(verdict.key.tag)) || mutant(Mutant::kUsedUpForgotten)) return;
   if (cohort->used_up.size() >= kMaxRememberedOutcomes) cohort->used_up.erase(cohort->used_up.begin());

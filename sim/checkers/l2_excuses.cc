@@ -161,13 +161,6 @@ bool Excuses::broken(std::uint32_t process, std::uint32_t other, Duration bound)
   });
 }
 
-bool Excuses::stood_still(std::uint32_t process, Duration bound) const {
-  return std::any_of(excuses_.begin(), excuses_.end(), [&](const Excuse& excuse) {
-    return excuse.rule.subject == Subject::kProcess && excuse.rule.quiet && excuse.a == process &&
-           seen_until(excuse.end, bound, process, process) >= now_;
-  });
-}
-
 bool Excuses::has_begun(Fault fault, std::uint32_t process) const {
   return std::any_of(excuses_.begin(), excuses_.end(), [&](const Excuse& excuse) {
     return excuse.entry.fault == fault && touches(excuse, process, process);

@@ -65,8 +65,6 @@ class Excuses {
   [[nodiscard]] bool hurt(std::uint32_t process, std::uint32_t other, Duration bound) const;
   // Streams between them were reset at most `bound` ago.
   [[nodiscard]] bool broken(std::uint32_t process, std::uint32_t other, Duration bound) const;
-  // The process stood still at most `bound` ago.
-  [[nodiscard]] bool stood_still(std::uint32_t process, Duration bound) const;
   // Such a fault touched the process at most `bound` ago.
   [[nodiscard]] bool lately(Fault fault, std::uint32_t process, Duration bound) const;
   // Such a fault has begun on this process.

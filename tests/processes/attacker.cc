@@ -22,35 +22,18 @@
 
 #include "core/wire/codec.h"
 #include "core/wire/message.h"
+#include "tests/wan/file.h"
 
 namespace lockstep::testing {
 namespace {
 
 using Bytes = std::vector<std::byte>;
+using wan::File;
 
 // Its work is done elsewhere, as a rule: the machine is left to those it attacks.
 constexpr int kNiceness = 10;
 // What came says nothing here; a stream that ended is noticed.
 constexpr std::size_t kReadAtOnce = 16'384;
-
-class File {
- public:
-  explicit File(int number) : number_(number) {}
-  File(File&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  File& operator=(File&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (number_ >= 0) ::close(number_);
-  }
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 Bytes bytes_of(std::string_view text) {
   const auto raw = std::as_bytes(std::span(text.data(), text.size()));
