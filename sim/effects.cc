@@ -70,6 +70,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                    causes_.installed(process.index, installed.view);
                    process.connected = true;
                    process.members = installed.view->members.size();
+                   look_if_it_waits(process, process.members);
                    process.program->on_view(installed.view);
                    if (options_.guests != nullptr) process.uses.on_view(*installed.view);
                  },
@@ -223,6 +224,7 @@ void World::completed(Process& process, peer::Complete& complete) {
   if (over_) return;
   call->outcome = std::move(complete.outcome);
   call->ended = now_;
+  if (call->kind == CallKind::kAdmit) process.wanted = 0;
   std::erase(process.open_calls, static_cast<std::uint32_t>(index));
   const peer::Outcome& outcome = *call->outcome;
   mix(10 | complete.call.value << 8U, static_cast<std::uint64_t>(outcome.status), outcome.hash, outcome.view.value);

@@ -500,10 +500,16 @@ void World::app_after(std::uint32_t process, Duration delay, std::uint64_t what)
 void World::app_command(std::uint32_t index, peer::Input input) {
   Process& process = processes_[index];
   const auto* const admit = std::get_if<peer::Admit>(&input);
-  if (plan_.auto_admit && admit != nullptr && admit->at_least > process.members + process.pending) {
-    causes_.waits_for_more();
+  if (admit != nullptr) {
+    process.wanted = admit->at_least;
+    look_if_it_waits(process, process.members + process.pending);
   }
   step(process, std::move(input));
+}
+
+// Nobody else knows of it with auto_admit, and launches calls meanwhile.
+void World::look_if_it_waits(const Process& process, std::size_t members) {
+  if (plan_.auto_admit && process.wanted > members) causes_.waits_for_more();
 }
 
 Call& World::app_call(std::uint32_t index, CallKind kind) {

@@ -168,6 +168,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
     std::uint64_t timer_serial = 0;      // of the timer event that counts; earlier ones were replaced
     std::uint32_t idle_timers = 0;
     std::uint32_t pending = 0;  // as it was told last
+    std::uint32_t wanted = 0;   // members that its call of admit waits for; 0: there is none
     std::size_t members = 0;    // of the view that it has installed last
     std::uint64_t draws = 0;
     std::vector<Event> held_back;
@@ -222,6 +223,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void step(Process& process, coordinator::Input&& input);
   void arm(Process& process);
   void look_if_quiet(Process& process);
+  void look_if_it_waits(const Process& process, std::size_t members);
   void look_at_quiet(Process& process);
   void renew_sometimes(Process& process);
   template <typename Machine, typename Options, typename Effects>

@@ -14,6 +14,7 @@ struct Holdings {
   std::size_t members = 0;  // of the view
   std::size_t ring = 0;     // members of the own group
   std::size_t links = 0;
+  std::size_t stripes = 0;  // of these links, with a stream or without one
   std::size_t streams = 0;
   std::size_t waiting = 0;    // a coordinator: peers that wait for their admission
   std::size_t strangers = 0;  // a coordinator: streams of nobody that it knows

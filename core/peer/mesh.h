@@ -145,6 +145,11 @@ class Mesh {
     });
   }
   [[nodiscard]] std::size_t links() const { return links_.size(); }
+  [[nodiscard]] std::size_t stripes() const {
+    std::size_t sum = 0;
+    for (const auto& [peer, link] : links_) sum += link.stripes.size();
+    return sum;
+  }
   [[nodiscard]] std::size_t lobby_entries() const { return lobby_.entries(); }
   // Bytes that streams keep for use.
   [[nodiscard]] std::size_t memory() const {

@@ -163,6 +163,7 @@ Holdings Peer::Machine::holdings() {
   Holdings held{census.entries(), census.bytes()};
   held.members = view_->members.size();
   held.links = mesh_.links();
+  held.stripes = mesh_.stripes();
   held.streams = mesh_.streams();
   held.direct = goes_direct_;
   if (const Cohort* cohort = newest_cohort()) {

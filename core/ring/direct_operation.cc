@@ -234,12 +234,8 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
       const Rank from = other_of(name.index);
       if (!result.intact) {
         exchange.arrival = Arrival::kExpected;
-        finished.corrupt = true;
         finished.stream = exchange.from;
-        finished.from = from;
-        if (exchange.corrupt < kMostCorrupt && ++exchange.corrupt == kMostCorrupt && !mutant(Mutant::kWrongForEver)) {
-          finished.fault = always_corrupt(pieces_[index], name.phase, from);
-        }
+        take_corrupt(finished, exchange.corrupt, pieces_[index], name.phase, from);
         return finished;
       }
       exchange.arrival = Arrival::kHere;

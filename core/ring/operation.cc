@@ -243,13 +243,18 @@ Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_s
               " is infinite or NaN, which no wire format carries and no weighted average counts"};
 }
 
-Error Operation::always_corrupt(const Piece& piece, Phase phase, Rank from) {
+void Operation::take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, Phase phase, Rank from) {
+  if (count == kMostCorrupt) return;
+  finished.corrupt = true;
+  finished.from = from;
+  if (mutant(Mutant::kWrongForEver) || ++count < kMostCorrupt) return;
   const bool is_final = phase == Phase::kAllGather;
-  return {Status::kInternal, "tensor " + std::to_string(piece.tensor) + ", chunk " + std::to_string(piece.owner) +
-                                 ", bytes from " + std::to_string(piece.offset) +
-                                 " on: " + (is_final ? "the result" : "the partial sum") + " that rank " +
-                                 std::to_string(from.value) + " sends has come " + std::to_string(kMostCorrupt) +
-                                 " times with a checksum that is not its own: memory or a kernel is wrong there"};
+  finished.fault =
+      Error{Status::kInternal, "tensor " + std::to_string(piece.tensor) + ", chunk " + std::to_string(piece.owner) +
+                                   ", bytes from " + std::to_string(piece.offset) +
+                                   " on: " + (is_final ? "the result" : "the partial sum") + " that rank " +
+                                   std::to_string(from.value) + " sends has come " + std::to_string(kMostCorrupt) +
+                                   " times with a checksum that is not its own: memory or a kernel is wrong there"};
 }
 
 JobToken Operation::JobName::token() const {

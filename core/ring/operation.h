@@ -167,7 +167,9 @@ class Operation {
   [[nodiscard]] BufferRef residual(const Piece& piece) const;   // what is added to the input; or nothing
   bool leave(std::size_t piece, std::vector<KernelJob>& jobs);  // renews the residual; false: there is nothing to do
   void decode(std::size_t piece, std::vector<KernelJob>& jobs);
-  [[nodiscard]] static Error always_corrupt(const Piece& piece, wire::Phase phase, Rank from);
+  // A copy is not what was sent: it is asked for again, `count` times at most. After that the sender is at fault and the round is
+  // about to end; further copies are dropped, and their stream stays.
+  static void take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, wire::Phase phase, Rank from);
   [[nodiscard]] Error not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const;
 
   // Left out of recordings are the arguments, and what follows from them: all but these.

@@ -306,12 +306,8 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
       if (finished.used_early) segment.early = {};
       if (!result.intact && !(mutant(Mutant::kLastUnchecked) && index + 1 == segments_.size())) {
         half.arrival = Arrival::kExpected;
-        finished.corrupt = true;
-        finished.from = upstream();
         finished.stream = half.stream;
-        if (half.corrupt < kMostCorrupt && ++half.corrupt == kMostCorrupt && !mutant(Mutant::kWrongForEver)) {
-          finished.fault = always_corrupt(piece, phase, upstream());
-        }
+        take_corrupt(finished, half.corrupt, piece, phase, upstream());
         return finished;
       }
       half.arrival = Arrival::kHere;

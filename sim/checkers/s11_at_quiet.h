@@ -31,8 +31,8 @@ class AtQuiet {
              std::to_string(limit) + " for " + std::to_string(held.streams) + " streams and " +
              std::to_string(held.entries) + " entries";
     }
-    const Place place{process == 0, held.members,   held.ring,   held.links, held.streams,
-                      held.waiting, held.strangers, held.broken, held.direct};
+    const Place place{process == 0, held.members, held.ring,      held.links,  held.stripes,
+                      held.streams, held.waiting, held.strangers, held.broken, held.direct};
     const std::size_t entries = held.entries - held.tags - held.digests - held.awaited - held.spare;
     std::size_t& least = least_.try_emplace(place, entries).first->second;
     least = std::min(least, entries);
@@ -67,6 +67,7 @@ class AtQuiet {
     std::size_t members = 0;
     std::size_t ring = 0;
     std::size_t links = 0;
+    std::size_t stripes = 0;
     std::size_t streams = 0;
     std::size_t waiting = 0;
     std::size_t strangers = 0;

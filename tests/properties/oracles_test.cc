@@ -103,7 +103,8 @@ RC_GTEST_PROP(Oracle, EncodesAndDecodesAsTheKernelsDo, ()) {
     std::vector<float> decoded(count);
     RC_ASSERT(decode(format, std::as_writable_bytes(std::span(decoded)), by_kernel));
     const oracle::Floats again = oracle::decode(format, by_oracle, count);
-    RC_ASSERT(count == 0 || std::memcmp(decoded.data(), again.data(), count * sizeof(float)) == 0);
+    // No elements have no address to compare, and RC_ASSERT evaluates both sides of an `||`.
+    if (count > 0) RC_ASSERT(std::memcmp(decoded.data(), again.data(), count * sizeof(float)) == 0);
   }
 }
 
@@ -200,7 +201,7 @@ RC_GTEST_PROP(Oracle, LosesWhatTheKernelLoses, ()) {
     job.departs = format;
     job.weight = weight;
     run_job(job, {}, std::as_bytes(std::span(values)), {}, std::as_writable_bytes(std::span(residual)));
-    RC_ASSERT(count == 0 || std::memcmp(residual.data(), wanted.data(), count * sizeof(float)) == 0);
+    if (count > 0) RC_ASSERT(std::memcmp(residual.data(), wanted.data(), count * sizeof(float)) == 0);
   }
 }
 
