@@ -1,8 +1,8 @@
 # The libraries of others, as targets that mean the same in every build:
 #   lockstep::asio, lockstep::fmt, lockstep::hwy, lockstep::toml, lockstep::xxhash
 #
-# With LOCKSTEP_WHEEL they are linked in, as archives or as headers: a wheel runs on machines that have none of them. Otherwise
-# they are the system's shared libraries, as a distribution wants it.
+# With LOCKSTEP_WHEEL they are linked in, as archives or as headers: a wheel runs on machines that have none of them.
+# Otherwise they are the system's shared libraries, as a distribution wants it.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
@@ -28,7 +28,8 @@ if(LOCKSTEP_WHEEL)
   target_link_libraries(lockstep_fmt INTERFACE fmt::fmt-header-only)
   lockstep_headers(toml toml++/toml.h)
   target_compile_definitions(lockstep_toml INTERFACE TOML_HEADER_ONLY=1)
-  # Debian has no archive of Highway's library. core/kernels/cpu_targets.cc defines the two functions that the kernels call.
+  # Debian has no archive of Highway's library. core/kernels/cpu_targets.cc defines the two functions that the kernels
+  # call.
   lockstep_headers(hwy hwy/highway.h)
   target_compile_definitions(lockstep_hwy INTERFACE LOCKSTEP_OWN_HWY)
 else()

@@ -1,11 +1,11 @@
 # Looks for everything that a build needs before anything is configured, so that one line names all that is missing.
 #
-# Works before the languages are enabled: a machine without a compiler gets the same line. Only headers and programs are looked
-# for; the find_package() calls of the folders find the rest.
+# Works before the languages are enabled: a machine without a compiler gets the same line. Only headers and programs are
+# looked for; the find_package() calls of the folders find the rest.
 set(LOCKSTEP_MISSING)
 
-# lockstep_requires(libasio-dev HEADER asio.hpp) or lockstep_requires(g++ PROGRAM c++ g++): adds the package to LOCKSTEP_MISSING
-# unless a header or a program of that name is found.
+# lockstep_requires(libasio-dev HEADER asio.hpp) or lockstep_requires(g++ PROGRAM c++ g++): adds the package to
+# LOCKSTEP_MISSING unless a header or a program of that name is found.
 function(lockstep_requires package kind)
   if(kind STREQUAL "PROGRAM")
     find_program(found NAMES ${ARGN} NO_CACHE)

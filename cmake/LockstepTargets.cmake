@@ -17,14 +17,15 @@ if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCKSTEP_CCACHE})
 endif()
 
-# gcc lays programs out by what they do: `record` makes those that note it in build/profile when they end, `use` reads that.
+# gcc lays programs out by what they do: `record` makes those that note it in build/profile when they end, `use` reads
+# that.
 set(LOCKSTEP_PROFILE "" CACHE STRING "record or use what programs do, in build/profile; empty: neither")
 set(profile ${PROJECT_SOURCE_DIR}/build/profile)
 set(LOCKSTEP_PROFILE_FLAGS_record -fprofile-generate=${profile} -fprofile-update=single)
 set(LOCKSTEP_PROFILE_FLAGS_use -fprofile-use=${profile} -fprofile-partial-training -Wno-missing-profile)
 
-# Flags of one target. Warnings are errors. Floating point is what the source says: no contraction, no fast-math, so that
-# all compilers and machines give the same bits. Everything is hidden unless it is marked as part of the C API.
+# Flags of one target. Warnings are errors. Floating point is what the source says: no contraction, no fast-math, so
+# that all compilers and machines give the same bits. Everything is hidden unless it is marked as part of the C API.
 function(lockstep_target_flags target)
   set_target_properties(${target} PROPERTIES
     C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
@@ -51,8 +52,8 @@ function(lockstep_target_flags target)
   endif()
 endfunction()
 
-# For what reads words, starts programs, prints and draws: under sanitizers it goes without optimization, which takes as long
-# again to compile.
+# For what reads words, starts programs, prints and draws: under sanitizers it goes without optimization, which takes as
+# long again to compile.
 function(lockstep_unhurried target)
   if(LOCKSTEP_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)

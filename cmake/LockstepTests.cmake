@@ -16,9 +16,10 @@ endif()
 # lockstep_tests(core TIMEOUT 60 FILES a_test.cc LINKS lockstep::core): the GoogleTest program lockstep_core_tests. Each
 # of its tests is one ctest test with the label `core`, ended after TIMEOUT seconds (more under sanitizers).
 # Without files there is no program. SERIAL: its tests never run beside others (they measure time). THREADS: it has
-# threads; its tests have the label `a-threads` instead, and `./run test` repeats them under the thread sanitizer. One label
-# each: gtest_discover_tests() of CMake 3.25 takes a second one for the next property. Properties draw the same values every
-# time, as all tests do the same every time; for others: RC_PARAMS=seed=N build/release/tests/properties/lockstep_property_tests.
+# threads; its tests have the label `a-threads` instead, and `./run test` repeats them under the thread sanitizer. One
+# label each: gtest_discover_tests() of CMake 3.25 takes a second one for the next property. Properties draw the same
+# values every time, as all tests do the same every time; for others: RC_PARAMS=seed=N
+# build/release/tests/properties/lockstep_property_tests.
 add_custom_target(lockstep_threaded_tests)
 function(lockstep_tests name)
   cmake_parse_arguments(ARG "SERIAL;THREADS" "TIMEOUT" "FILES;LINKS" ${ARGN})

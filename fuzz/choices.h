@@ -1,5 +1,5 @@
-// Bytes as choices: what to do next, with which numbers, and which typed message to say. A fuzzer gives the bytes, or a seed.
-// Numbers are often ones that mean something at the moment, sometimes small, sometimes as large as they can be.
+// Bytes as choices: what to do next, with which numbers, and which typed message to say. A fuzzer gives the bytes, or a
+// seed. Numbers are often ones that mean something at the moment, sometimes small, sometimes as large as they can be.
 #pragma once
 
 #include <algorithm>

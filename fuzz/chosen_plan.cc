@@ -134,8 +134,8 @@ StepBytes bytes_of_step(const Plan& plan) {
 
 std::uint32_t chosen_loss(Choices& choices) { return one_of<std::uint32_t>(choices, {0, 100, 1000, 10'000}); }
 
-// Where streams share lines, P2 is checked. It knows nothing of headers, small windows, segments that are one packet and take no
-// part in sharing, and what a gang does elsewhere.
+// Where streams share lines, P2 is checked. It knows nothing of headers, small windows, segments that are one packet
+// and take no part in sharing, and what a gang does elsewhere.
 void choose_flow(Choices& choices, Plan& plan, std::uint64_t least_rate) {
   sim::NetworkOptions& net = plan.network;
   net.latency_lo_ns = std::max<std::int64_t>(net.latency_lo_ns, 1'000'000);

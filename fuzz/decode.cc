@@ -1,5 +1,5 @@
-// Any bytes as a message: the first names its type, the rest is its body, and the header is made to fit (no fuzzer guesses
-// a checksum). What decodes must encode to the very same bytes, and be describable.
+// Any bytes as a message: the first names its type, the rest is its body, and the header is made to fit (no fuzzer
+// guesses a checksum). What decodes must encode to the very same bytes, and be describable.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Stands in for libFuzzer, so that every compiler runs the corpora as a test: gives a target each file of the folders (or files)
-// named on the command line; with --changed N, then N inputs more, which are files of these changed at random, from one seed.
+// Stands in for libFuzzer, so that every compiler runs the corpora as a test: gives a target each file of the folders
+// (or files) named on the command line; with --changed N, then N inputs more, which are files of these changed at
+// random, from one seed.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

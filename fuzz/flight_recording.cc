@@ -1,5 +1,5 @@
-// Any bytes as a flight recording: with a head that fits (no fuzzer guesses a checksum) they are decoded, entry by entry, and their
-// state is loaded into a machine. Nothing of it is played: a machine trusts its own driver.
+// Any bytes as a flight recording: with a head that fits (no fuzzer guesses a checksum) they are decoded, entry by
+// entry, and their state is loaded into a machine. Nothing of it is played: a machine trusts its own driver.
 #include <cstddef>
 #include <cstdint>
 #include <span>

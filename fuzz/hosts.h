@@ -1,6 +1,6 @@
 // A peer and a coordinator, each on a host in memory: the test holds the far ends of their streams, makes the calls and
-// moves the time. Checks on the way what must hold whatever remotes say: no byte outside the memory of an open call, every
-// call completed once, and the declared limits (promises S4, S8, S9).
+// moves the time. Checks on the way what must hold whatever remotes say: no byte outside the memory of an open call,
+// every call completed once, and the declared limits (promises S4, S8, S9).
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
-// A driver in small: feeds one stream to a LinkReader in pieces and writes down what came out. However the stream is cut,
-// the record must be the same. Used by the fuzzer and by the tests of the wire.
+// A driver in small: feeds one stream to a LinkReader in pieces and writes down what came out. However the stream is
+// cut, the record must be the same. Used by the fuzzer and by the tests of the wire.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-// Any bytes in a wire format: the first names the format, the next two how many elements, the rest is an encoding, if it is too short
-// with zeros behind it. It decodes to what the truth says, or to nothing if that says so; what it decodes to is finite, and can be
-// added and encoded. The same bytes are values too: they are encoded as the truth encodes them, or the first bad one is found.
+// Any bytes in a wire format: the first names the format, the next two how many elements, the rest is an encoding, if
+// it is too short with zeros behind it. It decodes to what the truth says, or to nothing if that says so; what it
+// decodes to is finite, and can be added and encoded. The same bytes are values too: they are encoded as the truth
+// encodes them, or the first bad one is found.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -18,7 +18,8 @@ struct Free {
 using Comm = std::unique_ptr<lockstep_comm, Free>;
 using EmbeddedCoordinator = std::unique_ptr<lockstep_coordinator, Free>;
 
-// Throws Failure with the library's own words unless `status` is LOCKSTEP_OK. `what`: what was tried, such as "connect".
+// Throws Failure with the library's own words unless `status` is LOCKSTEP_OK. `what`: what was tried, such as
+// "connect".
 void check(lockstep_status status, std::string_view what);
 
 Comm create_comm(const lockstep_comm_options& options);

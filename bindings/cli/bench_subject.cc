@@ -42,8 +42,8 @@ double step_of(lockstep_wire_format format) {
   return 0;
 }
 
-// How `count` elements lie in so many tensors: as in a transformer, an embedding, then matrices in turn with vectors of a
-// thousandth of one.
+// How `count` elements lie in so many tensors: as in a transformer, an embedding, then matrices in turn with vectors of
+// a thousandth of one.
 std::vector<std::uint64_t> sizes_of_tensors(std::uint64_t count, std::uint32_t tensors) {
   constexpr std::uint64_t kEmbedding = 40'000;
   constexpr std::array<std::uint64_t, 4> kMatrices = {3000, 1000, 4000, 4000};

@@ -30,7 +30,8 @@ class Failure : public std::runtime_error {
   ExitCode code_;
 };
 
-// Each declares a subcommand with its options. What it returns is run once the command line was parsed, and gives the exit code.
+// Each declares a subcommand with its options. What it returns is run once the command line was parsed, and gives the
+// exit code.
 using Run = std::function<int()>;
 Run add_coordinator(CLI::App& app);
 Run add_status(CLI::App& app);

@@ -1,4 +1,5 @@
-// `lockstep coordinator`: a process that decides who is in a run. Waits for a signal; the work is done by its own thread.
+// `lockstep coordinator`: a process that decides who is in a run. Waits for a signal; the work is done by its own
+// thread.
 #include <fmt/core.h>
 #include <sys/resource.h>
 

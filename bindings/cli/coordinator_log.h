@@ -26,7 +26,8 @@ class CoordinatorLog {
   void note(std::string_view text);
 
  private:
-  // A commit is listed on request, and where it tells of states that differ otherwise than the last one in its group told.
+  // A commit is listed on request, and where it tells of states that differ otherwise than the last one in its group
+  // told.
   bool lists(const trace::Event& event);
   void list(const trace::Event& event) const;
   void list(const transport::EventLog::LeftOut& left_out) const;

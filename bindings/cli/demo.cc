@@ -1,5 +1,5 @@
-// `lockstep demo`: a coordinator and peers as processes, and what is done to them. Everything that is printed as a fact was
-// reported by a process, and the verdict is computed from the reports.
+// `lockstep demo`: a coordinator and peers as processes, and what is done to them. Everything that is printed as a fact
+// was reported by a process, and the verdict is computed from the reports.
 #include <fmt/core.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -279,8 +279,8 @@ class Demo {
 
   // ---- steps ----
 
-  // Prints the steps of which all reports are here. A peer reports a step before it starts the next; so when one has reported
-  // the step after the next, who has not reported this one never will.
+  // Prints the steps of which all reports are here. A peer reports a step before it starts the next; so when one has
+  // reported the step after the next, who has not reported this one never will.
   void close_steps(bool all) {
     for (auto it = steps_.upper_bound(closed_); it != steps_.end(); it = steps_.upper_bound(closed_)) {
       const auto& [step, reports] = *it;

@@ -1,5 +1,5 @@
-// One peer of `lockstep demo`: a training program as a user would write it, that also tells what it does, a line of JSON each.
-// Its stdin may say "leave" or "finish".
+// One peer of `lockstep demo`: a training program as a user would write it, that also tells what it does, a line of
+// JSON each. Its stdin may say "leave" or "finish".
 #include <fmt/core.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -75,7 +75,8 @@ class Peer {
         train();
         return kExitOk;
       } catch (const LostTheRun& lost) {
-        // A call whose own part was done ends with "outcome unknown", rightly; why the run was lost is what the next one says.
+        // A call whose own part was done ends with "outcome unknown", rightly; why the run was lost is what the next
+        // one says.
         const lockstep_status why = lockstep_barrier(comm_.get(), nullptr, nullptr);
         say({{"is", "out"},
              {"status", lockstep_status_string(why)},
@@ -91,7 +92,8 @@ class Peer {
     check(status, what);
   }
 
-  // A new communicator every time: the one that lost its run is of no more use. So is the state: the others have gone on.
+  // A new communicator every time: the one that lost its run is of no more use. So is the state: the others have gone
+  // on.
   void join() {
     comm_.reset();
     training_ = Training();
@@ -105,8 +107,8 @@ class Peer {
     check(lockstep_connect(comm_.get(), options_.coordinator.c_str(), kConnectMs), "connect");
   }
 
-  // Every member goes through the same calls in the same order; whoever has just come in starts with synchronize(), as the
-  // others do after an admission.
+  // Every member goes through the same calls in the same order; whoever has just come in starts with synchronize(), as
+  // the others do after an admission.
   void train() {
     synchronize();
     for (;;) {

@@ -1,5 +1,6 @@
-// What the demo trains: no model, but the data flow of one. Gradients depend on the state, the step and the peer; the state
-// depends on every bit of every reduced gradient there ever was. So peers whose states are equal have reduced the same.
+// What the demo trains: no model, but the data flow of one. Gradients depend on the state, the step and the peer; the
+// state depends on every bit of every reduced gradient there ever was. So peers whose states are equal have reduced the
+// same.
 #pragma once
 
 #include <array>

@@ -32,7 +32,8 @@ class Family {
   struct TimedOut {};
   using Event = std::variant<Line, Ended, Interrupted, TimedOut>;
 
-  // From here on SIGINT and SIGTERM are events. To be made before any thread, so that all of them leave the signals alone.
+  // From here on SIGINT and SIGTERM are events. To be made before any thread, so that all of them leave the signals
+  // alone.
   Family();
   ~Family();  // kills and reaps whoever is left
   Family(const Family&) = delete;

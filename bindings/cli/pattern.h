@@ -10,8 +10,8 @@
 
 namespace lockstep::cli {
 
-// All values are small whole numbers, exact in every type, whatever the order of the fold; integers wrap. They repeat after a
-// prime number of elements, so that a segment in the wrong place (a power of two away) does not look right.
+// All values are small whole numbers, exact in every type, whatever the order of the fold; integers wrap. They repeat
+// after a prime number of elements, so that a segment in the wrong place (a power of two away) does not look right.
 class Pattern {
  public:
   Pattern(lockstep_data_type type, lockstep_op op, std::uint32_t world);

@@ -1,5 +1,5 @@
-// What happens to the peers of a swarm, but for their programs: how many there are, the network between them, and every fault with
-// its moment. A value: copy it, take faults away, write it to a file and read it back.
+// What happens to the peers of a swarm, but for their programs: how many there are, the network between them, and every
+// fault with its moment. A value: copy it, take faults away, write it to a file and read it back.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct Plan;
 
 namespace lockstep::swarm {
 
-// Random faults: how many of each kind, drawn from the seed within the first `until`. One founder, which the seed draws, is spared by
-// all that ends a program, so that the run outlives them.
+// Random faults: how many of each kind, drawn from the seed within the first `until`. One founder, which the seed
+// draws, is spared by all that ends a program, so that the run outlives them.
 struct Churn {
   std::uint32_t crashes = 0;   // the program dies, its streams are reset; starts again after 0.5 to 5 s
   std::uint32_t vanishes = 0;  // the machine dies in silence: others notice by their time-outs; likewise
@@ -35,10 +35,11 @@ struct Churn {
 
 class Conditions {
  public:
-  // A scenario as `lockstep sim` reads it (sim/scenario.h): peers, net, regions, [[link]], [[line]], [[do]], heartbeat, faults_end ...,
-  // expanded for the seed. Without a heartbeat it is the library's, 500 ms, and so are all other times, unless a communicator is opened with
-  // others. What it says of the simulator's own program (work, share_state, ...) is refused; so are faults that only
-  // such a program can have (timeout, mismatch, skip, drift). Errors (kInvalidArgument) name line and column, and what was meant.
+  // A scenario as `lockstep sim` reads it (sim/scenario.h): peers, net, regions, [[link]], [[line]], [[do]], heartbeat,
+  // faults_end ..., expanded for the seed. Without a heartbeat it is the library's, 500 ms, and so are all other times,
+  // unless a communicator is opened with others. What it says of the simulator's own program (work, share_state, ...)
+  // is refused; so are faults that only such a program can have (timeout, mismatch, skip, drift). Errors
+  // (kInvalidArgument) name line and column, and what was meant.
   static Result<Conditions> from_scenario(std::string_view toml, std::uint64_t seed);
   // What to_text() has written.
   static Result<Conditions> from_text(std::string_view toml);

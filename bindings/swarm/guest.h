@@ -1,4 +1,5 @@
-// One communicator of a program in a swarm: the calls that its driver was given, and the simulated process that makes them.
+// One communicator of a program in a swarm: the calls that its driver was given, and the simulated process that makes
+// them.
 #pragma once
 
 #include <cstdint>

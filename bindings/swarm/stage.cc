@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kAsksEvery(50);
 
-// What a look costs at something that has not come about: a program that looks again and again must come to the moment at which it has.
-// Ever longer, up to a millisecond.
+// What a look costs at something that has not come about: a program that looks again and again must come to the moment
+// at which it has. Ever longer, up to a millisecond.
 constexpr Duration kLook = microseconds(2);
 constexpr std::uint32_t kMostLooks = 9;
 constexpr std::uint32_t kFreeQueries = 256;
@@ -111,7 +111,8 @@ Report Stage::run(const Swarm::Start& start, const Swarm::Interrupt& interrupt) 
 
 // ---- the baton ----
 
-// Who goes on: a program; or null, the thread of run(): a program is to be started, or all is over. Time passes until somebody can.
+// Who goes on: a program; or null, the thread of run(): a program is to be started, or all is over. Time passes until
+// somebody can.
 Player* Stage::choose() {
   bool looked_for_late = false;
   for (;;) {

@@ -1,5 +1,6 @@
-// Where the programs of a swarm run, one at a time, and the world between their turns. Whoever has the baton may touch everything; the
-// others wait for it. So there is no lock here: the semaphores by which the baton goes from one to the next order all memory.
+// Where the programs of a swarm run, one at a time, and the world between their turns. Whoever has the baton may touch
+// everything; the others wait for it. So there is no lock here: the semaphores by which the baton goes from one to the
+// next order all memory.
 #pragma once
 
 #include <atomic>

@@ -1,10 +1,11 @@
-// The user's own program, run as many peers in one process, through the C API, on the simulator's network and in its time.
+// The user's own program, run as many peers in one process, through the C API, on the simulator's network and in its
+// time.
 //
-// Every program has a thread of its own, which its embedder makes. Exactly one runs at a time: it has the baton. It keeps the baton
-// until it waits (for a call that is not over, for time to pass) or exits; then the next program that can go on has it, in the order
-// of the virtual time at which it could, then of its host. If none can go on, virtual time passes, event by event, until one can.
-// While a program runs no virtual time passes but what it spends. So the same conditions and the same programs give the same run, to the
-// last bit of its hash.
+// Every program has a thread of its own, which its embedder makes. Exactly one runs at a time: it has the baton. It
+// keeps the baton until it waits (for a call that is not over, for time to pass) or exits; then the next program that
+// can go on has it, in the order of the virtual time at which it could, then of its host. If none can go on, virtual
+// time passes, event by event, until one can. While a program runs no virtual time passes but what it spends. So the
+// same conditions and the same programs give the same run, to the last bit of its hash.
 //
 //   Swarm swarm(*Conditions::from_scenario("peers = 3", 7));
 //   Report report = swarm.run([&](ProgramId program) {         // with the baton; must return soon
@@ -19,8 +20,9 @@
 //     });
 //   });
 //
-// A program whose host crashes finds every call ended at once (NOT_CONNECTED, or OUTCOME_UNKNOWN where it had begun), every later one
-// refused, and killed() true: it must come to its exit() soon. Its memory is its own again from that moment.
+// A program whose host crashes finds every call ended at once (NOT_CONNECTED, or OUTCOME_UNKNOWN where it had begun),
+// every later one refused, and killed() true: it must come to its exit() soon. Its memory is its own again from that
+// moment.
 #pragma once
 
 #include <cstdint>
@@ -69,8 +71,9 @@ struct Happening {
 };
 
 struct Failure {
-  // "S1" .. "S10": Lockstep broke a promise of its own (or the program changed memory that it had lent). "program": exit() was called
-  // with a failure. "deadlock": every program waits, and nothing can end that. "limit": events without end.
+  // "S1" .. "S10": Lockstep broke a promise of its own (or the program changed memory that it had lent). "program":
+  // exit() was called with a failure. "deadlock": every program waits, and nothing can end that. "limit": events
+  // without end.
   std::string kind;
   std::string text;
   Duration at;
@@ -104,14 +107,15 @@ class Swarm {
 
   // ---- the embedder ----
 
-  // Called on the thread of run(), with the baton: start a thread that calls enter(program). What it throws ends the run, and comes out
-  // of run() when all programs have exited.
+  // Called on the thread of run(), with the baton: start a thread that calls enter(program). What it throws ends the
+  // run, and comes out of run() when all programs have exited.
   using Start = std::function<void(ProgramId program)>;
   // Asked on the thread of run() every 50 ms of real time; true ends the run.
   using Interrupt = std::function<bool()>;
 
-  // Runs the programs until all have exited. Once. Ends sooner (all programs are killed) when a promise is broken, a program fails, all
-  // wait in vain, or `interrupt` says so. When it returns every program has exited; join the threads then.
+  // Runs the programs until all have exited. Once. Ends sooner (all programs are killed) when a promise is broken, a
+  // program fails, all wait in vain, or `interrupt` says so. When it returns every program has exited; join the threads
+  // then.
   Report run(const Start& start, const Interrupt& interrupt = {});
 
   [[nodiscard]] std::uint32_t host_of(ProgramId program) const;
@@ -120,9 +124,10 @@ class Swarm {
 
   // First. Blocks until it is its turn.
   void enter(ProgramId program);
-  // A communicator in the swarm: as lockstep_comm_create(), with these differences. `founders` 0: those of the conditions. `name` NULL: that
-  // of its host. Ports, hosts, congestion control and spinning mean nothing; times that are 0 follow from the heartbeat of the conditions.
-  // Several one after the other (to rejoin) or beside each other are allowed. To be destroyed before exit(), by this thread.
+  // A communicator in the swarm: as lockstep_comm_create(), with these differences. `founders` 0: those of the
+  // conditions. `name` NULL: that of its host. Ports, hosts, congestion control and spinning mean nothing; times that
+  // are 0 follow from the heartbeat of the conditions. Several one after the other (to rejoin) or beside each other are
+  // allowed. To be destroyed before exit(), by this thread.
   lockstep_status open(ProgramId program, const lockstep_comm_options* options, lockstep_comm** comm);
   // Since the run began.
   [[nodiscard]] Duration now(ProgramId program) const;

@@ -1,4 +1,5 @@
-// One thread's wait for its turn. Without the spinning of std::binary_semaphore: as a rule it takes a while, and others want the core.
+// One thread's wait for its turn. Without the spinning of std::binary_semaphore: as a rule it takes a while, and others
+// want the core.
 #pragma once
 
 #include <semaphore.h>

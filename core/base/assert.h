@@ -6,8 +6,8 @@ namespace lockstep {
 // Prints the broken condition with its place to standard error and aborts the process.
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line);
 
-// What this thread does before the process ends over a broken assertion, while this is there: write down how it came to it. The
-// innermost speaks, once.
+// What this thread does before the process ends over a broken assertion, while this is there: write down how it came to
+// it. The innermost speaks, once.
 class LastWords {
  public:
   using Say = void (*)(void* about);

@@ -24,7 +24,8 @@ struct Holdings {
   // Entries that depend on what the program has done, and have limits of their own.
   std::size_t tags = 0;     // launched in a cohort, and of states
   std::size_t digests = 0;  // of states
-  // Outcomes of rounds that this peer has not launched, rounds that are kept for leavers, and members that have called admit.
+  // Outcomes of rounds that this peer has not launched, rounds that are kept for leavers, and members that have called
+  // admit.
   std::size_t awaited = 0;
   std::size_t spare = 0;  // places that were used once, and are kept for use; hosts at the port, and expected there
 };

@@ -16,7 +16,8 @@ struct PeerId {
   [[nodiscard]] constexpr bool is_nobody() const { return high == 0 && low == 0; }
 };
 
-// The secret of one run: random, 128 bits, told to its members and to nobody else. Who says it on a link is one of them.
+// The secret of one run: random, 128 bits, told to its members and to nobody else. Who says it on a link is one of
+// them.
 struct LinkKey {
   std::uint64_t high = 0;
   std::uint64_t low = 0;

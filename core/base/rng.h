@@ -1,5 +1,5 @@
-// Randomness by key. Every number is drawn from (seed, purpose, who, n-th), never from one shared stream, so that leaving
-// one draw out changes nothing else. Integer arithmetic only: the same on every compiler and machine.
+// Randomness by key. Every number is drawn from (seed, purpose, who, n-th), never from one shared stream, so that
+// leaving one draw out changes nothing else. Integer arithmetic only: the same on every compiler and machine.
 #pragma once
 
 #include <cstdint>

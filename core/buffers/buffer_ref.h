@@ -20,12 +20,13 @@ struct BufferRef {
   }
 };
 
-// Two buffers that every driver has, at least kStandingBufferBytes long. The sink takes bytes that nobody wants; the zeros are
-// what a frame is filled up with when its payload was taken back.
+// Two buffers that every driver has, at least kStandingBufferBytes long. The sink takes bytes that nobody wants; the
+// zeros are what a frame is filled up with when its payload was taken back.
 inline constexpr BufferId kSinkBuffer{0};
 inline constexpr BufferId kZeroBuffer{1};
 inline constexpr std::uint64_t kStandingBufferBytes = 65'536;
-// A third one: slots for segments of rounds that are not launched here yet. Only those that are used need memory behind them.
+// A third one: slots for segments of rounds that are not launched here yet. Only those that are used need memory behind
+// them.
 inline constexpr BufferId kEarlyBuffer{2};
 inline constexpr std::uint64_t kEarlySlotBytes = 16'384;
 inline constexpr std::uint32_t kEarlySlots = 256;

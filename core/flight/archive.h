@@ -1,7 +1,8 @@
-// Values to bytes and back, by one list of fields for both ways: what a recording is made of. Nothing here knows what is saved.
+// Values to bytes and back, by one list of fields for both ways: what a recording is made of. Nothing here knows what
+// is saved.
 //
-// A class that holds state has a member `state(a)` that names its fields: a.all(first_, second_). Plain structs have a list of
-// fields, as those of the wire have (wire/fields.h, flight/fields.h). Numbers take as many bytes as they need.
+// A class that holds state has a member `state(a)` that names its fields: a.all(first_, second_). Plain structs have a
+// list of fields, as those of the wire have (wire/fields.h, flight/fields.h). Numbers take as many bytes as they need.
 #pragma once
 
 #include <algorithm>
@@ -182,8 +183,8 @@ class Saver {
   std::vector<std::byte>& out_;
 };
 
-// Reads what a Saver wrote. Whatever the bytes are, it stays inside of them and takes no more memory than a multiple of them; after
-// the first mistake everything reads as nothing.
+// Reads what a Saver wrote. Whatever the bytes are, it stays inside of them and takes no more memory than a multiple of
+// them; after the first mistake everything reads as nothing.
 class Loader {
  public:
   static constexpr bool kLoads = true;

@@ -1,5 +1,5 @@
-// Counts what a machine holds by the lists of fields that recordings are made of (archive.h): whoever adds a container to such a
-// list, which check_fields.sh demands, has it counted, too.
+// Counts what a machine holds by the lists of fields that recordings are made of (archive.h): whoever adds a container
+// to such a list, which check_fields.sh demands, has it counted, too.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
-// What machines are told, what they ask and what they are given at birth, field by field, in the manner of wire/fields.h: one list
-// per struct saves, loads, hashes and describes. Changing a list changes recordings: raise kRevision (recording.h).
+// What machines are told, what they ask and what they are given at birth, field by field, in the manner of
+// wire/fields.h: one list per struct saves, loads, hashes and describes. Changing a list changes recordings: raise
+// kRevision (recording.h).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The hash of what a machine answers: XXH3-64 over the fields of its effects, never over structs or addresses, and over the hash
-// that was before.
+// The hash of what a machine answers: XXH3-64 over the fields of its effects, never over structs or addresses, and over
+// the hash that was before.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,9 @@
-// Looks on while a driver turns a machine of core, and remembers the last of it: a ring in memory, of two halves. When one is full
-// the other is forgotten and begins anew with all that the machine holds, so that what is remembered can always be replayed.
+// Looks on while a driver turns a machine of core, and remembers the last of it: a ring in memory, of two halves. When
+// one is full the other is forgotten and begins anew with all that the machine holds, so that what is remembered can
+// always be replayed.
 //
-// Pure: a driver says what goes in and what came out, and writes the recording where it likes. A steady state allocates nothing.
+// Pure: a driver says what goes in and what came out, and writes the recording where it likes. A steady state allocates
+// nothing.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
-// A recording of one machine of core: what it was at a moment, every input since, and a hash of what it answered. Enough to make
-// it do the same again (sim/flight/player.h), on another machine and without a network.
+// A recording of one machine of core: what it was at a moment, every input since, and a hash of what it answered.
+// Enough to make it do the same again (sim/flight/player.h), on another machine and without a network.
 //
-// The file: magic, kFormat and the wire's version, u64 length and u64 XXH3-64 of the rest; then the fields of Recording. An entry of
-// `records` is, as archive.h writes it:
+// The file: magic, kFormat and the wire's version, u64 length and u64 XXH3-64 of the rest; then the fields of
+// Recording. An entry of `records` is, as archive.h writes it:
 //
 //   u8      which alternative of the machine's Input, and the flags below
 //   number  nanoseconds since the input before

@@ -1,8 +1,9 @@
-// Who stands at a listening port and has not shown yet that it may come in: strangers, and among them peers whose greeting is
-// still on its way. Places are limited (promise S9), and nobody keeps one from a newcomer: when all are taken, whoever comes gets
-// a place, and the one that has stood there longest, of the network that holds most places, goes for it. So a greeting that comes
-// right behind its connection is always heard, and who fills a port drives out nobody but itself. Hosts that are expected have
-// some places of their own, beyond the limit. Knows streams and addresses only; its owner closes what has to go.
+// Who stands at a listening port and has not shown yet that it may come in: strangers, and among them peers whose
+// greeting is still on its way. Places are limited (promise S9), and nobody keeps one from a newcomer: when all are
+// taken, whoever comes gets a place, and the one that has stood there longest, of the network that holds most places,
+// goes for it. So a greeting that comes right behind its connection is always heard, and who fills a port drives out
+// nobody but itself. Hosts that are expected have some places of their own, beyond the limit. Knows streams and
+// addresses only; its owner closes what has to go.
 #pragma once
 
 #include <cstddef>

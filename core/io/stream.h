@@ -100,8 +100,8 @@ class SliceList {
   std::size_t count_ = 0;
 };
 
-// Write as many of these bytes as the stream takes, at least one, when it takes some. The memory is lent until WriteDone,
-// Revoked or Closed. One write per stream at a time; the machine asks again for what was not taken.
+// Write as many of these bytes as the stream takes, at least one, when it takes some. The memory is lent until
+// WriteDone, Revoked or Closed. One write per stream at a time; the machine asks again for what was not taken.
 struct Write {
   StreamId stream;
   SliceList slices;
@@ -117,8 +117,8 @@ struct Revoke {
   Direction direction = Direction::kRead;
 };
 
-// End the stream; `flush_first`: in order, after what was written (an orderly end), else at once. Answered by Closed, which
-// also gives both loans back.
+// End the stream; `flush_first`: in order, after what was written (an orderly end), else at once. Answered by Closed,
+// which also gives both loans back.
 struct Close {
   StreamId stream;
   bool flush_first = false;

@@ -52,7 +52,8 @@ class Room {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
   explicit Room(std::size_t count) : bytes_(std::span(room_).first(count * sizeof(float))) {}
 
-  // Names the first element that is not finite. What has weight 0 is not looked at: it counts for nothing, whatever it is.
+  // Names the first element that is not finite. What has weight 0 is not looked at: it counts for nothing, whatever it
+  // is.
   [[nodiscard]] std::optional<std::uint64_t> add(std::span<const std::byte> values, float weight) {
     if (weight == 0 || decode_add(WireFormat::kNative, bytes_, values, weight)) return std::nullopt;
     return encode(WireFormat::kNative, bytes_, values);
@@ -64,8 +65,8 @@ class Room {
   std::span<std::byte> bytes_;
 };
 
-// What a rank contributes of one part: its own values, in `room` if there is something to add to them. Names the first element of the
-// residual that is not finite.
+// What a rank contributes of one part: its own values, in `room` if there is something to add to them. Names the first
+// element of the residual that is not finite.
 struct Contribution {
   std::span<const std::byte> values;
   std::optional<std::uint64_t> not_finite;
@@ -84,8 +85,8 @@ std::span<const std::byte> weighed(const Room& room, std::span<const std::byte> 
   return room.bytes();
 }
 
-// What a rank makes of the others' sum: adds its own, and divides and encodes it as the job says. Names the first element that is not
-// finite.
+// What a rank makes of the others' sum: adds its own, and divides and encodes it as the job says. Names the first
+// element that is not finite.
 std::optional<std::uint64_t> finish(const KernelJob& job, std::span<std::byte> into, Room& sums,
                                     std::span<const std::byte> own) {
   if (const auto not_finite = sums.add(own, job.weight)) return not_finite;

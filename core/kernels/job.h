@@ -1,5 +1,5 @@
-// The per-byte work that core asks a driver to do: one job, one answer. Core names memory; the driver finds it and calls
-// the kernels of this folder, at once or on another core.
+// The per-byte work that core asks a driver to do: one job, one answer. Core names memory; the driver finds it and
+// calls the kernels of this folder, at once or on another core.
 #pragma once
 
 #include <cstdint>

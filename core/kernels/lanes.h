@@ -1,5 +1,5 @@
-// What each operation means for one lane of a vector unit: reference.h in the words of such units, selects instead of ifs, so that
-// loops over them become vector code. The bits are those of reference.h.
+// What each operation means for one lane of a vector unit: reference.h in the words of such units, selects instead of
+// ifs, so that loops over them become vector code. The bits are those of reference.h.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// Before a loop no iteration of which reads what another one writes. The compiler cannot see that where bytes are read and written,
-// or where the loop writes over what it has read.
+// Before a loop no iteration of which reads what another one writes. The compiler cannot see that where bytes are read
+// and written, or where the loop writes over what it has read.
 #pragma once
 
 #if defined(__clang__)

@@ -1,5 +1,6 @@
-// Loops without branches, so that compilers turn them into vector code (GCC: -O3 -fno-trapping-math, see CMakeLists.txt). Highway
-// compiles this file once for each instruction set that a machine may have, and chooses among them when it runs.
+// Loops without branches, so that compilers turn them into vector code (GCC: -O3 -fno-trapping-math, see
+// CMakeLists.txt). Highway compiles this file once for each instruction set that a machine may have, and chooses among
+// them when it runs.
 #include "core/kernels/reduce.h"
 
 #include <concepts>

@@ -1,5 +1,6 @@
-// XXH3-64 and XXH3-128 as they are compiled for one instruction set; the values are the same for all. Compiled here, at -O3, rather than linked:
-// Debian 12's library gave 18 GB/s where the same code for SSE2 gave 24 (256 KiB, best of 30), and it chooses on x86 only.
+// XXH3-64 and XXH3-128 as they are compiled for one instruction set; the values are the same for all. Compiled here, at
+// -O3, rather than linked: Debian 12's library gave 18 GB/s where the same code for SSE2 gave 24 (256 KiB, best of 30),
+// and it chooses on x86 only.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// XXH3 for the instruction set that the including source is compiled for. Everything in here is that source's own: were it
-// shared, the linker might keep one copy, and run it on machines that cannot.
+// XXH3 for the instruction set that the including source is compiled for. Everything in here is that source's own: were
+// it shared, the linker might keep one copy, and run it on machines that cannot.
 #pragma once
 
 #include "core/kernels/xxh3.h"

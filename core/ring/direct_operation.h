@@ -1,9 +1,9 @@
-// The direct form of an all-reduce, in two phases: every rank encodes its part of a chunk once and sends it straight to the chunk's
-// owner, who adds them all up in f32, in ring order, encodes the result once, and sends it to everybody. Two hops instead of two
-// times around, and contributions are rounded once; it takes links between every two.
+// The direct form of an all-reduce, in two phases: every rank encodes its part of a chunk once and sends it straight to
+// the chunk's owner, who adds them all up in f32, in ring order, encodes the result once, and sends it to everybody.
+// Two hops instead of two times around, and contributions are rounded once; it takes links between every two.
 //
-// Contributions lie in room behind the scratch of the tensors, where the pieces of an owner take turns: the one that is so many
-// pieces later goes when this one's final has come.
+// Contributions lie in room behind the scratch of the tensors, where the pieces of an owner take turns: the one that is
+// so many pieces later goes when this one's final has come.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ class DirectOperation final : public Operation {
 
   [[nodiscard]] std::uint64_t result_hash() const override;
 
-  // For one that was made of the same arguments. Left out: what follows from those, owned_, ordinals_, first_, piece_of_,
-  // room_each_ and turns_.
+  // For one that was made of the same arguments. Left out: what follows from those, owned_, ordinals_, first_,
+  // piece_of_, room_each_ and turns_.
   template <typename Archive>
   void state(Archive& a) {
     const std::size_t exchanges = exchanges_.size();
@@ -50,7 +50,8 @@ class DirectOperation final : public Operation {
   }
 
  private:
-  // What goes between this rank and another for one piece: its contribution to us and the final back, or ours to it and back.
+  // What goes between this rank and another for one piece: its contribution to us and the final back, or ours to it and
+  // back.
   struct Exchange {
     Arrival arrival = Arrival::kExpected;
     Departure departure = Departure::kNotReady;

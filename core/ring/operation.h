@@ -1,6 +1,6 @@
-// One attempt of one collective on one rank: which segments are expected, which can go, what is to be computed, and when the
-// whole result is in hand. Emits jobs; never sees a stream, a clock or a tensor byte. Owned by peer::Rounds, one per attempt.
-// There are two: around the ring (ring_operation.h), and direct (direct_operation.h).
+// One attempt of one collective on one rank: which segments are expected, which can go, what is to be computed, and
+// when the whole result is in hand. Emits jobs; never sees a stream, a clock or a tensor byte. Owned by peer::Rounds,
+// one per attempt. There are two: around the ring (ring_operation.h), and direct (direct_operation.h).
 #pragma once
 
 #include <array>
@@ -25,16 +25,16 @@ float total_weight(std::span<const std::uint64_t> weights);
 
 class Operation {
  public:
-  // The one that the request asks for. `stakes`: of every rank, where the collective has stakes (wire::Stake). The request outlives
-  // the operation.
+  // The one that the request asks for. `stakes`: of every rank, where the collective has stakes (wire::Stake). The
+  // request outlives the operation.
   static std::unique_ptr<Operation> of(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
                                        std::vector<std::uint64_t> stakes, Segmenting segmenting);
   virtual ~Operation() = default;
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  // Why this operation cannot run on this peer (a receive buffer that is too small, too many segments), or nothing. Asked before
-  // there is one: its memory would not be what its pieces need, and listing them might take seconds.
+  // Why this operation cannot run on this peer (a receive buffer that is too small, too many segments), or nothing.
+  // Asked before there is one: its memory would not be what its pieces need, and listing them might take seconds.
   [[nodiscard]] static std::optional<Error> refusal(const peer::Request& request, Rank rank, std::uint32_t world,
                                                     std::span<const std::uint64_t> stakes, Segmenting segmenting);
 
@@ -51,29 +51,31 @@ class Operation {
   // Its payload is whole (or was taken back by the sender).
   virtual void landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
                       std::vector<KernelJob>& jobs) = 0;
-  // A whole segment that came before this operation was there, and lies at `memory` until job_done() says that it is used, or the
-  // operation is over. False: it is none that we expect. If it turns out not to be what was sent, job_done() names `stream`.
+  // A whole segment that came before this operation was there, and lies at `memory` until job_done() says that it is
+  // used, or the operation is over. False: it is none that we expect. If it turns out not to be what was sent,
+  // job_done() names `stream`.
   virtual bool take(const wire::Segment& /*arrived*/, BufferRef /*memory*/, std::uint64_t /*checksum*/,
                     StreamId /*stream*/, std::vector<KernelJob>& /*jobs*/) {
     return false;
   }
   // The stream is gone, and with it what was landing from it.
   virtual void stream_closed(StreamId stream) = 0;
-  // What has arrived of what this rank sends us, as told it in Ready: a bit per segment, reduce-scatter first, then all-gather.
+  // What has arrived of what this rank sends us, as told it in Ready: a bit per segment, reduce-scatter first, then
+  // all-gather.
   [[nodiscard]] virtual std::vector<std::uint64_t> have(Rank from) const = 0;
 
   // ---- sending ----
 
-  // That rank has places for everything that we send it but `have`. What was sent on an earlier stream of this stripe and is not
-  // there goes again. Returns false if `have` is not a bit for each of our segments.
+  // That rank has places for everything that we send it but `have`. What was sent on an earlier stream of this stripe
+  // and is not there goes again. Returns false if `have` is not a bit for each of our segments.
   virtual bool grant(Rank by, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) = 0;
-  // Whether all is one segment so small that downstream has a place for it whether it has launched or not; and whether ours may get
-  // there before it has: the final does not. Such a segment is owned by rank 0, so that whatever arguments ranks have launched
-  // with, somebody tells another of those that differ.
+  // Whether all is one segment so small that downstream has a place for it whether it has launched or not; and whether
+  // ours may get there before it has: the final does not. Such a segment is owned by rank 0, so that whatever arguments
+  // ranks have launched with, somebody tells another of those that differ.
   [[nodiscard]] virtual bool is_one_small_segment() const { return false; }
   [[nodiscard]] virtual bool sends_partial() const { return false; }
-  // It has that place. What was sent there on an earlier stream of this stripe goes again, unless the final comes first and
-  // proves that it is there.
+  // It has that place. What was sent there on an earlier stream of this stripe goes again, unless the final comes first
+  // and proves that it is there.
   virtual void grant_unasked() {}
   virtual void send_partial_again(StripeIndex /*stripe*/, StreamId /*stream*/) {}
   struct Outgoing {
@@ -113,8 +115,8 @@ class Operation {
   // Nothing new is begun. Jobs that run still have to answer.
   void stop() { stopped_ = true; }
   [[nodiscard]] std::size_t jobs_running() const { return running_; }
-  // Encoded: makes the result of what lies encoded, and residuals of what was lost on the way, once the round has committed; call it
-  // until no job runs. After stop(), and when nothing lands or leaves any more.
+  // Encoded: makes the result of what lies encoded, and residuals of what was lost on the way, once the round has
+  // committed; call it until no job runs. After stop(), and when nothing lands or leaves any more.
   void decode_some(std::vector<KernelJob>& jobs);
   // Gives the input its bits back (promise S3), after stop() and when nothing runs or lands any more.
   virtual void restore(std::vector<KernelJob>& /*jobs*/) {}
@@ -127,11 +129,12 @@ class Operation {
   Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
             std::vector<std::uint64_t> stakes, Segmenting segmenting);
 
-  // Own segments, to one other rank, that are hashed or encoded ahead of their departure: enough to keep every stripe busy, few
-  // enough to stay in cache.
+  // Own segments, to one other rank, that are hashed or encoded ahead of their departure: enough to keep every stripe
+  // busy, few enough to stay in cache.
   static constexpr std::size_t kPreparedAhead = 4;
 
-  // A bit that flips on the way is sent again, once. What comes so often with a checksum that is not its own was wrong before it left.
+  // A bit that flips on the way is sent again, once. What comes so often with a checksum that is not its own was wrong
+  // before it left.
   static constexpr std::uint8_t kMostCorrupt = 3;
 
   enum class Arrival : std::uint8_t { kNotOurs, kExpected, kBackingUp, kLanding, kWorking, kHere };
@@ -150,7 +153,8 @@ class Operation {
 
   static constexpr std::size_t index_of(wire::Phase phase) { return phase == wire::Phase::kReduceScatter ? 0 : 1; }
 
-  // What is here of what somebody sends, as Ready tells it: a bit for each segment of both phases, and no words where nothing is.
+  // What is here of what somebody sends, as Ready tells it: a bit for each segment of both phases, and no words where
+  // nothing is.
   [[nodiscard]] bool can_be_have(std::span<const std::uint64_t> have) const;
   [[nodiscard]] bool has(std::span<const std::uint64_t> have, wire::Phase phase, std::size_t piece) const;
   void add_to(std::vector<std::uint64_t>& have, wire::Phase phase, std::size_t piece) const;
@@ -158,8 +162,8 @@ class Operation {
   [[nodiscard]] bool in_place(const Piece& piece) const;
   [[nodiscard]] BufferRef input(const Piece& piece) const;  // this rank's contribution
   [[nodiscard]] BufferRef work(const Piece& piece) const;   // where partial sums and finals lie
-  // What arrives in a phase, and what departs: all of work(), or as much of it as the encoding takes. A partial sum arrives at its
-  // end, so that what is made of it, from the beginning on, never overtakes what is still to be read.
+  // What arrives in a phase, and what departs: all of work(), or as much of it as the encoding takes. A partial sum
+  // arrives at its end, so that what is made of it, from the beginning on, never overtakes what is still to be read.
   [[nodiscard]] BufferRef arrival(const Piece& piece, wire::Phase phase) const;
   [[nodiscard]] BufferRef departure(const Piece& piece, wire::Phase phase) const;
   [[nodiscard]] BufferRef backup(const Piece& piece) const;     // in place: the input's copy
@@ -167,8 +171,8 @@ class Operation {
   [[nodiscard]] BufferRef residual(const Piece& piece) const;   // what is added to the input; or nothing
   bool leave(std::size_t piece, std::vector<KernelJob>& jobs);  // renews the residual; false: there is nothing to do
   void decode(std::size_t piece, std::vector<KernelJob>& jobs);
-  // A copy is not what was sent: it is asked for again, `count` times at most. After that the sender is at fault and the round is
-  // about to end; further copies are dropped, and their stream stays.
+  // A copy is not what was sent: it is asked for again, `count` times at most. After that the sender is at fault and
+  // the round is about to end; further copies are dropped, and their stream stays.
   static void take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, wire::Phase phase, Rank from);
   [[nodiscard]] Error not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const;
 
@@ -183,8 +187,8 @@ class Operation {
   std::uint32_t world_;
   std::vector<std::uint64_t> stakes_;
   bool encoded_;
-  // Of an average: what the contribution weighs, and all do, scaled by a power of two so that ranks weigh about 1 each: formats have
-  // a smallest and a largest number, and were chosen for what is averaged.
+  // Of an average: what the contribution weighs, and all do, scaled by a power of two so that ranks weigh about 1 each:
+  // formats have a smallest and a largest number, and were chosen for what is averaged.
   float weight_ = 1;
   float total_ = 0;
   std::vector<Piece> pieces_;

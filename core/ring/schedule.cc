@@ -10,12 +10,12 @@ namespace lockstep::ring {
 
 namespace {
 
-// Segments fit a core's second-level cache several times over (256 KiB of 1 to 2 MiB); below 16 KiB headers, system calls and
-// steps of the machines would weigh more than the bytes.
+// Segments fit a core's second-level cache several times over (256 KiB of 1 to 2 MiB); below 16 KiB headers, system
+// calls and steps of the machines would weigh more than the bytes.
 constexpr std::uint64_t kLargestSegment = 256U << 10U;
 constexpr std::uint64_t kSmallestSegment = 16U << 10U;
-// Far away, as many as keep a line full. Near, one that is folded while the next one comes. On one host nothing is won by
-// that, and a chunk of up to 512 KiB goes whole; where two hand nothing on that would have to stay in cache, any.
+// Far away, as many as keep a line full. Near, one that is folded while the next one comes. On one host nothing is won
+// by that, and a chunk of up to 512 KiB goes whole; where two hand nothing on that would have to stay in cache, any.
 constexpr std::uint64_t kSegmentsPerChunk = 8;
 constexpr std::uint64_t kSegmentsPerNearChunk = 2;
 constexpr std::uint64_t kWholeChunk = 512U << 10U;

@@ -1,10 +1,11 @@
-// Who sends which piece to whom: arithmetic only. A tensor is cut into one chunk per rank, a chunk into segments. Every chunk has
-// an owner, the rank of the same number. In reduce-scatter a chunk starts at the rank after its owner, travels once around the
-// ring, is folded at every stop, and ends whole at its owner; in all-gather it travels from its owner to everybody else. So the
-// fold of chunk c is ((x_{c+1} op x_{c+2}) op ...) op x_c, ranks modulo the world size, on every peer.
+// Who sends which piece to whom: arithmetic only. A tensor is cut into one chunk per rank, a chunk into segments. Every
+// chunk has an owner, the rank of the same number. In reduce-scatter a chunk starts at the rank after its owner,
+// travels once around the ring, is folded at every stop, and ends whole at its owner; in all-gather it travels from its
+// owner to everybody else. So the fold of chunk c is ((x_{c+1} op x_{c+2}) op ...) op x_c, ranks modulo the world size,
+// on every peer.
 //
-// An all-reduce of a small tensor is not cut: all of it is one chunk. That makes as many hops one after the other, but one
-// message at each where there would be one from every rank.
+// An all-reduce of a small tensor is not cut: all of it is one chunk. That makes as many hops one after the other, but
+// one message at each where there would be one from every rank.
 #pragma once
 
 #include <array>
@@ -32,8 +33,8 @@ constexpr Chunk chunk_of(std::uint32_t rank, std::uint32_t world, std::uint64_t 
   return {begin, begin + base + (rank < rest ? 1 : 0)};
 }
 
-// The largest tensor of an all-reduce that goes whole: no larger than the smallest segment that would be chosen for a part of it,
-// below which messages weigh more than bytes.
+// The largest tensor of an all-reduce that goes whole: no larger than the smallest segment that would be chosen for a
+// part of it, below which messages weigh more than bytes.
 constexpr std::uint64_t kWholeBytes = 16U << 10U;
 
 // Whether it does. Who configures the size of segments wants to have them.
@@ -114,8 +115,8 @@ struct Segmenting {
   std::uint32_t turns = 0;  // direct: pieces of one owner that have room at once; 0: as many as there is room for
 };
 
-// The payload of a segment: large enough that messages do not count, small enough that it stays in cache between its arrival
-// and its departure, and that every rank has enough of them under way.
+// The payload of a segment: large enough that messages do not count, small enough that it stays in cache between its
+// arrival and its departure, and that every rank has enough of them under way.
 std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t world,
                                 Segmenting segmenting);
 

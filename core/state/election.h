@@ -1,9 +1,11 @@
-// Whose state is taken over by the others: decided by the coordinator from what all members of a group claim, and by nothing else.
+// Whose state is taken over by the others: decided by the coordinator from what all members of a group claim, and by
+// nothing else.
 //
-// Those vote who had the state that was last agreed on; newcomers only receive. If none of those is here (at the founding, for
-// example), everybody votes. Among the votes the highest revision wins, and among its roots the most popular; of equally popular
-// ones the one with the smallest root. So, if all members agree on a lower revision than the last, the run goes on from there.
-// Groups whose outcomes are one (each has a shard of the state) go on with the highest revision that has votes in all of them.
+// Those vote who had the state that was last agreed on; newcomers only receive. If none of those is here (at the
+// founding, for example), everybody votes. Among the votes the highest revision wins, and among its roots the most
+// popular; of equally popular ones the one with the smallest root. So, if all members agree on a lower revision than
+// the last, the run goes on from there. Groups whose outcomes are one (each has a shard of the state) go on with the
+// highest revision that has votes in all of them.
 #pragma once
 
 #include <cstddef>

@@ -141,8 +141,8 @@ std::optional<std::uint32_t> Fetch::choose(Source& source, Instant now) {
   return choose_again(source, now);
 }
 
-// Nothing is left that nobody was asked for: of who will be done last, the piece that it would send last, if it comes sooner from
-// here. Who has it already sends it all the same, so that the lines carry it twice.
+// Nothing is left that nobody was asked for: of who will be done last, the piece that it would send last, if it comes
+// sooner from here. Who has it already sends it all the same, so that the lines carry it twice.
 std::optional<std::uint32_t> Fetch::choose_again(const Source& source, Instant now) const {
   if (source.rate() == 0) return std::nullopt;
   std::optional<std::uint32_t> best;

@@ -1,7 +1,7 @@
-// How one receiver gets the pieces that it lacks: of whom it asks which, and how many at once. It asks for more of who delivers more:
-// twice what its line holds, and two pieces, so that all sources are busy to the end, whatever their speed. What a source does not
-// deliver is asked of another; at the end, what another would deliver sooner. Sees no stream and no byte; its owner asks, lands and
-// verifies.
+// How one receiver gets the pieces that it lacks: of whom it asks which, and how many at once. It asks for more of who
+// delivers more: twice what its line holds, and two pieces, so that all sources are busy to the end, whatever their
+// speed. What a source does not deliver is asked of another; at the end, what another would deliver sooner. Sees no
+// stream and no byte; its owner asks, lands and verifies.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ namespace lockstep::state {
 
 class Fetch {
  public:
-  // `missing`: in order, none twice. `first`: where in that list to begin; who receives beside others begins elsewhere, so that
-  // they soon have pieces for each other. `patience`: a source that has been asked and delivers nothing for so long has stalled.
+  // `missing`: in order, none twice. `first`: where in that list to begin; who receives beside others begins elsewhere,
+  // so that they soon have pieces for each other. `patience`: a source that has been asked and delivers nothing for so
+  // long has stalled.
   Fetch(const Pieces& pieces, std::vector<PieceIndex> missing, std::size_t first, Duration patience);
 
   // ---- sources ----
@@ -57,7 +58,8 @@ class Fetch {
 
   // When the next source will have stalled.
   [[nodiscard]] Instant deadline() const;
-  // Asks others for what stalled sources were asked for. These are asked for one piece at a time until they deliver again.
+  // Asks others for what stalled sources were asked for. These are asked for one piece at a time until they deliver
+  // again.
   void on_timer(Instant now);
 
   // For one that was made of the same arguments. Left out: missing_, bytes_, bytes_wanted_, piece_bytes_ and

@@ -1,5 +1,5 @@
-// What a shared state consists of, without what it holds: tensors and small values by name, in an order that all peers have in
-// common. Peers whose manifests differ cannot share a state.
+// What a shared state consists of, without what it holds: tensors and small values by name, in an order that all peers
+// have in common. Peers whose manifests differ cannot share a state.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,8 @@ std::uint64_t hash_of(const ValueSpec& value);
 std::string describe(const TensorSpec& tensor);
 std::string describe(const ValueSpec& value);
 
-// Why it is none, in words for who wrote it: a name that is empty, too long, not plain or there twice, too many entries, a size
-// that cannot be. Nothing: it is one.
+// Why it is none, in words for who wrote it: a name that is empty, too long, not plain or there twice, too many
+// entries, a size that cannot be. Nothing: it is one.
 std::optional<std::string> flaw_of(const Manifest& manifest);
 
 }  // namespace lockstep::state

@@ -1,5 +1,6 @@
-// A state cut into pieces, of 1 MiB unless the manifest says otherwise, the last of a tensor shorter; and their digests: XXH3-128 of each piece, of a tensor's
-// pieces, and of all (the root). Equal roots: equal states. Pieces are counted through all tensors; one that may differ has none.
+// A state cut into pieces, of 1 MiB unless the manifest says otherwise, the last of a tensor shorter; and their
+// digests: XXH3-128 of each piece, of a tensor's pieces, and of all (the root). Equal roots: equal states. Pieces are
+// counted through all tensors; one that may differ has none.
 #pragma once
 
 #include <cstdint>

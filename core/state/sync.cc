@@ -12,7 +12,8 @@ namespace lockstep::state {
 
 namespace {
 
-// Enough to keep some threads busy, few enough that a state of any size is digested and copied in little pieces of time.
+// Enough to keep some threads busy, few enough that a state of any size is digested and copied in little pieces of
+// time.
 constexpr std::size_t kJobsAtOnce = 8;
 // Wrong pieces of one source: more than bits on the way are ever flipped, few enough that one that lies costs little.
 constexpr std::uint32_t kMostWrong = 3;

@@ -1,9 +1,10 @@
-// One call of sync on one peer, through all of its attempts: it digests its state and claims it; once a state is elected it sends
-// pieces to those who ask, or gets the pieces in which its own differs, from all who have them. Emits jobs and messages; its owner
-// knows the streams. A state is one source's, never a mixture: every piece is checked against digests that make up the elected root.
+// One call of sync on one peer, through all of its attempts: it digests its state and claims it; once a state is
+// elected it sends pieces to those who ask, or gets the pieces in which its own differs, from all who have them. Emits
+// jobs and messages; its owner knows the streams. A state is one source's, never a mixture: every piece is checked
+// against digests that make up the elected root.
 //
-// In place, a state that is being taken over is none until all of it is here; staged, pieces land beside it and are copied into it
-// once the round has committed.
+// In place, a state that is being taken over is none until all of it is here; staged, pieces land beside it and are
+// copied into it once the round has committed.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,8 @@ namespace lockstep::state {
 class Sync {
  public:
   // `memory`: of each tensor; `staging`: staging_bytes(), if staged. The statement outlives this.
-  // `patience`: who is asked and delivers nothing for so long has stalled. `reach`: for so long it waits for a link to any source.
+  // `patience`: who is asked and delivers nothing for so long has stalled. `reach`: for so long it waits for a link to
+  // any source.
   Sync(const Statement& statement, std::vector<BufferRef> memory, BufferRef staging, PeerId self, Duration patience,
        Duration reach);
 
@@ -38,7 +40,8 @@ class Sync {
 
   // ---- claiming ----
 
-  // What the pieces' digests were when the last sync succeeded: those of unchanged tensors are so still. Before anything else.
+  // What the pieces' digests were when the last sync succeeded: those of unchanged tensors are so still. Before
+  // anything else.
   void know(const std::vector<std::optional<Digest>>& digests);
   // What lies in memory is a part of some state: it is digested, and claimed by nobody. Before anything else.
   void disown();
@@ -48,8 +51,8 @@ class Sync {
   [[nodiscard]] Claim claim() const;
   // Once digested: 64 bits of what it holds, of its revision and of how it is described; never 0.
   [[nodiscard]] std::uint64_t parity() const;
-  // What the coordinator asks about a state that was claimed or is watched, when two differ that must not. Nothing: it has no
-  // contents, or no such entry.
+  // What the coordinator asks about a state that was claimed or is watched, when two differ that must not. Nothing: it
+  // has no contents, or no such entry.
   [[nodiscard]] std::optional<wire::StateOutline> outline(const wire::AskOutline& ask) const;
   [[nodiscard]] std::optional<wire::StateEntry> entry(const wire::AskEntry& ask) const;
 
@@ -131,8 +134,8 @@ class Sync {
   [[nodiscard]] std::uint64_t bytes_wanted() const { return fetch_ ? fetch_->bytes_wanted() : 0; }
   [[nodiscard]] std::uint64_t bytes_left() const { return fetch_ ? fetch_->bytes_left() : 0; }
 
-  // For one that was made of the same arguments. Left out: those, that is statement_, memory_, staging_, self_, patience_ and reach_;
-  // and pieces_.
+  // For one that was made of the same arguments. Left out: those, that is statement_, memory_, staging_, self_,
+  // patience_ and reach_; and pieces_.
   template <typename Archive>
   void state(Archive& a) {
     a.all(own_, undigested_, digesting_, staged_, defined_, torn_, revision_, root_, values_, elected_, receives_,

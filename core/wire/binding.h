@@ -1,5 +1,6 @@
-// Which groups decide together. A gang has members in several groups, and its shards are of use only together: the groups that
-// it has members in are bound, and so are groups that are bound through others. Groups that share no gang decide alone.
+// Which groups decide together. A gang has members in several groups, and its shards are of use only together: the
+// groups that it has members in are bound, and so are groups that are bound through others. Groups that share no gang
+// decide alone.
 #pragma once
 
 #include <vector>

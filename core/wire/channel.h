@@ -1,5 +1,5 @@
-// One stream with its two halves and its two loans: turns what the halves want into Read and Write effects, one of each at a
-// time, and keeps account of what the driver holds. Used by both machines.
+// One stream with its two halves and its two loans: turns what the halves want into Read and Write effects, one of each
+// at a time, and keeps account of what the driver holds. Used by both machines.
 #pragma once
 
 #include <array>

@@ -50,8 +50,9 @@ std::string_view name_of_type(std::uint8_t type);
 std::uint8_t type_of(const Message& message);
 
 void encode(const Preamble& preamble, std::vector<std::byte>& out);
-// Appends header and body. Texts and names over their limit are cut (a reason quotes other reasons and grows), and made plain
-// (base/text.h): what is received can be shown as it is. Lists over theirs, and a body over kMaxBodyBytes, are a mistake of the caller.
+// Appends header and body. Texts and names over their limit are cut (a reason quotes other reasons and grows), and made
+// plain (base/text.h): what is received can be shown as it is. Lists over theirs, and a body over kMaxBodyBytes, are a
+// mistake of the caller.
 void encode(const Message& message, Term term, std::vector<std::byte>& out);
 void encode(const FrameHeader& header, std::span<std::byte, kHeaderBytes> out);
 void encode(const Trailer& trailer, std::span<std::byte, kTrailerBytes> out);

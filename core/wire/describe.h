@@ -8,8 +8,8 @@
 
 namespace lockstep::wire {
 
-// "all_reduce f32 sum, 10 elements in 1 tensor, retry", "sync_state, 40 bytes in 1 tensor, layout 0123456789abcdef, retry".
-// Descriptors that differ read differently.
+// "all_reduce f32 sum, 10 elements in 1 tensor, retry", "sync_state, 40 bytes in 1 tensor, layout 0123456789abcdef,
+// retry". Descriptors that differ read differently.
 std::string describe(const Descriptor& what);
 
 // Of a state: "120 bytes in 3 tensors".

@@ -1,5 +1,6 @@
-// What is on the wire, field by field: one list per struct, in the order of the bytes. The same list encodes, decodes and
-// describes, and in tests it generates; so no two of them can disagree. Changing a list changes the wire: bump kVersion.
+// What is on the wire, field by field: one list per struct, in the order of the bytes. The same list encodes, decodes
+// and describes, and in tests it generates; so no two of them can disagree. Changing a list changes the wire: bump
+// kVersion.
 //
 // A visitor `a` is called as a(name, field), or as a(name, field, most) where `most` is the largest number, the most
 // entries of a list, or the most bytes of a string.

@@ -7,8 +7,8 @@
 namespace lockstep::wire {
 namespace {
 
-// Behind a payload's rest: room for the trailer and the next headers, and little of the next payload, which would have to
-// be copied.
+// Behind a payload's rest: room for the trailer and the next headers, and little of the next payload, which would have
+// to be copied.
 constexpr std::size_t kTailForTrailer = 256;
 
 }  // namespace
@@ -44,8 +44,9 @@ std::size_t LinkReader::tail_bytes() const {
   LOCKSTEP_UNREACHABLE();
 }
 
-// Moves what is pending to the front when there is no room behind it, and gives the memory of a long body back. Early bytes
-// that place() gave out stay where they are until the next landed(): the driver puts them in their place after our step.
+// Moves what is pending to the front when there is no room behind it, and gives the memory of a long body back. Early
+// bytes that place() gave out stay where they are until the next landed(): the driver puts them in their place after
+// our step.
 void LinkReader::make_room(std::size_t bytes) {
   if (begin_ == end_) {
     begin_ = end_ = 0;

@@ -38,13 +38,14 @@ struct SegmentEnded {
   std::uint64_t checksum = 0;  // XXH3-64 that the sender states; checked by the kernel that uses the payload
 };
 
-// A stream gives its Preamble first; what follows that of a foreign version is not looked at until next() is called again.
+// A stream gives its Preamble first; what follows that of a foreign version is not looked at until next() is called
+// again.
 using ReadEvent = std::variant<Preamble, Received, SegmentBegan, SegmentEnded>;
 
 class LinkReader {
  public:
-  // Of a window's tail. A long body is read in pieces, so that memory grows with the bytes that come and not with those that were
-  // promised.
+  // Of a window's tail. A long body is read in pieces, so that memory grows with the bytes that come and not with those
+  // that were promised.
   static constexpr std::size_t kMaxTailBytes = 65'536;
 
   // Bodies larger than the limit are an error; raised once the greeting is over.
@@ -64,11 +65,12 @@ class LinkReader {
   // The first `bytes` bytes of the window have come; the window is over (also with 0).
   void landed(std::size_t bytes);
 
-  // The next event; nothing: more bytes are needed, or a segment waits for its place. An error is the end of the stream.
+  // The next event; nothing: more bytes are needed, or a segment waits for its place. An error is the end of the
+  // stream.
   Result<std::optional<ReadEvent>> next();
 
-  // Where the payload that began goes. Returns the part of it that has come already with the header: it is to be put at the
-  // start of `into` (io::Place) before anything else lands there. Valid until landed().
+  // Where the payload that began goes. Returns the part of it that has come already with the header: it is to be put at
+  // the start of `into` (io::Place) before anything else lands there. Valid until landed().
   std::span<const std::byte> place(BufferRef into);
   // The payload that began, or what is left of it, goes to kSinkBuffer. Not while a window is outstanding.
   void sink();
@@ -77,8 +79,8 @@ class LinkReader {
   [[nodiscard]] const std::optional<Segment>& arriving() const { return arriving_; }
   // A segment has begun and neither place() nor sink() was said.
   [[nodiscard]] bool awaits_place() const { return state_ == State::kAwaitPlace; }
-  // A segment has its place in named memory and has not ended: it will end there unless sink() is said. (Its payload may
-  // be whole already, and only the trailer missing.)
+  // A segment has its place in named memory and has not ended: it will end there unless sink() is said. (Its payload
+  // may be whole already, and only the trailer missing.)
   [[nodiscard]] bool holds_place() const { return arriving_.has_value() && !awaits_place() && !sunk_; }
 
   // The window that is outstanding, if one is.
@@ -90,8 +92,8 @@ class LinkReader {
   void state(Archive& a);
 
  private:
-  // A header is awaited: room for a burst of control messages; or for a segment that is small (ring::kWholeBytes), its header
-  // and its trailer.
+  // A header is awaited: room for a burst of control messages; or for a segment that is small (ring::kWholeBytes), its
+  // header and its trailer.
   static constexpr std::size_t kTailForHeader = 4096;
   static constexpr std::size_t kTailForSegment = (16U << 10U) + 256;
 

@@ -10,8 +10,8 @@
 namespace lockstep::wire {
 namespace {
 
-// Of one gathered write: what a stripe has queued, two of the largest segments and some messages. It is cut only where messages
-// pile up: the simulator's tokens stand for whole payloads.
+// Of one gathered write: what a stripe has queued, two of the largest segments and some messages. It is cut only where
+// messages pile up: the simulator's tokens stand for whole payloads.
 constexpr std::size_t kMaxWriteBytes = 2 * kMaxSegmentBytes + (64U << 10U);
 // Of segments that are kept for use again; more than a stripe has queued.
 constexpr std::size_t kMaxSpare = 16;

@@ -1,5 +1,6 @@
-// The sending half of a stream: messages and segments in, gathered writes out. Control messages overtake queued segments,
-// never one that has begun. Payload is named, not copied. Knows nothing of rounds beyond the name on a segment.
+// The sending half of a stream: messages and segments in, gathered writes out. Control messages overtake queued
+// segments, never one that has begun. Payload is named, not copied. Knows nothing of rounds beyond the name on a
+// segment.
 #pragma once
 
 #include <array>

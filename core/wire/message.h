@@ -1,8 +1,8 @@
 // What peers and the coordinator say to each other, as plain structs. codec.h turns them into bytes and back.
 //
 // A stream starts, in both directions, with a preamble (magic, version, feature bits). Then come frames: a header of 24
-// bytes (type, length, term, their CRC, checksum of header and body) and a body. A Segment's body is followed by its payload and a
-// trailer of 16 bytes (checksum of the payload, and whether the sender took it back).
+// bytes (type, length, term, their CRC, checksum of header and body) and a body. A Segment's body is followed by its
+// payload and a trailer of 16 bytes (checksum of the payload, and whether the sender took it back).
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ constexpr std::string_view name_of(Collective collective) {
   return kNames[static_cast<std::size_t>(collective)];
 }
 
-// How contributions become a result: around the ring, where everybody adds to what comes by; or each straight to who adds up all of
-// that part, and tells everybody.
+// How contributions become a result: around the ring, where everybody adds to what comes by; or each straight to who
+// adds up all of that part, and tells everybody.
 enum class Algorithm : std::uint8_t { kRing, kDirect };
 inline constexpr std::uint8_t kAlgorithmCount = 2;
 constexpr std::string_view name_of(Algorithm algorithm) { return algorithm == Algorithm::kRing ? "ring" : "direct"; }
@@ -74,8 +74,8 @@ struct Member {
   bool operator==(const Member&) const = default;
 };
 
-// One immutable membership. `members` is sorted by group, and within a group in ring order: a member's place among those of
-// its group is its rank. `cohort` is the newest cohort: the view that the last admission installed.
+// One immutable membership. `members` is sorted by group, and within a group in ring order: a member's place among
+// those of its group is its rank. `cohort` is the newest cohort: the view that the last admission installed.
 struct View {
   Term term;
   ViewNumber number;
@@ -96,7 +96,8 @@ struct OpenRound {
   bool operator==(const OpenRound&) const = default;
 };
 
-// What a proposal decides about one round. kOk: committed. Anything else: this use of the tag is used up, with this status.
+// What a proposal decides about one round. kOk: committed. Anything else: this use of the tag is used up, with this
+// status.
 struct Verdict {
   RoundKey key;
   Generation attempt;
@@ -122,9 +123,9 @@ struct Join {
   Duration round_trip{};  // of the stream to the coordinator; 0: not known
 };
 
-// To another peer: this stream is stripe `stripe` of the link between us. Its key: that of the run, which says that the sender
-// is a member, too; or the sender's own, of one that waits for its admission and fetches what the other publishes
-// (wire/link_key.h).
+// To another peer: this stream is stripe `stripe` of the link between us. Its key: that of the run, which says that the
+// sender is a member, too; or the sender's own, of one that waits for its admission and fetches what the other
+// publishes (wire/link_key.h).
 struct Link {
   PeerId from;
   PeerId to;
@@ -213,8 +214,8 @@ struct Claim {
   Digest root;
 };
 
-// The answer to AskOutline. Of a manifest: XXH3-64 of each entry. Of contents: the lower half of each tensor's digest (0 if it
-// may differ), and the values' 64 bits.
+// The answer to AskOutline. Of a manifest: XXH3-64 of each entry. Of contents: the lower half of each tensor's digest
+// (0 if it may differ), and the values' 64 bits.
 struct StateOutline {
   RoundKey key;
   Generation attempt;
@@ -231,8 +232,8 @@ struct StateEntry {
   std::string text;
 };
 
-// I hold this state, and serve it to peers that wait for their admission, until I say that it `ends`. One for each tag: a newer
-// one replaces it. `what`: as of a Claim.
+// I hold this state, and serve it to peers that wait for their admission, until I say that it `ends`. One for each tag:
+// a newer one replaces it. `what`: as of a Claim.
 struct Publish {
   Tag tag;
   Descriptor what;
@@ -241,7 +242,8 @@ struct Publish {
   bool ends = false;
 };
 
-// I wait for my admission, and want this state in advance; until it `ends`. Answered by Published, again whenever that changes.
+// I wait for my admission, and want this state in advance; until it `ends`. Answered by Published, again whenever that
+// changes.
 struct WantState {
   Tag tag;
   Descriptor what;
@@ -264,8 +266,8 @@ struct Pending {
   bool operator==(const Pending&) const = default;
 };
 
-// `peer` has called admit, for so many members, or admits by itself, with these rounds open; others that it has not launched in
-// this cohort, it never will. Cohort 0: it has given up asking, and launches again.
+// `peer` has called admit, for so many members, or admits by itself, with these rounds open; others that it has not
+// launched in this cohort, it never will. Cohort 0: it has given up asking, and launches again.
 struct Admitting {
   PeerId peer;
   CohortId cohort;
@@ -279,12 +281,12 @@ struct AdmitEnded {
   std::string text;
 };
 
-// A change of membership, or of the outcome of rounds, to be frozen for and acknowledged with a Flush. To a peer that waits, one of
-// no view asks whether it answers. A later proposal
+// A change of membership, or of the outcome of rounds, to be frozen for and acknowledged with a Flush. To a peer that
+// waits, one of no view asks whether it answers. A later proposal
 // replaces an earlier one. Rounds whose attempt has a member in `lost`, or one in `left` without being in `kept`, are
-// touched, and so are those of the groups in `relinked` (the ring was laid around a broken link) and of groups that are bound
-// with these: they take their verdict from `verdicts`; without one they are attempted again in the new generation, or end if
-// their call says that they must not be.
+// touched, and so are those of the groups in `relinked` (the ring was laid around a broken link) and of groups that are
+// bound with these: they take their verdict from `verdicts`; without one they are attempted again in the new
+// generation, or end if their call says that they must not be.
 struct Propose {
   ProposalNumber number;
   View view;
@@ -323,8 +325,8 @@ struct Elected {
 // What tells two states apart, entry by entry.
 enum class Outlined : std::uint8_t { kManifest, kContents };
 
-// You and another have claimed states that cannot both be, or watch states that should be equal: what is yours made of? The
-// outlines tell where they differ first.
+// You and another have claimed states that cannot both be, or watch states that should be equal: what is yours made of?
+// The outlines tell where they differ first.
 struct AskOutline {
   RoundKey key;
   Generation attempt;
@@ -347,8 +349,8 @@ struct Source {
   bool operator==(const Source&) const = default;
 };
 
-// To a peer that waits and wants a state: the newest that is published, and by whom. No source: nobody publishes it (any more);
-// with a text, what members publish under this tag is something else.
+// To a peer that waits and wants a state: the newest that is published, and by whom. No source: nobody publishes it
+// (any more); with a text, what members publish under this tag is something else.
 struct Published {
   Tag tag;
   std::uint64_t revision = 0;
@@ -389,8 +391,9 @@ struct StatusReply {
 
 // ---- peer to peer ----
 
-// To the upstream neighbour: I have launched this round. `landing`: places are ready, segments may come, except those whose
-// bit is set in `have` (see ring/schedule.h for the order; empty: none). Said again on a stripe that was opened again.
+// To the upstream neighbour: I have launched this round. `landing`: places are ready, segments may come, except those
+// whose bit is set in `have` (see ring/schedule.h for the order; empty: none). Said again on a stripe that was opened
+// again.
 struct Ready {
   RoundKey key;
   Generation attempt;
@@ -399,8 +402,8 @@ struct Ready {
   std::vector<std::uint64_t> have;
 };
 
-// To the downstream neighbour: I have launched this round, whose only segment is small. `follows`: it comes next on this stream,
-// asked for or not. Otherwise too many are under way, and it waits for Ready.
+// To the downstream neighbour: I have launched this round, whose only segment is small. `follows`: it comes next on
+// this stream, asked for or not. Otherwise too many are under way, and it waits for Ready.
 struct Offer {
   RoundKey key;
   Generation attempt;
@@ -408,8 +411,8 @@ struct Offer {
   bool follows = true;
 };
 
-// What the member at `rank` brings to a round: all-gather: a block of so many bytes; weighted average: a weight (the bits of an
-// f32). Travels once around the ring.
+// What the member at `rank` brings to a round: all-gather: a block of so many bytes; weighted average: a weight (the
+// bits of an f32). Travels once around the ring.
 struct Stake {
   RoundKey key;
   Generation attempt;
@@ -417,8 +420,8 @@ struct Stake {
   std::uint64_t value = 0;
 };
 
-// To a source of the elected state: which digests do its pieces have, from this one on? And its answer; `values` (their 64 bits)
-// with the first.
+// To a source of the elected state: which digests do its pieces have, from this one on? And its answer; `values` (their
+// 64 bits) with the first.
 struct AskDigests {
   RoundKey key;
   Generation attempt;

@@ -1,5 +1,5 @@
-// What streams hold, named for recordings: see core/flight/archive.h. What only saves time (memory that is kept for use again) is
-// left out.
+// What streams hold, named for recordings: see core/flight/archive.h. What only saves time (memory that is kept for use
+// again) is left out.
 #pragma once
 
 #include <algorithm>

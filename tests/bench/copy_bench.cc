@@ -1,5 +1,5 @@
-// How fast memory can be copied, in the first- or second-level cache and far outside of any: what limits whoever moves tensors.
-// bytes_per_second counts bytes of the copy.
+// How fast memory can be copied, in the first- or second-level cache and far outside of any: what limits whoever moves
+// tensors. bytes_per_second counts bytes of the copy.
 #include <cstddef>
 #include <cstring>
 #include <vector>

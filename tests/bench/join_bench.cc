@@ -1,9 +1,10 @@
-// What a newcomer costs those who train: the time of their steps before it comes, while it fetches the state in advance, and of the
-// step in which it is let in. In turns with a newcomer that fetches nothing before it is let in, and so takes the whole state over in
-// its first sync, for which everybody waits.
+// What a newcomer costs those who train: the time of their steps before it comes, while it fetches the state in
+// advance, and of the step in which it is let in. In turns with a newcomer that fetches nothing before it is let in,
+// and so takes the whole state over in its first sync, for which everybody waits.
 //
-// A step: the device computes (nobody uses a core), gradients are all-reduced, a part of the state's pieces changes, and flags are
-// agreed on. Processes on one machine, TCP on loopback; the newcomer's own work takes cores that members would have, too.
+// A step: the device computes (nobody uses a core), gradients are all-reduced, a part of the state's pieces changes,
+// and flags are agreed on. Processes on one machine, TCP on loopback; the newcomer's own work takes cores that members
+// would have, too.
 //
 // Prints a table, or with --json an object per line.
 #include <fmt/core.h>

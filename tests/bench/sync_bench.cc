@@ -1,9 +1,11 @@
 // How fast a shared state is taken over, over TCP on loopback, processes on one machine. Three questions:
 //
-// takeover   one newcomer takes the whole state from 1, 2 and 3 members, in turns with as many plain TCP streams between the same
+// takeover   one newcomer takes the whole state from 1, 2 and 3 members, in turns with as many plain TCP streams
+// between the same
 //            processes: whoever has a share writes it from memory, the newcomer reads it into the same memory. Nothing is digested there.
 // changes    a hundredth of the pieces differ: which part of the state goes through the sockets, all messages included.
-// equal      all hold the same: the call beside digesting alone, by all at once, and digesting on one core beside reading on one core.
+// equal      all hold the same: the call beside digesting alone, by all at once, and digesting on one core beside
+// reading on one core.
 //
 // Prints a line per measurement, or with --json an object per line: medians, and the least and the most.
 #include <fmt/core.h>
@@ -122,7 +124,8 @@ class SyncBenchPeer {
     return sum;
   }
 
-  // `blank`: rank 0 says that it holds no state. `unchanged`: the members say that nothing has changed since the last sync.
+  // `blank`: rank 0 says that it holds no state. `unchanged`: the members say that nothing has changed since the last
+  // sync.
   struct Said {
     bool blank = false;
     bool unchanged = false;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # usage: exports_test.sh <liblockstep.so> <lockstep.h>
-# The shared library shows exactly the functions of the header, and takes little of the stack of threads that never call it:
-# glibc puts thread-local storage there.
+# The shared library shows exactly the functions of the header, and takes little of the stack of threads that never call
+# it: glibc puts thread-local storage there.
 set -euo pipefail
 shown=$(nm -D --defined-only "$1" | awk '{print $3}' | sort)
 declared=$(grep -o '^LOCKSTEP_API[^(]*(' "$2" | grep -o 'lockstep_[a-z_]*($' | tr -d '(' | sort)

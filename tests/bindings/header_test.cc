@@ -27,8 +27,8 @@ TEST(Header, InitMacrosStateTheSizeAndNothingElse) {
   EXPECT_EQ(coordinator.struct_size, sizeof coordinator);
 }
 
-// What a program was compiled with must fit every later library of the same major version: these numbers only grow by new
-// fields at the end.
+// What a program was compiled with must fit every later library of the same major version: these numbers only grow by
+// new fields at the end.
 TEST(Header, StructSizesAreThoseOfVersionOne) {
   static_assert(sizeof(void*) == 8);
   EXPECT_EQ(offsetof(lockstep_comm_options, flight_folder), 136U);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # usage: readme_example_test.sh <README.md> <all_reduce.c> <all_reduce> <coordinator_host>
-# The first C example of the README is bindings/examples/all_reduce.c to the letter; it runs, its peers see the same, and when
-# one of them is killed the others go on.
+# The first C example of the README is bindings/examples/all_reduce.c to the letter; it runs, its peers see the same,
+# and when one of them is killed the others go on.
 set -euo pipefail
 readme=$1 source=$2 all_reduce=$3 coordinator_host=$4
 work=$(mktemp -d)

@@ -1,5 +1,5 @@
-// Fixed work for every layer, whose instructions budget.py counts under callgrind. `budget_layers LAYER` does it and prints how many
-// units it was: `20000 messages`.
+// Fixed work for every layer, whose instructions budget.py counts under callgrind. `budget_layers LAYER` does it and
+// prints how many units it was: `20000 messages`.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

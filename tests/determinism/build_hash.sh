@@ -1,8 +1,8 @@
 #!/bin/bash
 # usage: build_hash.sh FOLDER COMPILER FLAG...
-# Builds FOLDER/hash_of_seeds: core, sim and hash_of_seeds.cc, in a few units, side by side. The libraries that they use are headers,
-# which do not depend on the machine; the rest of /usr/include does, and a cross compiler must not look at it. (Highway has a
-# library too, which chooses among instruction sets: here there is one.)
+# Builds FOLDER/hash_of_seeds: core, sim and hash_of_seeds.cc, in a few units, side by side. The libraries that they use
+# are headers, which do not depend on the machine; the rest of /usr/include does, and a cross compiler must not look at
+# it. (Highway has a library too, which chooses among instruction sets: here there is one.)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 usage="usage: build_hash.sh FOLDER COMPILER FLAG..."

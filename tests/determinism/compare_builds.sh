@@ -1,8 +1,8 @@
 #!/bin/bash
 # usage: compare_builds.sh SEEDS FOLDER SIMULATOR...
-# The determinism gate: the simulators that are given, and those that are built in FOLDER by gcc -O0, by clang -O2 and for AArch64
-# (run by qemu), must give the same hash for the same seeds, as drawn and (a fifth of them) in bytes mode. Prints two lines for
-# each; fails when two differ.
+# The determinism gate: the simulators that are given, and those that are built in FOLDER by gcc -O0, by clang -O2 and
+# for AArch64 (run by qemu), must give the same hash for the same seeds, as drawn and (a fifth of them) in bytes mode.
+# Prints two lines for each; fails when two differ.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seeds=${1:?usage: compare_builds.sh SEEDS FOLDER SIMULATOR...}

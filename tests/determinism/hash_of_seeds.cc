@@ -1,6 +1,7 @@
 // usage: hash_of_seeds COUNT drawn|bytes
-// Prints what `lockstep sim det --seeds COUNT --mode MODE` prints, from core and sim alone: a cross compiler needs nothing else. Before
-// that it encodes and decodes in every wire format, and fails where that gives other bits than elsewhere.
+// Prints what `lockstep sim det --seeds COUNT --mode MODE` prints, from core and sim alone: a cross compiler needs
+// nothing else. Before that it encodes and decodes in every wire format, and fails where that gives other bits than
+// elsewhere.
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>

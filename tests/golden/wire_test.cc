@@ -1,4 +1,5 @@
-// The bytes of one message of each type, as version 1 put them on the wire. Whoever changes the layout sees it here first.
+// The bytes of one message of each type, as version 1 put them on the wire. Whoever changes the layout sees it here
+// first.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

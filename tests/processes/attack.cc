@@ -1,7 +1,8 @@
-// What strangers cost a run: members reduce and admit while some die and others join; first undisturbed, then with the ports of
-// all members and of the coordinator kept full by connections that say nothing, nonsense, or what they heard elsewhere. Prints the
-// times of steps, of joins, and how long the logs are. Ends with 1 if a healthy member lost the run, a sum was wrong, a log is
-// longer than 64 KiB, or a step took more than twice (and 20 ms) what the slowest took undisturbed.
+// What strangers cost a run: members reduce and admit while some die and others join; first undisturbed, then with the
+// ports of all members and of the coordinator kept full by connections that say nothing, nonsense, or what they heard
+// elsewhere. Prints the times of steps, of joins, and how long the logs are. Ends with 1 if a healthy member lost the
+// run, a sum was wrong, a log is longer than 64 KiB, or a step took more than twice (and 20 ms) what the slowest took
+// undisturbed.
 #include <poll.h>
 
 #include <algorithm>
@@ -92,7 +93,8 @@ struct Member {
         parent.say("E a sum that is not that of its contributors");
         return 1;
       }
-      // A newcomer does not know how many steps the others have made: what all know of a round says when the next admit is.
+      // A newcomer does not know how many steps the others have made: what all know of a round says when the next admit
+      // is.
       admits = (outcome.round.use + 1) % kStepsPerAdmit == 0;
       const Instant now = monotonic_now();
       steps.write(std::to_string((now - began).ns));

@@ -1,5 +1,5 @@
-// Strangers that know no key, in a process of their own: they keep ports full of idle connections, speak HTTP, drip single bytes,
-// send what another port told them, and join a run only to hang up.
+// Strangers that know no key, in a process of their own: they keep ports full of idle connections, speak HTTP, drip
+// single bytes, send what another port told them, and join a run only to hang up.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // Real processes train through random kills, stops and joins, and every report of a step is compared with the others.
 //
-// The driver forks a coordinator and peers, and at random moments kills a peer (SIGKILL), stops one for longer than the silence
-// time-out and lets it go on (it must learn that it was evicted, and come back as a newcomer), or starts one. Which fault comes
-// next, and after how long, is drawn from --seed; what it hits depends on the machine. Ends with 1 if two reports of one step
-// differ, a process ends otherwise than it was made to, a peer that nobody touched loses the run, or nothing moves any more.
+// The driver forks a coordinator and peers, and at random moments kills a peer (SIGKILL), stops one for longer than the
+// silence time-out and lets it go on (it must learn that it was evicted, and come back as a newcomer), or starts one.
+// Which fault comes next, and after how long, is drawn from --seed; what it hits depends on the machine. Ends with 1 if
+// two reports of one step differ, a process ends otherwise than it was made to, a peer that nobody touched loses the
+// run, or nothing moves any more.
 #include <poll.h>
 #include <sys/wait.h>
 

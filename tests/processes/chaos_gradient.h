@@ -1,5 +1,5 @@
-// What the peers of chaos.cc all-reduce: integers and floats drawn by peer, step and place, so that everybody can tell what must
-// come out of whose contributions.
+// What the peers of chaos.cc all-reduce: integers and floats drawn by peer, step and place, so that everybody can tell
+// what must come out of whose contributions.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ struct Gradient {
 // What this peer contributes at a place, as far as the type goes. Floats: anything, NaN too.
 std::uint64_t element_bits(PeerId peer, std::uint64_t step, Tag tag, std::uint64_t index);
 
-// Whether the result is the fold of exactly the contributors' inputs, at places all over it. Integers, whose order is free; of
-// floats only peers know whether they agree.
+// Whether the result is the fold of exactly the contributors' inputs, at places all over it. Integers, whose order is
+// free; of floats only peers know whether they agree.
 bool is_exact(const Gradient& gradient, std::uint64_t step, const std::vector<PeerId>& contributors);
 
 }  // namespace lockstep::testing

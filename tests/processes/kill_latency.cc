@@ -1,6 +1,6 @@
-// How long survivors wait when one of 4 peers dies: from SIGKILL (or SIGSTOP: --stop) of a peer to the moment when all three
-// others have committed an all-reduce without it. 1 MiB of f32, default options; a fresh peer joins between two measurements.
-// Ends with 1 if anything but the time is wrong.
+// How long survivors wait when one of 4 peers dies: from SIGKILL (or SIGSTOP: --stop) of a peer to the moment when all
+// three others have committed an all-reduce without it. 1 MiB of f32, default options; a fresh peer joins between two
+// measurements. Ends with 1 if anything but the time is wrong.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>

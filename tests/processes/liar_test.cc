@@ -1,5 +1,5 @@
-// One who has been let in and then breaks the protocol, by hand over real sockets: it is out, or its stream is, and the others
-// go on. What each machine says to every lie is in tests/core/{coordinator,peer}; here are some of each kind.
+// One who has been let in and then breaks the protocol, by hand over real sockets: it is out, or its stream is, and the
+// others go on. What each machine says to every lie is in tests/core/{coordinator,peer}; here are some of each kind.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -155,7 +155,8 @@ TEST_F(Liar, ToItsNeighbours) {
       EXPECT_TRUE(stream.is_shown_out()) << name;
     }
   }
-  // Another number of stripes, and silence. Of another tag than what follows: until the liar is out, it would not fit that.
+  // Another number of stripes, and silence. Of another tag than what follows: until the liar is out, it would not fit
+  // that.
   ready.key.tag = Tag{5};
   for (Stranger& stream : link(15, 16)) stream.say_message(ready);
   liar.say_message(wire::Leave{});

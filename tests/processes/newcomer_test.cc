@@ -1,5 +1,5 @@
-// One who joins, gives signs of life and answers nothing, again and again, by hand over real sockets: it costs the members of a run
-// one moment, and nobody else his place.
+// One who joins, gives signs of life and answers nothing, again and again, by hand over real sockets: it costs the
+// members of a run one moment, and nobody else his place.
 #include <gtest/gtest.h>
 
 #include <memory>

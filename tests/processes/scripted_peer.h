@@ -1,5 +1,6 @@
-// A peer in a process of its own that does what the test says, one order after the other. Orders are sent without waiting, so
-// that several peers can be told before the first has ended; ended() collects the answers in the same order.
+// A peer in a process of its own that does what the test says, one order after the other. Orders are sent without
+// waiting, so that several peers can be told before the first has ended; ended() collects the answers in the same
+// order.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
-// Donors die while a newcomer takes their state over. In each trial 2 or 3 processes share a state, another one joins and syncs, in
-// place or staged by turns, and at a random moment of the transfer some donors, or all, get SIGKILL. As long as a donor is left the
-// newcomer must end with their state. Else it ends with an error, unless it may go on with its own state; and its memory must be
-// what the outcome says that it is: the old state, the donors', or in place undefined. The journals of all are judged.
-// How long a transfer takes is measured first, and whenever a kill comes too late. Ends with 1 if anything is wrong.
+// Donors die while a newcomer takes their state over. In each trial 2 or 3 processes share a state, another one joins
+// and syncs, in place or staged by turns, and at a random moment of the transfer some donors, or all, get SIGKILL. As
+// long as a donor is left the newcomer must end with their state. Else it ends with an error, unless it may go on with
+// its own state; and its memory must be what the outcome says that it is: the old state, the donors', or in place
+// undefined. The journals of all are judged. How long a transfer takes is measured first, and whenever a kill comes too
+// late. Ends with 1 if anything is wrong.
 #include <sys/wait.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Plans as values that rapidcheck draws (fuzz/chosen_plan.h makes them of bytes). It does not know what a simpler plan is, so it
-// shrinks none: a plan that breaks a law goes to our own shrinker (plan_law.h).
+// Plans as values that rapidcheck draws (fuzz/chosen_plan.h makes them of bytes). It does not know what a simpler plan
+// is, so it shrinks none: a plan that breaks a law goes to our own shrinker (plan_law.h).
 #pragma once
 
 #include <cstdint>

@@ -112,9 +112,10 @@ bool is_kept(support::RingOfOperations& ring, const EncodedCase& c, std::uint32_
          std::ranges::equal(ring.residual(rank), test::bytes_of(c.residuals[rank]));
 }
 
-// Law (S2): every rank holds what the reference gives that decodes, adds and encodes a chunk at each stop, or, direct, what it gives
-// that encodes each contribution but the owner's by itself; whatever the segments are and in whatever order they come. And the
-// caller's input is what it was until then. A residual is part of a contribution, and what it has lost afterwards.
+// Law (S2): every rank holds what the reference gives that decodes, adds and encodes a chunk at each stop, or, direct,
+// what it gives that encodes each contribution but the owner's by itself; whatever the segments are and in whatever
+// order they come. And the caller's input is what it was until then. A residual is part of a contribution, and what it
+// has lost afterwards.
 RC_GTEST_PROP(EncodedRing, IsTheExactFoldOnEveryRank, (std::uint64_t seed)) {
   const EncodedCase c = any_encoded();
   std::vector<float> expected(c.inputs.front().size());
@@ -182,7 +183,8 @@ RC_GTEST_PROP(EncodedRing, AnAbortLeavesTheInputAsItWas, (std::uint64_t seed)) {
   }
 }
 
-// What a format may miss an element by, of a block in which the largest magnitude is `largest` and all lie within `range`.
+// What a format may miss an element by, of a block in which the largest magnitude is `largest` and all lie within
+// `range`.
 double error_of(WireFormat format, double largest, double range) {
   constexpr double kOfF32 = 1.001;
   switch (format) {
@@ -198,8 +200,8 @@ double error_of(WireFormat format, double largest, double range) {
   LOCKSTEP_UNREACHABLE();
 }
 
-// Law: the result lies as near to the exact average as the formats' own errors allow: one of each hop, of the sum so far (direct: of
-// the contribution alone), and one of the way down.
+// Law: the result lies as near to the exact average as the formats' own errors allow: one of each hop, of the sum so
+// far (direct: of the contribution alone), and one of the way down.
 RC_GTEST_PROP(EncodedRing, ErrsNoMoreThanItsFormats, (std::uint64_t seed)) {
   EncodedCase c = any_encoded();
   c.op = ReduceOp::kAvg;
@@ -239,8 +241,8 @@ RC_GTEST_PROP(EncodedRing, ErrsNoMoreThanItsFormats, (std::uint64_t seed)) {
                    });
 }
 
-// Law: no encoded segment needs more room than it has or a message may take, and only the last of a chunk has less than whole
-// blocks.
+// Law: no encoded segment needs more room than it has or a message may take, and only the last of a chunk has less than
+// whole blocks.
 RC_GTEST_PROP(EncodedRing, PiecesAreWholeBlocksThatFit, ()) {
   const Formats formats{any_format_of({test::kAllFormats.begin(), test::kAllFormats.end()}),
                         any_format_of({test::kAllFormats.begin(), test::kAllFormats.end()})};

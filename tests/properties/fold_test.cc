@@ -29,7 +29,8 @@ RC_GTEST_PROP(RingChunks, AreAsEqualAsCanBe, ()) {
   RC_ASSERT(ring::chunk_of(world - 1, world, count).end == count);
 }
 
-// Law: in whatever a collective is cut, each byte is in one piece, each piece has whole elements, and no round has too many.
+// Law: in whatever a collective is cut, each byte is in one piece, each piece has whole elements, and no round has too
+// many.
 RC_GTEST_PROP(RingPieces, HoldEachByteOnce, ()) {
   const auto width = *rc::gen::element<std::uint32_t>(1, 2, 4, 8);
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 17);

@@ -125,7 +125,8 @@ RC_GTEST_PROP(WireFormats, E3M0IsWithinAThird, ()) {
   }
 }
 
-// What came over the wire can go on over the wire: what a codec made of finite values is finite, and the truth says the same.
+// What came over the wire can go on over the wire: what a codec made of finite values is finite, and the truth says the
+// same.
 RC_GTEST_PROP(WireFormats, BytesThatDecodeDecodeToFiniteValues, ()) {
   const auto format = static_cast<WireFormat>(*rc::gen::inRange<int>(0, kWireFormatCount));
   const auto count = *rc::gen::inRange<std::size_t>(0, 300);

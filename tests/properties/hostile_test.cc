@@ -1,5 +1,5 @@
-// Law: whatever typed messages come from those who may lie, in whatever order, a machine keeps its promises to the honest. The
-// plays are those of the fuzzers; here their bytes come from seeds.
+// Law: whatever typed messages come from those who may lie, in whatever order, a machine keeps its promises to the
+// honest. The plays are those of the fuzzers; here their bytes come from seeds.
 #include <gtest/gtest.h>
 
 #include <csignal>

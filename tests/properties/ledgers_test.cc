@@ -1,5 +1,5 @@
-// Laws of the ledgers by which the simulator judges: histories that keep a promise pass in any order, and one entry that does
-// not is found, whenever it comes.
+// Laws of the ledgers by which the simulator judges: histories that keep a promise pass in any order, and one entry
+// that does not is found, whenever it comes.
 #include <algorithm>
 #include <memory>
 #include <numeric>

@@ -1,5 +1,6 @@
-// The oracles of the checkers beside what ships, on drawn inputs: every type, operation and wire format, with special values. The two
-// share no arithmetic, so that they agree only where both are right, or both read the specification wrongly.
+// The oracles of the checkers beside what ships, on drawn inputs: every type, operation and wire format, with special
+// values. The two share no arithmetic, so that they agree only where both are right, or both read the specification
+// wrongly.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

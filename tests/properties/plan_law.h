@@ -1,4 +1,5 @@
-// What must hold for every plan. One that breaks it is made small by sim/shrink.h, and told so that a person can go on from there.
+// What must hold for every plan. One that breaks it is made small by sim/shrink.h, and told so that a person can go on
+// from there.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ Breach no_end();
 // Runs the plan in a process of its own: an assertion is a breach, too.
 std::optional<Breach> breaks_a_promise(const Plan& plan);
 
-// Empty: the law holds. Else what the smallest plan breaks, the command that runs it again, and its text. It lies in a file in
-// the folder of the test that runs now.
+// Empty: the law holds. Else what the smallest plan breaks, the command that runs it again, and its text. It lies in a
+// file in the folder of the test that runs now.
 std::string objection_to(const Plan& plan, const PlanLaw& law, std::uint32_t max_runs = 300);
 
 }  // namespace lockstep::sim

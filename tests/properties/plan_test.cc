@@ -126,8 +126,8 @@ RC_GTEST_PROP(ArbitraryPlan, ItsJsonIsItsReport, ()) {
   });
 }
 
-// Law: where nothing happens everything commits. Who lets newcomers in without a call of admit does not know when the others
-// leave at the end: it may find itself alone, or leave with a call in flight.
+// Law: where nothing happens everything commits. Who lets newcomers in without a call of admit does not know when the
+// others leave at the end: it may find itself alone, or leave with a call in flight.
 RC_GTEST_PROP(ArbitraryPlan, CommitsAllOfItsWorkWhereNothingHappens, ()) {
   Plan calm = *arbitrary_plan();
   calm.entries.clear();
@@ -146,8 +146,8 @@ RC_GTEST_PROP(ArbitraryPlan, CommitsAllOfItsWorkWhereNothingHappens, ()) {
   });
 }
 
-// Law: whatever the shrinker tries, what it gives breaks the same promise, is lawful, and is no larger. What breaks here is as
-// wild as it can be: half of all plans, by a hash of their text.
+// Law: whatever the shrinker tries, what it gives breaks the same promise, is lawful, and is no larger. What breaks
+// here is as wild as it can be: half of all plans, by a hash of their text.
 RC_GTEST_PROP(ArbitraryPlan, IsShrunkToOneThatBreaksTheSamePromise, (std::uint64_t salt)) {
   const Plan plan = *arbitrary_plan();
   const Trial trial = [salt](const Plan& p) -> std::optional<Broken> {
@@ -220,7 +220,8 @@ TEST(ArbitraryPlan, AFalseLawIsToldAsASmallPlanThatACommandRepeats) {
   EXPECT_THAT(ran.errors, HasSubstr("kills == 0, but 1"));
 }
 
-// In a build with planted bugs (./run mutants): a peer that aborts by itself, when a call of it times out or is stopped.
+// In a build with planted bugs (./run mutants): a peer that aborts by itself, when a call of it times out or is
+// stopped.
 TEST(PlantedBugs, AreFoundByArbitraryPlans) {
   if (!kMutantsBuilt) GTEST_SKIP() << "built without LOCKSTEP_MUTANTS";
   plant(Mutant::kAbortsAlone);

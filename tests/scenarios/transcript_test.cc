@@ -1,5 +1,5 @@
-// Runs every transcript of this folder. A transcript is a text: comments (#), settings before the first command, commands
-// (>), and after each command what the applications see until the next one, host by host. Times do not appear.
+// Runs every transcript of this folder. A transcript is a text: comments (#), settings before the first command,
+// commands (>), and after each command what the applications see until the next one, host by host. Times do not appear.
 //
 //   peers = 3                          settings: those of a plan file
 //   > start a b c                      hosts are letters

@@ -1,5 +1,5 @@
-// The list of planted bugs is well-formed, and a build that ships has none. That the simulator finds each of them is the
-// business of `./run mutants`.
+// The list of planted bugs is well-formed, and a build that ships has none. That the simulator finds each of them is
+// the business of `./run mutants`.
 #include <poll.h>
 
 #include <algorithm>

@@ -279,7 +279,8 @@ TEST_F(Pair, AMachineThatReturnsResetsTheStreamsOfItsFormerLife) {
   EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kReset);
 }
 
-// Part of a frame went into the silence, the next part goes out while the reset is on its way back: nobody reads either.
+// Part of a frame went into the silence, the next part goes out while the reset is on its way back: nobody reads
+// either.
 TEST_F(Pair, WhatIsWrittenToAMachineThatHasReturnedNeedNotFollowFromWhatWentBefore) {
   begin({.mode = Mode::kToken, .short_permille = 1000});
   connect();

@@ -38,8 +38,8 @@ TEST(Sweep, HasEveryFaultAtEveryMoment) {
   EXPECT_EQ(events, (std::set<std::uint64_t>{1, 4, 7, 10}));
 }
 
-// Somebody joins, and dies or has a donor die, at each event of the run in which it takes the state over: in place, where what has
-// landed may be all that is left of the state, and staged.
+// Somebody joins, and dies or has a donor die, at each event of the run in which it takes the state over: in place,
+// where what has landed may be all that is left of the state, and staged.
 class StateSwept : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t>> {};
 
 TEST_P(StateSwept, SurvivesTheDeathOfAnybodyAtEveryEvent) {

@@ -1,5 +1,5 @@
-// A coordinator and some peers in virtual time, by hand: `Cluster::of(3).seed(7)`. The machines are those that ship, the
-// checkers of every promise look on.
+// A coordinator and some peers in virtual time, by hand: `Cluster::of(3).seed(7)`. The machines are those that ship,
+// the checkers of every promise look on.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Element values that find mistakes: the limits, signed zeros, denormals, infinities and NaNs of a type, among random bits.
+// Element values that find mistakes: the limits, signed zeros, denormals, infinities and NaNs of a type, among random
+// bits.
 #pragma once
 
 #include <array>

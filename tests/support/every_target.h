@@ -1,5 +1,5 @@
-// A kernel must give the same bits for every instruction set it was compiled for: TEST_P(..., EveryTarget) runs once with each that this
-// machine has.
+// A kernel must give the same bits for every instruction set it was compiled for: TEST_P(..., EveryTarget) runs once
+// with each that this machine has.
 #pragma once
 
 #include <cstdint>

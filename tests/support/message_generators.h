@@ -14,8 +14,8 @@
 
 namespace lockstep::test {
 
-// Visits fields and fills each with an arbitrary value that may be sent. Only inside rc::gen::exec. Lists are short (their
-// limits are tested by hand) and every number is small, large or the largest now and then.
+// Visits fields and fills each with an arbitrary value that may be sent. Only inside rc::gen::exec. Lists are short
+// (their limits are tested by hand) and every number is small, large or the largest now and then.
 class FieldFiller {
  public:
   template <typename T>

@@ -198,7 +198,8 @@ void Proxy::accept_one() {
   }
 }
 
-// Whether one that is broken for good has dialled it: a preamble, a header, and a Link, whose first field is the dialler's id.
+// Whether one that is broken for good has dialled it: a preamble, a header, and a Link, whose first field is the
+// dialler's id.
 bool Proxy::is_broken(const Pipe& pipe) const {
   if (!pipe.dialled || pipe.head.size() < kHeadBytes) return false;
   PeerId dialler;

@@ -1,5 +1,5 @@
-// A TCP proxy on loopback between a peer and those that dial it: it forwards, and breaks what it is told to break. One thread
-// of its own, from start() to the destructor; fork children before start().
+// A TCP proxy on loopback between a peer and those that dial it: it forwards, and breaks what it is told to break. One
+// thread of its own, from start() to the destructor; fork children before start().
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,8 @@ class Proxy {
   void set_delay(Duration delay);
   // Forwards nothing any more, and closes nothing: half-open connections.
   void go_silent();
-  // Resets a connection, the one that is in use then, once so many more bytes have been forwarded: in the middle of a frame.
+  // Resets a connection, the one that is in use then, once so many more bytes have been forwarded: in the middle of a
+  // frame.
   void reset_after(std::uint64_t bytes);
   // Resets every connection, and each that comes later: what has not been forwarded when it returns never will be.
   void break_for_good();

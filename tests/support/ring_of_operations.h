@@ -1,5 +1,5 @@
-// Operations of all ranks on real memory, without streams: segments are handed from rank to rank in a drawn order. Shows that the
-// arithmetic of a collective is right whatever arrives first.
+// Operations of all ranks on real memory, without streams: segments are handed from rank to rank in a drawn order.
+// Shows that the arithmetic of a collective is right whatever arrives first.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ namespace lockstep::support {
 
 class RingOfOperations {
  public:
-  // Buffers of every rank: id 1 holds `input`, 2 is `recv` (absent in place), 3 is scratch, 4 residuals (if there are any). `weights`:
-  // of every rank, or none.
+  // Buffers of every rank: id 1 holds `input`, 2 is `recv` (absent in place), 3 is scratch, 4 residuals (if there are
+  // any). `weights`: of every rank, or none.
   RingOfOperations(const peer::Request& request, std::uint32_t world, bool in_place, ring::Segmenting segmenting,
                    std::uint64_t seed, const std::vector<float>& weights = {}, bool feeds_back = false)
       : seed_(seed) {

@@ -1,5 +1,5 @@
-// One thread and some callers take turns at an io_context. Nothing here depends on who is faster: an empty seat may become the
-// thread's at any moment, so where that matters no thread is about, or both orders are right.
+// One thread and some callers take turns at an io_context. Nothing here depends on who is faster: an empty seat may
+// become the thread's at any moment, so where that matters no thread is about, or both orders are right.
 #include "transport/seat.h"
 
 #include <gtest/gtest.h>
@@ -175,8 +175,8 @@ TEST_F(SeatTest, AThreadThatComesBackToAClosedSeatWaitsForTheCallerToo) {
   EXPECT_FALSE(back.get());
 }
 
-// Callers that wait, callers that sleep and a thread, on one machine without a lock (for the thread sanitizer): everything that
-// is posted runs once, and never two at once.
+// Callers that wait, callers that sleep and a thread, on one machine without a lock (for the thread sanitizer):
+// everything that is posted runs once, and never two at once.
 TEST_F(SeatTest, ManyCallersAndTheThreadTakeTurns) {
   constexpr int kCallers = 4;
   constexpr int kRounds = 300;

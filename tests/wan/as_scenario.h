@@ -1,5 +1,5 @@
-// A topology as the simulator's `predict` takes it: a scenario with work. The words are the same; those that only the box knows (mtu,
-// seed, queue, burst, ...) are left out, and the hosts' receive buffer is the window of streams.
+// A topology as the simulator's `predict` takes it: a scenario with work. The words are the same; those that only the
+// box knows (mtu, seed, queue, burst, ...) are left out, and the hosts' receive buffer is the window of streams.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace lockstep::wan {
 
-// Its work is one all-reduce of f32. Errors name line and column: of a way that is not the same in both directions, for one.
+// Its work is one all-reduce of f32. Errors name line and column: of a way that is not the same in both directions, for
+// one.
 Result<sim::Plan> as_plan(std::string_view topology, std::uint64_t bytes);
 
 }  // namespace lockstep::wan

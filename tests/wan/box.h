@@ -1,5 +1,5 @@
-// A WAN in a box: a namespace for each host of a topology, joined by a forwarder. Nothing of it outlives the object, nor the
-// process, however that ends.
+// A WAN in a box: a namespace for each host of a topology, joined by a forwarder. Nothing of it outlives the object,
+// nor the process, however that ends.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ namespace lockstep::wan {
 
 class Box {
  public:
-  // Needs the right to make network namespaces and TUN devices; the error says which is missing. Hosts can be entered at once;
-  // no packet moves before start(). A child that is forked without exec must be so before start(), which starts a thread.
+  // Needs the right to make network namespaces and TUN devices; the error says which is missing. Hosts can be entered
+  // at once; no packet moves before start(). A child that is forked without exec must be so before start(), which
+  // starts a thread.
   static Result<std::unique_ptr<Box>> make(Topology topology);
 
   void start() { forwarder_.start(topology_); }

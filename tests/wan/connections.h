@@ -1,5 +1,6 @@
-// The TCP connections between hosts, as the network sees them, and how it resets one: both ends are told so, and from then on
-// nothing of it passes, as if a box on the way had forgotten it. Pure: instants are arguments, what is to be written is handed out.
+// The TCP connections between hosts, as the network sees them, and how it resets one: both ends are told so, and from
+// then on nothing of it passes, as if a box on the way had forgotten it. Pure: instants are arguments, what is to be
+// written is handed out.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,8 @@ class Connections {
  public:
   // A host has sent it. False: it goes nowhere, and the sender is told that the connection is no more.
   bool on_sent(const TcpSegment& segment, Instant now, ResetsFor& out);
-  // It has come to its host. False: it is not handed over. Otherwise it is, before what is in `out`: the resets that it was
-  // the last to wait for.
+  // It has come to its host. False: it is not handed over. Otherwise it is, before what is in `out`: the resets that it
+  // was the last to wait for.
   bool on_arrived(const TcpSegment& segment, Instant now, ResetsFor& out);
 
   // Resets the connection between two hosts that has carried most lately, both ways together.

@@ -13,8 +13,8 @@
 
 namespace lockstep::wan {
 
-// `resets` of the busiest connections of a hop of the ring, at equal distances in what that hop carries in a call. The call before
-// is left in peace, and says how much that is. The next disturbed call has the next hop.
+// `resets` of the busiest connections of a hop of the ring, at equal distances in what that hop carries in a call. The
+// call before is left in peace, and says how much that is. The next disturbed call has the next hop.
 class Disturbance {
  public:
   // `hosts`: by rank.

@@ -25,8 +25,8 @@ Instant monotonic() {
   return Instant{now.tv_sec * 1'000'000'000 + now.tv_nsec};
 }
 
-// Before everybody else, or the latency of the network would be that of the machine's scheduler. Where that is not allowed, in
-// turn with them.
+// Before everybody else, or the latency of the network would be that of the machine's scheduler. Where that is not
+// allowed, in turn with them.
 void hurry() {
   const sched_param first{.sched_priority = 1};
   ::pthread_setschedparam(::pthread_self(), SCHED_RR, &first);

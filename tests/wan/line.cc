@@ -69,8 +69,8 @@ Instant Line::departure(Instant now, std::uint32_t bytes) {
   return free_at_;
 }
 
-// In rows: a chain of two states whose stay in the bad one is `burst` packets long on the average, and which is there for the
-// share `loss` of all packets (Gilbert 1960).
+// In rows: a chain of two states whose stay in the bad one is `burst` packets long on the average, and which is there
+// for the share `loss` of all packets (Gilbert 1960).
 bool Line::loses() {
   if (options_.loss <= 0) return false;
   if (options_.burst <= 0) return chance(kLoss, options_.loss);

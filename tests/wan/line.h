@@ -1,5 +1,6 @@
-// One direction of a line, in virtual time: what becomes of a packet that enters it. A rate with a finite queue before it that
-// drops what does not fit (tail drop); then loss; then latency and jitter, which never reorder. Pure: instants are arguments.
+// One direction of a line, in virtual time: what becomes of a packet that enters it. A rate with a finite queue before
+// it that drops what does not fit (tail drop); then loss; then latency and jitter, which never reorder. Pure: instants
+// are arguments.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// All lines of a topology, in virtual time: a packet goes through the line of its host, those that its host shares with others,
-// the way to the other host, and the lines at that end. Pure: instants are arguments, and packets are handed in and out.
+// All lines of a topology, in virtual time: a packet goes through the line of its host, those that its host shares with
+// others, the way to the other host, and the lines at that end. Pure: instants are arguments, and packets are handed in
+// and out.
 #pragma once
 
 #include <cstddef>

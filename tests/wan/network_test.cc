@@ -130,7 +130,8 @@ TEST(WanNetwork, ChangesComeAtTheirTimesAndPass) {
     if (i == 1) traffic.send(milliseconds(15), 2, 1, 100);  // the other way is not cut
   }
   const auto ms = [](std::int64_t n) { return Instant{} + milliseconds(n); };
-  // The packet of 0 ms takes 1 ms and 1 ms; those of 10 and 20 are cut off, 30 and 40 pass; 50 and 60 take 5 ms and 1 ms.
+  // The packet of 0 ms takes 1 ms and 1 ms; those of 10 and 20 are cut off, 30 and 40 pass; 50 and 60 take 5 ms and 1
+  // ms.
   const std::vector<Traffic::Seen> expected = {{ms(2), 2, 0},  {ms(17), 1, 100}, {ms(32), 2, 3}, {ms(42), 2, 4},
                                                {ms(56), 2, 5}, {ms(66), 2, 6},   {ms(72), 2, 7}};
   EXPECT_EQ(traffic.all(), expected);

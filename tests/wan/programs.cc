@@ -41,8 +41,8 @@ void complain(std::string_view text) {
   [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// The first process of a process namespace: adopts and reaps orphans, and lives until `lifeline` ends, which no process of the
-// namespace holds. When it goes, the kernel kills all the others.
+// The first process of a process namespace: adopts and reaps orphans, and lives until `lifeline` ends, which no process
+// of the namespace holds. When it goes, the kernel kills all the others.
 [[noreturn]] void be_first(int lifeline) {
   ::setpgid(0, 0);  // Ctrl-C is not for us
   std::signal(SIGCHLD, SIG_IGN);

@@ -1,5 +1,5 @@
-// Programs in namespaces, with what they print as lines. They live in a process namespace of their own, which ends with this
-// object and with this process, however it ends: whatever they have started ends with it.
+// Programs in namespaces, with what they print as lines. They live in a process namespace of their own, which ends with
+// this object and with this process, however it ends: whatever they have started ends with it.
 #pragma once
 
 #include <sys/types.h>
@@ -42,8 +42,8 @@ class Programs {
   Programs(const Programs&) = delete;
   Programs& operator=(const Programs&) = delete;
 
-  // Runs `words` in `space`, with nothing on stdin, in a process group of its own. Numbered from 0. That there is no such
-  // program is an exit with 127 and a line on stderr.
+  // Runs `words` in `space`, with nothing on stdin, in a process group of its own. Numbered from 0. That there is no
+  // such program is an exit with 127 and a line on stderr.
   Result<std::size_t> start(const NetSpace& space, const std::vector<std::string>& words);
   Event next(std::optional<Duration> timeout = std::nullopt);
   // To its group.
@@ -68,8 +68,8 @@ class Programs {
   File signals_;
   File lifeline_;  // the first process of the namespace ends when this is closed
   pid_t first_ = 0;
-  // The namespaces of processes that are forked: ours, and theirs, which is entered for the fork alone, as a thread cannot be
-  // made in between.
+  // The namespaces of processes that are forked: ours, and theirs, which is entered for the fork alone, as a thread
+  // cannot be made in between.
   File home_;
   File inside_;
   std::vector<Program> programs_;

@@ -37,8 +37,8 @@ std::optional<TcpSegment> tcp_segment_of(std::span<const std::byte> packet);
 
 using ResetPacket = std::array<std::byte, 40>;  // headers of IP and TCP without options
 
-// Tells `to` that `from` has ended their connection. A kernel believes it only when the number is that of the next byte that it
-// expects (RFC 5961, section 3.2).
+// Tells `to` that `from` has ended their connection. A kernel believes it only when the number is that of the next byte
+// that it expects (RFC 5961, section 3.2).
 ResetPacket reset_packet(const Endpoint& from, const Endpoint& to, std::uint32_t sequence);
 
 // The checksum of IP and TCP (RFC 1071). Over bytes that hold their right checksum it is 0.

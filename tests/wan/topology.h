@@ -1,5 +1,5 @@
-// The network of a file: hosts with their own lines, ways between them, and what happens to those. The words are those of the
-// simulator's scenarios (`lockstep sim scenario keys`), with more about lines; README.md here lists them.
+// The network of a file: hosts with their own lines, ways between them, and what happens to those. The words are those
+// of the simulator's scenarios (`lockstep sim scenario keys`), with more about lines; README.md here lists them.
 #pragma once
 
 #include <cstdint>

@@ -211,7 +211,8 @@ class TopologyReader {
     if (table.contains("burst")) way.burst = said.burst;
   }
 
-  // [[line]]: of = "a b", up = "20Mbit/s", down = "100Mbit/s". A host's own, instead of that of [net]; or one that they share.
+  // [[line]]: of = "a b", up = "20Mbit/s", down = "100Mbit/s". A host's own, instead of that of [net]; or one that they
+  // share.
   void read_line(const toml::table& table) {
     TomlReader reader(table);
     const toml::node* of = reader.take("of");

@@ -36,8 +36,8 @@ def all_reduce(communicator: Communicator, array: Any, out: Any, residual: Any, 
         with torch.cuda.stream(stream):
             pieces = list(_copied(tensors, staged, stream))
         results = _reduce_pieces(communicator, pieces, options)
-        # A member that is lost between two pieces contributed to the first only. All members see that alike, and begin anew: the
-        # device still holds the inputs.
+        # A member that is lost between two pieces contributed to the first only. All members see that alike, and begin
+        # anew: the device still holds the inputs.
         if len({result.contributors for result in results}) == 1:
             break
     with torch.cuda.stream(stream):

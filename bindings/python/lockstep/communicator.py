@@ -732,6 +732,7 @@ def _room(array: Array, count: int, dtype: str) -> Any:
         ) from error
 
 
-# When the main thread ends: calls in flight end, also those that other threads wait for, threads of the library are joined, and
-# nothing calls into an interpreter that has gone. Before Python waits for its threads, as in concurrent.futures.
+# When the main thread ends: calls in flight end, also those that other threads wait for, threads of the library are
+# joined, and nothing calls into an interpreter that has gone. Before Python waits for its threads, as in
+# concurrent.futures.
 getattr(threading, "_register_atexit", atexit.register)(_lockstep.begin_exit)

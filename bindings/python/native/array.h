@@ -1,5 +1,5 @@
-// The memory of an array, borrowed without a copy: anything with the buffer protocol (numpy, array.array, bytearray, memoryview) or
-// DLPack (torch, jax, cupy). Created and destroyed with the GIL held.
+// The memory of an array, borrowed without a copy: anything with the buffer protocol (numpy, array.array, bytearray,
+// memoryview) or DLPack (torch, jax, cupy). Created and destroyed with the GIL held.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -19,8 +19,8 @@ class Array {
  public:
   enum class Access : std::uint8_t { kRead, kWrite };
 
-  // Raises ArrayError when the object is no array, or an array that a call cannot take: the text names `argument`, the shape, strides
-  // and dtype, and what to do. An array on a CUDA device raises DeviceArray, a kind of ArrayError.
+  // Raises ArrayError when the object is no array, or an array that a call cannot take: the text names `argument`, the
+  // shape, strides and dtype, and what to do. An array on a CUDA device raises DeviceArray, a kind of ArrayError.
   Array(const py::handle& object, const std::string& argument, Access access);
   Array(Array&& other) noexcept = default;
   Array& operator=(Array&& other) noexcept = default;

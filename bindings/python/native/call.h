@@ -51,14 +51,15 @@ class Call {
   Loans loans_;
 };
 
-// Gives back what ended calls had borrowed. Happens by itself on the main thread, and every second on the one that takes lines of log;
-// every call of the package does it, too.
+// Gives back what ended calls had borrowed. Happens by itself on the main thread, and every second on the one that
+// takes lines of log; every call of the package does it, too.
 void collect();
 
 // Has the GIL held when it drops this. From any thread.
 void give_back_later(std::shared_ptr<void> loan);
 
-// Seconds as milliseconds, rounded up. None: forever. Raises InvalidArgument unless `seconds` is above 0, or 0 where `may_be_zero`.
+// Seconds as milliseconds, rounded up. None: forever. Raises InvalidArgument unless `seconds` is above 0, or 0 where
+// `may_be_zero`.
 std::int64_t milliseconds_of(const py::handle& seconds, const char* name, bool may_be_zero);
 
 // Installs what lets Ctrl-C end every wait of the main thread.

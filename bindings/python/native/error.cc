@@ -21,8 +21,8 @@ const Errors& errors() {
   return kept.call_once_and_store_result([] { return Errors(); }).get_stored();
 }
 
-// Runs no code of Python. Where a thread does that while the interpreter goes, Python may unwind its stack, and with it that of the
-// C++ that called.
+// Runs no code of Python. Where a thread does that while the interpreter goes, Python may unwind its stack, and with it
+// that of the C++ that called.
 py::object error_at_exit(lockstep_status status, const py::str& text, const py::object& result) {
   py::object error = errors().by_status[py::int_(static_cast<int>(status))](text);
   error.attr("result") = result;

@@ -29,14 +29,15 @@ py::str to_text(std::string_view text);
 // Raises InvalidArgument.
 [[noreturn]] void raise_invalid(const std::string& text);
 
-// This thread's lockstep_last_error(). Says `minimum_world` where that says `args.minimum_world`: Python has no structs.
+// This thread's lockstep_last_error(). Says `minimum_world` where that says `args.minimum_world`: Python has no
+// structs.
 std::string last_error();
 
 // Raises unless the status is LOCKSTEP_OK; with this thread's lockstep_last_error() as text.
 void check(lockstep_status status);
 
-// Runs a function of the C API without the GIL: in a simulated swarm even one that only looks gives others their turn. Raises unless it
-// gives LOCKSTEP_OK.
+// Runs a function of the C API without the GIL: in a simulated swarm even one that only looks gives others their turn.
+// Raises unless it gives LOCKSTEP_OK.
 template <typename Function>
 void checked(Function&& function) {
   lockstep_status status = LOCKSTEP_OK;

@@ -5,8 +5,8 @@
 
 namespace lockstep::python {
 
-// The one T of this process, which threads share. A child of fork() begins with a new one: in the old one a lock may be held by a
-// thread that the child has not. Never destroyed: threads of the library may outlive the module.
+// The one T of this process, which threads share. A child of fork() begins with a new one: in the old one a lock may be
+// held by a thread that the child has not. Never destroyed: threads of the library may outlive the module.
 template <typename T>
 class OfProcess {
  public:

@@ -8,8 +8,9 @@
 
 namespace lockstep::python {
 
-// Gives the GIL up in its scope. Where the interpreter has gone meanwhile it never returns: Python lets no other thread run any more,
-// and ends it by unwinding its stack (pthread_exit), which no destructor survives. The thread sleeps until the process is over.
+// Gives the GIL up in its scope. Where the interpreter has gone meanwhile it never returns: Python lets no other thread
+// run any more, and ends it by unwinding its stack (pthread_exit), which no destructor survives. The thread sleeps
+// until the process is over.
 class WithoutGil {
  public:
   WithoutGil() : thread_(PyEval_SaveThread()) {}

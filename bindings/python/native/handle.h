@@ -49,7 +49,8 @@ class Handle {
 
 using HandlePtr = std::shared_ptr<Handle>;
 
-// The end of the interpreter has begun: closes all communicators, so that no thread is left in a call or in the library.
+// The end of the interpreter has begun: closes all communicators, so that no thread is left in a call or in the
+// library.
 void begin_exit();
 
 // Whether it has. Nothing new may begin then.

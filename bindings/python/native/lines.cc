@@ -46,7 +46,8 @@ void push(Line line) {
   to.changed.notify_one();
 }
 
-// Waits for lines, at most so long. Gives (lines, dropped): (sink, text or None) each, and how many were lost since the last time.
+// Waits for lines, at most so long. Gives (lines, dropped): (sink, text or None) each, and how many were lost since the
+// last time.
 py::tuple fetch(double seconds) {
   std::deque<Line> lines;
   std::uint64_t dropped = 0;

@@ -1,5 +1,5 @@
-// Lines of log and journal on their way from threads of the library to Python. A thread of the library never waits for the GIL: it
-// leaves the line here, and a thread of Python (lockstep/_lines.py) fetches it.
+// Lines of log and journal on their way from threads of the library to Python. A thread of the library never waits for
+// the GIL: it leaves the line here, and a thread of Python (lockstep/_lines.py) fetches it.
 #pragma once
 
 #include <pybind11/pybind11.h>

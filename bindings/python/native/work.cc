@@ -19,7 +19,8 @@
 namespace lockstep::python {
 namespace {
 
-// Wakes an event loop up: a descriptor becomes readable when one of the watched calls is over. One per loop; no threads.
+// Wakes an event loop up: a descriptor becomes readable when one of the watched calls is over. One per loop; no
+// threads.
 class Waker {
  public:
   Waker() : shared_(std::make_shared<Shared>()) {

@@ -1,11 +1,12 @@
-// What the fast codecs share. They are plain loops without branches over the elements of a block, which compilers turn into vector
-// code; reference.h says what they compute. Each format is a struct:
+// What the fast codecs share. They are plain loops without branches over the elements of a block, which compilers turn
+// into vector code; reference.h says what they compute. Each format is a struct:
 //
 //   kFormat                             its name
 //   encode(encoded, block)              one block of finite values
 //   decode(encoded, count, sink)        one block, each value to sink(i, value); false if it is malformed
 //
-// All of it becomes part of the functions of codec.cc, twice: for whole blocks, with loops of a constant length, and for the rest.
+// All of it becomes part of the functions of codec.cc, twice: for whole blocks, with loops of a constant length, and
+// for the rest.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +29,8 @@ using reference::store;
 
 inline constexpr std::int32_t kInfinityBits = 0x7f80'0000;
 
-// The bits without the sign: an integer that is ordered as magnitudes are, also those of infinity and, above it, of NaNs.
+// The bits without the sign: an integer that is ordered as magnitudes are, also those of infinity and, above it, of
+// NaNs.
 inline std::int32_t magnitude_bits(float value) { return std::bit_cast<std::int32_t>(value) & 0x7fff'ffff; }
 
 // Integers that are ordered as the numbers are, -0.0 before +0.0. Applied twice it gives back the bits.

@@ -1,4 +1,5 @@
-// int8-codebook: codes name bins, behind them are the means of the values in each. Sums are of integers, so their order is free.
+// int8-codebook: codes name bins, behind them are the means of the values in each. Sums are of integers, so their order
+// is free.
 #pragma once
 
 #include <array>
@@ -69,7 +70,8 @@ struct Int8Codebook {
  private:
   static std::int32_t in_units(float value, float units) { return static_cast<std::int32_t>(value * units); }
 
-  // Neighbours often share a bin, and an addition waits for the one before it in the same place: so there are several places.
+  // Neighbours often share a bin, and an addition waits for the one before it in the same place: so there are several
+  // places.
   LOCKSTEP_INLINE static void store_means(std::byte* encoded, Block block, float units, double unit) {
     constexpr std::size_t kPlaces = 4;
     std::array<std::array<SumAndCount, kBins>, kPlaces> sums{};

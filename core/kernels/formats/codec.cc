@@ -1,5 +1,6 @@
-// Highway compiles this file once for each instruction set that a machine may have, and chooses among them when it runs. The codecs
-// are ordinary functions of headers, which become part of those below, and so are compiled for their instruction set.
+// Highway compiles this file once for each instruction set that a machine may have, and chooses among them when it
+// runs. The codecs are ordinary functions of headers, which become part of those below, and so are compiled for their
+// instruction set.
 #include "core/kernels/formats/codec.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// e3m0: a sign and a power of two, relative to that of the block's largest magnitude. Nothing but integer arithmetic on f32's bits.
+// e3m0: a sign and a power of two, relative to that of the block's largest magnitude. Nothing but integer arithmetic on
+// f32's bits.
 #pragma once
 
 #include "core/kernels/formats/block.h"

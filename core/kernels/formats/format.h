@@ -1,5 +1,6 @@
-// The wire formats: how f32 elements may travel. Smaller ones say less exactly what the elements are; reference.h says how much
-// less, and what their bytes mean. Tensors of other types travel as they are. Numbers are part of the wire and the ABI.
+// The wire formats: how f32 elements may travel. Smaller ones say less exactly what the elements are; reference.h says
+// how much less, and what their bytes mean. Tensors of other types travel as they are. Numbers are part of the wire and
+// the ABI.
 #pragma once
 
 #include <compare>
@@ -24,8 +25,9 @@ enum class WireFormat : std::uint8_t {
 };
 inline constexpr std::uint8_t kWireFormatCount = 8;
 
-// Elements are encoded in blocks that know nothing of each other; what is left at the end is a shorter block. So a tensor may be
-// cut between blocks, and the encodings of its pieces, one after the other, are the encoding of the whole.
+// Elements are encoded in blocks that know nothing of each other; what is left at the end is a shorter block. So a
+// tensor may be cut between blocks, and the encodings of its pieces, one after the other, are the encoding of the
+// whole.
 struct BlockLayout {
   std::size_t elements = 1;     // in a whole block
   std::size_t code_bits = 0;    // of each element; the codes of a block fill whole bytes

@@ -1,5 +1,6 @@
-// Codes of 4 bits: byte i of a block holds element i in its lower half and element i + (size + 1)/2 in its upper half, so that both
-// halves of a block are next to each other in memory as vectors want it. The last upper half of a block of odd size is 0.
+// Codes of 4 bits: byte i of a block holds element i in its lower half and element i + (size + 1)/2 in its upper half,
+// so that both halves of a block are next to each other in memory as vectors want it. The last upper half of a block of
+// odd size is 0.
 #pragma once
 
 #include "core/kernels/formats/block.h"

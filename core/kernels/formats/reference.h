@@ -1,5 +1,5 @@
-// The scalar truth of the wire formats: what an encoder writes, what a decoder accepts and makes of it. Written to be read; codec.cc
-// must give the same bits. Nothing here is fast. Little-endian; blocks and sizes are in format.h.
+// The scalar truth of the wire formats: what an encoder writes, what a decoder accepts and makes of it. Written to be
+// read; codec.cc must give the same bits. Nothing here is fast. Little-endian; blocks and sizes are in format.h.
 //
 //                 codes                  behind them           decoded                     error, of x in a block
 //   native        f32                                          the number                  none
@@ -11,14 +11,16 @@
 //   int4          4 bits, -7..7          f32 scale             code * scale                max |x| / 14
 //   e3m0          4 bits, sign and size  u8 exponent           2^(exponent-127 + size-7)   |x| / 3; |x| if it is too small
 //
-// bf16 and f16 round to nearest even; what is beyond their largest number becomes that. The errors of the others are those of exact
-// arithmetic: f32 adds 2^-13 of them to int8 and int4, and 2^-20 of the largest |x| to int8-min-max. Codes of 4 bits: byte i of a
-// block holds element i in its lower half and element i + (size + 1)/2 in its upper half; behind an odd size the last is 0.
+// bf16 and f16 round to nearest even; what is beyond their largest number becomes that. The errors of the others are
+// those of exact arithmetic: f32 adds 2^-13 of them to int8 and int4, and 2^-20 of the largest |x| to int8-min-max.
+// Codes of 4 bits: byte i of a block holds element i in its lower half and element i + (size + 1)/2 in its upper half;
+// behind an odd size the last is 0.
 //
-// A block whose largest |x| (int8-min-max: half of whose range) is below 2^-119, for int8-codebook 2^-98, is all zero (all the
-// lowest): so scales and steps are normal numbers. A decoder refuses what no encoder writes: another number of bytes; numbers,
-// lowest values and means that are not finite; scales and steps that are negative, not normal, or would give what is not finite;
-// codes that are not listed (-128, and 8 of 4 bits: -8 and -0), and others than 0 where a scale, step or exponent is 0.
+// A block whose largest |x| (int8-min-max: half of whose range) is below 2^-119, for int8-codebook 2^-98, is all zero
+// (all the lowest): so scales and steps are normal numbers. A decoder refuses what no encoder writes: another number of
+// bytes; numbers, lowest values and means that are not finite; scales and steps that are negative, not normal, or would
+// give what is not finite; codes that are not listed (-128, and 8 of 4 bits: -8 and -0), and others than 0 where a
+// scale, step or exponent is 0.
 #pragma once
 
 #include <algorithm>
@@ -161,7 +163,8 @@ inline std::optional<Floats> decode_int4(std::span<const std::byte> bytes, std::
   return values;
 }
 
-// int8-min-max: codes 0..255, in steps from the lowest value. Values beyond 2^126 become 2^126, so that a range is a number.
+// int8-min-max: codes 0..255, in steps from the lowest value. Values beyond 2^126 become 2^126, so that a range is a
+// number.
 
 inline constexpr float kMostBetween = 0x1p126F;
 
@@ -199,9 +202,9 @@ inline std::optional<Floats> decode_int8_min_max(std::span<const std::byte> byte
   return values;
 }
 
-// int8-codebook, as in INTELLECT-1: bins of 6/256 of the root of the mean square, around 0; the outermost hold what is beyond them.
-// A code names a bin, and stands for the mean of the values in it; so the sum of a block is kept. Sums are of integers, values in
-// units of 2^-30 of the power of two above the largest magnitude: exact in any order.
+// int8-codebook, as in INTELLECT-1: bins of 6/256 of the root of the mean square, around 0; the outermost hold what is
+// beyond them. A code names a bin, and stands for the mean of the values in it; so the sum of a block is kept. Sums are
+// of integers, values in units of 2^-30 of the power of two above the largest magnitude: exact in any order.
 
 inline void encode_int8_codebook(std::span<const float> values, Bytes& out) {
   const float largest = largest_magnitude(values);
@@ -243,7 +246,8 @@ inline std::optional<Floats> decode_int8_codebook(std::span<const std::byte> byt
   return values;
 }
 
-// e3m0: powers of two, on the bits of f32 alone. A size of 1..7 stands for 2^-6..2^0 times the block's power of two, 0 for 0.
+// e3m0: powers of two, on the bits of f32 alone. A size of 1..7 stands for 2^-6..2^0 times the block's power of two, 0
+// for 0.
 
 // The power of two that x is rounded to, with f32's bias: x is in [3/4, 3/2) of it.
 inline int rounded_exponent(float value) {

@@ -1,5 +1,6 @@
-// Gloo, which PyTorch all-reduces with where there is no NCCL, over its TCP transport. Each of its algorithms is measured; who compares
-// takes the best. Two of them work in place only: their calls go on from the last one's sum, and need not copy the input.
+// Gloo, which PyTorch all-reduces with where there is no NCCL, over its TCP transport. Each of its algorithms is
+// measured; who compares takes the best. Two of them work in place only: their calls go on from the last one's sum, and
+// need not copy the input.
 #include <fmt/core.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
@@ -98,7 +99,8 @@ std::unique_ptr<Group> group_of(const std::string& algorithm, Context context, M
   return std::make_unique<ByObject<gloo::AllreduceHalvingDoubling>>(std::move(context), meeting);
 }
 
-// Where processes find each other. Needed until they have, and gone then, so that nobody who ends this program leaves it behind.
+// Where processes find each other. Needed until they have, and gone then, so that nobody who ends this program leaves
+// it behind.
 class Folder {
  public:
   Folder() {

@@ -1,5 +1,6 @@
-// How every yardstick is measured, which is how `lockstep bench` measures: all-reduce of f32, sum; a call to check the result, two to
-// warm up, then about half a second of calls between two moments at which all have met; the time is that of the slowest process.
+// How every yardstick is measured, which is how `lockstep bench` measures: all-reduce of f32, sum; a call to check the
+// result, two to warm up, then about half a second of calls between two moments at which all have met; the time is that
+// of the slowest process.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +40,8 @@ struct Work {
 // What the words of a command line ask for. Says what is wrong with them, or helps, and ends the program.
 Work work_of(int argc, char** argv, Starter starter, const std::vector<std::string>& algorithms = {});
 
-// Rank 0 prints a line per size: bytes, microseconds, bus bandwidth in GB/s, wrong elements of the worst process, `algorithm`.
+// Rank 0 prints a line per size: bytes, microseconds, bus bandwidth in GB/s, wrong elements of the worst process,
+// `algorithm`.
 void measure(Group& group, const Work& work, const std::string& algorithm = {});
 
 }  // namespace lockstep::bench

@@ -1,5 +1,5 @@
-// A number of processes of one program, for yardsticks that nobody else starts; and the place where they meet, which is memory and no
-// network, so that a meeting costs nothing that is measured.
+// A number of processes of one program, for yardsticks that nobody else starts; and the place where they meet, which is
+// memory and no network, so that a meeting costs nothing that is measured.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ class MeetingPlace {
   Shared* shared_;
 };
 
-// Forks; each child runs `body` with its rank, and ends; what it throws is said on stderr. No child outlives this process, and
-// when one fails the others are killed. Gives the exit code: 0 when all have done their work.
+// Forks; each child runs `body` with its rank, and ends; what it throws is said on stderr. No child outlives this
+// process, and when one fails the others are killed. Gives the exit code: 0 when all have done their work.
 int run_processes(int processes, const std::function<void(int rank)>& body);
 
 }  // namespace lockstep::bench

@@ -1,7 +1,7 @@
-// The limit: a ring all-reduce with nothing around it. Between neighbours there is one plain TCP stream without headers or checksums,
-// and nobody agrees with anybody on anything. The first half of what a process receives it adds to its own and stores, the second half
-// it stores. Whoever all-reduces in a ring over TCP does at least this. With one thread per process there are the fewest switches;
-// where cores are left over, two are faster.
+// The limit: a ring all-reduce with nothing around it. Between neighbours there is one plain TCP stream without headers
+// or checksums, and nobody agrees with anybody on anything. The first half of what a process receives it adds to its
+// own and stores, the second half it stores. Whoever all-reduces in a ring over TCP does at least this. With one thread
+// per process there are the fewest switches; where cores are left over, two are faster.
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>

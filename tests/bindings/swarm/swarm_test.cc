@@ -363,7 +363,8 @@ TEST(Swarm, WhoStillWaitsWhenAllOthersHaveReturnedIsTooLate) {
   EXPECT_THAT(ends(report), ElementsAre(End::kReturned, End::kReturned, End::kTooLate));
 }
 
-// Of every kind of fault, in many drawn orders: no promise is broken, no program hangs, and each is repeated to the last bit.
+// Of every kind of fault, in many drawn orders: no promise is broken, no program hangs, and each is repeated to the
+// last bit.
 TEST(Swarm, EveryKindOfChurnIsSurvivedAndRepeated) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Conditions conditions = scenario("peers = 5\nnet = { profile = \"region\" }\n", seed);

@@ -1,4 +1,5 @@
-// What programs of a swarm do in tests: they train a model, in step with each other, and go on when they have lost the run.
+// What programs of a swarm do in tests: they train a model, in step with each other, and go on when they have lost the
+// run.
 #pragma once
 
 #include <cstdint>

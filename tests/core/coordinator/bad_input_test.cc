@@ -1,5 +1,5 @@
-// A member, or one that waits to be one, that breaks the protocol is out, with the reason; the others go on. Two honest peers
-// are the machines that ship; the liar is the test.
+// A member, or one that waits to be one, that breaks the protocol is out, with the reason; the others go on. Two honest
+// peers are the machines that ship; the liar is the test.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -421,7 +421,8 @@ TEST(BadInput, AMemberThatNeverAnswersAProposalHoldsUpNobody) {
   run.expect_commits(2);
 }
 
-// All are done, and the liar has said that it watches another state than ann: where it differs is asked, and never answered.
+// All are done, and the liar has said that it watches another state than ann: where it differs is asked, and never
+// answered.
 TEST(BadInput, AStateThatDiffersAndIsNotToldHoldsUpNobodyForLong) {
   Room run;
   auto state = std::make_shared<state::Statement>();

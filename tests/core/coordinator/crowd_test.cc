@@ -1,5 +1,5 @@
-// Many members at once, as many as the limits allow and a little more: what they say stays within one message, and costs the
-// coordinator no more than it should. Every member is the test.
+// Many members at once, as many as the limits allow and a little more: what they say stays within one message, and
+// costs the coordinator no more than it should. Every member is the test.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -74,7 +74,8 @@ struct Crowd {
   std::vector<ProposalNumber> answered;
 };
 
-// Found by an attack: the stops and the closed rounds each fitted one message, and both together aborted the coordinator.
+// Found by an attack: the stops and the closed rounds each fitted one message, and both together aborted the
+// coordinator.
 TEST(Crowd, WhatAnAdmissionClosesAndWhatIsStoppedFitOneMessageOrWaitForTheNext) {
   constexpr std::uint32_t kMembers = kMaxVerdicts / kMaxRoundsInFlight + 1;
   Crowd crowd(kMembers);
@@ -112,8 +113,8 @@ wire::Join newcomer(std::uint32_t i) {
   return join;
 }
 
-// Found by an attack: one joined and hung up again and again, each admission was withdrawn and drafted anew with those that had come
-// meanwhile, and members waited for half a minute.
+// Found by an attack: one joined and hung up again and again, each admission was withdrawn and drafted anew with those
+// that had come meanwhile, and members waited for half a minute.
 TEST(Crowd, NewcomersThatComeAndGoHoldUpAnAdmissionOnce) {
   Crowd crowd(3);
   crowd.enter(newcomer(0));
@@ -158,8 +159,8 @@ TEST(Crowd, WhoComesToAFullPortIsHeard) {
   EXPECT_NE(crowd.ends.back()->last<wire::Waiting>(), nullptr);
 }
 
-// Found by an attack: while any pair was broken, every byte of every member made the coordinator draft a view, n * n look-ups
-// each, until it could not keep up and everybody seemed silent.
+// Found by an attack: while any pair was broken, every byte of every member made the coordinator draft a view, n * n
+// look-ups each, until it could not keep up and everybody seemed silent.
 TEST(Crowd, ALinkThatStaysBrokenCostsOneDraftAndNotOneAtEveryInput) {
   Crowd crowd(400);
   const std::uint64_t founding = crowd.coordinator.footprint().drafts;
@@ -186,8 +187,8 @@ TEST(Crowd, WhoIsPutOutForABrokenLinkIsToldWhatBothSaidOfIt) {
   EXPECT_NE(text.find(" says: no stream: Too many open files"), std::string::npos) << text;
 }
 
-// Found by reading: a loss replaced the proposal that laid the ring around the link, and the next one knew nothing of it. Rounds
-// in flight waited for that link until they timed out.
+// Found by reading: a loss replaced the proposal that laid the ring around the link, and the next one knew nothing of
+// it. Rounds in flight waited for that link until they timed out.
 TEST(Crowd, ABrokenLinkIsNotForgottenWhenALossComesBetween) {
   Crowd crowd(8, [](std::uint32_t i) { return i / 4; });
   crowd.ends[0]->say(wire::LinkBroken{Crowd::id(1), "?"});
@@ -218,8 +219,8 @@ TEST(Crowd, ALeaverThatTakesItsTimeCostsNoDraftAtEveryInput) {
   EXPECT_EQ(crowd.coordinator.footprint().drafts, cut);
 }
 
-// Found by an attack: what became of each round was asked once for each group that is bound with its own, and each time of all
-// of them. With these it took minutes; now it takes what it takes to read the answers.
+// Found by an attack: what became of each round was asked once for each group that is bound with its own, and each time
+// of all of them. With these it took minutes; now it takes what it takes to read the answers.
 TEST(Crowd, ManyBoundGroupsWithManyRoundsAreSettledInNoTime) {
   constexpr std::uint32_t kMembers = 120;
   Crowd crowd(

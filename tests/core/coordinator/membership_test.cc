@@ -59,8 +59,8 @@ TEST(Membership, AGangIsAdmittedWholeOrNotAtAll) {
   EXPECT_EQ(membership.admissible().size(), 2U);
 }
 
-// Found by reading: a third of the name kept a gang out for ever, and one that called itself a gang of one took a whole gang
-// with it when it went.
+// Found by reading: a third of the name kept a gang out for ever, and one that called itself a gang of one took a whole
+// gang with it when it went.
 TEST(Membership, NobodySlipsIntoAGang) {
   Membership membership = run_of(1);
   membership.add_candidate(candidate(7, 5, 2));

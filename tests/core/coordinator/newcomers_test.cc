@@ -1,5 +1,5 @@
-// Peers that wait for their admission and do not answer: what they cost the members, and how those who answer late get in. Two
-// members are the machines that ship; newcomers are the test, or machines, too.
+// Peers that wait for their admission and do not answer: what they cost the members, and how those who answer late get
+// in. Two members are the machines that ship; newcomers are the test, or machines, too.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,4 +1,5 @@
-// States that members watch beside a round: who differs from whom, what the commit waits for, and what it does not wait for.
+// States that members watch beside a round: who differs from whom, what the commit waits for, and what it does not wait
+// for.
 #include "core/coordinator/parities.h"
 
 #include <gtest/gtest.h>

@@ -118,7 +118,8 @@ TEST_F(RoundsOfThree, ABarrierIsNotCommittedForALostMemberThatNeverCame) {
   EXPECT_TRUE(rounds_.verdicts(change, without(kC)).empty());
 }
 
-// Found by the simulator: the last of a broadcast's ring passes nothing on, so nobody's result proves that it was there.
+// Found by the simulator: the last of a broadcast's ring passes nothing on, so nobody's result proves that it was
+// there.
 TEST_F(RoundsOfThree, ABroadcastIsNotCommittedForALostLastMember) {
   wire::Done broadcast = done(Collective::kBroadcast);
   broadcast.what.root = kA;
@@ -320,7 +321,8 @@ TEST_F(RoundsOfThree, WhatIsDecidedCountsNoMoreAmongThoseInFlight) {
   for (; tag < std::uint64_t{2} * kMaxRoundsInFlight; ++tag) EXPECT_EQ(stop(tag), "");
 }
 
-// Found by reading: what one message could not carry was attempted again, although its callers had said that it must not be.
+// Found by reading: what one message could not carry was attempted again, although its callers had said that it must
+// not be.
 TEST_F(RoundsOfThree, RoundsThatALossEndsAndThatDoNotFitAreEndedByTheNextProposals) {
   constexpr std::uint64_t kRounds = 2 * kMaxVerdicts + 5;
   Rounds::Change change = loss_of(kC);
@@ -356,7 +358,8 @@ TEST_F(RoundsOfThree, StopsOfNobodyAreForgotten) {
 
 // ---- groups and gangs ----
 
-// Found by reading: each first Done, and each stop, was held against a list of all that are open. With these it took minutes.
+// Found by reading: each first Done, and each stop, was held against a list of all that are open. With these it took
+// minutes.
 TEST(Crowded, ManyRoundsInFlightAreCountedInNoTime) {
   constexpr std::uint32_t kGroups = 250;
   wire::View view;
@@ -400,8 +403,8 @@ std::vector<std::uint32_t> bound_with(const wire::View& view, std::uint32_t grou
   return groups;
 }
 
-// Found by an attack: one polite newcomer in a group of its own, with a gang of its own, bound every other group's rounds to
-// rounds that it never launched.
+// Found by an attack: one polite newcomer in a group of its own, with a gang of its own, bound every other group's
+// rounds to rounds that it never launched.
 TEST(Binding, AGangBindsTheGroupsThatItHasMembersInAndNoOthers) {
   const wire::View view = view_of({{0, 0}, {0, 0}, {1, 5}, {2, 5}, {3, 9}});
   EXPECT_EQ(bound_with(view, 0), (std::vector<std::uint32_t>{0}));
@@ -417,8 +420,8 @@ TEST(Binding, GroupsAreBoundThroughOthers) {
   EXPECT_EQ(bound_with(view, 7), (std::vector<std::uint32_t>{7}));
 }
 
-// Found by reading: the list of kept rounds was cut in the middle of those that are bound. What was left of them waited for
-// rounds that nobody was held for.
+// Found by reading: the list of kept rounds was cut in the middle of those that are bound. What was left of them waited
+// for rounds that nobody was held for.
 TEST(Binding, RoundsAreKeptForLeaversTogetherOrNotAtAll) {
   constexpr std::uint32_t kGroups = 3;
   std::vector<std::pair<std::uint32_t, std::uint64_t>> members;
@@ -440,8 +443,8 @@ TEST(Binding, RoundsAreKeptForLeaversTogetherOrNotAtAll) {
   }
 }
 
-// Found by the night: a whole gang had left but for the rounds that were kept for it, and lost one. Its round was given up; that of
-// the other's group, which is bound with it, was not, and held the other for ever.
+// Found by the night: a whole gang had left but for the rounds that were kept for it, and lost one. Its round was given
+// up; that of the other's group, which is bound with it, was not, and held the other for ever.
 TEST(Binding, ALeaverThatDiesReleasesTheOneThatIsBoundWithIt) {
   wire::View view = view_of({{0, 5}, {1, 5}});
   const PeerId dies = view.members[0].id;

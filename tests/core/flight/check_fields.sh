@@ -1,9 +1,9 @@
 #!/bin/bash
 # usage: check_fields.sh [tree]
-# What a recording holds is a list of names, and a list can forget one. Every data member of a class of core that has a `state(a)`
-# must stand in it, or in the comment above it, which says why it is left out; every member of a struct that has a list of fields
-# (core/flight/fields.h, core/wire/fields.h, core/wire/state.h) must stand in that list. Fails, naming file and line, where one does
-# not. Reads the sources as clang-format lays them out.
+# What a recording holds is a list of names, and a list can forget one. Every data member of a class of core that has a
+# `state(a)` must stand in it, or in the comment above it, which says why it is left out; every member of a struct that
+# has a list of fields (core/flight/fields.h, core/wire/fields.h, core/wire/state.h) must stand in that list. Fails,
+# naming file and line, where one does not. Reads the sources as clang-format lays them out.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/../../..}"
 

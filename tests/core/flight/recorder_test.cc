@@ -182,8 +182,8 @@ TEST(FlightRecording, RecordsThatAreNoneAreRefused) {
   EXPECT_EQ(refused, good.records.size() - good.inputs);  // but where one has just ended
 }
 
-// Recordings are read by the build that made them. If this fails, what is saved has changed: raise kRevision, and take over what
-// it says.
+// Recordings are read by the build that made them. If this fails, what is saved has changed: raise kRevision, and take
+// over what it says.
 TEST(FlightRecording, WhatIsSavedChangesOnlyWithTheRevision) {
   const Recording recording = small();
   std::vector<std::byte> state;

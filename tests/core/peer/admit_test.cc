@@ -56,7 +56,8 @@ TEST(Admitting, WithAutoAdmitACallDoesNotWaitForOneThatWaitsForMoreMembers) {
   EXPECT_TRUE(given.admit()->by_itself);
 }
 
-// Who admits by itself waits for nobody's numbers, not even for those of a call that it hears of: the admission will come.
+// Who admits by itself waits for nobody's numbers, not even for those of a call that it hears of: the admission will
+// come.
 TEST(Admitting, WithAutoAdmitACallGoesOnOnceSomebodyAdmitsByItself) {
   Admission given(true);
   given.run.me.admit(5);

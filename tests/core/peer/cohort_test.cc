@@ -83,7 +83,8 @@ TEST(Cohort, ASecondLeaverMovesNoKeptRound) {
   EXPECT_EQ(cohort.generations.size(), 2U);
 }
 
-// The first leaver dies while the second one leaves: the round begins anew among those who stay, and waits for no leaver.
+// The first leaver dies while the second one leaves: the round begins anew among those who stay, and waits for no
+// leaver.
 TEST(Cohort, AKeptRoundThatLosesSomebodyIsNotKeptForTheNextLeaver) {
   Cohort cohort = Cohort::founded(view_among(1, {kFirst, kSecond, kThird, kFourth}), kOneGroup);
   cohort.install(change_to(2, {kFirst, kSecond, kFourth}, {}, {kThird}, {kKeptRound}));

@@ -1,4 +1,5 @@
-// Members that are few tell each other that they are done: who has heard it of all commits without the coordinator's word.
+// Members that are few tell each other that they are done: who has heard it of all commits without the coordinator's
+// word.
 #include <gtest/gtest.h>
 
 #include "core/wire/limits.h"
@@ -7,7 +8,8 @@
 namespace lockstep::peer {
 namespace {
 
-// A round of three; low's and high's parts in it are the test's. Here rank 0 has the result once low's partial sum is there.
+// A round of three; low's and high's parts in it are the test's. Here rank 0 has the result once low's partial sum is
+// there.
 struct Direct : Small {
   Direct() : Small(kOwner) {}
 

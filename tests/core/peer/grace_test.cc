@@ -41,7 +41,8 @@ TEST(Grace, EndsIfNothingIsHeard) {
   g.expect_left();
 }
 
-// Swarm seed 1248280: members vanished one after another, so that each proposal was replaced before all had answered it.
+// Swarm seed 1248280: members vanished one after another, so that each proposal was replaced before all had answered
+// it.
 TEST(Grace, BeginsAnewWithEachProposal) {
   Grace g;
   for (std::uint64_t view = 2; view < 5; ++view) {

@@ -422,8 +422,8 @@ TEST(Heralds, WhatIsFoldedNeedsNoSlot) {
 
 // ---- the end of a round in the midst of it ----
 
-// Found by reading: what was on its way into a slot went to the sink when its round ended, the next segment of that stream got
-// a slot of its own, and the peer asserted.
+// Found by reading: what was on its way into a slot went to the sink when its round ended, the next segment of that
+// stream got a slot of its own, and the peer asserted.
 TEST(Heralds, TheNextSegmentOfAStreamIsTakenWhenTheOneBeforeWasGivenUp) {
   const std::vector<std::byte> frame = Small::frame(7);
   Small run(kMiddle);

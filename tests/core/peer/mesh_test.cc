@@ -17,7 +17,8 @@ wire::Segment segment(wire::Phase phase, std::uint32_t index, std::uint32_t leng
 constexpr auto kSum = wire::Phase::kReduceScatter;
 constexpr auto kFinal = wire::Phase::kAllGather;
 
-// The peer runs an all-reduce of 12 floats in {low, me, high}: three segments of 16 bytes. Low owes it the sums of 1 and 2.
+// The peer runs an all-reduce of 12 floats in {low, me, high}: three segments of 16 bytes. Low owes it the sums of 1
+// and 2.
 void expect_stream(const Lie& lie, FarEnd* Peer3::*neighbour) {
   SCOPED_TRACE(lie.name);
   Peer3 run;
@@ -201,7 +202,8 @@ TEST(LyingNeighbour, OneThatKeepsBreakingTheProtocolIsReported) {
   run.expect_alive();
 }
 
-// An attacker found it: who is a member and where it listens is told to everybody, and a name was all that a stream had to say.
+// An attacker found it: who is a member and where it listens is told to everybody, and a name was all that a stream had
+// to say.
 TEST(Stranger, IsRefusedWhomeverItNames) {
   Peer3 run;
   const CallId call = run.launch(wire::Collective::kAllReduce);
@@ -220,7 +222,8 @@ TEST(Stranger, IsRefusedWhomeverItNames) {
   run.expect_alive();
 }
 
-// A crowd that fills the port and comes again and again: the link of a neighbour stays, and a new stream of it is welcome.
+// A crowd that fills the port and comes again and again: the link of a neighbour stays, and a new stream of it is
+// welcome.
 TEST(Stranger, ACrowdCostsNoNeighbourItsPlace) {
   Peer3 run;
   std::vector<FarEnd*> crowd;
@@ -255,8 +258,8 @@ TEST(Stranger, ThatComesBeforeTheKeyStandsInNobodysWay) {
   run.expect_alive();
 }
 
-// The simulator found it: a peer that had lost its run listened on, its neighbour did not know yet and dialled it again and
-// again, and so it kept streams and a timer (promise S11).
+// The simulator found it: a peer that had lost its run listened on, its neighbour did not know yet and dialled it again
+// and again, and so it kept streams and a timer (promise S11).
 TEST(Stranger, ThatComesAfterTheRunIsClosedAtOnce) {
   Peer3 run;
   run.coordinator->say(wire::Evicted{});

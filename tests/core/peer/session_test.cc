@@ -475,7 +475,8 @@ TEST(LyingCoordinator, WhatDoesNoHarmIsLetPass) {
   }
 }
 
-// Found by reading: where rounds are asked for again in the next cohort by themselves, a leaver asked, too, and stopped.
+// Found by reading: where rounds are asked for again in the next cohort by themselves, a leaver asked, too, and
+// stopped.
 TEST(LyingCoordinator, OrAnHonestOneClosesALeaversLastRound) {
   Peer3 run(true, true);
   const CallId call = run.launch(wire::Collective::kAllReduce);

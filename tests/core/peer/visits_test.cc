@@ -1,5 +1,5 @@
-// A state that is published and fetched in advance. The visitor, or the members that it visits, are the test, and may lie: that
-// ends their stream and nothing else.
+// A state that is published and fetched in advance. The visitor, or the members that it visits, are the test, and may
+// lie: that ends their stream and nothing else.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,7 +66,8 @@ TEST(Visitor, IsAnsweredAndServed) {
   run.expect_alive();
 }
 
-// Found by measuring: a member that gives so many bytes per second, and has nothing else to do, went on at its next heartbeat.
+// Found by measuring: a member that gives so many bytes per second, and has nothing else to do, went on at its next
+// heartbeat.
 TEST(Visitor, IsServedAtThePaceOfTheHost) {
   Host run(10 * kPiece);
   FarEnd& visitor = run.visit();

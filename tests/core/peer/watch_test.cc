@@ -1,4 +1,5 @@
-// A peer that watches its state beside its calls: what it says of it, to whom, and what it answers when others watch another.
+// A peer that watches its state beside its calls: what it says of it, to whom, and what it answers when others watch
+// another.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -175,8 +175,8 @@ TEST(RingOperation, TakesNothingThatIsOnItsWayOrAfterItsEnd) {
   EXPECT_TRUE(stopped.jobs.empty());
 }
 
-// Found by reading: ranks that had launched with other empty tensors in front of it each took themselves for the owner, who tells
-// its neighbour nothing, and waited for each other.
+// Found by reading: ranks that had launched with other empty tensors in front of it each took themselves for the owner,
+// who tells its neighbour nothing, and waited for each other.
 TEST(RingOperation, WhateverTheArgumentsTheOwnerOfTheOneSegmentThatGoesUnaskedIsTheSame) {
   for (std::uint64_t empty = 0; empty < std::uint64_t{2} * kWorld; ++empty) {
     std::vector<std::uint64_t> counts(empty);
@@ -192,8 +192,8 @@ TEST(RingOperation, WhateverTheArgumentsTheOwnerOfTheOneSegmentThatGoesUnaskedIs
   }
 }
 
-// The final is no lie of upstream's because our part of it waits to go again; and what would go then is no sum any more.
-// Downstream may have asked for it, too, when it had not looked at it yet: seed 566486.
+// The final is no lie of upstream's because our part of it waits to go again; and what would go then is no sum any
+// more. Downstream may have asked for it, too, when it had not looked at it yet: seed 566486.
 TEST(RingOperation, WhatGoesAgainDoesNotOnceTheFinalComes) {
   const std::pair<std::uint32_t, bool> cases[] = {{1, false}, {2, false}, {1, true}, {2, true}};
   for (const auto& [rank, is_asked] : cases) {

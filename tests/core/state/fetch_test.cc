@@ -19,8 +19,8 @@ namespace {
 
 constexpr Duration kPatience = seconds(2);
 
-// Lines of one receiver to its sources: each sends one piece after the other, at its own rate. Checks on the way that no piece
-// lands twice at once, and none that was not asked for.
+// Lines of one receiver to its sources: each sends one piece after the other, at its own rate. Checks on the way that
+// no piece lands twice at once, and none that was not asked for.
 class Lines {
  public:
   struct Source {
@@ -193,7 +193,8 @@ TEST(Fetch, NoSourceIsAskedForMuchMoreThanItsLineHolds) {
   lines.run();
 }
 
-// All is asked for, much of it of the slow one: what it would send last comes from the quick one, and not what comes next.
+// All is asked for, much of it of the slow one: what it would send last comes from the quick one, and not what comes
+// next.
 TEST(Fetch, AtTheEndTheLastOfWhoIsDoneLastIsAskedOfAnother) {
   const PeerId slow{0, 1};
   const PeerId quick{0, 2};

@@ -290,7 +290,8 @@ TEST(Sync, WhoReceivesTellsNobodyItsDigests) {
   for (const auto& [to, message] : out) EXPECT_FALSE(std::holds_alternative<wire::PieceDigests>(message));
 }
 
-// It is slow, and was given up for a while: what it was asked for since then goes out, and what it was asked for first does not.
+// It is slow, and was given up for a while: what it was asked for since then goes out, and what it was asked for first
+// does not.
 TEST(Sync, WhatIsAskedForLaterTakesThePlaceOfWhatWasGivenUp) {
   Host source({0, 1}, std::vector<std::uint64_t>(300, 64), 7, 4);
   (void)digests_of(source);
@@ -318,8 +319,8 @@ TEST(Sync, AQuestionThatIsRepeatedIsAnsweredOnce) {
   EXPECT_EQ(out.size(), 1U);
 }
 
-// Whoever dies when: those who live end with one state, which was one of those at the beginning, and nobody is left with a mixture
-// that it claims.
+// Whoever dies when: those who live end with one state, which was one of those at the beginning, and nobody is left
+// with a mixture that it claims.
 RC_GTEST_PROP(SyncLaw, OneStateWhoeverDies, (std::uint64_t seed)) {
   Network net(seed);
   const auto count = *rc::gen::inRange(2, 6);

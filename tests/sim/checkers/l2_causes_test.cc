@@ -176,7 +176,8 @@ TEST_F(L2Causes, ALinkThatIsWholeAgainIsReportedByNobodyAndCostsNobodyTheRun) {
   EXPECT_TRUE(coordinator_loses(kC, "it and h1 cannot reach each other, and no ring avoids that link"));
 }
 
-// Swarm seed 1916138: the links of one host to all others were reset until none could be opened, and the other end had to go.
+// Swarm seed 1916138: the links of one host to all others were reset until none could be opened, and the other end had
+// to go.
 TEST_F(L2Causes, WhatBreaksOneHostsLinksToAllTouchesAllThatItReaches) {
   causes_.began({.fault = Fault::kReset, .a = 2, .b = 2});
   EXPECT_FALSE(reports(1, kB));

@@ -1,5 +1,5 @@
-// The timeline, in a real browser when there is one: it comes up without an error, a click explains, and 50'000 moments do not
-// stop it.
+// The timeline, in a real browser when there is one: it comes up without an error, a click explains, and 50'000 moments
+// do not stop it.
 #include "sim/explain/page.h"
 
 #include <cstdio>

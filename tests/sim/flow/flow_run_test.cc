@@ -59,7 +59,8 @@ up = "20Mbit/s"
 down = "100Mbit/s"
 )";
 
-// Two rooms that share a thin line, with hosts in turn: their ring in the order of names crosses it three times each way.
+// Two rooms that share a thin line, with hosts in turn: their ring in the order of names crosses it three times each
+// way.
 constexpr auto kTwoRooms = R"(
 name = "two rooms"
 peers = 6
@@ -135,7 +136,8 @@ TEST(FlowRun, TheCoreThatShipsIsAsFastAsItsLines) {
   EXPECT_GT(prediction.bottleneck.busy, 0.9);
 }
 
-// Two peers, hosts far apart, lines that are shared, short calls and long ones, with a line of which headers take their part.
+// Two peers, hosts far apart, lines that are shared, short calls and long ones, with a line of which headers take their
+// part.
 TEST(Predict, TheLinesAloneAreNeverSlowerThanTheCall) {
   const std::string two =
       "name = \"two\"\npeers = 2\nnet = { model = \"flow\", latency = \"20ms\", up = \"100Mbit/s\" }\n"

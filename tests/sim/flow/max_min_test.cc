@@ -37,7 +37,8 @@ TEST(MaxMin, WeightsDivideALine) {
   EXPECT_EQ(shares({900}, {over({0}, 2), over({0}, 1)}), (std::vector<std::uint64_t>{600, 300}));
 }
 
-// Bertsekas and Gallager, "Data Networks", figure 6.7: the long flow meets two others on the first line and one on the second.
+// Bertsekas and Gallager, "Data Networks", figure 6.7: the long flow meets two others on the first line and one on the
+// second.
 TEST(MaxMin, TheTightestLineDecidesFirst) {
   EXPECT_EQ(shares({300, 300}, {over({0, 1}), over({0}), over({0}), over({1})}),
             (std::vector<std::uint64_t>{100, 100, 100, 200}));

@@ -21,7 +21,8 @@ Topology topology(const Options& options, std::int64_t latency_ns, std::uint64_t
   return {options, 17, window, [=](std::uint32_t, std::uint32_t) { return Way{latency_ns, 0, 0}; }};
 }
 
-// 2 (n - 1) / n of the bytes over every line; and at the end what no pipelining hides: the last segment of the last chunk.
+// 2 (n - 1) / n of the bytes over every line; and at the end what no pipelining hides: the last segment of the last
+// chunk.
 RC_GTEST_PROP(RingModel, OfEqualsIsAsFastAsTheClosedForm, ()) {
   const auto peers = *rc::gen::inRange<std::uint32_t>(2, 17);
   const auto rate = *rc::gen::inRange<std::uint64_t>(1'000'000, 200'000'000);

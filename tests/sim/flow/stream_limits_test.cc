@@ -21,8 +21,8 @@ TEST(StreamLimits, RenoGoesWithTheRootOfLosses) {
   EXPECT_EQ(loss_cap(Congestion::kReno, 0, 80 * kMillisecond), kMostRate);
 }
 
-// RFC 9438: where losses are frequent or paths short it is as fast as Reno, else faster: 40 ms and one in a million make
-// 1.0538 * (0.04 * 10^6)^0.75 = 2980 packets, Reno 1225.
+// RFC 9438: where losses are frequent or paths short it is as fast as Reno, else faster: 40 ms and one in a million
+// make 1.0538 * (0.04 * 10^6)^0.75 = 2980 packets, Reno 1225.
 TEST(StreamLimits, CubicIsFasterThanRenoWhereLossesAreRare) {
   EXPECT_EQ(loss_cap(Congestion::kCubic, 10'000, 80 * kMillisecond),
             loss_cap(Congestion::kReno, 10'000, 80 * kMillisecond));

@@ -31,8 +31,8 @@ class Encoding {
         count_(2 * layout_of(format).elements + 5),
         bytes_(reference::encode(format, test::floats_of_style(1, 1, count_))) {}
 
-  // The same with something else at a place, given from the begin or, if negative, from the end of a block; once in the first, once
-  // in the second and once in the last block.
+  // The same with something else at a place, given from the begin or, if negative, from the end of a block; once in the
+  // first, once in the second and once in the last block.
   template <typename T>
   void expect_refused(std::ptrdiff_t place, T value) const {
     expect(place, value, false);

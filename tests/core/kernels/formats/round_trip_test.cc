@@ -87,7 +87,8 @@ TEST(RoundTrip, E3M0RoundsAtThreeQuartersAndFlushesBelow) {
   const float below = std::nextafter(0.75F, 0.0F);
   EXPECT_EQ(round_trip(WireFormat::kE3M0, {1.0F, 0.75F, -below, 0.75F * 0x1p-6F, below * 0x1p-6F, -0x1p-140F}),
             (Floats{1.0F, 1.0F, -0.5F, 0x1p-6F, 0.0F, 0.0F}));
-  // The power of two of the block is rounded too: up to 1.5 it is 1, from there on 2, and what is kept begins twice as high.
+  // The power of two of the block is rounded too: up to 1.5 it is 1, from there on 2, and what is kept begins twice as
+  // high.
   EXPECT_EQ(round_trip(WireFormat::kE3M0, {std::nextafter(1.5F, 0.0F), 0x1p-6F}), (Floats{1.0F, 0x1p-6F}));
   EXPECT_EQ(round_trip(WireFormat::kE3M0, {1.5F, 0x1p-6F, 0x1.8p-6F}), (Floats{2.0F, 0.0F, 0x1p-5F}));
   const Floats clipped = round_trip(WireFormat::kE3M0, {kMost, -0x1p126F});  // 2^128 is no f32
