@@ -1,9 +1,9 @@
 # Files as parts of a program.
 #
 # lockstep_embed(target NAMESPACE lockstep::sim FILES page.html page.js): each file becomes `extern const
-# std::string_view kPageHtml` of a header that is made beside it in the build folder: "sim/explain/embedded.h" for a
-# target in sim/explain. The target lockstep_generated makes all such files and builds nothing: for who only reads
-# sources.
+# std::string_view kPageHtml` of a header that is made beside it in the build folder: FOLDER/embedded.h for a target
+# in FOLDER. The target lockstep_generated makes all such files and builds nothing: for tools that only
+# read sources.
 set(LOCKSTEP_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/embed.cmake)
 
 function(lockstep_embed target)

@@ -48,7 +48,7 @@ using BufferId = Number<struct BufferName, std::uint32_t>;          // memory by
 using StripeIndex = Number<struct StripeName, std::uint16_t>;       // one of the parallel streams between two peers
 using SegmentIndex = Number<struct SegmentName, std::uint32_t>;     // a pipelined piece of a chunk
 
-// The cohort that was formed by the admission installed as this view; see DESIGN.md, "Words".
+// The cohort that was formed by the admission installed as this view; see docs/protocol.md, "Words".
 using CohortId = Number<struct CohortName, std::uint64_t>;
 
 // A cohort loses members without changing its id; each loss starts a generation, and rounds are attempted in one.

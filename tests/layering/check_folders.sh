@@ -1,0 +1,64 @@
+#!/bin/bash
+# usage: check_folders.sh [tree]
+# A folder of core is used from the folders above it, and not the other way: fails when the folders of core include each other in
+# a circle, and names the includes that close it. Includes that closed a circle before this check existed are listed here, folder
+# by folder; an entry that is no longer true fails, too, so the list only shrinks.
+set -euo pipefail
+cd "${1:-$(dirname "$0")/../..}"
+known=${LOCKSTEP_KNOWN_ARROWS-'ring>peer peer>flight coordinator>flight wire>state'}
+
+if [[ ! -d core ]]; then
+  echo "check_folders: $PWD has no core" >&2
+  exit 2
+fi
+
+find core -type f \( -name '*.h' -o -name '*.cc' \) -print0 | sort -z | xargs -0 -r awk -v known="$known" '
+function folder_of(path,    parts) { split(path, parts, "/"); return parts[2] }
+
+# Walks from a folder along the arrows, the last of them first; true when it comes back to where it began.
+function walk(folder, path,    i, n, next_folders) {
+  if (folder in open) return complain(path)
+  if (folder in over) return 0
+  open[folder] = 1
+  n = split(targets[folder], next_folders, " ")
+  for (i = 1; i <= n; i++) if (walk(next_folders[i], path ">" next_folders[i])) return 1
+  delete open[folder]
+  over[folder] = 1
+  return 0
+}
+
+function complain(path,    i, n, folders) {
+  n = split(path, folders, ">")
+  for (i = n - 1; i >= 1 && folders[i] != folders[n]; i--) {}
+  print "folders of core include each other in a circle:"
+  for (; i < n; i++) print "  " where[folders[i] ">" folders[i + 1]]
+  return 1
+}
+
+/^[ \t]*#[ \t]*include[ \t]*"core\// {
+  target = $0
+  sub(/^[^"]*"/, "", target)
+  sub(/".*$/, "", target)
+  from = folder_of(FILENAME)
+  to = folder_of(target)
+  arrow = from ">" to
+  if (from == to || arrow in where) next
+  where[arrow] = FILENAME ":" FNR ": " from " includes " to ": \"" target "\""
+  arrows[++count] = arrow
+}
+
+END {
+  n = split(known, list, " ")
+  for (i = 1; i <= n; i++) {
+    allowed[list[i]] = 1
+    if (!(list[i] in where)) { print "tests/layering/check_folders.sh: " list[i] " is not included any more: take it off the list"; bad = 1 }
+  }
+  for (i = 1; i <= count; i++) {
+    if (arrows[i] in allowed) continue
+    split(arrows[i], ends, ">")
+    targets[ends[1]] = targets[ends[1]] " " ends[2]
+  }
+  for (folder in targets) if (!bad && walk(folder, folder)) bad = 1
+  exit bad
+}
+'

@@ -1,0 +1,88 @@
+#!/bin/bash
+# usage: check_functions.sh [tree]
+# Fails when a C or C++ function outside of tests is longer than 80 lines, head and braces included. Functions that were longer
+# before this check existed are named in long_functions.txt beside the script, or in the tree that is given; an entry that is no
+# longer true fails, too, so the list only shrinks.
+set -euo pipefail
+list=$(cd "$(dirname "$0")" && pwd)/long_functions.txt
+if (( $# > 0 )); then list=$1/tests/layering/long_functions.txt; fi
+cd "${1:-$(dirname "$0")/../..}"
+
+folders=()
+for folder in core transport sim fuzz bindings; do
+  if [[ -d $folder ]]; then folders+=("$folder"); fi
+done
+if (( ${#folders[@]} == 0 )); then
+  echo "check_functions: $PWD holds none of core, transport, sim, fuzz, bindings" >&2
+  exit 2
+fi
+
+# A block is a function's when its head has a parameter list and all blocks around it are namespaces or types.
+long=$(find "${folders[@]}" -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \) -print0 | sort -z | xargs -0 -r awk '
+FNR == 1 { depth = 0; head = ""; head_line = 0; in_comment = 0; outer = 0 }
+{
+  code = $0
+  if (in_comment) { if (!sub(/^.*\*\//, "", code)) next; in_comment = 0 }
+  gsub(/\\./, "", code)
+  gsub(/"[^"]*"/, "", code)
+  gsub(/\047[^\047]?\047/, "", code)
+  sub(/\/\/.*$/, "", code)
+  gsub(/\/\*[^*]*\*\//, "", code)
+  if (sub(/\/\*.*$/, "", code)) in_comment = 1
+  if (code ~ /^[ \t]*#/) next
+  n = length(code)
+  for (i = 1; i <= n; i++) {
+    c = substr(code, i, 1)
+    if (c == "{") {
+      scope = head ~ /(^|[^A-Za-z0-9_])(namespace|class|struct|union|enum|extern)([^A-Za-z0-9_]|$)/ && head !~ /\)[ \t]*(const|noexcept|override|final|mutable|->|:|$)/
+      if (outer == 0 && !scope && head ~ /\(/) {
+        outer = depth + 1
+        first = head_line
+        name = head
+        sub(/\(.*$/, "", name)
+        sub(/[ \t]+$/, "", name)
+        sub(/^.*[ \t*&]/, "", name)
+      } else if (outer == 0 && !scope) outer = -(depth + 1)  # an initializer
+      depth++
+      head = ""; head_line = 0
+    } else if (c == "}") {
+      if (outer == depth) {
+        if (FNR - first + 1 > 80) print FILENAME ":" first ": " name ": " FNR - first + 1
+        outer = 0
+      } else if (outer == -depth) outer = 0
+      if (depth > 0) depth--
+      head = ""; head_line = 0
+    } else if (c == ";" && outer == 0) { head = ""; head_line = 0 }
+    else {
+      if (c !~ /[ \t]/ && head_line == 0) head_line = FNR
+      if (outer == 0) head = head c
+    }
+  }
+  if (outer == 0) head = head " "
+}')
+
+bad=0
+found=$(mktemp)
+trap 'rm -f "$found"' EXIT
+if [[ -n $long ]]; then
+  while IFS= read -r line; do
+    file=${line%%:*}
+    name=$(cut -d' ' -f2 <<< "$line")
+    name=${name%:}
+    echo "$file $name" >> "$found"
+    if ! grep -qxF "$file $name" "$list" 2> /dev/null; then
+      echo "$line lines; at most 80: split it"
+      bad=1
+    fi
+  done <<< "$long"
+fi
+if [[ -e $list ]]; then
+  while IFS= read -r entry; do
+    if [[ -z $entry || $entry == \#* ]]; then continue; fi
+    if ! grep -qxF "$entry" "$found"; then
+      echo "tests/layering/long_functions.txt: $entry: is not longer than 80 lines any more: take it off the list"
+      bad=1
+    fi
+  done < "$list"
+fi
+exit $bad
