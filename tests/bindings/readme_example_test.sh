@@ -1,15 +1,18 @@
 #!/bin/bash
-# usage: readme_example_test.sh <README.md> <all_reduce.c> <all_reduce> <coordinator_host>
-# The first C example of the README is bindings/examples/all_reduce.c to the letter; it runs, its peers see the same,
-# and when one of them is killed the others go on.
+# usage: readme_example_test.sh <README.md> <api.md> <all_reduce.c> <all_reduce> <coordinator_host>
+# The first C example of docs/api.md is bindings/examples/all_reduce.c to the letter, and that of the README is a part of it. The
+# program runs, its peers see the same, and when one of them is killed the others continue.
 set -euo pipefail
-readme=$1 source=$2 all_reduce=$3 coordinator_host=$4
+readme=$1 api=$2 source=$3 all_reduce=$4 coordinator_host=$5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; head -n 5 "$work"/peer* 2> /dev/null || true; exit 1; }
 
-awk '/^```c$/ {block += 1; inside = 1; next} /^```$/ {inside = 0} inside && block == 1' "$readme" > "$work/example.c"
-diff "$work/example.c" "$source" || fail "the first C example of the README is not $source"
+first() { awk '/^```c$/ {block += 1; inside = 1; next} /^```$/ {inside = 0} inside && block == 1' "$1"; }
+first "$api" > "$work/example.c"
+diff "$work/example.c" "$source" || fail "the first C example of $api is not $source"
+shown=$(first "$readme")
+[[ -n $shown && $(< "$source") == *"$shown"* ]] || fail "the C example of $readme is no part of $source"
 
 coproc coordinator { "$coordinator_host"; }
 read -r address <&"${coordinator[0]}"

@@ -145,10 +145,10 @@ def test_the_example_of_help_is_that_of_the_readme() -> None:
 
 
 @needs_sources
-def test_the_loop_of_the_readme_is_that_of_the_example() -> None:
+def test_the_loop_of_the_guide_is_that_of_the_example() -> None:
     example = EXAMPLE.read_text()
     place = 0
-    for line in blocks(README)[1].splitlines():
+    for line in next(block for block in blocks(GUIDE) if "..." in block).splitlines():
         if line.strip() != "...":
             found = example.find(line.strip(), place)
             assert found >= 0, f"{line!r} is not in {EXAMPLE.name}, or not there"
