@@ -6,39 +6,40 @@
  *   lockstep_comm_create(NULL, &comm);
  *   lockstep_connect(comm, "coordinator.example:4000", LOCKSTEP_FOREVER);
  *   for (;;) {
- *     lockstep_sync_state(comm, &state, &result);      who is new takes over the others' model and step
+ *     lockstep_sync_state(comm, &state, &result);      a newcomer takes over model and step
  *     ... compute gradients ...
- *     lockstep_all_reduce(comm, &args, &result);       goes on among the others when a peer is lost
- *     lockstep_admit(comm, LOCKSTEP_FOREVER, NULL);    lets newcomers in: their lockstep_connect() ends here, too
+ *     lockstep_all_reduce(comm, &args, &result);       continues among the survivors when a peer is lost
+ *     lockstep_admit(comm, LOCKSTEP_FOREVER, NULL);    lets newcomers in: their lockstep_connect() returns
  *   }
  *   lockstep_leave(comm, 10000);
  *   lockstep_comm_destroy(comm);
  *
- * Words. peer: one process in a run. coordinator: the process that decides who is in; it never sees a tensor. view: one
- * numbered membership. group: peers that reduce with each other. rank: a peer's place in its group in one view. cohort: the
- * members that a collective is called among: all those in since the caller's last admit, less the lost. tag: the caller's
- * name for a collective; the n-th call with a tag meets the n-th call with that tag on every other member of the cohort, so
- * any number may be in flight at once, launched in any order.
+ * Words. peer: one process in a run. coordinator: the process that decides the membership; the coordinator never sees a
+ * tensor. view: one numbered membership. group: peers that reduce with each other. rank: a peer's place in its group in one
+ * view. cohort: the members that a collective is called among: the members since the caller's last admit, less the lost.
+ * tag: the caller's name for a collective. The n-th call with a tag meets the n-th call with that tag on every other member
+ * of the cohort, so many calls may be in flight at once, launched in any order.
  *
  * Errors. Every function that can fail returns a lockstep_status; after anything but LOCKSTEP_OK, lockstep_last_error() gives
- * this thread a sentence that says what happened, with which values, and what to do. No function throws, exits or prints.
+ * this thread a sentence with the cause, the values and a remedy. No function throws, exits or prints.
  *
  * Threads. Any function may be called from any thread at any time, except that lockstep_work_free() must be the last use of its
  * handle. lockstep_comm_destroy() and lockstep_coordinator_stop() may be called while other threads are in functions of the
  * handle: see there.
  *
- * fork(). A child has none of the library's threads, and closes its copies of the library's descriptors: the parent goes on as if
- * nothing had happened. Every function on a handle that the child has inherited returns LOCKSTEP_ERR_FORKED; destroying, stopping or
- * freeing such a handle does nothing. The child may make handles of its own. (vfork() and posix_spawn() are no matter here.)
+ * fork(). A child has none of the library's threads and closes its copies of the library's descriptors; the parent continues
+ * undisturbed. Every function on an inherited handle returns LOCKSTEP_ERR_FORKED; destroying, stopping or freeing such a
+ * handle does nothing. The child may make handles of its own. (vfork() and posix_spawn() need no such care.)
  *
- * Sizes. Structs begin with `struct_size`, set by their *_INIT macro (or by hand to sizeof). A library that knows more fields
- * than the caller takes the missing ones as 0; one that knows fewer refuses the call if the unknown ones are not 0. In
- * structs that go in, 0 or NULL in every field means its default, so that C99's designated initializers read well:
+ * Sizes. Structs begin with `struct_size`, set by their *_INIT macro (or by hand to sizeof). A newer library takes fields that
+ * the caller does not know as 0. An older library refuses the call if a field that it does not know is not 0. In input
+ * structs, 0 or NULL in a field means the field's default, so that C99's designated initializers read well:
  *
  *   lockstep_all_reduce_args args = {.struct_size = sizeof args, .send = x, .recv = x, .count = n, .type = LOCKSTEP_F32};
  *
- * Time-outs. In milliseconds. A collective's time-out ends it for everybody (LOCKSTEP_ERR_TIMED_OUT); in a struct 0 means
- * none. A wait's time-out ends only the wait (LOCKSTEP_ERR_PENDING); there 0 means "look once". LOCKSTEP_FOREVER is never.
+ * Time-outs are in milliseconds. A collective's time-out ends the call on every peer (LOCKSTEP_ERR_TIMED_OUT); in a struct 0
+ * means no time-out. A wait's time-out ends only the wait (LOCKSTEP_ERR_PENDING); there 0 means "check once".
+ * LOCKSTEP_FOREVER means no time-out everywhere.
  */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
@@ -71,38 +72,38 @@ extern "C" {
 /* How a call ended. Numbers never change. To rejoin is to make a new communicator and connect it. */
 typedef enum lockstep_status {
   LOCKSTEP_OK = 0,
-  /* this call's arguments are wrong by themselves: nothing was started; or what a peer gave cannot be reduced (a weight, an element):
-   * it ended for all, and the text names the peer */
+  /* this call's arguments are invalid: nothing was started; or a peer's weight or element cannot be reduced: the call ended
+   * on every peer, and the text names that peer */
   LOCKSTEP_ERR_INVALID_ARGUMENT = 1,
-  LOCKSTEP_ERR_MISMATCH = 2,            /* peers gave different arguments for one round; none has reduced anything */
-  LOCKSTEP_ERR_PEER_LOST = 3,           /* a member was lost, and this call does not retry by itself */
-  LOCKSTEP_ERR_WORLD_CHANGED = 4,       /* a member left or came, and this call depends on who is there */
+  LOCKSTEP_ERR_MISMATCH = 2,            /* peers gave different arguments for one round; nothing was reduced */
+  LOCKSTEP_ERR_PEER_LOST = 3,           /* a member was lost, and this call does not retry */
+  LOCKSTEP_ERR_WORLD_CHANGED = 4,       /* the membership changed, and this call's arguments depend on it */
   LOCKSTEP_ERR_BELOW_MINIMUM = 5,       /* fewer members than minimum_world; lockstep_wait_for_world() waits */
-  LOCKSTEP_ERR_ABORTED = 6,             /* a caller, here or elsewhere, aborted it; the text says who and why */
-  LOCKSTEP_ERR_TIMED_OUT = 7,           /* a caller's time-out, here or elsewhere, ended the call */
-  LOCKSTEP_ERR_COHORT_CLOSED = 8,       /* a member has called admit, so it cannot launch this round any more */
-  LOCKSTEP_ERR_OUTCOME_UNKNOWN = 9,     /* the run was lost before the outcome could be learnt; rejoin */
+  LOCKSTEP_ERR_ABORTED = 6,             /* a peer aborted the call; the text names the peer and its reason */
+  LOCKSTEP_ERR_TIMED_OUT = 7,           /* the time-out of this peer or of another peer ended the call */
+  LOCKSTEP_ERR_COHORT_CLOSED = 8,       /* a member called admit before it launched this round */
+  LOCKSTEP_ERR_OUTCOME_UNKNOWN = 9,     /* this peer lost the run before it learned the outcome; rejoin */
   LOCKSTEP_ERR_EVICTED = 10,            /* the coordinator removed this peer; the text says why; rejoin */
-  LOCKSTEP_ERR_NOT_CONNECTED = 11,      /* the communicator is not (or no longer) part of a run */
+  LOCKSTEP_ERR_NOT_CONNECTED = 11,      /* the communicator is not part of a run, or no longer */
   LOCKSTEP_ERR_UNREACHABLE = 12,        /* an address could not be resolved or reached */
   LOCKSTEP_ERR_REFUSED = 13,            /* the coordinator refused this peer; the text says why */
-  LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* 256 rounds were in flight, or 16 states published or fetched;
-                                           wait for one of them first, or end it */
+  LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* 256 rounds were in flight, or 16 states published or fetched:
+                                           wait for one first, or end one */
   LOCKSTEP_ERR_BUFFER_TOO_SMALL = 15,   /* a receive buffer cannot hold the result; the text says what it needs */
   LOCKSTEP_ERR_OUT_OF_MEMORY = 16,
   LOCKSTEP_ERR_PROTOCOL = 17,        /* the other side does not speak Lockstep, or another version of it */
-  LOCKSTEP_ERR_INTERNAL = 18,        /* a mistake in Lockstep; please report it with the text */
-  LOCKSTEP_ERR_STATE_UNDEFINED = 19, /* a sync: nobody who may send has a state */
-  LOCKSTEP_ERR_FORKED = 20,          /* the handle belongs to the process that forked this one: make a new one here */
-  LOCKSTEP_ERR_PENDING = 100,        /* from waits only: the call is not over yet, and goes on */
+  LOCKSTEP_ERR_INTERNAL = 18,        /* a bug in Lockstep; please report it with the text */
+  LOCKSTEP_ERR_STATE_UNDEFINED = 19, /* sync: no peer that may send has a state */
+  LOCKSTEP_ERR_FORKED = 20,          /* the handle belongs to the parent process: make a new one */
+  LOCKSTEP_ERR_PENDING = 100,        /* from waits only: the call is still in flight */
   LOCKSTEP_ERR_INTERRUPTED = 101     /* the program ended the wait: see lockstep_set_interrupt() */
 } lockstep_status;
 
 /* A short name such as "peer lost"; for a number that is no status, "unknown status". Never NULL; never freed. */
 LOCKSTEP_API const char* lockstep_status_string(lockstep_status status);
 
-/* What happened when a function last failed on this thread: a sentence. Empty before the first failure. Valid until the next
- * failure on this thread; a success leaves it as it is. Never NULL. */
+/* The sentence of this thread's last failure. Empty before the first failure. Valid until the next failure on this thread; a
+ * success leaves the sentence unchanged. Never NULL. */
 LOCKSTEP_API const char* lockstep_last_error(void);
 
 /* The library's version, such as "0.1.0". */
@@ -126,10 +127,10 @@ typedef enum lockstep_data_type {
   LOCKSTEP_F64 = 11
 } lockstep_data_type;
 
-/* How elements are folded. What a fold gives is defined to the last bit and is the same on every CPU:
+/* How elements are folded. The result is defined to the last bit and is the same on every CPU:
  *
  * - Order. Inputs are folded one after the other along the ring of the round, from a start that depends on the element's place.
- *   Each chunk is folded on one path only and then copied to everybody, so all peers hold equal bits. Another ring (another
+ *   Each chunk is folded on one path and then copied to every peer, so all peers hold equal bits. Another ring (another
  *   view) may round floats differently.
  * - Integers wrap (two's complement). AVG of integers is the wrapped sum divided by the number of contributors, toward zero.
  * - Floats follow IEEE 754, round to nearest, ties to even; denormals are kept, infinities arise and spread as usual. F16 and
@@ -146,20 +147,22 @@ typedef enum lockstep_op {
   LOCKSTEP_MAX = 4
 } lockstep_op;
 
-/* How the f32 elements of an all-reduce travel. Smaller formats say less exactly what they are; blocks know nothing of each other, so
- * that one large element spoils its own block only. The same bits on every CPU. Numbers never change.
+/* How the f32 elements of an all-reduce travel. Smaller formats are less exact. Blocks are scaled independently: a large
+ * element costs precision in its own block only. The bits are the same on every CPU. Numbers never change.
  *
  *                            bits per element   largest error of an element x, in a block of so many
  *   WIRE_NATIVE              32                 none
  *   WIRE_BF16                16                 |x| / 256
- *   WIRE_F16                 16                 |x| / 2048, at least 2^-25; beyond 65504 it becomes that (sums, too: AVG divides last)
+ *   WIRE_F16                 16                 |x| / 2048, at least 2^-25; larger values become 65504 (sums, too: AVG
+ *                                               divides last)
  *   WIRE_INT8                8.125   256        largest |x| / 254
  *   WIRE_INT8_MIN_MAX        8.25    256        (largest x - smallest x) / 510
- *   WIRE_INT8_CODEBOOK       10      4096       means of 256 bins around 0, 6 root mean squares / 256 wide; more outside of them
+ *   WIRE_INT8_CODEBOOK       10      4096       means of 256 bins around 0, 6 root mean squares / 256 wide; larger outside
+ *                                               of the bins
  *   WIRE_INT4                4.5     64         largest |x| / 14
- *   WIRE_E3M0                4.125   64         |x| / 3; those below largest |x| / 64 may become 0
+ *   WIRE_E3M0                4.125   64         |x| / 3; values below largest |x| / 64 may become 0
  *
- * A chunk (one rank's share of a tensor) of which the encoding would be no smaller travels as it is. */
+ * A chunk (one rank's share of a tensor) travels unencoded when its encoding would not be smaller. */
 typedef enum lockstep_wire_format {
   LOCKSTEP_WIRE_NATIVE = 0,
   LOCKSTEP_WIRE_BF16 = 1,
@@ -177,10 +180,10 @@ LOCKSTEP_API const char* lockstep_wire_format_name(lockstep_wire_format format);
 
 /* How contributions to an all-reduce become its result. Numbers never change.
  *
- * RING: chunks go around the ring; each member decodes what comes by, adds its part and rounds it again: 2(n-1) hops, links between
- * neighbours. DIRECT: each member rounds its part of a chunk once and sends it straight to the chunk's owner, who adds all of them up
- * in f32 and sends everybody the result: 2 hops, as many bytes, links between every two. AUTO: DIRECT if contributions travel in
- * less than 8 bits, which is too few to round again and again, else RING. */
+ * RING: chunks travel around the ring. Each member decodes the partial sum, adds its part and rounds the sum again: 2(n-1) hops,
+ * links between neighbours. DIRECT: each member rounds its part of a chunk once and sends the part straight to the chunk's
+ * owner. The owner adds all parts in f32 and sends the result to every member: 2 hops, as many bytes, links between all pairs.
+ * AUTO: DIRECT if contributions travel in less than 8 bits, which are too few for repeated rounding; else RING. */
 typedef enum lockstep_algorithm {
   LOCKSTEP_ALGORITHM_AUTO = 0,
   LOCKSTEP_ALGORITHM_RING = 1,
@@ -218,9 +221,9 @@ typedef struct lockstep_comm lockstep_comm;
 /* A call in flight; see "Work". */
 typedef struct lockstep_work lockstep_work;
 
-/* Takes one line of log, without an end of line, valid during the call. Called one line at a time, on a thread of the library or
- * on one that waits in a blocking call of the same handle: must be quick, must not call functions of this header with that
- * handle, and must not take a lock that the program holds around such a call. */
+/* Takes one line of log, without an end of line, valid during the call. The library calls the function for one line at a time,
+ * on its own thread or on a thread that waits in a blocking call of the same handle. The function must be quick, must not call
+ * functions of this header with that handle, and must not take a lock that the program holds around such a call. */
 typedef void (*lockstep_log_fn)(void* user, const char* line);
 
 /* For lockstep_comm_options.spin_us: never. */
@@ -232,54 +235,54 @@ typedef struct lockstep_comm_options {
   const char* name; /* for people, in logs and `lockstep status`; at most 64 bytes. Default: none */
 
   uint32_t group;         /* peers of one group reduce with each other. Default: 0 */
-  uint32_t gang_size;     /* peers of the gang; admitted once so many wait. Default: 1 */
-  uint64_t gang;          /* peers that are admitted and lost together; a tag has one outcome in all groups that it
-                             has members in, and in those that are bound with them by other gangs. A second gang of this
-                             number waits until the first is gone. Default: 0, none */
-  uint32_t founders;      /* an empty run is founded once so many peers wait. Default: 1 */
-  uint32_t minimum_world; /* of collectives that state none. Default: 1 */
-  int auto_admit;         /* not 0: newcomers come in between rounds, without lockstep_admit(). Default: 0 */
+  uint32_t gang_size;     /* number of peers of the gang; the gang is admitted when all of them wait. Default: 1 */
+  uint64_t gang;          /* peers that are admitted and lost together. A tag has one outcome in all groups of the gang,
+                             and in groups that other gangs bind to these. A second gang of this number waits until
+                             the first is gone. Default: 0, none */
+  uint32_t founders;      /* number of waiting peers that found an empty run. Default: 1 */
+  uint32_t minimum_world; /* default of the collectives' minimum_world. Default: 1 */
+  int auto_admit;         /* not 0: admits newcomers between rounds, without lockstep_admit(). Default: 0 */
 
   uint16_t first_port;        /* listen on the first free port of first_port..last_port. Default: any port */
   uint16_t last_port;         /* Default: first_port */
   const char* listen_host;    /* address or name to listen on. Default: every address, IPv6 and IPv4 */
-  const char* advertise_host; /* where others reach this peer. Default: where the coordinator sees it */
-  uint16_t advertise_port;    /* port that others reach it at. Default: the one it listens on */
+  const char* advertise_host; /* address for other peers. Default: the address that the coordinator sees */
+  uint16_t advertise_port;    /* port for other peers. Default: the listening port */
 
-  uint16_t stripes;           /* parallel streams to each neighbour, 1 to 16. Default: 2 */
-  uint32_t segment_bytes;     /* pipelined piece of a tensor, up to 1 MiB; equal on all peers. Default: by size */
-  uint32_t dial_timeout_ms;   /* one attempt to open a stream and be greeted. Default: 5000 */
-  uint32_t link_heartbeat_ms; /* a sign of life on an idle stream so often. Default: 500 */
-  uint32_t link_silence_ms;   /* a stream without a byte for so long is opened again. Default: 4000 */
-  uint32_t link_timeout_ms;   /* a neighbour without a working stream for so long is reported. Default: 8000 */
-  uint32_t abort_grace_ms; /* from a time-out to OUTCOME_UNKNOWN, if no verdict and no proposal comes. Default: 10000 */
+  uint16_t stripes;         /* parallel streams to each neighbour, 1 to 16. Default: 2 */
+  uint32_t segment_bytes;   /* pipelined piece of a tensor, up to 1 MiB; equal on all peers. Default: by tensor size */
+  uint32_t dial_timeout_ms; /* limit of one attempt to open a stream and be greeted. Default: 5000 */
+  uint32_t link_heartbeat_ms; /* interval of heartbeats on an idle stream. Default: 500 */
+  uint32_t link_silence_ms;   /* silence after which a stream is opened again. Default: 4000 */
+  uint32_t link_timeout_ms;   /* time without a working stream after which a neighbour is reported. Default: 8000 */
+  uint32_t abort_grace_ms; /* from a time-out without an answer of the coordinator to OUTCOME_UNKNOWN. Default: 10000 */
 
-  /* Of TCP, such as "cubic"; if the system refuses, it is logged. Default: the system's own, but on short paths (under 1 ms)
-   * CUBIC or Reno where that is BBR, which paces. */
+  /* Congestion control of TCP, such as "cubic"; a refusal of the system is logged. Default: the system's own; where that is
+   * BBR, which paces, short paths (under 1 ms) use CUBIC or Reno. */
   const char* congestion_control;
 
-  /* Default: none; nothing is printed. Of events that are alike 10 lines a minute, then how many more there were. */
+  /* Default: none; nothing is printed. Similar events give at most 10 lines a minute, then a count. */
   lockstep_log_fn log;
   void* log_user; /* handed to `log`; must stay valid until lockstep_comm_destroy() has returned */
 
-  /* What this peer saw, a line of JSON for each call, its end, and each view. The journals of all peers of a run, a file each,
-   * are judged by `lockstep sim audit FILES`. Default: none */
+  /* Takes a line of JSON for each call, each end of a call, and each view. `lockstep sim audit FILES` judges the journals of
+   * all peers of a run, one file each. Default: none */
   lockstep_log_fn journal;
   void* journal_user; /* as log_user */
 
-  /* The flight recorder: remembers in memory what this peer was told, and writes it to a file when the run ends for it and it had
-   * not asked to leave (evicted, coordinator lost, a mistake of the library): FOLDER/lockstep-ID.rec, ID being the first eight
-   * digits of the peer's. `lockstep sim replay FILE` has it do the same again. Such a file holds names, addresses and the key of
-   * the run, and next to nothing of tensors; only the user may read it. It costs a small all-reduce a few microseconds. */
+  /* The flight recorder keeps the latest inputs of this peer in memory. The recorder writes them to FOLDER/lockstep-ID.rec (ID:
+   * the first eight digits of the peer id) when the run ends before the peer asked to leave (evicted, coordinator lost, a bug of
+   * the library). `lockstep sim replay FILE` repeats the recording. The file holds names, addresses and the key of the run, and
+   * nearly nothing of tensors; only the user may read it. The recorder costs a small all-reduce a few microseconds. */
   const char* flight_folder; /* must exist. Default: LOCKSTEP_FLIGHT_FOLDER in the environment; without it, nowhere */
-  uint32_t flight_kib;       /* memory for it, up to 512 MiB. Default: 8192 with a folder, else 0: no flight recorder */
+  uint32_t flight_kib; /* memory of the recorder, up to 512 MiB. Default: 8192 with a folder, else 0: no recorder */
 
-  /* While a call is in flight, look for news for so long before sleeping, up to 10000, as long as waits are that short.
-   * LOCKSTEP_NO_SPIN: sleep at once, and leave the core to others. Default: 50 */
+  /* Time to poll before sleeping while a call is in flight, up to 10000, as long as waits are that short.
+   * LOCKSTEP_NO_SPIN: sleep at once, and leave the core to other programs. Default: 50 */
   uint32_t spin_us;
 
-  /* That this peer sends of shared states, to all others together, in pieces of up to 1 MiB, the first at once.
-   * Default: no limit */
+  /* Rate limit of shared states that this peer sends, to all peers together, in pieces of up to 1 MiB; the first piece goes
+   * at once. Default: no limit */
   uint64_t state_bytes_per_second;
 } lockstep_comm_options;
 
@@ -294,28 +297,29 @@ typedef struct lockstep_comm_options {
  * Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_comm_create(const lockstep_comm_options* options, lockstep_comm** comm);
 
-/* Ends every call in flight and closes every stream. Collectives end with OUTCOME_UNKNOWN, other calls with NOT_CONNECTED, all as
- * when the run is lost: an input in place holds the bits that it had at the call, and what has become of a state says
- * result.state_undefined. That takes as long as copying those inputs. The others see a peer that is lost: lockstep_leave() first to
- * go politely; this then waits, for 2 s at most, until the others have its last bytes. Other threads may be in functions of this communicator, or begin one: their waits end, and this returns once they are
- * out. Later calls end with NOT_CONNECTED. In a function that the library calls from another one of this header, such as that of
- * lockstep_set_interrupt(): does not wait for the function that the thread itself is in. NULL: nothing. */
+/* Ends every call in flight and closes every stream. Collectives end with OUTCOME_UNKNOWN, other calls with NOT_CONNECTED; an
+ * in-place input holds the bits that it had at the call, and result.state_undefined tells the condition of a state. This takes as
+ * long as copying these inputs. Other peers see a lost peer; call lockstep_leave() first to leave politely, and this function
+ * then waits, for 2 s at most, until the others have received its last bytes.
+ * Other threads may be in functions of this communicator: their waits end, and this function returns after they have returned.
+ * Later calls end with NOT_CONNECTED. Inside a callback of the library, such as the function of lockstep_set_interrupt(), this
+ * function does not wait for the library function that the thread itself is in. NULL: nothing. */
 LOCKSTEP_API void lockstep_comm_close(lockstep_comm* comm);
 
-/* lockstep_comm_close(), unless that was called before, then gives all memory back. Work handles stay valid until they are freed.
- * NULL: nothing. A function of this handle that begins later, or a second destroy, is a mistake of the program; it is answered with
- * NOT_CONNECTED as long as the handle is among the 1024 that were destroyed last. */
+/* Closes the communicator as lockstep_comm_close(), unless it is closed, then frees all memory. Work handles stay valid until
+ * they are freed. NULL: nothing. Using the handle later is an error of the program; the last 1024 destroyed handles answer with
+ * NOT_CONNECTED. */
 LOCKSTEP_API void lockstep_comm_destroy(lockstep_comm* comm);
 
-/* Writes what the flight recorder remembers to a file: whole or not at all; a regular file of that name is replaced. The run goes on.
- * Blocks as long as the file takes. Errors: INVALID_ARGUMENT (it cannot be written: the text has the system's words; or there is
- * something else of that name; or there is no flight recorder: see flight_kib), OUT_OF_MEMORY. */
+/* Writes the flight recording to a file, completely or not at all; replaces a regular file of that name. The run continues.
+ * Blocks until the file is written. Errors: INVALID_ARGUMENT (the file cannot be written: the text has the system's words; the
+ * name belongs to something else than a regular file; or there is no flight recorder: see flight_kib), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_flight_record(lockstep_comm* comm, const char* path);
 
 /* ---- results ------------------------------------------------------------------------------------------------------- */
 
-/* What came of a call. Set `struct_size` (LOCKSTEP_RESULT_INIT) and, where wanted, the arrays; the rest is filled in. What does
- * not apply to a call is 0. Functions take NULL where the caller does not care. */
+/* The result of a call. Set `struct_size` (LOCKSTEP_RESULT_INIT) and, optionally, the arrays; the library fills in all other
+ * fields. Fields that do not apply to a call are 0. Functions accept NULL instead of a result. */
 typedef struct lockstep_result {
   size_t struct_size;
   lockstep_status status; /* same as returned */
@@ -348,15 +352,15 @@ typedef struct lockstep_result {
 
   uint64_t revision;      /* sync, prefetch: of the state in memory */
   uint64_t state_root[2]; /* sync: its digest (XXH3-128, the high half first); equal for equal states */
-  /* sync: not 0: the call failed while the state was being written to; it is none until a sync succeeds.
-   * Of a prefetch: it is a part */
+  /* sync: not 0: the call failed while it wrote to the state; the state is undefined until a sync succeeds.
+   * prefetch: not 0: memory holds a part of the state */
   int state_undefined;
 
-  /* collectives: how the states differ that contributors watch (lockstep_watch_state()); "": they do not.
+  /* collectives: the difference of the states that contributors watch (lockstep_watch_state()); "": no difference.
    * Valid until this thread's next call that fills a result */
   const char* parity;
 
-  double weight; /* committed weighted averages: what all contributions weigh together */
+  double weight; /* committed weighted averages: the sum of all weights */
 } lockstep_result;
 
 #define LOCKSTEP_RESULT_INIT                                                                                     \
@@ -367,43 +371,45 @@ typedef struct lockstep_result {
 
 /* ---- being part of a run ------------------------------------------------------------------------------------------- */
 
-/* Joins the run of the coordinator at `coordinator`: "host:port" or "[IPv6 address]:port". Blocks until the members have let
- * this peer in (at once for the founders). Once per communicator. timeout_ms: above 0, or LOCKSTEP_FOREVER.
+/* Joins the run of the coordinator at `coordinator`: "host:port" or "[IPv6 address]:port". Blocks until the members have
+ * admitted this peer (founders: at once). Once per communicator. timeout_ms: above 0, or LOCKSTEP_FOREVER.
  *
- * The coordinator may start later: as long as it cannot be reached, its name is looked up and its addresses are tried again, after
- * 50 ms at first and every second in the end; `log` is told after the first attempt. The same holds when the connection ends
- * before the coordinator's greeting, as it may where strangers fill its port.
- * Errors: INVALID_ARGUMENT, REFUSED, PROTOCOL (somebody else listens there), UNREACHABLE (not reached within timeout_ms: the text has
- * how attempts ended, and how often), TIMED_OUT (not let in by then). After an error make a new communicator. */
+ * The coordinator may start later: while the coordinator is unreachable, this function looks up the name and tries the addresses
+ * again, after 50 ms at first and every second in the end; `log` gets a line after the first attempt. The same holds when the
+ * connection ends before the coordinator's greeting, which strangers that fill the port can cause.
+ * Errors: INVALID_ARGUMENT, REFUSED, PROTOCOL (another program listens there), UNREACHABLE (not reached within timeout_ms: the
+ * text lists how the attempts ended), TIMED_OUT (not admitted within timeout_ms). After an error make a new communicator. */
 LOCKSTEP_API lockstep_status lockstep_connect(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms);
 LOCKSTEP_API lockstep_status lockstep_connect_async(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms,
                                                     lockstep_work** work);
 
-/* Lets waiting peers in. Called by all members, in the same place of their program; ends in the same new view for all of them
- * (also when nobody waited) and for the newcomers' lockstep_connect(), so what a program does after the two must be the same.
- * Collectives in flight end among those they were called among; later ones are among the members of the new view. Costs about
- * one round trip to the coordinator. timeout_ms: above 0, or LOCKSTEP_FOREVER; it ends the call on this peer alone. A collective
- * that waits for a peer in here, which cannot launch it any more, ends with COHORT_CLOSED.
+/* Admits waiting peers. All members call this function at the same place of their program. The call ends in the same new view
+ * for all of them (also when nobody waited), and the newcomers' lockstep_connect() ends in that view, too: a program must
+ * do the same after both calls. Collectives in flight end among the members that they were called among; later collectives are
+ * among the members of the new view. Costs about one round trip to the coordinator. timeout_ms: above 0, or LOCKSTEP_FOREVER;
+ * the time-out ends the call on this peer alone. A collective that waits for a peer in lockstep_admit() ends with
+ * COHORT_CLOSED, because that peer can no longer launch it.
  * Errors: INVALID_ARGUMENT, TIMED_OUT, NOT_CONNECTED, EVICTED. */
 LOCKSTEP_API lockstep_status lockstep_admit(lockstep_comm* comm, int64_t timeout_ms, lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_admit_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work);
 
-/* lockstep_admit() that waits until the view has at least `members` members, in all groups together (1 to 1024). Until then other
- * members' collectives that wait for this peer end with COHORT_CLOSED, also with auto_admit. */
+/* lockstep_admit() that waits until the view has at least `members` members, in all groups together (1 to 1024). Until then,
+ * collectives of other members that wait for this peer end with COHORT_CLOSED, also with auto_admit. */
 LOCKSTEP_API lockstep_status lockstep_wait_for_world(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
                                                      lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
                                                            lockstep_work** work);
 
-/* How many peers wait for admission. Local and free: never blocks, never fails but for a NULL or a handle that was destroyed. */
+/* The number of peers that wait for admission. Local and free: never blocks; fails only for NULL or a destroyed handle. */
 LOCKSTEP_API lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count);
 
-/* How many of those are in lockstep_prefetch_state(): once members publish, admit when it is 0. Local and free, as above. */
+/* The number of waiting peers in lockstep_prefetch_state(): members that publish admit when the number is 0. Local and free,
+ * as above. */
 LOCKSTEP_API lockstep_status lockstep_fetching(lockstep_comm* comm, uint32_t* count);
 
-/* Leaves politely: waits for the calls this peer has launched; the others go on without it and see no error. Everything later
- * fails with NOT_CONNECTED. timeout_ms: above 0, or LOCKSTEP_FOREVER. Errors: INVALID_ARGUMENT, TIMED_OUT (this peer is out all
- * the same, and calls that were in flight may end as for a lost peer), NOT_CONNECTED. */
+/* Leaves politely: waits for the calls that this peer has launched; the other peers continue without it and see no error. Later
+ * calls fail with NOT_CONNECTED. timeout_ms: above 0, or LOCKSTEP_FOREVER. Errors: INVALID_ARGUMENT, TIMED_OUT (this peer has
+ * left all the same, and calls in flight may end as for a lost peer), NOT_CONNECTED. */
 LOCKSTEP_API lockstep_status lockstep_leave(lockstep_comm* comm, int64_t timeout_ms);
 LOCKSTEP_API lockstep_status lockstep_leave_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work);
 
@@ -431,8 +437,8 @@ typedef struct lockstep_world {
 #define LOCKSTEP_WORLD_INIT \
   { sizeof(lockstep_world), 0, 0, 0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0, 0, 0, 0, 0, 0 }
 
-/* Fills `world`. Local; never blocks. NOT_CONNECTED before this peer has joined; after the end of the run it stays what it was
- * last. A view may be followed by another one at any moment; what a collective was done among is in its lockstep_result. */
+/* Fills `world`. Local; never blocks. NOT_CONNECTED before this peer has joined; after the end of the run the world keeps its
+ * last content. A new view may follow at any moment; the lockstep_result of a collective tells the members that took part. */
 LOCKSTEP_API lockstep_status lockstep_world_get(lockstep_comm* comm, lockstep_world* world);
 
 /* A group and how many members it has in one view. */
@@ -442,7 +448,7 @@ typedef struct lockstep_group_size {
 } lockstep_group_size;
 
 /* The groups of the newest view, by ascending number. sizes: room for `capacity` groups, filled as far as it reaches; may be
- * NULL with 0. *count: how many there are. view: NULL, or where to put the view's number. Errors as lockstep_world_get(). */
+ * NULL with 0. *count: the number of groups. view: NULL, or where to put the view's number. Errors as lockstep_world_get(). */
 LOCKSTEP_API lockstep_status lockstep_group_sizes(lockstep_comm* comm, lockstep_group_size* sizes, size_t capacity,
                                                   size_t* count, uint64_t* view);
 
@@ -457,23 +463,24 @@ LOCKSTEP_API lockstep_status lockstep_peer_id_self(lockstep_comm* comm, lockstep
 
 /* ---- collectives ---------------------------------------------------------------------------------------------------
  *
- * Called by every member of the cohort's group with the same tag and equal arguments (LOCKSTEP_ERR_MISMATCH on all of them if
- * not). Memory is lent to the library from the call to its end, and not touched outside of that. The blocking form ends with
- * the call; the asynchronous form gives a lockstep_work. Data flows around the ring, over every link at once.
+ * Every member of the cohort's group calls with the same tag and equal arguments; different arguments end the call with
+ * LOCKSTEP_ERR_MISMATCH on all of them. The library uses the lent memory from the call to its end, and never outside of that.
+ * The blocking form returns at the end of the call; the asynchronous form returns a lockstep_work. Data flows around the ring,
+ * over all links at once.
  *
- * One outcome: whoever gets LOCKSTEP_OK holds the result, and so does everybody else. Anything else: nothing was reduced, `send`
- * (and `recv` where it is the same memory) holds what it held before, other `recv` memory is unspecified.
+ * One outcome: if one peer gets LOCKSTEP_OK, every peer holds the result. After any other status nothing was reduced, `send` (and
+ * `recv` where both are the same memory) holds what it held before, and other `recv` memory is unspecified.
  *
- * If a member is lost in mid-call, all-reduce and barrier go on among the survivors by themselves (unless `no_retry`); the
- * others end with PEER_LOST, because their arguments depend on who is there.
+ * If a member is lost in mid-call, all-reduce and barrier continue among the survivors (unless `no_retry`). The other collectives
+ * end with PEER_LOST, because their arguments depend on the members.
  *
- * Fields that all have in common:
+ * Common fields:
  *   tag            the call's name; 0 is as good as any other
- *   timeout_ms     of the call; 0 or LOCKSTEP_FOREVER: none. It ends for everybody by then; where it waits for an admission still,
- *                  this peer's part at once, and the others' once they are in the new view
- *   minimum_world  fewer contributors than this: BELOW_MINIMUM; 0: that of the communicator; equal on all peers
+ *   timeout_ms     time-out of the call; 0 or LOCKSTEP_FOREVER: none. The call ends on every peer. While the call waits for an
+ *                  admission, this peer's part ends at once, and the other peers' parts end in the new view
+ *   minimum_world  fewer contributors end the call with BELOW_MINIMUM; 0: the communicator's minimum; equal on all peers
  *
- * Errors of all: INVALID_ARGUMENT, MISMATCH, BELOW_MINIMUM, ABORTED, TIMED_OUT, COHORT_CLOSED, OUTCOME_UNKNOWN, EVICTED,
+ * Common errors: INVALID_ARGUMENT, MISMATCH, BELOW_MINIMUM, ABORTED, TIMED_OUT, COHORT_CLOSED, OUTCOME_UNKNOWN, EVICTED,
  * NOT_CONNECTED, TOO_MANY_IN_FLIGHT, OUT_OF_MEMORY. A world of 1 succeeds at once.
  */
 
@@ -484,7 +491,7 @@ typedef struct lockstep_tensor {
   uint64_t count; /* elements; with 0 the pointers may be NULL */
 } lockstep_tensor;
 
-/* Folds `count` elements over all contributors; everybody gets all of the result. */
+/* Folds `count` elements over all contributors; every peer gets the whole result. */
 typedef struct lockstep_all_reduce_args {
   size_t struct_size;
   const void* send;               /* `count` contiguous elements, aligned to their size */
@@ -497,23 +504,24 @@ typedef struct lockstep_all_reduce_args {
   uint64_t tag;
   int64_t timeout_ms;
   uint32_t minimum_world;
-  int no_retry; /* not 0: PEER_LOST instead of going on without; equal on all peers */
+  int no_retry; /* not 0: the loss of a member ends the call with PEER_LOST; equal on all peers */
 
-  /* f32, SUM or AVG: how contributions (and sums on their way around the ring) travel, and how the result does: it is rounded to
-   * `down` once, by one rank, and all hold what that rank sent, itself included. Equal on all peers. */
+  /* f32, SUM or AVG: formats of contributions (and partial sums around the ring), and of the result. One rank rounds each chunk of
+   * the result to `down`, once, and all peers, the rank included, decode the bytes that it sent. Equal on all peers. */
   lockstep_wire_format up;
   lockstep_wire_format down;
-  /* f32, AVG: not 0: this contribution counts `weight` times (finite, not negative, rounded to f32; 0: it takes part and does not
-   * count): the result is the sum of weight * send, divided by the sum of the weights. Equal on all peers: whether, not how
-   * much. If all weigh 0, those who are left after a loss too, or one weight is none, the call ends for all with
-   * INVALID_ARGUMENT. A world of 1 encodes nothing, and looks at no element. */
+  /* f32, AVG: not 0: this contribution counts `weight` times (finite, not negative, rounded to f32; with 0 the peer takes part and
+   * does not count). The result is the sum of weight * send, divided by the sum of the weights. All peers are weighted, or none;
+   * weights may differ. If all weights are 0 (of the survivors, too), or one weight is invalid, the call ends on every peer with
+   * INVALID_ARGUMENT. A world of 1 encodes nothing and checks no element. */
   int weighted;
   double weight;
   lockstep_algorithm algorithm; /* f32, SUM or AVG; RING not with an `up` of less than 8 bits; equal on all peers */
-  /* Error feedback, DIRECT only (an `up` of 8 bits or more has to ask for it): `count` f32, zeros at first, kept by the caller from
-   * call to call; no overlap with anything. What lies there is added to `send`; if the call ends with LOCKSTEP_OK, it is replaced by
-   * what encoding has lost of the sum of the two (nothing of this peer's own chunk), otherwise it is as it was. Untouched with weight
-   * 0 or in a world of 1. NULL: none; each peer's own choice. After F. Seide et al., "1-bit stochastic gradient descent", 2014. */
+  /* Error feedback, DIRECT only (request DIRECT for an `up` of 8 bits or more): `count` f32, zeros at first, that the caller keeps
+   * from call to call; no overlap with other buffers. The residual is added to `send`. If the call ends with LOCKSTEP_OK, the
+   * residual becomes what encoding lost of that sum (nothing for this peer's own chunk); otherwise the residual is unchanged.
+   * Also unchanged with weight 0 and in a world of 1. NULL: none; each peer may choose. After F. Seide et al., "1-bit stochastic
+   * gradient descent", 2014. */
   void* residual;
   void* const* residuals; /* the same with `tensors`: one for each of them, NULL where it has none; or NULL */
 } lockstep_all_reduce_args;
@@ -524,19 +532,19 @@ typedef struct lockstep_all_reduce_args {
         LOCKSTEP_WIRE_NATIVE, LOCKSTEP_WIRE_NATIVE, 0, 0.0, LOCKSTEP_ALGORITHM_AUTO, NULL, NULL      \
   }
 
-/* Each peer sends 2(n-1)/n of the tensors' bytes (ring; formula as in nccl-tests doc/PERFORMANCE.md); of a tensor of at most
- * 16 KiB, whole, once or twice (its owner, DIRECT: to everybody); with a wire format, as much less as that is smaller. In place
- * needs memory for a copy of the input (or of what is encoded); out of place needs none. DIRECT needs a sixteenth of the tensors
- * beside that, at least 2 MiB (small ones: up to 64 times as much as they are) and at most 32 MiB, and ends with INVALID_ARGUMENT
- * where that is too little for so many members. With a wire format, weights or DIRECT an element that is infinite or NaN ends the
- * call with INVALID_ARGUMENT on all peers, naming who has it and where. Errors: those of all, and PEER_LOST with `no_retry`. */
+/* Each peer sends 2(n-1)/n of the tensors' bytes (ring; formula as in nccl-tests doc/PERFORMANCE.md). A tensor of at most 16 KiB
+ * travels whole, once or twice (DIRECT: its owner sends it to every peer). A wire format reduces these bytes by its ratio.
+ * Memory: in place, a copy of the input (or of its encoded part); out of place, none. DIRECT also needs a sixteenth of the
+ * tensors, at least 2 MiB (small tensors: up to 64 times their size) and at most 32 MiB, and ends with INVALID_ARGUMENT where that
+ * is too little for the number of members. With a wire format, weights or DIRECT, a NaN or infinite input aborts the call on every
+ * peer with INVALID_ARGUMENT; the error names the peer and the element. Errors: common ones, and PEER_LOST with `no_retry`. */
 LOCKSTEP_API lockstep_status lockstep_all_reduce(lockstep_comm* comm, const lockstep_all_reduce_args* args,
                                                  lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_all_reduce_async(lockstep_comm* comm, const lockstep_all_reduce_args* args,
                                                        lockstep_work** work);
 
 /* Folds `count` elements over all contributors; rank r of n gets the r-th of n chunks: count/n elements, one more for
- * r < count % n. Which ones is in the result (chunk_begin, chunk_count). */
+ * r < count % n. The result names the chunk (chunk_begin, chunk_count). */
 typedef struct lockstep_reduce_scatter_args {
   size_t struct_size;
   const void* send;       /* `count` contiguous elements */
@@ -553,14 +561,15 @@ typedef struct lockstep_reduce_scatter_args {
 #define LOCKSTEP_REDUCE_SCATTER_ARGS_INIT \
   { sizeof(lockstep_reduce_scatter_args), NULL, NULL, 0, 0, LOCKSTEP_U8, LOCKSTEP_SUM, 0, 0, 0 }
 
-/* Each peer sends (n-1)/n of the tensor's bytes. Errors: those of all, PEER_LOST, WORLD_CHANGED, BUFFER_TOO_SMALL. */
+/* Each peer sends (n-1)/n of the tensor's bytes. Errors: common ones, PEER_LOST, WORLD_CHANGED, BUFFER_TOO_SMALL. */
 LOCKSTEP_API lockstep_status lockstep_reduce_scatter(lockstep_comm* comm, const lockstep_reduce_scatter_args* args,
                                                      lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_reduce_scatter_async(lockstep_comm* comm,
                                                            const lockstep_reduce_scatter_args* args,
                                                            lockstep_work** work);
 
-/* Everybody gets everybody's block, in rank order, without gaps. Blocks may differ in size; sizes are in the result (blocks). */
+/* Every peer gets the blocks of all peers, in rank order, without gaps. Blocks may differ in size; the result has the sizes
+ * (blocks). */
 typedef struct lockstep_all_gather_args {
   size_t struct_size;
   const void* send;       /* this peer's block; no overlap with `recv`, except exactly its own place */
@@ -576,13 +585,13 @@ typedef struct lockstep_all_gather_args {
 #define LOCKSTEP_ALL_GATHER_ARGS_INIT \
   { sizeof(lockstep_all_gather_args), NULL, NULL, 0, 0, LOCKSTEP_U8, 0, 0, 0 }
 
-/* Each peer sends all blocks but one. Errors: those of all, PEER_LOST, WORLD_CHANGED, BUFFER_TOO_SMALL. */
+/* Each peer sends all blocks but one. Errors: common ones, PEER_LOST, WORLD_CHANGED, BUFFER_TOO_SMALL. */
 LOCKSTEP_API lockstep_status lockstep_all_gather(lockstep_comm* comm, const lockstep_all_gather_args* args,
                                                  lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_all_gather_async(lockstep_comm* comm, const lockstep_all_gather_args* args,
                                                        lockstep_work** work);
 
-/* Everybody gets the root's elements. */
+/* Every peer gets the root's elements. */
 typedef struct lockstep_broadcast_args {
   size_t struct_size;
   void* data;                     /* `count` contiguous elements: read on the root, written elsewhere */
@@ -602,14 +611,14 @@ typedef struct lockstep_broadcast_args {
         LOCKSTEP_U8, 0, 0, 0                                                                               \
   }
 
-/* Each peer but the last of the ring sends the tensors' bytes once. Errors: those of all, PEER_LOST, WORLD_CHANGED;
+/* Each peer but the last of the ring sends the tensors' bytes once. Errors: common ones, PEER_LOST, WORLD_CHANGED;
  * INVALID_ARGUMENT if the root is no member of the group. After an error `data` is unspecified, except on the root. */
 LOCKSTEP_API lockstep_status lockstep_broadcast(lockstep_comm* comm, const lockstep_broadcast_args* args,
                                                 lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_broadcast_async(lockstep_comm* comm, const lockstep_broadcast_args* args,
                                                       lockstep_work** work);
 
-/* Ends once everybody has called it. */
+/* Ends when every member has called it. */
 typedef struct lockstep_barrier_args {
   size_t struct_size;
   uint64_t tag;
@@ -621,7 +630,7 @@ typedef struct lockstep_barrier_args {
 #define LOCKSTEP_BARRIER_ARGS_INIT \
   { sizeof(lockstep_barrier_args), 0, 0, 0, 0 }
 
-/* `args` NULL: all defaults. Errors: those of all, and PEER_LOST with `no_retry`. */
+/* `args` NULL: all defaults. Errors: common ones, and PEER_LOST with `no_retry`. */
 LOCKSTEP_API lockstep_status lockstep_barrier(lockstep_comm* comm, const lockstep_barrier_args* args,
                                               lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_barrier_async(lockstep_comm* comm, const lockstep_barrier_args* args,
@@ -629,27 +638,27 @@ LOCKSTEP_API lockstep_status lockstep_barrier_async(lockstep_comm* comm, const l
 
 /* ---- shared state --------------------------------------------------------------------------------------------------
  *
- * What all peers hold in common: tensors and small values by name, with a revision (a step counter, say) that the program raises
- * whenever it changes them. A sync makes the states of all members of a group equal, bit for bit: the peers that agreed last vote,
- * newcomers only receive; of the votes the highest revision wins, and of its states the one that most hold. If nobody agreed before
- * (the run begins), or nobody of those is left (all who held the newest state died while newcomers took it over), everybody votes:
- * look at result.revision. Between two states that equally many hold, the lower root wins. If all members go back to a lower
- * revision (a checkpoint), the run goes on from there. Groups that are bound by gangs (each has a shard of the state) go on
- * with the highest revision that has votes in all of them.
+ * A shared state is what all peers hold in common: tensors and small values by name, with a revision (a step counter, for
+ * example) that the program raises with every change. A sync makes the states of all members of a group equal, bit for bit. The
+ * members of the last agreed revision vote; newcomers only receive. The highest revision wins, then the most popular state, then
+ * the lower root. At the beginning of the run, and when no member of the last agreement is left, every member votes: check
+ * result.revision. If all members return to a lower revision (a checkpoint), the run continues from there. Groups that gangs bind
+ * (each group has a shard of the state) continue with the highest revision that has votes in all of them.
  *
- * Only pieces of 1 MiB in which a peer differs are sent, by all who have them at once, and each is checked on arrival. All equal:
- * one round trip to the coordinator, and no tensor byte.
+ * A peer that differs fetches only the pieces of 1 MiB that differ, from all peers that hold them at once, and checks each piece
+ * on arrival. If all states are equal, a sync costs one round trip to the coordinator, and no tensor byte.
  *
- * Where a call ended while the state was being taken over in place (result.state_undefined), memory holds a part of one. The
- * communicator remembers it: in the syncs of this tag the peer has no state, and sends none, until one of them succeeds, or
- * `restored` says that the tensors hold a whole state again. Another communicator cannot know: set `blank` there.
+ * If a call ends while it takes the state over in place, memory holds a part of a state (result.state_undefined). The communicator
+ * remembers that: in later syncs of this tag the peer has no vote and sends nothing, until a sync succeeds, or until `restored` says
+ * that the tensors hold a whole state again. Another communicator cannot know: set `blank` there.
  *
- * Runs that share a state call lockstep_admit(). With auto_admit members learn of a newcomer from the view in their next result,
- * when it may wait in its first sync already: calls that wait for each other in different tags end only by their time-outs. */
+ * Programs with a shared state call lockstep_admit(). With auto_admit, members learn of a newcomer from the view in their next
+ * result, while the newcomer may already wait in its first sync: calls that wait for each other in different tags end only by
+ * their time-outs. */
 
 typedef enum lockstep_state_strategy {
-  LOCKSTEP_STATE_POPULAR = 0,     /* votes, and takes what wins */
-  LOCKSTEP_STATE_SEND_ONLY = 1,   /* is never written to: its state wins; two that differ: MISMATCH for all */
+  LOCKSTEP_STATE_POPULAR = 0,     /* votes, and takes over the winner */
+  LOCKSTEP_STATE_SEND_ONLY = 1,   /* is never written to: its state wins; if two differ: MISMATCH */
   LOCKSTEP_STATE_RECEIVE_ONLY = 2 /* never votes, never sends */
 } lockstep_state_strategy;
 
@@ -658,7 +667,7 @@ typedef struct lockstep_state_tensor {
   void* data;       /* `count` contiguous elements: read, and written where another state wins */
   uint64_t count;   /* elements; with 0 the pointer may be NULL */
   lockstep_data_type type;
-  int may_differ; /* not 0: is neither compared nor sent; each peer keeps its own */
+  int may_differ; /* not 0: neither compared nor sent; each peer keeps its own */
   int unchanged; /* not 0: holds what it held when this communicator's last sync of this tag that succeeded ended: it is not hashed
                      again. Where that is not so, peers go on with states that differ */
 } lockstep_state_tensor;
