@@ -1,5 +1,5 @@
-/* Every misuse that one peer can see alone is refused, with a text that names the parameter, its value and what is allowed;
- * nothing is started. No run is needed for that. */
+/* Every misuse that one peer can see alone is refused, with a text that names the parameter, its value and what is
+ * allowed; nothing is started. No run is needed for that. */
 #include <stdint.h>
 
 #include "check.h"

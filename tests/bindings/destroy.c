@@ -75,7 +75,8 @@ static void* wait_in_wait(void* argument) {
   return NULL;
 }
 
-/* Only the first of two peers waits in the barrier; the second one has a communicator beside that is let in by nobody. */
+/* Only the first of two peers waits in the barrier; the second one has a communicator beside that is let in by nobody.
+ * */
 static void waits_end(peer* self) {
   caller callers[3] = {{0}};
   pthread_t threads[3];

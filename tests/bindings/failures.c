@@ -1,4 +1,5 @@
-/* How calls end that do not succeed: aborts, time-outs, arguments that differ, worlds that change; and that nobody hangs. */
+/* How calls end that do not succeed: aborts, time-outs, arguments that differ, worlds that change; and that nobody
+ * hangs. */
 #include "peers.h"
 
 enum { COUNT = 1000, IN_TIME_MS = 30000 };

@@ -1,5 +1,5 @@
-/* A process that uses Lockstep forks. The child neither holds the parent's connections nor disturbs them, and is told that what it
- * has inherited is not its own. */
+/* A process that uses Lockstep forks. The child neither holds the parent's connections nor disturbs them, and is told
+ * that what it has inherited is not its own. */
 #include <dirent.h>
 #include <stdint.h>
 
@@ -17,7 +17,8 @@ enum { IN_TIME_MS = 30000, MAX_S = 60 };
 
 /* ---- what a child sees */
 
-/* Communicators come and go in other threads: what one had beside sockets, while it was made or destroyed, may be left in a child. */
+/* Communicators come and go in other threads: what one had beside sockets, while it was made or destroyed, may be left
+ * in a child. */
 static int others_come_and_go;
 
 /* None of the library's descriptors. Pipes and files are ours, and 0 to 2 may be anything. */

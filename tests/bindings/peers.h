@@ -32,7 +32,8 @@ static inline void* peer_main(void* argument) {
   return NULL;
 }
 
-/* Runs `body` once per peer of a run of `count`, each on a thread of its own. `prepare` (may be NULL) changes the options. */
+/* Runs `body` once per peer of a run of `count`, each on a thread of its own. `prepare` (may be NULL) changes the
+ * options. */
 static inline void with_peers(unsigned count, void (*prepare)(peer*), void (*body)(peer*)) {
   static const lockstep_comm_options defaults = LOCKSTEP_COMM_OPTIONS_INIT;
   static char names[MOST_PEERS][16];

@@ -1,4 +1,5 @@
-/* Two members publish their state and go on training; a third fetches it while it waits, and its first sync moves one piece. */
+/* Two members publish their state and go on training; a third fetches it while it waits, and its first sync moves one
+ * piece. */
 #include "peers.h"
 
 enum { IN_TIME_MS = 30000, PIECE = 1 << 18, PIECES = 8, COUNT = PIECES * PIECE }; /* floats: pieces of 1 MiB */

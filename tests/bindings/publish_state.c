@@ -1,4 +1,5 @@
-/* Publishing blocks until it is known whether the state is published, and no longer: what is refused is told at once. */
+/* Publishing blocks until it is known whether the state is published, and no longer: what is refused is told at once.
+ * */
 #include "peers.h"
 
 enum { IN_TIME_MS = 30000, MOST = 16 }; /* states that one peer publishes at once */

@@ -1,5 +1,5 @@
-/* Three peers watch their state while they train; a byte of one of them flips, and every result names it and the tensor until a
- * sync has made all states equal again. */
+/* Three peers watch their state while they train; a byte of one of them flips, and every result names it and the tensor
+ * until a sync has made all states equal again. */
 #include "peers.h"
 
 enum { IN_TIME_MS = 30000, COUNT = 300000 }; /* floats: two pieces of 1 MiB */

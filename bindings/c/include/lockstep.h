@@ -15,30 +15,32 @@
  *   lockstep_comm_destroy(comm);
  *
  * Words. peer: one process in a run. coordinator: the process that decides the membership; the coordinator never sees a
- * tensor. view: one numbered membership. group: peers that reduce with each other. rank: a peer's place in its group in one
- * view. cohort: the members that a collective is called among: the members since the caller's last admit, less the lost.
- * tag: the caller's name for a collective. The n-th call with a tag meets the n-th call with that tag on every other member
- * of the cohort, so many calls may be in flight at once, launched in any order.
+ * tensor. view: one numbered membership. group: peers that reduce with each other. rank: a peer's place in its group in
+ * one view. cohort: the members that a collective is called among: the members since the caller's last admit, less the
+ * lost. tag: the caller's name for a collective. The n-th call with a tag meets the n-th call with that tag on every
+ * other member of the cohort, so many calls may be in flight at once, launched in any order.
  *
- * Errors. Every function that can fail returns a lockstep_status; after anything but LOCKSTEP_OK, lockstep_last_error() gives
- * this thread a sentence with the cause, the values and a remedy. No function throws, exits or prints.
+ * Errors. Every function that can fail returns a lockstep_status; after anything but LOCKSTEP_OK, lockstep_last_error()
+ * gives this thread a sentence with the cause, the values and a remedy. No function throws, exits or prints.
  *
- * Threads. Any function may be called from any thread at any time, except that lockstep_work_free() must be the last use of its
- * handle. lockstep_comm_destroy() and lockstep_coordinator_stop() may be called while other threads are in functions of the
- * handle: see there.
+ * Threads. Any function may be called from any thread at any time, except that lockstep_work_free() must be the last
+ * use of its handle. lockstep_comm_destroy() and lockstep_coordinator_stop() may be called while other threads are in
+ * functions of the handle: see there.
  *
- * fork(). A child has none of the library's threads and closes its copies of the library's descriptors; the parent continues
- * undisturbed. Every function on an inherited handle returns LOCKSTEP_ERR_FORKED; destroying, stopping or freeing such a
- * handle does nothing. The child may make handles of its own. (vfork() and posix_spawn() need no such care.)
+ * fork(). A child has none of the library's threads and closes its copies of the library's descriptors; the parent
+ * continues undisturbed. Every function on an inherited handle returns LOCKSTEP_ERR_FORKED; destroying, stopping or
+ * freeing such a handle does nothing. The child may make handles of its own. (vfork() and posix_spawn() need no such
+ * care.)
  *
- * Sizes. Structs begin with `struct_size`, set by their *_INIT macro (or by hand to sizeof). A newer library takes fields that
- * the caller does not know as 0. An older library refuses the call if a field that it does not know is not 0. In input
- * structs, 0 or NULL in a field means the field's default, so that C99's designated initializers read well:
+ * Sizes. Structs begin with `struct_size`, set by their *_INIT macro (or by hand to sizeof). A newer library takes
+ * fields that the caller does not know as 0. An older library refuses the call if a field that it does not know is not
+ * 0. In input structs, 0 or NULL in a field means the field's default, so that C99's designated initializers read well:
  *
- *   lockstep_all_reduce_args args = {.struct_size = sizeof args, .send = x, .recv = x, .count = n, .type = LOCKSTEP_F32};
+ *   lockstep_all_reduce_args args = {
+ *       .struct_size = sizeof args, .send = x, .recv = x, .count = n, .type = LOCKSTEP_F32};
  *
- * Time-outs are in milliseconds. A collective's time-out ends the call on every peer (LOCKSTEP_ERR_TIMED_OUT); in a struct 0
- * means no time-out. A wait's time-out ends only the wait (LOCKSTEP_ERR_PENDING); there 0 means "check once".
+ * Time-outs are in milliseconds. A collective's time-out ends the call on every peer (LOCKSTEP_ERR_TIMED_OUT); in a
+ * struct 0 means no time-out. A wait's time-out ends only the wait (LOCKSTEP_ERR_PENDING); there 0 means "check once".
  * LOCKSTEP_FOREVER means no time-out everywhere.
  */
 #ifndef LOCKSTEP_H
@@ -67,13 +69,14 @@
 extern "C" {
 #endif
 
-/* ---- statuses ------------------------------------------------------------------------------------------------------ */
+/* ---- statuses ------------------------------------------------------------------------------------------------------
+ * */
 
 /* How a call ended. Numbers never change. To rejoin is to make a new communicator and connect it. */
 typedef enum lockstep_status {
   LOCKSTEP_OK = 0,
-  /* this call's arguments are invalid: nothing was started; or a peer's weight or element cannot be reduced: the call ended
-   * on every peer, and the text names that peer */
+  /* this call's arguments are invalid: nothing was started; or a peer's weight or element cannot be reduced: the call
+   * ended on every peer, and the text names that peer */
   LOCKSTEP_ERR_INVALID_ARGUMENT = 1,
   LOCKSTEP_ERR_MISMATCH = 2,            /* peers gave different arguments for one round; nothing was reduced */
   LOCKSTEP_ERR_PEER_LOST = 3,           /* a member was lost, and this call does not retry */
@@ -102,16 +105,18 @@ typedef enum lockstep_status {
 /* A short name such as "peer lost"; for a number that is no status, "unknown status". Never NULL; never freed. */
 LOCKSTEP_API const char* lockstep_status_string(lockstep_status status);
 
-/* The sentence of this thread's last failure. Empty before the first failure. Valid until the next failure on this thread; a
- * success leaves the sentence unchanged. Never NULL. */
+/* The sentence of this thread's last failure. Empty before the first failure. Valid until the next failure on this
+ * thread; a success leaves the sentence unchanged. Never NULL. */
 LOCKSTEP_API const char* lockstep_last_error(void);
 
 /* The library's version, such as "0.1.0". */
 LOCKSTEP_API const char* lockstep_version_string(void);
 
-/* ---- elements and operations --------------------------------------------------------------------------------------- */
+/* ---- elements and operations ---------------------------------------------------------------------------------------
+ * */
 
-/* Element types, in the byte order of the machine. F16 is IEEE binary16, BF16 the upper half of an F32. Numbers never change. */
+/* Element types, in the byte order of the machine. F16 is IEEE binary16, BF16 the upper half of an F32. Numbers never
+ * change. */
 typedef enum lockstep_data_type {
   LOCKSTEP_U8 = 0,
   LOCKSTEP_I8 = 1,
@@ -129,11 +134,14 @@ typedef enum lockstep_data_type {
 
 /* How elements are folded. The result is defined to the last bit and is the same on every CPU:
  *
- * - Order. Inputs are folded one after the other along the ring of the round, from a start that depends on the element's place.
+ * - Order. Inputs are folded one after the other along the ring of the round, from a start that depends on the
+ *   element's place.
  *   Each chunk is folded on one path and then copied to every peer, so all peers hold equal bits. Another ring (another
  *   view) may round floats differently.
- * - Integers wrap (two's complement). AVG of integers is the wrapped sum divided by the number of contributors, toward zero.
- * - Floats follow IEEE 754, round to nearest, ties to even; denormals are kept, infinities arise and spread as usual. F16 and
+ * - Integers wrap (two's complement). AVG of integers is the wrapped sum divided by the number of contributors, toward
+ *   zero.
+ * - Floats follow IEEE 754, round to nearest, ties to even; denormals are kept, infinities arise and spread as usual.
+ *   F16 and
  *   BF16 are folded in F32 and rounded back after every fold. AVG is the sum divided once, at the end.
  * - NaN: any NaN in gives the canonical quiet NaN out (positive, payload zero), also for MIN and MAX.
  * - MIN and MAX take -0.0 as less than +0.0.
@@ -147,8 +155,8 @@ typedef enum lockstep_op {
   LOCKSTEP_MAX = 4
 } lockstep_op;
 
-/* How the f32 elements of an all-reduce travel. Smaller formats are less exact. Blocks are scaled independently: a large
- * element costs precision in its own block only. The bits are the same on every CPU. Numbers never change.
+/* How the f32 elements of an all-reduce travel. Smaller formats are less exact. Blocks are scaled independently: a
+ * large element costs precision in its own block only. The bits are the same on every CPU. Numbers never change.
  *
  *                            bits per element   largest error of an element x, in a block of so many
  *   WIRE_NATIVE              32                 none
@@ -157,8 +165,8 @@ typedef enum lockstep_op {
  *                                               divides last)
  *   WIRE_INT8                8.125   256        largest |x| / 254
  *   WIRE_INT8_MIN_MAX        8.25    256        (largest x - smallest x) / 510
- *   WIRE_INT8_CODEBOOK       10      4096       means of 256 bins around 0, 6 root mean squares / 256 wide; larger outside
- *                                               of the bins
+ *   WIRE_INT8_CODEBOOK       10      4096       means of 256 bins around 0, 6 root mean squares / 256 wide;
+ *                                               larger outside of the bins
  *   WIRE_INT4                4.5     64         largest |x| / 14
  *   WIRE_E3M0                4.125   64         |x| / 3; values below largest |x| / 64 may become 0
  *
@@ -174,16 +182,17 @@ typedef enum lockstep_wire_format {
   LOCKSTEP_WIRE_E3M0 = 7
 } lockstep_wire_format;
 
-/* "native", "bf16", "f16", "int8", "int8-min-max", "int8-codebook", "int4", "e3m0"; "unknown" for a number that is no wire
- * format. Never NULL; never freed. */
+/* "native", "bf16", "f16", "int8", "int8-min-max", "int8-codebook", "int4", "e3m0"; "unknown" for a number that is no
+ * wire format. Never NULL; never freed. */
 LOCKSTEP_API const char* lockstep_wire_format_name(lockstep_wire_format format);
 
 /* How contributions to an all-reduce become its result. Numbers never change.
  *
- * RING: chunks travel around the ring. Each member decodes the partial sum, adds its part and rounds the sum again: 2(n-1) hops,
- * links between neighbours. DIRECT: each member rounds its part of a chunk once and sends the part straight to the chunk's
- * owner. The owner adds all parts in f32 and sends the result to every member: 2 hops, as many bytes, links between all pairs.
- * AUTO: DIRECT if contributions travel in less than 8 bits, which are too few for repeated rounding; else RING. */
+ * RING: chunks travel around the ring. Each member decodes the partial sum, adds its part and rounds the sum again:
+ * 2(n-1) hops, links between neighbours. DIRECT: each member rounds its part of a chunk once and sends the part
+ * straight to the chunk's owner. The owner adds all parts in f32 and sends the result to every member: 2 hops, as many
+ * bytes, links between all pairs. AUTO: DIRECT if contributions travel in less than 8 bits, which are too few for
+ * repeated rounding; else RING. */
 typedef enum lockstep_algorithm {
   LOCKSTEP_ALGORITHM_AUTO = 0,
   LOCKSTEP_ALGORITHM_RING = 1,
@@ -200,7 +209,8 @@ LOCKSTEP_API const char* lockstep_data_type_name(lockstep_data_type type);
 /* "sum", "avg", "prod", "min", "max"; "unknown" for a number that is no operation. Never NULL; never freed. */
 LOCKSTEP_API const char* lockstep_op_name(lockstep_op op);
 
-/* ---- peers --------------------------------------------------------------------------------------------------------- */
+/* ---- peers ---------------------------------------------------------------------------------------------------------
+ * */
 
 /* One process in a run: random, 128 bits, never reused; all zero means nobody. Compare with memcmp(). */
 typedef struct lockstep_peer_id {
@@ -210,10 +220,12 @@ typedef struct lockstep_peer_id {
 /* Characters of a peer id as text, with the end: 32 hexadecimal digits and a 0. */
 #define LOCKSTEP_PEER_ID_TEXT_SIZE 33
 
-/* Writes `id` as 32 hexadecimal digits; logs show the first eight. `text`: room for LOCKSTEP_PEER_ID_TEXT_SIZE characters. */
+/* Writes `id` as 32 hexadecimal digits; logs show the first eight. `text`: room for LOCKSTEP_PEER_ID_TEXT_SIZE
+ * characters. */
 LOCKSTEP_API lockstep_status lockstep_peer_id_text(const lockstep_peer_id* id, char* text);
 
-/* ---- communicators ------------------------------------------------------------------------------------------------- */
+/* ---- communicators -------------------------------------------------------------------------------------------------
+ * */
 
 /* This process's place in one run. A process may have several. */
 typedef struct lockstep_comm lockstep_comm;
@@ -221,9 +233,10 @@ typedef struct lockstep_comm lockstep_comm;
 /* A call in flight; see "Work". */
 typedef struct lockstep_work lockstep_work;
 
-/* Takes one line of log, without an end of line, valid during the call. The library calls the function for one line at a time,
- * on its own thread or on a thread that waits in a blocking call of the same handle. The function must be quick, must not call
- * functions of this header with that handle, and must not take a lock that the program holds around such a call. */
+/* Takes one line of log, without an end of line, valid during the call. The library calls the function for one line at
+ * a time, on its own thread or on a thread that waits in a blocking call of the same handle. The function must be
+ * quick, must not call functions of this header with that handle, and must not take a lock that the program holds
+ * around such a call. */
 typedef void (*lockstep_log_fn)(void* user, const char* line);
 
 /* For lockstep_comm_options.spin_us: never. */
@@ -257,23 +270,24 @@ typedef struct lockstep_comm_options {
   uint32_t link_timeout_ms;   /* time without a working stream after which a neighbour is reported. Default: 8000 */
   uint32_t abort_grace_ms; /* from a time-out without an answer of the coordinator to OUTCOME_UNKNOWN. Default: 10000 */
 
-  /* Congestion control of TCP, such as "cubic"; a refusal of the system is logged. Default: the system's own; where that is
-   * BBR, which paces, short paths (under 1 ms) use CUBIC or Reno. */
+  /* Congestion control of TCP, such as "cubic"; a refusal of the system is logged. Default: the system's own; where
+   * that is BBR, which paces, short paths (under 1 ms) use CUBIC or Reno. */
   const char* congestion_control;
 
   /* Default: none; nothing is printed. Similar events give at most 10 lines a minute, then a count. */
   lockstep_log_fn log;
   void* log_user; /* handed to `log`; must stay valid until lockstep_comm_destroy() has returned */
 
-  /* Takes a line of JSON for each call, each end of a call, and each view. `lockstep sim audit FILES` judges the journals of
-   * all peers of a run, one file each. Default: none */
+  /* Takes a line of JSON for each call, each end of a call, and each view. `lockstep sim audit FILES` judges the
+   * journals of all peers of a run, one file each. Default: none */
   lockstep_log_fn journal;
   void* journal_user; /* as log_user */
 
-  /* The flight recorder keeps the latest inputs of this peer in memory. The recorder writes them to FOLDER/lockstep-ID.rec (ID:
-   * the first eight digits of the peer id) when the run ends before the peer asked to leave (evicted, coordinator lost, a bug of
-   * the library). `lockstep sim replay FILE` repeats the recording. The file holds names, addresses and the key of the run, and
-   * nearly nothing of tensors; only the user may read it. The recorder costs a small all-reduce a few microseconds. */
+  /* The flight recorder keeps the latest inputs of this peer in memory. The recorder writes them to
+   * FOLDER/lockstep-ID.rec (ID: the first eight digits of the peer id) when the run ends before the peer asked to leave
+   * (evicted, coordinator lost, a bug of the library). `lockstep sim replay FILE` repeats the recording. The file holds
+   * names, addresses and the key of the run, and nearly nothing of tensors; only the user may read it. The recorder
+   * costs a small all-reduce a few microseconds. */
   const char* flight_folder; /* must exist. Default: LOCKSTEP_FLIGHT_FOLDER in the environment; without it, nowhere */
   uint32_t flight_kib; /* memory of the recorder, up to 512 MiB. Default: 8192 with a folder, else 0: no recorder */
 
@@ -281,8 +295,8 @@ typedef struct lockstep_comm_options {
    * LOCKSTEP_NO_SPIN: sleep at once, and leave the core to other programs. Default: 50 */
   uint32_t spin_us;
 
-  /* Rate limit of shared states that this peer sends, to all peers together, in pieces of up to 1 MiB; the first piece goes
-   * at once. Default: no limit */
+  /* Rate limit of shared states that this peer sends, to all peers together, in pieces of up to 1 MiB; the first piece
+   * goes at once. Default: no limit */
   uint64_t state_bytes_per_second;
 } lockstep_comm_options;
 
@@ -292,34 +306,38 @@ typedef struct lockstep_comm_options {
         NULL, NULL, NULL, 0, 0, 0                                                                                      \
   }
 
-/* Makes a communicator: a random peer id, a listening port, a thread. Not yet part of a run. `options` NULL: all defaults.
- * *comm: to be destroyed by the caller; NULL on failure. Blocks as long as the system looks up the hosts in `options`.
- * Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host), OUT_OF_MEMORY. */
+/* Makes a communicator: a random peer id, a listening port, a thread. Not yet part of a run. `options` NULL: all
+ * defaults. *comm: to be destroyed by the caller; NULL on failure. Blocks as long as the system looks up the hosts in
+ * `options`. Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_comm_create(const lockstep_comm_options* options, lockstep_comm** comm);
 
-/* Ends every call in flight and closes every stream. Collectives end with OUTCOME_UNKNOWN, other calls with NOT_CONNECTED; an
- * in-place input holds the bits that it had at the call, and result.state_undefined tells the condition of a state. This takes as
- * long as copying these inputs. Other peers see a lost peer; call lockstep_leave() first to leave politely, and this function
- * then waits, for 2 s at most, until the others have received its last bytes.
- * Other threads may be in functions of this communicator: their waits end, and this function returns after they have returned.
- * Later calls end with NOT_CONNECTED. Inside a callback of the library, such as the function of lockstep_set_interrupt(), this
- * function does not wait for the library function that the thread itself is in. NULL: nothing. */
+/* Ends every call in flight and closes every stream. Collectives end with OUTCOME_UNKNOWN, other calls with
+ * NOT_CONNECTED; an in-place input holds the bits that it had at the call, and result.state_undefined tells the
+ * condition of a state. This takes as long as copying these inputs. Other peers see a lost peer; call lockstep_leave()
+ * first to leave politely, and this function then waits, for 2 s at most, until the others have received its last
+ * bytes.
+ * Other threads may be in functions of this communicator: their waits end, and this function returns after they have
+ * returned. Later calls end with NOT_CONNECTED. Inside a callback of the library, such as the function of
+ * lockstep_set_interrupt(), this function does not wait for the library function that the thread itself is in. NULL:
+ * nothing. */
 LOCKSTEP_API void lockstep_comm_close(lockstep_comm* comm);
 
-/* Closes the communicator as lockstep_comm_close(), unless it is closed, then frees all memory. Work handles stay valid until
- * they are freed. NULL: nothing. Using the handle later is an error of the program; the last 1024 destroyed handles answer with
- * NOT_CONNECTED. */
+/* Closes the communicator as lockstep_comm_close(), unless it is closed, then frees all memory. Work handles stay valid
+ * until they are freed. NULL: nothing. Using the handle later is an error of the program; the last 1024 destroyed
+ * handles answer with NOT_CONNECTED. */
 LOCKSTEP_API void lockstep_comm_destroy(lockstep_comm* comm);
 
-/* Writes the flight recording to a file, completely or not at all; replaces a regular file of that name. The run continues.
- * Blocks until the file is written. Errors: INVALID_ARGUMENT (the file cannot be written: the text has the system's words; the
- * name belongs to something else than a regular file; or there is no flight recorder: see flight_kib), OUT_OF_MEMORY. */
+/* Writes the flight recording to a file, completely or not at all; replaces a regular file of that name. The run
+ * continues. Blocks until the file is written. Errors: INVALID_ARGUMENT (the file cannot be written: the text has the
+ * system's words; the name belongs to something else than a regular file; or there is no flight recorder: see
+ * flight_kib), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_flight_record(lockstep_comm* comm, const char* path);
 
-/* ---- results ------------------------------------------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------------------------------------
+ * */
 
-/* The result of a call. Set `struct_size` (LOCKSTEP_RESULT_INIT) and, optionally, the arrays; the library fills in all other
- * fields. Fields that do not apply to a call are 0. Functions accept NULL instead of a result. */
+/* The result of a call. Set `struct_size` (LOCKSTEP_RESULT_INIT) and, optionally, the arrays; the library fills in all
+ * other fields. Fields that do not apply to a call are 0. Functions accept NULL instead of a result. */
 typedef struct lockstep_result {
   size_t struct_size;
   lockstep_status status; /* same as returned */
@@ -331,8 +349,8 @@ typedef struct lockstep_result {
   uint64_t bytes_sent;    /* payload, this call, all attempts */
   uint64_t bytes_received;
 
-  /* The receipt of a committed round, equal on every peer: its name (the use-th call with `tag` in this cohort, from 0), the
-   * attempt that committed, the hash of the result and who contributed. */
+  /* The receipt of a committed round, equal on every peer: its name (the use-th call with `tag` in this cohort, from
+   * 0), the attempt that committed, the hash of the result and who contributed. */
   uint64_t cohort;
   uint64_t tag;
   uint64_t attempt;
@@ -369,55 +387,59 @@ typedef struct lockstep_result {
         {0, 0}, 0, NULL, 0.0                                                                                     \
   }
 
-/* ---- being part of a run ------------------------------------------------------------------------------------------- */
+/* ---- being part of a run -------------------------------------------------------------------------------------------
+ * */
 
-/* Joins the run of the coordinator at `coordinator`: "host:port" or "[IPv6 address]:port". Blocks until the members have
- * admitted this peer (founders: at once). Once per communicator. timeout_ms: above 0, or LOCKSTEP_FOREVER.
+/* Joins the run of the coordinator at `coordinator`: "host:port" or "[IPv6 address]:port". Blocks until the members
+ * have admitted this peer (founders: at once). Once per communicator. timeout_ms: above 0, or LOCKSTEP_FOREVER.
  *
- * The coordinator may start later: while the coordinator is unreachable, this function looks up the name and tries the addresses
- * again, after 50 ms at first and every second in the end; `log` gets a line after the first attempt. The same holds when the
- * connection ends before the coordinator's greeting, which strangers that fill the port can cause.
- * Errors: INVALID_ARGUMENT, REFUSED, PROTOCOL (another program listens there), UNREACHABLE (not reached within timeout_ms: the
- * text lists how the attempts ended), TIMED_OUT (not admitted within timeout_ms). After an error make a new communicator. */
+ * The coordinator may start later: while the coordinator is unreachable, this function looks up the name and tries the
+ * addresses again, after 50 ms at first and every second in the end; `log` gets a line after the first attempt. The
+ * same holds when the connection ends before the coordinator's greeting, which strangers that fill the port can cause.
+ * Errors: INVALID_ARGUMENT, REFUSED, PROTOCOL (another program listens there), UNREACHABLE (not reached within
+ * timeout_ms: the text lists how the attempts ended), TIMED_OUT (not admitted within timeout_ms). After an error make a
+ * new communicator. */
 LOCKSTEP_API lockstep_status lockstep_connect(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms);
 LOCKSTEP_API lockstep_status lockstep_connect_async(lockstep_comm* comm, const char* coordinator, int64_t timeout_ms,
                                                     lockstep_work** work);
 
-/* Admits waiting peers. All members call this function at the same place of their program. The call ends in the same new view
- * for all of them (also when nobody waited), and the newcomers' lockstep_connect() ends in that view, too: a program must
- * do the same after both calls. Collectives in flight end among the members that they were called among; later collectives are
- * among the members of the new view. Costs about one round trip to the coordinator. timeout_ms: above 0, or LOCKSTEP_FOREVER;
- * the time-out ends the call on this peer alone. A collective that waits for a peer in lockstep_admit() ends with
- * COHORT_CLOSED, because that peer can no longer launch it.
+/* Admits waiting peers. All members call this function at the same place of their program. The call ends in the same
+ * new view for all of them (also when nobody waited), and the newcomers' lockstep_connect() ends in that view, too: a
+ * program must do the same after both calls. Collectives in flight end among the members that they were called among;
+ * later collectives are among the members of the new view. Costs about one round trip to the coordinator. timeout_ms:
+ * above 0, or LOCKSTEP_FOREVER; the time-out ends the call on this peer alone. A collective that waits for a peer in
+ * lockstep_admit() ends with COHORT_CLOSED, because that peer can no longer launch it.
  * Errors: INVALID_ARGUMENT, TIMED_OUT, NOT_CONNECTED, EVICTED. */
 LOCKSTEP_API lockstep_status lockstep_admit(lockstep_comm* comm, int64_t timeout_ms, lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_admit_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work);
 
-/* lockstep_admit() that waits until the view has at least `members` members, in all groups together (1 to 1024). Until then,
- * collectives of other members that wait for this peer end with COHORT_CLOSED, also with auto_admit. */
+/* lockstep_admit() that waits until the view has at least `members` members, in all groups together (1 to 1024). Until
+ * then, collectives of other members that wait for this peer end with COHORT_CLOSED, also with auto_admit. */
 LOCKSTEP_API lockstep_status lockstep_wait_for_world(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
                                                      lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, uint32_t members, int64_t timeout_ms,
                                                            lockstep_work** work);
 
-/* The number of peers that wait for admission. Local and free: never blocks; fails only for NULL or a destroyed handle. */
+/* The number of peers that wait for admission. Local and free: never blocks; fails only for NULL or a destroyed handle.
+ * */
 LOCKSTEP_API lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count);
 
-/* The number of waiting peers in lockstep_prefetch_state(): members that publish admit when the number is 0. Local and free,
- * as above. */
+/* The number of waiting peers in lockstep_prefetch_state(): members that publish admit when the number is 0. Local and
+ * free, as above. */
 LOCKSTEP_API lockstep_status lockstep_fetching(lockstep_comm* comm, uint32_t* count);
 
-/* Leaves politely: waits for the calls that this peer has launched; the other peers continue without it and see no error. Later
- * calls fail with NOT_CONNECTED. timeout_ms: above 0, or LOCKSTEP_FOREVER. Errors: INVALID_ARGUMENT, TIMED_OUT (this peer has
- * left all the same, and calls in flight may end as for a lost peer), NOT_CONNECTED. */
+/* Leaves politely: waits for the calls that this peer has launched; the other peers continue without it and see no
+ * error. Later calls fail with NOT_CONNECTED. timeout_ms: above 0, or LOCKSTEP_FOREVER. Errors: INVALID_ARGUMENT,
+ * TIMED_OUT (this peer has left all the same, and calls in flight may end as for a lost peer), NOT_CONNECTED. */
 LOCKSTEP_API lockstep_status lockstep_leave(lockstep_comm* comm, int64_t timeout_ms);
 LOCKSTEP_API lockstep_status lockstep_leave_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work);
 
-/* Aborts every call of this communicator that is in flight, blocking ones of other threads included, as lockstep_abort() does.
- * `why`: for the texts of all peers, its first 1024 bytes; may be NULL. Does not wait. */
+/* Aborts every call of this communicator that is in flight, blocking ones of other threads included, as
+ * lockstep_abort() does. `why`: for the texts of all peers, its first 1024 bytes; may be NULL. Does not wait. */
 LOCKSTEP_API lockstep_status lockstep_abort_all(lockstep_comm* comm, const char* why);
 
-/* ---- the world ----------------------------------------------------------------------------------------------------- */
+/* ---- the world -----------------------------------------------------------------------------------------------------
+ * */
 
 /* The newest view, as this peer sees it. */
 typedef struct lockstep_world {
@@ -437,8 +459,9 @@ typedef struct lockstep_world {
 #define LOCKSTEP_WORLD_INIT \
   { sizeof(lockstep_world), 0, 0, 0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0, 0, 0, 0, 0, 0 }
 
-/* Fills `world`. Local; never blocks. NOT_CONNECTED before this peer has joined; after the end of the run the world keeps its
- * last content. A new view may follow at any moment; the lockstep_result of a collective tells the members that took part. */
+/* Fills `world`. Local; never blocks. NOT_CONNECTED before this peer has joined; after the end of the run the world
+ * keeps its last content. A new view may follow at any moment; the lockstep_result of a collective tells the members
+ * that took part. */
 LOCKSTEP_API lockstep_status lockstep_world_get(lockstep_comm* comm, lockstep_world* world);
 
 /* A group and how many members it has in one view. */
@@ -447,14 +470,15 @@ typedef struct lockstep_group_size {
   uint32_t members;
 } lockstep_group_size;
 
-/* The groups of the newest view, by ascending number. sizes: room for `capacity` groups, filled as far as it reaches; may be
- * NULL with 0. *count: the number of groups. view: NULL, or where to put the view's number. Errors as lockstep_world_get(). */
+/* The groups of the newest view, by ascending number. sizes: room for `capacity` groups, filled as far as it reaches;
+ * may be NULL with 0. *count: the number of groups. view: NULL, or where to put the view's number. Errors as
+ * lockstep_world_get(). */
 LOCKSTEP_API lockstep_status lockstep_group_sizes(lockstep_comm* comm, lockstep_group_size* sizes, size_t capacity,
                                                   size_t* count, uint64_t* view);
 
-/* The members of `group` in the newest view, in rank order. ids: room for `capacity`, filled as far as it reaches; may be NULL
- * with 0. *count: how many there are (0: no such group). view: NULL, or where to put the view's number. Errors as
- * lockstep_world_get(). */
+/* The members of `group` in the newest view, in rank order. ids: room for `capacity`, filled as far as it reaches; may
+ * be NULL with 0. *count: how many there are (0: no such group). view: NULL, or where to put the view's number. Errors
+ * as lockstep_world_get(). */
 LOCKSTEP_API lockstep_status lockstep_member_ids(lockstep_comm* comm, uint32_t group, lockstep_peer_id* ids,
                                                  size_t capacity, size_t* count, uint64_t* view);
 
@@ -464,24 +488,24 @@ LOCKSTEP_API lockstep_status lockstep_peer_id_self(lockstep_comm* comm, lockstep
 /* ---- collectives ---------------------------------------------------------------------------------------------------
  *
  * Every member of the cohort's group calls with the same tag and equal arguments; different arguments end the call with
- * LOCKSTEP_ERR_MISMATCH on all of them. The library uses the lent memory from the call to its end, and never outside of that.
- * The blocking form returns at the end of the call; the asynchronous form returns a lockstep_work. Data flows around the ring,
- * over all links at once.
+ * LOCKSTEP_ERR_MISMATCH on all of them. The library uses the lent memory from the call to its end, and never outside of
+ * that. The blocking form returns at the end of the call; the asynchronous form returns a lockstep_work. Data flows
+ * around the ring, over all links at once.
  *
- * One outcome: if one peer gets LOCKSTEP_OK, every peer holds the result. After any other status nothing was reduced, `send` (and
- * `recv` where both are the same memory) holds what it held before, and other `recv` memory is unspecified.
+ * One outcome: if one peer gets LOCKSTEP_OK, every peer holds the result. After any other status nothing was reduced,
+ * `send` (and `recv` where both are the same memory) holds what it held before, and other `recv` memory is unspecified.
  *
- * If a member is lost in mid-call, all-reduce and barrier continue among the survivors (unless `no_retry`). The other collectives
- * end with PEER_LOST, because their arguments depend on the members.
+ * If a member is lost in mid-call, all-reduce and barrier continue among the survivors (unless `no_retry`). The other
+ * collectives end with PEER_LOST, because their arguments depend on the members.
  *
  * Common fields:
  *   tag            the call's name; 0 is as good as any other
- *   timeout_ms     time-out of the call; 0 or LOCKSTEP_FOREVER: none. The call ends on every peer. While the call waits for an
- *                  admission, this peer's part ends at once, and the other peers' parts end in the new view
- *   minimum_world  fewer contributors end the call with BELOW_MINIMUM; 0: the communicator's minimum; equal on all peers
+ *   timeout_ms     time-out of the call, on every peer; 0 or LOCKSTEP_FOREVER: none. While the call waits for an
+ *                  admission, this peer's part ends at once, and the other parts end in the new view
+ *   minimum_world  fewer contributors end the call with BELOW_MINIMUM; 0: the communicator's; equal on all peers
  *
- * Common errors: INVALID_ARGUMENT, MISMATCH, BELOW_MINIMUM, ABORTED, TIMED_OUT, COHORT_CLOSED, OUTCOME_UNKNOWN, EVICTED,
- * NOT_CONNECTED, TOO_MANY_IN_FLIGHT, OUT_OF_MEMORY. A world of 1 succeeds at once.
+ * Common errors: INVALID_ARGUMENT, MISMATCH, BELOW_MINIMUM, ABORTED, TIMED_OUT, COHORT_CLOSED, OUTCOME_UNKNOWN,
+ * EVICTED, NOT_CONNECTED, TOO_MANY_IN_FLIGHT, OUT_OF_MEMORY. A world of 1 succeeds at once.
  */
 
 /* One of many tensors in one call. */
@@ -506,22 +530,23 @@ typedef struct lockstep_all_reduce_args {
   uint32_t minimum_world;
   int no_retry; /* not 0: the loss of a member ends the call with PEER_LOST; equal on all peers */
 
-  /* f32, SUM or AVG: formats of contributions (and partial sums around the ring), and of the result. One rank rounds each chunk of
-   * the result to `down`, once, and all peers, the rank included, decode the bytes that it sent. Equal on all peers. */
+  /* f32, SUM or AVG: formats of contributions (and partial sums around the ring), and of the result. One rank rounds
+   * each chunk of the result to `down`, once, and all peers, the rank included, decode the bytes that it sent. Equal on
+   * all peers. */
   lockstep_wire_format up;
   lockstep_wire_format down;
-  /* f32, AVG: not 0: this contribution counts `weight` times (finite, not negative, rounded to f32; with 0 the peer takes part and
-   * does not count). The result is the sum of weight * send, divided by the sum of the weights. All peers are weighted, or none;
-   * weights may differ. If all weights are 0 (of the survivors, too), or one weight is invalid, the call ends on every peer with
-   * INVALID_ARGUMENT. A world of 1 encodes nothing and checks no element. */
+  /* f32, AVG: not 0: this contribution counts `weight` times (finite, not negative, rounded to f32; with 0 the peer
+   * takes part and does not count). The result is the sum of weight * send, divided by the sum of the weights. All
+   * peers are weighted, or none; weights may differ. If all weights are 0 (of the survivors, too), or one weight is
+   * invalid, the call ends on every peer with INVALID_ARGUMENT. A world of 1 encodes nothing and checks no element. */
   int weighted;
   double weight;
   lockstep_algorithm algorithm; /* f32, SUM or AVG; RING not with an `up` of less than 8 bits; equal on all peers */
-  /* Error feedback, DIRECT only (request DIRECT for an `up` of 8 bits or more): `count` f32, zeros at first, that the caller keeps
-   * from call to call; no overlap with other buffers. The residual is added to `send`. If the call ends with LOCKSTEP_OK, the
-   * residual becomes what encoding lost of that sum (nothing for this peer's own chunk); otherwise the residual is unchanged.
-   * Also unchanged with weight 0 and in a world of 1. NULL: none; each peer may choose. After F. Seide et al., "1-bit stochastic
-   * gradient descent", 2014. */
+  /* Error feedback, DIRECT only (request DIRECT for an `up` of 8 bits or more): `count` f32, zeros at first, that the
+   * caller keeps from call to call; no overlap with other buffers. The residual is added to `send`. If the call ends
+   * with LOCKSTEP_OK, the residual becomes what encoding lost of that sum (nothing for this peer's own chunk);
+   * otherwise the residual is unchanged. Also unchanged with weight 0 and in a world of 1. NULL: none; each peer may
+   * choose. After F. Seide et al., "1-bit stochastic gradient descent", 2014. */
   void* residual;
   void* const* residuals; /* the same with `tensors`: one for each of them, NULL where it has none; or NULL */
 } lockstep_all_reduce_args;
@@ -532,12 +557,13 @@ typedef struct lockstep_all_reduce_args {
         LOCKSTEP_WIRE_NATIVE, LOCKSTEP_WIRE_NATIVE, 0, 0.0, LOCKSTEP_ALGORITHM_AUTO, NULL, NULL      \
   }
 
-/* Each peer sends 2(n-1)/n of the tensors' bytes (ring; formula as in nccl-tests doc/PERFORMANCE.md). A tensor of at most 16 KiB
- * travels whole, once or twice (DIRECT: its owner sends it to every peer). A wire format reduces these bytes by its ratio.
- * Memory: in place, a copy of the input (or of its encoded part); out of place, none. DIRECT also needs a sixteenth of the
- * tensors, at least 2 MiB (small tensors: up to 64 times their size) and at most 32 MiB, and ends with INVALID_ARGUMENT where that
- * is too little for the number of members. With a wire format, weights or DIRECT, a NaN or infinite input aborts the call on every
- * peer with INVALID_ARGUMENT; the error names the peer and the element. Errors: common ones, and PEER_LOST with `no_retry`. */
+/* Each peer sends 2(n-1)/n of the tensors' bytes (ring; formula as in nccl-tests doc/PERFORMANCE.md). A tensor of at
+ * most 16 KiB travels whole, once or twice (DIRECT: its owner sends it to every peer). A wire format reduces these
+ * bytes by its ratio. Memory: in place, a copy of the input (or of its encoded part); out of place, none. DIRECT also
+ * needs a sixteenth of the tensors, at least 2 MiB (small tensors: up to 64 times their size) and at most 32 MiB, and
+ * ends with INVALID_ARGUMENT where that is too little for the number of members. With a wire format, weights or DIRECT,
+ * a NaN or infinite input aborts the call on every peer with INVALID_ARGUMENT; the error names the peer and the
+ * element. Errors: common ones, and PEER_LOST with `no_retry`. */
 LOCKSTEP_API lockstep_status lockstep_all_reduce(lockstep_comm* comm, const lockstep_all_reduce_args* args,
                                                  lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_all_reduce_async(lockstep_comm* comm, const lockstep_all_reduce_args* args,
@@ -568,8 +594,8 @@ LOCKSTEP_API lockstep_status lockstep_reduce_scatter_async(lockstep_comm* comm,
                                                            const lockstep_reduce_scatter_args* args,
                                                            lockstep_work** work);
 
-/* Every peer gets the blocks of all peers, in rank order, without gaps. Blocks may differ in size; the result has the sizes
- * (blocks). */
+/* Every peer gets the blocks of all peers, in rank order, without gaps. Blocks may differ in size; the result has the
+ * sizes (blocks). */
 typedef struct lockstep_all_gather_args {
   size_t struct_size;
   const void* send;       /* this peer's block; no overlap with `recv`, except exactly its own place */
@@ -638,23 +664,25 @@ LOCKSTEP_API lockstep_status lockstep_barrier_async(lockstep_comm* comm, const l
 
 /* ---- shared state --------------------------------------------------------------------------------------------------
  *
- * A shared state is what all peers hold in common: tensors and small values by name, with a revision (a step counter, for
- * example) that the program raises with every change. A sync makes the states of all members of a group equal, bit for bit. The
- * members of the last agreed revision vote; newcomers only receive. The highest revision wins, then the most popular state, then
- * the lower root. At the beginning of the run, and when no member of the last agreement is left, every member votes: check
- * result.revision. If all members return to a lower revision (a checkpoint), the run continues from there. Groups that gangs bind
- * (each group has a shard of the state) continue with the highest revision that has votes in all of them.
+ * A shared state is what all peers hold in common: tensors and small values by name, with a revision (a step counter,
+ * for example) that the program raises with every change. A sync makes the states of all members of a group equal, bit
+ * for bit. The members of the last agreed revision vote; newcomers only receive. The highest revision wins, then the
+ * most popular state, then the lower root. At the beginning of the run, and when no member of the last agreement is
+ * left, every member votes: check result.revision. If all members return to a lower revision (a checkpoint), the run
+ * continues from there. Groups that gangs bind (each group has a shard of the state) continue with the highest revision
+ * that has votes in all of them.
  *
- * A peer that differs fetches only the pieces of 1 MiB that differ, from all peers that hold them at once, and checks each piece
- * on arrival. If all states are equal, a sync costs one round trip to the coordinator, and no tensor byte.
+ * A peer that differs fetches only the pieces of 1 MiB that differ, from all peers that hold them at once, and checks
+ * each piece on arrival. If all states are equal, a sync costs one round trip to the coordinator, and no tensor byte.
  *
- * If a call ends while it takes the state over in place, memory holds a part of a state (result.state_undefined). The communicator
- * remembers that: in later syncs of this tag the peer has no vote and sends nothing, until a sync succeeds, or until `restored` says
- * that the tensors hold a whole state again. Another communicator cannot know: set `blank` there.
+ * If a call ends while it takes the state over in place, memory holds a part of a state (result.state_undefined). The
+ * communicator remembers that: in later syncs of this tag the peer has no vote and sends nothing, until a sync
+ * succeeds, or until `restored` says that the tensors hold a whole state again. Another communicator cannot know: set
+ * `blank` there.
  *
- * Programs with a shared state call lockstep_admit(). With auto_admit, members learn of a newcomer from the view in their next
- * result, while the newcomer may already wait in its first sync: calls that wait for each other in different tags end only by
- * their time-outs. */
+ * Programs with a shared state call lockstep_admit(). With auto_admit, members learn of a newcomer from the view in
+ * their next result, while the newcomer may already wait in its first sync: calls that wait for each other in different
+ * tags end only by their time-outs. */
 
 typedef enum lockstep_state_strategy {
   LOCKSTEP_STATE_POPULAR = 0,     /* votes, and takes over the winner */
@@ -668,15 +696,15 @@ typedef struct lockstep_state_tensor {
   uint64_t count;   /* elements; with 0 the pointer may be NULL */
   lockstep_data_type type;
   int may_differ; /* not 0: neither compared nor sent; each peer keeps its own */
-  int unchanged; /* not 0: holds what it held when this communicator's last sync of this tag that succeeded ended: it is not hashed
-                     again. Where that is not so, peers go on with states that differ */
+  int unchanged; /* not 0: unchanged since this communicator's last successful sync of this tag, so it is not hashed again.
+                    If that is not true, peers continue with states that differ */
 } lockstep_state_tensor;
 
 typedef enum lockstep_value_type { LOCKSTEP_INT = 0, LOCKSTEP_UINT = 1, LOCKSTEP_REAL = 2 } lockstep_value_type;
 
 typedef struct lockstep_state_value {
   const char* name; /* as above */
-  void* value; /* an int64_t, uint64_t or double, in memory of its own: read, and written where another state wins */
+  void* value;      /* an int64_t, uint64_t or double, in memory of its own: read, and written if another state wins */
   lockstep_value_type type;
 } lockstep_state_value;
 
@@ -688,54 +716,54 @@ typedef struct lockstep_sync_state_args {
   size_t values_count;                  /* at most 256 */
   uint64_t revision;                    /* of this peer's state; the new one is in the result */
   lockstep_state_strategy strategy;
-  int staged; /* not 0: what differs lands in memory of the library (as much as differs), and is copied into the tensors once all
-                 of it is here and the round has committed: after an error the tensors hold what they held, unless
-                 result.state_undefined says that the communicator failed meanwhile, for want of memory */
+  int staged; /* not 0: fetched pieces land in memory of the library (as much as differs) and are copied into the
+                 tensors after the round has committed. After an error the tensors hold their old state, unless
+                 result.state_undefined says that the communicator ran out of memory during the copy */
   uint64_t tag;
   int64_t timeout_ms;
   uint32_t minimum_world;
-  int blank;  /* not 0: the tensors hold no state yet. They are not hashed, and all of the elected state is fetched */
-  int stable; /* publish: not 0: the tensors are lent and do not change, so that no copy is made. Otherwise ignored */
-  int restored; /* not 0: after a result.state_undefined: the tensors hold a whole state again, a checkpoint for instance */
+  int blank;    /* not 0: the tensors hold no state yet. They are not hashed, and the whole elected state is fetched */
+  int stable;   /* publish: not 0: the tensors are lent and do not change, so no copy is made. Otherwise ignored */
+  int restored; /* not 0: after result.state_undefined: the tensors hold a whole state again, such as a checkpoint */
 } lockstep_sync_state_args;
 
 #define LOCKSTEP_SYNC_STATE_ARGS_INIT \
   { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Goes on with other sources when one dies, is slow or sends what is not the state. After an error: result.state_undefined.
- * Errors: those of all; ABORTED also where a peer has nobody left to take the state over from: the text names the sources;
- * STATE_UNDEFINED: nobody who may send has a state: load a checkpoint on one of them; or groups that are bound by gangs have no
- * revision in common: load one in all of them; MISMATCH: the tensors or values are not the same ones on all peers, or two that
- * only send differ: the text names the first difference. */
+/* Continues with other sources when a source dies, is slow or sends wrong pieces. After an error:
+ * result.state_undefined. Errors: common ones; ABORTED also when a peer has no source left: the text names the sources;
+ * STATE_UNDEFINED: no peer that may send has a state: load a checkpoint on one of them; or groups that gangs bind have
+ * no revision in common: load a checkpoint in all of them; MISMATCH: tensors or values differ between peers, or two
+ * send-only states differ: the text names the first difference. */
 LOCKSTEP_API lockstep_status lockstep_sync_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                                  lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_sync_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                                        lockstep_work** work);
 
-/* Joining without a stop: members publish a revision and go on training; a newcomer fetches it while it waits for its
- * admission, so that its first sync moves only the pieces that have changed since. Members lose no step: pieces go out while
- * none of their rounds has anything to send. */
+/* Joining without a stop: members publish a revision and keep training. A newcomer fetches that revision while it waits
+ * for its admission, so its first sync moves only the pieces that have changed since. Members lose no step: pieces are
+ * sent while none of their rounds has anything to send. */
 
-/* Serves this state (`revision` and all) to peers that wait, from now on; a newer publication of the tag replaces it. Takes a
- * copy of the tensors, in memory of the library, and returns: the caller goes on writing to its own. With args->stable there is
- * no copy, and the tensors are lent, unchanged, until lockstep_unpublish_state() has returned (or the asynchronous call is
- * over: it is until it is aborted, replaced, or this peer leaves the run). strategy, staged and minimum_world mean nothing
- * here; after timeout_ms it ends by itself. Costs the copy and one look at every byte. Once lockstep_fetching() is 0, some steps
- * after that, newcomers have it, and may be admitted: an admission ends what is still being fetched.
- * Errors: INVALID_ARGUMENT (also of a state that is blank, or undefined), NOT_CONNECTED (no member, or no more),
- * TOO_MANY_IN_FLIGHT (this peer publishes 16 states: end one), OUT_OF_MEMORY. */
+/* Serves this state (with `revision`) to waiting peers from now on; a newer publication of the tag replaces it. Copies
+ * the tensors into memory of the library and returns; the caller may write to the tensors again. With args->stable
+ * nothing is copied, and the tensors are lent, unchanged, until lockstep_unpublish_state() has returned. The
+ * asynchronous call lasts until it is aborted or replaced, or this peer leaves the run; then the tensors are the
+ * caller's again. strategy, staged and minimum_world are ignored; after timeout_ms the publication ends. Costs the copy
+ * and one read of every byte. Once lockstep_fetching() is 0, some steps later, newcomers have the state and may be
+ * admitted; an admission ends the fetches that still run. Errors: INVALID_ARGUMENT (also for a blank or undefined
+ * state), NOT_CONNECTED (not a member), TOO_MANY_IN_FLIGHT (this peer publishes 16 states: end one), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_publish_state(lockstep_comm* comm, const lockstep_sync_state_args* args);
 LOCKSTEP_API lockstep_status lockstep_publish_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                                           lockstep_work** work);
 
-/* Ends what this peer has published under the tag, if anything, and waits until its memory is back. */
+/* Ends this peer's publication under the tag, if there is one, and waits until its memory is the caller's again. */
 LOCKSTEP_API lockstep_status lockstep_unpublish_state(lockstep_comm* comm, uint64_t tag);
 
-/* Between lockstep_connect_async() and the admission: fills the tensors and values, in place, with the newest state that
- * members publish under this tag, as far as it gets; waits while nobody does. OK: all of it is here (result.revision), or this
- * peer was admitted, and what has come is here. With result.state_undefined that is a part, and no state; the first sync makes
- * it one. Either way it is but a head start: sync before the tensors are used, with the revision of the result.
- * strategy, staged, revision and minimum_world mean nothing here.
+/* Between lockstep_connect_async() and the admission: fills the tensors and values, in place, with the newest state
+ * that members publish under this tag; waits while no member publishes. OK: the whole state is here (result.revision),
+ * or this peer was admitted before. With result.state_undefined memory holds a part of a state, and the first sync
+ * completes it. A prefetched state is only a head start: sync before using the tensors, with the revision of the
+ * result. strategy, staged, revision and minimum_world are ignored.
  * Errors: INVALID_ARGUMENT, MISMATCH (members publish another layout), TIMED_OUT, ABORTED, NOT_CONNECTED,
  * TOO_MANY_IN_FLIGHT (this peer fetches 16 states: end one), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_prefetch_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
@@ -743,122 +771,132 @@ LOCKSTEP_API lockstep_status lockstep_prefetch_state(lockstep_comm* comm, const 
 LOCKSTEP_API lockstep_status lockstep_prefetch_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                                            lockstep_work** work);
 
-/* Watching: is what all members hold still the same? From now on each collective but a sync hashes this state, beside its data,
- * as it is at the call, and the members' hashes are compared as the round commits: at no extra round trip while they are equal.
- * Where they differ the call succeeds as ever, and result.parity tells all of its contributors who differs from what most hold,
- * and in which tensor or value first: "the state of c differs from that of a (2 of 3 watch the same) in tag 7: first in tensor 4
- * (w f32 [10])"; or how they are stated differently. What to do about it (a lockstep_sync_state(), say) is the program's. Members
- * that watch nothing are not compared.
+/* Watching: from now on every collective except a sync hashes this state, as it is at the call, and the members' hashes
+ * are compared when the round commits, at no extra round trip while the hashes are equal. If the hashes differ, the
+ * call still succeeds, and result.parity tells every contributor which peers differ from the majority, and in which
+ * tensor or value first: "the state of c differs from that of a (2 of 3 watch the same) in tag 7: first in tensor 4 (w
+ * f32 [10])"; or how the descriptions of the states differ. The program decides what to do, such as a
+ * lockstep_sync_state(). Members that watch nothing are not compared.
  *
- * The values and the revision are read here: call it again when they change. The tensors are lent, and do not change, while a
- * collective is in flight that was called meanwhile; a collective must not write to them: end the watch for such a one.
- * `unchanged` tensors hold what they held at the last collective that was called while this communicator watched: they are not
- * hashed again. A later call takes the place of an earlier one; `args` NULL ends the watch. strategy, staged, stable, tag, timeout_ms
- * and minimum_world mean nothing here. Costs one look at every byte per collective; nothing if nothing is watched.
- * Errors: INVALID_ARGUMENT. */
+ * This function reads the values and the revision: call it again when they change. The tensors are lent, and must not
+ * change, while a collective is in flight that was called during the watch. A collective must not write to the tensors:
+ * end the watch before such a collective. `unchanged` tensors are unchanged since the last collective that was called
+ * while this communicator watched, and are not hashed again. A later call replaces an earlier one; `args` NULL ends the
+ * watch. strategy, staged, stable, tag, timeout_ms and minimum_world are ignored. Costs one read of every byte per
+ * collective; without a watch nothing. Errors: INVALID_ARGUMENT. */
 LOCKSTEP_API lockstep_status lockstep_watch_state(lockstep_comm* comm, const lockstep_sync_state_args* args);
 
 /* ---- work ----------------------------------------------------------------------------------------------------------
  *
- * An asynchronous function that returns LOCKSTEP_OK gives a handle, owned by the caller until lockstep_work_free(); one that
- * fails gives NULL and has started nothing. The call's memory stays lent until a wait or test says that it is over.
+ * An asynchronous function that returns LOCKSTEP_OK gives a handle that the caller owns until lockstep_work_free().
+ * After an error the handle is NULL, and nothing was started. The call's memory stays lent until a wait or a test says
+ * that the call has ended.
  */
 
-/* Waits until the call is over, at most timeout_ms (0: looks once; LOCKSTEP_FOREVER). Returns how the call ended and fills
- * `result` (may be NULL), or LOCKSTEP_ERR_PENDING, and the call goes on. May be repeated, and called by many threads. */
+/* Waits until the call has ended, at most timeout_ms (0: checks once; LOCKSTEP_FOREVER). Returns the call's status and
+ * fills `result` (may be NULL), or returns LOCKSTEP_ERR_PENDING while the call is in flight. May be repeated, from many
+ * threads. */
 LOCKSTEP_API lockstep_status lockstep_wait(lockstep_work* work, int64_t timeout_ms, lockstep_result* result);
 
-/* How far a sync or a prefetch is: *bytes of the *of bytes in which the state differs are here; both 0: not known yet, or another
- * kind of call. Counts whole pieces; after a loss it begins anew with what still differs. Never blocks. */
+/* The progress of a sync or a prefetch: *bytes of *of bytes that differ have arrived; both 0: not known yet, or another
+ * kind of call. Counts whole pieces; after a loss the count begins again with what still differs. Never blocks. */
 LOCKSTEP_API lockstep_status lockstep_progress(lockstep_work* work, uint64_t* bytes, uint64_t* of);
 
-/* lockstep_wait() that looks once: never blocks. */
+/* lockstep_wait() that checks once: never blocks. */
 LOCKSTEP_API lockstep_status lockstep_test(lockstep_work* work, lockstep_result* result);
 
-/* Waits until one of `count` calls is over, at most timeout_ms (0: looks once; LOCKSTEP_FOREVER). NULLs in `works` are passed
- * over; at least one entry must not be NULL. LOCKSTEP_OK: *index is the first that is over, however it ended;
- * LOCKSTEP_ERR_PENDING: none is. */
+/* Waits until one of `count` calls has ended, at most timeout_ms (0: checks once; LOCKSTEP_FOREVER). NULLs in `works`
+ * are skipped; at least one entry must not be NULL. LOCKSTEP_OK: *index is the first call that has ended, with any
+ * status; LOCKSTEP_ERR_PENDING: no call has ended. */
 LOCKSTEP_API lockstep_status lockstep_wait_any(lockstep_work* const* works, size_t count, int64_t timeout_ms,
                                                size_t* index);
 
-/* Ends a call that is not over. A collective is aborted for everybody, unless it is committed already; admit ends on this peer
- * alone; with connect or leave this peer's part in the run ends. Asks and does not wait: the call itself tells how it ended.
- * `why`: for the texts of all peers, its first 1024 bytes; may be NULL. Only the first abort of a call counts. */
+/* Ends a call in flight. A collective is aborted on every peer, unless it has committed; admit ends on this peer alone;
+ * aborting connect or leave ends this peer's part in the run. This function does not wait: the call itself tells how it
+ * ended. `why`: for the error texts of all peers, its first 1024 bytes; may be NULL. Only the first abort of a call
+ * counts. */
 LOCKSTEP_API lockstep_status lockstep_abort(lockstep_work* work, const char* why);
 
-/* Called when a call is over: on a thread of the library, on one that waits in a function of this header, or on the one that asks
- * for it. Must be quick, must not call functions of this header, and must not take a lock that the program holds around such
- * a call. */
+/* Called at the end of a call: on a thread of the library, on a thread that waits in a function of this header, or on
+ * the thread that registers the function. The function must be quick, must not call functions of this header, and must
+ * not take a lock that the program holds around such a call. */
 typedef void (*lockstep_end_fn)(void* user);
 
-/* Has `ended` called exactly once, when the call is over, that is, when lockstep_test() says how it ended and its memory is the
- * caller's again; before this returns if it is over already. Also where the communicator is destroyed meanwhile. Each of several
- * such functions is called. Never after lockstep_work_free() has returned, which aborts a call that is not over and waits
- * for these functions. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY (`ended` is not called then). */
+/* Calls `ended` exactly once, at the end of the call: when lockstep_test() returns the call's status and its memory is
+ * the caller's again. If the call has ended already, `ended` is called before this function returns. Destroying the
+ * communicator ends the call, too. Several functions may be registered; each of them is called. No function is called
+ * after lockstep_work_free() has returned, which aborts a call in flight and waits for these functions. Errors:
+ * INVALID_ARGUMENT, OUT_OF_MEMORY (`ended` is not called then). */
 LOCKSTEP_API lockstep_status lockstep_notify(lockstep_work* work, lockstep_end_fn ended, void* user);
 
-/* Frees the handle. A call that is not over is aborted first, and its end waited for, so that its memory is the caller's again
- * when this returns. NULL: nothing. */
+/* Frees the handle. Aborts a call in flight and waits for its end first, so that the call's memory is the caller's
+ * again when this function returns. NULL: nothing. */
 LOCKSTEP_API void lockstep_work_free(lockstep_work* work);
 
 /* ---- interrupting waits --------------------------------------------------------------------------------------------
  *
- * For programs that must not be stuck in a wait: an interpreter that looks for Ctrl-C, say. */
+ * For programs that must not block in a wait, such as an interpreter that checks for Ctrl-C. */
 
-/* Returns not 0 to end the wait of the thread that it is called on. May call functions of this header. */
+/* Returns not 0 to end the wait of the calling thread. May call functions of this header. */
 typedef int (*lockstep_interrupt_fn)(void* user);
 
-/* Sets the function of this process, for waits that begin later; NULL: none, as at the beginning. A thread that waits in a function
- * of this header that returns a lockstep_status calls it every 50 ms, the first time 50 ms after the wait began: a short wait
- * costs nothing more. Once it returns not 0:
+/* Sets the interrupt function of this process, for waits that begin later; NULL: none, the default. A thread that waits
+ * in a function of this header that returns a lockstep_status calls the interrupt function every 50 ms, first 50 ms
+ * after the beginning of the wait: a short wait costs nothing more. When the interrupt function returns not 0:
  *
- * - lockstep_wait(), lockstep_wait_any() and lockstep_unpublish_state() return LOCKSTEP_ERR_INTERRUPTED; the call goes on.
- * - a blocking call is aborted ("interrupted") as by lockstep_abort(). If it is over within 20 ms it returns how it ended,
- *   ABORTED as a rule, or LOCKSTEP_OK where it was committed already. If not (the coordinator does not answer) it returns
- *   LOCKSTEP_ERR_INTERRUPTED, its memory stays lent until it is over, and lockstep_interrupted() gives its handle.
+ * - lockstep_wait(), lockstep_wait_any() and lockstep_unpublish_state() return LOCKSTEP_ERR_INTERRUPTED; the call
+ *   continues.
+ * - a blocking call is aborted ("interrupted") as by lockstep_abort(). If the call ends within 20 ms, the function
+ *   returns the
+ *   call's status: usually ABORTED, or LOCKSTEP_OK if the call had committed. Otherwise (the coordinator does not answer)
+ *   the function returns LOCKSTEP_ERR_INTERRUPTED, the call's memory stays lent until its end, and lockstep_interrupted()
+ *   gives its handle.
  *
- * Does not wait for calls of the former function that are under way. Always LOCKSTEP_OK. */
+ * Does not wait for running calls of the previous interrupt function. Always returns LOCKSTEP_OK. */
 LOCKSTEP_API lockstep_status lockstep_set_interrupt(lockstep_interrupt_fn interrupt, void* user);
 
-/* The handle of the last blocking call of this thread that returned LOCKSTEP_ERR_INTERRUPTED; owned by the caller from then on, like
- * that of an asynchronous call. NULL: there is none, or it was taken already. A call whose handle is not taken goes on. */
+/* The handle of this thread's last blocking call that returned LOCKSTEP_ERR_INTERRUPTED. The caller owns the handle
+ * from then on, as that of an asynchronous call. NULL: there is none, or it was taken already. A call continues if its
+ * handle is not taken. */
 LOCKSTEP_API lockstep_work* lockstep_interrupted(void);
 
-/* ---- embedded coordinator ------------------------------------------------------------------------------------------ */
+/* ---- embedded coordinator ------------------------------------------------------------------------------------------
+ * */
 
-/* A coordinator in this process, with a thread of its own: what `lockstep coordinator` runs. It needs little; it may live beside
- * a peer, but when its process ends, so does the run. */
+/* A coordinator in this process, with a thread of its own: the same as `lockstep coordinator`. A coordinator needs few
+ * resources and may run beside a peer; when its process ends, the run ends. */
 typedef struct lockstep_coordinator lockstep_coordinator;
 
 /* 0 or NULL in a field: its default. Strings are copied. */
 typedef struct lockstep_coordinator_options {
   size_t struct_size;
   const char* listen;      /* "host:port"; no host: every address; port 0: any free one. Default: ":0" */
-  uint32_t heartbeat_ms;   /* every peer gives a sign of life so often. Default: 500 */
-  uint32_t silence_ms;     /* a peer without a byte for so long is lost; at least 2 * heartbeat_ms. Default: 3000 */
-  uint32_t greeting_ms;    /* a stranger must have said what it wants by then. Default: 3000 */
+  uint32_t heartbeat_ms;   /* interval of every peer's heartbeats. Default: 500 */
+  uint32_t silence_ms;     /* silence after which a peer is lost; at least 2 * heartbeat_ms. Default: 3000 */
+  uint32_t greeting_ms;    /* limit for a stranger's first message. Default: 3000 */
   lockstep_log_fn log;     /* Default: none; nothing is printed */
   void* log_user;          /* handed to `log`; must stay valid until lockstep_coordinator_stop() has returned */
-  const char* flight_file; /* where its flight recorder writes if it fails; as flight_folder. Default: nowhere */
+  const char* flight_file; /* file for the flight recorder if the coordinator fails. Default: none */
 } lockstep_coordinator_options;
 
 #define LOCKSTEP_COORDINATOR_OPTIONS_INIT \
   { sizeof(lockstep_coordinator_options), NULL, 0, 0, 0, NULL, NULL, NULL }
 
-/* Starts one; it listens when this returns. `options` NULL: all defaults. *coordinator: to be stopped by the caller; NULL on
- * failure. Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host, or the address cannot be listened on). */
+/* Starts a coordinator, which listens when this function returns. `options` NULL: all defaults. *coordinator: the
+ * caller stops it; NULL on failure. Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host, or listening on the address
+ * failed). */
 LOCKSTEP_API lockstep_status lockstep_coordinator_start(const lockstep_coordinator_options* options,
                                                         lockstep_coordinator** coordinator);
 
-/* Writes the address to connect to from this machine, such as "127.0.0.1:40123" (loopback where it listens on every address).
- * size: bytes of `address`; 64 always suffice, BUFFER_TOO_SMALL otherwise. */
+/* Writes the address to connect to from this machine, such as "127.0.0.1:40123" (loopback where it listens on every
+ * address). size: bytes of `address`; 64 always suffice, BUFFER_TOO_SMALL otherwise. */
 LOCKSTEP_API lockstep_status lockstep_coordinator_address(lockstep_coordinator* coordinator, char* address,
                                                           size_t size);
 
 /* As lockstep_flight_record(). */
 LOCKSTEP_API lockstep_status lockstep_coordinator_flight_record(lockstep_coordinator* coordinator, const char* path);
 
-/* Stops and frees it. Peers that are still in the run lose it. Other threads may be in functions of it, as with
+/* Stops and frees the coordinator. The run ends for its peers. Other threads may be in functions of the handle, as with
  * lockstep_comm_destroy(). NULL: nothing. */
 LOCKSTEP_API void lockstep_coordinator_stop(lockstep_coordinator* coordinator);
 
