@@ -56,7 +56,7 @@ Result<HostPort> parse_host_port(std::string_view text) {
                  fmt::format("bad address '{}': {}; expected host:port, 1.2.3.4:port or [v6]:port", text, what)};
   };
   if (const std::size_t scheme = text.find("://"); scheme != std::string_view::npos) {
-    return bad(fmt::format("it is a URL; leave '{}' out, and whatever follows the port", text.substr(0, scheme + 3)));
+    return bad(fmt::format("it is a URL; remove '{}' and everything after the port", text.substr(0, scheme + 3)));
   }
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return bad("no port");
@@ -74,9 +74,9 @@ Result<HostPort> parse_host_port(std::string_view text) {
   if (host.starts_with('[')) {
     if (!host.ends_with(']')) return bad("'[' without ']'");
     host = host.substr(1, host.size() - 2);
-    if (parse_literal(host, 0).family != io::Address::Family::kV6) return bad("no IPv6 address between the brackets");
+    if (parse_literal(host, 0).family != io::Address::Family::kV6) return bad("the brackets contain no IPv6 address");
   } else if (host.find(':') != std::string_view::npos) {
-    return bad("an IPv6 address goes into brackets");
+    return bad("put an IPv6 address into brackets");
   }
   return HostPort{std::string(host), static_cast<std::uint16_t>(port)};
 }

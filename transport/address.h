@@ -18,7 +18,7 @@ io::Address to_address(const asio::ip::tcp::endpoint& endpoint);
 
 // Why an IPv6 address with a zone is refused.
 inline constexpr std::string_view kZone =
-    "a zone such as %eth0 means something to one machine only; name an address that all peers can reach";
+    "a zone such as %eth0 is valid on one machine only; use an address that all peers can reach";
 
 struct HostPort {
   std::string host;  // without brackets; may be empty

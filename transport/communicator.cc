@@ -65,7 +65,7 @@ std::optional<Error> check(const CommunicatorOptions& options) {
         fmt::format("a spin of {} ns; at most {} are allowed, 0 for none", options.spin.ns, kLongestSpin.ns));
   }
   if (options.link_silence <= options.link_heartbeat) {
-    return invalid("link_silence must be longer than link_heartbeat, or every link would be reset");
+    return invalid("link_silence must be longer than link_heartbeat; otherwise every link is reset");
   }
   return std::nullopt;
 }
@@ -190,9 +190,10 @@ Result<Work> Communicator::launch(const LaunchArgs& args, Then then) {
 Result<Work> Communicator::publish(const LaunchArgs& args, bool stable) {
   if (auto error = check(args)) return *error;
   if (args.state != nullptr && args.state->blank) {
-    return Error{Status::kInvalidArgument, "a state that is none yet (blank) is not published: sync it first"};
+    return Error{Status::kInvalidArgument, "a blank state cannot be published: sync it first"};
   }
-  if (view() == nullptr) return Error{Status::kNotConnected, "this communicator is no member of a run: connect first"};
+  if (view() == nullptr)
+    return Error{Status::kNotConnected, "this communicator is not a member of a run: connect first"};
   auto call = engine_->new_call();
   Call::Loans& loans = call->loans;
   Result<peer::Request> request = stable ? prepare(args, minimum_world_, engine_->memory(), engine_->scratch(), loans)

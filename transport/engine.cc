@@ -130,7 +130,7 @@ void Engine::guarded(Turn turn) {
   try {
     return turn();
   } catch (const std::bad_alloc&) {
-    why = {Status::kOutOfMemory, "no memory left for the communicator itself: it has left the run"};
+    why = {Status::kOutOfMemory, "the communicator ran out of memory and has left the run"};
   } catch (const std::exception& error) {
     why.text += std::string(": ") + error.what();
   }

@@ -72,14 +72,14 @@ std::optional<Error> check_tensor(const LaunchArgs& args, std::size_t index) {
     return invalid(fmt::format("tensor {}: send is null, but count is {}", index, tensor.count));
   }
   if (recv_bytes(args, tensor) > 0 && tensor.recv == nullptr) {
-    return invalid(fmt::format("tensor {}: recv is null, but {} bytes go there", index, recv_bytes(args, tensor)));
+    return invalid(fmt::format("tensor {}: recv is null, but needs {} bytes", index, recv_bytes(args, tensor)));
   }
   const auto wraps = [](const void* at, std::uint64_t bytes) {
     return bytes > std::numeric_limits<std::uintptr_t>::max() - reinterpret_cast<std::uintptr_t>(at);
   };
   if (wraps(tensor.send, send_bytes(args, tensor)) || wraps(tensor.recv, recv_bytes(args, tensor)) ||
       wraps(tensor.residual, residual_bytes(args, tensor))) {
-    return invalid(fmt::format("tensor {}: its memory does not end within the address space", index));
+    return invalid(fmt::format("tensor {}: its memory reaches beyond the address space", index));
   }
   return std::nullopt;
 }
@@ -99,7 +99,7 @@ Error overlap(const LaunchArgs& args, const Piece& one, const Piece& two) {
     const bool in_order = place(one) < place(two);
     const Piece& first = in_order ? one : two;
     const Piece& second = in_order ? two : one;
-    return invalid(fmt::format("{} overlaps {}: each tensor and value of a state has memory of its own",
+    return invalid(fmt::format("{} overlaps {}: give each tensor and value of a state memory of its own",
                                words_of(second, args.state->manifest), words_of(first, args.state->manifest)));
   }
   if (one.index == two.index) {
@@ -190,7 +190,7 @@ std::optional<Error> check(const LaunchArgs& args) {
     return invalid("a broadcast needs a root: the peer id of a member");
   }
   if ((args.collective == Collective::kSync) != (args.state != nullptr)) {
-    return invalid("a sync needs a state, and nothing else has one");
+    return invalid("a sync needs a state; other collectives take none");
   }
   if (args.state != nullptr) {
     if (const auto flaw = flaw_of(args.state->manifest)) return invalid("the state cannot be shared: " + *flaw);
@@ -204,8 +204,9 @@ std::optional<Error> check(const LaunchArgs& args) {
 Result<Watch> watch_of(const LaunchArgs& args) {
   if (auto error = check(args)) return *error;
   if (args.state == nullptr) return invalid("only a state is watched");
-  if (args.state->blank) return invalid("a state that is none yet (blank) is not watched");
-  if (args.state->manifest.tensors.size() != args.tensors.size()) return invalid("a state without some of its tensors");
+  if (args.state->blank) return invalid("a blank state cannot be watched");
+  if (args.state->manifest.tensors.size() != args.tensors.size())
+    return invalid("the state misses memory for some of its tensors");
   Watch watch{args, {}};
   for (std::size_t i = 0; i < args.tensors.size(); ++i) {
     const auto begin = reinterpret_cast<std::uintptr_t>(args.tensors[i].recv);

@@ -149,7 +149,7 @@ class Query {
 
   [[nodiscard]] Error wrong(std::string_view what) const {
     return {Status::kProtocolError,
-            fmt::format("what answers at {} is not a Lockstep coordinator of this version: {}", host_port_, what)};
+            fmt::format("the program at {} is not a Lockstep coordinator of this version: {}", host_port_, what)};
   }
 
   std::string host_port_;

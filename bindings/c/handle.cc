@@ -85,7 +85,7 @@ void Handle::bury() { delete graves[buried.fetch_add(1) % kBuried].exchange(this
 
 lockstep_status fail_forked() noexcept {
   return fail(LOCKSTEP_ERR_FORKED,
-              "this process was forked from the one that made the handle: make a communicator of its own here");
+              "the handle belongs to the parent of this forked process: make a new communicator here");
 }
 
 }  // namespace lockstep::c

@@ -43,7 +43,7 @@ transport::Interrupted interrupted() { return is_set.load(std::memory_order_rela
 void leave_behind(std::unique_ptr<lockstep_work> work) { left_behind = std::move(work); }
 
 lockstep_status fail_interrupted() {
-  return fail(LOCKSTEP_ERR_INTERRUPTED, "interrupted; what was waited for goes on");
+  return fail(LOCKSTEP_ERR_INTERRUPTED, "the wait was interrupted; the call is still in flight");
 }
 
 }  // namespace lockstep::c

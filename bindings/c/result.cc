@@ -112,8 +112,7 @@ lockstep_status report_not_started(const Error& error, lockstep_result* result) 
 
 lockstep_status report_interrupted(lockstep_result* result) {
   return report_alone(LOCKSTEP_ERR_INTERRUPTED,
-                      "interrupted; the call is aborted, but not over: lockstep_interrupted() gives its handle",
-                      result);
+                      "interrupted; the call is being aborted: lockstep_interrupted() gives its handle", result);
 }
 
 // As people read it: the high half first, its most significant byte first.

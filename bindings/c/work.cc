@@ -60,7 +60,7 @@ lockstep_status lockstep_wait_any(lockstep_work* const* works, size_t count, int
     switch (transport::wait_any(given, *timeout, c::interrupted(), first)) {
       case Waited::kOver: break;
       case Waited::kTimedOut:
-        return c::fail(LOCKSTEP_ERR_PENDING, fmt::format("none of {} calls is over yet", given.size()));
+        return c::fail(LOCKSTEP_ERR_PENDING, fmt::format("none of {} calls has ended yet", given.size()));
       case Waited::kInterrupted: return works[places.front()]->forked() ? c::fail_forked() : c::fail_interrupted();
     }
     *index = places[first];

@@ -115,14 +115,14 @@ int bench(const BenchOptions& options) {
                                           never_out ? "in" : "out of"));
   }
   if (options.collective == "sync_state" && options.peers < 2) {
-    throw Failure(kExitUsage, "--peers 1: sync_state needs one who has the state, and the newcomer");
+    throw Failure(kExitUsage, "--peers 1: sync_state needs at least 2 peers: one with the state, and a newcomer");
   }
   if (options.collective != "all_reduce" && options.tensors > 1) {
-    throw Failure(kExitUsage, fmt::format("--tensors {}: {} takes one; only all_reduce takes many in a call",
+    throw Failure(kExitUsage, fmt::format("--tensors {}: {} takes one tensor; only all_reduce takes many in a call",
                                           options.tensors, options.collective));
   }
   if (options.collective == "sync_state" && options.in_flight > 1) {
-    throw Failure(kExitUsage, fmt::format("--in-flight {}: a sync is measured by itself", options.in_flight));
+    throw Failure(kExitUsage, fmt::format("--in-flight {}: sync_state allows one call at a time", options.in_flight));
   }
   const bool encodes = options.up != "native" || options.down != "native";
   const bool sums = options.op == "sum" || options.op == "avg";
@@ -158,13 +158,14 @@ int bench(const BenchOptions& options) {
 }  // namespace
 
 Run add_bench(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "how fast collectives are, checked and in a table");
+  CLI::App* command = app.add_subcommand("bench", "measures collectives, checks their results, prints a table");
   auto options = std::make_shared<BenchOptions>();
-  command->add_option("-p,--peers", options->peers, "how many peers; started here, or to be waited for")
+  command
+      ->add_option("-p,--peers", options->peers, "number of peers: processes that bench starts, or members to wait for")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command->add_option("--coordinator", options->coordinator,
-                      "HOST:PORT to join as one of --peers; each runs this command with equal options");
+                      "HOST:PORT: join as one of --peers; start this command once per peer with equal options");
   command->add_option("-c,--collective", options->collective, "what to measure")
       ->transform(sim::one_of({"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "sync_state"}))
       ->capture_default_str();
@@ -200,7 +201,7 @@ Run add_bench(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("-t,--tensors", options->tensors,
-                   "so many in one all-reduce, of the sizes that a transformer has; together as large")
+                   "number of tensors in one all-reduce, sized as in a transformer; equal in total")
       ->check(CLI::Range(1, 65'536))
       ->capture_default_str();
   command->add_option("-i,--in-flight", options->in_flight, "calls at once, each as large; their time is shared")
@@ -217,10 +218,8 @@ Run add_bench(CLI::App& app) {
       ->capture_default_str();
   command->add_option(
       "--congestion-control", options->congestion_control,
-      "of TCP, such as bbr, if the system has it and allows it; otherwise, and by default: the library's choice");
-  command
-      ->add_option("--spin", options->spin_us,
-                   "us to look for news before sleeping, while a call is in flight; 0: none")
+      "congestion control of TCP, such as bbr; default, and if the system refuses: the library's choice");
+  command->add_option("--spin", options->spin_us, "us to poll before sleeping while a call is in flight; 0: none")
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
   command->add_option("--wait", options->wait_s, "s to wait for the other peers")
@@ -231,14 +230,15 @@ Run add_bench(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("-j,--json", options->json, "the same facts as JSON");
   command->add_flag("--say-calls", options->say_calls,
-                    "on stderr: `call 1`, ... when rank 0 begins one that is measured; for those who disturb it");
+                    "prints `call 1`, ... to stderr when rank 0 begins a measured call; for tests that disturb it");
   command->footer(R"(
-Columns: the time of a call on the slowest peer; algbw = bytes / time; busbw = algbw * 2(n-1)/n for all-reduce, (n-1)/n for
-reduce-scatter and all-gather, 1 for broadcast, as in nccl-tests (doc/PERFORMANCE.md); errors: elements of the result that
-are wrong, on all peers together; in a wire format, those further off than it allows. For all-gather `bytes` is what everybody
-receives, otherwise what everybody gives.
-sync_state: all hold the same state of `bytes`, but for the last rank, a newcomer that holds none; its time counts, and busbw
-is algbw. Before each call all of its memory is changed. --json says what it received in a call, too.
+Columns: the time of a call on the slowest peer; algbw = bytes / time; busbw = algbw * 2(n-1)/n for all-reduce, (n-1)/n
+for reduce-scatter and all-gather, 1 for broadcast, as in nccl-tests (doc/PERFORMANCE.md); errors: elements of the result that
+are wrong, on all peers together; with a wire format, elements that are wrong by more than the format allows. For
+all-gather `bytes` is what each peer receives, otherwise what each peer contributes.
+sync_state: all ranks hold the same state of `bytes`, except the last rank, a newcomer without a state. The newcomer's
+time counts, and busbw is algbw. Before each call bench changes all of the newcomer's memory. --json adds the bytes that
+the newcomer received in a call.
 
 Examples:
   lockstep bench                                         2 peers on this machine, 4 KiB to 64 MiB

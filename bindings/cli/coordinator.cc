@@ -99,17 +99,17 @@ int serve(const CoordinatorOptions& options) {
 }  // namespace
 
 Run add_coordinator(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("coordinator", "decides who is in a run; every run needs one");
+  CLI::App* command = app.add_subcommand("coordinator", "decides the membership of a run; every run needs one");
   auto options = std::make_shared<CoordinatorOptions>();
   command->add_option("-l,--listen", options->listen, "HOST:PORT; no host: every address; port 0: any free one")
       ->capture_default_str();
-  command->add_option("--heartbeat", options->heartbeat_ms, "ms; every peer gives a sign of life so often")
+  command->add_option("--heartbeat", options->heartbeat_ms, "ms; interval of heartbeats from every peer")
       ->check(CLI::Range(10, 60'000))
       ->capture_default_str();
-  command->add_option("--silence", options->silence_ms, "ms; a peer without a byte for so long is lost")
+  command->add_option("--silence", options->silence_ms, "ms; silence after which a peer is lost")
       ->check(CLI::Range(30, 600'000))
       ->capture_default_str();
-  command->add_option("--greeting", options->greeting_ms, "ms; a stranger must have said what it wants by then")
+  command->add_option("--greeting", options->greeting_ms, "ms; limit for the first message of a new connection")
       ->check(CLI::Range(10, 60'000))
       ->capture_default_str();
   command->add_option("--log", options->log, "events on stderr, a line each")
@@ -117,12 +117,13 @@ Run add_coordinator(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--flight-recorder", options->flight_file,
-                   "FILE; for `lockstep sim replay`: written on SIGUSR1, when it ends, and when it fails")
+                   "FILE for `lockstep sim replay`: written on SIGUSR1, at the end, and at a failure")
       ->check(flaw_of_flight_file);
   command->add_flag("-v,--verbose", options->verbose, "also log every committed collective");
   command->footer(R"(
-Prints one line on stdout once it listens, "lockstep coordinator listening on HOST:PORT"; events go to stderr.
-SIGTERM or Ctrl-C ends it, with exit code 0; the run is lost to its peers then. It never sees a tensor, and needs little.
+Prints one line on stdout when it listens, "lockstep coordinator listening on HOST:PORT"; events go to stderr.
+SIGTERM or Ctrl-C ends the coordinator with exit code 0, and the run ends for its peers. The coordinator never sees a
+tensor, and needs few resources.
 
 Examples:
   lockstep coordinator                                  listens on port 4000 of every address

@@ -396,7 +396,7 @@ class Demo {
 }  // namespace
 
 Run add_demo(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("demo", "a run that survives: peers are killed, stopped and join");
+  CLI::App* command = app.add_subcommand("demo", "kills, stops and starts peers of a run, and compares their states");
   auto options = std::make_shared<DemoOptions>();
   command->add_option("--bytes", options->bytes, "all-reduced per step; 64M")
       ->transform(size_text())

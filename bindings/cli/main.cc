@@ -23,23 +23,23 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr auto kDescription = "Fault-tolerant collectives: peers join, leave and die while they all-reduce.";
+constexpr auto kDescription = "Fault-tolerant collectives: peers join, leave and fail while they all-reduce.";
 
 constexpr auto kFooter = R"(
 Start here:
-  lockstep demo                                a run that survives: peers are killed, stopped and join
-  lockstep bench --peers 4                     how fast 4 peers on this machine all-reduce
-  lockstep coordinator --listen :4000          what every run needs once; then, on each machine:
+  lockstep demo                                kills, stops and starts peers of a run, and compares their states
+  lockstep bench --peers 4                     measures an all-reduce among 4 peers on this machine
+  lockstep coordinator --listen :4000          one per run; then, on each machine:
   lockstep bench --coordinator host:4000 --peers 3
-  lockstep status host:4000 --watch            who is in, and what happens
+  lockstep status host:4000 --watch            members, rounds and rates
   lockstep sim run --seed 7                    the same core in virtual time, from one seed
 
 Exit codes:
-  0 done    1 it failed, or a result was wrong    2 wrong usage    3 no coordinator answers    130 interrupted
+  0 done    1 failed, or a result was wrong    2 wrong usage    3 no coordinator answers    130 interrupted
   `lockstep sim` also: 10 safety, 11 liveness, 12 assertion or crash, 13 nondeterminism, 14 the run did not end,
   15 a goal was not met
 
-`lockstep <command> --help` tells more.)";
+`lockstep <command> --help` lists options and examples.)";
 
 int usage(const std::string& text, std::string_view command) {
   fmt::print(stderr, "lockstep: {}\n`lockstep {}{}--help` explains.\n", text, command, command.empty() ? "" : " ");

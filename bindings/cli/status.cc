@@ -198,7 +198,7 @@ int ask(const StatusOptions& options) {
 }  // namespace
 
 Run add_status(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("status", "asks a coordinator who is in and what happens");
+  CLI::App* command = app.add_subcommand("status", "asks a coordinator for members, rounds and counters");
   auto options = std::make_shared<StatusOptions>();
   command->add_option("coordinator", options->address, "HOST:PORT of the coordinator")->required();
   command->add_flag("-w,--watch", options->watch, "again and again, with rates, until Ctrl-C");
@@ -210,9 +210,10 @@ Run add_status(CLI::App& app) {
       ->check(sim::real_number(0.01, 86'400))
       ->capture_default_str();
   command->footer(R"(
-Shows the members in ring order, who waits for admission, rounds that some members have finished and others not, and
-counters since the coordinator started; with --watch also rates. "reduced" counts a tensor once, not once per peer.
-Exit code 3: nobody answers, or what answers is no coordinator.
+Shows the members in ring order, the newcomers that wait for admission, the rounds that some members have finished
+and others have not, and counters since the coordinator started; with --watch also rates. "reduced" counts a
+tensor once, not once per peer.
+Exit code 3: nothing answers at the address, or the answer is not that of a coordinator.
 
 Examples:
   lockstep status 127.0.0.1:4000

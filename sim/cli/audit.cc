@@ -64,7 +64,7 @@ int audit_files(const std::vector<std::string>& files) {
 Run add_audit(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("audit", "journals of real processes, judged by the same checkers");
   const auto files = std::make_shared<std::vector<std::string>>();
-  command->add_option("journals", *files, "those of the peers of one run")->required()->check(file_name());
+  command->add_option("journals", *files, "journals of all peers of one run")->required()->check(file_name());
   return [files] { return audit_files(*files); };
 }
 

@@ -41,8 +41,9 @@ void SwarmFlags::declare(CLI::App& command) {
             return word == "1" ? std::string("one peer alone meets no faults of others: 2 to 60, or 0: drawn") : "";
           },
           ""));
-  command.add_option("--max-peers", max_peers, "the most that are drawn")->check(CLI::Range(2, 60));
-  command.add_option("--mode", mode, "what payloads are")->transform(one_of({"drawn", "token", "bytes"}));
+  command.add_option("--max-peers", max_peers, "limit of drawn hosts")->check(CLI::Range(2, 60));
+  command.add_option("--mode", mode, "payloads: tokens, bytes, or drawn from the seed")
+      ->transform(one_of({"drawn", "token", "bytes"}));
   command.add_flag("--calm", calm, "no faults");
 }
 

@@ -112,11 +112,12 @@ int add_plan(const CorpusFlags& flags) {
 }  // namespace
 
 Run add_corpus(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("corpus", "the plans of bugs that were found");
+  CLI::App* const command = app.add_subcommand("corpus", "plans of bugs that were found: run, add, refresh");
   command->require_subcommand(1);
   const auto flags = std::make_shared<CorpusFlags>();
-  CLI::App* const run = command->add_subcommand("run", "all must pass, and get to where their bugs were");
-  CLI::App* const stale = command->add_subcommand("stale", "those that no longer reach their goals");
+  CLI::App* const run =
+      command->add_subcommand("run", "runs all plans: each must pass and reach the goals of its story");
+  CLI::App* const stale = command->add_subcommand("stale", "lists plans that no longer reach their goals");
   for (CLI::App* each : {run, stale}) {
     each->add_option("folder", flags->folder, "with the plans")->capture_default_str();
   }
@@ -128,7 +129,8 @@ Run add_corpus(CLI::App& app) {
   add->add_option("--planted", flags->story.mutant, "the mutant that plants it again");
   add->add_option("--name", flags->name, "of the file, without .toml")->required();
   add->add_option("--folder", flags->folder, "where the corpus is")->capture_default_str();
-  CLI::App* const refresh = command->add_subcommand("refresh", "make stale plans anew, by the bugs that they found");
+  CLI::App* const refresh =
+      command->add_subcommand("refresh", "searches new plans for stale ones, by their planted bugs");
   refresh->add_option("folder", flags->folder, "with the plans")->capture_default_str();
   refresh->add_option("--only", flags->refresh.only, "only this plan, stale or not; may be repeated");
   refresh->add_option("--seeds", flags->refresh.seeds, "the most that are tried for each; 0: the budget of its bug");

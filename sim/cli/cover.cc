@@ -264,7 +264,8 @@ int cover_all(const CoverFlags& flags) {
 }  // namespace
 
 Run add_cover(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("cover", "which states have met which inputs, messages and faults");
+  CLI::App* const command =
+      app.add_subcommand("cover", "counts the combinations of states with inputs, messages and faults that runs reach");
   const auto flags = std::make_shared<CoverFlags>();
   command->add_option("files", flags->files, "plans and scenarios, or folders of them, that run beside the seeds")
       ->capture_default_str();

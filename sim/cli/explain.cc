@@ -133,7 +133,7 @@ int explain(const ExplainFlags& flags) {
 }  // namespace
 
 Run add_explain(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("explain", "what led to a failure: its causal slice, and a timeline");
+  CLI::App* const command = app.add_subcommand("explain", "the causes of a failure: its causal slice, and a timeline");
   const auto flags = std::make_shared<ExplainFlags>();
   flags->source.declare(*command);
   command->add_option("--html", flags->html, "write the timeline: one page, for a browser")->check(file_name());

@@ -232,7 +232,7 @@ int hunt_mutants(const HuntOptions& options) {
 }
 
 Run add_mutants(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("mutants", "plant bugs, and count the seeds until each is found");
+  CLI::App* const command = app.add_subcommand("mutants", "plants bugs, and counts the seeds until each is found");
   const auto options = std::make_shared<HuntOptions>();
   const auto part = std::make_shared<std::string>();
   command->add_option("--only", options->only, "only this mutant; may be repeated");

@@ -172,19 +172,19 @@ int night(const NightFlags& flags) {
 
 Run add_night(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("night", "seed after seed for hours, with a report; goes on where it stopped");
+      app.add_subcommand("night", "runs seeds for hours, with a report; continues where it stopped");
   const auto flags = std::make_shared<NightFlags>();
-  command->add_option("folder", flags->folder, "where the report and what was found lie")
+  command->add_option("folder", flags->folder, "folder of the report and of plans that failed")
       ->required()
       ->check(file_name());
-  command->add_option("--hours", flags->hours, "no slice of seeds begins after so long")
+  command->add_option("--hours", flags->hours, "start no slice of seeds after so many hours")
       ->check(real_number(0, 10'000))
       ->capture_default_str();
   command->add_option("--jobs", flags->jobs, "processes")->check(CLI::Range(1U, kMostJobs));
   command->add_option("--slice", flags->slice, "seeds after which the report is written")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
       ->capture_default_str();
-  command->add_option("--max-peers", flags->max_peers, "the most that are drawn")
+  command->add_option("--max-peers", flags->max_peers, "limit of drawn hosts")
       ->check(CLI::Range(2, 60))
       ->capture_default_str();
   return [flags] { return night(*flags); };

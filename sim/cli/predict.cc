@@ -190,7 +190,8 @@ int answer(const PredictFlags& flags) {
 }  // namespace
 
 Run add_predict(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("predict", "how long a scenario's work takes, and what holds it up");
+  CLI::App* const command =
+      app.add_subcommand("predict", "predicts the time of a scenario's work, and names the bottleneck");
   const auto flags = std::make_shared<PredictFlags>();
   command->add_option("scenario", flags->file, "a scenario or a plan: its peers, lines and work; faults are left out")
       ->required();

@@ -53,7 +53,7 @@ int replay(const ReplayFlags& flags) {
 
 Run add_replay(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("replay", "run a plan from a file, telling what happens; or replay a flight recording");
+      app.add_subcommand("replay", "runs a plan from a file with its trace, or replays a flight recording");
   const auto flags = std::make_shared<ReplayFlags>();
   command->add_option("plan", flags->file, "a plan, as `run --write-plan` writes it, a scenario, or a flight recording")
       ->required()

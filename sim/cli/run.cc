@@ -156,7 +156,7 @@ void refuse_without_effect(const CLI::App& command, const RunFlags& flags) {
 }  // namespace
 
 Run add_run(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("run", "one seed, or many");
+  CLI::App* const command = app.add_subcommand("run", "runs one seed, or many");
   const auto flags = std::make_shared<RunFlags>();
   command->add_option("scenario", flags->file, "a scenario or a plan; without one, seeds make plans of their own")
       ->check(file_name());
@@ -169,7 +169,7 @@ Run add_run(CLI::App& app) {
   command->add_option("--write-plan", flags->plan, "write the plan of --seed to this file")->check(file_name());
   command->add_option("--until", flags->until, "stop after so many events (--seed)")->check(whole_number());
   command->add_flag("--json", flags->json, "the same facts as JSON");
-  command->add_flag("--trace", flags->trace, "a line for what happens (--seed)");
+  command->add_flag("--trace", flags->trace, "print each event (--seed)");
   command->add_flag("--streams", flags->streams, "with --trace: also every stream");
   command->add_flag("--keep-going", flags->keep_going, "do not stop at the first failure (--seeds)");
   flags->mutant.declare(*command);

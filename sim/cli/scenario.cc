@@ -77,11 +77,11 @@ Run add_scenario(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("scenario", "stories of incidents: list, check, new, keys");
   command->require_subcommand(1);
   const auto flags = std::make_shared<ScenarioFlags>();
-  CLI::App* const list_command = command->add_subcommand("list", "the scenarios of a folder, and what they stand for");
+  CLI::App* const list_command = command->add_subcommand("list", "lists the scenarios of a folder with their stories");
   list_command->add_option("folder", flags->folder, "where they lie")->capture_default_str();
-  CLI::App* const check_command = command->add_subcommand("check", "reads files, and says what is wrong with them");
+  CLI::App* const check_command = command->add_subcommand("check", "reads scenario files and reports their errors");
   check_command->add_option("files", flags->files, "scenarios or plans")->required();
-  CLI::App* const new_command = command->add_subcommand("new", "prints a scenario to begin with");
+  CLI::App* const new_command = command->add_subcommand("new", "prints a template of a scenario");
   CLI::App* const keys_command = command->add_subcommand("keys", "prints every key that a scenario may have");
   return [=] {
     if (list_command->parsed()) return list(*flags);

@@ -258,7 +258,7 @@ static void states_are_checked(void) {
   CHECK_INVALID("tensor 1 (b) overlaps tensor 0 (w): ", lockstep_sync_state(comm, &args, NULL));
   tensors[1].may_differ = 1;
   tensors[0].may_differ = 1;
-  CHECK_INVALID("each tensor and value of a state has memory of its own", lockstep_sync_state(comm, &args, NULL));
+  CHECK_INVALID("give each tensor and value of a state memory of its own", lockstep_sync_state(comm, &args, NULL));
   tensors[0].may_differ = 0;
   tensors[1] = good;
   tensors[1].count = UINT64_MAX;
@@ -317,10 +317,10 @@ static void a_state_that_is_none_yet_is_not_shown_to_others(void) {
   lockstep_sync_state_args args = LOCKSTEP_SYNC_STATE_ARGS_INIT;
   lockstep_work* work = NULL;
   args.blank = 1;
-  CHECK_INVALID("a state that is none yet (blank) is not published", lockstep_publish_state(comm, &args));
-  CHECK_INVALID("a state that is none yet (blank) is not published", lockstep_publish_state_async(comm, &args, &work));
+  CHECK_INVALID("a blank state cannot be published", lockstep_publish_state(comm, &args));
+  CHECK_INVALID("a blank state cannot be published", lockstep_publish_state_async(comm, &args, &work));
   CHECK(work == NULL);
-  CHECK_INVALID("a state that is none yet (blank) is not watched", lockstep_watch_state(comm, &args));
+  CHECK_INVALID("a blank state cannot be watched", lockstep_watch_state(comm, &args));
 }
 
 static void work_arguments_are_checked(void) {

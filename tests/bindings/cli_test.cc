@@ -352,7 +352,7 @@ TEST(Cli, StatusOfAnotherServerSaysThatItIsNoCoordinator) {
   const OtherServer http("HTTP/1.1 400 Bad Request\r\n\r\n");
   const Ran ran = run("status " + http.address());
   EXPECT_EQ(ran.code, 3);
-  EXPECT_THAT(ran.text, HasSubstr("what answers at " + http.address() + " is not a Lockstep coordinator"));
+  EXPECT_THAT(ran.text, HasSubstr("the program at " + http.address() + " is not a Lockstep coordinator"));
   EXPECT_THAT(ran.text, HasSubstr("not a Lockstep stream: first bytes"));
   const OtherServer silent("");
   const Ran none = run("status --timeout 0.3 " + silent.address());
@@ -409,7 +409,7 @@ TEST(Cli, BenchChecksManyTensorsAndManyCallsAtOnce) {
 
 TEST(Cli, BenchRefusesWhatHasNoMeaning) {
   EXPECT_THAT(run("bench -c broadcast -t 3").text, HasSubstr("--tensors 3: broadcast takes one"));
-  EXPECT_THAT(run("bench -c sync_state -i 3").text, HasSubstr("--in-flight 3: a sync is measured by itself"));
+  EXPECT_THAT(run("bench -c sync_state -i 3").text, HasSubstr("--in-flight 3: sync_state allows one call at a time"));
   EXPECT_EQ(run("bench -t 0").code, 2);
   EXPECT_EQ(run("bench -i 65").code, 2);
 }
@@ -451,7 +451,7 @@ TEST(Cli, BenchOfASyncHasANewcomerTakeAllOfTheStateInEveryCall) {
 TEST(Cli, BenchOfASyncNeedsOneWhoHasTheState) {
   const Ran ran = run("bench -c sync_state -p 1");
   EXPECT_EQ(ran.code, 2);
-  EXPECT_THAT(ran.text, HasSubstr("--peers 1: sync_state needs one who has the state, and the newcomer"));
+  EXPECT_THAT(ran.text, HasSubstr("--peers 1: sync_state needs at least 2 peers: one with the state, and a newcomer"));
 }
 
 TEST(Cli, BenchBeginsWithNothingIfAskedTo) {

@@ -105,7 +105,8 @@ static void every_function_says_so(const handles* inherited) {
   FORKED(lockstep_prefetch_state(comm, &state, &result));
   FORKED_ASYNC(lockstep_prefetch_state_async(comm, &state, &fresh));
   FORKED(lockstep_watch_state(comm, &state));
-  check_text(__FILE__, __LINE__, "watch", lockstep_last_error(), "this process was forked from the one that made");
+  check_text(__FILE__, __LINE__, "watch", lockstep_last_error(),
+             "the handle belongs to the parent of this forked process");
 
   FORKED(lockstep_wait(work, LOCKSTEP_FOREVER, &result));
   FORKED(lockstep_progress(work, &bytes, &of));

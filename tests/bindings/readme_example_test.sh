@@ -1,7 +1,7 @@
 #!/bin/bash
 # usage: readme_example_test.sh <README.md> <api.md> <all_reduce.c> <all_reduce> <coordinator_host>
-# The first C example of docs/api.md is bindings/examples/all_reduce.c to the letter, and that of the README is a part of it. The
-# program runs, its peers see the same, and when one of them is killed the others continue.
+# The first C example of docs/api.md is bindings/examples/all_reduce.c to the letter, and the example of the README is a
+# part of it. The program runs, its peers see the same, and when one of them is killed the others continue.
 set -euo pipefail
 readme=$1 api=$2 source=$3 all_reduce=$4 coordinator_host=$5
 work=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # usage: sync_state_example_test.sh <api.md> <sync_state.c> <sync_state> <coordinator_host>
-# The second C example of docs/api.md is a part of bindings/examples/sync_state.c; a peer that comes later takes over the
-# state of the others, has the same state as they in every step from then on, and leaves them to go on.
+# The second C example of docs/api.md is a part of bindings/examples/sync_state.c; a peer that comes later takes over
+# the state of the others, has the same state as they in every step from then on, and leaves them to go on.
 set -euo pipefail
 api=$1 source=$2 sync_state=$3 coordinator_host=$4
 work=$(mktemp -d)

@@ -35,8 +35,8 @@ TEST(HostPort, SaysWhatIsWrong) {
   says("host:65536", "'65536' is no port");
   says("host:40 ", "'40 ' is no port");
   says("::1:4000", "brackets");
-  says("http://host:4000", "it is a URL; leave 'http://' out");
-  says("tcp://[::1]:4000/run", "it is a URL; leave 'tcp://' out");
+  says("http://host:4000", "it is a URL; remove 'http://'");
+  says("tcp://[::1]:4000/run", "it is a URL; remove 'tcp://'");
   says("[::1:4000", "']'");
   says("[host]:4000", "no IPv6 address");
   says("[fe80::1%lo]:4000", "a zone such as");

@@ -106,7 +106,7 @@ TEST_F(LaunchCheck, ValuesOfAStateHaveMemoryOfTheirOwn) {
     args.values = std::move(values);
     return args;
   };
-  constexpr std::string_view kWhy = ": each tensor and value of a state has memory of its own";
+  constexpr std::string_view kWhy = ": give each tensor and value of a state memory of its own";
   EXPECT_FALSE(check(with_values({a + 10, a + 12})));
   expect_invalid(with_values({a + 12, a + 12}), "value 1 (epoch) overlaps value 0 (step)");
   expect_invalid(with_values({a + 13, a + 12}), "value 1 (epoch) overlaps value 0 (step)");

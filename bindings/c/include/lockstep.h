@@ -696,7 +696,7 @@ typedef struct lockstep_state_tensor {
   uint64_t count;   /* elements; with 0 the pointer may be NULL */
   lockstep_data_type type;
   int may_differ; /* not 0: neither compared nor sent; each peer keeps its own */
-  int unchanged; /* not 0: unchanged since this communicator's last successful sync of this tag, so it is not hashed again.
+  int unchanged;  /* not 0: unchanged since this communicator's last successful sync of this tag: not hashed again.
                     If that is not true, peers continue with states that differ */
 } lockstep_state_tensor;
 
@@ -848,9 +848,9 @@ typedef int (*lockstep_interrupt_fn)(void* user);
  *   continues.
  * - a blocking call is aborted ("interrupted") as by lockstep_abort(). If the call ends within 20 ms, the function
  *   returns the
- *   call's status: usually ABORTED, or LOCKSTEP_OK if the call had committed. Otherwise (the coordinator does not answer)
- *   the function returns LOCKSTEP_ERR_INTERRUPTED, the call's memory stays lent until its end, and lockstep_interrupted()
- *   gives its handle.
+ *   call's status: usually ABORTED, or LOCKSTEP_OK if the call had committed. Otherwise (the coordinator does not
+ *   answer) the function returns LOCKSTEP_ERR_INTERRUPTED, the call's memory stays lent until its end, and
+ *   lockstep_interrupted() gives its handle.
  *
  * Does not wait for running calls of the previous interrupt function. Always returns LOCKSTEP_OK. */
 LOCKSTEP_API lockstep_status lockstep_set_interrupt(lockstep_interrupt_fn interrupt, void* user);
