@@ -22,11 +22,9 @@ namespace lockstep::sim {
 class Flips {
  public:
   void on_the_way() { flips_ += 1; }
-  void in_a_kernel(const RoundKey& round, PeerId of) {
-    rounds_[round] = of;
-    retried_.erase(round);
-  }
-  // Somebody begins the round anew: what a kernel has spoilt before is dropped. Callers that come later count no retry of their own.
+  void in_a_kernel(const RoundKey& round, PeerId of) { rounds_[round] = of; }
+  // Somebody begins the round anew: what a kernel has spoilt before, or spoils in a job that was begun before, is dropped. Callers that
+  // come later count no retry of their own.
   void noted(const trace::Event& event) {
     if (event.kind == trace::Kind::kRoundRetried) retried_.insert(event.round);
   }
@@ -97,7 +95,7 @@ class Flips {
   std::uint64_t seen_ = 0;
   std::tuple<Instant, PeerId, PeerId> last_;
   std::map<RoundKey, PeerId> rounds_;  // and whose kernel it was
-  std::set<RoundKey> retried_;         // since then
+  std::set<RoundKey> retried_;
 };
 
 }  // namespace lockstep::sim
