@@ -95,6 +95,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                    mix(13, process.index, static_cast<std::uint64_t>(event.kind), event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
                    process.program->on_trace(event);
+                   flips_.noted(event);
                    const Complaint wrong = causes_.noted(process.index, event);
                    const bool flipped = wrong && Causes::is_breach(event) && flips_.explains(process.id, event, now_);
                    if (!flipped) check("L2", wrong);

@@ -456,7 +456,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   bool goes_direct_ = false;  // a round has gone direct, or somebody wants to: links to all of the group
   bool relinks_ = false;      // in this step: they are wanted from now on
   Early early_;
-  std::vector<KernelJob> jobs_;  // being collected; see start_jobs()
+  static constexpr std::size_t kMostJobsKept = 128;  // room for so many is kept from step to step
+  std::vector<KernelJob> jobs_;                      // being collected; see start_jobs()
 };
 
 }  // namespace lockstep::peer

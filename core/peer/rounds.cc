@@ -379,6 +379,8 @@ void Peer::Machine::start_jobs(std::uint64_t serial) {
     out_->emplace_back(job);
   }
   jobs_.clear();
+  // One large call of a peer that is alone starts thousands.
+  if (jobs_.capacity() > kMostJobsKept) jobs_ = std::vector<KernelJob>();
 }
 
 void Peer::Machine::on_job_done(const JobDone& in) {

@@ -218,6 +218,19 @@ static void* set_and_abort(void* argument) {
   return NULL;
 }
 
+/* The runtime of clang 14's address sanitizer does not hold its allocator's locks during a fork: a child of a process whose other
+   threads allocate may find one taken for ever. What is tested here is not tested there; malloc of glibc has no such flaw. */
+#if defined(__SANITIZE_ADDRESS__)
+#define MAY_FORK_BESIDE_MALLOC 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MAY_FORK_BESIDE_MALLOC 0
+#endif
+#endif
+#ifndef MAY_FORK_BESIDE_MALLOC
+#define MAY_FORK_BESIDE_MALLOC 1
+#endif
+
 static void children_do_not_hang(const char* coordinator) {
   enum { FORKS = 60 };
   busy others;
@@ -383,7 +396,7 @@ int main(void) {
   child victim = start_child(be_a_parent, address);
   a_killed_parent_is_missed_at_once(&victim, address);
   a_child_is_told_and_may_begin_anew();
-  children_do_not_hang(address);
+  if (MAY_FORK_BESIDE_MALLOC) children_do_not_hang(address);
   waits_end_in_a_child(address);
   CHECK(ended_well(&coordinator));
   return 0;
