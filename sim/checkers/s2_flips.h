@@ -1,8 +1,8 @@
-// S2, bits that flip. On the way: what has flipped is seen, costs a stream, and is sent again; nothing else comes of it, and nobody
-// notes more breaches of the protocol than bits have flipped. In what a kernel made of a segment: the round commits nowhere; all who
-// learn how it ends get `internal`, and a text that says where. What this promise does not cover, because nothing can tell: a kernel
-// that is wrong before the checksum of its result is taken (all get the same, wrong, sum), and memory that goes bad after the end of a
-// call, or in inputs.
+// S2, bits that flip. On the way: what has flipped is seen, costs a stream, and is sent again; nothing else comes of
+// it, and nobody notes more breaches of the protocol than bits have flipped. In what a kernel made of a segment: the
+// round commits nowhere; all who learn how it ends get `internal`, and a text that says where. What this promise does
+// not cover, because nothing can tell: a kernel that is wrong before the checksum of its result is taken (all get the
+// same, wrong, sum), and memory that goes bad after the end of a call, or in inputs.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +23,14 @@ class Flips {
  public:
   void on_the_way() { flips_ += 1; }
   void in_a_kernel(const RoundKey& round, PeerId of) { rounds_[round] = of; }
-  // Somebody begins the round anew: what a kernel has spoilt before, or spoils in a job that was begun before, is dropped. Callers that
-  // come later count no retry of their own.
+  // Somebody begins the round anew: what a kernel has spoilt before, or spoils in a job that was begun before, is
+  // dropped. Callers that come later count no retry of their own.
   void noted(const trace::Event& event) {
     if (event.kind == trace::Kind::kRoundRetried) retried_.insert(event.round);
   }
 
-  // A machine takes something for a breach of the protocol. Whether a bit that has flipped may be what it saw. One bit may cost all
-  // streams of a link at one moment.
+  // A machine takes something for a breach of the protocol. Whether a bit that has flipped may be what it saw. One bit
+  // may cost all streams of a link at one moment.
   bool explains(PeerId who, const trace::Event& event, Instant now) {
     const auto same = std::tuple(now, who, event.peer);
     if (same == last_) return true;
@@ -50,8 +50,8 @@ class Flips {
     });
   }
 
-  // Somebody who had the right result, or a part of it that a kernel spoilt behind him, was lost before it could say so: those that are
-  // left hold the same wrong one, or there is only one left.
+  // Somebody who had the right result, or a part of it that a kernel spoilt behind him, was lost before it could say
+  // so: those that are left hold the same wrong one, or there is only one left.
   template <typename Lives, typename Done>
   [[nodiscard]] bool nobody_compares(const Call& call, const Lives& lives, const Done& done) const {
     const peer::Outcome& outcome = *call.outcome;
@@ -61,9 +61,10 @@ class Flips {
                        [&](PeerId peer) { return peer != spoilt->second && !lives(peer) && !done(peer); });
   }
 
-  // `alone`: no other fault has begun that ends calls. `lives`: whether a peer is still in its run. One that is lost takes what its
-  // kernel spoilt with it: the round commits if all others are done, whose results are right. And a result is compared with those of
-  // others: where all of them are lost before `done` says that they had one, nothing tells that it is wrong.
+  // `alone`: no other fault has begun that ends calls. `lives`: whether a peer is still in its run. One that is lost
+  // takes what its kernel spoilt with it: the round commits if all others are done, whose results are right. And a
+  // result is compared with those of others: where all of them are lost before `done` says that they had one, nothing
+  // tells that it is wrong.
   template <typename Lives, typename Done>
   [[nodiscard]] Complaint ended(const Call& call, bool alone, const Lives& lives, const Done& done) const {
     const peer::Outcome& outcome = *call.outcome;
