@@ -218,9 +218,9 @@ static void* set_and_abort(void* argument) {
   return NULL;
 }
 
-/* The runtime of clang 14's address sanitizer does not hold its allocator's locks during a fork: in a child of a process
-   whose other threads allocate, a lock may stay taken for ever. This part is left out there; glibc's malloc has no such
-   flaw. */
+/* The runtime of clang 14's address sanitizer does not hold its allocator's locks during a fork: in a child of a
+   process whose other threads allocate, a lock may stay taken for ever. This part is left out there; glibc's malloc
+   has no such flaw. */
 #if defined(__SANITIZE_ADDRESS__)
 #define MAY_FORK_BESIDE_MALLOC 0
 #elif defined(__has_feature)

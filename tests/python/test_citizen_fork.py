@@ -96,7 +96,7 @@ def uses():
             use()
             wrong[name] = "works"
         except lockstep.Forked as error:
-            if "make a communicator of its own" not in str(error) or error.status != lockstep.Status.FORKED:
+            if "make a new communicator here" not in str(error) or error.status != lockstep.Status.FORKED:
                 wrong[name] = str(error)
         except BaseException as error:
             wrong[name] = repr(error)
