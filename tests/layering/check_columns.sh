@@ -1,8 +1,9 @@
 #!/bin/bash
 # usage: check_columns.sh [--shrink] [tree]
-# Fails when a source or script has a line of more than 120 columns, comments included. long_lines.txt beside the script, or in
-# the tree that is given, names the files that had such lines before this check existed, and how many; a file may not get more
-# of them, and a list that says too many fails, too. --shrink lowers its numbers to what is true, and never raises one.
+# Fails when a source or script has a line of more than 120 columns, comments included. long_lines.txt beside the script,
+# or in the tree that is given, names the files that had such lines before this check existed, with their number. The
+# check also fails when a file has more such lines than the list says, or fewer. --shrink lowers the numbers of the list
+# to the present ones, and never raises one.
 set -euo pipefail
 shrink=0
 if [[ ${1:-} == --shrink ]]; then shrink=1; shift; fi
@@ -28,8 +29,8 @@ if (( ${#files[@]} == 0 )); then
 fi
 while IFS=: read -r file count; do
   if (( count > 0 )); then now[$file]=$count; fi
-done < <(find "${files[@]}" -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' -o -name '*.py' -o -name '*.pyi' -o -name '*.sh' \
-  -o -name '*.cmake' -o -name CMakeLists.txt -o -name run \) -print0 | sort -z | xargs -0 -r grep -HcE '^.{121,}' || true)
+done < <(find "${files[@]}" -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' -o -name '*.py' -o -name '*.pyi' \
+  -o -name '*.sh' -o -name '*.cmake' -o -name CMakeLists.txt -o -name run \) -print0 | sort -z | xargs -0 -r grep -HcE '^.{121,}' || true)
 
 if (( shrink )); then
   {
@@ -54,7 +55,8 @@ for file in "${!now[@]}"; do
 done
 for file in "${!known[@]}"; do
   if (( ${now[$file]:-0} < known[$file] )); then
-    echo "$file: ${now[$file]:-0} lines of more than 120 columns, ${known[$file]} in the list: run tests/layering/check_columns.sh --shrink"
+    echo "$file: ${now[$file]:-0} lines of more than 120 columns, ${known[$file]} in the list:" \
+      "run tests/layering/check_columns.sh --shrink"
     bad=1
   fi
 done

@@ -1,8 +1,8 @@
 #!/bin/bash
 # usage: check_folders.sh [tree]
-# A folder of core is used from the folders above it, and not the other way: fails when the folders of core include each other in
-# a circle, and names the includes that close it. Includes that closed a circle before this check existed are listed here, folder
-# by folder; an entry that is no longer true fails, too, so the list only shrinks.
+# Fails when the folders of core include each other in a circle, and names the includes of that circle. `known` lists the
+# pairs of folders that closed a circle before this check existed. A pair that no longer includes fails, too: the list
+# only shrinks.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/../..}"
 known=${LOCKSTEP_KNOWN_ARROWS-'ring>peer peer>flight coordinator>flight wire>state'}
@@ -51,7 +51,9 @@ END {
   n = split(known, list, " ")
   for (i = 1; i <= n; i++) {
     allowed[list[i]] = 1
-    if (!(list[i] in where)) { print "tests/layering/check_folders.sh: " list[i] " is not included any more: take it off the list"; bad = 1 }
+    if (list[i] in where) continue
+    print "tests/layering/check_folders.sh: " list[i] " is not included any more: take it off the list"
+    bad = 1
   }
   for (i = 1; i <= count; i++) {
     if (arrows[i] in allowed) continue

@@ -1,8 +1,8 @@
 #!/bin/bash
 # usage: check_functions.sh [tree]
-# Fails when a C or C++ function outside of tests is longer than 80 lines, head and braces included. Functions that were longer
-# before this check existed are named in long_functions.txt beside the script, or in the tree that is given; an entry that is no
-# longer true fails, too, so the list only shrinks.
+# Fails when a C or C++ function outside of tests is longer than 80 lines, head and braces included. long_functions.txt
+# beside the script, or in the tree that is given, names the functions that were longer before this check existed. An
+# entry that is no longer true fails, too: the list only shrinks.
 set -euo pipefail
 list=$(cd "$(dirname "$0")" && pwd)/long_functions.txt
 if (( $# > 0 )); then list=$1/tests/layering/long_functions.txt; fi
@@ -18,7 +18,8 @@ if (( ${#folders[@]} == 0 )); then
 fi
 
 # A block is a function's when its head has a parameter list and all blocks around it are namespaces or types.
-long=$(find "${folders[@]}" -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \) -print0 | sort -z | xargs -0 -r awk '
+long=$(find "${folders[@]}" -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \) -print0 | sort -z |
+  xargs -0 -r awk '
 FNR == 1 { depth = 0; head = ""; head_line = 0; in_comment = 0; outer = 0 }
 {
   code = $0
@@ -34,7 +35,8 @@ FNR == 1 { depth = 0; head = ""; head_line = 0; in_comment = 0; outer = 0 }
   for (i = 1; i <= n; i++) {
     c = substr(code, i, 1)
     if (c == "{") {
-      scope = head ~ /(^|[^A-Za-z0-9_])(namespace|class|struct|union|enum|extern)([^A-Za-z0-9_]|$)/ && head !~ /\)[ \t]*(const|noexcept|override|final|mutable|->|:|$)/
+      scope = head ~ /(^|[^A-Za-z0-9_])(namespace|class|struct|union|enum|extern)([^A-Za-z0-9_]|$)/ &&
+        head !~ /\)[ \t]*(const|noexcept|override|final|mutable|->|:|$)/
       if (outer == 0 && !scope && head ~ /\(/) {
         outer = depth + 1
         first = head_line

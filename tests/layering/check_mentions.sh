@@ -1,8 +1,8 @@
 #!/bin/bash
 # usage: check_mentions.sh [tree]
-# Comments and documents name files. Fails, naming file and line, when one that a comment or a document names does not exist, or
-# when a link of a document leads to no file or to no heading of it. A name may be a path from the top of the tree or the end of
-# a path; names with * { } < > $ are patterns and not looked at, and `elsewhere` lists what is not in this tree.
+# Fails, with file and line, when a comment or a document names a file that does not exist, or when a link of a document
+# leads to no file or to no heading of the file. A name is a path from the top of the tree, or the end of such a path.
+# Names with * { } < > $ are patterns: the check skips them. `elsewhere` lists names that are not of this tree.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/../..}"
 
@@ -18,7 +18,8 @@ if [[ ! -s $tree ]]; then
   exit 2
 fi
 
-grep -E '\.(h|c|cc|py|sh|md|cmake)$|(^|/)(run|CMakeLists\.txt)$' "$tree" | grep -vE '_test\.sh$' | tr '\n' '\0' | xargs -0 -r awk -v tree="$tree" '
+grep -E '\.(h|c|cc|py|sh|md|cmake)$|(^|/)(run|CMakeLists\.txt)$' "$tree" | grep -vE '_test\.sh$' | tr '\n' '\0' |
+  xargs -0 -r awk -v tree="$tree" '
 function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }
 
 function folder_of(path) { return path ~ /\// ? substr(path, 1, match(path, /\/[^\/]*$/) - 1) : "" }
@@ -69,8 +70,11 @@ function exists(name) {
 
 BEGIN {
   # Files of other projects, files that programs write, and names of examples.
-  split("doc/PERFORMANCE.md net/core/sock.c report.md lost.toml my_program.c FOLDER/embedded.h a.cc b.cc a_test.cc", list, " ")
+  split("doc/PERFORMANCE.md net/core/sock.c report.md lost.toml my_program.c FOLDER/embedded.h a.cc b.cc a_test.cc",
+    list, " ")
   for (i in list) elsewhere[list[i]] = 1
+  kinds = "(h|c|cc|py|pyi|sh|md|cmake|toml|txt|inc)"
+  name_of_file = "[A-Za-z0-9_./+~$*{}-]*[A-Za-z0-9_}*]\\." kinds "([^A-Za-z0-9_.*{-]|\\.[^a-z]|\\.?$)"
   while ((getline file < tree) > 0) {
     files[file] = 1
     rest = file
@@ -82,7 +86,12 @@ BEGIN {
   }
 }
 
-FNR == 1 { is_document = FILENAME ~ /\.md$/; marked = FILENAME ~ /\.(py|sh|cmake)$|(^|\/)(run|CMakeLists\.txt)$/; block = 0; fenced = 0 }
+FNR == 1 {
+  is_document = FILENAME ~ /\.md$/
+  marked = FILENAME ~ /\.(py|sh|cmake)$|(^|\/)(run|CMakeLists\.txt)$/
+  block = 0
+  fenced = 0
+}
 
 {
   line = $0
@@ -108,7 +117,7 @@ FNR == 1 { is_document = FILENAME ~ /\.md$/; marked = FILENAME ~ /\.(py|sh|cmake
   gsub(/[a-z]+:\/\/[^ )]*/, "", text)
   gsub(/\]\([^)]*\)/, "]", text)
   gsub(/<[^>]*>/, "", text)
-  while (match(text, /[A-Za-z0-9_.\/+~$*{}-]*[A-Za-z0-9_}*]\.(h|c|cc|py|pyi|sh|md|cmake|toml|txt|inc)([^A-Za-z0-9_.*{-]|\.[^a-z]|\.?$)/)) {
+  while (match(text, name_of_file)) {
     name = substr(text, RSTART, RLENGTH)
     text = substr(text, RSTART + RLENGTH)
     gsub(/[^A-Za-z0-9_*}]+$/, "", name)

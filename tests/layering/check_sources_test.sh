@@ -1,6 +1,6 @@
 #!/bin/bash
-# Plants violations in a small tree and expects check_columns.sh, check_folders.sh, check_functions.sh and check_mentions.sh to
-# find each of them, and to accept the tree without them.
+# Plants violations in a small tree and expects check_columns.sh, check_folders.sh, check_functions.sh and
+# check_mentions.sh to find each of them, and to accept the tree without them.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$(mktemp -d)
@@ -52,7 +52,7 @@ echo '#include "core/ring/a.h"' > "$tree/core/base/a.h"
 refuses check_folders.sh 'core/base/a.h:1: base includes ring: "core/ring/a.h"'
 echo '// nothing' > "$tree/core/base/a.h"
 
-# Functions: at file level, in a class, and with a head of several lines; lambdas and tables are no functions of their own.
+# Functions: at file level, in a class, and with a head of several lines. Lambdas and tables do not count as functions.
 { function_of short 80; echo 'const int kTable[] = {'; lines '  1,' 100; echo '};'; } > "$tree/core/peer/a.cc"
 accepts check_functions.sh
 function_of long 81 >> "$tree/core/peer/a.cc"
