@@ -216,7 +216,8 @@ Result<LaunchArgs> read(const lockstep_broadcast_args* given) {
   if (auto wrong = read_common(args, launch)) return *wrong;
   if (auto wrong = read_type(args.type, launch)) return *wrong;
   launch.root = c::from_c(args.root);
-  if (launch.root.is_nobody()) return c::invalid("args.root is all zero, which is no peer id; give the id of a member");
+  if (launch.root.is_nobody())
+    return c::invalid("args.root is all zero, and no peer has that id; give the id of a member");
 
   if (auto wrong = wrong_choice(args, args.data != nullptr || args.count != 0, "args.data or args.count"))
     return *wrong;

@@ -456,7 +456,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   bool goes_direct_ = false;  // a round has gone direct, or somebody wants to: links to all of the group
   bool relinks_ = false;      // in this step: they are wanted from now on
   Early early_;
-  static constexpr std::size_t kMostJobsKept = 128;  // room for so many is kept from step to step
+  static constexpr std::size_t kMostJobsKept = 128;  // the most capacity of jobs_ that outlives a step
   std::vector<KernelJob> jobs_;                      // being collected; see start_jobs()
 };
 

@@ -379,7 +379,7 @@ void Peer::Machine::start_jobs(std::uint64_t serial) {
     out_->emplace_back(job);
   }
   jobs_.clear();
-  // One large call of a peer that is alone starts thousands.
+  // One large call of a peer that is alone starts thousands of jobs.
   if (jobs_.capacity() > kMostJobsKept) jobs_ = std::vector<KernelJob>();
 }
 

@@ -179,7 +179,7 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
   }
   if (process == 0 && event.kind == trace::Kind::kPeerLost && about) {
     Life& life = excuses_.life(*about);
-    const bool known = life.lost || life.leaves;  // it may be out before it knows
+    const bool known = life.lost || life.leaves;  // a leaver may be out of the run before it hears so
     life.lost = now_;                        // a newcomer that was lost asks again, and may be lost as a member later
     if (has_strangers_ && known) return {};  // strangers use the names of peers that are out
     std::string_view why = event.text;

@@ -23,8 +23,8 @@ class Flips {
  public:
   void on_the_way() { flips_ += 1; }
   void in_a_kernel(const RoundKey& round, PeerId of) { rounds_[round] = of; }
-  // Somebody begins the round anew: what a kernel has spoilt before, or spoils in a job that was begun before, is
-  // dropped. Callers that come later count no retry of their own.
+  // A retry of the round drops what a kernel has spoilt before, and what a job of the dropped attempt still spoils. A
+  // caller that launches after the retry reports no retry itself: the event counts, not the outcome.
   void noted(const trace::Event& event) {
     if (event.kind == trace::Kind::kRoundRetried) retried_.insert(event.round);
   }

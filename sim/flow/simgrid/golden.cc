@@ -266,7 +266,8 @@ double all_reduce(s4u::Engine& engine, const Topology& t) {
       s4u::Actor::create("receive", hosts[(r + 1) % n], [&ring, r, stripe] { receive(ring, r, stripe); })->daemonize();
     }
   }
-  // Daemons end with the last actor that is none: this one looks whether all is there.
+  // SimGrid ends all daemons with the last actor that is not a daemon. This actor stays until every segment has
+  // arrived; its sleep is in virtual time.
   s4u::Actor::create("watch", hosts[0], [&ring] {
     while (ring.to_arrive > 0) s4u::this_actor::sleep_for(0.5);
   });

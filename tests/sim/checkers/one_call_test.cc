@@ -36,6 +36,35 @@ TEST(S2Flips, AResultThatWasSpoiltMayCommitOnlyWhereNobodyIsLeftToCompareIt) {
   EXPECT_FALSE(flips.ended(call, true, only_b, only_b));  // a is lost, and its result with it
 }
 
+TEST(S2Flips, ARetryDropsWhatWasSpoiltForCallersThatCountNone) {
+  const Call call = ended_call(kA, committed({kA, kB}));
+  const auto all = [](PeerId) { return true; };
+  const auto none = [](PeerId) { return false; };
+  Flips flips;
+  flips.in_a_kernel(call.outcome->round, kA);
+  ASSERT_EQ(call.outcome->retries, 0U);
+  EXPECT_TRUE(flips.ended(call, true, all, none));
+  trace::Event retried{};
+  retried.kind = trace::Kind::kRoundRetried;
+  retried.round = {CohortId{1}, GroupId{0}, Tag{6}, 0};
+  flips.noted(retried);
+  EXPECT_TRUE(flips.ended(call, true, all, none)) << "the retry was of another round";
+  retried.round = call.outcome->round;
+  flips.noted(retried);
+  EXPECT_FALSE(flips.ended(call, true, all, none));
+}
+
+TEST(S2Flips, AnElementThatWasSpoiltMayEndTheCallAsOneThatWasGiven) {
+  const auto all = [](PeerId) { return true; };
+  const auto none = [](PeerId) { return false; };
+  Call call = ended_call(kA, aborted(Status::kInvalidArgument));
+  Flips flips;
+  flips.in_a_kernel(call.outcome->round, kA);
+  EXPECT_TRUE(flips.ended(call, true, all, none));
+  call.outcome->text = "b: tensor 0, element 5: the contribution, or the sum with it, is infinite or NaN";
+  EXPECT_FALSE(flips.ended(call, true, all, none));
+}
+
 TEST(S9Bounds, WhatIsOverALimitFails) {
   peer::Peer::Footprint peer;
   EXPECT_FALSE(check_bounds(peer, kA, 4, 2));
