@@ -143,9 +143,11 @@ class Coordinator::Machine {
   void put_off_newcomers(const std::set<PeerId>& held_up);
 
   // ---- newcomers.cc ----
-  // One that waits, and does not answer, costs itself and not the members: a proposal goes on without it after a few round trips.
-  // Who comes from its host from then on is asked first, and counts once it has answered.
-  void ask_if_suspect(Candidate& candidate);
+  // Members wait for no newcomer that has not answered a question first. A proposal goes on after a few round trips without a
+  // newcomer that has answered the question and not the proposal; its host is suspect then, and newcomers of that host get less time.
+  void ask_newcomer(Candidate& candidate);
+  void ask_remaining_candidates();
+  [[nodiscard]] bool is_suspect(const io::Address& host) const;
   [[nodiscard]] Duration patience_with(const Candidate& candidate) const;
   [[nodiscard]] bool waits_for_newcomers() const;
   void look_for_newcomers();

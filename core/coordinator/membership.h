@@ -21,14 +21,15 @@ struct Candidate {
   std::uint32_t gang_size = 1;
   std::uint32_t founders = 1;
   bool auto_admit = false;
-  std::uint64_t arrival = 0;  // order of arrival; nobody overtakes, but who did not answer is behind all others
-  bool answers = true;        // false: it counts for nobody before it has answered `asked`
-  ProposalNumber asked;       // the last proposal that it is to answer
+  std::uint64_t arrival = 0;  // order in which newcomers began to count; admissions keep this order
+  bool answers = true;        // false: not admissible before it has answered `asked`
+  bool missed = false;        // a proposal has gone on without this newcomer
+  ProposalNumber asked;       // number of the last question or proposal that was sent to it; 0: none
   Instant asked_at;
-  Duration took{};  // its answer to a proposal that had gone on without it; 0: there was none
+  Duration took{};  // time that its last late answer, or its answer to a question, took; 0: no such answer yet
   template <typename Archive>
   void state(Archive& a) {
-    a.all(member, gang_size, founders, auto_admit, arrival, answers, asked, asked_at, took);
+    a.all(member, gang_size, founders, auto_admit, arrival, answers, missed, asked, asked_at, took);
   }
 };
 
