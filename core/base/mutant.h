@@ -98,7 +98,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   /* newcomers */ \
   X(kMuteNewcomerWaitedFor, "mute-newcomer-waited-for", "L2", kRare, "members wait for a newcomer that answers no proposal") \
   X(kNewcomerNotAsked, "newcomer-not-asked", "L2", kRare, "members wait for a newcomer that has not answered once") \
-  X(kSuspectWaitedFor, "suspect-waited-for", "L2", kRare, "newcomers of a host that went silent hold up every admission") \
+  X(kSuspectWaitedFor, "suspect-waited-for", "L2", kRare, "newcomers of a suspect host get full patience") \
   X(kRedialsLate, "redials-late", "P3", kRare, "a stream that broke is dialled again when heartbeats are due") \
   X(kLostAsksStay, "lost-asks-stay", "P3", kNeedle, "what was asked for on a stream that broke is awaited, not asked again") \
   X(kAnswerUncounted, "answer-uncounted", "L2 L1 L3", kRare, "a newcomer that answers late never counts as one that answers") \

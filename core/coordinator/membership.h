@@ -39,7 +39,8 @@ inline Pair pair_of(PeerId a, PeerId b) { return a < b ? Pair{a, b} : Pair{b, a}
 
 class Membership {
  public:
-  // May this one wait? Refuses ids that are in use, full runs, and options that differ from those of the run or of its gang.
+  // May this one wait? Refuses ids that are in use, full runs, and options that differ from those of the run or of its
+  // gang.
   [[nodiscard]] Result<bool> may_wait(const Candidate& candidate) const;
   void add_candidate(Candidate candidate);
   void remove_candidate(PeerId peer);
@@ -49,8 +50,8 @@ class Membership {
     return at == candidates_.end() ? nullptr : &at->second;
   }
 
-  // Those who can be admitted now, in order of arrival: singles, and gangs of which everybody waits, and answers. An empty run is
-  // founded only when enough wait.
+  // Those who can be admitted now, in order of arrival: singles, and gangs of which everybody waits, and answers. An
+  // empty run is founded only when enough wait.
   [[nodiscard]] std::vector<Candidate> admissible() const;
 
   [[nodiscard]] const wire::View& view() const { return view_; }
@@ -60,8 +61,8 @@ class Membership {
   [[nodiscard]] std::vector<PeerId> gang_of(PeerId peer) const;
   [[nodiscard]] bool auto_admit() const { return auto_admit_; }
 
-  // The next view without `gone` and with `added` (at the end of their groups), its rings laid around broken pairs. Numbers are
-  // the caller's to set.
+  // The next view without `gone` and with `added` (at the end of their groups), its rings laid around broken pairs.
+  // Numbers are the caller's to set.
   [[nodiscard]] std::vector<wire::Member> next_members(const std::set<PeerId>& gone,
                                                        const std::vector<Candidate>& added) const;
 

@@ -22,8 +22,8 @@ io::Address host_of(io::Address address) {
 
 }  // namespace
 
-// The question is an empty proposal. A newcomer answers it at once, as it answers every proposal. Founders are not asked: a run
-// that has no members keeps nobody waiting.
+// The question is an empty proposal. A newcomer answers it at once, as it answers every proposal. Founders are not
+// asked: a run that has no members keeps nobody waiting.
 void Coordinator::Machine::ask_newcomer(Candidate& candidate) {
   if (membership_.view().members.empty() || mutant(Mutant::kNewcomerNotAsked)) return;
   last_proposal_ = last_proposal_.next();
@@ -58,8 +58,8 @@ bool Coordinator::Machine::is_suspect(const io::Address& host) const {
   return known != suspects_.end() && now_ < known->second && !mutant(Mutant::kSuspectWaitedFor);
 }
 
-// How long members wait for a newcomer's answer, from the moment at which the proposal was sent. The slowest member shows how slow
-// lines are. A newcomer that has answered late before gets four times what its answer took.
+// How long members wait for a newcomer's answer, from the moment at which the proposal was sent. The slowest member
+// shows how slow lines are. A newcomer that has answered late before gets four times what its answer took.
 Duration Coordinator::Machine::patience_with(const Candidate& candidate) const {
   if (mutant(Mutant::kMuteNewcomerWaitedFor)) return options_.silence;
   const Duration line = candidate.took.ns != 0 ? candidate.took : candidate.member.round_trip;
@@ -111,8 +111,8 @@ void Coordinator::Machine::hurry_newcomers(Instant now, bool slept) {
   }
 }
 
-// The answer to a question, or to a proposal that went on without the newcomer. The newcomer counts from now on, behind all
-// newcomers that counted before.
+// The answer to a question, or to a proposal that went on without the newcomer. The newcomer counts from now on, behind
+// all newcomers that counted before.
 void Coordinator::Machine::on_late_answer(PeerId from, ProposalNumber proposal) {
   Candidate* newcomer = membership_.candidate(from);
   if (newcomer == nullptr || newcomer->answers || newcomer->asked != proposal) return;

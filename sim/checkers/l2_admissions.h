@@ -1,8 +1,8 @@
 // L2, for newcomers that join and do not answer: they cost nobody else anything. Where nothing else has happened, an
-// admission is over within some round trips of the moment at which all members had called admit. A newcomer that answers
-// nothing holds up no admission. From each host one newcomer that answers once, and not again, may hold up one admission
-// for a fifth of a heartbeat; the host is suspect from then on, and its newcomers hold up others for a fiftieth of a
-// heartbeat at most.
+// admission is over within some round trips of the moment at which all members had called admit. A newcomer that
+// answers nothing holds up no admission. From each host one newcomer that answers once, and not again, may hold up one
+// admission for a fifth of a heartbeat; the host is suspect from then on, and its newcomers hold up others for a
+// fiftieth of a heartbeat at most.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +63,7 @@ class Admissions {
     const Duration calm = round_trip_ * kRoundTrips;
     if (took <= calm) return {};
     const auto hosts = static_cast<std::int64_t>(answers_once_.size());
-    const auto beside = [&](Duration patience) { return calm + (calm + patience + round_trip_ * 4) * hosts; };
+    const auto beside = [&](Duration patience) { return calm + (patience + round_trip_ * kRoundTripsOfHost) * hosts; };
     const Duration most = beside(least_patience_);
     const std::string who = text_of(call.peer) + "'s admit took " + std::to_string(took.ns) +
                             " ns since all members had called it, beside newcomers that do not answer: ";
@@ -76,6 +76,7 @@ class Admissions {
 
  private:
   static constexpr std::int64_t kRoundTrips = 12;
+  static constexpr std::int64_t kRoundTripsOfHost = 6;  // beside its patience: the proposal that goes on without it
   Duration round_trip_;
   Duration least_patience_;
   Duration least_of_suspect_;
