@@ -179,7 +179,7 @@ void World::begin_entry(std::uint64_t index) {
                         : ""));
   }
   mix(21, index, 0, 0);
-  admissions_.began(entry, process != nullptr && process->connected);
+  admissions_.began(entry, process != nullptr, process != nullptr && process->connected);
   recovery_.began(entry, process != nullptr || is_of_pair(entry.fault), now_);
   if (options_.witness != nullptr) options_.witness->fault_begins(index, entry);
   if (options_.guests != nullptr) options_.guests->fault_begins(index);

@@ -97,7 +97,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kHeraldsStay, "heralds-stay", "S11", kRare, "what neighbours announced outlives the run") \
   /* newcomers */ \
   X(kMuteNewcomerWaitedFor, "mute-newcomer-waited-for", "L2", kRare, "members wait for a newcomer that answers no proposal") \
-  X(kSuspectNotAsked, "suspect-not-asked", "L2", kRare, "a newcomer that never answers holds up every admission anew") \
+  X(kNewcomerNotAsked, "newcomer-not-asked", "L2", kRare, "members wait for a newcomer that has not answered once") \
+  X(kSuspectWaitedFor, "suspect-waited-for", "L2", kRare, "newcomers of a suspect host get full patience") \
   X(kRedialsLate, "redials-late", "P3", kRare, "a stream that broke is dialled again when heartbeats are due") \
   X(kLostAsksStay, "lost-asks-stay", "P3", kNeedle, "what was asked for on a stream that broke is awaited, not asked again") \
   X(kAnswerUncounted, "answer-uncounted", "L2 L1 L3", kRare, "a newcomer that answers late never counts as one that answers") \
