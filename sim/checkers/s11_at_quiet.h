@@ -23,8 +23,8 @@ class AtQuiet {
   // `heartbeat`: what is passing goes within some of them.
   explicit AtQuiet(Duration heartbeat) : heartbeat_(heartbeat) {}
 
-  // `process`: 0 is the coordinator; `who`: for the words.
-  Complaint quiet(std::uint32_t process, const std::string& who, const Holdings& held, Instant now) {
+  // `process`: 0 is the coordinator; `who`: for the words. `passing`: entries are held for a known time; only memory is judged.
+  Complaint quiet(std::uint32_t process, const std::string& who, const Holdings& held, Instant now, bool passing) {
     const std::size_t limit = kFixedBytes + held.streams * kStreamBytes + held.entries * kEntryBytes;
     if (held.bytes > limit) {
       return who + " has nothing under way and holds " + std::to_string(held.bytes) + " bytes, the limit is " +
@@ -33,13 +33,14 @@ class AtQuiet {
     }
     const Place place{process == 0, held.members, held.ring,      held.links,  held.stripes,
                       held.streams, held.waiting, held.strangers, held.broken, held.direct};
+    if (passing) return {};
     const std::size_t entries = held.entries - held.tags - held.digests - held.awaited - held.spare;
     std::size_t& least = least_.try_emplace(place, entries).first->second;
     least = std::min(least, entries);
     Life& life = lives_[process];
     if (life.moments == 0) life = {0, now, entries - least};
     life.over = std::min(life.over, entries - least);
-    // A coordinator does not hear of rounds that have only begun, and keeps the cohorts that they are in.
+    // A coordinator does not hear of rounds that have only begun. It keeps the cohorts of those that are lost before they end.
     const std::int64_t patience = process == 0 ? 4 : 1;
     const bool is_long = now - life.since >= heartbeat_ * kHeartbeats * patience;
     if (++life.moments < kMoments * static_cast<std::uint64_t>(patience) || !is_long) return {};
