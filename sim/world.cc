@@ -354,7 +354,7 @@ void World::look_at_quiet(Process& process) {
                                process.coordinator && is_open_in_older_cohort()));
 }
 
-// A coordinator keeps the cohorts of such rounds, however long they take, and does not hear of rounds that have only begun.
+// A coordinator keeps the cohorts of such rounds. It does not hear of rounds that have only begun.
 bool World::is_open_in_older_cohort() const {
   for (const Process& process : processes_) {
     if (!process.alive) continue;

@@ -23,7 +23,8 @@ class AtQuiet {
   // `heartbeat`: what is passing goes within some of them.
   explicit AtQuiet(Duration heartbeat) : heartbeat_(heartbeat) {}
 
-  // `process`: 0 is the coordinator; `who`: for the words. `passing`: entries are held for a known time; only memory is judged.
+  // `process`: 0 is the coordinator; `who`: for the words. `passing`: some entries are held for a while; only bytes are
+  // judged.
   Complaint quiet(std::uint32_t process, const std::string& who, const Holdings& held, Instant now, bool passing) {
     const std::size_t limit = kFixedBytes + held.streams * kStreamBytes + held.entries * kEntryBytes;
     if (held.bytes > limit) {
@@ -40,7 +41,7 @@ class AtQuiet {
     Life& life = lives_[process];
     if (life.moments == 0) life = {0, now, entries - least};
     life.over = std::min(life.over, entries - least);
-    // A coordinator does not hear of rounds that have only begun. It keeps the cohorts of those that are lost before they end.
+    // A coordinator does not hear of rounds that have only begun, and keeps the cohorts that they are in.
     const std::int64_t patience = process == 0 ? 4 : 1;
     const bool is_long = now - life.since >= heartbeat_ * kHeartbeats * patience;
     if (++life.moments < kMoments * static_cast<std::uint64_t>(patience) || !is_long) return {};
