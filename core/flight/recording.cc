@@ -41,7 +41,7 @@ void fields(auto& a, Is<Recording> auto& m) {
 
 Error broken(std::string what) { return {Status::kInvalidArgument, "this recording " + std::move(what)}; }
 
-// Makes the alternative of this number, and loads its fields.
+// Constructs the alternative with this index and loads its fields.
 template <typename Input, std::size_t I = 0>
 bool load_alternative(std::size_t index, Loader& a, Input& input) {
   if constexpr (I < std::variant_size_v<Input>) {

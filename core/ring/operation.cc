@@ -18,10 +18,10 @@ namespace {
 
 using wire::Phase;
 
-// Results that are made of encodings in one step of the machine.
+// The most pieces whose results are decoded in one step of the machine.
 constexpr std::size_t kDecodedAtOnce = 16;
 
-// What a direct operation keeps a list of; a name of a job has room for it.
+// The most exchanges of a direct operation; their indices fit into a job token.
 constexpr std::uint64_t kMaxExchanges = std::uint64_t{1} << 20U;
 
 std::vector<std::uint64_t> counts_of(const peer::Request& request) {
@@ -39,8 +39,8 @@ Error too_small(std::uint64_t has, std::uint64_t needs, std::size_t world) {
 }  // namespace
 
 float total_weight(std::span<const std::uint64_t> weights) {
-  const StandardFloats standard_floats;  // whoever's thread this is: all ranks must find the same
-  double total = 0;                      // in rank order; exact unless weights lie 2^29 apart
+  const StandardFloats standard_floats;  // this may run on any thread, and all ranks must compute the same total
+  double total = 0;                      // added in rank order; exact unless the weights differ by a factor of 2^29
   for (const std::uint64_t bits : weights) total += std::bit_cast<float>(static_cast<std::uint32_t>(bits));
   return total > std::numeric_limits<float>::max() ? std::numeric_limits<float>::infinity() : static_cast<float>(total);
 }
@@ -88,7 +88,7 @@ void Operation::weigh(float total) {
   const float own = request_.weight.value_or(1);
   weight_ = std::ldexp(own, of_world - of_total);
   if (own > 0 && weight_ == 0 && !mutant(Mutant::kTinyWeightIsNone))
-    weight_ = std::numeric_limits<float>::denorm_min();  // it counts, if for nothing
+    weight_ = std::numeric_limits<float>::denorm_min();  // the rank still counts as a contributor
 }
 
 std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank, std::uint32_t world,
@@ -120,7 +120,8 @@ std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank,
   return std::nullopt;
 }
 
-// Direct: what a rank keeps of each other is bounded, and the contributions to any one piece need room at once.
+// Direct algorithm: limits what a rank keeps for each other rank, and checks that the contributions to one piece fit
+// the room.
 std::optional<Error> Operation::refusal_of_exchanges(const peer::Request& request, Rank rank, std::uint32_t world,
                                                      Segmenting segmenting) {
   std::uint64_t exchanges = 0;
@@ -143,7 +144,7 @@ std::optional<Error> Operation::refusal_of_exchanges(const peer::Request& reques
   return std::nullopt;
 }
 
-// The blocks were stated by others.
+// The block sizes were stated by other ranks.
 std::optional<Error> Operation::refusal_of_blocks(const peer::Request& request, Rank rank,
                                                   std::span<const std::uint64_t> blocks) {
   std::uint64_t needs = 0;
@@ -288,7 +289,7 @@ void Operation::decode_some(std::vector<KernelJob>& jobs) {
   if (!encoded_ || world_ == 1) return;
   const std::size_t pieces = pieces_.size() - (mutant(Mutant::kLeftEncoded) && !pieces_.empty() ? 1 : 0);
   for (; decoded_ < pieces && running_ < kDecodedAtOnce; ++decoded_) {
-    // In place the result overwrites what the residual is made of: it comes after that.
+    // In place, the result overwrites the input of the residual: update the residual first.
     if (!leave(decoded_, jobs)) decode(decoded_, jobs);
   }
 }
@@ -300,7 +301,8 @@ bool Operation::leave(std::size_t piece, std::vector<KernelJob>& jobs) {
   KernelJob& job = start(jobs, JobKind::kLeave, {piece, Phase::kReduceScatter, Purpose::kLeave}, whose);
   job.from = input(whose);
   job.residual = left;
-  if (whose.owner == rank_.value) job.departs = WireFormat::kNative;  // it was added as it is
+  // the owner's own contribution was added without encoding
+  if (whose.owner == rank_.value) job.departs = WireFormat::kNative;
   return true;
 }
 

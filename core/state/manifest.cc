@@ -13,7 +13,7 @@ namespace lockstep::state {
 
 namespace {
 
-// Bytes that say the same on every machine.
+// A byte string that is equal on every machine.
 class Bytes {
  public:
   void number(std::uint64_t value) {
