@@ -52,6 +52,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kWithdrawnUnsaid, "withdrawn-unsaid", "L1 L3", kRare, "members wait for the end of a proposal that was withdrawn") \
   X(kAdmitUnderstated, "admit-understated", "S10", kRare, "admit for a world is over with what auto_admit had said") \
   X(kHalfGangAdmitted, "half-gang-admitted", "S6", kRare, "a gang is admitted before all of it waits") \
+  X(kNamesakeAdmitted, "namesake-admitted", "S6", kRare, "a gang is admitted beside another one of its name") \
+  X(kNamesakeRefused, "namesake-refused", "L2", kRare, "a gang is refused while another one of its name is in") \
   X(kGangLosesOne, "gang-loses-one", "S6", kCommon, "a gang goes on without the one that it lost") \
   X(kRingFromMyself, "ring-from-myself", "S6", kCommon, "every peer puts itself first in the view") \
   X(kRingSortedById, "ring-sorted-by-id", "S6", kCommon, "rings are sorted by id, not as the view says") \
