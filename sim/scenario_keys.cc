@@ -44,6 +44,8 @@ const std::vector<ScenarioKey>& scenario_keys() {
       {"top", "peers", "4", "a to d are there from the start; a range is drawn: [3, 8]"},
       {"top", "groups", "1", "peers are dealt out to so many, in turn; each all-reduces by itself"},
       {"top", "gang_size", "1", "so many neighbours come and go together"},
+      {"top", "namesakes", "false",
+       "true: the last gang has the name of the first; one of the two waits for the other to go"},
       {"top", "minimum_world", "1", "with fewer members nothing goes on"},
       {"top", "auto_admit", "false", "true: newcomers are let in without a call of admit"},
       {"top", "share_state", "false", "true: newcomers take the state over from all who have it, in a sync"},

@@ -157,7 +157,6 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
     std::uint32_t index = 0;
     std::uint32_t host = 0;
     PeerId id;
-    GangId gang;
     bool alive = true;
     bool over = false;  // the run is lost to it, or left
     bool connected = false;
@@ -289,6 +288,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void rest(Process& process);
   void end_when_all_are_gone();
   [[nodiscard]] std::vector<std::uint32_t> gang_of(std::uint32_t host) const;
+  [[nodiscard]] bool namesakes_are_in(GangId gang) const;
   Process* running(std::uint32_t host);
 
   Plan plan_;

@@ -59,6 +59,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kAdmitUnderstated, "admit-understated", "S10", kRare, \
     "auto_admit overrides the world size that an admit asks for") \
   X(kHalfGangAdmitted, "half-gang-admitted", "S6", kRare, "a gang is admitted before all of its peers wait") \
+  X(kNamesakeAdmitted, "namesake-admitted", "S6", kRare, "a gang is admitted beside another gang of the same name") \
+  X(kNamesakeRefused, "namesake-refused", "L2", kRare, "a gang is refused while another gang of its name is a member") \
   X(kGangLosesOne, "gang-loses-one", "S6", kCommon, "a gang continues after it lost a peer") \
   X(kRingFromMyself, "ring-from-myself", "S6", kCommon, "every peer puts itself first in the view") \
   X(kRingSortedById, "ring-sorted-by-id", "S6", kCommon, "rings are sorted by id instead of the order of the view") \
