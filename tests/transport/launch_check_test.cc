@@ -83,7 +83,7 @@ TEST_F(LaunchCheck, RefusesAStateThatIsNone) {
   state->staged = true;  // its scratch is as large as the manifest says
   state->manifest.tensors = {{"w", DataType::kF32, 1, false}, {"w", DataType::kF32, 1, false}};
   args.state = state;
-  expect_invalid(args, "tensor 1 has the name of an earlier one: w");
+  expect_invalid(args, "tensor 1 has the same name as an earlier one: w");
 }
 
 // Ten floats that are compared, and ten that may differ.
