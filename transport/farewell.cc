@@ -11,11 +11,12 @@
 namespace lockstep::transport {
 namespace {
 
-// Long enough for a lost packet or two on a long path; the other side closes after one round trip.
+// Long enough to retransmit a lost packet or two on a long path; normally the other side closes after one round trip.
 constexpr auto kPatience = std::chrono::seconds(2);
-// A side that goes on sending is not read for ever; then its window shuts and the patience ends.
+// The limit for a side that keeps sending. After it, nothing more is read: the window closes, and the time limit ends
+// the stream.
 constexpr std::size_t kMostDiscarded = 8U << 20U;
-// More at once: the oldest are cut off (promise S9).
+// The most streams that close at the same time; beyond it the oldest are cut off (promise S9).
 constexpr std::size_t kMostAtOnce = 256;
 
 }  // namespace
@@ -61,7 +62,7 @@ void Farewells::listen(const std::shared_ptr<Going>& one) {
 void Farewells::end(const std::shared_ptr<Going>& one) {
   const auto at = std::ranges::find(going_, one);
   if (at == going_.end()) return;
-  const auto keep = *at;  // `one` may refer into the list
+  const auto keep = *at;  // `one` may refer to an element of the list
   going_.erase(at);
   std::error_code ignored;
   keep->socket.close(ignored);

@@ -1,6 +1,7 @@
-// Ends streams in order: what was written gets there, although nobody on our side cares for them any more. close() alone
-// would not do: with unread bytes in the socket it resets the stream, and a reset destroys what the other side has not read.
-// So: say that we send no more, throw away what still comes, and close once the other side has closed too, or soon anyway.
+// Closes streams in an orderly way: all written bytes reach the other side, although this side has finished with the
+// stream. close() alone is not sufficient: with unread bytes in the socket, it resets the stream, and a reset discards
+// bytes that the other side has not read. So the class shuts down the sending direction, discards what still arrives,
+// and closes once the other side has closed, or after a time limit.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 
 namespace lockstep::transport {
 
-// Not thread-safe: belongs to the thread that runs the sockets' io_context.
+// Not thread-safe: used by the thread that runs the sockets' io_context only.
 class Farewells {
  public:
   Farewells() = default;
@@ -23,11 +24,12 @@ class Farewells {
 
   void begin(Socket socket);
 
-  // Closes all at once. The kernel goes on delivering what was written, unless the other side sends something meanwhile.
+  // Closes all streams at once. The kernel still delivers written bytes, unless the other side sends something
+  // meanwhile.
   void cut_short();
 
   [[nodiscard]] std::size_t size() const { return going_.size(); }
-  // Called when the last one has ended, until then and once.
+  // Calls `action` once, when the last stream has ended.
   void when_all_ended(std::function<void()> action);
 
  private:
@@ -35,10 +37,11 @@ class Farewells {
   void listen(const std::shared_ptr<Going>& one);
   void end(const std::shared_ptr<Going>& one);
 
-  std::list<std::shared_ptr<Going>> going_;  // the oldest first
+  std::list<std::shared_ptr<Going>> going_;  // in order of their begin
   std::function<void()> all_ended_;
   std::array<std::byte, 16'384>
-      nowhere_{};  // never read. Not on a thread's stack or in its storage: those may be small
+      // a buffer that is never read; not on a thread's stack or in thread-local storage, which may be small
+      nowhere_{};
 };
 
 }  // namespace lockstep::transport

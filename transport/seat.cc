@@ -5,8 +5,8 @@
 namespace lockstep::transport {
 namespace {
 
-// How long the seat may be empty: longer than a program needs between one small collective and the next, shorter than anything
-// that a peer owes to others when it has no call in flight.
+// The thread takes the loop back after this long without an owner: longer than a program needs between two small
+// collectives, shorter than any deadline of a peer without a call in flight.
 constexpr std::chrono::milliseconds kEmptyFor(2);
 
 }  // namespace
@@ -35,7 +35,7 @@ bool Seat::step_aside() {
 }
 
 bool Seat::come_back() {
-  // A caller that closes the seat calls the thread while it still sits.
+  // A caller that closes the loop notifies the thread before it releases the loop.
   const auto called = [this] { return thread_needed_ && sitter_ == Sitter::kNobody; };
   std::unique_lock lock(mutex_);
   for (std::uint64_t seen = sittings_; !closed_ && sitter_ != Sitter::kThread; seen = sittings_) {

@@ -1,8 +1,9 @@
-// Who turns an engine: its thread, or a caller that would only sleep until the thread is done. To hand a call over to another
-// thread and back costs two wake-ups, which is more than all the work of a small collective.
+// Ownership of an engine's loop: the engine's thread runs the loop, or a caller that would otherwise sleep until the
+// thread has finished its call. Handing a call to another thread and back costs two wake-ups, more than all the work of
+// a small collective.
 //
-// The thread steps aside when no call is in flight. A caller that is about to wait sits down in its place, turns the engine until
-// its call is over, and leaves. When nobody has sat there for a moment, the thread comes back by itself.
+// The thread releases the loop when no call is in flight. A caller that is about to wait takes the loop, runs it until
+// its call is over, and releases it. When no caller has taken the loop for a moment, the thread takes it back.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -17,10 +18,10 @@ namespace lockstep::transport {
 
 class Seat {
  public:
-  // Who is on its way to run what was posted.
+  // Which thread a post wakes up.
   enum class Wake : std::uint8_t {
-    kWhoeverSits,  // or the thread, when nobody does
-    kNobody,       // the poster itself comes: it waits at once
+    kWhoeverSits,  // the owner, or the thread if there is no owner
+    kNobody,       // none: the posting thread takes the loop at once
   };
 
   explicit Seat(asio::io_context& io) : io_(io) {}
@@ -30,7 +31,7 @@ class Seat {
 
   // ---- any thread ----
 
-  // `handler` runs on whoever sits. What was posted keeps the thread from stepping aside.
+  // `handler` runs on the owner. A posted handler keeps the thread from releasing the loop.
   template <typename Handler>
   void post(Wake wake, Handler handler) {
     const std::lock_guard lock(mutex_);
@@ -47,21 +48,21 @@ class Seat {
 
   // ---- a caller ----
 
-  // True: the caller sits, and turns the engine until it leaves. False: somebody else does.
+  // Returns true if the caller now owns the loop until it releases it, false if another thread owns it.
   [[nodiscard]] bool sit_down();
-  // `needed`: more is to be done than was, so the thread must not wait for the next caller.
+  // `needed`: there is new work, so the thread must not wait for the next caller.
   void leave(bool needed);
 
-  // ---- the thread; it sits at the beginning ----
+  // ---- the thread; owns the loop at the beginning ----
 
-  // Whether it has stepped aside: not when something is posted.
+  // Releases the loop. Returns false if a handler is posted; then the thread keeps the loop.
   [[nodiscard]] bool step_aside();
-  // Blocks until the seat is the thread's: true; or closed, and no caller sits there any more: false.
+  // Blocks until the thread owns the loop (true), or until the loop is closed and no caller owns it (false).
   [[nodiscard]] bool come_back();
 
-  // ---- whoever sits ----
+  // ---- the owner ----
 
-  // Nobody sits down any more.
+  // No caller can take the loop any more.
   void close();
 
  private:
@@ -74,10 +75,10 @@ class Seat {
 
   asio::io_context& io_;
   std::mutex mutex_;
-  std::condition_variable changed_;  // for the thread
+  std::condition_variable changed_;  // wakes the thread
   Sitter sitter_ = Sitter::kThread;
-  std::uint64_t sittings_ = 0;  // of callers
-  std::uint32_t posted_ = 0;    // and not run yet
+  std::uint64_t sittings_ = 0;  // number of times that a caller took the loop
+  std::uint32_t posted_ = 0;    // handlers that were posted and have not run
   bool thread_needed_ = false;
   bool closed_ = false;
 };

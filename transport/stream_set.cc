@@ -19,7 +19,7 @@ bool would_block(const std::error_code& error) {
   return error == asio::error::would_block || error == asio::error::try_again;
 }
 
-// A reset: what has not been sent or read is thrown away, on both sides.
+// Resets the connection: both sides discard bytes that were not sent or read.
 void abort_socket(Socket& socket) {
   std::error_code ignored;
   socket.set_option(asio::socket_base::linger(true, 0), ignored);
@@ -29,12 +29,12 @@ void abort_socket(Socket& socket) {
 }  // namespace
 
 struct StreamSet::Stream {
-  // One direction: the loan, and what is known of the socket.
+  // One direction: its loan, and what is known about the socket.
   struct Half {
     bool lent = false;
-    bool queued = false;   // stands in ready_
-    bool waiting = false;  // the reactor will say when it can go on
-    bool dry = false;      // the last attempt moved less than asked: the next would move nothing
+    bool queued = false;   // contained in ready_
+    bool waiting = false;  // the reactor will report when the direction can continue
+    bool dry = false;      // the last attempt moved fewer bytes than requested, so the next would move none
     HandlerMemory memory;
   };
 
@@ -44,7 +44,7 @@ struct StreamSet::Stream {
   StreamId id;
   Socket socket;
   bool open = false;   // false: dialling
-  bool ended = false;  // not in streams_ any more
+  bool ended = false;  // removed from streams_
   bool doomed = false;
   io::CloseReason doom_reason = io::CloseReason::kReset;
   std::string doom_text;
@@ -107,7 +107,7 @@ void StreamSet::carry_out(const io::Write& effect) {
 void StreamSet::carry_out(const io::Revoke& effect) {
   const StreamPtr stream = find(effect.stream);
   if (stream == nullptr) return;
-  // Nothing moves outside attempt_*(): the loan is back as soon as it is forgotten here.
+  // Bytes move only inside attempt_*(), so the loan ends as soon as it is removed here.
   stream->half(effect.direction).lent = false;
   inputs_.push(io::Revoked{effect.stream, effect.direction, 0});
 }
@@ -130,7 +130,7 @@ void StreamSet::carry_out(const io::Place& effect) {
   if (!effect.bytes.empty()) std::memcpy(into.data(), effect.bytes.data(), effect.bytes.size());
 }
 
-// ---- coming and going ----
+// ---- opening and closing ----
 
 StreamSet::StreamPtr StreamSet::find(StreamId id) const {
   const auto found = streams_.find(id.value);
@@ -139,7 +139,7 @@ StreamSet::StreamPtr StreamSet::find(StreamId id) const {
 
 StreamSet::StreamPtr StreamSet::add(StreamId id, Socket socket) {
   auto stream = std::make_shared<Stream>(id, std::move(socket));
-  LOCKSTEP_ASSERT(streams_.emplace(id.value, stream).second);  // names are never used twice
+  LOCKSTEP_ASSERT(streams_.emplace(id.value, stream).second);  // stream ids are never reused
   return stream;
 }
 
@@ -189,7 +189,7 @@ void StreamSet::shut_down(Farewell farewell, std::function<void()> done) {
   farewells_.when_all_ended(std::move(done));
 }
 
-// ---- moving bytes ----
+// ---- reading and writing ----
 
 bool StreamSet::next(io::Input& input) {
   if (inputs_.empty()) return false;
@@ -232,7 +232,7 @@ bool StreamSet::advance() {
   const Ready ready = ready_.pop();
   Stream::Half& half = ready.stream->half(ready.direction);
   half.queued = false;
-  if (ready.stream->ended || !half.lent) return true;  // taken back, or over
+  if (ready.stream->ended || !half.lent) return true;  // revoked or over
   if (ready.direction == io::Direction::kRead) {
     attempt_read(ready.stream);
   } else if (!ready.stream->doomed) {
@@ -266,9 +266,9 @@ void StreamSet::attempt_write(const StreamPtr& stream) {
   inputs_.push(io::WriteDone{stream->id, bytes});
 }
 
-// ---- a stream that cannot be written to any more ----
+// ---- streams whose writing failed ----
 
-// The other side may have said why before it closed, and that is still to be read. The loan for writing stays out.
+// The other side may have sent a reason before it closed, which is still to be read. The loan for writing stays lent.
 void StreamSet::doom(const StreamPtr& stream, const std::error_code& error) {
   stream->doomed = true;
   stream->doom_reason = close_reason(error);
@@ -276,7 +276,7 @@ void StreamSet::doom(const StreamPtr& stream, const std::error_code& error) {
   doomed_.push(stream);
 }
 
-// Everything that was read has been handed over and nothing else can be done: read on, or end it.
+// Called when all read bytes were processed and there is nothing else to do: reads on, or ends the stream.
 void StreamSet::advance_doomed() {
   const StreamPtr stream = doomed_.pop();
   if (stream->ended) return;

@@ -29,11 +29,11 @@ TEST(HostPort, SaysWhatIsWrong) {
   };
   says("", "no port");
   says("host", "no port");
-  says("host:", "'' is no port");
-  says("host:http", "'http' is no port");
-  says("host:-1", "'-1' is no port");
-  says("host:65536", "'65536' is no port");
-  says("host:40 ", "'40 ' is no port");
+  says("host:", "'' is not a port");
+  says("host:http", "'http' is not a port");
+  says("host:-1", "'-1' is not a port");
+  says("host:65536", "'65536' is not a port");
+  says("host:40 ", "'40 ' is not a port");
   says("::1:4000", "brackets");
   says("http://host:4000", "it is a URL; remove 'http://'");
   says("tcp://[::1]:4000/run", "it is a URL; remove 'tcp://'");

@@ -248,7 +248,7 @@ TEST_F(Flight, WhatIsNoRegularFileIsNotReplaced) {
   for (const std::string& path : {pipe, at("link"), std::string("/dev/full"), folder}) {
     const auto written = peers[0]->write_flight(path);
     ASSERT_FALSE(written.ok()) << path;
-    EXPECT_NE(written.error().text.find(path + " is there and is no regular file"), std::string::npos)
+    EXPECT_NE(written.error().text.find(path + " exists and is not a regular file"), std::string::npos)
         << written.error().text;
   }
   EXPECT_TRUE(fs::is_fifo(pipe));

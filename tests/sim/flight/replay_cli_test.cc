@@ -102,7 +102,7 @@ TEST(SimReplayRecording, WhatCannotBePlayedIsRefusedInWords) {
       {with(2, "x"), "neither a plan nor a flight recording"},
       {with(8, "\x07"), "has format 7"},
       {with(12, "\x4d"), "uses version 77"},
-      {with(16, std::string(8, '\xff')), "states 18446744073709551615 bytes"},
+      {with(16, std::string(8, '\xff')), "should have 18446744073709551615 bytes"},
   };
   for (const auto& [text, words] : refused) {
     const std::string file = file_with(text, "flight.rec");
