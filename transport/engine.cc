@@ -46,7 +46,7 @@ Engine::Engine(Options options)
       resolver_(thread_.io()),
       loop_(thread_.io(), peer_, streams_, *this),
       pool_([this] {
-        seat_.post(Seat::Wake::kWhoeverSits, [this] {
+        ownership_.post(LoopOwnership::Wake::kOwner, [this] {
           take_answers();
           loop_.turn();
         });
@@ -59,12 +59,12 @@ Engine::Engine(Options options)
 void Engine::close() {
   if (!thread_.running()) return;
   give_up();
-  seat_.post(Seat::Wake::kWhoeverSits, [this] {
+  ownership_.post(LoopOwnership::Wake::kOwner, [this] {
     loop_.stop();
     // After an orderly leave, the last bytes must reach the other peers. Otherwise the other peers treat this peer as
     // lost, and there is no reason to wait for a coordinator that does not respond.
     streams_.shut_down(has_left_ ? StreamSet::Farewell::kWait : StreamSet::Farewell::kCutShort, [this] {
-      seat_.close();
+      ownership_.close();
       thread_.io().stop();
     });
   });
@@ -77,7 +77,7 @@ void Engine::close() {
 // Ends calls in flight as if the run were lost: core returns and restores their memory.
 void Engine::give_up() {
   const auto ended = std::make_shared<std::promise<bool>>();
-  seat_.post(Seat::Wake::kWhoeverSits, [this, ended] {
+  ownership_.post(LoopOwnership::Wake::kOwner, [this, ended] {
     take_commands();
     if (calls_.empty()) return ended->set_value(true);
     all_ended_ = ended;
@@ -92,27 +92,27 @@ void Engine::run(asio::io_context& io) {
     guarded([&] {
       Spin spin(options_.spin);
       while ((calls_.empty() ? io.run_one() : spin.run_one(io)) > 0) {
-        if (std::exchange(call_ended_, false) && calls_.empty() && seat_.step_aside()) return;
+        if (std::exchange(call_ended_, false) && calls_.empty() && ownership_.yield()) return;
       }
     });
-  } while (seat_.come_back());
+  } while (ownership_.reclaim());
 }
 
 // Gives up the loop at the end of the scope, even after an exception. Then the thread handles other callers' calls.
-class Engine::Leaving {
+class Engine::Releasing {
  public:
-  explicit Leaving(Engine& engine) : engine_(engine) {}
-  Leaving(const Leaving&) = delete;
-  Leaving& operator=(const Leaving&) = delete;
-  ~Leaving() { engine_.seat_.leave(!engine_.calls_.empty()); }
+  explicit Releasing(Engine& engine) : engine_(engine) {}
+  Releasing(const Releasing&) = delete;
+  Releasing& operator=(const Releasing&) = delete;
+  ~Releasing() { engine_.ownership_.release(!engine_.calls_.empty()); }
 
  private:
   Engine& engine_;
 };
 
 Waited Engine::wait(Call& call, Interrupted interrupted) {
-  if (!call.over() && seat_.sit_down()) {
-    const Leaving leaving(*this);
+  if (!call.over() && ownership_.acquire()) {
+    const Releasing releasing(*this);
     guarded([&] {
       const auto enough = Clock::now() + kCallerTurnsFor;
       Spin spin(options_.spin);
@@ -138,7 +138,7 @@ void Engine::guarded(Turn turn) {
   loop_.stop();
   streams_.shut_down(StreamSet::Farewell::kCutShort, [] {});
   fail_everything(why);
-  seat_.close();
+  ownership_.close();
 }
 
 // ---- commands ----
@@ -148,14 +148,15 @@ std::shared_ptr<Call> Engine::new_call() {
 }
 
 void Engine::submit(std::shared_ptr<Call> call, peer::Input input, Then then) {
-  enqueue({std::move(input), std::move(call)}, then == Then::kWait ? Seat::Wake::kNobody : Seat::Wake::kWhoeverSits);
+  enqueue({std::move(input), std::move(call)},
+          then == Then::kWait ? LoopOwnership::Wake::kNone : LoopOwnership::Wake::kOwner);
 }
 
 void Engine::stop(CallId call, std::string why) {
-  enqueue({peer::Stop{call, std::move(why)}, nullptr}, Seat::Wake::kWhoeverSits);
+  enqueue({peer::Stop{call, std::move(why)}, nullptr}, LoopOwnership::Wake::kOwner);
 }
 
-void Engine::enqueue(Command command, Seat::Wake wake) {
+void Engine::enqueue(Command command, LoopOwnership::Wake wake) {
   std::unique_lock lock(mutex_);
   if (failed_) {
     const Error why = *failed_;
@@ -166,7 +167,7 @@ void Engine::enqueue(Command command, Seat::Wake wake) {
   commands_.push_back(std::move(command));
   const bool first = commands_.size() == 1;  // the first command of a batch posts; the handler takes the whole batch
   lock.unlock();
-  if (first) seat_.post(wake, [this] { take_commands(); });
+  if (first) ownership_.post(wake, [this] { take_commands(); });
 }
 
 void Engine::take_commands() {
@@ -230,7 +231,7 @@ std::optional<Answer> Engine::answer_of(std::future<Answer> future, Clock::time_
 
 void Engine::settle() {
   const auto answer = std::make_shared<std::promise<bool>>();
-  seat_.post(Seat::Wake::kWhoeverSits, [this, answer] {
+  ownership_.post(LoopOwnership::Wake::kOwner, [this, answer] {
     take_commands();  // another submitter may not have posted its command yet
     answer_once_told(loop_.pushed(), answer);
   });
@@ -240,12 +241,14 @@ void Engine::settle() {
 // Takes as many turns as needed, because other callers' commands are processed, too.
 void Engine::answer_once_told(std::uint64_t inputs, const std::shared_ptr<std::promise<bool>>& answer) {
   if (loop_.told() >= inputs) return answer->set_value(true);
-  seat_.post(Seat::Wake::kWhoeverSits, [this, inputs, answer] { answer_once_told(inputs, answer); });
+  ownership_.post(LoopOwnership::Wake::kOwner, [this, inputs, answer] { answer_once_told(inputs, answer); });
 }
 
 Engine::Footprint Engine::footprint() {
   const auto answer = std::make_shared<std::promise<Footprint>>();
-  seat_.post(Seat::Wake::kWhoeverSits, [this, answer] { answer->set_value({peer_.footprint(), streams_.size()}); });
+  ownership_.post(LoopOwnership::Wake::kOwner, [this, answer] {
+    answer->set_value({peer_.footprint(), streams_.size()});
+  });
   return answer_of(answer->get_future()).value_or(Footprint{});
 }
 
@@ -255,7 +258,7 @@ Result<std::string> Engine::write_flight(const std::string& path, const std::str
                  "this communicator was created without a flight recorder; set flight_kib or flight_folder"};
   const auto answer = std::make_shared<std::promise<flight::Recording>>();
   auto future = answer->get_future();
-  seat_.post(Seat::Wake::kWhoeverSits, [this, answer] {
+  ownership_.post(LoopOwnership::Wake::kOwner, [this, answer] {
     try {
       answer->set_value(recorder_->recording());
     } catch (const std::bad_alloc&) {  // a failure of this caller only: the run continues

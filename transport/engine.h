@@ -1,5 +1,5 @@
 // Runs one peer::Peer with its streams, timer and jobs. The engine's thread runs the loop, or a caller that waits
-// (seat.h). Other threads submit commands and wait for calls; they never access the machine.
+// (loop_ownership.h). Other threads submit commands and wait for calls; they never access the machine.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -29,11 +29,11 @@
 #include "transport/flight.h"
 #include "transport/job_pool.h"
 #include "transport/log.h"
+#include "transport/loop_ownership.h"
 #include "transport/machine_loop.h"
 #include "transport/memory.h"
 #include "transport/reactor_thread.h"
 #include "transport/resolver.h"
-#include "transport/seat.h"
 #include "transport/stream_set.h"
 
 namespace lockstep::transport {
@@ -107,7 +107,7 @@ class Engine final : public Driver {
     std::shared_ptr<Call> call;  // null: not a new call
   };
 
-  class Leaving;
+  class Releasing;
 
   void run(asio::io_context& io);
   void give_up();
@@ -115,7 +115,7 @@ class Engine final : public Driver {
   void guarded(Turn turn);
   template <typename Answer>
   std::optional<Answer> answer_of(std::future<Answer> future, Clock::time_point limit = Clock::time_point::max());
-  void enqueue(Command command, Seat::Wake wake);
+  void enqueue(Command command, LoopOwnership::Wake wake);
   void take_commands();
   void answer_once_told(std::uint64_t inputs, const std::shared_ptr<std::promise<bool>>& answer);
   void take_answers();
@@ -139,7 +139,7 @@ class Engine final : public Driver {
 
   // Used by the owner of the loop.
   ReactorThread thread_;
-  Seat seat_{thread_.io()};
+  LoopOwnership ownership_{thread_.io()};
   std::vector<Command> taken_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Call>> calls_;
   std::shared_ptr<std::promise<bool>> all_ended_;  // set while close() waits for the last call to end

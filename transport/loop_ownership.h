@@ -16,18 +16,18 @@
 
 namespace lockstep::transport {
 
-class Seat {
+class LoopOwnership {
  public:
   // Which thread a post wakes up.
   enum class Wake : std::uint8_t {
-    kWhoeverSits,  // the owner, or the thread if there is no owner
-    kNobody,       // none: the posting thread takes the loop at once
+    kOwner,  // the owner, or the thread if there is no owner
+    kNone,   // none: the posting thread takes the loop at once
   };
 
-  explicit Seat(asio::io_context& io) : io_(io) {}
-  Seat(const Seat&) = delete;
-  Seat& operator=(const Seat&) = delete;
-  ~Seat() = default;
+  explicit LoopOwnership(asio::io_context& io) : io_(io) {}
+  LoopOwnership(const LoopOwnership&) = delete;
+  LoopOwnership& operator=(const LoopOwnership&) = delete;
+  ~LoopOwnership() = default;
 
   // ---- any thread ----
 
@@ -43,22 +43,22 @@ class Seat {
       }
       handler();
     });
-    if (wake == Wake::kWhoeverSits && sitter_ == Sitter::kNobody) call_thread();
+    if (wake == Wake::kOwner && owner_ == Owner::kNobody) call_thread();
   }
 
   // ---- a caller ----
 
   // Returns true if the caller now owns the loop until it releases it, false if another thread owns it.
-  [[nodiscard]] bool sit_down();
+  [[nodiscard]] bool acquire();
   // `needed`: there is new work, so the thread must not wait for the next caller.
-  void leave(bool needed);
+  void release(bool needed);
 
   // ---- the thread; owns the loop at the beginning ----
 
   // Releases the loop. Returns false if a handler is posted; then the thread keeps the loop.
-  [[nodiscard]] bool step_aside();
+  [[nodiscard]] bool yield();
   // Blocks until the thread owns the loop (true), or until the loop is closed and no caller owns it (false).
-  [[nodiscard]] bool come_back();
+  [[nodiscard]] bool reclaim();
 
   // ---- the owner ----
 
@@ -66,7 +66,7 @@ class Seat {
   void close();
 
  private:
-  enum class Sitter : std::uint8_t { kThread, kCaller, kNobody };
+  enum class Owner : std::uint8_t { kThread, kCaller, kNobody };
 
   void call_thread() {
     thread_needed_ = true;
@@ -76,9 +76,9 @@ class Seat {
   asio::io_context& io_;
   std::mutex mutex_;
   std::condition_variable changed_;  // wakes the thread
-  Sitter sitter_ = Sitter::kThread;
-  std::uint64_t sittings_ = 0;  // number of times that a caller took the loop
-  std::uint32_t posted_ = 0;    // handlers that were posted and have not run
+  Owner owner_ = Owner::kThread;
+  std::uint64_t acquisitions_ = 0;  // number of times that a caller took the loop
+  std::uint32_t posted_ = 0;        // handlers that were posted and have not run
   bool thread_needed_ = false;
   bool closed_ = false;
 };
