@@ -107,7 +107,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   engine.peer.seed = random_u64();
   if (!advertised->empty()) engine.peer.advertised = advertised->front();
   engine.listen = {std::move(*listen), engine.peer.first_port, engine.peer.last_port};
-  engine.door.congestion_control = std::move(options.congestion_control);
+  engine.connector.congestion_control = std::move(options.congestion_control);
   engine.spin = to_chrono(options.spin);
   engine.log = std::move(options.log);
   engine.journal = std::move(options.journal);

@@ -60,7 +60,7 @@ struct CommunicatorOptions {
   Duration abort_grace = peer::Options{}.abort_grace;
 
   // For example "cubic". A value that the kernel refuses is logged and ignored. Empty: chosen for each stream
-  // (Door::Options).
+  // (Connector::Options).
   std::string congestion_control;
 
   // While a call is in flight, a waiting thread polls this long before it sleeps (transport/spin.h). 0: never polls.

@@ -15,7 +15,7 @@
 #include "core/io/stream.h"
 #include "core/trace/event.h"
 #include "core/wire/message.h"
-#include "transport/door.h"
+#include "transport/connector.h"
 #include "transport/event_log.h"
 #include "transport/flight.h"
 #include "transport/log.h"
@@ -31,7 +31,7 @@ class CoordinatorServer {
   struct Options {
     std::string listen = ":0";  // "host:port"; no host or "*": all addresses, IPv6 and IPv4; port 0: any free port
     coordinator::Options machine;
-    std::string congestion_control;                   // as in Door::Options
+    std::string congestion_control;                   // as in Connector::Options
     Log log;                                          // one line per event; may be empty
     std::function<void(const trace::Event&)> events;  // replaces `log` for the machine's events; called in the same way
     std::size_t flight_bytes = kFlightBytes;          // size of the flight recorder; 0: no recorder

@@ -42,7 +42,7 @@ Engine::Engine(Options options)
       events_(options_.log),
       born_(now()),
       peer_(options_.peer, born_),
-      streams_(thread_.io(), memory_, options_.door, options_.log, [this] { loop_.turn(); }),
+      streams_(thread_.io(), memory_, options_.connector, options_.log, [this] { loop_.turn(); }),
       resolver_(thread_.io()),
       loop_(thread_.io(), peer_, streams_, *this),
       pool_([this] {

@@ -23,7 +23,7 @@
 #include "core/peer/peer.h"
 #include "transport/call.h"
 #include "transport/clock.h"
-#include "transport/door.h"
+#include "transport/connector.h"
 #include "transport/driver.h"
 #include "transport/event_log.h"
 #include "transport/flight.h"
@@ -43,7 +43,7 @@ class Engine final : public Driver {
   struct Options {
     peer::Options peer;
     ListenPlan listen;
-    Door::Options door;
+    Connector::Options connector;
     Log log;
     Log journal;
     std::size_t flight_bytes = kFlightBytes;  // size of the flight recorder; 0: no recorder

@@ -10,7 +10,7 @@
 #include <list>
 #include <memory>
 
-#include "transport/door.h"
+#include "transport/connector.h"
 
 namespace lockstep::transport {
 

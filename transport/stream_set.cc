@@ -55,9 +55,9 @@ struct StreamSet::Stream {
   std::size_t from_count = 0;
 };
 
-StreamSet::StreamSet(asio::io_context& io, const Memory& memory, Door::Options options, Log log,
+StreamSet::StreamSet(asio::io_context& io, const Memory& memory, Connector::Options options, Log log,
                      std::function<void()> on_ready)
-    : io_(io), memory_(memory), on_ready_(std::move(on_ready)), door_(io, std::move(options), std::move(log)) {}
+    : io_(io), memory_(memory), on_ready_(std::move(on_ready)), connector_(io, std::move(options), std::move(log)) {}
 
 StreamSet::~StreamSet() {
   for (const auto& [id, stream] : streams_) {
@@ -70,8 +70,9 @@ StreamSet::~StreamSet() {
 
 void StreamSet::carry_out(const io::Dial& effect) {
   const StreamPtr stream = add(effect.stream, Socket(io_));
-  door_.dial(stream->socket, effect.to,
-             [this, stream](std::error_code error, Duration round_trip) { on_dialled(stream, error, round_trip); });
+  connector_.dial(stream->socket, effect.to, [this, stream](std::error_code error, Duration round_trip) {
+    on_dialled(stream, error, round_trip);
+  });
 }
 
 void StreamSet::carry_out(const io::Read& effect) {
@@ -155,10 +156,11 @@ void StreamSet::on_dialled(const StreamPtr& stream, const std::error_code& error
 }
 
 Result<io::Address> StreamSet::listen(const ListenPlan& plan) {
-  return door_.listen(plan, [this](Socket socket, const io::Address& from) { on_accepted(std::move(socket), from); });
+  return connector_.listen(plan,
+                           [this](Socket socket, const io::Address& from) { on_accepted(std::move(socket), from); });
 }
 
-void StreamSet::stop_listening() { door_.close(); }
+void StreamSet::stop_listening() { connector_.close(); }
 
 void StreamSet::on_accepted(Socket socket, const io::Address& from) {
   const StreamPtr stream = add(accepted_names_.next(), std::move(socket));
@@ -179,7 +181,7 @@ void StreamSet::end(const StreamPtr& stream, io::CloseReason reason, std::string
 }
 
 void StreamSet::shut_down(Farewell farewell, std::function<void()> done) {
-  door_.close();
+  connector_.close();
   for (const auto& [id, stream] : streams_) {
     stream->ended = true;
     abort_socket(stream->socket);

@@ -19,7 +19,7 @@
 #include <unordered_map>
 
 #include "core/io/stream.h"
-#include "transport/door.h"
+#include "transport/connector.h"
 #include "transport/farewell.h"
 #include "transport/fifo.h"
 #include "transport/memory.h"
@@ -29,7 +29,8 @@ namespace lockstep::transport {
 class StreamSet {
  public:
   // `on_ready` is called from the reactor, never inside a method, when next() or advance() has work again.
-  StreamSet(asio::io_context& io, const Memory& memory, Door::Options options, Log log, std::function<void()> on_ready);
+  StreamSet(asio::io_context& io, const Memory& memory, Connector::Options options, Log log,
+            std::function<void()> on_ready);
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
   ~StreamSet();
@@ -86,7 +87,7 @@ class StreamSet {
   asio::io_context& io_;
   const Memory& memory_;
   std::function<void()> on_ready_;
-  Door door_;
+  Connector connector_;
   Farewells farewells_;
   io::StreamNames accepted_names_ = io::StreamNames::for_accepting();
   std::unordered_map<std::uint64_t, StreamPtr> streams_;

@@ -1,4 +1,4 @@
-#include "transport/door.h"
+#include "transport/connector.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -137,10 +137,10 @@ std::error_code give_anew(Socket& socket) {
 
 }  // namespace
 
-Door::Door(asio::io_context& io, Options options, Log log)
+Connector::Connector(asio::io_context& io, Options options, Log log)
     : io_(io), options_(std::move(options)), log_(std::move(log)), acceptor_(io), pause_(io) {}
 
-void Door::dial(Socket& socket, const io::Address& to, OnDialled done) {
+void Connector::dial(Socket& socket, const io::Address& to, OnDialled done) {
   const tcp::endpoint endpoint = to_endpoint(to);
   std::error_code error;
   if (to.family == io::Address::Family::kNone) {
@@ -175,7 +175,7 @@ void Door::dial(Socket& socket, const io::Address& to, OnDialled done) {
   });
 }
 
-void Door::configure(Socket& socket) {
+void Connector::configure(Socket& socket) {
   std::error_code ignored;
   socket.non_blocking(true, ignored);
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);  // the process may start other programs
@@ -201,7 +201,7 @@ void Door::configure(Socket& socket) {
                   name, error.message()));
 }
 
-void Door::suit_to_path(Socket& socket, Duration round_trip) {
+void Connector::suit_to_path(Socket& socket, Duration round_trip) {
   if (round_trip == Duration{}) return;
   if (round_trip >= kPacedRoundTrip) return pace(socket);
   if (round_trip >= kShortRoundTrip || !options_.congestion_control.empty() || !paces_always(socket)) return;
@@ -209,7 +209,7 @@ void Door::suit_to_path(Socket& socket, Duration round_trip) {
   set_congestion_control(socket, "cubic") || set_congestion_control(socket, "reno");
 }
 
-Result<io::Address> Door::listen(const ListenPlan& plan, OnAccepted accepted) {
+Result<io::Address> Connector::listen(const ListenPlan& plan, OnAccepted accepted) {
   LOCKSTEP_ASSERT(!acceptor_.is_open());
   accepted_ = std::move(accepted);
 
@@ -246,7 +246,7 @@ Result<io::Address> Door::listen(const ListenPlan& plan, OnAccepted accepted) {
   return cannot_listen(ports, host, error);
 }
 
-std::error_code Door::try_listen(const tcp::endpoint& at, bool dual_stack) {
+std::error_code Connector::try_listen(const tcp::endpoint& at, bool dual_stack) {
   std::error_code error;
   const auto step = [&](auto&& action) {
     if (!error) action();
@@ -269,20 +269,20 @@ std::error_code Door::try_listen(const tcp::endpoint& at, bool dual_stack) {
   return error;
 }
 
-void Door::close() {
+void Connector::close() {
   std::error_code ignored;
   acceptor_.close(ignored);
   pause_.cancel();
 }
 
-void Door::wait_for_connections() {
+void Connector::wait_for_connections() {
   acceptor_.async_wait(tcp::acceptor::wait_read, [this](std::error_code error) {
     if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
     accept_waiting();
   });
 }
 
-void Door::accept_waiting() {
+void Connector::accept_waiting() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     std::error_code error;
     tcp::endpoint from;
@@ -300,7 +300,7 @@ void Door::accept_waiting() {
   wait_for_connections();
 }
 
-void Door::back_off(const std::error_code& error) {
+void Connector::back_off(const std::error_code& error) {
   if (!std::exchange(said_out_of_descriptors_, true) && log_) {
     log_(fmt::format(
         "cannot accept connections ({}): trying again every {} ms; raise the limit of open files (ulimit -n)",

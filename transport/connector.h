@@ -30,7 +30,7 @@ struct ListenPlan {
 };
 
 // Not thread-safe: used by the thread that runs `io` only.
-class Door {
+class Connector {
  public:
   struct Options {
     // Empty: the system's default, except that a version of BBR is replaced by CUBIC or Reno on short paths.
@@ -40,10 +40,10 @@ class Door {
   using OnDialled = std::function<void(std::error_code, Duration round_trip)>;
   using OnAccepted = std::function<void(Socket, io::Address from)>;
 
-  Door(asio::io_context& io, Options options, Log log);
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
-  ~Door() = default;
+  Connector(asio::io_context& io, Options options, Log log);
+  Connector(const Connector&) = delete;
+  Connector& operator=(const Connector&) = delete;
+  ~Connector() = default;
 
   // Connects `socket` to `to`. `done` is never called before dial() returns.
   void dial(Socket& socket, const io::Address& to, OnDialled done);
