@@ -57,7 +57,7 @@ void CoordinatorServer::run(asio::io_context& io) {
     if (options_.log) options_.log(fmt::format("the coordinator failed ({}): the run is lost", error.what()));
     write_flight_of_failure(std::string("the coordinator failed: ") + error.what());
     loop_.stop();
-    streams_.shut_down(StreamSet::Farewell::kCutShort, [] {});
+    streams_.shut_down(StreamSet::ClosingStreams::kCutShort, [] {});
   }
   over_ = true;
 }
@@ -69,7 +69,7 @@ void CoordinatorServer::stop() {
   }
   asio::post(thread_.io(), [this] {
     loop_.stop();
-    streams_.shut_down(StreamSet::Farewell::kWait, [this] { thread_.io().stop(); });
+    streams_.shut_down(StreamSet::ClosingStreams::kWait, [this] { thread_.io().stop(); });
   });
   thread_.join();
   event_log_.close();

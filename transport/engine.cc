@@ -63,7 +63,7 @@ void Engine::close() {
     loop_.stop();
     // After an orderly leave, the last bytes must reach the other peers. Otherwise the other peers treat this peer as
     // lost, and there is no reason to wait for a coordinator that does not respond.
-    streams_.shut_down(has_left_ ? StreamSet::Farewell::kWait : StreamSet::Farewell::kCutShort, [this] {
+    streams_.shut_down(has_left_ ? StreamSet::ClosingStreams::kWait : StreamSet::ClosingStreams::kCutShort, [this] {
       ownership_.close();
       thread_.io().stop();
     });
@@ -136,7 +136,7 @@ void Engine::guarded(Turn turn) {
   }
   write_flight_of_failure(why.text);
   loop_.stop();
-  streams_.shut_down(StreamSet::Farewell::kCutShort, [] {});
+  streams_.shut_down(StreamSet::ClosingStreams::kCutShort, [] {});
   fail_everything(why);
   ownership_.close();
 }

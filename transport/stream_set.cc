@@ -118,7 +118,7 @@ void StreamSet::carry_out(const io::Close& effect) {
   if (stream == nullptr) return;
   if (effect.flush_first && stream->open && !stream->doomed) {
     stream->socket.cancel();
-    farewells_.begin(std::move(stream->socket));
+    closer_.begin(std::move(stream->socket));
   } else {
     abort_socket(stream->socket);
   }
@@ -180,15 +180,15 @@ void StreamSet::end(const StreamPtr& stream, io::CloseReason reason, std::string
   inputs_.push(io::Closed{stream->id, reason, std::move(text)});
 }
 
-void StreamSet::shut_down(Farewell farewell, std::function<void()> done) {
+void StreamSet::shut_down(ClosingStreams closing, std::function<void()> done) {
   connector_.close();
   for (const auto& [id, stream] : streams_) {
     stream->ended = true;
     abort_socket(stream->socket);
   }
   streams_.clear();
-  if (farewell == Farewell::kCutShort) farewells_.cut_short();
-  farewells_.when_all_ended(std::move(done));
+  if (closing == ClosingStreams::kCutShort) closer_.cut_short();
+  closer_.when_all_ended(std::move(done));
 }
 
 // ---- reading and writing ----

@@ -20,8 +20,8 @@
 
 #include "core/io/stream.h"
 #include "transport/connector.h"
-#include "transport/farewell.h"
 #include "transport/fifo.h"
+#include "transport/graceful_closer.h"
 #include "transport/memory.h"
 
 namespace lockstep::transport {
@@ -53,12 +53,12 @@ class StreamSet {
   bool advance();
   [[nodiscard]] bool idle() const { return inputs_.empty() && ready_.empty() && doomed_.empty(); }
 
-  enum class Farewell : std::uint8_t { kWait, kCutShort };
+  enum class ClosingStreams : std::uint8_t { kWait, kCutShort };
   // Resets all streams without further inputs. `done` is called once all closing streams have ended: in an orderly way,
   // or at once.
-  void shut_down(Farewell farewell, std::function<void()> done);
+  void shut_down(ClosingStreams closing, std::function<void()> done);
 
-  [[nodiscard]] std::size_t size() const { return streams_.size() + farewells_.size(); }
+  [[nodiscard]] std::size_t size() const { return streams_.size() + closer_.size(); }
   // Callable from any thread.
   [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
@@ -88,7 +88,7 @@ class StreamSet {
   const Memory& memory_;
   std::function<void()> on_ready_;
   Connector connector_;
-  Farewells farewells_;
+  GracefulCloser closer_;
   io::StreamNames accepted_names_ = io::StreamNames::for_accepting();
   std::unordered_map<std::uint64_t, StreamPtr> streams_;
   Fifo<io::Input> inputs_;

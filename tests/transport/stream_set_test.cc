@@ -169,7 +169,7 @@ TEST_F(Loopback, AnOrderlyEndDeliversWhatWasWrittenAlthoughBytesAreLeftUnread) {
   EXPECT_EQ(a.last<io::Closed>().reason, io::CloseReason::kAsked);
   EXPECT_EQ(read_to_the_end(b, at_b), "last words");
   EXPECT_EQ(b.last<io::Closed>().reason, io::CloseReason::kEnd);
-  run_until([&] { return a.streams.size() == 0; });  // the farewell is over too
+  run_until([&] { return a.streams.size() == 0; });  // the graceful close has ended, too
 }
 
 TEST_F(Loopback, AnAbruptEndIsSeenAsAReset) {
@@ -323,13 +323,13 @@ TEST_F(Loopback, BytesThatCameWithAHeaderArePutInTheirPlace) {
   EXPECT_EQ(into, "..abc...");
 }
 
-TEST_F(Loopback, ShuttingDownResetsStreamsButLetsFarewellsFinish) {
+TEST_F(Loopback, ShuttingDownResetsOpenStreamsAndWaitsForClosingOnes) {
   connect();
   a.streams.carry_out(write_of(at_a, "goodbye"));
   run_until([&] { return a.saw<io::WriteDone>(); });
   a.streams.carry_out(io::Close{at_a, true});
   bool done = false;
-  a.streams.shut_down(StreamSet::Farewell::kWait, [&] { done = true; });
+  a.streams.shut_down(StreamSet::ClosingStreams::kWait, [&] { done = true; });
   EXPECT_FALSE(done);
   EXPECT_EQ(read_to_the_end(b, at_b), "goodbye");
   run_until([&] { return done; });

@@ -15,12 +15,12 @@
 namespace lockstep::transport {
 
 // Not thread-safe: used by the thread that runs the sockets' io_context only.
-class Farewells {
+class GracefulCloser {
  public:
-  Farewells() = default;
-  Farewells(const Farewells&) = delete;
-  Farewells& operator=(const Farewells&) = delete;
-  ~Farewells();
+  GracefulCloser() = default;
+  GracefulCloser(const GracefulCloser&) = delete;
+  GracefulCloser& operator=(const GracefulCloser&) = delete;
+  ~GracefulCloser();
 
   void begin(Socket socket);
 
@@ -28,20 +28,19 @@ class Farewells {
   // meanwhile.
   void cut_short();
 
-  [[nodiscard]] std::size_t size() const { return going_.size(); }
+  [[nodiscard]] std::size_t size() const { return closing_.size(); }
   // Calls `action` once, when the last stream has ended.
   void when_all_ended(std::function<void()> action);
 
  private:
-  struct Going;
-  void listen(const std::shared_ptr<Going>& one);
-  void end(const std::shared_ptr<Going>& one);
+  struct Closing;
+  void listen(const std::shared_ptr<Closing>& stream);
+  void end(const std::shared_ptr<Closing>& stream);
 
-  std::list<std::shared_ptr<Going>> going_;  // in order of their begin
+  std::list<std::shared_ptr<Closing>> closing_;  // in the order in which they began to close
   std::function<void()> all_ended_;
-  std::array<std::byte, 16'384>
-      // a buffer that is never read; not on a thread's stack or in thread-local storage, which may be small
-      nowhere_{};
+  // never read; not on a thread's stack or in thread-local storage, which may be small
+  std::array<std::byte, 16'384> discarded_bytes_{};
 };
 
 }  // namespace lockstep::transport
