@@ -240,9 +240,9 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
       }
       exchange.arrival = Arrival::kHere;
       if (result.malformed) {
-        finished.fault =
-            Error{Status::kProtocolError, "what rank " + std::to_string(from.value) + " sent is no " +
-                                              std::string(name_of(pieces_[index].form(name.phase).format))};
+        finished.fault = Error{Status::kProtocolError,
+                               "rank " + std::to_string(from.value) + " sent bytes that are not a valid encoding in " +
+                                   std::string(name_of(pieces_[index].form(name.phase).format))};
         return finished;
       }
       if (name.phase == Phase::kAllGather) {

@@ -102,13 +102,14 @@ std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank,
     segments = segments_in(request.collective, counts_of(request), element, world, segmenting);
   }
   if (segments > kMaxSegments) {
-    return Error{Status::kInvalidArgument, "the call cuts into " + std::to_string(segments) + " segments, more than " +
-                                               std::to_string(kMaxSegments) + ": split it, or use larger segments"};
+    return Error{Status::kInvalidArgument, "the call needs " + std::to_string(segments) +
+                                               " segments, more than the limit of " + std::to_string(kMaxSegments) +
+                                               ": split the call, or use larger segments"};
   }
   if (const float total = request.weight ? total_weight(stakes) : 1; total == 0 || !std::isfinite(total)) {
-    return Error{Status::kInvalidArgument, total == 0
-                                               ? "all contributions have weight 0: there is nothing to average"
-                                               : "the weights of all contributions add up to more than an f32 holds"};
+    return Error{Status::kInvalidArgument,
+                 total == 0 ? "all contributions have weight 0: there is nothing to average"
+                            : "the weights of all contributions add up to more than an f32 holds: use smaller weights"};
   }
   if (peer::goes_direct(request) && world > 1) return refusal_of_exchanges(request, rank, world, segmenting);
   if (request.collective == wire::Collective::kReduceScatter) {
@@ -131,15 +132,15 @@ std::optional<Error> Operation::refusal_of_exchanges(const peer::Request& reques
     largest = std::max<std::uint64_t>(largest, piece.form(Phase::kReduceScatter).bytes);
   }
   if (exchanges > kMaxExchanges) {
-    return Error{Status::kInvalidArgument, "the call makes " + std::to_string(exchanges) +
-                                               " exchanges between two members, more than " +
-                                               std::to_string(kMaxExchanges) + ": split it, or go around the ring"};
+    return Error{Status::kInvalidArgument, "the direct algorithm needs " + std::to_string(exchanges) +
+                                               " exchanges for this call, more than the limit of " +
+                                               std::to_string(kMaxExchanges) + ": split the call, or use the ring"};
   }
   if (largest * (world - 1) > segmenting.room) {
     return Error{Status::kInvalidArgument,
-                 "the contributions of " + std::to_string(world - 1) + " others of " + std::to_string(largest) +
-                     " bytes each need more room than the call has, " + std::to_string(segmenting.room) +
-                     " bytes: so many members go around the ring, or use a format of smaller blocks"};
+                 "the contributions of " + std::to_string(world - 1) + " other ranks, " + std::to_string(largest) +
+                     " bytes each, do not fit into the " + std::to_string(segmenting.room) +
+                     " bytes of room of the direct algorithm: use the ring, or a wire format with smaller blocks"};
   }
   return std::nullopt;
 }
@@ -159,7 +160,7 @@ std::optional<Error> Operation::refusal_of_blocks(const peer::Request& request, 
                         tensor.send.offset < tensor.recv.offset + needs &&
                         tensor.recv.offset < tensor.send.offset + tensor.send.length;
   if (overlaps && tensor.send.offset != tensor.recv.offset + mine) {
-    return Error{Status::kInvalidArgument, "send lies inside recv, but not at this rank's place: byte " +
+    return Error{Status::kInvalidArgument, "send is inside recv, but not at this rank's block, which begins at byte " +
                                                std::to_string(mine) + " of the result"};
   }
   return std::nullopt;
@@ -238,10 +239,9 @@ BufferRef Operation::residual(const Piece& piece) const {
 
 Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const {
   const std::uint64_t at = piece.offset / sizeof(float) + element;
-  return {Status::kInvalidArgument,
-          "tensor " + std::to_string(piece.tensor) + ", element " + std::to_string(at) + ": " +
-              (of_sum ? "the contribution, or the sum with it," : "the contribution") +
-              " is infinite or NaN, which no wire format carries and no weighted average counts"};
+  return {Status::kInvalidArgument, "tensor " + std::to_string(piece.tensor) + ", element " + std::to_string(at) +
+                                        ": " + (of_sum ? "the contribution or the partial sum" : "the contribution") +
+                                        " is infinite or NaN: wire formats and weighted averages need finite numbers"};
 }
 
 void Operation::take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, Phase phase, Rank from) {
@@ -252,10 +252,10 @@ void Operation::take_corrupt(Finished& finished, std::uint8_t& count, const Piec
   const bool is_final = phase == Phase::kAllGather;
   finished.fault =
       Error{Status::kInternal, "tensor " + std::to_string(piece.tensor) + ", chunk " + std::to_string(piece.owner) +
-                                   ", bytes from " + std::to_string(piece.offset) +
-                                   " on: " + (is_final ? "the result" : "the partial sum") + " that rank " +
-                                   std::to_string(from.value) + " sends has come " + std::to_string(kMostCorrupt) +
-                                   " times with a checksum that is not its own: memory or a kernel is wrong there"};
+                                   ", from byte " + std::to_string(piece.offset) + ": " +
+                                   (is_final ? "the result" : "the partial sum") + " from rank " +
+                                   std::to_string(from.value) + " arrived " + std::to_string(kMostCorrupt) +
+                                   " times with a wrong checksum: the memory or the CPU of that host is faulty"};
 }
 
 JobToken Operation::JobName::token() const {

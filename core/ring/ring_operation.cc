@@ -315,8 +315,9 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
       }
       half.arrival = Arrival::kHere;
       if (result.malformed) {
-        finished.fault = Error{Status::kProtocolError, "what the upstream neighbour sent is no " +
-                                                           std::string(name_of(piece.form(phase).format))};
+        finished.fault =
+            Error{Status::kProtocolError, "the upstream neighbour sent bytes that are not a valid encoding in " +
+                                              std::string(name_of(piece.form(phase).format))};
         return finished;
       }
       if (result.not_finite) {

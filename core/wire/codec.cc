@@ -170,7 +170,7 @@ class Decoder {
   [[nodiscard]] bool failed() const { return !error_.empty(); }
   // Returns the error, or reports trailing bytes that no field has read.
   [[nodiscard]] std::string finish() {
-    if (!failed() && !rest_.empty()) fail(std::to_string(rest_.size()) + " bytes after its last field");
+    if (!failed() && !rest_.empty()) fail(std::to_string(rest_.size()) + " extra bytes after the last field");
     return std::move(error_);
   }
 
@@ -239,7 +239,7 @@ class Decoder {
     text.resize(size);
     std::transform(rest_.begin(), rest_.begin() + size, text.begin(), [](std::byte b) { return static_cast<char>(b); });
     rest_ = rest_.subspan(size);
-    if (!is_plain(text)) fail("not UTF-8, or with control characters");
+    if (!is_plain(text)) fail("must be UTF-8 without control characters");
   }
 
  private:
@@ -445,7 +445,7 @@ Result<FrameHeader> decode_header(std::span<const std::byte, kHeaderBytes> bytes
   const auto flags = load<std::uint8_t>(at + 1);
   if (flags != 0) return protocol_error("header.flags: " + std::to_string(flags) + ", must be 0");
   if (load<std::uint16_t>(at + 2) != header_crc(bytes) && !mutant(Mutant::kHeaderUnchecked)) {
-    return protocol_error(std::string(name_of_type(header.type)) + ": the header does not have the stated CRC");
+    return protocol_error(std::string(name_of_type(header.type)) + ": the CRC of the header is wrong");
   }
   return header;
 }
@@ -454,7 +454,7 @@ Result<Message> decode_body(const FrameHeader& header, std::span<const std::byte
   LOCKSTEP_ASSERT(body.size() == header.length);
   const std::string_view name = name_of_type(header.type);
   if (frame_checksum(header, body) != header.checksum) {
-    return protocol_error(std::string(name) + ": header and body do not have the stated checksum");
+    return protocol_error(std::string(name) + ": the checksum of header and body is wrong");
   }
   return kDecoders[header.type - 1U](name, body);
 }

@@ -322,7 +322,7 @@ inline std::string_view fault(const io::Address& m) {
   using Family = io::Address::Family;
   const std::size_t used = m.family == Family::kV6 ? 16 : m.family == Family::kV4 ? 4 : 0;
   for (std::size_t i = used; i < m.bytes.size(); ++i) {
-    if (m.bytes[i] != 0) return "bytes that this family does not use must be 0";
+    if (m.bytes[i] != 0) return "unused bytes of the address must be 0";
   }
   return {};
 }
@@ -331,10 +331,10 @@ inline std::string_view fault(const Descriptor& m) {
   if (m.collective != Collective::kBroadcast && !m.root.is_nobody()) return "only a broadcast has a root";
   const bool plain = m.formats.native() && !m.weighted && m.algorithm == Algorithm::kRing;
   if (!plain && (m.collective != Collective::kAllReduce || m.type != DataType::kF32)) {
-    return "only an all-reduce of f32 has wire formats and weights, or goes direct";
+    return "only an all-reduce of f32 supports wire formats, weights and the direct algorithm";
   }
   if (m.collective == Collective::kAllGather && (m.count != 0 || m.layout != 0)) {
-    return "an all-gather states no count and no layout";
+    return "count and layout of an all-gather must be 0";
   }
   return {};
 }

@@ -111,9 +111,9 @@ LinkReader::Step LinkReader::next_header() {
   const auto header = decode_header(pending_first<kHeaderBytes>());
   if (!header) return fail(header.error());
   if (header->length > max_body_bytes_) {
-    return fail({Status::kProtocolError, std::string(name_of_type(header->type)) + ": a body of " +
-                                             std::to_string(header->length) + " bytes, at most " +
-                                             std::to_string(max_body_bytes_) + " allowed here"});
+    return fail({Status::kProtocolError, std::string(name_of_type(header->type)) + ": the body has " +
+                                             std::to_string(header->length) + " bytes, the limit for this peer is " +
+                                             std::to_string(max_body_bytes_)});
   }
   header_ = *header;
   begin_ += kHeaderBytes;

@@ -523,7 +523,7 @@ TEST(BadInput, OneThatWaitsSaysItInAFewWords) {
   waits.liar->say_bytes(std::span(long_one).first<wire::kHeaderBytes>());  // the header is enough
   waits.settle();
   ASSERT_NE(waits.liar->last<wire::Evicted>(), nullptr);
-  EXPECT_NE(waits.liar->last<wire::Evicted>()->text.find("2048 allowed"), std::string::npos);
+  EXPECT_NE(waits.liar->last<wire::Evicted>()->text.find("the limit for this peer is 2048"), std::string::npos);
   waits.expect_commits(2);
 
   Room member;  // it may answer at length
