@@ -26,21 +26,21 @@ void Peer::Machine::greet_neighbours(Round& round) {
   if (!operation.sends_partial()) return operation.grant_unasked();  // they have launched when they get the final
   const auto unasked =
       std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.unasked; });
-  round.unasked = unasked < static_cast<std::ptrdiff_t>(options_.unasked);
+  round.unasked = unasked < static_cast<std::ptrdiff_t>(context_.options.unasked);
   if (round.unasked) return operation.grant_unasked();
-  mesh_.say(round.downstream(), wire::Offer{round.key, round.attempt, round.what, false});
+  context_.mesh.say(round.downstream(), wire::Offer{round.key, round.attempt, round.what, false});
 }
 
 // What was said or sent on a stream that is no more. Downstream tells what it has, if it has launched.
 void Peer::Machine::offer_again(Round& round, StripeIndex stripe, StreamId stream) {
   if (round.downstream_ready || !round.operation->is_one_small_segment() || !round.operation->sends_partial()) return;
   if (round.unasked) return round.operation->send_partial_again(stripe, stream);
-  mesh_.say_on(stream, wire::Offer{round.key, round.attempt, round.what, false});
+  context_.mesh.say_on(stream, wire::Offer{round.key, round.attempt, round.what, false});
 }
 
 void Peer::Machine::on_offer(PeerId from, StreamId stream, const wire::Offer& offer) {
-  if (offer.key.group != options_.group) {
-    return (void)mesh_.reset(stream, "an offer of another group's round", now_, *out_);
+  if (offer.key.group != context_.options.group) {
+    return (void)context_.mesh.reset(stream, "an offer of another group's round", context_.now, context_.out());
   }
   Round* round = find(offer.key);
   if (round != nullptr && is_current(*round, offer.key, offer.attempt)) {
@@ -52,7 +52,7 @@ void Peer::Machine::on_offer(PeerId from, StreamId stream, const wire::Offer& of
   }
   if (!is_to_come(round, offer.key, offer.attempt) || mutant(Mutant::kEarlyForgotten)) return;
   if (!early_.expect(from, offer)) {
-    mesh_.reset(stream, "more offers than rounds can be in flight", now_, *out_);
+    context_.mesh.reset(stream, "more offers than rounds can be in flight", context_.now, context_.out());
   }
 }
 
@@ -65,8 +65,9 @@ void Peer::Machine::take_early(Round& round) {
   if (!early->segment || !round.operation) return;
   early->taken = true;
   const wire::SegmentEnded& segment = *early->segment;
-  if (!round.operation->take(segment.segment, segment.into, segment.checksum, early->stream, jobs_)) {
-    mesh_.reset(early->stream, "a segment that no round expects", now_, *out_);
+  if (!round.operation->take(segment.segment, segment.into, segment.checksum, early->stream,
+                             context_.jobs.collected())) {
+    context_.mesh.reset(early->stream, "a segment that no round expects", context_.now, context_.out());
   }
   start_jobs(round);
 }
@@ -76,7 +77,8 @@ bool Peer::Machine::differ(Round& round, PeerId from, const wire::Descriptor& wh
   if (what == round.what || mutant(Mutant::kMismatchUnseen)) return false;
   round.mismatched = true;
   ask_to_stop(round, Status::kMismatch,
-              wire::arguments_differ(round.key.tag, name_of(options_.id), round.what, name_of(from), what));
+              wire::arguments_differ(round.key.tag, context_.name_of(context_.options.id), round.what,
+                                     context_.name_of(from), what));
   return true;
 }
 
@@ -89,17 +91,17 @@ bool Peer::Machine::is_current(const Round& round, const RoundKey& key, Generati
 // Not launched yet, or not in this attempt: to be remembered, unless it is about what is over.
 bool Peer::Machine::is_to_come(const Round* round, const RoundKey& key, Generation attempt) {
   const Cohort* cohort = cohort_of(key);
-  if (cohort == nullptr) return key.cohort > view_->cohort;
+  if (cohort == nullptr) return key.cohort > context_.view->cohort;
   if (attempt < cohort->attempt_of(key)) return false;
   if (round != nullptr) return true;
-  if (key.cohort < view_->cohort || cohort->used_up.contains(key)) return false;  // never to be begun here
+  if (key.cohort < context_.view->cohort || cohort->used_up.contains(key)) return false;  // never to be begun here
   return !is_earlier_use(key.use, cohort->uses.next(key.tag));
 }
 
 void Peer::Machine::announce(Round& round) {
   if (!round.is_direct()) return announce(round, round.upstream());
   for (const PeerId peer : *round.ring) {
-    if (peer != options_.id) announce(round, peer);
+    if (peer != context_.options.id) announce(round, peer);
   }
 }
 
@@ -109,16 +111,16 @@ void Peer::Machine::announce(Round& round, PeerId to, std::optional<StreamId> st
   wire::Ready ready{round.key, round.attempt, round.what, landing, {}};
   if (round.operation) ready.have = round.operation->have(*round.sender(to));
   if (stream) {
-    mesh_.say_on(*stream, ready);
+    context_.mesh.say_on(*stream, ready);
   } else {
-    mesh_.say(to, ready);
+    context_.mesh.say(to, ready);
   }
 }
 
 void Peer::Machine::take_heralds(Round& round) {
   if (!round.is_direct()) return take_herald(round, round.downstream());
   for (const PeerId peer : *round.ring) {
-    if (peer != options_.id) take_herald(round, peer);
+    if (peer != context_.options.id) take_herald(round, peer);
   }
 }
 
@@ -134,8 +136,8 @@ void Peer::Machine::take_herald(Round& round, PeerId from) {
 }
 
 void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) {
-  if (ready.key.group != options_.group) {
-    return (void)mesh_.reset(stream, "an announcement of another group's round", now_, *out_);
+  if (ready.key.group != context_.options.group) {
+    return (void)context_.mesh.reset(stream, "an announcement of another group's round", context_.now, context_.out());
   }
   Round* round = find(ready.key);
   const bool current = round != nullptr && is_current(*round, ready.key, ready.attempt);
@@ -148,9 +150,9 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
     if (!ready.landing) return;
     if (round->operation) {
       if (!round->operation->grant(*receiver, ready.have, stripe, stream)) {
-        return (void)mesh_.reset(stream, "a Ready that does not fit its round", now_, *out_);
+        return (void)context_.mesh.reset(stream, "a Ready that does not fit its round", context_.now, context_.out());
       }
-      round->operation->prepare(jobs_);
+      round->operation->prepare(context_.jobs.collected());
       return start_jobs(*round);
     }
   } else if (!is_to_come(round, ready.key, ready.attempt)) {
@@ -159,7 +161,8 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
   if (mutant(Mutant::kEarlyReadyForgotten)) return;
   auto& heralds = heralds_[from];
   if (heralds.size() >= kMaxHeralds && !heralds.contains(ready.key)) {
-    return (void)mesh_.reset(stream, "more announcements than rounds can be in flight", now_, *out_);
+    return (void)context_.mesh.reset(stream, "more announcements than rounds can be in flight", context_.now,
+                                     context_.out());
   }
   ready.have.clear();  // what has not begun here has sent nothing
   const RoundKey key = ready.key;
@@ -179,8 +182,8 @@ void Peer::Machine::drop_heralds_of(const RoundKey& key) {
 void Peer::Machine::drop_heralds() {
   const auto stale = [&](const RoundKey& key, Generation attempt) {
     const Cohort* cohort = cohort_of(key);
-    if (cohort == nullptr) return key.cohort <= view_->cohort;
-    if (key.cohort < view_->cohort && find(key) == nullptr) return true;
+    if (cohort == nullptr) return key.cohort <= context_.view->cohort;
+    if (key.cohort < context_.view->cohort && find(key) == nullptr) return true;
     return attempt < cohort->attempt_of(key);
   };
   for (auto& [peer, heralds] : heralds_) {

@@ -14,10 +14,9 @@
 #include <vector>
 
 #include "core/peer/cohort.h"
+#include "core/peer/context.h"
 #include "core/peer/early.h"
-#include "core/peer/mesh.h"
 #include "core/peer/peer.h"
-#include "core/peer/session.h"
 #include "core/ring/operation.h"
 #include "core/state/pace.h"
 #include "core/state/sync.h"
@@ -76,6 +75,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
       kDone,     // the result is in hand; waits for the commit
       kEnding,   // waits for memory to come back
     };
+    std::uint64_t order = 0;  // of its launch
     CallId call;
     Request request;
     wire::Descriptor what;
@@ -92,9 +92,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     std::unique_ptr<ring::Operation> operation;
     std::unique_ptr<state::Sync> sync;  // of all attempts
     std::unique_ptr<state::Sync>
-        watch;                       // digests the state that is watched, once, and answers for it until the round ends
-    std::uint64_t serial = 0;        // names the operation in its jobs
-    std::uint64_t watch_serial = 0;  // names the watch in its jobs; 0: it has not begun
+        watch;                      // digests the state that is watched, once, and answers for it until the round ends
+    std::optional<JobPrefix> jobs;  // of the operation or the sync, while there is one
+    std::optional<JobPrefix> watch_jobs;  // of the watch, once it has begun
     std::shared_ptr<const std::vector<PeerId>> ring;
     Rank rank;
     std::vector<std::optional<std::uint64_t>> stakes;  // of each rank, where the collective has stakes
@@ -181,7 +181,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
     bool serves = false;  // else it fetches
     Stage stage = Stage::kQueued;
     Instant deadline = kNever;
-    bool said = false;   // the coordinator knows
+    bool said = false;  // the coordinator knows
+    JobPrefix jobs;
     Generation attempt;  // what it serves or fetches now is called on streams; 0: nothing yet
     std::unique_ptr<state::Sync> sync;
     std::map<PeerId, Question> questions;
@@ -210,12 +211,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_timer();
   void say_admit();
   void try_leave();
-  void complete(CallId call, Outcome outcome);
-  void fail(CallId call, Status status, std::string text);
   void end_waiting(std::optional<Waiting>& waiting, Status status, const std::string& text);
-  [[nodiscard]] Instant deadline_after(Duration timeout) const { return timeout.ns > 0 ? now_ + timeout : kNever; }
-  [[nodiscard]] std::string name_of(PeerId peer) const;
-  void note(trace::Event event) { out_->emplace_back(std::move(event)); }
 
   // ---- views.cc ----
   void on_decision(wire::Message message) override;
@@ -232,7 +228,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_admit_ended(const wire::AdmitEnded& ended);
   void on_admitting(const wire::Admitting& in);
   void on_pending(const wire::Pending& pending);
-  [[nodiscard]] bool enough(std::uint32_t at_least) const { return at_least <= view_->members.size() + pending_; }
+  [[nodiscard]] bool enough(std::uint32_t at_least) const {
+    return at_least <= context_.view->members.size() + pending_;
+  }
   [[nodiscard]] bool joins_admission(const Cohort& cohort) const;
   [[nodiscard]] bool goes_on_by_admission(const Cohort& cohort) const;
   void give_up_admit(Status status, const std::string& text);
@@ -269,7 +267,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] static std::optional<std::uint32_t> root_of(const Round& round);
   [[nodiscard]] std::optional<Error> refusal(const Round& round) const;
   [[nodiscard]] ring::Segmenting segmenting_of(const Round& round) const {
-    return {options_.segment_bytes, round.distance, round.request.formats, direct_room(round.request), options_.turns};
+    return {context_.options.segment_bytes, round.distance, round.request.formats, direct_room(round.request),
+            context_.options.turns};
   }
   [[nodiscard]] std::unique_ptr<ring::Operation> new_operation(const Round& round, std::uint32_t root) const;
   void done_if_complete(Round& round);
@@ -293,11 +292,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] Round* running(const wire::Segment& segment);
   [[nodiscard]] Cohort* cohort_of(const RoundKey& key);
   [[nodiscard]] Cohort* newest_cohort();  // null before the first
-  void start_jobs(const Round& round) { start_jobs(round.serial); }
-  void start_jobs(std::uint64_t serial);
-  [[nodiscard]] std::uint64_t next_serial();
-  [[nodiscard]] static constexpr std::uint64_t on_jobs(std::uint64_t serial) { return serial & 0xffffffffU; }
-  [[nodiscard]] std::map<std::uint64_t, Share>::iterator share_of_jobs(std::uint64_t serial);
+  void start_jobs(const Round& round) { context_.start_jobs(*round.jobs); }
   void on_job_done(const JobDone& in);
   ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
   void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override;
@@ -358,7 +353,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void add_share(CallId call, Request request, bool serves);
   [[nodiscard]] RoundKey key_of(const Share& share) const;
   [[nodiscard]] Share* find_share(const RoundKey& key, Generation attempt);
-  [[nodiscard]] std::uint64_t serial_of(const Share& share) const;
   [[nodiscard]] bool serves() const override;
   void say_share(Share& share, bool ends);
   void finish_share(Share& share, Status status, std::string text);
@@ -367,14 +361,14 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] static std::string over_time(const Share& share);
   void on_share_timer();
   void drive_shares();
-  [[nodiscard]] bool drive_share(std::uint64_t serial, Share& share);
+  [[nodiscard]] bool drive_share(std::uint64_t order, Share& share);
   void begin_serving(Share& share);
   void answer_visitors(Share& share);
   void begin_fetching(Share& share);
   void on_published(wire::Published published);
   [[nodiscard]] bool follow_offer(Share& share);
   void ask_hosts(Share& share);
-  void share_job_done(std::uint64_t serial, Share& share, const JobDone& in);
+  void share_job_done(Share& share, const JobDone& in);
   [[nodiscard]] std::optional<std::string> refusal_of_visitor(PeerId peer) const override;
   void on_visit_message(PeerId from, StreamId stream, const wire::Message& message) override;
   ring::Operation::Place on_visit_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
@@ -398,22 +392,15 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override;
   void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) override;
 
-  Options options_;
-  Instant now_;
-  Effects* out_ = nullptr;  // during a step
+  Context context_;
   Life life_ = Life::kNew;
   Status over_status_ = Status::kNotConnected;  // of calls made after the end: this or kEvicted, however it ended
   std::string over_text_ = "this communicator has not joined a run: call connect first";
-
-  io::StreamNames names_ = io::StreamNames::for_dialling();
-  Session session_;
-  Mesh mesh_;
 
   std::optional<Waiting> connect_;
   std::optional<Waiting> admit_;
   std::optional<Waiting> leave_;
 
-  std::shared_ptr<const wire::View> view_ = std::make_shared<const wire::View>();
   std::map<CohortId, Cohort> cohorts_;  // the newest, and older ones with open rounds
   std::map<PeerId, io::Address> addresses_;
   std::optional<wire::Propose> proposal_;
@@ -422,7 +409,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
 
   Rounds rounds_;
   std::uint64_t launches_ = 0;
-  std::uint64_t serials_ = options_.first_serial;
   std::map<RoundKey, std::uint64_t> by_key_;
   // Digests of the states as they were when the last sync of each tag succeeded; none if one has failed since.
   struct Known {
@@ -437,11 +423,11 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   std::set<Tag> torn_;  // of which memory holds a part of a state, because a call ended too early; it counts for none
   Known watched_;       // of the state that was watched last, as far as it has not changed since
   std::uint64_t watched_by_ = 0;  // the launch that digests it
-  state::Pace pace_{options_.state_bytes_per_second};
+  state::Pace pace_{context_.options.state_bytes_per_second};
   // Committed and reported, because all members said so; the coordinator has not yet. They count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
-  std::map<std::uint64_t, std::uint64_t> by_serial_;
-  std::map<std::uint64_t, Share> shares_;  // by serial
+  std::map<std::uint64_t, Share> shares_;  // in the order of their calls
+  std::uint64_t shares_begun_ = 0;
   // Ready messages that came before our own launch, by neighbour.
   struct Herald {
     wire::Ready ready;
@@ -456,8 +442,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   bool goes_direct_ = false;  // a round has gone direct, or somebody wants to: links to all of the group
   bool relinks_ = false;      // in this step: they are wanted from now on
   Early early_;
-  static constexpr std::size_t kMostJobsKept = 128;  // the most capacity of jobs_ that outlives a step
-  std::vector<KernelJob> jobs_;                      // being collected; see start_jobs()
 };
 
 }  // namespace lockstep::peer

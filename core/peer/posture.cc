@@ -20,7 +20,7 @@ Standing Peer::Machine::standing() const {
       return rounds_.empty() ? Standing::kIdle : Standing::kInRounds;
     case Life::kJoining: break;
   }
-  switch (session_.state()) {
+  switch (context_.session.state()) {
     case Session::State::kIdle:
     case Session::State::kPausing:
     case Session::State::kLooking: return Standing::kLooking;
@@ -63,9 +63,10 @@ RoundPhase Peer::Machine::phase_of(const RoundKey& key) const {
   const auto known = by_key_.find(key);
   if (known != by_key_.end()) return phase_of(rounds_.at(known->second));
   const auto cohort = cohorts_.find(key.cohort);
-  if (life_ == Life::kOver || (cohort == cohorts_.end() && key.cohort <= view_->cohort)) return RoundPhase::kPast;
+  if (life_ == Life::kOver || (cohort == cohorts_.end() && key.cohort <= context_.view->cohort))
+    return RoundPhase::kPast;
   if (cohort == cohorts_.end()) return RoundPhase::kToCome;
-  if (key.cohort < view_->cohort || cohort->second.used_up.contains(key)) return RoundPhase::kPast;
+  if (key.cohort < context_.view->cohort || cohort->second.used_up.contains(key)) return RoundPhase::kPast;
   return is_earlier_use(key.use, cohort->second.uses.next(key.tag)) ? RoundPhase::kPast : RoundPhase::kToCome;
 }
 
@@ -77,7 +78,7 @@ std::optional<RoundKey> Peer::Machine::round_of(CallId call) const {
 }
 
 bool Peer::Machine::hears(StreamId stream) const {
-  return session_.owns(stream) ? session_.hears() : mesh_.hears(stream);
+  return context_.session.owns(stream) ? context_.session.hears() : context_.mesh.hears(stream);
 }
 
 }  // namespace lockstep::peer

@@ -24,7 +24,7 @@ wire::Descriptor Peer::Machine::descriptor_of(const Request& request) const {
   what.formats = request.formats;
   what.algorithm = algorithm_of(request);
   what.weighted = request.weight.has_value();
-  if (request.collective != Collective::kBarrier) what.segment_bytes = options_.segment_bytes;
+  if (request.collective != Collective::kBarrier) what.segment_bytes = context_.options.segment_bytes;
   if (request.collective == Collective::kAllGather) return what;
   if (request.collective == Collective::kSync) {
     for (const state::TensorSpec& tensor : request.state->manifest.tensors) what.count += tensor.bytes();
@@ -63,18 +63,21 @@ std::optional<Error> Peer::Machine::check(const Request& request) const {
 
 void Peer::Machine::on_launch(Launch in) {
   if (life_ != Life::kMember) {
-    return fail(in.call, over_status_, life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
+    return context_.fail(in.call, over_status_,
+                         life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
   }
   if (rounds_.size() >= kMaxRoundsInFlight) {
-    return fail(in.call, Status::kTooManyInFlight,
-                std::to_string(kMaxRoundsInFlight) + " rounds are in flight: wait for one to end before the next");
+    return context_.fail(
+        in.call, Status::kTooManyInFlight,
+        std::to_string(kMaxRoundsInFlight) + " rounds are in flight: wait for one to end before the next");
   }
-  if (auto error = check(in.request)) return fail(in.call, error->status, error->text);
+  if (auto error = check(in.request)) return context_.fail(in.call, error->status, error->text);
   Round& round = rounds_[++launches_];
+  round.order = launches_;
   round.call = in.call;
   round.request = std::move(in.request);
   round.what = descriptor_of(round.request);
-  round.limit = deadline_after(round.request.timeout);
+  round.limit = context_.deadline_after(round.request.timeout);
   round.deadline = round.limit;
   if (round.request.state != nullptr && round.request.state->restored) torn_.erase(round.request.tag);
   watch(round);
@@ -87,7 +90,7 @@ Cohort* Peer::Machine::cohort_of(const RoundKey& key) {
 }
 
 Cohort* Peer::Machine::newest_cohort() {
-  const auto at = cohorts_.find(view_->cohort);
+  const auto at = cohorts_.find(context_.view->cohort);
   return at == cohorts_.end() ? nullptr : &at->second;
 }
 
@@ -98,11 +101,11 @@ Peer::Machine::Round* Peer::Machine::find(const RoundKey& key) {
 
 // Gives the round its name in the newest cohort, and begins it unless an earlier attempt is still being given up.
 void Peer::Machine::enter(Round& round) {
-  Cohort& cohort = cohorts_.at(view_->cohort);
+  Cohort& cohort = cohorts_.at(context_.view->cohort);
   const bool ending = round.requeue;
   if (ending) by_key_.erase(round.key);
   round.requeue = false;
-  round.key = RoundKey{cohort.id, options_.group, round.request.tag, cohort.uses.launch(round.request.tag)};
+  round.key = RoundKey{cohort.id, context_.options.group, round.request.tag, cohort.uses.launch(round.request.tag)};
   round.attempt = cohort.attempt_of(round.key);
   if (round.stop && round.stop->status == Status::kCohortClosed) {  // it has found another
     round.stop.reset();
@@ -110,8 +113,7 @@ void Peer::Machine::enter(Round& round) {
   } else if (round.stop) {
     round.stop->key = round.key;
   }
-  by_key_[round.key] = static_cast<std::uint64_t>(
-      std::find_if(rounds_.begin(), rounds_.end(), [&](const auto& entry) { return &entry.second == &round; })->first);
+  by_key_[round.key] = round.order;
   if (ending) return;
   round.state = Round::State::kHeld;
   begin_attempt(round);
@@ -141,17 +143,17 @@ void Peer::Machine::begin_attempt(Round& round) {
   round.agreed = 0;
   round.agreed_parity = 0;
   round.stakes.clear();
-  const auto me = std::find(round.ring->begin(), round.ring->end(), options_.id);
+  const auto me = std::find(round.ring->begin(), round.ring->end(), context_.options.id);
   LOCKSTEP_ASSERT(me != round.ring->end());
   round.rank = Rank{static_cast<std::uint32_t>(me - round.ring->begin())};
   if (round.is_direct()) go_direct();
   if (round.stop) {
     round.stop->attempt = round.attempt;
     round.stop->done = false;
-    session_.say(*round.stop);
+    context_.session.say(*round.stop);
   }
   if (round.told) {
-    round.deadline = now_ + options_.abort_grace;
+    round.deadline = context_.now + context_.options.abort_grace;
     round.state = Round::State::kStuck;
     return;
   }
@@ -181,7 +183,7 @@ void Peer::Machine::begin_attempt(Round& round) {
 // We cannot take part. The others may have called it with other arguments, and wait: it ends for all, by verdict.
 void Peer::Machine::refuse(Round& round, Status status, const std::string& text) {
   round.state = Round::State::kStuck;
-  ask_to_stop(round, status, name_of(options_.id) + ": " + text);
+  ask_to_stop(round, status, context_.name_of(context_.options.id) + ": " + text);
 }
 
 // The rank of a broadcast's root; 0 where there is no such thing.
@@ -204,12 +206,11 @@ void Peer::Machine::begin_operation(Round& round) {
   const std::optional<std::uint32_t> root = root_of(round);
   if (!root) {
     return refuse(round, Status::kInvalidArgument,
-                  "broadcast root " + name_of(round.request.root) + " is not a member of this group");
+                  "broadcast root " + context_.name_of(round.request.root) + " is not a member of this group");
   }
   if (const auto why = refusal(round)) return refuse(round, why->status, why->text);
   round.operation = new_operation(round, *root);
-  round.serial = next_serial();
-  by_serial_[round.serial] = by_key_.at(round.key);
+  round.jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
   round.state = Round::State::kRunning;
   if (round.world() > 1) {
     greet_neighbours(round);
@@ -217,7 +218,7 @@ void Peer::Machine::begin_operation(Round& round) {
     take_early(round);
   }
   if (round.state != Round::State::kRunning) return;
-  round.operation->prepare(jobs_);
+  round.operation->prepare(context_.jobs.collected());
   start_jobs(round);
   done_if_complete(round);
 }
@@ -229,7 +230,7 @@ void Peer::Machine::refuse_if_closed(Round& round) {
   const Cohort::Membership& members = cohort.generations.at(round.attempt);
   // Still giving up an attempt: the next one will be below its minimum, and that is what those have heard who have admitted.
   if (members.ring->size() < round.request.minimum_world) return;
-  if (cohort.id == view_->cohort) {
+  if (cohort.id == context_.view->cohort) {
     if (joins_admission(cohort)) admit_by_itself();
     if (goes_on_by_admission(cohort)) return;
   }
@@ -239,7 +240,7 @@ void Peer::Machine::refuse_if_closed(Round& round) {
       return key.tag == round.key.tag && key.use == round.key.use && key.cohort == round.key.cohort;
     });
     if (launched) continue;
-    return ask_to_stop(round, Status::kCohortClosed, wire::not_launched(name_of(peer), round.key.tag));
+    return ask_to_stop(round, Status::kCohortClosed, wire::not_launched(context_.name_of(peer), round.key.tag));
   }
 }
 
@@ -258,7 +259,7 @@ ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId str
   if (round->mismatched) return {ring::Operation::Landing::kSink, {}};
   const std::optional<Rank> sender = round->sender(from);
   if (!sender) return {ring::Operation::Landing::kNonsense, {}};
-  const auto place = round->operation->begin(*sender, segment, stream, jobs_);
+  const auto place = round->operation->begin(*sender, segment, stream, context_.jobs.collected());
   start_jobs(*round);
   return place;
 }
@@ -272,13 +273,14 @@ void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::S
   }
   const std::optional<Rank> sender = round == nullptr ? std::nullopt : round->sender(from);
   if (!sender) return;
-  round->operation->landed(*sender, segment.segment, segment.taken_back, segment.checksum, jobs_);
+  round->operation->landed(*sender, segment.segment, segment.taken_back, segment.checksum, context_.jobs.collected());
   start_jobs(*round);
 }
 
 bool Peer::Machine::has_segments_of(const Round& round) const {
   if (!round.attempted()) return false;
-  return round.sync ? round.sync->has_next() && pace_.allows(now_) : round.operation && round.operation->has_next();
+  return round.sync ? round.sync->has_next() && pace_.allows(context_.now)
+                    : round.operation && round.operation->has_next();
 }
 
 bool Peer::Machine::has_segments() const {
@@ -303,12 +305,12 @@ bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream,
     const auto next = round.operation->next(*receiver, stripe, stream);
     if (!next) continue;
     if (round.unasked && next->phase == wire::Phase::kReduceScatter) {
-      writer.message(wire::Offer{round.key, round.attempt, round.what, true}, session_.term());
+      writer.message(wire::Offer{round.key, round.attempt, round.what, true}, context_.session.term());
     }
     writer.segment(
         {round.key, round.attempt, next->phase, next->index, static_cast<std::uint32_t>(next->payload.length)},
-        session_.term(), next->payload, next->checksum);
-    round.operation->prepare(jobs_);
+        context_.session.term(), next->payload, next->checksum);
+    round.operation->prepare(context_.jobs.collected());
     start_jobs(round);
     return true;
   }
@@ -335,14 +337,15 @@ void Peer::Machine::on_stream_gone(PeerId peer, StreamId stream) {
 }
 
 void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
-  note({.kind = trace::Kind::kLinkReported, .view = view_->number, .peer = peer, .round = {}, .text = why});
-  session_.say(wire::LinkBroken{peer, why});
+  context_.note(
+      {.kind = trace::Kind::kLinkReported, .view = context_.view->number, .peer = peer, .round = {}, .text = why});
+  context_.session.say(wire::LinkBroken{peer, why});
 }
 
 // The links to all others of a round that goes direct. The one who dials sees whether there is one; the other may have launched, and
 // wait, while it has not.
 bool Peer::Machine::needs_link(PeerId to) const {
-  return options_.id < to && std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
+  return context_.options.id < to && std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
            const Round& round = entry.second;
            return round.attempted() && round.is_direct() && round.other(to).has_value();
          });
@@ -357,60 +360,31 @@ void Peer::Machine::on_direct_caller(PeerId from) {
   if (std::find(ring.begin(), ring.end(), from) != ring.end()) go_direct();
 }
 
-// Names jobs, half of whose token it is. After 2^32 of them they begin anew; those that are still in use are passed over, as that
-// of a state that has been published for days.
-std::uint64_t Peer::Machine::next_serial() {
-  do {
-    ++serials_;
-  } while (on_jobs(serials_) == 0 || by_serial_.contains(on_jobs(serials_)) ||
-           share_of_jobs(on_jobs(serials_)) != shares_.end());
-  return on_jobs(serials_);
-}
-
-std::map<std::uint64_t, Peer::Machine::Share>::iterator Peer::Machine::share_of_jobs(std::uint64_t serial) {
-  return std::find_if(shares_.begin(), shares_.end(),
-                      [&](const auto& entry) { return on_jobs(entry.first) == serial; });
-}
-
-// Hands the collected jobs to the driver, signed with the operation's name.
-void Peer::Machine::start_jobs(std::uint64_t serial) {
-  for (KernelJob& job : jobs_) {
-    job.token.value |= serial << 32U;
-    out_->emplace_back(job);
-  }
-  jobs_.clear();
-  // One large call of a peer that is alone starts thousands of jobs.
-  if (jobs_.capacity() > kMostJobsKept) jobs_ = std::vector<KernelJob>();
-}
-
 void Peer::Machine::on_job_done(const JobDone& in) {
-  const std::uint64_t serial = in.token.value >> 32U;
-  if (const auto share = share_of_jobs(serial); share != shares_.end()) {
-    return share_job_done(share->first, share->second, in);
-  }
-  const auto at = by_serial_.find(serial);
-  LOCKSTEP_ASSERT(at != by_serial_.end());
-  Round& round = rounds_.at(at->second);
-  if (serial == round.watch_serial) return watch_job_done(round, in);
+  const Jobs::Owner owner = context_.jobs.owner_of(in.token);
+  if (owner.use == Jobs::Use::kTransfer) return share_job_done(shares_.at(owner.id), in);
+  Round& round = rounds_.at(owner.id);
+  if (owner.use == Jobs::Use::kWatch) return watch_job_done(round, in);
   if (round.sync) return sync_job_done(round, in);
-  const auto finished = round.operation->job_done(JobToken{in.token.value & 0xffffffffU}, in.result, jobs_);
+  const auto finished = round.operation->job_done(Jobs::own(in.token), in.result, context_.jobs.collected());
   start_jobs(round);
   if (finished.used_early) early_.used(round.upstream(), round.wire_key, round.wire_attempt);
   if (finished.corrupt) {
     const char* const why = "a segment whose checksum is wrong";
-    if (!mesh_.reset(finished.stream, why, now_, *out_)) {
-      mesh_.reset_link((*round.ring)[finished.from.value], why, now_, *out_);
+    if (!context_.mesh.reset(finished.stream, why, context_.now, context_.out())) {
+      context_.mesh.reset_link((*round.ring)[finished.from.value], why, context_.now, context_.out());
     }
   }
-  if (finished.placeable) mesh_.place(*finished.placeable, finished.place, now_, *out_);
+  if (finished.placeable) context_.mesh.place(*finished.placeable, finished.place, context_.now, context_.out());
   if (finished.fault && (round.state == Round::State::kRunning || round.state == Round::State::kDone)) {
-    const std::string sender = finished.corrupt ? " (" + name_of((*round.ring)[finished.from.value]) + ")" : "";
-    if (finished.corrupt) mesh_.forgive((*round.ring)[finished.from.value]);
+    const std::string sender =
+        finished.corrupt ? " (" + context_.name_of((*round.ring)[finished.from.value]) + ")" : "";
+    if (finished.corrupt) context_.mesh.forgive((*round.ring)[finished.from.value]);
     const std::string text = finished.fault->text + sender;
     if (round.state == Round::State::kRunning) {
       refuse(round, finished.fault->status, text);
     } else {  // in a reduce-scatter it has its own chunk, and passes on those of others
-      ask_to_stop(round, finished.fault->status, name_of(options_.id) + ": " + text);
+      ask_to_stop(round, finished.fault->status, context_.name_of(context_.options.id) + ": " + text);
     }
   }
   if (round.state == Round::State::kRunning) done_if_complete(round);
@@ -424,19 +398,19 @@ void Peer::Machine::done_if_complete(Round& round) {
   const Cohort& cohort = *cohort_of(round.key);
   // Nobody else to agree with; but the coordinator holds a leaver for the rounds that it had open, and a cohort for those that were
   // open when its members called admit.
-  const bool newest = round.key.cohort == view_->cohort;
+  const bool newest = round.key.cohort == context_.view->cohort;
   const bool is_known = leave_ || (admit_ && admit_->said) || !newest;
   if (round.world() == 1 && cohort.alone() && (!is_known || mutant(Mutant::kDoneAloneUnsaid))) {
     finish(round, outcome_of(round, Status::kOk, {}), false);
-    if (options_.auto_admit && pending_ > 0 && newest) admit_by_itself();
+    if (context_.options.auto_admit && pending_ > 0 && newest) admit_by_itself();
     return;
   }
   const wire::Done done{round.key, round.attempt, round.what, round.hash, round.parity()};
   if (tells_directly(round)) {
-    agree(round, options_.id, done);
+    agree(round, context_.options.id, done);
     tell_all(round, done);
   } else {
-    session_.say(done);
+    context_.session.say(done);
   }
   commit_if_agreed(round);
 }
@@ -453,10 +427,10 @@ bool Peer::Machine::tells_directly(const Round& round) {
 void Peer::Machine::tell_all(const Round& round, const wire::Done& done) {
   bool all_hear = true;
   for (const PeerId peer : *round.ring) {
-    if (peer != options_.id) all_hear = mesh_.say(peer, done) && all_hear;
+    if (peer != context_.options.id) all_hear = context_.mesh.say(peer, done) && all_hear;
   }
-  if (all_hear && round.distance != ring::Distance::kFar) return session_.say_soon(done, now_);
-  session_.say(done);
+  if (all_hear && round.distance != ring::Distance::kFar) return context_.session.say_soon(done, context_.now);
+  context_.session.say(done);
 }
 
 // Results that differ are the coordinator's to judge, and so are states that are watched.
@@ -495,8 +469,8 @@ void Peer::Machine::ask_to_stop(Round& round, Status status, std::string text) {
   if (round.stop || (round.state == Round::State::kEnding && round.outcome)) return;
   if (round.state == Round::State::kQueued) return end_queued(round, status, std::move(text));
   round.stop = wire::StopRound{round.key, round.attempt, status, round.said_all(), text.substr(0, kMaxTextBytes)};
-  round.deadline = now_ + options_.abort_grace;
-  session_.say(*round.stop);
+  round.deadline = context_.now + context_.options.abort_grace;
+  context_.session.say(*round.stop);
 }
 
 // Its caller waits for nobody, and has its memory back. The others' calls of this use of the tag end by the same stop, in the
@@ -505,7 +479,7 @@ void Peer::Machine::end_queued(Round& round, Status status, std::string text) {
   round.stop = wire::StopRound{{}, {}, status, false, text.substr(0, kMaxTextBytes)};
   round.deadline = kNever;
   round.told = true;
-  complete(round.call, outcome_of(round, status, std::move(text)));
+  context_.complete(round.call, outcome_of(round, status, std::move(text)));
 }
 
 Outcome Peer::Machine::outcome_of(const Round& round, Status status, std::string text) const {
@@ -573,21 +547,21 @@ void Peer::Machine::drive_ends() {
 void Peer::Machine::drop_cohorts() {
   if (cohorts_.size() < 2) return;
   const auto in_use = [&](CohortId id) {
-    return id == view_->cohort || std::any_of(rounds_.begin(), rounds_.end(),
-                                              [&](const auto& entry) { return entry.second.key.cohort == id; });
+    return id == context_.view->cohort || std::any_of(rounds_.begin(), rounds_.end(),
+                                                      [&](const auto& entry) { return entry.second.key.cohort == id; });
   };
   if (std::erase_if(cohorts_, [&](const auto& entry) { return !in_use(entry.first); }) > 0) update_links();
 }
 
 Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   if (round.moves()) {
-    if (!mesh_.release(round.wire_key, round.wire_attempt, now_, *out_)) return End::kWaits;
+    if (!context_.mesh.release(round.wire_key, round.wire_attempt, context_.now, context_.out())) return End::kWaits;
   }
   if (round.sync) {
     if (round.sync->jobs_running() > 0) return End::kWaits;
     const bool swaps = round.outcome && round.outcome->status == Status::kOk && round.request.state->staged;
     if (swaps) {
-      round.sync->swap_some(jobs_);
+      round.sync->swap_some(context_.jobs.collected());
       start_jobs(round);
       if (round.sync->jobs_running() > 0) return End::kWaits;
     }
@@ -596,18 +570,18 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   if (round.operation) {
     if (round.operation->jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return End::kWaits;
     if (round.outcome && round.outcome->status == Status::kOk) {
-      round.operation->decode_some(jobs_);
+      round.operation->decode_some(context_.jobs.collected());
       start_jobs(round);
       if (round.operation->jobs_running() > 0) return End::kWaits;
     }
     if (round.restores && !std::exchange(round.restoring, true)) {
-      round.operation->restore(jobs_);
+      round.operation->restore(context_.jobs.collected());
       start_jobs(round);
       if (round.operation->jobs_running() > 0 && !mutant(Mutant::kToldBeforeRestore)) return End::kWaits;
     }
     round.bytes_sent += round.operation->bytes_sent();
     round.bytes_received += round.operation->bytes_received();
-    by_serial_.erase(round.serial);
+    context_.jobs.close(*std::exchange(round.jobs, std::nullopt));
     round.operation.reset();
     early_.drop(round.wire_key, round.wire_attempt);
   }
@@ -621,8 +595,8 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   }
   round.outcome->bytes_sent = round.bytes_sent;
   round.outcome->bytes_received = round.bytes_received;
-  by_serial_.erase(round.watch_serial);
-  if (!round.told) complete(round.call, std::move(*round.outcome));
+  if (round.watch_jobs) context_.jobs.close(*round.watch_jobs);
+  if (!round.told) context_.complete(round.call, std::move(*round.outcome));
   return End::kOver;
 }
 

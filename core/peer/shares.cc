@@ -24,7 +24,9 @@ std::vector<PeerId> ids_of(const std::vector<wire::Source>& sources) {
 
 }  // namespace
 
-RoundKey Peer::Machine::key_of(const Share& share) const { return {CohortId{0}, options_.group, share.request.tag, 0}; }
+RoundKey Peer::Machine::key_of(const Share& share) const {
+  return {CohortId{0}, context_.options.group, share.request.tag, 0};
+}
 
 Peer::Machine::Share* Peer::Machine::find_share(const RoundKey& key, Generation attempt) {
   const auto at = std::find_if(shares_.begin(), shares_.end(), [&](const auto& entry) {
@@ -33,11 +35,6 @@ Peer::Machine::Share* Peer::Machine::find_share(const RoundKey& key, Generation 
     return moves && share.attempt == attempt && key_of(share) == key;
   });
   return at == shares_.end() ? nullptr : &at->second;
-}
-
-std::uint64_t Peer::Machine::serial_of(const Share& share) const {
-  return std::find_if(shares_.begin(), shares_.end(), [&](const auto& entry) { return &entry.second == &share; })
-      ->first;
 }
 
 // Or will in a moment, when an older publication has been replaced: visitors stay.
@@ -61,9 +58,10 @@ std::optional<Error> Peer::Machine::refusal_of_share(const Request& request, boo
 
 void Peer::Machine::on_publish(Publish in) {
   if (life_ != Life::kMember) {
-    return fail(in.call, over_status_, life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
+    return context_.fail(in.call, over_status_,
+                         life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
   }
-  for (auto& [serial, share] : shares_) {
+  for (auto& [order, share] : shares_) {
     if (share.request.tag == in.request.tag) finish_share(share, Status::kOk, {});
   }
   add_share(in.call, std::move(in.request), true);
@@ -73,33 +71,37 @@ void Peer::Machine::on_prefetch(Prefetch in) {
   if (life_ == Life::kMember) {  // just now: the next sync fetches what there is
     Outcome outcome;
     outcome.state_defined = in.request.state == nullptr || has_state(in.request);
-    return complete(in.call, std::move(outcome));
+    return context_.complete(in.call, std::move(outcome));
   }
   if (life_ != Life::kJoining) {
-    return fail(in.call, over_status_, life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
+    return context_.fail(in.call, over_status_,
+                         life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
   }
   const bool twice = std::any_of(shares_.begin(), shares_.end(),
                                  [&](const auto& entry) { return entry.second.request.tag == in.request.tag; });
   if (twice) {
-    return fail(in.call, Status::kInvalidArgument,
-                "tag " + std::to_string(in.request.tag.value) + " is being fetched already: one call at a time");
+    return context_.fail(
+        in.call, Status::kInvalidArgument,
+        "tag " + std::to_string(in.request.tag.value) + " is being fetched already: one call at a time");
   }
   add_share(in.call, std::move(in.request), false);
 }
 
 void Peer::Machine::add_share(CallId call, Request request, bool serves) {
   if (shares_.size() >= kMaxShares) {
-    return fail(call, Status::kTooManyInFlight,
-                std::to_string(kMaxShares) + " states are published or fetched already: end one of them first");
+    return context_.fail(
+        call, Status::kTooManyInFlight,
+        std::to_string(kMaxShares) + " states are published or fetched already: end one of them first");
   }
-  if (auto error = refusal_of_share(request, serves)) return fail(call, error->status, error->text);
+  if (auto error = refusal_of_share(request, serves)) return context_.fail(call, error->status, error->text);
   if (request.state->restored) torn_.erase(request.tag);
-  (void)next_serial();
-  Share& share = shares_[serials_];
+  const std::uint64_t order = ++shares_begun_;
+  Share& share = shares_[order];
+  share.jobs = context_.jobs.open(Jobs::Use::kTransfer, order);
   share.call = call;
   share.request = std::move(request);
   share.serves = serves;
-  share.deadline = deadline_after(share.request.timeout);
+  share.deadline = context_.deadline_after(share.request.timeout);
 }
 
 void Peer::Machine::say_share(Share& share, bool ends) {
@@ -107,9 +109,9 @@ void Peer::Machine::say_share(Share& share, bool ends) {
   share.said = !ends;
   const wire::Descriptor what = descriptor_of(share.request);
   if (share.serves) {
-    session_.say(wire::Publish{share.request.tag, what, share.sync->revision(), share.sync->root(), ends});
+    context_.session.say(wire::Publish{share.request.tag, what, share.sync->revision(), share.sync->root(), ends});
   } else {
-    session_.say(wire::WantState{share.request.tag, what, ends});
+    context_.session.say(wire::WantState{share.request.tag, what, ends});
   }
 }
 
@@ -125,16 +127,17 @@ void Peer::Machine::finish_share(Share& share, Status status, std::string text) 
 }
 
 void Peer::Machine::finish_shares(bool serving, Status status, const std::string& text) {
-  for (auto& [serial, share] : shares_) {
+  for (auto& [order, share] : shares_) {
     if (share.serves == serving) finish_share(share, status, text);
   }
 }
 
 bool Peer::Machine::stop_share(CallId call, const std::string& why) {
-  for (auto& [serial, share] : shares_) {
+  for (auto& [order, share] : shares_) {
     if (share.call != call) continue;
-    share.serves ? finish_share(share, Status::kOk, {})
-                 : finish_share(share, Status::kAborted, "aborted by " + name_of(options_.id) + ": " + why);
+    share.serves
+        ? finish_share(share, Status::kOk, {})
+        : finish_share(share, Status::kAborted, "aborted by " + context_.name_of(context_.options.id) + ": " + why);
     return true;
   }
   return false;
@@ -150,9 +153,9 @@ std::string Peer::Machine::over_time(const Share& share) {
 }
 
 void Peer::Machine::on_share_timer() {
-  for (auto& [serial, share] : shares_) {
-    if (share.sync && now_ >= share.sync->deadline()) share.sync->on_timer(now_);
-    if (now_ < share.deadline) continue;
+  for (auto& [order, share] : shares_) {
+    if (share.sync && context_.now >= share.sync->deadline()) share.sync->on_timer(context_.now);
+    if (context_.now < share.deadline) continue;
     finish_share(share, Status::kTimedOut, over_time(share));
   }
 }
@@ -175,15 +178,15 @@ void Peer::Machine::drive_shares() {
     at = over ? shares_.erase(at) : std::next(at);
   }
   if (relink) update_links();
-  if (!serves()) mesh_.dismiss_visitors([](PeerId) { return true; }, now_, *out_);
+  if (!serves()) context_.mesh.dismiss_visitors([](PeerId) { return true; }, context_.now, context_.out());
 }
 
 // False: it is not over.
-bool Peer::Machine::drive_share(std::uint64_t serial, Share& share) {
+bool Peer::Machine::drive_share(std::uint64_t order, Share& share) {
   using Stage = Share::Stage;
   switch (share.stage) {
     case Stage::kQueued: {
-      const bool first = std::none_of(shares_.begin(), shares_.find(serial), [&](const auto& entry) {
+      const bool first = std::none_of(shares_.begin(), shares_.find(order), [&](const auto& entry) {
         return entry.second.request.tag == share.request.tag;  // its memory has the same name on streams
       });
       if (!first) return false;
@@ -194,8 +197,8 @@ bool Peer::Machine::drive_share(std::uint64_t serial, Share& share) {
       }
       share.sync = new_sync(share.request);
       share.stage = Stage::kDigesting;
-      share.sync->digest_some(jobs_);
-      start_jobs(serial);
+      share.sync->digest_some(context_.jobs.collected());
+      context_.start_jobs(share.jobs);
       [[fallthrough]];
     }
     case Stage::kDigesting:
@@ -204,7 +207,9 @@ bool Peer::Machine::drive_share(std::uint64_t serial, Share& share) {
     case Stage::kServing: answer_visitors(share); return false;
     case Stage::kFetching: ask_hosts(share); return false;
     case Stage::kTurning:
-      if (!mesh_.release(key_of(share), share.attempt, now_, *out_) || share.sync->jobs_running() > 0) return false;
+      if (!context_.mesh.release(key_of(share), share.attempt, context_.now, context_.out()) ||
+          share.sync->jobs_running() > 0)
+        return false;
       share.sync->begin_again();
       share.attempt = {};
       share.stage = Stage::kFetching;
@@ -212,7 +217,9 @@ bool Peer::Machine::drive_share(std::uint64_t serial, Share& share) {
     case Stage::kEnding: break;
   }
   if (share.sync) {
-    if (!mesh_.release(key_of(share), share.attempt, now_, *out_) || share.sync->jobs_running() > 0) return false;
+    if (!context_.mesh.release(key_of(share), share.attempt, context_.now, context_.out()) ||
+        share.sync->jobs_running() > 0)
+      return false;
   }
   Outcome outcome;
   outcome.status = share.status;
@@ -224,7 +231,8 @@ bool Peer::Machine::drive_share(std::uint64_t serial, Share& share) {
   } else {
     outcome.state_defined = has_state(share.request);
   }
-  complete(share.call, std::move(outcome));
+  context_.jobs.close(share.jobs);
+  context_.complete(share.call, std::move(outcome));
   return true;
 }
 
@@ -234,7 +242,7 @@ void Peer::Machine::begin_serving(Share& share) {
   const Digest root = share.sync->root();
   share.attempt = attempt_of(root);
   share.stage = Share::Stage::kServing;
-  share.sync->elected({key_of(share), share.attempt, share.sync->revision(), root, {options_.id}, {}});
+  share.sync->elected({key_of(share), share.attempt, share.sync->revision(), root, {context_.options.id}, {}});
   say_share(share, false);
 }
 
@@ -244,12 +252,12 @@ void Peer::Machine::answer_visitors(Share& share) {
   if (questions.empty()) return;
   for (const auto& [peer, question] : questions) {
     if (!share.sync->on_ask(peer, wire::AskDigests{key_of(share), share.attempt, question.first})) {
-      mesh_.reset(question.stream, "asks for digests beyond the end", now_, *out_);
+      context_.mesh.reset(question.stream, "asks for digests beyond the end", context_.now, context_.out());
     }
   }
   state::Sync::Messages answers;
-  share.sync->ask({}, now_, answers);
-  for (const auto& [to, message] : answers) mesh_.say_on(questions.at(to).stream, message);
+  share.sync->ask({}, context_.now, answers);
+  for (const auto& [to, message] : answers) context_.mesh.say_on(questions.at(to).stream, message);
 }
 
 std::optional<std::string> Peer::Machine::refusal_of_visitor(PeerId peer) const {
@@ -257,12 +265,12 @@ std::optional<std::string> Peer::Machine::refusal_of_visitor(PeerId peer) const 
   const auto is_in = [&](const wire::View& view) {
     return std::any_of(view.members.begin(), view.members.end(), [&](const auto& member) { return member.id == peer; });
   };
-  if (is_in(*view_) || (proposal_ && is_in(proposal_->view))) return "a member does not visit";
+  if (is_in(*context_.view) || (proposal_ && is_in(proposal_->view))) return "a member does not visit";
   return std::nullopt;
 }
 
 bool Peer::Machine::next_segment_for_visitor(PeerId to, wire::LinkWriter& writer) {
-  for (auto& [serial, share] : shares_) {
+  for (auto& [order, share] : shares_) {
     if (share.stage == Share::Stage::kServing && next_piece(*share.sync, key_of(share), share.attempt, to, writer)) {
       return true;
     }
@@ -279,7 +287,7 @@ void Peer::Machine::begin_fetching(Share& share) {
 
 void Peer::Machine::on_published(wire::Published published) {
   if (life_ != Life::kJoining) return;  // it was said before the admission
-  for (auto& [serial, share] : shares_) {
+  for (auto& [order, share] : shares_) {
     if (share.serves || !share.said || share.request.tag != published.tag) continue;
     if (!published.text.empty()) return finish_share(share, Status::kMismatch, std::move(published.text));
     share.offer = std::move(published);
@@ -302,7 +310,7 @@ bool Peer::Machine::follow_offer(Share& share) {
   if (published && !begun) {
     const wire::Published& offer = *share.offer;
     share.attempt = attempt_of(offer.root);
-    share.sync->elected({key_of(share), share.attempt, offer.revision, offer.root, {}, {options_.id}});
+    share.sync->elected({key_of(share), share.attempt, offer.revision, offer.root, {}, {context_.options.id}});
   }
   const std::vector<wire::Source> sources = published ? share.offer->sources : std::vector<wire::Source>{};
   if (sources == share.sources) return false;
@@ -312,9 +320,9 @@ bool Peer::Machine::follow_offer(Share& share) {
 }
 
 void Peer::Machine::ask_hosts(Share& share) {
-  if (session_.welcomed()) say_share(share, false);
+  if (context_.session.welcomed()) say_share(share, false);
   state::Sync::Messages messages;
-  share.sync->ask(mesh_.hosts(), now_, messages);
+  share.sync->ask(context_.mesh.hosts(), context_.now, messages);
   say_all(messages);
   if (share.sync->complete()) finish_share(share, Status::kOk, {});
 }
@@ -336,14 +344,16 @@ void Peer::Machine::on_visit_message(PeerId from, StreamId stream, const wire::M
                                             Share* share = find_share(in.key, in.attempt);
                                             if (share == nullptr || share->serves) return share == nullptr;
                                             state::Sync::Messages more;
-                                            const bool fits = share->sync->on_digests(from, in, now_, more);
+                                            const bool fits = share->sync->on_digests(from, in, context_.now, more);
                                             say_all(more);
                                             if (!fits) share->sync->distrust(from);
                                             return fits;
                                           },
                                           [](const auto&) { return false; }},
                                message);
-  if (!good) mesh_.reset(stream, "a message that does not fit the state that is published", now_, *out_);
+  if (!good)
+    context_.mesh.reset(stream, "a message that does not fit the state that is published", context_.now,
+                        context_.out());
 }
 
 ring::Operation::Place Peer::Machine::on_visit_segment_began(PeerId from, StreamId stream,
@@ -353,18 +363,18 @@ ring::Operation::Place Peer::Machine::on_visit_segment_began(PeerId from, Stream
     return {ring::Operation::Landing::kNonsense, {}};
   }
   if (share == nullptr) return {ring::Operation::Landing::kSink, {}};
-  return place_of(share->sync->begin(from, segment, stream, now_));
+  return place_of(share->sync->begin(from, segment, stream, context_.now));
 }
 
 void Peer::Machine::on_visit_segment_ended(PeerId from, const wire::SegmentEnded& ended) {
   Share* share = find_share(ended.segment.key, ended.segment.attempt);
   if (share == nullptr || share->serves) return;
-  share->sync->landed(from, ended.segment, ended.taken_back, now_, jobs_);
-  start_jobs(serial_of(*share));
+  share->sync->landed(from, ended.segment, ended.taken_back, context_.now, context_.jobs.collected());
+  context_.start_jobs(share->jobs);
 }
 
 void Peer::Machine::on_visit_gone(PeerId peer, StreamId stream) {
-  for (auto& [serial, share] : shares_) {
+  for (auto& [order, share] : shares_) {
     share.questions.erase(peer);
     if (!share.sync) continue;
     share.sync->stream_closed(stream);
@@ -372,12 +382,12 @@ void Peer::Machine::on_visit_gone(PeerId peer, StreamId stream) {
   }
 }
 
-void Peer::Machine::share_job_done(std::uint64_t serial, Share& share, const JobDone& in) {
+void Peer::Machine::share_job_done(Share& share, const JobDone& in) {
   const auto liar = sync_job_done(*share.sync, share.call, in);
-  if (liar) mesh_.reset_link(*liar, "a piece of the state whose digest is wrong", now_, *out_);
+  if (liar) context_.mesh.reset_link(*liar, "a piece of the state whose digest is wrong", context_.now, context_.out());
   if (share.stage != Share::Stage::kDigesting) return;
-  share.sync->digest_some(jobs_);
-  start_jobs(serial);
+  share.sync->digest_some(context_.jobs.collected());
+  context_.start_jobs(share.jobs);
 }
 
 }  // namespace lockstep::peer

@@ -24,7 +24,7 @@ std::vector<std::uint64_t> Peer::Machine::stakes_of(const Round& round) {
 void Peer::Machine::tell_stakes(Round& round, PeerId to) {
   for (std::uint32_t r = 0; r < round.stakes.size(); ++r) {
     const bool tells = round.is_direct() ? r == round.rank.value : round.stakes[r] && (*round.ring)[r] != to;
-    if (tells) mesh_.say(to, wire::Stake{round.key, round.attempt, Rank{r}, *round.stakes[r]});
+    if (tells) context_.mesh.say(to, wire::Stake{round.key, round.attempt, Rank{r}, *round.stakes[r]});
   }
 }
 
@@ -34,7 +34,7 @@ void Peer::Machine::on_stake(PeerId from, const wire::Stake& stake) {
   if (!round->sender(from) || stake.rank.value >= round->world()) return;
   if (round->is_direct() && (*round->ring)[stake.rank.value] != from) return;
   if (const auto flaw = flaw_of_stake(round->request, stake)) {
-    return ask_to_stop(*round, Status::kProtocolError, name_of(from) + " states " + *flaw);
+    return ask_to_stop(*round, Status::kProtocolError, context_.name_of(from) + " states " + *flaw);
   }
   learn_stake(*round, stake.rank, stake.value);
 }
@@ -57,7 +57,7 @@ void Peer::Machine::learn_stake(Round& round, Rank rank, std::uint64_t value) {
   if (round.stakes[rank.value]) return;
   round.stakes[rank.value] = value;
   if (round.downstream_ready && !round.is_direct() && (*round.ring)[rank.value] != round.downstream()) {
-    mesh_.say(round.downstream(), wire::Stake{round.key, round.attempt, rank, value});
+    context_.mesh.say(round.downstream(), wire::Stake{round.key, round.attempt, rank, value});
   }
   const bool all =
       std::all_of(round.stakes.begin(), round.stakes.end(), [](const auto& stake) { return stake.has_value(); });

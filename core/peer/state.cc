@@ -51,11 +51,11 @@ bool Peer::Machine::can_run(const Round& round) const {
 
 template <typename Archive>
 void Peer::Machine::state_of(Archive& a, Round& round) {
-  a.all(round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key, round.attempt,
-        round.wire_key, round.wire_attempt, round.hash, round.serial, round.ring, round.distance, round.direct,
-        round.rank, round.stakes, round.downstream_ready, round.unasked, round.mismatched, round.stop, round.told,
-        round.outcome, round.restores, round.restoring, round.requeue, round.agreed, round.agreed_hash,
-        round.agreed_parity, round.retries, round.bytes_sent, round.bytes_received, round.watch_serial);
+  a.all(round.order, round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key,
+        round.attempt, round.wire_key, round.wire_attempt, round.hash, round.jobs, round.ring, round.distance,
+        round.direct, round.rank, round.stakes, round.downstream_ready, round.unasked, round.mismatched, round.stop,
+        round.told, round.outcome, round.restores, round.restoring, round.requeue, round.agreed, round.agreed_hash,
+        round.agreed_parity, round.retries, round.bytes_sent, round.bytes_received, round.watch_jobs);
   bool begun = round.operation != nullptr;
   bool shares = round.sync != nullptr;
   bool watches = round.watch != nullptr;
@@ -83,7 +83,7 @@ void Peer::Machine::state_of(Archive& a, Round& round) {
 
 template <typename Archive>
 void Peer::Machine::state_of(Archive& a, Share& share) {
-  a.all(share.call, share.request, share.serves, share.stage, share.deadline, share.said, share.attempt,
+  a.all(share.call, share.request, share.serves, share.stage, share.deadline, share.said, share.jobs, share.attempt,
         share.questions, share.offer, share.sources, share.status, share.text);
   bool begun = share.sync != nullptr;
   a.all(begun);
@@ -99,13 +99,22 @@ void Peer::Machine::state_of(Archive& a, Share& share) {
   if (begun) a.all(*share.sync);
 }
 
-// Left out: options_, that it is made of, and relinks_, which is set in steps only.
+// Left out: effects, which is set in steps only, and options, that it is made of.
+template <typename Archive>
+void Context::state(Archive& a) {
+  a.all(now, view, names, session, mesh, jobs);
+  if constexpr (Archive::kLoads) {
+    if (!view) a.fail();
+  }
+}
+
+// Left out: relinks_, which is set in steps only.
 template <typename Archive>
 void Peer::Machine::state(Archive& a) {
-  LOCKSTEP_ASSERT(out_ == nullptr && jobs_.empty() && !relinks_);  // between two steps
-  a.all(now_, life_, over_status_, over_text_, names_, session_, mesh_, connect_, admit_, leave_, view_, cohorts_,
-        addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, known_, torn_, watched_,
-        watched_by_, pace_, reported_, by_serial_, heralds_, goes_direct_, early_);
+  LOCKSTEP_ASSERT(context_.effects == nullptr && context_.jobs.idle() && !relinks_);  // between two steps
+  a.all(context_, life_, over_status_, over_text_, connect_, admit_, leave_, cohorts_, addresses_, proposal_,
+        last_proposal_, pending_, launches_, shares_begun_, by_key_, known_, torn_, watched_, watched_by_, pace_,
+        reported_, heralds_, goes_direct_, early_);
   std::uint64_t rounds = rounds_.size();
   a.all(rounds);
   if constexpr (Archive::kLoads) {
@@ -115,7 +124,6 @@ void Peer::Machine::state(Archive& a) {
       a.all(order);
       state_of(a, rounds_[order]);
     }
-    if (!view_) a.fail();
   } else {
     for (auto& [order, round] : rounds_) {
       a.all(order);
@@ -127,13 +135,13 @@ void Peer::Machine::state(Archive& a) {
   if constexpr (Archive::kLoads) {
     shares_.clear();
     for (; shares > 0 && !a.failed(); --shares) {
-      std::uint64_t serial = 0;
-      a.all(serial);
-      state_of(a, shares_[serial]);
+      std::uint64_t order = 0;
+      a.all(order);
+      state_of(a, shares_[order]);
     }
   } else {
-    for (auto& [serial, share] : shares_) {
-      a.all(serial);
+    for (auto& [order, share] : shares_) {
+      a.all(order);
       state_of(a, share);
     }
   }
@@ -159,12 +167,12 @@ std::size_t Peer::Machine::passing() {
 Holdings Peer::Machine::holdings() {
   flight::Census census;
   state(census);
-  census.kept(session_.memory() + mesh_.memory() + jobs_.capacity() * sizeof(KernelJob));
+  census.kept(context_.session.memory() + context_.mesh.memory() + context_.jobs.memory());
   Holdings held{census.entries(), census.bytes()};
-  held.members = view_->members.size();
-  held.links = mesh_.links();
-  held.stripes = mesh_.stripes();
-  held.streams = mesh_.streams();
+  held.members = context_.view->members.size();
+  held.links = context_.mesh.links();
+  held.stripes = context_.mesh.stripes();
+  held.streams = context_.mesh.streams();
   held.direct = goes_direct_;
   if (const Cohort* cohort = newest_cohort()) {
     held.ring = cohort->now().ring->size();
@@ -183,7 +191,7 @@ Holdings Peer::Machine::holdings() {
       if (generation != cohort.current) held.awaited += 1 + among.ring->size() + among.bound.size();
     }
   }
-  held.spare = early_.free_slots() + mesh_.lobby_entries();
+  held.spare = early_.free_slots() + context_.mesh.lobby_entries();
   held.entries += early_.taken_slots();
   held.digests = watched_.pieces.size();
   for (const auto& [tag, known] : known_) held.digests += known.pieces.size();
@@ -191,8 +199,8 @@ Holdings Peer::Machine::holdings() {
 }
 
 void Peer::Machine::lend_again(Effects& out) const {
-  session_.lend_again(out);
-  mesh_.lend_again(out);
+  context_.session.lend_again(out);
+  context_.mesh.lend_again(out);
 }
 
 void Peer::save(std::vector<std::byte>& out) const {

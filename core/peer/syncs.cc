@@ -81,8 +81,9 @@ void Peer::Machine::leave_state(const Request& request, const state::Sync& sync,
 
 std::unique_ptr<state::Sync> Peer::Machine::new_sync(const state::Statement& state, std::vector<BufferRef> memory,
                                                      BufferRef staging) const {
-  return std::make_unique<state::Sync>(state, std::move(memory), staging, options_.id, options_.link_silence,
-                                       options_.link_timeout + options_.link_silence);
+  return std::make_unique<state::Sync>(state, std::move(memory), staging, context_.options.id,
+                                       context_.options.link_silence,
+                                       context_.options.link_timeout + context_.options.link_silence);
 }
 
 void Peer::Machine::begin_sync(Round& round) {
@@ -91,10 +92,9 @@ void Peer::Machine::begin_sync(Round& round) {
     const auto last = known_.find(round.key.tag);
     if (last != known_.end() && last->second.layout == round.what.layout) round.sync->know(last->second.pieces);
   }
-  round.serial = next_serial();
-  by_serial_[round.serial] = by_key_.at(round.key);
+  round.jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
   round.state = Round::State::kDigests;
-  round.sync->digest_some(jobs_);
+  round.sync->digest_some(context_.jobs.collected());
   start_jobs(round);
   claim_if_digested(round);
 }
@@ -103,7 +103,7 @@ void Peer::Machine::claim_if_digested(Round& round) {
   if (round.state != Round::State::kDigests || !round.sync->digested() || frozen(round)) return;
   round.state = Round::State::kClaimed;
   const state::Claim claim = round.sync->claim();
-  session_.say(
+  context_.session.say(
       wire::Claim{round.key, round.attempt, round.what, claim.strategy, claim.defined, claim.revision, claim.root});
 }
 
@@ -130,7 +130,7 @@ void Peer::Machine::on_ask_outline(const wire::AskOutline& ask) {
   if (state == nullptr) return;
   const auto outline = state->outline(ask);
   if (!outline) return violation("asked what is in a state that is undefined");
-  session_.say(*outline);
+  context_.session.say(*outline);
 }
 
 void Peer::Machine::on_ask_entry(const wire::AskEntry& ask) {
@@ -138,7 +138,7 @@ void Peer::Machine::on_ask_entry(const wire::AskEntry& ask) {
   if (state == nullptr) return;
   const auto entry = state->entry(ask);
   if (!entry) return violation("asked for an entry that a state does not have");
-  session_.say(*entry);
+  context_.session.say(*entry);
 }
 
 void Peer::Machine::on_elected(const wire::Elected& elected) {
@@ -162,14 +162,14 @@ void Peer::Machine::drive_syncs() {
   std::optional<std::set<PeerId>> linked;
   for (auto& [order, round] : rounds_) {
     if (!round.sync || !round.attempted() || round.sync->partners().empty()) continue;
-    if (!linked) linked = mesh_.linked();
+    if (!linked) linked = context_.mesh.linked();
     state::Sync::Messages messages;
-    round.sync->ask(*linked, now_, messages);
+    round.sync->ask(*linked, context_.now, messages);
     say_all(messages);
     stop_if_nobody_is_left(round);
     if (round.state != Round::State::kRunning || !round.sync->complete() || frozen(round)) continue;
     round.state = Round::State::kDone;
-    session_.say(wire::Done{round.key, round.attempt, round.what, round.hash});
+    context_.session.say(wire::Done{round.key, round.attempt, round.what, round.hash});
   }
 }
 
@@ -178,14 +178,14 @@ void Peer::Machine::stop_if_nobody_is_left(Round& round) {
   const bool stranded = round.sync->is_stranded();
   if (!stranded && !round.sync->is_cut_off()) return;
   std::string sources;
-  for (const PeerId source : round.sync->sources()) sources += (sources.empty() ? "" : ", ") + name_of(source);
+  for (const PeerId source : round.sync->sources()) sources += (sources.empty() ? "" : ", ") + context_.name_of(source);
   ask_to_stop(round, Status::kAborted,
-              name_of(options_.id) + " has nobody left to take the state over from: " +
+              context_.name_of(context_.options.id) + " has nobody left to take the state over from: " +
                   (stranded ? "what it got is not the state that was claimed by " : "it cannot reach ") + sources);
 }
 
 void Peer::Machine::say_all(const state::Sync::Messages& messages) {
-  for (const auto& [to, message] : messages) (void)mesh_.say(to, message);
+  for (const auto& [to, message] : messages) (void)context_.mesh.say(to, message);
 }
 
 void Peer::Machine::on_state_message(PeerId from, StreamId stream, const wire::Message& message) {
@@ -201,7 +201,7 @@ void Peer::Machine::on_state_message(PeerId from, StreamId stream, const wire::M
   state::Sync& sync = *round->sync;
   const bool good = std::visit(
       overloaded{[&](const wire::AskDigests& in) { return sync.on_ask(from, in); },
-                 [&](const wire::PieceDigests& in) { return sync.on_digests(from, in, now_, answers); },
+                 [&](const wire::PieceDigests& in) { return sync.on_digests(from, in, context_.now, answers); },
                  [&](const wire::AskPieces& in) { return sync.on_ask(from, in); },
                  [&](const wire::HavePieces& in) { return sync.on_have(from, in); }, [](const auto&) { return false; }},
       message);
@@ -211,17 +211,17 @@ void Peer::Machine::on_state_message(PeerId from, StreamId stream, const wire::M
   if (std::holds_alternative<wire::PieceDigests>(message)) {
     return note_lie(from, "digests of a state that was not elected");
   }
-  mesh_.reset(stream, "a message that does not fit the state that is shared", now_, *out_);
+  context_.mesh.reset(stream, "a message that does not fit the state that is shared", context_.now, context_.out());
 }
 
 // The link is as good as ever: it is not for the coordinator to lay rings around it, or to part the two.
 void Peer::Machine::note_lie(PeerId peer, std::string what) {
-  note({.kind = trace::Kind::kProtocolError,
-        .view = {},
-        .peer = peer,
-        .round = {},
-        .status = Status::kProtocolError,
-        .text = std::move(what)});
+  context_.note({.kind = trace::Kind::kProtocolError,
+                 .view = {},
+                 .peer = peer,
+                 .round = {},
+                 .status = Status::kProtocolError,
+                 .text = std::move(what)});
 }
 
 ring::Operation::Place Peer::Machine::on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment) {
@@ -229,7 +229,7 @@ ring::Operation::Place Peer::Machine::on_piece_began(PeerId from, StreamId strea
   Round* round = find(segment.key);
   if (round == nullptr || !round->sync || !is_current(*round, segment.key, segment.attempt))
     return {Landing::kSink, {}};
-  return place_of(round->sync->begin(from, segment, stream, now_));
+  return place_of(round->sync->begin(from, segment, stream, context_.now));
 }
 
 ring::Operation::Place Peer::Machine::place_of(const state::Sync::Place& place) {
@@ -245,29 +245,30 @@ ring::Operation::Place Peer::Machine::place_of(const state::Sync::Place& place) 
 void Peer::Machine::on_piece_ended(PeerId from, const wire::SegmentEnded& ended) {
   Round* round = find(ended.segment.key);
   if (round == nullptr || !round->sync || !is_current(*round, ended.segment.key, ended.segment.attempt)) return;
-  round->sync->landed(from, ended.segment, ended.taken_back, now_, jobs_);
+  round->sync->landed(from, ended.segment, ended.taken_back, context_.now, context_.jobs.collected());
   start_jobs(*round);
 }
 
 bool Peer::Machine::next_piece(state::Sync& sync, const RoundKey& key, Generation attempt, PeerId to,
                                wire::LinkWriter& writer) {
-  if (!pace_.allows(now_)) return false;
+  if (!pace_.allows(context_.now)) return false;
   const auto next = sync.next(to);
   if (!next) return false;
   const SegmentIndex index{next->piece.value};
   const auto length = static_cast<std::uint32_t>(next->payload.length);
-  pace_.sent(length, now_);
-  writer.segment({key, attempt, wire::Phase::kState, index, length}, session_.term(), next->payload, next->checksum);
+  pace_.sent(length, context_.now);
+  writer.segment({key, attempt, wire::Phase::kState, index, length}, context_.session.term(), next->payload,
+                 next->checksum);
   return true;
 }
 
 // Who sent a piece that is wrong, if this was the look at it.
 std::optional<PeerId> Peer::Machine::sync_job_done(state::Sync& sync, CallId call, const JobDone& in) {
   const std::uint64_t left = sync.bytes_left();
-  const auto liar = sync.job_done(JobToken{in.token.value & 0xffffffffU}, in.result);
+  const auto liar = sync.job_done(Jobs::own(in.token), in.result);
   const std::uint64_t now_left = sync.bytes_left();
   const std::uint64_t of = sync.bytes_wanted();
-  if (now_left < left) out_->emplace_back(Progress{call, of - now_left, of});
+  if (now_left < left) context_.out().emplace_back(Progress{call, of - now_left, of});
   return liar;
 }
 
@@ -275,14 +276,14 @@ void Peer::Machine::sync_job_done(Round& round, const JobDone& in) {
   const auto liar = sync_job_done(*round.sync, round.call, in);
   if (liar) note_lie(*liar, "a piece of the state whose digest is wrong");
   if (round.state != Round::State::kDigests) return;
-  round.sync->digest_some(jobs_);
+  round.sync->digest_some(context_.jobs.collected());
   start_jobs(round);
   claim_if_digested(round);
 }
 
 // The attempt is over: what is in memory now. Its pieces stay for the next one.
 void Peer::Machine::end_sync(Round& round) {
-  by_serial_.erase(round.serial);
+  context_.jobs.close(*std::exchange(round.jobs, std::nullopt));
   state::Sync& sync = *round.sync;
   if (!round.outcome) return sync.begin_again();
   Outcome& outcome = *round.outcome;
@@ -314,19 +315,18 @@ void Peer::Machine::watch(Round& round) {
 }
 
 void Peer::Machine::begin_watch(Round& round) {
-  if (!round.watch || round.watch_serial != 0 || round.world() == 1) return;
-  round.watch_serial = next_serial();
-  by_serial_[round.watch_serial] = by_key_.at(round.key);
-  round.watch->digest_some(jobs_);
-  start_jobs(round.watch_serial);
+  if (!round.watch || round.watch_jobs || round.world() == 1) return;
+  round.watch_jobs = context_.jobs.open(Jobs::Use::kWatch, round.order);
+  round.watch->digest_some(context_.jobs.collected());
+  context_.start_jobs(*round.watch_jobs);
 }
 
 void Peer::Machine::watch_job_done(Round& round, const JobDone& in) {
-  (void)round.watch->job_done(JobToken{in.token.value & 0xffffffffU}, in.result);
-  round.watch->digest_some(jobs_);
-  start_jobs(round.watch_serial);
+  (void)round.watch->job_done(Jobs::own(in.token), in.result);
+  round.watch->digest_some(context_.jobs.collected());
+  context_.start_jobs(*round.watch_jobs);
   if (!round.watch->digested()) return;
-  if (watched_by_ == by_serial_.at(round.watch_serial)) watched_.pieces = round.watch->digests();
+  if (watched_by_ == round.order) watched_.pieces = round.watch->digests();
   done_if_complete(round);
 }
 

@@ -48,12 +48,12 @@ void Peer::Machine::violation(const std::string& what) {
 }
 
 void Peer::Machine::on_unanswered(std::string text) {
-  note({.kind = trace::Kind::kUnanswered, .view = {}, .peer = {}, .round = {}, .text = std::move(text)});
+  context_.note({.kind = trace::Kind::kUnanswered, .view = {}, .peer = {}, .round = {}, .text = std::move(text)});
 }
 
 void Peer::Machine::on_session_over(Status status, std::string text) { end_run(status, std::move(text)); }
 
-bool Peer::Machine::am_member_of(const wire::View& view) const { return has_member(view, options_.id); }
+bool Peer::Machine::am_member_of(const wire::View& view) const { return has_member(view, context_.options.id); }
 
 std::vector<wire::OpenRound> Peer::Machine::open_rounds() const {
   std::vector<wire::OpenRound> open;
@@ -67,7 +67,7 @@ std::vector<wire::OpenRound> Peer::Machine::open_rounds() const {
 
 // Nothing is proposed to one that is in nothing: it is asked whether it answers.
 bool Peer::Machine::is_question(const wire::Propose& proposal) const {
-  return view_->number.value == 0 && !proposal_ && proposal.view == *view_ && proposal.lost.empty() &&
+  return context_.view->number.value == 0 && !proposal_ && proposal.view == *context_.view && proposal.lost.empty() &&
          proposal.left.empty() && proposal.relinked.empty() && proposal.kept.empty() && proposal.verdicts.empty();
 }
 
@@ -76,13 +76,13 @@ std::optional<std::string> Peer::Machine::fault_of(const wire::Propose& proposal
   const wire::View& view = proposal.view;
   const auto number = [](const auto& n) { return std::to_string(n.value); };
   const auto names_me = [&](const std::vector<PeerId>& list) {
-    return std::find(list.begin(), list.end(), options_.id) != list.end();
+    return std::find(list.begin(), list.end(), context_.options.id) != list.end();
   };
   if (proposal.number <= last_proposal_) {
     return "made proposal " + number(proposal.number) + " after " + number(last_proposal_);
   }
   if (is_question(proposal)) return std::nullopt;
-  if (mesh_.key() && *mesh_.key() != proposal.link_key) return "changed the key of the run";
+  if (context_.mesh.key() && *context_.mesh.key() != proposal.link_key) return "changed the key of the run";
   const auto by_group = [](const wire::Member& a, const wire::Member& b) { return a.group < b.group; };
   if (!std::is_sorted(view.members.begin(), view.members.end(), by_group)) {
     return "proposed a view whose groups are mixed up";
@@ -95,25 +95,27 @@ std::optional<std::string> Peer::Machine::fault_of(const wire::Propose& proposal
     if (member.address.family == io::Address::Family::kNone || member.address.port == 0) {
       return "proposed a view in which " + name + " listens nowhere";
     }
-    if (member.id == options_.id && member.group != options_.group) return "put this peer into another group";
+    if (member.id == context_.options.id && member.group != context_.options.group)
+      return "put this peer into another group";
   }
 
-  const bool admits = view.cohort != view_->cohort;
+  const bool admits = view.cohort != context_.view->cohort;
   const bool changes = admits || !proposal.lost.empty() || !proposal.left.empty() || !proposal.relinked.empty();
-  if (changes ? view.number <= view_->number : view.number != view_->number) {
-    return "proposed view " + number(view.number) + " after " + number(view_->number);
+  if (changes ? view.number <= context_.view->number : view.number != context_.view->number) {
+    return "proposed view " + number(view.number) + " after " + number(context_.view->number);
   }
-  if (view.cohort < view_->cohort) return "proposed cohort " + number(view.cohort) + " after " + number(view_->cohort);
-  if (!changes && view.members != view_->members) return "proposed other members under the same number";
-  const auto is_new = [&](const wire::Member& member) { return !has_member(*view_, member.id); };
+  if (view.cohort < context_.view->cohort)
+    return "proposed cohort " + number(view.cohort) + " after " + number(context_.view->cohort);
+  if (!changes && view.members != context_.view->members) return "proposed other members under the same number";
+  const auto is_new = [&](const wire::Member& member) { return !has_member(*context_.view, member.id); };
   if (!admits && std::any_of(view.members.begin(), view.members.end(), is_new)) {
     return "proposed a new member without an admission";
   }
 
   // Only a peer that leaves gets views without itself.
-  const bool cut = view_->number.value != 0 && !am_member_of(*view_);
+  const bool cut = context_.view->number.value != 0 && !am_member_of(*context_.view);
   const bool leaves = cut || (leave_ && leave_->said && names_me(proposal.left));
-  if (names_me(proposal.lost) || (names_me(proposal.left) && !leaves) || ids.contains(options_.id) == leaves) {
+  if (names_me(proposal.lost) || (names_me(proposal.left) && !leaves) || ids.contains(context_.options.id) == leaves) {
     return std::string(leaves ? "proposed to keep this peer, which has left" : "proposed a view without this peer");
   }
   return std::nullopt;
@@ -122,24 +124,25 @@ std::optional<std::string> Peer::Machine::fault_of(const wire::Propose& proposal
 void Peer::Machine::on_propose(wire::Propose proposal) {
   if (const auto fault = fault_of(proposal)) return violation(*fault);
   last_proposal_ = proposal.number;
-  if (is_question(proposal)) return session_.say(wire::Flush{proposal.number, {}});
+  if (is_question(proposal)) return context_.session.say(wire::Flush{proposal.number, {}});
   proposal_ = std::move(proposal);
   if (mutant(Mutant::kRingFromMyself)) {
     std::vector<wire::Member>& members = proposal_->view.members;
-    std::stable_partition(members.begin(), members.end(), [&](const auto& member) { return member.id == options_.id; });
+    std::stable_partition(members.begin(), members.end(),
+                          [&](const auto& member) { return member.id == context_.options.id; });
   }
   for (const wire::Member& member : proposal_->view.members) addresses_[member.id] = member.address;
-  mesh_.set_key(proposal_->link_key, now_, *out_);
-  session_.say(wire::Flush{proposal_->number, open_rounds()});
+  context_.mesh.set_key(proposal_->link_key, context_.now, context_.out());
+  context_.session.say(wire::Flush{proposal_->number, open_rounds()});
   update_links();
   const auto is_in = [&](PeerId peer) { return has_member(proposal_->view, peer); };
-  mesh_.dismiss_visitors(is_in, now_, *out_);
+  context_.mesh.dismiss_visitors(is_in, context_.now, context_.out());
   renew_grace();
 }
 
 // The coordinator is at work, on one loss after another maybe: what it was asked for is answered after this change.
 void Peer::Machine::renew_grace() {
-  const Instant limit = now_ + options_.abort_grace;
+  const Instant limit = context_.now + context_.options.abort_grace;
   if (admit_ && admit_->cancelled) admit_->deadline = limit;
   for (auto& [order, round] : rounds_) {
     if (round.stop && round.deadline != kNever) round.deadline = limit;
@@ -148,7 +151,7 @@ void Peer::Machine::renew_grace() {
 
 // Somebody else whom the proposal would have admitted is gone, and the next one does not admit this peer.
 void Peer::Machine::on_put_off() {
-  if (!proposal_ || view_->number.value != 0) return violation("let a peer wait that it did not want to admit");
+  if (!proposal_ || context_.view->number.value != 0) return violation("let a peer wait that it did not want to admit");
   proposal_.reset();
   update_links();
 }
@@ -166,27 +169,27 @@ bool Peer::Machine::frozen(const Round& round) const {
 void Peer::Machine::on_install(const wire::Install& install) {
   if (!proposal_ || proposal_->number != install.number) return violation("installed what it had not proposed");
   const wire::Propose change = *std::exchange(proposal_, std::nullopt);
-  const bool admission = change.view.cohort != view_->cohort;
+  const bool admission = change.view.cohort != context_.view->cohort;
   const bool rejoins = admission && am_member_of(change.view);
   for (const wire::Verdict& verdict : change.verdicts) on_verdict(verdict, rejoins);
   if (life_ == Life::kOver) return;
   give_up_touched(change);
 
-  const bool changed = change.view.number != view_->number;
+  const bool changed = change.view.number != context_.view->number;
   const bool joins = life_ == Life::kJoining && am_member_of(change.view);
-  view_ = std::make_shared<const wire::View>(change.view);
+  context_.view = std::make_shared<const wire::View>(change.view);
   if (joins) {
     life_ = Life::kMember;
     finish_shares(false, Status::kOk, {});
   }
-  if (changed && am_member_of(*view_)) {  // a leaver that still finishes rounds is no member
-    out_->emplace_back(Installed{view_});
-    note({.kind = joins ? trace::Kind::kJoined : trace::Kind::kViewChanged,
-          .view = view_->number,
-          .peer = {},
-          .round = {},
-          .number = view_->members.size(),
-          .text = {}});
+  if (changed && am_member_of(*context_.view)) {  // a leaver that still finishes rounds is no member
+    context_.out().emplace_back(Installed{context_.view});
+    context_.note({.kind = joins ? trace::Kind::kJoined : trace::Kind::kViewChanged,
+                   .view = context_.view->number,
+                   .peer = {},
+                   .round = {},
+                   .number = context_.view->members.size(),
+                   .text = {}});
   }
   if (admission) enter_cohort(change.view);
   forget_closers_that_are_gone();
@@ -202,7 +205,7 @@ void Peer::Machine::on_install(const wire::Install& install) {
 
 // `rejoins`: the proposal begins a new cohort, and this peer is in it.
 void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
-  if (life_ == Life::kOver || verdict.key.group != options_.group) return;
+  if (life_ == Life::kOver || verdict.key.group != context_.options.group) return;
   if (reported_.contains(verdict.key)) {
     if (verdict.status != Status::kOk) return violation("took back a round that all members had agreed on");
     return on_commit(wire::Commit{verdict.key, verdict.attempt, verdict.hash, false, verdict.text});
@@ -213,7 +216,7 @@ void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
     if (verdict.status == Status::kOk) {
       return on_commit(wire::Commit{verdict.key, verdict.attempt, verdict.hash, false, verdict.text});
     }
-    if (verdict.status == Status::kCohortClosed && rejoins && options_.auto_admit) {
+    if (verdict.status == Status::kCohortClosed && rejoins && context_.options.auto_admit) {
       round->requeue = true;
       return finish(*round, std::nullopt, true);
     }
@@ -223,7 +226,7 @@ void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
   drop_heralds_of(verdict.key);
   Cohort* cohort = cohort_of(verdict.key);
   if (cohort != nullptr) cohort->forget_kept(verdict.key);
-  if (cohort == nullptr || verdict.key.cohort != view_->cohort || verdict.status == Status::kOk) return;
+  if (cohort == nullptr || verdict.key.cohort != context_.view->cohort || verdict.status == Status::kOk) return;
   if (is_earlier_use(verdict.key.use, cohort->uses.next(verdict.key.tag)) || mutant(Mutant::kUsedUpForgotten)) return;
   if (cohort->used_up.size() >= kMaxRememberedOutcomes) cohort->used_up.erase(cohort->used_up.begin());
   cohort->used_up.emplace(verdict.key, verdict);
@@ -254,7 +257,7 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
              true);
     } else if (round.state != Round::State::kHeld) {
       ++round.retries;
-      note(
+      context_.note(
           {.kind = trace::Kind::kRoundRetried, .view = change.view.number, .peer = {}, .round = round.key, .text = {}});
       finish(round, std::nullopt, true);
     }
@@ -274,9 +277,9 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
 }
 
 void Peer::Machine::enter_cohort(const wire::View& view) {
-  cohorts_.insert_or_assign(view.cohort, Cohort::founded(view, options_.group, options_.first_use));
+  cohorts_.insert_or_assign(view.cohort, Cohort::founded(view, context_.options.group, context_.options.first_use));
   pending_ = 0;
-  out_->emplace_back(PendingChanged{});
+  context_.out().emplace_back(PendingChanged{});
   if (connect_) end_waiting(connect_, Status::kOk, {});
   if (admit_) admitted(view.members.size());
   for (auto& [order, round] : rounds_) {
@@ -287,7 +290,7 @@ void Peer::Machine::enter_cohort(const wire::View& view) {
 
 // With auto_admit there may be fewer than the call wants: it is said again.
 void Peer::Machine::admitted(std::size_t members) {
-  const bool enough = !options_.auto_admit || members >= admit_->at_least;
+  const bool enough = !context_.options.auto_admit || members >= admit_->at_least;
   if (enough || mutant(Mutant::kAdmitUnderstated)) return end_waiting(admit_, Status::kOk, {});
   if (admit_->cancelled) return end_waiting(admit_, *admit_->cancelled, "the run has too few members");
   admit_->said = false;
@@ -315,7 +318,7 @@ void Peer::Machine::on_commit(const wire::Commit& commit) {
   } else {
     reported_.erase(reported);
   }
-  if (commit.admit_here && options_.auto_admit && commit.key.cohort == view_->cohort) admit_by_itself();
+  if (commit.admit_here && context_.options.auto_admit && commit.key.cohort == context_.view->cohort) admit_by_itself();
 }
 
 void Peer::Machine::on_admit_ended(const wire::AdmitEnded& ended) {
@@ -326,7 +329,7 @@ void Peer::Machine::on_admit_ended(const wire::AdmitEnded& ended) {
 // The call of admit ends without an admission. With auto_admit others may have joined it: then this peer stays in, by itself.
 void Peer::Machine::give_up_admit(Status status, const std::string& text) {
   end_waiting(admit_, status, text);
-  if (joins_admission(cohorts_.at(view_->cohort))) admit_by_itself();
+  if (joins_admission(cohorts_.at(context_.view->cohort))) admit_by_itself();
   for (auto& [order, round] : rounds_) {
     if (round.state == Round::State::kQueued && !admit_) enter(round);
   }
@@ -343,7 +346,7 @@ void Peer::Machine::refuse_anew() {
 }
 
 void Peer::Machine::on_admitting(const wire::Admitting& in) {
-  if (!has_member(*view_, in.peer)) return;
+  if (!has_member(*context_.view, in.peer)) return;
   Cohort* cohort = newest_cohort();
   if (cohort == nullptr) return;
   if (in.cohort.value == 0) {
@@ -363,15 +366,15 @@ void Peer::Machine::on_admitting(const wire::Admitting& in) {
 
 // With auto_admit a member that has admitted takes the others with it, unless it waits for more members than there are.
 bool Peer::Machine::joins_admission(const Cohort& cohort) const {
-  return options_.auto_admit && std::any_of(cohort.closers.begin(), cohort.closers.end(),
-                                            [&](const auto& entry) { return enough(entry.second.at_least); });
+  return context_.options.auto_admit && std::any_of(cohort.closers.begin(), cohort.closers.end(),
+                                                    [&](const auto& entry) { return enough(entry.second.at_least); });
 }
 
 // And calls that wait for those who have admitted go on in the next cohort, if there will be one now: once somebody admits by
 // itself it waits for nobody's numbers. Otherwise they are refused, as they are without. A leaver's are closed by that admission.
 bool Peer::Machine::goes_on_by_admission(const Cohort& cohort) const {
   if (life_ == Life::kLeaving && joins_admission(cohort)) return true;
-  if (!options_.auto_admit || !admit_) return false;
+  if (!context_.options.auto_admit || !admit_) return false;
   if (admit_->by_itself || admit_->said_by_itself) return true;
   const auto is = [&](auto what) { return std::any_of(cohort.closers.begin(), cohort.closers.end(), what); };
   if (is([](const auto& entry) { return entry.second.by_itself; })) return true;
@@ -382,13 +385,13 @@ bool Peer::Machine::goes_on_by_admission(const Cohort& cohort) const {
 void Peer::Machine::forget_closers_that_are_gone() {
   Cohort* cohort = newest_cohort();
   if (cohort == nullptr) return;
-  const auto gone = [&](const auto& entry) { return !has_member(*view_, entry.first); };
+  const auto gone = [&](const auto& entry) { return !has_member(*context_.view, entry.first); };
   if (std::erase_if(cohort->closers, gone) > 0) refuse_anew();
 }
 
 void Peer::Machine::on_pending(const wire::Pending& pending) {
   pending_ = pending.count;
-  out_->emplace_back(PendingChanged{pending_, pending.fetching});
+  context_.out().emplace_back(PendingChanged{pending_, pending.fetching});
   const Cohort* cohort = newest_cohort();
   if (cohort != nullptr && joins_admission(*cohort)) admit_by_itself();
 }
@@ -404,18 +407,18 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
   over_status_ = status == Status::kEvicted ? status : Status::kNotConnected;
   over_text_ = std::move(text);
   proposal_.reset();
-  session_.finish(now_, *out_);
+  context_.session.finish(context_.now, context_.out());
   if (left) {
-    note({.kind = trace::Kind::kLeft, .view = view_->number, .peer = {}, .round = {}, .text = {}});
+    context_.note({.kind = trace::Kind::kLeft, .view = context_.view->number, .peer = {}, .round = {}, .text = {}});
   } else {
-    note({.kind = trace::Kind::kRunLost,
-          .view = view_->number,
-          .peer = {},
-          .round = {},
-          .status = status,
-          .text = over_text_});
+    context_.note({.kind = trace::Kind::kRunLost,
+                   .view = context_.view->number,
+                   .peer = {},
+                   .round = {},
+                   .status = status,
+                   .text = over_text_});
   }
-  out_->emplace_back(RunOver{status, over_text_, left});
+  context_.out().emplace_back(RunOver{status, over_text_, left});
   end_waiting(connect_, status, over_text_);
   end_waiting(admit_, status, over_text_);
   end_waiting(leave_, status, over_text_);
@@ -425,8 +428,8 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
     finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, over_text_),
            !mutant(Mutant::kRestoresNothing));
   }
-  for (auto& [serial, share] : shares_) finish_share(share, status, over_text_);
-  mesh_.close_all(*out_);
+  for (auto& [order, share] : shares_) finish_share(share, status, over_text_);
+  context_.mesh.close_all(context_.out());
   if (!mutant(Mutant::kHeraldsStay)) heralds_.clear();
   early_.drop_if([](const RoundKey&, Generation, PeerId) { return true; });
   for (auto& [id, cohort] : cohorts_) cohort.used_up.clear();
@@ -438,7 +441,7 @@ void Peer::Machine::update_links() {
   std::map<PeerId, Mesh::Wanted> neighbours;
   const auto need_links_of = [&](const Cohort::Membership& membership) {
     const std::vector<PeerId>& ring = *membership.ring;
-    const auto me = std::find(ring.begin(), ring.end(), options_.id);
+    const auto me = std::find(ring.begin(), ring.end(), context_.options.id);
     if (me == ring.end() || ring.size() < 2) return;
     const auto at = static_cast<std::size_t>(me - ring.begin());
     for (const PeerId peer : {ring[(at + 1) % ring.size()], ring[(at + ring.size() - 1) % ring.size()]}) {
@@ -446,13 +449,13 @@ void Peer::Machine::update_links() {
     }
     if (!membership.direct && !goes_direct_) return;
     for (const PeerId peer : ring) {  // to be told that we are done, or for rounds that go direct
-      if (peer == options_.id) continue;
+      if (peer == context_.options.id) continue;
       neighbours.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false, std::nullopt, goes_direct_});
     }
   };
   if (life_ != Life::kOver) {
     for (const auto& [id, cohort] : cohorts_) {
-      if (id == view_->cohort) need_links_of(cohort.now());
+      if (id == context_.view->cohort) need_links_of(cohort.now());
       if (proposal_) need_links_of(cohort.membership_in(proposal_->view, &cohort.now()));
       for (const auto& [key, generation] : cohort.kept) need_links_of(cohort.generations.at(generation));
     }
@@ -467,14 +470,14 @@ void Peer::Machine::update_links() {
       if (cohort != nullptr && cohort->generations.contains(round.attempt))
         need_links_of(cohort->generations.at(round.attempt));
     }
-    for (const auto& [serial, share] : shares_) {
+    for (const auto& [order, share] : shares_) {
       for (const wire::Source& source : share.sources) {
         neighbours.try_emplace(source.id, Mesh::Wanted{source.address, false, share.offer->link_key});
       }
     }
-    if (proposal_) need_links_of(Cohort::founded(proposal_->view, options_.group).now());
+    if (proposal_) need_links_of(Cohort::founded(proposal_->view, context_.options.group).now());
   }
-  mesh_.want(neighbours, now_, *out_);
+  context_.mesh.want(neighbours, context_.now, context_.out());
   std::erase_if(heralds_, [&](const auto& entry) { return !neighbours.contains(entry.first); });
   early_.drop_if([&](const RoundKey&, Generation, PeerId from) { return !neighbours.contains(from); });
   std::erase_if(addresses_, [&](const auto& entry) {
@@ -485,7 +488,8 @@ void Peer::Machine::update_links() {
                            return std::find(ring.begin(), ring.end(), entry.first) != ring.end();
                          });
     });
-    return !kept && !has_member(*view_, entry.first) && !(proposal_ && has_member(proposal_->view, entry.first));
+    return !kept && !has_member(*context_.view, entry.first) &&
+           !(proposal_ && has_member(proposal_->view, entry.first));
   });
 }
 
