@@ -97,8 +97,7 @@ Peer::Footprint Peer::Machine::footprint() const {
                     (admit_ && !admit_->by_itself ? 1 : 0) + (leave_ ? 1 : 0) + shares_.size();
   footprint.queued_bytes = context_.mesh.queued_bytes() + context_.session.queued_bytes();
   for (const auto& [id, cohort] : cohorts_) footprint.remembered += cohort.used_up.size();
-  for (const auto& [peer, heralds] : heralds_) footprint.remembered += heralds.size();
-  footprint.remembered += early_.size() + reported_.size();
+  footprint.remembered += announcements_.size() + reported_.size();
   return footprint;
 }
 

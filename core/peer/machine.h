@@ -1,5 +1,5 @@
 // The peer's inside. Session talks to the coordinator, Mesh to the neighbours; this machine holds the calls in between. Its files:
-// machine.cc (inputs, and the calls that are about membership), rounds.cc, stakes.cc and heralds.cc (collectives and their data),
+// machine.cc (inputs, and the calls that are about membership), rounds.cc, stakes.cc and greetings.cc (collectives and their data),
 // syncs.cc (shared state), shares.cc (state that is published and fetched in advance), views.cc (what the coordinator decides),
 // state.cc (all that it holds, for recordings).
 #pragma once
@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "core/peer/announcements.h"
 #include "core/peer/cohort.h"
 #include "core/peer/context.h"
-#include "core/peer/early.h"
 #include "core/peer/peer.h"
 #include "core/ring/operation.h"
 #include "core/state/pace.h"
@@ -376,19 +376,18 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   bool next_segment_for_visitor(PeerId to, wire::LinkWriter& writer) override;
   void on_visit_gone(PeerId peer, StreamId stream) override;
 
-  // ---- heralds.cc ----
+  // ---- greetings.cc ----
   void greet_neighbours(Round& round);
   void announce(Round& round);
   void announce(Round& round, PeerId to, std::optional<StreamId> stream = std::nullopt);
   void offer_again(Round& round, StripeIndex stripe, StreamId stream);
-  void take_heralds(Round& round);
-  void take_herald(Round& round, PeerId from);
+  void take_readies(Round& round);
+  void take_ready(Round& round, PeerId from);
   void take_early(Round& round);
   [[nodiscard]] bool differ(Round& round, PeerId from, const wire::Descriptor& what);
   [[nodiscard]] bool is_current(const Round& round, const RoundKey& key, Generation attempt) const;
   [[nodiscard]] bool is_to_come(const Round* round, const RoundKey& key, Generation attempt);
-  void drop_heralds();
-  void drop_heralds_of(const RoundKey& key);
+  void forget_stale_announcements();
   void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override;
   void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) override;
 
@@ -428,20 +427,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   std::map<RoundKey, wire::OpenRound> reported_;
   std::map<std::uint64_t, Share> shares_;  // in the order of their calls
   std::uint64_t shares_begun_ = 0;
-  // Ready messages that came before our own launch, by neighbour.
-  struct Herald {
-    wire::Ready ready;
-    StripeIndex stripe;
-    StreamId stream;
-    template <typename Archive>
-    void state(Archive& a) {
-      a.all(ready, stripe, stream);
-    }
-  };
-  std::map<PeerId, std::map<RoundKey, Herald>> heralds_;
+  Announcements announcements_;
   bool goes_direct_ = false;  // a round has gone direct, or somebody wants to: links to all of the group
   bool relinks_ = false;      // in this step: they are wanted from now on
-  Early early_;
 };
 
 }  // namespace lockstep::peer

@@ -174,7 +174,7 @@ void Peer::Machine::begin_attempt(Round& round) {
     round.stakes.resize(round.world());
     if (round.world() > 1) announce(round);
     learn_stake(round, round.rank, *stake);
-    if (round.state == Round::State::kStakes) take_heralds(round);
+    if (round.state == Round::State::kStakes) take_readies(round);
     return;
   }
   begin_operation(round);
@@ -214,7 +214,7 @@ void Peer::Machine::begin_operation(Round& round) {
   round.state = Round::State::kRunning;
   if (round.world() > 1) {
     greet_neighbours(round);
-    take_heralds(round);
+    take_readies(round);
     take_early(round);
   }
   if (round.state != Round::State::kRunning) return;
@@ -255,7 +255,7 @@ Peer::Machine::Round* Peer::Machine::running(const wire::Segment& segment) {
 ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
   if (segment.phase == wire::Phase::kState) return on_piece_began(from, stream, segment);
   Round* round = running(segment);
-  if (round == nullptr) return early_.begin(from, stream, segment);
+  if (round == nullptr) return announcements_.eager().begin(from, stream, segment);
   if (round->mismatched) return {ring::Operation::Landing::kSink, {}};
   const std::optional<Rank> sender = round->sender(from);
   if (!sender) return {ring::Operation::Landing::kNonsense, {}};
@@ -268,7 +268,7 @@ void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::S
   if (segment.segment.phase == wire::Phase::kState) return on_piece_ended(from, segment);
   Round* round = running(segment.segment);
   if (segment.into.id == kEarlyBuffer) {
-    if (early_.landed(stream, segment) != nullptr && round != nullptr) take_early(*round);
+    if (announcements_.eager().landed(stream, segment) != nullptr && round != nullptr) take_early(*round);
     return;
   }
   const std::optional<Rank> sender = round == nullptr ? std::nullopt : round->sender(from);
@@ -333,7 +333,7 @@ void Peer::Machine::on_stream_gone(PeerId peer, StreamId stream) {
     if (round.sync) round.sync->stream_closed(stream);
     if (round.sync) round.sync->relinked(peer);
   }
-  early_.stream_closed(stream);
+  announcements_.eager().stream_closed(stream);
 }
 
 void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
@@ -368,7 +368,7 @@ void Peer::Machine::on_job_done(const JobDone& in) {
   if (round.sync) return sync_job_done(round, in);
   const auto finished = round.operation->job_done(Jobs::own(in.token), in.result, context_.jobs.collected());
   start_jobs(round);
-  if (finished.used_early) early_.used(round.upstream(), round.wire_key, round.wire_attempt);
+  if (finished.used_early) announcements_.eager().used(round.upstream(), round.wire_key, round.wire_attempt);
   if (finished.corrupt) {
     const char* const why = "a segment whose checksum is wrong";
     if (!context_.mesh.reset(finished.stream, why, context_.now, context_.out())) {
@@ -536,7 +536,7 @@ void Peer::Machine::drive_ends() {
     }
     if (Cohort* cohort = cohort_of(round.key)) unkept = cohort->forget_kept(round.key) || unkept;
     by_key_.erase(round.key);
-    drop_heralds_of(round.key);
+    announcements_.forget(round.key);
     at = rounds_.erase(at);
   }
   if (unkept) update_links();
@@ -583,7 +583,7 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
     round.bytes_received += round.operation->bytes_received();
     context_.jobs.close(*std::exchange(round.jobs, std::nullopt));
     round.operation.reset();
-    early_.drop(round.wire_key, round.wire_attempt);
+    announcements_.eager().drop(round.wire_key, round.wire_attempt);
   }
   round.restores = false;
   round.restoring = false;

@@ -114,7 +114,7 @@ void Peer::Machine::state(Archive& a) {
   LOCKSTEP_ASSERT(context_.effects == nullptr && context_.jobs.idle() && !relinks_);  // between two steps
   a.all(context_, life_, over_status_, over_text_, connect_, admit_, leave_, cohorts_, addresses_, proposal_,
         last_proposal_, pending_, launches_, shares_begun_, by_key_, known_, torn_, watched_, watched_by_, pace_,
-        reported_, heralds_, goes_direct_, early_);
+        reported_, announcements_, goes_direct_);
   std::uint64_t rounds = rounds_.size();
   a.all(rounds);
   if constexpr (Archive::kLoads) {
@@ -149,14 +149,8 @@ void Peer::Machine::state(Archive& a) {
 
 // Entries of rounds that neighbours have launched and this peer has not, and of those whose commit is on its way.
 std::size_t Peer::Machine::passing() {
-  std::size_t count = 0;
-  for (const auto& [peer, heralds] : heralds_) {
-    std::size_t to_come = 0;
-    for (const auto& [key, herald] : heralds) to_come += is_to_come(find(key), key, herald.ready.attempt) ? 1 : 0;
-    count += to_come + (to_come == heralds.size() ? 1 : 0);
-  }
-  count +=
-      early_.count_if([&](const RoundKey& key, Generation attempt) { return is_to_come(find(key), key, attempt); });
+  std::size_t count = announcements_.count_if(
+      [&](const RoundKey& key, Generation attempt) { return is_to_come(find(key), key, attempt); });
   for (const auto& [key, round] : reported_) {
     const Cohort* cohort = cohort_of(key);
     count += cohort != nullptr && cohort->attempt_of(key) == round.attempt ? 1 : 0;
@@ -191,8 +185,8 @@ Holdings Peer::Machine::holdings() {
       if (generation != cohort.current) held.awaited += 1 + among.ring->size() + among.bound.size();
     }
   }
-  held.spare = early_.free_slots() + context_.mesh.lobby_entries();
-  held.entries += early_.taken_slots();
+  held.spare = announcements_.free_slots() + context_.mesh.lobby_entries();
+  held.entries += announcements_.taken_slots();
   held.digests = watched_.pieces.size();
   for (const auto& [tag, known] : known_) held.digests += known.pieces.size();
   return held;

@@ -193,7 +193,7 @@ void Peer::Machine::on_install(const wire::Install& install) {
   }
   if (admission) enter_cohort(change.view);
   forget_closers_that_are_gone();
-  drop_heralds();
+  forget_stale_announcements();
   update_links();
   for (auto& [order, round] : rounds_) {
     if (round.state == Round::State::kHeld) begin_attempt(round);
@@ -223,7 +223,7 @@ void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
     return finish(*round, outcome_of(*round, verdict.status, verdict.text), true);
   }
   // Not launched yet, or long over.
-  drop_heralds_of(verdict.key);
+  announcements_.forget(verdict.key);
   Cohort* cohort = cohort_of(verdict.key);
   if (cohort != nullptr) cohort->forget_kept(verdict.key);
   if (cohort == nullptr || verdict.key.cohort != context_.view->cohort || verdict.status == Status::kOk) return;
@@ -430,8 +430,7 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
   }
   for (auto& [order, share] : shares_) finish_share(share, status, over_text_);
   context_.mesh.close_all(context_.out());
-  if (!mutant(Mutant::kHeraldsStay)) heralds_.clear();
-  early_.drop_if([](const RoundKey&, Generation, PeerId) { return true; });
+  announcements_.clear();
   for (auto& [id, cohort] : cohorts_) cohort.used_up.clear();
   reported_.clear();
 }
@@ -478,8 +477,7 @@ void Peer::Machine::update_links() {
     if (proposal_) need_links_of(Cohort::founded(proposal_->view, context_.options.group).now());
   }
   context_.mesh.want(neighbours, context_.now, context_.out());
-  std::erase_if(heralds_, [&](const auto& entry) { return !neighbours.contains(entry.first); });
-  early_.drop_if([&](const RoundKey&, Generation, PeerId from) { return !neighbours.contains(from); });
+  announcements_.forget_others([&](PeerId peer) { return neighbours.contains(peer); });
   std::erase_if(addresses_, [&](const auto& entry) {
     const bool kept = std::any_of(cohorts_.begin(), cohorts_.end(), [&](const auto& cohort) {
       return std::any_of(cohort.second.generations.begin(), cohort.second.generations.end(),

@@ -12,8 +12,6 @@ namespace lockstep::peer {
 
 namespace {
 
-// Neighbours run ahead of us by this many rounds at most.
-constexpr std::size_t kMaxHeralds = std::size_t{2} * kMaxRoundsInFlight;
 // What was given up may still lie in its slot when the next ones come.
 static_assert(2 * kMaxUnasked <= kEarlySlotsEach);
 
@@ -51,14 +49,14 @@ void Peer::Machine::on_offer(PeerId from, StreamId stream, const wire::Offer& of
     return;
   }
   if (!is_to_come(round, offer.key, offer.attempt) || mutant(Mutant::kEarlyForgotten)) return;
-  if (!early_.expect(from, offer)) {
+  if (!announcements_.eager().expect(from, offer)) {
     context_.mesh.reset(stream, "more offers than rounds can be in flight", context_.now, context_.out());
   }
 }
 
 // Takes what upstream has offered or sent before we launched.
 void Peer::Machine::take_early(Round& round) {
-  Early::Entry* early = early_.find(round.upstream(), round.wire_key, round.wire_attempt);
+  Early::Entry* early = announcements_.eager().find(round.upstream(), round.wire_key, round.wire_attempt);
   if (early == nullptr || early->taken) return;
   if (differ(round, round.upstream(), early->what)) return;
   if (!early->follows) return announce(round);
@@ -117,22 +115,16 @@ void Peer::Machine::announce(Round& round, PeerId to, std::optional<StreamId> st
   }
 }
 
-void Peer::Machine::take_heralds(Round& round) {
-  if (!round.is_direct()) return take_herald(round, round.downstream());
+void Peer::Machine::take_readies(Round& round) {
+  if (!round.is_direct()) return take_ready(round, round.downstream());
   for (const PeerId peer : *round.ring) {
-    if (peer != context_.options.id) take_herald(round, peer);
+    if (peer != context_.options.id) take_ready(round, peer);
   }
 }
 
-void Peer::Machine::take_herald(Round& round, PeerId from) {
-  const auto heralds = heralds_.find(from);
-  if (heralds == heralds_.end()) return;
-  const auto at = heralds->second.find(round.key);
-  if (at == heralds->second.end() || at->second.ready.attempt != round.attempt) return;
-  Herald herald = std::move(at->second);
-  heralds->second.erase(at);
-  if (heralds->second.empty()) heralds_.erase(heralds);
-  on_ready(from, herald.stripe, herald.stream, std::move(herald.ready));
+void Peer::Machine::take_ready(Round& round, PeerId from) {
+  auto early = announcements_.take(from, round.key, round.attempt);
+  if (early) on_ready(from, early->stripe, early->stream, std::move(early->ready));
 }
 
 void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) {
@@ -159,38 +151,18 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
     return;
   }
   if (mutant(Mutant::kEarlyReadyForgotten)) return;
-  auto& heralds = heralds_[from];
-  if (heralds.size() >= kMaxHeralds && !heralds.contains(ready.key)) {
-    return (void)context_.mesh.reset(stream, "more announcements than rounds can be in flight", context_.now,
-                                     context_.out());
+  if (!announcements_.keep(from, {std::move(ready), stripe, stream})) {
+    context_.mesh.reset(stream, "more announcements than rounds can be in flight", context_.now, context_.out());
   }
-  ready.have.clear();  // what has not begun here has sent nothing
-  const RoundKey key = ready.key;
-  const auto known = heralds.find(key);
-  if (known != heralds.end() && known->second.ready.attempt == ready.attempt && known->second.ready.landing &&
-      !ready.landing)
-    return;
-  heralds.insert_or_assign(key, Herald{std::move(ready), stripe, stream});
 }
 
-void Peer::Machine::drop_heralds_of(const RoundKey& key) {
-  early_.drop_if([&](const RoundKey& of, Generation, PeerId) { return of == key; });
-  for (auto& [peer, heralds] : heralds_) heralds.erase(key);
-  std::erase_if(heralds_, [](const auto& entry) { return entry.second.empty(); });
-}
-
-void Peer::Machine::drop_heralds() {
-  const auto stale = [&](const RoundKey& key, Generation attempt) {
+void Peer::Machine::forget_stale_announcements() {
+  announcements_.forget_if([&](const RoundKey& key, Generation attempt) {
     const Cohort* cohort = cohort_of(key);
     if (cohort == nullptr) return key.cohort <= context_.view->cohort;
     if (key.cohort < context_.view->cohort && find(key) == nullptr) return true;
     return attempt < cohort->attempt_of(key);
-  };
-  for (auto& [peer, heralds] : heralds_) {
-    std::erase_if(heralds, [&](const auto& entry) { return stale(entry.first, entry.second.ready.attempt); });
-  }
-  early_.drop_if([&](const RoundKey& key, Generation attempt, PeerId) { return stale(key, attempt); });
-  std::erase_if(heralds_, [](const auto& entry) { return entry.second.empty(); });
+  });
 }
 
 }  // namespace lockstep::peer
