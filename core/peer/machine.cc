@@ -57,7 +57,7 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
   context_.mesh.set_term(context_.session.term());
   drive_ends();
   drive_syncs();
-  drive_shares();
+  drive_transfers();
   try_leave();
   if (std::exchange(relinks_, false)) update_links();
   context_.mesh.pump(out);  // first: the next peer waits for the segment, the coordinator for everybody
@@ -70,20 +70,15 @@ Instant Peer::Machine::deadline() const {
   for (const auto* waiting : {&connect_, &admit_, &leave_}) {
     if (*waiting) next = std::min(next, (*waiting)->deadline);
   }
-  bool has_pieces = false;  // to send, of states
+  next = std::min(next, transfers_.deadline());
+  bool has_pieces = transfers_.has_pieces();  // to send, of states
   for (const auto& [order, round] : rounds_) {
     next = std::min(next, round.deadline);
     if (!round.sync) continue;
     next = std::min(next, round.sync->deadline());
     has_pieces = has_pieces || (round.attempted() && round.sync->has_next());
   }
-  for (const auto& [order, share] : shares_) {
-    next = std::min(next, share.deadline);
-    if (!share.sync) continue;
-    next = std::min(next, share.sync->deadline());
-    has_pieces = has_pieces || share.sync->has_next();
-  }
-  if (has_pieces && !pace_.allows(context_.now)) next = std::min(next, pace_.next());
+  if (has_pieces && !states_.may_send(context_.now)) next = std::min(next, states_.may_send_at());
   return next;
 }
 
@@ -94,7 +89,7 @@ Peer::Footprint Peer::Machine::footprint() const {
   footprint.rounds = rounds_.size();
   const auto told = std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.told; });
   footprint.calls = rounds_.size() - static_cast<std::size_t>(told) + (connect_ ? 1 : 0) +
-                    (admit_ && !admit_->by_itself ? 1 : 0) + (leave_ ? 1 : 0) + shares_.size();
+                    (admit_ && !admit_->by_itself ? 1 : 0) + (leave_ ? 1 : 0) + transfers_.size();
   footprint.queued_bytes = context_.mesh.queued_bytes() + context_.session.queued_bytes();
   for (const auto& [id, cohort] : cohorts_) footprint.remembered += cohort.used_up.size();
   footprint.remembered += announcements_.size() + reported_.size();
@@ -102,7 +97,7 @@ Peer::Footprint Peer::Machine::footprint() const {
 }
 
 bool Peer::Machine::is_quiet() const {
-  return life_ == Life::kMember && rounds_.empty() && shares_.empty() && !proposal_ && !admit_ && !leave_ &&
+  return life_ == Life::kMember && rounds_.empty() && transfers_.empty() && !proposal_ && !admit_ && !leave_ &&
          context_.session.is_quiet() && context_.mesh.is_quiet();
 }
 
@@ -156,8 +151,8 @@ void Peer::Machine::say_admit() {
 
 void Peer::Machine::on_leave(const Leave& in) {
   if (life_ == Life::kJoining || life_ == Life::kMember) {
-    finish_shares(true, Status::kOk, {});
-    finish_shares(false, Status::kAborted, "left before being admitted");
+    transfers_.finish_publications(Status::kOk, {});
+    transfers_.finish_prefetches(Status::kAborted, "left before being admitted");
   }
   if (life_ == Life::kJoining) {
     leave_ = Waiting{.call = in.call, .deadline = context_.deadline_after(in.timeout)};
@@ -193,7 +188,7 @@ void Peer::Machine::on_stop(const Stop& in) {
     admit_->deadline = context_.now + context_.options.abort_grace;
     return context_.session.say(wire::AdmitCancel{Status::kAborted});
   }
-  if (stop_share(in.call, why)) return;
+  if (transfers_.stop(in.call, why)) return;
   for (auto& [order, round] : rounds_) {
     if (round.call == in.call) {
       return ask_to_stop(round, Status::kAborted, "aborted by " + context_.name_of(context_.options.id) + ": " + why);
@@ -234,7 +229,7 @@ void Peer::Machine::on_timer() {
       context_.session.say(wire::AdmitCancel{Status::kTimedOut});
     }
   }
-  on_share_timer();
+  transfers_.on_timer();
   std::vector<std::uint64_t> due;
   for (const auto& [order, round] : rounds_) {
     if (round.sync && context_.now >= round.sync->deadline()) round.sync->on_timer(context_.now);
@@ -265,6 +260,47 @@ void Peer::Machine::end_waiting(std::optional<Waiting>& waiting, Status status, 
   outcome.status = status;
   outcome.text = text;
   context_.complete(ended.call, std::move(outcome));
+}
+
+void Peer::Machine::on_publish(Publish in) {
+  if (life_ != Life::kMember) {
+    return context_.fail(in.call, over_status_,
+                         life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
+  }
+  transfers_.publish(in.call, std::move(in.request));
+}
+
+void Peer::Machine::on_prefetch(Prefetch in) {
+  if (life_ == Life::kMember) {  // just now: the next sync fetches the state
+    Outcome outcome;
+    outcome.state_defined = in.request.state == nullptr || states_.is_defined(in.request);
+    return context_.complete(in.call, std::move(outcome));
+  }
+  if (life_ != Life::kJoining) {
+    return context_.fail(in.call, over_status_,
+                         life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
+  }
+  transfers_.prefetch(in.call, std::move(in.request));
+}
+
+void Peer::Machine::drive_transfers() {
+  using Place = StateTransfers::Place;
+  if (transfers_.empty()) return;
+  const bool waits = life_ == Life::kJoining && !proposal_;
+  const bool member = life_ == Life::kMember;
+  if (transfers_.drive(waits ? Place::kWaits : member ? Place::kMember : Place::kOther)) update_links();
+  if (!transfers_.serves()) {
+    context_.mesh.dismiss_visitors([](PeerId) { return true; }, context_.now, context_.out());
+  }
+}
+
+std::optional<std::string> Peer::Machine::refusal_of_visitor(PeerId peer) const {
+  if (!transfers_.serves()) return "nothing is published here";
+  const auto is_in = [&](const wire::View& view) {
+    return std::any_of(view.members.begin(), view.members.end(), [&](const auto& member) { return member.id == peer; });
+  };
+  if (is_in(*context_.view) || (proposal_ && is_in(proposal_->view))) return "a member does not visit";
+  return std::nullopt;
 }
 
 }  // namespace lockstep::peer

@@ -1,7 +1,6 @@
 // The peer's inside. Session talks to the coordinator, Mesh to the neighbours; this machine holds the calls in between. Its files:
 // machine.cc (inputs, and the calls that are about membership), rounds.cc, stakes.cc and greetings.cc (collectives and their data),
-// syncs.cc (shared state), shares.cc (state that is published and fetched in advance), views.cc (what the coordinator decides),
-// state.cc (all that it holds, for recordings).
+// syncs.cc (shared state), views.cc (what the coordinator decides), state.cc (all that it holds, for recordings).
 #pragma once
 
 #include <algorithm>
@@ -16,9 +15,10 @@
 #include "core/peer/announcements.h"
 #include "core/peer/cohort.h"
 #include "core/peer/context.h"
+#include "core/peer/local_states.h"
 #include "core/peer/peer.h"
+#include "core/peer/state_transfers.h"
 #include "core/ring/operation.h"
-#include "core/state/pace.h"
 #include "core/state/sync.h"
 
 namespace lockstep::peer {
@@ -157,44 +157,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
       return state != State::kQueued && state != State::kHeld && state != State::kEnding;
     }
   };
-  // A state that is published, or fetched in advance: a call that is no round.
-  struct Share {
-    enum class Stage : std::uint8_t {
-      kQueued,     // waits for the memory of an older one of the same tag
-      kDigesting,  // what is in memory
-      kServing,
-      kFetching,  // or waiting for somebody to publish it
-      kTurning,   // another state is published: waits for memory to come back, then fetches that
-      kEnding,    // waits for memory to come back
-    };
-    // What a visitor asks of the digests, until it is answered: one question of each.
-    struct Question {
-      std::uint32_t first = 0;
-      StreamId stream;
-      template <typename Archive>
-      void state(Archive& a) {
-        a.all(first, stream);
-      }
-    };
-    CallId call;
-    Request request;
-    bool serves = false;  // else it fetches
-    Stage stage = Stage::kQueued;
-    Instant deadline = kNever;
-    bool said = false;  // the coordinator knows
-    JobPrefix jobs;
-    Generation attempt;  // what it serves or fetches now is called on streams; 0: nothing yet
-    std::unique_ptr<state::Sync> sync;
-    std::map<PeerId, Question> questions;
-    std::optional<wire::Published> offer;  // the newest that the coordinator told
-    std::vector<wire::Source> sources;     // of which it fetches
-    Status status = Status::kOk;           // kEnding
-    std::string text;
-  };
   template <typename Archive>
   void state_of(Archive& a, Round& round);
-  template <typename Archive>
-  void state_of(Archive& a, Share& share);
   [[nodiscard]] bool can_run(const Round& round) const;
   using Rounds = std::map<std::uint64_t, Round>;  // in the order of their launch
 
@@ -258,7 +222,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
 
   // ---- rounds.cc ----
   void on_launch(Launch in);
-  [[nodiscard]] wire::Descriptor descriptor_of(const Request& request) const;
   [[nodiscard]] std::optional<Error> check(const Request& request) const;
   void enter(Round& round);
   void begin_attempt(Round& round);
@@ -308,17 +271,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void go_direct();
 
   // ---- syncs.cc ----
-  [[nodiscard]] static std::optional<Error> refusal_of_state(const Request& request);
-  [[nodiscard]] static std::optional<Error> refusal_of_state(const state::Statement& state,
-                                                             std::span<const BufferRef> memory);
-  [[nodiscard]] static std::optional<Error> refusal_of_watch(const Request& request);
-  [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const Request& request) const;
-  [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const state::Statement& state, std::vector<BufferRef> memory,
-                                                      BufferRef staging) const;
-  // What the caller's memory holds counts as a state.
-  [[nodiscard]] bool has_state(const Request& request) const;
-  void leave_state(const Request& request, const state::Sync& sync, Outcome& outcome, bool published = false);
-  [[nodiscard]] std::unique_ptr<state::Sync> new_watch(const Round& round) const;
   void watch(Round& round);
   void begin_watch(Round& round);
   void watch_job_done(Round& round, const JobDone& in);
@@ -339,42 +291,29 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void note_lie(PeerId peer, std::string what);
   void say_all(const state::Sync::Messages& messages);
   void sync_job_done(Round& round, const JobDone& in);
-  std::optional<PeerId> sync_job_done(state::Sync& sync, CallId call, const JobDone& in);
   [[nodiscard]] ring::Operation::Place on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment);
   void on_piece_ended(PeerId from, const wire::SegmentEnded& ended);
-  [[nodiscard]] static ring::Operation::Place place_of(const state::Sync::Place& place);
-  bool next_piece(state::Sync& sync, const RoundKey& key, Generation attempt, PeerId to, wire::LinkWriter& writer);
   void end_sync(Round& round);
 
-  // ---- shares.cc ----
+  // ---- state transfers ----
   void on_publish(Publish in);
   void on_prefetch(Prefetch in);
-  [[nodiscard]] static std::optional<Error> refusal_of_share(const Request& request, bool serves);
-  void add_share(CallId call, Request request, bool serves);
-  [[nodiscard]] RoundKey key_of(const Share& share) const;
-  [[nodiscard]] Share* find_share(const RoundKey& key, Generation attempt);
-  [[nodiscard]] bool serves() const override;
-  void say_share(Share& share, bool ends);
-  void finish_share(Share& share, Status status, std::string text);
-  void finish_shares(bool serving, Status status, const std::string& text);
-  [[nodiscard]] bool stop_share(CallId call, const std::string& why);
-  [[nodiscard]] static std::string over_time(const Share& share);
-  void on_share_timer();
-  void drive_shares();
-  [[nodiscard]] bool drive_share(std::uint64_t order, Share& share);
-  void begin_serving(Share& share);
-  void answer_visitors(Share& share);
-  void begin_fetching(Share& share);
-  void on_published(wire::Published published);
-  [[nodiscard]] bool follow_offer(Share& share);
-  void ask_hosts(Share& share);
-  void share_job_done(Share& share, const JobDone& in);
+  void drive_transfers();
+  [[nodiscard]] bool serves() const override { return transfers_.serves(); }
   [[nodiscard]] std::optional<std::string> refusal_of_visitor(PeerId peer) const override;
-  void on_visit_message(PeerId from, StreamId stream, const wire::Message& message) override;
-  ring::Operation::Place on_visit_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
-  void on_visit_segment_ended(PeerId from, const wire::SegmentEnded& ended) override;
-  bool next_segment_for_visitor(PeerId to, wire::LinkWriter& writer) override;
-  void on_visit_gone(PeerId peer, StreamId stream) override;
+  void on_visit_message(PeerId from, StreamId stream, const wire::Message& message) override {
+    transfers_.on_message(from, stream, message);
+  }
+  ring::Operation::Place on_visit_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override {
+    return transfers_.on_segment_began(from, stream, segment);
+  }
+  void on_visit_segment_ended(PeerId from, const wire::SegmentEnded& ended) override {
+    transfers_.on_segment_ended(from, ended);
+  }
+  bool next_segment_for_visitor(PeerId to, wire::LinkWriter& writer) override {
+    return transfers_.next_segment(to, writer);
+  }
+  void on_visit_gone(PeerId peer, StreamId stream) override { transfers_.on_stream_gone(peer, stream); }
 
   // ---- greetings.cc ----
   void greet_neighbours(Round& round);
@@ -409,24 +348,10 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   Rounds rounds_;
   std::uint64_t launches_ = 0;
   std::map<RoundKey, std::uint64_t> by_key_;
-  // Digests of the states as they were when the last sync of each tag succeeded; none if one has failed since.
-  struct Known {
-    std::uint64_t layout = 0;
-    std::vector<std::optional<Digest>> pieces;
-    template <typename Archive>
-    void state(Archive& a) {
-      a.all(layout, pieces);
-    }
-  };
-  std::map<Tag, Known> known_;
-  std::set<Tag> torn_;  // of which memory holds a part of a state, because a call ended too early; it counts for none
-  Known watched_;       // of the state that was watched last, as far as it has not changed since
-  std::uint64_t watched_by_ = 0;  // the launch that digests it
-  state::Pace pace_{context_.options.state_bytes_per_second};
   // Committed and reported, because all members said so; the coordinator has not yet. They count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
-  std::map<std::uint64_t, Share> shares_;  // in the order of their calls
-  std::uint64_t shares_begun_ = 0;
+  LocalStates states_{context_.options};
+  StateTransfers transfers_{context_, states_};
   Announcements announcements_;
   bool goes_direct_ = false;  // a round has gone direct, or somebody wants to: links to all of the group
   bool relinks_ = false;      // in this step: they are wanted from now on

@@ -1,6 +1,4 @@
 // Collective calls: how they become rounds, how their data flows, and how they end.
-#include <xxhash.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -11,35 +9,6 @@
 
 namespace lockstep::peer {
 
-wire::Descriptor Peer::Machine::descriptor_of(const Request& request) const {
-  wire::Descriptor what;
-  what.collective = request.collective;
-  what.type = request.collective == Collective::kBarrier ? DataType::kU8 : request.type;
-  what.op = ring::reduces(request.collective) ? request.op : ReduceOp::kSum;
-  what.retry = request.retry && (request.collective == Collective::kAllReduce ||
-                                 request.collective == Collective::kBarrier || request.collective == Collective::kSync);
-  what.minimum_world = request.minimum_world;
-  what.tensors = static_cast<std::uint32_t>(request.tensors.size());
-  if (request.collective == Collective::kBroadcast) what.root = request.root;
-  what.formats = request.formats;
-  what.algorithm = algorithm_of(request);
-  what.weighted = request.weight.has_value();
-  if (request.collective != Collective::kBarrier) what.segment_bytes = context_.options.segment_bytes;
-  if (request.collective == Collective::kAllGather) return what;
-  if (request.collective == Collective::kSync) {
-    for (const state::TensorSpec& tensor : request.state->manifest.tensors) what.count += tensor.bytes();
-    what.layout = state::digest_of(request.state->manifest).low;
-    return what;
-  }
-  std::vector<std::uint64_t> counts;
-  for (const Tensor& tensor : request.tensors) {
-    counts.push_back(tensor.count);
-    what.count += tensor.count;
-  }
-  if (!counts.empty()) what.layout = XXH3_64bits(counts.data(), counts.size() * sizeof(std::uint64_t));
-  return what;
-}
-
 std::optional<Error> Peer::Machine::check(const Request& request) const {
   const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
   if (request.tensors.size() > kMaxTensorsPerCall) {
@@ -47,9 +16,9 @@ std::optional<Error> Peer::Machine::check(const Request& request) const {
                    std::to_string(kMaxTensorsPerCall));
   }
   if (request.collective == Collective::kSync) {
-    if (auto error = refusal_of_state(request)) return error;
+    if (auto error = LocalStates::validate_state(request)) return error;
   }
-  if (auto error = refusal_of_watch(request)) return error;
+  if (auto error = LocalStates::validate_watch(request)) return error;
   if (request.collective == Collective::kAllGather && request.tensors.size() != 1) {
     return invalid("all_gather takes one tensor, not " + std::to_string(request.tensors.size()));
   }
@@ -76,10 +45,10 @@ void Peer::Machine::on_launch(Launch in) {
   round.order = launches_;
   round.call = in.call;
   round.request = std::move(in.request);
-  round.what = descriptor_of(round.request);
+  round.what = descriptor_of(round.request, context_.options.segment_bytes);
   round.limit = context_.deadline_after(round.request.timeout);
   round.deadline = round.limit;
-  if (round.request.state != nullptr && round.request.state->restored) torn_.erase(round.request.tag);
+  if (round.request.state != nullptr && round.request.state->restored) states_.restored(round.request.tag);
   watch(round);
   if (!admit_ || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort
 }
@@ -279,7 +248,7 @@ void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::S
 
 bool Peer::Machine::has_segments_of(const Round& round) const {
   if (!round.attempted()) return false;
-  return round.sync ? round.sync->has_next() && pace_.allows(context_.now)
+  return round.sync ? round.sync->has_next() && states_.may_send(context_.now)
                     : round.operation && round.operation->has_next();
 }
 
@@ -298,7 +267,9 @@ bool Peer::Machine::has_segments_for(PeerId to) const {
 
 bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) {
   for (auto& [order, round] : rounds_) {
-    if (round.sync && round.attempted() && next_piece(*round.sync, round.key, round.attempt, to, writer)) return true;
+    if (round.sync && round.attempted() &&
+        states_.send_next(*round.sync, round.key, round.attempt, to, context_.now, context_.session.term(), writer))
+      return true;
     if (!round.operation || !round.operation->has_next()) continue;
     const std::optional<Rank> receiver = round.attempted() ? round.receiver(to) : std::nullopt;
     if (!receiver) continue;
@@ -362,7 +333,7 @@ void Peer::Machine::on_direct_caller(PeerId from) {
 
 void Peer::Machine::on_job_done(const JobDone& in) {
   const Jobs::Owner owner = context_.jobs.owner_of(in.token);
-  if (owner.use == Jobs::Use::kTransfer) return share_job_done(shares_.at(owner.id), in);
+  if (owner.use == Jobs::Use::kTransfer) return transfers_.on_job_done(owner.id, in);
   Round& round = rounds_.at(owner.id);
   if (owner.use == Jobs::Use::kWatch) return watch_job_done(round, in);
   if (round.sync) return sync_job_done(round, in);
@@ -490,7 +461,7 @@ Outcome Peer::Machine::outcome_of(const Round& round, Status status, std::string
   outcome.attempt = round.attempt;
   outcome.retries = round.retries;
   if (round.request.state != nullptr) {  // until it has begun to be shared; see end_sync()
-    outcome.state_defined = has_state(round.request);
+    outcome.state_defined = states_.is_defined(round.request);
     outcome.revision = round.request.state->revision;
   }
   if (status != Status::kOk) return outcome;

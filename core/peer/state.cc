@@ -69,8 +69,8 @@ void Peer::Machine::state_of(Archive& a, Round& round) {
     const bool may_watch = round.request.watch != nullptr && !check(round.request);
     if ((begun && !can_run(round)) || (shares && !may_share) || (watches && !may_watch)) return a.fail();
     if (begun) round.operation = new_operation(round, *root_of(round));
-    if (shares) round.sync = new_sync(round.request);
-    if (watches) round.watch = new_watch(round);
+    if (shares) round.sync = states_.new_sync(round.request);
+    if (watches) round.watch = states_.new_watch(round.request);
   }
   if (auto* const direct = dynamic_cast<ring::DirectOperation*>(round.operation.get())) {
     a.all(*direct);
@@ -82,21 +82,43 @@ void Peer::Machine::state_of(Archive& a, Round& round) {
 }
 
 template <typename Archive>
-void Peer::Machine::state_of(Archive& a, Share& share) {
-  a.all(share.call, share.request, share.serves, share.stage, share.deadline, share.said, share.jobs, share.attempt,
-        share.questions, share.offer, share.sources, share.status, share.text);
-  bool begun = share.sync != nullptr;
+void StateTransfers::state_of(Archive& a, Transfer& transfer) {
+  a.all(transfer.order, transfer.call, transfer.request, transfer.serves, transfer.stage, transfer.deadline,
+        transfer.announced, transfer.jobs, transfer.attempt, transfer.questions, transfer.offer, transfer.sources,
+        transfer.status, transfer.text);
+  bool begun = transfer.sync != nullptr;
   a.all(begun);
   if constexpr (Archive::kLoads) {
-    share.sync.reset();
+    using Stage = Transfer::Stage;
+    transfer.sync.reset();
     if (a.failed()) return;
-    if (refusal_of_share(share.request, share.serves) ||
-        (!begun && share.stage != Share::Stage::kQueued && share.stage != Share::Stage::kEnding)) {
-      return a.fail();
-    }
-    if (begun) share.sync = new_sync(share.request);
+    const bool needs_sync = transfer.stage != Stage::kQueued && transfer.stage != Stage::kEnding;
+    if (validate(transfer.request, transfer.serves) || (needs_sync && !begun)) return a.fail();
+    if (transfer.stage == Stage::kServing && !transfer.attempt) return a.fail();
+    if (begun) transfer.sync = states_.new_sync(transfer.request);
   }
-  if (begun) a.all(*share.sync);
+  if (begun) a.all(*transfer.sync);
+}
+
+// Left out: context_ and states_, which are saved before it.
+template <typename Archive>
+void StateTransfers::state(Archive& a) {
+  a.all(begun_);
+  std::uint64_t count = transfers_.size();
+  a.all(count);
+  if constexpr (Archive::kLoads) {
+    transfers_.clear();
+    for (; count > 0 && !a.failed(); --count) {
+      std::uint64_t order = 0;
+      a.all(order);
+      state_of(a, transfers_[order]);
+    }
+  } else {
+    for (auto& [order, transfer] : transfers_) {
+      a.all(order);
+      state_of(a, transfer);
+    }
+  }
 }
 
 // Left out: effects, which is set in steps only, and options, that it is made of.
@@ -113,8 +135,7 @@ template <typename Archive>
 void Peer::Machine::state(Archive& a) {
   LOCKSTEP_ASSERT(context_.effects == nullptr && context_.jobs.idle() && !relinks_);  // between two steps
   a.all(context_, life_, over_status_, over_text_, connect_, admit_, leave_, cohorts_, addresses_, proposal_,
-        last_proposal_, pending_, launches_, shares_begun_, by_key_, known_, torn_, watched_, watched_by_, pace_,
-        reported_, announcements_, goes_direct_);
+        last_proposal_, pending_, launches_, by_key_, states_, transfers_, reported_, announcements_, goes_direct_);
   std::uint64_t rounds = rounds_.size();
   a.all(rounds);
   if constexpr (Archive::kLoads) {
@@ -128,21 +149,6 @@ void Peer::Machine::state(Archive& a) {
     for (auto& [order, round] : rounds_) {
       a.all(order);
       state_of(a, round);
-    }
-  }
-  std::uint64_t shares = shares_.size();
-  a.all(shares);
-  if constexpr (Archive::kLoads) {
-    shares_.clear();
-    for (; shares > 0 && !a.failed(); --shares) {
-      std::uint64_t order = 0;
-      a.all(order);
-      state_of(a, shares_[order]);
-    }
-  } else {
-    for (auto& [order, share] : shares_) {
-      a.all(order);
-      state_of(a, share);
     }
   }
 }
@@ -170,7 +176,7 @@ Holdings Peer::Machine::holdings() {
   held.direct = goes_direct_;
   if (const Cohort* cohort = newest_cohort()) {
     held.ring = cohort->now().ring->size();
-    held.tags = cohort->uses.size() + known_.size() + torn_.size();
+    held.tags = cohort->uses.size() + states_.tags();
     held.awaited =
         static_cast<std::size_t>(std::count_if(cohort->used_up.begin(), cohort->used_up.end(), [&](const auto& entry) {
           return !is_earlier_use(entry.first.use, cohort->uses.next(entry.first.tag));
@@ -187,8 +193,7 @@ Holdings Peer::Machine::holdings() {
   }
   held.spare = announcements_.free_slots() + context_.mesh.lobby_entries();
   held.entries += announcements_.taken_slots();
-  held.digests = watched_.pieces.size();
-  for (const auto& [tag, known] : known_) held.digests += known.pieces.size();
+  held.digests = states_.digests();
   return held;
 }
 

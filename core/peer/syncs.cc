@@ -8,89 +8,10 @@
 
 namespace lockstep::peer {
 
-namespace {
-
-std::vector<BufferRef> memory_of(const Request& request) {
-  std::vector<BufferRef> memory;
-  memory.reserve(request.tensors.size());
-  for (const Tensor& tensor : request.tensors) memory.push_back(tensor.recv);
-  return memory;
-}
-
-}  // namespace
-
-std::optional<Error> Peer::Machine::refusal_of_state(const Request& request) {
-  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
-  if (!request.state) return invalid("a sync without a state");
-  return refusal_of_state(*request.state, memory_of(request));
-}
-
-std::optional<Error> Peer::Machine::refusal_of_state(const state::Statement& state, std::span<const BufferRef> memory) {
-  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
-  if (const auto flaw = flaw_of(state.manifest)) return invalid(*flaw);
-  if (state.values.size() != state.manifest.values.size() || memory.size() != state.manifest.tensors.size()) {
-    return invalid("a state of " + std::to_string(state.manifest.tensors.size()) + " tensors and " +
-                   std::to_string(state.manifest.values.size()) + " values, of which " + std::to_string(memory.size()) +
-                   " and " + std::to_string(state.values.size()) + " are here");
-  }
-  for (std::size_t i = 0; i < memory.size(); ++i) {
-    const state::TensorSpec& spec = state.manifest.tensors[i];
-    if (memory[i].length == spec.bytes()) continue;
-    return invalid("tensor " + spec.name + " has " + std::to_string(spec.bytes()) + " bytes, its memory " +
-                   std::to_string(memory[i].length));
-  }
-  return std::nullopt;
-}
-
-std::optional<Error> Peer::Machine::refusal_of_watch(const Request& request) {
-  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
-  if (!request.watch) return std::nullopt;
-  if (request.collective == Collective::kSync) return invalid("a sync watches no state: it compares its own");
-  if (!request.watch->state) return invalid("watches without a state");
-  if (request.watch->state->blank) return invalid("a state that is none yet is not watched");
-  return refusal_of_state(*request.watch->state, request.watch->memory);
-}
-
-std::unique_ptr<state::Sync> Peer::Machine::new_sync(const Request& request) const {
-  auto sync = new_sync(*request.state, memory_of(request), request.scratch);
-  if (torn_.contains(request.tag)) sync->disown();
-  return sync;
-}
-
-bool Peer::Machine::has_state(const Request& request) const {
-  return !request.state->blank && !torn_.contains(request.tag);
-}
-
-// A call on the state is over: what it left in memory, and what is to be said of that if it failed.
-// A publication only reads what may be a copy: it says nothing of what a sync has left since it began.
-void Peer::Machine::leave_state(const Request& request, const state::Sync& sync, Outcome& outcome, bool published) {
-  if (!published && (!sync.torn() || mutant(Mutant::kTornVotes))) torn_.erase(request.tag);
-  if (!published && sync.torn() && !mutant(Mutant::kTornVotes)) torn_.insert(request.tag);
-  outcome.state_defined = sync.defined();
-  outcome.revision = sync.revision();
-  outcome.root = sync.root();
-  outcome.values = sync.values();
-  if (outcome.status == Status::kOk || outcome.state_defined) return;
-  if (!sync.torn()) {
-    outcome.text += "; this peer still has no state";
-    return;
-  }
-  outcome.text += "; the state was being taken over, and is undefined";
-  if (life_ == Life::kMember) outcome.text += ": sync again, which this peer takes part in without a state";
-}
-
-std::unique_ptr<state::Sync> Peer::Machine::new_sync(const state::Statement& state, std::vector<BufferRef> memory,
-                                                     BufferRef staging) const {
-  return std::make_unique<state::Sync>(state, std::move(memory), staging, context_.options.id,
-                                       context_.options.link_silence,
-                                       context_.options.link_timeout + context_.options.link_silence);
-}
-
 void Peer::Machine::begin_sync(Round& round) {
   if (!round.sync) {
-    round.sync = new_sync(round.request);
-    const auto last = known_.find(round.key.tag);
-    if (last != known_.end() && last->second.layout == round.what.layout) round.sync->know(last->second.pieces);
+    round.sync = states_.new_sync(round.request);
+    states_.recall(round.key.tag, round.what.layout, *round.sync);
   }
   round.jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
   round.state = Round::State::kDigests;
@@ -229,17 +150,7 @@ ring::Operation::Place Peer::Machine::on_piece_began(PeerId from, StreamId strea
   Round* round = find(segment.key);
   if (round == nullptr || !round->sync || !is_current(*round, segment.key, segment.attempt))
     return {Landing::kSink, {}};
-  return place_of(round->sync->begin(from, segment, stream, context_.now));
-}
-
-ring::Operation::Place Peer::Machine::place_of(const state::Sync::Place& place) {
-  using Landing = ring::Operation::Landing;
-  switch (place.landing) {
-    case state::Sync::Landing::kPlace: return {Landing::kPlace, place.into};
-    case state::Sync::Landing::kSink: return {Landing::kSink, {}};
-    case state::Sync::Landing::kNonsense: return {Landing::kNonsense, {}};
-  }
-  LOCKSTEP_UNREACHABLE();
+  return LocalStates::place_of(round->sync->begin(from, segment, stream, context_.now));
 }
 
 void Peer::Machine::on_piece_ended(PeerId from, const wire::SegmentEnded& ended) {
@@ -249,31 +160,8 @@ void Peer::Machine::on_piece_ended(PeerId from, const wire::SegmentEnded& ended)
   start_jobs(*round);
 }
 
-bool Peer::Machine::next_piece(state::Sync& sync, const RoundKey& key, Generation attempt, PeerId to,
-                               wire::LinkWriter& writer) {
-  if (!pace_.allows(context_.now)) return false;
-  const auto next = sync.next(to);
-  if (!next) return false;
-  const SegmentIndex index{next->piece.value};
-  const auto length = static_cast<std::uint32_t>(next->payload.length);
-  pace_.sent(length, context_.now);
-  writer.segment({key, attempt, wire::Phase::kState, index, length}, context_.session.term(), next->payload,
-                 next->checksum);
-  return true;
-}
-
-// Who sent a piece that is wrong, if this was the look at it.
-std::optional<PeerId> Peer::Machine::sync_job_done(state::Sync& sync, CallId call, const JobDone& in) {
-  const std::uint64_t left = sync.bytes_left();
-  const auto liar = sync.job_done(Jobs::own(in.token), in.result);
-  const std::uint64_t now_left = sync.bytes_left();
-  const std::uint64_t of = sync.bytes_wanted();
-  if (now_left < left) context_.out().emplace_back(Progress{call, of - now_left, of});
-  return liar;
-}
-
 void Peer::Machine::sync_job_done(Round& round, const JobDone& in) {
-  const auto liar = sync_job_done(*round.sync, round.call, in);
+  const auto liar = LocalStates::job_done(*round.sync, round.call, in, context_.out());
   if (liar) note_lie(*liar, "a piece of the state whose digest is wrong");
   if (round.state != Round::State::kDigests) return;
   round.sync->digest_some(context_.jobs.collected());
@@ -287,31 +175,17 @@ void Peer::Machine::end_sync(Round& round) {
   state::Sync& sync = *round.sync;
   if (!round.outcome) return sync.begin_again();
   Outcome& outcome = *round.outcome;
-  known_.erase(round.key.tag);
-  if (outcome.status == Status::kOk) {
-    if (known_.size() >= kMaxStates) known_.erase(known_.begin());
-    known_.emplace(round.key.tag, Known{round.what.layout, sync.digests()});
-  }
-  leave_state(round.request, sync, outcome);
+  states_.remember(round.key.tag, round.what.layout, sync, outcome.status == Status::kOk);
+  states_.note_torn(round.request.tag, sync);
+  LocalStates::describe(sync, life_ == Life::kMember, outcome);
   round.bytes_sent = sync.bytes_sent();
   round.bytes_received = sync.bytes_received();
 }
 
 // ---- states that are watched beside other rounds ----
 
-std::unique_ptr<state::Sync> Peer::Machine::new_watch(const Round& round) const {
-  return new_sync(*round.request.watch->state, round.request.watch->memory, {});
-}
-
-// At the launch: what has not changed since the last one needs no digest. Whatever has is not known any more, even if this round
-// never begins.
 void Peer::Machine::watch(Round& round) {
-  if (!round.request.watch) return;
-  round.watch = new_watch(round);
-  const std::uint64_t layout = state::digest_of(round.request.watch->state->manifest).low;
-  if (watched_.layout == layout && !watched_.pieces.empty()) round.watch->know(watched_.pieces);
-  watched_ = Known{layout, round.watch->digests()};
-  watched_by_ = launches_;
+  if (round.request.watch) round.watch = states_.watch(round.request, round.order);
 }
 
 void Peer::Machine::begin_watch(Round& round) {
@@ -326,7 +200,7 @@ void Peer::Machine::watch_job_done(Round& round, const JobDone& in) {
   round.watch->digest_some(context_.jobs.collected());
   context_.start_jobs(*round.watch_jobs);
   if (!round.watch->digested()) return;
-  if (watched_by_ == round.order) watched_.pieces = round.watch->digests();
+  states_.watched(round.order, *round.watch);
   done_if_complete(round);
 }
 

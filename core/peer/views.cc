@@ -26,7 +26,9 @@ void Peer::Machine::on_decision(wire::Message message) {
                  [&](wire::Elected& in) { on_elected(in); },
                  [&](wire::AskOutline& in) { on_ask_outline(in); },
                  [&](wire::AskEntry& in) { on_ask_entry(in); },
-                 [&](wire::Published& in) { on_published(std::move(in)); },
+                 [&](wire::Published& in) {
+                   if (life_ == Life::kJoining) transfers_.on_published(std::move(in));
+                 },
                  [&](wire::Commit& in) { on_commit(in); },
                  [&](wire::Admitting& in) { on_admitting(in); },
                  [&](wire::AdmitEnded& in) { on_admit_ended(in); },
@@ -180,7 +182,7 @@ void Peer::Machine::on_install(const wire::Install& install) {
   context_.view = std::make_shared<const wire::View>(change.view);
   if (joins) {
     life_ = Life::kMember;
-    finish_shares(false, Status::kOk, {});
+    transfers_.finish_prefetches(Status::kOk, {});
   }
   if (changed && am_member_of(*context_.view)) {  // a leaver that still finishes rounds is no member
     context_.out().emplace_back(Installed{context_.view});
@@ -428,7 +430,7 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
     finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, over_text_),
            !mutant(Mutant::kRestoresNothing));
   }
-  for (auto& [order, share] : shares_) finish_share(share, status, over_text_);
+  transfers_.finish(status, over_text_);
   context_.mesh.close_all(context_.out());
   announcements_.clear();
   for (auto& [id, cohort] : cohorts_) cohort.used_up.clear();
@@ -469,11 +471,7 @@ void Peer::Machine::update_links() {
       if (cohort != nullptr && cohort->generations.contains(round.attempt))
         need_links_of(cohort->generations.at(round.attempt));
     }
-    for (const auto& [order, share] : shares_) {
-      for (const wire::Source& source : share.sources) {
-        neighbours.try_emplace(source.id, Mesh::Wanted{source.address, false, share.offer->link_key});
-      }
-    }
+    transfers_.add_sources(neighbours);
     if (proposal_) need_links_of(Cohort::founded(proposal_->view, context_.options.group).now());
   }
   context_.mesh.want(neighbours, context_.now, context_.out());
