@@ -48,7 +48,7 @@ void Peer::Machine::on_offer(PeerId from, StreamId stream, const wire::Offer& of
     if (asks && !mutant(Mutant::kOfferUnanswered)) announce(*round);
     return;
   }
-  if (!is_to_come(round, offer.key, offer.attempt) || mutant(Mutant::kEarlyForgotten)) return;
+  if (!views_.is_to_come(offer.key, offer.attempt, round != nullptr) || mutant(Mutant::kEarlyForgotten)) return;
   if (!announcements_.eager().expect(from, offer)) {
     context_.mesh.reset(stream, "more offers than rounds can be in flight", context_.now, context_.out());
   }
@@ -84,16 +84,6 @@ bool Peer::Machine::differ(Round& round, PeerId from, const wire::Descriptor& wh
 bool Peer::Machine::is_current(const Round& round, const RoundKey& key, Generation attempt) const {
   const bool attempt_fits = round.wire_attempt == attempt || mutant(Mutant::kReadyOfAnyAttempt);
   return attempt_fits && round.attempted() && round.wire_key == key;
-}
-
-// Not launched yet, or not in this attempt: to be remembered, unless it is about what is over.
-bool Peer::Machine::is_to_come(const Round* round, const RoundKey& key, Generation attempt) {
-  const Cohort* cohort = cohort_of(key);
-  if (cohort == nullptr) return key.cohort > context_.view->cohort;
-  if (attempt < cohort->attempt_of(key)) return false;
-  if (round != nullptr) return true;
-  if (key.cohort < context_.view->cohort || cohort->used_up.contains(key)) return false;  // never to be begun here
-  return !is_earlier_use(key.use, cohort->uses.next(key.tag));
 }
 
 void Peer::Machine::announce(Round& round) {
@@ -147,7 +137,7 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
       round->operation->prepare(context_.jobs.collected());
       return start_jobs(*round);
     }
-  } else if (!is_to_come(round, ready.key, ready.attempt)) {
+  } else if (!views_.is_to_come(ready.key, ready.attempt, round != nullptr)) {
     return;
   }
   if (mutant(Mutant::kEarlyReadyForgotten)) return;
@@ -157,12 +147,8 @@ void Peer::Machine::on_ready(PeerId from, StripeIndex stripe, StreamId stream, w
 }
 
 void Peer::Machine::forget_stale_announcements() {
-  announcements_.forget_if([&](const RoundKey& key, Generation attempt) {
-    const Cohort* cohort = cohort_of(key);
-    if (cohort == nullptr) return key.cohort <= context_.view->cohort;
-    if (key.cohort < context_.view->cohort && find(key) == nullptr) return true;
-    return attempt < cohort->attempt_of(key);
-  });
+  announcements_.forget_if(
+      [&](const RoundKey& key, Generation attempt) { return views_.is_stale(key, attempt, find(key) != nullptr); });
 }
 
 }  // namespace lockstep::peer

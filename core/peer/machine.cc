@@ -91,13 +91,12 @@ Peer::Footprint Peer::Machine::footprint() const {
   footprint.calls = rounds_.size() - static_cast<std::size_t>(told) + (connect_ ? 1 : 0) +
                     (admit_ && !admit_->by_itself ? 1 : 0) + (leave_ ? 1 : 0) + transfers_.size();
   footprint.queued_bytes = context_.mesh.queued_bytes() + context_.session.queued_bytes();
-  for (const auto& [id, cohort] : cohorts_) footprint.remembered += cohort.used_up.size();
-  footprint.remembered += announcements_.size() + reported_.size();
+  footprint.remembered = views_.remembered() + announcements_.size() + reported_.size();
   return footprint;
 }
 
 bool Peer::Machine::is_quiet() const {
-  return life_ == Life::kMember && rounds_.empty() && transfers_.empty() && !proposal_ && !admit_ && !leave_ &&
+  return life_ == Life::kMember && rounds_.empty() && transfers_.empty() && !views_.proposal() && !admit_ && !leave_ &&
          context_.session.is_quiet() && context_.mesh.is_quiet();
 }
 
@@ -141,7 +140,8 @@ void Peer::Machine::admit_by_itself() {
 }
 
 void Peer::Machine::say_admit() {
-  if (!admit_ || admit_->said || proposal_) return;  // a proposal may decide rounds: say it when that is installed
+  if (!admit_ || admit_->said || views_.proposal())
+    return;  // a proposal may decide rounds: say it when that is installed
   admit_->said = true;
   admit_->said_by_itself = admit_->by_itself;
   const bool hides = mutant(Mutant::kAdmitHidesRounds);
@@ -167,7 +167,7 @@ void Peer::Machine::on_leave(const Leave& in) {
 
 // Says that we leave, once every call that was made before has a round.
 void Peer::Machine::try_leave() {
-  if (!leave_ || leave_->said || proposal_ || admit_) return;
+  if (!leave_ || leave_->said || views_.proposal() || admit_) return;
   if (connect_) {
     const bool nobody_knows = !context_.session.has_asked();
     if (!nobody_knows && !context_.session.welcomed()) return;
@@ -286,7 +286,7 @@ void Peer::Machine::on_prefetch(Prefetch in) {
 void Peer::Machine::drive_transfers() {
   using Place = StateTransfers::Place;
   if (transfers_.empty()) return;
-  const bool waits = life_ == Life::kJoining && !proposal_;
+  const bool waits = life_ == Life::kJoining && !views_.proposal();
   const bool member = life_ == Life::kMember;
   if (transfers_.drive(waits ? Place::kWaits : member ? Place::kMember : Place::kOther)) update_links();
   if (!transfers_.serves()) {
@@ -296,10 +296,9 @@ void Peer::Machine::drive_transfers() {
 
 std::optional<std::string> Peer::Machine::refusal_of_visitor(PeerId peer) const {
   if (!transfers_.serves()) return "nothing is published here";
-  const auto is_in = [&](const wire::View& view) {
-    return std::any_of(view.members.begin(), view.members.end(), [&](const auto& member) { return member.id == peer; });
-  };
-  if (is_in(*context_.view) || (proposal_ && is_in(proposal_->view))) return "a member does not visit";
+  const bool is_member = Views::has_member(*context_.view, peer) ||
+                         (views_.proposal() && Views::has_member(views_.proposal()->view, peer));
+  if (is_member) return "a member does not visit";
   return std::nullopt;
 }
 

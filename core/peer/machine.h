@@ -1,6 +1,6 @@
 // The peer's inside. Session talks to the coordinator, Mesh to the neighbours; this machine holds the calls in between. Its files:
 // machine.cc (inputs, and the calls that are about membership), rounds.cc, stakes.cc and greetings.cc (collectives and their data),
-// syncs.cc (shared state), views.cc (what the coordinator decides), state.cc (all that it holds, for recordings).
+// syncs.cc (shared state), decisions.cc (what the coordinator decides), state.cc (all that it holds, for recordings).
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "core/peer/announcements.h"
-#include "core/peer/cohort.h"
 #include "core/peer/context.h"
 #include "core/peer/local_states.h"
 #include "core/peer/peer.h"
 #include "core/peer/state_transfers.h"
+#include "core/peer/views.h"
 #include "core/ring/operation.h"
 #include "core/state/sync.h"
 
@@ -177,12 +177,10 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void try_leave();
   void end_waiting(std::optional<Waiting>& waiting, Status status, const std::string& text);
 
-  // ---- views.cc ----
+  // ---- decisions.cc ----
   void on_decision(wire::Message message) override;
   void on_session_over(Status status, std::string text) override;
   void on_unanswered(std::string text) override;
-  [[nodiscard]] std::optional<std::string> fault_of(const wire::Propose& proposal) const;
-  [[nodiscard]] bool is_question(const wire::Propose& proposal) const;
   void on_propose(wire::Propose proposal);
   void on_install(const wire::Install& install);
   void on_commit(const wire::Commit& commit);
@@ -199,7 +197,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] bool goes_on_by_admission(const Cohort& cohort) const;
   void give_up_admit(Status status, const std::string& text);
   void refuse_anew();
-  void forget_closers_that_are_gone();
   void on_evicted(Status status, const std::string& text);
   void on_verdict(const wire::Verdict& verdict, bool rejoins);
   void give_up_touched(const wire::Propose& change);
@@ -207,9 +204,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void end_left();
   void end_run(Status status, std::string text, bool left = false);
   void update_links();
-  [[nodiscard]] bool frozen(const Round& round) const;
   [[nodiscard]] std::vector<wire::OpenRound> open_rounds() const;
-  [[nodiscard]] bool am_member_of(const wire::View& view) const;
   void violation(const std::string& what);
 
   // ---- stakes.cc ----
@@ -253,8 +248,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] Outcome outcome_of(const Round& round, Status status, std::string text) const;
   [[nodiscard]] Round* find(const RoundKey& key);
   [[nodiscard]] Round* running(const wire::Segment& segment);
-  [[nodiscard]] Cohort* cohort_of(const RoundKey& key);
-  [[nodiscard]] Cohort* newest_cohort();  // null before the first
   void start_jobs(const Round& round) { context_.start_jobs(*round.jobs); }
   void on_job_done(const JobDone& in);
   ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
@@ -325,7 +318,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void take_early(Round& round);
   [[nodiscard]] bool differ(Round& round, PeerId from, const wire::Descriptor& what);
   [[nodiscard]] bool is_current(const Round& round, const RoundKey& key, Generation attempt) const;
-  [[nodiscard]] bool is_to_come(const Round* round, const RoundKey& key, Generation attempt);
   void forget_stale_announcements();
   void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override;
   void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) override;
@@ -339,10 +331,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   std::optional<Waiting> admit_;
   std::optional<Waiting> leave_;
 
-  std::map<CohortId, Cohort> cohorts_;  // the newest, and older ones with open rounds
-  std::map<PeerId, io::Address> addresses_;
-  std::optional<wire::Propose> proposal_;
-  ProposalNumber last_proposal_;
+  Views views_{context_};
   std::uint32_t pending_ = 0;
 
   Rounds rounds_;

@@ -15,7 +15,7 @@ Standing Peer::Machine::standing() const {
     case Life::kOver: return Standing::kOver;
     case Life::kLeaving: return leave_ && leave_->said ? Standing::kGoing : Standing::kLeaving;
     case Life::kMember:
-      if (proposal_) return Standing::kFrozen;
+      if (views_.proposal()) return Standing::kFrozen;
       if (admit_) return Standing::kAdmitting;
       return rounds_.empty() ? Standing::kIdle : Standing::kInRounds;
     case Life::kJoining: break;
@@ -29,7 +29,7 @@ Standing Peer::Machine::standing() const {
     case Session::State::kWelcomed:
     case Session::State::kOver: break;
   }
-  return proposal_ ? Standing::kInvited : Standing::kWaiting;
+  return views_.proposal() ? Standing::kInvited : Standing::kWaiting;
 }
 
 RoundPhase Peer::Machine::phase_of(const Round& round) {
@@ -62,12 +62,11 @@ Posture Peer::Machine::posture() const {
 RoundPhase Peer::Machine::phase_of(const RoundKey& key) const {
   const auto known = by_key_.find(key);
   if (known != by_key_.end()) return phase_of(rounds_.at(known->second));
-  const auto cohort = cohorts_.find(key.cohort);
-  if (life_ == Life::kOver || (cohort == cohorts_.end() && key.cohort <= context_.view->cohort))
-    return RoundPhase::kPast;
-  if (cohort == cohorts_.end()) return RoundPhase::kToCome;
-  if (key.cohort < context_.view->cohort || cohort->second.used_up.contains(key)) return RoundPhase::kPast;
-  return is_earlier_use(key.use, cohort->second.uses.next(key.tag)) ? RoundPhase::kPast : RoundPhase::kToCome;
+  const Cohort* cohort = views_.cohort_of(key);
+  if (life_ == Life::kOver || (cohort == nullptr && key.cohort <= context_.view->cohort)) return RoundPhase::kPast;
+  if (cohort == nullptr) return RoundPhase::kToCome;
+  if (key.cohort < context_.view->cohort || cohort->used_up.contains(key)) return RoundPhase::kPast;
+  return is_earlier_use(key.use, cohort->uses.next(key.tag)) ? RoundPhase::kPast : RoundPhase::kToCome;
 }
 
 std::optional<RoundKey> Peer::Machine::round_of(CallId call) const {

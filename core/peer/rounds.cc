@@ -53,16 +53,6 @@ void Peer::Machine::on_launch(Launch in) {
   if (!admit_ || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort
 }
 
-Cohort* Peer::Machine::cohort_of(const RoundKey& key) {
-  const auto at = cohorts_.find(key.cohort);
-  return at == cohorts_.end() ? nullptr : &at->second;
-}
-
-Cohort* Peer::Machine::newest_cohort() {
-  const auto at = cohorts_.find(context_.view->cohort);
-  return at == cohorts_.end() ? nullptr : &at->second;
-}
-
 Peer::Machine::Round* Peer::Machine::find(const RoundKey& key) {
   const auto at = by_key_.find(key);
   return at == by_key_.end() ? nullptr : &rounds_.at(at->second);
@@ -70,7 +60,7 @@ Peer::Machine::Round* Peer::Machine::find(const RoundKey& key) {
 
 // Gives the round its name in the newest cohort, and begins it unless an earlier attempt is still being given up.
 void Peer::Machine::enter(Round& round) {
-  Cohort& cohort = cohorts_.at(context_.view->cohort);
+  Cohort& cohort = *views_.newest();
   const bool ending = round.requeue;
   if (ending) by_key_.erase(round.key);
   round.requeue = false;
@@ -89,13 +79,13 @@ void Peer::Machine::enter(Round& round) {
 }
 
 void Peer::Machine::begin_attempt(Round& round) {
-  Cohort& cohort = *cohort_of(round.key);
+  Cohort& cohort = *views_.cohort_of(round.key);
   if (const auto spent = cohort.used_up.find(round.key); spent != cohort.used_up.end()) {
     const wire::Verdict verdict = spent->second;
     cohort.used_up.erase(spent);
     return finish(round, outcome_of(round, verdict.status, verdict.text), false);
   }
-  if (proposal_) {
+  if (views_.proposal()) {
     round.state = Round::State::kHeld;
     return;
   }
@@ -194,7 +184,7 @@ void Peer::Machine::begin_operation(Round& round) {
 
 // A member that has called admit will never launch this round.
 void Peer::Machine::refuse_if_closed(Round& round) {
-  const Cohort& cohort = *cohort_of(round.key);
+  const Cohort& cohort = *views_.cohort_of(round.key);
   if (round.stop) return;
   const Cohort::Membership& members = cohort.generations.at(round.attempt);
   // Still giving up an attempt: the next one will be below its minimum, and that is what those have heard who have admitted.
@@ -325,7 +315,7 @@ bool Peer::Machine::needs_link(PeerId to) const {
 void Peer::Machine::go_direct() { relinks_ = !std::exchange(goes_direct_, true) || relinks_; }
 
 void Peer::Machine::on_direct_caller(PeerId from) {
-  const Cohort* cohort = newest_cohort();
+  const Cohort* cohort = views_.newest();
   if (cohort == nullptr) return;
   const std::vector<PeerId>& ring = *cohort->now().ring;
   if (std::find(ring.begin(), ring.end(), from) != ring.end()) go_direct();
@@ -363,10 +353,10 @@ void Peer::Machine::on_job_done(const JobDone& in) {
 
 void Peer::Machine::done_if_complete(Round& round) {
   if (round.state != Round::State::kRunning || !round.operation) return;
-  if (!round.operation->complete() || !round.knows_parity() || frozen(round)) return;
+  if (!round.operation->complete() || !round.knows_parity() || views_.freezes(round.key, round.attempt)) return;
   round.state = Round::State::kDone;
   round.hash = round.operation->result_hash();
-  const Cohort& cohort = *cohort_of(round.key);
+  const Cohort& cohort = *views_.cohort_of(round.key);
   // Nobody else to agree with; but the coordinator holds a leaver for the rounds that it had open, and a cohort for those that were
   // open when its members called admit.
   const bool newest = round.key.cohort == context_.view->cohort;
@@ -419,7 +409,7 @@ void Peer::Machine::commit_if_agreed(Round& round) {
   if (round.state != Round::State::kDone || round.agreed == 0) return;
   const std::uint32_t all = (1U << (round.world() - (mutant(Mutant::kAgreesWithoutOne) ? 1 : 0))) - 1;
   if ((round.agreed & all) != all) return;
-  if (round.agreed_hash != round.hash || frozen(round)) return;
+  if (round.agreed_hash != round.hash || views_.freezes(round.key, round.attempt)) return;
   if (reported_.size() >= kMaxReported) return;  // the coordinator is that far behind
   reported_.emplace(round.key, wire::OpenRound{round.key, round.attempt, true, round.what.retry, round.hash});
   finish(round, outcome_of(round, Status::kOk, {}), false);
@@ -505,7 +495,7 @@ void Peer::Machine::drive_ends() {
       ++at;
       continue;
     }
-    if (Cohort* cohort = cohort_of(round.key)) unkept = cohort->forget_kept(round.key) || unkept;
+    if (Cohort* cohort = views_.cohort_of(round.key)) unkept = cohort->forget_kept(round.key) || unkept;
     by_key_.erase(round.key);
     announcements_.forget(round.key);
     at = rounds_.erase(at);
@@ -514,14 +504,13 @@ void Peer::Machine::drive_ends() {
   drop_cohorts();
 }
 
-// Those that are not the newest, once no round of theirs is left: also where none has ended, as nobody launches any.
+// Cohorts are over once no round of theirs is left, also when none has ended because nobody launches any.
 void Peer::Machine::drop_cohorts() {
-  if (cohorts_.size() < 2) return;
   const auto in_use = [&](CohortId id) {
-    return id == context_.view->cohort || std::any_of(rounds_.begin(), rounds_.end(),
-                                                      [&](const auto& entry) { return entry.second.key.cohort == id; });
+    return std::any_of(rounds_.begin(), rounds_.end(),
+                       [&](const auto& entry) { return entry.second.key.cohort == id; });
   };
-  if (std::erase_if(cohorts_, [&](const auto& entry) { return !in_use(entry.first); }) > 0) update_links();
+  if (views_.drop_cohorts(in_use)) update_links();
 }
 
 Peer::Machine::End Peer::Machine::drive_end(Round& round) {

@@ -134,8 +134,8 @@ void Context::state(Archive& a) {
 template <typename Archive>
 void Peer::Machine::state(Archive& a) {
   LOCKSTEP_ASSERT(context_.effects == nullptr && context_.jobs.idle() && !relinks_);  // between two steps
-  a.all(context_, life_, over_status_, over_text_, connect_, admit_, leave_, cohorts_, addresses_, proposal_,
-        last_proposal_, pending_, launches_, by_key_, states_, transfers_, reported_, announcements_, goes_direct_);
+  a.all(context_, life_, over_status_, over_text_, connect_, admit_, leave_, views_, pending_, launches_, by_key_,
+        states_, transfers_, reported_, announcements_, goes_direct_);
   std::uint64_t rounds = rounds_.size();
   a.all(rounds);
   if constexpr (Archive::kLoads) {
@@ -156,9 +156,9 @@ void Peer::Machine::state(Archive& a) {
 // Entries of rounds that neighbours have launched and this peer has not, and of those whose commit is on its way.
 std::size_t Peer::Machine::passing() {
   std::size_t count = announcements_.count_if(
-      [&](const RoundKey& key, Generation attempt) { return is_to_come(find(key), key, attempt); });
+      [&](const RoundKey& key, Generation attempt) { return views_.is_to_come(key, attempt, find(key) != nullptr); });
   for (const auto& [key, round] : reported_) {
-    const Cohort* cohort = cohort_of(key);
+    const Cohort* cohort = views_.cohort_of(key);
     count += cohort != nullptr && cohort->attempt_of(key) == round.attempt ? 1 : 0;
   }
   return count;
@@ -174,7 +174,7 @@ Holdings Peer::Machine::holdings() {
   held.stripes = context_.mesh.stripes();
   held.streams = context_.mesh.streams();
   held.direct = goes_direct_;
-  if (const Cohort* cohort = newest_cohort()) {
+  if (const Cohort* cohort = views_.newest()) {
     held.ring = cohort->now().ring->size();
     held.tags = cohort->uses.size() + states_.tags();
     held.awaited =
@@ -183,7 +183,7 @@ Holdings Peer::Machine::holdings() {
         }));
   }
   held.awaited += passing();
-  for (const auto& [id, cohort] : cohorts_) {
+  for (const auto& [id, cohort] : views_.cohorts()) {
     for (const auto& [peer, closer] : cohort.closers) held.awaited += 1 + closer.open.size();
     if (cohort.kept.empty()) continue;  // then it has no generation but the current one
     held.awaited += cohort.kept.size();

@@ -21,7 +21,8 @@ void Peer::Machine::begin_sync(Round& round) {
 }
 
 void Peer::Machine::claim_if_digested(Round& round) {
-  if (round.state != Round::State::kDigests || !round.sync->digested() || frozen(round)) return;
+  if (round.state != Round::State::kDigests || !round.sync->digested() || views_.freezes(round.key, round.attempt))
+    return;
   round.state = Round::State::kClaimed;
   const state::Claim claim = round.sync->claim();
   context_.session.say(
@@ -88,7 +89,8 @@ void Peer::Machine::drive_syncs() {
     round.sync->ask(*linked, context_.now, messages);
     say_all(messages);
     stop_if_nobody_is_left(round);
-    if (round.state != Round::State::kRunning || !round.sync->complete() || frozen(round)) continue;
+    if (round.state != Round::State::kRunning || !round.sync->complete() || views_.freezes(round.key, round.attempt))
+      continue;
     round.state = Round::State::kDone;
     context_.session.say(wire::Done{round.key, round.attempt, round.what, round.hash});
   }
