@@ -10,7 +10,7 @@
 namespace lockstep::peer {
 
 void Peer::Machine::on_decision(wire::Message message) {
-  if (life_ == Life::kOver) return;
+  if (admission_.is_over()) return;
   std::visit(overloaded{
                  [&](wire::Propose& in) { on_propose(std::move(in)); },
                  [&](wire::Install& in) { on_install(in); },
@@ -18,7 +18,7 @@ void Peer::Machine::on_decision(wire::Message message) {
                  [&](wire::AskOutline& in) { on_ask_outline(in); },
                  [&](wire::AskEntry& in) { on_ask_entry(in); },
                  [&](wire::Published& in) {
-                   if (life_ == Life::kJoining) transfers_.on_published(std::move(in));
+                   if (admission_.life() == Life::kJoining) transfers_.on_published(std::move(in));
                  },
                  [&](wire::Commit& in) { on_commit(in); },
                  [&](wire::Admitting& in) { on_admitting(in); },
@@ -26,7 +26,7 @@ void Peer::Machine::on_decision(wire::Message message) {
                  [&](wire::Pending& in) { on_pending(in); },
                  [&](wire::Evicted& in) { end_run(in.status, "evicted by the coordinator: " + in.text); },
                  [&](wire::Left&) {
-                   if (!leave_ || !leave_->said) return violation("let go of a peer that did not leave");
+                   if (!admission_.has_said_leave()) return violation("let go of a peer that did not leave");
                    end_left();
                  },
                  [&](wire::Refused& in) { end_run(in.status, "refused by the coordinator: " + in.text); },
@@ -58,7 +58,7 @@ std::vector<wire::OpenRound> Peer::Machine::open_rounds() const {
 
 // Rule 4: every proposal is answered with the rounds that are open here.
 void Peer::Machine::on_propose(wire::Propose proposal) {
-  if (const auto flaw = views_.validate(proposal, leave_ && leave_->said)) return violation(*flaw);
+  if (const auto flaw = views_.validate(proposal, admission_.has_said_leave())) return violation(*flaw);
   const ProposalNumber number = proposal.number;
   const LinkKey key = proposal.link_key;
   const bool question = views_.is_question(proposal);
@@ -75,7 +75,7 @@ void Peer::Machine::on_propose(wire::Propose proposal) {
 // The coordinator is at work, on one loss after another maybe: what it was asked for is answered after this change.
 void Peer::Machine::renew_grace() {
   const Instant limit = context_.now + context_.options.abort_grace;
-  if (admit_ && admit_->cancelled) admit_->deadline = limit;
+  admission_.renew_grace(limit);
   for (auto& [order, round] : rounds_) {
     if (round.stop && round.deadline != kNever) round.deadline = limit;
   }
@@ -97,14 +97,14 @@ void Peer::Machine::on_install(const wire::Install& install) {
   const bool admission = change.view.cohort != context_.view->cohort;
   const bool rejoins = admission && views_.is_in(change.view);
   for (const wire::Verdict& verdict : change.verdicts) on_verdict(verdict, rejoins);
-  if (life_ == Life::kOver) return;
+  if (admission_.is_over()) return;
   give_up_touched(change);
 
   const bool changed = change.view.number != context_.view->number;
-  const bool joins = life_ == Life::kJoining && views_.is_in(change.view);
+  const bool joins = admission_.life() == Life::kJoining && views_.is_in(change.view);
   context_.view = std::make_shared<const wire::View>(change.view);
   if (joins) {
-    life_ = Life::kMember;
+    admission_.become_member();
     transfers_.finish_prefetches(Status::kOk, {});
   }
   if (changed && views_.is_in(*context_.view)) {  // a leaver that still finishes rounds is no member
@@ -130,7 +130,7 @@ void Peer::Machine::on_install(const wire::Install& install) {
 
 // `rejoins`: the proposal begins a new cohort, and this peer is in it.
 void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
-  if (life_ == Life::kOver || verdict.key.group != context_.options.group) return;
+  if (admission_.is_over() || verdict.key.group != context_.options.group) return;
   if (reported_.contains(verdict.key)) {
     if (verdict.status != Status::kOk) return violation("took back a round that all members had agreed on");
     return on_commit(wire::Commit{verdict.key, verdict.attempt, verdict.hash, false, verdict.text});
@@ -193,22 +193,10 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
 
 void Peer::Machine::enter_cohort(const wire::View& view) {
   views_.found(view);
-  pending_ = 0;
-  context_.out().emplace_back(PendingChanged{});
-  if (connect_) end_waiting(connect_, Status::kOk, {});
-  if (admit_) admitted(view.members.size());
+  admission_.enter_cohort(view.members.size());
   for (auto& [order, round] : rounds_) {
-    const bool waits = admit_ && order > admit_->launches;  // for the cohort after this one
-    if ((round.state == Round::State::kQueued && !waits) || round.requeue) enter(round);
+    if ((round.state == Round::State::kQueued && !admission_.waits(order)) || round.requeue) enter(round);
   }
-}
-
-// With auto_admit there may be fewer than the call wants: it is said again.
-void Peer::Machine::admitted(std::size_t members) {
-  const bool enough = !context_.options.auto_admit || members >= admit_->at_least;
-  if (enough || mutant(Mutant::kAdmitUnderstated)) return end_waiting(admit_, Status::kOk, {});
-  if (admit_->cancelled) return end_waiting(admit_, *admit_->cancelled, "the run has too few members");
-  admit_->said = false;
 }
 
 void Peer::Machine::on_commit(const wire::Commit& commit) {
@@ -237,17 +225,17 @@ void Peer::Machine::on_commit(const wire::Commit& commit) {
 }
 
 void Peer::Machine::on_admit_ended(const wire::AdmitEnded& ended) {
-  if (!admit_ || !admit_->cancelled) return violation("ended an admit that this peer has not given up");
+  if (!admission_.is_cancelled()) return violation("ended an admit that this peer has not given up");
   give_up_admit(ended.status, ended.text);
 }
 
 // The call of admit ends without an admission. With auto_admit others may have joined it: then this peer stays in, by
 // itself.
 void Peer::Machine::give_up_admit(Status status, const std::string& text) {
-  end_waiting(admit_, status, text);
-  if (joins_admission(*views_.newest())) admit_by_itself();
+  admission_.end_admit(status, text);
+  if (admission_.joins(*views_.newest())) admit_by_itself();
   for (auto& [order, round] : rounds_) {
-    if (round.state == Round::State::kQueued && !admit_) enter(round);
+    if (round.state == Round::State::kQueued && !admission_.admits()) enter(round);
   }
 }
 
@@ -274,47 +262,27 @@ void Peer::Machine::on_admitting(const wire::Admitting& in) {
   Cohort::Closer& closer = cohort->closers[in.peer];
   closer = {.at_least = in.at_least, .by_itself = in.by_itself, .open = {}};
   for (const wire::OpenRound& round : in.open) closer.open.insert(round.key);
-  if (joins_admission(*cohort)) admit_by_itself();
+  if (admission_.joins(*cohort)) admit_by_itself();
   for (auto& [order, round] : rounds_) {
     if (round.open()) refuse_if_closed(round);
   }
 }
 
-// With auto_admit a member that has admitted takes the others with it, unless it waits for more members than there are.
-bool Peer::Machine::joins_admission(const Cohort& cohort) const {
-  return context_.options.auto_admit && std::any_of(cohort.closers.begin(), cohort.closers.end(),
-                                                    [&](const auto& entry) { return enough(entry.second.at_least); });
-}
-
-// And calls that wait for those who have admitted go on in the next cohort, if there will be one now: once somebody
-// admits by itself it waits for nobody's numbers. Otherwise they are refused, as they are without. A leaver's are
-// closed by that admission.
-bool Peer::Machine::goes_on_by_admission(const Cohort& cohort) const {
-  if (life_ == Life::kLeaving && joins_admission(cohort)) return true;
-  if (!context_.options.auto_admit || !admit_) return false;
-  if (admit_->by_itself || admit_->said_by_itself) return true;
-  const auto is = [&](auto what) { return std::any_of(cohort.closers.begin(), cohort.closers.end(), what); };
-  if (is([](const auto& entry) { return entry.second.by_itself; })) return true;
-  return enough(admit_->at_least) && !is([&](const auto& entry) { return !enough(entry.second.at_least); });
-}
-
 void Peer::Machine::on_pending(const wire::Pending& pending) {
-  pending_ = pending.count;
-  context_.out().emplace_back(PendingChanged{pending_, pending.fetching});
+  admission_.on_pending(pending);
   const Cohort* cohort = views_.newest();
-  if (cohort != nullptr && joins_admission(*cohort)) admit_by_itself();
+  if (cohort != nullptr && admission_.joins(*cohort)) admit_by_itself();
 }
 
 void Peer::Machine::end_left() {
-  end_waiting(leave_, Status::kOk, {});
+  admission_.end_leave();
   end_run(Status::kNotConnected, "this peer has left the run", true);
 }
 
 void Peer::Machine::end_run(Status status, std::string text, bool left) {
-  if (life_ == Life::kOver) return;
-  life_ = Life::kOver;
-  over_status_ = status == Status::kEvicted ? status : Status::kNotConnected;
-  over_text_ = std::move(text);
+  if (admission_.is_over()) return;
+  admission_.begin_end(status, std::move(text));
+  const std::string& over_text = admission_.over_text();
   views_.withdraw();
   context_.session.finish(context_.now, context_.out());
   if (left) {
@@ -325,19 +293,17 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
                    .peer = {},
                    .round = {},
                    .status = status,
-                   .text = over_text_});
+                   .text = over_text});
   }
-  context_.out().emplace_back(RunOver{status, over_text_, left});
-  end_waiting(connect_, status, over_text_);
-  end_waiting(admit_, status, over_text_);
-  end_waiting(leave_, status, over_text_);
+  context_.out().emplace_back(RunOver{status, over_text, left});
+  admission_.end_calls(status);
   for (auto& [order, round] : rounds_) {
     if (round.state == Round::State::kEnding && round.outcome) continue;
     const bool known = round.state == Round::State::kQueued;
-    finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, over_text_),
+    finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, over_text),
            !mutant(Mutant::kRestoresNothing));
   }
-  transfers_.finish(status, over_text_);
+  transfers_.finish(status, over_text);
   context_.mesh.close_all(context_.out());
   announcements_.clear();
   views_.forget_outcomes();
@@ -348,7 +314,7 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
 // syncs and transfers.
 void Peer::Machine::update_links() {
   Views::Links links;
-  if (life_ != Life::kOver) {
+  if (!admission_.is_over()) {
     views_.add_rings(goes_direct_, links);
     for (const auto& [order, round] : rounds_) {
       if (!round.open()) continue;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "core/base/assert.h"
@@ -46,7 +47,11 @@ class Jobs {
     owners_.emplace(prefix, Owner{use, id});
     return prefix;
   }
-  void close(JobPrefix prefix) { owners_.erase(prefix); }
+  // Nothing is closed where nothing is open.
+  void close(std::optional<JobPrefix>& prefix) {
+    if (prefix) owners_.erase(*prefix);
+    prefix.reset();
+  }
 
   // The owner of a job that has ended. Invariant: a prefix stays open until all of its jobs have answered.
   [[nodiscard]] Owner owner_of(JobToken token) const {

@@ -19,7 +19,7 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
   context_.now = now;
   context_.effects = &out;
   std::visit(overloaded{
-                 [&](const Connect& in) { on_connect(in); },
+                 [&](const Connect& in) { admission_.connect(in); },
                  [&](Launch& in) { on_launch(std::move(in)); },
                  [&](Publish& in) { on_publish(std::move(in)); },
                  [&](Prefetch& in) { on_prefetch(std::move(in)); },
@@ -67,9 +67,7 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
 
 Instant Peer::Machine::deadline() const {
   Instant next = std::min(context_.session.deadline(), context_.mesh.deadline());
-  for (const auto* waiting : {&connect_, &admit_, &leave_}) {
-    if (*waiting) next = std::min(next, (*waiting)->deadline);
-  }
+  next = std::min(next, admission_.deadline());
   next = std::min(next, transfers_.deadline());
   bool has_pieces = transfers_.has_pieces();  // to send, of states
   for (const auto& [order, round] : rounds_) {
@@ -88,106 +86,52 @@ Peer::Footprint Peer::Machine::footprint() const {
   footprint.strangers = context_.mesh.strangers();
   footprint.rounds = rounds_.size();
   const auto told = std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.told; });
-  footprint.calls = rounds_.size() - static_cast<std::size_t>(told) + (connect_ ? 1 : 0) +
-                    (admit_ && !admit_->by_itself ? 1 : 0) + (leave_ ? 1 : 0) + transfers_.size();
+  footprint.calls = rounds_.size() - static_cast<std::size_t>(told) + admission_.calls() + transfers_.size();
   footprint.queued_bytes = context_.mesh.queued_bytes() + context_.session.queued_bytes();
   footprint.remembered = views_.remembered() + announcements_.size() + reported_.size();
   return footprint;
 }
 
 bool Peer::Machine::is_quiet() const {
-  return life_ == Life::kMember && rounds_.empty() && transfers_.empty() && !views_.proposal() && !admit_ && !leave_ &&
-         context_.session.is_quiet() && context_.mesh.is_quiet();
-}
-
-void Peer::Machine::on_connect(const Connect& in) {
-  if (life_ != Life::kNew)
-    return context_.fail(in.call, Status::kInvalidArgument,
-                         "connect was called before: create a new communicator to join again");
-  life_ = Life::kJoining;
-  over_text_ = "this communicator is not admitted yet: wait for connect to complete";
-  connect_ = Waiting{.call = in.call, .deadline = context_.deadline_after(in.timeout)};
-  context_.session.connect(in.coordinator, context_.now, context_.out());
+  return admission_.is_member() && rounds_.empty() && transfers_.empty() && !views_.proposal() &&
+         !admission_.admits() && !admission_.leaves() && context_.session.is_quiet() && context_.mesh.is_quiet();
 }
 
 void Peer::Machine::on_admit(const Admit& in) {
-  if (life_ != Life::kMember) {
-    return context_.fail(in.call, over_status_, life_ == Life::kLeaving ? "this peer is leaving" : over_text_);
-  }
-  if (admit_ && !admit_->by_itself)
-    return context_.fail(in.call, Status::kInvalidArgument, "admit is being called already: one at a time");
-  if (in.at_least > kMaxMembers) {
-    return context_.fail(
-        in.call, Status::kInvalidArgument,
-        "admit wants " + std::to_string(in.at_least) + " members; a run has at most " + std::to_string(kMaxMembers));
-  }
-  const bool said = admit_ && admit_->said;  // by itself
-  admit_ = Waiting{.call = in.call,
-                   .deadline = context_.deadline_after(in.timeout),
-                   .said = said,
-                   .at_least = in.at_least,
-                   .said_by_itself = said,
-                   .launches = launches_};
-  say_admit();
+  if (admission_.admit(in, launches_)) say_admit();
 }
 
-// From here on, launches wait for the next cohort.
 void Peer::Machine::admit_by_itself() {
-  if (life_ != Life::kMember || admit_) return;
-  admit_ = Waiting{};
-  admit_->by_itself = true;
-  say_admit();
+  if (admission_.begin_automatic()) say_admit();
 }
 
 void Peer::Machine::say_admit() {
-  if (!admit_ || admit_->said || views_.proposal())
-    return;  // a proposal may decide rounds: say it when that is installed
-  admit_->said = true;
-  admit_->said_by_itself = admit_->by_itself;
-  const bool hides = mutant(Mutant::kAdmitHidesRounds);
-  context_.session.say(wire::Admit{context_.view->cohort, admit_->at_least, admit_->by_itself,
-                                   hides ? std::vector<wire::OpenRound>{} : open_rounds()});
+  if (admission_.must_say_admit(views_.proposal().has_value())) admission_.say_admit(open_rounds());
 }
 
 void Peer::Machine::on_leave(const Leave& in) {
-  if (life_ == Life::kJoining || life_ == Life::kMember) {
-    transfers_.finish_publications(Status::kOk, {});
-    transfers_.finish_prefetches(Status::kAborted, "left before being admitted");
-  }
-  if (life_ == Life::kJoining) {
-    leave_ = Waiting{.call = in.call, .deadline = context_.deadline_after(in.timeout)};
-    life_ = Life::kLeaving;
-    return;
-  }
-  if (life_ != Life::kMember)
-    return context_.fail(in.call, over_status_, life_ == Life::kLeaving ? "leave is being called already" : over_text_);
-  leave_ = Waiting{.call = in.call, .deadline = context_.deadline_after(in.timeout)};
-  life_ = Life::kLeaving;
+  if (!admission_.leave(in)) return;
+  transfers_.finish_publications(Status::kOk, {});
+  transfers_.finish_prefetches(Status::kAborted, "left before being admitted");
 }
 
-// Says that we leave, once every call that was made before has a round.
 void Peer::Machine::try_leave() {
-  if (!leave_ || leave_->said || views_.proposal() || admit_) return;
-  if (connect_) {
-    const bool nobody_knows = !context_.session.has_asked();
-    if (!nobody_knows && !context_.session.welcomed()) return;
-    end_waiting(connect_, Status::kAborted, "left before being admitted");
-    if (nobody_knows) return end_left();
+  switch (admission_.farewell(views_.proposal().has_value())) {
+    case Admission::Farewell::kNone: return;
+    case Admission::Farewell::kSay: return admission_.say_leave(open_rounds());
+    case Admission::Farewell::kUnseen: return end_left();
   }
-  leave_->said = true;
-  context_.session.say(wire::Leave{open_rounds()});
+}
+
+void Peer::Machine::carry_out(const Admission::Decision& decision) {
+  if (const auto* run = std::get_if<Admission::RunEnds>(&decision)) return end_run(run->status, run->text);
+  if (const auto* admit = std::get_if<Admission::AdmitEnds>(&decision))
+    return give_up_admit(admit->status, admit->text);
 }
 
 void Peer::Machine::on_stop(const Stop& in) {
   const std::string why(cut(in.why, kMaxTextBytes));
-  if (connect_ && connect_->call == in.call) return end_run(Status::kAborted, "connect was aborted: " + why);
-  if (leave_ && leave_->call == in.call) return end_run(Status::kAborted, "leave was aborted: " + why);
-  if (admit_ && admit_->call == in.call && !admit_->by_itself && !admit_->cancelled) {
-    if (!admit_->said) return give_up_admit(Status::kAborted, why);
-    admit_->cancelled = Status::kAborted;
-    admit_->deadline = context_.now + context_.options.abort_grace;
-    return context_.session.say(wire::AdmitCancel{Status::kAborted});
-  }
+  if (const auto decision = admission_.stop(in.call, why)) return carry_out(*decision);
   if (transfers_.stop(in.call, why)) return;
   for (auto& [order, round] : rounds_) {
     if (round.call == in.call) {
@@ -198,7 +142,7 @@ void Peer::Machine::on_stop(const Stop& in) {
 
 // Nobody is to be told: whoever gives up waits for the end of its calls, and not for a coordinator that hears no more.
 void Peer::Machine::on_abandon(const Abandon& in) {
-  if (life_ == Life::kOver) return;
+  if (admission_.is_over()) return;
   context_.session.hang_up(context_.out());
   end_run(Status::kNotConnected, std::string(cut(in.why, kMaxTextBytes)));
 }
@@ -206,29 +150,9 @@ void Peer::Machine::on_abandon(const Abandon& in) {
 void Peer::Machine::on_timer() {
   context_.session.on_timer(context_.now, context_.out());
   context_.mesh.on_timer(context_.now, context_.out());
-  if (connect_ && context_.now >= connect_->deadline) {
-    if (context_.session.welcomed()) {
-      return end_run(Status::kTimedOut,
-                     "not admitted in time: the members of the run must call admit, and a new run must have enough "
-                     "founders");
-    }
-    Error why = context_.session.unanswered(context_.now);
-    return end_run(why.status, std::move(why.text));
-  }
-  if (leave_ && context_.now >= leave_->deadline) {
-    return end_run(Status::kTimedOut, "leave timed out: the calls launched before it had not all ended; left by force");
-  }
-  if (admit_ && context_.now >= admit_->deadline) {
-    if (admit_->cancelled)
-      return end_run(Status::kOutcomeUnknown, "admit got no answer from the coordinator in time; left the run");
-    if (!admit_->said) {
-      give_up_admit(Status::kTimedOut, "admit timed out while the membership was changing");
-    } else {
-      admit_->cancelled = Status::kTimedOut;
-      admit_->deadline = context_.now + context_.options.abort_grace;
-      context_.session.say(wire::AdmitCancel{Status::kTimedOut});
-    }
-  }
+  const Admission::Decision decision = admission_.on_timer();
+  carry_out(decision);
+  if (std::holds_alternative<Admission::RunEnds>(decision)) return;
   transfers_.on_timer();
   std::vector<std::uint64_t> due;
   for (const auto& [order, round] : rounds_) {
@@ -252,33 +176,23 @@ void Peer::Machine::on_timer() {
   }
 }
 
-void Peer::Machine::end_waiting(std::optional<Waiting>& waiting, Status status, const std::string& text) {
-  if (!waiting) return;
-  const Waiting ended = mutant(Mutant::kCallCompletesAgain) ? *waiting : *std::exchange(waiting, std::nullopt);
-  if (ended.by_itself) return;
-  Outcome outcome;
-  outcome.status = status;
-  outcome.text = text;
-  context_.complete(ended.call, std::move(outcome));
-}
-
 void Peer::Machine::on_publish(Publish in) {
-  if (life_ != Life::kMember) {
-    return context_.fail(in.call, over_status_,
-                         life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
+  if (!admission_.is_member()) {
+    const Error why = admission_.refusal("this peer is leaving: no more calls");
+    return context_.fail(in.call, why.status, why.text);
   }
   transfers_.publish(in.call, std::move(in.request));
 }
 
 void Peer::Machine::on_prefetch(Prefetch in) {
-  if (life_ == Life::kMember) {  // just now: the next sync fetches the state
+  if (admission_.is_member()) {  // just now: the next sync fetches the state
     Outcome outcome;
     outcome.state_defined = in.request.state == nullptr || states_.is_defined(in.request);
     return context_.complete(in.call, std::move(outcome));
   }
-  if (life_ != Life::kJoining) {
-    return context_.fail(in.call, over_status_,
-                         life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
+  if (admission_.life() != Life::kJoining) {
+    const Error why = admission_.refusal("this peer is leaving: no more calls");
+    return context_.fail(in.call, why.status, why.text);
   }
   transfers_.prefetch(in.call, std::move(in.request));
 }
@@ -286,8 +200,8 @@ void Peer::Machine::on_prefetch(Prefetch in) {
 void Peer::Machine::drive_transfers() {
   using Place = StateTransfers::Place;
   if (transfers_.empty()) return;
-  const bool waits = life_ == Life::kJoining && !views_.proposal();
-  const bool member = life_ == Life::kMember;
+  const bool waits = admission_.life() == Life::kJoining && !views_.proposal();
+  const bool member = admission_.is_member();
   if (transfers_.drive(waits ? Place::kWaits : member ? Place::kMember : Place::kOther)) update_links();
   if (!transfers_.serves()) {
     context_.mesh.dismiss_visitors([](PeerId) { return true; }, context_.now, context_.out());

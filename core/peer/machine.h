@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/peer/admission.h"
 #include "core/peer/announcements.h"
 #include "core/peer/context.h"
 #include "core/peer/local_states.h"
@@ -44,23 +45,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void lend_again(Effects& out) const;
 
  private:
-  enum class Life : std::uint8_t { kNew, kJoining, kMember, kLeaving, kOver };
-
-  // A call about membership: connect, admit or leave; at most one of each.
-  struct Waiting {
-    CallId call;
-    Instant deadline = kNever;
-    std::optional<Status> cancelled{};  // admit: the coordinator was asked to let go of it
-    bool said = false;                  // admit, leave: the coordinator knows
-    std::uint32_t at_least = 1;
-    bool by_itself = false;       // admit: begun by auto_admit, no call waits
-    bool said_by_itself = false;  // admit: what the coordinator knows, which a call that joins it does not change
-    std::uint64_t launches = 0;   // admit: how many calls were launched before it
-    template <typename Archive>
-    void state(Archive& a) {
-      a.all(call, deadline, cancelled, said, at_least, by_itself, said_by_itself, launches);
-    }
-  };
+  using Life = Admission::Life;
 
   // A collective call and the round it takes part in.
   struct Round {
@@ -167,7 +152,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] static RoundPhase phase_of(const Round& round);
 
   // ---- machine.cc ----
-  void on_connect(const Connect& in);
   void on_admit(const Admit& in);
   void on_leave(const Leave& in);
   void on_stop(const Stop& in);
@@ -175,7 +159,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_timer();
   void say_admit();
   void try_leave();
-  void end_waiting(std::optional<Waiting>& waiting, Status status, const std::string& text);
+  void carry_out(const Admission::Decision& decision);
 
   // ---- decisions.cc ----
   void on_decision(wire::Message message) override;
@@ -186,15 +170,9 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_commit(const wire::Commit& commit);
   void renew_grace();
   void on_put_off();
-  void admitted(std::size_t members);
   void on_admit_ended(const wire::AdmitEnded& ended);
   void on_admitting(const wire::Admitting& in);
   void on_pending(const wire::Pending& pending);
-  [[nodiscard]] bool enough(std::uint32_t at_least) const {
-    return at_least <= context_.view->members.size() + pending_;
-  }
-  [[nodiscard]] bool joins_admission(const Cohort& cohort) const;
-  [[nodiscard]] bool goes_on_by_admission(const Cohort& cohort) const;
   void give_up_admit(Status status, const std::string& text);
   void refuse_anew();
   void on_evicted(Status status, const std::string& text);
@@ -323,16 +301,8 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) override;
 
   Context context_;
-  Life life_ = Life::kNew;
-  Status over_status_ = Status::kNotConnected;  // of calls made after the end: this or kEvicted, however it ended
-  std::string over_text_ = "this communicator has not joined a run: call connect first";
-
-  std::optional<Waiting> connect_;
-  std::optional<Waiting> admit_;
-  std::optional<Waiting> leave_;
-
   Views views_{context_};
-  std::uint32_t pending_ = 0;
+  Admission admission_{context_};
 
   Rounds rounds_;
   std::uint64_t launches_ = 0;

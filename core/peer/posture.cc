@@ -10,13 +10,13 @@ std::optional<RoundKey> Peer::round_of(CallId call) const { return machine_->rou
 bool Peer::hears(StreamId stream) const { return machine_->hears(stream); }
 
 Standing Peer::Machine::standing() const {
-  switch (life_) {
+  switch (admission_.life()) {
     case Life::kNew: return Standing::kNew;
     case Life::kOver: return Standing::kOver;
-    case Life::kLeaving: return leave_ && leave_->said ? Standing::kGoing : Standing::kLeaving;
+    case Life::kLeaving: return admission_.has_said_leave() ? Standing::kGoing : Standing::kLeaving;
     case Life::kMember:
       if (views_.proposal()) return Standing::kFrozen;
-      if (admit_) return Standing::kAdmitting;
+      if (admission_.admits()) return Standing::kAdmitting;
       return rounds_.empty() ? Standing::kIdle : Standing::kInRounds;
     case Life::kJoining: break;
   }
@@ -63,7 +63,7 @@ RoundPhase Peer::Machine::phase_of(const RoundKey& key) const {
   const auto known = by_key_.find(key);
   if (known != by_key_.end()) return phase_of(rounds_.at(known->second));
   const Cohort* cohort = views_.cohort_of(key);
-  if (life_ == Life::kOver || (cohort == nullptr && key.cohort <= context_.view->cohort)) return RoundPhase::kPast;
+  if (admission_.is_over() || (cohort == nullptr && key.cohort <= context_.view->cohort)) return RoundPhase::kPast;
   if (cohort == nullptr) return RoundPhase::kToCome;
   if (key.cohort < context_.view->cohort || cohort->used_up.contains(key)) return RoundPhase::kPast;
   return is_earlier_use(key.use, cohort->uses.next(key.tag)) ? RoundPhase::kPast : RoundPhase::kToCome;

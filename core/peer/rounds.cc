@@ -31,9 +31,9 @@ std::optional<Error> Peer::Machine::check(const Request& request) const {
 }
 
 void Peer::Machine::on_launch(Launch in) {
-  if (life_ != Life::kMember) {
-    return context_.fail(in.call, over_status_,
-                         life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
+  if (!admission_.is_member()) {
+    const Error why = admission_.refusal("this peer is leaving: no more calls");
+    return context_.fail(in.call, why.status, why.text);
   }
   if (rounds_.size() >= kMaxRoundsInFlight) {
     return context_.fail(
@@ -50,7 +50,7 @@ void Peer::Machine::on_launch(Launch in) {
   round.deadline = round.limit;
   if (round.request.state != nullptr && round.request.state->restored) states_.restored(round.request.tag);
   watch(round);
-  if (!admit_ || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort
+  if (!admission_.admits() || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort
 }
 
 Peer::Machine::Round* Peer::Machine::find(const RoundKey& key) {
@@ -190,8 +190,8 @@ void Peer::Machine::refuse_if_closed(Round& round) {
   // Still giving up an attempt: the next one will be below its minimum, and that is what those have heard who have admitted.
   if (members.ring->size() < round.request.minimum_world) return;
   if (cohort.id == context_.view->cohort) {
-    if (joins_admission(cohort)) admit_by_itself();
-    if (goes_on_by_admission(cohort)) return;
+    if (admission_.joins(cohort)) admit_by_itself();
+    if (admission_.goes_on(cohort)) return;
   }
   for (const auto& [peer, closer] : cohort.closers) {
     if (std::find(members.bound.begin(), members.bound.end(), peer) == members.bound.end()) continue;
@@ -360,10 +360,10 @@ void Peer::Machine::done_if_complete(Round& round) {
   // Nobody else to agree with; but the coordinator holds a leaver for the rounds that it had open, and a cohort for those that were
   // open when its members called admit.
   const bool newest = round.key.cohort == context_.view->cohort;
-  const bool is_known = leave_ || (admit_ && admit_->said) || !newest;
+  const bool is_known = admission_.leaves() || admission_.has_said_admit() || !newest;
   if (round.world() == 1 && cohort.alone() && (!is_known || mutant(Mutant::kDoneAloneUnsaid))) {
     finish(round, outcome_of(round, Status::kOk, {}), false);
-    if (context_.options.auto_admit && pending_ > 0 && newest) admit_by_itself();
+    if (context_.options.auto_admit && admission_.pending() > 0 && newest) admit_by_itself();
     return;
   }
   const wire::Done done{round.key, round.attempt, round.what, round.hash, round.parity()};
@@ -541,7 +541,7 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
     }
     round.bytes_sent += round.operation->bytes_sent();
     round.bytes_received += round.operation->bytes_received();
-    context_.jobs.close(*std::exchange(round.jobs, std::nullopt));
+    context_.jobs.close(round.jobs);
     round.operation.reset();
     announcements_.eager().drop(round.wire_key, round.wire_attempt);
   }
@@ -555,7 +555,7 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   }
   round.outcome->bytes_sent = round.bytes_sent;
   round.outcome->bytes_received = round.bytes_received;
-  if (round.watch_jobs) context_.jobs.close(*round.watch_jobs);
+  context_.jobs.close(round.watch_jobs);
   if (!round.told) context_.complete(round.call, std::move(*round.outcome));
   return End::kOver;
 }

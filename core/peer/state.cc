@@ -134,8 +134,7 @@ void Context::state(Archive& a) {
 template <typename Archive>
 void Peer::Machine::state(Archive& a) {
   LOCKSTEP_ASSERT(context_.effects == nullptr && context_.jobs.idle() && !relinks_);  // between two steps
-  a.all(context_, life_, over_status_, over_text_, connect_, admit_, leave_, views_, pending_, launches_, by_key_,
-        states_, transfers_, reported_, announcements_, goes_direct_);
+  a.all(context_, views_, admission_, launches_, by_key_, states_, transfers_, reported_, announcements_, goes_direct_);
   std::uint64_t rounds = rounds_.size();
   a.all(rounds);
   if constexpr (Archive::kLoads) {

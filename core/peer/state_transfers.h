@@ -102,7 +102,7 @@ class StateTransfers {
     Stage stage = Stage::kQueued;
     Instant deadline = kNever;
     bool announced = false;  // to the coordinator
-    JobPrefix jobs;
+    std::optional<JobPrefix> jobs;
     std::optional<Generation> attempt;  // the name on streams of the state that is served or fetched now
     std::unique_ptr<state::Sync> sync;
     std::map<PeerId, Question> questions;

@@ -173,13 +173,13 @@ void Peer::Machine::sync_job_done(Round& round, const JobDone& in) {
 
 // The attempt is over: what is in memory now. Its pieces stay for the next one.
 void Peer::Machine::end_sync(Round& round) {
-  context_.jobs.close(*std::exchange(round.jobs, std::nullopt));
+  context_.jobs.close(round.jobs);
   state::Sync& sync = *round.sync;
   if (!round.outcome) return sync.begin_again();
   Outcome& outcome = *round.outcome;
   states_.remember(round.key.tag, round.what.layout, sync, outcome.status == Status::kOk);
   states_.note_torn(round.request.tag, sync);
-  LocalStates::describe(sync, life_ == Life::kMember, outcome);
+  LocalStates::describe(sync, admission_.is_member(), outcome);
   round.bytes_sent = sync.bytes_sent();
   round.bytes_received = sync.bytes_received();
 }
