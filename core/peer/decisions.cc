@@ -50,7 +50,7 @@ std::vector<wire::OpenRound> Peer::Machine::open_rounds() const {
   std::vector<wire::OpenRound> open;
   for (const auto& [order, round] : rounds_) {
     if (!round.open()) continue;
-    open.push_back({round.key, round.attempt, round.said_all(), round.what.retry, round.hash});
+    open.push_back({round.key, round.generation, round.said_all(), round.what.retry, round.hash});
   }
   for (const auto& [key, round] : reported_) open.push_back(round);
   return open;
@@ -161,18 +161,18 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
   for (auto& [order, round] : rounds_) {
     if (!round.open()) continue;
     const Cohort* cohort = views_.cohort_of(round.key);
-    if (cohort == nullptr || !cohort->touched(round.key, round.attempt, change)) continue;
+    if (cohort == nullptr || !cohort->touched(round.key, round.generation, change)) continue;
     if (mutant(Mutant::kDoneCommitsOnLoss) && round.state == Round::State::kDone) {
       finish(round, outcome_of(round, Status::kOk, {}), false);
     } else if (cut) {
-      const char* const why = cohort->loses(change, round.attempt) ? "a member was lost"
-                              : cohort->needs_any(change.left, round.attempt)
+      const char* const why = cohort->loses(change, round.generation) ? "a member was lost"
+                              : cohort->needs_any(change.left, round.generation)
                                   ? "another member left"
                                   : "the ring was laid around a broken link";
       finish(round, outcome_of(round, Status::kOutcomeUnknown, std::string(why) + " while this peer was leaving"),
              true);
     } else if (round.state != Round::State::kHeld && !round.what.retry && !mutant(Mutant::kRetriesWhatMustNot)) {
-      const bool lost = cohort->loses(change, round.attempt);
+      const bool lost = cohort->loses(change, round.generation);
       finish(round,
              outcome_of(round, lost ? Status::kPeerLost : Status::kWorldChanged,
                         "too many rounds were cut short with tag " + std::to_string(round.key.tag.value)),
@@ -187,7 +187,7 @@ void Peer::Machine::give_up_touched(const wire::Propose& change) {
   views_.install(change, [&](const RoundKey& key) { return find(key) != nullptr; });
   for (auto& [order, round] : rounds_) {
     if (!round.open()) continue;
-    if (const Cohort* cohort = views_.cohort_of(round.key)) round.attempt = cohort->attempt_of(round.key);
+    if (const Cohort* cohort = views_.cohort_of(round.key)) round.generation = cohort->attempt_of(round.key);
   }
 }
 
@@ -210,7 +210,7 @@ void Peer::Machine::on_commit(const wire::Commit& commit) {
   const bool done = round != nullptr && round->state == Round::State::kDone;
   if (reported == reported_.end() && !done) return violation("committed a round that this peer has not finished");
   const auto [attempt, hash] =
-      done ? std::pair{round->attempt, round->hash} : std::pair{reported->second.attempt, reported->second.hash};
+      done ? std::pair{round->generation, round->hash} : std::pair{reported->second.attempt, reported->second.hash};
   if (attempt != commit.attempt) return violation("committed a round that this peer has not finished");
   if (hash != commit.hash && !mutant(Mutant::kDifferingCommits))
     return violation("committed another result than this peer's");
@@ -324,8 +324,8 @@ void Peer::Machine::update_links() {
         }
       }
       const Cohort* cohort = views_.cohort_of(round.key);
-      if (cohort != nullptr && cohort->generations.contains(round.attempt)) {
-        views_.add_ring(cohort->generations.at(round.attempt), goes_direct_, links);
+      if (cohort != nullptr && cohort->generations.contains(round.generation)) {
+        views_.add_ring(cohort->generations.at(round.generation), goes_direct_, links);
       }
     }
     transfers_.add_sources(links);

@@ -85,7 +85,8 @@ Peer::Footprint Peer::Machine::footprint() const {
   footprint.streams = context_.mesh.streams() + context_.session.streams();
   footprint.strangers = context_.mesh.strangers();
   footprint.rounds = rounds_.size();
-  const auto told = std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.told; });
+  const auto told =
+      std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.completed_early; });
   footprint.calls = rounds_.size() - static_cast<std::size_t>(told) + admission_.calls() + transfers_.size();
   footprint.queued_bytes = context_.mesh.queued_bytes() + context_.session.queued_bytes();
   footprint.remembered = views_.remembered() + announcements_.size() + reported_.size();

@@ -17,6 +17,7 @@
 #include "core/peer/context.h"
 #include "core/peer/local_states.h"
 #include "core/peer/peer.h"
+#include "core/peer/round.h"
 #include "core/peer/state_transfers.h"
 #include "core/peer/views.h"
 #include "core/ring/operation.h"
@@ -47,101 +48,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
  private:
   using Life = Admission::Life;
 
-  // A collective call and the round it takes part in.
-  struct Round {
-    enum class State : std::uint8_t {
-      kQueued,   // waits for admission to end; has no key
-      kHeld,     // has a key; waits for a proposal to be installed
-      kStakes,   // the ranks' stakes go around (wire::Stake)
-      kDigests,  // sync: the state is being digested
-      kClaimed,  // sync: all members claim a state, and one is elected
-      kRunning,  // data flows
-      kStuck,    // cannot run here; waits for the coordinator's verdict
-      kDone,     // the result is in hand; waits for the commit
-      kEnding,   // waits for memory to come back
-    };
-    std::uint64_t order = 0;  // of its launch
-    CallId call;
-    Request request;
-    wire::Descriptor what;
-    State state = State::kQueued;
-    Instant deadline = kNever;  // the call's own, or that of a stop it asked for
-    Instant limit = kNever;     // the call's own
-    RoundKey key;               // what it is called now, and the attempt that is due
-    Generation attempt;
-    RoundKey wire_key;  // what the running attempt is called on streams; differs while an attempt is being given up
-    Generation wire_attempt;
-    std::uint64_t hash = 0;
-
-    // The attempt.
-    std::unique_ptr<ring::Operation> operation;
-    std::unique_ptr<state::Sync> sync;  // of all attempts
-    std::unique_ptr<state::Sync>
-        watch;                      // digests the state that is watched, once, and answers for it until the round ends
-    std::optional<JobPrefix> jobs;  // of the operation or the sync, while there is one
-    std::optional<JobPrefix> watch_jobs;  // of the watch, once it has begun
-    std::shared_ptr<const std::vector<PeerId>> ring;
-    Rank rank;
-    std::vector<std::optional<std::uint64_t>> stakes;  // of each rank, where the collective has stakes
-    bool downstream_ready = false;                     // it has launched, too
-    bool unasked = false;                              // its segment goes to downstream without a Ready
-    bool mismatched = false;                           // a neighbour has other arguments: what it sends means nothing
-
-    // A stop that was asked for (time-out, abort, refusal).
-    std::optional<wire::StopRound> stop;
-    // It was stopped while it was queued: the call is over, and ends for the others once the round has a key.
-    bool told = false;
-
-    // The end.
-    std::optional<Outcome> outcome;  // nothing: try again in the newest generation
-    bool restores = false;
-    bool restoring = false;
-    bool requeue = false;  // wants a key of the next cohort
-
-    ring::Distance distance = ring::Distance::kFar;  // Cohort::Membership, like the next
-    bool direct = false;
-    // Who has said so of this attempt: a bit for each rank, all with one hash.
-    std::uint32_t agreed = 0;
-    std::uint64_t agreed_hash = 0;
-    std::uint64_t agreed_parity = 0;  // of those among them that watch; 0: nobody
-
-    std::uint32_t retries = 0;
-    std::uint64_t bytes_sent = 0;
-    std::uint64_t bytes_received = 0;
-
-    [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(ring->size()); }
-    [[nodiscard]] bool is_direct() const { return what.algorithm == wire::Algorithm::kDirect && world() > 1; }
-    [[nodiscard]] Rank before() const { return Rank{(rank.value + world() - 1) % world()}; }
-    [[nodiscard]] Rank after() const { return Rank{(rank.value + 1) % world()}; }
-    // Its rank, if its segments come here, or ours go there: of all others, or of the neighbours.
-    [[nodiscard]] std::optional<Rank> sender(PeerId peer) const {
-      return is_direct() ? other(peer) : at(before(), peer);
-    }
-    [[nodiscard]] std::optional<Rank> receiver(PeerId peer) const {
-      return is_direct() ? other(peer) : at(after(), peer);
-    }
-    [[nodiscard]] std::optional<Rank> at(Rank place, PeerId peer) const {
-      return (*ring)[place.value] == peer ? std::optional(place) : std::nullopt;
-    }
-    [[nodiscard]] std::optional<Rank> other(PeerId peer) const {
-      const auto found = std::find(ring->begin(), ring->end(), peer);
-      if (found == ring->end() || peer == (*ring)[rank.value]) return std::nullopt;
-      return Rank{static_cast<std::uint32_t>(found - ring->begin())};
-    }
-    [[nodiscard]] PeerId downstream() const { return (*ring)[after().value]; }
-    [[nodiscard]] PeerId upstream() const { return (*ring)[before().value]; }
-    [[nodiscard]] bool open() const { return state != State::kQueued && !(state == State::kEnding && outcome); }
-    // The coordinator knows all that it needs of us: it may have committed the round.
-    [[nodiscard]] bool said_all() const { return state == State::kDone || state == State::kClaimed; }
-    // Of what it watches: digested, or there is nobody to compare it with.
-    [[nodiscard]] bool knows_parity() const { return !watch || world() == 1 || watch->digested(); }
-    [[nodiscard]] std::uint64_t parity() const { return watch && world() > 1 ? watch->parity() : 0; }
-    // Something that holds memory, and has jobs.
-    [[nodiscard]] bool moves() const { return operation != nullptr || sync != nullptr; }
-    [[nodiscard]] bool attempted() const {
-      return state != State::kQueued && state != State::kHeld && state != State::kEnding;
-    }
-  };
   template <typename Archive>
   void state_of(Archive& a, Round& round);
   [[nodiscard]] bool can_run(const Round& round) const;
@@ -149,7 +55,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
 
   // ---- posture.cc ----
   [[nodiscard]] Standing standing() const;
-  [[nodiscard]] static RoundPhase phase_of(const Round& round);
 
   // ---- machine.cc ----
   void on_admit(const Admit& in);
@@ -186,9 +91,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void violation(const std::string& what);
 
   // ---- stakes.cc ----
-  [[nodiscard]] static std::optional<std::uint64_t> stake_of(const Request& request);
-  [[nodiscard]] static std::vector<std::uint64_t> stakes_of(const Round& round);
-  [[nodiscard]] static std::optional<std::string> flaw_of_stake(const Request& request, const wire::Stake& stake);
   void tell_stakes(Round& round, PeerId to);
   void learn_stake(Round& round, Rank rank, std::uint64_t value);
   void on_stake(PeerId from, const wire::Stake& stake) override;
@@ -200,13 +102,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void begin_attempt(Round& round);
   void refuse(Round& round, Status status, const std::string& text);
   void begin_operation(Round& round);
-  [[nodiscard]] static std::optional<std::uint32_t> root_of(const Round& round);
-  [[nodiscard]] std::optional<Error> refusal(const Round& round) const;
-  [[nodiscard]] ring::Segmenting segmenting_of(const Round& round) const {
-    return {context_.options.segment_bytes, round.distance, round.request.formats, direct_room(round.request),
-            context_.options.turns};
-  }
-  [[nodiscard]] std::unique_ptr<ring::Operation> new_operation(const Round& round, std::uint32_t root) const;
   void done_if_complete(Round& round);
   [[nodiscard]] bool tells_directly(const Round& round);
   void tell_all(const Round& round, const wire::Done& done);
@@ -226,7 +121,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] Outcome outcome_of(const Round& round, Status status, std::string text) const;
   [[nodiscard]] Round* find(const RoundKey& key);
   [[nodiscard]] Round* running(const wire::Segment& segment);
-  void start_jobs(const Round& round) { context_.start_jobs(*round.jobs); }
+  void start_jobs(const Round& round) { context_.start_jobs(*round.attempt->jobs); }
   void on_job_done(const JobDone& in);
   ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
   void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override;
@@ -295,7 +190,6 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void take_ready(Round& round, PeerId from);
   void take_early(Round& round);
   [[nodiscard]] bool differ(Round& round, PeerId from, const wire::Descriptor& what);
-  [[nodiscard]] bool is_current(const Round& round, const RoundKey& key, Generation attempt) const;
   void forget_stale_announcements();
   void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override;
   void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) override;

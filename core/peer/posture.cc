@@ -32,36 +32,17 @@ Standing Peer::Machine::standing() const {
   return views_.proposal() ? Standing::kInvited : Standing::kWaiting;
 }
 
-RoundPhase Peer::Machine::phase_of(const Round& round) {
-  switch (round.state) {
-    case Round::State::kQueued: return RoundPhase::kQueued;
-    case Round::State::kHeld: return RoundPhase::kHeld;
-    case Round::State::kStakes:
-    case Round::State::kDigests:
-    case Round::State::kClaimed: return RoundPhase::kSizes;
-    case Round::State::kRunning: {
-      const bool moved = round.sync ? round.sync->bytes_received() > 0
-                                    : round.operation->bytes_sent() + round.operation->bytes_received() > 0;
-      return moved ? RoundPhase::kFlowing : RoundPhase::kStarting;
-    }
-    case Round::State::kStuck: return RoundPhase::kStuck;
-    case Round::State::kDone: return RoundPhase::kDone;
-    case Round::State::kEnding: return round.outcome ? RoundPhase::kEnding : RoundPhase::kGivenUp;
-  }
-  LOCKSTEP_UNREACHABLE();
-}
-
 Posture Peer::Machine::posture() const {
   Posture posture{standing(), 0};
   for (const auto& [order, round] : rounds_) {
-    posture.phases = static_cast<std::uint16_t>(posture.phases | 1U << static_cast<unsigned>(phase_of(round)));
+    posture.phases = static_cast<std::uint16_t>(posture.phases | 1U << static_cast<unsigned>(round.phase()));
   }
   return posture;
 }
 
 RoundPhase Peer::Machine::phase_of(const RoundKey& key) const {
   const auto known = by_key_.find(key);
-  if (known != by_key_.end()) return phase_of(rounds_.at(known->second));
+  if (known != by_key_.end()) return rounds_.at(known->second).phase();
   const Cohort* cohort = views_.cohort_of(key);
   if (admission_.is_over() || (cohort == nullptr && key.cohort <= context_.view->cohort)) return RoundPhase::kPast;
   if (cohort == nullptr) return RoundPhase::kToCome;

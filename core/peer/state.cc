@@ -41,41 +41,46 @@ void Mesh::state(Archive& a) {
 
 // Whether an operation can be made of what was loaded.
 bool Peer::Machine::can_run(const Round& round) const {
-  if (!round.ring || round.rank.value >= round.ring->size() || check(round.request)) return false;
-  if (round.stakes.size() != (stake_of(round.request) ? round.ring->size() : 0)) return false;
+  const Attempt& attempt = *round.attempt;
+  if (check(round.request)) return false;
+  if (attempt.direct && attempt.world() < 2) return false;
+  if (attempt.stakes.size() != (stake_of(round.request) ? attempt.world() : 0)) return false;
   const auto sound = [&](const auto& stake) {
-    return stake.has_value() && !flaw_of_stake(round.request, {.key = {}, .attempt = {}, .rank = {}, .value = *stake});
+    return stake.has_value() && !validate_stake(round.request, {.key = {}, .attempt = {}, .rank = {}, .value = *stake});
   };
-  return std::all_of(round.stakes.begin(), round.stakes.end(), sound) && root_of(round) && !refusal(round);
+  return std::all_of(attempt.stakes.begin(), attempt.stakes.end(), sound) && round.root() &&
+         !round.validate_operation(context_.options);
 }
 
+// Left out: sync, watch and the operation of the attempt, which are made anew of the request before they are loaded.
 template <typename Archive>
 void Peer::Machine::state_of(Archive& a, Round& round) {
   a.all(round.order, round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key,
-        round.attempt, round.wire_key, round.wire_attempt, round.hash, round.jobs, round.ring, round.distance,
-        round.direct, round.rank, round.stakes, round.downstream_ready, round.unasked, round.mismatched, round.stop,
-        round.told, round.outcome, round.restores, round.restoring, round.requeue, round.agreed, round.agreed_hash,
-        round.agreed_parity, round.retries, round.bytes_sent, round.bytes_received, round.watch_jobs);
-  bool begun = round.operation != nullptr;
+        round.generation, round.attempt, round.hash, round.watch_jobs, round.stop, round.completed_early, round.outcome,
+        round.restores, round.restoring, round.requeue, round.retries, round.bytes_sent, round.bytes_received);
+  bool begun = round.operation() != nullptr;
   bool shares = round.sync != nullptr;
   bool watches = round.watch != nullptr;
   a.all(begun, shares, watches);
   if constexpr (Archive::kLoads) {
-    round.operation.reset();
     round.sync.reset();
     round.watch.reset();
     if (a.failed()) return;
+    const bool needs_attempt = begun || shares || round.attempted();
+    if (needs_attempt && !round.attempt) return a.fail();
+    const bool has_rank = round.attempt && round.attempt->ring && round.attempt->rank.value < round.attempt->world();
+    if (round.attempt && !has_rank) return a.fail();
     const bool may_share = round.request.collective == Collective::kSync && !check(round.request);
     const bool may_watch = round.request.watch != nullptr && !check(round.request);
     if ((begun && !can_run(round)) || (shares && !may_share) || (watches && !may_watch)) return a.fail();
-    if (begun) round.operation = new_operation(round, *root_of(round));
+    if (begun) round.attempt->operation = round.new_operation(context_.options);
     if (shares) round.sync = states_.new_sync(round.request);
     if (watches) round.watch = states_.new_watch(round.request);
   }
-  if (auto* const direct = dynamic_cast<ring::DirectOperation*>(round.operation.get())) {
+  if (auto* const direct = dynamic_cast<ring::DirectOperation*>(round.operation())) {
     a.all(*direct);
   } else if (begun) {
-    a.all(static_cast<ring::RingOperation&>(*round.operation));
+    a.all(static_cast<ring::RingOperation&>(*round.operation()));
   }
   if (shares) a.all(*round.sync);
   if (watches) a.all(*round.watch);

@@ -13,7 +13,7 @@ void Peer::Machine::begin_sync(Round& round) {
     round.sync = states_.new_sync(round.request);
     states_.recall(round.key.tag, round.what.layout, *round.sync);
   }
-  round.jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
+  round.attempt->jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
   round.state = Round::State::kDigests;
   round.sync->digest_some(context_.jobs.collected());
   start_jobs(round);
@@ -21,17 +21,17 @@ void Peer::Machine::begin_sync(Round& round) {
 }
 
 void Peer::Machine::claim_if_digested(Round& round) {
-  if (round.state != Round::State::kDigests || !round.sync->digested() || views_.freezes(round.key, round.attempt))
+  if (round.state != Round::State::kDigests || !round.sync->digested() || views_.freezes(round.key, round.generation))
     return;
   round.state = Round::State::kClaimed;
   const state::Claim claim = round.sync->claim();
   context_.session.say(
-      wire::Claim{round.key, round.attempt, round.what, claim.strategy, claim.defined, claim.revision, claim.root});
+      wire::Claim{round.key, round.generation, round.what, claim.strategy, claim.defined, claim.revision, claim.root});
 }
 
-Peer::Machine::Round* Peer::Machine::claimed(const RoundKey& key, Generation attempt, const std::string& said) {
+Round* Peer::Machine::claimed(const RoundKey& key, Generation attempt, const std::string& said) {
   Round* round = find(key);
-  if (round == nullptr || round->attempt != attempt || round->state == Round::State::kEnding) return nullptr;
+  if (round == nullptr || round->generation != attempt || round->state == Round::State::kEnding) return nullptr;
   if (round->state == Round::State::kClaimed) return round;
   violation(said + " a state in a round that this peer has claimed none in");
   return nullptr;
@@ -39,7 +39,7 @@ Peer::Machine::Round* Peer::Machine::claimed(const RoundKey& key, Generation att
 
 const state::Sync* Peer::Machine::compared(const RoundKey& key, Generation attempt, const std::string& said) {
   const Round* watching = find(key);
-  if (watching != nullptr && watching->attempt == attempt && watching->state == Round::State::kDone &&
+  if (watching != nullptr && watching->generation == attempt && watching->state == Round::State::kDone &&
       watching->knows_parity() && watching->parity() != 0) {
     return watching->watch.get();
   }
@@ -68,7 +68,7 @@ void Peer::Machine::on_elected(const wire::Elected& elected) {
   if (round == nullptr) return;
   for (const auto* list : {&elected.sources, &elected.receivers}) {
     for (const PeerId peer : *list) {
-      const auto& ring = *round->ring;
+      const auto& ring = *round->attempt->ring;
       if (std::find(ring.begin(), ring.end(), peer) == ring.end()) return violation("elected a state of no member");
     }
   }
@@ -89,10 +89,10 @@ void Peer::Machine::drive_syncs() {
     round.sync->ask(*linked, context_.now, messages);
     say_all(messages);
     stop_if_nobody_is_left(round);
-    if (round.state != Round::State::kRunning || !round.sync->complete() || views_.freezes(round.key, round.attempt))
+    if (round.state != Round::State::kRunning || !round.sync->complete() || views_.freezes(round.key, round.generation))
       continue;
     round.state = Round::State::kDone;
-    context_.session.say(wire::Done{round.key, round.attempt, round.what, round.hash});
+    context_.session.say(wire::Done{round.key, round.generation, round.what, round.hash});
   }
 }
 
@@ -119,7 +119,7 @@ void Peer::Machine::on_state_message(PeerId from, StreamId stream, const wire::M
                                  [](const auto&) { return std::pair(RoundKey{}, Generation{}); }};
   const auto [key, attempt] = std::visit(key_of, message);
   Round* round = find(key);
-  if (round == nullptr || !round->sync || !is_current(*round, key, attempt)) return;  // it asks again
+  if (round == nullptr || !round->sync || !round->runs(key, attempt)) return;  // it asks again
   state::Sync::Messages answers;
   state::Sync& sync = *round->sync;
   const bool good = std::visit(
@@ -150,14 +150,13 @@ void Peer::Machine::note_lie(PeerId peer, std::string what) {
 ring::Operation::Place Peer::Machine::on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment) {
   using Landing = ring::Operation::Landing;
   Round* round = find(segment.key);
-  if (round == nullptr || !round->sync || !is_current(*round, segment.key, segment.attempt))
-    return {Landing::kSink, {}};
+  if (round == nullptr || !round->sync || !round->runs(segment.key, segment.attempt)) return {Landing::kSink, {}};
   return LocalStates::place_of(round->sync->begin(from, segment, stream, context_.now));
 }
 
 void Peer::Machine::on_piece_ended(PeerId from, const wire::SegmentEnded& ended) {
   Round* round = find(ended.segment.key);
-  if (round == nullptr || !round->sync || !is_current(*round, ended.segment.key, ended.segment.attempt)) return;
+  if (round == nullptr || !round->sync || !round->runs(ended.segment.key, ended.segment.attempt)) return;
   round->sync->landed(from, ended.segment, ended.taken_back, context_.now, context_.jobs.collected());
   start_jobs(*round);
 }
@@ -173,7 +172,7 @@ void Peer::Machine::sync_job_done(Round& round, const JobDone& in) {
 
 // The attempt is over: what is in memory now. Its pieces stay for the next one.
 void Peer::Machine::end_sync(Round& round) {
-  context_.jobs.close(round.jobs);
+  context_.jobs.close(round.attempt->jobs);
   state::Sync& sync = *round.sync;
   if (!round.outcome) return sync.begin_again();
   Outcome& outcome = *round.outcome;
@@ -191,7 +190,7 @@ void Peer::Machine::watch(Round& round) {
 }
 
 void Peer::Machine::begin_watch(Round& round) {
-  if (!round.watch || round.watch_jobs || round.world() == 1) return;
+  if (!round.watch || round.watch_jobs || round.attempt->world() == 1) return;
   round.watch_jobs = context_.jobs.open(Jobs::Use::kWatch, round.order);
   round.watch->digest_some(context_.jobs.collected());
   context_.start_jobs(*round.watch_jobs);
