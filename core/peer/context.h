@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -34,7 +35,7 @@ struct Context {
   void complete(CallId call, Outcome outcome) const;
   void fail(CallId call, Status status, std::string text) const;
   void note(trace::Event event) const { out().emplace_back(std::move(event)); }
-  void start_jobs(JobPrefix prefix) { jobs.start(prefix, out()); }
+  void start_jobs(const std::optional<JobPrefix>& prefix) { jobs.start(prefix, out()); }
 
   [[nodiscard]] Instant deadline_after(Duration timeout) const { return timeout.ns > 0 ? now + timeout : kNever; }
   [[nodiscard]] std::string name_of(PeerId peer) const;

@@ -122,7 +122,7 @@ void Peer::Machine::on_install(const wire::Install& install) {
   update_links();
   for (auto& [order, round] : rounds_) {
     if (round.state == Round::State::kHeld) begin_attempt(round);
-    claim_if_digested(round);
+    syncs_.claim_if_digested(round);
     if (round.state == Round::State::kRunning) done_if_complete(round);
   }
   say_admit();

@@ -64,10 +64,11 @@ class Jobs {
 
   // Jobs that are to be started, in the order of their beginning.
   [[nodiscard]] std::vector<KernelJob>& collected() { return collected_; }
-  // Hands the collected jobs to the driver, under this prefix.
-  void start(JobPrefix prefix, Effects& out) {
+  // Hands the collected jobs to the driver, under this prefix. Invariant: whoever has jobs has a prefix.
+  void start(const std::optional<JobPrefix>& prefix, Effects& out) {
+    LOCKSTEP_ASSERT(prefix || collected_.empty());
     for (KernelJob& job : collected_) {
-      job.token.value |= std::uint64_t{prefix.value} << 32U;
+      job.token.value |= std::uint64_t{prefix->value} << 32U;
       out.emplace_back(job);
     }
     collected_.clear();

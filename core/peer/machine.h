@@ -18,6 +18,7 @@
 #include "core/peer/local_states.h"
 #include "core/peer/peer.h"
 #include "core/peer/round.h"
+#include "core/peer/round_syncs.h"
 #include "core/peer/state_transfers.h"
 #include "core/peer/views.h"
 #include "core/ring/operation.h"
@@ -121,7 +122,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] Outcome outcome_of(const Round& round, Status status, std::string text) const;
   [[nodiscard]] Round* find(const RoundKey& key);
   [[nodiscard]] Round* running(const wire::Segment& segment);
-  void start_jobs(const Round& round) { context_.start_jobs(*round.attempt->jobs); }
+  void start_jobs(const Round& round) { context_.start_jobs(round.attempt->jobs); }
   void on_job_done(const JobDone& in);
   ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
   void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override;
@@ -137,29 +138,17 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void go_direct();
 
   // ---- syncs.cc ----
-  void watch(Round& round);
-  void begin_watch(Round& round);
-  void watch_job_done(Round& round, const JobDone& in);
-  [[nodiscard]] static bool end_watch(Round& round);
-  void begin_sync(Round& round);
-  void claim_if_digested(Round& round);
-  // The round that the coordinator speaks of, if it has not ended; a violation if no state was claimed in it, whose text begins
-  // with `said`.
+  // The round that the coordinator speaks of, if it has not ended; a violation if no state was claimed in it, whose text
+  // begins with `said`.
   [[nodiscard]] Round* claimed(const RoundKey& key, Generation attempt, const std::string& said);
   // The state in it that the coordinator compares with another's.
   [[nodiscard]] const state::Sync* compared(const RoundKey& key, Generation attempt, const std::string& said);
   void on_elected(const wire::Elected& elected);
   void on_ask_outline(const wire::AskOutline& ask);
   void on_ask_entry(const wire::AskEntry& ask);
+  [[nodiscard]] Round* syncing(const RoundKey& key, Generation attempt);
   void on_state_message(PeerId from, StreamId stream, const wire::Message& message) override;
   void drive_syncs();
-  void stop_if_nobody_is_left(Round& round);
-  void note_lie(PeerId peer, std::string what);
-  void say_all(const state::Sync::Messages& messages);
-  void sync_job_done(Round& round, const JobDone& in);
-  [[nodiscard]] ring::Operation::Place on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment);
-  void on_piece_ended(PeerId from, const wire::SegmentEnded& ended);
-  void end_sync(Round& round);
 
   // ---- state transfers ----
   void on_publish(Publish in);
@@ -204,6 +193,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   // Committed and reported, because all members said so; the coordinator has not yet. They count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
   LocalStates states_{context_.options};
+  RoundSyncs syncs_{context_, states_, views_};
   StateTransfers transfers_{context_, states_};
   Announcements announcements_;
   bool goes_direct_ = false;  // a round has gone direct, or somebody wants to: links to all of the group

@@ -49,7 +49,7 @@ void Peer::Machine::on_launch(Launch in) {
   round.limit = context_.deadline_after(round.request.timeout);
   round.deadline = round.limit;
   if (round.request.state != nullptr && round.request.state->restored) states_.restored(round.request.tag);
-  watch(round);
+  syncs_.watch(round);
   if (!admission_.admits() || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort
 }
 
@@ -114,8 +114,8 @@ void Peer::Machine::begin_attempt(Round& round) {
                   "a weight is a finite number that is not negative, not " + std::to_string(*round.request.weight));
   }
   refuse_if_closed(round);
-  if (round.request.collective == Collective::kSync) return begin_sync(round);
-  begin_watch(round);
+  if (round.request.collective == Collective::kSync) return syncs_.begin(round);
+  syncs_.begin_watch(round);
   if (const auto stake = stake_of(round.request)) {
     round.state = Round::State::kStakes;
     round.attempt->stakes.resize(round.attempt->world());
@@ -184,7 +184,11 @@ Round* Peer::Machine::running(const wire::Segment& segment) {
 }
 
 ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
-  if (segment.phase == wire::Phase::kState) return on_piece_began(from, stream, segment);
+  if (segment.phase == wire::Phase::kState) {
+    Round* syncs = syncing(segment.key, segment.attempt);
+    if (syncs == nullptr) return {ring::Operation::Landing::kSink, {}};
+    return syncs_.on_piece_began(*syncs, from, stream, segment);
+  }
   Round* round = running(segment);
   if (round == nullptr) return announcements_.eager().begin(from, stream, segment);
   if (round->attempt->mismatched) return {ring::Operation::Landing::kSink, {}};
@@ -196,7 +200,11 @@ ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId str
 }
 
 void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) {
-  if (segment.segment.phase == wire::Phase::kState) return on_piece_ended(from, segment);
+  if (segment.segment.phase == wire::Phase::kState) {
+    Round* syncs = syncing(segment.segment.key, segment.segment.attempt);
+    if (syncs != nullptr) syncs_.on_piece_ended(*syncs, from, segment);
+    return;
+  }
   Round* round = running(segment.segment);
   if (segment.into.id == kEarlyBuffer) {
     if (announcements_.eager().landed(stream, segment) != nullptr && round != nullptr) take_early(*round);
@@ -297,8 +305,11 @@ void Peer::Machine::on_job_done(const JobDone& in) {
   const Jobs::Owner owner = context_.jobs.owner_of(in.token);
   if (owner.use == Jobs::Use::kTransfer) return transfers_.on_job_done(owner.id, in);
   Round& round = rounds_.at(owner.id);
-  if (owner.use == Jobs::Use::kWatch) return watch_job_done(round, in);
-  if (round.sync) return sync_job_done(round, in);
+  if (owner.use == Jobs::Use::kWatch) {
+    if (syncs_.on_watch_job_done(round, in)) done_if_complete(round);
+    return;
+  }
+  if (round.sync) return syncs_.on_job_done(round, in);
   const auto finished = round.operation()->job_done(Jobs::own(in.token), in.result, context_.jobs.collected());
   start_jobs(round);
   if (finished.used_early)
@@ -502,7 +513,7 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
       start_jobs(round);
       if (round.sync->jobs_running() > 0) return End::kWaits;
     }
-    end_sync(round);
+    syncs_.end(round, admission_.is_member());
   }
   if (round.operation()) {
     if (round.operation()->jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return End::kWaits;
@@ -524,7 +535,7 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   }
   round.restores = false;
   round.restoring = false;
-  if (round.outcome && !end_watch(round)) return End::kWaits;
+  if (round.outcome && !RoundSyncs::end_watch(round)) return End::kWaits;
   if (!round.outcome) {
     round.state = Round::State::kHeld;
     if (!round.requeue) begin_attempt(round);

@@ -135,7 +135,7 @@ void Context::state(Archive& a) {
   }
 }
 
-// Left out: relinks_, which is set in steps only.
+// Left out: relinks_, which is set in steps only, and syncs_, which holds nothing.
 template <typename Archive>
 void Peer::Machine::state(Archive& a) {
   LOCKSTEP_ASSERT(context_.effects == nullptr && context_.jobs.idle() && !relinks_);  // between two steps

@@ -231,7 +231,7 @@ bool StateTransfers::begin_digesting(Transfer& transfer) {
   transfer.sync = states_.new_sync(transfer.request);
   transfer.stage = Transfer::Stage::kDigesting;
   transfer.sync->digest_some(context_.jobs.collected());
-  context_.start_jobs(*transfer.jobs);
+  context_.start_jobs(transfer.jobs);
   return true;
 }
 
@@ -395,7 +395,7 @@ void StateTransfers::on_segment_ended(PeerId from, const wire::SegmentEnded& end
   Transfer* transfer = find(ended.segment.key, ended.segment.attempt);
   if (transfer == nullptr || transfer->serves) return;
   transfer->sync->landed(from, ended.segment, ended.taken_back, context_.now, context_.jobs.collected());
-  context_.start_jobs(*transfer->jobs);
+  context_.start_jobs(transfer->jobs);
 }
 
 void StateTransfers::on_stream_gone(PeerId peer, StreamId stream) {
@@ -416,7 +416,7 @@ void StateTransfers::on_job_done(std::uint64_t order, const JobDone& in) {
   }
   if (transfer.stage != Transfer::Stage::kDigesting) return;
   transfer.sync->digest_some(context_.jobs.collected());
-  context_.start_jobs(*transfer.jobs);
+  context_.start_jobs(transfer.jobs);
 }
 
 }  // namespace lockstep::peer
