@@ -10,8 +10,9 @@
 
 namespace lockstep::peer {
 
-Peer::Machine::Machine(const Options& options, Instant now) : context_(options, now, *this, *this) {
+Peer::Machine::Machine(const Options& options, Instant now) : context_(options, now, *this) {
   LOCKSTEP_ASSERT(flaw_of(options).empty());
+  context_.mesh.attach({rounds_, transfers_, *this});
 }
 
 void Peer::Machine::step(Input& input, Instant now, Effects& out) {
@@ -320,20 +321,12 @@ void Peer::Machine::on_left() {
   end_left();
 }
 
-// ---- neighbours ----
+// ---- links ----
 
 void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
   context_.note(
       {.kind = trace::Kind::kLinkReported, .view = context_.view->number, .peer = peer, .round = {}, .text = why});
   context_.session.say(wire::LinkBroken{peer, why});
-}
-
-std::optional<std::string> Peer::Machine::refusal_of_visitor(PeerId peer) const {
-  if (!transfers_.serves()) return "nothing is published here";
-  const bool is_member = Views::has_member(*context_.view, peer) ||
-                         (views_.proposal() && Views::has_member(views_.proposal()->view, peer));
-  if (is_member) return "a member does not visit";
-  return std::nullopt;
 }
 
 // ---- after every step ----

@@ -18,7 +18,7 @@
 
 namespace lockstep::peer {
 
-class Peer::Machine final : private SessionOwner, private MeshOwner {
+class Peer::Machine final : private SessionOwner, private LinkOwner {
  public:
   Machine(const Options& options, Instant now);
 
@@ -68,52 +68,11 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   // Not empty: the coordinator breaks the protocol, and this peer leaves the run.
   void check(const std::string& violation);
 
-  // ---- neighbours: MeshOwner ----
+  // ---- links ----
 
-  void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override {
-    rounds_.on_ready(from, stripe, stream, std::move(ready));
-  }
-  void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) override {
-    rounds_.on_offer(from, stream, offer);
-  }
-  void on_stake(PeerId from, const wire::Stake& stake) override { rounds_.on_stake(from, stake); }
-  void on_done(PeerId from, const wire::Done& done) override { rounds_.on_done(from, done); }
-  void on_state_message(PeerId from, StreamId stream, const wire::Message& message) override {
-    rounds_.on_state_message(from, stream, message);
-  }
-  ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override {
-    return rounds_.on_segment_began(from, stream, segment);
-  }
-  void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override {
-    rounds_.on_segment_ended(from, stream, segment);
-  }
-  [[nodiscard]] bool has_segments() const override { return rounds_.has_segments(); }
-  [[nodiscard]] bool has_segments_for(PeerId to) const override { return rounds_.has_segments_for(to); }
-  bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) override {
-    return rounds_.next_segment(to, stripe, stream, writer);
-  }
-  void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) override {
-    rounds_.on_stripe_up(peer, stripe, stream);
-  }
-  void on_stream_gone(PeerId peer, StreamId stream) override { rounds_.on_stream_gone(peer, stream); }
   void on_link_broken(PeerId peer, const std::string& why) override;
   void on_direct_caller(PeerId from) override { rounds_.on_direct_caller(from); }
   [[nodiscard]] bool needs_link(PeerId to) const override { return rounds_.needs_link(to); }
-  [[nodiscard]] bool serves() const override { return transfers_.serves(); }
-  [[nodiscard]] std::optional<std::string> refusal_of_visitor(PeerId peer) const override;
-  void on_visit_message(PeerId from, StreamId stream, const wire::Message& message) override {
-    transfers_.on_message(from, stream, message);
-  }
-  ring::Operation::Place on_visit_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override {
-    return transfers_.on_segment_began(from, stream, segment);
-  }
-  void on_visit_segment_ended(PeerId from, const wire::SegmentEnded& ended) override {
-    transfers_.on_segment_ended(from, ended);
-  }
-  bool next_segment_for_visitor(PeerId to, wire::LinkWriter& writer) override {
-    return transfers_.next_segment(to, writer);
-  }
-  void on_visit_gone(PeerId peer, StreamId stream) override { transfers_.on_stream_gone(peer, stream); }
 
   // ---- after every step ----
 
@@ -129,7 +88,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   Admission admission_{context_};
   LocalStates states_{context_.options};
   Rounds rounds_{context_, views_, admission_, states_};
-  StateTransfers transfers_{context_, states_};
+  StateTransfers transfers_{context_, states_, views_};
 };
 
 }  // namespace lockstep::peer

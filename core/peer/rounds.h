@@ -22,6 +22,7 @@
 #include "core/peer/greetings.h"
 #include "core/peer/input.h"
 #include "core/peer/local_states.h"
+#include "core/peer/mesh_owners.h"
 #include "core/peer/posture.h"
 #include "core/peer/round.h"
 #include "core/peer/round_syncs.h"
@@ -31,7 +32,7 @@
 
 namespace lockstep::peer {
 
-class Rounds {
+class Rounds final : public NeighbourOwner {
  public:
   Rounds(Context& context, Views& views, Admission& admission, LocalStates& states)
       : context_(context),
@@ -95,20 +96,21 @@ class Rounds {
   void end(Status status, const std::string& text);
   void forget();
 
-  // ---- neighbours ----
+  // ---- neighbours: NeighbourOwner ----
 
-  void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready);
-  void on_offer(PeerId from, StreamId stream, const wire::Offer& offer);
-  void on_stake(PeerId from, const wire::Stake& stake);
-  void on_done(PeerId from, const wire::Done& done);
-  void on_state_message(PeerId from, StreamId stream, const wire::Message& message);
-  [[nodiscard]] ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment);
-  void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment);
-  [[nodiscard]] bool has_segments() const;
-  [[nodiscard]] bool has_segments_for(PeerId to) const;
-  bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer);
-  void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream);
-  void on_stream_gone(PeerId peer, StreamId stream);
+  void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override;
+  void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) override;
+  void on_stake(PeerId from, const wire::Stake& stake) override;
+  void on_done(PeerId from, const wire::Done& done) override;
+  void on_state_message(PeerId from, StreamId stream, const wire::Message& message) override;
+  [[nodiscard]] ring::Operation::Place on_segment_began(PeerId from, StreamId stream,
+                                                        const wire::Segment& segment) override;
+  void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override;
+  [[nodiscard]] bool has_segments() const override;
+  [[nodiscard]] bool has_segments_for(PeerId to) const override;
+  [[nodiscard]] bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) override;
+  void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) override;
+  void on_stream_gone(PeerId peer, StreamId stream) override;
 
   // ---- links ----
 

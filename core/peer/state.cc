@@ -25,7 +25,7 @@ void Session::state(Archive& a) {
   if (open) a.all(*channel_);
 }
 
-// Left out: what it is made of, options_, names_ and owner_.
+// Left out: what it is made of, options_, names_ and owners_.
 template <typename Archive>
 void Mesh::state(Archive& a) {
   a.all(term_, key_, links_, lobby_, touched_, next_heartbeat_, next_look_, closed_);
@@ -105,7 +105,7 @@ void StateTransfers::state_of(Archive& a, Transfer& transfer) {
   if (begun) a.all(*transfer.sync);
 }
 
-// Left out: context_ and states_, which are saved before it.
+// Left out: context_, states_ and views_, which are saved before it.
 template <typename Archive>
 void StateTransfers::state(Archive& a) {
   a.all(begun_);
