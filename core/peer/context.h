@@ -21,11 +21,11 @@
 namespace lockstep::peer {
 
 struct Context {
-  Context(const Options& its_options, Instant birth, SessionOwner& session_owner, MeshOwner& mesh_owner)
+  Context(const Options& its_options, Instant birth, SessionOwner& session_owner)
       : options(its_options),
         now(birth),
         session(options, names, session_owner),
-        mesh(options, names, mesh_owner),
+        mesh(options, names),
         jobs(options.first_serial) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;

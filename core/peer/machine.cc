@@ -10,72 +10,77 @@
 
 namespace lockstep::peer {
 
-Peer::Machine::Machine(const Options& options, Instant now) : context_(options, now, *this, *this) {
+Peer::Machine::Machine(const Options& options, Instant now) : context_(options, now, *this) {
   LOCKSTEP_ASSERT(flaw_of(options).empty());
+  context_.mesh.attach({rounds_, transfers_, *this});
 }
 
 void Peer::Machine::step(Input& input, Instant now, Effects& out) {
   LOCKSTEP_ASSERT(now >= context_.now);  // drivers never run time backwards
   context_.now = now;
   context_.effects = &out;
-  std::visit(overloaded{
-                 [&](const Connect& in) { admission_.connect(in); },
-                 [&](Launch& in) { on_launch(std::move(in)); },
-                 [&](Publish& in) { on_publish(std::move(in)); },
-                 [&](Prefetch& in) { on_prefetch(std::move(in)); },
-                 [&](Admit& in) { on_admit(in); },
-                 [&](Leave& in) { on_leave(in); },
-                 [&](Stop& in) { on_stop(in); },
-                 [&](const Abandon& in) { on_abandon(in); },
-                 [&](Resolved& in) { context_.session.on_resolved(std::move(in), now, out); },
-                 [&](Listening& in) { context_.session.on_listening(in, now, out); },
-                 [&](JobDone& in) { on_job_done(in); },
-                 [&](Timer&) { on_timer(); },
-                 [&](io::Opened& in) {
-                   context_.session.owns(in.stream) ? context_.session.on_opened(in, now)
-                                                    : context_.mesh.on_opened(in, now);
-                 },
-                 [&](io::Accepted& in) { context_.mesh.on_accepted(in, now, out); },
-                 [&](io::ReadDone& in) {
-                   context_.session.owns(in.stream) ? context_.session.on_read_done(in.bytes, now, out)
-                                                    : context_.mesh.on_read_done(in, now, out);
-                 },
-                 [&](io::WriteDone& in) {
-                   context_.session.owns(in.stream) ? context_.session.on_write_done(in.bytes)
-                                                    : context_.mesh.on_write_done(in);
-                 },
-                 [&](io::Revoked& in) {
-                   context_.session.owns(in.stream) ? context_.session.on_revoked(in.direction, in.bytes, now, out)
-                                                    : context_.mesh.on_revoked(in, now, out);
-                 },
-                 [&](io::Closed& in) {
-                   context_.session.owns(in.stream) ? context_.session.on_closed(in, now, out)
-                                                    : context_.mesh.on_closed(in, now, out);
-                 },
-             },
-             input);
+  take(input);
+  drive();
+  context_.effects = nullptr;
+}
+
+void Peer::Machine::take(Input& input) {
+  const Instant now = context_.now;
+  Effects& out = context_.out();
+  Session& session = context_.session;
+  Mesh& mesh = context_.mesh;
+  std::visit(
+      overloaded{
+          [&](const Connect& in) { admission_.connect(in); },
+          [&](Launch& in) { rounds_.launch(std::move(in)); },
+          [&](Publish& in) { on_publish(std::move(in)); },
+          [&](Prefetch& in) { on_prefetch(std::move(in)); },
+          [&](const Admit& in) {
+            if (admission_.admit(in, rounds_.launches())) rounds_.say_admit();
+          },
+          [&](const Leave& in) { on_leave(in); },
+          [&](const Stop& in) { on_stop(in); },
+          [&](const Abandon& in) { on_abandon(in); },
+          [&](Resolved& in) { session.on_resolved(std::move(in), now, out); },
+          [&](const Listening& in) { session.on_listening(in, now, out); },
+          [&](const JobDone& in) { on_job_done(in); },
+          [&](const Timer&) { on_timer(); },
+          [&](const io::Opened& in) { session.owns(in.stream) ? session.on_opened(in, now) : mesh.on_opened(in, now); },
+          [&](const io::Accepted& in) { mesh.on_accepted(in, now, out); },
+          [&](const io::ReadDone& in) {
+            session.owns(in.stream) ? session.on_read_done(in.bytes, now, out) : mesh.on_read_done(in, now, out);
+          },
+          [&](const io::WriteDone& in) {
+            session.owns(in.stream) ? session.on_write_done(in.bytes) : mesh.on_write_done(in);
+          },
+          [&](const io::Revoked& in) {
+            session.owns(in.stream) ? session.on_revoked(in.direction, in.bytes, now, out)
+                                    : mesh.on_revoked(in, now, out);
+          },
+          [&](const io::Closed& in) {
+            session.owns(in.stream) ? session.on_closed(in, now, out) : mesh.on_closed(in, now, out);
+          },
+      },
+      input);
+}
+
+// What an input has made possible, in this order; then bytes go out.
+void Peer::Machine::drive() {
   context_.mesh.set_term(context_.session.term());
-  drive_ends();
-  drive_syncs();
+  if (rounds_.drive_ends()) update_links();
+  if (rounds_.drop_cohorts()) update_links();
+  rounds_.drive_syncs();
   drive_transfers();
   try_leave();
-  if (std::exchange(relinks_, false)) update_links();
-  context_.mesh.pump(out);  // first: the next peer waits for the segment, the coordinator for everybody
-  context_.session.pump(out);
-  context_.effects = nullptr;
+  if (rounds_.take_relink()) update_links();
+  context_.mesh.pump(context_.out());  // first: the next peer waits for the segment, the coordinator for everybody
+  context_.session.pump(context_.out());
 }
 
 Instant Peer::Machine::deadline() const {
   Instant next = std::min(context_.session.deadline(), context_.mesh.deadline());
-  next = std::min(next, admission_.deadline());
-  next = std::min(next, transfers_.deadline());
-  bool has_pieces = transfers_.has_pieces();  // to send, of states
-  for (const auto& [order, round] : rounds_) {
-    next = std::min(next, round.deadline);
-    if (!round.sync) continue;
-    next = std::min(next, round.sync->deadline());
-    has_pieces = has_pieces || (round.attempted() && round.sync->has_next());
-  }
+  next = std::min({next, admission_.deadline(), rounds_.deadline(), transfers_.deadline()});
+  const bool has_pieces = transfers_.has_pieces() || rounds_.has_pieces();
   if (has_pieces && !states_.may_send(context_.now)) next = std::min(next, states_.may_send_at());
   return next;
 }
@@ -85,11 +90,9 @@ Peer::Footprint Peer::Machine::footprint() const {
   footprint.streams = context_.mesh.streams() + context_.session.streams();
   footprint.strangers = context_.mesh.strangers();
   footprint.rounds = rounds_.size();
-  const auto told =
-      std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.completed_early; });
-  footprint.calls = rounds_.size() - static_cast<std::size_t>(told) + admission_.calls() + transfers_.size();
+  footprint.calls = rounds_.calls() + admission_.calls() + transfers_.size();
   footprint.queued_bytes = context_.mesh.queued_bytes() + context_.session.queued_bytes();
-  footprint.remembered = views_.remembered() + announcements_.size() + reported_.size();
+  footprint.remembered = views_.remembered() + rounds_.remembered();
   return footprint;
 }
 
@@ -98,84 +101,34 @@ bool Peer::Machine::is_quiet() const {
          !admission_.admits() && !admission_.leaves() && context_.session.is_quiet() && context_.mesh.is_quiet();
 }
 
-void Peer::Machine::on_admit(const Admit& in) {
-  if (admission_.admit(in, launches_)) say_admit();
-}
-
-void Peer::Machine::admit_by_itself() {
-  if (admission_.begin_automatic()) say_admit();
-}
-
-void Peer::Machine::say_admit() {
-  if (admission_.must_say_admit(views_.proposal().has_value())) admission_.say_admit(open_rounds());
-}
-
-void Peer::Machine::on_leave(const Leave& in) {
-  if (!admission_.leave(in)) return;
-  transfers_.finish_publications(Status::kOk, {});
-  transfers_.finish_prefetches(Status::kAborted, "left before being admitted");
-}
-
-void Peer::Machine::try_leave() {
-  switch (admission_.farewell(views_.proposal().has_value())) {
-    case Admission::Farewell::kNone: return;
-    case Admission::Farewell::kSay: return admission_.say_leave(open_rounds());
-    case Admission::Farewell::kUnseen: return end_left();
+Standing Peer::Machine::standing() const {
+  switch (admission_.life()) {
+    case Admission::Life::kNew: return Standing::kNew;
+    case Admission::Life::kOver: return Standing::kOver;
+    case Admission::Life::kLeaving: return admission_.has_said_leave() ? Standing::kGoing : Standing::kLeaving;
+    case Admission::Life::kMember:
+      if (views_.proposal()) return Standing::kFrozen;
+      if (admission_.admits()) return Standing::kAdmitting;
+      return rounds_.empty() ? Standing::kIdle : Standing::kInRounds;
+    case Admission::Life::kJoining: break;
   }
-}
-
-void Peer::Machine::carry_out(const Admission::Decision& decision) {
-  if (const auto* run = std::get_if<Admission::RunEnds>(&decision)) return end_run(run->status, run->text);
-  if (const auto* admit = std::get_if<Admission::AdmitEnds>(&decision))
-    return give_up_admit(admit->status, admit->text);
-}
-
-void Peer::Machine::on_stop(const Stop& in) {
-  const std::string why(cut(in.why, kMaxTextBytes));
-  if (const auto decision = admission_.stop(in.call, why)) return carry_out(*decision);
-  if (transfers_.stop(in.call, why)) return;
-  for (auto& [order, round] : rounds_) {
-    if (round.call == in.call) {
-      return ask_to_stop(round, Status::kAborted, "aborted by " + context_.name_of(context_.options.id) + ": " + why);
-    }
+  switch (context_.session.state()) {
+    case Session::State::kIdle:
+    case Session::State::kPausing:
+    case Session::State::kLooking: return Standing::kLooking;
+    case Session::State::kDialling: return Standing::kDialling;
+    case Session::State::kGreeting: return Standing::kGreeting;
+    case Session::State::kWelcomed:
+    case Session::State::kOver: break;
   }
+  return views_.proposal() ? Standing::kInvited : Standing::kWaiting;
 }
 
-// Nobody is to be told: whoever gives up waits for the end of its calls, and not for a coordinator that hears no more.
-void Peer::Machine::on_abandon(const Abandon& in) {
-  if (admission_.is_over()) return;
-  context_.session.hang_up(context_.out());
-  end_run(Status::kNotConnected, std::string(cut(in.why, kMaxTextBytes)));
+bool Peer::Machine::hears(StreamId stream) const {
+  return context_.session.owns(stream) ? context_.session.hears() : context_.mesh.hears(stream);
 }
 
-void Peer::Machine::on_timer() {
-  context_.session.on_timer(context_.now, context_.out());
-  context_.mesh.on_timer(context_.now, context_.out());
-  const Admission::Decision decision = admission_.on_timer();
-  carry_out(decision);
-  if (std::holds_alternative<Admission::RunEnds>(decision)) return;
-  transfers_.on_timer();
-  std::vector<std::uint64_t> due;
-  for (const auto& [order, round] : rounds_) {
-    if (round.sync && context_.now >= round.sync->deadline()) round.sync->on_timer(context_.now);
-    if (context_.now >= round.deadline) due.push_back(order);
-  }
-  for (const std::uint64_t order : due) {
-    const auto at = rounds_.find(order);
-    if (at == rounds_.end()) continue;
-    Round& round = at->second;
-    if (round.stop) {
-      return end_run(Status::kOutcomeUnknown, "no verdict on tag " + std::to_string(round.request.tag.value) +
-                                                  " within " +
-                                                  std::to_string(context_.options.abort_grace.ns / 1'000'000) +
-                                                  " ms of asking to stop it; left the run");
-    }
-    ask_to_stop(round, Status::kTimedOut,
-                context_.name_of(context_.options.id) + " timed out after " +
-                    std::to_string(round.request.timeout.ns / 1'000'000) + " ms in tag " +
-                    std::to_string(round.request.tag.value));
-  }
-}
+// ---- calls ----
 
 void Peer::Machine::on_publish(Publish in) {
   if (!admission_.is_member()) {
@@ -191,30 +144,253 @@ void Peer::Machine::on_prefetch(Prefetch in) {
     outcome.state_defined = in.request.state == nullptr || states_.is_defined(in.request);
     return context_.complete(in.call, std::move(outcome));
   }
-  if (admission_.life() != Life::kJoining) {
+  if (admission_.life() != Admission::Life::kJoining) {
     const Error why = admission_.refusal("this peer is leaving: no more calls");
     return context_.fail(in.call, why.status, why.text);
   }
   transfers_.prefetch(in.call, std::move(in.request));
 }
 
+void Peer::Machine::on_leave(const Leave& in) {
+  if (!admission_.leave(in)) return;
+  transfers_.finish_publications(Status::kOk, {});
+  transfers_.finish_prefetches(Status::kAborted, "left before being admitted");
+}
+
+void Peer::Machine::on_stop(const Stop& in) {
+  const std::string why(cut(in.why, kMaxTextBytes));
+  if (const auto decision = admission_.stop(in.call, why)) return carry_out(*decision);
+  if (transfers_.stop(in.call, why)) return;
+  (void)rounds_.stop(in.call, why);  // it may have completed meanwhile
+}
+
+// Nobody is told: whoever abandons the run waits for the end of the calls, not for a coordinator that hears no more.
+void Peer::Machine::on_abandon(const Abandon& in) {
+  if (admission_.is_over()) return;
+  context_.session.hang_up(context_.out());
+  end_run(Status::kNotConnected, std::string(cut(in.why, kMaxTextBytes)));
+}
+
+void Peer::Machine::on_timer() {
+  context_.session.on_timer(context_.now, context_.out());
+  context_.mesh.on_timer(context_.now, context_.out());
+  const Admission::Decision decision = admission_.on_timer();
+  carry_out(decision);
+  if (std::holds_alternative<Admission::RunEnds>(decision)) return;
+  transfers_.on_timer();
+  if (const auto run = rounds_.on_timer()) end_run(run->status, run->text);
+}
+
+void Peer::Machine::on_job_done(const JobDone& in) {
+  const Jobs::Owner owner = context_.jobs.owner_of(in.token);
+  owner.use == Jobs::Use::kTransfer ? transfers_.on_job_done(owner.id, in) : rounds_.on_job_done(owner, in);
+}
+
+void Peer::Machine::carry_out(const Admission::Decision& decision) {
+  if (const auto* run = std::get_if<Admission::RunEnds>(&decision)) return end_run(run->status, run->text);
+  if (const auto* admit = std::get_if<Admission::AdmitEnds>(&decision)) return end_admit(admit->status, admit->text);
+}
+
+// The call of admit ends without an admission. With auto_admit other members may have joined it: then this peer stays
+// in.
+void Peer::Machine::end_admit(Status status, const std::string& text) {
+  admission_.end_admit(status, text);
+  rounds_.join_admission();
+  rounds_.enter_queued();
+}
+
+// ---- the coordinator ----
+
+void Peer::Machine::on_decision(wire::Message message) {
+  if (admission_.is_over()) return;
+  std::visit(overloaded{
+                 [&](wire::Propose& in) { on_propose(std::move(in)); },
+                 [&](const wire::Install& in) { on_install(in); },
+                 [&](const wire::Elected& in) { on_elected(in); },
+                 [&](const wire::AskOutline& in) { check(rounds_.on_ask_outline(in)); },
+                 [&](const wire::AskEntry& in) { check(rounds_.on_ask_entry(in)); },
+                 [&](wire::Published& in) {
+                   if (admission_.life() == Admission::Life::kJoining) transfers_.on_published(std::move(in));
+                 },
+                 [&](const wire::Commit& in) { check(rounds_.on_commit(in)); },
+                 [&](const wire::Admitting& in) { rounds_.on_admitting(in); },
+                 [&](const wire::AdmitEnded& in) { on_admit_ended(in); },
+                 [&](const wire::Pending& in) {
+                   admission_.on_pending(in);
+                   rounds_.join_admission();
+                 },
+                 [&](const wire::Evicted& in) { end_run(in.status, "evicted by the coordinator: " + in.text); },
+                 [&](const wire::Left&) { on_left(); },
+                 [&](const wire::Refused& in) { end_run(in.status, "refused by the coordinator: " + in.text); },
+                 [&](const wire::Waiting&) { on_put_off(); },
+                 [&](const auto&) { check("said what a coordinator does not say"); },
+             },
+             message);
+}
+
+void Peer::Machine::check(const std::string& violation) {
+  if (!violation.empty()) end_run(Status::kProtocolError, "the coordinator " + violation + "; left the run");
+}
+
+void Peer::Machine::on_unanswered(std::string text) {
+  context_.note({.kind = trace::Kind::kUnanswered, .view = {}, .peer = {}, .round = {}, .text = std::move(text)});
+}
+
+// Rule 4: a member answers every proposal with the rounds that it has open.
+void Peer::Machine::on_propose(wire::Propose proposal) {
+  if (const auto flaw = views_.validate(proposal, admission_.has_said_leave())) return check(*flaw);
+  const ProposalNumber number = proposal.number;
+  const LinkKey key = proposal.link_key;
+  const bool question = views_.is_question(proposal);
+  views_.propose(std::move(proposal));
+  if (question) return context_.session.say(wire::Flush{number, {}});
+  context_.mesh.set_key(key, context_.now, context_.out());
+  context_.session.say(wire::Flush{number, rounds_.open_rounds()});
+  update_links();
+  const auto is_in = [&](PeerId peer) { return Views::has_member(views_.proposal()->view, peer); };
+  context_.mesh.dismiss_visitors(is_in, context_.now, context_.out());
+  const Instant grace = context_.now + context_.options.abort_grace;  // rule 15: the coordinator is at work
+  admission_.renew_grace(grace);
+  rounds_.renew_grace(grace);
+}
+
+// Another newcomer that the proposal would have admitted is gone, and the next proposal does not admit this peer.
+void Peer::Machine::on_put_off() {
+  if (!views_.proposal() || context_.view->number.value != 0) {
+    return check("let a peer wait that it did not want to admit");
+  }
+  views_.withdraw();
+  update_links();
+}
+
+// Rules 6 and 7: the proposal holds, and verdicts reach callers now.
+void Peer::Machine::on_install(const wire::Install& in) {
+  if (!views_.proposal() || views_.proposal()->number != in.number) return check("installed what it had not proposed");
+  const wire::Propose change = views_.take_proposal();
+  const bool rejoins = change.view.cohort != context_.view->cohort && views_.is_in(change.view);
+  for (const wire::Verdict& verdict : change.verdicts) {
+    check(rounds_.on_verdict(verdict, rejoins));
+    if (admission_.is_over()) return;
+  }
+  rounds_.give_up_touched(change);
+  install(change);
+}
+
+void Peer::Machine::install(const wire::Propose& change) {
+  const bool admission = change.view.cohort != context_.view->cohort;
+  const bool changed = change.view.number != context_.view->number;
+  const bool joins = admission_.life() == Admission::Life::kJoining && views_.is_in(change.view);
+  context_.view = std::make_shared<const wire::View>(change.view);
+  if (joins) {
+    admission_.become_member();
+    transfers_.finish_prefetches(Status::kOk, {});
+  }
+  if (changed && views_.is_in(*context_.view)) {  // a leaver that still finishes rounds is no member
+    context_.out().emplace_back(Installed{context_.view});
+    context_.note({.kind = joins ? trace::Kind::kJoined : trace::Kind::kViewChanged,
+                   .view = context_.view->number,
+                   .peer = {},
+                   .round = {},
+                   .number = context_.view->members.size(),
+                   .text = {}});
+  }
+  if (admission) {
+    views_.found(change.view);
+    admission_.enter_cohort(change.view.members.size());
+    rounds_.enter_cohort();
+  }
+  if (views_.forget_closers()) rounds_.refuse_anew();
+  rounds_.forget_stale_announcements();
+  update_links();
+  rounds_.go_on();
+}
+
+void Peer::Machine::on_elected(const wire::Elected& elected) {
+  const Rounds::Election election = rounds_.on_elected(elected);
+  check(election.violation);
+  if (election.taken) update_links();
+}
+
+void Peer::Machine::on_admit_ended(const wire::AdmitEnded& ended) {
+  if (!admission_.is_cancelled()) return check("ended an admit that this peer has not given up");
+  end_admit(ended.status, ended.text);
+}
+
+void Peer::Machine::on_left() {
+  if (!admission_.has_said_leave()) return check("let go of a peer that did not leave");
+  end_left();
+}
+
+// ---- links ----
+
+void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
+  context_.note(
+      {.kind = trace::Kind::kLinkReported, .view = context_.view->number, .peer = peer, .round = {}, .text = why});
+  context_.session.say(wire::LinkBroken{peer, why});
+}
+
+// ---- after every step ----
+
 void Peer::Machine::drive_transfers() {
   using Place = StateTransfers::Place;
   if (transfers_.empty()) return;
-  const bool waits = admission_.life() == Life::kJoining && !views_.proposal();
-  const bool member = admission_.is_member();
-  if (transfers_.drive(waits ? Place::kWaits : member ? Place::kMember : Place::kOther)) update_links();
-  if (!transfers_.serves()) {
-    context_.mesh.dismiss_visitors([](PeerId) { return true; }, context_.now, context_.out());
+  const bool waits = admission_.life() == Admission::Life::kJoining && !views_.proposal();
+  if (transfers_.drive(waits ? Place::kWaits : admission_.is_member() ? Place::kMember : Place::kOther)) update_links();
+  if (transfers_.serves()) return;
+  context_.mesh.dismiss_visitors([](PeerId) { return true; }, context_.now, context_.out());
+}
+
+void Peer::Machine::try_leave() {
+  switch (admission_.farewell(views_.proposal().has_value())) {
+    case Admission::Farewell::kNone: return;
+    case Admission::Farewell::kSay: return admission_.say_leave(rounds_.open_rounds());
+    case Admission::Farewell::kUnseen: return end_left();
   }
 }
 
-std::optional<std::string> Peer::Machine::refusal_of_visitor(PeerId peer) const {
-  if (!transfers_.serves()) return "nothing is published here";
-  const bool is_member = Views::has_member(*context_.view, peer) ||
-                         (views_.proposal() && Views::has_member(views_.proposal()->view, peer));
-  if (is_member) return "a member does not visit";
-  return std::nullopt;
+void Peer::Machine::end_left() {
+  admission_.end_leave();
+  end_run(Status::kNotConnected, "this peer has left the run", true);
+}
+
+// Rule 37.
+void Peer::Machine::end_run(Status status, std::string text, bool left) {
+  if (admission_.is_over()) return;
+  admission_.begin_end(status, std::move(text));
+  const std::string& why = admission_.over_text();
+  views_.withdraw();
+  context_.session.finish(context_.now, context_.out());
+  if (left) {
+    context_.note({.kind = trace::Kind::kLeft, .view = context_.view->number, .peer = {}, .round = {}, .text = {}});
+  } else {
+    context_.note({.kind = trace::Kind::kRunLost,
+                   .view = context_.view->number,
+                   .peer = {},
+                   .round = {},
+                   .status = status,
+                   .text = why});
+  }
+  context_.out().emplace_back(RunOver{status, why, left});
+  admission_.end_calls(status);
+  rounds_.end(status, why);
+  transfers_.finish(status, why);
+  context_.mesh.close_all(context_.out());
+  rounds_.forget();
+  views_.forget_outcomes();
+}
+
+// The links that are needed: to the neighbours in every ring that is in use or proposed, for syncs and for transfers.
+void Peer::Machine::update_links() {
+  Views::Links links;
+  if (!admission_.is_over()) {
+    views_.add_rings(rounds_.is_direct(), links);
+    rounds_.add_links(links);
+    transfers_.add_sources(links);
+    views_.add_proposed_ring(rounds_.is_direct(), links);
+  }
+  context_.mesh.want(links, context_.now, context_.out());
+  rounds_.forget_others([&](PeerId peer) { return links.contains(peer); });
+  views_.forget_addresses();
 }
 
 }  // namespace lockstep::peer

@@ -178,8 +178,7 @@ void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
                    [&](wire::SegmentBegan& in) { take_segment(flow, in, now, out); },
                    [&](wire::SegmentEnded& in) {
                      if (in.sunk) return;
-                     if (flow.visits) return owner_.on_visit_segment_ended(flow.peer, in);
-                     owner_.on_segment_ended(flow.peer, flow.channel.stream(), in);
+                     exchange_of(flow).on_segment_ended(flow.peer, flow.channel.stream(), in);
                    },
                },
                **next);
@@ -191,8 +190,7 @@ void Mesh::take_segment(Flow& flow, const wire::SegmentBegan& in, Instant now, E
   if (flow.kind != Kind::kUp) return break_protocol(flow, "a segment before the greeting", now, out);
   if (in.term < term_) return flow.channel.reader.sink();
   const StreamId stream = flow.channel.stream();
-  const auto place = flow.visits ? owner_.on_visit_segment_began(flow.peer, stream, in.segment)
-                                 : owner_.on_segment_began(flow.peer, stream, in.segment);
+  const auto place = exchange_of(flow).on_segment_began(flow.peer, stream, in.segment);
   switch (place.landing) {
     case ring::Operation::Landing::kPlace: return put(flow, place.into, out);
     case ring::Operation::Landing::kLater: return;
@@ -224,14 +222,15 @@ void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& o
   if (std::holds_alternative<wire::Heartbeat>(message)) return;
   if (flow.visits) return on_visit_message(flow, message, now, out);
   if (auto* ready = std::get_if<wire::Ready>(&message)) {
-    return owner_.on_ready(flow.peer, flow.stripe, flow.channel.stream(), std::move(*ready));
+    return owners_->neighbours.on_ready(flow.peer, flow.stripe, flow.channel.stream(), std::move(*ready));
   }
   if (const auto* offer = std::get_if<wire::Offer>(&message)) {
-    return owner_.on_offer(flow.peer, flow.channel.stream(), *offer);
+    return owners_->neighbours.on_offer(flow.peer, flow.channel.stream(), *offer);
   }
-  if (const auto* stake = std::get_if<wire::Stake>(&message)) return owner_.on_stake(flow.peer, *stake);
-  if (const auto* done = std::get_if<wire::Done>(&message)) return owner_.on_done(flow.peer, *done);
-  if (wire::is_about_state(message)) return owner_.on_state_message(flow.peer, flow.channel.stream(), message);
+  if (const auto* stake = std::get_if<wire::Stake>(&message)) return owners_->neighbours.on_stake(flow.peer, *stake);
+  if (const auto* done = std::get_if<wire::Done>(&message)) return owners_->neighbours.on_done(flow.peer, *done);
+  if (wire::is_about_state(message))
+    return owners_->neighbours.on_state_message(flow.peer, flow.channel.stream(), message);
   break_protocol(flow, "a message that neighbours do not send", now, out);
 }
 
@@ -241,7 +240,7 @@ void Mesh::on_visit_message(Flow& flow, const wire::Message& message, Instant no
       std::holds_alternative<wire::AskDigests>(message) || std::holds_alternative<wire::AskPieces>(message);
   const bool to_us = links_.at(flow.peer).relation == Relation::kVisitor;
   if (to_us ? asks : std::holds_alternative<wire::PieceDigests>(message)) {
-    return owner_.on_visit_message(flow.peer, flow.channel.stream(), message);
+    return owners_->visits.on_message(flow.peer, flow.channel.stream(), message);
   }
   break_protocol(flow, "a message that is not said on a visit", now, out);
 }
@@ -283,7 +282,7 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
     if (fresh) at->second.stripes.assign(1, Stripe{{}, false, now, now, kFirstBackoff});
   }
   attach_parked(flow, now, out);
-  if (link.direct && key_ && !flow.visits && !links_.contains(link.from)) owner_.on_direct_caller(link.from);
+  if (link.direct && key_ && !flow.visits && !links_.contains(link.from)) owners_->links.on_direct_caller(link.from);
 }
 
 // Those with the key that no link waits for; the oldest go when there are too many.
@@ -301,7 +300,7 @@ void Mesh::make_room_for_parked(Instant now, Effects& out) {
 std::optional<std::string> Mesh::refusal_of_visit(PeerId from) const {
   const auto link = links_.find(from);
   if (link != links_.end() && link->second.relation != Relation::kVisitor) return "this peer is a neighbour: no visits";
-  if (auto refusal = owner_.refusal_of_visitor(from)) return refusal;
+  if (auto refusal = owners_->visits.refusal_of_visitor(from)) return refusal;
   const auto visitors = std::count_if(links_.begin(), links_.end(),
                                       [](const auto& entry) { return entry.second.relation == Relation::kVisitor; });
   if (link == links_.end() && visitors >= kMaxVisitors) return "as many visitors as one member takes are here";
@@ -353,7 +352,7 @@ void Mesh::bring_up(Flow& flow, Instant now) {
   stripe.backoff = kFirstBackoff;
   if (next_look_ == kNever || next_heartbeat_ <= now) next_heartbeat_ = now + options_.link_heartbeat;
   look_soon(next_heartbeat_);
-  if (!flow.visits) owner_.on_stripe_up(flow.peer, flow.stripe, flow.channel.stream());
+  if (!flow.visits) owners_->neighbours.on_stripe_up(flow.peer, flow.stripe, flow.channel.stream());
 }
 
 void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
@@ -367,9 +366,9 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   flows_.erase(at);
   lobby_.leave(in.stream);
   if (visits) {
-    owner_.on_visit_gone(peer, in.stream);
+    owners_->visits.on_stream_gone(peer, in.stream);
   } else {
-    owner_.on_stream_gone(peer, in.stream);
+    owners_->neighbours.on_stream_gone(peer, in.stream);
   }
   const auto link = links_.find(peer);
   if (link == links_.end() || index.value >= link->second.width()) return;
@@ -467,7 +466,7 @@ void Mesh::break_protocol(Flow& flow, const std::string& why, Instant now, Effec
   if (++link.faults < kMaxFaults) return;
   link.faults = 0;
   link.reported = now;
-  owner_.on_link_broken(peer, "breaks the protocol again and again: " + why);
+  owners_->links.on_link_broken(peer, "breaks the protocol again and again: " + why);
 }
 
 void Mesh::on_timer(Instant now, Effects& out) {
@@ -523,16 +522,16 @@ void Mesh::on_timer(Instant now, Effects& out) {
       const Instant limit = std::max(stripe.down_since, link.reported) + options_.link_timeout;
       if (now >= limit) {
         link.reported = now;
-        if (link.needed || owner_.needs_link(peer)) broken.push_back(peer);
+        if (link.needed || owners_->links.needs_link(peer)) broken.push_back(peer);
       }
       look_soon(std::max(stripe.down_since, link.reported) + options_.link_timeout);
     }
   }
   for (const PeerId peer : broken) {
     const Link& link = links_.at(peer);
-    owner_.on_link_broken(peer, "no stream to " + link.address.text() + " for " +
-                                    std::to_string(options_.link_timeout.ns / 1'000'000) + " ms" +
-                                    (link.failure.empty() ? "" : ": " + link.failure));
+    owners_->links.on_link_broken(peer, "no stream to " + link.address.text() + " for " +
+                                            std::to_string(options_.link_timeout.ns / 1'000'000) + " ms" +
+                                            (link.failure.empty() ? "" : ": " + link.failure));
   }
 }
 
@@ -598,7 +597,7 @@ bool Mesh::release(const RoundKey& key, Generation attempt, Instant now, Effects
 }
 
 void Mesh::pump(Effects& out) {
-  if (owner_.has_segments()) fill_stripes();
+  if (owners_->neighbours.has_segments()) fill_stripes();
   serve_visitors();
   std::sort(touched_.begin(), touched_.end());
   for (const StreamId stream : touched_) {
@@ -618,14 +617,15 @@ void Mesh::pump(Effects& out) {
 
 void Mesh::fill_stripes() {
   for (auto& [peer, link] : links_) {
-    if (link.relation != Relation::kNeighbour || !owner_.has_segments_for(peer)) continue;
+    if (link.relation != Relation::kNeighbour || !owners_->neighbours.has_segments_for(peer)) continue;
     for (bool more = true; more;) {
       more = false;
       for (std::uint16_t i = 0; i < link.width(); ++i) {
         if (!link.stripes[i].up) continue;
         Flow& flow = flows_.at(link.stripes[i].stream);
         if (flow.channel.writer.segments_queued() >= kSegmentsPerStripe) continue;
-        if (!owner_.next_segment(peer, StripeIndex{i}, link.stripes[i].stream, flow.channel.writer)) continue;
+        if (!owners_->neighbours.next_segment(peer, StripeIndex{i}, link.stripes[i].stream, flow.channel.writer))
+          continue;
         touch(flow);
         more = true;
       }
@@ -635,13 +635,13 @@ void Mesh::fill_stripes() {
 
 // While no round has anything to send.
 void Mesh::serve_visitors() {
-  if (!owner_.serves()) return;
+  if (!owners_->visits.serves()) return;
   for (auto& [peer, link] : links_) {
     if (link.relation != Relation::kVisitor || !link.stripes.front().up) continue;
     Flow& flow = flows_.at(link.stripes.front().stream);
     if (flow.channel.writer.segments_queued() >= kSegmentsPerVisitor) continue;
-    if (owner_.has_segments()) return;
-    if (owner_.next_segment_for_visitor(peer, flow.channel.writer)) touch(flow);
+    if (owners_->neighbours.has_segments()) return;
+    if (owners_->visits.next_segment(peer, {}, flow.channel.stream(), flow.channel.writer)) touch(flow);
   }
 }
 

@@ -24,54 +24,17 @@
 #include "core/io/lobby.h"
 #include "core/io/stream.h"
 #include "core/peer/effect.h"
+#include "core/peer/mesh_owners.h"
 #include "core/peer/options.h"
-#include "core/ring/operation.h"
 #include "core/wire/channel.h"
 
 namespace lockstep::peer {
 
-// What Mesh asks of the machine that owns it.
-class MeshOwner {
- public:
-  virtual ~MeshOwner() = default;
-  virtual void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) = 0;
-  virtual void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) = 0;
-  virtual void on_stake(PeerId from, const wire::Stake& stake) = 0;
-  virtual void on_done(PeerId from, const wire::Done& done) = 0;
-  virtual ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) = 0;
-  virtual void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) = 0;
-  // Whether any segment waits to be sent, to whomever.
-  [[nodiscard]] virtual bool has_segments() const = 0;
-  // Whether one may wait for this neighbour.
-  [[nodiscard]] virtual bool has_segments_for(PeerId to) const = 0;
-  // Queues the next segment for this neighbour on `writer`; false when there is none now.
-  virtual bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) = 0;
-  virtual void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) = 0;
-  virtual void on_state_message(PeerId from, StreamId stream, const wire::Message& message) = 0;
-  virtual void on_stream_gone(PeerId peer, StreamId stream) = 0;  // nobody: it had no link yet
-  virtual void on_link_broken(PeerId peer, const std::string& why) = 0;
-  // Somebody whom we do not want has dialled us for rounds that go direct.
-  virtual void on_direct_caller(PeerId from) = 0;
-  // Whether a round waits for a link that is not needed all the time.
-  [[nodiscard]] virtual bool needs_link(PeerId to) const = 0;
-
-  // ---- visits ----
-
-  // Whether there is something that others visit us for.
-  [[nodiscard]] virtual bool serves() const = 0;
-  // Whether this peer may visit us; if not, why.
-  [[nodiscard]] virtual std::optional<std::string> refusal_of_visitor(PeerId peer) const = 0;
-  virtual void on_visit_message(PeerId from, StreamId stream, const wire::Message& message) = 0;
-  virtual ring::Operation::Place on_visit_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) = 0;
-  virtual void on_visit_segment_ended(PeerId from, const wire::SegmentEnded& segment) = 0;
-  virtual bool next_segment_for_visitor(PeerId to, wire::LinkWriter& writer) = 0;
-  virtual void on_visit_gone(PeerId peer, StreamId stream) = 0;
-};
-
 class Mesh {
  public:
-  Mesh(const Options& options, io::StreamNames& names, MeshOwner& owner)
-      : options_(options), names_(names), owner_(owner), lobby_(options.strangers) {}
+  Mesh(const Options& options, io::StreamNames& names) : options_(options), names_(names), lobby_(options.strangers) {}
+  // Before anything else.
+  void attach(const MeshOwners& owners) { owners_.emplace(owners); }
 
   void set_term(Term term) { term_ = term; }
   // The key of the run, known from the first proposal on. Streams that came before it and say another are refused.
@@ -250,11 +213,15 @@ class Mesh {
   void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);
   void look_soon(Instant at) { next_look_ = at < next_look_ ? at : next_look_; }
   void make_room_for_parked(Instant now, Effects& out);
+  [[nodiscard]] SegmentExchange& exchange_of(const Flow& flow) const {
+    if (flow.visits) return owners_->visits;
+    return owners_->neighbours;
+  }
   [[nodiscard]] bool is_proven(const Flow& flow) const { return key_ && (flow.visits || flow.key == *key_); }
 
   Options options_;
   io::StreamNames& names_;
-  MeshOwner& owner_;
+  std::optional<MeshOwners> owners_;
   Term term_;
   std::optional<LinkKey> key_;
   Links links_;

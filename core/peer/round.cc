@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "core/base/mutant.h"
+#include "core/wire/limits.h"
 
 namespace lockstep::peer {
 
@@ -44,6 +45,23 @@ std::optional<Rank> Attempt::other(PeerId peer) const {
   const auto found = std::find(ring->begin(), ring->end(), peer);
   if (found == ring->end() || peer == peer_at(rank)) return std::nullopt;
   return Rank{static_cast<std::uint32_t>(found - ring->begin())};
+}
+
+void Attempt::agree(PeerId member, const wire::Done& done) {
+  const auto at = std::find(ring->begin(), ring->end(), member);
+  if (at == ring->end() || (agreed != 0 && agreed_hash != done.hash)) return;
+  const bool drifted = done.parity != 0 && agreed_parity != 0 && done.parity != agreed_parity;
+  if (drifted && !mutant(Mutant::kWatchBlind)) return;
+  agreed |= 1U << static_cast<std::uint32_t>(at - ring->begin());
+  agreed_hash = done.hash;
+  if (done.parity != 0) agreed_parity = done.parity;
+}
+
+bool Attempt::all_agree(std::uint64_t hash) const {
+  if (agreed == 0) return false;
+  LOCKSTEP_ASSERT(world() <= kMaxDirect);
+  const std::uint32_t all = (1U << (world() - (mutant(Mutant::kAgreesWithoutOne) ? 1 : 0))) - 1;
+  return (agreed & all) == all && agreed_hash == hash;
 }
 
 std::vector<std::uint64_t> Attempt::known_stakes() const {

@@ -1,5 +1,5 @@
 // One collective call, the round that it takes part in, and the attempt that runs (docs/protocol.md, "The life of a
-// round"). Values and questions about them; Peer::Machine moves a round from state to state.
+// round"). Values and questions about them; Rounds moves a round from state to state.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +71,10 @@ struct Attempt {
   [[nodiscard]] std::optional<Rank> at(Rank place, PeerId peer) const {
     return peer_at(place) == peer ? std::optional(place) : std::nullopt;
   }
+  // Counts this member's Done. The coordinator judges results that differ, and watched states that differ.
+  void agree(PeerId member, const wire::Done& done);
+  // All members of the ring are done with this hash.
+  [[nodiscard]] bool all_agree(std::uint64_t hash) const;
   // Once all are known.
   [[nodiscard]] std::vector<std::uint64_t> known_stakes() const;
   [[nodiscard]] bool knows_stakes() const;
@@ -140,6 +144,12 @@ struct Round {
   // Of the watched state: digested, or there is nobody to compare it with.
   [[nodiscard]] bool knows_parity() const { return !watch || attempt->world() == 1 || watch->digested(); }
   [[nodiscard]] std::uint64_t parity() const { return watch && attempt->world() > 1 ? watch->parity() : 0; }
+  // Members tell each other that they are done, and commit without waiting for the coordinator (rule 14). If one of
+  // them is lost then, the others are done, too, which the coordinator can see. A round that proves less, or that ends
+  // together with another group's, waits for the coordinator.
+  [[nodiscard]] bool commits_among_peers() const {
+    return attempt->peer_commit && request.collective == Collective::kAllReduce && what.count > 0;
+  }
   [[nodiscard]] RoundPhase phase() const;
 
   // The rank of a broadcast's root; 0 for other collectives; nothing: the root is no member.

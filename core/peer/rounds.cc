@@ -1,15 +1,17 @@
-// Collective calls: how they become rounds, how their data flows, and how they end.
-#include <algorithm>
+#include "core/peer/rounds.h"
+
 #include <utility>
 
+#include "core/base/assert.h"
 #include "core/base/mutant.h"
-#include "core/peer/machine.h"
 #include "core/wire/describe.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::peer {
 
-std::optional<Error> Peer::Machine::check(const Request& request) const {
+// ---- calls ----
+
+std::optional<Error> Rounds::validate(const Request& request) {
   const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
   if (request.tensors.size() > kMaxTensorsPerCall) {
     return invalid(std::to_string(request.tensors.size()) + " tensors in one call, more than " +
@@ -30,7 +32,7 @@ std::optional<Error> Peer::Machine::check(const Request& request) const {
   return std::nullopt;
 }
 
-void Peer::Machine::on_launch(Launch in) {
+void Rounds::launch(Launch in) {
   if (!admission_.is_member()) {
     const Error why = admission_.refusal("this peer is leaving: no more calls");
     return context_.fail(in.call, why.status, why.text);
@@ -40,7 +42,7 @@ void Peer::Machine::on_launch(Launch in) {
         in.call, Status::kTooManyInFlight,
         std::to_string(kMaxRoundsInFlight) + " rounds are in flight: wait for one to end before the next");
   }
-  if (auto error = check(in.request)) return context_.fail(in.call, error->status, error->text);
+  if (auto error = validate(in.request)) return context_.fail(in.call, error->status, error->text);
   Round& round = rounds_[++launches_];
   round.order = launches_;
   round.call = in.call;
@@ -50,23 +52,64 @@ void Peer::Machine::on_launch(Launch in) {
   round.deadline = round.limit;
   if (round.request.state != nullptr && round.request.state->restored) states_.restored(round.request.tag);
   syncs_.watch(round);
-  if (!admission_.admits() || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort
+  // After admit, the round belongs to the next cohort (rule 21).
+  if (!admission_.admits() || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);
 }
 
-Round* Peer::Machine::find(const RoundKey& key) {
+bool Rounds::stop(CallId call, const std::string& why) {
+  const auto at =
+      std::find_if(rounds_.begin(), rounds_.end(), [&](const auto& entry) { return entry.second.call == call; });
+  if (at == rounds_.end()) return false;
+  const std::string own_name = context_.name_of(context_.options.id);
+  ask_to_stop(at->second, Status::kAborted, "aborted by " + own_name + ": " + why);
+  return true;
+}
+
+std::optional<Admission::RunEnds> Rounds::on_timer() {
+  std::vector<std::uint64_t> due;
+  for (const auto& [order, round] : rounds_) {
+    if (round.sync && context_.now >= round.sync->deadline()) round.sync->on_timer(context_.now);
+    if (context_.now >= round.deadline) due.push_back(order);
+  }
+  for (const std::uint64_t order : due) {
+    const auto at = rounds_.find(order);
+    if (at == rounds_.end()) continue;
+    Round& round = at->second;
+    const std::string tag = std::to_string(round.request.tag.value);
+    if (round.stop) {
+      const std::string grace = std::to_string(context_.options.abort_grace.ns / 1'000'000);
+      return Admission::RunEnds{Status::kOutcomeUnknown, "no verdict on tag " + tag + " within " + grace +
+                                                             " ms of asking to stop it; left the run"};
+    }
+    const std::string limit = std::to_string(round.request.timeout.ns / 1'000'000);
+    ask_to_stop(round, Status::kTimedOut,
+                context_.name_of(context_.options.id) + " timed out after " + limit + " ms in tag " + tag);
+  }
+  return std::nullopt;
+}
+
+Round* Rounds::find(const RoundKey& key) {
   const auto at = by_key_.find(key);
   return at == by_key_.end() ? nullptr : &rounds_.at(at->second);
 }
 
-// Gives the round its name in the newest cohort, and begins it unless an earlier attempt is still being given up.
-void Peer::Machine::enter(Round& round) {
+const Round* Rounds::find(const RoundKey& key) const {
+  const auto at = by_key_.find(key);
+  return at == by_key_.end() ? nullptr : &rounds_.at(at->second);
+}
+
+// ---- attempts ----
+
+// Gives the round its key in the newest cohort (rule 9), and begins it unless an earlier attempt is still being given
+// up.
+void Rounds::enter(Round& round) {
   Cohort& cohort = *views_.newest();
   const bool ending = round.requeue;
   if (ending) by_key_.erase(round.key);
   round.requeue = false;
   round.key = RoundKey{cohort.id, context_.options.group, round.request.tag, cohort.uses.launch(round.request.tag)};
   round.generation = cohort.attempt_of(round.key);
-  if (round.stop && round.stop->status == Status::kCohortClosed) {  // it has found another
+  if (round.stop && round.stop->status == Status::kCohortClosed) {  // it has found another cohort
     round.stop.reset();
     round.deadline = round.limit;
   } else if (round.stop) {
@@ -78,9 +121,9 @@ void Peer::Machine::enter(Round& round) {
   begin_attempt(round);
 }
 
-void Peer::Machine::begin_attempt(Round& round) {
+void Rounds::begin_attempt(Round& round) {
   Cohort& cohort = *views_.cohort_of(round.key);
-  if (const auto spent = cohort.used_up.find(round.key); spent != cohort.used_up.end()) {
+  if (const auto spent = cohort.used_up.find(round.key); spent != cohort.used_up.end()) {  // rule 9
     const wire::Verdict verdict = spent->second;
     cohort.used_up.erase(spent);
     return finish(round, outcome_of(round, verdict.status, verdict.text), false);
@@ -89,11 +132,12 @@ void Peer::Machine::begin_attempt(Round& round) {
     round.state = Round::State::kHeld;
     return;
   }
+  // Invariant: the attempt before has been given up, and its memory is back (rule 16).
+  LOCKSTEP_ASSERT(round.operation() == nullptr && !(round.attempt && round.attempt->jobs));
   round.generation = cohort.attempt_of(round.key);
   const Cohort::Membership& among = cohort.generations.at(round.generation);
-  LOCKSTEP_ASSERT(!round.operation() && !(round.attempt && round.attempt->jobs));  // given up before (rule 16)
-  round.attempt.emplace(round.key, round.generation, among, context_.options.id, round.what);
-  if (round.attempt->direct) go_direct();
+  Attempt& attempt = round.attempt.emplace(round.key, round.generation, among, context_.options.id, round.what);
+  if (attempt.direct) go_direct();
   if (round.stop) {
     round.stop->attempt = round.generation;
     round.stop->done = false;
@@ -104,9 +148,9 @@ void Peer::Machine::begin_attempt(Round& round) {
     round.state = Round::State::kStuck;
     return;
   }
-  if (round.attempt->world() < round.request.minimum_world && !mutant(Mutant::kMinimumIgnored)) {
+  if (attempt.world() < round.request.minimum_world && !mutant(Mutant::kMinimumIgnored)) {
     return refuse(round, Status::kBelowMinimum,
-                  "the group has " + std::to_string(round.attempt->world()) + " members, the call wants at least " +
+                  "the group has " + std::to_string(attempt.world()) + " members, the call wants at least " +
                       std::to_string(round.request.minimum_world) + ": wait_for_world waits for more");
   }
   if (round.request.weight && !is_weight(*round.request.weight)) {
@@ -118,51 +162,286 @@ void Peer::Machine::begin_attempt(Round& round) {
   syncs_.begin_watch(round);
   if (const auto stake = stake_of(round.request)) {
     round.state = Round::State::kStakes;
-    round.attempt->stakes.resize(round.attempt->world());
-    if (round.attempt->world() > 1) announce(round);
-    learn_stake(round, round.attempt->rank, *stake);
+    attempt.stakes.resize(attempt.world());
+    if (attempt.world() > 1) greetings_.announce(round);
+    learn_stake(round, attempt.rank, *stake);
     if (round.state == Round::State::kStakes) take_readies(round);
     return;
   }
   begin_operation(round);
 }
 
-// We cannot take part. The others may have called it with other arguments, and wait: it ends for all, by verdict.
-void Peer::Machine::refuse(Round& round, Status status, const std::string& text) {
-  round.state = Round::State::kStuck;
-  ask_to_stop(round, status, context_.name_of(context_.options.id) + ": " + text);
-}
-
-void Peer::Machine::begin_operation(Round& round) {
+void Rounds::begin_operation(Round& round) {
   if (!round.root()) {
     return refuse(round, Status::kInvalidArgument,
                   "broadcast root " + context_.name_of(round.request.root) + " is not a member of this group");
   }
   if (const auto why = round.validate_operation(context_.options)) return refuse(round, why->status, why->text);
-  LOCKSTEP_ASSERT(!round.attempt->operation && !round.attempt->jobs);
-  round.attempt->operation = round.new_operation(context_.options);
-  round.attempt->jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
+  Attempt& attempt = *round.attempt;
+  LOCKSTEP_ASSERT(!attempt.operation && !attempt.jobs);
+  attempt.operation = round.new_operation(context_.options);
+  attempt.jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
   round.state = Round::State::kRunning;
-  if (round.attempt->world() > 1) {
-    greet_neighbours(round);
+  if (attempt.world() > 1) {
+    greetings_.greet(round, eager_rounds());
     take_readies(round);
-    take_early(round);
+    stops_as_mismatch(round, greetings_.take_early(round));
   }
   if (round.state != Round::State::kRunning) return;
-  round.operation()->prepare(context_.jobs.collected());
+  attempt.operation->prepare(context_.jobs.collected());
   start_jobs(round);
   done_if_complete(round);
 }
 
-// A member that has called admit will never launch this round.
-void Peer::Machine::refuse_if_closed(Round& round) {
+void Rounds::on_job_done(const Jobs::Owner& owner, const JobDone& in) {
+  Round& round = rounds_.at(owner.id);
+  if (owner.use == Jobs::Use::kWatch) {
+    if (syncs_.on_watch_job_done(round, in)) done_if_complete(round);
+    return;
+  }
+  if (round.sync) return syncs_.on_job_done(round, in);
+  const Attempt& attempt = *round.attempt;
+  const auto finished = attempt.operation->job_done(Jobs::own(in.token), in.result, context_.jobs.collected());
+  start_jobs(round);
+  if (finished.used_early) announcements_.eager().used(attempt.upstream(), attempt.key, attempt.generation);
+  if (finished.corrupt) {  // rule 35
+    const char* const why = "a segment whose checksum is wrong";
+    if (!context_.mesh.reset(finished.stream, why, context_.now, context_.out())) {
+      context_.mesh.reset_link(attempt.peer_at(finished.from), why, context_.now, context_.out());
+    }
+  }
+  if (finished.placeable) context_.mesh.place(*finished.placeable, finished.place, context_.now, context_.out());
+  if (finished.fault) on_fault(round, finished);
+  if (round.state == Round::State::kRunning) done_if_complete(round);
+}
+
+void Rounds::on_fault(Round& round, const ring::Operation::Finished& finished) {
+  if (round.state != Round::State::kRunning && round.state != Round::State::kDone) return;
+  std::string text = finished.fault->text;
+  if (finished.corrupt) {
+    const PeerId sender = round.attempt->peer_at(finished.from);
+    text += " (" + context_.name_of(sender) + ")";
+    context_.mesh.forgive(sender);
+  }
+  if (round.state == Round::State::kRunning) return refuse(round, finished.fault->status, text);
+  // In a reduce-scatter this peer has its own chunk, and passes on those of others.
+  ask_to_stop(round, finished.fault->status, context_.name_of(context_.options.id) + ": " + text);
+}
+
+// ---- commits ----
+
+// Rule 12.
+void Rounds::done_if_complete(Round& round) {
+  if (round.state != Round::State::kRunning || round.operation() == nullptr) return;
+  if (!round.operation()->complete() || !round.knows_parity() || is_frozen(round)) return;
+  round.state = Round::State::kDone;
+  round.hash = round.operation()->result_hash();
   const Cohort& cohort = *views_.cohort_of(round.key);
+  // Rule 33: there is nobody else to agree with. But the coordinator holds a leaver for the rounds that it had open,
+  // and a cohort for the rounds that were open when its members called admit.
+  const bool newest = round.key.cohort == context_.view->cohort;
+  const bool is_known = admission_.leaves() || admission_.has_said_admit() || !newest;
+  if (round.attempt->world() == 1 && cohort.alone() && (!is_known || mutant(Mutant::kDoneAloneUnsaid))) {
+    finish(round, outcome_of(round, Status::kOk, {}), false);
+    if (context_.options.auto_admit && admission_.pending() > 0 && newest) admit_automatically();
+    return;
+  }
+  const wire::Done done{round.key, round.generation, round.what, round.hash, round.parity()};
+  if (round.commits_among_peers()) {
+    round.attempt->agree(context_.options.id, done);
+    tell_done(round, done);
+  } else {
+    context_.session.say(done);
+  }
+  commit_if_agreed(round);
+}
+
+// Rule 14. Members that all hear it need no word of the coordinator, which may hear of many rounds at once then. Where
+// members are far from each other the coordinator is told at once: a member may wait for it whose link to another has
+// just broken.
+void Rounds::tell_done(const Round& round, const wire::Done& done) {
+  bool all_hear = true;
+  for (const PeerId peer : *round.attempt->ring) {
+    if (peer != context_.options.id) all_hear = context_.mesh.say(peer, done) && all_hear;
+  }
+  if (all_hear && round.attempt->distance != ring::Distance::kFar) return context_.session.say_soon(done, context_.now);
+  context_.session.say(done);
+}
+
+void Rounds::commit_if_agreed(Round& round) {
+  if (round.state != Round::State::kDone || !round.attempt->all_agree(round.hash) || is_frozen(round)) return;
+  if (reported_.size() >= kMaxReported) return;  // the coordinator is that far behind
+  reported_.emplace(round.key, wire::OpenRound{round.key, round.generation, true, round.what.retry, round.hash});
+  finish(round, outcome_of(round, Status::kOk, {}), false);
+}
+
+// Rule 13.
+std::string Rounds::on_commit(const wire::Commit& commit) {
+  Round* const found = find(commit.key);
+  if (found != nullptr && found->state == Round::State::kClaimed && found->sync->defined()) {
+    found->state = Round::State::kDone;  // all have claimed the same
+    found->hash = found->sync->root().low;
+  }
+  const auto reported = reported_.find(commit.key);
+  Round* const round = reported == reported_.end() ? found : nullptr;
+  const bool done = round != nullptr && round->state == Round::State::kDone;
+  const char* const unfinished = "committed a round that this peer has not finished";
+  if (reported == reported_.end() && !done) return unfinished;
+  const Generation attempt = done ? round->generation : reported->second.attempt;
+  const std::uint64_t hash = done ? round->hash : reported->second.hash;
+  if (attempt != commit.attempt) return unfinished;
+  if (hash != commit.hash && !mutant(Mutant::kDifferingCommits)) return "committed another result than this peer's";
+  if (done) {
+    Outcome outcome = outcome_of(*round, Status::kOk, {});
+    outcome.parity = commit.parity;
+    finish(*round, std::move(outcome), false);
+  } else {
+    reported_.erase(reported);
+  }
+  const bool newest = commit.key.cohort == context_.view->cohort;
+  if (commit.admit_here && context_.options.auto_admit && newest) admit_automatically();
+  return {};
+}
+
+std::string Rounds::on_verdict(const wire::Verdict& verdict, bool rejoins) {
+  if (verdict.key.group != context_.options.group) return {};
+  const wire::Commit commit{verdict.key, verdict.attempt, verdict.hash, false, verdict.text};
+  if (reported_.contains(verdict.key)) {
+    if (verdict.status != Status::kOk) return "took back a round that all members had agreed on";
+    return on_commit(commit);
+  }
+  Round* round = find(verdict.key);
+  if (round != nullptr) {
+    if (round->state == Round::State::kEnding && round->outcome) return {};
+    if (verdict.status == Status::kOk) return on_commit(commit);
+    if (verdict.status == Status::kCohortClosed && rejoins && context_.options.auto_admit) {  // rule 21
+      round->requeue = true;
+      finish(*round, std::nullopt, true);
+    } else {
+      finish(*round, outcome_of(*round, verdict.status, verdict.text), true);
+    }
+    return {};
+  }
+  // Not launched yet, or long over.
+  announcements_.forget(verdict.key);
+  if (Cohort* cohort = views_.cohort_of(verdict.key)) cohort->forget_kept(verdict.key);
+  views_.remember(verdict);
+  return {};
+}
+
+// ---- syncs ----
+
+Rounds::Claimed Rounds::claimed(const RoundKey& key, Generation attempt, const std::string& said) {
+  Round* round = find(key);
+  if (round == nullptr || round->generation != attempt || round->state == Round::State::kEnding) return {};
+  if (round->state == Round::State::kClaimed) return {round, round->sync.get(), {}};
+  return {nullptr, nullptr, said + " a state in a round that this peer has claimed none in"};
+}
+
+Rounds::Claimed Rounds::compared(const RoundKey& key, Generation attempt, const std::string& said) {
+  Round* round = find(key);
+  const state::Sync* watched = round == nullptr ? nullptr : RoundSyncs::watched(*round, attempt);
+  return watched != nullptr ? Claimed{round, watched, {}} : claimed(key, attempt, said);
+}
+
+Rounds::Election Rounds::on_elected(const wire::Elected& elected) {
+  Claimed found = claimed(elected.key, elected.attempt, "elected");
+  if (found.round == nullptr) return {false, std::move(found.violation)};
+  std::string violation = syncs_.elect(*found.round, elected);
+  const bool taken = violation.empty();
+  return {taken, std::move(violation)};
+}
+
+std::string Rounds::on_ask_outline(const wire::AskOutline& ask) {
+  Claimed found = compared(ask.key, ask.attempt, "asked what is in");
+  if (found.state == nullptr) return std::move(found.violation);
+  const auto outline = found.state->outline(ask);
+  if (!outline) return "asked what is in a state that is undefined";
+  context_.session.say(*outline);
+  return {};
+}
+
+std::string Rounds::on_ask_entry(const wire::AskEntry& ask) {
+  Claimed found = compared(ask.key, ask.attempt, "asked for an entry of");
+  if (found.state == nullptr) return std::move(found.violation);
+  const auto entry = found.state->entry(ask);
+  if (!entry) return "asked for an entry that a state does not have";
+  context_.session.say(*entry);
+  return {};
+}
+
+// What can be asked is asked, and what is complete is said.
+void Rounds::drive_syncs() {
+  std::optional<std::set<PeerId>> linked;
+  for (auto& [order, round] : rounds_) {
+    if (!round.sync || !round.attempted() || round.sync->partners().empty()) continue;
+    if (!linked) linked = context_.mesh.linked();
+    syncs_.ask(round, *linked);
+    if (auto why = syncs_.stranded(round)) ask_to_stop(round, Status::kAborted, std::move(*why));
+    syncs_.done_if_complete(round);
+  }
+}
+
+// ---- admission ----
+
+void Rounds::say_admit() {
+  if (admission_.must_say_admit(views_.proposal().has_value())) admission_.say_admit(open_rounds());
+}
+
+void Rounds::admit_automatically() {
+  if (admission_.begin_automatic()) say_admit();
+}
+
+void Rounds::join_admission() {
+  const Cohort* cohort = views_.newest();
+  if (cohort != nullptr && admission_.joins(*cohort)) admit_automatically();
+}
+
+void Rounds::on_admitting(const wire::Admitting& in) {
+  if (!Views::has_member(*context_.view, in.peer)) return;
+  Cohort* cohort = views_.newest();
+  if (cohort == nullptr) return;
+  if (in.cohort.value == 0) {  // the member has withdrawn its admit, and launches again
+    cohort->closers.erase(in.peer);
+    return refuse_anew();
+  }
+  if (in.cohort != cohort->id) return;
+  Cohort::Closer& closer = cohort->closers[in.peer];
+  closer = {.at_least = in.at_least, .by_itself = in.by_itself, .open = {}};
+  for (const wire::OpenRound& round : in.open) closer.open.insert(round.key);
+  join_admission();
+  for (auto& [order, round] : rounds_) {
+    if (round.open()) refuse_if_closed(round);
+  }
+}
+
+void Rounds::enter_queued() {
+  for (auto& [order, round] : rounds_) {
+    if (round.state == Round::State::kQueued && !admission_.admits()) enter(round);
+  }
+}
+
+// A member withdrew its admit, or is gone: checks the rounds again that were refused because of it. A stop that was
+// heeded comes as a verdict.
+void Rounds::refuse_anew() {
+  for (auto& [order, round] : rounds_) {
+    if (!round.stop || round.stop->status != Status::kCohortClosed || !round.open()) continue;
+    round.stop.reset();
+    round.deadline = round.limit;
+    refuse_if_closed(round);
+  }
+}
+
+// Rule 21: a member that has called admit will never launch this round.
+void Rounds::refuse_if_closed(Round& round) {
   if (round.stop) return;
+  const Cohort& cohort = *views_.cohort_of(round.key);
   const Cohort::Membership& members = cohort.generations.at(round.generation);
-  // Still giving up an attempt: the next one will be below its minimum, and that is what those have heard who have admitted.
+  // While an attempt is given up whose successor will be below its minimum: members that have called admit have heard
+  // of that.
   if (members.ring->size() < round.request.minimum_world) return;
   if (cohort.id == context_.view->cohort) {
-    if (admission_.joins(cohort)) admit_by_itself();
+    join_admission();
     if (admission_.goes_on(cohort)) return;
   }
   for (const auto& [peer, closer] : cohort.closers) {
@@ -175,241 +454,107 @@ void Peer::Machine::refuse_if_closed(Round& round) {
   }
 }
 
-// The round that this segment belongs to, if it is of the attempt that runs.
-Round* Peer::Machine::running(const wire::Segment& segment) {
-  Round* round = find(segment.key);
-  if (round == nullptr || round->operation() == nullptr || !round->attempted()) return nullptr;
-  const bool of_this = round->attempt->generation == segment.attempt || mutant(Mutant::kOldSegmentTaken);
-  return of_this && round->attempt->key == segment.key ? round : nullptr;
-}
+// ---- changes of the membership ----
 
-ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
-  if (segment.phase == wire::Phase::kState) {
-    Round* syncs = syncing(segment.key, segment.attempt);
-    if (syncs == nullptr) return {ring::Operation::Landing::kSink, {}};
-    return syncs_.on_piece_began(*syncs, from, stream, segment);
+std::vector<wire::OpenRound> Rounds::open_rounds() const {
+  std::vector<wire::OpenRound> open;
+  for (const auto& [order, round] : rounds_) {
+    if (!round.open()) continue;
+    open.push_back({round.key, round.generation, round.said_all(), round.what.retry, round.hash});
   }
-  Round* round = running(segment);
-  if (round == nullptr) return announcements_.eager().begin(from, stream, segment);
-  if (round->attempt->mismatched) return {ring::Operation::Landing::kSink, {}};
-  const std::optional<Rank> sender = round->attempt->sender(from);
-  if (!sender) return {ring::Operation::Landing::kNonsense, {}};
-  const auto place = round->operation()->begin(*sender, segment, stream, context_.jobs.collected());
-  start_jobs(*round);
-  return place;
+  for (const auto& [key, round] : reported_) open.push_back(round);
+  return open;
 }
 
-void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) {
-  if (segment.segment.phase == wire::Phase::kState) {
-    Round* syncs = syncing(segment.segment.key, segment.segment.attempt);
-    if (syncs != nullptr) syncs_.on_piece_ended(*syncs, from, segment);
-    return;
-  }
-  Round* round = running(segment.segment);
-  if (segment.into.id == kEarlyBuffer) {
-    if (announcements_.eager().landed(stream, segment) != nullptr && round != nullptr) take_early(*round);
-    return;
-  }
-  const std::optional<Rank> sender = round == nullptr ? std::nullopt : round->attempt->sender(from);
-  if (!sender) return;
-  round->operation()->landed(*sender, segment.segment, segment.taken_back, segment.checksum, context_.jobs.collected());
-  start_jobs(*round);
-}
-
-bool Peer::Machine::has_segments_of(const Round& round) const {
-  if (!round.attempted()) return false;
-  return round.sync ? round.sync->has_next() && states_.may_send(context_.now)
-                    : round.operation() && round.operation()->has_next();
-}
-
-bool Peer::Machine::has_segments() const {
-  return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) { return has_segments_of(entry.second); });
-}
-
-bool Peer::Machine::has_segments_for(PeerId to) const {
-  return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
-    const Round& round = entry.second;
-    if (round.sync || !round.operation()) return has_segments_of(round);
-    const std::optional<Rank> receiver = round.attempt->receiver(to);
-    return receiver && round.attempted() && round.operation()->has_next(*receiver);
-  });
-}
-
-bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) {
+void Rounds::renew_grace(Instant limit) {
   for (auto& [order, round] : rounds_) {
-    if (round.sync && round.attempted() &&
-        states_.send_next(*round.sync, round.key, round.generation, to, context_.now, context_.session.term(), writer))
-      return true;
-    if (!round.operation() || !round.operation()->has_next()) continue;
-    const std::optional<Rank> receiver = round.attempted() ? round.attempt->receiver(to) : std::nullopt;
-    if (!receiver) continue;
-    const auto next = round.operation()->next(*receiver, stripe, stream);
-    if (!next) continue;
-    if (round.attempt->eager && next->phase == wire::Phase::kReduceScatter) {
-      writer.message(wire::Offer{round.key, round.generation, round.what, true}, context_.session.term());
-    }
-    writer.segment(
-        {round.key, round.generation, next->phase, next->index, static_cast<std::uint32_t>(next->payload.length)},
-        context_.session.term(), next->payload, next->checksum);
-    round.operation()->prepare(context_.jobs.collected());
-    start_jobs(round);
-    return true;
+    if (round.stop && round.deadline != kNever) round.deadline = limit;
   }
-  return false;
 }
 
-void Peer::Machine::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) {
+void Rounds::give_up_touched(const wire::Propose& change) {
+  if (change.lost.empty() && change.left.empty() && change.relinked.empty()) return;
+  const bool cut = !views_.is_in(change.view);
   for (auto& [order, round] : rounds_) {
-    if (!round.attempted() || round.attempt->world() < 2) continue;
-    if (round.attempt->sender(peer) && !mutant(Mutant::kReadyNotRepeated)) announce(round, peer, stream);
-    if (round.attempt->direct || round.attempt->downstream() != peer) continue;
-    if (round.attempt->downstream_ready) tell_stakes(round, peer);
-    if (round.operation()) offer_again(round, stripe, stream);
+    if (round.open()) give_up(round, change, cut);
   }
-}
-
-void Peer::Machine::on_stream_gone(PeerId peer, StreamId stream) {
+  views_.install(change, [&](const RoundKey& key) { return find(key) != nullptr; });
   for (auto& [order, round] : rounds_) {
-    if (round.operation()) round.operation()->stream_closed(stream);
-    if (round.sync) round.sync->stream_closed(stream);
-    if (round.sync) round.sync->relinked(peer);
+    if (!round.open()) continue;
+    if (const Cohort* cohort = views_.cohort_of(round.key)) round.generation = cohort->attempt_of(round.key);
   }
-  announcements_.eager().stream_closed(stream);
 }
 
-void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
+// `cut`: this peer leaves, and is in no view any more.
+void Rounds::give_up(Round& round, const wire::Propose& change, bool cut) {
+  const Cohort* cohort = views_.cohort_of(round.key);
+  if (cohort == nullptr || !cohort->touched(round.key, round.generation, change)) return;
+  const bool lost = cohort->loses(change, round.generation);
+  if (mutant(Mutant::kDoneCommitsOnLoss) && round.state == Round::State::kDone) {
+    return finish(round, outcome_of(round, Status::kOk, {}), false);
+  }
+  if (cut) {
+    const bool left = cohort->needs_any(change.left, round.generation);
+    const std::string why = lost   ? "a member was lost"
+                            : left ? "another member left"
+                                   : "the ring was laid around a broken link";
+    return finish(round, outcome_of(round, Status::kOutcomeUnknown, why + " while this peer was leaving"), true);
+  }
+  if (round.state == Round::State::kHeld) return;  // it has not begun in the generation that is over
+  if (!round.what.retry && !mutant(Mutant::kRetriesWhatMustNot)) {
+    const std::string why = "too many rounds were cut short with tag " + std::to_string(round.key.tag.value);
+    return finish(round, outcome_of(round, lost ? Status::kPeerLost : Status::kWorldChanged, why), true);
+  }
+  ++round.retries;
   context_.note(
-      {.kind = trace::Kind::kLinkReported, .view = context_.view->number, .peer = peer, .round = {}, .text = why});
-  context_.session.say(wire::LinkBroken{peer, why});
+      {.kind = trace::Kind::kRoundRetried, .view = change.view.number, .peer = {}, .round = round.key, .text = {}});
+  finish(round, std::nullopt, true);
 }
 
-// The links to all others of a round that goes direct. The one who dials sees whether there is one; the other may have launched, and
-// wait, while it has not.
-bool Peer::Machine::needs_link(PeerId to) const {
-  return context_.options.id < to && std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
-           const Round& round = entry.second;
-           return round.attempted() && round.attempt->direct && round.attempt->other(to).has_value();
-         });
-}
-
-void Peer::Machine::go_direct() { relinks_ = !std::exchange(goes_direct_, true) || relinks_; }
-
-void Peer::Machine::on_direct_caller(PeerId from) {
-  const Cohort* cohort = views_.newest();
-  if (cohort == nullptr) return;
-  const std::vector<PeerId>& ring = *cohort->now().ring;
-  if (std::find(ring.begin(), ring.end(), from) != ring.end()) go_direct();
-}
-
-void Peer::Machine::on_job_done(const JobDone& in) {
-  const Jobs::Owner owner = context_.jobs.owner_of(in.token);
-  if (owner.use == Jobs::Use::kTransfer) return transfers_.on_job_done(owner.id, in);
-  Round& round = rounds_.at(owner.id);
-  if (owner.use == Jobs::Use::kWatch) {
-    if (syncs_.on_watch_job_done(round, in)) done_if_complete(round);
-    return;
+void Rounds::enter_cohort() {
+  for (auto& [order, round] : rounds_) {
+    if ((round.state == Round::State::kQueued && !admission_.waits(order)) || round.requeue) enter(round);
   }
-  if (round.sync) return syncs_.on_job_done(round, in);
-  const auto finished = round.operation()->job_done(Jobs::own(in.token), in.result, context_.jobs.collected());
-  start_jobs(round);
-  if (finished.used_early)
-    announcements_.eager().used(round.attempt->upstream(), round.attempt->key, round.attempt->generation);
-  if (finished.corrupt) {
-    const char* const why = "a segment whose checksum is wrong";
-    if (!context_.mesh.reset(finished.stream, why, context_.now, context_.out())) {
-      context_.mesh.reset_link((*round.attempt->ring)[finished.from.value], why, context_.now, context_.out());
-    }
+}
+
+void Rounds::forget_stale_announcements() {
+  announcements_.forget_if(
+      [&](const RoundKey& key, Generation attempt) { return views_.is_stale(key, attempt, find(key) != nullptr); });
+}
+
+void Rounds::go_on() {
+  for (auto& [order, round] : rounds_) {
+    if (round.state == Round::State::kHeld) begin_attempt(round);
+    syncs_.claim_if_digested(round);
+    if (round.state == Round::State::kRunning) done_if_complete(round);
   }
-  if (finished.placeable) context_.mesh.place(*finished.placeable, finished.place, context_.now, context_.out());
-  if (finished.fault && (round.state == Round::State::kRunning || round.state == Round::State::kDone)) {
-    const std::string sender =
-        finished.corrupt ? " (" + context_.name_of((*round.attempt->ring)[finished.from.value]) + ")" : "";
-    if (finished.corrupt) context_.mesh.forgive((*round.attempt->ring)[finished.from.value]);
-    const std::string text = finished.fault->text + sender;
-    if (round.state == Round::State::kRunning) {
-      refuse(round, finished.fault->status, text);
-    } else {  // in a reduce-scatter it has its own chunk, and passes on those of others
-      ask_to_stop(round, finished.fault->status, context_.name_of(context_.options.id) + ": " + text);
-    }
+  say_admit();
+}
+
+void Rounds::end(Status status, const std::string& text) {
+  for (auto& [order, round] : rounds_) {
+    if (round.state == Round::State::kEnding && round.outcome) continue;
+    const bool known = round.state == Round::State::kQueued;
+    finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, text), !mutant(Mutant::kRestoresNothing));
   }
-  if (round.state == Round::State::kRunning) done_if_complete(round);
 }
 
-void Peer::Machine::done_if_complete(Round& round) {
-  if (round.state != Round::State::kRunning || !round.operation()) return;
-  if (!round.operation()->complete() || !round.knows_parity() || views_.freezes(round.key, round.generation)) return;
-  round.state = Round::State::kDone;
-  round.hash = round.operation()->result_hash();
-  const Cohort& cohort = *views_.cohort_of(round.key);
-  // Nobody else to agree with; but the coordinator holds a leaver for the rounds that it had open, and a cohort for those that were
-  // open when its members called admit.
-  const bool newest = round.key.cohort == context_.view->cohort;
-  const bool is_known = admission_.leaves() || admission_.has_said_admit() || !newest;
-  if (round.attempt->world() == 1 && cohort.alone() && (!is_known || mutant(Mutant::kDoneAloneUnsaid))) {
-    finish(round, outcome_of(round, Status::kOk, {}), false);
-    if (context_.options.auto_admit && admission_.pending() > 0 && newest) admit_by_itself();
-    return;
-  }
-  const wire::Done done{round.key, round.generation, round.what, round.hash, round.parity()};
-  if (tells_directly(round)) {
-    agree(round, context_.options.id, done);
-    tell_all(round, done);
-  } else {
-    context_.session.say(done);
-  }
-  commit_if_agreed(round);
+void Rounds::forget() {
+  announcements_.clear();
+  reported_.clear();
 }
 
-// Whether members tell each other that they are done, and who has heard it of all need not wait for the coordinator. If one of them
-// is lost then, the others are done, too, which the coordinator can see: nobody is without everybody's contribution. Rounds that
-// prove less than that, or that end together with another group's, wait.
-bool Peer::Machine::tells_directly(const Round& round) {
-  return round.attempt->peer_commit && round.request.collective == Collective::kAllReduce && round.what.count > 0;
+// ---- stops ----
+
+// This peer cannot take part. Members that have called with other arguments may wait: the round ends for all, by
+// verdict.
+void Rounds::refuse(Round& round, Status status, const std::string& text) {
+  round.state = Round::State::kStuck;
+  ask_to_stop(round, status, context_.name_of(context_.options.id) + ": " + text);
 }
 
-// Who hears it needs no word of the coordinator, which may hear of many rounds at once then. One that is far is told at once:
-// somebody may wait for it whose link to another has just broken.
-void Peer::Machine::tell_all(const Round& round, const wire::Done& done) {
-  bool all_hear = true;
-  for (const PeerId peer : *round.attempt->ring) {
-    if (peer != context_.options.id) all_hear = context_.mesh.say(peer, done) && all_hear;
-  }
-  if (all_hear && round.attempt->distance != ring::Distance::kFar) return context_.session.say_soon(done, context_.now);
-  context_.session.say(done);
-}
-
-// Results that differ are the coordinator's to judge, and so are states that are watched.
-void Peer::Machine::agree(Round& round, PeerId who, const wire::Done& done) {
-  const auto at = std::find(round.attempt->ring->begin(), round.attempt->ring->end(), who);
-  if (at == round.attempt->ring->end() || (round.attempt->agreed != 0 && round.attempt->agreed_hash != done.hash))
-    return;
-  const bool drifted =
-      done.parity != 0 && round.attempt->agreed_parity != 0 && done.parity != round.attempt->agreed_parity;
-  if (drifted && !mutant(Mutant::kWatchBlind)) return;
-  round.attempt->agreed |= 1U << static_cast<std::uint32_t>(at - round.attempt->ring->begin());
-  round.attempt->agreed_hash = done.hash;
-  if (done.parity != 0) round.attempt->agreed_parity = done.parity;
-}
-
-void Peer::Machine::commit_if_agreed(Round& round) {
-  if (round.state != Round::State::kDone || round.attempt->agreed == 0) return;
-  const std::uint32_t all = (1U << (round.attempt->world() - (mutant(Mutant::kAgreesWithoutOne) ? 1 : 0))) - 1;
-  if ((round.attempt->agreed & all) != all) return;
-  if (round.attempt->agreed_hash != round.hash || views_.freezes(round.key, round.generation)) return;
-  if (reported_.size() >= kMaxReported) return;  // the coordinator is that far behind
-  reported_.emplace(round.key, wire::OpenRound{round.key, round.generation, true, round.what.retry, round.hash});
-  finish(round, outcome_of(round, Status::kOk, {}), false);
-}
-
-void Peer::Machine::on_done(PeerId from, const wire::Done& done) {
-  Round* round = find(done.key);
-  if (round == nullptr || !round->runs(done.key, done.attempt) || !tells_directly(*round)) return;
-  if (differ(*round, from, done.what)) return;
-  agree(*round, from, done);
-  commit_if_agreed(*round);
-}
-
-void Peer::Machine::ask_to_stop(Round& round, Status status, std::string text) {
+// Rule 15.
+void Rounds::ask_to_stop(Round& round, Status status, std::string text) {
   if (status == Status::kTimedOut && mutant(Mutant::kAbortsAlone)) {
     return finish(round, outcome_of(round, status, std::move(text)), true);
   }
@@ -420,58 +565,61 @@ void Peer::Machine::ask_to_stop(Round& round, Status status, std::string text) {
   context_.session.say(*round.stop);
 }
 
-// Its caller waits for nobody, and has its memory back. The others' calls of this use of the tag end by the same stop, in the
-// cohort that they wait for: otherwise its next call would be taken for this one.
-void Peer::Machine::end_queued(Round& round, Status status, std::string text) {
+// The caller waits for nobody, and has its memory. The others' calls of this use of the tag end by the same stop, in
+// the cohort that they wait for: otherwise the next call with this tag would be taken for this one.
+void Rounds::end_queued(Round& round, Status status, std::string text) {
   round.stop = wire::StopRound{{}, {}, status, false, text.substr(0, kMaxTextBytes)};
   round.deadline = kNever;
   round.completed_early = true;
   context_.complete(round.call, outcome_of(round, status, std::move(text)));
 }
 
-Outcome Peer::Machine::outcome_of(const Round& round, Status status, std::string text) const {
+// ---- the end ----
+
+Outcome Rounds::outcome_of(const Round& round, Status status, std::string text) const {
   Outcome outcome;
   outcome.status = status;
   outcome.text = std::move(text);
   outcome.round = round.key;
   outcome.attempt = round.generation;
   outcome.retries = round.retries;
-  if (round.request.state != nullptr) {  // until it has begun to be shared; see end_sync()
+  if (round.request.state != nullptr) {  // until the sync has begun; see RoundSyncs::end()
     outcome.state_defined = states_.is_defined(round.request);
     outcome.revision = round.request.state->revision;
   }
   if (status != Status::kOk) return outcome;
-  outcome.world = round.attempt->world();
-  outcome.contributors = round.attempt->ring;
+  const Attempt& attempt = *round.attempt;
+  outcome.world = attempt.world();
+  outcome.contributors = attempt.ring;
   outcome.hash = round.hash;
-  if (round.request.collective == Collective::kReduceScatter && round.request.tensors.size() == 1) {
-    const auto chunk =
-        ring::chunk_of(round.attempt->rank.value, round.attempt->world(), round.request.tensors.front().count);
+  const Request& request = round.request;
+  if (request.collective == Collective::kReduceScatter && request.tensors.size() == 1) {
+    const auto chunk = ring::chunk_of(attempt.rank.value, attempt.world(), request.tensors.front().count);
     outcome.chunk_begin = chunk.begin;
     outcome.chunk_count = chunk.size();
   }
-  if (round.request.collective == Collective::kAllGather) {
-    for (const std::uint64_t bytes : round.attempt->known_stakes())
-      outcome.blocks.push_back(bytes / size_of(round.request.type));
+  if (request.collective == Collective::kAllGather) {
+    for (const std::uint64_t bytes : attempt.known_stakes()) outcome.blocks.push_back(bytes / size_of(request.type));
   }
-  if (round.request.weight) outcome.weight = ring::total_weight(round.attempt->known_stakes());
+  if (request.weight) outcome.weight = ring::total_weight(attempt.known_stakes());
   return outcome;
 }
 
-// Ends an attempt: with an outcome, or to try again. The memory comes back first; drive_ends() sees to the rest.
-void Peer::Machine::finish(Round& round, std::optional<Outcome> outcome, bool restores) {
+// Ends an attempt: with an outcome, or to try again. The memory comes back first (rule 16); drive_ends() sees to the
+// rest.
+void Rounds::finish(Round& round, std::optional<Outcome> outcome, bool restores) {
   const bool was_ending = round.state == Round::State::kEnding;
   round.outcome = std::move(outcome);
   if (round.outcome) round.deadline = kNever;
   round.restores = round.restores || restores;
   if (was_ending) return;
   round.state = Round::State::kEnding;
-  if (round.operation()) round.operation()->stop();
+  if (round.operation() != nullptr) round.operation()->stop();
   if (round.sync) round.sync->stop();
 }
 
-void Peer::Machine::drive_ends() {
-  bool unkept = false;  // the last round that somebody stayed for
+bool Rounds::drive_ends() {
+  bool unkept = false;
   for (auto at = rounds_.begin(); at != rounds_.end();) {
     Round& round = at->second;
     End end = End::kWaits;
@@ -487,23 +635,20 @@ void Peer::Machine::drive_ends() {
     announcements_.forget(round.key);
     at = rounds_.erase(at);
   }
-  if (unkept) update_links();
-  drop_cohorts();
+  return unkept;
 }
 
-// Cohorts are over once no round of theirs is left, also when none has ended because nobody launches any.
-void Peer::Machine::drop_cohorts() {
-  const auto in_use = [&](CohortId id) {
+bool Rounds::drop_cohorts() {
+  return views_.drop_cohorts([&](CohortId id) {
     return std::any_of(rounds_.begin(), rounds_.end(),
                        [&](const auto& entry) { return entry.second.key.cohort == id; });
-  };
-  if (views_.drop_cohorts(in_use)) update_links();
+  });
 }
 
-Peer::Machine::End Peer::Machine::drive_end(Round& round) {
+Rounds::End Rounds::drive_end(Round& round) {
   if (round.moves()) {
-    if (!context_.mesh.release(round.attempt->key, round.attempt->generation, context_.now, context_.out()))
-      return End::kWaits;
+    const Attempt& attempt = *round.attempt;
+    if (!context_.mesh.release(attempt.key, attempt.generation, context_.now, context_.out())) return End::kWaits;
   }
   if (round.sync) {
     if (round.sync->jobs_running() > 0) return End::kWaits;
@@ -515,24 +660,7 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
     }
     syncs_.end(round, admission_.is_member());
   }
-  if (round.operation()) {
-    if (round.operation()->jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return End::kWaits;
-    if (round.outcome && round.outcome->status == Status::kOk) {
-      round.operation()->decode_some(context_.jobs.collected());
-      start_jobs(round);
-      if (round.operation()->jobs_running() > 0) return End::kWaits;
-    }
-    if (round.restores && !std::exchange(round.restoring, true)) {
-      round.operation()->restore(context_.jobs.collected());
-      start_jobs(round);
-      if (round.operation()->jobs_running() > 0 && !mutant(Mutant::kToldBeforeRestore)) return End::kWaits;
-    }
-    round.bytes_sent += round.operation()->bytes_sent();
-    round.bytes_received += round.operation()->bytes_received();
-    context_.jobs.close(round.attempt->jobs);
-    round.attempt->operation.reset();
-    announcements_.eager().drop(round.attempt->key, round.attempt->generation);
-  }
+  if (round.operation() != nullptr && !end_operation(round)) return End::kWaits;
   round.restores = false;
   round.restoring = false;
   if (round.outcome && !RoundSyncs::end_watch(round)) return End::kWaits;
@@ -546,6 +674,86 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   context_.jobs.close(round.watch_jobs);
   if (!round.completed_early) context_.complete(round.call, std::move(*round.outcome));
   return End::kOver;
+}
+
+// Once no stream holds its memory: decodes what has committed, or restores inputs (rule 16). False: jobs still run.
+bool Rounds::end_operation(Round& round) {
+  Attempt& attempt = *round.attempt;
+  ring::Operation& operation = *attempt.operation;
+  if (operation.jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return false;
+  if (round.outcome && round.outcome->status == Status::kOk) {
+    operation.decode_some(context_.jobs.collected());
+    start_jobs(round);
+    if (operation.jobs_running() > 0) return false;
+  }
+  if (round.restores && !std::exchange(round.restoring, true)) {
+    operation.restore(context_.jobs.collected());
+    start_jobs(round);
+    if (operation.jobs_running() > 0 && !mutant(Mutant::kToldBeforeRestore)) return false;
+  }
+  round.bytes_sent += operation.bytes_sent();
+  round.bytes_received += operation.bytes_received();
+  context_.jobs.close(attempt.jobs);
+  attempt.operation.reset();
+  announcements_.eager().drop(attempt.key, attempt.generation);
+  return true;
+}
+
+// ---- for those who look on ----
+
+std::size_t Rounds::calls() const {
+  return static_cast<std::size_t>(
+      std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return !entry.second.completed_early; }));
+}
+
+Instant Rounds::deadline() const {
+  Instant next = kNever;
+  for (const auto& [order, round] : rounds_) {
+    next = std::min(next, round.deadline);
+    if (round.sync) next = std::min(next, round.sync->deadline());
+  }
+  return next;
+}
+
+bool Rounds::has_pieces() const {
+  return std::any_of(rounds_.begin(), rounds_.end(), [](const auto& entry) {
+    const Round& round = entry.second;
+    return round.sync && round.attempted() && round.sync->has_next();
+  });
+}
+
+std::uint16_t Rounds::phases() const {
+  std::uint16_t phases = 0;
+  for (const auto& [order, round] : rounds_) {
+    phases = static_cast<std::uint16_t>(phases | 1U << static_cast<unsigned>(round.phase()));
+  }
+  return phases;
+}
+
+RoundPhase Rounds::phase_of(const RoundKey& key) const {
+  if (const Round* round = find(key)) return round->phase();
+  const Cohort* cohort = views_.cohort_of(key);
+  if (admission_.is_over() || (cohort == nullptr && key.cohort <= context_.view->cohort)) return RoundPhase::kPast;
+  if (cohort == nullptr) return RoundPhase::kToCome;
+  if (key.cohort < context_.view->cohort || cohort->used_up.contains(key)) return RoundPhase::kPast;
+  return is_earlier_use(key.use, cohort->uses.next(key.tag)) ? RoundPhase::kPast : RoundPhase::kToCome;
+}
+
+std::optional<RoundKey> Rounds::round_of(CallId call) const {
+  for (const auto& [order, round] : rounds_) {
+    if (round.call == call && round.state != Round::State::kQueued) return round.key;
+  }
+  return std::nullopt;
+}
+
+std::size_t Rounds::passing() const {
+  std::size_t count = announcements_.count_if(
+      [&](const RoundKey& key, Generation attempt) { return views_.is_to_come(key, attempt, find(key) != nullptr); });
+  for (const auto& [key, reported] : reported_) {
+    const Cohort* cohort = views_.cohort_of(key);
+    count += cohort != nullptr && cohort->attempt_of(key) == reported.attempt ? 1 : 0;
+  }
+  return count;
 }
 
 }  // namespace lockstep::peer

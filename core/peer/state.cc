@@ -1,6 +1,6 @@
-// All that a peer holds, named for recordings: saved and loaded by the same lists. A member that is missing here makes a peer go
-// on otherwise than the one that was saved: tests/core/flight/check_fields.sh sees that none is forgotten, and the simulator that
-// those that are left out on purpose are not missed.
+// All that a peer holds, named for recordings: saved and loaded by the same lists. A member that is missing here makes
+// a peer go on otherwise than the one that was saved: tests/core/flight/check_fields.sh sees that none is forgotten,
+// and the simulator that those that are left out on purpose are not missed.
 #include "core/wire/state.h"
 #include "core/flight/archive.h"
 #include "core/flight/census.h"
@@ -25,7 +25,7 @@ void Session::state(Archive& a) {
   if (open) a.all(*channel_);
 }
 
-// Left out: what it is made of, options_, names_ and owner_.
+// Left out: what it is made of, options_, names_ and owners_.
 template <typename Archive>
 void Mesh::state(Archive& a) {
   a.all(term_, key_, links_, lobby_, touched_, next_heartbeat_, next_look_, closed_);
@@ -40,9 +40,9 @@ void Mesh::state(Archive& a) {
 }
 
 // Whether an operation can be made of what was loaded.
-bool Peer::Machine::can_run(const Round& round) const {
+bool Rounds::can_run(const Round& round) const {
   const Attempt& attempt = *round.attempt;
-  if (check(round.request)) return false;
+  if (validate(round.request)) return false;
   if (attempt.direct && attempt.world() < 2) return false;
   if (attempt.stakes.size() != (stake_of(round.request) ? attempt.world() : 0)) return false;
   const auto sound = [&](const auto& stake) {
@@ -54,7 +54,7 @@ bool Peer::Machine::can_run(const Round& round) const {
 
 // Left out: sync, watch and the operation of the attempt, which are made anew of the request before they are loaded.
 template <typename Archive>
-void Peer::Machine::state_of(Archive& a, Round& round) {
+void Rounds::state_of(Archive& a, Round& round) {
   a.all(round.order, round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key,
         round.generation, round.attempt, round.hash, round.watch_jobs, round.stop, round.completed_early, round.outcome,
         round.restores, round.restoring, round.requeue, round.retries, round.bytes_sent, round.bytes_received);
@@ -70,8 +70,8 @@ void Peer::Machine::state_of(Archive& a, Round& round) {
     if (needs_attempt && !round.attempt) return a.fail();
     const bool has_rank = round.attempt && round.attempt->ring && round.attempt->rank.value < round.attempt->world();
     if (round.attempt && !has_rank) return a.fail();
-    const bool may_share = round.request.collective == Collective::kSync && !check(round.request);
-    const bool may_watch = round.request.watch != nullptr && !check(round.request);
+    const bool may_share = round.request.collective == Collective::kSync && !validate(round.request);
+    const bool may_watch = round.request.watch != nullptr && !validate(round.request);
     if ((begun && !can_run(round)) || (shares && !may_share) || (watches && !may_watch)) return a.fail();
     if (begun) round.attempt->operation = round.new_operation(context_.options);
     if (shares) round.sync = states_.new_sync(round.request);
@@ -105,7 +105,7 @@ void StateTransfers::state_of(Archive& a, Transfer& transfer) {
   if (begun) a.all(*transfer.sync);
 }
 
-// Left out: context_ and states_, which are saved before it.
+// Left out: context_, states_ and views_, which are saved before it.
 template <typename Archive>
 void StateTransfers::state(Archive& a) {
   a.all(begun_);
@@ -135,16 +135,17 @@ void Context::state(Archive& a) {
   }
 }
 
-// Left out: relinks_, which is set in steps only, and syncs_, which holds nothing.
+// Left out: context_, views_, admission_ and states_, which are saved before; syncs_ and greetings_, which hold
+// nothing; and relinks_, which is set in steps only.
 template <typename Archive>
-void Peer::Machine::state(Archive& a) {
-  LOCKSTEP_ASSERT(context_.effects == nullptr && context_.jobs.idle() && !relinks_);  // between two steps
-  a.all(context_, views_, admission_, launches_, by_key_, states_, transfers_, reported_, announcements_, goes_direct_);
-  std::uint64_t rounds = rounds_.size();
-  a.all(rounds);
+void Rounds::state(Archive& a) {
+  LOCKSTEP_ASSERT(!relinks_);  // between two steps
+  a.all(launches_, by_key_, reported_, announcements_, direct_);
+  std::uint64_t count = rounds_.size();
+  a.all(count);
   if constexpr (Archive::kLoads) {
     rounds_.clear();
-    for (; rounds > 0 && !a.failed(); --rounds) {
+    for (; count > 0 && !a.failed(); --count) {
       std::uint64_t order = 0;
       a.all(order);
       state_of(a, rounds_[order]);
@@ -157,15 +158,10 @@ void Peer::Machine::state(Archive& a) {
   }
 }
 
-// Entries of rounds that neighbours have launched and this peer has not, and of those whose commit is on its way.
-std::size_t Peer::Machine::passing() {
-  std::size_t count = announcements_.count_if(
-      [&](const RoundKey& key, Generation attempt) { return views_.is_to_come(key, attempt, find(key) != nullptr); });
-  for (const auto& [key, round] : reported_) {
-    const Cohort* cohort = views_.cohort_of(key);
-    count += cohort != nullptr && cohort->attempt_of(key) == round.attempt ? 1 : 0;
-  }
-  return count;
+template <typename Archive>
+void Peer::Machine::state(Archive& a) {
+  LOCKSTEP_ASSERT(context_.effects == nullptr && context_.jobs.idle());  // between two steps
+  a.all(context_, views_, admission_, states_, rounds_, transfers_);
 }
 
 Holdings Peer::Machine::holdings() {
@@ -177,7 +173,7 @@ Holdings Peer::Machine::holdings() {
   held.links = context_.mesh.links();
   held.stripes = context_.mesh.stripes();
   held.streams = context_.mesh.streams();
-  held.direct = goes_direct_;
+  held.direct = rounds_.is_direct();
   if (const Cohort* cohort = views_.newest()) {
     held.ring = cohort->now().ring->size();
     held.tags = cohort->uses.size() + states_.tags();
@@ -186,7 +182,7 @@ Holdings Peer::Machine::holdings() {
           return !is_earlier_use(entry.first.use, cohort->uses.next(entry.first.tag));
         }));
   }
-  held.awaited += passing();
+  held.awaited += rounds_.passing();
   for (const auto& [id, cohort] : views_.cohorts()) {
     for (const auto& [peer, closer] : cohort.closers) held.awaited += 1 + closer.open.size();
     if (cohort.kept.empty()) continue;  // then it has no generation but the current one
@@ -195,8 +191,8 @@ Holdings Peer::Machine::holdings() {
       if (generation != cohort.current) held.awaited += 1 + among.ring->size() + among.bound.size();
     }
   }
-  held.spare = announcements_.free_slots() + context_.mesh.lobby_entries();
-  held.entries += announcements_.taken_slots();
+  held.spare = rounds_.announcements().free_slots() + context_.mesh.lobby_entries();
+  held.entries += rounds_.announcements().taken_slots();
   held.digests = states_.digests();
   return held;
 }

@@ -287,7 +287,16 @@ void StateTransfers::answer_questions(Transfer& transfer) {
   for (const auto& [to, message] : answers) context_.mesh.say_on(questions.at(to).stream, message);
 }
 
-bool StateTransfers::next_segment(PeerId to, wire::LinkWriter& writer) {
+std::optional<std::string> StateTransfers::refusal_of_visitor(PeerId peer) const {
+  if (!serves()) return "nothing is published here";
+  const std::optional<wire::Propose>& proposal = views_.proposal();
+  const bool is_member =
+      Views::has_member(*context_.view, peer) || (proposal && Views::has_member(proposal->view, peer));
+  if (is_member) return "a member does not visit";
+  return std::nullopt;
+}
+
+bool StateTransfers::next_segment(PeerId to, StripeIndex /*stripe*/, StreamId /*stream*/, wire::LinkWriter& writer) {
   for (auto& [order, transfer] : transfers_) {
     if (transfer.stage == Transfer::Stage::kServing &&
         states_.send_next(*transfer.sync, key_of(transfer), *transfer.attempt, to, context_.now,
@@ -391,7 +400,7 @@ ring::Operation::Place StateTransfers::on_segment_began(PeerId from, StreamId st
   return LocalStates::place_of(transfer->sync->begin(from, segment, stream, context_.now));
 }
 
-void StateTransfers::on_segment_ended(PeerId from, const wire::SegmentEnded& ended) {
+void StateTransfers::on_segment_ended(PeerId from, StreamId /*stream*/, const wire::SegmentEnded& ended) {
   Transfer* transfer = find(ended.segment.key, ended.segment.attempt);
   if (transfer == nullptr || transfer->serves) return;
   transfer->sync->landed(from, ended.segment, ended.taken_back, context_.now, context_.jobs.collected());

@@ -1,6 +1,6 @@
 // States outside of any round: members publish a state, and a peer that waits for its admission prefetches it (rules
 // 27 and 39 of docs/protocol.md). Pieces are asked for and sent as in a sync, by state::Sync; but nobody claims a
-// state here, and nobody relies on it. Knows neither rounds nor membership.
+// state here, and nobody relies on it. Knows no rounds.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,19 @@
 #include "core/base/time.h"
 #include "core/peer/context.h"
 #include "core/peer/local_states.h"
+#include "core/peer/mesh_owners.h"
 #include "core/peer/request.h"
+#include "core/peer/views.h"
 #include "core/state/sync.h"
 #include "core/wire/link_writer.h"
 #include "core/wire/message.h"
 
 namespace lockstep::peer {
 
-class StateTransfers {
+class StateTransfers final : public VisitOwner {
  public:
-  StateTransfers(Context& context, LocalStates& states) : context_(context), states_(states) {}
+  StateTransfers(Context& context, LocalStates& states, const Views& views)
+      : context_(context), states_(states), views_(views) {}
 
   // ---- calls; each completes in a later step, or at once with an error ----
 
@@ -45,12 +48,17 @@ class StateTransfers {
   void on_timer();
   void on_job_done(std::uint64_t order, const JobDone& in);
 
-  // From a prefetcher, or from a source.
-  void on_message(PeerId from, StreamId stream, const wire::Message& message);
-  [[nodiscard]] ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment);
-  void on_segment_ended(PeerId from, const wire::SegmentEnded& ended);
-  void on_stream_gone(PeerId peer, StreamId stream);
-  [[nodiscard]] bool next_segment(PeerId to, wire::LinkWriter& writer);
+  // ---- visits: VisitOwner ----
+
+  // A state is published here, or will be once an older publication has been replaced: prefetchers stay.
+  [[nodiscard]] bool serves() const override;
+  [[nodiscard]] std::optional<std::string> refusal_of_visitor(PeerId peer) const override;
+  void on_message(PeerId from, StreamId stream, const wire::Message& message) override;
+  void on_stream_gone(PeerId peer, StreamId stream) override;
+  [[nodiscard]] ring::Operation::Place on_segment_began(PeerId from, StreamId stream,
+                                                        const wire::Segment& segment) override;
+  void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& ended) override;
+  [[nodiscard]] bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) override;
 
   // ---- after every step ----
 
@@ -65,8 +73,6 @@ class StateTransfers {
   // The sources that are to be linked, and the key that they expect.
   void add_sources(std::map<PeerId, Mesh::Wanted>& links) const;
 
-  // A state is published here, or will be once an older publication has been replaced: prefetchers stay.
-  [[nodiscard]] bool serves() const;
   [[nodiscard]] bool empty() const { return transfers_.empty(); }
   [[nodiscard]] std::size_t size() const { return transfers_.size(); }
   [[nodiscard]] Instant deadline() const;
@@ -136,6 +142,7 @@ class StateTransfers {
 
   Context& context_;
   LocalStates& states_;
+  const Views& views_;
   std::map<std::uint64_t, Transfer> transfers_;  // in the order of their calls
   std::uint64_t begun_ = 0;
 };

@@ -1,0 +1,56 @@
+// What neighbours tell each other about a round before its segments go (rules 10 and 11 of docs/protocol.md): Ready
+// goes to those whose segments come here, an Offer of one small segment goes downstream, and stakes go around. Works
+// on one round at a time and holds none. Arguments that differ, and stakes that are complete, are told to the caller.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/ids.h"
+#include "core/peer/announcements.h"
+#include "core/peer/context.h"
+#include "core/peer/round.h"
+#include "core/wire/message.h"
+
+namespace lockstep::peer {
+
+class Greetings {
+ public:
+  Greetings(Context& context, Announcements& announcements) : context_(context), announcements_(announcements) {}
+
+  // ---- Ready and Offer ----
+
+  // With the operation. A round of one small segment is offered to downstream, or sent without a request while fewer
+  // than so many are; any other is announced to those whose segments come here. `eager`: the rounds whose segments go
+  // without a request.
+  void greet(Round& round, std::size_t eager);
+  // To everybody whose segments come here.
+  void announce(const Round& round);
+  // To one of them; on one stream, or on any.
+  void announce(const Round& round, PeerId to, std::optional<StreamId> stream = std::nullopt);
+  // Repeats on a new stream what was offered or sent on a stream that is gone. Downstream tells what it has, once it
+  // has launched.
+  void offer_again(Round& round, StripeIndex stripe, StreamId stream);
+  // Takes what upstream has offered or sent before the launch. Not empty: the arguments differ, and this is why the
+  // round stops.
+  [[nodiscard]] std::string take_early(Round& round);
+  // Compares the arguments of a neighbour. Not empty: they differ, and this is why the round stops.
+  [[nodiscard]] std::string compare(Round& round, PeerId from, const wire::Descriptor& what);
+  // The receiver has places. False: it names other segments than this round has.
+  [[nodiscard]] bool grant(Round& round, Rank receiver, const wire::Ready& ready, StripeIndex stripe, StreamId stream);
+
+  // ---- stakes: once around the ring, or from everybody to everybody who is ready with the direct algorithm ----
+
+  // What downstream, or a peer that is ready, may not know yet.
+  void tell_stakes(const Round& round, PeerId to);
+  // True: all stakes are known now.
+  [[nodiscard]] bool learn_stake(Round& round, Rank rank, std::uint64_t value);
+
+ private:
+  Context& context_;
+  Announcements& announcements_;
+};
+
+}  // namespace lockstep::peer

@@ -1,0 +1,267 @@
+// What neighbours say and send about rounds, and what goes to them.
+#include <utility>
+
+#include "core/base/mutant.h"
+#include "core/base/overloaded.h"
+#include "core/peer/rounds.h"
+
+namespace lockstep::peer {
+
+// ---- messages ----
+
+bool Rounds::stops_as_mismatch(Round& round, std::string why) {
+  if (why.empty()) return false;
+  ask_to_stop(round, Status::kMismatch, std::move(why));
+  return true;
+}
+
+std::size_t Rounds::eager_rounds() const {
+  return static_cast<std::size_t>(std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) {
+    const std::optional<Attempt>& attempt = entry.second.attempt;
+    return attempt && attempt->eager;
+  }));
+}
+
+// Rule 10.
+void Rounds::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) {
+  const auto reset = [&](const char* why) { (void)context_.mesh.reset(stream, why, context_.now, context_.out()); };
+  if (ready.key.group != context_.options.group) return reset("an announcement of another group's round");
+  Round* round = find(ready.key);
+  const bool current = round != nullptr && round->runs(ready.key, ready.attempt);
+  if (current) {
+    const std::optional<Rank> receiver = round->attempt->receiver(from);
+    if (!receiver || stops_as_mismatch(*round, greetings_.compare(*round, from, ready.what))) return;
+    const bool knew = std::exchange(round->attempt->downstream_ready, true);
+    if (!knew || round->attempt->direct) greetings_.tell_stakes(*round, from);
+    if (!ready.landing) return;
+    if (round->operation() != nullptr) {
+      if (!greetings_.grant(*round, *receiver, ready, stripe, stream)) reset("a Ready that does not fit its round");
+      return;
+    }
+  } else if (!views_.is_to_come(ready.key, ready.attempt, round != nullptr)) {
+    return;
+  }
+  if (mutant(Mutant::kEarlyReadyForgotten)) return;
+  if (!announcements_.keep(from, {std::move(ready), stripe, stream})) {
+    reset("more announcements than rounds can be in flight");
+  }
+}
+
+// What those have said who take segments from here, before this attempt began.
+void Rounds::take_readies(Round& round) {
+  const Attempt& attempt = *round.attempt;
+  if (!attempt.direct) return take_ready(round, attempt.downstream());
+  for (const PeerId peer : *attempt.ring) {
+    if (peer != context_.options.id) take_ready(round, peer);
+  }
+}
+
+void Rounds::take_ready(Round& round, PeerId from) {
+  auto early = announcements_.take(from, round.key, round.generation);
+  if (early) on_ready(from, early->stripe, early->stream, std::move(early->ready));
+}
+
+void Rounds::on_offer(PeerId from, StreamId stream, const wire::Offer& offer) {
+  const auto reset = [&](const char* why) { (void)context_.mesh.reset(stream, why, context_.now, context_.out()); };
+  if (offer.key.group != context_.options.group) return reset("an offer of another group's round");
+  Round* round = find(offer.key);
+  if (round != nullptr && round->runs(offer.key, offer.attempt)) {
+    if (from != round->attempt->upstream()) return;
+    if (stops_as_mismatch(*round, greetings_.compare(*round, from, offer.what))) return;
+    const bool asks = !offer.follows && round->operation() != nullptr && round->operation()->is_one_small_segment();
+    if (asks && !mutant(Mutant::kOfferUnanswered)) greetings_.announce(*round);
+    return;
+  }
+  if (!views_.is_to_come(offer.key, offer.attempt, round != nullptr) || mutant(Mutant::kEarlyForgotten)) return;
+  if (!announcements_.eager().expect(from, offer)) reset("more offers than rounds can be in flight");
+}
+
+void Rounds::on_stake(PeerId from, const wire::Stake& stake) {
+  Round* round = find(stake.key);
+  if (round == nullptr || round->state != Round::State::kStakes || round->generation != stake.attempt) return;
+  const Attempt& attempt = *round->attempt;
+  if (!attempt.sender(from) || stake.rank.value >= attempt.world()) return;
+  if (attempt.direct && attempt.peer_at(stake.rank) != from) return;
+  if (const auto flaw = validate_stake(round->request, stake)) {
+    return ask_to_stop(*round, Status::kProtocolError, context_.name_of(from) + " states " + *flaw);
+  }
+  learn_stake(*round, stake.rank, stake.value);
+}
+
+void Rounds::learn_stake(Round& round, Rank rank, std::uint64_t value) {
+  if (greetings_.learn_stake(round, rank, value)) begin_operation(round);
+}
+
+// Rule 14.
+void Rounds::on_done(PeerId from, const wire::Done& done) {
+  Round* round = find(done.key);
+  if (round == nullptr || !round->runs(done.key, done.attempt) || !round->commits_among_peers()) return;
+  if (stops_as_mismatch(*round, greetings_.compare(*round, from, done.what))) return;
+  round->attempt->agree(from, done);
+  commit_if_agreed(*round);
+}
+
+Round* Rounds::syncing(const RoundKey& key, Generation attempt) {
+  Round* round = find(key);
+  return round != nullptr && round->sync && round->runs(key, attempt) ? round : nullptr;
+}
+
+void Rounds::on_state_message(PeerId from, StreamId stream, const wire::Message& message) {
+  const auto name_of = overloaded{[](const wire::AskDigests& in) { return std::pair(in.key, in.attempt); },
+                                  [](const wire::PieceDigests& in) { return std::pair(in.key, in.attempt); },
+                                  [](const wire::AskPieces& in) { return std::pair(in.key, in.attempt); },
+                                  [](const wire::HavePieces& in) { return std::pair(in.key, in.attempt); },
+                                  [](const auto&) { return std::pair(RoundKey{}, Generation{}); }};
+  const auto [key, attempt] = std::visit(name_of, message);
+  // A message about another attempt is lost: the neighbour asks again.
+  if (Round* round = syncing(key, attempt)) syncs_.on_message(*round, from, stream, message);
+}
+
+// ---- segments ----
+
+Round* Rounds::running(const wire::Segment& segment) {
+  Round* round = find(segment.key);
+  if (round == nullptr || round->operation() == nullptr || !round->attempted()) return nullptr;
+  const bool of_this = round->attempt->generation == segment.attempt || mutant(Mutant::kOldSegmentTaken);
+  return of_this && round->attempt->key == segment.key ? round : nullptr;
+}
+
+// Rules 10 and 31.
+ring::Operation::Place Rounds::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
+  using Landing = ring::Operation::Landing;
+  if (segment.phase == wire::Phase::kState) {
+    Round* round = syncing(segment.key, segment.attempt);
+    if (round == nullptr) return {Landing::kSink, {}};
+    return syncs_.on_piece_began(*round, from, stream, segment);
+  }
+  Round* round = running(segment);
+  if (round == nullptr) return announcements_.eager().begin(from, stream, segment);
+  if (round->attempt->mismatched) return {Landing::kSink, {}};
+  const std::optional<Rank> sender = round->attempt->sender(from);
+  if (!sender) return {Landing::kNonsense, {}};
+  const auto place = round->operation()->begin(*sender, segment, stream, context_.jobs.collected());
+  start_jobs(*round);
+  return place;
+}
+
+void Rounds::on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) {
+  if (segment.segment.phase == wire::Phase::kState) {
+    Round* round = syncing(segment.segment.key, segment.segment.attempt);
+    if (round != nullptr) syncs_.on_piece_ended(*round, from, segment);
+    return;
+  }
+  Round* round = running(segment.segment);
+  if (segment.into.id == kEarlyBuffer) {
+    const bool kept = announcements_.eager().landed(stream, segment) != nullptr;
+    if (kept && round != nullptr) stops_as_mismatch(*round, greetings_.take_early(*round));
+    return;
+  }
+  const std::optional<Rank> sender = round == nullptr ? std::nullopt : round->attempt->sender(from);
+  if (!sender) return;
+  round->operation()->landed(*sender, segment.segment, segment.taken_back, segment.checksum, context_.jobs.collected());
+  start_jobs(*round);
+}
+
+bool Rounds::has_segments_of(const Round& round) const {
+  if (!round.attempted()) return false;
+  if (round.sync) return round.sync->has_next() && states_.may_send(context_.now);
+  return round.operation() != nullptr && round.operation()->has_next();
+}
+
+bool Rounds::has_segments() const {
+  return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) { return has_segments_of(entry.second); });
+}
+
+bool Rounds::has_segments_for(PeerId to) const {
+  return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
+    const Round& round = entry.second;
+    if (round.sync || round.operation() == nullptr) return has_segments_of(round);
+    const std::optional<Rank> receiver = round.attempt->receiver(to);
+    return receiver && round.attempted() && round.operation()->has_next(*receiver);
+  });
+}
+
+bool Rounds::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) {
+  const Term term = context_.session.term();
+  for (auto& [order, round] : rounds_) {
+    if (!round.attempted()) continue;
+    if (round.sync) {
+      if (states_.send_next(*round.sync, round.key, round.generation, to, context_.now, term, writer)) return true;
+      continue;
+    }
+    ring::Operation* const operation = round.operation();
+    if (operation == nullptr || !operation->has_next()) continue;
+    const std::optional<Rank> receiver = round.attempt->receiver(to);
+    if (!receiver) continue;
+    const auto next = operation->next(*receiver, stripe, stream);
+    if (!next) continue;
+    if (round.attempt->eager && next->phase == wire::Phase::kReduceScatter) {
+      writer.message(wire::Offer{round.key, round.generation, round.what, true}, term);
+    }
+    const auto length = static_cast<std::uint32_t>(next->payload.length);
+    writer.segment({round.key, round.generation, next->phase, next->index, length}, term, next->payload,
+                   next->checksum);
+    operation->prepare(context_.jobs.collected());
+    start_jobs(round);
+    return true;
+  }
+  return false;
+}
+
+// ---- streams and links ----
+
+// Rule 35.
+void Rounds::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) {
+  for (auto& [order, round] : rounds_) {
+    if (!round.attempted()) continue;
+    const Attempt& attempt = *round.attempt;
+    if (attempt.world() < 2) continue;
+    if (attempt.sender(peer) && !mutant(Mutant::kReadyNotRepeated)) greetings_.announce(round, peer, stream);
+    if (attempt.direct || attempt.downstream() != peer) continue;
+    if (attempt.downstream_ready) greetings_.tell_stakes(round, peer);
+    if (attempt.operation) greetings_.offer_again(round, stripe, stream);
+  }
+}
+
+void Rounds::on_stream_gone(PeerId peer, StreamId stream) {
+  for (auto& [order, round] : rounds_) {
+    if (round.operation() != nullptr) round.operation()->stream_closed(stream);
+    if (!round.sync) continue;
+    round.sync->stream_closed(stream);
+    round.sync->relinked(peer);
+  }
+  announcements_.eager().stream_closed(stream);
+}
+
+// The links to all others of a round with the direct algorithm. The peer that dials sees whether there is one; the
+// other peer may have launched, and wait, while the peer that dials has not.
+bool Rounds::needs_link(PeerId to) const {
+  return context_.options.id < to && std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
+           const Round& round = entry.second;
+           return round.attempted() && round.attempt->direct && round.attempt->other(to).has_value();
+         });
+}
+
+void Rounds::on_direct_caller(PeerId from) {
+  const Cohort* cohort = views_.newest();
+  if (cohort == nullptr) return;
+  const std::vector<PeerId>& ring = *cohort->now().ring;
+  if (std::find(ring.begin(), ring.end(), from) != ring.end()) go_direct();
+}
+
+void Rounds::add_links(Views::Links& links) const {
+  for (const auto& [order, round] : rounds_) {
+    if (!round.open()) continue;
+    if (round.sync && round.attempted()) {
+      for (const PeerId peer : round.sync->partners()) {
+        links.try_emplace(peer, Mesh::Wanted{views_.address_of(peer), false});
+      }
+    }
+    const Cohort* cohort = views_.cohort_of(round.key);
+    if (cohort == nullptr) continue;
+    const auto among = cohort->generations.find(round.generation);
+    if (among != cohort->generations.end()) views_.add_ring(among->second, direct_, links);
+  }
+}
+
+}  // namespace lockstep::peer

@@ -1,0 +1,230 @@
+// The collective calls of a peer: how they become rounds, are attempted, and end (docs/protocol.md, "The life of a
+// round"). Two files carry it out: rounds.cc (the life of a round) and round_traffic.cc (what neighbours say and
+// send). Decides nothing about views and links: what a decision on a round means for them is told to the caller.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/result.h"
+#include "core/base/time.h"
+#include "core/peer/admission.h"
+#include "core/peer/announcements.h"
+#include "core/peer/context.h"
+#include "core/peer/greetings.h"
+#include "core/peer/input.h"
+#include "core/peer/local_states.h"
+#include "core/peer/mesh_owners.h"
+#include "core/peer/posture.h"
+#include "core/peer/round.h"
+#include "core/peer/round_syncs.h"
+#include "core/peer/views.h"
+#include "core/wire/link_writer.h"
+#include "core/wire/message.h"
+
+namespace lockstep::peer {
+
+class Rounds final : public NeighbourOwner {
+ public:
+  Rounds(Context& context, Views& views, Admission& admission, LocalStates& states)
+      : context_(context),
+        views_(views),
+        admission_(admission),
+        states_(states),
+        syncs_(context, states, views),
+        greetings_(context, announcements_) {}
+
+  // ---- calls ----
+
+  void launch(Launch in);
+  // False: it is none of these calls.
+  [[nodiscard]] bool stop(CallId call, const std::string& why);
+  // A stop had no verdict within its grace period (rule 15): the run ends for this peer.
+  [[nodiscard]] std::optional<Admission::RunEnds> on_timer();
+  void on_job_done(const Jobs::Owner& owner, const JobDone& in);
+  [[nodiscard]] std::uint64_t launches() const { return launches_; }
+
+  // ---- admission (rules 18 and 21) ----
+
+  // Tells the coordinator that this peer admits, and which rounds it has open; unless it knows, or a proposal is open.
+  void say_admit();
+  // With auto_admit: launches wait for the next cohort from here on.
+  void admit_automatically();
+  // Joins the admission that another member has called, if calls would wait for it.
+  void join_admission();
+  void on_admitting(const wire::Admitting& in);
+  // The admit of this peer, or of another member, is over without an admission.
+  void enter_queued();
+  void refuse_anew();
+
+  // ---- what the coordinator decides; not empty: how it breaks the protocol ----
+
+  [[nodiscard]] std::string on_commit(const wire::Commit& commit);
+  // `rejoins`: the proposal begins a new cohort, and this peer is in it.
+  [[nodiscard]] std::string on_verdict(const wire::Verdict& verdict, bool rejoins);
+  struct Election {
+    bool taken = false;  // the links that are needed have changed
+    std::string violation;
+  };
+  [[nodiscard]] Election on_elected(const wire::Elected& elected);
+  [[nodiscard]] std::string on_ask_outline(const wire::AskOutline& ask);
+  [[nodiscard]] std::string on_ask_entry(const wire::AskEntry& ask);
+
+  // ---- changes of the membership ----
+
+  // What this peer has open, for the coordinator.
+  [[nodiscard]] std::vector<wire::OpenRound> open_rounds() const;
+  void renew_grace(Instant limit);
+  // The change holds (rules 5, 13 and 17): rounds that lost a member, and have no verdict, are attempted again in the
+  // new generation. Rounds that must not be attempted again are over.
+  void give_up_touched(const wire::Propose& change);
+  // A new cohort begins: queued rounds get their keys.
+  void enter_cohort();
+  // What neighbours have announced of attempts that are over now, or will never begin.
+  void forget_stale_announcements();
+  // No proposal is open any more: what was held or frozen goes on.
+  void go_on();
+  // The run is over for this peer (rule 37).
+  void end(Status status, const std::string& text);
+  void forget();
+
+  // ---- neighbours: NeighbourOwner ----
+
+  void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override;
+  void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) override;
+  void on_stake(PeerId from, const wire::Stake& stake) override;
+  void on_done(PeerId from, const wire::Done& done) override;
+  void on_state_message(PeerId from, StreamId stream, const wire::Message& message) override;
+  [[nodiscard]] ring::Operation::Place on_segment_began(PeerId from, StreamId stream,
+                                                        const wire::Segment& segment) override;
+  void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override;
+  [[nodiscard]] bool has_segments() const override;
+  [[nodiscard]] bool has_segments_for(PeerId to) const override;
+  [[nodiscard]] bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) override;
+  void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) override;
+  void on_stream_gone(PeerId peer, StreamId stream) override;
+
+  // ---- links ----
+
+  // Links to everybody in the group: a round has the direct algorithm, or a member wants such a round.
+  [[nodiscard]] bool is_direct() const { return direct_; }
+  void on_direct_caller(PeerId from);
+  // Whether a round waits for a link that is not needed all the time.
+  [[nodiscard]] bool needs_link(PeerId to) const;
+  // True, once: the links that are needed have changed in this step.
+  [[nodiscard]] bool take_relink() { return std::exchange(relinks_, false); }
+  void add_links(Views::Links& links) const;
+  template <typename IsNeighbour>
+  void forget_others(IsNeighbour is_neighbour) {
+    announcements_.forget_others(is_neighbour);
+  }
+
+  // ---- after every step ----
+
+  // Ends what can be ended now that memory is back. True: the last round that a leaver stayed for has ended.
+  [[nodiscard]] bool drive_ends();
+  // Cohorts are over once no round of theirs is left, also when none has ended because nobody launches any. True: some
+  // are.
+  [[nodiscard]] bool drop_cohorts();
+  void drive_syncs();
+
+  // ---- for those who look on ----
+
+  [[nodiscard]] bool empty() const { return rounds_.empty(); }
+  [[nodiscard]] std::size_t size() const { return rounds_.size(); }
+  [[nodiscard]] std::size_t calls() const;
+  [[nodiscard]] Instant deadline() const;
+  // Pieces of states that could be sent now, if the pace allows it.
+  [[nodiscard]] bool has_pieces() const;
+  [[nodiscard]] std::size_t remembered() const { return announcements_.size() + reported_.size(); }
+  [[nodiscard]] std::uint16_t phases() const;
+  [[nodiscard]] RoundPhase phase_of(const RoundKey& key) const;
+  [[nodiscard]] std::optional<RoundKey> round_of(CallId call) const;
+  // Entries of rounds that neighbours have launched and this peer has not, and of those whose commit is on its way.
+  [[nodiscard]] std::size_t passing() const;
+  [[nodiscard]] const Announcements& announcements() const { return announcements_; }
+
+  template <typename Archive>
+  void state(Archive& a);  // defined in state.cc
+
+ private:
+  template <typename Archive>
+  void state_of(Archive& a, Round& round);
+  [[nodiscard]] bool can_run(const Round& round) const;
+
+  [[nodiscard]] static std::optional<Error> validate(const Request& request);
+  [[nodiscard]] Round* find(const RoundKey& key);
+  [[nodiscard]] const Round* find(const RoundKey& key) const;
+  // The round that a segment belongs to, if it is of the attempt that runs.
+  [[nodiscard]] Round* running(const wire::Segment& segment);
+  // The round in which a neighbour shares a state; null: its attempt does not run here.
+  [[nodiscard]] Round* syncing(const RoundKey& key, Generation attempt);
+  void start_jobs(const Round& round) { context_.start_jobs(round.attempt->jobs); }
+  [[nodiscard]] bool is_frozen(const Round& round) const { return views_.freezes(round.key, round.generation); }
+
+  void enter(Round& round);
+  void begin_attempt(Round& round);
+  void begin_operation(Round& round);
+  void done_if_complete(Round& round);
+  void tell_done(const Round& round, const wire::Done& done);
+  void commit_if_agreed(Round& round);
+  void refuse(Round& round, Status status, const std::string& text);
+  void refuse_if_closed(Round& round);
+  void ask_to_stop(Round& round, Status status, std::string text);
+  void end_queued(Round& round, Status status, std::string text);
+  [[nodiscard]] Outcome outcome_of(const Round& round, Status status, std::string text) const;
+  void finish(Round& round, std::optional<Outcome> outcome, bool restores);
+  void give_up(Round& round, const wire::Propose& change, bool cut);
+  enum class End : std::uint8_t {
+    kWaits,  // for memory
+    kOver,   // the call is complete, and the round can go
+    kBegan,  // the next attempt
+  };
+  [[nodiscard]] End drive_end(Round& round);
+  [[nodiscard]] bool end_operation(Round& round);
+
+  // A state that the coordinator asks about, or a round whose members claim a state. All null and empty: the round has
+  // ended.
+  struct Claimed {
+    Round* round = nullptr;
+    const state::Sync* state = nullptr;
+    std::string violation;
+  };
+  [[nodiscard]] Claimed claimed(const RoundKey& key, Generation attempt, const std::string& said);
+  [[nodiscard]] Claimed compared(const RoundKey& key, Generation attempt, const std::string& said);
+
+  void go_direct() { relinks_ = !std::exchange(direct_, true) || relinks_; }
+  [[nodiscard]] std::size_t eager_rounds() const;
+  // True: the arguments differ, and the round is asked to stop.
+  bool stops_as_mismatch(Round& round, std::string why);
+  void take_readies(Round& round);
+  void take_ready(Round& round, PeerId from);
+  void learn_stake(Round& round, Rank rank, std::uint64_t value);
+  [[nodiscard]] bool has_segments_of(const Round& round) const;
+  void on_fault(Round& round, const ring::Operation::Finished& finished);
+
+  Context& context_;
+  Views& views_;
+  Admission& admission_;
+  LocalStates& states_;
+  Announcements announcements_;
+  RoundSyncs syncs_;
+  Greetings greetings_;
+  std::map<std::uint64_t, Round> rounds_;  // in the order of their launch
+  std::uint64_t launches_ = 0;
+  std::map<RoundKey, std::uint64_t> by_key_;
+  // Peer commits (rule 14) that the coordinator has not confirmed yet: these rounds count as done until it has.
+  std::map<RoundKey, wire::OpenRound> reported_;
+  bool direct_ = false;
+  bool relinks_ = false;  // in this step
+};
+
+}  // namespace lockstep::peer
