@@ -113,6 +113,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kFirstTwoCompared, "first-two-compared", "L2 S1 S2", kRare, "results are compared of the first two members that are done") \
   X(kDifferingCommits, "differing-commits", "S2 S1", kRare, "results that differ commit") \
   X(kWrongForEver, "wrong-for-ever", "L2 L1 S2", kRare, "a segment that was wrong when it left is asked for again for ever") \
+  X(kCorruptResetsAgain, "corrupt-resets-again", "L2", kNeedle, "a segment that was given up resets its stream again") \
   /* odd inputs */ \
   X(kOddElementsGo, "odd-elements-go", "S2 L2", kRare, "an element that is infinite or NaN ends no encoded call") \
   X(kTinyWeightIsNone, "tiny-weight-is-none", "S2", kRare, "a weight that is too small beside the others' becomes 0") \
