@@ -8,6 +8,7 @@
 #include "core/base/overloaded.h"
 #include "core/trace/event.h"
 #include "sim/checkers/l1_l4_ends.h"
+#include "sim/checkers/oracle_chunks.h"
 #include "sim/checkers/p1_bytes.h"
 #include "sim/checkers/p2_time.h"
 #include "sim/checkers/s10_arguments.h"
@@ -96,7 +97,7 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                    mix(13, process.index, static_cast<std::uint64_t>(event.kind), event.number);
                    if (options_.trace) say(process, "| " + trace::to_line(event));
                    process.program->on_trace(event);
-                   flips_.noted(event);
+                   flips_.noted(process.id, event, now_);
                    const Complaint wrong = causes_.noted(process.index, event);
                    const bool flipped = wrong && Causes::is_breach(event) && flips_.explains(process.id, event, now_);
                    if (!flipped) check("L2", wrong);
@@ -152,7 +153,7 @@ void World::start_job(Process& process, const KernelJob& job) {
   std::uint64_t slot = 0;
   while (slot < process.jobs.size() && process.jobs[slot].busy) ++slot;
   if (slot == process.jobs.size()) process.jobs.emplace_back();
-  process.jobs[slot] = {job, {}, true, false};
+  process.jobs[slot] = {job, {}, now_, true, false};
   const std::int64_t for_bytes = static_cast<std::int64_t>(job.from.length / 1024) * plan_.kernel_ns_per_kib;
   const auto factor = static_cast<std::int64_t>(hosts_[process.host].kernel_factor);
   Luck luck(dice_.bits(Purpose::kKernelDelay, process.index, process.draws++));
@@ -203,8 +204,12 @@ void World::miscompute(Process& process, Job& job) {
     if (arrived) job.result.checksum = checksum;
     hosts_[process.host].to_miscompute -= 1;
     say(process, "a bit flips in what a kernel made of " + text_of(*round));
-    flips_.in_a_kernel(*round, process.id);
-    flips_.may_be_seen(std::uint64_t{8} * plan_.peers * plan_.stripes);
+    const ViewNumber founded{round->cohort.value};
+    const ViewNumber launched = call.view ? std::max(founded, call.view->number) : founded;
+    flips_.in_a_kernel(*round, process.id, flips_.attempt_of(process.id, *round, launched, job.started));
+    // Each receiver refuses it three times: in a ring the next peer, otherwise all others.
+    const std::uint64_t receivers = oracle::is_direct(request) ? plan_.peers - 1 : 1;
+    flips_.may_be_seen(3 * receivers);
     causes_.began({.fault = Fault::kMiscompute, .a = process.host, .b = process.host});
     return;
   }

@@ -495,7 +495,7 @@ void flip_bits(Plan& plan, Dice dice) {
   if (dice.permille(200, Purpose::kFlip, 0, 100)) {
     for (std::uint64_t n = 0; n <= dice.range(0, 3, Purpose::kFlip, 0, 101); ++n) add(Fault::kFlip, Purpose::kFlip, n);
   }
-  if (dice.permille(100, Purpose::kMiscompute, 0, 100)) add(Fault::kMiscompute, Purpose::kMiscompute, 0);
+  if (dice.permille(200, Purpose::kMiscompute, 0, 100)) add(Fault::kMiscompute, Purpose::kMiscompute, 0);
 }
 
 std::string flaw_of_lines(const NetworkOptions& net) {

@@ -150,6 +150,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   struct Job {
     KernelJob job;
     JobResult result;
+    Instant started;
     bool busy = false;
     bool ran = false;
   };

@@ -245,9 +245,11 @@ Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_s
 }
 
 void Operation::take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, Phase phase, Rank from) {
-  if (count == kMostCorrupt) return;
+  const bool was_given_up = count == kMostCorrupt;
+  if (was_given_up && !mutant(Mutant::kCorruptResetsAgain)) return;
   finished.corrupt = true;
   finished.from = from;
+  if (was_given_up) return;
   if (mutant(Mutant::kWrongForEver) || ++count < kMostCorrupt) return;
   const bool is_final = phase == Phase::kAllGather;
   finished.fault =

@@ -22,11 +22,24 @@ namespace lockstep::sim {
 class Flips {
  public:
   void on_the_way() { flips_ += 1; }
-  void in_a_kernel(const RoundKey& round, PeerId of) { rounds_[round] = of; }
+  // `attempt`: of the round, for which the kernel was started.
+  void in_a_kernel(const RoundKey& round, PeerId of, ViewNumber attempt) {
+    const auto [at, is_first] = rounds_.try_emplace(round, Spoilt{of, attempt});
+    if (!is_first && at->second.attempt <= attempt) at->second = {of, attempt};
+  }
   // A retry of the round drops what a kernel has spoilt before, and what a job of the dropped attempt still spoils. A
   // caller that launches after the retry reports no retry itself: the event counts, not the outcome.
-  void noted(const trace::Event& event) {
-    if (event.kind == trace::Kind::kRoundRetried) retried_.insert(event.round);
+  void noted(PeerId by, const trace::Event& event, Instant now) {
+    if (event.kind != trace::Kind::kRoundRetried) return;
+    ViewNumber& newest = newest_[event.round];
+    newest = std::max(newest, event.view);
+    retries_[{by, event.round}] = {event.view, now};
+  }
+  // The attempt that a kernel of this peer, started then, works for. `launched`: the view in which it launched the
+  // round, or the first of its cohort. Kernels of attempts before the last retry are all taken for those of the first.
+  [[nodiscard]] ViewNumber attempt_of(PeerId of, const RoundKey& round, ViewNumber launched, Instant started) const {
+    const auto at = retries_.find({of, round});
+    return at != retries_.end() && started >= at->second.at ? std::max(launched, at->second.view) : launched;
   }
 
   // A machine takes something for a breach of the protocol. Whether a bit that has flipped may be what it saw. One bit
@@ -39,7 +52,7 @@ class Flips {
     seen_ += 1;
     return true;
   }
-  // A result that a kernel spoilt is sent again and again, and seen each time, until the round is over.
+  // What a kernel spoilt is sent again, and refused each time, until the receiver gives it up.
   void may_be_seen(std::uint64_t times) { miscomputed_ += times; }
 
   // In any group: gangs bind groups to one outcome.
@@ -56,9 +69,9 @@ class Flips {
   [[nodiscard]] bool nobody_compares(const Call& call, const Lives& lives, const Done& done) const {
     const peer::Outcome& outcome = *call.outcome;
     const auto spoilt = rounds_.find(outcome.round);
-    if (spoilt == rounds_.end() || outcome.status != Status::kOk || retried_.contains(outcome.round)) return false;
+    if (spoilt == rounds_.end() || outcome.status != Status::kOk || is_dropped(outcome.round)) return false;
     return std::any_of(outcome.contributors->begin(), outcome.contributors->end(),
-                       [&](PeerId peer) { return peer != spoilt->second && !lives(peer) && !done(peer); });
+                       [&](PeerId peer) { return peer != spoilt->second.of && !lives(peer) && !done(peer); });
   }
 
   // `alone`: no other fault has begun that ends calls. `lives`: whether a peer is still in its run. One that is lost
@@ -72,7 +85,8 @@ class Flips {
     const auto spoilt = rounds_.find(outcome.round);
     if (spoilt == rounds_.end()) return {};
     const std::string what = text_of(outcome.round) + " of " + text_of(call.peer) + " ended with " + text_of(outcome);
-    if (outcome.status == Status::kOk && !retried_.contains(outcome.round) && lives(spoilt->second) &&
+    // A bit that flips on the way may be the one that a kernel flipped: only the bytes of the result can tell.
+    if (outcome.status == Status::kOk && flips_ == 0 && !is_dropped(outcome.round) && lives(spoilt->second.of) &&
         !nobody_compares(call, lives, done)) {
       return what + ", and a bit had flipped in what a kernel made of a segment of it";
     }
@@ -91,12 +105,27 @@ class Flips {
   }
 
  private:
+  struct Spoilt {
+    PeerId of;  // whose kernel it was
+    ViewNumber attempt;
+  };
+  struct Retry {
+    ViewNumber view;
+    Instant at;
+  };
+  // Whether a later attempt took the place of the one that a kernel spoilt.
+  [[nodiscard]] bool is_dropped(const RoundKey& round) const {
+    const auto newest = newest_.find(round);
+    return newest != newest_.end() && newest->second > rounds_.at(round).attempt;
+  }
+
   std::uint64_t flips_ = 0;
   std::uint64_t miscomputed_ = 0;
   std::uint64_t seen_ = 0;
   std::tuple<Instant, PeerId, PeerId> last_;
-  std::map<RoundKey, PeerId> rounds_;  // and whose kernel it was
-  std::set<RoundKey> retried_;
+  std::map<RoundKey, Spoilt> rounds_;                     // the last that a kernel spoilt in each
+  std::map<RoundKey, ViewNumber> newest_;                 // attempt that anybody retried
+  std::map<std::pair<PeerId, RoundKey>, Retry> retries_;  // the last of each peer
 };
 
 }  // namespace lockstep::sim

@@ -29,7 +29,7 @@ TEST(S2Flips, AResultThatWasSpoiltMayCommitOnlyWhereNobodyIsLeftToCompareIt) {
   const auto only_b = [](PeerId peer) { return peer == kB; };
   Flips flips;
   EXPECT_FALSE(flips.ended(call, true, all, all));
-  flips.in_a_kernel(call.outcome->round, kA);
+  flips.in_a_kernel(call.outcome->round, kA, ViewNumber{1});
   EXPECT_TRUE(flips.ended(call, true, all, none));
   EXPECT_TRUE(flips.ended(call, true, only_a, only_b));   // b had a result before it was lost
   EXPECT_FALSE(flips.ended(call, true, only_a, none));    // b had none
@@ -41,17 +41,55 @@ TEST(S2Flips, ARetryDropsWhatWasSpoiltForCallersThatCountNone) {
   const auto all = [](PeerId) { return true; };
   const auto none = [](PeerId) { return false; };
   Flips flips;
-  flips.in_a_kernel(call.outcome->round, kA);
+  flips.in_a_kernel(call.outcome->round, kA, ViewNumber{1});
   ASSERT_EQ(call.outcome->retries, 0U);
   EXPECT_TRUE(flips.ended(call, true, all, none));
   trace::Event retried{};
   retried.kind = trace::Kind::kRoundRetried;
+  retried.view = ViewNumber{2};
   retried.round = {CohortId{1}, GroupId{0}, Tag{6}, 0};
-  flips.noted(retried);
+  flips.noted(kB, retried, Instant{5});
   EXPECT_TRUE(flips.ended(call, true, all, none)) << "the retry was of another round";
   retried.round = call.outcome->round;
-  flips.noted(retried);
+  flips.noted(kB, retried, Instant{5});
   EXPECT_FALSE(flips.ended(call, true, all, none));
+}
+
+TEST(S2Flips, ABitThatFlipsOnTheWayMayFlipASpoiltOneBack) {
+  const Call call = ended_call(kA, committed({kA, kB}));
+  const auto all = [](PeerId) { return true; };
+  const auto none = [](PeerId) { return false; };
+  Flips flips;
+  flips.in_a_kernel(call.outcome->round, kA, ViewNumber{1});
+  EXPECT_TRUE(flips.ended(call, true, all, none));
+  flips.on_the_way();
+  EXPECT_FALSE(flips.ended(call, true, all, none));
+  EXPECT_FALSE(flips.nobody_compares(call, all, none)) << "the bytes are compared";
+}
+
+TEST(S2Flips, ARetryDropsNothingThatWasSpoiltAfterIt) {
+  const Call call = ended_call(kA, committed({kA, kB}));
+  const RoundKey round = call.outcome->round;
+  const auto all = [](PeerId) { return true; };
+  const auto none = [](PeerId) { return false; };
+  const auto only_a = [](PeerId peer) { return peer == kA; };
+  trace::Event retried{};
+  retried.kind = trace::Kind::kRoundRetried;
+  retried.round = round;
+  retried.view = ViewNumber{2};
+  Flips flips;
+  flips.noted(kA, retried, Instant{5});
+  EXPECT_EQ(flips.attempt_of(kA, round, ViewNumber{1}, Instant{4}), ViewNumber{1}) << "a job of the dropped attempt";
+  EXPECT_EQ(flips.attempt_of(kA, round, ViewNumber{1}, Instant{6}), ViewNumber{2});
+  EXPECT_EQ(flips.attempt_of(kB, round, ViewNumber{2}, Instant{6}), ViewNumber{2}) << "launched after the retry";
+  flips.in_a_kernel(round, kA, ViewNumber{2});
+  flips.noted(kB, retried, Instant{7});  // the same retry
+  EXPECT_TRUE(flips.ended(call, true, all, none));
+  EXPECT_TRUE(flips.nobody_compares(call, only_a, none));
+  retried.view = ViewNumber{3};
+  flips.noted(kB, retried, Instant{8});
+  EXPECT_FALSE(flips.ended(call, true, all, none));
+  EXPECT_FALSE(flips.nobody_compares(call, only_a, none));
 }
 
 TEST(S2Flips, AnElementThatWasSpoiltMayEndTheCallAsOneThatWasGiven) {
@@ -59,7 +97,7 @@ TEST(S2Flips, AnElementThatWasSpoiltMayEndTheCallAsOneThatWasGiven) {
   const auto none = [](PeerId) { return false; };
   Call call = ended_call(kA, aborted(Status::kInvalidArgument));
   Flips flips;
-  flips.in_a_kernel(call.outcome->round, kA);
+  flips.in_a_kernel(call.outcome->round, kA, ViewNumber{1});
   EXPECT_TRUE(flips.ended(call, true, all, none));
   call.outcome->text = "b: tensor 0, element 5: the contribution, or the sum with it, is infinite or NaN";
   EXPECT_FALSE(flips.ended(call, true, all, none));
