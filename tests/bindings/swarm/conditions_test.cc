@@ -42,8 +42,9 @@ TEST(Conditions, MistakesAreNamedWithTheirPlace) {
   const auto error_of = [](const std::string& toml) { return Conditions::from_scenario(toml, 1).error(); };
   EXPECT_THAT(error_of("peers = 3\n[[do]]\nat = \"2s\"\ncrahs = \"b\"\n").text,
               testing::AllOf(HasSubstr("4:1"), HasSubstr("did you mean 'crash'")));
-  EXPECT_THAT(error_of("peers = 3\nwork = [\"all_reduce 8\"]\n").text, HasSubstr("work is for the simulator's own"));
-  EXPECT_THAT(error_of("peers = 3\n[[do]]\nat = \"2s\"\nskip = \"b\"\n").text, HasSubstr("skip is a mistake"));
+  EXPECT_THAT(error_of("peers = 3\nwork = [\"all_reduce 8\"]\n").text,
+              HasSubstr("work applies to the simulator's own"));
+  EXPECT_THAT(error_of("peers = 3\n[[do]]\nat = \"2s\"\nskip = \"b\"\n").text, HasSubstr("skip is a fault"));
   EXPECT_EQ(error_of("peers = 99").status, Status::kInvalidArgument);
 }
 
@@ -66,7 +67,7 @@ TEST(Conditions, ChurnIsDrawnFromTheSeedAndSparesOneFounder) {
 
 TEST(Conditions, ImpossibleChurnIsRefused) {
   Conditions alone = scenario("peers = 1");
-  EXPECT_THAT(alone.add({.crashes = 1})->text, HasSubstr("two at least"));
+  EXPECT_THAT(alone.add({.crashes = 1})->text, HasSubstr("at least two founders"));
   EXPECT_THAT(alone.add({.joins = 60})->text, HasSubstr("at most 60 hosts"));
   EXPECT_FALSE(alone.add({.joins = 3}));
   EXPECT_EQ(alone.hosts(), 4U);
