@@ -216,7 +216,7 @@ class LyingCoordinator : public ::testing::Test {
   std::string address_;
 };
 
-TEST_F(LyingCoordinator, IsLeftWithTheReason) {
+TEST_F(LyingCoordinator, EndsTheRunWithTheReason) {
   const std::pair<std::string, std::function<void(wire::Propose&)>> cases[] = {
       {"without this peer", [](wire::Propose& p) { p.view.members.clear(); }},
       {"in it twice", [](wire::Propose& p) { p.view.members.push_back(p.view.members[0]); }},

@@ -322,7 +322,7 @@ TEST(Swarm, AProgramThatWritesToLentMemoryIsFoundOut) {
   EXPECT_THAT(report.failure->text, HasSubstr("changed memory that it had lent"));
 }
 
-TEST(Swarm, ANewcomerTakesTheStateOver) {
+TEST(Swarm, ANewcomerTakesOverTheState) {
   constexpr auto kText = "peers = 2\n[[do]]\nat = \"1s\"\njoin = \"c\"\n";
   std::vector<std::uint64_t> steps;
   const Report report = run(scenario(kText), [&](Peer& peer) {

@@ -156,7 +156,7 @@ void expect_out(Room& run, const Lie& lie) {
   EXPECT_TRUE(run.liar->shown_out());
 }
 
-TEST(BadInput, AMemberThatBreaksTheProtocolIsOutAndTheOthersGoOn) {
+TEST(BadInput, EvictsAMemberThatViolatesTheProtocol) {
   const Lie lies[] = {
       {"done in no cohort",
        [](Room& r) {
@@ -315,7 +315,7 @@ TEST(BadInput, AMemberThatBreaksTheProtocolIsOutAndTheOthersGoOn) {
   }
 }
 
-TEST(BadInput, WhatIsOnlyOfOthersIsNotForAMemberToSay) {
+TEST(BadInput, AMemberMayNotSendTheCoordinatorsMessages) {
   for (const wire::Message& message : test::sample_messages()) {
     const auto* refused = std::get_if<wire::Segment>(&message);
     const bool peers_say =
@@ -334,7 +334,7 @@ TEST(BadInput, WhatIsOnlyOfOthersIsNotForAMemberToSay) {
   }
 }
 
-TEST(BadInput, WhatMayHaveCrossedOnTheWayIsLetPass) {
+TEST(BadInput, IgnoresMessagesThatCrossedOnTheWay) {
   const Lie passes[] = {
       {"a broken link to nobody",
        [](Room& r) {
@@ -391,7 +391,7 @@ TEST(BadInput, WhatMayHaveCrossedOnTheWayIsLetPass) {
 }
 
 // Nothing that it named stays behind, in any of the lists.
-TEST(BadInput, NonsenseInAListLeavesNothingBehind) {
+TEST(BadInput, AnInvalidListEntryLeavesNoState) {
   Room run;
   run.liar->say(wire::Admit{run.cohort(), 1, false, run.nonsense()});
   run.settle();
@@ -409,7 +409,7 @@ TEST(BadInput, NonsenseInAListLeavesNothingBehind) {
 }
 
 // One that gives signs of life and nothing else.
-TEST(BadInput, AMemberThatNeverAnswersAProposalHoldsUpNobody) {
+TEST(BadInput, AMemberThatAnswersNoProposalDelaysNobody) {
   Room run;
   run.make_proposal();
   for (int i = 0; i < 70 && run.liar->last<wire::Evicted>() == nullptr; ++i) {
@@ -423,7 +423,7 @@ TEST(BadInput, AMemberThatNeverAnswersAProposalHoldsUpNobody) {
 
 // All are done, and the liar has said that it watches another state than ann: where it differs is asked, and never
 // answered.
-TEST(BadInput, AStateThatDiffersAndIsNotToldHoldsUpNobodyForLong) {
+TEST(BadInput, AMissingOutlineDelaysACommitForALimitedTime) {
   Room run;
   auto state = std::make_shared<state::Statement>();
   state->manifest.tensors = {{"w", DataType::kU8, 4, false}};
@@ -453,7 +453,7 @@ TEST(BadInput, AStateThatDiffersAndIsNotToldHoldsUpNobodyForLong) {
   EXPECT_EQ(run.coordinator.status().lost, 0U);
 }
 
-TEST(BadInput, OneThatWaitsMaySayLittle) {
+TEST(BadInput, AWaitingPeerMaySendFewMessages) {
   const Lie lies[] = {
       {"done",
        [](Room& r) {
@@ -512,7 +512,7 @@ TEST(BadInput, OneThatWaitsMaySayLittle) {
 }
 
 // Found by reading: whoever waited could make the coordinator keep room for the largest message there is.
-TEST(BadInput, OneThatWaitsSaysItInAFewWords) {
+TEST(BadInput, AWaitingPeerMaySendOnlySmallMessages) {
   Room waits(true);
   waits.liar->say(wire::LinkBroken{kHonest[0], std::string(kMaxTextBytes, 'x')});
   waits.settle();
@@ -533,7 +533,7 @@ TEST(BadInput, OneThatWaitsSaysItInAFewWords) {
 }
 
 // Found by reading: whoever waited could have a leaver thrown out that was still finishing its rounds.
-TEST(BadInput, OneThatWaitsCannotAccuseALeaver) {
+TEST(BadInput, AWaitingPeerCannotReportALeaver) {
   Room run(true);
   peer::Request barrier;
   barrier.tag = Tag{5};
@@ -551,7 +551,7 @@ TEST(BadInput, OneThatWaitsCannotAccuseALeaver) {
   EXPECT_EQ(run.ann.outcome(leave)->status, Status::kOk);
 }
 
-TEST(BadInput, WhatNobodyCanWaitForIsRefusedAtTheDoor) {
+TEST(BadInput, RefusesAJoinThatCanNeverBeAdmitted) {
   const std::pair<std::function<void(wire::Join&)>, const char*> cases[] = {
       {[](wire::Join& join) { join.peer = {}; }, "needs an id"},
       {[](wire::Join& join) { join.peer = kHonest[0]; }, "never reused"},

@@ -76,7 +76,7 @@ struct Crowd {
 
 // Found by an attack: the stops and the closed rounds each fitted one message, and both together aborted the
 // coordinator.
-TEST(Crowd, WhatAnAdmissionClosesAndWhatIsStoppedFitOneMessageOrWaitForTheNext) {
+TEST(Crowd, ClosedAndStoppedRoundsFitOneProposalOrWaitForTheNext) {
   constexpr std::uint32_t kMembers = kMaxVerdicts / kMaxRoundsInFlight + 1;
   Crowd crowd(kMembers);
   const CohortId cohort = crowd.cohort();
@@ -115,7 +115,7 @@ wire::Join newcomer(std::uint32_t i) {
 
 // Found by an attack: one joined and hung up again and again, each admission was withdrawn and drafted anew with those
 // that had come meanwhile, and members waited for half a minute.
-TEST(Crowd, NewcomersThatComeAndGoHoldUpAnAdmissionOnce) {
+TEST(Crowd, NewcomersThatJoinAndLeaveDelayAnAdmissionOnce) {
   Crowd crowd(3);
   crowd.enter(newcomer(0));
   for (std::size_t i = 0; i < 3; ++i) crowd.ends[i]->say(wire::Admit{crowd.cohort(), 1, false, {}});
@@ -148,7 +148,7 @@ TEST(Crowd, OneAddressCannotTakeEveryPlace) {
 }
 
 // Found by an attack: 256 connections that said nothing kept everybody else out.
-TEST(Crowd, WhoComesToAFullPortIsHeard) {
+TEST(Crowd, ANewConnectionToAFullPortIsServed) {
   Crowd crowd(3);
   for (std::uint32_t i = 0; i < 2 * kMaxStrangers; ++i) {
     crowd.coordinator.streams.accept(address_of(1));
@@ -161,7 +161,7 @@ TEST(Crowd, WhoComesToAFullPortIsHeard) {
 
 // Found by an attack: while any pair was broken, every byte of every member made the coordinator draft a view, n * n
 // look-ups each, until it could not keep up and everybody seemed silent.
-TEST(Crowd, ALinkThatStaysBrokenCostsOneDraftAndNotOneAtEveryInput) {
+TEST(Crowd, AStillBrokenLinkCostsOneDraftOfAView) {
   Crowd crowd(400);
   const std::uint64_t founding = crowd.coordinator.footprint().drafts;
   crowd.ends[7]->say(wire::LinkBroken{Crowd::id(8), "?"});
@@ -176,7 +176,7 @@ TEST(Crowd, ALinkThatStaysBrokenCostsOneDraftAndNotOneAtEveryInput) {
   EXPECT_EQ(crowd.coordinator.footprint().drafts, relinked);
 }
 
-TEST(Crowd, WhoIsPutOutForABrokenLinkIsToldWhatBothSaidOfIt) {
+TEST(Crowd, AnEvictionForABrokenLinkQuotesBothReports) {
   Crowd crowd(3);  // no ring of three avoids a link
   crowd.ends[0]->say(wire::LinkBroken{Crowd::id(1), "no stream: Too many open files"});
   crowd.coordinator.run();
@@ -189,7 +189,7 @@ TEST(Crowd, WhoIsPutOutForABrokenLinkIsToldWhatBothSaidOfIt) {
 
 // Found by reading: a loss replaced the proposal that laid the ring around the link, and the next one knew nothing of
 // it. Rounds in flight waited for that link until they timed out.
-TEST(Crowd, ABrokenLinkIsNotForgottenWhenALossComesBetween) {
+TEST(Crowd, ALossDoesNotDiscardABrokenLink) {
   Crowd crowd(8, [](std::uint32_t i) { return i / 4; });
   crowd.ends[0]->say(wire::LinkBroken{Crowd::id(1), "?"});
   crowd.coordinator.run();
@@ -207,7 +207,7 @@ TEST(Crowd, ABrokenLinkIsNotForgottenWhenALossComesBetween) {
 }
 
 // The same while somebody who leaves finishes its last round.
-TEST(Crowd, ALeaverThatTakesItsTimeCostsNoDraftAtEveryInput) {
+TEST(Crowd, ASlowLeaverCostsNoDraftPerInput) {
   Crowd crowd(4);
   const RoundKey open{crowd.cohort(), {}, Tag{5}, 0};
   crowd.ends[1]->say(wire::Leave{{{open, crowd.attempt(), false, true, 0}}});
@@ -221,7 +221,7 @@ TEST(Crowd, ALeaverThatTakesItsTimeCostsNoDraftAtEveryInput) {
 
 // Found by an attack: what became of each round was asked once for each group that is bound with its own, and each time
 // of all of them. With these it took minutes; now it takes what it takes to read the answers.
-TEST(Crowd, ManyBoundGroupsWithManyRoundsAreSettledInNoTime) {
+TEST(Crowd, ManyBoundGroupsWithManyRoundsAreDecidedQuickly) {
   constexpr std::uint32_t kMembers = 120;
   Crowd crowd(
       kMembers, [](std::uint32_t i) { return i; }, {}, 5);
@@ -254,7 +254,7 @@ TEST(Crowd, ManyBoundGroupsWithManyRoundsAreSettledInNoTime) {
 }
 
 // Found by an attack: what it had wanted stayed for ever.
-TEST(Crowd, NothingIsLeftOfAStrangerThatLeavesWhileItWants) {
+TEST(Crowd, AWaitingPeerThatLeavesLeavesNoWishBehind) {
   Crowd crowd(2);
   wire::Join join;
   join.peer = Crowd::id(2);
@@ -279,7 +279,7 @@ TEST(Crowd, NothingIsLeftOfAStrangerThatLeavesWhileItWants) {
   EXPECT_EQ(*crowd.ends.front()->last<wire::Pending>(), (wire::Pending{0, 0}));
 }
 
-TEST(Crowd, EverybodyIsToldHowFarEverybodyIs) {
+TEST(Crowd, MembersLearnTheRoundTripsOfAllMembers) {
   Crowd crowd(3);
   for (FarEnd* end : crowd.ends) {
     const auto& members = end->last<wire::Propose>()->view.members;

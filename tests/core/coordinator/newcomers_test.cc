@@ -90,7 +90,7 @@ struct Lobby {
 
 bool is_question(const wire::Propose& proposal) { return proposal.view.members.empty(); }
 
-TEST(Newcomers, OneThatDoesNotAnswerHoldsUpOneAdmissionForAFewRoundTrips) {
+TEST(Newcomers, ASilentNewcomerDelaysOneAdmissionForAFewRoundTrips) {
   Lobby lobby;
   FarEnd& stranger = lobby.add_stranger(7, kStrangeHost);
   lobby.expect_admission(milliseconds(100), 2);
@@ -105,7 +105,7 @@ TEST(Newcomers, OneThatDoesNotAnswerHoldsUpOneAdmissionForAFewRoundTrips) {
   EXPECT_EQ(lobby.coordinator.status().lost, 0U);
 }
 
-TEST(Newcomers, WhoComesFromThereNextIsAskedFirst) {
+TEST(Newcomers, TheNextNewcomerFromASuspectHostIsProbedFirst) {
   Lobby lobby;
   lobby.add_stranger(7, kStrangeHost);
   lobby.expect_admission(milliseconds(100), 2);
@@ -124,7 +124,7 @@ TEST(Newcomers, WhoComesFromThereNextIsAskedFirst) {
     EXPECT_EQ(stranger->last<wire::Evicted>() == nullptr, stranger == &elsewhere);
 }
 
-TEST(Newcomers, OneThatAnswersTheQuestionCounts) {
+TEST(Newcomers, ANewcomerThatAnswersTheProbeCounts) {
   Lobby lobby;
   lobby.add_stranger(7, kStrangeHost);
   lobby.expect_admission(milliseconds(100), 2);
@@ -134,7 +134,7 @@ TEST(Newcomers, OneThatAnswersTheQuestionCounts) {
   EXPECT_EQ(honest.views.size(), 1U);
 }
 
-TEST(Newcomers, OneThatAnswersLateIsInWithTheNextAdmission) {
+TEST(Newcomers, ANewcomerThatAnswersLateJoinsWithTheNextAdmission) {
   Lobby lobby;
   FarEnd& slow = lobby.add_stranger(7, kStrangeHost);
   lobby.expect_admission(milliseconds(100), 2);
@@ -151,7 +151,7 @@ TEST(Newcomers, OneThatAnswersLateIsInWithTheNextAdmission) {
   EXPECT_EQ(lobby.coordinator.status().view.members.size(), 3U);
 }
 
-TEST(Newcomers, AGangGoesOnWaitingWhole) {
+TEST(Newcomers, AGangWithASilentMemberKeepsWaiting) {
   Lobby lobby;
   FarEnd& mute = lobby.add_stranger(7, kStrangeHost, 5);
   FarEnd& mate = lobby.add_stranger(8, kStrangeHost + 1, 5);
@@ -175,7 +175,7 @@ TEST(Newcomers, AGangGoesOnWaitingWhole) {
 }
 
 // Nobody is admitted while a silent member is waited for: but at once when it is out, without another call of anybody.
-TEST(Newcomers, AreInAsSoonAsASilentMemberIsOut) {
+TEST(Newcomers, AreAdmittedAsSoonAsASilentMemberIsEvicted) {
   Lobby lobby;
   PeerHost& third = lobby.add(3, 3);
   lobby.settle();
@@ -191,7 +191,7 @@ TEST(Newcomers, AreInAsSoonAsASilentMemberIsOut) {
   EXPECT_EQ(newcomer.views.front().members.size(), 3U);
 }
 
-TEST(Newcomers, HostsThatAreSuspectAreNotRememberedWithoutLimit) {
+TEST(Newcomers, TheNumberOfSuspectHostsIsLimited) {
   Lobby lobby;
   for (std::uint32_t n = 0; n < kMaxSuspects + 20; ++n) {
     lobby.add_stranger(100 + n, static_cast<std::uint8_t>(20 + n));

@@ -59,7 +59,7 @@ std::vector<Record<coordinator::Input>> records_of(const Recording& recording) {
   return all;
 }
 
-TEST(FlightRecorder, RemembersEveryInputAndWhatLanded) {
+TEST(FlightRecorder, RecordsEveryInputAndLandedByte) {
   Driver driver(1U << 20U);
   driver.greet(StreamId{1}, 10);
   const Recording recording = driver.recorder.recording();
@@ -80,7 +80,7 @@ TEST(FlightRecorder, RemembersEveryInputAndWhatLanded) {
   EXPECT_EQ(all[1].since, milliseconds(1));
 }
 
-TEST(FlightRecorder, ForgetsHalfAtATimeAndStaysWithinItsBytes) {
+TEST(FlightRecorder, DropsHalfOfItsMemoryAtATime) {
   constexpr std::size_t kBytes = 2000;
   Driver driver(kBytes);
   std::uint64_t forgotten = 0;
@@ -97,7 +97,7 @@ TEST(FlightRecorder, ForgetsHalfAtATimeAndStaysWithinItsBytes) {
   EXPECT_GT(forgotten, 900U);
 }
 
-TEST(FlightRecorder, AStepWithoutAnAnswerIsTheLastThing) {
+TEST(FlightRecorder, AStepWithoutAnAnswerIsTheLastRecord) {
   Driver driver(1U << 20U);
   driver.give(io::Accepted{StreamId{1}, {}});
   driver.recorder.before(coordinator::Input(io::WriteDone{StreamId{1}, 12}), driver.now);
@@ -128,7 +128,7 @@ std::string refusal(std::vector<std::byte> bytes) {
   return recording.ok() ? "" : recording.error().text;
 }
 
-TEST(FlightRecording, ComesBackAsItWas) {
+TEST(FlightRecording, SurvivesARoundTrip) {
   const Recording before = small();
   const std::vector<std::byte> bytes = encode(before);
   ASSERT_TRUE(is_recording(bytes));
@@ -141,7 +141,7 @@ TEST(FlightRecording, ComesBackAsItWas) {
   EXPECT_EQ(encode(*after), bytes);
 }
 
-TEST(FlightRecording, SaysWhatIsWrongWithAFile) {
+TEST(FlightRecording, TheErrorSaysWhatIsWrongWithAFile) {
   const std::vector<std::byte> good = encode(small());
   EXPECT_NE(refusal({}).find("first bytes are wrong"), std::string::npos);
   EXPECT_NE(refusal({good.begin(), good.begin() + 20}).find("cut off"), std::string::npos);
@@ -160,7 +160,7 @@ TEST(FlightRecording, SaysWhatIsWrongWithAFile) {
   EXPECT_NE(refusal(encode(other)).find("revision " + std::to_string(kRevision + 1)), std::string::npos);
 }
 
-TEST(FlightRecording, EveryChangedByteIsRefused) {
+TEST(FlightRecording, RefusesEveryChangedByte) {
   const std::vector<std::byte> good = encode(small());
   for (std::size_t i = 0; i < good.size(); ++i) {
     auto changed = good;
@@ -169,7 +169,7 @@ TEST(FlightRecording, EveryChangedByteIsRefused) {
   }
 }
 
-TEST(FlightRecording, RecordsThatAreNoneAreRefused) {
+TEST(FlightRecording, RefusesInvalidRecords) {
   const Recording good = small();
   std::size_t refused = 0;
   for (std::size_t i = 0; i < good.records.size(); ++i) {
@@ -184,7 +184,7 @@ TEST(FlightRecording, RecordsThatAreNoneAreRefused) {
 
 // Recordings are read by the build that made them. If this fails, what is saved has changed: raise kRevision, and take
 // over what it says.
-TEST(FlightRecording, WhatIsSavedChangesOnlyWithTheRevision) {
+TEST(FlightRecording, TheSavedBytesChangeOnlyWithTheRevision) {
   const Recording recording = small();
   std::vector<std::byte> state;
   Driver driver(1U << 20U);

@@ -33,7 +33,7 @@ bool come(Lobby& lobby, std::uint64_t stream, const Address& from) {
   return goes.has_value();
 }
 
-TEST(Lobby, WhoComesGetsThePlaceOfTheOneThatStoodThereLongest) {
+TEST(Lobby, ANewStreamReplacesTheOldestOne) {
   Lobby lobby(3);
   for (std::uint64_t i = 1; i <= 3; ++i) EXPECT_FALSE(come(lobby, i, v4(1)));
   EXPECT_EQ(lobby.enter(StreamId{4}, v4(1)), StreamId{1});
@@ -42,7 +42,7 @@ TEST(Lobby, WhoComesGetsThePlaceOfTheOneThatStoodThereLongest) {
   EXPECT_EQ(lobby.enter(StreamId{5}, v4(1)), StreamId{2});
 }
 
-TEST(Lobby, ACrowdDrivesOutNobodyButItself) {
+TEST(Lobby, ACrowdEvictsOnlyItsOwnStreams) {
   Lobby lobby(8);
   come(lobby, 1, v4(1));  // alone, and there from the beginning
   come(lobby, 2, v4(2));
@@ -53,7 +53,7 @@ TEST(Lobby, ACrowdDrivesOutNobodyButItself) {
   EXPECT_EQ(lobby.size(), 8U);
 }
 
-TEST(Lobby, ExpectedHostsHavePlacesOfTheirOwn) {
+TEST(Lobby, ExpectedHostsHaveReservedPlaces) {
   Lobby lobby(4);
   lobby.expect({v4(1), v4(2)}, 2);
   for (std::uint64_t i = 1; i <= 2; ++i) come(lobby, i, v4(1));
@@ -64,7 +64,7 @@ TEST(Lobby, ExpectedHostsHavePlacesOfTheirOwn) {
   EXPECT_EQ(lobby.size(), 8U) << "four of anybody, and two of each expected host";
 }
 
-TEST(Lobby, WhoHasComeInForGoodTakesNoPlace) {
+TEST(Lobby, AnIdentifiedStreamTakesNoPlace) {
   Lobby lobby(2);
   come(lobby, 1, v4(1));
   lobby.leave(StreamId{1});
@@ -74,7 +74,7 @@ TEST(Lobby, WhoHasComeInForGoodTakesNoPlace) {
   EXPECT_TRUE(come(lobby, 4, v4(1)));
 }
 
-TEST(Lobby, OneNetworkIsOneCrowd) {
+TEST(Lobby, StreamsOfOneNetworkCountTogether) {
   Lobby lobby(4);
   come(lobby, 1, v6(2, 1));
   for (std::uint64_t i = 2; i < 50; ++i) come(lobby, i, v6(1, static_cast<std::uint8_t>(i)));

@@ -45,7 +45,7 @@ KernelJob job_of(JobKind kind, std::size_t count, WireFormat arrived, WireFormat
   return job;
 }
 
-TEST_P(Coding, EncodesWhatAContributionWeighs) {
+TEST_P(Coding, EncodesWeightedContributions) {
   for (const WireFormat format : kAllFormats) {
     for (const std::size_t count : kCounts) {
       for (const float weight : {1.0F, 0.375F, 0.0F}) {
@@ -94,7 +94,7 @@ TEST_P(Coding, RecodesFromTheEndOfAPlaceToItsBeginning) {
 }
 
 // Error feedback: what is added to a contribution, and what is left when that has gone.
-TEST_P(Coding, WhatIsLeftOfAContributionGoesWithTheNext) {
+TEST_P(Coding, TheResidualIsAddedToTheNextContribution) {
   for (const WireFormat format : kAllFormats) {
     for (const std::size_t count : kCounts) {
       for (const float weight : {1.0F, 0.375F}) {
@@ -116,7 +116,7 @@ TEST_P(Coding, WhatIsLeftOfAContributionGoesWithTheNext) {
   }
 }
 
-TEST_P(Coding, AResidualIsPartOfWhatItsOwnerAdds) {
+TEST_P(Coding, AnOwnerAddsItsResidual) {
   constexpr std::size_t kCount = 5000;
   const Bytes from = reference::encode(WireFormat::kInt4, moderate(1, kCount));
   const Values own = moderate(2, kCount);
@@ -130,7 +130,7 @@ TEST_P(Coding, AResidualIsPartOfWhatItsOwnerAdds) {
   EXPECT_EQ(into, reference::encode(WireFormat::kInt8, sums));
 }
 
-TEST_P(Coding, NamesTheElementOfAResidualThatIsNotFinite) {
+TEST_P(Coding, NamesTheFirstResidualElementThatIsNotFinite) {
   const Values own(5000, 1.0F);
   Values residual(5000, 0.0F);
   residual[4444] = std::numeric_limits<float>::quiet_NaN();
@@ -145,7 +145,7 @@ TEST_P(Coding, NamesTheElementOfAResidualThatIsNotFinite) {
   EXPECT_FALSE(run_job(job, into, from, bytes_of(own), left).not_finite);
 }
 
-TEST_P(Coding, GathersContributionsThatLieSideBySide) {
+TEST_P(Coding, GathersConsecutiveContributions) {
   for (const WireFormat arrived : kAllFormats) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{100}, std::size_t{9001}}) {
       for (const std::size_t others : {std::size_t{1}, std::size_t{3}}) {
@@ -174,7 +174,7 @@ TEST_P(Coding, GathersContributionsThatLieSideBySide) {
   }
 }
 
-TEST_P(Coding, DecodesWhereItLies) {
+TEST_P(Coding, DecodesInPlace) {
   for (const WireFormat format : kAllFormats) {
     for (const std::size_t count : kCounts) {
       const Bytes encoded = reference::encode(format, moderate(3, count));
@@ -189,7 +189,7 @@ TEST_P(Coding, DecodesWhereItLies) {
   }
 }
 
-TEST(CodingJobs, TellWhatIsNotWhatWasSentFromWhatIsNoEncoding) {
+TEST(CodingJobs, DistinguishDamagedBytesFromInvalidEncodings) {
   constexpr std::size_t kCount = 9000;
   const Values own(kCount, 1.0F);
   for (const WireFormat format : kAllFormats) {

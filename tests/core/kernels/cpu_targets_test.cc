@@ -7,7 +7,7 @@ namespace lockstep {
 namespace {
 
 // Also holds the claim that nothing is slower without Highway's library: the best set is the same.
-TEST(CpuTargets, AreThoseThatHighwayFinds) {
+TEST(CpuTargets, EqualTheTargetsThatHighwayFinds) {
 #if HWY_ARCH_X86
   EXPECT_EQ(cpu_targets() & HWY_TARGETS, hwy::SupportedTargets() & HWY_TARGETS);
 #endif

@@ -41,7 +41,7 @@ TEST(RunJob, CopyCopies) {
   EXPECT_TRUE(run_job(job_of(JobKind::kCopy), {}, {}, {}).intact);
 }
 
-TEST(RunJob, VerifyTellsWhatItFound) {
+TEST(RunJob, VerifyReportsTheChecksum) {
   Bytes from = hostile_elements(DataType::kU8, 1000, 1);
   const KernelJob job = job_of(JobKind::kVerify, checksum(from));
   EXPECT_TRUE(run_job(job, {}, from, {}).intact);
@@ -103,7 +103,7 @@ TEST(RunJob, FoldIgnoresTheCallersFloatEnvironment) {
 }
 
 #if defined(__SSE2__)
-TEST(RunJob, FoldKeepsDenormalsWhereTheCallerFlushesThem) {
+TEST(RunJob, FoldKeepsDenormalsThatTheCallerFlushes) {
   const std::vector<float> denormals(100, 0x1p-149F);
   const auto bytes = std::as_bytes(std::span(denormals));
   const Bytes from(bytes.begin(), bytes.end());

@@ -70,7 +70,7 @@ struct SmallOne {
   std::vector<KernelJob> jobs;
 };
 
-TEST(RingOperation, TakesWhatCameBeforeItAndFoldsItWhereItLies) {
+TEST(RingOperation, FoldsAnEarlySegmentInItsSlot) {
   SmallOne middle(2);
   ASSERT_TRUE(middle.take());
   ASSERT_EQ(middle.jobs.size(), 1U);
@@ -93,7 +93,7 @@ TEST(RingOperation, TakesWhatCameBeforeItAndFoldsItWhereItLies) {
   EXPECT_EQ(middle.operation.bytes_received(), kBytes);
 }
 
-TEST(RingOperation, TakesItInPlaceOnceTheInputIsBackedUp) {
+TEST(RingOperation, FoldsAnEarlySegmentInPlaceAfterTheBackup) {
   SmallOne owner(0, true);
   ASSERT_TRUE(owner.take());
   ASSERT_EQ(owner.jobs.size(), 1U);
@@ -121,7 +121,7 @@ TEST(RingOperation, TakesItInPlaceOnceTheInputIsBackedUp) {
   EXPECT_EQ(owner.jobs.front().into, kSend);
 }
 
-TEST(RingOperation, WhatItTookAndIsCorruptMayComeAgain) {
+TEST(RingOperation, ACorruptEarlySegmentMayBeRepeated) {
   for (const bool in_place : {false, true}) {
     SmallOne middle(2, in_place);
     ASSERT_TRUE(middle.take());
@@ -140,7 +140,7 @@ TEST(RingOperation, WhatItTookAndIsCorruptMayComeAgain) {
   }
 }
 
-TEST(RingOperation, TakesNothingThatItDoesNotExpect) {
+TEST(RingOperation, IgnoresUnexpectedEarlySegments) {
   const auto with = [](auto change) {
     wire::Segment segment = SmallOne::segment();
     change(segment);
@@ -160,7 +160,7 @@ TEST(RingOperation, TakesNothingThatItDoesNotExpect) {
   EXPECT_TRUE(middle.take());
 }
 
-TEST(RingOperation, TakesNothingThatIsOnItsWayOrAfterItsEnd) {
+TEST(RingOperation, IgnoresSegmentsThatArriveTwiceOrAfterTheRoundEnded) {
   SmallOne middle(2);
   EXPECT_EQ(middle.operation.begin(kNeighbour, middle.segment(), kNew, middle.jobs).landing,
             Operation::Landing::kPlace);
@@ -178,7 +178,7 @@ TEST(RingOperation, TakesNothingThatIsOnItsWayOrAfterItsEnd) {
 
 // Found by reading: ranks that had launched with other empty tensors in front of it each took themselves for the owner,
 // who tells its neighbour nothing, and waited for each other.
-TEST(RingOperation, WhateverTheArgumentsTheOwnerOfTheOneSegmentThatGoesUnaskedIsTheSame) {
+TEST(RingOperation, TheOwnerOfAnEagerSegmentDoesNotDependOnTheArguments) {
   for (std::uint64_t empty = 0; empty < std::uint64_t{2} * kWorld; ++empty) {
     std::vector<std::uint64_t> counts(empty);
     counts.push_back(kBytes);
@@ -195,7 +195,7 @@ TEST(RingOperation, WhateverTheArgumentsTheOwnerOfTheOneSegmentThatGoesUnaskedIs
 
 // The final is no lie of upstream's because our part of it waits to go again; and what would go then is no sum any
 // more. Downstream may have asked for it, too, when it had not looked at it yet: seed 566486.
-TEST(RingOperation, WhatGoesAgainDoesNotOnceTheFinalComes) {
+TEST(RingOperation, TheFinalCancelsARepetition) {
   const std::pair<std::uint32_t, bool> cases[] = {{1, false}, {2, false}, {1, true}, {2, true}};
   for (const auto& [rank, is_asked] : cases) {
     SmallOne one(rank);
@@ -231,7 +231,7 @@ TEST(RingOperation, WhatGoesAgainDoesNotOnceTheFinalComes) {
   }
 }
 
-TEST(RingOperation, WhatGoesAgainGoesOnce) {
+TEST(RingOperation, ASegmentIsRepeatedOnce) {
   SmallOne one(1);
   one.operation.grant_unasked();
   one.operation.prepare(one.jobs);

@@ -171,7 +171,7 @@ TEST(Fetch, SourcesShareByTheirSpeed) {
 }
 
 // What comes on two stripes comes in pairs. A source whose second piece takes no time is no quicker than the others.
-TEST(Fetch, SourcesWithStripesEndTogether) {
+TEST(Fetch, SourcesWithSeveralStripesFinishTogether) {
   constexpr double kLine = 12.5e6;
   Lines lines(64);
   for (int i = 0; i < 4; ++i) {
@@ -182,7 +182,7 @@ TEST(Fetch, SourcesWithStripesEndTogether) {
   EXPECT_LE(lines.sent_bytes, 68U * kStatePieceBytes);
 }
 
-TEST(Fetch, NoSourceIsAskedForMuchMoreThanItsLineHolds) {
+TEST(Fetch, ASourceIsAskedForAsMuchAsItsLineHolds) {
   const PeerId source{0, 1};
   Lines lines(200);
   lines.add({.bytes_per_s = 12.5e6, .delay = milliseconds(20), .free = std::vector<Instant>(2)});
@@ -195,7 +195,7 @@ TEST(Fetch, NoSourceIsAskedForMuchMoreThanItsLineHolds) {
 
 // All is asked for, much of it of the slow one: what it would send last comes from the quick one, and not what comes
 // next.
-TEST(Fetch, AtTheEndTheLastOfWhoIsDoneLastIsAskedOfAnother) {
+TEST(Fetch, AtTheEndTheSlowestSourcesLastPieceIsRequestedElsewhere) {
   const PeerId slow{0, 1};
   const PeerId quick{0, 2};
   const auto at = [](std::int64_t ms) { return Instant{} + milliseconds(ms); };
@@ -223,7 +223,7 @@ TEST(Fetch, AStalledSourceCostsItsUnfinishedPiecesOnly) {
   EXPECT_EQ(lines.here.size(), 200U);
 }
 
-TEST(Fetch, ASourceThatLiesIsAskedNoMore) {
+TEST(Fetch, ALyingSourceIsNotAskedAgain) {
   Lines lines(50);
   lines.add({.bytes_per_s = kFast, .delay = milliseconds(5)});
   const PeerId liar = lines.add({.bytes_per_s = kFast, .delay = milliseconds(5), .lies = 3});
@@ -247,7 +247,7 @@ TEST(Fetch, WithoutASourceItWaits) {
 }
 
 // Two receivers behind one slow source: each piece crosses its line once or little more, if they tell each other.
-TEST(Fetch, AFellowReceiverGivesWhatItOffers) {
+TEST(Fetch, AFellowReceiverSendsOfferedPieces) {
   Lines lines(40);
   const PeerId slow = lines.add({.bytes_per_s = kSlow, .delay = milliseconds(5)});
   const PeerId fellow = lines.add({.bytes_per_s = kFast, .delay = milliseconds(5)}, false);
@@ -261,7 +261,7 @@ TEST(Fetch, AFellowReceiverGivesWhatItOffers) {
   EXPECT_LE(lines.source(slow).delivered, 22U * kStatePieceBytes);
 }
 
-TEST(Fetch, BeginsWhereItIsTold) {
+TEST(Fetch, BeginsAtTheGivenPiece) {
   const Pieces pieces(
       Manifest{.tensors = {{"w", DataType::kU8, 4 * std::uint64_t{kStatePieceBytes}, false}}, .values = {}});
   Fetch fetch(pieces, {PieceIndex{0}, PieceIndex{1}, PieceIndex{3}}, 2, kPatience);
@@ -278,7 +278,7 @@ std::size_t bytes_of(Fetch& fetch) {
   return bytes.size();
 }
 
-TEST(Fetch, AFellowThatOffersTheSameAgainAndAgainTakesNoMoreMemory) {
+TEST(Fetch, RepeatedOffersTakeNoMemory) {
   Lines lines(4);
   Fetch& fetch = lines.fetch;
   fetch.add_source(PeerId{0, 1}, false);
@@ -289,7 +289,7 @@ TEST(Fetch, AFellowThatOffersTheSameAgainAndAgainTakesNoMoreMemory) {
 }
 
 // Found by the law below: it was taken for one that the other would still deliver.
-TEST(Fetch, APieceThatWentByIsAskedAgainWhenTheOneThatLandedIsCorrupt) {
+TEST(Fetch, ADiscardedPieceIsRequestedAgainIfTheLandedOneIsCorrupt) {
   const PeerId quick{0, 1};
   const PeerId slow{0, 2};
   const PieceIndex last{1};
@@ -312,7 +312,7 @@ TEST(Fetch, APieceThatWentByIsAskedAgainWhenTheOneThatLandedIsCorrupt) {
 }
 
 // Found by an attack: what is taken back was wanted once more each time.
-TEST(Fetch, ASourceThatTakesBackTheSameAgainAndAgainTakesNoMoreMemory) {
+TEST(Fetch, RepeatedWithdrawalsTakeNoMemory) {
   const PeerId liar{0, 1};
   Lines lines(2);
   lines.fetch.add_source(liar, true);
@@ -325,7 +325,7 @@ TEST(Fetch, ASourceThatTakesBackTheSameAgainAndAgainTakesNoMoreMemory) {
 }
 
 // Whatever sources do, while one of them is honest and stays: all pieces come, each is taken once.
-RC_GTEST_PROP(FetchLaw, AllComesWhileOneSourceStays, ()) {
+RC_GTEST_PROP(FetchLaw, AllPiecesArriveWhileOneSourceStays, ()) {
   const auto pieces = *rc::gen::inRange<std::uint32_t>(1, 120);
   Lines lines(pieces, *rc::gen::inRange<std::size_t>(0, pieces));
   const auto moment = [] { return Instant{} + milliseconds(*rc::gen::inRange(1, 3'000)); };

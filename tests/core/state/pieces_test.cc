@@ -51,7 +51,7 @@ TEST(Pieces, EveryPieceAndEveryValueChangesTheRoot) {
   EXPECT_NE(root_of(pieces, theirs), root_of(pieces, ours));
 }
 
-TEST(Pieces, WhatMayDifferHasNone) {
+TEST(Pieces, TensorsThatMayDifferHaveNoPieces) {
   Manifest manifest = of_bytes({5, 5, 7});
   manifest.tensors[1].may_differ = true;
   const Pieces pieces(manifest);
@@ -67,7 +67,7 @@ TEST(Pieces, WhereTensorsEndChangesTheRoot) {
   EXPECT_NE(root_of(one, numbered(one)), root_of(two, numbered(two)));
 }
 
-TEST(Pieces, NothingHasARootToo) {
+TEST(Pieces, AnEmptyStateHasARoot) {
   const Pieces none(Manifest{});
   EXPECT_EQ(none.count(), 0U);
   EXPECT_EQ(root_of(none, {}), root_of(none, {}));

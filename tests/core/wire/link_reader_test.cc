@@ -88,7 +88,7 @@ TEST(LinkReader, GivesPreambleAndMessagesInOrder) {
   EXPECT_EQ(driver.record().lines[2].rfind("term 6, Heartbeat{}", 0), 0U);
 }
 
-TEST(LinkReader, SaysWhatAStrangerSpeaksAfterEightBytes) {
+TEST(LinkReader, ReportsAnotherProtocolAfterEightBytes) {
   LinkReader reader;
   land(reader, bytes_of("GET / H"));
   EXPECT_TRUE(nothing_next(reader));
@@ -96,7 +96,7 @@ TEST(LinkReader, SaysWhatAStrangerSpeaksAfterEightBytes) {
   EXPECT_EQ(reader.next().error().text, "not a Lockstep stream: first bytes 47 45 54 20 ('GET ')");
 }
 
-TEST(LinkReader, LooksAtNothingAfterAForeignPreambleUntilAskedAgain) {
+TEST(LinkReader, ReadsNothingAfterAForeignPreambleUntilTheNextCall) {
   LinkReader reader;
   Bytes bytes;
   encode(Preamble{kVersion + 1, 0}, bytes);
@@ -105,7 +105,7 @@ TEST(LinkReader, LooksAtNothingAfterAForeignPreambleUntilAskedAgain) {
   EXPECT_EQ(next<Preamble>(reader).version, kVersion + 1);
 }
 
-TEST(LinkReader, AnErrorIsSaidForEver) {
+TEST(LinkReader, AnErrorIsPermanent) {
   LinkReader reader;
   Bytes bytes(24, std::byte{1});
   land(reader, bytes);
@@ -129,7 +129,7 @@ TEST(LinkReader, ABodyOverTheLimitIsRefusedByItsHeader) {
   EXPECT_TRUE(nothing_next(member));
 }
 
-TEST(LinkReader, WhereSegmentsAreExpectedASmallOneComesWholeWithOneRead) {
+TEST(LinkReader, OneReadReceivesASmallExpectedSegment) {
   LinkReader reader;
   land(reader, preamble());
   next<Preamble>(reader);
@@ -142,7 +142,7 @@ TEST(LinkReader, WhereSegmentsAreExpectedASmallOneComesWholeWithOneRead) {
   EXPECT_FALSE(next<SegmentEnded>(reader).sunk);
 }
 
-TEST(LinkReader, PayloadLandsInItsPlaceAndOneReadTakesWhatFollows) {
+TEST(LinkReader, PayloadLandsInItsPlaceAndTheReadContinuesAfterIt) {
   LinkReader reader = at_segment(1000);
   EXPECT_TRUE(reader.awaits_place());
   EXPECT_FALSE(reader.holds_place());
@@ -175,7 +175,7 @@ TEST(LinkReader, PayloadLandsInItsPlaceAndOneReadTakesWhatFollows) {
   EXPECT_EQ(next<Received>(reader).term, Term{2});
 }
 
-TEST(LinkReader, PayloadThatCameWithTheHeaderIsHandedOut) {
+TEST(LinkReader, PayloadThatArrivedWithTheHeaderIsReturned) {
   LinkReader reader = at_segment(1000, 30);
   const auto stray = reader.place({kBuffer, 0, 1000});
   EXPECT_EQ(stray.size(), 30U);
@@ -183,7 +183,7 @@ TEST(LinkReader, PayloadThatCameWithTheHeaderIsHandedOut) {
   EXPECT_EQ(reader.window().place, (BufferRef{kBuffer, 30, 970}));
 }
 
-TEST(LinkReader, AnEmptyPayloadIsWholeAtOnce) {
+TEST(LinkReader, AnEmptyPayloadIsCompleteAtOnce) {
   StreamDriver driver;
   Bytes bytes = preamble();
   append(bytes, segment_bytes(0));
@@ -193,7 +193,7 @@ TEST(LinkReader, AnEmptyPayloadIsWholeAtOnce) {
   EXPECT_NE(driver.record().lines[4].find("taken back"), std::string::npos);
 }
 
-TEST(LinkReader, APlaceIsHeldUntilTheTrailerHasCome) {
+TEST(LinkReader, APlaceIsHeldUntilTheTrailerArrives) {
   LinkReader reader = at_segment(10, 10);
   reader.place({kBuffer, 0, 10});
   EXPECT_TRUE(reader.holds_place());
@@ -208,7 +208,7 @@ TEST(LinkReader, APlaceIsHeldUntilTheTrailerHasCome) {
   EXPECT_EQ(ended.into, BufferRef{});
 }
 
-TEST(LinkReader, WhatIsLeftOfAPayloadCanBeSunk) {
+TEST(LinkReader, TheRestOfAPayloadCanGoToTheSink) {
   LinkReader reader = at_segment(200'000, 30);
   reader.place({kBuffer, 0, 200'000});
   reader.window();
@@ -232,7 +232,7 @@ TEST(LinkReader, WhatIsLeftOfAPayloadCanBeSunk) {
   EXPECT_TRUE(next<SegmentEnded>(reader).sunk);
 }
 
-TEST(LinkReader, SinkingTakesWhatCameWithTheHeader) {
+TEST(LinkReader, TheSinkTakesPayloadThatArrivedWithTheHeader) {
   LinkReader reader = at_segment(30, 30);
   reader.sink();
   Bytes rest(kTrailerBytes);
@@ -242,7 +242,7 @@ TEST(LinkReader, SinkingTakesWhatCameWithTheHeader) {
   next<Received>(reader);
 }
 
-TEST(LinkReader, ALongBodyTakesMemoryOnlyAsItComes) {
+TEST(LinkReader, ALongBodyTakesMemoryAsItArrives) {
   Ready ready;
   ready.have.resize(kMaxSegments / 64, 0x55);
   Bytes bytes = preamble();
@@ -264,7 +264,7 @@ TEST(LinkReader, ALongBodyTakesMemoryOnlyAsItComes) {
 }
 
 // A driver carries Place out after the machine's step, and the step has asked for the next window by then.
-TEST(LinkReader, EarlyPayloadStaysWhereItIsUntilTheNextBytes) {
+TEST(LinkReader, EarlyPayloadDoesNotMoveUntilTheNextRead) {
   LinkReader reader(kMaxBodyBytes);
   land(reader, preamble());
   next<Preamble>(reader);

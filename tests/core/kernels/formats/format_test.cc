@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-TEST(WireFormat, NamesAreThoseOfOneFormat) {
+TEST(WireFormat, NamesAreUnique) {
   for (const auto format : test::kAllFormats) EXPECT_EQ(wire_format_named(name_of(format)), format);
   EXPECT_EQ(wire_format_named("int8-min-max"), WireFormat::kInt8MinMax);
   EXPECT_EQ(wire_format_named("int9"), std::nullopt);

@@ -74,7 +74,7 @@ class Encoding {
   Bytes bytes_;
 };
 
-TEST_P(Malformed, OtherSizes) {
+TEST_P(Malformed, RefusesWrongSizes) {
   for (const auto format : test::kAllFormats) Encoding(format).expect_sizes_refused();
 }
 
@@ -100,7 +100,7 @@ TEST_P(Malformed, Scales) {
   }
 }
 
-TEST_P(Malformed, CodesThatMeanNothing) {
+TEST_P(Malformed, RefusesUnknownCodes) {
   Encoding(WireFormat::kInt8).expect_accepted(0, std::int8_t{-127});
   Encoding(WireFormat::kInt8).expect_refused(0, std::int8_t{-128});
   for (const auto format : {WireFormat::kInt4, WireFormat::kE3M0}) {
@@ -152,7 +152,7 @@ TEST_P(Malformed, Exponents) {
 }
 
 // Whatever is accepted is finite, also where scales and codes are the largest that are accepted.
-TEST_P(Malformed, WhatIsDecodedIsFinite) {
+TEST_P(Malformed, DecodedValuesAreFinite) {
   const auto expect_finite = [](WireFormat format, std::uint8_t code, std::initializer_list<float> behind) {
     Bytes bytes;
     for (int i = 0; i < 8; ++i) reference::append(bytes, code);

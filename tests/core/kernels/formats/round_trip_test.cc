@@ -31,7 +31,7 @@ void expect_kept(WireFormat format, const Floats& values) {
   }
 }
 
-TEST(RoundTrip, NumbersOfAFormatAreKept) {
+TEST(RoundTrip, KeepsNumbersOfTheFormat) {
   expect_kept(WireFormat::kNative, test::hostile_floats(1, 1000));
   Floats halves;
   Floats brains;
@@ -45,7 +45,7 @@ TEST(RoundTrip, NumbersOfAFormatAreKept) {
   expect_kept(WireFormat::kBF16, brains);
 }
 
-TEST(RoundTrip, MultiplesOfAStepAreKept) {
+TEST(RoundTrip, KeepsMultiplesOfAStep) {
   for (const float step : {0x1p-118F, 0x1p-20F, 1.0F, 0x1p100F}) {
     Floats eight;
     Floats four;
@@ -59,20 +59,20 @@ TEST(RoundTrip, MultiplesOfAStepAreKept) {
   }
 }
 
-TEST(RoundTrip, ABlockOfOneValueIsKeptBetweenTwo) {
+TEST(RoundTrip, KeepsABlockOfOneValue) {
   for (const float value : {0.0F, 1.0F, -1e-3F, 0x1p-149F, -0x1p126F}) {
     expect_kept(WireFormat::kInt8MinMax, Floats(300, value));
   }
 }
 
-TEST(RoundTrip, ValuesThatAreAloneInTheirBinAreKept) {
+TEST(RoundTrip, KeepsValuesThatAreAloneInTheirBin) {
   Floats values;
   for (std::size_t i = 0; i < 5000; ++i)
     values.push_back(std::array{-3.0F, -1.0F, 0.0F, 2.0F, 5.5F}[draw(1, 1, i) % 5]);
   expect_kept(WireFormat::kInt8Codebook, values);
 }
 
-TEST(RoundTrip, PowersOfTwoBelowThatOfTheBlockAreKept) {
+TEST(RoundTrip, KeepsPowersOfTwoBelowTheBlocks) {
   for (const int top : {-119, 0, 127}) {
     Floats values;
     for (int below = 0; below <= 6; ++below) {
@@ -109,7 +109,7 @@ TEST(RoundTrip, SmallBlocksAreZero) {
   EXPECT_EQ(round_trip(WireFormat::kInt8MinMax, {0x1.fffffep-119F, 0.0F}), (Floats{0.0F, 0.0F}));
 }
 
-TEST(RoundTrip, BeyondTheLargestNumberIsTheLargestNumber) {
+TEST(RoundTrip, ClampsToTheLargestNumber) {
   EXPECT_EQ(round_trip(WireFormat::kF16, {65504.0F, 65505.0F, 1e9F, -kMost}),
             (Floats{65504.0F, 65504.0F, 65504.0F, -65504.0F}));
   const float brain = widen(BF16{0x7f7f});
@@ -118,7 +118,7 @@ TEST(RoundTrip, BeyondTheLargestNumberIsTheLargestNumber) {
 }
 
 // A short block's scale is that of its own values.
-TEST(RoundTrip, TailsAreBlocksOfTheirOwn) {
+TEST(RoundTrip, TailsAreSeparateBlocks) {
   Floats values(257, 1000.0F);
   values[256] = 1e-3F;
   EXPECT_EQ(round_trip(WireFormat::kInt8, values)[256], 127.0F * (1e-3F / 127.0F));
