@@ -17,7 +17,7 @@ TEST(Status, EveryStatusHasAUniqueName) {
   }
 }
 
-// The numbers travel on the wire and in the ABI: a change here is a change of version.
+// The numbers are part of the wire and the ABI: a change here needs a new version.
 TEST(Status, NumbersNeverChange) {
   EXPECT_EQ(static_cast<int>(Status::kOk), 0);
   EXPECT_EQ(static_cast<int>(Status::kPeerLost), 3);

@@ -1,5 +1,5 @@
-// A member, or one that waits to be one, that breaks the protocol is out, with the reason; the others go on. Two honest
-// peers are the machines that ship; the liar is the test.
+// A member or a waiting peer that violates the protocol is evicted with the reason, and the others continue. Two honest
+// peers are real machines; the test plays the liar.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -37,7 +37,7 @@ wire::Descriptor state_of(std::uint64_t layout) {
 }
 
 struct Room {
-  // Ann and bob are members; so is the liar unless it waits.
+  // Ann and bob are members; so is the liar, unless it waits.
   explicit Room(bool waits = false) : ann(honest(0, waits ? 2 : 3)), bob(honest(1, waits ? 2 : 3)) {
     if (!waits) join();
     for (fuzz::PeerHost* peer : {&ann, &bob}) {
@@ -64,7 +64,7 @@ struct Room {
     liar->greet();
     liar->say(join);
   }
-  // Until nobody has anything to say.
+  // Runs until no machine has anything to say.
   void settle() {
     for (int i = 0; i < 30; ++i) {
       coordinator.run();
@@ -82,7 +82,7 @@ struct Room {
   void flush(std::vector<wire::OpenRound> open = {}) {
     liar->say(wire::Flush{liar->last<wire::Propose>()->number, std::move(open)});
   }
-  // A proposal that waits for the liar's answer (and, until settle(), for everybody's).
+  // Makes a proposal that waits for the liar's answer (and, until settle(), for all answers).
   void make_proposal() {
     liar->say(wire::StopRound{key(900), attempt(), Status::kAborted, false, "because"});
     coordinator.run();
@@ -108,7 +108,7 @@ struct Room {
     return open;
   }
 
-  // Ann and bob finish a round, with the liar if it is still in.
+  // Ann and bob finish a round, together with the liar if it is still a member.
   void expect_commits(std::uint32_t world) {
     peer::Request barrier;
     barrier.tag = Tag{5};
@@ -390,7 +390,7 @@ TEST(BadInput, IgnoresMessagesThatCrossedOnTheWay) {
   }
 }
 
-// Nothing that it named stays behind, in any of the lists.
+// No list keeps an entry of the message.
 TEST(BadInput, AnInvalidListEntryLeavesNoState) {
   Room run;
   run.liar->say(wire::Admit{run.cohort(), 1, false, run.nonsense()});
@@ -408,7 +408,7 @@ TEST(BadInput, AnInvalidListEntryLeavesNoState) {
   EXPECT_EQ(run.coordinator.footprint().rounds, 0U);
 }
 
-// One that gives signs of life and nothing else.
+// The liar sends heartbeats and nothing else.
 TEST(BadInput, AMemberThatAnswersNoProposalDelaysNobody) {
   Room run;
   run.make_proposal();
@@ -421,8 +421,8 @@ TEST(BadInput, AMemberThatAnswersNoProposalDelaysNobody) {
   run.expect_commits(2);
 }
 
-// All are done, and the liar has said that it watches another state than ann: where it differs is asked, and never
-// answered.
+// All members are done, and the liar has reported another fingerprint than ann. The coordinator asks for the
+// difference, and the liar never answers.
 TEST(BadInput, AMissingOutlineDelaysACommitForALimitedTime) {
   Room run;
   auto state = std::make_shared<state::Statement>();
@@ -511,7 +511,7 @@ TEST(BadInput, AWaitingPeerMaySendFewMessages) {
   }
 }
 
-// Found by reading: whoever waited could make the coordinator keep room for the largest message there is.
+// Found by reading: any waiting peer could make the coordinator reserve memory for the largest message.
 TEST(BadInput, AWaitingPeerMaySendOnlySmallMessages) {
   Room waits(true);
   waits.liar->say(wire::LinkBroken{kHonest[0], std::string(kMaxTextBytes, 'x')});
@@ -532,7 +532,7 @@ TEST(BadInput, AWaitingPeerMaySendOnlySmallMessages) {
   EXPECT_EQ(member.liar->last<wire::Evicted>(), nullptr);
 }
 
-// Found by reading: whoever waited could have a leaver thrown out that was still finishing its rounds.
+// Found by reading: any waiting peer could have a leaver evicted that was still finishing its rounds.
 TEST(BadInput, AWaitingPeerCannotReportALeaver) {
   Room run(true);
   peer::Request barrier;

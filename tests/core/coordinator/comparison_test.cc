@@ -1,4 +1,5 @@
-// States that cannot be compared: who is asked, what is told to all, and what ends it.
+// Comparing states that contradict each other: which peers are asked, what all members learn, and what ends a
+// comparison.
 #include "core/coordinator/comparison.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ Comparison of(wire::Outlined what) {
   return {key(), Generation{1}, what, {kAda, "a"}, {kBen, "b"}, {"they differ", ": ?", ": mend it"}};
 }
 
-// Both answer what they are asked: with their outlines, and with `words`.
+// Both peers answer with their outlines; `words` describe the entries.
 std::string text_of(wire::Outlined what, const wire::StateOutline& ours, const wire::StateOutline& theirs) {
   std::string texts[2];
   for (const bool b_first : {false, true}) {  // who answers first makes no difference
@@ -75,7 +76,7 @@ TEST(Comparison, NamesTheFirstEntryThatDiffers) {
   }
 }
 
-// Found by a user: two descriptions with the hashes of layouts were all that was told.
+// Found by a user: the error listed only the hashes of two layouts.
 TEST(Comparison, NamesThePeerWhoseStateIsEmpty) {
   const std::string nothing = ": a: no tensors and no values; b: ";
   EXPECT_EQ(text_of(wire::Outlined::kManifest, outline({}), outline({1, 2}, {3})),
@@ -99,7 +100,7 @@ TEST(Comparison, IgnoresAnswersThatItDidNotRequest) {
   EXPECT_FALSE(comparison.take(kAda, entry("w")));
 }
 
-// ---- the coordinator's account of it ----
+// ---- the coordinator's rounds ----
 
 class ClaimsOfThree : public testing::Test {
  protected:
@@ -125,7 +126,7 @@ class ClaimsOfThree : public testing::Test {
     sends.revision = revision;
     return sends;
   }
-  // The second that claims has another manifest.
+  // The second claim has another manifest.
   void differ(std::uint64_t tag = 7) {
     EXPECT_TRUE(rounds_.on_claim(kAda, claim(1, tag)).questions.empty());
     const auto result = rounds_.on_claim(kBen, claim(2, tag));
@@ -133,7 +134,7 @@ class ClaimsOfThree : public testing::Test {
     ASSERT_EQ(result.questions.size(), 2U);
     EXPECT_EQ(std::get<wire::AskOutline>(result.questions[0].second).of, wire::Outlined::kManifest);
   }
-  // Both answer all that they are asked.
+  // Both peers answer all questions.
   std::optional<wire::Verdict> answer() {
     EXPECT_FALSE(rounds_.on_outline(kAda, outline({1})).stop);
     Rounds::DoneResult result = rounds_.on_outline(kBen, outline({2}));
@@ -169,7 +170,7 @@ TEST_F(ClaimsOfThree, ElectsNoStateWhileTwoAreCompared) {
   EXPECT_EQ(answer()->status, Status::kMismatch);
 }
 
-// Found by a user: that states differ was told where only arguments did.
+// Found by a user: the error spoke of different states although only the arguments differed.
 TEST_F(ClaimsOfThree, ReportsDifferentArgumentsAsArguments) {
   wire::Claim other = claim(1);
   other.what.minimum_world = 3;
@@ -230,8 +231,8 @@ TEST_F(ClaimsOfThree, OtherRoundsEndWithoutADetailWhileOneIsCompared) {
   differ(9);  // there is room again
 }
 
-// Two groups whose outcomes are one.
-// Found by an attack: the one with the smallest name was, and a newcomer's state won there.
+// Two bound groups. Found by an attack: the group with the smallest name was forgotten, and a newcomer's state won
+// there.
 TEST_F(ClaimsOfThree, ForgetsTheAgreementThatWasUnusedForTheLongestTime) {
   Claims claims;
   const std::vector<wire::Member> members(view_.members.begin(), view_.members.begin() + 2);
@@ -276,7 +277,7 @@ class ClaimsInTwoGroups : public ClaimsOfThree {
   }
 };
 
-// What differs in the other does not end the round before the first's difference is known.
+// A difference in the other group does not end the round before the first group's difference is known.
 TEST_F(ClaimsInTwoGroups, BoundRoundsWaitForTheOneComparison) {
   EXPECT_TRUE(claims(kAda, 1).questions.empty());
   EXPECT_EQ(claims(kBen, 2).questions.size(), 2U);
@@ -301,7 +302,8 @@ TEST_F(ClaimsInTwoGroups, EqualStatesOfBoundGroupsCommitTogether) {
   EXPECT_EQ(claims(kDan, 1).committed.size(), 2U);
 }
 
-// Found by seed 14455: after a loss the newcomer of one group had taken over what that of the other had not.
+// Found by seed 14455: after a loss, the newcomer of one group had taken over a revision that the newcomer of the other
+// group had not.
 TEST_F(ClaimsInTwoGroups, ContinueWithTheHighestCommonRevision) {
   for (const PeerId peer : {kAda, kBen, kCleo}) claims(peer, 1, peer == kAda ? 4 : 3);
   const auto result = claims(kDan, 1, 3);

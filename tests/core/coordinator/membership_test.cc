@@ -59,8 +59,8 @@ TEST(Membership, AGangIsAdmittedWholeOrNotAtAll) {
   EXPECT_EQ(membership.admissible().size(), 2U);
 }
 
-// Found by reading: a third of the name kept a gang out for ever, and one that called itself a gang of one took a whole
-// gang with it when it went.
+// Found by reading: a third peer with the gang's number kept the gang out forever, and a peer that claimed to be a gang
+// of one took a whole gang with it when it left.
 TEST(Membership, AGangRefusesPeersThatDoNotBelongToIt) {
   Membership membership = run_of(1);
   membership.add_candidate(candidate(7, 5, 2));
@@ -133,7 +133,7 @@ TEST(Membership, ABrokenPairIsForgottenWithItsMembers) {
   EXPECT_EQ(membership.broken_links_of(id(1), Instant{}), 0U);
 }
 
-// It is known since the first report, and has been said with the last.
+// Known since the first report, and reported again by the last.
 TEST(Membership, ABrokenPairCountsWhileItIsReported) {
   Membership membership = run_of(4);
   const Pair pair = pair_of(id(1), id(2));

@@ -1,5 +1,5 @@
-// Peers that wait for their admission and do not answer: what they cost the members, and how those who answer late get
-// in. Two members are the machines that ship; newcomers are the test, or machines, too.
+// Waiting peers that do not answer: what they cost the members, and how peers that answer late are admitted. Two
+// members are real machines; newcomers are the test or real machines.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -70,7 +70,7 @@ struct Lobby {
   }
   static void answer(FarEnd& stranger) { stranger.say(wire::Flush{stranger.last<wire::Propose>()->number, {}}); }
 
-  // Both call it; within so long, and no sooner, it ends for both, with so many members.
+  // Both members call admit. The calls end within `within`, not earlier, with `members` members.
   void expect_admission(Duration within, std::size_t members) {
     const CallId calls[] = {peers[0]->admit(), peers[1]->admit()};
     settle();
@@ -174,7 +174,8 @@ TEST(Newcomers, AGangWithASilentMemberKeepsWaiting) {
   EXPECT_EQ(lobby.coordinator.status().view.members.size(), 5U);
 }
 
-// Nobody is admitted while a silent member is waited for: but at once when it is out, without another call of anybody.
+// No newcomer is admitted while the coordinator waits for a silent member. Once that member is evicted, newcomers are
+// admitted at once, without another call.
 TEST(Newcomers, AreAdmittedAsSoonAsASilentMemberIsEvicted) {
   Lobby lobby;
   PeerHost& third = lobby.add(3, 3);

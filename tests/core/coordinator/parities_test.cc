@@ -1,4 +1,4 @@
-// States that members watch beside a round: who differs from whom, what the commit waits for, and what it does not wait
+// States that members watch beside a round: which peers differ, what the commit waits for, and what it does not wait
 // for.
 #include "core/coordinator/parities.h"
 
@@ -63,13 +63,13 @@ class WatchOfThree : public testing::Test {
   Rounds::DoneResult done(PeerId peer, std::uint64_t parity, std::uint64_t tag = 7) {
     return rounds_.on_done(peer, {round_of(tag), Generation{1}, {}, 5, parity});
   }
-  // The last of them is cleo's.
+  // The last parity is cleo's.
   Rounds::DoneResult all_done(std::vector<std::uint64_t> parities, std::uint64_t tag = 7) {
     EXPECT_TRUE(done(kFirst, parities[0], tag).committed.empty());
     EXPECT_TRUE(done(kSecond, parities[1], tag).committed.empty());
     return done(kThird, parities[2], tag);
   }
-  // Ada and cleo are asked, whose states differ.
+  // Ada and cleo differ, and are asked.
   void differ(std::uint64_t tag = 7) {
     const auto result = all_done({8, 8, 9}, tag);
     EXPECT_TRUE(result.committed.empty() && !result.stop);
@@ -79,7 +79,7 @@ class WatchOfThree : public testing::Test {
     EXPECT_EQ(result.questions[1].first, kThird);
     EXPECT_EQ(std::get<wire::AskOutline>(result.questions[0].second).of, wire::Outlined::kManifest);
   }
-  // Ada and cleo have stated the same tensors and values.
+  // Ada and cleo have the same manifest.
   void are_stated_alike() {
     EXPECT_TRUE(rounds_.on_outline(kFirst, outline({1})).questions.empty());
     const auto result = rounds_.on_outline(kThird, outline({1}));
@@ -95,7 +95,7 @@ class WatchOfThree : public testing::Test {
                                     std::uint64_t revision = 4) {
     return {round_of(), Generation{1}, 64, std::move(tensors), std::move(values), revision};
   }
-  // Both answer; what is told to all.
+  // Both answer; returns the text for all members.
   std::string answers(const wire::StateOutline& ada, const wire::StateOutline& cleo) {
     EXPECT_TRUE(rounds_.on_outline(kFirst, ada).committed.empty());
     Rounds::DoneResult result = rounds_.on_outline(kThird, cleo);
@@ -155,7 +155,7 @@ TEST_F(WatchOfThree, WithEqualOutlinesReportsTheNamesOnly) {
   EXPECT_EQ(answers(outline({1}), outline({1})), names_);
 }
 
-// Found by a user: tensors of other names or sizes read as if their bytes differed, or had no place at all.
+// Found by a user: tensors with different names or sizes were reported as different bytes, or without a place.
 TEST_F(WatchOfThree, StatesWithDifferentManifestsAreNotComparedByContents) {
   differ();
   EXPECT_TRUE(rounds_.on_outline(kFirst, outline({1, 2})).questions.empty());
@@ -264,7 +264,7 @@ TEST_F(WatchOfThree, ASyncComparesTheClaimedStates) {
   EXPECT_FALSE(rounds_.on_done(kFirst, sync).violation.empty());
 }
 
-// Two groups whose outcomes are one: each has a shard of the state, and compares its own.
+// Two bound groups: each has a shard of the state and compares its own shard.
 TEST_F(WatchOfThree, BoundGroupsCompareSeparatelyAndCommitTogether) {
   view_.cohort = CohortId{2};
   view_.number = ViewNumber{2};

@@ -34,7 +34,7 @@ void publish(Publications& book, std::uint64_t who, std::uint64_t revision, Dige
 }
 void want(Publications& book, PeerId who = kNew) { EXPECT_EQ(book.want(who, {}, {Tag{3}, state(), false}), ""); }
 
-// The only news.
+// The only message that is due.
 wire::Published news(Publications& book) {
   const auto all = book.take_news(kRun);
   EXPECT_EQ(all.size(), 1U);

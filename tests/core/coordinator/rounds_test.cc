@@ -109,7 +109,7 @@ TEST_F(RoundsOfThree, ALossEndsRoundsThatDoNotRetryWithPeerLost) {
   EXPECT_NE(verdicts.front().text.find("lost c"), std::string::npos);
 }
 
-// A barrier that all survivors have reached says nothing about the lost one.
+// A barrier that all survivors have reached proves nothing about the lost member.
 TEST_F(RoundsOfThree, ABarrierDoesNotCommitWithoutALostMember) {
   rounds_.on_done(kA, done(Collective::kBarrier, 0));
   rounds_.on_done(kB, done(Collective::kBarrier, 0));
@@ -118,8 +118,7 @@ TEST_F(RoundsOfThree, ABarrierDoesNotCommitWithoutALostMember) {
   EXPECT_TRUE(rounds_.verdicts(change, without(kC)).empty());
 }
 
-// Found by the simulator: the last of a broadcast's ring passes nothing on, so nobody's result proves that it was
-// there.
+// Found by the simulator: the last peer of a broadcast's ring forwards nothing, so no result proves that it took part.
 TEST_F(RoundsOfThree, ABroadcastDoesNotCommitWithoutALostLastMember) {
   wire::Done broadcast = done(Collective::kBroadcast);
   broadcast.what.root = kA;
@@ -158,7 +157,8 @@ TEST_F(RoundsOfThree, ALeaversRoundsStayInItsGeneration) {
   EXPECT_FALSE(rounds_.keeps(kC));
 }
 
-// Found by the night: the vote of a leaver whose sync went on was lost, and it took over what newcomers had.
+// Found by a night of simulation: the vote of a leaver whose sync continued was lost, and the leaver took over the
+// newcomers' state.
 TEST_F(RoundsOfThree, ALeaverVotesInARetainedSync) {
   const auto claim_of = [](PeerId peer, const wire::View& view, std::uint64_t revision) {
     wire::Claim claim;
@@ -211,7 +211,7 @@ TEST_F(RoundsOfThree, AStopPreventsTheCommit) {
   EXPECT_EQ(verdicts.front().status, Status::kAborted);
 }
 
-// Members tell each other, too: one of them may have told its caller already, and be lost by now.
+// Members exchange Done, too: a lost member may have told its caller already.
 TEST_F(RoundsOfThree, AStopDoesNotEndARoundThatAllSurvivorsHaveDone) {
   rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
   for (const PeerId peer : {kA, kB, kC}) EXPECT_TRUE(rounds_.on_done(peer, done()).committed.empty());
@@ -255,7 +255,7 @@ TEST_F(RoundsOfThree, ATimeoutNamesTheAwaitedPeerAndItsCall) {
   EXPECT_NE(verdicts.front().text.find("waited for c (in tag 9)"), std::string::npos) << verdicts.front().text;
 }
 
-// Found by a user: that a peer was in no call was told of one whose sync waited for the others.
+// Found by a user: a text said that a peer was in no call, although its sync waited for the others.
 TEST_F(RoundsOfThree, ATimeoutNamesTheTagThatTheOtherPeerWaitsIn) {
   const auto told_of_c = [&](std::uint64_t tag) {
     wire::OpenRound elsewhere = open(true);
@@ -321,8 +321,7 @@ TEST_F(RoundsOfThree, DecidedRoundsDoNotCountAsInFlight) {
   for (; tag < std::uint64_t{2} * kMaxRoundsInFlight; ++tag) EXPECT_EQ(stop(tag), "");
 }
 
-// Found by reading: what one message could not carry was attempted again, although its callers had said that it must
-// not be.
+// Found by reading: rounds that did not fit one message were retried, although their calls must not be retried.
 TEST_F(RoundsOfThree, RoundsThatDoNotFitOneProposalAreEndedByTheNextOnes) {
   constexpr std::uint64_t kRounds = 2 * kMaxVerdicts + 5;
   Rounds::Change change = loss_of(kC);
@@ -358,8 +357,8 @@ TEST_F(RoundsOfThree, StopsOfLostPeersAreForgotten) {
 
 // ---- groups and gangs ----
 
-// Found by reading: each first Done, and each stop, was held against a list of all that are open. With these it took
-// minutes.
+// Found by reading: each first Done and each stop was compared with a list of all open rounds. With these numbers it
+// took minutes.
 TEST(Crowded, ManyRoundsInFlightAreCountedQuickly) {
   constexpr std::uint32_t kGroups = 250;
   wire::View view;
@@ -403,8 +402,8 @@ std::vector<std::uint32_t> bound_with(const wire::View& view, std::uint32_t grou
   return groups;
 }
 
-// Found by an attack: one polite newcomer in a group of its own, with a gang of its own, bound every other group's
-// rounds to rounds that it never launched.
+// Found by an attack: a newcomer in its own group with its own gang bound the rounds of all other groups to rounds that
+// it never launched.
 TEST(Binding, AGangBindsOnlyTheGroupsOfItsMembers) {
   const wire::View view = view_of({{0, 0}, {0, 0}, {1, 5}, {2, 5}, {3, 9}});
   EXPECT_EQ(bound_with(view, 0), (std::vector<std::uint32_t>{0}));
@@ -420,8 +419,8 @@ TEST(Binding, GroupsAreBoundThroughOthers) {
   EXPECT_EQ(bound_with(view, 7), (std::vector<std::uint32_t>{7}));
 }
 
-// Found by reading: the list of kept rounds was cut in the middle of those that are bound. What was left of them waited
-// for rounds that nobody was held for.
+// Found by reading: the list of retained rounds was cut in the middle of bound rounds. The remaining rounds waited for
+// rounds that were not retained.
 TEST(Binding, BoundRoundsAreRetainedTogetherOrNotAtAll) {
   constexpr std::uint32_t kGroups = 3;
   std::vector<std::pair<std::uint32_t, std::uint64_t>> members;
@@ -443,8 +442,8 @@ TEST(Binding, BoundRoundsAreRetainedTogetherOrNotAtAll) {
   }
 }
 
-// Found by the night: a whole gang had left but for the rounds that were kept for it, and lost one. Its round was given
-// up; that of the other's group, which is bound with it, was not, and held the other for ever.
+// Found by a night of simulation: a gang had left except for its retained rounds, and lost a member. Its round was
+// abandoned, but the bound round of the other group was not, and held the other leaver forever.
 TEST(Binding, ADyingLeaverReleasesTheLeaverBoundToIt) {
   wire::View view = view_of({{0, 5}, {1, 5}});
   const PeerId dies = view.members[0].id;
@@ -471,7 +470,7 @@ TEST(Binding, ADyingLeaverReleasesTheLeaverBoundToIt) {
   EXPECT_FALSE(rounds.keeps(stays));
 }
 
-// Found by an attack: a broken link in one group made all groups attempt their rounds again.
+// Found by an attack: a broken link in one group made all groups retry their rounds.
 TEST(BrokenLink, TouchesTheRoundsOfItsGroupAndOfBoundGroups) {
   wire::View view = view_of({{0, 0}, {1, 5}, {2, 5}, {3, 0}});
   Rounds rounds;

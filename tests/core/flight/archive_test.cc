@@ -1,4 +1,4 @@
-// What is saved is loaded; whatever else is loaded does no harm.
+// Saved values are loaded unchanged; loading any other bytes does no harm.
 #include "core/flight/archive.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The recorder beside a coordinator that is told by hand, and the file that it makes.
+// The recorder of a coordinator whose inputs the test chooses, and the file that the recorder writes.
 #include "core/flight/recorder.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using coordinator::Coordinator;
 
-// A driver that does nothing but hand bytes over.
+// A driver that only passes bytes.
 struct Driver {
   explicit Driver(std::size_t bytes) : recorder({}, Instant{}, bytes), machine({}, Instant{}) {}
 
@@ -28,7 +28,7 @@ struct Driver {
       if (const auto* read = std::get_if<io::Read>(&effect)) tail = read->tail;
     }
   }
-  // A stranger that says hello in so many pieces.
+  // A stranger whose greeting arrives in pieces of `piece` bytes.
   void greet(StreamId stream, std::size_t piece) {
     give(io::Accepted{stream, {}});
     std::vector<std::byte> hello;
@@ -182,8 +182,8 @@ TEST(FlightRecording, RefusesInvalidRecords) {
   EXPECT_EQ(refused, good.records.size() - good.inputs);  // but where one has just ended
 }
 
-// Recordings are read by the build that made them. If this fails, what is saved has changed: raise kRevision, and take
-// over what it says.
+// A recording is read by the build that wrote it. If this test fails, the saved bytes have changed: increment
+// kRevision, and enter the new value.
 TEST(FlightRecording, TheSavedBytesChangeOnlyWithTheRevision) {
   const Recording recording = small();
   std::vector<std::byte> state;

@@ -1,4 +1,4 @@
-// Who has to go when a listening port is full.
+// Which stream has to go when a listening port is full.
 #include "core/io/lobby.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ Address v6(std::uint8_t network, std::uint8_t last) {
   return address;
 }
 
-// Comes in, and lets go whom the lobby names; whether anybody had to.
+// Adds a stream and removes the stream that the lobby evicts; returns whether one was evicted.
 bool come(Lobby& lobby, std::uint64_t stream, const Address& from) {
   const auto goes = lobby.enter(StreamId{stream}, from);
   if (goes) lobby.leave(*goes);
@@ -58,7 +58,7 @@ TEST(Lobby, ExpectedHostsHaveReservedPlaces) {
   lobby.expect({v4(1), v4(2)}, 2);
   for (std::uint64_t i = 1; i <= 2; ++i) come(lobby, i, v4(1));
   for (std::uint64_t i = 3; i <= 4; ++i) come(lobby, i, v4(2));
-  // Each from another address, so that those two have more than any of them.
+  // Each from another address, so that the expected hosts hold more places than any of them.
   for (std::uint64_t i = 0; i < 100; ++i) come(lobby, 100 + i, v4(static_cast<std::uint8_t>(100 + i)));
   for (std::uint64_t i = 1; i <= 4; ++i) EXPECT_TRUE(lobby.holds(StreamId{i})) << i;
   EXPECT_EQ(lobby.size(), 8U) << "four of anybody, and two of each expected host";

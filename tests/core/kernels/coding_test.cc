@@ -1,4 +1,4 @@
-// Jobs on elements that travel in a wire format: against the truth, wherever they lie.
+// Jobs on elements in a wire format, compared with the reference, at any place in memory.
 #include "core/kernels/coding.h"
 
 #include <algorithm>
@@ -21,13 +21,13 @@ using Values = reference::Floats;
 using test::bytes_of;
 using test::kAllFormats;
 
-// Around the parts that a job works in.
+// Counts around the size of a job's parts.
 constexpr std::size_t kCounts[] = {0, 1, 255, 257, 4095, 4096, 4097, 9000};
 
 class Coding : public test::EveryTarget {};
 LOCKSTEP_ON_EVERY_TARGET(Coding);
 
-// Sums of a few of them are finite.
+// Values whose sums are finite for a few ranks.
 Values moderate(std::uint64_t seed, std::size_t count) {
   Values values = test::hostile_floats(seed, count);
   for (float& value : values) {
@@ -63,7 +63,7 @@ TEST_P(Coding, EncodesWeightedContributions) {
   }
 }
 
-// What arrives at the end of a place becomes what departs from its beginning: as an operation has it.
+// Bytes that arrive at the end of a place are recoded to its beginning, as in an operation.
 TEST_P(Coding, RecodesFromTheEndOfAPlaceToItsBeginning) {
   for (const WireFormat arrived : kAllFormats) {
     for (const WireFormat departs : kAllFormats) {
@@ -93,7 +93,7 @@ TEST_P(Coding, RecodesFromTheEndOfAPlaceToItsBeginning) {
   }
 }
 
-// Error feedback: what is added to a contribution, and what is left when that has gone.
+// Error feedback: the residual is added to a contribution, and then becomes the error of its encoding.
 TEST_P(Coding, TheResidualIsAddedToTheNextContribution) {
   for (const WireFormat format : kAllFormats) {
     for (const std::size_t count : kCounts) {

@@ -51,7 +51,7 @@ TEST(RunJob, VerifyReportsTheChecksum) {
   EXPECT_EQ(damaged.checksum, checksum(from));
 }
 
-// Sizes around the blocks that run_job works in, and none at all.
+// Sizes around the block size of run_job, and 0.
 TEST(RunJob, FoldVerifiesFoldsDividesAndHashes) {
   for (const auto type : test::kAllTypes) {
     for (const auto op : test::kAllOps) {
@@ -85,7 +85,7 @@ TEST(RunJob, FoldReportsDamage) {
   EXPECT_FALSE(run_job(job, into, from, own).intact);
 }
 
-// The bits must not depend on what other code of the process did to the thread's rounding mode.
+// The bits must not depend on the rounding mode that other code of the process has set on the thread.
 TEST(RunJob, FoldIgnoresTheCallersFloatEnvironment) {
   for (const auto type : {DataType::kF16, DataType::kBF16, DataType::kF32, DataType::kF64}) {
     const Bytes from = hostile_elements(type, 1000, 1);

@@ -1,4 +1,4 @@
-// What one rank of a direct all-reduce does with what comes, and when it does not come as it should.
+// One rank of a direct all-reduce: how it handles segments, including unexpected ones.
 #include "core/ring/direct_operation.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ constexpr std::uint64_t kElements = std::uint64_t{3} * 4 * 256;  // four blocks,
 constexpr std::uint32_t kPiecesEach = 4;                         // of each rank
 constexpr std::uint32_t kTurns = 2;
 
-// Rank 1 of 3. Piece i belongs to rank i / 4.
+// Rank 1 of 3. Rank i / 4 owns piece i.
 struct Direct {
   Direct() : request(request_of()), operation(request, Rank{1}, kRanks, {}, segmenting_of(request)) {}
 
@@ -172,7 +172,7 @@ TEST(DirectOperation, AClosedStreamLosesItsArrivingSegment) {
   EXPECT_EQ(one.begin(0, 4, Phase::kReduceScatter, kNext).landing, Landing::kPlace);
 }
 
-// Rank 1 owns pieces 4 to 7, and adds its own there as it is.
+// Rank 1 owns pieces 4 to 7, and adds its own contribution there without encoding it.
 TEST(DirectOperation, TheResidualIsUpdatedAfterTheCommitAndBeforeTheResult) {
   Direct one;
   one.request.tensors.front().residual = {BufferId{19}, 0, kElements * sizeof(float)};

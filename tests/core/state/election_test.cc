@@ -19,7 +19,7 @@ Claim claim(PeerId peer, std::uint64_t revision, Digest root, Strategy strategy 
 }
 Claim undefined(PeerId peer, Strategy strategy = Strategy::kPopular) { return {peer, strategy, false, 0, {}}; }
 
-// In a group of its own.
+// Elects among claims of one group.
 std::variant<Elected, Undecided> elect_among(const std::vector<Claim>& claims, const std::set<PeerId>& agreed) {
   const auto votes = votes_of(claims, agreed);
   if (const auto* undecided = std::get_if<Undecided>(&votes)) return *undecided;
@@ -27,7 +27,7 @@ std::variant<Elected, Undecided> elect_among(const std::vector<Claim>& claims, c
   return elect(claims, *of_group, highest_common({&of_group, 1}).value());
 }
 
-// The winner, and who takes it over.
+// Expects this winner, and these receivers.
 void expect_won(const std::vector<Claim>& claims, const std::set<PeerId>& agreed, std::uint64_t revision, Digest root,
                 const std::vector<PeerId>& receivers) {
   const auto result = elect_among(claims, agreed);
@@ -64,7 +64,7 @@ TEST(Election, EquallyPopularRootsAreDecidedByTheSmallestRoot) {
   expect_won(claims, {}, 7, kRed, {kA});
 }
 
-// One that was away for long, or comes from another run.
+// A peer that was away for long, or comes from another run.
 TEST(Election, ANewcomerWithAHigherRevisionOnlyReceives) {
   expect_won({claim(kA, 7, kRed), claim(kB, 7, kRed), claim(kC, 900, kBlue), claim(kD, 900, kBlue)}, {kA, kB}, 7, kRed,
              {kC, kD});

@@ -50,7 +50,7 @@ TEST(Manifest, EntriesInWords) {
   EXPECT_LE(describe(longest).size(), kMaxStateEntryBytes);
 }
 
-// A name that ends where the next begins is another name.
+// Moving a letter from one name to the next gives another manifest.
 TEST(Manifest, BoundariesOfNamesCount) {
   const Manifest one{.tensors = {{"ab", DataType::kU8, 1, false}, {"c", DataType::kU8, 1, false}}, .values = {}};
   const Manifest two{.tensors = {{"a", DataType::kU8, 1, false}, {"bc", DataType::kU8, 1, false}}, .values = {}};

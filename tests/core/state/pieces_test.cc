@@ -60,7 +60,7 @@ TEST(Pieces, TensorsThatMayDifferHaveNoPieces) {
   EXPECT_NE(root_of(pieces, numbered(pieces)), root_of(Pieces(of_bytes({5, 0, 7})), numbered(pieces)));
 }
 
-// The same bytes, cut elsewhere, are another state.
+// The same bytes with other boundaries between tensors are another state.
 TEST(Pieces, WhereTensorsEndChangesTheRoot) {
   const Pieces one(of_bytes({2 * std::uint64_t{kStatePieceBytes}, kStatePieceBytes}));
   const Pieces two(of_bytes({kStatePieceBytes, 2 * std::uint64_t{kStatePieceBytes}}));

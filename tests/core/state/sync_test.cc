@@ -1,4 +1,4 @@
-// Who is asked, what lands, what is claimed afterwards.
+// Which peers are asked, which pieces land, and what is claimed afterwards.
 #include "core/state/sync.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST(Sync, ABlankPeerDigestsNothingAndFetchesAllPieces) {
   net.expect_alike();
 }
 
-// The bytes are the same, the counters are not.
+// The bytes are equal, the values are not.
 TEST(Sync, TakesOverARevisionWithoutSendingBytes) {
   Network net(4);
   net.add(kSizes, 7, 4);
@@ -195,7 +195,7 @@ TEST(Sync, InvalidMessagesAreRefused) {
   EXPECT_TRUE(sync.on_digests(source.id, wire::PieceDigests{}, {}, out)) << "was not asked for: late, maybe";
 }
 
-// As models have: biases and norms by the hundred.
+// As in models: hundreds of biases and norms.
 TEST(Sync, DigestsOfManySmallTensorsTakeSeveralRequests) {
   Network net(11);
   const std::vector<std::uint64_t> sizes(1000, 64);
@@ -216,7 +216,7 @@ TEST(Sync, AStagedBlankPeerHasAStateAfterTheCommit) {
   net.expect_alike();
 }
 
-// attempt() sees that they are few at a time.
+// attempt() checks that few jobs run at a time.
 TEST(Sync, StagedPiecesAreCopiedInShortSteps) {
   Network net(13);
   net.add({std::uint64_t{20} * kStatePieceBytes}, 7, 4);
@@ -278,7 +278,7 @@ TEST(Sync, ASourceWithOneWrongPieceIsAskedAgain) {
   net.expect_alike();
 }
 
-// It is blank: there are no digests to tell.
+// The receiver is blank: it has no digests.
 TEST(Sync, AReceiverAnswersNoRequestForDigests) {
   Host blank({0, 5}, kSizes, 8, 0);
   blank.statement.blank = true;
@@ -290,8 +290,7 @@ TEST(Sync, AReceiverAnswersNoRequestForDigests) {
   for (const auto& [to, message] : out) EXPECT_FALSE(std::holds_alternative<wire::PieceDigests>(message));
 }
 
-// It is slow, and was given up for a while: what it was asked for since then goes out, and what it was asked for first
-// does not.
+// The source is slow, and the receiver gave it up for a while: later requests are answered, the first ones are not.
 TEST(Sync, LaterRequestsReplaceAbandonedOnes) {
   Host source({0, 1}, std::vector<std::uint64_t>(300, 64), 7, 4);
   (void)digests_of(source);
@@ -308,7 +307,7 @@ TEST(Sync, LaterRequestsReplaceAbandonedOnes) {
   EXPECT_NE(std::find(sent.begin(), sent.end(), 291U), sent.end());
 }
 
-// Each answer is half a message: who asks a thousand times in one breath gets one.
+// Each answer is half of the largest message: a peer that asks a thousand times at once gets one answer.
 TEST(Sync, ARepeatedRequestIsAnsweredOnce) {
   Host source({0, 1}, kSizes, 7, 4);
   (void)digests_of(source);
@@ -319,7 +318,8 @@ TEST(Sync, ARepeatedRequestIsAnsweredOnce) {
   EXPECT_EQ(out.size(), 1U);
 }
 
-// Whoever dies when: those who live end with one state, which was one of those at the beginning, and nobody is left
+// Whichever peers die, and when: the survivors end with one state, which was one of the initial states, and no survivor
+// claims a mixture.
 // with a mixture that it claims.
 RC_GTEST_PROP(SyncLaw, SurvivorsEndWithOneState, (std::uint64_t seed)) {
   Network net(seed);

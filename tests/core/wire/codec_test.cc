@@ -28,7 +28,7 @@ Frame frame_of(const Message& message) {
   return {*header, Bytes(bytes.begin() + kHeaderBytes, bytes.end())};
 }
 
-// Decodes what a remote could have sent: the checksum fits.
+// Decodes a frame that a remote host could have sent: its checksum is correct.
 Result<Message> decode_sealed(Frame frame) {
   frame.header.length = static_cast<std::uint32_t>(frame.body.size());
   frame.header.checksum = frame_checksum(frame.header, frame.body);
@@ -165,7 +165,7 @@ TEST(Codec, ATextOverItsLimitIsRefused) {
   EXPECT_EQ(error_of(frame), "Refused.text: 1025 bytes, at most 1024 allowed");
 }
 
-// A name goes into logs, terminals and JSON as it came.
+// A name is written to logs, terminals and JSON unchanged.
 TEST(Codec, TextIsMadePlainBeforeSendingAndRefusedOtherwise) {
   Frame frame = frame_of(Refused{Status::kRefused, "two\nlines"});
   const auto message = decode_sealed(frame);
@@ -187,7 +187,7 @@ TEST(Codec, AMessageThatEndsSomethingHasAnErrorStatus) {
   EXPECT_EQ(error_of(stop), "StopRound: the status must not be ok");
 }
 
-// Found by reading: said again in the middle of a round of more than 65536 segments, it stopped the process.
+// Found by reading: a second Ready in the middle of a round of more than 65536 segments aborted the process.
 TEST(Codec, AReadyHasRoomForABitPerSegmentAndPhase) {
   Ready ready;
   ready.have.resize(std::size_t{2} * kMaxSegments / 64);
@@ -209,7 +209,7 @@ TEST(Codec, AHeaderNamesAKnownTypeAndNoFlags) {
   EXPECT_EQ(error_with(2, 1), "Heartbeat: the CRC of the header is wrong");
 }
 
-// A length that is longer than what was sent would be waited for, for ever.
+// A reader would wait forever for a body whose stated length is larger than what was sent.
 TEST(Codec, AFlippedBitInAHeaderIsDetectedBeforeTheBody) {
   Bytes bytes;
   encode(AdmitCancel{}, Term{3}, bytes);

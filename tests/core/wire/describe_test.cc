@@ -45,7 +45,7 @@ TEST(Describe, ADescriptorReadsAsACall) {
   EXPECT_EQ(describe(all_gather), "all_gather f32, 1 tensor, retry");
 }
 
-// Its tensors have names and types of their own, and only the layout tells one from another.
+// The tensors of a state have their own names and types; only the layout distinguishes two states.
 TEST(Describe, AStateIsDescribedInBytes) {
   Descriptor state;
   state.collective = Collective::kSync;

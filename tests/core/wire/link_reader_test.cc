@@ -31,7 +31,7 @@ Segment segment_of(std::uint32_t length) {
   return segment;
 }
 
-// A whole segment: header, payload of 'a's, trailer.
+// A complete segment: header, a payload of 'a's, trailer.
 Bytes segment_bytes(std::uint32_t length, bool taken_back = false) {
   Bytes out;
   encode(Message(segment_of(length)), Term{1}, out);
@@ -42,7 +42,7 @@ Bytes segment_bytes(std::uint32_t length, bool taken_back = false) {
   return out;
 }
 
-// Puts bytes where the window says that they belong, all of them in our own buffer.
+// Copies bytes to where the window points, all of them in the reader's own buffer.
 void land(LinkReader& reader, std::span<const std::byte> bytes) {
   const auto window = reader.window();
   ASSERT_EQ(window.place.length, 0U);
@@ -63,7 +63,7 @@ bool nothing_next(LinkReader& reader) {
   return event.ok() && !event->has_value();
 }
 
-// A reader to which a segment of this length has just been announced, with `stray` bytes of its payload.
+// A reader that has just received the header of a segment of this length, with `stray` bytes of its payload.
 LinkReader at_segment(std::uint32_t length, std::size_t stray = 0) {
   LinkReader reader;
   Bytes bytes = preamble();
@@ -217,7 +217,7 @@ TEST(LinkReader, TheRestOfAPayloadCanGoToTheSink) {
   EXPECT_FALSE(reader.holds_place());
   EXPECT_EQ(reader.arriving(), segment_of(200'000));
 
-  // Never into the tail while more payload is to come than the sink can take.
+  // Never into the tail while more payload is outstanding than the sink can take.
   std::uint64_t rest = 200'000 - 1030;
   while (rest > 0) {
     const auto window = reader.window();
@@ -263,7 +263,7 @@ TEST(LinkReader, ALongBodyTakesMemoryAsItArrives) {
   EXPECT_EQ(driver.record().lines.size(), 3U);
 }
 
-// A driver carries Place out after the machine's step, and the step has asked for the next window by then.
+// A driver carries out Place after the machine's step, and by then the step has requested the next window.
 TEST(LinkReader, EarlyPayloadDoesNotMoveUntilTheNextRead) {
   LinkReader reader(kMaxBodyBytes);
   land(reader, preamble());

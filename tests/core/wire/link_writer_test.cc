@@ -38,7 +38,7 @@ struct Sender {
   void message(std::uint32_t count) { writer.message(Pending{count}, Term{1}); }
   void take(std::size_t bytes) { append(sent, source.take(writer, bytes)); }
 
-  // What the other side makes of everything. Words of interest only: the first ones of a line.
+  // The events that the other side reads: the first words of each line.
   StreamRecord finish() {
     append(sent, source.take_all(writer));
     StreamDriver driver;

@@ -1,4 +1,4 @@
-// The fast codecs against the truth, on every instruction set of the machine.
+// The fast codecs compared with the reference, on every instruction set of the machine.
 #include "core/kernels/formats/codec.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ Floats added(const Floats& sums, float weight, const Floats& values) {
 class Codec : public test::EveryTarget {};
 LOCKSTEP_ON_EVERY_TARGET(Codec);
 
-// Encodes, decodes and adds, at some alignment, and compares with the truth.
+// Encodes, decodes and adds at some alignment, and compares with the reference.
 void expect_truth(WireFormat format, const Floats& values, std::size_t alignment) {
   const Bytes encoded = reference::encode(format, values);
   const Floats decoded = reference::decode(format, encoded, values.size()).value();
@@ -98,7 +98,7 @@ TEST_P(Codec, WholeBlocksOfEveryStyle) {
   }
 }
 
-// Every pair of upper bytes, which hold sign and exponent, as values and as what is decoded.
+// Every pair of upper bytes, which contain sign and exponent, as values and as decoded values.
 TEST_P(Codec, NumbersOfEveryExponent) {
   Floats values;
   Bytes numbers;

@@ -1,4 +1,4 @@
-// What formats keep exactly, what they flush, and where they clamp.
+// Values that a format represents exactly, values that it flushes to zero, and values that it clamps.
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -87,8 +87,8 @@ TEST(RoundTrip, E3M0RoundsAtThreeQuartersAndFlushesBelow) {
   const float below = std::nextafter(0.75F, 0.0F);
   EXPECT_EQ(round_trip(WireFormat::kE3M0, {1.0F, 0.75F, -below, 0.75F * 0x1p-6F, below * 0x1p-6F, -0x1p-140F}),
             (Floats{1.0F, 1.0F, -0.5F, 0x1p-6F, 0.0F, 0.0F}));
-  // The power of two of the block is rounded too: up to 1.5 it is 1, from there on 2, and what is kept begins twice as
-  // high.
+  // The power of two of the block is rounded, too: below 1.5 it is 1, from there on 2. Then the smallest value that is
+  // not flushed is twice as large.
   EXPECT_EQ(round_trip(WireFormat::kE3M0, {std::nextafter(1.5F, 0.0F), 0x1p-6F}), (Floats{1.0F, 0x1p-6F}));
   EXPECT_EQ(round_trip(WireFormat::kE3M0, {1.5F, 0x1p-6F, 0x1.8p-6F}), (Floats{2.0F, 0.0F, 0x1p-5F}));
   const Floats clipped = round_trip(WireFormat::kE3M0, {kMost, -0x1p126F});  // 2^128 is no f32
@@ -117,7 +117,7 @@ TEST(RoundTrip, ClampsToTheLargestNumber) {
   EXPECT_EQ(round_trip(WireFormat::kInt8MinMax, {kMost, kMost}), (Floats{0x1p126F, 0x1p126F}));
 }
 
-// A short block's scale is that of its own values.
+// The scale of a short block depends on its own values only.
 TEST(RoundTrip, TailsAreSeparateBlocks) {
   Floats values(257, 1000.0F);
   values[256] = 1e-3F;
