@@ -1,5 +1,5 @@
-// One who joins, gives signs of life and answers nothing, again and again, by hand over real sockets: it costs the
-// members of a run one moment, and nobody else his place.
+// A peer, played by the test over real sockets, that joins repeatedly, sends heartbeats and answers nothing: it delays
+// the members briefly, and takes no other peer's place.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -16,7 +16,7 @@ Stranger joined(const Party& run, std::uint64_t id) {
   Stranger stranger(port_of(run.coordinator.address));
   wire::Join join;
   join.peer = {0, id};
-  join.advertised.port = 9;  // nobody listens there
+  join.advertised.port = 9;  // the peer listens nowhere
   join.name = "mute";
   stranger.say(preamble());
   stranger.say_message(join);
@@ -24,7 +24,7 @@ Stranger joined(const Party& run, std::uint64_t id) {
   return stranger;
 }
 
-// How long the members' admit takes.
+// The duration of the members' admit.
 Duration admission(Party& run) {
   const Instant began = monotonic_now();
   for (auto& peer : run.peers) peer->admit(1);
@@ -32,7 +32,7 @@ Duration admission(Party& run) {
   return monotonic_now() - began;
 }
 
-TEST(Newcomer, ThatNeverAnswersHoldsUpOneAdmissionForAMoment) {
+TEST(Newcomer, ThatNeverAnswersDelaysOneAdmissionBriefly) {
   constexpr std::uint64_t kTimes = 8;
   Party run(3);
   std::vector<Stranger> strangers;
@@ -48,8 +48,8 @@ TEST(Newcomer, ThatNeverAnswersHoldsUpOneAdmissionForAMoment) {
   EXPECT_EQ(status->lost, 0U);
 }
 
-// From the same host, which is asked now whether it answers.
-TEST(Newcomer, ThatIsHonestGetsInBesideThem) {
+// An honest peer from the same host, which the coordinator now probes first.
+TEST(Newcomer, ThatIsHonestIsAdmitted) {
   Party run(3);
   Stranger first = joined(run, 1);
   admission(run);
