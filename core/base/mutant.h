@@ -59,6 +59,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kAdmitUnderstated, "admit-understated", "S10", kRare, \
     "auto_admit overrides the world size that an admit asks for") \
   X(kHalfGangAdmitted, "half-gang-admitted", "S6", kRare, "a gang is admitted before all of its peers wait") \
+  X(kNamesakeAdmitted, "namesake-admitted", "S6", kRare, "a gang is admitted beside another gang of the same name") \
+  X(kNamesakeRefused, "namesake-refused", "L2", kRare, "a gang is refused while another gang of its name is a member") \
   X(kGangLosesOne, "gang-loses-one", "S6", kCommon, "a gang continues after it lost a peer") \
   X(kRingFromMyself, "ring-from-myself", "S6", kCommon, "every peer puts itself first in the view") \
   X(kRingSortedById, "ring-sorted-by-id", "S6", kCommon, "rings are sorted by id instead of the order of the view") \
@@ -108,10 +110,12 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   /* newcomers */ \
   X(kMuteNewcomerWaitedFor, "mute-newcomer-waited-for", "L2", kRare, \
     "members wait for a newcomer that does not answer") \
-  X(kSuspectNotAsked, "suspect-not-asked", "L2", kRare, "a newcomer that never answers delays every admission") \
+  X(kNewcomerNotAsked, "newcomer-not-asked", "L2", kRare, \
+    "members wait for a newcomer that has not answered once") \
+  X(kSuspectWaitedFor, "suspect-waited-for", "L2", kRare, "newcomers of a suspect host get full patience") \
   X(kRedialsLate, "redials-late", "P3", kRare, "a broken stream is not dialled again until heartbeats are due") \
   X(kLostAsksStay, "lost-asks-stay", "P3", kNeedle, "requests that were lost with a stream are not repeated") \
-  X(kAnswerUncounted, "answer-uncounted", "L2 L1 L3", kRare, "a newcomer that answers late stays suspect") \
+  X(kAnswerUncounted, "answer-uncounted", "L2 L1 L3", kRare, "a newcomer that answers late is never admissible") \
   /* strangers */ \
   X(kCrowdStays, "crowd-stays", "S9", kRare, "a port accepts any number of strangers") \
   X(kDripRenews, "drip-renews", "S9", kRare, "every byte of a stranger extends its deadline") \

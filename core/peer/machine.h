@@ -1,7 +1,6 @@
 // The peer's inside. Session talks to the coordinator, Mesh to the neighbours; this machine holds the calls in between. Its files:
-// machine.cc (inputs, and the calls that are about membership), rounds.cc, stakes.cc and heralds.cc (collectives and their data),
-// syncs.cc (shared state), shares.cc (state that is published and fetched in advance), views.cc (what the coordinator decides),
-// state.cc (all that it holds, for recordings).
+// machine.cc (inputs, and the calls that are about membership), rounds.cc, stakes.cc and greetings.cc (collectives and their data),
+// syncs.cc (shared state), decisions.cc (what the coordinator decides), state.cc (all that it holds, for recordings).
 #pragma once
 
 #include <algorithm>
@@ -13,13 +12,16 @@
 #include <string>
 #include <vector>
 
-#include "core/peer/cohort.h"
-#include "core/peer/early.h"
-#include "core/peer/mesh.h"
+#include "core/peer/admission.h"
+#include "core/peer/announcements.h"
+#include "core/peer/context.h"
+#include "core/peer/local_states.h"
 #include "core/peer/peer.h"
-#include "core/peer/session.h"
+#include "core/peer/round.h"
+#include "core/peer/round_syncs.h"
+#include "core/peer/state_transfers.h"
+#include "core/peer/views.h"
 #include "core/ring/operation.h"
-#include "core/state/pace.h"
 #include "core/state/sync.h"
 
 namespace lockstep::peer {
@@ -45,164 +47,17 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void lend_again(Effects& out) const;
 
  private:
-  enum class Life : std::uint8_t { kNew, kJoining, kMember, kLeaving, kOver };
+  using Life = Admission::Life;
 
-  // A call about membership: connect, admit or leave; at most one of each.
-  struct Waiting {
-    CallId call;
-    Instant deadline = kNever;
-    std::optional<Status> cancelled{};  // admit: the coordinator was asked to let go of it
-    bool said = false;                  // admit, leave: the coordinator knows
-    std::uint32_t at_least = 1;
-    bool by_itself = false;       // admit: begun by auto_admit, no call waits
-    bool said_by_itself = false;  // admit: what the coordinator knows, which a call that joins it does not change
-    std::uint64_t launches = 0;   // admit: how many calls were launched before it
-    template <typename Archive>
-    void state(Archive& a) {
-      a.all(call, deadline, cancelled, said, at_least, by_itself, said_by_itself, launches);
-    }
-  };
-
-  // A collective call and the round it takes part in.
-  struct Round {
-    enum class State : std::uint8_t {
-      kQueued,   // waits for admission to end; has no key
-      kHeld,     // has a key; waits for a proposal to be installed
-      kStakes,   // the ranks' stakes go around (wire::Stake)
-      kDigests,  // sync: the state is being digested
-      kClaimed,  // sync: all members claim a state, and one is elected
-      kRunning,  // data flows
-      kStuck,    // cannot run here; waits for the coordinator's verdict
-      kDone,     // the result is in hand; waits for the commit
-      kEnding,   // waits for memory to come back
-    };
-    CallId call;
-    Request request;
-    wire::Descriptor what;
-    State state = State::kQueued;
-    Instant deadline = kNever;  // the call's own, or that of a stop it asked for
-    Instant limit = kNever;     // the call's own
-    RoundKey key;               // what it is called now, and the attempt that is due
-    Generation attempt;
-    RoundKey wire_key;  // what the running attempt is called on streams; differs while an attempt is being given up
-    Generation wire_attempt;
-    std::uint64_t hash = 0;
-
-    // The attempt.
-    std::unique_ptr<ring::Operation> operation;
-    std::unique_ptr<state::Sync> sync;  // of all attempts
-    std::unique_ptr<state::Sync>
-        watch;                       // digests the state that is watched, once, and answers for it until the round ends
-    std::uint64_t serial = 0;        // names the operation in its jobs
-    std::uint64_t watch_serial = 0;  // names the watch in its jobs; 0: it has not begun
-    std::shared_ptr<const std::vector<PeerId>> ring;
-    Rank rank;
-    std::vector<std::optional<std::uint64_t>> stakes;  // of each rank, where the collective has stakes
-    bool downstream_ready = false;                     // it has launched, too
-    bool unasked = false;                              // its segment goes to downstream without a Ready
-    bool mismatched = false;                           // a neighbour has other arguments: what it sends means nothing
-
-    // A stop that was asked for (time-out, abort, refusal).
-    std::optional<wire::StopRound> stop;
-    // It was stopped while it was queued: the call is over, and ends for the others once the round has a key.
-    bool told = false;
-
-    // The end.
-    std::optional<Outcome> outcome;  // nothing: try again in the newest generation
-    bool restores = false;
-    bool restoring = false;
-    bool requeue = false;  // wants a key of the next cohort
-
-    ring::Distance distance = ring::Distance::kFar;  // Cohort::Membership, like the next
-    bool direct = false;
-    // Who has said so of this attempt: a bit for each rank, all with one hash.
-    std::uint32_t agreed = 0;
-    std::uint64_t agreed_hash = 0;
-    std::uint64_t agreed_parity = 0;  // of those among them that watch; 0: nobody
-
-    std::uint32_t retries = 0;
-    std::uint64_t bytes_sent = 0;
-    std::uint64_t bytes_received = 0;
-
-    [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(ring->size()); }
-    [[nodiscard]] bool is_direct() const { return what.algorithm == wire::Algorithm::kDirect && world() > 1; }
-    [[nodiscard]] Rank before() const { return Rank{(rank.value + world() - 1) % world()}; }
-    [[nodiscard]] Rank after() const { return Rank{(rank.value + 1) % world()}; }
-    // Its rank, if its segments come here, or ours go there: of all others, or of the neighbours.
-    [[nodiscard]] std::optional<Rank> sender(PeerId peer) const {
-      return is_direct() ? other(peer) : at(before(), peer);
-    }
-    [[nodiscard]] std::optional<Rank> receiver(PeerId peer) const {
-      return is_direct() ? other(peer) : at(after(), peer);
-    }
-    [[nodiscard]] std::optional<Rank> at(Rank place, PeerId peer) const {
-      return (*ring)[place.value] == peer ? std::optional(place) : std::nullopt;
-    }
-    [[nodiscard]] std::optional<Rank> other(PeerId peer) const {
-      const auto found = std::find(ring->begin(), ring->end(), peer);
-      if (found == ring->end() || peer == (*ring)[rank.value]) return std::nullopt;
-      return Rank{static_cast<std::uint32_t>(found - ring->begin())};
-    }
-    [[nodiscard]] PeerId downstream() const { return (*ring)[after().value]; }
-    [[nodiscard]] PeerId upstream() const { return (*ring)[before().value]; }
-    [[nodiscard]] bool open() const { return state != State::kQueued && !(state == State::kEnding && outcome); }
-    // The coordinator knows all that it needs of us: it may have committed the round.
-    [[nodiscard]] bool said_all() const { return state == State::kDone || state == State::kClaimed; }
-    // Of what it watches: digested, or there is nobody to compare it with.
-    [[nodiscard]] bool knows_parity() const { return !watch || world() == 1 || watch->digested(); }
-    [[nodiscard]] std::uint64_t parity() const { return watch && world() > 1 ? watch->parity() : 0; }
-    // Something that holds memory, and has jobs.
-    [[nodiscard]] bool moves() const { return operation != nullptr || sync != nullptr; }
-    [[nodiscard]] bool attempted() const {
-      return state != State::kQueued && state != State::kHeld && state != State::kEnding;
-    }
-  };
-  // A state that is published, or fetched in advance: a call that is no round.
-  struct Share {
-    enum class Stage : std::uint8_t {
-      kQueued,     // waits for the memory of an older one of the same tag
-      kDigesting,  // what is in memory
-      kServing,
-      kFetching,  // or waiting for somebody to publish it
-      kTurning,   // another state is published: waits for memory to come back, then fetches that
-      kEnding,    // waits for memory to come back
-    };
-    // What a visitor asks of the digests, until it is answered: one question of each.
-    struct Question {
-      std::uint32_t first = 0;
-      StreamId stream;
-      template <typename Archive>
-      void state(Archive& a) {
-        a.all(first, stream);
-      }
-    };
-    CallId call;
-    Request request;
-    bool serves = false;  // else it fetches
-    Stage stage = Stage::kQueued;
-    Instant deadline = kNever;
-    bool said = false;   // the coordinator knows
-    Generation attempt;  // what it serves or fetches now is called on streams; 0: nothing yet
-    std::unique_ptr<state::Sync> sync;
-    std::map<PeerId, Question> questions;
-    std::optional<wire::Published> offer;  // the newest that the coordinator told
-    std::vector<wire::Source> sources;     // of which it fetches
-    Status status = Status::kOk;           // kEnding
-    std::string text;
-  };
   template <typename Archive>
   void state_of(Archive& a, Round& round);
-  template <typename Archive>
-  void state_of(Archive& a, Share& share);
   [[nodiscard]] bool can_run(const Round& round) const;
   using Rounds = std::map<std::uint64_t, Round>;  // in the order of their launch
 
   // ---- posture.cc ----
   [[nodiscard]] Standing standing() const;
-  [[nodiscard]] static RoundPhase phase_of(const Round& round);
 
   // ---- machine.cc ----
-  void on_connect(const Connect& in);
   void on_admit(const Admit& in);
   void on_leave(const Leave& in);
   void on_stop(const Stop& in);
@@ -210,34 +65,22 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void on_timer();
   void say_admit();
   void try_leave();
-  void complete(CallId call, Outcome outcome);
-  void fail(CallId call, Status status, std::string text);
-  void end_waiting(std::optional<Waiting>& waiting, Status status, const std::string& text);
-  [[nodiscard]] Instant deadline_after(Duration timeout) const { return timeout.ns > 0 ? now_ + timeout : kNever; }
-  [[nodiscard]] std::string name_of(PeerId peer) const;
-  void note(trace::Event event) { out_->emplace_back(std::move(event)); }
+  void carry_out(const Admission::Decision& decision);
 
-  // ---- views.cc ----
+  // ---- decisions.cc ----
   void on_decision(wire::Message message) override;
   void on_session_over(Status status, std::string text) override;
   void on_unanswered(std::string text) override;
-  [[nodiscard]] std::optional<std::string> fault_of(const wire::Propose& proposal) const;
-  [[nodiscard]] bool is_question(const wire::Propose& proposal) const;
   void on_propose(wire::Propose proposal);
   void on_install(const wire::Install& install);
   void on_commit(const wire::Commit& commit);
   void renew_grace();
   void on_put_off();
-  void admitted(std::size_t members);
   void on_admit_ended(const wire::AdmitEnded& ended);
   void on_admitting(const wire::Admitting& in);
   void on_pending(const wire::Pending& pending);
-  [[nodiscard]] bool enough(std::uint32_t at_least) const { return at_least <= view_->members.size() + pending_; }
-  [[nodiscard]] bool joins_admission(const Cohort& cohort) const;
-  [[nodiscard]] bool goes_on_by_admission(const Cohort& cohort) const;
   void give_up_admit(Status status, const std::string& text);
   void refuse_anew();
-  void forget_closers_that_are_gone();
   void on_evicted(Status status, const std::string& text);
   void on_verdict(const wire::Verdict& verdict, bool rejoins);
   void give_up_touched(const wire::Propose& change);
@@ -245,33 +88,21 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void end_left();
   void end_run(Status status, std::string text, bool left = false);
   void update_links();
-  [[nodiscard]] bool frozen(const Round& round) const;
   [[nodiscard]] std::vector<wire::OpenRound> open_rounds() const;
-  [[nodiscard]] bool am_member_of(const wire::View& view) const;
   void violation(const std::string& what);
 
   // ---- stakes.cc ----
-  [[nodiscard]] static std::optional<std::uint64_t> stake_of(const Request& request);
-  [[nodiscard]] static std::vector<std::uint64_t> stakes_of(const Round& round);
-  [[nodiscard]] static std::optional<std::string> flaw_of_stake(const Request& request, const wire::Stake& stake);
   void tell_stakes(Round& round, PeerId to);
   void learn_stake(Round& round, Rank rank, std::uint64_t value);
   void on_stake(PeerId from, const wire::Stake& stake) override;
 
   // ---- rounds.cc ----
   void on_launch(Launch in);
-  [[nodiscard]] wire::Descriptor descriptor_of(const Request& request) const;
   [[nodiscard]] std::optional<Error> check(const Request& request) const;
   void enter(Round& round);
   void begin_attempt(Round& round);
   void refuse(Round& round, Status status, const std::string& text);
   void begin_operation(Round& round);
-  [[nodiscard]] static std::optional<std::uint32_t> root_of(const Round& round);
-  [[nodiscard]] std::optional<Error> refusal(const Round& round) const;
-  [[nodiscard]] ring::Segmenting segmenting_of(const Round& round) const {
-    return {options_.segment_bytes, round.distance, round.request.formats, direct_room(round.request), options_.turns};
-  }
-  [[nodiscard]] std::unique_ptr<ring::Operation> new_operation(const Round& round, std::uint32_t root) const;
   void done_if_complete(Round& round);
   [[nodiscard]] bool tells_directly(const Round& round);
   void tell_all(const Round& round, const wire::Done& done);
@@ -291,13 +122,7 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   [[nodiscard]] Outcome outcome_of(const Round& round, Status status, std::string text) const;
   [[nodiscard]] Round* find(const RoundKey& key);
   [[nodiscard]] Round* running(const wire::Segment& segment);
-  [[nodiscard]] Cohort* cohort_of(const RoundKey& key);
-  [[nodiscard]] Cohort* newest_cohort();  // null before the first
-  void start_jobs(const Round& round) { start_jobs(round.serial); }
-  void start_jobs(std::uint64_t serial);
-  [[nodiscard]] std::uint64_t next_serial();
-  [[nodiscard]] static constexpr std::uint64_t on_jobs(std::uint64_t serial) { return serial & 0xffffffffU; }
-  [[nodiscard]] std::map<std::uint64_t, Share>::iterator share_of_jobs(std::uint64_t serial);
+  void start_jobs(const Round& round) { context_.start_jobs(round.attempt->jobs); }
   void on_job_done(const JobDone& in);
   ring::Operation::Place on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
   void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override;
@@ -313,151 +138,66 @@ class Peer::Machine final : private SessionOwner, private MeshOwner {
   void go_direct();
 
   // ---- syncs.cc ----
-  [[nodiscard]] static std::optional<Error> refusal_of_state(const Request& request);
-  [[nodiscard]] static std::optional<Error> refusal_of_state(const state::Statement& state,
-                                                             std::span<const BufferRef> memory);
-  [[nodiscard]] static std::optional<Error> refusal_of_watch(const Request& request);
-  [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const Request& request) const;
-  [[nodiscard]] std::unique_ptr<state::Sync> new_sync(const state::Statement& state, std::vector<BufferRef> memory,
-                                                      BufferRef staging) const;
-  // What the caller's memory holds counts as a state.
-  [[nodiscard]] bool has_state(const Request& request) const;
-  void leave_state(const Request& request, const state::Sync& sync, Outcome& outcome, bool published = false);
-  [[nodiscard]] std::unique_ptr<state::Sync> new_watch(const Round& round) const;
-  void watch(Round& round);
-  void begin_watch(Round& round);
-  void watch_job_done(Round& round, const JobDone& in);
-  [[nodiscard]] static bool end_watch(Round& round);
-  void begin_sync(Round& round);
-  void claim_if_digested(Round& round);
-  // The round that the coordinator speaks of, if it has not ended; a violation if no state was claimed in it, whose text begins
-  // with `said`.
+  // The round that the coordinator speaks of, if it has not ended; a violation if no state was claimed in it, whose text
+  // begins with `said`.
   [[nodiscard]] Round* claimed(const RoundKey& key, Generation attempt, const std::string& said);
   // The state in it that the coordinator compares with another's.
   [[nodiscard]] const state::Sync* compared(const RoundKey& key, Generation attempt, const std::string& said);
   void on_elected(const wire::Elected& elected);
   void on_ask_outline(const wire::AskOutline& ask);
   void on_ask_entry(const wire::AskEntry& ask);
+  [[nodiscard]] Round* syncing(const RoundKey& key, Generation attempt);
   void on_state_message(PeerId from, StreamId stream, const wire::Message& message) override;
   void drive_syncs();
-  void stop_if_nobody_is_left(Round& round);
-  void note_lie(PeerId peer, std::string what);
-  void say_all(const state::Sync::Messages& messages);
-  void sync_job_done(Round& round, const JobDone& in);
-  std::optional<PeerId> sync_job_done(state::Sync& sync, CallId call, const JobDone& in);
-  [[nodiscard]] ring::Operation::Place on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment);
-  void on_piece_ended(PeerId from, const wire::SegmentEnded& ended);
-  [[nodiscard]] static ring::Operation::Place place_of(const state::Sync::Place& place);
-  bool next_piece(state::Sync& sync, const RoundKey& key, Generation attempt, PeerId to, wire::LinkWriter& writer);
-  void end_sync(Round& round);
 
-  // ---- shares.cc ----
+  // ---- state transfers ----
   void on_publish(Publish in);
   void on_prefetch(Prefetch in);
-  [[nodiscard]] static std::optional<Error> refusal_of_share(const Request& request, bool serves);
-  void add_share(CallId call, Request request, bool serves);
-  [[nodiscard]] RoundKey key_of(const Share& share) const;
-  [[nodiscard]] Share* find_share(const RoundKey& key, Generation attempt);
-  [[nodiscard]] std::uint64_t serial_of(const Share& share) const;
-  [[nodiscard]] bool serves() const override;
-  void say_share(Share& share, bool ends);
-  void finish_share(Share& share, Status status, std::string text);
-  void finish_shares(bool serving, Status status, const std::string& text);
-  [[nodiscard]] bool stop_share(CallId call, const std::string& why);
-  [[nodiscard]] static std::string over_time(const Share& share);
-  void on_share_timer();
-  void drive_shares();
-  [[nodiscard]] bool drive_share(std::uint64_t serial, Share& share);
-  void begin_serving(Share& share);
-  void answer_visitors(Share& share);
-  void begin_fetching(Share& share);
-  void on_published(wire::Published published);
-  [[nodiscard]] bool follow_offer(Share& share);
-  void ask_hosts(Share& share);
-  void share_job_done(std::uint64_t serial, Share& share, const JobDone& in);
+  void drive_transfers();
+  [[nodiscard]] bool serves() const override { return transfers_.serves(); }
   [[nodiscard]] std::optional<std::string> refusal_of_visitor(PeerId peer) const override;
-  void on_visit_message(PeerId from, StreamId stream, const wire::Message& message) override;
-  ring::Operation::Place on_visit_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override;
-  void on_visit_segment_ended(PeerId from, const wire::SegmentEnded& ended) override;
-  bool next_segment_for_visitor(PeerId to, wire::LinkWriter& writer) override;
-  void on_visit_gone(PeerId peer, StreamId stream) override;
+  void on_visit_message(PeerId from, StreamId stream, const wire::Message& message) override {
+    transfers_.on_message(from, stream, message);
+  }
+  ring::Operation::Place on_visit_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) override {
+    return transfers_.on_segment_began(from, stream, segment);
+  }
+  void on_visit_segment_ended(PeerId from, const wire::SegmentEnded& ended) override {
+    transfers_.on_segment_ended(from, ended);
+  }
+  bool next_segment_for_visitor(PeerId to, wire::LinkWriter& writer) override {
+    return transfers_.next_segment(to, writer);
+  }
+  void on_visit_gone(PeerId peer, StreamId stream) override { transfers_.on_stream_gone(peer, stream); }
 
-  // ---- heralds.cc ----
+  // ---- greetings.cc ----
   void greet_neighbours(Round& round);
   void announce(Round& round);
   void announce(Round& round, PeerId to, std::optional<StreamId> stream = std::nullopt);
   void offer_again(Round& round, StripeIndex stripe, StreamId stream);
-  void take_heralds(Round& round);
-  void take_herald(Round& round, PeerId from);
+  void take_readies(Round& round);
+  void take_ready(Round& round, PeerId from);
   void take_early(Round& round);
   [[nodiscard]] bool differ(Round& round, PeerId from, const wire::Descriptor& what);
-  [[nodiscard]] bool is_current(const Round& round, const RoundKey& key, Generation attempt) const;
-  [[nodiscard]] bool is_to_come(const Round* round, const RoundKey& key, Generation attempt);
-  void drop_heralds();
-  void drop_heralds_of(const RoundKey& key);
+  void forget_stale_announcements();
   void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override;
   void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) override;
 
-  Options options_;
-  Instant now_;
-  Effects* out_ = nullptr;  // during a step
-  Life life_ = Life::kNew;
-  Status over_status_ = Status::kNotConnected;  // of calls made after the end: this or kEvicted, however it ended
-  std::string over_text_ = "this communicator has not joined a run: call connect first";
-
-  io::StreamNames names_ = io::StreamNames::for_dialling();
-  Session session_;
-  Mesh mesh_;
-
-  std::optional<Waiting> connect_;
-  std::optional<Waiting> admit_;
-  std::optional<Waiting> leave_;
-
-  std::shared_ptr<const wire::View> view_ = std::make_shared<const wire::View>();
-  std::map<CohortId, Cohort> cohorts_;  // the newest, and older ones with open rounds
-  std::map<PeerId, io::Address> addresses_;
-  std::optional<wire::Propose> proposal_;
-  ProposalNumber last_proposal_;
-  std::uint32_t pending_ = 0;
+  Context context_;
+  Views views_{context_};
+  Admission admission_{context_};
 
   Rounds rounds_;
   std::uint64_t launches_ = 0;
-  std::uint64_t serials_ = options_.first_serial;
   std::map<RoundKey, std::uint64_t> by_key_;
-  // Digests of the states as they were when the last sync of each tag succeeded; none if one has failed since.
-  struct Known {
-    std::uint64_t layout = 0;
-    std::vector<std::optional<Digest>> pieces;
-    template <typename Archive>
-    void state(Archive& a) {
-      a.all(layout, pieces);
-    }
-  };
-  std::map<Tag, Known> known_;
-  std::set<Tag> torn_;  // of which memory holds a part of a state, because a call ended too early; it counts for none
-  Known watched_;       // of the state that was watched last, as far as it has not changed since
-  std::uint64_t watched_by_ = 0;  // the launch that digests it
-  state::Pace pace_{options_.state_bytes_per_second};
   // Committed and reported, because all members said so; the coordinator has not yet. They count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
-  std::map<std::uint64_t, std::uint64_t> by_serial_;
-  std::map<std::uint64_t, Share> shares_;  // by serial
-  // Ready messages that came before our own launch, by neighbour.
-  struct Herald {
-    wire::Ready ready;
-    StripeIndex stripe;
-    StreamId stream;
-    template <typename Archive>
-    void state(Archive& a) {
-      a.all(ready, stripe, stream);
-    }
-  };
-  std::map<PeerId, std::map<RoundKey, Herald>> heralds_;
+  LocalStates states_{context_.options};
+  RoundSyncs syncs_{context_, states_, views_};
+  StateTransfers transfers_{context_, states_};
+  Announcements announcements_;
   bool goes_direct_ = false;  // a round has gone direct, or somebody wants to: links to all of the group
   bool relinks_ = false;      // in this step: they are wanted from now on
-  Early early_;
-  static constexpr std::size_t kMostJobsKept = 128;  // the most capacity of jobs_ that outlives a step
-  std::vector<KernelJob> jobs_;                      // being collected; see start_jobs()
 };
 
 }  // namespace lockstep::peer

@@ -10,17 +10,17 @@ std::optional<RoundKey> Peer::round_of(CallId call) const { return machine_->rou
 bool Peer::hears(StreamId stream) const { return machine_->hears(stream); }
 
 Standing Peer::Machine::standing() const {
-  switch (life_) {
+  switch (admission_.life()) {
     case Life::kNew: return Standing::kNew;
     case Life::kOver: return Standing::kOver;
-    case Life::kLeaving: return leave_ && leave_->said ? Standing::kGoing : Standing::kLeaving;
+    case Life::kLeaving: return admission_.has_said_leave() ? Standing::kGoing : Standing::kLeaving;
     case Life::kMember:
-      if (proposal_) return Standing::kFrozen;
-      if (admit_) return Standing::kAdmitting;
+      if (views_.proposal()) return Standing::kFrozen;
+      if (admission_.admits()) return Standing::kAdmitting;
       return rounds_.empty() ? Standing::kIdle : Standing::kInRounds;
     case Life::kJoining: break;
   }
-  switch (session_.state()) {
+  switch (context_.session.state()) {
     case Session::State::kIdle:
     case Session::State::kPausing:
     case Session::State::kLooking: return Standing::kLooking;
@@ -29,44 +29,25 @@ Standing Peer::Machine::standing() const {
     case Session::State::kWelcomed:
     case Session::State::kOver: break;
   }
-  return proposal_ ? Standing::kInvited : Standing::kWaiting;
-}
-
-RoundPhase Peer::Machine::phase_of(const Round& round) {
-  switch (round.state) {
-    case Round::State::kQueued: return RoundPhase::kQueued;
-    case Round::State::kHeld: return RoundPhase::kHeld;
-    case Round::State::kStakes:
-    case Round::State::kDigests:
-    case Round::State::kClaimed: return RoundPhase::kSizes;
-    case Round::State::kRunning: {
-      const bool moved = round.sync ? round.sync->bytes_received() > 0
-                                    : round.operation->bytes_sent() + round.operation->bytes_received() > 0;
-      return moved ? RoundPhase::kFlowing : RoundPhase::kStarting;
-    }
-    case Round::State::kStuck: return RoundPhase::kStuck;
-    case Round::State::kDone: return RoundPhase::kDone;
-    case Round::State::kEnding: return round.outcome ? RoundPhase::kEnding : RoundPhase::kGivenUp;
-  }
-  LOCKSTEP_UNREACHABLE();
+  return views_.proposal() ? Standing::kInvited : Standing::kWaiting;
 }
 
 Posture Peer::Machine::posture() const {
   Posture posture{standing(), 0};
   for (const auto& [order, round] : rounds_) {
-    posture.phases = static_cast<std::uint16_t>(posture.phases | 1U << static_cast<unsigned>(phase_of(round)));
+    posture.phases = static_cast<std::uint16_t>(posture.phases | 1U << static_cast<unsigned>(round.phase()));
   }
   return posture;
 }
 
 RoundPhase Peer::Machine::phase_of(const RoundKey& key) const {
   const auto known = by_key_.find(key);
-  if (known != by_key_.end()) return phase_of(rounds_.at(known->second));
-  const auto cohort = cohorts_.find(key.cohort);
-  if (life_ == Life::kOver || (cohort == cohorts_.end() && key.cohort <= view_->cohort)) return RoundPhase::kPast;
-  if (cohort == cohorts_.end()) return RoundPhase::kToCome;
-  if (key.cohort < view_->cohort || cohort->second.used_up.contains(key)) return RoundPhase::kPast;
-  return is_earlier_use(key.use, cohort->second.uses.next(key.tag)) ? RoundPhase::kPast : RoundPhase::kToCome;
+  if (known != by_key_.end()) return rounds_.at(known->second).phase();
+  const Cohort* cohort = views_.cohort_of(key);
+  if (admission_.is_over() || (cohort == nullptr && key.cohort <= context_.view->cohort)) return RoundPhase::kPast;
+  if (cohort == nullptr) return RoundPhase::kToCome;
+  if (key.cohort < context_.view->cohort || cohort->used_up.contains(key)) return RoundPhase::kPast;
+  return is_earlier_use(key.use, cohort->uses.next(key.tag)) ? RoundPhase::kPast : RoundPhase::kToCome;
 }
 
 std::optional<RoundKey> Peer::Machine::round_of(CallId call) const {
@@ -77,7 +58,7 @@ std::optional<RoundKey> Peer::Machine::round_of(CallId call) const {
 }
 
 bool Peer::Machine::hears(StreamId stream) const {
-  return session_.owns(stream) ? session_.hears() : mesh_.hears(stream);
+  return context_.session.owns(stream) ? context_.session.hears() : context_.mesh.hears(stream);
 }
 
 }  // namespace lockstep::peer

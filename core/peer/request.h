@@ -86,6 +86,9 @@ inline bool is_weight(float weight) { return std::isfinite(weight) && !std::sign
 // peer's own, and the others wait for it.
 std::optional<std::string> flaw_of_encoding(const Request& request);
 
+// The arguments that must be equal on all peers (rule 11). `segment_bytes`: Options::segment_bytes.
+wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_bytes);
+
 // An all-reduce whose result replaces its input.
 inline bool reduces_in_place(const Request& request, const Tensor& tensor) {
   return request.collective == Collective::kAllReduce && tensor.send.id == tensor.recv.id &&

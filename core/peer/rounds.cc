@@ -1,6 +1,4 @@
 // Collective calls: how they become rounds, how their data flows, and how they end.
-#include <xxhash.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -11,35 +9,6 @@
 
 namespace lockstep::peer {
 
-wire::Descriptor Peer::Machine::descriptor_of(const Request& request) const {
-  wire::Descriptor what;
-  what.collective = request.collective;
-  what.type = request.collective == Collective::kBarrier ? DataType::kU8 : request.type;
-  what.op = ring::reduces(request.collective) ? request.op : ReduceOp::kSum;
-  what.retry = request.retry && (request.collective == Collective::kAllReduce ||
-                                 request.collective == Collective::kBarrier || request.collective == Collective::kSync);
-  what.minimum_world = request.minimum_world;
-  what.tensors = static_cast<std::uint32_t>(request.tensors.size());
-  if (request.collective == Collective::kBroadcast) what.root = request.root;
-  what.formats = request.formats;
-  what.algorithm = algorithm_of(request);
-  what.weighted = request.weight.has_value();
-  if (request.collective != Collective::kBarrier) what.segment_bytes = options_.segment_bytes;
-  if (request.collective == Collective::kAllGather) return what;
-  if (request.collective == Collective::kSync) {
-    for (const state::TensorSpec& tensor : request.state->manifest.tensors) what.count += tensor.bytes();
-    what.layout = state::digest_of(request.state->manifest).low;
-    return what;
-  }
-  std::vector<std::uint64_t> counts;
-  for (const Tensor& tensor : request.tensors) {
-    counts.push_back(tensor.count);
-    what.count += tensor.count;
-  }
-  if (!counts.empty()) what.layout = XXH3_64bits(counts.data(), counts.size() * sizeof(std::uint64_t));
-  return what;
-}
-
 std::optional<Error> Peer::Machine::check(const Request& request) const {
   const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
   if (request.tensors.size() > kMaxTensorsPerCall) {
@@ -47,9 +16,9 @@ std::optional<Error> Peer::Machine::check(const Request& request) const {
                    std::to_string(kMaxTensorsPerCall));
   }
   if (request.collective == Collective::kSync) {
-    if (auto error = refusal_of_state(request)) return error;
+    if (auto error = LocalStates::validate_state(request)) return error;
   }
-  if (auto error = refusal_of_watch(request)) return error;
+  if (auto error = LocalStates::validate_watch(request)) return error;
   if (request.collective == Collective::kAllGather && request.tensors.size() != 1) {
     return invalid("all_gather takes one tensor, not " + std::to_string(request.tensors.size()));
   }
@@ -62,102 +31,82 @@ std::optional<Error> Peer::Machine::check(const Request& request) const {
 }
 
 void Peer::Machine::on_launch(Launch in) {
-  if (life_ != Life::kMember) {
-    return fail(in.call, over_status_, life_ == Life::kLeaving ? "this peer is leaving: no more calls" : over_text_);
+  if (!admission_.is_member()) {
+    const Error why = admission_.refusal("this peer is leaving: no more calls");
+    return context_.fail(in.call, why.status, why.text);
   }
   if (rounds_.size() >= kMaxRoundsInFlight) {
-    return fail(in.call, Status::kTooManyInFlight,
-                std::to_string(kMaxRoundsInFlight) + " rounds are in flight: wait for one to end before the next");
+    return context_.fail(
+        in.call, Status::kTooManyInFlight,
+        std::to_string(kMaxRoundsInFlight) + " rounds are in flight: wait for one to end before the next");
   }
-  if (auto error = check(in.request)) return fail(in.call, error->status, error->text);
+  if (auto error = check(in.request)) return context_.fail(in.call, error->status, error->text);
   Round& round = rounds_[++launches_];
+  round.order = launches_;
   round.call = in.call;
   round.request = std::move(in.request);
-  round.what = descriptor_of(round.request);
-  round.limit = deadline_after(round.request.timeout);
+  round.what = descriptor_of(round.request, context_.options.segment_bytes);
+  round.limit = context_.deadline_after(round.request.timeout);
   round.deadline = round.limit;
-  if (round.request.state != nullptr && round.request.state->restored) torn_.erase(round.request.tag);
-  watch(round);
-  if (!admit_ || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort
+  if (round.request.state != nullptr && round.request.state->restored) states_.restored(round.request.tag);
+  syncs_.watch(round);
+  if (!admission_.admits() || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);  // else it belongs to the next cohort
 }
 
-Cohort* Peer::Machine::cohort_of(const RoundKey& key) {
-  const auto at = cohorts_.find(key.cohort);
-  return at == cohorts_.end() ? nullptr : &at->second;
-}
-
-Cohort* Peer::Machine::newest_cohort() {
-  const auto at = cohorts_.find(view_->cohort);
-  return at == cohorts_.end() ? nullptr : &at->second;
-}
-
-Peer::Machine::Round* Peer::Machine::find(const RoundKey& key) {
+Round* Peer::Machine::find(const RoundKey& key) {
   const auto at = by_key_.find(key);
   return at == by_key_.end() ? nullptr : &rounds_.at(at->second);
 }
 
 // Gives the round its name in the newest cohort, and begins it unless an earlier attempt is still being given up.
 void Peer::Machine::enter(Round& round) {
-  Cohort& cohort = cohorts_.at(view_->cohort);
+  Cohort& cohort = *views_.newest();
   const bool ending = round.requeue;
   if (ending) by_key_.erase(round.key);
   round.requeue = false;
-  round.key = RoundKey{cohort.id, options_.group, round.request.tag, cohort.uses.launch(round.request.tag)};
-  round.attempt = cohort.attempt_of(round.key);
+  round.key = RoundKey{cohort.id, context_.options.group, round.request.tag, cohort.uses.launch(round.request.tag)};
+  round.generation = cohort.attempt_of(round.key);
   if (round.stop && round.stop->status == Status::kCohortClosed) {  // it has found another
     round.stop.reset();
     round.deadline = round.limit;
   } else if (round.stop) {
     round.stop->key = round.key;
   }
-  by_key_[round.key] = static_cast<std::uint64_t>(
-      std::find_if(rounds_.begin(), rounds_.end(), [&](const auto& entry) { return &entry.second == &round; })->first);
+  by_key_[round.key] = round.order;
   if (ending) return;
   round.state = Round::State::kHeld;
   begin_attempt(round);
 }
 
 void Peer::Machine::begin_attempt(Round& round) {
-  Cohort& cohort = *cohort_of(round.key);
+  Cohort& cohort = *views_.cohort_of(round.key);
   if (const auto spent = cohort.used_up.find(round.key); spent != cohort.used_up.end()) {
     const wire::Verdict verdict = spent->second;
     cohort.used_up.erase(spent);
     return finish(round, outcome_of(round, verdict.status, verdict.text), false);
   }
-  if (proposal_) {
+  if (views_.proposal()) {
     round.state = Round::State::kHeld;
     return;
   }
-  round.attempt = cohort.attempt_of(round.key);
-  round.wire_key = round.key;
-  round.wire_attempt = round.attempt;
-  const Cohort::Membership& among = cohort.generations.at(round.attempt);
-  round.ring = among.ring;
-  round.distance = among.distance;
-  round.direct = among.direct;
-  round.downstream_ready = false;
-  round.unasked = false;
-  round.mismatched = false;
-  round.agreed = 0;
-  round.agreed_parity = 0;
-  round.stakes.clear();
-  const auto me = std::find(round.ring->begin(), round.ring->end(), options_.id);
-  LOCKSTEP_ASSERT(me != round.ring->end());
-  round.rank = Rank{static_cast<std::uint32_t>(me - round.ring->begin())};
-  if (round.is_direct()) go_direct();
+  round.generation = cohort.attempt_of(round.key);
+  const Cohort::Membership& among = cohort.generations.at(round.generation);
+  LOCKSTEP_ASSERT(!round.operation() && !(round.attempt && round.attempt->jobs));  // given up before (rule 16)
+  round.attempt.emplace(round.key, round.generation, among, context_.options.id, round.what);
+  if (round.attempt->direct) go_direct();
   if (round.stop) {
-    round.stop->attempt = round.attempt;
+    round.stop->attempt = round.generation;
     round.stop->done = false;
-    session_.say(*round.stop);
+    context_.session.say(*round.stop);
   }
-  if (round.told) {
-    round.deadline = now_ + options_.abort_grace;
+  if (round.completed_early) {
+    round.deadline = context_.now + context_.options.abort_grace;
     round.state = Round::State::kStuck;
     return;
   }
-  if (round.world() < round.request.minimum_world && !mutant(Mutant::kMinimumIgnored)) {
+  if (round.attempt->world() < round.request.minimum_world && !mutant(Mutant::kMinimumIgnored)) {
     return refuse(round, Status::kBelowMinimum,
-                  "the group has " + std::to_string(round.world()) + " members, the call wants at least " +
+                  "the group has " + std::to_string(round.attempt->world()) + " members, the call wants at least " +
                       std::to_string(round.request.minimum_world) + ": wait_for_world waits for more");
   }
   if (round.request.weight && !is_weight(*round.request.weight)) {
@@ -165,14 +114,14 @@ void Peer::Machine::begin_attempt(Round& round) {
                   "a weight is a finite number that is not negative, not " + std::to_string(*round.request.weight));
   }
   refuse_if_closed(round);
-  if (round.request.collective == Collective::kSync) return begin_sync(round);
-  begin_watch(round);
+  if (round.request.collective == Collective::kSync) return syncs_.begin(round);
+  syncs_.begin_watch(round);
   if (const auto stake = stake_of(round.request)) {
     round.state = Round::State::kStakes;
-    round.stakes.resize(round.world());
-    if (round.world() > 1) announce(round);
-    learn_stake(round, round.rank, *stake);
-    if (round.state == Round::State::kStakes) take_heralds(round);
+    round.attempt->stakes.resize(round.attempt->world());
+    if (round.attempt->world() > 1) announce(round);
+    learn_stake(round, round.attempt->rank, *stake);
+    if (round.state == Round::State::kStakes) take_readies(round);
     return;
   }
   begin_operation(round);
@@ -181,57 +130,40 @@ void Peer::Machine::begin_attempt(Round& round) {
 // We cannot take part. The others may have called it with other arguments, and wait: it ends for all, by verdict.
 void Peer::Machine::refuse(Round& round, Status status, const std::string& text) {
   round.state = Round::State::kStuck;
-  ask_to_stop(round, status, name_of(options_.id) + ": " + text);
-}
-
-// The rank of a broadcast's root; 0 where there is no such thing.
-std::optional<std::uint32_t> Peer::Machine::root_of(const Round& round) {
-  if (round.request.collective != Collective::kBroadcast) return 0;
-  const auto at = std::find(round.ring->begin(), round.ring->end(), round.request.root);
-  if (at == round.ring->end()) return std::nullopt;
-  return static_cast<std::uint32_t>(at - round.ring->begin());
-}
-
-std::optional<Error> Peer::Machine::refusal(const Round& round) const {
-  return ring::Operation::refusal(round.request, round.rank, round.world(), stakes_of(round), segmenting_of(round));
-}
-
-std::unique_ptr<ring::Operation> Peer::Machine::new_operation(const Round& round, std::uint32_t root) const {
-  return ring::Operation::of(round.request, round.rank, round.world(), root, stakes_of(round), segmenting_of(round));
+  ask_to_stop(round, status, context_.name_of(context_.options.id) + ": " + text);
 }
 
 void Peer::Machine::begin_operation(Round& round) {
-  const std::optional<std::uint32_t> root = root_of(round);
-  if (!root) {
+  if (!round.root()) {
     return refuse(round, Status::kInvalidArgument,
-                  "broadcast root " + name_of(round.request.root) + " is not a member of this group");
+                  "broadcast root " + context_.name_of(round.request.root) + " is not a member of this group");
   }
-  if (const auto why = refusal(round)) return refuse(round, why->status, why->text);
-  round.operation = new_operation(round, *root);
-  round.serial = next_serial();
-  by_serial_[round.serial] = by_key_.at(round.key);
+  if (const auto why = round.validate_operation(context_.options)) return refuse(round, why->status, why->text);
+  LOCKSTEP_ASSERT(!round.attempt->operation && !round.attempt->jobs);
+  round.attempt->operation = round.new_operation(context_.options);
+  round.attempt->jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
   round.state = Round::State::kRunning;
-  if (round.world() > 1) {
+  if (round.attempt->world() > 1) {
     greet_neighbours(round);
-    take_heralds(round);
+    take_readies(round);
     take_early(round);
   }
   if (round.state != Round::State::kRunning) return;
-  round.operation->prepare(jobs_);
+  round.operation()->prepare(context_.jobs.collected());
   start_jobs(round);
   done_if_complete(round);
 }
 
 // A member that has called admit will never launch this round.
 void Peer::Machine::refuse_if_closed(Round& round) {
-  const Cohort& cohort = *cohort_of(round.key);
+  const Cohort& cohort = *views_.cohort_of(round.key);
   if (round.stop) return;
-  const Cohort::Membership& members = cohort.generations.at(round.attempt);
+  const Cohort::Membership& members = cohort.generations.at(round.generation);
   // Still giving up an attempt: the next one will be below its minimum, and that is what those have heard who have admitted.
   if (members.ring->size() < round.request.minimum_world) return;
-  if (cohort.id == view_->cohort) {
-    if (joins_admission(cohort)) admit_by_itself();
-    if (goes_on_by_admission(cohort)) return;
+  if (cohort.id == context_.view->cohort) {
+    if (admission_.joins(cohort)) admit_by_itself();
+    if (admission_.goes_on(cohort)) return;
   }
   for (const auto& [peer, closer] : cohort.closers) {
     if (std::find(members.bound.begin(), members.bound.end(), peer) == members.bound.end()) continue;
@@ -239,46 +171,55 @@ void Peer::Machine::refuse_if_closed(Round& round) {
       return key.tag == round.key.tag && key.use == round.key.use && key.cohort == round.key.cohort;
     });
     if (launched) continue;
-    return ask_to_stop(round, Status::kCohortClosed, wire::not_launched(name_of(peer), round.key.tag));
+    return ask_to_stop(round, Status::kCohortClosed, wire::not_launched(context_.name_of(peer), round.key.tag));
   }
 }
 
 // The round that this segment belongs to, if it is of the attempt that runs.
-Peer::Machine::Round* Peer::Machine::running(const wire::Segment& segment) {
+Round* Peer::Machine::running(const wire::Segment& segment) {
   Round* round = find(segment.key);
-  if (round == nullptr || round->operation == nullptr || !round->attempted()) return nullptr;
-  const bool of_this = round->wire_attempt == segment.attempt || mutant(Mutant::kOldSegmentTaken);
-  return of_this && round->wire_key == segment.key ? round : nullptr;
+  if (round == nullptr || round->operation() == nullptr || !round->attempted()) return nullptr;
+  const bool of_this = round->attempt->generation == segment.attempt || mutant(Mutant::kOldSegmentTaken);
+  return of_this && round->attempt->key == segment.key ? round : nullptr;
 }
 
 ring::Operation::Place Peer::Machine::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
-  if (segment.phase == wire::Phase::kState) return on_piece_began(from, stream, segment);
+  if (segment.phase == wire::Phase::kState) {
+    Round* syncs = syncing(segment.key, segment.attempt);
+    if (syncs == nullptr) return {ring::Operation::Landing::kSink, {}};
+    return syncs_.on_piece_began(*syncs, from, stream, segment);
+  }
   Round* round = running(segment);
-  if (round == nullptr) return early_.begin(from, stream, segment);
-  if (round->mismatched) return {ring::Operation::Landing::kSink, {}};
-  const std::optional<Rank> sender = round->sender(from);
+  if (round == nullptr) return announcements_.eager().begin(from, stream, segment);
+  if (round->attempt->mismatched) return {ring::Operation::Landing::kSink, {}};
+  const std::optional<Rank> sender = round->attempt->sender(from);
   if (!sender) return {ring::Operation::Landing::kNonsense, {}};
-  const auto place = round->operation->begin(*sender, segment, stream, jobs_);
+  const auto place = round->operation()->begin(*sender, segment, stream, context_.jobs.collected());
   start_jobs(*round);
   return place;
 }
 
 void Peer::Machine::on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) {
-  if (segment.segment.phase == wire::Phase::kState) return on_piece_ended(from, segment);
-  Round* round = running(segment.segment);
-  if (segment.into.id == kEarlyBuffer) {
-    if (early_.landed(stream, segment) != nullptr && round != nullptr) take_early(*round);
+  if (segment.segment.phase == wire::Phase::kState) {
+    Round* syncs = syncing(segment.segment.key, segment.segment.attempt);
+    if (syncs != nullptr) syncs_.on_piece_ended(*syncs, from, segment);
     return;
   }
-  const std::optional<Rank> sender = round == nullptr ? std::nullopt : round->sender(from);
+  Round* round = running(segment.segment);
+  if (segment.into.id == kEarlyBuffer) {
+    if (announcements_.eager().landed(stream, segment) != nullptr && round != nullptr) take_early(*round);
+    return;
+  }
+  const std::optional<Rank> sender = round == nullptr ? std::nullopt : round->attempt->sender(from);
   if (!sender) return;
-  round->operation->landed(*sender, segment.segment, segment.taken_back, segment.checksum, jobs_);
+  round->operation()->landed(*sender, segment.segment, segment.taken_back, segment.checksum, context_.jobs.collected());
   start_jobs(*round);
 }
 
 bool Peer::Machine::has_segments_of(const Round& round) const {
   if (!round.attempted()) return false;
-  return round.sync ? round.sync->has_next() && pace_.allows(now_) : round.operation && round.operation->has_next();
+  return round.sync ? round.sync->has_next() && states_.may_send(context_.now)
+                    : round.operation() && round.operation()->has_next();
 }
 
 bool Peer::Machine::has_segments() const {
@@ -288,27 +229,29 @@ bool Peer::Machine::has_segments() const {
 bool Peer::Machine::has_segments_for(PeerId to) const {
   return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
     const Round& round = entry.second;
-    if (round.sync || !round.operation) return has_segments_of(round);
-    const std::optional<Rank> receiver = round.receiver(to);
-    return receiver && round.attempted() && round.operation->has_next(*receiver);
+    if (round.sync || !round.operation()) return has_segments_of(round);
+    const std::optional<Rank> receiver = round.attempt->receiver(to);
+    return receiver && round.attempted() && round.operation()->has_next(*receiver);
   });
 }
 
 bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) {
   for (auto& [order, round] : rounds_) {
-    if (round.sync && round.attempted() && next_piece(*round.sync, round.key, round.attempt, to, writer)) return true;
-    if (!round.operation || !round.operation->has_next()) continue;
-    const std::optional<Rank> receiver = round.attempted() ? round.receiver(to) : std::nullopt;
+    if (round.sync && round.attempted() &&
+        states_.send_next(*round.sync, round.key, round.generation, to, context_.now, context_.session.term(), writer))
+      return true;
+    if (!round.operation() || !round.operation()->has_next()) continue;
+    const std::optional<Rank> receiver = round.attempted() ? round.attempt->receiver(to) : std::nullopt;
     if (!receiver) continue;
-    const auto next = round.operation->next(*receiver, stripe, stream);
+    const auto next = round.operation()->next(*receiver, stripe, stream);
     if (!next) continue;
-    if (round.unasked && next->phase == wire::Phase::kReduceScatter) {
-      writer.message(wire::Offer{round.key, round.attempt, round.what, true}, session_.term());
+    if (round.attempt->eager && next->phase == wire::Phase::kReduceScatter) {
+      writer.message(wire::Offer{round.key, round.generation, round.what, true}, context_.session.term());
     }
     writer.segment(
-        {round.key, round.attempt, next->phase, next->index, static_cast<std::uint32_t>(next->payload.length)},
-        session_.term(), next->payload, next->checksum);
-    round.operation->prepare(jobs_);
+        {round.key, round.generation, next->phase, next->index, static_cast<std::uint32_t>(next->payload.length)},
+        context_.session.term(), next->payload, next->checksum);
+    round.operation()->prepare(context_.jobs.collected());
     start_jobs(round);
     return true;
   }
@@ -317,126 +260,102 @@ bool Peer::Machine::next_segment(PeerId to, StripeIndex stripe, StreamId stream,
 
 void Peer::Machine::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) {
   for (auto& [order, round] : rounds_) {
-    if (!round.attempted() || round.world() < 2) continue;
-    if (round.sender(peer) && !mutant(Mutant::kReadyNotRepeated)) announce(round, peer, stream);
-    if (round.is_direct() || round.downstream() != peer) continue;
-    if (round.downstream_ready) tell_stakes(round, peer);
-    if (round.operation) offer_again(round, stripe, stream);
+    if (!round.attempted() || round.attempt->world() < 2) continue;
+    if (round.attempt->sender(peer) && !mutant(Mutant::kReadyNotRepeated)) announce(round, peer, stream);
+    if (round.attempt->direct || round.attempt->downstream() != peer) continue;
+    if (round.attempt->downstream_ready) tell_stakes(round, peer);
+    if (round.operation()) offer_again(round, stripe, stream);
   }
 }
 
 void Peer::Machine::on_stream_gone(PeerId peer, StreamId stream) {
   for (auto& [order, round] : rounds_) {
-    if (round.operation) round.operation->stream_closed(stream);
+    if (round.operation()) round.operation()->stream_closed(stream);
     if (round.sync) round.sync->stream_closed(stream);
     if (round.sync) round.sync->relinked(peer);
   }
-  early_.stream_closed(stream);
+  announcements_.eager().stream_closed(stream);
 }
 
 void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
-  note({.kind = trace::Kind::kLinkReported, .view = view_->number, .peer = peer, .round = {}, .text = why});
-  session_.say(wire::LinkBroken{peer, why});
+  context_.note(
+      {.kind = trace::Kind::kLinkReported, .view = context_.view->number, .peer = peer, .round = {}, .text = why});
+  context_.session.say(wire::LinkBroken{peer, why});
 }
 
 // The links to all others of a round that goes direct. The one who dials sees whether there is one; the other may have launched, and
 // wait, while it has not.
 bool Peer::Machine::needs_link(PeerId to) const {
-  return options_.id < to && std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
+  return context_.options.id < to && std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
            const Round& round = entry.second;
-           return round.attempted() && round.is_direct() && round.other(to).has_value();
+           return round.attempted() && round.attempt->direct && round.attempt->other(to).has_value();
          });
 }
 
 void Peer::Machine::go_direct() { relinks_ = !std::exchange(goes_direct_, true) || relinks_; }
 
 void Peer::Machine::on_direct_caller(PeerId from) {
-  const Cohort* cohort = newest_cohort();
+  const Cohort* cohort = views_.newest();
   if (cohort == nullptr) return;
   const std::vector<PeerId>& ring = *cohort->now().ring;
   if (std::find(ring.begin(), ring.end(), from) != ring.end()) go_direct();
 }
 
-// Names jobs, half of whose token it is. After 2^32 of them they begin anew; those that are still in use are passed over, as that
-// of a state that has been published for days.
-std::uint64_t Peer::Machine::next_serial() {
-  do {
-    ++serials_;
-  } while (on_jobs(serials_) == 0 || by_serial_.contains(on_jobs(serials_)) ||
-           share_of_jobs(on_jobs(serials_)) != shares_.end());
-  return on_jobs(serials_);
-}
-
-std::map<std::uint64_t, Peer::Machine::Share>::iterator Peer::Machine::share_of_jobs(std::uint64_t serial) {
-  return std::find_if(shares_.begin(), shares_.end(),
-                      [&](const auto& entry) { return on_jobs(entry.first) == serial; });
-}
-
-// Hands the collected jobs to the driver, signed with the operation's name.
-void Peer::Machine::start_jobs(std::uint64_t serial) {
-  for (KernelJob& job : jobs_) {
-    job.token.value |= serial << 32U;
-    out_->emplace_back(job);
-  }
-  jobs_.clear();
-  // One large call of a peer that is alone starts thousands of jobs.
-  if (jobs_.capacity() > kMostJobsKept) jobs_ = std::vector<KernelJob>();
-}
-
 void Peer::Machine::on_job_done(const JobDone& in) {
-  const std::uint64_t serial = in.token.value >> 32U;
-  if (const auto share = share_of_jobs(serial); share != shares_.end()) {
-    return share_job_done(share->first, share->second, in);
+  const Jobs::Owner owner = context_.jobs.owner_of(in.token);
+  if (owner.use == Jobs::Use::kTransfer) return transfers_.on_job_done(owner.id, in);
+  Round& round = rounds_.at(owner.id);
+  if (owner.use == Jobs::Use::kWatch) {
+    if (syncs_.on_watch_job_done(round, in)) done_if_complete(round);
+    return;
   }
-  const auto at = by_serial_.find(serial);
-  LOCKSTEP_ASSERT(at != by_serial_.end());
-  Round& round = rounds_.at(at->second);
-  if (serial == round.watch_serial) return watch_job_done(round, in);
-  if (round.sync) return sync_job_done(round, in);
-  const auto finished = round.operation->job_done(JobToken{in.token.value & 0xffffffffU}, in.result, jobs_);
+  if (round.sync) return syncs_.on_job_done(round, in);
+  const auto finished = round.operation()->job_done(Jobs::own(in.token), in.result, context_.jobs.collected());
   start_jobs(round);
-  if (finished.used_early) early_.used(round.upstream(), round.wire_key, round.wire_attempt);
+  if (finished.used_early)
+    announcements_.eager().used(round.attempt->upstream(), round.attempt->key, round.attempt->generation);
   if (finished.corrupt) {
     const char* const why = "a segment whose checksum is wrong";
-    if (!mesh_.reset(finished.stream, why, now_, *out_)) {
-      mesh_.reset_link((*round.ring)[finished.from.value], why, now_, *out_);
+    if (!context_.mesh.reset(finished.stream, why, context_.now, context_.out())) {
+      context_.mesh.reset_link((*round.attempt->ring)[finished.from.value], why, context_.now, context_.out());
     }
   }
-  if (finished.placeable) mesh_.place(*finished.placeable, finished.place, now_, *out_);
+  if (finished.placeable) context_.mesh.place(*finished.placeable, finished.place, context_.now, context_.out());
   if (finished.fault && (round.state == Round::State::kRunning || round.state == Round::State::kDone)) {
-    const std::string sender = finished.corrupt ? " (" + name_of((*round.ring)[finished.from.value]) + ")" : "";
-    if (finished.corrupt) mesh_.forgive((*round.ring)[finished.from.value]);
+    const std::string sender =
+        finished.corrupt ? " (" + context_.name_of((*round.attempt->ring)[finished.from.value]) + ")" : "";
+    if (finished.corrupt) context_.mesh.forgive((*round.attempt->ring)[finished.from.value]);
     const std::string text = finished.fault->text + sender;
     if (round.state == Round::State::kRunning) {
       refuse(round, finished.fault->status, text);
     } else {  // in a reduce-scatter it has its own chunk, and passes on those of others
-      ask_to_stop(round, finished.fault->status, name_of(options_.id) + ": " + text);
+      ask_to_stop(round, finished.fault->status, context_.name_of(context_.options.id) + ": " + text);
     }
   }
   if (round.state == Round::State::kRunning) done_if_complete(round);
 }
 
 void Peer::Machine::done_if_complete(Round& round) {
-  if (round.state != Round::State::kRunning || !round.operation) return;
-  if (!round.operation->complete() || !round.knows_parity() || frozen(round)) return;
+  if (round.state != Round::State::kRunning || !round.operation()) return;
+  if (!round.operation()->complete() || !round.knows_parity() || views_.freezes(round.key, round.generation)) return;
   round.state = Round::State::kDone;
-  round.hash = round.operation->result_hash();
-  const Cohort& cohort = *cohort_of(round.key);
+  round.hash = round.operation()->result_hash();
+  const Cohort& cohort = *views_.cohort_of(round.key);
   // Nobody else to agree with; but the coordinator holds a leaver for the rounds that it had open, and a cohort for those that were
   // open when its members called admit.
-  const bool newest = round.key.cohort == view_->cohort;
-  const bool is_known = leave_ || (admit_ && admit_->said) || !newest;
-  if (round.world() == 1 && cohort.alone() && (!is_known || mutant(Mutant::kDoneAloneUnsaid))) {
+  const bool newest = round.key.cohort == context_.view->cohort;
+  const bool is_known = admission_.leaves() || admission_.has_said_admit() || !newest;
+  if (round.attempt->world() == 1 && cohort.alone() && (!is_known || mutant(Mutant::kDoneAloneUnsaid))) {
     finish(round, outcome_of(round, Status::kOk, {}), false);
-    if (options_.auto_admit && pending_ > 0 && newest) admit_by_itself();
+    if (context_.options.auto_admit && admission_.pending() > 0 && newest) admit_by_itself();
     return;
   }
-  const wire::Done done{round.key, round.attempt, round.what, round.hash, round.parity()};
+  const wire::Done done{round.key, round.generation, round.what, round.hash, round.parity()};
   if (tells_directly(round)) {
-    agree(round, options_.id, done);
+    agree(round, context_.options.id, done);
     tell_all(round, done);
   } else {
-    session_.say(done);
+    context_.session.say(done);
   }
   commit_if_agreed(round);
 }
@@ -445,44 +364,46 @@ void Peer::Machine::done_if_complete(Round& round) {
 // is lost then, the others are done, too, which the coordinator can see: nobody is without everybody's contribution. Rounds that
 // prove less than that, or that end together with another group's, wait.
 bool Peer::Machine::tells_directly(const Round& round) {
-  return round.direct && round.request.collective == Collective::kAllReduce && round.what.count > 0;
+  return round.attempt->peer_commit && round.request.collective == Collective::kAllReduce && round.what.count > 0;
 }
 
 // Who hears it needs no word of the coordinator, which may hear of many rounds at once then. One that is far is told at once:
 // somebody may wait for it whose link to another has just broken.
 void Peer::Machine::tell_all(const Round& round, const wire::Done& done) {
   bool all_hear = true;
-  for (const PeerId peer : *round.ring) {
-    if (peer != options_.id) all_hear = mesh_.say(peer, done) && all_hear;
+  for (const PeerId peer : *round.attempt->ring) {
+    if (peer != context_.options.id) all_hear = context_.mesh.say(peer, done) && all_hear;
   }
-  if (all_hear && round.distance != ring::Distance::kFar) return session_.say_soon(done, now_);
-  session_.say(done);
+  if (all_hear && round.attempt->distance != ring::Distance::kFar) return context_.session.say_soon(done, context_.now);
+  context_.session.say(done);
 }
 
 // Results that differ are the coordinator's to judge, and so are states that are watched.
 void Peer::Machine::agree(Round& round, PeerId who, const wire::Done& done) {
-  const auto at = std::find(round.ring->begin(), round.ring->end(), who);
-  if (at == round.ring->end() || (round.agreed != 0 && round.agreed_hash != done.hash)) return;
-  const bool drifted = done.parity != 0 && round.agreed_parity != 0 && done.parity != round.agreed_parity;
+  const auto at = std::find(round.attempt->ring->begin(), round.attempt->ring->end(), who);
+  if (at == round.attempt->ring->end() || (round.attempt->agreed != 0 && round.attempt->agreed_hash != done.hash))
+    return;
+  const bool drifted =
+      done.parity != 0 && round.attempt->agreed_parity != 0 && done.parity != round.attempt->agreed_parity;
   if (drifted && !mutant(Mutant::kWatchBlind)) return;
-  round.agreed |= 1U << static_cast<std::uint32_t>(at - round.ring->begin());
-  round.agreed_hash = done.hash;
-  if (done.parity != 0) round.agreed_parity = done.parity;
+  round.attempt->agreed |= 1U << static_cast<std::uint32_t>(at - round.attempt->ring->begin());
+  round.attempt->agreed_hash = done.hash;
+  if (done.parity != 0) round.attempt->agreed_parity = done.parity;
 }
 
 void Peer::Machine::commit_if_agreed(Round& round) {
-  if (round.state != Round::State::kDone || round.agreed == 0) return;
-  const std::uint32_t all = (1U << (round.world() - (mutant(Mutant::kAgreesWithoutOne) ? 1 : 0))) - 1;
-  if ((round.agreed & all) != all) return;
-  if (round.agreed_hash != round.hash || frozen(round)) return;
+  if (round.state != Round::State::kDone || round.attempt->agreed == 0) return;
+  const std::uint32_t all = (1U << (round.attempt->world() - (mutant(Mutant::kAgreesWithoutOne) ? 1 : 0))) - 1;
+  if ((round.attempt->agreed & all) != all) return;
+  if (round.attempt->agreed_hash != round.hash || views_.freezes(round.key, round.generation)) return;
   if (reported_.size() >= kMaxReported) return;  // the coordinator is that far behind
-  reported_.emplace(round.key, wire::OpenRound{round.key, round.attempt, true, round.what.retry, round.hash});
+  reported_.emplace(round.key, wire::OpenRound{round.key, round.generation, true, round.what.retry, round.hash});
   finish(round, outcome_of(round, Status::kOk, {}), false);
 }
 
 void Peer::Machine::on_done(PeerId from, const wire::Done& done) {
   Round* round = find(done.key);
-  if (round == nullptr || !is_current(*round, done.key, done.attempt) || !tells_directly(*round)) return;
+  if (round == nullptr || !round->runs(done.key, done.attempt) || !tells_directly(*round)) return;
   if (differ(*round, from, done.what)) return;
   agree(*round, from, done);
   commit_if_agreed(*round);
@@ -494,9 +415,9 @@ void Peer::Machine::ask_to_stop(Round& round, Status status, std::string text) {
   }
   if (round.stop || (round.state == Round::State::kEnding && round.outcome)) return;
   if (round.state == Round::State::kQueued) return end_queued(round, status, std::move(text));
-  round.stop = wire::StopRound{round.key, round.attempt, status, round.said_all(), text.substr(0, kMaxTextBytes)};
-  round.deadline = now_ + options_.abort_grace;
-  session_.say(*round.stop);
+  round.stop = wire::StopRound{round.key, round.generation, status, round.said_all(), text.substr(0, kMaxTextBytes)};
+  round.deadline = context_.now + context_.options.abort_grace;
+  context_.session.say(*round.stop);
 }
 
 // Its caller waits for nobody, and has its memory back. The others' calls of this use of the tag end by the same stop, in the
@@ -504,8 +425,8 @@ void Peer::Machine::ask_to_stop(Round& round, Status status, std::string text) {
 void Peer::Machine::end_queued(Round& round, Status status, std::string text) {
   round.stop = wire::StopRound{{}, {}, status, false, text.substr(0, kMaxTextBytes)};
   round.deadline = kNever;
-  round.told = true;
-  complete(round.call, outcome_of(round, status, std::move(text)));
+  round.completed_early = true;
+  context_.complete(round.call, outcome_of(round, status, std::move(text)));
 }
 
 Outcome Peer::Machine::outcome_of(const Round& round, Status status, std::string text) const {
@@ -513,25 +434,27 @@ Outcome Peer::Machine::outcome_of(const Round& round, Status status, std::string
   outcome.status = status;
   outcome.text = std::move(text);
   outcome.round = round.key;
-  outcome.attempt = round.attempt;
+  outcome.attempt = round.generation;
   outcome.retries = round.retries;
   if (round.request.state != nullptr) {  // until it has begun to be shared; see end_sync()
-    outcome.state_defined = has_state(round.request);
+    outcome.state_defined = states_.is_defined(round.request);
     outcome.revision = round.request.state->revision;
   }
   if (status != Status::kOk) return outcome;
-  outcome.world = round.world();
-  outcome.contributors = round.ring;
+  outcome.world = round.attempt->world();
+  outcome.contributors = round.attempt->ring;
   outcome.hash = round.hash;
   if (round.request.collective == Collective::kReduceScatter && round.request.tensors.size() == 1) {
-    const auto chunk = ring::chunk_of(round.rank.value, round.world(), round.request.tensors.front().count);
+    const auto chunk =
+        ring::chunk_of(round.attempt->rank.value, round.attempt->world(), round.request.tensors.front().count);
     outcome.chunk_begin = chunk.begin;
     outcome.chunk_count = chunk.size();
   }
   if (round.request.collective == Collective::kAllGather) {
-    for (const std::uint64_t bytes : stakes_of(round)) outcome.blocks.push_back(bytes / size_of(round.request.type));
+    for (const std::uint64_t bytes : round.attempt->known_stakes())
+      outcome.blocks.push_back(bytes / size_of(round.request.type));
   }
-  if (round.request.weight) outcome.weight = ring::total_weight(stakes_of(round));
+  if (round.request.weight) outcome.weight = ring::total_weight(round.attempt->known_stakes());
   return outcome;
 }
 
@@ -542,9 +465,8 @@ void Peer::Machine::finish(Round& round, std::optional<Outcome> outcome, bool re
   if (round.outcome) round.deadline = kNever;
   round.restores = round.restores || restores;
   if (was_ending) return;
-  if (round.state == Round::State::kQueued || round.state == Round::State::kHeld) round.wire_key = round.key;
   round.state = Round::State::kEnding;
-  if (round.operation) round.operation->stop();
+  if (round.operation()) round.operation()->stop();
   if (round.sync) round.sync->stop();
 }
 
@@ -560,60 +482,60 @@ void Peer::Machine::drive_ends() {
       ++at;
       continue;
     }
-    if (Cohort* cohort = cohort_of(round.key)) unkept = cohort->forget_kept(round.key) || unkept;
+    if (Cohort* cohort = views_.cohort_of(round.key)) unkept = cohort->forget_kept(round.key) || unkept;
     by_key_.erase(round.key);
-    drop_heralds_of(round.key);
+    announcements_.forget(round.key);
     at = rounds_.erase(at);
   }
   if (unkept) update_links();
   drop_cohorts();
 }
 
-// Those that are not the newest, once no round of theirs is left: also where none has ended, as nobody launches any.
+// Cohorts are over once no round of theirs is left, also when none has ended because nobody launches any.
 void Peer::Machine::drop_cohorts() {
-  if (cohorts_.size() < 2) return;
   const auto in_use = [&](CohortId id) {
-    return id == view_->cohort || std::any_of(rounds_.begin(), rounds_.end(),
-                                              [&](const auto& entry) { return entry.second.key.cohort == id; });
+    return std::any_of(rounds_.begin(), rounds_.end(),
+                       [&](const auto& entry) { return entry.second.key.cohort == id; });
   };
-  if (std::erase_if(cohorts_, [&](const auto& entry) { return !in_use(entry.first); }) > 0) update_links();
+  if (views_.drop_cohorts(in_use)) update_links();
 }
 
 Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   if (round.moves()) {
-    if (!mesh_.release(round.wire_key, round.wire_attempt, now_, *out_)) return End::kWaits;
+    if (!context_.mesh.release(round.attempt->key, round.attempt->generation, context_.now, context_.out()))
+      return End::kWaits;
   }
   if (round.sync) {
     if (round.sync->jobs_running() > 0) return End::kWaits;
     const bool swaps = round.outcome && round.outcome->status == Status::kOk && round.request.state->staged;
     if (swaps) {
-      round.sync->swap_some(jobs_);
+      round.sync->swap_some(context_.jobs.collected());
       start_jobs(round);
       if (round.sync->jobs_running() > 0) return End::kWaits;
     }
-    end_sync(round);
+    syncs_.end(round, admission_.is_member());
   }
-  if (round.operation) {
-    if (round.operation->jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return End::kWaits;
+  if (round.operation()) {
+    if (round.operation()->jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return End::kWaits;
     if (round.outcome && round.outcome->status == Status::kOk) {
-      round.operation->decode_some(jobs_);
+      round.operation()->decode_some(context_.jobs.collected());
       start_jobs(round);
-      if (round.operation->jobs_running() > 0) return End::kWaits;
+      if (round.operation()->jobs_running() > 0) return End::kWaits;
     }
     if (round.restores && !std::exchange(round.restoring, true)) {
-      round.operation->restore(jobs_);
+      round.operation()->restore(context_.jobs.collected());
       start_jobs(round);
-      if (round.operation->jobs_running() > 0 && !mutant(Mutant::kToldBeforeRestore)) return End::kWaits;
+      if (round.operation()->jobs_running() > 0 && !mutant(Mutant::kToldBeforeRestore)) return End::kWaits;
     }
-    round.bytes_sent += round.operation->bytes_sent();
-    round.bytes_received += round.operation->bytes_received();
-    by_serial_.erase(round.serial);
-    round.operation.reset();
-    early_.drop(round.wire_key, round.wire_attempt);
+    round.bytes_sent += round.operation()->bytes_sent();
+    round.bytes_received += round.operation()->bytes_received();
+    context_.jobs.close(round.attempt->jobs);
+    round.attempt->operation.reset();
+    announcements_.eager().drop(round.attempt->key, round.attempt->generation);
   }
   round.restores = false;
   round.restoring = false;
-  if (round.outcome && !end_watch(round)) return End::kWaits;
+  if (round.outcome && !RoundSyncs::end_watch(round)) return End::kWaits;
   if (!round.outcome) {
     round.state = Round::State::kHeld;
     if (!round.requeue) begin_attempt(round);
@@ -621,8 +543,8 @@ Peer::Machine::End Peer::Machine::drive_end(Round& round) {
   }
   round.outcome->bytes_sent = round.bytes_sent;
   round.outcome->bytes_received = round.bytes_received;
-  by_serial_.erase(round.watch_serial);
-  if (!round.told) complete(round.call, std::move(*round.outcome));
+  context_.jobs.close(round.watch_jobs);
+  if (!round.completed_early) context_.complete(round.call, std::move(*round.outcome));
   return End::kOver;
 }
 

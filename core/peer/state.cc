@@ -41,71 +41,105 @@ void Mesh::state(Archive& a) {
 
 // Whether an operation can be made of what was loaded.
 bool Peer::Machine::can_run(const Round& round) const {
-  if (!round.ring || round.rank.value >= round.ring->size() || check(round.request)) return false;
-  if (round.stakes.size() != (stake_of(round.request) ? round.ring->size() : 0)) return false;
+  const Attempt& attempt = *round.attempt;
+  if (check(round.request)) return false;
+  if (attempt.direct && attempt.world() < 2) return false;
+  if (attempt.stakes.size() != (stake_of(round.request) ? attempt.world() : 0)) return false;
   const auto sound = [&](const auto& stake) {
-    return stake.has_value() && !flaw_of_stake(round.request, {.key = {}, .attempt = {}, .rank = {}, .value = *stake});
+    return stake.has_value() && !validate_stake(round.request, {.key = {}, .attempt = {}, .rank = {}, .value = *stake});
   };
-  return std::all_of(round.stakes.begin(), round.stakes.end(), sound) && root_of(round) && !refusal(round);
+  return std::all_of(attempt.stakes.begin(), attempt.stakes.end(), sound) && round.root() &&
+         !round.validate_operation(context_.options);
 }
 
+// Left out: sync, watch and the operation of the attempt, which are made anew of the request before they are loaded.
 template <typename Archive>
 void Peer::Machine::state_of(Archive& a, Round& round) {
-  a.all(round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key, round.attempt,
-        round.wire_key, round.wire_attempt, round.hash, round.serial, round.ring, round.distance, round.direct,
-        round.rank, round.stakes, round.downstream_ready, round.unasked, round.mismatched, round.stop, round.told,
-        round.outcome, round.restores, round.restoring, round.requeue, round.agreed, round.agreed_hash,
-        round.agreed_parity, round.retries, round.bytes_sent, round.bytes_received, round.watch_serial);
-  bool begun = round.operation != nullptr;
+  a.all(round.order, round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key,
+        round.generation, round.attempt, round.hash, round.watch_jobs, round.stop, round.completed_early, round.outcome,
+        round.restores, round.restoring, round.requeue, round.retries, round.bytes_sent, round.bytes_received);
+  bool begun = round.operation() != nullptr;
   bool shares = round.sync != nullptr;
   bool watches = round.watch != nullptr;
   a.all(begun, shares, watches);
   if constexpr (Archive::kLoads) {
-    round.operation.reset();
     round.sync.reset();
     round.watch.reset();
     if (a.failed()) return;
+    const bool needs_attempt = begun || shares || round.attempted();
+    if (needs_attempt && !round.attempt) return a.fail();
+    const bool has_rank = round.attempt && round.attempt->ring && round.attempt->rank.value < round.attempt->world();
+    if (round.attempt && !has_rank) return a.fail();
     const bool may_share = round.request.collective == Collective::kSync && !check(round.request);
     const bool may_watch = round.request.watch != nullptr && !check(round.request);
     if ((begun && !can_run(round)) || (shares && !may_share) || (watches && !may_watch)) return a.fail();
-    if (begun) round.operation = new_operation(round, *root_of(round));
-    if (shares) round.sync = new_sync(round.request);
-    if (watches) round.watch = new_watch(round);
+    if (begun) round.attempt->operation = round.new_operation(context_.options);
+    if (shares) round.sync = states_.new_sync(round.request);
+    if (watches) round.watch = states_.new_watch(round.request);
   }
-  if (auto* const direct = dynamic_cast<ring::DirectOperation*>(round.operation.get())) {
+  if (auto* const direct = dynamic_cast<ring::DirectOperation*>(round.operation())) {
     a.all(*direct);
   } else if (begun) {
-    a.all(static_cast<ring::RingOperation&>(*round.operation));
+    a.all(static_cast<ring::RingOperation&>(*round.operation()));
   }
   if (shares) a.all(*round.sync);
   if (watches) a.all(*round.watch);
 }
 
 template <typename Archive>
-void Peer::Machine::state_of(Archive& a, Share& share) {
-  a.all(share.call, share.request, share.serves, share.stage, share.deadline, share.said, share.attempt,
-        share.questions, share.offer, share.sources, share.status, share.text);
-  bool begun = share.sync != nullptr;
+void StateTransfers::state_of(Archive& a, Transfer& transfer) {
+  a.all(transfer.order, transfer.call, transfer.request, transfer.serves, transfer.stage, transfer.deadline,
+        transfer.announced, transfer.jobs, transfer.attempt, transfer.questions, transfer.offer, transfer.sources,
+        transfer.status, transfer.text);
+  bool begun = transfer.sync != nullptr;
   a.all(begun);
   if constexpr (Archive::kLoads) {
-    share.sync.reset();
+    using Stage = Transfer::Stage;
+    transfer.sync.reset();
     if (a.failed()) return;
-    if (refusal_of_share(share.request, share.serves) ||
-        (!begun && share.stage != Share::Stage::kQueued && share.stage != Share::Stage::kEnding)) {
-      return a.fail();
-    }
-    if (begun) share.sync = new_sync(share.request);
+    const bool needs_sync = transfer.stage != Stage::kQueued && transfer.stage != Stage::kEnding;
+    if (validate(transfer.request, transfer.serves) || (needs_sync && !begun)) return a.fail();
+    if (transfer.stage == Stage::kServing && !transfer.attempt) return a.fail();
+    if (begun) transfer.sync = states_.new_sync(transfer.request);
   }
-  if (begun) a.all(*share.sync);
+  if (begun) a.all(*transfer.sync);
 }
 
-// Left out: options_, that it is made of, and relinks_, which is set in steps only.
+// Left out: context_ and states_, which are saved before it.
+template <typename Archive>
+void StateTransfers::state(Archive& a) {
+  a.all(begun_);
+  std::uint64_t count = transfers_.size();
+  a.all(count);
+  if constexpr (Archive::kLoads) {
+    transfers_.clear();
+    for (; count > 0 && !a.failed(); --count) {
+      std::uint64_t order = 0;
+      a.all(order);
+      state_of(a, transfers_[order]);
+    }
+  } else {
+    for (auto& [order, transfer] : transfers_) {
+      a.all(order);
+      state_of(a, transfer);
+    }
+  }
+}
+
+// Left out: effects, which is set in steps only, and options, that it is made of.
+template <typename Archive>
+void Context::state(Archive& a) {
+  a.all(now, view, names, session, mesh, jobs);
+  if constexpr (Archive::kLoads) {
+    if (!view) a.fail();
+  }
+}
+
+// Left out: relinks_, which is set in steps only, and syncs_, which holds nothing.
 template <typename Archive>
 void Peer::Machine::state(Archive& a) {
-  LOCKSTEP_ASSERT(out_ == nullptr && jobs_.empty() && !relinks_);  // between two steps
-  a.all(now_, life_, over_status_, over_text_, names_, session_, mesh_, connect_, admit_, leave_, view_, cohorts_,
-        addresses_, proposal_, last_proposal_, pending_, launches_, serials_, by_key_, known_, torn_, watched_,
-        watched_by_, pace_, reported_, by_serial_, heralds_, goes_direct_, early_);
+  LOCKSTEP_ASSERT(context_.effects == nullptr && context_.jobs.idle() && !relinks_);  // between two steps
+  a.all(context_, views_, admission_, launches_, by_key_, states_, transfers_, reported_, announcements_, goes_direct_);
   std::uint64_t rounds = rounds_.size();
   a.all(rounds);
   if constexpr (Archive::kLoads) {
@@ -115,42 +149,20 @@ void Peer::Machine::state(Archive& a) {
       a.all(order);
       state_of(a, rounds_[order]);
     }
-    if (!view_) a.fail();
   } else {
     for (auto& [order, round] : rounds_) {
       a.all(order);
       state_of(a, round);
     }
   }
-  std::uint64_t shares = shares_.size();
-  a.all(shares);
-  if constexpr (Archive::kLoads) {
-    shares_.clear();
-    for (; shares > 0 && !a.failed(); --shares) {
-      std::uint64_t serial = 0;
-      a.all(serial);
-      state_of(a, shares_[serial]);
-    }
-  } else {
-    for (auto& [serial, share] : shares_) {
-      a.all(serial);
-      state_of(a, share);
-    }
-  }
 }
 
 // Entries of rounds that neighbours have launched and this peer has not, and of those whose commit is on its way.
 std::size_t Peer::Machine::passing() {
-  std::size_t count = 0;
-  for (const auto& [peer, heralds] : heralds_) {
-    std::size_t to_come = 0;
-    for (const auto& [key, herald] : heralds) to_come += is_to_come(find(key), key, herald.ready.attempt) ? 1 : 0;
-    count += to_come + (to_come == heralds.size() ? 1 : 0);
-  }
-  count +=
-      early_.count_if([&](const RoundKey& key, Generation attempt) { return is_to_come(find(key), key, attempt); });
+  std::size_t count = announcements_.count_if(
+      [&](const RoundKey& key, Generation attempt) { return views_.is_to_come(key, attempt, find(key) != nullptr); });
   for (const auto& [key, round] : reported_) {
-    const Cohort* cohort = cohort_of(key);
+    const Cohort* cohort = views_.cohort_of(key);
     count += cohort != nullptr && cohort->attempt_of(key) == round.attempt ? 1 : 0;
   }
   return count;
@@ -159,23 +171,23 @@ std::size_t Peer::Machine::passing() {
 Holdings Peer::Machine::holdings() {
   flight::Census census;
   state(census);
-  census.kept(session_.memory() + mesh_.memory() + jobs_.capacity() * sizeof(KernelJob));
+  census.kept(context_.session.memory() + context_.mesh.memory() + context_.jobs.memory());
   Holdings held{census.entries(), census.bytes()};
-  held.members = view_->members.size();
-  held.links = mesh_.links();
-  held.stripes = mesh_.stripes();
-  held.streams = mesh_.streams();
+  held.members = context_.view->members.size();
+  held.links = context_.mesh.links();
+  held.stripes = context_.mesh.stripes();
+  held.streams = context_.mesh.streams();
   held.direct = goes_direct_;
-  if (const Cohort* cohort = newest_cohort()) {
+  if (const Cohort* cohort = views_.newest()) {
     held.ring = cohort->now().ring->size();
-    held.tags = cohort->uses.size() + known_.size() + torn_.size();
+    held.tags = cohort->uses.size() + states_.tags();
     held.awaited =
         static_cast<std::size_t>(std::count_if(cohort->used_up.begin(), cohort->used_up.end(), [&](const auto& entry) {
           return !is_earlier_use(entry.first.use, cohort->uses.next(entry.first.tag));
         }));
   }
   held.awaited += passing();
-  for (const auto& [id, cohort] : cohorts_) {
+  for (const auto& [id, cohort] : views_.cohorts()) {
     for (const auto& [peer, closer] : cohort.closers) held.awaited += 1 + closer.open.size();
     if (cohort.kept.empty()) continue;  // then it has no generation but the current one
     held.awaited += cohort.kept.size();
@@ -183,16 +195,15 @@ Holdings Peer::Machine::holdings() {
       if (generation != cohort.current) held.awaited += 1 + among.ring->size() + among.bound.size();
     }
   }
-  held.spare = early_.free_slots() + mesh_.lobby_entries();
-  held.entries += early_.taken_slots();
-  held.digests = watched_.pieces.size();
-  for (const auto& [tag, known] : known_) held.digests += known.pieces.size();
+  held.spare = announcements_.free_slots() + context_.mesh.lobby_entries();
+  held.entries += announcements_.taken_slots();
+  held.digests = states_.digests();
   return held;
 }
 
 void Peer::Machine::lend_again(Effects& out) const {
-  session_.lend_again(out);
-  mesh_.lend_again(out);
+  context_.session.lend_again(out);
+  context_.mesh.lend_again(out);
 }
 
 void Peer::save(std::vector<std::byte>& out) const {

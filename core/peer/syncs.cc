@@ -1,5 +1,5 @@
-// Shared state: a sync is a round whose members claim a state each; those who do not have the one that is elected take it over from
-// those who do. What is asked and sent is state::Sync's.
+// Shared state: a sync is a round whose members claim a state each; those who do not have the one that is elected take
+// it over from those who do. What is asked and sent is state::Sync's.
 #include <utility>
 
 #include "core/base/overloaded.h"
@@ -8,108 +8,9 @@
 
 namespace lockstep::peer {
 
-namespace {
-
-std::vector<BufferRef> memory_of(const Request& request) {
-  std::vector<BufferRef> memory;
-  memory.reserve(request.tensors.size());
-  for (const Tensor& tensor : request.tensors) memory.push_back(tensor.recv);
-  return memory;
-}
-
-}  // namespace
-
-std::optional<Error> Peer::Machine::refusal_of_state(const Request& request) {
-  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
-  if (!request.state) return invalid("a sync without a state");
-  return refusal_of_state(*request.state, memory_of(request));
-}
-
-std::optional<Error> Peer::Machine::refusal_of_state(const state::Statement& state, std::span<const BufferRef> memory) {
-  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
-  if (const auto flaw = flaw_of(state.manifest)) return invalid(*flaw);
-  if (state.values.size() != state.manifest.values.size() || memory.size() != state.manifest.tensors.size()) {
-    return invalid("a state of " + std::to_string(state.manifest.tensors.size()) + " tensors and " +
-                   std::to_string(state.manifest.values.size()) + " values, of which " + std::to_string(memory.size()) +
-                   " and " + std::to_string(state.values.size()) + " are here");
-  }
-  for (std::size_t i = 0; i < memory.size(); ++i) {
-    const state::TensorSpec& spec = state.manifest.tensors[i];
-    if (memory[i].length == spec.bytes()) continue;
-    return invalid("tensor " + spec.name + " has " + std::to_string(spec.bytes()) + " bytes, its memory " +
-                   std::to_string(memory[i].length));
-  }
-  return std::nullopt;
-}
-
-std::optional<Error> Peer::Machine::refusal_of_watch(const Request& request) {
-  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
-  if (!request.watch) return std::nullopt;
-  if (request.collective == Collective::kSync) return invalid("a sync watches no state: it compares its own");
-  if (!request.watch->state) return invalid("watches without a state");
-  if (request.watch->state->blank) return invalid("a state that is none yet is not watched");
-  return refusal_of_state(*request.watch->state, request.watch->memory);
-}
-
-std::unique_ptr<state::Sync> Peer::Machine::new_sync(const Request& request) const {
-  auto sync = new_sync(*request.state, memory_of(request), request.scratch);
-  if (torn_.contains(request.tag)) sync->disown();
-  return sync;
-}
-
-bool Peer::Machine::has_state(const Request& request) const {
-  return !request.state->blank && !torn_.contains(request.tag);
-}
-
-// A call on the state is over: what it left in memory, and what is to be said of that if it failed.
-// A publication only reads what may be a copy: it says nothing of what a sync has left since it began.
-void Peer::Machine::leave_state(const Request& request, const state::Sync& sync, Outcome& outcome, bool published) {
-  if (!published && (!sync.torn() || mutant(Mutant::kTornVotes))) torn_.erase(request.tag);
-  if (!published && sync.torn() && !mutant(Mutant::kTornVotes)) torn_.insert(request.tag);
-  outcome.state_defined = sync.defined();
-  outcome.revision = sync.revision();
-  outcome.root = sync.root();
-  outcome.values = sync.values();
-  if (outcome.status == Status::kOk || outcome.state_defined) return;
-  if (!sync.torn()) {
-    outcome.text += "; this peer still has no state";
-    return;
-  }
-  outcome.text += "; the state was being taken over, and is undefined";
-  if (life_ == Life::kMember) outcome.text += ": sync again, which this peer takes part in without a state";
-}
-
-std::unique_ptr<state::Sync> Peer::Machine::new_sync(const state::Statement& state, std::vector<BufferRef> memory,
-                                                     BufferRef staging) const {
-  return std::make_unique<state::Sync>(state, std::move(memory), staging, options_.id, options_.link_silence,
-                                       options_.link_timeout + options_.link_silence);
-}
-
-void Peer::Machine::begin_sync(Round& round) {
-  if (!round.sync) {
-    round.sync = new_sync(round.request);
-    const auto last = known_.find(round.key.tag);
-    if (last != known_.end() && last->second.layout == round.what.layout) round.sync->know(last->second.pieces);
-  }
-  round.serial = next_serial();
-  by_serial_[round.serial] = by_key_.at(round.key);
-  round.state = Round::State::kDigests;
-  round.sync->digest_some(jobs_);
-  start_jobs(round);
-  claim_if_digested(round);
-}
-
-void Peer::Machine::claim_if_digested(Round& round) {
-  if (round.state != Round::State::kDigests || !round.sync->digested() || frozen(round)) return;
-  round.state = Round::State::kClaimed;
-  const state::Claim claim = round.sync->claim();
-  session_.say(
-      wire::Claim{round.key, round.attempt, round.what, claim.strategy, claim.defined, claim.revision, claim.root});
-}
-
-Peer::Machine::Round* Peer::Machine::claimed(const RoundKey& key, Generation attempt, const std::string& said) {
+Round* Peer::Machine::claimed(const RoundKey& key, Generation attempt, const std::string& said) {
   Round* round = find(key);
-  if (round == nullptr || round->attempt != attempt || round->state == Round::State::kEnding) return nullptr;
+  if (round == nullptr || round->generation != attempt || round->state == Round::State::kEnding) return nullptr;
   if (round->state == Round::State::kClaimed) return round;
   violation(said + " a state in a round that this peer has claimed none in");
   return nullptr;
@@ -117,10 +18,8 @@ Peer::Machine::Round* Peer::Machine::claimed(const RoundKey& key, Generation att
 
 const state::Sync* Peer::Machine::compared(const RoundKey& key, Generation attempt, const std::string& said) {
   const Round* watching = find(key);
-  if (watching != nullptr && watching->attempt == attempt && watching->state == Round::State::kDone &&
-      watching->knows_parity() && watching->parity() != 0) {
-    return watching->watch.get();
-  }
+  const state::Sync* watched = watching == nullptr ? nullptr : RoundSyncs::watched(*watching, attempt);
+  if (watched != nullptr) return watched;
   const Round* round = claimed(key, attempt, said);
   return round == nullptr ? nullptr : round->sync.get();
 }
@@ -130,7 +29,7 @@ void Peer::Machine::on_ask_outline(const wire::AskOutline& ask) {
   if (state == nullptr) return;
   const auto outline = state->outline(ask);
   if (!outline) return violation("asked what is in a state that is undefined");
-  session_.say(*outline);
+  context_.session.say(*outline);
 }
 
 void Peer::Machine::on_ask_entry(const wire::AskEntry& ask) {
@@ -138,22 +37,13 @@ void Peer::Machine::on_ask_entry(const wire::AskEntry& ask) {
   if (state == nullptr) return;
   const auto entry = state->entry(ask);
   if (!entry) return violation("asked for an entry that a state does not have");
-  session_.say(*entry);
+  context_.session.say(*entry);
 }
 
 void Peer::Machine::on_elected(const wire::Elected& elected) {
   Round* round = claimed(elected.key, elected.attempt, "elected");
   if (round == nullptr) return;
-  for (const auto* list : {&elected.sources, &elected.receivers}) {
-    for (const PeerId peer : *list) {
-      const auto& ring = *round->ring;
-      if (std::find(ring.begin(), ring.end(), peer) == ring.end()) return violation("elected a state of no member");
-    }
-  }
-  if (!round->sync->fits(elected)) return violation("elected a state that this peer neither has nor may take over");
-  round->sync->elected(elected);
-  round->hash = elected.root.low;
-  round->state = round->sync->receives() ? Round::State::kRunning : Round::State::kDone;
+  if (const std::string wrong = syncs_.elect(*round, elected); !wrong.empty()) return violation(wrong);
   update_links();
 }
 
@@ -162,30 +52,17 @@ void Peer::Machine::drive_syncs() {
   std::optional<std::set<PeerId>> linked;
   for (auto& [order, round] : rounds_) {
     if (!round.sync || !round.attempted() || round.sync->partners().empty()) continue;
-    if (!linked) linked = mesh_.linked();
-    state::Sync::Messages messages;
-    round.sync->ask(*linked, now_, messages);
-    say_all(messages);
-    stop_if_nobody_is_left(round);
-    if (round.state != Round::State::kRunning || !round.sync->complete() || frozen(round)) continue;
-    round.state = Round::State::kDone;
-    session_.say(wire::Done{round.key, round.attempt, round.what, round.hash});
+    if (!linked) linked = context_.mesh.linked();
+    syncs_.ask(round, *linked);
+    if (auto why = syncs_.stranded(round)) ask_to_stop(round, Status::kAborted, std::move(*why));
+    syncs_.done_if_complete(round);
   }
 }
 
-// It cannot be said who is to blame, and the run goes on without the state: only the attempt ends, for all.
-void Peer::Machine::stop_if_nobody_is_left(Round& round) {
-  const bool stranded = round.sync->is_stranded();
-  if (!stranded && !round.sync->is_cut_off()) return;
-  std::string sources;
-  for (const PeerId source : round.sync->sources()) sources += (sources.empty() ? "" : ", ") + name_of(source);
-  ask_to_stop(round, Status::kAborted,
-              name_of(options_.id) + " has nobody left to take the state over from: " +
-                  (stranded ? "what it got is not the state that was claimed by " : "it cannot reach ") + sources);
-}
-
-void Peer::Machine::say_all(const state::Sync::Messages& messages) {
-  for (const auto& [to, message] : messages) (void)mesh_.say(to, message);
+// The round in which a neighbour shares a state; null: its attempt does not run here.
+Round* Peer::Machine::syncing(const RoundKey& key, Generation attempt) {
+  Round* round = find(key);
+  return round != nullptr && round->sync && round->runs(key, attempt) ? round : nullptr;
 }
 
 void Peer::Machine::on_state_message(PeerId from, StreamId stream, const wire::Message& message) {
@@ -195,146 +72,7 @@ void Peer::Machine::on_state_message(PeerId from, StreamId stream, const wire::M
                                  [](const wire::HavePieces& in) { return std::pair(in.key, in.attempt); },
                                  [](const auto&) { return std::pair(RoundKey{}, Generation{}); }};
   const auto [key, attempt] = std::visit(key_of, message);
-  Round* round = find(key);
-  if (round == nullptr || !round->sync || !is_current(*round, key, attempt)) return;  // it asks again
-  state::Sync::Messages answers;
-  state::Sync& sync = *round->sync;
-  const bool good = std::visit(
-      overloaded{[&](const wire::AskDigests& in) { return sync.on_ask(from, in); },
-                 [&](const wire::PieceDigests& in) { return sync.on_digests(from, in, now_, answers); },
-                 [&](const wire::AskPieces& in) { return sync.on_ask(from, in); },
-                 [&](const wire::HavePieces& in) { return sync.on_have(from, in); }, [](const auto&) { return false; }},
-      message);
-  say_all(answers);
-  if (good) return;
-  sync.distrust(from);
-  if (std::holds_alternative<wire::PieceDigests>(message)) {
-    return note_lie(from, "digests of a state that was not elected");
-  }
-  mesh_.reset(stream, "a message that does not fit the state that is shared", now_, *out_);
-}
-
-// The link is as good as ever: it is not for the coordinator to lay rings around it, or to part the two.
-void Peer::Machine::note_lie(PeerId peer, std::string what) {
-  note({.kind = trace::Kind::kProtocolError,
-        .view = {},
-        .peer = peer,
-        .round = {},
-        .status = Status::kProtocolError,
-        .text = std::move(what)});
-}
-
-ring::Operation::Place Peer::Machine::on_piece_began(PeerId from, StreamId stream, const wire::Segment& segment) {
-  using Landing = ring::Operation::Landing;
-  Round* round = find(segment.key);
-  if (round == nullptr || !round->sync || !is_current(*round, segment.key, segment.attempt))
-    return {Landing::kSink, {}};
-  return place_of(round->sync->begin(from, segment, stream, now_));
-}
-
-ring::Operation::Place Peer::Machine::place_of(const state::Sync::Place& place) {
-  using Landing = ring::Operation::Landing;
-  switch (place.landing) {
-    case state::Sync::Landing::kPlace: return {Landing::kPlace, place.into};
-    case state::Sync::Landing::kSink: return {Landing::kSink, {}};
-    case state::Sync::Landing::kNonsense: return {Landing::kNonsense, {}};
-  }
-  LOCKSTEP_UNREACHABLE();
-}
-
-void Peer::Machine::on_piece_ended(PeerId from, const wire::SegmentEnded& ended) {
-  Round* round = find(ended.segment.key);
-  if (round == nullptr || !round->sync || !is_current(*round, ended.segment.key, ended.segment.attempt)) return;
-  round->sync->landed(from, ended.segment, ended.taken_back, now_, jobs_);
-  start_jobs(*round);
-}
-
-bool Peer::Machine::next_piece(state::Sync& sync, const RoundKey& key, Generation attempt, PeerId to,
-                               wire::LinkWriter& writer) {
-  if (!pace_.allows(now_)) return false;
-  const auto next = sync.next(to);
-  if (!next) return false;
-  const SegmentIndex index{next->piece.value};
-  const auto length = static_cast<std::uint32_t>(next->payload.length);
-  pace_.sent(length, now_);
-  writer.segment({key, attempt, wire::Phase::kState, index, length}, session_.term(), next->payload, next->checksum);
-  return true;
-}
-
-// Who sent a piece that is wrong, if this was the look at it.
-std::optional<PeerId> Peer::Machine::sync_job_done(state::Sync& sync, CallId call, const JobDone& in) {
-  const std::uint64_t left = sync.bytes_left();
-  const auto liar = sync.job_done(JobToken{in.token.value & 0xffffffffU}, in.result);
-  const std::uint64_t now_left = sync.bytes_left();
-  const std::uint64_t of = sync.bytes_wanted();
-  if (now_left < left) out_->emplace_back(Progress{call, of - now_left, of});
-  return liar;
-}
-
-void Peer::Machine::sync_job_done(Round& round, const JobDone& in) {
-  const auto liar = sync_job_done(*round.sync, round.call, in);
-  if (liar) note_lie(*liar, "a piece of the state whose digest is wrong");
-  if (round.state != Round::State::kDigests) return;
-  round.sync->digest_some(jobs_);
-  start_jobs(round);
-  claim_if_digested(round);
-}
-
-// The attempt is over: what is in memory now. Its pieces stay for the next one.
-void Peer::Machine::end_sync(Round& round) {
-  by_serial_.erase(round.serial);
-  state::Sync& sync = *round.sync;
-  if (!round.outcome) return sync.begin_again();
-  Outcome& outcome = *round.outcome;
-  known_.erase(round.key.tag);
-  if (outcome.status == Status::kOk) {
-    if (known_.size() >= kMaxStates) known_.erase(known_.begin());
-    known_.emplace(round.key.tag, Known{round.what.layout, sync.digests()});
-  }
-  leave_state(round.request, sync, outcome);
-  round.bytes_sent = sync.bytes_sent();
-  round.bytes_received = sync.bytes_received();
-}
-
-// ---- states that are watched beside other rounds ----
-
-std::unique_ptr<state::Sync> Peer::Machine::new_watch(const Round& round) const {
-  return new_sync(*round.request.watch->state, round.request.watch->memory, {});
-}
-
-// At the launch: what has not changed since the last one needs no digest. Whatever has is not known any more, even if this round
-// never begins.
-void Peer::Machine::watch(Round& round) {
-  if (!round.request.watch) return;
-  round.watch = new_watch(round);
-  const std::uint64_t layout = state::digest_of(round.request.watch->state->manifest).low;
-  if (watched_.layout == layout && !watched_.pieces.empty()) round.watch->know(watched_.pieces);
-  watched_ = Known{layout, round.watch->digests()};
-  watched_by_ = launches_;
-}
-
-void Peer::Machine::begin_watch(Round& round) {
-  if (!round.watch || round.watch_serial != 0 || round.world() == 1) return;
-  round.watch_serial = next_serial();
-  by_serial_[round.watch_serial] = by_key_.at(round.key);
-  round.watch->digest_some(jobs_);
-  start_jobs(round.watch_serial);
-}
-
-void Peer::Machine::watch_job_done(Round& round, const JobDone& in) {
-  (void)round.watch->job_done(JobToken{in.token.value & 0xffffffffU}, in.result);
-  round.watch->digest_some(jobs_);
-  start_jobs(round.watch_serial);
-  if (!round.watch->digested()) return;
-  if (watched_by_ == by_serial_.at(round.watch_serial)) watched_.pieces = round.watch->digests();
-  done_if_complete(round);
-}
-
-// False: jobs still read the memory.
-bool Peer::Machine::end_watch(Round& round) {
-  if (!round.watch) return true;
-  round.watch->stop();
-  return round.watch->jobs_running() == 0;
+  if (Round* round = syncing(key, attempt)) syncs_.on_message(*round, from, stream, message);  // else it asks again
 }
 
 }  // namespace lockstep::peer

@@ -1,88 +1,61 @@
-// What the coordinator decides, carried out: proposals, views, commits, admission, the end of the run.
-#include <algorithm>
+#include "core/peer/views.h"
+
+#include <set>
 #include <utility>
 
+#include "core/base/assert.h"
 #include "core/base/mutant.h"
-#include "core/base/overloaded.h"
-#include "core/peer/machine.h"
+#include "core/trace/event.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::peer {
 
 namespace {
 
-bool has_member(const wire::View& view, PeerId peer) {
-  return std::any_of(view.members.begin(), view.members.end(),
-                     [&](const wire::Member& member) { return member.id == peer; });
+template <typename T>
+std::string number(const T& n) {
+  return std::to_string(n.value);
 }
 
 }  // namespace
 
-void Peer::Machine::on_decision(wire::Message message) {
-  if (life_ == Life::kOver) return;
-  std::visit(overloaded{
-                 [&](wire::Propose& in) { on_propose(std::move(in)); },
-                 [&](wire::Install& in) { on_install(in); },
-                 [&](wire::Elected& in) { on_elected(in); },
-                 [&](wire::AskOutline& in) { on_ask_outline(in); },
-                 [&](wire::AskEntry& in) { on_ask_entry(in); },
-                 [&](wire::Published& in) { on_published(std::move(in)); },
-                 [&](wire::Commit& in) { on_commit(in); },
-                 [&](wire::Admitting& in) { on_admitting(in); },
-                 [&](wire::AdmitEnded& in) { on_admit_ended(in); },
-                 [&](wire::Pending& in) { on_pending(in); },
-                 [&](wire::Evicted& in) { end_run(in.status, "evicted by the coordinator: " + in.text); },
-                 [&](wire::Left&) {
-                   if (!leave_ || !leave_->said) return violation("let go of a peer that did not leave");
-                   end_left();
-                 },
-                 [&](wire::Refused& in) { end_run(in.status, "refused by the coordinator: " + in.text); },
-                 [&](wire::Waiting&) { on_put_off(); },
-                 [&](auto&) { violation("said what a coordinator does not say"); },
-             },
-             message);
+bool Views::has_member(const wire::View& view, PeerId peer) {
+  return std::any_of(view.members.begin(), view.members.end(),
+                     [&](const wire::Member& member) { return member.id == peer; });
 }
 
-void Peer::Machine::violation(const std::string& what) {
-  end_run(Status::kProtocolError, "the coordinator " + what + "; left the run");
-}
+// ---- proposals ----
 
-void Peer::Machine::on_unanswered(std::string text) {
-  note({.kind = trace::Kind::kUnanswered, .view = {}, .peer = {}, .round = {}, .text = std::move(text)});
-}
-
-void Peer::Machine::on_session_over(Status status, std::string text) { end_run(status, std::move(text)); }
-
-bool Peer::Machine::am_member_of(const wire::View& view) const { return has_member(view, options_.id); }
-
-std::vector<wire::OpenRound> Peer::Machine::open_rounds() const {
-  std::vector<wire::OpenRound> open;
-  for (const auto& [order, round] : rounds_) {
-    if (!round.open()) continue;
-    open.push_back({round.key, round.attempt, round.said_all(), round.what.retry, round.hash});
-  }
-  for (const auto& [key, round] : reported_) open.push_back(round);
-  return open;
-}
-
-// Nothing is proposed to one that is in nothing: it is asked whether it answers.
-bool Peer::Machine::is_question(const wire::Propose& proposal) const {
-  return view_->number.value == 0 && !proposal_ && proposal.view == *view_ && proposal.lost.empty() &&
+bool Views::is_question(const wire::Propose& proposal) const {
+  const wire::View& view = *context_.view;
+  return view.number.value == 0 && !proposal_ && proposal.view == view && proposal.lost.empty() &&
          proposal.left.empty() && proposal.relinked.empty() && proposal.kept.empty() && proposal.verdicts.empty();
 }
 
-// What no coordinator of ours proposes; nothing: it can be carried out. Everything behind it relies on this.
-std::optional<std::string> Peer::Machine::fault_of(const wire::Propose& proposal) const {
-  const wire::View& view = proposal.view;
-  const auto number = [](const auto& n) { return std::to_string(n.value); };
-  const auto names_me = [&](const std::vector<PeerId>& list) {
-    return std::find(list.begin(), list.end(), options_.id) != list.end();
-  };
+// Rule 28.
+std::optional<std::string> Views::validate(const wire::Propose& proposal, bool leaves) const {
   if (proposal.number <= last_proposal_) {
     return "made proposal " + number(proposal.number) + " after " + number(last_proposal_);
   }
   if (is_question(proposal)) return std::nullopt;
-  if (mesh_.key() && *mesh_.key() != proposal.link_key) return "changed the key of the run";
+  const std::optional<LinkKey>& key = context_.mesh.key();
+  if (key && *key != proposal.link_key) return "changed the key of the run";
+  if (auto flaw = validate_members(proposal.view)) return flaw;
+  if (auto flaw = validate_numbers(proposal)) return flaw;
+
+  // Only a peer that leaves gets views without itself.
+  const auto names_me = [&](const std::vector<PeerId>& list) {
+    return std::find(list.begin(), list.end(), context_.options.id) != list.end();
+  };
+  const bool cut = context_.view->number.value != 0 && !is_in(*context_.view);
+  const bool is_let_go = cut || (leaves && names_me(proposal.left));
+  if (names_me(proposal.lost) || (names_me(proposal.left) && !is_let_go) || is_in(proposal.view) == is_let_go) {
+    return std::string(is_let_go ? "proposed to keep this peer, which has left" : "proposed a view without this peer");
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Views::validate_members(const wire::View& view) const {
   const auto by_group = [](const wire::Member& a, const wire::Member& b) { return a.group < b.group; };
   if (!std::is_sorted(view.members.begin(), view.members.end(), by_group)) {
     return "proposed a view whose groups are mixed up";
@@ -95,397 +68,164 @@ std::optional<std::string> Peer::Machine::fault_of(const wire::Propose& proposal
     if (member.address.family == io::Address::Family::kNone || member.address.port == 0) {
       return "proposed a view in which " + name + " listens nowhere";
     }
-    if (member.id == options_.id && member.group != options_.group) return "put this peer into another group";
-  }
-
-  const bool admits = view.cohort != view_->cohort;
-  const bool changes = admits || !proposal.lost.empty() || !proposal.left.empty() || !proposal.relinked.empty();
-  if (changes ? view.number <= view_->number : view.number != view_->number) {
-    return "proposed view " + number(view.number) + " after " + number(view_->number);
-  }
-  if (view.cohort < view_->cohort) return "proposed cohort " + number(view.cohort) + " after " + number(view_->cohort);
-  if (!changes && view.members != view_->members) return "proposed other members under the same number";
-  const auto is_new = [&](const wire::Member& member) { return !has_member(*view_, member.id); };
-  if (!admits && std::any_of(view.members.begin(), view.members.end(), is_new)) {
-    return "proposed a new member without an admission";
-  }
-
-  // Only a peer that leaves gets views without itself.
-  const bool cut = view_->number.value != 0 && !am_member_of(*view_);
-  const bool leaves = cut || (leave_ && leave_->said && names_me(proposal.left));
-  if (names_me(proposal.lost) || (names_me(proposal.left) && !leaves) || ids.contains(options_.id) == leaves) {
-    return std::string(leaves ? "proposed to keep this peer, which has left" : "proposed a view without this peer");
+    if (member.id == context_.options.id && member.group != context_.options.group) {
+      return "put this peer into another group";
+    }
   }
   return std::nullopt;
 }
 
-void Peer::Machine::on_propose(wire::Propose proposal) {
-  if (const auto fault = fault_of(proposal)) return violation(*fault);
+std::optional<std::string> Views::validate_numbers(const wire::Propose& proposal) const {
+  const wire::View& now = *context_.view;
+  const wire::View& next = proposal.view;
+  const bool admits = next.cohort != now.cohort;
+  const bool changes = admits || !proposal.lost.empty() || !proposal.left.empty() || !proposal.relinked.empty();
+  if (changes ? next.number <= now.number : next.number != now.number) {
+    return "proposed view " + number(next.number) + " after " + number(now.number);
+  }
+  if (next.cohort < now.cohort) return "proposed cohort " + number(next.cohort) + " after " + number(now.cohort);
+  if (!changes && next.members != now.members) return "proposed other members under the same number";
+  const auto is_new = [&](const wire::Member& member) { return !has_member(now, member.id); };
+  if (!admits && std::any_of(next.members.begin(), next.members.end(), is_new)) {
+    return "proposed a new member without an admission";
+  }
+  return std::nullopt;
+}
+
+void Views::propose(wire::Propose proposal) {
+  LOCKSTEP_ASSERT(proposal.number > last_proposal_);
   last_proposal_ = proposal.number;
-  if (is_question(proposal)) return session_.say(wire::Flush{proposal.number, {}});
+  if (is_question(proposal)) return;
   proposal_ = std::move(proposal);
+  std::vector<wire::Member>& members = proposal_->view.members;
   if (mutant(Mutant::kRingFromMyself)) {
-    std::vector<wire::Member>& members = proposal_->view.members;
-    std::stable_partition(members.begin(), members.end(), [&](const auto& member) { return member.id == options_.id; });
+    std::stable_partition(members.begin(), members.end(),
+                          [&](const wire::Member& member) { return member.id == context_.options.id; });
   }
-  for (const wire::Member& member : proposal_->view.members) addresses_[member.id] = member.address;
-  mesh_.set_key(proposal_->link_key, now_, *out_);
-  session_.say(wire::Flush{proposal_->number, open_rounds()});
-  update_links();
-  const auto is_in = [&](PeerId peer) { return has_member(proposal_->view, peer); };
-  mesh_.dismiss_visitors(is_in, now_, *out_);
-  renew_grace();
+  for (const wire::Member& member : members) addresses_[member.id] = member.address;
 }
 
-// The coordinator is at work, on one loss after another maybe: what it was asked for is answered after this change.
-void Peer::Machine::renew_grace() {
-  const Instant limit = now_ + options_.abort_grace;
-  if (admit_ && admit_->cancelled) admit_->deadline = limit;
-  for (auto& [order, round] : rounds_) {
-    if (round.stop && round.deadline != kNever) round.deadline = limit;
-  }
+wire::Propose Views::take_proposal() {
+  LOCKSTEP_ASSERT(proposal_.has_value());
+  return *std::exchange(proposal_, std::nullopt);
 }
 
-// Somebody else whom the proposal would have admitted is gone, and the next one does not admit this peer.
-void Peer::Machine::on_put_off() {
-  if (!proposal_ || view_->number.value != 0) return violation("let a peer wait that it did not want to admit");
-  proposal_.reset();
-  update_links();
-}
-
-// A frozen round does nothing more that it could not take back: it is not done any more.
-bool Peer::Machine::frozen(const Round& round) const {
+bool Views::freezes(const RoundKey& key, Generation attempt) const {
   if (!proposal_ || mutant(Mutant::kDoneAfterFlush)) return false;
-  const auto cohort = cohorts_.find(round.key.cohort);
-  if (cohort == cohorts_.end()) return false;
-  if (cohort->second.touched(round.key, round.attempt, *proposal_)) return true;
+  const Cohort* cohort = cohort_of(key);
+  if (cohort == nullptr) return false;
+  if (cohort->touched(key, attempt, *proposal_)) return true;
   return std::any_of(proposal_->verdicts.begin(), proposal_->verdicts.end(),
-                     [&](const wire::Verdict& verdict) { return verdict.key == round.key; });
+                     [&](const wire::Verdict& verdict) { return verdict.key == key; });
 }
 
-void Peer::Machine::on_install(const wire::Install& install) {
-  if (!proposal_ || proposal_->number != install.number) return violation("installed what it had not proposed");
-  const wire::Propose change = *std::exchange(proposal_, std::nullopt);
-  const bool admission = change.view.cohort != view_->cohort;
-  const bool rejoins = admission && am_member_of(change.view);
-  for (const wire::Verdict& verdict : change.verdicts) on_verdict(verdict, rejoins);
-  if (life_ == Life::kOver) return;
-  give_up_touched(change);
+// ---- cohorts ----
 
-  const bool changed = change.view.number != view_->number;
-  const bool joins = life_ == Life::kJoining && am_member_of(change.view);
-  view_ = std::make_shared<const wire::View>(change.view);
-  if (joins) {
-    life_ = Life::kMember;
-    finish_shares(false, Status::kOk, {});
-  }
-  if (changed && am_member_of(*view_)) {  // a leaver that still finishes rounds is no member
-    out_->emplace_back(Installed{view_});
-    note({.kind = joins ? trace::Kind::kJoined : trace::Kind::kViewChanged,
-          .view = view_->number,
-          .peer = {},
-          .round = {},
-          .number = view_->members.size(),
-          .text = {}});
-  }
-  if (admission) enter_cohort(change.view);
-  forget_closers_that_are_gone();
-  drop_heralds();
-  update_links();
-  for (auto& [order, round] : rounds_) {
-    if (round.state == Round::State::kHeld) begin_attempt(round);
-    claim_if_digested(round);
-    if (round.state == Round::State::kRunning) done_if_complete(round);
-  }
-  say_admit();
+Cohort* Views::cohort_of(const RoundKey& key) {
+  const auto at = cohorts_.find(key.cohort);
+  return at == cohorts_.end() ? nullptr : &at->second;
 }
 
-// `rejoins`: the proposal begins a new cohort, and this peer is in it.
-void Peer::Machine::on_verdict(const wire::Verdict& verdict, bool rejoins) {
-  if (life_ == Life::kOver || verdict.key.group != options_.group) return;
-  if (reported_.contains(verdict.key)) {
-    if (verdict.status != Status::kOk) return violation("took back a round that all members had agreed on");
-    return on_commit(wire::Commit{verdict.key, verdict.attempt, verdict.hash, false, verdict.text});
-  }
-  Round* round = find(verdict.key);
-  if (round != nullptr) {
-    if (round->state == Round::State::kEnding && round->outcome) return;
-    if (verdict.status == Status::kOk) {
-      return on_commit(wire::Commit{verdict.key, verdict.attempt, verdict.hash, false, verdict.text});
-    }
-    if (verdict.status == Status::kCohortClosed && rejoins && options_.auto_admit) {
-      round->requeue = true;
-      return finish(*round, std::nullopt, true);
-    }
-    return finish(*round, outcome_of(*round, verdict.status, verdict.text), true);
-  }
-  // Not launched yet, or long over.
-  drop_heralds_of(verdict.key);
-  Cohort* cohort = cohort_of(verdict.key);
-  if (cohort != nullptr) cohort->forget_kept(verdict.key);
-  if (cohort == nullptr || verdict.key.cohort != view_->cohort || verdict.status == Status::kOk) return;
+const Cohort* Views::cohort_of(const RoundKey& key) const {
+  const auto at = cohorts_.find(key.cohort);
+  return at == cohorts_.end() ? nullptr : &at->second;
+}
+
+Cohort* Views::newest() {
+  const auto at = cohorts_.find(context_.view->cohort);
+  return at == cohorts_.end() ? nullptr : &at->second;
+}
+
+void Views::found(const wire::View& view) {
+  cohorts_.insert_or_assign(view.cohort, Cohort::founded(view, context_.options.group, context_.options.first_use));
+}
+
+bool Views::forget_closers() {
+  Cohort* cohort = newest();
+  if (cohort == nullptr) return false;
+  const auto gone = [&](const auto& entry) { return !has_member(*context_.view, entry.first); };
+  return std::erase_if(cohort->closers, gone) > 0;
+}
+
+void Views::remember(const wire::Verdict& verdict) {
+  Cohort* cohort = newest();
+  if (cohort == nullptr || verdict.key.cohort != cohort->id || verdict.status == Status::kOk) return;
   if (is_earlier_use(verdict.key.use, cohort->uses.next(verdict.key.tag)) || mutant(Mutant::kUsedUpForgotten)) return;
   if (cohort->used_up.size() >= kMaxRememberedOutcomes) cohort->used_up.erase(cohort->used_up.begin());
   cohort->used_up.emplace(verdict.key, verdict);
 }
 
-// Rounds that lost a member, and have no verdict, are attempted again in the new generation; those that must not be are over.
-void Peer::Machine::give_up_touched(const wire::Propose& change) {
-  if (change.lost.empty() && change.left.empty() && change.relinked.empty()) return;
-  const bool cut = !am_member_of(change.view);
-  for (auto& [order, round] : rounds_) {
-    if (!round.open()) continue;
-    const Cohort* cohort = cohort_of(round.key);
-    if (cohort == nullptr || !cohort->touched(round.key, round.attempt, change)) continue;
-    if (mutant(Mutant::kDoneCommitsOnLoss) && round.state == Round::State::kDone) {
-      finish(round, outcome_of(round, Status::kOk, {}), false);
-    } else if (cut) {
-      const char* const why = cohort->loses(change, round.attempt) ? "a member was lost"
-                              : cohort->needs_any(change.left, round.attempt)
-                                  ? "another member left"
-                                  : "the ring was laid around a broken link";
-      finish(round, outcome_of(round, Status::kOutcomeUnknown, std::string(why) + " while this peer was leaving"),
-             true);
-    } else if (round.state != Round::State::kHeld && !round.what.retry && !mutant(Mutant::kRetriesWhatMustNot)) {
-      const bool lost = cohort->loses(change, round.attempt);
-      finish(round,
-             outcome_of(round, lost ? Status::kPeerLost : Status::kWorldChanged,
-                        "too many rounds were cut short with tag " + std::to_string(round.key.tag.value)),
-             true);
-    } else if (round.state != Round::State::kHeld) {
-      ++round.retries;
-      note(
-          {.kind = trace::Kind::kRoundRetried, .view = change.view.number, .peer = {}, .round = round.key, .text = {}});
-      finish(round, std::nullopt, true);
-    }
-  }
-  for (auto& [id, cohort] : cohorts_) {
-    cohort.install(change);
-    // What was committed while the proposal was open is not kept.
-    std::erase_if(cohort.kept, [&, &uses = cohort.uses](const auto& entry) {
-      return is_earlier_use(entry.first.use, uses.next(entry.first.tag)) && find(entry.first) == nullptr;
-    });
-    cohort.drop_unused();
-  }
-  for (auto& [order, round] : rounds_) {
-    if (!round.open()) continue;
-    if (const Cohort* cohort = cohort_of(round.key)) round.attempt = cohort->attempt_of(round.key);
-  }
-}
-
-void Peer::Machine::enter_cohort(const wire::View& view) {
-  cohorts_.insert_or_assign(view.cohort, Cohort::founded(view, options_.group, options_.first_use));
-  pending_ = 0;
-  out_->emplace_back(PendingChanged{});
-  if (connect_) end_waiting(connect_, Status::kOk, {});
-  if (admit_) admitted(view.members.size());
-  for (auto& [order, round] : rounds_) {
-    const bool waits = admit_ && order > admit_->launches;  // for the cohort after this one
-    if ((round.state == Round::State::kQueued && !waits) || round.requeue) enter(round);
-  }
-}
-
-// With auto_admit there may be fewer than the call wants: it is said again.
-void Peer::Machine::admitted(std::size_t members) {
-  const bool enough = !options_.auto_admit || members >= admit_->at_least;
-  if (enough || mutant(Mutant::kAdmitUnderstated)) return end_waiting(admit_, Status::kOk, {});
-  if (admit_->cancelled) return end_waiting(admit_, *admit_->cancelled, "the run has too few members");
-  admit_->said = false;
-}
-
-void Peer::Machine::on_commit(const wire::Commit& commit) {
-  Round* const claimed = find(commit.key);
-  if (claimed != nullptr && claimed->state == Round::State::kClaimed && claimed->sync->defined()) {
-    claimed->state = Round::State::kDone;  // all have claimed the same
-    claimed->hash = claimed->sync->root().low;
-  }
-  const auto reported = reported_.find(commit.key);
-  Round* const round = reported == reported_.end() ? find(commit.key) : nullptr;
-  const bool done = round != nullptr && round->state == Round::State::kDone;
-  if (reported == reported_.end() && !done) return violation("committed a round that this peer has not finished");
-  const auto [attempt, hash] =
-      done ? std::pair{round->attempt, round->hash} : std::pair{reported->second.attempt, reported->second.hash};
-  if (attempt != commit.attempt) return violation("committed a round that this peer has not finished");
-  if (hash != commit.hash && !mutant(Mutant::kDifferingCommits))
-    return violation("committed another result than this peer's");
-  if (done) {
-    Outcome outcome = outcome_of(*round, Status::kOk, {});
-    outcome.parity = commit.parity;
-    finish(*round, std::move(outcome), false);
-  } else {
-    reported_.erase(reported);
-  }
-  if (commit.admit_here && options_.auto_admit && commit.key.cohort == view_->cohort) admit_by_itself();
-}
-
-void Peer::Machine::on_admit_ended(const wire::AdmitEnded& ended) {
-  if (!admit_ || !admit_->cancelled) return violation("ended an admit that this peer has not given up");
-  give_up_admit(ended.status, ended.text);
-}
-
-// The call of admit ends without an admission. With auto_admit others may have joined it: then this peer stays in, by itself.
-void Peer::Machine::give_up_admit(Status status, const std::string& text) {
-  end_waiting(admit_, status, text);
-  if (joins_admission(cohorts_.at(view_->cohort))) admit_by_itself();
-  for (auto& [order, round] : rounds_) {
-    if (round.state == Round::State::kQueued && !admit_) enter(round);
-  }
-}
-
-// Of those who had admitted one has not, any more.
-void Peer::Machine::refuse_anew() {
-  for (auto& [order, round] : rounds_) {
-    if (!round.stop || round.stop->status != Status::kCohortClosed || !round.open()) continue;
-    round.stop.reset();
-    round.deadline = round.limit;
-    refuse_if_closed(round);
-  }
-}
-
-void Peer::Machine::on_admitting(const wire::Admitting& in) {
-  if (!has_member(*view_, in.peer)) return;
-  Cohort* cohort = newest_cohort();
-  if (cohort == nullptr) return;
-  if (in.cohort.value == 0) {
-    // It launches again. What was to be stopped on its account goes on; a stop that was heeded comes as a verdict.
-    cohort->closers.erase(in.peer);
-    return refuse_anew();
-  }
-  if (in.cohort != cohort->id) return;
-  Cohort::Closer& closer = cohort->closers[in.peer];
-  closer = {.at_least = in.at_least, .by_itself = in.by_itself, .open = {}};
-  for (const wire::OpenRound& round : in.open) closer.open.insert(round.key);
-  if (joins_admission(*cohort)) admit_by_itself();
-  for (auto& [order, round] : rounds_) {
-    if (round.open()) refuse_if_closed(round);
-  }
-}
-
-// With auto_admit a member that has admitted takes the others with it, unless it waits for more members than there are.
-bool Peer::Machine::joins_admission(const Cohort& cohort) const {
-  return options_.auto_admit && std::any_of(cohort.closers.begin(), cohort.closers.end(),
-                                            [&](const auto& entry) { return enough(entry.second.at_least); });
-}
-
-// And calls that wait for those who have admitted go on in the next cohort, if there will be one now: once somebody admits by
-// itself it waits for nobody's numbers. Otherwise they are refused, as they are without. A leaver's are closed by that admission.
-bool Peer::Machine::goes_on_by_admission(const Cohort& cohort) const {
-  if (life_ == Life::kLeaving && joins_admission(cohort)) return true;
-  if (!options_.auto_admit || !admit_) return false;
-  if (admit_->by_itself || admit_->said_by_itself) return true;
-  const auto is = [&](auto what) { return std::any_of(cohort.closers.begin(), cohort.closers.end(), what); };
-  if (is([](const auto& entry) { return entry.second.by_itself; })) return true;
-  return enough(admit_->at_least) && !is([&](const auto& entry) { return !enough(entry.second.at_least); });
-}
-
-// Those who have admitted and are no members any more keep nothing from being launched.
-void Peer::Machine::forget_closers_that_are_gone() {
-  Cohort* cohort = newest_cohort();
-  if (cohort == nullptr) return;
-  const auto gone = [&](const auto& entry) { return !has_member(*view_, entry.first); };
-  if (std::erase_if(cohort->closers, gone) > 0) refuse_anew();
-}
-
-void Peer::Machine::on_pending(const wire::Pending& pending) {
-  pending_ = pending.count;
-  out_->emplace_back(PendingChanged{pending_, pending.fetching});
-  const Cohort* cohort = newest_cohort();
-  if (cohort != nullptr && joins_admission(*cohort)) admit_by_itself();
-}
-
-void Peer::Machine::end_left() {
-  end_waiting(leave_, Status::kOk, {});
-  end_run(Status::kNotConnected, "this peer has left the run", true);
-}
-
-void Peer::Machine::end_run(Status status, std::string text, bool left) {
-  if (life_ == Life::kOver) return;
-  life_ = Life::kOver;
-  over_status_ = status == Status::kEvicted ? status : Status::kNotConnected;
-  over_text_ = std::move(text);
-  proposal_.reset();
-  session_.finish(now_, *out_);
-  if (left) {
-    note({.kind = trace::Kind::kLeft, .view = view_->number, .peer = {}, .round = {}, .text = {}});
-  } else {
-    note({.kind = trace::Kind::kRunLost,
-          .view = view_->number,
-          .peer = {},
-          .round = {},
-          .status = status,
-          .text = over_text_});
-  }
-  out_->emplace_back(RunOver{status, over_text_, left});
-  end_waiting(connect_, status, over_text_);
-  end_waiting(admit_, status, over_text_);
-  end_waiting(leave_, status, over_text_);
-  for (auto& [order, round] : rounds_) {
-    if (round.state == Round::State::kEnding && round.outcome) continue;
-    const bool known = round.state == Round::State::kQueued;
-    finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, over_text_),
-           !mutant(Mutant::kRestoresNothing));
-  }
-  for (auto& [serial, share] : shares_) finish_share(share, status, over_text_);
-  mesh_.close_all(*out_);
-  if (!mutant(Mutant::kHeraldsStay)) heralds_.clear();
-  early_.drop_if([](const RoundKey&, Generation, PeerId) { return true; });
+void Views::forget_outcomes() {
   for (auto& [id, cohort] : cohorts_) cohort.used_up.clear();
-  reported_.clear();
 }
 
-// Which neighbours are needed: those of every ring that is in use, and those of the view to come.
-void Peer::Machine::update_links() {
-  std::map<PeerId, Mesh::Wanted> neighbours;
-  const auto need_links_of = [&](const Cohort::Membership& membership) {
-    const std::vector<PeerId>& ring = *membership.ring;
-    const auto me = std::find(ring.begin(), ring.end(), options_.id);
-    if (me == ring.end() || ring.size() < 2) return;
-    const auto at = static_cast<std::size_t>(me - ring.begin());
-    for (const PeerId peer : {ring[(at + 1) % ring.size()], ring[(at + ring.size() - 1) % ring.size()]}) {
-      neighbours[peer] = {addresses_.at(peer), true};
-    }
-    if (!membership.direct && !goes_direct_) return;
-    for (const PeerId peer : ring) {  // to be told that we are done, or for rounds that go direct
-      if (peer == options_.id) continue;
-      neighbours.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false, std::nullopt, goes_direct_});
-    }
-  };
-  if (life_ != Life::kOver) {
-    for (const auto& [id, cohort] : cohorts_) {
-      if (id == view_->cohort) need_links_of(cohort.now());
-      if (proposal_) need_links_of(cohort.membership_in(proposal_->view, &cohort.now()));
-      for (const auto& [key, generation] : cohort.kept) need_links_of(cohort.generations.at(generation));
-    }
-    for (const auto& [order, round] : rounds_) {
-      if (!round.open()) continue;
-      if (round.sync && round.attempted()) {
-        for (const PeerId peer : round.sync->partners()) {
-          neighbours.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false});
-        }
-      }
-      const Cohort* cohort = cohort_of(round.key);
-      if (cohort != nullptr && cohort->generations.contains(round.attempt))
-        need_links_of(cohort->generations.at(round.attempt));
-    }
-    for (const auto& [serial, share] : shares_) {
-      for (const wire::Source& source : share.sources) {
-        neighbours.try_emplace(source.id, Mesh::Wanted{source.address, false, share.offer->link_key});
-      }
-    }
-    if (proposal_) need_links_of(Cohort::founded(proposal_->view, options_.group).now());
+bool Views::is_to_come(const RoundKey& key, Generation attempt, bool launched) const {
+  const Cohort* cohort = cohort_of(key);
+  if (cohort == nullptr) return key.cohort > context_.view->cohort;
+  if (attempt < cohort->attempt_of(key)) return false;
+  if (launched) return true;
+  if (key.cohort < context_.view->cohort || cohort->used_up.contains(key)) return false;  // never to be begun here
+  return !is_earlier_use(key.use, cohort->uses.next(key.tag));
+}
+
+bool Views::is_stale(const RoundKey& key, Generation attempt, bool launched) const {
+  const Cohort* cohort = cohort_of(key);
+  if (cohort == nullptr) return key.cohort <= context_.view->cohort;
+  if (key.cohort < context_.view->cohort && !launched) return true;
+  return attempt < cohort->attempt_of(key);
+}
+
+std::size_t Views::remembered() const {
+  std::size_t remembered = 0;
+  for (const auto& [id, cohort] : cohorts_) remembered += cohort.used_up.size();
+  return remembered;
+}
+
+// ---- links ----
+
+void Views::add_ring(const Cohort::Membership& membership, bool direct, Links& links) const {
+  const std::vector<PeerId>& ring = *membership.ring;
+  const PeerId own = context_.options.id;
+  const auto me = std::find(ring.begin(), ring.end(), own);
+  if (me == ring.end() || ring.size() < 2) return;
+  const auto at = static_cast<std::size_t>(me - ring.begin());
+  for (const PeerId peer : {ring[(at + 1) % ring.size()], ring[(at + ring.size() - 1) % ring.size()]}) {
+    links[peer] = {addresses_.at(peer), true};
   }
-  mesh_.want(neighbours, now_, *out_);
-  std::erase_if(heralds_, [&](const auto& entry) { return !neighbours.contains(entry.first); });
-  early_.drop_if([&](const RoundKey&, Generation, PeerId from) { return !neighbours.contains(from); });
+  if (!membership.direct && !direct) return;
+  for (const PeerId peer : ring) {  // peer commits (rule 14), or rounds with the direct algorithm
+    if (peer == own) continue;
+    links.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false, std::nullopt, direct});
+  }
+}
+
+void Views::add_rings(bool direct, Links& links) const {
+  for (const auto& [id, cohort] : cohorts_) {
+    if (id == context_.view->cohort) add_ring(cohort.now(), direct, links);
+    if (proposal_) add_ring(cohort.membership_in(proposal_->view, &cohort.now()), direct, links);
+    for (const auto& [key, generation] : cohort.kept) add_ring(cohort.generations.at(generation), direct, links);
+  }
+}
+
+void Views::add_proposed_ring(bool direct, Links& links) const {
+  if (proposal_) add_ring(Cohort::founded(proposal_->view, context_.options.group).now(), direct, links);
+}
+
+void Views::forget_addresses() {
+  const auto is_in_generation = [](const auto& generation, PeerId peer) {
+    const std::vector<PeerId>& ring = *generation.second.ring;
+    return std::find(ring.begin(), ring.end(), peer) != ring.end();
+  };
+  const auto is_in_cohort = [&](const auto& cohort, PeerId peer) {
+    const auto& generations = cohort.second.generations;
+    return std::any_of(generations.begin(), generations.end(),
+                       [&](const auto& generation) { return is_in_generation(generation, peer); });
+  };
   std::erase_if(addresses_, [&](const auto& entry) {
-    const bool kept = std::any_of(cohorts_.begin(), cohorts_.end(), [&](const auto& cohort) {
-      return std::any_of(cohort.second.generations.begin(), cohort.second.generations.end(),
-                         [&](const auto& generation) {
-                           const auto& ring = *generation.second.ring;
-                           return std::find(ring.begin(), ring.end(), entry.first) != ring.end();
-                         });
-    });
-    return !kept && !has_member(*view_, entry.first) && !(proposal_ && has_member(proposal_->view, entry.first));
+    const PeerId peer = entry.first;
+    return std::none_of(cohorts_.begin(), cohorts_.end(),
+                        [&](const auto& cohort) { return is_in_cohort(cohort, peer); }) &&
+           !has_member(*context_.view, peer) && !(proposal_ && has_member(proposal_->view, peer));
   });
 }
 

@@ -499,7 +499,8 @@ TEST(BadInput, AWaitingPeerMaySendFewMessages) {
          r.ann.stop(call);
          r.ann.run();
          r.coordinator.run();  // proposed, and nobody has answered
-         r.liar->say(wire::Flush{ProposalNumber{2}, {{{CohortId{1}, {}, Tag{5}, 0}, Generation{1}, false, false, 0}}});
+         const ProposalNumber theirs{r.liar->last<wire::Propose>()->number.value + 1};  // the one after its question
+         r.liar->say(wire::Flush{theirs, {{{CohortId{1}, {}, Tag{5}, 0}, Generation{1}, false, false, 0}}});
          r.coordinator.run();
        },
        "no part in"},

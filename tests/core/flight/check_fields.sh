@@ -42,6 +42,14 @@ function resolve(text, from,    whole) {
   }
 }
 
+# The name without its innermost qualifier: a::b::C becomes a::C. Empty when it has none.
+function widen(text,    parts, n, i, wider) {
+  n = split(text, parts, "::")
+  if (n < 2) return ""
+  for (i = 1; i < n - 1; i++) wider = wider parts[i] "::"
+  return wider parts[n]
+}
+
 FNR == 1 { depth = 0; comment = ""; listing = "" }
 
 {
@@ -125,6 +133,7 @@ FNR == 1 { depth = 0; comment = ""; listing = "" }
 END {
   for (i = 1; i <= lists; i++) {
     class = what[i] == "" ? from[i] : resolve(what[i], from[i])
+    for (text = widen(what[i]); class == "" && text != ""; text = widen(text)) class = resolve(text, from[i])
     if (class == "" || !(class in known)) {
       printf "%s: a list of %s, which no header of core declares\n", place[i], what[i]
       bad = 1

@@ -31,10 +31,10 @@ missed core/peer/mesh.h 'bool closed_ = false;' 'bool closed_ = false, open_ = t
   'open_ is not in the list of lockstep::peer::Mesh'
 missed core/peer/mesh.h 'Instant retry_at;' 'Instant retry_at, tried_at;' \
   'tried_at is not in the list of lockstep::peer::Mesh::Stripe'
-missed core/peer/machine.h 'Life life_ = ' 'std::map<CallId, Rank> new_{};' \
-  'new_ is not in the list of lockstep::peer::Peer::Machine'
-missed core/peer/machine.h 'bool restores' 'std::optional<Rank> more = Rank{1};  // of it' \
-  'more is not in the list of lockstep::peer::Peer::Machine::Round'
+missed core/peer/admission.h 'Life life_ = ' 'std::map<CallId, Rank> new_{};' \
+  'new_ is not in the list of lockstep::peer::Admission'
+missed core/peer/round.h 'bool restores' 'std::optional<Rank> more = Rank{1};  // of it' \
+  'more is not in the list of lockstep::peer::Round'
 missed core/coordinator/machine.h 'std::uint64_t commits = 0' \
   'std::uint64_t commits = 0, aborts = 0, admitted = 0, more = 0;' \
   'more is not in the list of lockstep::coordinator::Coordinator::Machine'

@@ -1,0 +1,116 @@
+// Views as this peer knows them: the proposal that is open, the cohorts in use, and the addresses of their members.
+// Checks what the coordinator proposes. Knows neither rounds nor calls, and says nothing to anybody.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/peer/cohort.h"
+#include "core/peer/context.h"
+#include "core/wire/message.h"
+
+namespace lockstep::peer {
+
+class Views {
+ public:
+  explicit Views(Context& context) : context_(context) {}
+
+  [[nodiscard]] static bool has_member(const wire::View& view, PeerId peer);
+  // Whether this peer is in that view.
+  [[nodiscard]] bool is_in(const wire::View& view) const { return has_member(view, context_.options.id); }
+
+  // ---- proposals (rules 4, 5 and 28 of docs/protocol.md) ----
+
+  [[nodiscard]] const std::optional<wire::Propose>& proposal() const { return proposal_; }
+  // Why the coordinator may not propose this; nothing: the proposal can be carried out. All that follows relies on
+  // this check. `leaves`: the coordinator knows that this peer leaves.
+  [[nodiscard]] std::optional<std::string> validate(const wire::Propose& proposal, bool leaves) const;
+  // An empty proposal to a peer that waits: the coordinator asks whether it answers (rule 19).
+  [[nodiscard]] bool is_question(const wire::Propose& proposal) const;
+  // Takes a proposal that was validated. A question is not kept.
+  void propose(wire::Propose proposal);
+  void withdraw() { proposal_.reset(); }
+  // The open proposal, which holds from now on.
+  [[nodiscard]] wire::Propose take_proposal();
+  // Whether a round is frozen: it does nothing that it could not take back (rule 5).
+  [[nodiscard]] bool freezes(const RoundKey& key, Generation attempt) const;
+
+  // ---- cohorts ----
+
+  // Null: no round of it is open, or it has not begun.
+  [[nodiscard]] Cohort* cohort_of(const RoundKey& key);
+  [[nodiscard]] const Cohort* cohort_of(const RoundKey& key) const;
+  // The cohort of the view; null before the first admission.
+  [[nodiscard]] Cohort* newest();
+  [[nodiscard]] const std::map<CohortId, Cohort>& cohorts() const { return cohorts_; }
+  void found(const wire::View& view);
+  // The change holds. `is_open(key)`: this peer has the round.
+  template <typename IsOpen>
+  void install(const wire::Propose& change, IsOpen is_open) {
+    for (auto& [id, cohort] : cohorts_) {
+      cohort.install(change);
+      // A round that was committed while the proposal was open is not kept.
+      std::erase_if(cohort.kept, [&, &uses = cohort.uses](const auto& entry) {
+        return is_earlier_use(entry.first.use, uses.next(entry.first.tag)) && !is_open(entry.first);
+      });
+      cohort.drop_unused();
+    }
+  }
+  // Cohorts are over when another one has begun and `in_use(id)` does not hold. True: some were.
+  template <typename InUse>
+  [[nodiscard]] bool drop_cohorts(InUse in_use) {
+    if (cohorts_.size() < 2) return false;
+    const auto is_over = [&](const auto& entry) {
+      return entry.first != context_.view->cohort && !in_use(entry.first);
+    };
+    return std::erase_if(cohorts_, is_over) > 0;
+  }
+  // Members that have called admit and are gone hinder no launch any more. True: there were some.
+  [[nodiscard]] bool forget_closers();
+  // The outcome of a use that this peer may still launch (rule 9).
+  void remember(const wire::Verdict& verdict);
+  // The run is over: no remembered outcome is asked for any more.
+  void forget_outcomes();
+  // Whether a neighbour that names this attempt is ahead of this peer; otherwise the round is over. `launched`: here.
+  [[nodiscard]] bool is_to_come(const RoundKey& key, Generation attempt, bool launched) const;
+  // Whether this attempt is over, or will never begin here.
+  [[nodiscard]] bool is_stale(const RoundKey& key, Generation attempt, bool launched) const;
+
+  // ---- links ----
+
+  using Links = std::map<PeerId, Mesh::Wanted>;
+  // The neighbours in this ring. `direct`: rounds take the direct algorithm, so that everybody is a neighbour.
+  void add_ring(const Cohort::Membership& membership, bool direct, Links& links) const;
+  // Those in the rings of all cohorts, as they are and as they are proposed.
+  void add_rings(bool direct, Links& links) const;
+  // Those in the ring of the view that is proposed.
+  void add_proposed_ring(bool direct, Links& links) const;
+  [[nodiscard]] const io::Address& address_of(PeerId peer) const { return addresses_.at(peer); }
+  void forget_addresses();
+
+  // Remembered outcomes.
+  [[nodiscard]] std::size_t remembered() const;
+
+  // Left out: context_, which is saved before it.
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(cohorts_, addresses_, proposal_, last_proposal_);
+  }
+
+ private:
+  [[nodiscard]] std::optional<std::string> validate_members(const wire::View& view) const;
+  [[nodiscard]] std::optional<std::string> validate_numbers(const wire::Propose& proposal) const;
+
+  Context& context_;
+  std::map<CohortId, Cohort> cohorts_;  // the newest, and older ones with open rounds
+  std::map<PeerId, io::Address> addresses_;
+  std::optional<wire::Propose> proposal_;
+  ProposalNumber last_proposal_;
+};
+
+}  // namespace lockstep::peer
