@@ -115,6 +115,9 @@ void Admission::end(std::optional<Call>& waiting, Status status, const std::stri
   if (call) context_.fail(*call, status, text);
 }
 
+void Admission::end_admit(Status status, const std::string& text) { end(admit_, status, text); }
+void Admission::end_leave() { end(leave_, Status::kOk, {}); }
+
 // ---- admit ----
 
 void Admission::say_admit(std::vector<wire::OpenRound> open) {
