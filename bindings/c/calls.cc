@@ -20,7 +20,7 @@ auto find(List& held, const Work& work) {
 void Calls::add(const Work& work) try {
   const std::lock_guard lock(mutex_);
   held_.push_back({work});
-} catch (const std::bad_alloc&) {  // the caller will be told that it failed: nothing may be in flight then
+} catch (const std::bad_alloc&) {  // the caller will see an error, so no call may stay in flight
   {
     const std::lock_guard lock(mutex_);
     if (communicator_ != nullptr) communicator_->stop(work, "out of memory");
@@ -62,10 +62,10 @@ namespace {
 
 constexpr auto kInterrupted = "interrupted";
 
-// Among healthy peers an aborted call ends sooner. A person does not notice the delay.
+// Among healthy peers an aborted call ends sooner than this. A person does not notice the delay.
 constexpr Duration kEndsWithin = milliseconds(20);
 
-// The calling thread does not wait for `work` any longer than that. Whether it is over.
+// Waits for `work` on the calling thread for at most kEndsWithin. Returns whether the call is over.
 bool ends_soon(Calls& calls, const Work& work) {
   calls.stop(work, kInterrupted);
   return work.wait(kEndsWithin);
@@ -81,15 +81,15 @@ lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result*
   comm.calls->add(work);
   const PeerId self = comm.communicator->self();
   const auto waited = comm.communicator->wait(work, interrupted());
-  if (comm.forked()) return fail_forked();  // by the function that may interrupt: here is the child
+  if (comm.forked()) return fail_forked();  // called in the child, by the function that may interrupt
   if (waited == transport::Waited::kInterrupted && !ends_soon(*comm.calls, work)) {
     auto left = std::unique_ptr<lockstep_work>(new (std::nothrow) lockstep_work{work, comm.calls, self});
     if (left != nullptr) {
-      comm.calls->remove(work);  // it is being stopped already
+      comm.calls->remove(work);  // the call is being stopped already
       leave_behind(std::move(left));
       return report_interrupted(result);
     }
-    work.wait();  // its memory could not be told to be lent still
+    work.wait();  // waits, because the memory would still be lent
   }
   comm.calls->remove(work);
   return report(work, self, result);

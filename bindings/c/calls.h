@@ -1,4 +1,4 @@
-// The opaque handles, and the two ways a call goes through them: blocking, or as a lockstep_work.
+// The opaque handles, and the two forms of a call: blocking, or as a lockstep_work.
 #pragma once
 
 #include <cstring>
@@ -25,26 +25,27 @@ namespace lockstep::c {
 using transport::Communicator;
 using transport::Work;
 
-// The calls of one communicator that somebody holds, and the way to stop them. The last handle frees it.
+// The calls of one communicator that have a handle, and the means to stop them. The last handle frees the object.
 class Calls {
  public:
   explicit Calls(Communicator* communicator) : communicator_(communicator) {}
 
-  // Out of memory: ends the call before it throws.
+  // If memory runs out, ends the call before it throws.
   void add(const Work& work);
   void remove(const Work& work);
 
-  // The first stop of a call counts. Nothing once the communicator is gone: all of its calls are over then.
+  // Only the first stop of a call has an effect. No effect once the communicator is closed, because all calls are over
+  // then.
   void stop(const Work& work, const std::string& why);
   void stop_all(const std::string& why);
 
-  // From here on nobody reaches the communicator.
+  // From here on, the communicator is out of reach.
   void detach();
 
  private:
   struct Held {
     Work work;
-    bool stopping = false;  // to ask again would mean nothing, and cost the engine something
+    bool stopping = false;  // a second stop would have no effect, but would cost the engine time
   };
   void stop_once(Held& held, const std::string& why);
 
@@ -85,13 +86,13 @@ struct lockstep_work {
 
 namespace lockstep::c {
 
-// What a caller gave as the reason of an abort, as far as others are told it; may be null.
+// The caller's reason for an abort, cut to the length that other peers receive; may be null.
 inline std::string reason(const char* why) {
   if (why == nullptr) return "no reason given";
   return plain(cut({why, strnlen(why, kMaxTextBytes + 1)}, kMaxTextBytes));
 }
 
-// A new handle, which owns the communicator.
+// Creates a handle that owns the communicator.
 lockstep_comm* handle_of(std::unique_ptr<Communicator> communicator);
 
 // A function of the C API on a work handle.
@@ -107,7 +108,8 @@ lockstep_status with_work(lockstep_work* work, Body&& body) {
 // Waits for the end of `work` and reports it.
 lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result);
 
-// The blocking form of a call. `start` takes a Communicator& and gives a Result<Work>. What can be wrong is found before it.
+// The blocking form of a call. `start` takes a Communicator& and returns a Result<Work>. Arguments are validated before
+// `start`.
 template <typename Start>
 lockstep_status call(lockstep_comm* comm, lockstep_result* result, Start&& start) {
   return inside(comm, [&](lockstep_comm& in) {

@@ -1,4 +1,4 @@
-// Collectives: arguments checked and turned into a launch. What only the transport can know (overlaps, scratch) it checks itself.
+// Collectives: validates the arguments and converts them to a launch. The transport checks overlaps and scratch.
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -26,11 +26,11 @@ namespace {
 
 using Wrong = std::optional<Error>;
 
-// A field as the caller calls it; made into text only when it is wrong.
+// The name of a field, as the caller wrote it. Formatted only for an error text.
 struct Field {
   std::string_view name;
-  const std::size_t* index = nullptr;  // in args.tensors; null outside
-  bool is_list = false;                // it is an array of its own, beside the tensors
+  const std::size_t* index = nullptr;  // index in args.tensors; null outside
+  bool is_list = false;                // the field is an array of its own, beside the tensors
 
   [[nodiscard]] std::string text() const {
     if (is_list) return fmt::format("args.{}[{}]", name, *index);
@@ -38,7 +38,7 @@ struct Field {
   }
 };
 
-// Some memory of a caller.
+// Validates a pointer to memory of the caller.
 Wrong wrong_memory(const Field& field, const void* memory, std::uint64_t count, DataType type) {
   const std::size_t size = size_of(type);
   const std::uint64_t most = static_cast<std::uint64_t>(PTRDIFF_MAX) / size;
@@ -94,17 +94,18 @@ Wrong read_encoding(const lockstep_all_reduce_args& args, LaunchArgs& launch) {
   if (algorithm > 0) launch.algorithm = static_cast<wire::Algorithm>(algorithm - 1);
   if (args.weighted == 0) {
     if (args.weight == 0) return std::nullopt;
-    return c::invalid("args.weight is {} but args.weighted is 0; set it, or leave the weight 0", args.weight);
+    return c::invalid("args.weight is {} but args.weighted is 0; set args.weighted to 1, or args.weight to 0",
+                      args.weight);
   }
-  // One that cannot be is not refused here: the others wait for this call, and learn of it.
+  // An invalid weight is not refused here: the other peers wait for this call and must learn of the error.
   const StandardFloats standard_floats;
   const bool too_large = args.weight > static_cast<double>(std::numeric_limits<float>::max());
   launch.weight = too_large ? std::numeric_limits<float>::infinity() : static_cast<float>(args.weight);
-  if (args.weight == 0) launch.weight = 0;  // -0.0 is one, too
+  if (args.weight == 0) launch.weight = 0;  // also replaces -0.0
   return std::nullopt;
 }
 
-// What all collectives have in common.
+// The fields that all collectives share.
 template <typename Args>
 Wrong read_common(const Args& args, LaunchArgs& launch) {
   launch.tag = Tag{args.tag};
@@ -119,14 +120,14 @@ Wrong read_common(const Args& args, LaunchArgs& launch) {
   return std::nullopt;
 }
 
-// One tensor, or many: `single` says whether any field of a single tensor is set, `named` which fields those are.
+// One tensor or many. `single`: whether any field of a single tensor is set. `named`: the names of those fields.
 template <typename Args>
 Wrong wrong_choice(const Args& args, bool single, std::string_view named) {
   if (args.tensors == nullptr && args.tensors_count != 0) {
     return c::invalid("args.tensors is NULL but args.tensors_count is {}; allowed: 0", args.tensors_count);
   }
   if (args.tensors != nullptr && single) {
-    return c::invalid("args.tensors and {} are both given; give one tensor or many", named);
+    return c::invalid("args.tensors and {} are both set; give one tensor or many", named);
   }
   if (args.tensors_count > kMaxTensorsPerCall) {
     return c::invalid("args.tensors_count is {}; allowed: at most {}", args.tensors_count, kMaxTensorsPerCall);
@@ -321,7 +322,7 @@ Result<LaunchArgs> read(const lockstep_sync_state_args* given) {
   return launch;
 }
 
-// Of a state that is published, fetched in advance or watched: nobody votes, and nothing is staged.
+// A state that is published, prefetched or watched: it does not vote and is not staged.
 Result<LaunchArgs> read_share(const lockstep_sync_state_args* given) {
   Result<LaunchArgs> launch = read(given);
   if (!launch) return launch;
@@ -353,7 +354,7 @@ std::optional<Error> watch(Communicator& communicator, const lockstep_sync_state
   return communicator.watch(&*launch);
 }
 
-// Arguments are read before the communicator is touched.
+// Arguments are read before the communicator is used.
 template <typename Args>
 auto launcher(const Args* args, Communicator::Then then) {
   return [args, then](Communicator& communicator) -> Result<Work> {
@@ -436,7 +437,7 @@ lockstep_status lockstep_publish_state(lockstep_comm* comm, const lockstep_sync_
   return c::inside(comm, [&](lockstep_comm& in) {
     const Result<Work> work = publish(*in.communicator, args);
     if (!work) return c::fail(work.error());
-    in.communicator->settle();  // what was refused is over then
+    in.communicator->settle();  // a refused call is over then
     return work->test() ? c::report(*work, in.communicator->self(), nullptr) : LOCKSTEP_OK;
   });
 }

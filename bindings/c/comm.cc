@@ -1,4 +1,4 @@
-// Communicators: from create to destroy, and being part of a run in between.
+// Communicators: create, join a run, leave, destroy.
 #include <string>
 
 #include "bindings/c/calls.h"

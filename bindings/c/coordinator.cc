@@ -46,7 +46,7 @@ Result<CoordinatorServer::Options> server_options(const lockstep_coordinator_opt
   if (silence < heartbeat * 2) {
     return c::invalid(
         "options.silence_ms is {}{} and options.heartbeat_ms is {}{}; silence must be at least twice the heartbeat, or "
-        "healthy peers are taken for lost",
+        "healthy peers count as lost",
         silence.ns / 1'000'000, in->silence_ms == 0 ? " (its default)" : "", heartbeat.ns / 1'000'000,
         in->heartbeat_ms == 0 ? " (its default)" : "");
   }
@@ -55,7 +55,7 @@ Result<CoordinatorServer::Options> server_options(const lockstep_coordinator_opt
   return result;
 }
 
-// Where a peer on this machine reaches it: "every address" is none to connect to.
+// The address that a peer on this machine can connect to: "all addresses" is not one.
 io::Address from_here(io::Address address) {
   const bool every =
       std::all_of(address.bytes.begin(), address.bytes.end(), [](std::uint8_t byte) { return byte == 0; });

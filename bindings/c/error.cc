@@ -6,7 +6,7 @@
 namespace lockstep::c {
 namespace {
 
-// A fixed place per thread: to report a failure must not fail.
+// A fixed buffer per thread, because reporting an error must not fail.
 thread_local std::array<char, 2048> last_error{};
 
 }  // namespace

@@ -12,11 +12,11 @@
 
 namespace lockstep::c {
 
-// Keeps `text` as this thread's last error and returns `status`. Allocates nothing; cuts what is too long.
+// Stores `text` as this thread's last error and returns `status`. Does not allocate; cuts text that is too long.
 lockstep_status fail(lockstep_status status, std::string_view text) noexcept;
 lockstep_status fail(const Error& error) noexcept;
 
-// An argument is wrong by itself. The text names it, its value and what is allowed.
+// An invalid argument. The text names the argument, its value and the allowed values.
 template <typename... Args>
 Error invalid(fmt::format_string<Args...> format, Args&&... args) {
   return Error{Status::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
@@ -24,7 +24,8 @@ Error invalid(fmt::format_string<Args...> format, Args&&... args) {
 
 constexpr lockstep_status to_c(Status status) { return static_cast<lockstep_status>(status); }
 
-// The number in an enum that a C caller has filled. C lets it hold anything; in C++ loading such a value as the enum is undefined.
+// The number in an enum field filled by a C caller. In C the field can hold any number; in C++ loading an unlisted
+// value as the enum is undefined.
 template <typename Enum>
 unsigned number_of(const Enum& value) noexcept {
   static_assert(sizeof(Enum) == sizeof(unsigned));

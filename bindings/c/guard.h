@@ -1,4 +1,4 @@
-// The one place where exceptions stop.
+// The only place that catches exceptions.
 #pragma once
 
 #include <exception>
@@ -9,7 +9,7 @@
 
 namespace lockstep::c {
 
-// Runs the body of an API function, which returns a lockstep_status. No exception crosses.
+// Runs the body of an API function, which returns a lockstep_status. No exception leaves this function.
 template <typename Body>
 lockstep_status guard(Body&& body) noexcept {
   try {

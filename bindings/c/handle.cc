@@ -7,7 +7,8 @@ namespace {
 
 thread_local const Handle::Use* innermost = nullptr;
 
-// Without a lock: a child of fork() buries, too. Never emptied: threads may come here while the process ends.
+// Without a lock, because a child of fork() also adds handles. Never emptied, because threads may use a handle while
+// the process ends.
 std::array<std::atomic<Handle*>, Handle::kBuried> graves{};
 std::atomic<std::size_t> buried{0};
 
@@ -23,7 +24,8 @@ Handle::Use::~Use() {
 void Handle::close(Handle* handle) {
   if (handle->forked()) return;
   const std::uint32_t own = handle->uses_of_this_thread();
-  if ((handle->state_.fetch_or(kClosed) & kClosed) != 0) {  // somebody else does, or this thread does further out
+  // another thread closes it, or a caller of this function on this thread
+  if ((handle->state_.fetch_or(kClosed) & kClosed) != 0) {
     if (own == 0) handle->wait_until_empty();
     return;
   }

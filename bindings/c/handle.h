@@ -1,8 +1,9 @@
-// The object behind a pointer of the C API. One thread may destroy it while other threads are in functions of it. The contents go
-// after the last of these threads has left; a function that begins later finds the handle closed.
+// The object behind a pointer of the C API. One thread may destroy the handle while other threads are in functions of
+// the handle. The contents are destroyed after the last of these threads has left. A function that begins later finds
+// the handle closed.
 //
-// The last kBuried handles that were destroyed stay where they were, empty: a thread that has read the pointer just before somebody
-// else destroyed it finds a closed handle, and not somebody else's memory.
+// The last kBuried destroyed handles keep their memory, without contents. So a thread that read the pointer just before
+// another thread destroyed the handle finds a closed handle, and not reused memory.
 #pragma once
 
 #include <atomic>
@@ -26,10 +27,10 @@ class Handle {
   Handle& operator=(const Handle&) = delete;
   virtual ~Handle() = default;
 
-  // Whether this process has inherited it from the one that made it, and must not touch what is in it.
+  // Whether this process inherited the handle in a fork(). Then the contents must not be used.
   [[nodiscard]] bool forked() const { return process_ != transport::process_number(); }
 
-  // The time that a thread is in a function of the handle. False: it is closed, and empty.
+  // The time in which a thread is in a function of the handle. False if the handle is closed and empty.
   class Use {
    public:
     explicit Use(Handle& handle);
@@ -42,19 +43,19 @@ class Handle {
     friend class Handle;
     Handle& handle_;
     const bool inside_;
-    const Use* const outer_;  // of this thread
+    const Use* const outer_;  // the next outer use of this thread
   };
 
-  // Ends what others wait for in it, and empties it once they are out. Again: waits until that is done. Where the calling thread is
-  // in a function of it itself (in a function of the program that is called from there), it is emptied when that one returns. Nothing
-  // if it was inherited.
+  // Ends all waits in the handle, and destroys the contents once all threads have left. A second call waits until that
+  // is done. If the calling thread itself is in a function of the handle (the program called close from a callback),
+  // the contents are destroyed when that function returns. Does nothing for an inherited handle.
   static void close(Handle* handle);
-  // Closes it, if that was not done, and gives its memory back. Once. Nothing if it was inherited.
+  // Closes the handle unless it is closed, then frees it. Call it once. Does nothing for an inherited handle.
   static void destroy(Handle* handle);
 
  private:
-  virtual void end() = 0;    // nobody enters any more
-  virtual void empty() = 0;  // nobody is inside
+  virtual void end() = 0;    // no thread enters any more
+  virtual void empty() = 0;  // no thread is inside
 
   [[nodiscard]] std::uint32_t uses_of_this_thread() const;
   bool enter();
@@ -64,7 +65,7 @@ class Handle {
   void make_empty();
   void bury();
 
-  // How many are inside, and how far it is.
+  // The number of threads inside, and the state flags.
   static constexpr std::uint32_t kClosed = 1U << 31U;
   static constexpr std::uint32_t kLastOneEmpties = 1U << 30U;
   static constexpr std::uint32_t kEmpty = 1U << 29U;
@@ -76,7 +77,7 @@ class Handle {
 
 lockstep_status fail_forked() noexcept;
 
-// A function of the C API on a handle: `body` takes it as a reference, and it stays what it is until that returns.
+// A function of the C API on a handle: `body` takes the object by reference, and the object lives until `body` returns.
 template <typename Of, typename Body>
 lockstep_status inside(Of* handle, Body&& body) {
   return guard([&]() -> lockstep_status {

@@ -19,12 +19,13 @@ struct Question {
   void* user = nullptr;
 };
 
-std::atomic<bool> is_set{false};  // for calls that never wait long
+std::atomic<bool> is_set{false};  // avoids the lock for calls that never wait long
 Question question;                // under a ForkLock
 
 thread_local std::unique_ptr<lockstep_work> left_behind;
 
-// The program's function is called without the lock: it may take long, set another one, and fork. A child does not wait.
+// Calls the program's function without the lock: the function may take long, set another function, and fork. A child
+// does not wait.
 bool ask() {
   Question now;
   {

@@ -1,4 +1,4 @@
-// Waits that the program ends early: the function that it is asked through, and calls that an interrupted thread has left behind.
+// Waits that the program interrupts: the function that they call, and the calls that interrupted threads left behind.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,13 @@
 
 namespace lockstep::c {
 
-// The function that a wait asks; null if the program has set none.
+// The function that a wait calls; null if the program has set none.
 transport::Interrupted interrupted();
 
-// This thread does not wait any longer for its blocking call: lockstep_interrupted() gives it `work`.
+// This thread stops waiting for its blocking call; lockstep_interrupted() returns its `work`.
 void leave_behind(std::unique_ptr<lockstep_work> work);
 
-// For a wait; what was waited for goes on.
+// The result of an interrupted wait; the awaited call continues.
 lockstep_status fail_interrupted();
 
 }  // namespace lockstep::c

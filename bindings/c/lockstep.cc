@@ -1,4 +1,4 @@
-// What the library says about itself: version, statuses, types, operations.
+// Information about the library: version, statuses, types, operations.
 #include "lockstep.h"
 
 #include "bindings/c/error.h"
@@ -8,7 +8,7 @@
 
 using namespace lockstep;  // NOLINT(google-build-using-namespace): the C API is a thin coat over it
 
-// The numbers are the same on both sides; these lines are where that is checked.
+// The C API and core use the same numbers; these assertions check them.
 static_assert(c::to_c(Status::kOk) == LOCKSTEP_OK);
 static_assert(c::to_c(Status::kInvalidArgument) == LOCKSTEP_ERR_INVALID_ARGUMENT);
 static_assert(c::to_c(Status::kMismatch) == LOCKSTEP_ERR_MISMATCH);
@@ -30,7 +30,7 @@ static_assert(c::to_c(Status::kProtocolError) == LOCKSTEP_ERR_PROTOCOL);
 static_assert(c::to_c(Status::kInternal) == LOCKSTEP_ERR_INTERNAL);
 static_assert(c::to_c(Status::kStateUndefined) == LOCKSTEP_ERR_STATE_UNDEFINED);
 static_assert(kStatusCount == LOCKSTEP_ERR_STATE_UNDEFINED + 1);
-static_assert(kStatusCount <= LOCKSTEP_ERR_FORKED);  // that and what follows is of the C API alone
+static_assert(kStatusCount <= LOCKSTEP_ERR_FORKED);  // numbers from here on exist in the C API only
 
 static_assert(static_cast<unsigned>(DataType::kU8) == LOCKSTEP_U8 &&
               static_cast<unsigned>(DataType::kI8) == LOCKSTEP_I8);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kFlightFolder = "LOCKSTEP_FLIGHT_FOLDER";
 
-// 0 means the default, which `value` holds already.
+// 0 means the default, which `value` contains already.
 template <typename T, typename Limit>
 std::optional<Error> override_with(T field, std::string_view name, Limit most, T& value) {
   if (field > most) return invalid("options.{} is {}; allowed: 1 to {}, or 0 for the default", name, field, most);
@@ -73,7 +73,7 @@ void override_with(std::uint32_t ms, Duration& value) {
 
 transport::Log log_to(lockstep_log_fn log, void* user) {
   if (log == nullptr) return {};
-  // The line may be a part of a longer text; C wants a 0 behind it.
+  // The line may be a part of a longer text; C needs a terminating 0.
   return [log, user](std::string_view line) { log(user, std::string(line).c_str()); };
 }
 

@@ -1,4 +1,4 @@
-// The option structs of the C API, checked and turned into what the transport takes.
+// Validates the option structs of the C API and converts them to the transport's options.
 #pragma once
 
 #include "core/base/result.h"
@@ -9,10 +9,10 @@ namespace lockstep::c {
 
 Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_options* options);
 
-// Calls back into the program; empty without a function.
+// Calls the program's function; empty if there is none.
 transport::Log log_to(lockstep_log_fn log, void* user);
 
-// A field in milliseconds over a default.
+// Replaces a default if the field is not 0; the field is in milliseconds.
 void override_with(std::uint32_t ms, Duration& value);
 
 }  // namespace lockstep::c

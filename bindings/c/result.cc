@@ -13,7 +13,7 @@
 namespace lockstep::c {
 namespace {
 
-// Only what the caller put in: its arrays.
+// A result with only the caller's inputs: its arrays.
 lockstep_result blank(const lockstep_result& from) {
   lockstep_result result = LOCKSTEP_RESULT_INIT;
   result.contributors = from.contributors;
@@ -23,7 +23,7 @@ lockstep_result blank(const lockstep_result& from) {
   return result;
 }
 
-// A copy that this thread keeps.
+// A copy of `text` that lives as long as the thread's next call.
 const char* kept(std::string_view text) {
   static thread_local std::array<char, kMaxTextBytes + 1> place{};
   const std::size_t length = std::min(text.size(), place.size() - 1);
@@ -94,7 +94,7 @@ lockstep_status report(const transport::Work& work, PeerId self, lockstep_result
 
 namespace {
 
-// Only how it ended is known.
+// Fills a result whose status and text are all that is known.
 lockstep_status report_alone(lockstep_status status, std::string_view text, lockstep_result* result) {
   if (result != nullptr) {
     lockstep_result known = blank(*result);
@@ -111,11 +111,12 @@ lockstep_status report_not_started(const Error& error, lockstep_result* result) 
 }
 
 lockstep_status report_interrupted(lockstep_result* result) {
-  return report_alone(LOCKSTEP_ERR_INTERRUPTED,
-                      "interrupted; the call is being aborted: lockstep_interrupted() gives its handle", result);
+  return report_alone(
+      LOCKSTEP_ERR_INTERRUPTED,
+      "the wait was interrupted, and the call is being aborted: lockstep_interrupted() returns its handle", result);
 }
 
-// As people read it: the high half first, its most significant byte first.
+// Most significant byte first, like the printed form.
 lockstep_peer_id to_c(PeerId id) {
   lockstep_peer_id text{};
   for (unsigned i = 0; i < 8; ++i) {

@@ -1,4 +1,4 @@
-// How a call ended, as a lockstep_result.
+// The end of a call as a lockstep_result.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,16 @@
 
 namespace lockstep::c {
 
-// Why `result` cannot be filled; nothing when it can, or when it is null.
+// Why `result` cannot be filled; nothing if it can be, or if it is null.
 std::optional<Error> wrong_result(const lockstep_result* result);
 
-// Fills `result` (may be null) from a call that is over, keeps the text of a failure, returns the status.
+// Fills `result` (may be null) from a call that is over, stores the error text, returns the status.
 lockstep_status report(const transport::Work& work, PeerId self, lockstep_result* result);
 
-// The same for a call that never started.
+// The same for a call that was not started.
 lockstep_status report_not_started(const Error& error, lockstep_result* result);
 
-// The same for a blocking call that goes on without its caller.
+// The same for a blocking call that continues without its caller.
 lockstep_status report_interrupted(lockstep_result* result);
 
 lockstep_peer_id to_c(PeerId id);

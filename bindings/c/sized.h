@@ -1,4 +1,4 @@
-// Structs that begin with their own size, so that a caller and a library of different versions understand each other.
+// Structs that begin with their own size, so that programs and libraries of different versions work together.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 
 namespace lockstep::c {
 
-// Far above every struct of ours; beyond it `struct_size` was never set.
+// Larger than any struct of the API; a larger `struct_size` was never initialized.
 inline constexpr std::size_t kMaxStructSize = 4096;
 
-// The size of each struct in the first version that had it. A struct grows at its end, past this number and past its padding.
+// The size of each struct in the first version that had it. A struct grows at its end, after this size and its padding.
 template <typename T>
 inline constexpr std::size_t kFirstSize = sizeof(T);
 
@@ -27,7 +27,7 @@ Result<std::size_t> struct_size(const T* from, std::string_view name, std::size_
   return size;
 }
 
-// What a caller gave, in the struct as this library knows it: fields the caller does not know are 0.
+// The caller's struct, converted to the struct of this library: fields that the caller does not know are 0.
 template <typename T>
 Result<T> take(const T* from, std::string_view name, std::size_t first_size = kFirstSize<T>) {
   const auto size = struct_size(from, name, first_size);
@@ -37,14 +37,14 @@ Result<T> take(const T* from, std::string_view name, std::size_t first_size = kF
   for (std::size_t at = sizeof known; at < *size; ++at) {
     if (reinterpret_cast<const unsigned char*>(from)[at] != 0) {
       return invalid("{}.struct_size is {} and byte {} is not 0, but this library (" LOCKSTEP_VERSION_STRING
-                     ") knows only {} bytes: it is older than the program",
+                     ") knows only {} bytes: the library is older than the program",
                      name, *size, at, sizeof known);
     }
   }
   return known;
 }
 
-// Gives a struct back: the fields that the caller knows. `to` has passed struct_size().
+// Copies a struct back to the caller: only the fields that the caller knows. `to` has passed struct_size().
 template <typename T>
 void give(T known, T* to) {
   const std::size_t size = to->struct_size;

@@ -1,4 +1,4 @@
-// Milliseconds of the C API as durations.
+// Converts milliseconds of the C API to durations.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace lockstep::c {
 
-// Longer time-outs are none: sums of a moment and a duration must not overflow.
+// A longer timeout counts as none: the sum of a moment and a duration must not overflow.
 inline constexpr std::int64_t kLongestTimeOutMs = std::int64_t{100} * 365 * 24 * 3600 * 1000;  // a century
 
-// Of a wait: 0 looks once; nothing: as long as it takes.
+// The timeout of a wait. 0 checks once; nothing waits forever.
 Result<std::optional<Duration>> wait_time_out(std::int64_t ms, std::string_view name);
-// Of a call that is a parameter: above 0. Core's 0 is "none".
+// The timeout of a call, given as a parameter: must be above 0, because 0 means "none" in core.
 Result<Duration> call_time_out(std::int64_t ms, std::string_view name);
-// Of a call that is a field: 0 is its default, none.
+// The timeout of a call, given as a field: 0 is the default, none.
 Result<Duration> field_time_out(std::int64_t ms, std::string_view name);
 
 }  // namespace lockstep::c

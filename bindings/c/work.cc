@@ -1,4 +1,4 @@
-// Work: calls in flight in the hands of their caller.
+// Work: handles of calls in flight.
 #include <memory>
 #include <vector>
 
@@ -47,7 +47,7 @@ lockstep_status lockstep_wait_any(lockstep_work* const* works, size_t count, int
     if (!timeout) return c::fail(timeout.error());
 
     std::vector<c::Work> given;
-    std::vector<size_t> places;  // of `given` in `works`
+    std::vector<size_t> places;  // indices of `given` in `works`
     for (size_t i = 0; i < count; ++i) {
       if (works[i] == nullptr) continue;
       if (works[i]->forked()) return c::fail_forked();

@@ -1,4 +1,4 @@
-// The newest view, as a C program sees it.
+// The newest view, for C programs.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -20,7 +20,7 @@ Result<ViewPtr> view_of(const lockstep_comm& comm) {
   return view;
 }
 
-// Members per group, by ascending group.
+// Members per group, in ascending order of groups.
 std::map<GroupId, std::uint32_t> group_sizes(const wire::View& view) {
   std::map<GroupId, std::uint32_t> sizes;
   for (const wire::Member& member : view.members) ++sizes[member.group];
@@ -46,7 +46,7 @@ lockstep_world describe(const wire::View& view, PeerId self) {
   return world;
 }
 
-// An array of the caller and what belongs to it.
+// Validates an array of the caller with its capacity and count.
 std::optional<Error> wrong_array(const void* array, std::string_view name, size_t capacity, const size_t* count) {
   if (count == nullptr) return c::invalid("count is NULL; give the address of a size_t");
   if (array == nullptr && capacity != 0) return c::invalid("{} is NULL but capacity is {}; allowed: 0", name, capacity);

@@ -1,4 +1,4 @@
-// The C API for programs in C++ that end when a call fails: handles that free themselves, failures as exceptions.
+// The C API for C++ programs that end when a call fails: handles that free themselves, and errors as exceptions.
 #pragma once
 
 #include <memory>
@@ -18,15 +18,15 @@ struct Free {
 using Comm = std::unique_ptr<lockstep_comm, Free>;
 using EmbeddedCoordinator = std::unique_ptr<lockstep_coordinator, Free>;
 
-// Throws Failure with the library's own words unless `status` is LOCKSTEP_OK. `what`: what was tried, such as
+// Throws Failure with the library's error text unless `status` is LOCKSTEP_OK. `what` names the action, such as
 // "connect".
 void check(lockstep_status status, std::string_view what);
 
 Comm create_comm(const lockstep_comm_options& options);
-// Its address can be connected to from this machine.
+// Starts a coordinator; `address` becomes an address that this machine can connect to.
 EmbeddedCoordinator start_coordinator(const lockstep_coordinator_options& options, std::string& address);
 
-// Asks the coordinator at "host:port" how its run is. Throws Failure if nobody answers.
+// Queries the status of the coordinator at "host:port". Throws Failure if it does not answer.
 wire::StatusReply ask_coordinator(const std::string& address, double timeout_s);
 
 lockstep_world world_of(const Comm& comm);

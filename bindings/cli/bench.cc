@@ -1,4 +1,5 @@
-// `lockstep bench`: how fast collectives are, as a table in the manner of nccl-tests. Here: options, and local peers.
+// `lockstep bench`: the speed of collectives, as a table in the style of nccl-tests. This file: options, and local
+// peers.
 #include "bindings/cli/bench.h"
 
 #include <fmt/core.h>
@@ -73,7 +74,7 @@ std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string
   return words;
 }
 
-// Local peers, until all have ended or one has failed. What rank 0 prints is printed.
+// Runs local peers until all have ended or one has failed. Prints the output of rank 0.
 int bench_here(const BenchOptions& options) {
   Family family;
   lockstep_coordinator_options coordinator_options = LOCKSTEP_COORDINATOR_OPTIONS_INIT;
@@ -107,7 +108,7 @@ int bench(const BenchOptions& options) {
     throw Failure(kExitUsage, fmt::format("--begin {} is larger than --end {}", size_words(options.begin),
                                           size_words(options.end)));
   }
-  // Broadcast works in place, as does a sync; what has no result of the input's size does not.
+  // Broadcast and sync work in place. A collective whose result has another size than its input does not.
   const bool never_out = options.collective == "broadcast" || options.collective == "sync_state";
   const bool never_in = options.collective == "reduce_scatter" || options.collective == "barrier";
   if ((never_out && options.only == "out") || (never_in && options.only == "in")) {
@@ -118,8 +119,9 @@ int bench(const BenchOptions& options) {
     throw Failure(kExitUsage, "--peers 1: sync_state needs at least 2 peers: one with the state, and a newcomer");
   }
   if (options.collective != "all_reduce" && options.tensors > 1) {
-    throw Failure(kExitUsage, fmt::format("--tensors {}: {} takes one tensor; only all_reduce takes many in a call",
-                                          options.tensors, options.collective));
+    throw Failure(kExitUsage,
+                  fmt::format("--tensors {}: {} takes one tensor; only all_reduce takes several in one call",
+                              options.tensors, options.collective));
   }
   if (options.collective == "sync_state" && options.in_flight > 1) {
     throw Failure(kExitUsage, fmt::format("--in-flight {}: sync_state allows one call at a time", options.in_flight));
@@ -128,16 +130,15 @@ int bench(const BenchOptions& options) {
   const bool sums = options.op == "sum" || options.op == "avg";
   if ((encodes || options.algorithm == "direct") &&
       (options.collective != "all_reduce" || options.type != "f32" || !sums)) {
-    throw Failure(kExitUsage,
-                  fmt::format("--up {} --down {} --algorithm {}: only an all_reduce of f32 (sum or avg) has "
-                              "wire formats, or goes direct",
-                              options.up, options.down, options.algorithm));
+    throw Failure(kExitUsage, fmt::format("--up {} --down {} --algorithm {}: only an all_reduce of f32 (sum or avg) "
+                                          "supports wire formats and the direct algorithm",
+                                          options.up, options.down, options.algorithm));
   }
   const bool direct =
       options.algorithm == "direct" || (options.algorithm == "auto" && bits_of(*wire_format_named(options.up)) < 8);
   if (options.residual && !direct) {
     throw Failure(kExitUsage,
-                  fmt::format("--residual --up {} --algorithm {}: only what goes direct has residuals: take "
+                  fmt::format("--residual --up {} --algorithm {}: only the direct algorithm has residuals: use "
                               "--algorithm direct",
                               options.up, options.algorithm));
   }
@@ -145,11 +146,12 @@ int bench(const BenchOptions& options) {
     const std::string formats = fmt::format("--up {} --down {}: ", options.up, options.down);
     if (options.op == "sum" && options.only != "out") {
       throw Failure(kExitUsage, formats +
-                                    "sums in place grow from call to call beyond what a format carries: "
-                                    "take --op avg, or --only out");
+                                    "sums in place grow from call to call beyond the range of the format: "
+                                    "use --op avg, or --only out");
     }
-    if (options.algorithm == "ring" && bits_of(*wire_format_named(options.up)) < 8) {  // the parser knows them all
-      throw Failure(kExitUsage, formats + "around the ring contributions go up in 8 bits or more");
+    // the parser has validated the name
+    if (options.algorithm == "ring" && bits_of(*wire_format_named(options.up)) < 8) {
+      throw Failure(kExitUsage, formats + "the ring needs a format of 8 bits or more for --up");
     }
   }
   return options.coordinator.empty() ? bench_here(options) : bench_as_peer(options);
@@ -169,34 +171,38 @@ Run add_bench(CLI::App& app) {
   command->add_option("-c,--collective", options->collective, "what to measure")
       ->transform(sim::one_of({"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "sync_state"}))
       ->capture_default_str();
-  command->add_option("-d,--type", options->type, "of elements")
+  command->add_option("-d,--type", options->type, "type of the elements")
       ->transform(sim::one_of({"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"}))
       ->capture_default_str();
-  command->add_option("-o,--op", options->op, "how they are folded")
+  command->add_option("-o,--op", options->op, "operation that folds the elements")
       ->transform(sim::one_of({"sum", "avg", "prod", "min", "max"}))
       ->capture_default_str();
   const std::vector<std::string> formats(std::begin(kWireFormatNames), std::end(kWireFormatNames));
   command->add_option("--up", options->up, "wire format of contributions to an all-reduce of f32, sum or avg")
       ->transform(sim::one_of(formats))
       ->capture_default_str();
-  command->add_option("--down", options->down, "and of its result")
+  command->add_option("--down", options->down, "wire format of the result")
       ->transform(sim::one_of(formats))
       ->capture_default_str();
-  command->add_flag("--residual", options->residual, "of the same: with error feedback; direct only");
-  command->add_option("--algorithm", options->algorithm, "of the same; auto: direct if less than 8 bits go up")
+  command->add_flag("--residual", options->residual, "all-reduce with error feedback; direct algorithm only");
+  command
+      ->add_option("--algorithm", options->algorithm,
+                   "algorithm of an all-reduce; auto: direct if --up has less than 8 bits")
       ->transform(sim::one_of({"auto", "ring", "direct"}))
       ->capture_default_str();
   command->add_option("-b,--begin", options->begin, "smallest size in bytes; 64K, 256M, 1G")
       ->transform(size_text())
       ->capture_default_str();
   command->add_option("-e,--end", options->end, "largest size")->transform(size_text())->capture_default_str();
-  command->add_option("-f,--factor", options->factor, "from one size to the next")
+  command->add_option("-f,--factor", options->factor, "ratio of one size to the previous one")
       ->check(CLI::Range(2, 1'048'576))
       ->capture_default_str();
-  command->add_option("-n,--iters", options->iterations, "calls per measurement; 0: about half a second of them")
+  command
+      ->add_option("-n,--iters", options->iterations,
+                   "calls per measurement; 0: as many as fit into about half a second")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
-  command->add_option("-w,--warmup", options->warmup, "calls before; 0: as many as it takes")
+  command->add_option("-w,--warmup", options->warmup, "calls before each measurement; 0: as many as needed")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   command
@@ -204,7 +210,7 @@ Run add_bench(CLI::App& app) {
                    "number of tensors in one all-reduce, sized as in a transformer; equal in total")
       ->check(CLI::Range(1, 65'536))
       ->capture_default_str();
-  command->add_option("-i,--in-flight", options->in_flight, "calls at once, each as large; their time is shared")
+  command->add_option("-i,--in-flight", options->in_flight, "calls in flight at the same time, each of the full size")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command->add_option("--stripes", options->stripes, "parallel streams to each neighbour; 0: the library's default")
@@ -233,9 +239,9 @@ Run add_bench(CLI::App& app) {
                     "prints `call 1`, ... to stderr when rank 0 begins a measured call; for tests that disturb it");
   command->footer(R"(
 Columns: the time of a call on the slowest peer; algbw = bytes / time; busbw = algbw * 2(n-1)/n for all-reduce, (n-1)/n
-for reduce-scatter and all-gather, 1 for broadcast, as in nccl-tests (doc/PERFORMANCE.md); errors: elements of the result that
-are wrong, on all peers together; with a wire format, elements that are wrong by more than the format allows. For
-all-gather `bytes` is what each peer receives, otherwise what each peer contributes.
+for reduce-scatter and all-gather, 1 for broadcast, as in nccl-tests (doc/PERFORMANCE.md); errors: wrong elements of the
+result, on all peers together; with a wire format, elements that are wrong by more than the format allows. `bytes`: the
+bytes that each peer contributes; for all-gather, the bytes that each peer receives.
 sync_state: all ranks hold the same state of `bytes`, except the last rank, a newcomer without a state. The newcomer's
 time counts, and busbw is algbw. Before each call bench changes all of the newcomer's memory. --json adds the bytes that
 the newcomer received in a call.

@@ -1,4 +1,4 @@
-// `lockstep bench`, in three parts: bench.cc starts peers, bench_peer.cc is one, bench_subject.cc is what it measures.
+// `lockstep bench`, in three parts: bench.cc starts peers, bench_peer.cc runs one peer, bench_subject.cc measures.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@ struct BenchOptions {
   std::string op = "sum";
   std::string up = "native";  // wire formats of an all-reduce
   std::string down = "native";
-  std::string algorithm = "auto";  // of the same
-  bool residual = false;           // likewise
+  std::string algorithm = "auto";  // algorithm of an all-reduce
+  bool residual = false;           // whether an all-reduce uses a residual
   std::uint64_t begin = 4U << 10U;
   std::uint64_t end = 64U << 20U;
   std::uint64_t factor = 4;
-  std::uint32_t iterations = 0;  // 0: by time
-  std::uint32_t warmup = 0;      // 0: by time
+  std::uint32_t iterations = 0;  // 0: as many as the time allows
+  std::uint32_t warmup = 0;      // 0: as many as the time allows
   std::uint32_t peers = 2;
-  std::string coordinator;      // empty: one of our own, and local peers
-  std::uint32_t tensors = 1;    // in one all-reduce
-  std::uint32_t in_flight = 1;  // calls
+  std::string coordinator;      // empty: bench starts a coordinator and local peers
+  std::uint32_t tensors = 1;    // tensors in one all-reduce
+  std::uint32_t in_flight = 1;  // calls at the same time
   std::uint16_t stripes = 0;
   std::uint32_t segment_bytes = 0;
   std::string congestion_control;  // empty: the library's choice
-  std::uint32_t spin_us = 50;      // 0: never
+  std::uint32_t spin_us = 50;      // 0: never polls
   double wait_s = 60;
-  std::string only = "both";  // out or in: one half of the table
+  std::string only = "both";  // "out", "in" or "both": the halves of the table
   bool json = false;
   bool say_calls = false;
 };
 
-// Joins, measures, leaves; the peer with rank 0 prints. Gives the exit code.
+// Joins, measures and leaves; the peer with rank 0 prints. Returns the exit code.
 int bench_as_peer(const BenchOptions& options);
 
 }  // namespace lockstep::cli

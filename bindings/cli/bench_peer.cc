@@ -28,11 +28,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Timing {
-  double seconds = 0;         // of a call, on the average
-  std::vector<double> calls;  // of every call
-  std::vector<double> each;   // the same, from the shortest
-  double retries = 0;         // attempts that were given up, in all calls
-  double received = 0;        // sync_state: bytes, by the newcomer in a call, at most
+  double seconds = 0;         // average time of a call
+  std::vector<double> calls;  // time of each call
+  std::vector<double> each;   // the same, in ascending order
+  double retries = 0;         // abandoned attempts of all calls
+  double received = 0;        // sync_state: the most bytes that the newcomer received in a call
   std::uint64_t errors = 0;
 };
 
@@ -43,7 +43,7 @@ struct Row {
   std::optional<Timing> in;
 };
 
-// A coordinator that is there.
+// The time limit for an answer of a running coordinator.
 constexpr double kAnswersWithinSeconds = 10;
 
 class Bench {
@@ -85,7 +85,7 @@ class Bench {
     comm_options.spin_us = options_.spin_us == 0 ? LOCKSTEP_NO_SPIN : options_.spin_us;
     comm_ = create_comm(comm_options);
     ask_coordinator(options_.coordinator,
-                    kAnswersWithinSeconds);  // connect would wait for it, as long as for the other peers
+                    kAnswersWithinSeconds);  // connect would wait for a coordinator as long as for the other peers
     const auto wait_ms = static_cast<std::int64_t>(options_.wait_s * 1000);
     check(lockstep_connect(comm_.get(), options_.coordinator.c_str(), wait_ms), "connect");
     const lockstep_world world = world_of(comm_);
@@ -100,7 +100,7 @@ class Bench {
     subject_.emplace(options_, comm_.get(), rank_, world_);
   }
 
-  // ---- what the peers tell each other between measurements ----
+  // ---- agreements between measurements ----
 
   static constexpr std::uint64_t kControlTag = 1;
 
@@ -122,12 +122,12 @@ class Bench {
 
   // ---- one measurement ----
 
-  // Of a call on the average, however many are in flight.
+  // The average time of a call, however many calls are in flight.
   Timing time_of(Place place, std::uint32_t iterations, bool warmup = false) {
     if (subject_->is_sync()) return time_of_syncs(iterations, warmup);
     Timing timing;
     timing.calls.reserve(iterations);
-    agree(0, LOCKSTEP_MAX);  // all start together
+    agree(0, LOCKSTEP_MAX);  // all peers start together
     const auto began = Clock::now();
     auto last = began;
     for (std::uint32_t i = 0; i < iterations; ++i) {
@@ -143,7 +143,7 @@ class Bench {
     return timing;
   }
 
-  // Of the slowest peer.
+  // The times of the slowest peer.
   void settle(Timing& timing) {
     agree(timing.calls, LOCKSTEP_MAX);
     timing.retries = agree(timing.retries, LOCKSTEP_MAX);
@@ -157,13 +157,13 @@ class Bench {
     std::fflush(stderr);
   }
 
-  // The newcomer's time alone counts: the others have nothing to do but to send.
+  // Measures the newcomer only: the other peers merely send.
   Timing time_of_syncs(std::uint32_t iterations, bool warmup) {
     Timing timing;
     timing.calls.assign(iterations, 0);
     for (std::uint32_t i = 0; i < iterations; ++i) {
       if (subject_->is_newcomer()) subject_->spoil();
-      agree(0, LOCKSTEP_MAX);  // all start together
+      agree(0, LOCKSTEP_MAX);  // all peers start together
       if (!warmup) say_call(i);
       const auto began = Clock::now();
       const lockstep_result result = subject_->call(Place::kIn);
@@ -180,7 +180,7 @@ class Bench {
 
   Timing measure(Place place) {
     constexpr double kTargetSeconds = 0.5;
-    // A fresh input and one call to check; then the input no longer matters.
+    // Checks one call with a fresh input; after that the input no longer matters.
     subject_->prepare(place);
     const std::uint64_t errors = subject_->wrong(subject_->call(place));
 
@@ -210,7 +210,7 @@ class Bench {
     return row;
   }
 
-  // ---- what is printed ----
+  // ---- output ----
 
   void print_head() const {
     const bool native = options_.up == "native" && options_.down == "native" && options_.algorithm == "auto";

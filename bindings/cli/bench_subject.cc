@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::align_val_t kPage{4096};
 
-// Of calls in flight: one each. What peers tell each other between measurements has a smaller one.
+// The first tag of calls in flight, one tag each. Agreements between measurements use smaller tags.
 constexpr std::uint64_t kFirstTag = 16;
 
-// Which of 0 to `last` has this name. Names are checked by the parser.
+// The value from 0 to `last` with this name. The parser has validated the name.
 template <typename T>
 T named(std::string_view name, const char* (*name_of)(T), T last) {
   int number = 0;
@@ -27,7 +27,7 @@ T named(std::string_view name, const char* (*name_of)(T), T last) {
   return static_cast<T>(number);
 }
 
-// What one rounding to this format may miss an element by, as a part of the largest.
+// The largest error of one rounding to this format, as a fraction of the largest element.
 double step_of(lockstep_wire_format format) {
   switch (format) {
     case LOCKSTEP_WIRE_NATIVE: return 0;
@@ -35,15 +35,15 @@ double step_of(lockstep_wire_format format) {
     case LOCKSTEP_WIRE_F16: return 1.0 / 2048;
     case LOCKSTEP_WIRE_INT8:
     case LOCKSTEP_WIRE_INT8_MIN_MAX: return 1.0 / 254;
-    case LOCKSTEP_WIRE_INT8_CODEBOOK: return 0.5;  // more than its bins, less than what is wrong
+    case LOCKSTEP_WIRE_INT8_CODEBOOK: return 0.5;  // larger than its bins, smaller than an error of the library
     case LOCKSTEP_WIRE_INT4: return 1.0 / 14;
     case LOCKSTEP_WIRE_E3M0: return 1.0 / 3;
   }
   return 0;
 }
 
-// How `count` elements lie in so many tensors: as in a transformer, an embedding, then matrices in turn with vectors of
-// a thousandth of one.
+// Divides `count` elements among so many tensors as in a transformer: an embedding, then alternately matrices and
+// vectors, whose size is a thousandth of a matrix.
 std::vector<std::uint64_t> sizes_of_tensors(std::uint64_t count, std::uint32_t tensors) {
   constexpr std::uint64_t kEmbedding = 40'000;
   constexpr std::array<std::uint64_t, 4> kMatrices = {3000, 1000, 4000, 4000};
@@ -290,7 +290,7 @@ void BenchSubject::must_be_whole(lockstep_status status, const lockstep_result& 
   throw Failure(kExitFailed, fmt::format("a peer was lost: {} of {} are left", result.world_size, world_));
 }
 
-// ---- what came of it ----
+// ---- results ----
 
 std::uint64_t BenchSubject::wrong(const lockstep_result& result) const {
   std::uint64_t errors = 0;

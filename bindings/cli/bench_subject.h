@@ -1,4 +1,4 @@
-// What `lockstep bench` measures: one collective on memory of its own, whose result is known.
+// The subject of `lockstep bench`: one collective on its own memory, with a known result.
 #pragma once
 
 #include <cstddef>
@@ -18,42 +18,42 @@ enum class Place { kOut, kIn };
 
 class BenchSubject {
  public:
-  // `comm`: a member of a run of `world` peers; outlives this.
+  // `comm`: a member of a run with `world` peers; outlives this object.
   BenchSubject(const BenchOptions& options, lockstep_comm* comm, std::uint32_t rank, std::uint32_t world);
 
-  // Which halves of the table there are.
+  // Which halves of the table apply.
   [[nodiscard]] bool works_out_of_place() const;
   [[nodiscard]] bool works_in_place() const;
   [[nodiscard]] bool is_sync() const { return collective_ == Collective::kSyncState; }
   [[nodiscard]] bool has_size() const { return collective_ != Collective::kBarrier; }
-  // Of a sync: holds no state when a call begins.
+  // Sync: whether this peer has no state when a call begins.
   [[nodiscard]] bool is_newcomer() const { return is_sync() && rank_ + 1 == world_; }
   [[nodiscard]] bool folds() const;
-  // Bus bandwidth over algorithm bandwidth, as in nccl-tests.
+  // Bus bandwidth divided by algorithm bandwidth, as in nccl-tests.
   [[nodiscard]] double bus_factor() const;
   [[nodiscard]] std::size_t element_bytes() const { return element_; }
 
-  // Memory for calls on about so many bytes: whole elements, and where every rank has a block equally many in each.
+  // Prepares memory for calls on about `bytes`: whole elements, and equal blocks for collectives with a block per rank.
   void resize(std::uint64_t bytes);
-  [[nodiscard]] std::uint64_t count() const { return count_; }  // of elements, in one call
+  [[nodiscard]] std::uint64_t count() const { return count_; }  // elements in one call
   [[nodiscard]] std::uint64_t bytes() const { return count_ * element_; }
-  void drop_memory_to_send();  // in place needs none
+  void drop_memory_to_send();  // calls in place do not need it
   void drop_memory();
 
-  // Writes what is sent; nothing else in memory is right then.
+  // Writes the input; all other memory becomes invalid.
   void prepare(Place place);
-  // Nothing that is received is right any more.
+  // Invalidates all received data.
   void spoil();
-  // One call, or as many at once as are to be in flight; the last one's result. Throws Failure.
+  // Makes one call, or as many as are to be in flight; returns the result of the last one. Throws Failure.
   lockstep_result call(Place place);
-  // How many elements of what was received are not right. `result`: of the call.
+  // The number of wrong elements in the received data. `result`: the result of the call.
   [[nodiscard]] std::uint64_t wrong(const lockstep_result& result) const;
 
  private:
   enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier, kSyncState };
   static Collective collective_of(std::string_view name);
 
-  // Aligned to a page; its pages are touched, so that no measurement pays for that.
+  // Page-aligned memory. The pages are touched in advance, so that no measurement includes page faults.
   class Memory {
    public:
     explicit Memory(std::size_t bytes);
@@ -68,16 +68,16 @@ class BenchSubject {
     std::unique_ptr<std::byte, Delete> data_;
     std::size_t bytes_;
   };
-  // Of one call in flight.
+  // The memory of one call in flight.
   struct Slot {
     std::optional<Memory> send;
     std::optional<Memory> recv;
-    std::optional<Memory> residual;        // --residual
-    std::vector<lockstep_tensor> tensors;  // --tensors: into them
+    std::optional<Memory> residual;        // with --residual
+    std::vector<lockstep_tensor> tensors;  // with --tensors: parts of the memory
     std::vector<void*> residuals;
   };
 
-  // The call of one slot; blocks where `work` is null.
+  // Starts the call of one slot; blocks if `work` is null.
   lockstep_status issue(Place place, std::size_t index, lockstep_result* result, lockstep_work** work);
   void cut(Slot& slot, Place place) const;
   void must_be_whole(lockstep_status status, const lockstep_result& result) const;

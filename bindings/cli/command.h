@@ -1,4 +1,4 @@
-// What the subcommands of `lockstep` have in common: how they declare themselves, how they fail, what they exit with.
+// Common parts of the subcommands of `lockstep`: declaration, failures, exit codes.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@ class App;
 
 namespace lockstep::cli {
 
-// Documented in `lockstep --help`; `lockstep sim` has more of its own (sim/cli/cli.h).
+// Documented in `lockstep --help`; `lockstep sim` has further codes (sim/cli/cli.h).
 enum ExitCode : int {
   kExitOk = 0,
-  kExitFailed = 1,         // what was asked for was tried, and failed; or a result was wrong
-  kExitUsage = 2,          // the command line was wrong; nothing was done
-  kExitNobodyAnswers = 3,  // no coordinator at that address
-  kExitInterrupted = 130,  // Ctrl-C, as shells have it
+  kExitFailed = 1,         // the command was executed and failed, or a result was wrong
+  kExitUsage = 2,          // the command line was invalid; nothing was done
+  kExitNobodyAnswers = 3,  // no coordinator answers at the address
+  kExitInterrupted = 130,  // Ctrl-C, as in shells
 };
 
 // Ends the command with a sentence on stderr.
@@ -30,8 +30,8 @@ class Failure : public std::runtime_error {
   ExitCode code_;
 };
 
-// Each declares a subcommand with its options. What it returns is run once the command line was parsed, and gives the
-// exit code.
+// Each function declares a subcommand with its options. The returned function runs after the command line was parsed
+// and returns the exit code.
 using Run = std::function<int()>;
 Run add_coordinator(CLI::App& app);
 Run add_status(CLI::App& app);

@@ -1,5 +1,5 @@
-// `lockstep coordinator`: a process that decides who is in a run. Waits for a signal; the work is done by its own
-// thread.
+// `lockstep coordinator`: a process that decides the membership of a run. The main thread waits for a signal; the
+// coordinator's own thread does the work.
 #include <fmt/core.h>
 #include <sys/resource.h>
 
@@ -34,16 +34,16 @@ struct CoordinatorOptions {
   std::string flight_file;
 };
 
-// Empty: a file of this name can be there. Better said now than when it is wanted.
+// Empty if a file with this name can be written. Checked at the start, and not when the file is needed.
 std::string flaw_of_flight_file(const std::string& file) {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  if (std::filesystem::is_directory(file, error)) return file + " is a folder: name a file";
+  if (std::filesystem::is_directory(file, error)) return file + " is a folder: give the name of a file";
   if (folder.empty() || std::filesystem::is_directory(folder, error)) return {};
   return file + ": there is no folder " + folder.string();
 }
 
-// A run of 1024 members, and strangers beside them, need more than the 1024 that many systems allow at first.
+// A run of 1024 members plus strangers needs more descriptors than the usual initial limit of 1024.
 void raise_file_limit() {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
@@ -52,7 +52,7 @@ void raise_file_limit() {
 }
 
 void write_flight(transport::CoordinatorServer& server, const std::string& file, bool ends) {
-  const auto written = server.write_flight(file, ends ? "it was told to end" : "asked for");
+  const auto written = server.write_flight(file, ends ? "the coordinator was asked to end" : "asked for");
   fmt::print(stderr, "{}\n", written ? "flight recording written to " + *written : written.error().text);
 }
 
@@ -63,7 +63,7 @@ int serve(const CoordinatorOptions& options) {
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGUSR1);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before there are threads, so that sigwait() gets them all
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread starts, so that sigwait() receives all signals
 
   transport::CoordinatorServer::Options server_options;
   server_options.listen = options.listen;
@@ -131,9 +131,10 @@ Examples:
   lockstep coordinator --heartbeat 200 --silence 1000   notices a silent peer sooner; needs a good network)");
   return [options] {
     if (options->silence_ms < 2 * options->heartbeat_ms) {
-      throw Failure(kExitUsage, fmt::format("--silence {} must be at least twice --heartbeat {}, or healthy peers are "
-                                            "taken for dead",
-                                            options->silence_ms, options->heartbeat_ms));
+      throw Failure(kExitUsage,
+                    fmt::format("--silence {} must be at least twice --heartbeat {}, or healthy peers count "
+                                "as lost",
+                                options->silence_ms, options->heartbeat_ms));
     }
     return serve(*options);
   };

@@ -31,7 +31,7 @@ void write(const nlohmann::json& line) {
   fmt::print(stderr, "{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));  // must not throw
 }
 
-// The fields of an event that say something; the names are those of its line of text.
+// The fields of an event that are set; the names are those of its text form.
 nlohmann::json json_of(const trace::Event& event) {
   nlohmann::json line = {{"time", wall_clock()}, {"event", trace::name_of(event.kind)}};
   if (event.view.value != 0) line["view"] = event.view.value;

@@ -1,4 +1,4 @@
-// What `lockstep coordinator` says on stderr: a line for each event, as text or as JSON.
+// The output of `lockstep coordinator` on stderr: one line per event, as text or as JSON.
 #pragma once
 
 #include <map>
@@ -22,12 +22,12 @@ class CoordinatorLog {
   ~CoordinatorLog() = default;
 
   void event(const trace::Event& event);
-  // What is no event of the protocol: of the driver and its sockets.
+  // A message that is not an event of the protocol, but of the driver and its sockets.
   void note(std::string_view text);
 
  private:
-  // A commit is listed on request, and where it tells of states that differ otherwise than the last one in its group
-  // told.
+  // Whether an event is logged. A commit is logged on request, and if it reports other differences between states than
+  // the last commit of its group.
   bool lists(const trace::Event& event);
   void list(const trace::Event& event) const;
   void list(const transport::EventLog::LeftOut& left_out) const;
@@ -35,7 +35,7 @@ class CoordinatorLog {
   const bool json_;
   const bool commits_;
   transport::EventLog calm_;
-  std::map<GroupId, std::string> differ_;  // as was told last
+  std::map<GroupId, std::string> differ_;  // the last reported differences
 };
 
 }  // namespace lockstep::cli

@@ -1,5 +1,5 @@
-// `lockstep demo`: a coordinator and peers as processes, and what is done to them. Everything that is printed as a fact
-// was reported by a process, and the verdict is computed from the reports.
+// `lockstep demo`: runs a coordinator and peers as processes, and injects faults. Every printed fact was reported by a
+// process; the verdict is computed from the reports.
 #include <fmt/core.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -40,10 +40,10 @@ struct DemoOptions {
 };
 
 constexpr std::uint32_t kFounders = 4;
-// A short silence, so that the demo is short. Over the internet the defaults are better.
+// A short silence keeps the demo short. Over the internet the defaults are better.
 constexpr std::string_view kHeartbeatMs = "200";
 constexpr std::string_view kSilenceMs = "1500";
-// The story: what happens from which step on. Each part begins when the one before it is over.
+// The steps at which the faults begin. Each fault begins when the one before is over.
 constexpr std::uint64_t kKillAt = 4;
 constexpr std::uint64_t kLeaveAt = 7;
 constexpr std::uint64_t kJoinAt = 9;
@@ -67,12 +67,12 @@ struct Member {
   bool founder = false;
   bool member = false;
   std::uint64_t last_step = 0;
-  std::optional<std::uint64_t> joined_at;  // the state's step when it last came in
-  std::string out_status;                  // when it lost the run
+  std::optional<std::uint64_t> joined_at;  // step of the state when the peer last joined
+  std::string out_status;                  // status when the peer lost the run
   std::string out_text;
   bool said_left = false;
   bool said_finished = false;
-  std::optional<int> end;  // as of waitpid()
+  std::optional<int> end;  // from waitpid()
 };
 
 class Demo {
@@ -81,7 +81,7 @@ class Demo {
 
   int run() {
     start_coordinator();
-    fmt::print("{} peers, each a process, all-reduce {} of f32 per step; the state has {}\n\n", kFounders,
+    fmt::print("{} peers, one process each, all-reduce {} of f32 per step; the state has {}\n\n", kFounders,
                size_words(options_.bytes), size_words(Training::kWeights * sizeof(float)));
     fmt::print(" step  view  world   time ms  bus GB/s  state hash         peers that have it\n");
     std::fflush(stdout);
@@ -96,7 +96,7 @@ class Demo {
         return kExitInterrupted;
       }
       if (std::holds_alternative<Family::TimedOut>(event)) {
-        problem(fmt::format("not over after {:.0f} s; {}", options_.limit_s, where_we_are()));
+        problem(fmt::format("the demo has not ended after {:.0f} s; {}", options_.limit_s, where_we_are()));
         break;
       }
       if (const auto* const line = std::get_if<Family::Line>(&event)) on_line(*line);
@@ -134,10 +134,10 @@ class Demo {
     return child;
   }
 
-  // The n-th peer that was started, from 1.
-  [[nodiscard]] static std::size_t peer(std::uint32_t number) { return number; }  // the coordinator is child 0
+  // The n-th started peer, from 1.
+  [[nodiscard]] static std::size_t peer(std::uint32_t number) { return number; }  // child 0 is the coordinator
 
-  // ---- what the processes say ----
+  // ---- reports of the processes ----
 
   void on_line(const Family::Line& line) {
     if (line.child == coordinator_) return;
@@ -199,10 +199,10 @@ class Demo {
     }
   }
 
-  // ---- what is done to them ----
+  // ---- faults ----
 
   void on_begins(std::size_t child, std::uint64_t step) {
-    // They do not wait for us: lines that are read later may say that they had come further.
+    // The processes do not wait for this one: later lines may report further steps.
     if (child == killed_) killed_in_ = step;
     if (child == stopped_ && !woken_) stopped_in_ = step;
     if (!killed_ && step >= kKillAt && child == peer(3)) {
@@ -227,7 +227,7 @@ class Demo {
     if (killed_ && !told_to_leave_ && newest_ >= kLeaveAt && newest_view_ > killed_view_) {
       told_to_leave_ = true;
       family_.tell(leaver, "leave");
-      note(fmt::format("{} is told to leave", members_[leaver].name));
+      note(fmt::format("{} is asked to leave", members_[leaver].name));
     }
     if (told_to_leave_ && newcomers_.empty() && newest_ >= kJoinAt && members_[leaver].end) {
       for (int i = 0; i < 2; ++i) newcomers_.push_back(start_peer(false));
@@ -235,12 +235,12 @@ class Demo {
     }
     may_stop_ = !newcomers_.empty() && std::all_of(newcomers_.begin(), newcomers_.end(),
                                                    [&](std::size_t child) { return members_[child].last_step > 0; });
-    // It is woken once the others have gone on without it.
+    // Woken once the other peers have continued without it.
     if (stopped_ && !woken_ && newest_view_ > stopped_view_) {
       woken_ = true;
       stopped_seconds_ = seconds_since(stopped_time_);
       family_.signal(*stopped_, SIGCONT);
-      note(fmt::format("the others went on; {} is woken (SIGCONT) after {:.1f} s", members_[*stopped_].name,
+      note(fmt::format("the others continued; {} is woken (SIGCONT) after {:.1f} s", members_[*stopped_].name,
                        stopped_seconds_));
     }
     if (!finishing_ && back_for(kStepsAfterReturn) && newest_ >= options_.steps) {
@@ -253,7 +253,7 @@ class Demo {
     }
   }
 
-  // Whether the stopped peer lost the run, joined again and did so many steps since.
+  // Whether the stopped peer lost the run, rejoined and has completed `steps` steps since.
   [[nodiscard]] bool back_for(std::uint64_t steps) const {
     if (!stopped_) return false;
     const Member& member = members_.at(*stopped_);
@@ -279,8 +279,8 @@ class Demo {
 
   // ---- steps ----
 
-  // Prints the steps of which all reports are here. A peer reports a step before it starts the next; so when one has
-  // reported the step after the next, who has not reported this one never will.
+  // Prints the steps whose reports are complete. A peer reports a step before it starts the next one. So when a peer
+  // has reported step n + 2, a report of step n that is missing will never come.
   void close_steps(bool all) {
     for (auto it = steps_.upper_bound(closed_); it != steps_.end(); it = steps_.upper_bound(closed_)) {
       const auto& [step, reports] = *it;
@@ -333,22 +333,24 @@ class Demo {
           fmt::format("right: {} elements recomputed from the contributors' inputs, {} wrong",
                       compared_ * Training::kSamples, wrong_));
     const auto without_it = first_after_view(killed_view_);
-    claim(killed_ && without_it != steps_.end() && without_it->second.back().world == kFounders - 1,
-          without_it == steps_.end() ? fmt::format("one was killed in step {}; none ended without it", killed_in_)
-                                     : fmt::format("one was killed in step {}; step {} ended among {} after {:.0f} ms",
-                                                   killed_in_, without_it->first, without_it->second.back().world,
-                                                   without_it->second.back().seconds * 1e3));
-    claim(members_[peer(2)].said_left && members_[peer(2)].end == 0, "one left politely; nobody saw an error");
+    claim(
+        killed_ && without_it != steps_.end() && without_it->second.back().world == kFounders - 1,
+        without_it == steps_.end()
+            ? fmt::format("one peer was killed in step {}; no later step ended", killed_in_)
+            : fmt::format("one peer was killed in step {}; step {} ended with {} peers after {:.0f} ms", killed_in_,
+                          without_it->first, without_it->second.back().world, without_it->second.back().seconds * 1e3));
+    claim(members_[peer(2)].said_left && members_[peer(2)].end == 0,
+          "one peer left in order; no other peer saw an error");
     bool all_in = newcomers_.size() == 2;
     for (const std::size_t child : newcomers_)
       all_in = all_in && members_[child].last_step > *members_[child].joined_at;
-    claim(all_in, "two joined, took over the members' state, and took part");
+    claim(all_in, "two peers joined, took over the state of the members, and took part");
     const std::string status = stopped_ ? members_[*stopped_].out_status : "was never stopped";
     claim(status == "evicted" && back_for(1),
-          fmt::format("one was stopped for {:.1f} s, woke as a stranger ({}) and came back with a new communicator",
+          fmt::format("one peer was stopped for {:.1f} s, lost the run ({}) and rejoined with a new communicator",
                       stopped_seconds_, status));
     claim(problems_.empty() && over(),
-          fmt::format("every process ended as it should{}", problems_.empty() ? "" : ": " + problems_.front()));
+          fmt::format("every process ended as expected{}", problems_.empty() ? "" : ": " + problems_.front()));
     fmt::print("\n{} after {:.1f} s\n", good ? "It survived" : "IT DID NOT SURVIVE", seconds_since(began_));
     std::fflush(stdout);
     return good ? kExitOk : kExitFailed;
@@ -398,21 +400,21 @@ class Demo {
 Run add_demo(CLI::App& app) {
   CLI::App* command = app.add_subcommand("demo", "kills, stops and starts peers of a run, and compares their states");
   auto options = std::make_shared<DemoOptions>();
-  command->add_option("--bytes", options->bytes, "all-reduced per step; 64M")
+  command->add_option("--bytes", options->bytes, "bytes all-reduced per step; 64M")
       ->transform(size_text())
       ->check(CLI::Range(std::uint64_t{4}, std::uint64_t{1} << 34U))
       ->capture_default_str();
-  command->add_option("--steps", options->steps, "at least so many; the story needs about 20")
+  command->add_option("--steps", options->steps, "smallest number of steps; the story needs about 20")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   command->add_option("--limit", options->limit_s, "s after which the demo counts as failed")
       ->check(CLI::Range(1.0, 86'400.0))
       ->capture_default_str();
   command->footer(R"(
-Starts a coordinator and 4 peers as processes of their own. Each step they all-reduce a tensor and advance a small training
-state with it. One peer is killed, one leaves, two join, one is stopped until the others take it for dead, and is woken.
-Prints a line per step: the view, how many took part, the time of the slowest, the bandwidth, and the hash of the state,
-which every peer computes by itself. Exit code 1 if a hash ever differed, or if anything else did not go as promised.
+Starts a coordinator and 4 peers as processes of their own. In each step the peers all-reduce a tensor and advance a
+small training state with it. One peer is killed, one leaves, two join, and one is stopped until it counts as lost, and
+woken. Prints a line per step: the view, the number of contributors, the time of the slowest peer, the bandwidth, and
+the hash of the state, which every peer computes itself. Exit code 1 if hashes differed or another promise was broken.
 
 Examples:
   lockstep demo

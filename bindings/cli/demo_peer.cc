@@ -1,5 +1,5 @@
-// One peer of `lockstep demo`: a training program as a user would write it, that also tells what it does, a line of
-// JSON each. Its stdin may say "leave" or "finish".
+// One peer of `lockstep demo`: a training program like a user's, which also reports its actions as lines of JSON. Its
+// stdin accepts "leave" and "finish".
 #include <fmt/core.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -39,7 +39,7 @@ struct DemoPeerOptions {
 constexpr std::size_t kMaxPeers = 64;
 constexpr std::int64_t kConnectMs = 60'000;
 
-// One tag for each purpose, so that a mistake in the order of calls shows as a wait that names it.
+// One tag per purpose, so that a wrong order of calls shows up as a wait for a named tag.
 enum Tag : std::uint64_t { kTagFlags = 1, kTagState = 2, kTagGradient = 3 };
 
 void say(const nlohmann::json& what) {
@@ -53,7 +53,7 @@ std::string id_text(const lockstep_peer_id& id) {
   return text.data();
 }
 
-// This communicator is not part of the run any more. To go on is to join again.
+// This communicator is no longer part of the run. To continue, the peer must join again.
 struct LostTheRun {
   lockstep_status status;
 };
@@ -75,8 +75,8 @@ class Peer {
         train();
         return kExitOk;
       } catch (const LostTheRun& lost) {
-        // A call whose own part was done ends with "outcome unknown", rightly; why the run was lost is what the next
-        // one says.
+        // A call whose own part was done ends with "outcome unknown". The status of the next call says why the run was
+        // lost.
         const lockstep_status why = lockstep_barrier(comm_.get(), nullptr, nullptr);
         say({{"is", "out"},
              {"status", lockstep_status_string(why)},
@@ -92,8 +92,8 @@ class Peer {
     check(status, what);
   }
 
-  // A new communicator every time: the one that lost its run is of no more use. So is the state: the others have gone
-  // on.
+  // Creates a new communicator each time, because a communicator that lost its run cannot be used again. The state is
+  // outdated, too, because the other peers have continued.
   void join() {
     comm_.reset();
     training_ = Training();
@@ -107,8 +107,8 @@ class Peer {
     check(lockstep_connect(comm_.get(), options_.coordinator.c_str(), kConnectMs), "connect");
   }
 
-  // Every member goes through the same calls in the same order; whoever has just come in starts with synchronize(), as
-  // the others do after an admission.
+  // Every member makes the same calls in the same order. A new member starts with synchronize(), as the other members
+  // do after an admission.
   void train() {
     synchronize();
     for (;;) {
@@ -148,7 +148,7 @@ class Peer {
     std::uint32_t finish = 0;
   };
 
-  // What one of us knows becomes what all of us know; else some would call admit and others not.
+  // Spreads the flags of each peer to all peers. Otherwise some peers would call admit and others would not.
   Flags agree_on_flags() {
     Flags flags;
     check(lockstep_pending(comm_.get(), &flags.pending), "pending");
@@ -164,7 +164,7 @@ class Peer {
     return flags;
   }
 
-  // All hold one state afterwards: that of the members, or at the very beginning everybody's initial one.
+  // Afterwards all peers hold one state: the members' state or, at the beginning, the initial state.
   void synchronize() {
     const auto tensors = training_.tensors();
     const auto values = training_.values();
@@ -222,7 +222,7 @@ class Peer {
   Comm comm_;
   lockstep_peer_id self_{};
   Training training_;
-  bool in_ = false;  // has the members' state
+  bool in_ = false;  // holds the members' state
   bool leave_ = false;
   bool finish_ = false;
 };

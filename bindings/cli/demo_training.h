@@ -1,6 +1,6 @@
-// What the demo trains: no model, but the data flow of one. Gradients depend on the state, the step and the peer; the
-// state depends on every bit of every reduced gradient there ever was. So peers whose states are equal have reduced the
-// same.
+// The training of the demo: it has no model, but the data flow of one. Gradients depend on the state, the step and the
+// peer; the state depends on every bit of every reduced gradient so far. So peers with equal states have reduced equal
+// data.
 #pragma once
 
 #include <array>
@@ -19,20 +19,21 @@ class Training {
 
   static constexpr std::size_t kWeights = 1U << 16U;
 
-  // This peer's gradient of the next step.
+  // This peer's gradient for the next step.
   void gradient(const lockstep_peer_id& peer, std::span<float> out) const;
 
-  // How many of a sample of the mean gradient's elements are not (within rounding) the mean over the contributors.
+  // The number of elements, in a sample of the mean gradient, that differ from the mean over the contributors by more
+  // than rounding.
   [[nodiscard]] std::uint32_t wrong(std::span<const float> mean, std::span<const lockstep_peer_id> contributors) const;
   static constexpr std::uint32_t kSamples = 1024;
 
-  // One step, with the mean gradient.
+  // Completes one step with the mean gradient.
   void advance(std::span<const float> mean);
 
   [[nodiscard]] std::uint64_t step() const { return header_.step; }
   [[nodiscard]] std::uint64_t hash() const;
 
-  // The state, whole, as lockstep_sync_state() takes it; its revision is step().
+  // The whole state for lockstep_sync_state(); its revision is step().
   [[nodiscard]] std::array<lockstep_state_tensor, 1> tensors();
   [[nodiscard]] std::array<lockstep_state_value, 2> values();
 
@@ -42,7 +43,7 @@ class Training {
 
   struct Header {
     std::uint64_t step = 0;     // steps done
-    std::uint64_t history = 0;  // hash of every mean gradient so far, in order
+    std::uint64_t history = 0;  // hash of all mean gradients so far, in order
   };
   Header header_;
   std::vector<float> weights_;

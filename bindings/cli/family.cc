@@ -33,12 +33,12 @@ Failure system_failure(std::string_view what) {
   return {kExitFailed, fmt::format("{}: {}", what, std::strerror(errno))};
 }
 
-// The child's side of start(), between fork() and exec: only what is allowed there.
+// The child's side of start(), between fork() and exec: only calls that are allowed there.
 [[noreturn]] void become(char* const* arguments, int in, int out, pid_t parent) {
   const sigset_t set = interrupts();
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_DFL);
-  // The kernel kills it when we die, however we die. If we are dead already, nobody would.
+  // The kernel kills the child when this process dies in any way. If this process is dead already, the child exits.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(kExitFailed);
   if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0) _exit(kExitFailed);
   execv("/proc/self/exe", arguments);
@@ -50,7 +50,7 @@ Failure system_failure(std::string_view what) {
 Family::Family() {
   const sigset_t set = interrupts();
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // tell() to a child that has just died
+  std::signal(SIGPIPE, SIG_IGN);  // tell() may write to a child that has just died
   signals_ = signalfd(-1, &set, SFD_CLOEXEC);
   if (signals_ < 0) throw system_failure("signalfd");
 }
@@ -144,7 +144,7 @@ void Family::read_some(std::size_t index) {
   child.unfinished.erase(0, begin);
 }
 
-// Its stdout has ended, which for our children means that it has, or is about to.
+// The child's stdout has ended, so the child has exited or is about to.
 void Family::reap(std::size_t index) {
   Child& child = children_[index];
   int status = 0;
@@ -160,7 +160,7 @@ void Family::reap(std::size_t index) {
 void Family::tell(std::size_t child, std::string_view line) {
   if (!running(child)) return;
   const std::string text = fmt::format("{}\n", line);
-  // Short, into an empty pipe: whole or not at all. A child that died meanwhile is an event of its own.
+  // A short write into an empty pipe succeeds completely or not at all. The death of a child is an event of its own.
   [[maybe_unused]] const ssize_t n = ::write(children_[child].in, text.data(), text.size());
 }
 

@@ -1,4 +1,4 @@
-// Child processes that cannot outlive this one, and the lines they print. Waits for lines, never sleeps.
+// Child processes that cannot outlive this process, and the lines that they print. Waits for lines, never sleeps.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 
 namespace lockstep::cli {
 
-// Not thread-safe; everything from the thread that made it, which must live as long as the children shall.
+// Not thread-safe: used by the thread that constructed it, which must live as long as the children.
 class Family {
  public:
   using Clock = std::chrono::steady_clock;
@@ -22,9 +22,9 @@ class Family {
     std::size_t child;
     std::string text;
   };
-  struct Ended {  // after its last line
+  struct Ended {  // comes after its last line
     std::size_t child;
-    int status;  // as of waitpid()
+    int status;  // from waitpid()
   };
   struct Interrupted {
     int signal;
@@ -32,20 +32,20 @@ class Family {
   struct TimedOut {};
   using Event = std::variant<Line, Ended, Interrupted, TimedOut>;
 
-  // From here on SIGINT and SIGTERM are events. To be made before any thread, so that all of them leave the signals
-  // alone.
+  // From here on SIGINT and SIGTERM are events. Construct it before any thread starts, so that all threads block the
+  // signals.
   Family();
-  ~Family();  // kills and reaps whoever is left
+  ~Family();  // kills and reaps the remaining children
   Family(const Family&) = delete;
   Family& operator=(const Family&) = delete;
 
-  // Runs this same program with these arguments. Its stderr is ours. Children are numbered from 0. Throws Failure.
+  // Runs this program with these arguments; the child shares our stderr. Children are numbered from 0. Throws Failure.
   std::size_t start(const std::vector<std::string>& arguments);
 
-  // Blocks for the next event, at most until `deadline`.
+  // Blocks until the next event, or until `deadline`.
   Event next(Clock::time_point deadline = Clock::time_point::max());
 
-  // One line to the child's stdin. A child that is gone does not get it.
+  // Writes one line to the child's stdin. Has no effect if the child has exited.
   void tell(std::size_t child, std::string_view line);
   void signal(std::size_t child, int number);
   [[nodiscard]] bool running(std::size_t child) const { return children_[child].pid > 0; }
@@ -53,10 +53,10 @@ class Family {
 
  private:
   struct Child {
-    pid_t pid = 0;  // 0: ended
+    pid_t pid = 0;  // 0: exited
     int in = -1;
     int out = -1;
-    std::string unfinished;  // a line whose end was not read yet
+    std::string unfinished;  // a line whose end has not been read yet
   };
 
   void read_some(std::size_t index);

@@ -1,4 +1,4 @@
-// The `lockstep` command. Each subcommand is a file of its own; this one finds out which was meant.
+// The `lockstep` command. Each subcommand has its own file; this file selects the subcommand.
 #include <fmt/core.h>
 #include <fmt/format.h>
 
@@ -47,7 +47,7 @@ int usage(const std::string& text, std::string_view command) {
 }
 
 int run(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit to the size of files makes a write fail, and ends nothing
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit fails instead of ending the process
   CLI::App app(kDescription, "lockstep");
   app.formatter(sim::help_formatter());
   app.footer(kFooter);
@@ -60,7 +60,7 @@ int run(int argc, char** argv) {
     CLI::App* const declared = app.get_subcommands([](CLI::App*) { return true; }).back();
     commands.emplace_back(declared, std::move(body));
   }
-  // It parses its own options; here it only appears in the help.
+  // `lockstep sim` parses its own options; here it only appears in the help.
   app.add_subcommand("sim", "the core in virtual time on a network that fails, from one seed");
 
   const std::string_view word = argc > 1 ? argv[1] : "";
@@ -73,7 +73,7 @@ int run(int argc, char** argv) {
   bool known = word.starts_with("-");
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     known = known || command->get_name() == word;
-    if (!command->get_group().empty()) names.push_back(command->get_name());  // no group: hidden
+    if (!command->get_group().empty()) names.push_back(command->get_name());  // hidden commands have no group
   }
   if (!known) {
     return usage(
@@ -100,10 +100,10 @@ int run(int argc, char** argv) {
 }  // namespace lockstep::cli
 
 int main(int argc, char** argv) {
-  using namespace lockstep::cli;  // NOLINT(google-build-using-namespace): main() cannot live in it
+  using namespace lockstep::cli;  // the function main() cannot be in a namespace
   try {
     const int code = run(argc, argv);
-    // A full disk or a closed pipe: what was to be said has not been said.
+    // The disk is full or the pipe is closed: the output is lost.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       throw Failure(kExitFailed, fmt::format("cannot write to stdout: {}", std::strerror(errno)));
     }

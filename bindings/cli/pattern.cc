@@ -14,7 +14,7 @@ constexpr std::uint64_t kPeriod = 4099;  // prime
 
 void put(std::byte* place, const auto& value) { std::memcpy(place, &value, sizeof value); }
 
-// IEEE binary16 of a whole number below 2049, which it holds exactly.
+// The IEEE binary16 of a whole number below 2049, which is exact.
 std::uint16_t half_bits(std::uint64_t whole) {
   if (whole == 0) return 0;
   const auto exponent = static_cast<unsigned>(std::bit_width(whole)) - 1;
@@ -75,11 +75,12 @@ Pattern::Pattern(lockstep_data_type type, lockstep_op op, std::uint32_t world)
 std::uint64_t Pattern::value(std::uint32_t rank, std::uint64_t index) const {
   const std::uint64_t noise = mix64(index * 1'000'003 + rank);
   switch (op_) {
-    case LOCKSTEP_SUM:  // 256 is the last whole number that bf16 counts up to
+    case LOCKSTEP_SUM:  // 256 is the last whole number that bf16 can count up to
       return noise % std::clamp<std::uint64_t>(256 / world_, 1, 8);
-    case LOCKSTEP_AVG:  // the sum is a multiple of the world, and up to 11 peers fits into i8; beyond, all have the same
-      return world_ <= 11 ? world_ * (noise % 2) : mix64(index) % 2;
-    case LOCKSTEP_PROD:  // powers of two, which floats hold exactly; f16 up to the 15th
+    // the sum is a multiple of the world size; sums of up to 11 peers fit into i8; with more peers, all values are
+    // equal
+    case LOCKSTEP_AVG: return world_ <= 11 ? world_ * (noise % 2) : mix64(index) % 2;
+    case LOCKSTEP_PROD:  // powers of two, which floats represent exactly; in f16 up to the 15th
       return world_ <= 15 ? 1 + noise % 2 : 1;
     case LOCKSTEP_MIN:
     case LOCKSTEP_MAX: return noise % 128;

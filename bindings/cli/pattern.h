@@ -1,4 +1,4 @@
-// Inputs whose fold is known: what `lockstep bench` sends, and what must come back.
+// Inputs with a known fold: the data that `lockstep bench` sends, and the expected result.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace lockstep::cli {
 
-// All values are small whole numbers, exact in every type, whatever the order of the fold; integers wrap. They repeat
-// after a prime number of elements, so that a segment in the wrong place (a power of two away) does not look right.
+// All values are small whole numbers: exact in every type, in any order of the fold; integers wrap. The values repeat
+// after a prime number of elements, so a segment in a wrong place (displaced by a power of two) is detected.
 class Pattern {
  public:
   Pattern(lockstep_data_type type, lockstep_op op, std::uint32_t world);
@@ -19,11 +19,11 @@ class Pattern {
   // Writes this rank's elements `first`, `first + 1`, ... to `out`.
   void fill(std::span<std::byte> out, std::uint32_t rank, std::uint64_t first = 0) const;
 
-  // How many elements are not the fold over all ranks.
+  // The number of elements that differ from the fold over all ranks.
   [[nodiscard]] std::uint64_t wrong_in_fold(std::span<const std::byte> got, std::uint64_t first = 0) const;
-  // Of f32: how many elements are not within `part` of the largest one of the fold.
+  // f32: the number of elements that differ from the fold by more than `part` of its largest element.
   [[nodiscard]] std::uint64_t far_from_fold(std::span<const std::byte> got, double part) const;
-  // How many elements are not those of `rank`.
+  // The number of elements that differ from those of `rank`.
   [[nodiscard]] std::uint64_t wrong_in_copy(std::span<const std::byte> got, std::uint32_t rank) const;
 
  private:

@@ -29,7 +29,7 @@ CLI::Validator size_text() {
           known = unit.empty();
         }
         if (error != std::errc{} || !known || value > std::numeric_limits<std::uint64_t>::max() >> shift) {
-          return fmt::format("'{}' is no size: give bytes, or a number with K, M or G, such as 64K", text);
+          return fmt::format("'{}' is not a size: give bytes, or a number with K, M or G, such as 64K", text);
         }
         text = std::to_string(value << shift);
         return {};

@@ -1,4 +1,4 @@
-// Sizes as people type them: "4096", "64K", "1M", "2G" (powers of 1024).
+// Sizes in human notation: "4096", "64K", "1M", "2G" (powers of 1024).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lockstep::cli {
 
-// Turns "64K" into "65536" before CLI11 reads the number; says what a size looks like otherwise.
+// Converts "64K" to "65536" before CLI11 reads the number. The error explains the notation.
 CLI::Validator size_text();
 
 // "64 KiB", "1.5 MiB", "12 B".

@@ -1,4 +1,4 @@
-// `lockstep status`: asks a coordinator how its run is.
+// `lockstep status`: queries the status of a run from its coordinator.
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -38,7 +38,7 @@ struct StatusOptions {
 std::string id_text(PeerId id) { return fmt::format("{:016x}{:016x}", id.high, id.low); }
 std::string short_id(PeerId id) { return id_text(id).substr(0, 8); }
 
-// What happened per second between two samples of one coordinator.
+// The rates between two samples of one coordinator.
 struct Rates {
   double commits = 0;
   double aborts = 0;
@@ -46,7 +46,8 @@ struct Rates {
 };
 
 std::optional<Rates> rates_of(const std::optional<wire::StatusReply>& before, const wire::StatusReply& now) {
-  if (!before || now.uptime <= before->uptime || now.commits < before->commits) return std::nullopt;  // or restarted
+  // the coordinator may have restarted
+  if (!before || now.uptime <= before->uptime || now.commits < before->commits) return std::nullopt;
   const double elapsed = (now.uptime - before->uptime).seconds();
   const auto rate = [&](std::uint64_t a, std::uint64_t b) { return static_cast<double>(b - a) / elapsed; };
   return Rates{rate(before->commits, now.commits), rate(before->aborts, now.aborts),
@@ -163,7 +164,7 @@ class Pause {
   Pause(const Pause&) = delete;
   Pause& operator=(const Pause&) = delete;
 
-  // Whether the watch goes on.
+  // Returns whether the watch continues.
   [[nodiscard]] bool wait(double interval) const {  // seconds
     pollfd place{signals_, POLLIN, 0};
     return ::poll(&place, 1, static_cast<int>(interval * 1000)) == 0;
@@ -174,7 +175,7 @@ class Pause {
 };
 
 int ask(const StatusOptions& options) {
-  std::optional<Pause> pause;  // only while watching: otherwise a signal just ends the process
+  std::optional<Pause> pause;  // only while watching; otherwise a signal simply ends the process
   const bool screen = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
   std::optional<wire::StatusReply> before;
   for (;;) {
@@ -201,7 +202,7 @@ Run add_status(CLI::App& app) {
   CLI::App* command = app.add_subcommand("status", "asks a coordinator for members, rounds and counters");
   auto options = std::make_shared<StatusOptions>();
   command->add_option("coordinator", options->address, "HOST:PORT of the coordinator")->required();
-  command->add_flag("-w,--watch", options->watch, "again and again, with rates, until Ctrl-C");
+  command->add_flag("-w,--watch", options->watch, "repeats the answer with rates until Ctrl-C");
   command->add_flag("-j,--json", options->json, "as JSON; with --watch one object per line");
   command->add_option("-i,--interval", options->interval_s, "s between two answers of --watch")
       ->check(sim::real_number(0.01, 86'400))

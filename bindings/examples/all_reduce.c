@@ -1,4 +1,4 @@
-/* Peers that add up floats, a hundred times. Start some, start more, kill any of them: the others go on.
+/* Peers that add up floats, a hundred times. Start some, start more, kill any of them: the others continue.
  *
  *   lockstep coordinator --listen 127.0.0.1:4000 &
  *   ./all_reduce 127.0.0.1:4000 2 & ./all_reduce 127.0.0.1:4000 2 */
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     fprintf(stderr, "usage: %s <coordinator, as host:port> <peers to begin with>\n", argv[0]);
     return 2;
   }
-  options.founders = (uint32_t)atoi(argv[2]); /* an empty run begins once so many wait */
+  options.founders = (uint32_t)atoi(argv[2]); /* number of waiting peers that found an empty run */
   check(lockstep_comm_create(&options, &comm));
   check(lockstep_connect(comm, argv[1], LOCKSTEP_FOREVER));
 
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
     fflush(stdout);
     check(lockstep_admit(comm, LOCKSTEP_FOREVER, NULL)); /* newcomers join here */
   }
-  check(lockstep_leave(comm, LOCKSTEP_FOREVER)); /* the others go on, and see no error */
+  check(lockstep_leave(comm, LOCKSTEP_FOREVER)); /* the others continue without an error */
   lockstep_comm_destroy(comm);
   return 0;
 }

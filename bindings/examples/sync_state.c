@@ -1,4 +1,4 @@
-/* Peers that train a model together. Who comes later begins where the others are: it takes over their model, and their step.
+/* Peers that train a model together. A newcomer takes over the model and the step of the others.
  *
  *   lockstep coordinator --listen 127.0.0.1:4000 &
  *   ./sync_state 127.0.0.1:4000 2 1000 & ./sync_state 127.0.0.1:4000 2 1000 &
@@ -17,7 +17,7 @@ static void check(lockstep_status status) {
   exit(1);
 }
 
-/* All members hold one model and one step afterwards; a newcomer, those of the others. */
+/* Afterwards all members hold one model and one step; a newcomer has taken them over. */
 static void share(lockstep_comm* comm, uint64_t* step, lockstep_result* result) {
   lockstep_state_tensor tensor = {"model", model, COUNT, LOCKSTEP_F32, 0, 0};
   lockstep_state_value value = {"step", NULL, LOCKSTEP_UINT};

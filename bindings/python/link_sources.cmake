@@ -1,5 +1,5 @@
-# Run while building: makes links in INTO to every source file in FROM, and bin/lockstep to PROGRAM. Links to files that
-# are gone are removed, so that a module that was deleted cannot be imported any more.
+# Runs during the build: creates links in INTO to every source file in FROM, and bin/lockstep as a link to PROGRAM.
+# Removes links to deleted files, so that a deleted module cannot be imported any more.
 file(GLOB_RECURSE links LIST_DIRECTORIES false RELATIVE ${INTO} ${INTO}/*)
 foreach(link IN LISTS links)
   if(IS_SYMLINK ${INTO}/${link} AND NOT EXISTS ${INTO}/${link})

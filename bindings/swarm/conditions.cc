@@ -25,15 +25,15 @@ constexpr std::uint32_t kMostHosts = 60;
 
 Error invalid(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
 
-// All times of coordinator and peers that nobody states follow from it, and are the library's own with this one.
+// The default heartbeat of the library. All other times that are not stated follow from the heartbeat.
 constexpr Duration kHeartbeat = coordinator::Options{}.heartbeat;
 
-// Only the simulator's own program can have these.
+// Faults that only the simulator's own program can have.
 bool is_of_own_program(Fault fault) {
   return fault == Fault::kTimeout || fault == Fault::kMismatch || fault == Fault::kSkip || fault == Fault::kDrift;
 }
 
-// Why no swarm can run it: it says what the simulator's own program does.
+// Why a swarm cannot run this plan: the plan describes actions of the simulator's own program.
 std::optional<Error> flaw_of_swarm(const Plan& plan) {
   const Plan plain;
   for (const auto& [key, said] : {std::pair{"work", !plan.work.empty()},
@@ -46,14 +46,15 @@ std::optional<Error> flaw_of_swarm(const Plan& plan) {
                                   {"minimum_world", plan.minimum_world != plain.minimum_world},
                                   {"expect", !plan.expect.empty()}}) {
     if (said) {
-      return invalid(std::string(key) +
-                     " is for the simulator's own program: a swarm runs yours, which says so in its calls and options");
+      return invalid(
+          std::string(key) +
+          " applies to the simulator's own program only: in a swarm, set it in the calls and options of your program");
     }
   }
   for (const Entry& entry : plan.entries) {
     if (!is_of_own_program(entry.fault)) continue;
     return invalid(std::string(sim::name_of(entry.fault)) +
-                   " is a mistake of the simulator's own program: a swarm runs yours");
+                   " is a fault of the simulator's own program: a swarm runs your program instead");
   }
   return std::nullopt;
 }
@@ -64,7 +65,7 @@ Plan for_swarm(Plan plan) {
   return plan;
 }
 
-// One drawn fault; each draws for itself, so that none moves another.
+// One drawn fault. Each fault draws its own numbers, so that no fault changes another.
 class Draw {
  public:
   Draw(const Plan& plan, Fault fault, std::uint64_t n)
@@ -79,7 +80,7 @@ class Draw {
   }
 
  private:
-  static constexpr std::uint64_t kFirst = 1'000'000;  // beyond the faults of sim/plan.cc
+  static constexpr std::uint64_t kFirst = 1'000'000;  // larger than the indices of faults in sim/plan.cc
   static constexpr std::uint64_t kMost = 10'000;
   Dice dice_;
   std::uint64_t which_;
@@ -122,12 +123,13 @@ std::optional<Error> Conditions::add(const Churn& churn) {
   Plan& plan = *plan_;
   const std::uint32_t ends = churn.crashes + churn.vanishes + churn.leaves;
   if (ends > 0 && plan.founders < 2)
-    return invalid("churn: one founder is always spared, so crashes need two at least");
+    return invalid("churn: one founder never crashes, vanishes or leaves, so these faults need at least two founders");
   const bool of_pairs = churn.cuts + churn.resets > 0;
-  if (of_pairs && plan.founders < 2) return invalid("churn: cuts and resets need two founders at least");
+  if (of_pairs && plan.founders < 2) return invalid("churn: cuts and resets need at least two founders");
   for (const std::uint32_t count :
        {churn.crashes, churn.vanishes, churn.leaves, churn.stalls, churn.cuts, churn.resets}) {
-    if (count > 1000) return invalid("churn: " + std::to_string(count) + " faults of a kind; at most 1000 are allowed");
+    if (count > 1000)
+      return invalid("churn: " + std::to_string(count) + " faults of one kind; at most 1000 are allowed");
   }
   if (churn.joins > kMostHosts - std::min(kMostHosts, plan.peers)) {
     return invalid("churn: " + std::to_string(churn.joins) + " joins and " + std::to_string(plan.peers) +

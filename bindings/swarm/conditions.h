@@ -1,5 +1,5 @@
-// What happens to the peers of a swarm, but for their programs: how many there are, the network between them, and every
-// fault with its moment. A value: copy it, take faults away, write it to a file and read it back.
+// The environment of a swarm's programs: the number of peers, the network between them, and every fault with its time.
+// A value: copy it, remove faults, write it to a file and read it back.
 #pragma once
 
 #include <cstddef>
@@ -20,28 +20,29 @@ struct Plan;
 
 namespace lockstep::swarm {
 
-// Random faults: how many of each kind, drawn from the seed within the first `until`. One founder, which the seed
-// draws, is spared by all that ends a program, so that the run outlives them.
+// Random faults: the number of each kind, drawn from the seed within the first `until`. The faults that end a program
+// never affect one drawn founder, so that the run survives.
 struct Churn {
-  std::uint32_t crashes = 0;   // the program dies, its streams are reset; starts again after 0.5 to 5 s
-  std::uint32_t vanishes = 0;  // the machine dies in silence: others notice by their time-outs; likewise
-  std::uint32_t leaves = 0;    // the program leaves politely and ends; likewise
-  std::uint32_t joins = 0;     // hosts that are no founders, one for each, start
-  std::uint32_t stalls = 0;    // program and driver stand still for up to 3 s
-  std::uint32_t cuts = 0;      // nothing gets through between two hosts, one way or both, for up to 3 s
+  std::uint32_t crashes = 0;   // the program dies and its streams are reset; it restarts after 0.5 to 5 s
+  std::uint32_t vanishes = 0;  // the machine dies silently, and other peers notice by timeout; restarts likewise
+  std::uint32_t leaves = 0;    // the program leaves in an orderly way and ends; restarts likewise
+  std::uint32_t joins = 0;     // additional hosts that start, beyond the founders
+  std::uint32_t stalls = 0;    // program and driver pause for up to 3 s
+  std::uint32_t cuts = 0;      // no bytes pass between two hosts, in one or both directions, for up to 3 s
   std::uint32_t resets = 0;    // streams between two hosts are reset
   Duration until = seconds(20);
 };
 
 class Conditions {
  public:
-  // A scenario as `lockstep sim` reads it (sim/scenario.h): peers, net, regions, [[link]], [[line]], [[do]], heartbeat,
-  // faults_end ..., expanded for the seed. Without a heartbeat it is the library's, 500 ms, and so are all other times,
-  // unless a communicator is opened with others. What it says of the simulator's own program (work, share_state, ...)
-  // is refused; so are faults that only such a program can have (timeout, mismatch, skip, drift). Errors
+  // Reads a scenario of `lockstep sim` (sim/scenario.h): peers, net, regions, [[link]], [[line]], [[do]], heartbeat,
+  // faults_end ..., expanded for the seed. Without a heartbeat, the library's default of 500 ms applies; all other
+  // times follow from it, unless a communicator is opened with others. Settings of the simulator's own program (work,
+  // share_state, ...) are refused, and so are its faults (timeout, mismatch, skip, drift). An error (kInvalidArgument)
+  // names line and column, and suggests a correction.
   // (kInvalidArgument) name line and column, and what was meant.
   static Result<Conditions> from_scenario(std::string_view toml, std::uint64_t seed);
-  // What to_text() has written.
+  // Reads the output of to_text().
   static Result<Conditions> from_text(std::string_view toml);
 
   Conditions(const Conditions& other);
@@ -50,17 +51,18 @@ class Conditions {
   Conditions& operator=(Conditions&&) noexcept;
   ~Conditions();
 
-  // Adds drawn faults behind those that are there. Crashes, leaves ... of more hosts than there are: kInvalidArgument.
+  // Adds drawn faults after the existing ones. More crashes, leaves ... than hosts: kInvalidArgument.
   std::optional<Error> add(const Churn& churn);
 
   [[nodiscard]] std::uint64_t seed() const;
   [[nodiscard]] std::uint32_t founders() const;  // programs that start at once
-  [[nodiscard]] std::uint32_t hosts() const;     // founders, and those that may join
+  [[nodiscard]] std::uint32_t hosts() const;     // founders, and hosts that may join
 
-  // The faults, in the order of the file: "at 12 s: crash c, back after 2 s".
+  // The faults in the order of the file: "at 12 s: crash c, back after 2 s".
   [[nodiscard]] std::size_t faults() const;
   [[nodiscard]] std::string fault(std::size_t index) const;
-  // The same with these faults only. Faults are independent: taking one away does not change how the others are drawn.
+  // The same conditions with these faults only. Faults are independent: removing one does not change how others are
+  // drawn.
   [[nodiscard]] Conditions with_faults(std::span<const std::size_t> kept) const;
 
   [[nodiscard]] std::string to_text() const;

@@ -1,4 +1,4 @@
-// The driver of a communicator in a swarm: its calls go to a process of the simulated world.
+// The driver of a communicator in a swarm: passes its calls to a process of the simulated world.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,7 @@ class Driver final : public transport::Driver {
     return call.wait(std::nullopt, interrupted);
   }
   void stop(CallId call, std::string why) override;
-  void settle() override {}  // what is submitted has begun
+  void settle() override {}  // submitted calls have begun already
 
   [[nodiscard]] std::uint32_t pending() const override;
   [[nodiscard]] std::uint32_t fetching() const override;

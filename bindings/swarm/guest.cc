@@ -13,7 +13,7 @@
 namespace lockstep::swarm {
 namespace {
 
-// The places of a request, in the world's memory instead of the communicator's.
+// Translates the places of a request to the world's memory.
 class Translation {
  public:
   Translation(const transport::Memory& from, sim::Memory& to, const std::vector<BufferId>& buffers) {

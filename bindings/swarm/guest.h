@@ -1,4 +1,4 @@
-// One communicator of a program in a swarm: the calls that its driver was given, and the simulated process that makes
+// One communicator of a program in a swarm: the calls that its driver received, and the simulated process that makes
 // them.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace lockstep::swarm {
 
-// Whom a guest tells what may make its program go on.
+// Receives the events that may let a guest's program continue.
 class Host {
  public:
   virtual ~Host() = default;
@@ -28,7 +28,7 @@ class Host {
   virtual void run_over() = 0;
 };
 
-// Lives as long as the world. Only whoever has the baton touches it.
+// Lives as long as the world. Used only by the holder of the baton.
 class Guest final : public sim::Program {
  public:
   Guest(sim::World& world, Host& host, transport::Log log) : world_(world), host_(host), log_(std::move(log)) {}
@@ -39,9 +39,9 @@ class Guest final : public sim::Program {
   // ---- the driver's side ----
   void submit(std::shared_ptr<transport::Call> call, peer::Input input);
   void stop(CallId call, const std::string& why);
-  // Ends all calls here, whatever the world makes of them.
+  // Ends all calls here, whatever happens to them in the world.
   void fail_all(const std::string& why);
-  // Its program is done with it.
+  // Called when the program has finished with the guest.
   void close() { phase_ = Phase::kOver; }
   // Leaves the run on behalf of its program.
   void leave_politely();
@@ -51,7 +51,7 @@ class Guest final : public sim::Program {
   [[nodiscard]] std::shared_ptr<const wire::View> view() const { return view_; }
   transport::Memory& memory() { return memory_; }
   transport::ScratchPool& scratch() { return scratch_; }
-  // What its program waits for: "all-reduce ...".
+  // The calls that its program waits for: "all-reduce ...".
   [[nodiscard]] std::vector<std::string> open_calls() const;
 
   // ---- sim::Program ----
@@ -74,7 +74,7 @@ class Guest final : public sim::Program {
   std::uint32_t process_ = sim::kNoProcess;
   transport::Memory memory_;
   transport::ScratchPool scratch_;
-  std::map<std::uint64_t, std::shared_ptr<transport::Call>> calls_;  // by the world's id
+  std::map<std::uint64_t, std::shared_ptr<transport::Call>> calls_;  // by the world's call id
   std::shared_ptr<const wire::View> view_;
   std::uint32_t pending_ = 0;
   std::uint32_t fetching_ = 0;

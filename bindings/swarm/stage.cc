@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kAsksEvery(50);
 
-// What a look costs at something that has not come about: a program that looks again and again must come to the moment
-// at which it has. Ever longer, up to a millisecond.
+// The virtual time that one poll of a condition costs. A program that polls must reach the moment at which the
+// condition holds. The cost grows up to a millisecond.
 constexpr Duration kLook = microseconds(2);
 constexpr std::uint32_t kMostLooks = 9;
 constexpr std::uint32_t kFreeQueries = 256;
@@ -34,7 +34,7 @@ bool needs_a_program(sim::Fault fault) {
          fault == Fault::kStop || fault == Fault::kAbandon;
 }
 
-// Lockstep's own promises that a program breaks for it when it changes memory that it has lent.
+// Promises of Lockstep that a program can break by changing memory that it has lent.
 bool may_be_the_programs_fault(const std::string& promise) {
   return promise == "S2" || promise == "S3" || promise == "S5";
 }
@@ -79,7 +79,7 @@ Report Stage::run(const Swarm::Start& start, const Swarm::Interrupt& interrupt) 
     if (to_start_.empty()) break;
     Player& begins = *to_start_.front();
     to_start_.pop_front();
-    if (begins.killed_) {  // before its embedder has heard of it
+    if (begins.killed_) {  // killed before the embedder was told of it
       end_player(begins);
       continue;
     }
@@ -111,8 +111,8 @@ Report Stage::run(const Swarm::Start& start, const Swarm::Interrupt& interrupt) 
 
 // ---- the baton ----
 
-// Who goes on: a program; or null, the thread of run(): a program is to be started, or all is over. Time passes until
-// somebody can.
+// Selects the next to run: a program, or null for the thread of run() if a program is to be started or the run is over.
+// Advances time until one can run.
 Player* Stage::choose() {
   bool looked_for_late = false;
   for (;;) {
@@ -128,7 +128,7 @@ Player* Stage::choose() {
       return next;
     }
     if (is_finished()) return nullptr;
-    LOCKSTEP_ASSERT(!ending_);  // else all that live were ready
+    LOCKSTEP_ASSERT(!ending_);  // otherwise all remaining programs would be ready
     if (!std::exchange(looked_for_late, true)) {
       end_those_too_late();
       if (!ready_.empty()) continue;
@@ -137,7 +137,7 @@ Player* Stage::choose() {
     if (ending_) continue;
     if (world_.step_once()) continue;
     if (!world_.failure()) {
-      fail("deadlock", "nothing can happen any more: " + who_waits());
+      fail("deadlock", "no program can continue, and no event is pending: " + who_waits());
     } else {
       take_failure();
       end_run();
@@ -206,7 +206,7 @@ void Stage::end_player(Player& player) {
   world_.guest_ends(player.report_.host, player.serial_);
 }
 
-// By the time at which they could go on, which is now; then by host.
+// In the order of the time at which they can continue, which is now; then by host.
 void Stage::ready(Player& player) {
   if (player.ready_ || player.exited_ || !player.started_) return;
   player.ready_ = true;
@@ -245,7 +245,7 @@ void Stage::looks(Player& player) {
   if (++player.queries_ > kFreeQueries) wait(player, never, milliseconds(1));
 }
 
-// Its communicator leaves on its behalf: it waits for that.
+// Makes the program's communicator leave, and waits for it.
 void Stage::leave(Player& player) {
   const std::function<bool()> is_killed = [&] { return player.killed_; };
   wait(player, is_killed, std::nullopt);
@@ -265,7 +265,8 @@ Guest& Stage::open(Player& player, peer::Options options, transport::Log log) {
   return opened;
 }
 
-// As when the run is lost: the memory of its calls comes back first. Left to exit() when its own thread is elsewhere.
+// Ends the guest as if the run were lost: the memory of its calls is returned first. Left to exit() if the program's
+// thread is elsewhere.
 void Stage::close(Player& player, Guest& guest) {
   if (!player.is_here() || !may_call(player)) return;
   if (guest.has_calls()) {
@@ -280,8 +281,8 @@ void Stage::close(Player& player, Guest& guest) {
 std::string Stage::why_killed(const Player& player) const {
   switch (player.report_.end) {
     case End::kKilled: return "this peer is dead: its host crashed in the swarm";
-    case End::kLeft: return "this peer has left: the conditions of the swarm made it";
-    case End::kTooLate: return "this peer came too late: all others have come to their end";
+    case End::kLeft: return "this peer has left: the conditions of the swarm made it leave";
+    case End::kTooLate: return "this peer came too late: all other programs have ended";
     case End::kRunning:
     case End::kReturned:
     case End::kFailed: return "the run of the swarm is over";
@@ -289,7 +290,7 @@ std::string Stage::why_killed(const Player& player) const {
   LOCKSTEP_UNREACHABLE();
 }
 
-// ---- what happens to programs ----
+// ---- faults that affect programs ----
 
 void Stage::call_ended(Player& player) {
   if (player.waits_for_ != nullptr && (*player.waits_for_)()) ready(player);
@@ -310,7 +311,7 @@ void Stage::begins(std::uint32_t host, std::uint64_t serial) {
   on_host_[host] = &player;
   alive_ += 1;
   to_start_.push_back(&player);
-  if (serial <= conditions_.founders()) return;  // while the world is being made
+  if (serial <= conditions_.founders()) return;  // while the world is being constructed
   player.report_.began = since_begin();
   note(host_name(host) + (again ? " starts again" : " starts"));
 }
@@ -330,7 +331,7 @@ void Stage::is_to_leave(std::uint32_t host) {
   for (Guest* const guest : player->guests_) {
     if (guest->connected() && !guest->leaving()) return guest->leave_politely();
   }
-  kill(*player, End::kLeft);  // it is no member
+  kill(*player, End::kLeft);  // the program is not a member
 }
 
 void Stage::kill(Player& player, End end) {
@@ -339,7 +340,7 @@ void Stage::kill(Player& player, End end) {
   const std::string why = why_killed(player);
   for (Guest* const guest : player.guests_) guest->fail_all(why);
   if (on_host_[player.report_.host] == &player) on_host_[player.report_.host] = nullptr;
-  if (!player.started_) return;  // its embedder has yet to be told
+  if (!player.started_) return;  // the embedder was not told yet
   ready(player);
 }
 
@@ -373,7 +374,7 @@ void Stage::take_failure() {
               nanoseconds(broken.at_ns)};
 }
 
-// Nothing happens in the world any more: all programs are killed, and come to their ends one by one.
+// Nothing can happen in the world any more: kills all programs, which then exit one by one.
 void Stage::end_run() {
   if (std::exchange(ending_, true)) return;
   for (Player& player : players_) {
@@ -381,7 +382,7 @@ void Stage::end_run() {
   }
 }
 
-// The members have come to their ends, and newcomers wait to be let in by them.
+// All members have exited, and newcomers still wait for an admission.
 void Stage::end_those_too_late() {
   if (returned_ == 0 || alive_ == 0 || world_.newest_view() == 0) return;
   const auto is_late = [](const Player& player) {
@@ -402,7 +403,7 @@ void Stage::end_if_all_wait_in_vain() {
   if (!in_vain_known_ || in_vain_since_ != quiet) {
     in_vain_known_ = true;
     in_vain_since_ = quiet;
-    in_vain_at_ = quiet + conditions_.plan().heartbeat * 20;  // quick to find out
+    in_vain_at_ = quiet + conditions_.plan().heartbeat * 20;  // a short limit detects this quickly
   }
   if (world_.now() <= in_vain_at_) return;
   in_vain_at_ = world_.quiet_until();
@@ -412,7 +413,7 @@ void Stage::end_if_all_wait_in_vain() {
     in_vain_at_ = world_.now() + conditions_.plan().heartbeat * 20;
     return;
   }
-  fail("deadlock", "nobody goes on: " + who_waits());
+  fail("deadlock", "no program can continue: " + who_waits());
 }
 
 std::string Stage::who_waits() const {
@@ -424,7 +425,7 @@ std::string Stage::who_waits() const {
       for (const std::string& call : guest->open_calls()) calls += (calls.empty() ? "" : " and ") + call;
     }
     words += (words.empty() ? "" : "; ") + host_name(player.report_.host) + " waits for " +
-             (calls.empty() ? "nothing that is open" : calls);
+             (calls.empty() ? "no open call" : calls);
   }
   for (const Player& player : players_) {
     if (player.report_.end != End::kReturned) continue;

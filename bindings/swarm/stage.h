@@ -1,6 +1,5 @@
-// Where the programs of a swarm run, one at a time, and the world between their turns. Whoever has the baton may touch
-// everything; the others wait for it. So there is no lock here: the semaphores by which the baton goes from one to the
-// next order all memory.
+// Runs the programs of a swarm, one at a time, and the world between their turns. The holder of the baton may access
+// everything; all others wait. So no lock is needed: the semaphores that pass the baton order all memory accesses.
 #pragma once
 
 #include <atomic>
@@ -24,7 +23,7 @@
 
 namespace lockstep::swarm {
 
-// One program, and its thread.
+// One program and its thread.
 class Player final : public transport::Waiter, public Host {
  public:
   Player(Stage& stage, const ProgramReport& report, std::uint64_t serial)
@@ -43,20 +42,20 @@ class Player final : public transport::Waiter, public Host {
   friend class Stage;
   Stage& stage_;
   ProgramReport report_;
-  const std::uint64_t serial_;  // of its start, as the world counts
+  const std::uint64_t serial_;  // number of its start, as the world counts
   std::atomic<std::thread::id> thread_{};
   Turn turn_;
-  std::vector<Guest*> guests_;  // of the world
-  bool started_ = false;        // its embedder was told
+  std::vector<Guest*> guests_;  // owned by the world
+  bool started_ = false;        // the embedder was told
   bool exited_ = false;
   bool killed_ = false;
   bool is_to_leave_ = false;
   bool ready_ = false;
   const std::function<bool()>* waits_for_ = nullptr;
-  std::uint64_t wait_ = 0;     // the newest, as all waits are counted
-  bool has_limit_ = false;     // the wait
-  std::uint32_t looks_ = 0;    // waits without a time, one after the other
-  std::uint32_t queries_ = 0;  // at asked_at_
+  std::uint64_t wait_ = 0;     // the newest wait; all waits are numbered
+  bool has_limit_ = false;     // whether the wait has a timeout
+  std::uint32_t looks_ = 0;    // consecutive waits without a timeout
+  std::uint32_t queries_ = 0;  // queries at asked_at_
   Instant asked_at_;
 };
 
@@ -71,14 +70,14 @@ class Stage final : public sim::Guests, public std::enable_shared_from_this<Stag
   Report run(const Swarm::Start& start, const Swarm::Interrupt& interrupt);
   [[nodiscard]] Player& player(ProgramId program);
 
-  // ---- a program, with the baton ----
+  // ---- a program that holds the baton ----
   void enter(Player& player);
   void exit(Player& player, const std::optional<std::string>& failure);
   bool spend(Player& player, Duration duration);
   bool wait(Player& player, const std::function<bool()>& done, std::optional<Duration> timeout);
-  // Before it calls anything. False: it was killed, and calls nothing.
+  // Call it before every call. Returns false if the program was killed and may not call.
   bool may_call(Player& player);
-  // Looks at something that changes with time alone: whoever does that again and again lets time pass.
+  // Polls a condition that only time changes: a program that polls repeatedly lets time pass.
   void looks(Player& player);
   Guest& open(Player& player, peer::Options options, transport::Log log);
   void close(Player& player, Guest& guest);
@@ -89,7 +88,7 @@ class Stage final : public sim::Guests, public std::enable_shared_from_this<Stag
   [[nodiscard]] Instant now() const { return world_.now(); }
   sim::World& world() { return world_; }
 
-  // ---- what may make a program go on ----
+  // ---- events that may let a program continue ----
   void call_ended(Player& player);
   void left(Player& player);
 
@@ -102,7 +101,7 @@ class Stage final : public sim::Guests, public std::enable_shared_from_this<Stag
   void fault_ends(std::size_t entry) override;
 
  private:
-  // Whoever has the baton gives it on by these.
+  // The holder of the baton passes it on with these functions.
   Player* choose();
   void pass_on(Player& player);
   void give(Player* next);
@@ -123,21 +122,21 @@ class Stage final : public sim::Guests, public std::enable_shared_from_this<Stag
 
   const Conditions conditions_;
   std::deque<Player> players_;
-  std::vector<Player*> on_host_;  // those that live, by host
+  std::vector<Player*> on_host_;  // live programs, by host
   std::vector<std::uint32_t> starts_of_host_;
-  std::deque<Player*> to_start_;  // their embedder is to be told
-  std::vector<Player*> ready_;    // in the order in which they go on
-  std::uint32_t alive_ = 0;       // that have not exited
+  std::deque<Player*> to_start_;  // programs whose embedder is still to be told
+  std::vector<Player*> ready_;    // in the order in which they continue
+  std::uint32_t alive_ = 0;       // programs that have not exited
   std::uint32_t returned_ = 0;
   std::uint64_t waits_ = 0;
   bool ending_ = false;
-  bool in_vain_known_ = false;  // in_vain_at_ is that of this quiet
+  bool in_vain_known_ = false;  // in_vain_at_ belongs to the current quiet
   Instant in_vain_since_;
   Instant in_vain_at_;
   std::atomic<bool> stop_asked_{false};
   Turn main_turn_;
   Report report_;
-  sim::World world_;  // the last: it calls begins() at once
+  sim::World world_;  // last member: its constructor calls begins()
 };
 
 }  // namespace lockstep::swarm

@@ -46,7 +46,7 @@ lockstep_status Swarm::open(ProgramId program, const lockstep_comm_options* opti
     if (!stage_->may_call(player)) return c::fail(Error{Status::kNotConnected, stage_->why_killed(player)});
     auto checked = c::communicator_options(options);
     if (!checked) return c::fail(checked.error());
-    // What is not said follows from the conditions.
+    // Unset options follow from the conditions.
     const lockstep_comm_options unsaid = LOCKSTEP_COMM_OPTIONS_INIT;
     const lockstep_comm_options& said = options != nullptr ? *options : unsaid;
     if (said.founders == 0) checked->founders = stage_->founders();
@@ -72,7 +72,7 @@ Duration Swarm::now(ProgramId /*program*/) const { return stage_->now() - Instan
 bool Swarm::spend(ProgramId program, Duration duration) { return stage_->spend(stage_->player(program), duration); }
 bool Swarm::killed(ProgramId program) const { return stage_->killed(stage_->player(program)); }
 void Swarm::exit(ProgramId program, const std::optional<std::string>& failure) {
-  const std::shared_ptr<Stage> stage = stage_;  // run() may return before this does
+  const std::shared_ptr<Stage> stage = stage_;  // run() may return before this function does
   stage->exit(stage->player(program), failure);
 }
 

@@ -1,5 +1,5 @@
-// One thread's wait for its turn. Without the spinning of std::binary_semaphore: as a rule it takes a while, and others
-// want the core.
+// One thread's wait for its turn. Unlike std::binary_semaphore it does not spin: usually the wait is long, and others
+// need the core.
 #pragma once
 
 #include <semaphore.h>
@@ -23,7 +23,7 @@ class Turn {
   void take() {
     while (::sem_wait(&given_) != 0) LOCKSTEP_ASSERT(errno == EINTR);
   }
-  // Whether it came within so long, about.
+  // Returns whether the turn came within about `longest`.
   bool take_within(std::chrono::milliseconds longest) {
     timespec until{};
     ::clock_gettime(CLOCK_REALTIME, &until);

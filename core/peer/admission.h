@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/base/mutant.h"
 #include "core/base/result.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
@@ -68,7 +67,7 @@ class Admission {
   [[nodiscard]] bool must_say_admit(bool proposed) const { return admit_ && !admit_->said && !proposed; }
   void say_admit(std::vector<wire::OpenRound> open);
   [[nodiscard]] bool is_cancelled() const { return admit_ && admit_->cancelled; }
-  void end_admit(Status status, const std::string& text) { end(admit_, status, text); }
+  void end_admit(Status status, const std::string& text);
   // Whether the launch with this number was made after the call, and waits for the cohort after the next one.
   [[nodiscard]] bool waits(std::uint64_t launch) const { return admit_ && launch > admit_->launches; }
   // With auto_admit, a member that has called admit takes the others with it, unless it waits for more members than
@@ -90,7 +89,7 @@ class Admission {
   };
   [[nodiscard]] Farewell farewell(bool proposed);
   void say_leave(std::vector<wire::OpenRound> open);
-  void end_leave() { end(leave_, Status::kOk, {}); }
+  void end_leave();
 
   // ---- what the coordinator decides ----
 
@@ -147,14 +146,8 @@ class Admission {
     }
   };
 
-  // Defined in the header, because inline functions above use it.
   template <typename Call>
-  void end(std::optional<Call>& waiting, Status status, const std::string& text) {
-    if (!waiting) return;
-    const std::optional<CallId> call = waiting->call;
-    if (!mutant(Mutant::kCallCompletesAgain)) waiting.reset();
-    if (call) context_.fail(*call, status, text);
-  }
+  void end(std::optional<Call>& waiting, Status status, const std::string& text);
   void cancel_admit(Status status);
   [[nodiscard]] bool enough(std::uint32_t at_least) const {
     return at_least <= context_.view->members.size() + pending_;

@@ -1,4 +1,4 @@
-// The `lockstep` command as a shell sees it: what it prints, and what it exits with.
+// The `lockstep` command from a shell: its output and its exit codes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ Ran run(const std::string& arguments, const std::string& redirect = "2>&1") {
   return lockstep::testing::run_in_shell(kLockstep + " " + arguments, redirect);
 }
 
-// `lockstep` with these words, as it runs; dies with the test.
+// A running `lockstep` with these arguments; killed at the end of the test.
 class Running {
  public:
   explicit Running(std::vector<std::string> words, const std::string& errors = "/dev/null") {
@@ -60,13 +60,13 @@ class Running {
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
-  // The next one that it prints.
+  // The next line of its output.
   std::string next_line() {
     std::array<char, 256> line{};
     return std::fgets(line.data(), line.size(), out_) != nullptr ? line.data() : "";
   }
   void tell(int signal) const { ::kill(pid_, signal); }
-  // How it ended, as of waitpid().
+  // How it ended, from waitpid().
   int end(int signal) {
     int status = 0;
     ::kill(pid_, signal);
@@ -114,42 +114,42 @@ TEST(Cli, HelpOfEveryCommandHasExamples) {
   for (const char* code : {"14 the run did not end", "15 a goal was not met"}) {
     EXPECT_THAT(run("--help").text, HasSubstr(code));
   }
-  EXPECT_EQ(run("--help").text.find("demo-peer"), std::string::npos);  // not for people
+  EXPECT_EQ(run("--help").text.find("demo-peer"), std::string::npos);  // hidden
 }
 
-TEST(Cli, AnUnknownCommandIsGuessed) {
+TEST(Cli, SuggestsAKnownCommand) {
   const Ran ran = run("demmo");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("unknown command 'demmo'; did you mean 'demo'?"));
   EXPECT_EQ(run("xylophone").text.find("did you mean"), std::string::npos);
 }
 
-TEST(Cli, AnUnknownOptionIsGuessed) {
+TEST(Cli, SuggestsAKnownOption) {
   const Ran ran = run("bench --typ f32");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("unknown option '--typ' of `bench`; did you mean '--type'?"));
 }
 
-TEST(Cli, AnUnknownValueIsGuessedAndTheKnownOnesAreListed) {
+TEST(Cli, SuggestsAKnownValueAndListsAllOfThem) {
   const Ran ran = run("bench --collective all_redcue");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("unknown value 'all_redcue'; did you mean 'all_reduce'?"));
   EXPECT_THAT(ran.text, HasSubstr("reduce_scatter all_gather broadcast barrier sync_state"));
 }
 
-TEST(Cli, ASizeThatIsNoneSaysWhatASizeIs) {
+TEST(Cli, AnInvalidSizeExplainsTheNotation) {
   const Ran ran = run("bench --begin 64Q");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("such as 64K"));
 }
 
-TEST(Cli, SizesTheWrongWayRoundAreRefused) {
+TEST(Cli, RefusesABeginAboveTheEnd) {
   const Ran ran = run("bench -b 1M -e 1K");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("--begin 1 MiB is larger than --end 1 KiB"));
 }
 
-TEST(Cli, AHalfOfTheTableThatThereIsNotIsRefused) {
+TEST(Cli, RefusesAHalfThatTheCollectiveDoesNotHave) {
   const Ran ran = run("bench -c broadcast --only out");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("--only out: broadcast is measured in place only"));
@@ -158,7 +158,7 @@ TEST(Cli, AHalfOfTheTableThatThereIsNotIsRefused) {
   EXPECT_EQ(run("bench --segment-bytes 2M").code, 2);
 }
 
-TEST(Cli, WhatIsNoNumberIsWrongUsage) {
+TEST(Cli, AnInvalidNumberIsWrongUsage) {
   for (const char* words : {"bench --wait nan", "status 127.0.0.1:1 --timeout nan", "status 127.0.0.1:1 -i -1"}) {
     const Ran ran = run(words);
     EXPECT_EQ(ran.code, 2) << words;
@@ -166,13 +166,13 @@ TEST(Cli, WhatIsNoNumberIsWrongUsage) {
   }
 }
 
-TEST(Cli, WhatCannotBeSaidIsAFailure) {
+TEST(Cli, AFailedWriteToStdoutIsAFailure) {
   const Ran ran = run("--help", "2>&1 >/dev/full");
   EXPECT_EQ(ran.code, 1);
   EXPECT_THAT(ran.text, HasSubstr("cannot write to stdout: No space left on device"));
 }
 
-TEST(Cli, AnAddressThatIsNoneIsWrongUsage) {
+TEST(Cli, AnInvalidAddressIsWrongUsage) {
   for (const std::string listen : {"foo", "127.0.0.1:99999", "127.0.0.1:"}) {
     const Ran ran = run("coordinator --listen " + listen);
     EXPECT_EQ(ran.code, 2) << listen;
@@ -180,7 +180,7 @@ TEST(Cli, AnAddressThatIsNoneIsWrongUsage) {
   }
 }
 
-TEST(Cli, HelpHasNoHoles) {
+TEST(Cli, HelpIsComplete) {
   for (const std::string command : {"", "coordinator", "status", "bench", "demo"}) {
     EXPECT_EQ(run(command + " --help").text.find("\n\n\n"), std::string::npos) << command;
   }
@@ -199,7 +199,7 @@ TEST(Cli, NoCommandShowsTheHelp) {
 
 // ---- coordinator and status ----
 
-TEST(Cli, CoordinatorSaysWhereItListensAndEndsInOrder) {
+TEST(Cli, CoordinatorPrintsItsAddressAndEndsInOrder) {
   for (const int signal : {SIGTERM, SIGINT}) {
     Coordinator coordinator;
     EXPECT_THAT(coordinator.line(), HasSubstr("lockstep coordinator listening on 127.0.0.1:"));
@@ -207,7 +207,7 @@ TEST(Cli, CoordinatorSaysWhereItListensAndEndsInOrder) {
   }
 }
 
-TEST(Cli, ACoordinatorWithoutARecorderSaysSoAndGoesOn) {
+TEST(Cli, ACoordinatorWithoutARecorderSaysSoAndContinues) {
   const std::string file = testing::TempDir() + "coordinator_without_recorder.txt";
   Coordinator coordinator("none", file);
   coordinator.tell(SIGUSR1);
@@ -222,7 +222,7 @@ TEST(Cli, ACoordinatorWithoutARecorderSaysSoAndGoesOn) {
   EXPECT_EQ(coordinator.end(SIGTERM), 0);
 }
 
-TEST(Cli, AWatchThatIsInterruptedEndsWith130) {
+TEST(Cli, AnInterruptedWatchEndsWith130) {
   const Coordinator coordinator;
   Running watch({"status", coordinator.address(), "--watch", "--interval", "0.05"});
   std::string line = watch.next_line();
@@ -232,7 +232,7 @@ TEST(Cli, AWatchThatIsInterruptedEndsWith130) {
   EXPECT_EQ(WEXITSTATUS(status), 130);
 }
 
-// Says something that no peer says, and waits until it is shown out.
+// Sends something that no peer sends, and waits until the connection is closed.
 void knock(const std::string& address) {
   const int end = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in to{};
@@ -248,8 +248,8 @@ void knock(const std::string& address) {
   ::close(end);
 }
 
-// Found by an attacker: each stranger cost a line, and the lines of JSON were lines of text in a wrapping.
-TEST(Cli, TheCoordinatorsLogIsJsonAndStrangersDoNotFillIt) {
+// Found by an attack: each stranger cost a line, and JSON lines contained lines of text.
+TEST(Cli, StrangersDoNotFillTheCoordinatorsJsonLog) {
   const std::string file = testing::TempDir() + "coordinator_log.jsonl";
   Coordinator coordinator("json", file);
   const int strangers = 200;
@@ -275,7 +275,7 @@ TEST(Cli, TheCoordinatorsLogIsJsonAndStrangersDoNotFillIt) {
   EXPECT_TRUE(installed);
 }
 
-TEST(Cli, APortInUseIsNamed) {
+TEST(Cli, TheErrorNamesAPortInUse) {
   const Coordinator coordinator;
   const Ran ran = run("coordinator --listen " + coordinator.address());
   EXPECT_EQ(ran.code, 1);
@@ -289,7 +289,7 @@ TEST(Cli, StatusOfAnEmptyRun) {
   EXPECT_THAT(ran.text, HasSubstr("0 members, 0 waiting"));
 }
 
-TEST(Cli, StatusAsJsonTellsOfTheRunThatWas) {
+TEST(Cli, StatusAsJsonDescribesAnEndedRun) {
   const Coordinator coordinator;
   const Ran bench = run("bench --coordinator " + coordinator.address() + " -p 1 -c barrier -n 10 -w 1");
   EXPECT_EQ(bench.code, 0) << bench.text;
@@ -302,7 +302,7 @@ TEST(Cli, StatusAsJsonTellsOfTheRunThatWas) {
   EXPECT_EQ(j.at("counters").at("lost"), 0);
 }
 
-TEST(Cli, StatusWithNobodyThereSaysSo) {
+TEST(Cli, StatusWithoutACoordinatorSaysSo) {
   const std::string address = [] {
     Coordinator coordinator;
     coordinator.end(SIGTERM);
@@ -313,7 +313,7 @@ TEST(Cli, StatusWithNobodyThereSaysSo) {
   EXPECT_THAT(ran.text, HasSubstr("cannot reach a coordinator at " + address));
 }
 
-// A port on which a server of another kind says `words`, once, and then waits.
+// A port on which another kind of server sends `words` once, and then waits.
 class OtherServer {
  public:
   explicit OtherServer(const std::string& words) {
@@ -348,7 +348,7 @@ class OtherServer {
   std::string address_;
 };
 
-TEST(Cli, StatusOfAnotherServerSaysThatItIsNoCoordinator) {
+TEST(Cli, StatusOfAnotherServerSaysThatItIsNotACoordinator) {
   const OtherServer http("HTTP/1.1 400 Bad Request\r\n\r\n");
   const Ran ran = run("status " + http.address());
   EXPECT_EQ(ran.code, 3);
@@ -360,7 +360,7 @@ TEST(Cli, StatusOfAnotherServerSaysThatItIsNoCoordinator) {
   EXPECT_THAT(none.text, HasSubstr("within 0.3 s: it accepts connections; check that it is a Lockstep coordinator"));
 }
 
-TEST(Cli, StatusOfSomethingThatIsNoAddressIsWrongUsage) { EXPECT_EQ(run("status nonsense").code, 2); }
+TEST(Cli, StatusOfAnInvalidAddressIsWrongUsage) { EXPECT_EQ(run("status nonsense").code, 2); }
 
 // ---- bench ----
 
@@ -382,7 +382,7 @@ TEST(Cli, BenchChecksEveryCollective) {
   }
 }
 
-TEST(Cli, BenchSaysWhenItsMeasuredCallsBeginAndHowLongEachTook) {
+TEST(Cli, BenchReportsBeginAndDurationOfEachMeasuredCall) {
   const std::string bench = "bench -p 2 -b 4K -e 4K -n 3 -w 2 --only out --say-calls --json";
   const Ran calls = run(bench, "2>&1 > /dev/null");
   ASSERT_EQ(calls.code, 0) << calls.text;
@@ -394,7 +394,7 @@ TEST(Cli, BenchSaysWhenItsMeasuredCallsBeginAndHowLongEachTook) {
   EXPECT_EQ(timing.at("retries"), 0);
 }
 
-TEST(Cli, BenchChecksManyTensorsAndManyCallsAtOnce) {
+TEST(Cli, BenchChecksManyTensorsAndManyCallsInFlight) {
   const Ran ran = run("bench -p 3 -t 150 -i 3 -b 0 -e 100K -f 1000 -n 2 -w 1 --json", "2> /dev/null");
   ASSERT_EQ(ran.code, 0) << ran.text;
   const nlohmann::json j = nlohmann::json::parse(ran.text);
@@ -407,7 +407,7 @@ TEST(Cli, BenchChecksManyTensorsAndManyCallsAtOnce) {
   }
 }
 
-TEST(Cli, BenchRefusesWhatHasNoMeaning) {
+TEST(Cli, BenchRefusesOptionsWithoutAMeaning) {
   EXPECT_THAT(run("bench -c broadcast -t 3").text, HasSubstr("--tensors 3: broadcast takes one"));
   EXPECT_THAT(run("bench -c sync_state -i 3").text, HasSubstr("--in-flight 3: sync_state allows one call at a time"));
   EXPECT_EQ(run("bench -t 0").code, 2);
@@ -423,16 +423,17 @@ TEST(CliBench, MeasuresWireFormatsWithinTheirErrors) {
   }
 }
 
-TEST(CliBench, WireFormatsThatCannotBeAreRefused) {
+TEST(CliBench, RefusesImpossibleWireFormats) {
   EXPECT_THAT(run("bench --up int8").text, HasSubstr("take --op avg, or --only out"));
-  EXPECT_THAT(run("bench --up e3m0 -o avg --algorithm ring").text, HasSubstr("contributions go up in 8 bits or more"));
-  EXPECT_THAT(run("bench --up int8 -o avg --residual").text, HasSubstr("only what goes direct has residuals"));
-  EXPECT_THAT(run("bench --algorithm direct -o max").text, HasSubstr("or goes direct"));
+  EXPECT_THAT(run("bench --up e3m0 -o avg --algorithm ring").text,
+              HasSubstr("the ring needs a format of 8 bits or more for --up"));
+  EXPECT_THAT(run("bench --up int8 -o avg --residual").text, HasSubstr("only the direct algorithm has residuals"));
+  EXPECT_THAT(run("bench --algorithm direct -o max").text, HasSubstr("supports wire formats and the direct algorithm"));
   EXPECT_THAT(run("bench --down int8 -d f64 -o avg").text, HasSubstr("only an all_reduce of f32 (sum or avg)"));
   EXPECT_EQ(run("bench --down int7").code, 2);
 }
 
-TEST(Cli, BenchOfASyncHasANewcomerTakeAllOfTheStateInEveryCall) {
+TEST(Cli, BenchOfASyncTransfersTheWholeStateInEveryCall) {
   const Ran ran = run("bench -c sync_state -p 3 -b 100K -e 3M -f 64 -n 3 -w 1 --json", "2> /dev/null");
   ASSERT_EQ(ran.code, 0) << ran.text;
   const nlohmann::json j = nlohmann::json::parse(ran.text);
@@ -448,13 +449,13 @@ TEST(Cli, BenchOfASyncHasANewcomerTakeAllOfTheStateInEveryCall) {
   EXPECT_THAT(run("bench -c sync_state -p 2 -b 2M -e 2M -n 1 -w 1").text, HasSubstr("time of the newcomer"));
 }
 
-TEST(Cli, BenchOfASyncNeedsOneWhoHasTheState) {
+TEST(Cli, BenchOfASyncNeedsAPeerWithTheState) {
   const Ran ran = run("bench -c sync_state -p 1");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("--peers 1: sync_state needs at least 2 peers: one with the state, and a newcomer"));
 }
 
-TEST(Cli, BenchBeginsWithNothingIfAskedTo) {
+TEST(Cli, BenchMayBeginWithZeroBytes) {
   const Ran ran = run("bench -p 2 -b 0 -e 16 -n 1 -w 1 --json");
   ASSERT_EQ(ran.code, 0) << ran.text;
   std::vector<std::uint64_t> sizes;

@@ -19,7 +19,7 @@ trace::Event committed(std::uint32_t group, std::string text = {}) {
           .text = std::move(text)};
 }
 
-// How many lines these events make.
+// The number of lines for these events.
 std::ptrdiff_t lines_of(const std::vector<trace::Event>& events, bool commits = false) {
   ::testing::internal::CaptureStderr();
   {
@@ -35,15 +35,15 @@ TEST(CoordinatorLog, ListsCommitsOnlyOnRequest) {
   EXPECT_EQ(lines_of({committed(0), committed(0)}, true), 2);
 }
 
-// Each collective tells it again until a sync mends it.
-TEST(CoordinatorLog, TellsThatStatesDifferOnceInEachGroup) {
+// Each collective reports the difference again until a sync removes it.
+TEST(CoordinatorLog, ReportsDifferentStatesOncePerGroup) {
   const std::string text = "the state of c differs from that of a";
   EXPECT_EQ(lines_of({committed(0, text), committed(0, text), committed(0), committed(0, text)}), 1);
   EXPECT_EQ(lines_of({committed(0, text), committed(1, text), committed(0, text)}), 2);
   EXPECT_EQ(lines_of({committed(0, text), committed(0, "the state of b differs"), committed(0, text)}), 3);
 }
 
-TEST(CoordinatorLog, SaysHowTheyDiffer) {
+TEST(CoordinatorLog, ReportsTheDifferenceOfStates) {
   ::testing::internal::CaptureStderr();
   CoordinatorLog(false, false).event(committed(0, "the state of c differs from that of a"));
   const std::string said = ::testing::internal::GetCapturedStderr();

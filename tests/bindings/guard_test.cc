@@ -16,16 +16,16 @@ TEST(Guard, ExceptionsBecomeInternalErrorsWithTheirText) {
   EXPECT_STREQ(lockstep_last_error(), "the disk is on fire");
 }
 
-TEST(Guard, OtherThingsThrownAreInternalErrorsToo) {
+TEST(Guard, OtherThrownTypesAreInternalErrors) {
   EXPECT_EQ(guard([]() -> lockstep_status { throw 7; }), LOCKSTEP_ERR_INTERNAL);
   EXPECT_STREQ(lockstep_last_error(), "an exception of unknown type");
 }
 
-TEST(Guard, MemoryThatIsNotThereHasItsOwnStatus) {
+TEST(Guard, OutOfMemoryHasItsOwnStatus) {
   EXPECT_EQ(guard([]() -> lockstep_status { throw std::bad_alloc(); }), LOCKSTEP_ERR_OUT_OF_MEMORY);
 }
 
-TEST(LastError, IsCutToWhatFits) {
+TEST(LastError, IsCutToItsBuffer) {
   fail(LOCKSTEP_ERR_ABORTED, std::string(10'000, 'x'));
   EXPECT_EQ(std::string(lockstep_last_error()), std::string(2047, 'x'));
 }

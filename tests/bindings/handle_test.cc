@@ -1,4 +1,4 @@
-// Handles that one thread destroys while others are inside.
+// Handles that one thread destroys while other threads are inside.
 #include "bindings/c/handle.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace lockstep::c {
 namespace {
 
-// What has become of a handle; outlives it.
+// What happened to a handle; outlives it.
 struct Fate {
   std::atomic<int> closed{0};
   std::atomic<int> emptied{0};
@@ -28,7 +28,7 @@ class Sample final : public Handle {
   const std::shared_ptr<Fate> fate_;
 };
 
-TEST(Handle, NobodyEntersAfterItsEnd) {
+TEST(Handle, NoThreadEntersAfterItsEnd) {
   const auto fate = std::make_shared<Fate>();
   auto* handle = new Sample(fate);
   EXPECT_TRUE(Handle::Use(*handle));
@@ -54,7 +54,7 @@ TEST(Handle, AClosedHandleStaysUntilItIsDestroyed) {
   EXPECT_EQ(fate->emptied, 1);
 }
 
-TEST(Handle, IsEmptiedOnceOthersAreOut) {
+TEST(Handle, IsEmptiedOnceOtherThreadsHaveLeft) {
   const auto fate = std::make_shared<Fate>();
   auto* handle = new Sample(fate);
   std::optional<Handle::Use> use(std::in_place, *handle);
@@ -70,7 +70,7 @@ TEST(Handle, IsEmptiedOnceOthersAreOut) {
   EXPECT_EQ(fate->emptied, 1);
 }
 
-TEST(Handle, AThreadThatDestroysItFromWithinEmptiesItWhenItLeaves) {
+TEST(Handle, AThreadInsideThatDestroysItEmptiesItWhenLeaving) {
   const auto fate = std::make_shared<Fate>();
   auto* handle = new Sample(fate);
   {
@@ -87,8 +87,8 @@ TEST(Handle, AThreadThatDestroysItFromWithinEmptiesItWhenItLeaves) {
   EXPECT_EQ(fate->emptied, 1);
 }
 
-// For the thread sanitizer: entering and leaving, while it ends from within and from without.
-TEST(Handle, EndsOnceWhateverOthersDo) {
+// For the thread sanitizer: threads enter and leave while the handle ends from inside and from outside.
+TEST(Handle, EndsOnceWhileOtherThreadsUseIt) {
   for (int round = 0; round < 200; ++round) {
     const auto fate = std::make_shared<Fate>();
     auto* handle = new Sample(fate);
@@ -114,7 +114,7 @@ TEST(Handle, EndsOnceWhateverOthersDo) {
   }
 }
 
-TEST(Handle, OldOnesAreForgotten) {
+TEST(Handle, OldHandlesAreFreed) {
   const auto fate = std::make_shared<Fate>();
   for (std::size_t i = 0; i < 3 * Handle::kBuried; ++i) Handle::destroy(new Sample(fate));
   EXPECT_LE(fate.use_count(), static_cast<long>(Handle::kBuried) + 1);

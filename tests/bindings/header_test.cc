@@ -1,9 +1,9 @@
-// The header is also C++; its *_INIT macros name every field, so that no warning tells of a missing one.
+// The header is valid C++, too. The *_INIT macros name every field, so that no compiler warns about a missing one.
 #include <gtest/gtest.h>
 
 #include "lockstep.h"
 
-TEST(Header, InitMacrosStateTheSizeAndNothingElse) {
+TEST(Header, InitMacrosSetOnlyTheSize) {
   const lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
   EXPECT_EQ(options.struct_size, sizeof options);
   EXPECT_EQ(options.log_user, nullptr);
@@ -27,9 +27,9 @@ TEST(Header, InitMacrosStateTheSizeAndNothingElse) {
   EXPECT_EQ(coordinator.struct_size, sizeof coordinator);
 }
 
-// What a program was compiled with must fit every later library of the same major version: these numbers only grow by
-// new fields at the end.
-TEST(Header, StructSizesAreThoseOfVersionOne) {
+// A program must work with every later library of the same major version: these sizes grow only by new fields at the
+// end.
+TEST(Header, StructSizesAreAtLeastThoseOfVersionOne) {
   static_assert(sizeof(void*) == 8);
   EXPECT_EQ(offsetof(lockstep_comm_options, flight_folder), 136U);
   EXPECT_EQ(sizeof(lockstep_comm_options), 160U);

@@ -1,4 +1,4 @@
-// Options on their way from C to the transport.
+// Conversion of options from C to the transport.
 #include "bindings/c/options.h"
 
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 namespace lockstep::c {
 namespace {
 
-// What the comments of lockstep_comm_options say.
-TEST(CommOptions, DefaultsAreThoseTheHeaderStates) {
+// The values in the comments of lockstep_comm_options.
+TEST(CommOptions, DefaultsMatchTheHeader) {
   const lockstep_comm_options none = LOCKSTEP_COMM_OPTIONS_INIT;
   for (const lockstep_comm_options* given : {static_cast<const lockstep_comm_options*>(nullptr), &none}) {
     const auto options = communicator_options(given);
@@ -41,7 +41,7 @@ TEST(CommOptions, DefaultsAreThoseTheHeaderStates) {
   }
 }
 
-TEST(CommOptions, TheEnvironmentNamesTheFolderOfTheFlightRecorderWhereTheProgramDoesNot) {
+TEST(CommOptions, TheEnvironmentSetsTheDefaultFlightFolder) {
   ::setenv("LOCKSTEP_FLIGHT_FOLDER", "/from/the/environment", 1);
   lockstep_comm_options in = LOCKSTEP_COMM_OPTIONS_INIT;
   EXPECT_EQ(communicator_options(nullptr)->flight_folder, "/from/the/environment");
@@ -51,7 +51,7 @@ TEST(CommOptions, TheEnvironmentNamesTheFolderOfTheFlightRecorderWhereTheProgram
   ::unsetenv("LOCKSTEP_FLIGHT_FOLDER");
 }
 
-TEST(CommOptions, TheFlightRecorderHasTheSizeThatIsAskedFor) {
+TEST(CommOptions, TheFlightRecorderHasTheRequestedSize) {
   lockstep_comm_options in = LOCKSTEP_COMM_OPTIONS_INIT;
   in.flight_kib = 100;
   EXPECT_EQ(communicator_options(&in)->flight_bytes, 102'400U);
@@ -62,7 +62,7 @@ TEST(CommOptions, TheFlightRecorderHasTheSizeThatIsAskedFor) {
       << refused.error().text;
 }
 
-TEST(CommOptions, EveryFieldArrives) {
+TEST(CommOptions, ConvertsEveryField) {
   std::string logged;
   lockstep_comm_options in = LOCKSTEP_COMM_OPTIONS_INIT;
   in.name = "b";
@@ -131,7 +131,7 @@ TEST(CommOptions, NoSpinIsNotTheDefault) {
   EXPECT_EQ(refused.error().text, "options.spin_us is 10001; allowed: 1 to 10000, or 0 for the default");
 }
 
-TEST(TimeOuts, ForeverIsNoTimeOut) {
+TEST(TimeOuts, ForeverMeansNoTimeout) {
   EXPECT_EQ(*call_time_out(LOCKSTEP_FOREVER, "t"), Duration{0});
   EXPECT_EQ(*field_time_out(LOCKSTEP_FOREVER, "t"), Duration{0});
   EXPECT_EQ(*field_time_out(0, "t"), Duration{0});
@@ -145,12 +145,12 @@ TEST(TimeOuts, AreMilliseconds) {
   EXPECT_EQ(*wait_time_out(1500, "t"), milliseconds(1500));
 }
 
-TEST(TimeOuts, BeyondACenturyAreNone) {
+TEST(TimeOuts, LongerThanACenturyMeansNone) {
   EXPECT_EQ(*call_time_out(INT64_MAX, "t"), Duration{0});
   EXPECT_EQ(*wait_time_out(INT64_MAX, "t"), std::nullopt);
 }
 
-TEST(PeerIds, ReadFromHighToLow) {
+TEST(PeerIds, PrintTheHighHalfFirst) {
   const PeerId id{0x0123456789abcdef, 0x1122334455667788};
   const lockstep_peer_id text = to_c(id);
   EXPECT_EQ(text.bytes[0], 0x01);

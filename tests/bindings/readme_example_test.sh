@@ -40,5 +40,6 @@ for peer in 1 2 3; do
   [[ $(wc -l < "$work/peer$peer") == 100 ]] || fail "survivor $peer made $(wc -l < "$work/peer$peer") steps of 100"
   grep -q "3 peers, sum 3," "$work/peer$peer" || fail "survivor $peer never went on among three"
 done
-[[ $(sed 's/^view [0-9]*: //' "$work"/peer[123] | sort | uniq -c | awk '$1 % 3' | wc -l) == 0 ]] || fail "survivors differ"
+[[ $(sed 's/^view [0-9]*: //' "$work"/peer[123] | sort | uniq -c | awk '$1 % 3' | wc -l) == 0 ]] \
+  || fail "survivors differ"
 echo "ok: one of four killed, the others went on"

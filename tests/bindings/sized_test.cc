@@ -1,4 +1,4 @@
-// Callers and libraries of different versions: structs that are shorter or longer than the library's own.
+// Programs and libraries of different versions: structs that are shorter or longer than the library's.
 #include "bindings/c/sized.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ struct Newer {
   std::uint64_t third;
 };
 
-// What a library that knows Current reads from a program that was compiled with T.
+// The struct that a library with Current reads from a program compiled with T.
 template <typename T>
 Result<Current> read(const T& from) {
   return take(reinterpret_cast<const Current*>(&from), "args", sizeof(Old));
@@ -41,14 +41,14 @@ TEST(SizedStruct, UnknownFieldsAreIgnoredWhileTheyAreZero) {
   EXPECT_EQ(taken->second, 8U);
 }
 
-TEST(SizedStruct, UnknownFieldsThatAskForSomethingAreRefused) {
+TEST(SizedStruct, UnknownFieldsThatAreSetAreRefused) {
   const auto taken = read(Newer{sizeof(Newer), 7, 8, 9});
   ASSERT_FALSE(taken.ok());
   EXPECT_EQ(taken.error().status, Status::kInvalidArgument);
   EXPECT_NE(taken.error().text.find("byte 24 is not 0"), std::string::npos) << taken.error().text;
 }
 
-TEST(SizedStruct, SizesThatNoVersionEverHadAreRefused) {
+TEST(SizedStruct, ImpossibleSizesAreRefused) {
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, sizeof(Old) - 1, kMaxStructSize + 1, SIZE_MAX}) {
     const auto taken = read(Current{size, 7, 8});
     ASSERT_FALSE(taken.ok()) << size;
@@ -56,7 +56,7 @@ TEST(SizedStruct, SizesThatNoVersionEverHadAreRefused) {
   }
 }
 
-TEST(SizedStruct, NothingIsWrittenBehindWhatTheCallerKnows) {
+TEST(SizedStruct, WritesNothingBeyondTheCallersStruct) {
   Current memory{sizeof(Old), 0, 99};
   give(Current{0, 1, 2}, &memory);
   EXPECT_EQ(memory.struct_size, sizeof(Old));

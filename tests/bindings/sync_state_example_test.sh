@@ -27,7 +27,8 @@ wait "$newcomer" || fail "the newcomer ended with status $?"
 kill -9 "${founders[@]}"
 wait "$reader"
 
-grep -q "^took over the state of step [1-9][0-9]*: [1-9][0-9]* bytes$" "$work/newcomer" || fail "no state was taken over"
+grep -q "^took over the state of step [1-9][0-9]*: [1-9][0-9]* bytes$" "$work/newcomer" \
+  || fail "no state was taken over"
 [[ $(grep -c "^step " "$work/newcomer") == 20 ]] || fail "the newcomer took part in other than 20 steps"
 while read -r line; do
   grep -qxF "$line" "$work/founder" || fail "the founders have not said: $line"

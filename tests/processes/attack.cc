@@ -1,8 +1,8 @@
-// What strangers cost a run: members reduce and admit while some die and others join; first undisturbed, then with the
-// ports of all members and of the coordinator kept full by connections that say nothing, nonsense, or what they heard
-// elsewhere. Prints the times of steps, of joins, and how long the logs are. Ends with 1 if a healthy member lost the
-// run, a sum was wrong, a log is longer than 64 KiB, or a step took more than twice (and 20 ms) what the slowest took
-// undisturbed.
+// Measures what strangers cost a run. Members reduce and admit while some die and others join: first undisturbed, then
+// with the ports of all members and of the coordinator kept full by connections that are silent, send nonsense, or
+// repeat what they heard elsewhere. Prints the times of steps and joins, and the sizes of the logs. Exits with 1 if a
+// healthy member lost the run, a sum was wrong, a log is longer than 64 KiB, or a step took more than twice (plus 20
+// ms) the longest undisturbed step.
 #include <poll.h>
 
 #include <algorithm>
@@ -35,14 +35,14 @@ constexpr std::size_t kLongestLog = 64U << 10U;
 struct Settings {
   std::size_t members = 8;
   std::int64_t seconds = 60;
-  std::int64_t churn_ms = 2000;  // between a death and the next
+  std::int64_t churn_ms = 2000;  // from one death to the next
   std::int64_t compute_ms = 5;   // of each step
   std::uint64_t seed = 1;
-  bool strict = true;  // ends with 1 where a step takes too long
+  bool strict = true;  // exit with 1 if a step takes too long
   AttackerOptions attack;
 };
 
-// All of one member, readable after its death.
+// The data of one member, readable after its death.
 struct Member {
   Member(const std::string& coordinator, std::uint32_t founders, std::int64_t compute_ms)
       : process([this, coordinator, founders, compute_ms](Parent& parent) {
@@ -72,7 +72,7 @@ struct Member {
     std::vector<float> output(kCount);
     bool admits = false;
     for (;;) {
-      (void)::poll(nullptr, 0, static_cast<int>(compute_ms));  // it computes, on an accelerator
+      (void)::poll(nullptr, 0, static_cast<int>(compute_ms));  // simulates computation on an accelerator
       const Instant began = monotonic_now();
       if (admits) {
         const transport::Work admitting = comm.admit();
@@ -93,8 +93,8 @@ struct Member {
         parent.say("E a sum that is not that of its contributors");
         return 1;
       }
-      // A newcomer does not know how many steps the others have made: what all know of a round says when the next admit
-      // is.
+      // A newcomer does not know how many steps the others have made; the use of the round, known to all members,
+      // determines the next admit.
       admits = (outcome.round.use + 1) % kStepsPerAdmit == 0;
       const Instant now = monotonic_now();
       steps.write(std::to_string((now - began).ns));
@@ -147,7 +147,7 @@ class Bench {
     for (std::uint64_t n = 0; monotonic_now() < end && !figures_.failed; ++n) {
       watch_until(monotonic_now() + milliseconds(settings_.churn_ms / 2));
       kill_one(n);
-      if (n % 4 == 3 && members_.size() > 2) kill_one(n + 1'000'000);  // two at once
+      if (n % 4 == 3 && members_.size() > 2) kill_one(n + 1'000'000);  // two at the same time
       watch_until(monotonic_now() + milliseconds(settings_.churn_ms / 2));
       while (members_.size() < settings_.members && !figures_.failed) {
         const Instant began = monotonic_now();

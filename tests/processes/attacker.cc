@@ -30,9 +30,9 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using wan::File;
 
-// Its work is done elsewhere, as a rule: the machine is left to those it attacks.
+// An attacker usually runs on another machine: leave the cores to the attacked processes.
 constexpr int kNiceness = 10;
-// What came says nothing here; a stream that ended is noticed.
+// Received bytes are ignored; the end of a stream is noticed.
 constexpr std::size_t kReadAtOnce = 16'384;
 
 Bytes bytes_of(std::string_view text) {
@@ -77,7 +77,7 @@ class Attack {
   }
 
  private:
-  // On a thread of its own: what the parent says.
+  // Reads the parent's commands on a separate thread.
   void hear() {
     while (const auto line = parent_.hear()) {
       std::istringstream words(*line);
@@ -103,7 +103,7 @@ class Attack {
     return wanted_;
   }
 
-  // One port after the other, so that the load is even.
+  // Attacks one port after the other, so that the load is even.
   void attack_next() {
     auto at = ports_.upper_bound(last_);
     if (at == ports_.end()) {
@@ -117,7 +117,7 @@ class Attack {
     make_noise(at->first, at->second);
   }
 
-  // Says so once all ports have been full, and so many rounds of noise have come since it was asked.
+  // Reports once all ports have been full and the requested rounds of noise have been sent.
   void answer() {
     const std::lock_guard lock(mutex_);
     if (asked_ == 0 || round_ == answered_) return;
@@ -160,7 +160,7 @@ class Attack {
     while (at.idle.size() < options_.idle) {
       File file = knock(port);
       if (file.number() < 0) break;
-      // Every third drips: the first byte of a preamble, and one more in each refill.
+      // Every third connection drips: it sends the first byte of a preamble, and one more byte in each refill.
       if (at.idle.size() % 3 == 0) (void)::send(file.number(), "L", 1, MSG_NOSIGNAL);
       at.idle.push_back(std::move(file));
     }
@@ -187,7 +187,7 @@ class Attack {
     }
   }
 
-  // Hangs up in the next round.
+  // Closes the connection in the next round.
   void say(std::uint16_t port, const Bytes& bytes) {
     File file = knock(port);
     if (file.number() < 0) return;
@@ -195,7 +195,7 @@ class Attack {
     noise_.push_back(std::move(file));
   }
 
-  // A coordinator tells anybody its status: that is what strangers hear.
+  // Strangers can learn the status of a run, because a coordinator answers any status request.
   void listen_to(std::uint16_t port) {
     if (round_ % 16 != 0) return;
     File file = knock(port);
@@ -220,7 +220,7 @@ class Attack {
   const AttackerOptions options_;
   std::mutex mutex_;
   std::condition_variable news_;
-  std::map<std::uint16_t, bool> wanted_;  // port, and whether it is a coordinator's
+  std::map<std::uint16_t, bool> wanted_;  // port, and whether it belongs to a coordinator
   std::uint64_t asked_ = 0;
   bool over_ = false;
 

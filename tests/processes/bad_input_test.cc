@@ -1,4 +1,4 @@
-// Whatever comes to a listening port costs only its sender: members keep reducing meanwhile, and tell of nothing.
+// Bad input to a listening port affects only its sender: members keep reducing and report nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ Bytes text(std::string_view words) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Everything that should not be said as a first message, with a name.
+// Invalid first messages, each with a name.
 std::vector<std::pair<std::string, Bytes>> bad_openings() {
   std::vector<std::pair<std::string, Bytes>> all;
   all.emplace_back("zeros", Bytes(100'000));
@@ -43,7 +43,7 @@ std::vector<std::pair<std::string, Bytes>> bad_openings() {
     wire::encode(huge, std::span(bytes).first<wire::kHeaderBytes>());
     all.emplace_back("4 GiB message of type " + std::to_string(type), preamble() + bytes);
   }
-  // Each two and four bytes of a greeting as large as they can be: lengths of texts and lists are among them.
+  // Sets each two and four bytes of a greeting to their maximum: the lengths of texts and lists are among them.
   wire::Join join;
   join.peer = PeerId{1, 2};
   join.name = "stranger";
@@ -52,7 +52,7 @@ std::vector<std::pair<std::string, Bytes>> bad_openings() {
   for (std::size_t at = 0; at + 2 <= body.size(); at += 2) {
     Bytes lie = body;
     lie[at] = lie[at + 1] = std::byte{0xff};
-    lie.pop_back();  // and always too short
+    lie.pop_back();  // always too short
     all.emplace_back("join with a lie at " + std::to_string(at), preamble() + frame(wire::type_of(join), lie));
   }
   wire::Segment segment;
@@ -81,7 +81,7 @@ class BadInput : public ::testing::Test {
     return machine;
   }
 
-  // Members and view are what they were, and rounds go on.
+  // Members and view are unchanged, and rounds still commit.
   void expect_nobody_else_noticed() {
     expect_sum_of(2, run.all_reduce(2));
     const auto status = transport::query_status(run.coordinator.address, seconds(10));
@@ -96,7 +96,7 @@ class BadInput : public ::testing::Test {
   wire::View view;
 };
 
-TEST_F(BadInput, EndsTheStreamOfItsSenderOnly) {
+TEST_F(BadInput, EndsOnlyTheStreamOfItsSender) {
   for (const std::uint16_t port : {coordinator_port, peer_port}) {
     for (const auto& [name, bytes] : bad_openings()) {
       Stranger stranger(port);
@@ -107,7 +107,7 @@ TEST_F(BadInput, EndsTheStreamOfItsSenderOnly) {
   }
 }
 
-TEST_F(BadInput, AnotherVersionIsToldBoth) {
+TEST_F(BadInput, AnotherVersionIsAnsweredWithBothVersions) {
   for (const std::uint16_t port : {coordinator_port, peer_port}) {
     Stranger old(port);
     old.say(preamble(77));
@@ -120,7 +120,7 @@ TEST_F(BadInput, AnotherVersionIsToldBoth) {
   expect_nobody_else_noticed();
 }
 
-TEST_F(BadInput, ALinkForSomebodyElseIsEnded) {
+TEST_F(BadInput, ALinkForAnotherPeerIsEnded) {
   wire::Link link;
   link.from = PeerId{1, 2};
   link.to = PeerId{3, 4};
@@ -128,22 +128,22 @@ TEST_F(BadInput, ALinkForSomebodyElseIsEnded) {
   stranger.say(preamble() + frame(wire::type_of(link), body_of(link)));
   EXPECT_TRUE(stranger.is_shown_out());
 
-  link.to = view.members.front().id;  // the right address, from nobody
+  link.to = view.members.front().id;  // the right address, but an unknown peer
   Stranger nobody(peer_port);
   nobody.say(preamble() + frame(wire::type_of(link), body_of(link)));
   EXPECT_TRUE(nobody.is_shown_out());
   expect_nobody_else_noticed();
 }
 
-// It names the neighbour whose stream it wants; a status tells anybody who that is.
-TEST_F(BadInput, AStrangerDoesNotGetANeighboursStream) {
+// The stranger names the neighbour whose stream it wants; any status shows the name.
+TEST_F(BadInput, AStrangerCannotTakeANeighboursStream) {
   std::vector<wire::Member> members = view.members;
   std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   const wire::Member& victim = members.back();
   for (auto& peer : run.peers) peer->all_reduce({.count = 100'000, .times = 200});
   EXPECT_TRUE(run.peers.front()->is_going());
   for (std::uint16_t i = 0; i < 60; ++i) {
-    const std::uint16_t stripes = i % 3 == 0 ? 16 : 2;  // theirs, and another number
+    const std::uint16_t stripes = i % 3 == 0 ? 16 : 2;  // the right number of stripes, or a wrong one
     Stranger thief(victim.address.port);
     thief.say(preamble());
     thief.say_message(wire::Link{members.front().id, victim.id, StripeIndex{static_cast<std::uint16_t>(i % stripes)},
@@ -162,8 +162,8 @@ TEST_F(BadInput, AStrangerDoesNotGetANeighboursStream) {
   expect_nobody_else_noticed();
 }
 
-// One who has been let into the waiting room may say longer messages, and no longer ones than that.
-TEST_F(BadInput, ANewcomerThatLiesAboutLengthsIsShownOut) {
+// A peer in the waiting room may send longer messages, up to its own limit.
+TEST_F(BadInput, ANewcomerThatLiesAboutLengthsIsDisconnected) {
   const Bytes most(4, std::byte{0xff});
   const auto cut_short = [](const wire::Message& message, std::size_t bytes) {
     Bytes body = body_of(message);
@@ -198,7 +198,7 @@ TEST_F(BadInput, ANewcomerThatLiesAboutLengthsIsShownOut) {
   expect_nobody_else_noticed();
 }
 
-TEST_F(BadInput, ThreeHundredWhoSayNothingAreShownOut) {
+TEST_F(BadInput, ThreeHundredSilentConnectionsAreClosed) {
   for (const std::uint16_t port : {coordinator_port, peer_port}) {
     std::vector<Stranger> crowd;
     crowd.reserve(300);

@@ -1,10 +1,9 @@
-// Real processes train through random kills, stops and joins, and every report of a step is compared with the others.
+// Real processes train through random kills, stops and joins. Every report of a step is compared with the others.
 //
-// The driver forks a coordinator and peers, and at random moments kills a peer (SIGKILL), stops one for longer than the
-// silence time-out and lets it go on (it must learn that it was evicted, and come back as a newcomer), or starts one.
-// Which fault comes next, and after how long, is drawn from --seed; what it hits depends on the machine. Ends with 1 if
-// two reports of one step differ, a process ends otherwise than it was made to, a peer that nobody touched loses the
-// run, or nothing moves any more.
+// The driver forks a coordinator and peers. At random moments it kills a peer (SIGKILL), starts one, or stops one for
+// longer than the silence timeout and lets it continue: that peer must learn that it was evicted, and rejoin as a
+// newcomer. --seed determines the faults and their times; what they hit depends on the machine. Exits with 1 if two
+// reports of one step differ, a process ends unexpectedly, an untouched peer loses the run, or there is no progress.
 #include <poll.h>
 #include <sys/wait.h>
 
@@ -53,7 +52,7 @@ struct Actor {
 
 struct StepReport {
   std::string hashes;  // state, contributors, results
-  std::string first;   // who reported it first
+  std::string first;   // the first peer that reported it
   std::size_t reports = 0;
 };
 
@@ -119,7 +118,7 @@ class Driver {
     for (const auto& actor : actors_) {
       if (!actor->over) files.push_back({actor->process.file(), POLLIN, 0});
     }
-    ::poll(files.data(), files.size(), 20);  // faults and hangs are looked at this often
+    ::poll(files.data(), files.size(), 20);  // interval of checks for faults and hangs
   }
 
   void hear_coordinator() {
@@ -217,7 +216,7 @@ class Driver {
     const std::uint64_t victim = draw(settings_.seed, kVictim, faults_);
     next_fault_ = monotonic_now() + until_next_fault();
     ++faults_;
-    std::vector<Actor*> standing;  // could be hit: those that run, as long as enough of those with the state go on
+    std::vector<Actor*> standing;  // candidates: running peers, as long as enough peers with the state remain
     std::size_t alive = 0;
     std::size_t keepers = 0;
     for (auto& actor : actors_) {
@@ -254,7 +253,7 @@ class Driver {
     }
   }
 
-  // The first has finished: those with the state finish too, the others have nobody left to join.
+  // The first peer has finished: peers with the state finish, too; the others have no run left to join.
   void finish() {
     for (auto& actor : actors_) {
       if (actor->over || actor->killed || (actor->has_state && !actor->stopped)) continue;
@@ -279,7 +278,7 @@ class Driver {
     for (const wire::Member& member : status->view.members) complain(member.name + " is still a member");
   }
 
-  // The checkers of the simulator, over what all peers saw.
+  // Checks the observations of all peers with the checkers of the simulator.
   void judge() {
     for (const auto& actor : actors_) {
       const std::string wrong = actor->journal.tell(audit_);

@@ -1,5 +1,5 @@
-// What the peers of chaos.cc all-reduce: integers and floats drawn by peer, step and place, so that everybody can tell
-// what must come out of whose contributions.
+// The data of chaos.cc's all-reduces: integers and floats determined by peer, step and index, so that every process can
+// compute the right result for given contributors.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@ struct Gradient {
   ReduceOp op = ReduceOp::kSum;
   std::uint64_t count = 0;
   Tag tag;
-  bool in_place = false;  // everybody for himself
+  bool in_place = false;  // each peer decides for itself
   std::vector<std::byte> input;
   std::vector<std::byte> output;
   transport::Work work;
 };
 
-// What this peer contributes at a place, as far as the type goes. Floats: anything, NaN too.
+// This peer's contribution at an index, converted to the type. Floats may be anything, including NaN.
 std::uint64_t element_bits(PeerId peer, std::uint64_t step, Tag tag, std::uint64_t index);
 
-// Whether the result is the fold of exactly the contributors' inputs, at places all over it. Integers, whose order is
-// free; of floats only peers know whether they agree.
+// Whether the result is the fold of exactly the contributors' inputs, at sampled indices. Integers only, whose order of
+// folding does not matter; floats are compared between peers.
 bool is_exact(const Gradient& gradient, std::uint64_t step, const std::vector<PeerId>& contributors);
 
 }  // namespace lockstep::testing

@@ -31,7 +31,7 @@ std::span<const std::byte> bytes_of(const auto& vector) { return std::as_bytes(s
 struct State {
   bool known = false;
   std::uint64_t step = 0;
-  std::vector<std::uint64_t> weights = std::vector<std::uint64_t>(300'007, 1);  // some pieces, the last of them short
+  std::vector<std::uint64_t> weights = std::vector<std::uint64_t>(300'007, 1);  // several pieces; the last one is short
 };
 
 class Trainer {
@@ -43,7 +43,7 @@ class Trainer {
     state_.known = founders != kNeverFounds;
   }
 
-  // Lives until all steps are done or something is wrong.
+  // Runs until all steps are done or an error occurs.
   int run() {
     for (;;) {
       switch (live()) {
@@ -76,7 +76,7 @@ class Trainer {
     Next next = call("connect", comm_->connect(address_));
     if (next == Next::kGoOn) {
       parent_.say("J");
-      if (!state_.known) {  // the others are in the middle of a step, behind their admit
+      if (!state_.known) {  // the other peers are in the middle of a step, after their admit
         next = synchronize();
         if (next == Next::kGoOn) next = compute_and_reduce();
       }
@@ -102,7 +102,7 @@ class Trainer {
   }
 
   Next compute_and_reduce() {
-    // The work of a training step, of another length on every peer.
+    // The work of a training step, of different length on every peer.
     const std::uint64_t loops =
         below(draw(comm_->self().low, kLocal, state_.step), 1 + kLoopsPerMs * settings_.compute_ms);
     for (std::uint64_t i = 0; i < loops; ++i) computed_ = mix64(computed_ + i);
@@ -111,11 +111,11 @@ class Trainer {
 
   Next reduce_gradients() {
     std::vector<Gradient> gradients = make_gradients();
-    // In another order on every peer.
+    // In a different order on every peer.
     const std::size_t first = below(draw(comm_->self().low, kLocal, state_.step, 1), gradients.size());
     for (std::size_t i = 0; i < gradients.size(); ++i) launch(gradients[(first + i) % gradients.size()]);
     for (const Gradient& gradient : gradients) {
-      if (gradient.work) gradient.work.wait();  // however the first ends: the memory of all is lent
+      if (gradient.work) gradient.work.wait();  // even if the first one fails, because the memory of all is lent
     }
     std::uint64_t world = 0;
     std::uint64_t retries = 0;
@@ -161,7 +161,8 @@ class Trainer {
       g.input.resize(g.count * size_of(g.type));
       g.output.resize(g.in_place ? 0 : g.input.size());
       for (std::uint64_t e = 0; e < g.count; ++e) {
-        const std::uint64_t bits = element_bits(comm_->self(), step, g.tag, e);  // floats: anything, NaN too
+        // floats may be anything, including NaN
+        const std::uint64_t bits = element_bits(comm_->self(), step, g.tag, e);
         std::memcpy(g.input.data() + e * size_of(g.type), &bits, size_of(g.type));
       }
       if (g.in_place) g.output.swap(g.input);
@@ -181,7 +182,7 @@ class Trainer {
       parent_.say("E launch: " + work.error().text);
   }
 
-  // Newcomers get the state that the members have.
+  // Newcomers take over the members' state.
   Next synchronize() {
     const std::uint64_t step = state_.step;
     auto statement = std::make_shared<state::Statement>();

@@ -1,6 +1,6 @@
-// A peer of chaos.cc: trains a small state through whatever happens to it, and tells its parent, a line each:
-// J: it is a member; P phase; S step, hashes, view, world size, retries; R: it has lost the run, and why; E: what is
-// wrong; D: all steps are done; L: a line of the log.
+// A peer of chaos.cc: trains a small state through all faults, and reports to its parent in lines: J: became a member;
+// P: phase; S: step, hashes, view, world size, retries; R: lost the run, and why; E: an error; D: all steps are done;
+// L: a line of the log.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace lockstep::testing {
 
-// Lives until all steps are done (0) or something is wrong (1). `founders`: how many found the run; kNeverFounds: a
-// newcomer.
+// Runs until all steps are done (returns 0) or an error occurs (1). `founders`: number of founders of the run;
+// kNeverFounds for a newcomer.
 int train(Parent& parent, const ChaosSettings& settings, const std::string& address, const std::string& name,
           std::uint32_t founders, const SharedJournal& journal);
 

@@ -11,13 +11,13 @@ namespace lockstep::testing {
 
 class CoordinatorProcess {
  public:
-  // With `log`, the caller must take in what it says.
+  // With `log`, the caller must read the process's lines.
   explicit CoordinatorProcess(const coordinator::Options& machine = {}, bool log = false);
-  // With a log that nobody need take in; it outlives the process.
+  // Writes its log to memory that outlives the process.
   CoordinatorProcess(const coordinator::Options& machine, const SharedJournal& log);
 
   Process process;      // with `log`: "L " and a line of its log
-  std::string address;  // "127.0.0.1:port"; empty: it did not start
+  std::string address;  // "127.0.0.1:port"; empty if it did not start
 
  private:
   void hear_address();

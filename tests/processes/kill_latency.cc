@@ -1,6 +1,6 @@
-// How long survivors wait when one of 4 peers dies: from SIGKILL (or SIGSTOP: --stop) of a peer to the moment when all
-// three others have committed an all-reduce without it. 1 MiB of f32, default options; a fresh peer joins between two
-// measurements. Ends with 1 if anything but the time is wrong.
+// Measures how long survivors wait when one of 4 peers dies: from SIGKILL (or SIGSTOP: --stop) of a peer until all
+// three others have committed an all-reduce without it. 1 MiB of f32, default options; a new peer joins between two
+// measurements. Exits with 1 if anything except the time is wrong.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -23,7 +23,7 @@ constexpr std::size_t kWorld = 4;
 constexpr std::size_t kCount = (1U << 20U) / sizeof(float);
 constexpr Duration kPatience = seconds(30);
 
-// All-reduces until it is ended; a line for each: world, and when it was over.
+// All-reduces until it is stopped; prints one line per call: world size and time of the end.
 int reduce_for_ever(Parent& parent, const std::string& address, std::uint32_t founders) {
   transport::CommunicatorOptions options;
   options.listen_host = "127.0.0.1";
@@ -67,7 +67,7 @@ class Bench {
     for (std::size_t i = 0; i < kWorld; ++i) start(kWorld);
     for (std::uint64_t n = 0; n < kills_; ++n) {
       if (!all_reach(kWorld, monotonic_now())) return 1;
-      // Not for luck: a random moment of the loop.
+      // Drawn, and not left to chance: a random moment of the loop.
       const Instant moment =
           monotonic_now() + microseconds(static_cast<std::int64_t>(10'000 + below(draw(seed_, 1, n), 40'000)));
       while (monotonic_now() < moment) {
@@ -105,7 +105,7 @@ class Bench {
         [address, founders](Parent& parent) { return reduce_for_ever(parent, address, founders); }));
   }
 
-  // Until every peer has committed a round of that world after `since`: when the last of them had.
+  // Waits until every peer has committed a round of this world size after `since`; returns the time of the last one.
   std::optional<Instant> all_reach(std::size_t world, Instant since) {
     Instant last = since;
     const Instant give_up = monotonic_now() + kPatience;

@@ -1,5 +1,5 @@
-// One who has been let in and then breaks the protocol, by hand over real sockets: it is out, or its stream is, and the
-// others go on. What each machine says to every lie is in tests/core/{coordinator,peer}; here are some of each kind.
+// An admitted peer that violates the protocol, played by the test over real sockets: the peer is evicted, or its stream
+// ends, and the others continue. tests/core/{coordinator,peer} test every lie; here are some of each kind.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace lockstep::testing {
 namespace {
 
-constexpr PeerId kLiar{0, 1};  // smaller than all others: it dials
+constexpr PeerId kLiar{0, 1};  // smaller than all other ids, so it dials
 
 // Two honest members, and a liar that they have admitted.
 class Liar : public ::testing::Test {
@@ -21,7 +21,7 @@ class Liar : public ::testing::Test {
   Liar() : run(2), liar(port_of(run.coordinator.address)) {
     wire::Join join;
     join.peer = kLiar;
-    join.advertised.port = 9;  // nobody listens there; and nobody dials it
+    join.advertised.port = 9;  // the liar listens nowhere, and no peer dials it
     join.name = "liar";
     liar.say(preamble());
     liar.say_message(join);
@@ -44,7 +44,7 @@ class Liar : public ::testing::Test {
   [[nodiscard]] wire::Done done() const {
     return {{view.cohort, {}, Tag{77}, 0}, Generation{view.number.value}, {}, 0};
   }
-  // A stream to each member, as a neighbour's.
+  // Opens a stream to each member, like a neighbour.
   std::vector<Stranger> link(std::uint16_t stripe = 0, std::uint16_t stripes = 1) {
     std::vector<Stranger> streams;
     for (const wire::Member& member : view.members) {
@@ -71,7 +71,7 @@ class Liar : public ::testing::Test {
 
 class LiarToTheCoordinator : public Liar {
  protected:
-  // The others are in the middle of a round, which waits for the liar.
+  // The other peers are in the middle of a round that waits for the liar.
   void expect_out(const std::function<void()>& lie, const std::string& reason) {
     for (auto& peer : run.peers) peer->all_reduce();
     lie();
@@ -98,7 +98,7 @@ TEST_F(LiarToTheCoordinator, ThatIsDoneTwice) {
       "done twice");
 }
 
-TEST_F(LiarToTheCoordinator, ThatIsDoneWithEverything) {
+TEST_F(LiarToTheCoordinator, ThatIsDoneWithRoundsOfOthers) {
   expect_out(
       [&] {
         for (std::uint64_t i = 0; i < std::uint64_t{2} * kMaxUndecided; ++i) {
@@ -110,7 +110,7 @@ TEST_F(LiarToTheCoordinator, ThatIsDoneWithEverything) {
       "more rounds than can be undecided");
 }
 
-TEST_F(LiarToTheCoordinator, ThatAnswersWhatWasNotAsked) {
+TEST_F(LiarToTheCoordinator, ThatSendsUnrequestedAnswers) {
   expect_out([&] { liar.say_message(wire::Flush{ProposalNumber{1000}, {}}); }, "never made");
 }
 
@@ -159,8 +159,8 @@ TEST_F(Liar, ToItsNeighbours) {
       EXPECT_TRUE(stream.is_shown_out()) << name;
     }
   }
-  // Another number of stripes, and silence. Of another tag than what follows: until the liar is out, it would not fit
-  // that.
+  // Another number of stripes, and silence. Its tag differs from the tag of the next round, which it would not fit
+  // while the liar is a member.
   ready.key.tag = Tag{5};
   for (Stranger& stream : link(15, 16)) stream.say_message(ready);
   liar.say_message(wire::Leave{});
@@ -193,7 +193,7 @@ class LyingCoordinator : public ::testing::Test {
   LyingCoordinator& operator=(const LyingCoordinator&) = delete;
 
  protected:
-  // How a peer's connect ends when its coordinator greets it and then says this.
+  // How a peer's connect ends when its coordinator greets the peer and then sends this.
   Ended connect(const std::function<void(Stranger&, const wire::Join&)>& lie) {
     ScriptedPeer peer({.name = "a"});
     peer.connect(address_);
@@ -220,7 +220,7 @@ class LyingCoordinator : public ::testing::Test {
   std::string address_;
 };
 
-TEST_F(LyingCoordinator, IsLeftWithTheReason) {
+TEST_F(LyingCoordinator, EndsTheRunWithTheReason) {
   const std::pair<std::string, std::function<void(wire::Propose&)>> cases[] = {
       {"without this peer", [](wire::Propose& p) { p.view.members.clear(); }},
       {"in it twice", [](wire::Propose& p) { p.view.members.push_back(p.view.members[0]); }},

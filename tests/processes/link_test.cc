@@ -1,4 +1,4 @@
-// Links between live peers that are cut, delayed, silent or broken for good: every peer is dialled through a proxy.
+// Links between live peers that are cut, delayed, silent or permanently broken: every peer is dialled through a proxy.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct ProxiedParty {
       options.link_timeout = milliseconds(1500);
       peers.push_back(std::make_unique<ScriptedPeer>(options));
     }
-    for (auto& proxy : proxies) proxy->start();  // no child is forked any more
+    for (auto& proxy : proxies) proxy->start();  // no child is forked after this
     for (auto& peer : peers) peer->connect(coordinator.address);
     for (auto& peer : peers) {
       const Ended joined = peer->ended();
@@ -47,7 +47,7 @@ struct ProxiedParty {
     return options;
   }
 
-  // Which peer has this rank.
+  // The peer with this rank.
   [[nodiscard]] std::size_t at_rank(std::size_t rank) const {
     return static_cast<std::size_t>(view.members[rank].name.front() - 'a');
   }
@@ -73,7 +73,7 @@ TEST(Links, AResetInsideAFrameIsRepairedWithoutAnAbort) {
   ProxiedParty run(2);
   ReduceOrder large;
   large.count = 2'000'003;
-  large.retry = false;  // an abort would be seen
+  large.retry = false;  // otherwise a retry would hide an abort
   for (const std::uint64_t after : {std::uint64_t{1}, std::uint64_t{70'001}, std::uint64_t{1'234'567}}) {
     for (auto& proxy : run.proxies) proxy->reset_after(after);
     expect_sum_of(2, run.all_reduce(large));
@@ -95,7 +95,7 @@ TEST(Links, DelayCostsTimeOnly) {
   }
 }
 
-TEST(Links, APairThatIsCutOffForGoodIsNotNeighboursInTheNextRing) {
+TEST(Links, TheNextRingAvoidsAPairThatIsCutOff) {
   ProxiedParty run(4);
   expect_sum_of(4, run.all_reduce());
   const std::size_t a = run.at_rank(0);
@@ -128,14 +128,14 @@ void expect_one_of_two_goes(ProxiedParty& run) {
   EXPECT_NE(ends[1].text.find("link"), std::string::npos) << ends[1].text;
 }
 
-TEST(Links, OfTwoThatCannotReachEachOtherOneIsEvictedAndToldWhy) {
+TEST(Links, OneOfTwoUnreachablePeersIsEvictedWithTheReason) {
   ProxiedParty run(2);
   expect_sum_of(2, run.all_reduce());
   for (auto& proxy : run.proxies) proxy->break_for_good();
   expect_one_of_two_goes(run);
 }
 
-TEST(Links, HalfOpenConnectionsAreNoticed) {
+TEST(Links, HalfOpenConnectionsAreDetected) {
   ProxiedParty run(2);
   expect_sum_of(2, run.all_reduce());
   for (auto& proxy : run.proxies) proxy->go_silent();

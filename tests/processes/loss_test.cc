@@ -1,4 +1,4 @@
-// Peers and coordinators that are killed, stopped and leave, as processes.
+// Peers and coordinators, as processes, that are killed, stopped or leave.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -18,16 +18,16 @@ coordinator::Options impatient() {
   return options;
 }
 
-TEST(Processes, SurvivorsOfAKillCommitWithoutTheDead) {
+TEST(Processes, SurvivorsCommitWithoutAKilledPeer) {
   Party run(4);
   expect_sum_of(4, run.all_reduce(4));
-  for (std::size_t i = 0; i < 3; ++i) run[i].all_reduce();  // the fourth never launches it
+  for (std::size_t i = 0; i < 3; ++i) run[i].all_reduce();  // the fourth peer never launches it
   run[3].process.signal(SIGKILL);
   for (std::size_t i = 0; i < 3; ++i) expect_sum_of(3, {run[i].ended()});
   expect_sum_of(3, run.all_reduce(3));
 }
 
-TEST(Processes, AKillWhileTensorsFlowEndsTheSameForAllSurvivors) {
+TEST(Processes, AKillInMidCallEndsEquallyForAllSurvivors) {
   Party run(4);
   ReduceOrder large;
   large.count = 1'000'003;
@@ -39,7 +39,7 @@ TEST(Processes, AKillWhileTensorsFlowEndsTheSameForAllSurvivors) {
   for (std::size_t i = 0; i < 3; ++i) expect_sum_of(3, {run[i].ended(seconds(100))});
 }
 
-TEST(Processes, WithoutRetryTheInputIsRestoredAndTheCallerIsTold) {
+TEST(Processes, WithoutRetryTheInputIsRestoredAndTheCallFails) {
   Party run(3);
   ReduceOrder once;
   once.retry = false;
@@ -57,12 +57,12 @@ TEST(Processes, WithoutRetryTheInputIsRestoredAndTheCallerIsTold) {
   expect_sum_of(2, run.all_reduce(2, once));
 }
 
-TEST(Processes, AStoppedPeerIsEvictedInTimeAndWakesAsAStranger) {
+TEST(Processes, AStoppedPeerIsEvictedInTime) {
   Party run(3, impatient());
   run[2].process.signal(SIGSTOP);
   const Instant start = monotonic_now();
   expect_sum_of(2, run.all_reduce(2));
-  EXPECT_GE(monotonic_now() - start, milliseconds(700));  // silence, not a broken stream
+  EXPECT_GE(monotonic_now() - start, milliseconds(700));  // because of silence, not of a broken stream
   run[2].all_reduce();
   run[2].process.signal(SIGCONT);
   const Ended stranger = run[2].ended();
@@ -71,7 +71,7 @@ TEST(Processes, AStoppedPeerIsEvictedInTimeAndWakesAsAStranger) {
               stranger.status == Status::kOutcomeUnknown)
       << status_name(stranger.status) << ": " << stranger.text;
   EXPECT_NE(stranger.text, "");
-  // It comes back as a newcomer.
+  // The peer rejoins as a newcomer.
   ScriptedPeer again({.name = "c again"});
   again.connect(run.coordinator.address);
   for (std::size_t i = 0; i < 2; ++i) run[i].admit(3);
@@ -82,7 +82,7 @@ TEST(Processes, AStoppedPeerIsEvictedInTimeAndWakesAsAStranger) {
   expect_sum_of(3, {again.ended()});
 }
 
-TEST(Processes, ALeaverIsMissedByNobody) {
+TEST(Processes, ALeaverCausesNoErrors) {
   Party run(3);
   ReduceOrder strict;
   strict.retry = false;
@@ -92,17 +92,17 @@ TEST(Processes, ALeaverIsMissedByNobody) {
   expect_sum_of(2, run.all_reduce(2, strict));
 }
 
-TEST(Processes, WithoutTheirCoordinatorPeersSaySoAndDoNotHang) {
+TEST(Processes, PeersReportALostCoordinatorAndDoNotHang) {
   Party run(2);
   expect_sum_of(2, run.all_reduce(2));
-  run[0].all_reduce();  // the other never launches it
+  run[0].all_reduce();  // the other peer never launches it
   run.coordinator.process.signal(SIGKILL);
   const Ended lost = run[0].ended();
   ASSERT_TRUE(lost.came);
   EXPECT_TRUE(lost.status == Status::kOutcomeUnknown || lost.status == Status::kNotConnected) << lost.text;
   EXPECT_NE(lost.text.find("coordinator"), std::string::npos) << lost.text;
   EXPECT_NE(lost.text.find(run.coordinator.address), std::string::npos) << lost.text;
-  // Launched before it notices, or after: the first may have been decided, the second not.
+  // Launched before or after the peer notices the loss: the first call may have been decided, the second not.
   run[1].all_reduce();
   const Ended other = run[1].ended();
   EXPECT_TRUE(other.status == Status::kOutcomeUnknown || other.status == Status::kNotConnected) << other.text;
@@ -110,8 +110,8 @@ TEST(Processes, WithoutTheirCoordinatorPeersSaySoAndDoNotHang) {
   EXPECT_EQ(run[1].ended().status, Status::kNotConnected);
 }
 
-// A coordinator that stands still answers nobody: its peers give up on it after the silence it has told them.
-TEST(Processes, ASilentCoordinatorIsGivenUp) {
+// A stopped coordinator answers nothing: its peers give up after the silence that the coordinator has stated.
+TEST(Processes, PeersGiveUpASilentCoordinator) {
   Party run(2, impatient());
   run[0].all_reduce();
   run.coordinator.process.signal(SIGSTOP);
@@ -120,7 +120,7 @@ TEST(Processes, ASilentCoordinatorIsGivenUp) {
   EXPECT_NE(lost.text.find("silent"), std::string::npos) << status_name(lost.status) << ": " << lost.text;
 }
 
-TEST(Processes, DifferentArgumentsAreRefusedOnAllSidesWithBothNamed) {
+TEST(Processes, DifferentArgumentsFailOnAllPeersAndNameBoth) {
   Party run(2);
   run[0].all_reduce({.count = 1000});
   run[1].all_reduce({.count = 999});
@@ -142,8 +142,8 @@ TEST(Processes, DifferentArgumentsAreRefusedOnAllSidesWithBothNamed) {
   expect_sum_of(2, run.all_reduce(2));
 }
 
-// An honest mistake that once cost a healthy peer its place: the segments of one made no sense to the other.
-TEST(Processes, DifferentSegmentsAreRefusedOnAllSidesWithBothNamed) {
+// An honest mistake that once cost a healthy peer its membership: the segments of one peer were invalid for the other.
+TEST(Processes, DifferentSegmentSizesFailOnAllPeersAndNameBoth) {
   CoordinatorProcess coordinator;
   std::vector<std::unique_ptr<ScriptedPeer>> peers;
   for (const std::uint32_t bytes : {4096U, 8192U}) {
@@ -152,7 +152,7 @@ TEST(Processes, DifferentSegmentsAreRefusedOnAllSidesWithBothNamed) {
   }
   for (auto& peer : peers) peer->connect(coordinator.address);
   for (auto& peer : peers) EXPECT_EQ(peer->ended().status, Status::kOk);
-  for (int n = 0; n < 2; ++n) {  // and again: nobody has gone
+  for (int n = 0; n < 2; ++n) {  // twice: both peers are still members
     for (auto& peer : peers) peer->all_reduce({.count = 100'000});
     for (auto& peer : peers) {
       const Ended end = peer->ended();
@@ -163,7 +163,7 @@ TEST(Processes, DifferentSegmentsAreRefusedOnAllSidesWithBothNamed) {
   }
 }
 
-TEST(Processes, AnUnknownHostAndARefusedPortAreNamed) {
+TEST(Processes, TheErrorNamesAnUnknownHostOrARefusedPort) {
   ScriptedPeer lost({.name = "lost"});
   lost.connect("no-such-host.invalid:4000", seconds(2));
   const Ended unknown = lost.ended();

@@ -24,7 +24,7 @@ Stranger joined(const Party& run, std::uint64_t id) {
   return stranger;
 }
 
-// How long the members' admit takes.
+// The duration of the members' admit.
 Duration admission(Party& run) {
   const Instant began = monotonic_now();
   for (auto& peer : run.peers) peer->admit(1);
@@ -48,7 +48,7 @@ TEST(Newcomer, ThatNeverAnswersDelaysNoAdmission) {
   EXPECT_EQ(status->lost, 0U);
 }
 
-TEST(Newcomer, ThatIsHonestGetsInBesideThem) {
+TEST(Newcomer, ThatIsHonestIsAdmitted) {
   Party run(3);
   Stranger first = joined(run, 1);
   admission(run);

@@ -1,4 +1,4 @@
-// A coordinator and so many peers, each a process, met and ready.
+// A coordinator and some peers, one process each, joined and ready.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ struct Party {
       EXPECT_EQ(joined.status, Status::kOk) << joined.text;
     }
   }
-  // Whatever the test did: the promises hold in what its peers saw.
+  // Whatever the test did, the promises must hold in the peers' journals.
   ~Party() {
     sim::Audit audit;
     for (const auto& peer : peers) {
@@ -40,7 +40,7 @@ struct Party {
 
   ScriptedPeer& operator[](std::size_t i) { return *peers[i]; }
 
-  // Everybody in [0, count) reduces; what each got.
+  // The peers in [0, count) reduce; returns their results.
   std::vector<Ended> all_reduce(std::size_t count, const ReduceOrder& order = {}) {
     for (std::size_t i = 0; i < count; ++i) peers[i]->all_reduce(order);
     std::vector<Ended> ends;

@@ -1,6 +1,5 @@
-// A peer in a process of its own that does what the test says, one order after the other. Orders are sent without
-// waiting, so that several peers can be told before the first has ended; ended() collects the answers in the same
-// order.
+// A peer in a separate process that carries out the test's orders one by one. Orders are sent without waiting, so that
+// several peers can receive orders before the first one has ended. ended() returns the answers in the same order.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +18,22 @@ namespace lockstep::testing {
 struct ScriptedPeerOptions {
   std::string name;
   std::uint32_t founders = 1;
-  std::uint16_t port = 0;             // to listen on
-  std::uint16_t advertised_port = 0;  // told to the others
+  std::uint16_t port = 0;             // port to listen on
+  std::uint16_t advertised_port = 0;  // port that other peers are told
   Duration link_heartbeat{0};         // 0: the default
   Duration link_silence{0};
   Duration link_timeout{0};
   std::uint32_t segment_bytes = 0;
 };
 
-// How an order ended.
+// The end of an order.
 struct Ended {
-  bool came = false;  // an answer; else the peer is gone, or takes too long
+  bool came = false;  // false: the peer has died, or takes too long
   Status status = Status::kInternal;
   std::uint32_t world = 0;
   std::uint32_t retries = 0;
-  bool intact = false;  // the input holds the bits it had
-  double first = 0;     // element of the result
+  bool intact = false;  // the input is unchanged
+  double first = 0;     // first element of the result
   std::string text;
 };
 
@@ -44,7 +43,7 @@ struct ReduceOrder {
   bool retry = true;
   bool in_place = false;
   Duration timeout{0};
-  std::uint32_t times = 1;  // ends with the first that fails
+  std::uint32_t times = 1;  // ends with the first failure
 };
 
 class ScriptedPeer {
@@ -54,16 +53,16 @@ class ScriptedPeer {
   void connect(const std::string& coordinator, Duration timeout = {0});
   void admit(std::uint32_t at_least);
   void leave();
-  // Every peer brings ones.
+  // Every peer contributes ones.
   void all_reduce(const ReduceOrder& order = {});
-  // Waits until the collective is launched: what happens from then on happens to it.
+  // Waits until the collective is launched: later events affect it.
   bool is_launched() { return heard("launched"); }
-  // Waits until the first of several rounds is over; the others follow by themselves.
+  // Waits until the first of several rounds is over; the others follow automatically.
   bool is_going() { return heard("going"); }
-  // The answer to the oldest order that has none yet.
+  // The answer to the oldest order without an answer.
   Ended ended(Duration within = seconds(30));
 
-  const SharedJournal journal;  // what the process saw
+  const SharedJournal journal;  // the observations of the process
   Process process;
 
  private:

@@ -1,4 +1,4 @@
-// Memory that a peer's process writes its journal into, and that its parent reads, whatever becomes of the process.
+// Memory that a peer's process writes its journal to and its parent reads, whatever happens to the process.
 #pragma once
 
 #include <sys/mman.h>
@@ -15,7 +15,7 @@
 
 namespace lockstep::testing {
 
-// Made before the fork.
+// Construct it before the fork.
 class SharedJournal {
  public:
   SharedJournal() {
@@ -28,7 +28,7 @@ class SharedJournal {
   SharedJournal(const SharedJournal&) = delete;
   SharedJournal& operator=(const SharedJournal&) = delete;
 
-  // In the child, one thread at a time. A line is there as a whole or not at all.
+  // Called in the child, by one thread at a time. A line is written completely or not at all.
   void write(std::string_view line) const {
     const std::size_t used = head_->used.load(std::memory_order_relaxed);
     LOCKSTEP_ASSERT(sizeof(Head) + used + line.size() < kRoom);
@@ -37,9 +37,9 @@ class SharedJournal {
     head_->used.store(used + line.size() + 1, std::memory_order_release);
   }
 
-  // In the parent: what was written so far.
+  // Called in the parent: everything written so far.
   [[nodiscard]] std::string_view text() const { return {bytes(), head_->used.load(std::memory_order_acquire)}; }
-  // Gives what is wrong with a line; empty: nothing.
+  // Returns the error of the first invalid line; empty if all lines are valid.
   std::string tell(sim::Audit& audit) const {
     std::string_view left = text();
     while (!left.empty()) {
@@ -51,7 +51,7 @@ class SharedJournal {
   }
 
  private:
-  static constexpr std::size_t kRoom = std::size_t{256} << 20U;  // of addresses; memory is what was written
+  static constexpr std::size_t kRoom = std::size_t{256} << 20U;  // address space; only written pages use memory
   struct Head {
     std::atomic<std::size_t> used{0};
   };

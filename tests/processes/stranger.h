@@ -1,4 +1,4 @@
-// By hand over a real socket: what a program that is not ours, or broken, or hostile, could say.
+// Plays a foreign, broken or hostile program over a real socket.
 #pragma once
 
 #include <arpa/inet.h>
@@ -44,7 +44,7 @@ class Stranger {
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0) << std::strerror(errno);
   }
-  // One that has come to us.
+  // An accepted connection.
   struct Accepted {
     int socket;
   };
@@ -60,7 +60,7 @@ class Stranger {
   void say(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return;  // the other side has had enough
+      if (sent <= 0) return;  // the other side has closed the connection
       bytes = bytes.subspan(static_cast<std::size_t>(sent));
     }
   }
@@ -72,7 +72,8 @@ class Stranger {
     say(bytes);
   }
 
-  // The next message of this kind; others are passed over. Nothing: none came, or the stream is not one of ours.
+  // The next message of this type; skips others. Returns nothing if none comes, or if the stream is not a Lockstep
+  // stream.
   template <typename T>
   std::optional<T> hear(Duration within = seconds(20)) {
     const Instant deadline = monotonic_now() + within;
@@ -97,7 +98,7 @@ class Stranger {
     }
   }
 
-  // What came until the other side ended it; whether it did.
+  // Reads until the other side closes; returns whether it did.
   bool is_shown_out(Duration within = seconds(20)) {
     const Instant deadline = monotonic_now() + within;
     while (monotonic_now() < deadline) {
@@ -126,7 +127,7 @@ inline Bytes preamble(std::uint32_t version = wire::kVersion) {
   return bytes;
 }
 
-// A frame of any type with any body, and the right checksum.
+// A frame of any type and body with the right checksum.
 inline Bytes frame(std::uint8_t type, const Bytes& body) {
   wire::FrameHeader header{type, static_cast<std::uint32_t>(body.size()), Term{1}, 0};
   header.checksum = wire::frame_checksum(header, body);

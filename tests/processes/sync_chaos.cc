@@ -1,9 +1,9 @@
-// Donors die while a newcomer takes their state over. In each trial 2 or 3 processes share a state, another one joins
-// and syncs, in place or staged by turns, and at a random moment of the transfer some donors, or all, get SIGKILL. As
-// long as a donor is left the newcomer must end with their state. Else it ends with an error, unless it may go on with
-// its own state; and its memory must be what the outcome says that it is: the old state, the donors', or in place
-// undefined. The journals of all are judged. How long a transfer takes is measured first, and whenever a kill comes too
-// late. Ends with 1 if anything is wrong.
+// Kills donors while a newcomer takes over their state. In each trial, 2 or 3 processes share a state, and another one
+// joins and syncs, alternately in place and staged. At a random moment of the transfer some donors, or all, get
+// SIGKILL. If a donor remains, the newcomer must end with the donors' state. Otherwise it ends with an error, unless it
+// may continue with its own state. Its memory must match the outcome: the old state, the donors' state, or (in place)
+// an undefined state. The journals of all processes are checked. The duration of a transfer is measured first, and
+// again whenever a kill comes too late. Exits with 1 if anything is wrong.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -31,15 +31,15 @@ namespace {
 
 constexpr Duration kPatience = seconds(60);
 constexpr std::uint32_t kNeverFounds = kMaxMembers;
-constexpr std::uint64_t kAgreedRevision = 7;  // the donors'; newcomers have 0
+constexpr std::uint64_t kAgreedRevision = 7;  // revision of the donors; newcomers have 0
 
 enum SyncChaosPurpose : std::uint64_t { kDonors = 1, kVictims, kAll, kFirstVictim, kMoment, kStrategy };
 
-// Tensors and values, all drawn from one seed. The last tensor is everybody's own.
+// Tensors and values drawn from one seed. The last tensor differs between peers.
 class DrawnState {
  public:
   DrawnState(std::uint64_t bytes, std::uint64_t seed, std::uint64_t own_seed) : seed_(seed), own_seed_(own_seed) {
-    // One large, one of a few pieces with an odd end, one that is empty, one that is tiny.
+    // A large tensor, one of a few pieces with an odd end, an empty one, and a tiny one.
     for (const std::uint64_t size :
          {bytes, bytes / 16 + 12'345, std::uint64_t{0}, std::uint64_t{3}, std::uint64_t{4099}}) {
       tensors_.emplace_back(size);
@@ -70,7 +70,7 @@ class DrawnState {
     return args;
   }
 
-  // Whether memory holds the state of that seed, and its own last tensor.
+  // Whether memory holds the state of this seed and this peer's own last tensor.
   [[nodiscard]] bool holds(std::uint64_t seed) const {
     std::vector<std::byte> expected;
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
@@ -106,13 +106,13 @@ struct SyncPeer {
   std::string coordinator;
   std::uint32_t donors = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t state_seed = 0;  // the donors'
+  std::uint64_t state_seed = 0;  // of the donors
   std::uint64_t own_seed = 0;
   bool staged = false;
   bool receive_only = false;
 };
 
-// How a sync ended, and what memory holds: "old", "donors" or "neither".
+// The end of a sync, and the content of memory: "old", "donors" or "neither".
 struct SyncEnd {
   Status status = Status::kInternal;
   bool defined = false;
@@ -148,7 +148,7 @@ std::optional<SyncEnd> end_of(const std::string& line) {
   return end;
 }
 
-// Joins, syncs, says how that ended, and stays until it is told to go.
+// Joins, syncs, reports the result, and stays until it is asked to leave.
 int take_part(Parent& parent, const SyncPeer& peer, const SharedJournal& journal) {
   const bool newcomer = peer.name == "newcomer";
   transport::CommunicatorOptions options;
@@ -193,7 +193,7 @@ int take_part(Parent& parent, const SyncPeer& peer, const SharedJournal& journal
   };
 
   if (!over("connect", comm.connect(peer.coordinator))) return 1;
-  if (!newcomer) {  // the donors agree among themselves first: from then on they vote
+  if (!newcomer) {  // donors agree among themselves first, so that they vote
     parent.say(line_of(sync()));
     if (!over("admit", comm.admit(peer.donors + 1))) return 1;
   }
@@ -206,7 +206,7 @@ struct SyncActor {
   explicit SyncActor(const SyncPeer& peer)
       : name(peer.name), process([this, peer](Parent& parent) { return take_part(parent, peer, journal); }) {}
 
-  // How its next sync ended; nothing: not by `deadline`, or the process is gone, or complains.
+  // The end of its next sync; nothing if `deadline` passes, the process has died, or it reports an error.
   std::optional<SyncEnd> ended(Instant deadline) {
     for (;;) {
       const auto line = process.hear(deadline - monotonic_now());
@@ -237,7 +237,7 @@ class SyncChaos {
   explicit SyncChaos(const SyncChaosSettings& settings) : settings_(settings) {}
 
   int run() {
-    for (std::uint64_t n = 0; n < 4; ++n) {  // undisturbed, both ways: how long it takes
+    for (std::uint64_t n = 0; n < 4; ++n) {  // undisturbed, both ways, to measure the duration
       if (!trial(n, false)) return 1;
     }
     for (std::uint64_t n = 0; n < settings_.kills; ++n) {
@@ -271,7 +271,7 @@ class SyncChaos {
     return peer;
   }
 
-  // Who dies: in every fourth trial all donors, else one or more of them, and never all.
+  // The donors to kill: in every fourth trial all of them, otherwise at least one and not all.
   std::vector<std::size_t> victims(std::uint64_t n, std::size_t donors) const {
     const bool all = below(draw(settings_.seed, kAll, n), 4) == 0;
     const std::size_t count = all ? donors : 1 + below(draw(settings_.seed, kVictims, n), donors - 1);
@@ -311,7 +311,7 @@ class SyncChaos {
       const auto longest = static_cast<std::uint64_t>(transfer.ns);
       const Instant moment =
           monotonic_now() + nanoseconds(static_cast<std::int64_t>(below(draw(settings_.seed, kMoment, n), longest)));
-      end = newcomer.ended(moment);  // it may be faster this time
+      end = newcomer.ended(moment);  // the sync may be faster this time
       dead = victims(n, donors.size());
       killed_at = monotonic_now();
       for (const std::size_t victim : dead) donors[victim]->process.signal(SIGKILL);
@@ -365,7 +365,7 @@ class SyncChaos {
     return true;
   }
 
-  // Whoever lives goes, and then everybody has said all.
+  // All live processes leave; after that, every journal is complete.
   bool audit(SyncActor& newcomer, const std::vector<std::unique_ptr<SyncActor>>& donors) {
     sim::Audit audit;
     std::vector<SyncActor*> all{&newcomer};
@@ -394,7 +394,7 @@ class SyncChaos {
   }
 
   const SyncChaosSettings settings_;
-  std::array<Duration, 2> transfer_{kPatience, kPatience};  // the shortest undisturbed one: in place, staged
+  std::array<Duration, 2> transfer_{kPatience, kPatience};  // shortest undisturbed transfer: in place, staged
   std::map<std::string, std::size_t> counts_;
   std::size_t retries_ = 0;
 };

@@ -1,5 +1,5 @@
-// Plans as values that rapidcheck draws (fuzz/chosen_plan.h makes them of bytes). It does not know what a simpler plan
-// is, so it shrinks none: a plan that breaks a law goes to our own shrinker (plan_law.h).
+// Plans as values that rapidcheck draws (fuzz/chosen_plan.h constructs them from bytes). rapidcheck does not know how
+// to simplify a plan and shrinks none: the simulator's own shrinker handles a plan that breaks a law (plan_law.h).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace lockstep::sim {
 
 inline constexpr std::size_t kMostPlanBytes = 350;
 
-// Of so many bytes, drawn by the seed.
+// A plan from `length` bytes drawn from the seed.
 inline Plan plan_of_bytes(std::uint64_t seed, std::size_t length) {
   std::vector<std::uint8_t> bytes(length);
   for (std::size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::uint8_t>(draw(seed, 0, i));
@@ -30,7 +30,7 @@ inline rc::Gen<Plan> arbitrary_plan() {
   }));
 }
 
-// What rapidcheck prints of it; the law's words have the small one.
+// rapidcheck's output; the text of the law contains the small plan.
 inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
   return out << "a plan of " << plan.peers << " peers and " << plan.entries.size() << " faults";
 }

@@ -1,4 +1,4 @@
-// Laws of all-reduces whose elements travel in a wire format, or have weights.
+// Laws of all-reduces with wire formats or weights.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -28,9 +28,9 @@ struct EncodedCase {
   std::vector<std::uint64_t> counts;
   std::uint32_t segment_bytes = 0;
   bool in_place = false;
-  std::vector<float> weights;                 // none: not weighted
-  std::vector<std::vector<float>> inputs;     // by rank, all tensors one after the other
-  std::vector<std::vector<float>> residuals;  // likewise; direct, or none
+  std::vector<float> weights;                 // empty: not weighted
+  std::vector<std::vector<float>> inputs;     // by rank, all tensors one after another
+  std::vector<std::vector<float>> residuals;  // like inputs; direct only, or empty
 
   [[nodiscard]] float weight(std::uint32_t rank) const { return weights.empty() ? 1 : weights[rank]; }
   [[nodiscard]] float total() const {
@@ -39,13 +39,13 @@ struct EncodedCase {
   }
 };
 
-// Of so many tensors; often small ones, and never as small as a young run of rapidcheck would have them.
+// The counts of some tensors; often small, but never as small as in the first runs of rapidcheck.
 std::vector<std::uint64_t> any_counts(std::uint64_t most) {
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   std::vector<std::uint64_t> counts(below(draw(seed, 1), 4));
   for (std::size_t t = 0; t < counts.size(); ++t)
     counts[t] = below(draw(seed, 2, t), draw(seed, 3, t) % 2 == 0 ? 300 : most);
-  // Whole blocks in each of a few chunks, and a little more.
+  // Whole blocks in each of a few chunks, plus a few elements.
   if (!counts.empty() && seed % 3 == 0) counts[0] = 4096 * below(draw(seed, 4), 6) + below(draw(seed, 5), 5);
   return counts;
 }
@@ -106,16 +106,16 @@ std::vector<float> result_of(support::RingOfOperations& ring, const EncodedCase&
   return all;
 }
 
-// Nothing of what the caller lent is changed.
+// The caller's memory is unchanged.
 bool is_kept(support::RingOfOperations& ring, const EncodedCase& c, std::uint32_t rank) {
   return std::ranges::equal(ring.input(rank), test::bytes_of(c.inputs[rank])) &&
          std::ranges::equal(ring.residual(rank), test::bytes_of(c.residuals[rank]));
 }
 
-// Law (S2): every rank holds what the reference gives that decodes, adds and encodes a chunk at each stop, or, direct,
-// what it gives that encodes each contribution but the owner's by itself; whatever the segments are and in whatever
-// order they come. And the caller's input is what it was until then. A residual is part of a contribution, and what it
-// has lost afterwards.
+// Law (S2): every rank holds the result of the reference, whatever the segment sizes and their order of arrival. Ring:
+// the reference decodes, adds and encodes a chunk at each rank. Direct: it encodes each contribution except the
+// owner's. Until then the caller's input is unchanged. A residual is part of a contribution, and afterwards the error
+// of its encoding.
 RC_GTEST_PROP(EncodedRing, IsTheExactFoldOnEveryRank, (std::uint64_t seed)) {
   const EncodedCase c = any_encoded();
   std::vector<float> expected(c.inputs.front().size());
@@ -172,8 +172,8 @@ RC_GTEST_PROP(EncodedRing, IsTheExactFoldOnEveryRank, (std::uint64_t seed)) {
   }
 }
 
-// Law (S3): whenever it is aborted, the input holds its bits.
-RC_GTEST_PROP(EncodedRing, AnAbortLeavesTheInputAsItWas, (std::uint64_t seed)) {
+// Law (S3): after an abort at any moment, the input is unchanged.
+RC_GTEST_PROP(EncodedRing, AnAbortRestoresTheInput, (std::uint64_t seed)) {
   const EncodedCase c = any_encoded(1);
   auto ring = ring_of(c, seed);
   ring.run(*rc::gen::inRange<std::uint64_t>(0, 40));
@@ -183,8 +183,7 @@ RC_GTEST_PROP(EncodedRing, AnAbortLeavesTheInputAsItWas, (std::uint64_t seed)) {
   }
 }
 
-// What a format may miss an element by, of a block in which the largest magnitude is `largest` and all lie within
-// `range`.
+// The largest error of an element in a block with the largest magnitude `largest` and the range `range`.
 double error_of(WireFormat format, double largest, double range) {
   constexpr double kOfF32 = 1.001;
   switch (format) {
@@ -200,9 +199,9 @@ double error_of(WireFormat format, double largest, double range) {
   LOCKSTEP_UNREACHABLE();
 }
 
-// Law: the result lies as near to the exact average as the formats' own errors allow: one of each hop, of the sum so
-// far (direct: of the contribution alone), and one of the way down.
-RC_GTEST_PROP(EncodedRing, ErrsNoMoreThanItsFormats, (std::uint64_t seed)) {
+// Law: the distance from the exact average is at most the sum of the formats' errors: one for each hop, of the partial
+// sum (direct: of the contribution only), and one for the result.
+RC_GTEST_PROP(EncodedRing, StaysWithinTheErrorsOfItsFormats, (std::uint64_t seed)) {
   EncodedCase c = any_encoded();
   c.op = ReduceOp::kAvg;
   for (auto& residual : c.residuals) residual.clear();
@@ -241,8 +240,8 @@ RC_GTEST_PROP(EncodedRing, ErrsNoMoreThanItsFormats, (std::uint64_t seed)) {
                    });
 }
 
-// Law: no encoded segment needs more room than it has or a message may take, and only the last of a chunk has less than
-// whole blocks.
+// Law: no encoded segment exceeds its room or the limit of a message, and only the last segment of a chunk is shorter
+// than whole blocks.
 RC_GTEST_PROP(EncodedRing, PiecesAreWholeBlocksThatFit, ()) {
   const Formats formats{any_format_of({test::kAllFormats.begin(), test::kAllFormats.end()}),
                         any_format_of({test::kAllFormats.begin(), test::kAllFormats.end()})};
@@ -267,8 +266,8 @@ RC_GTEST_PROP(EncodedRing, PiecesAreWholeBlocksThatFit, ()) {
   }
 }
 
-// Law: what no format carries is found where it is, and ends the operation of whoever has it.
-RC_GTEST_PROP(EncodedRing, NamesWhatIsNotFinite, (std::uint64_t seed)) {
+// Law: an element that no format can encode is found, and ends the operation of its rank.
+RC_GTEST_PROP(EncodedRing, NamesElementsThatAreNotFinite, (std::uint64_t seed)) {
   EncodedCase c = any_encoded();
   RC_PRE(!c.inputs.front().empty());
   const auto rank = *rc::gen::inRange<std::uint32_t>(0, c.world);
@@ -281,7 +280,7 @@ RC_GTEST_PROP(EncodedRing, NamesWhatIsNotFinite, (std::uint64_t seed)) {
   auto ring = ring_of(c, seed);
   ring.run();
   if (c.weight(rank) == 0) {
-    RC_ASSERT(ring.fault().empty());  // it counts for nothing
+    RC_ASSERT(ring.fault().empty());  // its weight is 0
     return;
   }
   const std::string place = "tensor " + std::to_string(tensor) + ", element " + std::to_string(element) + ": ";

@@ -1,4 +1,4 @@
-// Laws of what is cut into pieces, and of the order in which pieces are folded.
+// Laws of cutting and of the order of folding.
 #include <algorithm>
 #include <numeric>
 
@@ -18,8 +18,8 @@ using ring::Piece;
 using test::Bytes;
 using wire::Collective;
 
-// Law: chunks differ by one element at most, and the larger ones come first.
-RC_GTEST_PROP(RingChunks, AreAsEqualAsCanBe, ()) {
+// Law: chunks differ by at most one element, and the larger ones come first.
+RC_GTEST_PROP(RingChunks, DifferByAtMostOneElement, ()) {
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 1025);
   const auto count = *rc::gen::arbitrary<std::uint64_t>() >> *rc::gen::inRange(0, 64);
   for (std::uint32_t rank = 0; rank < world; ++rank) {
@@ -29,9 +29,9 @@ RC_GTEST_PROP(RingChunks, AreAsEqualAsCanBe, ()) {
   RC_ASSERT(ring::chunk_of(world - 1, world, count).end == count);
 }
 
-// Law: in whatever a collective is cut, each byte is in one piece, each piece has whole elements, and no round has too
-// many.
-RC_GTEST_PROP(RingPieces, HoldEachByteOnce, ()) {
+// Law: however a collective is cut, each byte is in one piece, each piece has whole elements, and no round has too many
+// pieces.
+RC_GTEST_PROP(RingPieces, ContainEachByteOnce, ()) {
   const auto width = *rc::gen::element<std::uint32_t>(1, 2, 4, 8);
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 17);
   const auto root = *rc::gen::inRange<std::uint32_t>(0, world);
@@ -75,7 +75,7 @@ struct FoldOfMany {
   std::uint32_t world = 1;
   std::vector<std::uint64_t> counts;
   std::uint32_t segment_bytes = 0;
-  std::vector<Bytes> inputs;  // by rank, all tensors one after the other
+  std::vector<Bytes> inputs;  // by rank, all tensors one after another
 };
 
 FoldOfMany any_fold() {
@@ -94,7 +94,7 @@ FoldOfMany any_fold() {
   return c;
 }
 
-// What rank 0 holds when the segments have arrived in an order that `seed` draws; all ranks hold the same.
+// Rank 0's result when segments arrive in an order drawn from `seed`; all ranks have the same result.
 Bytes reduced(const FoldOfMany& c, std::uint32_t segment_bytes, std::uint64_t seed) {
   peer::Request request;
   request.collective = Collective::kAllReduce;
@@ -111,7 +111,7 @@ Bytes reduced(const FoldOfMany& c, std::uint32_t segment_bytes, std::uint64_t se
   return ring.input(0);
 }
 
-// Law: chunk c of every tensor is the fold ((x_{c+1} op x_{c+2}) op ...) op x_c, of whatever type and operation.
+// Law: chunk c of every tensor is the fold ((x_{c+1} op x_{c+2}) op ...) op x_c, for every type and operation.
 RC_GTEST_PROP(RingFold, IsInRingOrderForEveryTypeAndOperation, ()) {
   const FoldOfMany c = any_fold();
   const std::uint64_t width = size_of(c.type);
@@ -129,7 +129,7 @@ RC_GTEST_PROP(RingFold, IsInRingOrderForEveryTypeAndOperation, ()) {
   RC_ASSERT(reduced(c, c.segment_bytes, *rc::gen::arbitrary<std::uint64_t>()) == expected);
 }
 
-// Law: neither the order in which segments arrive nor their size changes a bit.
+// Law: neither the order of arrival nor the size of segments changes a bit.
 RC_GTEST_PROP(RingFold, DoesNotDependOnArrivalsOrSegments, (std::uint64_t one, std::uint64_t other)) {
   const FoldOfMany c = any_fold();
   RC_ASSERT(reduced(c, 16, one) == reduced(c, 48, other));

@@ -1,5 +1,5 @@
-// Laws of the wire formats: how far what is decoded may be from what was encoded. The bounds are those of the table in
-// core/kernels/formats/reference.h, in arithmetic that is exact enough.
+// Laws of the wire formats: the largest error of an encoded and decoded value. The bounds are those of the table in
+// core/kernels/formats/reference.h, in arithmetic of sufficient precision.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-// One block, as it was and as it has become.
+// One block before and after coding.
 struct Coded {
   Doubles before;
   Doubles after;
@@ -30,7 +30,7 @@ struct Coded {
   }
 };
 
-// Of hostile values, or of all values of one style, which agree better with each other.
+// A block of hostile values, or of values of one style, which resemble each other.
 Coded any_coded(WireFormat format) {
   const std::size_t most =
       format == WireFormat::kInt8Codebook ? 4096 : std::max<std::size_t>(layout_of(format).elements, 64);
@@ -100,7 +100,7 @@ RC_GTEST_PROP(WireFormats, TheCodebookIsWithinABinAndKeepsTheSum, ()) {
   const double bin = 6.0 / 256 * largest * std::sqrt(squares / std::max<double>(static_cast<double>(count) - 1, 1));
   for (std::size_t i = 0; i < count; ++i) {
     const auto code = std::to_integer<int>(block.encoded[i]);
-    if (code == 0 || code == 255) continue;  // they hold all that is beyond
+    if (code == 0 || code == 255) continue;  // the outermost bins have no bound
     RC_ASSERT(std::fabs(block.after[i] - block.before[i]) <= bin * (1 + 0x1p-10));
   }
   RC_ASSERT(std::fabs(after - before) <= static_cast<double>(count) * 0x1p-23);
@@ -110,7 +110,7 @@ RC_GTEST_PROP(WireFormats, E3M0IsWithinAThird, ()) {
   const Coded block = any_coded(WireFormat::kE3M0);
   const double largest = block.largest();
   if (largest < 0x1p-119) return expect_within(block, [=](double x) { return std::fabs(x); });
-  double power = 0x1p127;  // the last one of f32, also for what is nearer to the next
+  double power = 0x1p127;  // the largest power of two of an f32, also for values that are nearer to the next one
   while (largest < 0.75 * power) power /= 2;
   for (std::size_t i = 0; i < block.before.size(); ++i) {
     const double x = block.before[i];
@@ -125,9 +125,8 @@ RC_GTEST_PROP(WireFormats, E3M0IsWithinAThird, ()) {
   }
 }
 
-// What came over the wire can go on over the wire: what a codec made of finite values is finite, and the truth says the
-// same.
-RC_GTEST_PROP(WireFormats, BytesThatDecodeDecodeToFiniteValues, ()) {
+// A received value can be sent again: a codec that reads finite values writes finite values, like the reference.
+RC_GTEST_PROP(WireFormats, DecodedValuesAreAlwaysFinite, ()) {
   const auto format = static_cast<WireFormat>(*rc::gen::inRange<int>(0, kWireFormatCount));
   const auto count = *rc::gen::inRange<std::size_t>(0, 300);
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();

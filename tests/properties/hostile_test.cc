@@ -1,5 +1,5 @@
-// Law: whatever typed messages come from those who may lie, in whatever order, a machine keeps its promises to the
-// honest. The plays are those of the fuzzers; here their bytes come from seeds.
+// Law: whatever typed messages arrive from peers that may lie, and in whatever order, a machine keeps its promises to
+// honest peers. The plays are those of the fuzzers, with bytes drawn from seeds.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -15,7 +15,7 @@ namespace {
 
 std::uint64_t playing = 0;
 
-// Machines end the process when an assertion fires: the last words name the seed.
+// A failed assertion ends the process: the last words name the seed.
 void name_the_seed(int) { std::fprintf(stderr, "hostile seed %llu\n", static_cast<unsigned long long>(playing)); }
 
 void play_seeds(void (*play)(std::span<const std::uint8_t>)) {
@@ -28,8 +28,8 @@ void play_seeds(void (*play)(std::span<const std::uint8_t>)) {
   std::signal(SIGABRT, SIG_DFL);
 }
 
-TEST(Hostile, ACoordinatorServesTheHonestWhateverLiarsSay) { play_seeds(fuzz::play_against_coordinator); }
-TEST(Hostile, APeerEndsItsCallsWhateverLiarsSay) { play_seeds(fuzz::play_against_peer); }
+TEST(Hostile, ACoordinatorServesHonestPeersDespiteLiars) { play_seeds(fuzz::play_against_coordinator); }
+TEST(Hostile, APeerEndsItsCallsDespiteLiars) { play_seeds(fuzz::play_against_peer); }
 
 }  // namespace
 }  // namespace lockstep

@@ -33,7 +33,7 @@ Bytes folded(const FoldCase& c) {
   return into;
 }
 
-// Law: the vector loops give the bits of the scalar reference.
+// Law: the vector loops compute the bits of the scalar reference.
 RC_GTEST_PROP(Kernels, FoldIsTheReference, ()) {
   const FoldCase c = any_case();
   Bytes expected(c.own.size());
@@ -51,7 +51,7 @@ RC_GTEST_PROP(Kernels, DivideIsTheReference, ()) {
   RC_ASSERT(values == expected);
 }
 
-// Law: an element of the result depends on its two operands only; a fold may be cut anywhere.
+// Law: an element of the result depends on its two operands only, so a fold may be cut anywhere.
 RC_GTEST_PROP(Kernels, FoldIsElementwise, ()) {
   const FoldCase c = any_case();
   const auto count = c.own.size() / size_of(c.type);
@@ -65,7 +65,7 @@ RC_GTEST_PROP(Kernels, FoldIsElementwise, ()) {
   RC_ASSERT(into == folded(c));
 }
 
-// Law: the order of two operands makes no difference to the bits, not even for NaNs and zeros.
+// Law: the order of two operands does not change a bit, not even for NaNs and zeros.
 RC_GTEST_PROP(Kernels, FoldIsCommutative, ()) {
   FoldCase c = any_case();
   const Bytes one_way = folded(c);
@@ -73,8 +73,8 @@ RC_GTEST_PROP(Kernels, FoldIsCommutative, ()) {
   RC_ASSERT(folded(c) == one_way);
 }
 
-// Law: no single flipped bit gets past the checksum, alone or in a fold.
-RC_GTEST_PROP(Kernels, AnyFlippedBitIsFound, ()) {
+// Law: the checksum detects every single flipped bit, alone or in a fold.
+RC_GTEST_PROP(Kernels, DetectsAnyFlippedBit, ()) {
   FoldCase c = any_case();
   RC_PRE(!c.incoming.empty());
   KernelJob job;

@@ -1,5 +1,5 @@
-// Laws of the ledgers by which the simulator judges: histories that keep a promise pass in any order, and one entry
-// that does not is found, whenever it comes.
+// Laws of the ledgers with which the simulator judges: histories that keep a promise pass in any order, and one entry
+// that breaks it is found, wherever it comes.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -24,7 +24,7 @@ void shuffle(std::vector<T>& list, std::uint64_t seed) {
 
 std::uint32_t up_to(std::uint32_t most) { return *rc::gen::inRange<std::uint32_t>(0, most + 1); }
 
-// Everybody's report of some rounds, of which all say the same.
+// The reports of all peers about some rounds; all reports agree.
 std::vector<Call> agreeing_reports() {
   std::vector<Call> reports;
   for (std::uint32_t round = 1 + up_to(5); round > 0; --round) {
@@ -41,7 +41,7 @@ std::vector<Call> agreeing_reports() {
       Call call;
       call.peer = peer;
       call.outcome = outcome;
-      // Why it was aborted may differ; and who does not know says nothing.
+      // The reason of an abort may differ; a peer that does not know the outcome reports nothing.
       if (!committed) call.outcome->status = *rc::gen::element(Status::kTimedOut, Status::kAborted, Status::kPeerLost);
       if (up_to(9) == 0) call.outcome->status = Status::kOutcomeUnknown;
       reports.push_back(call);
@@ -58,15 +58,15 @@ std::vector<bool> complaints_about(const std::vector<Call>& reports) {
   return complaints;
 }
 
-RC_GTEST_PROP(OneOutcomeLedger, ReportsThatAgreePassInAnyOrder, (std::uint64_t seed)) {
+RC_GTEST_PROP(OneOutcomeLedger, AcceptsEqualReportsInAnyOrder, (std::uint64_t seed)) {
   std::vector<Call> reports = agreeing_reports();
   shuffle(reports, seed);
   const std::vector<bool> complaints = complaints_about(reports);
   RC_ASSERT(std::count(complaints.begin(), complaints.end(), true) == 0);
 }
 
-// Who tells first writes the ledger: of one that differs either it is complained about, or everybody after it.
-RC_GTEST_PROP(OneOutcomeLedger, OneThatDiffersIsFoundInAnyOrder, (std::uint64_t seed)) {
+// The first report defines the ledger: either the different report is rejected, or all reports after it are.
+RC_GTEST_PROP(OneOutcomeLedger, FindsADifferentReportInAnyOrder, (std::uint64_t seed)) {
   std::vector<Call> reports = agreeing_reports();
   shuffle(reports, seed);
   const auto liar = *rc::gen::inRange<std::size_t>(0, reports.size());
@@ -96,11 +96,11 @@ RC_GTEST_PROP(OneOutcomeLedger, OneThatDiffersIsFoundInAnyOrder, (std::uint64_t 
   }
 }
 
-// Law: groups have one outcome exactly where gangs bind them, directly or through others.
+// Law: groups share one outcome exactly if gangs bind them, directly or through other groups.
 RC_GTEST_PROP(OneOutcomeLedger, GangsBindGroupsThroughOthers, ()) {
   constexpr std::uint32_t kGroups = 6;
   wire::View cohort;
-  std::vector<std::uint32_t> bound(kGroups);  // by group: the least one of those that it is bound with
+  std::vector<std::uint32_t> bound(kGroups);  // by group: the smallest group that it is bound to
   std::iota(bound.begin(), bound.end(), 0U);
   std::vector<std::vector<std::uint32_t>> gangs(1 + up_to(4));
   for (std::uint32_t n = 4 + up_to(8); n > 0; --n) {
@@ -134,8 +134,8 @@ RC_GTEST_PROP(OneOutcomeLedger, GangsBindGroupsThroughOthers, ()) {
   RC_ASSERT(complains == (bound[one] == bound[other]));
 }
 
-// Law: views pass as long as each peer installs them in order and all install the same; one other member is found.
-RC_GTEST_PROP(MembershipLedger, OneViewForANumberInAnyOrder, (std::uint64_t seed)) {
+// Law: views pass if each peer installs them in order and all install the same; one different member is found.
+RC_GTEST_PROP(MembershipLedger, AcceptsOneViewPerNumberInAnyOrder, (std::uint64_t seed)) {
   struct Installed {
     PeerId by;
     std::shared_ptr<const wire::View> view;
@@ -173,7 +173,7 @@ RC_GTEST_PROP(MembershipLedger, OneViewForANumberInAnyOrder, (std::uint64_t seed
   auto other = std::make_shared<wire::View>(*changed.view);
   other->members.push_back({peer_of(99), {}, {}, {}, {}});
   changed.view = other;
-  RC_ASSERT(complaints() >= 1);  // every view has two members at least
+  RC_ASSERT(complaints() >= 1);  // every view has at least two members
 }
 
 }  // namespace

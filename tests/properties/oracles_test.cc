@@ -1,6 +1,6 @@
-// The oracles of the checkers beside what ships, on drawn inputs: every type, operation and wire format, with special
-// values. The two share no arithmetic, so that they agree only where both are right, or both read the specification
-// wrongly.
+// The oracles of the checkers compared with the shipped code, on drawn inputs: every type, operation and wire format,
+// with special values. Both share no arithmetic, so they agree only if both are right, or both misread the
+// specification.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -31,7 +31,7 @@ using test::kAllFormats;
 using test::kAllOps;
 using test::kAllTypes;
 
-RC_GTEST_PROP(Oracle, FoldsAsTheKernelsDo, ()) {
+RC_GTEST_PROP(Oracle, FoldsLikeTheKernels, ()) {
   const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
   const auto count = *rc::gen::inRange<std::size_t>(0, 200);
   for (const DataType type : kAllTypes) {
@@ -45,7 +45,7 @@ RC_GTEST_PROP(Oracle, FoldsAsTheKernelsDo, ()) {
   }
 }
 
-RC_GTEST_PROP(Oracle, DividesAsTheKernelsDo, ()) {
+RC_GTEST_PROP(Oracle, DividesLikeTheKernels, ()) {
   const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
   const auto count = *rc::gen::inRange<std::size_t>(0, 200);
   const auto contributors = *rc::gen::inRange<std::uint32_t>(1, 1025);
@@ -81,7 +81,7 @@ RC_GTEST_PROP(Oracle, RoundsToTheNearestSmallFloat, ()) {
   }
 }
 
-// Whole blocks, and all odd tails: one element, one less or more than a block.
+// Whole blocks and odd tails: one element, one less or one more than a block.
 std::size_t any_tail(WireFormat format) {
   const std::uint64_t block = oracle::row_of(format).block;
   const auto blocks = *rc::gen::inRange<std::uint64_t>(0, block > 1000 ? 2 : 3);
@@ -89,7 +89,7 @@ std::size_t any_tail(WireFormat format) {
   return blocks * block + tail % block;
 }
 
-RC_GTEST_PROP(Oracle, EncodesAndDecodesAsTheKernelsDo, ()) {
+RC_GTEST_PROP(Oracle, EncodesAndDecodesLikeTheKernels, ()) {
   const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
   const auto style = *rc::gen::inRange<std::uint64_t>(0, 2 * test::kStyles);
   for (const WireFormat format : kAllFormats) {
@@ -104,12 +104,12 @@ RC_GTEST_PROP(Oracle, EncodesAndDecodesAsTheKernelsDo, ()) {
     std::vector<float> decoded(count);
     RC_ASSERT(decode(format, std::as_writable_bytes(std::span(decoded)), by_kernel));
     const oracle::Floats again = oracle::decode(format, by_oracle, count);
-    // No elements have no address to compare, and RC_ASSERT evaluates both sides of an `||`.
+    // An empty array has no address to compare, and RC_ASSERT evaluates both sides of an `||`.
     if (count > 0) RC_ASSERT(std::memcmp(decoded.data(), again.data(), count * sizeof(float)) == 0);
   }
 }
 
-// The table in the header, whatever encoders do. f32 adds a little of the largest to the errors of exact arithmetic.
+// The table in the header, for any encoder. f32 arithmetic adds a small part of the largest value to the errors.
 RC_GTEST_PROP(Oracle, ErrorsAreWithinTheTableOfTheHeader, ()) {
   const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
   for (const WireFormat format : kAllFormats) {
@@ -127,7 +127,7 @@ RC_GTEST_PROP(Oracle, ErrorsAreWithinTheTableOfTheHeader, ()) {
   }
 }
 
-RC_GTEST_PROP(Oracle, CutsAsTheScheduleDoes, ()) {
+RC_GTEST_PROP(Oracle, CutsLikeTheSchedule, ()) {
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 65);
   const auto count = *rc::gen::inRange<std::uint64_t>(0, 100'000);
   for (std::uint32_t rank = 0; rank < world; ++rank) {
@@ -150,7 +150,7 @@ RC_GTEST_PROP(Oracle, CutsAsTheScheduleDoes, ()) {
   }
 }
 
-TEST(Oracle, TellsHowACallTravelsAsPeersDo) {
+TEST(Oracle, ChoosesAlgorithmsLikePeers) {
   for (const WireFormat up : kAllFormats) {
     for (const WireFormat down : kAllFormats) {
       for (const int algorithm : {0, 1, 2}) {
@@ -167,8 +167,8 @@ TEST(Oracle, TellsHowACallTravelsAsPeersDo) {
   }
 }
 
-// Weights of 0, tiny and huge ones.
-RC_GTEST_PROP(Oracle, AddsUpWeightsAsPeersDo, ()) {
+// Weights of 0, tiny and huge weights.
+RC_GTEST_PROP(Oracle, AddsWeightsLikePeers, ()) {
   const auto world = *rc::gen::inRange<std::size_t>(1, 9);
   std::vector<float> weights;
   std::vector<std::uint64_t> bits;
@@ -183,8 +183,8 @@ RC_GTEST_PROP(Oracle, AddsUpWeightsAsPeersDo, ()) {
   RC_ASSERT(oracle.valid() == (shipped > 0 && std::isfinite(shipped)));
 }
 
-// What a residual becomes, beside the kernel: also of weights whose reciprocal is no f32.
-RC_GTEST_PROP(Oracle, LosesWhatTheKernelLoses, ()) {
+// Residuals compared with the kernel's, also for weights whose reciprocal exceeds an f32.
+RC_GTEST_PROP(Oracle, ComputesResidualsLikeTheKernel, ()) {
   const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
   const auto weight = *rc::gen::element(0x1p-149F, 0x1.8p-140F, 0x1p-128F, 0x1p-126F, 0.3F, 1.0F, 3.0F);
   for (const WireFormat format : kAllFormats) {

@@ -1,5 +1,5 @@
-// What must hold for every plan. One that breaks it is made small by sim/shrink.h, and told so that a person can go on
-// from there.
+// A law that must hold for every plan. sim/shrink.h makes a plan that breaks the law small, and the report lets a
+// person continue from there.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ struct Breach {
   std::string text;  // "S2 broken at 0.004518 s, event 90: ..."
 };
 
-// Nothing: it holds for this plan.
+// Nothing if the law holds for this plan.
 using PlanLaw = std::function<std::optional<Breach>(const Plan&)>;
 
-// A run that takes longer is endless: some step of core is.
+// A run that takes longer counts as endless: some step of core never returns.
 inline constexpr double kRunLimit = 60;  // seconds
 Breach no_end();
 
-// Runs the plan in a process of its own: an assertion is a breach, too.
+// Runs the plan in a separate process: a failed assertion is a breach, too.
 std::optional<Breach> breaks_a_promise(const Plan& plan);
 
-// Empty: the law holds. Else what the smallest plan breaks, the command that runs it again, and its text. It lies in a
-// file in the folder of the test that runs now.
+// Empty if the law holds. Otherwise: what the smallest plan breaks, the command that repeats it, and its text. The plan
+// is in a file in the folder of the current test.
 std::string objection_to(const Plan& plan, const PlanLaw& law, std::uint32_t max_runs = 300);
 
 }  // namespace lockstep::sim

@@ -1,4 +1,4 @@
-// Laws of whole runs, on plans of any kind.
+// Laws of whole runs on plans of any kind.
 #include <optional>
 #include <sstream>
 #include <string>
@@ -27,7 +27,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// One plan in kShare obeys the law, or the property fails with words that have a small one that does not.
+// Checks the law for one plan in kShare; the property fails with a small plan that breaks it.
 void obeys(const Plan& plan, const PlanLaw& law) {
   if (*rc::gen::noShrink(rc::gen::inRange(0U, kShare)) != 0) return;
   const std::string objection = objection_to(plan, law);
@@ -36,8 +36,8 @@ void obeys(const Plan& plan, const PlanLaw& law) {
 
 Breach breach(const std::string& law, const std::string& text) { return {{.promise = law}, text}; }
 
-// What no property can find by itself: that the draws reach what they are for.
-TEST(ArbitraryPlan, ReachesEveryFaultAtOnceAndOnTopOfEachOther) {
+// Checks what no property can check itself: the draws reach all cases.
+TEST(ArbitraryPlan, DrawsAllFaultsAloneAndCombined) {
   std::vector<int> seen(kFaultCount);
   int together = 0;
   int contrary = 0;
@@ -62,7 +62,7 @@ TEST(ArbitraryPlan, ReachesEveryFaultAtOnceAndOnTopOfEachOther) {
   EXPECT_GT(gangs, 30);
 }
 
-RC_GTEST_PROP(ArbitraryPlan, CanBeRunAndAsksForNothingThatMustEndBadly, ()) {
+RC_GTEST_PROP(ArbitraryPlan, IsValidAndCanSucceed, ()) {
   obeys(*arbitrary_plan(), [](const Plan& plan) -> std::optional<Breach> {
     std::string flaw = flaw_of(plan);
     for (const Entry& entry : plan.entries) flaw += flaw_of(plan, entry);
@@ -74,8 +74,8 @@ RC_GTEST_PROP(ArbitraryPlan, CanBeRunAndAsksForNothingThatMustEndBadly, ()) {
 
 RC_GTEST_PROP(ArbitraryPlan, BreaksNoPromise, ()) { obeys(*arbitrary_plan(), breaks_a_promise); }
 
-// Law: a run is what its plan's file says, whoever reads it, whenever.
-RC_GTEST_PROP(ArbitraryPlan, ComesBackFromItsFileAndRunsAlike, ()) {
+// Law: a plan that is read from its file gives the same run.
+RC_GTEST_PROP(ArbitraryPlan, SurvivesItsFileAndRunsEqually, ()) {
   obeys(*arbitrary_plan(), [](const Plan& plan) -> std::optional<Breach> {
     const Result<Plan> again = plan_from_text(to_text(plan));
     if (!again.ok()) return breach("text", again.error().text);
@@ -88,7 +88,7 @@ RC_GTEST_PROP(ArbitraryPlan, ComesBackFromItsFileAndRunsAlike, ()) {
   });
 }
 
-// The names of what is not the same.
+// The names of the differences.
 std::string differences(const Report& a, const Report& b) {
   std::string names;
   const auto compare = [&](const char* name, const auto& left, const auto& right) {
@@ -111,12 +111,12 @@ std::string differences(const Report& a, const Report& b) {
   return names;
 }
 
-// Law: what `lockstep sim replay --json` prints of a plan's file is the report of the plan; so it is where a run fails.
+// Law: `lockstep sim replay --json` of a plan's file prints the report of the plan, also for a failing run.
 RC_GTEST_PROP(ArbitraryPlan, ItsJsonIsItsReport, ()) {
   obeys(*arbitrary_plan(), [](const Plan& plan) -> std::optional<Breach> {
     const Ran ran = run_sim({"replay", file_with(to_text(plan)), "--json", "--until", "1000"});
     WorldOptions options;
-    options.until = 1000;  // of the run, a part is enough
+    options.until = 1000;  // a part of the run is sufficient
     std::string differ = differences(run(plan, options), report_from(nlohmann::json::parse(ran.out)));
     options.max_events = 500;
     const Report limited = run(plan, options);
@@ -126,29 +126,29 @@ RC_GTEST_PROP(ArbitraryPlan, ItsJsonIsItsReport, ()) {
   });
 }
 
-// Law: where nothing happens everything commits. Who lets newcomers in without a call of admit does not know when the
-// others leave at the end: it may find itself alone, or leave with a call in flight.
-RC_GTEST_PROP(ArbitraryPlan, CommitsAllOfItsWorkWhereNothingHappens, ()) {
+// Law: without faults everything commits. With auto_admit a program does not know when the others leave at the end: it
+// may find itself alone, or leave with a call in flight.
+RC_GTEST_PROP(ArbitraryPlan, CommitsAllWorkWithoutFaults, ()) {
   Plan calm = *arbitrary_plan();
   calm.entries.clear();
   calm.call_timeout = {};
-  calm.all_vote = true;  // or nobody may have a state
+  calm.all_vote = true;  // otherwise no peer may have a state
   if (calm.auto_admit) calm.minimum_world = 1;
   obeys(calm, [](const Plan& plan) -> std::optional<Breach> {
     if (!plan.entries.empty() || plan.call_timeout.ns != 0 || !plan.all_vote) return {};
     const Report report = run(plan);
     if (report.failure) return breach(report.failure->promise, report.failure->text);
     const std::uint64_t ended =
-        plan.auto_admit ? 0 : report.aborts + report.unknown;  // it also waits for too many members
+        plan.auto_admit ? 0 : report.aborts + report.unknown;  // auto_admit: it may also wait for too many members
     const bool none = ended + report.lost_runs + report.kills + report.misuses == 0;
     if (none && report.commits > 0 && report.commits >= plan.commits_after) return {};
     return breach("calm", to_json(report).dump());
   });
 }
 
-// Law: whatever the shrinker tries, what it gives breaks the same promise, is lawful, and is no larger. What breaks
-// here is as wild as it can be: half of all plans, by a hash of their text.
-RC_GTEST_PROP(ArbitraryPlan, IsShrunkToOneThatBreaksTheSamePromise, (std::uint64_t salt)) {
+// Law: the shrinker's result breaks the same promise, is valid, and is not larger. The "broken promise" is arbitrary
+// here: half of all plans, by a hash of their text.
+RC_GTEST_PROP(ArbitraryPlan, ShrinksToAPlanThatBreaksTheSamePromise, (std::uint64_t salt)) {
   const Plan plan = *arbitrary_plan();
   const Trial trial = [salt](const Plan& p) -> std::optional<Broken> {
     std::uint64_t bits = salt;
@@ -173,9 +173,9 @@ RC_GTEST_PROP(ArbitraryPlan, IsShrunkToOneThatBreaksTheSamePromise, (std::uint64
   RC_ASSERT(shrunk->plan.peers <= plan.peers);
 }
 
-// ---- that a broken law is told as it should be ----
+// ---- the report of a broken law ----
 
-// A property that fails: what rapidcheck prints, the command that it names, and the plan in the command's file.
+// A failing property: rapidcheck's output, the command in it, and the plan in the command's file.
 struct Told {
   std::string words;
   std::vector<std::string> command;  // after `lockstep sim`
@@ -183,7 +183,7 @@ struct Told {
 };
 Told told(const PlanLaw& law, const Expectations& expected = {}) {
   rc::detail::TestParams params;
-  params.seed = 1;  // always the same plans: some are slow to shrink
+  params.seed = 1;  // fixed, because some plans are slow to shrink
   const auto property = [&] {
     Plan plan = *arbitrary_plan();
     plan.expect = expected;
@@ -207,8 +207,8 @@ Told told(const PlanLaw& law, const Expectations& expected = {}) {
   return told;
 }
 
-// Deliberately false: that no process is ever killed.
-TEST(ArbitraryPlan, AFalseLawIsToldAsASmallPlanThatACommandRepeats) {
+// Deliberately false: no process is ever killed.
+TEST(ArbitraryPlan, AFalseLawIsReportedWithASmallPlanAndACommand) {
   const Told told = sim::told(breaks_a_promise, {{{Expectation::Is::kEqual, "kills", 0}}, {}});
   EXPECT_THAT(told.words, HasSubstr("goal broken at "));
   EXPECT_THAT(told.words, HasSubstr("kills == 0, but 1"));
@@ -220,8 +220,7 @@ TEST(ArbitraryPlan, AFalseLawIsToldAsASmallPlanThatACommandRepeats) {
   EXPECT_THAT(ran.errors, HasSubstr("kills == 0, but 1"));
 }
 
-// In a build with planted bugs (./run mutants): a peer that aborts by itself, when a call of it times out or is
-// stopped.
+// In a build with planted bugs (./run mutants): a peer that aborts alone when its call times out or is stopped.
 TEST(PlantedBugs, AreFoundByArbitraryPlans) {
   if (!kMutantsBuilt) GTEST_SKIP() << "built without LOCKSTEP_MUTANTS";
   plant(Mutant::kAbortsAlone);

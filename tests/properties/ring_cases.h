@@ -1,4 +1,4 @@
-// What laws of rings are tried on.
+// Cases for the laws of rings.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline ring::Segmenting any_segmenting(std::uint32_t configured, Formats formats
           formats};
 }
 
-// Calls what(owner, where it begins among the elements of all tensors, its size) for each chunk of an all-reduce.
+// Calls what(owner, first element among the elements of all tensors, size) for each chunk of an all-reduce.
 template <typename What>
 void each_chunk(std::span<const std::uint64_t> counts, std::uint32_t element_bytes, std::uint32_t world,
                 std::uint32_t segment_bytes, What what) {

@@ -29,7 +29,7 @@ RC_GTEST_PROP(RingSchedule, ChunksTileTheTensor, ()) {
   RC_ASSERT(next == count);
 }
 
-// Law: the pieces of a call tile its tensors, in order, and none crosses a chunk's border.
+// Law: the pieces of a call tile its tensors in order, and no piece crosses the border of a chunk.
 RC_GTEST_PROP(RingSchedule, PiecesTileTheTensors, ()) {
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 17);
   const auto width = *rc::gen::element<std::uint32_t>(1, 2, 4, 8);
@@ -58,8 +58,8 @@ RC_GTEST_PROP(RingSchedule, PiecesTileTheTensors, ()) {
   RC_ASSERT(at == pieces.size());
 }
 
-// Law: in each phase a chunk makes exactly world - 1 hops, and whoever receives has an upstream neighbour that sends.
-RC_GTEST_PROP(RingSchedule, EveryHopHasTwoEnds, ()) {
+// Law: in each phase a chunk makes exactly world - 1 hops, and every receiver has an upstream neighbour that sends.
+RC_GTEST_PROP(RingSchedule, EveryReceiverHasASender, ()) {
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 33);
   const auto owner = *rc::gen::inRange<std::uint32_t>(0, world);
   for (const Phase phase : {Phase::kReduceScatter, Phase::kAllGather}) {
@@ -132,7 +132,7 @@ RC_GTEST_PROP(RingAllReduce, IsTheExactFoldOnEveryRank, (std::uint64_t seed, boo
   }
 }
 
-// Law (S3): whenever it is aborted, an in-place all-reduce gives every input its bits back.
+// Law (S3): an abort at any moment restores the input of an in-place all-reduce.
 RC_GTEST_PROP(RingAllReduce, AnAbortRestoresTheInput, (std::uint64_t seed)) {
   RingCase test = draw_all_reduce(true, seed);
   std::vector<std::vector<std::byte>> before;

@@ -33,7 +33,7 @@ Bytes frame_of(const Message& message, Term term) {
   return out;
 }
 
-// One thing that somebody says on a stream: a message, or a segment when there is a payload.
+// One item of a stream: a message, or a segment if there is a payload.
 struct Saying {
   Message message;
   Term term;
@@ -52,7 +52,7 @@ rc::Gen<Saying> arbitrary_saying() {
     segment.key = {CohortId{1}, GroupId{0}, Tag{*rc::gen::inRange<std::uint64_t>(0, 3)}, 0};
     segment.attempt = Generation{0};
     segment.length = *rc::gen::weightedElement<std::uint32_t>({{2, 0}, {6, 100}, {4, 300}, {2, 5000}, {1, 150'000}});
-    // Each place its own byte, and never 0: zeros are what a frame is filled up with.
+    // Every byte is unique and never 0, because zeros fill up withdrawn payloads.
     const auto first = *rc::gen::inRange<std::size_t>(0, 251);
     for (std::size_t i = 0; i < segment.length; ++i)
       saying.payload.push_back(static_cast<std::byte>((first + i) % 251 + 1));
@@ -73,7 +73,7 @@ void say(LinkWriter& writer, StreamSource& source, const Saying& saying) {
   }
 }
 
-// The bytes of a talk, said and written at once.
+// The bytes of a talk, written at once.
 Bytes stream_of(const std::vector<Saying>& talk) {
   StreamSource source;
   LinkWriter writer;
@@ -104,7 +104,7 @@ StreamRecord record_of(const Bytes& stream) {
 }
 
 // Law: decoding undoes encoding.
-RC_GTEST_PROP(Wire, MessagesComeBack, ()) {
+RC_GTEST_PROP(Wire, MessagesSurviveARoundTrip, ()) {
   const Message message = *arbitrary_message();
   const Term term{*rc::gen::arbitrary<std::uint64_t>()};
   const Bytes frame = frame_of(message, term);
@@ -115,7 +115,7 @@ RC_GTEST_PROP(Wire, MessagesComeBack, ()) {
   RC_ASSERT(frame_of(*back, header->term) == frame);
 }
 
-// Law: a control frame of which one bit was flipped is never taken for a message.
+// Law: a control frame with one flipped bit is never accepted as a message.
 RC_GTEST_PROP(Wire, AFlippedBitIsDetected, ()) {
   Bytes frame = frame_of(*arbitrary_message(), Term{*rc::gen::arbitrary<std::uint64_t>()});
   const auto bit = *rc::gen::inRange<std::size_t>(0, frame.size() * 8);
@@ -130,8 +130,8 @@ RC_GTEST_PROP(Wire, AFlippedBitIsDetected, ()) {
   RC_ASSERT(record.lines.size() == 2U);  // the preamble and the error
 }
 
-// Law: descriptors that differ read differently (for a message that names both sides).
-RC_GTEST_PROP(Wire, DescriptorsThatDifferReadDifferently, ()) {
+// Law: different descriptors have different descriptions (for an error that names both sides).
+RC_GTEST_PROP(Wire, DifferentDescriptorsHaveDifferentDescriptions, ()) {
   Descriptor a = *arbitrary_struct<Descriptor>();
   Descriptor b = a;
   const Descriptor other = *arbitrary_struct<Descriptor>();
@@ -151,13 +151,13 @@ RC_GTEST_PROP(Wire, DescriptorsThatDifferReadDifferently, ()) {
   RC_ASSERT((a == b) == (describe(a) == describe(b)));
 }
 
-// Law: however a stream is cut into reads, the same comes out.
+// Law: the boundaries of reads do not matter.
 RC_GTEST_PROP(Wire, ReadsMayBeCutAnywhere, ()) {
   const Bytes stream = stream_of(*arbitrary_talk());
   RC_ASSERT(record_of(stream, arbitrary_cuts()) == record_of(stream));
 }
 
-// Law: however writes are cut, the same bytes go out.
+// Law: the boundaries of writes do not matter.
 RC_GTEST_PROP(Wire, WritesMayBeCutAnywhere, ()) {
   const auto talk = *arbitrary_talk();
   const auto bytes_with = [&talk](const std::function<std::size_t()>& cuts) {
@@ -172,8 +172,8 @@ RC_GTEST_PROP(Wire, WritesMayBeCutAnywhere, ()) {
   RC_ASSERT(bytes_with(arbitrary_cuts()) == bytes_with([] { return SIZE_MAX; }));
 }
 
-// Law: what is said comes out, each message and each segment in its order, whatever is taken when.
-RC_GTEST_PROP(Wire, WhatIsSaidComesOut, ()) {
+// Law: every message and segment arrives in its order, whatever is written when.
+RC_GTEST_PROP(Wire, MessagesAndSegmentsArriveInOrder, ()) {
   const auto talk = *arbitrary_talk();
   const auto cuts = arbitrary_cuts();
   StreamSource source;
@@ -209,8 +209,8 @@ RC_GTEST_PROP(Wire, WhatIsSaidComesOut, ()) {
   RC_ASSERT(heard.payloads == in_turn.payloads);
 }
 
-// Law: rounds may be forgotten at any moment. Their memory is not read any more, the stream stays whole, and a segment
-// comes with all of its payload or is marked as taken back.
+// Law: rounds may be forgotten at any moment. Their memory is no longer read, the stream stays valid, and a segment
+// arrives with its whole payload or is marked as withdrawn.
 RC_GTEST_PROP(Wire, RoundsMayBeForgottenAtAnyMoment, ()) {
   const auto talk = *arbitrary_talk();
   const auto cuts = arbitrary_cuts();
@@ -226,7 +226,7 @@ RC_GTEST_PROP(Wire, RoundsMayBeForgottenAtAnyMoment, ()) {
       const Bytes before = source.gather(write);
       const RoundKey key{CohortId{1}, GroupId{0}, Tag{*rc::gen::inRange<std::uint64_t>(0, 3)}, 0};
       const bool forget = *rc::gen::inRange(0, 4) == 0;
-      if (forget && !writer.lends(key, {})) {  // with a write outstanding: only what is not lent
+      if (forget && !writer.lends(key, {})) {  // with a write outstanding, only what is not lent
         writer.forget(key, {});
         RC_ASSERT(source.gather(write) == before);
         for (const auto& [owner, memory] : lent) {

@@ -45,7 +45,7 @@ def test_options() -> None:
     ("options", "parts"),
     [
         ({"listen": "nonsense"}, ["nonsense", "host:port"]),
-        ({"listen": "127.0.0.1:70000"}, ["70000", "no port"]),
+        ({"listen": "127.0.0.1:70000"}, ["70000", "not a port"]),
         ({"heartbeat": 0}, ["heartbeat is 0"]),
         ({"greeting": -1}, ["greeting is -1"]),
         ({"heartbeat": 1, "silence": 1}, ["silence_ms is 1000", "heartbeat_ms is 1000", "twice"]),

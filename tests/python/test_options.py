@@ -76,7 +76,7 @@ def test_none_is_the_default(coordinator: lockstep.Coordinator) -> None:
         ({"ports": (1, 2, 3)}, ["ports is (1, 2, 3)"]),
         ({"advertise_port": 1 << 16}, ["advertise_port is 65536"]),
         ({"segment_bytes": 1 << 21}, ["segment_bytes is 2097152", "1 to 1048576"]),
-        ({"segment_bytes": 7}, ["7 bytes", "multiple of 8"]),
+        ({"segment_bytes": 7}, ["is 7", "multiple of 8"]),
         ({"dial_timeout": 0}, ["dial_timeout is 0", "more than 0"]),
         ({"link_heartbeat": -1}, ["link_heartbeat is -1", "more than 0"]),
         ({"link_silence": float("nan")}, ["link_silence is nan"]),

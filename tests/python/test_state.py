@@ -117,7 +117,7 @@ def test_what_a_sync_cannot_take_is_named(alone: Run) -> None:
     for revision in (-1, 2**64):
         with pytest.raises(lockstep.InvalidArgument, match=f"revision is {revision}"):
             alone.sync(lockstep.State({"step": 1}, revision=revision))
-    with pytest.raises(TypeError, match=r"state is a dict; make it a lockstep\.State"):
+    with pytest.raises(TypeError, match=r"state is a dict; allowed: a lockstep\.State"):
         alone.sync({"step": 1})  # type: ignore[arg-type]
     with pytest.raises(lockstep.InvalidArgument, match="strategy is 'strong'; allowed: 'popular', 'send-only'"):
         alone.sync(lockstep.State({"step": 1}), strategy="strong")  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def test_a_work_is_done_when_the_call_is_over(peers: Peers) -> None:
             begun()
             assert not work.done()
             for timeout in (0, 0.02):
-                with pytest.raises(lockstep.WaitTimedOut, match=f"not over after {timeout} s, and goes on") as caught:
+                with pytest.raises(lockstep.WaitTimedOut, match=f"not over after {timeout} s and continues") as caught:
                     work.wait(timeout)
                 assert isinstance(caught.value, TimeoutError)
                 assert caught.value.status is lockstep.Status.PENDING

@@ -87,7 +87,7 @@ TEST(Plan, KeepsWhatIsExpected) {
             "3:1: unknown key \"kill\"; did you mean 'kills'?");
 }
 
-TEST(Plan, MistakesAreNamedWithTheirPlace) {
+TEST(Plan, ErrorsNameTheirPlace) {
   EXPECT_EQ(plan_from_text("peers = 4\nfoundres = 2\n").error().text,
             "2:1: unknown key \"foundres\"; did you mean 'founders'?");
   EXPECT_EQ(plan_from_text("[[do]]\nfault = \"crahs\"\n").error().text,

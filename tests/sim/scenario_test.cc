@@ -118,7 +118,7 @@ vanish = "us")"),
   EXPECT_EQ(*plan_from_text(to_text(plan)), plan);
 }
 
-TEST(Scenario, MistakesAreNamedWithTheirPlace) {
+TEST(Scenario, ErrorsNameTheirPlace) {
   const struct {
     const char* text;
     const char* says;

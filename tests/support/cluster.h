@@ -1,5 +1,5 @@
-// A coordinator and some peers in virtual time, by hand: `Cluster::of(3).seed(7)`. The machines are those that ship,
-// the checkers of every promise look on.
+// A coordinator and some peers in virtual time, controlled by the test: `Cluster::of(3).seed(7)`. The machines are the
+// real ones, and the checkers of every promise observe them.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ class Cluster {
  public:
   static Cluster of(std::uint32_t peers) { return Cluster(peers); }
 
-  // Before anything else happens.
+  // Call it first.
   Cluster& seed(std::uint64_t seed);
   Cluster& plan(const std::function<void(sim::Plan&)>& change);
   Cluster& observe(std::function<void(std::uint32_t, const std::string&)> observe);
-  Cluster& trace();  // prints every line, for people
+  Cluster& trace();  // prints every line, for debugging
 
-  // Hosts are 1..peers. All of them, until everybody is in.
+  // Starts all hosts, 1..peers, and runs until all are members.
   Cluster& start_all();
   void start(std::uint32_t host) { world().start(host); }
   void kill(std::uint32_t host) { world().begin_fault({.fault = sim::Fault::kCrash, .a = host}); }
   void run_for(Duration duration) { world().run_for(duration); }
-  // Until this call has ended; false when it has not within so long.
+  // Runs until this call has ended; returns false if it does not end within `limit`.
   bool run_until_ended(std::uint32_t host, CallId call, Duration limit = lockstep::seconds(60));
 
   CallId launch(std::uint32_t host, const peer::Request& request) { return world().launch(host, request); }

@@ -1,5 +1,4 @@
-// Element values that find mistakes: the limits, signed zeros, denormals, infinities and NaNs of a type, among random
-// bits.
+// Element values that reveal errors: limits, signed zeros, denormals, infinities and NaNs of a type, among random bits.
 #pragma once
 
 #include <array>
@@ -22,7 +21,7 @@ inline constexpr DataType kAllTypes[] = {DataType::kU8,  DataType::kI8,   DataTy
                                          DataType::kF16, DataType::kBF16, DataType::kF32, DataType::kF64};
 inline constexpr ReduceOp kAllOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax};
 
-// Bit patterns, without the sign, of a floating type of `width` bits, `fraction` of them below the exponent.
+// Bit patterns, without the sign, of a floating-point type of `width` bits with `fraction` bits below the exponent.
 constexpr std::array<std::uint64_t, 10> special_magnitudes(unsigned width, unsigned fraction) {
   const std::uint64_t infinity = ((std::uint64_t{1} << (width - 1U)) - 1U) >> fraction << fraction;
   const std::uint64_t one = infinity / 2U >> fraction << fraction;
@@ -33,7 +32,7 @@ constexpr std::array<std::uint64_t, 10> special_magnitudes(unsigned width, unsig
   return {0, 1, least_normal - 1U, least_normal, one, one + 1U, most, infinity, signaling_nan, quiet_nan};
 }
 
-// An element made of random bits; often a special one.
+// An element made from random bits; often a special value.
 template <typename T>
 T hostile_element(std::uint64_t random) {
   const auto choice = static_cast<std::size_t>(below(mix64(random), 20));

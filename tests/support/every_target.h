@@ -1,5 +1,5 @@
-// A kernel must give the same bits for every instruction set it was compiled for: TEST_P(..., EveryTarget) runs once
-// with each that this machine has.
+// A kernel must compute the same bits with every instruction set that it was compiled for: TEST_P(..., EveryTarget)
+// runs once for each set that this machine has.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class EveryTarget : public testing::TestWithParam<std::int64_t> {
   void TearDown() override { choose(0); }
 
  private:
-  // 0: the best, as usual.
+  // 0: the best one, as usual.
   static void choose(std::int64_t targets) {
     hwy::SetSupportedTargetsForTest(targets);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());

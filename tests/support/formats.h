@@ -1,4 +1,4 @@
-// Values that find mistakes in wire formats: runs that are each hostile in their own way.
+// Values that reveal errors in wire formats: runs, each hostile in its own way.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ inline float bell(std::uint64_t random) {
   return sum;
 }
 
-// A finite number of a style; `random` is its own, `of_run` that of the run it is in.
+// A finite number of a style; `random` belongs to the number, `of_run` to its run.
 inline float hostile_float(std::uint64_t style, std::uint64_t random, std::uint64_t of_run) {
   constexpr float kMost = std::numeric_limits<float>::max();
   const auto finite = [](std::uint64_t bits) {
@@ -38,21 +38,21 @@ inline float hostile_float(std::uint64_t style, std::uint64_t random, std::uint6
   switch (style) {
     case 0: return finite(random);  // of any size
     case 1: return bell(random);
-    case 2: return finite(of_run);  // all the same
+    case 2: return finite(of_run);  // all equal
     case 3: return random % 2 == 0 ? 0.0F : -0.0F;
     case 4: return finite(random & 0x807f'ffffU);                   // denormal
     case 5: return std::ldexp(bell(random), small % 4 - 121);       // where blocks become zero
-    case 6: return std::ldexp(bell(random), small % 4 - 100);       // where those of the codebook do
+    case 6: return std::ldexp(bell(random), small % 4 - 100);       // where blocks of the codebook become zero
     case 7: return finite((random & 0x80ff'ffffU) | 0x7e00'0000U);  // 2^125 and more
     case 8: return std::array{kMost, -kMost, 0.0F, 1.0F}[random % 4];
     case 9: return std::ldexp(std::array{0.75F, 1.5F, 0x1.7ffffep-1F, -0x1.7ffffep0F, 1.0F}[random % 5], small - 10);
-    case 10: return 1e6F + bell(random);  // far from zero, close together
+    case 10: return 1e6F + bell(random);  // far from zero and close together
     case 11: return static_cast<float>(static_cast<int>(random % 255) - 127) - (random % 3 == 0 ? 0.5F : 0.0F);  // ties
     default: return random % 97 == 0 ? 1e4F * bell(random) : 1e-3F * bell(random);  // outliers
   }
 }
 
-// Finite numbers; a run is as long as a small block.
+// Finite numbers; a run has the length of a small block.
 inline std::vector<float> hostile_floats(std::uint64_t seed, std::size_t count) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
-// What each wire format makes of the same values, as checksums: every compiler and machine must agree with these, and
-// so may hold an encoding that another one wrote. tests/determinism checks builds that run no unit tests.
+// Checksums of the encodings of fixed values in each wire format. Every compiler and machine must compute the same
+// values, so that each can read encodings of the others. tests/determinism checks builds without unit tests.
 #pragma once
 
 #include <array>
@@ -35,8 +35,7 @@ inline constexpr std::array<FormatHashes, kWireFormatCount> kGoldenFormats = {{
 
 constexpr FormatHashes golden_hashes(WireFormat format) { return kGoldenFormats[static_cast<std::size_t>(format)]; }
 
-// 13 thousand values of all styles; the average has two contributions, of different weights. Nothing if a codec
-// refused.
+// 13 thousand values of all styles; the average has two contributions with different weights. Nothing if a codec fails.
 inline FormatHashes hashes_of(WireFormat format) {
   constexpr std::size_t kCount = 13'001;
   const std::vector<float> values = hostile_floats(1, kCount);

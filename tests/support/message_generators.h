@@ -1,4 +1,4 @@
-// Arbitrary messages for rapidcheck, made by the field lists themselves: a message that is added is generated at once.
+// Arbitrary messages for rapidcheck, generated from the lists of fields: new messages are covered automatically.
 #pragma once
 
 #include <rapidcheck.h>
@@ -15,7 +15,7 @@
 namespace lockstep::test {
 
 // Visits fields and fills each with an arbitrary value that may be sent. Only inside rc::gen::exec. Lists are short
-// (their limits are tested by hand) and every number is small, large or the largest now and then.
+// (their limits have separate tests), and numbers are small, large or sometimes the largest.
 class FieldFiller {
  public:
   template <typename T>
@@ -59,7 +59,7 @@ class FieldFiller {
   }
 
  private:
-  // What fault() demands.
+  // Satisfies fault().
   template <typename T>
   static void mend(T&) {}
   static void mend(io::Address& m) {
@@ -106,7 +106,7 @@ inline rc::Gen<wire::Message> arbitrary_message() {
   return arbitrary_message_of(std::make_index_sequence<std::variant_size_v<wire::Message>>{});
 }
 
-// Any message that stands alone: no Segment, which has a payload.
+// Any control message: not a Segment, which has a payload.
 inline rc::Gen<wire::Message> arbitrary_control_message() {
   return rc::gen::suchThat(arbitrary_message(),
                            [](const wire::Message& m) { return !std::holds_alternative<wire::Segment>(m); });

@@ -26,7 +26,7 @@ void write_whole(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t done = ::write(file, text.data(), text.size());
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return;  // the other side is gone, which its reader learns
+    if (done < 0) return;  // the other side has exited, which the reader notices
     text.remove_prefix(static_cast<std::size_t>(done));
   }
 }
@@ -41,11 +41,11 @@ int milliseconds_until(Instant deadline) {
   return static_cast<int>(std::max<std::int64_t>(0, (deadline - monotonic_now()).ns + 999'999) / 1'000'000);
 }
 
-// In the child: only standard files and the two pipes, and death with the parent.
+// In the child: keeps only the standard files and the two pipes, and makes the child die with the parent.
 void settle(pid_t parent, int from, int to) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
-  from = ::fcntl(from, F_DUPFD, 64);  // out of the way of the two places
+  from = ::fcntl(from, F_DUPFD, 64);  // away from the two target descriptors
   to = ::fcntl(to, F_DUPFD, 64);
   ::dup2(from, kFromParent);
   ::dup2(to, kToParent);

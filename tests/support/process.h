@@ -1,6 +1,6 @@
-// A child process that runs a function, with lines of text both ways. It dies with its parent and is always reaped.
+// A child process that runs a function and exchanges lines of text. It dies with its parent and is always reaped.
 //
-// Children are forked without exec: no thread of the parent may be running then, other than those that hold no lock.
+// Children are forked without exec: at that moment, no other thread of the parent may hold a lock.
 #pragma once
 
 #include <sys/types.h>
@@ -19,12 +19,12 @@ namespace lockstep::testing {
 // CLOCK_MONOTONIC: the same clock in every process of this machine.
 Instant monotonic_now();
 
-// What a child has of its parent. say() may be called from several threads.
+// The child's connection to its parent. say() may be called from several threads.
 class Parent {
  public:
   Parent(int from, int to) : from_(from), to_(to) {}
   void say(std::string_view line);
-  // The next line; nothing: the parent has closed its end. Blocks.
+  // The next line; nothing if the parent has closed its end. Blocks.
   std::optional<std::string> hear();
 
  private:
@@ -37,29 +37,29 @@ class Parent {
 class Process {
  public:
   using Main = std::function<int(Parent&)>;
-  // Runs `main` in a child; its value is the exit status. The child has none of the parent's files but standard error.
+  // Runs `main` in a child; its value is the exit status. The child inherits only standard error.
   explicit Process(const Main& main);
-  // Kills it, whatever it is doing.
+  // Kills the child, whatever it is doing.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   void say(std::string_view line);
-  // Lets the child hear the end.
+  // Closes the child's input.
   void hang_up();
   void signal(int number) const;
 
-  // The next line within `timeout`; nothing: none came, or the child is gone.
+  // The next line within `timeout`; nothing if there is none or the child has exited.
   std::optional<std::string> hear(Duration timeout);
-  // For callers that poll themselves: the file to poll, take in what is there, a line if a whole one came.
+  // For callers that poll themselves: the file to poll; reads what is available; returns a complete line, if any.
   [[nodiscard]] int file() const { return from_; }
   void take_in();
   std::optional<std::string> next_line();
-  // The child has closed its end: it has exited, or is about to.
+  // The child has closed its end: it has exited or is about to.
   [[nodiscard]] bool ended() const { return ended_; }
 
-  // Waits for it to exit: what waitpid() says. Nothing: it still runs after `timeout`.
+  // Waits for the child to exit; returns the status of waitpid(). Nothing if it still runs after `timeout`.
   std::optional<int> exit_status(Duration timeout);
 
  private:

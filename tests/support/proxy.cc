@@ -50,7 +50,7 @@ void reset(int socket) {
 
 }  // namespace
 
-// Linux lets a second socket of the same owner listen on a port that is bound with SO_REUSEADDR and not listened on.
+// Linux lets a second socket of the same owner listen on a port that is bound with SO_REUSEADDR but not listening.
 ReservedPort::ReservedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), port_(bind_any(socket_)) {}
 ReservedPort::~ReservedPort() { ::close(socket_); }
 
@@ -62,10 +62,10 @@ struct Proxy::Pipe {
     std::size_t sent = 0;
   };
   int to = -1;
-  bool dialled = false;  // from the side that dialled, which says who it is in its first bytes
+  bool dialled = false;  // the direction from the dialling side, whose first bytes identify it
   std::vector<std::byte> head;
-  bool ended = false;     // its reader saw the end
-  bool finished = false;  // and has told the other side
+  bool ended = false;     // the reader has seen the end
+  bool finished = false;  // the other side has been told
   std::size_t queued = 0;
   std::deque<Piece> pieces;
 };
@@ -99,7 +99,7 @@ void Proxy::start() {
 
 void Proxy::wake() const {
   const char any = 0;
-  static_cast<void>(!::write(wake_write_, &any, 1));  // a full pipe wakes too
+  static_cast<void>(!::write(wake_write_, &any, 1));  // a full pipe wakes the thread, too
 }
 
 void Proxy::set_delay(Duration delay) {
@@ -121,7 +121,7 @@ void Proxy::break_for_good() {
   const std::lock_guard lock(mutex_);
   broken_ = true;
   reset_all();
-  wake();  // a socket that is polled is closed when poll returns
+  wake();  // the thread closes the socket after poll returns
 }
 
 void Proxy::break_for_good(PeerId dialler) {
@@ -198,8 +198,8 @@ void Proxy::accept_one() {
   }
 }
 
-// Whether one that is broken for good has dialled it: a preamble, a header, and a Link, whose first field is the
-// dialler's id.
+// Whether a permanently broken peer has dialled this connection: reads a preamble, a header, and a Link, whose first
+// field is the dialler's id.
 bool Proxy::is_broken(const Pipe& pipe) const {
   if (!pipe.dialled || pipe.head.size() < kHeadBytes) return false;
   PeerId dialler;
@@ -233,7 +233,7 @@ bool Proxy::forward(int from, Pipe& pipe) {
     if (reset_after_) most = std::min<std::size_t>(most, *reset_after_);
     const ssize_t sent = ::send(pipe.to, piece.bytes.data() + piece.sent, most, MSG_NOSIGNAL);
     if (sent < 0 && errno == EAGAIN) return true;
-    if (sent < 0) {  // the other side is gone; the end of this one will be seen
+    if (sent < 0) {  // the other side is gone; the end of this side will be seen
       pipe.pieces.clear();
       pipe.queued = 0;
       pipe.ended = true;

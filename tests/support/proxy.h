@@ -1,5 +1,5 @@
-// A TCP proxy on loopback between a peer and those that dial it: it forwards, and breaks what it is told to break. One
-// thread of its own, from start() to the destructor; fork children before start().
+// A TCP proxy on loopback between a peer and the peers that dial it: forwards bytes, and breaks connections as told. It
+// has its own thread from start() to the destructor; fork children before start().
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace lockstep::testing {
 
-// A port of loopback that nobody else is given while this lives; the owner's child can listen on it.
+// A loopback port that the system gives to no other process while this object lives; the owner's child can listen on
+// it.
 class ReservedPort {
  public:
   ReservedPort();
@@ -39,16 +40,15 @@ class Proxy {
   [[nodiscard]] std::uint16_t port() const { return port_; }
   void start();
 
-  // Every piece is forwarded so much later than it came.
+  // Delays every piece by this time.
   void set_delay(Duration delay);
-  // Forwards nothing any more, and closes nothing: half-open connections.
+  // Forwards nothing more and closes nothing: half-open connections.
   void go_silent();
-  // Resets a connection, the one that is in use then, once so many more bytes have been forwarded: in the middle of a
-  // frame.
+  // Resets one connection after `bytes` more bytes were forwarded, which is usually in the middle of a frame.
   void reset_after(std::uint64_t bytes);
-  // Resets every connection, and each that comes later: what has not been forwarded when it returns never will be.
+  // Resets all connections, now and later. Bytes that were not forwarded before the call returns never will be.
   void break_for_good();
-  // The same for the connections that this peer has dialled.
+  // The same for connections that this peer has dialled.
   void break_for_good(PeerId dialler);
 
   [[nodiscard]] std::uint64_t resets() const;
@@ -62,7 +62,7 @@ class Proxy {
   void reset_one(int from);
   void reset_broken();
   [[nodiscard]] bool is_broken(const Pipe& pipe) const;
-  // Takes in what came and gives on what is due. False: the connection is to be reset.
+  // Reads what has arrived and forwards what is due. Returns false if the connection is to be reset.
   bool forward(int from, Pipe& pipe);
 
   const std::uint16_t target_;
@@ -72,7 +72,7 @@ class Proxy {
   int wake_write_ = -1;
   std::thread thread_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the following members
   bool stopping_ = false;
   bool silent_ = false;
   bool broken_ = false;
@@ -80,7 +80,7 @@ class Proxy {
   Duration delay_;
   std::optional<std::uint64_t> reset_after_;
   std::uint64_t resets_ = 0;
-  std::map<int, Pipe> pipes_;  // by the socket that is read
+  std::map<int, Pipe> pipes_;  // by the socket to read from
 };
 
 }  // namespace lockstep::testing

@@ -1,5 +1,5 @@
-// Operations of all ranks on real memory, without streams: segments are handed from rank to rank in a drawn order.
-// Shows that the arithmetic of a collective is right whatever arrives first.
+// Operations of all ranks on real memory, without streams: segments move from rank to rank in a drawn order. Shows that
+// the arithmetic of a collective is right for any order of arrival.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ namespace lockstep::support {
 
 class RingOfOperations {
  public:
-  // Buffers of every rank: id 1 holds `input`, 2 is `recv` (absent in place), 3 is scratch, 4 residuals (if there are
-  // any). `weights`: of every rank, or none.
+  // Buffers of every rank: id 1 holds `input`, 2 `recv` (absent in place), 3 scratch, 4 residuals (if any). `weights`:
+  // of every rank, or empty.
   RingOfOperations(const peer::Request& request, std::uint32_t world, bool in_place, ring::Segmenting segmenting,
                    std::uint64_t seed, const std::vector<float>& weights = {}, bool feeds_back = false)
       : seed_(seed) {
@@ -53,16 +53,16 @@ class RingOfOperations {
     }
   }
 
-  // Why an operation cannot go on; empty: all can.
+  // Why an operation cannot continue; empty if all can.
   [[nodiscard]] const std::string& fault() const { return fault_; }
   std::vector<std::byte>& input(std::uint32_t rank) { return members_[rank]->memory[1]; }
   std::vector<std::byte>& residual(std::uint32_t rank) { return members_[rank]->memory[4]; }
-  // All tensors, out of place.
+  // All tensors; out of place.
   std::span<std::byte> received(std::uint32_t rank) { return members_[rank]->memory[2]; }
   std::span<std::byte> result(std::uint32_t rank) { return memory(rank, members_[rank]->request.tensors.front().recv); }
   [[nodiscard]] const ring::Operation& operation(std::uint32_t rank) const { return *members_[rank]->operation; }
 
-  // Moves segments until nothing moves any more, or `steps` moves were made.
+  // Moves segments until nothing moves any more, or after `steps` moves.
   void run(std::uint64_t steps = UINT64_MAX) {
     for (auto& member : members_) {
       for (std::uint32_t by = 0; by < members_.size(); ++by) {
@@ -102,10 +102,10 @@ class RingOfOperations {
       ring::Operation::Outgoing segment;
       std::vector<std::byte> payload;
     };
-    std::vector<std::deque<Frame>> outboxes;  // for each rank
+    std::vector<std::deque<Frame>> outboxes;  // by destination rank
   };
 
-  // Whether segments of this member go to that rank.
+  // Whether this member sends segments to that rank.
   [[nodiscard]] bool sends(const Member& member, std::uint32_t to) const {
     const auto rank = static_cast<std::uint32_t>(
         std::find_if(members_.begin(), members_.end(), [&](const auto& each) { return each.get() == &member; }) -
@@ -134,7 +134,7 @@ class RingOfOperations {
     }
   }
 
-  // One segment leaves a drawn rank's outbox and arrives at the rank that it is for.
+  // Moves one segment from a drawn rank's outbox to its destination.
   bool move(std::uint64_t step) {
     const std::uint32_t world = static_cast<std::uint32_t>(members_.size());
     const auto first = static_cast<std::uint32_t>(below(draw(seed_, 1, step), std::uint64_t{world} * world));
@@ -182,7 +182,7 @@ class RingOfOperations {
   std::uint64_t jobs_done_ = 0;
   std::string fault_;
   std::vector<std::unique_ptr<Member>> members_;
-  Rank from_;  // who has sent what is arriving
+  Rank from_;  // the sender of the arriving segment
   Member::Frame arriving_;
 };
 

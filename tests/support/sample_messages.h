@@ -1,4 +1,4 @@
-// One message of each type, every field set to a value of its own: what the golden bytes and the fuzzers start from.
+// One message of each type, with a different value in every field: the input of the golden bytes and the fuzzers.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// A command as a shell runs it: what it prints, and what it exits with.
+// A command run by a shell: its output and exit code.
 #pragma once
 
 #include <sys/wait.h>
@@ -11,11 +11,11 @@
 namespace lockstep::testing {
 
 struct Ran {
-  int code;          // or a signal's number, negative
-  std::string text;  // stdout, and stderr where asked for
+  int code;          // a signal is a negative number
+  std::string text;  // stdout, and stderr if requested
 };
 
-// `redirect`: of stderr, such as "2>&1". Nothing is on stdin.
+// `redirect`: redirection of stderr, such as "2>&1". stdin is empty.
 inline Ran run_in_shell(const std::string& command, const std::string& redirect = "2>&1") {
   FILE* const pipe = ::popen((command + " " + redirect + " < /dev/null").c_str(), "r");
   std::string text;

@@ -57,21 +57,21 @@ Bytes reader_seed(std::uint8_t how, std::span<const wire::Message> messages, std
   return seed;
 }
 
-// fuzz/liars.h, fuzz/chosen_plan.h: any bytes are a play; these come from a seed.
+// fuzz/liars.h, fuzz/chosen_plan.h: any bytes are a valid play; these are drawn from a seed.
 Bytes play_seed(std::uint64_t seed) {
   Bytes bytes(200 + 100 * seed);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(draw(seed, 1, i));
   return bytes;
 }
 
-// fuzz/flight_recording.cc: a recording behind its head.
+// fuzz/flight_recording.cc: a recording without its header.
 Bytes recording_seed(const flight::Recording& recording) {
   constexpr std::size_t kHeadBytes = 32;
   const Bytes file = flight::encode(recording);
   return {file.begin() + kHeadBytes, file.end()};
 }
 
-// A machine that strangers come to; a small ring begins in the middle.
+// The recording of a machine that strangers connect to; a small ring begins in the middle.
 template <typename Machine, typename Options>
 Bytes strangers_seed(const Options& options, std::size_t ring) {
   flight::Recorder<Machine> recorder(options, Instant{}, ring);
@@ -102,7 +102,7 @@ Bytes strangers_seed(const Options& options, std::size_t ring) {
   return recording_seed(recorder.recording());
 }
 
-// The machines of a run in its middle, with calls under way: a ring so small that it always begins there.
+// The machines of a run in its middle, with calls in flight: the ring is so small that a recording begins there.
 void save_seeds_of_a_run(const std::filesystem::path& folder) {
   sim::RecordingWitness witness(600);
   sim::WorldOptions options;
@@ -148,7 +148,7 @@ void write_corpus(const std::filesystem::path& folder) {
   save_seeds_of_a_run(folder / "flight_recording");
   for (const auto format : test::kAllFormats) {
     const std::string name{name_of(format)};
-    save(folder / "wire_format" / name, format_seed(format, 300));  // whole blocks, and a rest
+    save(folder / "wire_format" / name, format_seed(format, 300));  // whole blocks and a remainder
     save(folder / "wire_format" / (name + "-tail"), format_seed(format, 7));
   }
   save(folder / "link_reader" / "http", test::bytes_of("xGET / HTTP/1.1\r\nHost: example.org\r\n\r\n"));

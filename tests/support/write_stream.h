@@ -1,4 +1,4 @@
-// The writing end of a driver in small: named memory, and the bytes that a LinkWriter's gathered writes stand for.
+// The sending part of a small driver: named memory, and the bytes of a LinkWriter's gathered writes.
 #pragma once
 
 #include <algorithm>
@@ -31,10 +31,10 @@ class StreamSource {
     memory_[ref.id] = std::move(content);
     return ref;
   }
-  // The owner takes its memory back: reading it from now on is a mistake.
+  // The owner takes its memory back: reading it after this is an error.
   void free(const BufferRef& ref) { memory_.erase(ref.id); }
 
-  // What the slices name, now; no more than the first `most` bytes of it.
+  // The bytes that the slices name now; at most the first `most` bytes.
   [[nodiscard]] Bytes gather(const io::SliceList& write, std::size_t most = SIZE_MAX) const {
     Bytes out;
     for (const io::Slice& slice : write.all()) {
@@ -51,14 +51,14 @@ class StreamSource {
     return out;
   }
 
-  // One write of which at most `most` bytes are taken.
+  // One write, of which at most `most` bytes are accepted.
   Bytes take(wire::LinkWriter& writer, std::size_t most) const {
     Bytes out = gather(writer.begin_write(), most);
     writer.written(out.size());
     return out;
   }
 
-  // Everything there is to write.
+  // Writes everything that is queued.
   Bytes take_all(wire::LinkWriter& writer, std::size_t at_once = SIZE_MAX) const {
     Bytes out;
     while (writer.wants_write()) append(out, take(writer, at_once));

@@ -109,7 +109,7 @@ cut = "a -> c")");
   EXPECT_EQ(t.changes[3].at, seconds(5));
 }
 
-TEST(WanTopology, MistakesAreNamedWithTheirPlace) {
+TEST(WanTopology, ErrorsNameTheirPlace) {
   EXPECT_THAT(error_of("peers = 99"), HasSubstr("1:9: peers must be 1..60"));
   EXPECT_THAT(error_of("peers = 2\nnet = { latncy = \"1ms\" }"),
               HasSubstr("2:9: unknown key \"latncy\"; did you mean 'latency'?"));

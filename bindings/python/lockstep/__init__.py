@@ -1,13 +1,14 @@
 """Fault-tolerant collectives over the public internet.
 
-Peers join, leave and crash at any moment while they all-reduce arrays with each other and keep a shared state equal to the last bit.
+Peers join, leave and crash at any moment while they all-reduce arrays with each other and keep a shared state equal,
+down to the last bit.
 
     import lockstep, numpy as np
 
     with lockstep.connect("coordinator.example:4000", founders=2) as run:
         gradient = np.ones(1 << 20, np.float32)
         for step in range(100):
-            result = run.all_reduce(gradient, op="avg")  # goes on among the others when a peer is lost
+            result = run.all_reduce(gradient, op="avg")  # continues among the survivors when a peer is lost
             run.admit()                                  # newcomers join here
 
 Every run needs a coordinator: the command `lockstep coordinator --listen :4000`, or lockstep.Coordinator.

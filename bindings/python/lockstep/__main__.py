@@ -10,7 +10,7 @@ from ._program import program
 
 
 def main() -> NoReturn:
-    """Becomes the command line program that the package carries."""
+    """Replaces this process with the command line program that the package contains."""
     path = program()
     os.execv(path, ["lockstep", *sys.argv[1:]])
 

@@ -1,4 +1,4 @@
-"""Arguments that several functions take: what cannot be is refused under the argument's own name."""
+"""Arguments that several functions take. An invalid value raises an error that names the argument."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LONGEST = 100  # characters of a value in an error text
 
 
 def shown(value: object) -> str:
-    """A value in an error text: its repr(), cut where it is long."""
+    """A value for an error text: its repr(), cut if it is long."""
     try:
         text = repr(value)
     except Exception:  # an error that hides the one that is to be told
@@ -18,7 +18,7 @@ def shown(value: object) -> str:
 
 
 def path_of(path: object, argument: str) -> bytes:
-    """A path as the system knows it, for the native part."""
+    """A path in the encoding of the system, for the native part."""
     try:
         return os.fsencode(path)  # type: ignore[arg-type]
     except (TypeError, UnicodeEncodeError):
@@ -26,7 +26,7 @@ def path_of(path: object, argument: str) -> bytes:
 
 
 def names_of(names: Iterable[str], argument: str) -> frozenset[str]:
-    """The names of entries of a state."""
+    """Names of entries of a state."""
     if not isinstance(names, (str, bytes)) and isinstance(names, Iterable):
         given = list(names)
         if all(isinstance(name, str) for name in given):

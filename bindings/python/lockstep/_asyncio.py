@@ -11,7 +11,7 @@ from ._lockstep import Result, Waker, Work
 
 
 class _Watcher:
-    """The calls that one event loop waits for, with one descriptor for all of them."""
+    """The calls that one event loop waits for. All of them share one descriptor."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = ref(loop)  # weak: _watchers has the loop as key
@@ -47,7 +47,7 @@ _watchers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Watcher] = WeakKeyDicti
 
 
 def until_over(work: Work) -> Generator[object, None, Result]:
-    """What `await work` runs. Cancelling it ends the wait; the call goes on."""
+    """The coroutine behind `await work`. Cancelling it ends the wait; the call continues."""
     if not work.done():
         loop = asyncio.get_running_loop()
         watcher = _watchers.get(loop)

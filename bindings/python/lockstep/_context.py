@@ -1,4 +1,4 @@
-"""Where a thread's communicators live: on real sockets, or in a simulated swarm, for a program that runs in one."""
+"""The environment of a thread's communicators: real sockets, or the simulated swarm that the program runs in."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 
 class Place(Protocol):
-    """What the program of a swarm is to the package. One per thread of a swarm."""
+    """The interface of a swarm's program to the package. One per thread of a swarm."""
 
     def open(self, options: dict[str, Any]) -> Any:
-        """A native communicator."""
+        """Creates a native communicator."""
 
     def check(self) -> None:
         """Raises lockstep.sim.Killed once the peer has crashed."""

@@ -1,4 +1,7 @@
-"""All-reduce of tensors in the memory of a CUDA device: through pinned host memory, in pieces, while others are on the network."""
+"""All-reduce of tensors in the memory of a CUDA device.
+
+Copies the tensors in pieces through pinned host memory, so that copies and network transfers overlap.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ if TYPE_CHECKING:
     from ._lockstep import Result, Work
     from .communicator import Communicator
 
-PIECE_BYTES = 16 << 20  # of one call; the copy of a piece takes about a millisecond over PCIe
-"""Pieces of the tensors, one after another, that go as calls of their own, so that copies and network overlap. Equal on all peers."""
+PIECE_BYTES = 16 << 20  # the copy of a piece takes about a millisecond over PCIe
+"""Size of a piece. Each piece is its own call, so that copies and network transfers overlap. Equal on all peers."""
 
 MOST_IN_FLIGHT = 16
 
 
 def all_reduce(communicator: Communicator, array: Any, out: Any, residual: Any, options: tuple[Any, ...]) -> Result:
-    """The blocking all-reduce of tensors on a CUDA device. Raises DeviceArray for what it cannot stage."""
+    """The blocking all-reduce of tensors on a CUDA device. Raises DeviceArray for arrays that cannot be staged."""
     if residual is not None:
         raise DeviceArray(
             "residual: error feedback needs arrays in memory of the CPU; pass x.cpu(), and copy the result back"
@@ -36,8 +39,8 @@ def all_reduce(communicator: Communicator, array: Any, out: Any, residual: Any, 
         with torch.cuda.stream(stream):
             pieces = list(_copied(tensors, staged, stream))
         results = _reduce_pieces(communicator, pieces, options)
-        # A member that is lost between two pieces contributed to the first only. All members see that alike, and begin
-        # anew: the device still holds the inputs.
+        # A member that was lost between two pieces contributed to the first piece only. All members detect this and
+        # start again: the device still holds the inputs.
         if len({result.contributors for result in results}) == 1:
             break
     with torch.cuda.stream(stream):
@@ -48,7 +51,7 @@ def all_reduce(communicator: Communicator, array: Any, out: Any, residual: Any, 
 
 
 def _tensors(given: Any, argument: str) -> list[Any]:
-    """As torch tensors of the same memory."""
+    """The arrays as torch tensors that share their memory."""
     import torch
 
     many = list(given) if isinstance(given, (list, tuple)) else [given]
@@ -58,7 +61,8 @@ def _tensors(given: Any, argument: str) -> list[Any]:
         described = f"{name} of shape {tuple(tensor.shape)}, strides {tensor.stride()} and dtype {tensor.dtype}"
         if not tensor.is_cuda:
             raise ArrayError(
-                f"{described} lies in memory of the CPU, another one of the call on a CUDA device: pass all of them on one device"
+                f"{described} is in memory of the CPU, another array of the call on a CUDA device: "
+                "pass all arrays on one device"
             )
         if not tensor.is_contiguous():
             raise ArrayError(f"{described} is not contiguous: pass x.contiguous(), and copy the result back")
@@ -67,9 +71,7 @@ def _tensors(given: Any, argument: str) -> list[Any]:
                 f"{described}: {argument}[0] has dtype {tensors[0].dtype}, and arrays of one call have one dtype"
             )
         if tensor.device != tensors[0].device:
-            raise ArrayError(
-                f"{described} lies on {tensor.device}, {argument}[0] on {tensors[0].device}: use one device"
-            )
+            raise ArrayError(f"{described} is on {tensor.device}, {argument}[0] on {tensors[0].device}: use one device")
     return tensors
 
 
@@ -79,13 +81,13 @@ def _check(tensors: Sequence[Any], outs: Sequence[Any]) -> None:
     for tensor, out in zip(tensors, outs):
         if (out.numel(), out.dtype, out.device) != (tensor.numel(), tensor.dtype, tensor.device):
             raise InvalidArgument(
-                f"out has {out.numel()} elements of {out.dtype} on {out.device}, array has {tensor.numel()} of {tensor.dtype} on "
-                f"{tensor.device}: they must be alike"
+                f"out has {out.numel()} elements of {out.dtype} on {out.device}, array has {tensor.numel()} elements "
+                f"of {tensor.dtype} on {tensor.device}: they must be equal"
             )
 
 
 def _copied(tensors: Sequence[Any], staged: Any, stream: Any) -> Iterator[tuple[Any, Any]]:
-    """Copies tensors into host memory, one behind the other. Gives each piece with the event after which it is there."""
+    """Copies tensors into host memory, one after another. Yields each piece with the event that ends its copy."""
     step = max(1, PIECE_BYTES // staged.element_size())
     begin = offset = 0
     for tensor in tensors:
@@ -106,9 +108,9 @@ def _copied(tensors: Sequence[Any], staged: Any, stream: Any) -> Iterator[tuple[
 def _reduce_pieces(
     communicator: Communicator, pieces: Sequence[tuple[Any, Any]], options: tuple[Any, ...]
 ) -> list[Result]:
-    """A call for each piece as soon as it has arrived in host memory. Calls of one tag meet in order.
+    """Starts the call of each piece as soon as the piece is in host memory. Calls of one tag meet in order.
 
-    Begins all of them, also when one fails: the others count the calls of the tag, too. Raises the first failure.
+    Starts all calls, also after a failure, because other peers count the calls of the tag. Raises the first failure.
     """
     works: list[Work] = []
     failure: BaseException | None = None

@@ -1,4 +1,4 @@
-"""Log and journal lines: a thread fetches them from the native part and hands them to the program."""
+"""Log and journal lines: a thread fetches the lines from the native part and passes them to the program."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _log = logging.getLogger("lockstep")
 
 
 class Sink:
-    """A function that takes lines, on a thread of the package, and the number under which the native part hands them over.
+    """A function that receives lines, and the number under which the native part delivers them.
 
-    Whoever makes the lines holds it, so that a function that refers to its own communicator can be collected together with it.
+    The object that produces the lines owns the sink, so that the garbage collector can free a communicator together
+    with a function that refers to it. The function runs on a thread of the package.
     """
 
     def __init__(self, taker: Taker) -> None:
@@ -40,7 +41,7 @@ class Sink:
                 _thread.start()
 
     def keep(self) -> None:
-        """Stays alive until its last line has been taken."""
+        """Keeps the sink alive until its last line was delivered."""
         _kept[self.number] = self
 
 
@@ -49,7 +50,7 @@ _kept: dict[int, Sink] = {}
 
 
 def log_sink(logger: logging.Logger) -> Sink:
-    """Lines become records of level INFO."""
+    """Logs lines as records of level INFO."""
     if not isinstance(logger, (logging.Logger, logging.LoggerAdapter)):
         raise TypeError(f"logger is {shown(logger)}; allowed: a logging.Logger, such as logging.getLogger('training')")
     return Sink(lambda line: logger.info("%s", line))
@@ -79,7 +80,7 @@ def _take(seconds: float) -> None:
 
 
 def _end() -> None:
-    """Fetches what is left. At exit, before the interpreter goes."""
+    """Delivers the remaining lines before the interpreter exits."""
     if _thread is None:
         return
     _ending.set()
@@ -89,7 +90,7 @@ def _end() -> None:
 
 
 def _start_again_in_child() -> None:
-    """The thread is in the parent."""
+    """The thread exists only in the parent process."""
     global _thread, _lock
     _thread = None
     _lock = threading.Lock()

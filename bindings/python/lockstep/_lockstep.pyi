@@ -156,7 +156,8 @@ class Work:
     """
     A call in flight, from a method that ends in _async.
 
-    The call goes on when the Work is dropped, and its arrays stay alive until it is over. `await work` gives the Result under asyncio.
+    The call continues when the Work is dropped, and its arrays stay alive until the call is over. Under asyncio,
+    `await work` returns the Result.
 
     Example:
         >>> work = run.all_reduce_async(gradient, op="avg")

@@ -1,4 +1,4 @@
-"""Where the command line program lies."""
+"""The location of the command line program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def program() -> str:
-    """Path of the `lockstep` program: LOCKSTEP_PROGRAM in the environment, else the one that the package carries."""
+    """Path of the `lockstep` program: LOCKSTEP_PROGRAM in the environment, else the program in the package."""
     path = os.environ.get("LOCKSTEP_PROGRAM") or str(Path(__file__).parent / "bin" / "lockstep")
     if not os.access(path, os.X_OK):
         raise FileNotFoundError(

@@ -11,9 +11,9 @@ from .errors import InvalidArgument
 
 
 def wait_any(works: Sequence[Work], timeout: float | None = None) -> Work:
-    """Waits until one of several calls is over, however it ended, and returns its Work: the first in order, if there are several.
+    """Waits until one of several calls is over, successful or not. Returns its Work; of several ended calls, the first.
 
-    timeout: seconds; None for no limit, 0 to look once. Raises WaitTimedOut; the calls go on.
+    timeout: seconds; None for no limit, 0 to check once. Raises WaitTimedOut; the calls continue.
 
     Example:
         >>> works = [run.all_reduce_async(g, tag=i) for i, g in enumerate(gradients)]

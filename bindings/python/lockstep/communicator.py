@@ -50,9 +50,10 @@ if TYPE_CHECKING:
 __all__ = ["Array", "Arrays", "Communicator", "Options", "connect"]
 
 Array = Any
-"""Anything with the buffer protocol or DLPack: numpy arrays, torch tensors, array.array, bytearray, memoryview. C-contiguous."""
+"""Anything with the buffer protocol or DLPack, C-contiguous: numpy arrays, torch tensors, array.array, bytearray,
+memoryview."""
 Arrays = Union[Array, Sequence[Array]]
-"""One array, or a list or tuple of arrays of one dtype that go as one call."""
+"""One array, or a list or tuple of arrays of one dtype that one call takes together."""
 Path = Union[str, "os.PathLike[str]"]
 
 _LEAVE_WITHIN = 10.0  # seconds that the end of a `with` waits
@@ -63,55 +64,55 @@ class Options(TypedDict, total=False):
     """How a peer takes part: keyword arguments of `connect` and `Communicator`. Times are in seconds."""
 
     name: str | None
-    """For people, in logs and in `lockstep status`; at most 64 bytes."""
+    """Name for logs and `lockstep status`; at most 64 bytes."""
     group: int
     """Peers of one group reduce with each other. Default: 0."""
     gang: int
-    """Peers of one gang are admitted and lost together; a call's tag has one outcome for all of them. Default: 0, none."""
+    """Peers of one gang are admitted and lost together; a tag has one outcome for all of them. Default: 0, none."""
     gang_size: int
-    """Peers of the gang; it is admitted once so many wait. Default: 1."""
+    """Number of peers of the gang, which is admitted when all of them wait. Default: 1."""
     founders: int
-    """An empty run begins once so many peers wait. Default: 1."""
+    """Number of waiting peers that found an empty run. Default: 1."""
     minimum_world: int
-    """Of calls that state none: with fewer contributors they raise BelowMinimum. Default: 1."""
+    """Default of the calls' minimum_world: calls with fewer contributors raise BelowMinimum. Default: 1."""
     auto_admit: bool
-    """Newcomers come in between calls, without admit(). Default: False."""
+    """Admit newcomers between calls, without admit(). Default: False."""
     ports: int | tuple[int, int]
     """Port to listen on, or the first and last of a range. Default: any port."""
     listen_host: str
-    """Address or name to listen on. Default: every address."""
+    """Address or name to listen on. Default: all addresses."""
     advertise_host: str
-    """Where others reach this peer. Default: where the coordinator sees it."""
+    """Address for other peers. Default: the address that the coordinator sees."""
     advertise_port: int
-    """Port that others reach it at. Default: the one it listens on."""
+    """Port for other peers. Default: the port that this peer listens on."""
     stripes: int
     """Parallel streams to each neighbour, 1 to 16. Default: 2."""
     segment_bytes: int
     """Pipelined piece of an array, up to 1 MiB, equal on all peers. Default: by size."""
     dial_timeout: float
-    """One attempt to open a stream. Default: 5."""
+    """Limit of one attempt to open a stream. Default: 5."""
     link_heartbeat: float
-    """A sign of life on an idle stream so often. Default: 0.5."""
+    """Interval of heartbeats on an idle stream. Default: 0.5."""
     link_silence: float
-    """A stream without a byte for so long is opened again. Default: 4."""
+    """Silence after which a stream is opened again. Default: 4."""
     link_timeout: float
-    """A neighbour without a working stream for so long is reported. Default: 8."""
+    """Time without a working stream after which a neighbour is reported. Default: 8."""
     abort_grace: float
-    """From a time-out to OutcomeUnknown, if no verdict comes. Default: 10."""
+    """Time from a call's timeout to OutcomeUnknown, if the coordinator does not answer. Default: 10."""
     congestion_control: str
-    """Of TCP, such as "cubic". Default: the system's."""
+    """TCP congestion control, such as "cubic". Default: the system's."""
     logger: logging.Logger
-    """Gets a record of level INFO for what happens to this peer. Default: the logger "lockstep"."""
+    """Receives a record of level INFO for each event of this peer. Default: the logger "lockstep"."""
     journal: str | os.PathLike[str] | Callable[[str], object]
-    """File that gets a line of JSON for each call, its end and each view, or a function that takes the lines. For `lockstep sim audit`."""
+    """File or function that receives a line of JSON for each call, its end and each view, for `lockstep sim audit`."""
     flight_folder: Path
-    """Where the flight recorder writes when the run ends unexpectedly. Default: LOCKSTEP_FLIGHT_FOLDER, else nowhere."""
+    """Folder for the flight recording when the run ends unexpectedly. Default: LOCKSTEP_FLIGHT_FOLDER, else none."""
     flight_kib: int
     """Memory of the flight recorder in KiB. Default: 8192 with a folder, else none."""
     spin: float
-    """A call in flight looks for news for so long before it sleeps; 0: sleeps at once. Default: 50e-6."""
+    """Time to poll before sleeping while a call is in flight; 0: sleep at once. Default: 50e-6."""
     state_bytes_per_second: int
-    """Limit of what this peer sends of shared states. Default: none."""
+    """Limit in bytes per second for sending shared states. Default: none."""
 
 
 T = TypeVar("T")
@@ -120,8 +121,8 @@ T = TypeVar("T")
 def connect(coordinator: str, *, timeout: float | None = None, **options: Unpack[Options]) -> Communicator:
     """Joins the run of the coordinator at "host:port" and returns this process's Communicator.
 
-    Blocks until the members let this peer in: at once for the founders. If the coordinator does not answer yet, tries again until
-    the time-out.
+    Blocks until the members admit this peer; founders do not wait. If the coordinator does not answer, retries until
+    the timeout.
 
     timeout: seconds; None for no limit.
     options: see lockstep.Options, for example founders=2, minimum_world=2, auto_admit=True.
@@ -141,7 +142,7 @@ def connect(coordinator: str, *, timeout: float | None = None, **options: Unpack
 
 
 class _Gone:
-    """In place of the native part of a communicator that was collected."""
+    """Replaces the native part of a communicator that was garbage-collected."""
 
     def __getattr__(self, name: str) -> Any:
         raise NotConnected("the communicator was collected as garbage")
@@ -151,19 +152,21 @@ _GONE = _Gone()
 
 
 class Communicator:
-    """This process's place in a run: made by lockstep.connect(). A process may have several.
+    """This process's place in a run, created by lockstep.connect(). A process may have several.
 
-    Every method may be called from any thread; each that waits releases the GIL, and Ctrl-C ends it. As a context manager it leaves
-    politely at the end, also on an exception: the others go on and see no error.
+    Every method may be called from any thread. A method that waits releases the GIL, and Ctrl-C ends the wait. As a
+    context manager, the communicator leaves the run at the end, also after an exception; the other peers continue
+    without an error.
 
-    When the main thread ends, every communicator is closed, so that no wait keeps the process alive: join() the threads that use one.
+    When the main thread ends, every communicator is closed, so that no wait keeps the process alive: join() the threads
+    that use a communicator before that.
 
-    Calls with `_async` return a Work at once. Arrays are lent from the call to its end: do not touch them meanwhile. A call that
-    raises has reduced nothing, and its input holds the bits that it held before.
+    Calls with `_async` return a Work at once. Arrays are lent from the call to its end: do not use them meanwhile. If a
+    call raises, nothing was reduced, and its input is unchanged.
 
-    Arguments that calls have in common:
-        tag: the call's name, 0 to 2**64-1. The n-th call with a tag meets the n-th call with that tag on every other member, so any
-            number may be in flight at once, in any order.
+    Arguments of several calls:
+        tag: the call's name, 0 to 2**64-1. The n-th call with a tag meets the n-th call with that tag on every other
+            member, so many calls may be in flight at once, in any order.
         timeout: seconds after which the call ends for every peer (TimedOut); None for no limit.
         minimum_world: with fewer contributors the call raises BelowMinimum; 0 for the communicator's.
 
@@ -184,7 +187,7 @@ class Communicator:
         self._sinks = sinks  # until no line follows
 
     def __del__(self, gone: Any = _GONE) -> None:
-        """Lines that are on their way are still taken; so are those of the end of calls in flight."""
+        """Pending lines are still delivered, and so are the lines for the end of calls in flight."""
         for sink in getattr(self, "_sinks", ()):
             sink.keep()
         self._native = gone  # a function that takes lines may hold this communicator, but not its native part
@@ -200,9 +203,9 @@ class Communicator:
         return self._native.connect_async(coordinator, timeout)
 
     def admit(self, *, timeout: float | None = None) -> Result:
-        """Lets waiting peers in. Called by all members, in the same place of their program.
+        """Admits waiting peers. All members call it at the same place of their program.
 
-        Costs about one round trip to the coordinator. timeout: seconds; it ends the call on this peer alone.
+        Costs about one round trip to the coordinator. timeout: seconds; ends the call on this peer only.
         Raises TimedOut, NotConnected, Evicted.
         """
         return self._native.admit(timeout)
@@ -212,7 +215,7 @@ class Communicator:
         return self._native.admit_async(timeout)
 
     def wait_for_world(self, members: int, *, timeout: float | None = None) -> Result:
-        """admit() that waits until the run has at least so many members, in all groups together (1 to 1024)."""
+        """admit() that waits until the run has at least `members` members, in all groups together (1 to 1024)."""
         return self._native.wait_for_world(members, timeout)
 
     def wait_for_world_async(self, members: int, *, timeout: float | None = None) -> Work:
@@ -220,7 +223,7 @@ class Communicator:
         return self._native.wait_for_world_async(members, timeout)
 
     def leave(self, *, timeout: float | None = None) -> None:
-        """Leaves politely: waits for the calls of this peer; the others go on without it and see no error."""
+        """Leaves the run: waits for the calls of this peer; the other peers continue without an error."""
         self._native.leave(timeout)
 
     def leave_async(self, *, timeout: float | None = None) -> Work:
@@ -228,13 +231,14 @@ class Communicator:
         return self._native.leave_async(timeout)
 
     def abort_all(self, why: str = "no reason given") -> None:
-        """Aborts every call in flight, also blocking ones of other threads. Does not wait. why: for the texts of all peers."""
+        """Aborts all calls in flight, also blocking ones of other threads. Does not wait. why: reason for all peers."""
         self._native.abort_all(why)
 
     def close(self) -> None:
-        """Ends every call in flight and closes every stream; the others see a lost peer. leave() first to go politely.
+        """Ends every call in flight and closes every stream; to other peers this peer is lost. Call leave() first.
 
-        Calls in flight end with OutcomeUnknown or NotConnected, also blocking ones of other threads. Again: does nothing.
+        Calls in flight end with OutcomeUnknown or NotConnected, also blocking calls of other threads. A second call
+        does nothing.
         """
         for sink in self._sinks:
             sink.keep()
@@ -259,13 +263,13 @@ class Communicator:
             self.close()
 
     def spend(self, seconds: float) -> None:
-        """Says that what the program has computed takes so long: in a simulated swarm virtual time passes; else does nothing."""
+        """Lets virtual time pass in a simulated swarm, as if the program computed; otherwise does nothing."""
         if context.place is not None:
             context.place.spend(seconds)
 
     @property
     def now(self) -> float:
-        """Seconds by a clock that only goes forward: time.monotonic(), or virtual time in a simulated swarm."""
+        """Seconds of a monotonic clock: time.monotonic(), or virtual time in a simulated swarm."""
         return time.monotonic() if context.place is None else context.place.now()
 
     # ---- the world ----
@@ -293,12 +297,12 @@ class Communicator:
 
     @property
     def pending(self) -> int:
-        """How many peers wait for admission. Local and free."""
+        """Number of peers that wait for admission. Local and free."""
         return self._native.pending()
 
     @property
     def fetching(self) -> int:
-        """How many of those are in prefetch(): once members publish, admit when it is 0. Local and free."""
+        """Number of waiting peers in prefetch(): members that publish admit when it is 0. Local and free."""
         return self._native.fetching()
 
     def groups(self) -> dict[int, int]:
@@ -310,7 +314,7 @@ class Communicator:
         return self._native.member_ids(self.world.group if group is None else group)
 
     def flight_record(self, path: Path) -> None:
-        """Writes what the flight recorder remembers to a file, for `lockstep sim replay`. Needs flight_kib or flight_folder."""
+        """Writes the contents of the flight recorder, for `lockstep sim replay`. Needs flight_kib or flight_folder."""
         self._native.flight_record(path_of(path, "path"))
 
     # ---- collectives ----
@@ -331,18 +335,21 @@ class Communicator:
         algorithm: Algorithm | AlgorithmName = "auto",
         residual: Arrays | None = None,
     ) -> Result:
-        """Folds the elements of all members' arrays; every member gets all of the result, equal to the last bit.
+        """Folds the elements of all members' arrays; every member gets the whole result, equal down to the last bit.
 
-        array: one array of any shape, or a list of arrays of one dtype that go as one call.
-        out: where the result goes; None for in place. In place needs memory for a copy of the input.
+        array: one array of any shape, or a list of arrays of one dtype for one call.
+        out: arrays for the result; None for in place. In place needs memory for a copy of the input.
         op: "sum", "avg", "prod", "min" or "max".
-        retry: when a member is lost, go on among the others; False: raise PeerLost. Equal on all peers.
-        up, down: how float32 contributions and the result travel (lockstep.WireFormat), for sum and avg. Equal on all peers.
-        weight: float32 avg: this contribution counts so many times; 0 takes part and does not count. All peers give one, or none.
+        retry: when a member is lost, continue among the survivors; False: raise PeerLost. Equal on all peers.
+        up, down: wire formats of float32 contributions and of the result (lockstep.WireFormat), for sum and avg. Equal
+            on all peers.
+        weight: float32 avg: this contribution counts `weight` times; with 0 the peer takes part without counting. All
+            peers give a weight, or none does.
         algorithm: "auto", "ring" or "direct". Equal on all peers.
-        residual: error feedback of a direct call: an array like `array`, zeros at first, kept from call to call.
-        Each peer sends 2(n-1)/n of the bytes, in a wire format as much less as that is smaller.
-        Raises Mismatch, BelowMinimum, PeerLost (retry=False), Aborted, TimedOut, CohortClosed, OutcomeUnknown, Evicted, NotConnected.
+        residual: error feedback of a direct call: arrays like `array`, zeros at first, kept from call to call.
+        Each peer sends 2(n-1)/n of the bytes; a wire format reduces them by its ratio.
+        Raises Mismatch, BelowMinimum, PeerLost (retry=False), Aborted, TimedOut, CohortClosed, OutcomeUnknown, Evicted,
+        NotConnected.
 
         Example:
             >>> result = run.all_reduce([layer.grad for layer in layers], op="avg", up="bf16", down="bf16")
@@ -385,9 +392,10 @@ class Communicator:
     ) -> Result:
         """Folds the elements of all members' arrays; rank r of n gets the r-th of n chunks of the flat result.
 
-        out: room for count/n elements, rounded up; None to make an array (torch for torch, else numpy). No overlap with `array`.
-        Gives result.output, the chunk, which lies in `out`; result.chunk, its place in the flat input, as a slice.
-        Raises those of all_reduce, PeerLost, WorldChanged, BufferTooSmall.
+        out: room for count/n elements, rounded up; None to create an array (torch for torch, else numpy). Must not
+            overlap `array`.
+        Returns result.output, the chunk inside `out`, and result.chunk, its place in the flat input, as a slice.
+        Raises the errors of all_reduce, PeerLost, WorldChanged, BufferTooSmall.
         """
         if out is None:
             count, dtype = _lockstep.describe(array)
@@ -422,10 +430,11 @@ class Communicator:
     ) -> Result:
         """Gives every member the elements of all members' arrays, in rank order, without gaps.
 
-        Arrays may differ in size between peers; sizes come as result.blocks.
-        out: room for all elements; None to make an array (torch for torch, else numpy), for peers whose arrays are equally large.
-        Gives result.output, what was received, which lies in `out`.
-        Raises those of all_reduce, PeerLost, WorldChanged, BufferTooSmall.
+        Arrays may differ in size between peers; result.blocks has the sizes.
+        out: room for all elements; None to create an array (torch for torch, else numpy), if the arrays of all peers
+            have the same size.
+        Returns result.output, the received elements inside `out`.
+        Raises the errors of all_reduce, PeerLost, WorldChanged, BufferTooSmall.
         """
         if out is None:
             count, dtype = _lockstep.describe(array)
@@ -459,8 +468,9 @@ class Communicator:
     ) -> Result:
         """Gives every member the root's elements, in place.
 
-        root: a peer id and not a rank, since ranks change; for example `run.members()[0]` or `result.contributors[0]`.
-        Raises those of all_reduce, PeerLost, WorldChanged; after an error the arrays are unspecified, except on the root.
+        root: a peer id, not a rank, because ranks change; for example `run.members()[0]` or `result.contributors[0]`.
+        Raises the errors of all_reduce, PeerLost, WorldChanged; after an error the arrays are unspecified, except on
+        the root.
         """
         return self._native.broadcast(array, root, _is_root(root, self.id), (tag, timeout, minimum_world))
 
@@ -479,7 +489,7 @@ class Communicator:
     def barrier(
         self, *, tag: int = 0, timeout: float | None = None, minimum_world: int = 0, retry: bool = True
     ) -> Result:
-        """Ends once every member has called it."""
+        """Ends when every member has called it."""
         return self._native.barrier((tag, timeout, minimum_world, retry))
 
     def barrier_async(
@@ -505,15 +515,17 @@ class Communicator:
     ) -> Result:
         """Makes the states of all members equal, bit for bit, and sets state.revision.
 
-        The members that agreed last vote, newcomers only receive; the highest revision wins, and of its states the one that most
-        hold. Only pieces of 1 MiB that differ are sent. All equal: one round trip to the coordinator.
+        Members of the last agreed revision vote; newcomers only receive. The highest revision wins, and among its
+        states the most popular one. A peer that differs fetches only the pieces of 1 MiB that differ. If all states are
+        equal, a sync costs one round trip to the coordinator.
 
-        strategy: "popular" votes; "send-only" is never written to; "receive-only" never votes.
-        staged: pieces land beside the state, so that a sync that raises leaves it as it was.
-        blank: the arrays hold no state yet, and all of it is fetched.
-        restored: after a result.state_undefined: the arrays hold a whole state again.
-        unchanged: names of arrays that hold what they held after the last sync of this tag: they are not hashed again.
-        Raises those of all_reduce, StateUndefined, Mismatch; error.result.state_undefined says whether a state is left.
+        strategy: "popular" votes; "send-only" is never overwritten; "receive-only" never votes.
+        staged: pieces land beside the state, so that a sync that raises leaves the state unchanged.
+        blank: the arrays hold no state yet, and the whole state is fetched.
+        restored: after result.state_undefined: the arrays hold a whole state again.
+        unchanged: names of arrays that have not changed since the last sync of this tag: they are not hashed again.
+        Raises the errors of all_reduce, StateUndefined, Mismatch; error.result.state_undefined says whether the state
+        is lost.
         """
         options = _state_options(state, strategy, staged, blank, restored, tag, timeout, minimum_world)
         return self._native.sync_state(state._describe(unchanged), options, _taker(state))
@@ -531,17 +543,17 @@ class Communicator:
         timeout: float | None = None,
         minimum_world: int = 0,
     ) -> Work:
-        """Begins sync(). The state's ints, floats and revision change when the Work is seen to be done; work.progress tells how far."""
+        """Begins sync(). Sets the state's ints, floats and revision when the Work is done; see work.progress."""
         options = _state_options(state, strategy, staged, blank, restored, tag, timeout, minimum_world)
         work = self._native.sync_state_async(state._describe(unchanged), options)
         work._on_end = _taker(state)
         return work
 
     def publish(self, state: State, *, stable: bool = False, tag: int = 0, timeout: float | None = None) -> None:
-        """Serves this state to peers that wait for admission, from now on. Takes a copy, and returns.
+        """Serves this state from now on to peers that wait for admission. Copies the state and returns.
 
-        stable: no copy: the arrays do not change until unpublish().
-        timeout: seconds after which it ends by itself.
+        stable: makes no copy; the arrays must not change until unpublish().
+        timeout: seconds after which the publication ends.
         Raises InvalidArgument, NotConnected, TooManyInFlight, OutOfMemory.
         """
         options = _state_options(state, "popular", False, False, False, tag, timeout, 0)
@@ -549,19 +561,19 @@ class Communicator:
         self._native.publish_state(state._describe(), options)
 
     def publish_async(self, state: State, *, stable: bool = False, tag: int = 0, timeout: float | None = None) -> Work:
-        """publish() as a Work, which is over when it is aborted, replaced, or this peer leaves the run."""
+        """publish() as a Work; the Work ends when it is aborted or replaced, or when this peer leaves the run."""
         options = _state_options(state, "popular", False, False, False, tag, timeout, 0)
         options["stable"] = stable
         return self._native.publish_state_async(state._describe(), options)
 
     def unpublish(self, tag: int = 0) -> None:
-        """Ends what this peer has published under the tag, and waits until its memory is back."""
+        """Ends this peer's publication of the tag, and waits until its memory is returned."""
         self._native.unpublish_state(tag)
 
     def prefetch(self, state: State, *, blank: bool = False, tag: int = 0, timeout: float | None = None) -> Result:
-        """Between connect_async() and the admission: fetches the newest state that members publish, as far as it gets.
+        """Between connect_async() and the admission: fetches the newest published state, as far as time allows.
 
-        A head start only: sync() before the state is used.
+        Only a head start: call sync() before using the state.
         Raises InvalidArgument, Mismatch, TimedOut, Aborted, NotConnected.
         """
         options = _state_options(state, "popular", False, blank, False, tag, timeout, 0)
@@ -575,9 +587,10 @@ class Communicator:
         return work
 
     def watch(self, state: State | None, *, unchanged: Iterable[str] = ()) -> None:
-        """From now on every collective but a sync hashes this state, and result.parity tells whose differs, and where first.
+        """From now on every collective except a sync hashes this state; result.parity names the first difference.
 
-        Call it again when ints, floats or the revision change; None ends it. Costs one look at every byte per collective.
+        Call it again when ints, floats or the revision change; None ends the watch. Reads every byte once per
+        collective.
         """
         if state is None:
             self._native.watch_state(None, {})
@@ -589,12 +602,13 @@ class Communicator:
         try:
             world = self.world
         except Error as error:
-            return f"<lockstep.Communicator {self.id!r} {'of another process' if isinstance(error, Forked) else 'not connected'}>"
+            why = "of another process" if isinstance(error, Forked) else "not connected"
+            return f"<lockstep.Communicator {self.id!r} {why}>"
         return f"<lockstep.Communicator {self.id!r} rank={world.rank} world_size={world.world_size} view={world.view}>"
 
 
 def _native_options(options: Mapping[str, Any], in_swarm: bool = False) -> tuple[dict[str, Any], list[Sink]]:
-    """Arguments of the native part, and who takes the lines that it gives."""
+    """The arguments of the native part, and the receivers of its lines."""
     known = Options.__annotations__
     for name in options:
         if name not in known:
@@ -675,7 +689,8 @@ def _state_options(
 ) -> dict[str, Any]:
     if not isinstance(state, State):
         raise TypeError(
-            f"state is a {type(state).__name__}; make it a lockstep.State: lockstep.State({{'weights': array, 'step': 0}})"
+            f"state is a {type(state).__name__}; allowed: a lockstep.State, such as "
+            "lockstep.State({'weights': array, 'step': 0})"
         )
     return {
         "revision": state.revision,
@@ -706,7 +721,7 @@ def _outputter(out: Array) -> Callable[[Result, None], None]:
 
 
 def _first(out: Array, count: int) -> Any:
-    """The first elements of an array, flat, in the same memory."""
+    """The first elements of an array, flat, sharing its memory."""
     if hasattr(out, "reshape"):
         return out.reshape(-1)[:count]
     try:

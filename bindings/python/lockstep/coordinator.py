@@ -19,16 +19,16 @@ _running: weakref.WeakSet[Coordinator] = weakref.WeakSet()
 
 
 class Coordinator:
-    """Decides who is in, in what order, and how calls end. Never sees a tensor. Every run needs one.
+    """Decides membership, order and outcomes. Never sees a tensor. Every run needs a coordinator.
 
-    The same as the command `lockstep coordinator`, on a thread of this process. When its process ends, so does the run.
+    Like the command `lockstep coordinator`, on a thread of this process. The run ends with this process.
 
-    listen: "host:port"; without a host on every address; port 0 takes any free one.
-    heartbeat: seconds between signs of life of a peer.
+    listen: "host:port"; without a host, all addresses; port 0 uses any free port.
+    heartbeat: seconds between the heartbeats of a peer.
     silence: seconds without a byte after which a peer is lost; at least twice the heartbeat.
-    greeting: seconds within which a stranger must have said what it wants.
-    logger: gets a record for everything that happens, of level INFO; None for the logger "lockstep".
-    flight_file: where the flight recorder writes if the coordinator fails.
+    greeting: seconds within which a new connection must send its first message.
+    logger: receives a record of level INFO for each event; None for the logger "lockstep".
+    flight_file: file for the flight recording if the coordinator fails.
     Raises InvalidArgument, Unreachable (the address cannot be listened on).
 
     Example:
@@ -66,11 +66,11 @@ class Coordinator:
         return self._native.address()
 
     def flight_record(self, path: str | os.PathLike[str]) -> None:
-        """Writes what the flight recorder remembers, for `lockstep sim replay`. The run goes on."""
+        """Writes the contents of the flight recorder, for `lockstep sim replay`. The run continues."""
         self._native.flight_record(path_of(path, "path"))
 
     def stop(self) -> None:
-        """Stops it. Peers that are still in the run lose it. Again: does nothing."""
+        """Stops the coordinator. Its peers lose the run. A second call does nothing."""
         self._native.stop()
 
     def __enter__(self) -> Coordinator:
@@ -86,7 +86,7 @@ class Coordinator:
 
 
 def _stop_all() -> None:
-    """At exit: no thread is left when the interpreter has gone."""
+    """At exit, no thread may remain when the interpreter has gone."""
     for coordinator in list(_running):
         coordinator.stop()
 

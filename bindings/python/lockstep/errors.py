@@ -1,4 +1,4 @@
-"""What a call raises. Every error is a lockstep.Error; most are also what a Python programmer would catch."""
+"""The exceptions of calls. Each is a lockstep.Error; most are also a matching built-in exception."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Error(Exception):
 
     _status = 18
     result: Result | None = None
-    """What is known of the call that failed, for example `error.result.world_size`; None if it never started."""
+    """What is known about the failed call, for example `error.result.world_size`; None if the call never started."""
 
     @property
     def status(self) -> Status:
@@ -54,13 +54,13 @@ class Error(Exception):
 
 
 class InvalidArgument(Error, ValueError):
-    """An argument is wrong: nothing was started. Or a peer gave what cannot be reduced: the call ended for all, and the text names it."""
+    """An argument is invalid: nothing was started. Or a peer's data cannot be reduced: the text names the peer."""
 
     _status = 1
 
 
 class ArrayError(InvalidArgument, TypeError):
-    """An array that a call cannot take. The text names shape, strides, dtype and the remedy."""
+    """An array that a call cannot use. The text names shape, strides, dtype and the remedy."""
 
 
 class DeviceArray(ArrayError):
@@ -74,13 +74,13 @@ class Mismatch(Error, ValueError):
 
 
 class PeerLost(Error, ConnectionError):
-    """A member was lost, and this call does not retry by itself. Inputs are restored."""
+    """A member was lost, and this call does not retry. Inputs are restored."""
 
     _status = 3
 
 
 class WorldChanged(Error):
-    """A member left or came, and this call depends on who is there."""
+    """A member left or joined, and the arguments of this call depend on the members."""
 
     _status = 4
 
@@ -92,25 +92,25 @@ class BelowMinimum(Error):
 
 
 class Aborted(Error):
-    """A caller, here or elsewhere, aborted the call; the text says who and why."""
+    """A caller on some peer aborted the call; the text names the peer and the reason."""
 
     _status = 6
 
 
 class TimedOut(Error, TimeoutError):
-    """A call's time-out, here or elsewhere, ended the call for every peer."""
+    """The timeout of a call on some peer ended the call on every peer."""
 
     _status = 7
 
 
 class CohortClosed(Error):
-    """A member has called admit, so it cannot take part in this call any more."""
+    """A member has called admit, so it can no longer take part in this call."""
 
     _status = 8
 
 
 class OutcomeUnknown(Error, ConnectionError):
-    """The run was lost before the outcome could be learnt. Connect again as a new peer, and sync."""
+    """The run was lost before this peer learned the outcome. Connect again as a new peer, and sync."""
 
     _status = 9
 
@@ -152,7 +152,7 @@ class BufferTooSmall(Error, ValueError):
 
 
 class OutOfMemory(Error, MemoryError):
-    """There was no memory for the call."""
+    """There was not enough memory for the call."""
 
     _status = 16
 
@@ -164,7 +164,7 @@ class ProtocolError(Error, ConnectionError):
 
 
 class InternalError(Error, RuntimeError):
-    """A mistake in Lockstep; please report it with the text."""
+    """A bug in Lockstep; please report it with the text."""
 
     _status = 18
 
@@ -176,13 +176,13 @@ class StateUndefined(Error):
 
 
 class Forked(Error, RuntimeError):
-    """The communicator belongs to the process that forked this one. Make a new one in the child."""
+    """The communicator belongs to the parent process. Create a new one in the child."""
 
     _status = 20
 
 
 class WaitTimedOut(Error, TimeoutError):
-    """Only the wait ended: the call goes on."""
+    """Only the wait ended; the call continues."""
 
     _status = 100
 
@@ -216,7 +216,7 @@ BY_STATUS: dict[int, type[Error]] = {
 
 
 def error_of(status: int, text: str, result: Result | None) -> Error:
-    """The exception of a status of the C library. A peer that was killed in a swarm gets another one."""
+    """The exception for a status of the C library; another one for a peer that was killed in a swarm."""
     if context.place is not None:
         context.place.check()
     error = BY_STATUS.get(status, InternalError)(text)

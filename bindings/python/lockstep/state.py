@@ -1,4 +1,4 @@
-"""What all peers hold in common."""
+"""The shared state of all peers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _INT, _UINT, _REAL = 0, 1, 2
 
 
 class State(Mapping[str, Any]):
-    """Arrays, ints and floats by name, and a revision: what a sync makes equal, bit for bit, on all peers.
+    """Arrays, ints and floats by name, and a revision. A sync makes them equal, bit for bit, on all peers.
 
-    entries: arrays (numpy, torch, anything with the buffer protocol or DLPack; C-contiguous, writable; they are not copied, a sync
-        writes to them in place), ints of 64 bits (numpy's unsigned ones, and those from 2**63 on, stay unsigned) and floats. The
-        same names, dtypes and sizes in the same order on all peers.
-    revision: a counter that the program raises whenever it changes the state; the highest one wins a vote.
+    entries: arrays (numpy, torch, anything with the buffer protocol or DLPack; C-contiguous and writable; not copied: a
+        sync writes to them in place), ints of 64 bits (numpy's unsigned ints, and ints from 2**63 on, stay unsigned)
+        and floats. Names, dtypes and sizes must be the same, in the same order, on all peers.
+    revision: a counter that the program raises with every change of the state; the highest revision wins a vote.
     may_differ: names of arrays that are neither compared nor sent.
 
-    Ints and floats are read and set by name: `state["step"] += 1`. A sync sets them, and the revision, to those that won.
+    Ints and floats are read and set by name: `state["step"] += 1`. A sync sets them, and the revision, to the elected
+    values.
 
     Example:
         >>> state = lockstep.State({"weights": weights, "step": 0, "rate": 0.1})
@@ -63,7 +64,7 @@ class State(Mapping[str, Any]):
         return self._values[name] if name in self._values else self._arrays[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Sets an int or a float, or puts another array of the same dtype and size in the place of one."""
+        """Sets an int or a float, or replaces an array by one of the same dtype and size."""
         if name in self._values:
             is_real = self._types[name] == _REAL
             wanted: Any = numbers.Real if is_real else numbers.Integral
@@ -91,7 +92,7 @@ class State(Mapping[str, Any]):
         return f"<lockstep.State revision={self.revision} entries={', '.join(self._names)}>"
 
     def _describe(self, unchanged: Iterable[str] = ()) -> dict[str, list[tuple[Any, ...]]]:
-        """For the native part."""
+        """The description for the native part."""
         same = names_of(unchanged, "unchanged")
         if same - set(self._arrays):
             raise InvalidArgument(
@@ -103,12 +104,12 @@ class State(Mapping[str, Any]):
         }
 
     def _contents(self) -> dict[str, Any]:
-        """What peers that hold the same state have in common: bytes of the arrays, and the numbers."""
+        """What peers with equal states have in common: the bytes of the arrays, and the numbers."""
         arrays = {name: bytes_of(array) for name, array in self._arrays.items() if name not in self._may_differ}
         return {**arrays, **self._values}
 
     def _take(self, values: list[Value], revision: int) -> None:
-        """Takes over what a sync or prefetch has brought."""
+        """Stores the results of a sync or prefetch."""
         for name, value in zip(self._values, values):
             self._values[name] = value
         self.revision = revision

@@ -1,4 +1,4 @@
-"""Values that calls take and give: enums that also accept their names, peer ids, the world."""
+"""Arguments and results of calls: enums that also accept their names, peer ids, the world."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Status(enum.IntEnum):
-    """How a call ended, as the C library numbers it (`lockstep.Error.status`, `lockstep.Result.status`)."""
+    """The status of a call, numbered as in the C library (`lockstep.Error.status`, `lockstep.Result.status`)."""
 
     OK = 0
     INVALID_ARGUMENT = 1
@@ -55,10 +55,11 @@ class Status(enum.IntEnum):
 
 
 class Op(str, enum.Enum):
-    """How elements are folded; the name does as well: `op="avg"`.
+    """The operation that folds elements; its name works, too: `op="avg"`.
 
-    The same bits on every peer and CPU. Integers wrap; AVG of integers divides the wrapped sum, toward zero. Floats follow IEEE 754;
-    float16 and bfloat16 are folded in float32 and rounded after every fold. Any NaN gives the canonical NaN.
+    Equal bits on every peer and CPU. Integers wrap; AVG of integers divides the wrapped sum, toward zero. Floats follow
+    IEEE 754; float16 and bfloat16 are folded in float32 and rounded after every fold. Any NaN becomes the canonical
+    NaN.
     """
 
     SUM = "sum"
@@ -69,19 +70,19 @@ class Op(str, enum.Enum):
 
 
 class WireFormat(str, enum.Enum):
-    """How float32 elements of an all-reduce travel; the name does as well: `up="int8"`.
+    """The wire format of float32 elements in an all-reduce; its name works, too: `up="int8"`.
 
     ============== ================ ================= =============================================
     name           bits per element elements per block largest error of an element x
     ============== ================ ================= =============================================
     native         32                                 none
     bf16           16                                 abs(x) / 256
-    f16            16                                 abs(x) / 2048; beyond 65504 it becomes 65504
+    f16            16                                 abs(x) / 2048; larger values become 65504
     int8           8.125            256               largest abs(x) / 254
     int8-min-max   8.25             256               (largest x - smallest x) / 510
     int8-codebook  10               4096              a bin of 6 root mean squares / 256
     int4           4.5              64                largest abs(x) / 14
-    e3m0           4.125            64                abs(x) / 3; the smallest may become 0
+    e3m0           4.125            64                abs(x) / 3; the smallest values may become 0
     ============== ================ ================= =============================================
     """
 
@@ -96,10 +97,10 @@ class WireFormat(str, enum.Enum):
 
 
 class Algorithm(str, enum.Enum):
-    """How contributions to an all-reduce become its result; the name does as well.
+    """How contributions to an all-reduce become its result; the name works, too.
 
-    RING sends chunks around the ring, 2(n-1) hops. DIRECT sends every contribution straight to the chunk's owner, 2 hops, and rounds
-    it once. AUTO is DIRECT where `up` has less than 8 bits, else RING.
+    RING sends chunks around the ring: 2(n-1) hops. DIRECT sends every contribution straight to the chunk's owner and
+    rounds it once: 2 hops. AUTO is DIRECT if `up` has less than 8 bits, else RING.
     """
 
     AUTO = "auto"
@@ -108,9 +109,10 @@ class Algorithm(str, enum.Enum):
 
 
 class Strategy(str, enum.Enum):
-    """A peer's part in a sync; the name does as well: `strategy="receive-only"`.
+    """A peer's part in a sync; the name works, too: `strategy="receive-only"`.
 
-    POPULAR votes and takes what wins. SEND_ONLY is never written to: its state wins. RECEIVE_ONLY never votes and never sends.
+    POPULAR votes and takes over the winning state. SEND_ONLY is never overwritten: its state wins. RECEIVE_ONLY never
+    votes and never sends.
     """
 
     POPULAR = "popular"
@@ -146,7 +148,7 @@ def number_of(numbers: Mapping[object, int], value: str | enum.Enum, argument: s
 
 
 class PeerId(bytes):
-    """One process in a run: 16 random bytes, never reused. Compares and hashes as bytes; str() gives 32 hexadecimal digits.
+    """One process in a run: 16 random bytes, never reused. Compares and hashes like bytes; str() returns 32 hex digits.
 
     Example:
         >>> run.broadcast(weights, root=run.members()[0])

@@ -36,7 +36,7 @@ std::optional<lockstep_data_type> type_of(Kind kind, std::size_t bytes) {
   return std::nullopt;
 }
 
-// A format of Python's struct module, of one number in this machine's byte order.
+// A struct module format of one number in this machine's byte order.
 std::optional<lockstep_data_type> type_of_format(const char* format, std::size_t bytes) {
   if (format == nullptr) return LOCKSTEP_U8;
   if (*format == '@' || *format == '=' || *format == '<') ++format;
@@ -76,7 +76,7 @@ std::string tuple_text(const Number* numbers, std::size_t count) {
   return out + (count == 1 ? ",)" : ")");
 }
 
-// In bytes. `strides`: in units of `unit` bytes; null where the elements of `item` bytes have no gaps between them.
+// Strides in bytes. `strides` is in units of `unit` bytes; null if the elements of `item` bytes are contiguous.
 template <typename Number>
 std::string strides_text(const Number* shape, const Number* strides, std::size_t count, std::size_t unit,
                          std::size_t item) {
@@ -99,14 +99,14 @@ constexpr const char* kSupported =
     "supported: 8 to 64 bit integers, float16, bfloat16, float32 and float64, in this machine's byte order. "
     "Convert it, for example with x.astype(numpy.float32); view bool as uint8";
 
-// "(3, 4)", where an array says so itself.
+// The array's own text for an attribute, such as "(3, 4)".
 std::string attribute_text(const py::handle& object, const char* name) {
   if (!py::hasattr(object, name)) return "unknown";
   const py::object value = object.attr(name);
   return text_of(PySequence_Check(value.ptr()) != 0 ? py::tuple(py::list(value)) : value);
 }
 
-// What an error says about an array: "array: numpy.ndarray of shape (2, 3), strides (24, 8) and dtype float64".
+// The description of an array in errors: "array: numpy.ndarray of shape (2, 3), strides (24, 8) and dtype float64".
 struct Described {
   const py::handle& object;
   const std::string& argument;
@@ -159,9 +159,9 @@ bool is_contiguous(const dlpack::Tensor& tensor) {
   return true;
 }
 
-// Null: nothing, as far as can be seen.
+// Null if no error was found.
 const char* what_is_wrong(const dlpack::Tensor& tensor) {
-  constexpr std::int32_t kMostDimensions = 64;  // of numpy and torch
+  constexpr std::int32_t kMostDimensions = 64;  // the limit of numpy and torch
   if (tensor.ndim < 0 || tensor.ndim > kMostDimensions) return "ndim is not 0 to 64";
   if (tensor.ndim > 0 && tensor.shape == nullptr) return "shape is NULL";
   std::uint64_t bytes =
@@ -180,7 +180,7 @@ const char* what_is_wrong(const dlpack::Tensor& tensor) {
   return tensor.data == nullptr ? "data is NULL" : nullptr;
 }
 
-// The array's capsule, without a copy; older exporters know fewer arguments.
+// The array's capsule, without a copy; older exporters accept fewer arguments.
 py::object dlpack_capsule(const py::handle& object) {
   const py::object exporter = object.attr("__dlpack__");
   const auto version = py::make_tuple(1, 0);
@@ -222,8 +222,8 @@ Array::Array(const py::handle& object, const std::string& argument, Access acces
 void Array::take_buffer(const py::handle& object, const py::handle& shown, const std::string& argument, Access access) {
   auto view = std::make_unique<Py_buffer>();
   if (PyObject_GetBuffer(object.ptr(), view.get(), PyBUF_FULL_RO) != 0) {
-    const py::error_already_set
-        error;  // numpy exports no buffer of types that are not its own, such as ml_dtypes.bfloat16
+    // numpy exports no buffer for types of other packages, such as ml_dtypes.bfloat16
+    const py::error_already_set error;
     if (py::hasattr(object, "dtype") && text_of(object.attr("dtype")) == "bfloat16") {
       take_buffer(object.attr("view")("uint16"), object, argument, access);
       type_ = LOCKSTEP_BF16;
@@ -244,7 +244,7 @@ void Array::take_buffer(const py::handle& object, const py::handle& shown, const
   if (!type) described().refuse_type();
   if (PyBuffer_IsContiguous(buffer_.get(), 'C') == 0) described().refuse_layout();
   if (buffer_->readonly != 0 && access == Access::kWrite) described().refuse_read_only();
-  // numpy.ma.MaskedArray. The name first: it costs nothing.
+  // A numpy.ma.MaskedArray. The type's name is compared first, because that is cheap.
   if (std::strcmp(Py_TYPE(object.ptr())->tp_name, "numpy.ndarray") != 0 && py::hasattr(object, "mask") &&
       py::hasattr(object, "fill_value")) {
     described().refuse("has a mask, which the call would not see: pass x.filled(0), or x.data for all elements");
@@ -257,7 +257,7 @@ void Array::take_buffer(const py::handle& object, const py::handle& shown, const
 
 void Array::take_dlpack(const py::handle& given, const std::string& argument, Access access) {
   py::object object = py::reinterpret_borrow<py::object>(given);
-  // A torch tensor that requires a gradient exports nothing; detached it is the same memory.
+  // A torch tensor that requires a gradient cannot be exported; the detached tensor has the same memory.
   if (py::hasattr(object, "requires_grad") && PyObject_IsTrue(object.attr("requires_grad").ptr()) > 0)
     object = object.attr("detach")();
   raise_pending();

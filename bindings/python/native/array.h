@@ -19,8 +19,8 @@ class Array {
  public:
   enum class Access : std::uint8_t { kRead, kWrite };
 
-  // Raises ArrayError when the object is no array, or an array that a call cannot take: the text names `argument`, the
-  // shape, strides and dtype, and what to do. An array on a CUDA device raises DeviceArray, a kind of ArrayError.
+  // Raises ArrayError if the object is not an array, or not one that a call can use. The text names `argument`, shape,
+  // strides, dtype and the remedy. An array on a CUDA device raises DeviceArray, a kind of ArrayError.
   Array(const py::handle& object, const std::string& argument, Access access);
   Array(Array&& other) noexcept = default;
   Array& operator=(Array&& other) noexcept = default;
@@ -40,7 +40,7 @@ class Array {
     }
   };
 
-  // `shown`: what errors describe.
+  // `shown`: the object that errors describe.
   void take_buffer(const py::handle& object, const py::handle& shown, const std::string& argument, Access access);
   void take_dlpack(const py::handle& given, const std::string& argument, Access access);
 
@@ -51,13 +51,13 @@ class Array {
   py::object capsule_;
 };
 
-// One array, or a list or tuple of arrays of one dtype. "array[3]" is the argument of the fourth.
+// One array, or a list or tuple of arrays of one dtype. The fourth element is named "array[3]".
 std::vector<Array> arrays_of(const py::object& object, const std::string& argument, Array::Access access);
 
-// Whether a call takes this as many arrays.
+// Whether the argument is a list of arrays.
 inline bool is_list(const py::handle& object) { return PyList_Check(object.ptr()) || PyTuple_Check(object.ptr()); }
 
-// "float32", as numpy calls it.
+// numpy's name of the type, such as "float32".
 const char* name_of(lockstep_data_type type);
 
 }  // namespace lockstep::python

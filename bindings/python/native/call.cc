@@ -15,7 +15,7 @@
 namespace lockstep::python {
 namespace {
 
-// Calls that are over, and other loans, until a thread with the GIL takes them back.
+// Ended calls and other loans, until a thread with the GIL returns them.
 struct Ended {
   std::mutex mutex;
   std::vector<std::shared_ptr<Call>*> calls;
@@ -38,14 +38,14 @@ void schedule() {
   if (Py_AddPendingCall(&collect_later, nullptr) != 0) ended().scheduled.store(false);
 }
 
-std::atomic<unsigned long> main_thread{0};  // as Python calls it
+std::atomic<unsigned long> main_thread{0};  // Python's id of the thread
 
-// On a thread that waits without the GIL. Signals are the main thread's business.
+// Called on a thread that waits without the GIL. Only the main thread handles signals.
 int interrupt(void* /*unused*/) {
   if (PyThread_get_thread_ident() != main_thread.load(std::memory_order_relaxed)) return 0;
   const py::gil_scoped_acquire acquired;
   collect();
-  return PyErr_CheckSignals() != 0 ? 1 : 0;  // what it raised stays set until the wait returns to Python
+  return PyErr_CheckSignals() != 0 ? 1 : 0;  // its exception stays set until the wait returns to Python
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ void Call::on_end(void* user) {
   schedule();
 }
 
-// The values of a state stay, for whoever asks for the result.
+// Keeps the values of a state for a later request of the result.
 void Call::give_back() {
   if (loans_.taken) {
     lockstep_result& raw = blank_result();
@@ -146,7 +146,7 @@ std::shared_ptr<Result> detail::finish(lockstep_status status, const lockstep_re
     raise(status, last_error(), py::cast(result));
   }
   if (status == LOCKSTEP_OK && loans.taken) {
-    const py::error_scope interrupted;  // Ctrl-C may have come beside the outcome
+    const py::error_scope interrupted;  // Ctrl-C may have arrived together with the outcome
     loans.taken(result, loans.state->current_values());
   }
   raise_pending();

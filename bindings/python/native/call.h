@@ -1,4 +1,4 @@
-// Calls in flight: what they borrow from Python until their outcome, and how Python learns of that.
+// Calls in flight: their loans from Python until the outcome, and the notification of Python.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -18,19 +18,19 @@ namespace lockstep::python {
 
 struct StateArgs;
 
-// What a call borrows. Destroyed with the GIL held.
+// The loans of a call. Destroyed with the GIL held.
 struct Loans {
   std::vector<Array> arrays;
-  std::shared_ptr<StateArgs> state;    // that is synced, published or prefetched
-  std::shared_ptr<StateArgs> watched;  // beside the call
+  std::shared_ptr<StateArgs> state;    // synced, published or prefetched
+  std::shared_ptr<StateArgs> watched;  // watched during the call
   py::object taken;  // called with a Result and the values of the state if the call succeeds; may be null
 };
 
-// The handle of a call and its loans. The loans live until the outcome, also when nobody holds the Call any more.
-// Created, shared and dropped with the GIL held.
+// The handle of a call and its loans. The loans live until the outcome, even without a Call object. Created, shared and
+// destroyed with the GIL held.
 class Call {
  public:
-  // Takes the handle.
+  // Takes ownership of the handle.
   static std::shared_ptr<Call> start(lockstep_work* work, Loans loans);
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -40,7 +40,7 @@ class Call {
   [[nodiscard]] const std::shared_ptr<StateArgs>& state() const { return loans_.state; }
   // `ended` runs once, on any thread, without the GIL.
   void notify(std::function<void()> function);
-  // The call is over.
+  // Called when the call is over.
   void give_back();
 
  private:
@@ -51,26 +51,26 @@ class Call {
   Loans loans_;
 };
 
-// Gives back what ended calls had borrowed. Happens by itself on the main thread, and every second on the one that
-// takes lines of log; every call of the package does it, too.
+// Returns the loans of ended calls. Runs automatically on the main thread, every second on the thread that delivers log
+// lines, and in every call of the package.
 void collect();
 
-// Has the GIL held when it drops this. From any thread.
+// Destroys `loan` later, with the GIL held. Callable from any thread.
 void give_back_later(std::shared_ptr<void> loan);
 
-// Seconds as milliseconds, rounded up. None: forever. Raises InvalidArgument unless `seconds` is above 0, or 0 where
-// `may_be_zero`.
+// Seconds as milliseconds, rounded up. None: no limit. Raises InvalidArgument unless `seconds` is above 0, or at least
+// 0 if `may_be_zero`.
 std::int64_t milliseconds_of(const py::handle& seconds, const char* name, bool may_be_zero);
 
-// Installs what lets Ctrl-C end every wait of the main thread.
+// Installs the interrupt function, through which Ctrl-C ends every wait of the main thread.
 void install_interrupt();
 
-// Runs a blocking function without the GIL. Raises what the call ends with; gives its Result otherwise.
+// Runs a blocking function without the GIL. Raises the error of the call, or returns its Result.
 template <typename Function>
 std::shared_ptr<Result> block(Loans& loans, Function&& function);
 
 namespace detail {
-// What a blocking call came to, with the GIL held again.
+// The end of a blocking call, with the GIL held again.
 std::shared_ptr<Result> finish(lockstep_status status, const lockstep_result& raw, Loans& loans);
 }  // namespace detail
 

@@ -14,7 +14,7 @@ namespace lockstep::python {
 HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& create) {
   refuse_at_exit();
   const Options from(given);
-  auto log = lines_to(from.get("log"));  // whatever is wrong, these are told that no line follows
+  auto log = lines_to(from.get("log"));  // created first: after any error below, it must still report its end
   auto journal = lines_to(from.get("journal"));
   lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
   const std::string name = from.text("name");
@@ -65,7 +65,7 @@ HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& crea
   }
   check(status);
   auto handle = Handle::make(comm, end, std::move(log), std::move(journal));
-  if (is_exiting()) handle->close();  // since then
+  if (is_exiting()) handle->close();  // the exit may have begun meanwhile
   return handle;
 }
 
@@ -78,7 +78,8 @@ class Communicator {
   [[nodiscard]] const lockstep_peer_id& id() const { return id_; }
   [[nodiscard]] lockstep_comm* comm() const { return handle_->comm(); }
 
-  // The blocking form of a call and the asynchronous one. `args` may lie on the stack: both read it before they return.
+  // The blocking form of a call and the asynchronous one. `args` may be on the stack: both forms read it before they
+  // return.
   template <typename Args>
   std::shared_ptr<Result> run(lockstep_status (*function)(lockstep_comm*, const Args*, lockstep_result*),
                               const Args& args, Loans loans) {
@@ -106,7 +107,7 @@ class Communicator {
     if (status != LOCKSTEP_OK) check(status);
     return std::make_shared<Work>(Call::start(work, std::move(loans)), std::move(owner));
   }
-  // A function that waits and gives no result.
+  // A waiting function without a result.
   template <typename Function>
   void wait_for(Function&& function) {
     const HandlePtr kept = handle_;
@@ -135,13 +136,13 @@ class Communicator {
 
  private:
   HandlePtr handle_;
-  lockstep_peer_id id_{};  // known also when it is closed
+  lockstep_peer_id id_{};  // valid even after the communicator was closed
   std::shared_ptr<StateArgs> watched_;
 };
 
 // ---- collectives ----
 
-// What an all-reduce and a broadcast take: one tensor, or many.
+// The tensors of an all-reduce or a broadcast: one or many.
 struct Tensors {
   std::vector<Array> arrays;
   std::vector<lockstep_tensor> list;
@@ -150,15 +151,15 @@ struct Tensors {
 void same_shape(const Array& in, const Array& out, const std::string& in_name, const std::string& out_name) {
   if (in.type() == out.type() && in.count() == out.count()) return;
   raise_invalid(out_name + " has " + std::to_string(out.count()) + " elements of " + name_of(out.type()) + ", " +
-                in_name + " has " + std::to_string(in.count()) + " of " + name_of(in.type()) + ": they must be alike");
+                in_name + " has " + std::to_string(in.count()) + " of " + name_of(in.type()) + ": they must be equal");
 }
 
 void same_type(lockstep_data_type in, lockstep_data_type out) {
   if (in == out) return;
-  raise_invalid(std::string("out has dtype ") + name_of(out) + ", array has " + name_of(in) + ": they must be alike");
+  raise_invalid(std::string("out has dtype ") + name_of(out) + ", array has " + name_of(in) + ": they must be equal");
 }
 
-// What all collectives have in common: (tag, timeout, minimum_world), from this place of the options on.
+// The common options of collectives, (tag, timeout, minimum_world), from this index on.
 template <typename Args>
 void read_common(const py::tuple& options, std::size_t at, Args& args) {
   args.tag = to_number<std::uint64_t>(options[at], "tag");

@@ -10,7 +10,7 @@
 
 namespace lockstep::python {
 
-// Makes a handle of keyword arguments. `create` is lockstep_comm_create(), or stands for it. Raises its error.
+// Creates a handle from keyword arguments. `create` is lockstep_comm_create() or a replacement. Raises its error.
 using Create = std::function<lockstep_status(const lockstep_comm_options& options, lockstep_comm** comm)>;
 HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& create);
 

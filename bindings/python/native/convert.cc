@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::size_t kLongest = 100;  // characters of a value in an error text
 
-// Raises InvalidArgument where a C string would end early.
+// Raises InvalidArgument if the text contains a NUL, which would end a C string.
 void refuse_nul(const std::string& text, const py::handle& value, const char* name) {
   if (text.find('\0') != std::string::npos)
     raise_invalid(std::string(name) + " is " + shown(value) + ", which holds a NUL character");

@@ -1,4 +1,4 @@
-// Arguments from Python as plain numbers and text. What cannot be is refused under the argument's own name.
+// Converts Python arguments to numbers and text. An invalid value raises an error that names the argument.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -11,24 +11,24 @@
 
 namespace lockstep::python {
 
-// Raises a TypeError: "tag is 'x'; allowed: an int". What Python has set meanwhile becomes its cause.
+// Raises a TypeError: "tag is 'x'; allowed: an int". A pending Python exception becomes its cause.
 [[noreturn]] void refuse_type(const py::handle& value, const char* name, const char* allowed);
 
-// A value in an error text: its repr(), cut where it is long.
+// A value for an error text: its repr(), cut if it is long.
 std::string shown(const py::handle& value);
 
 bool to_flag(const py::handle& value, const char* name);
 
-// Raises InvalidArgument for what is too large for a double.
+// Raises InvalidArgument if the value is too large for a double.
 double to_double(const py::handle& value, const char* name);
 
-// A str as UTF-8. Raises InvalidArgument for a text that C cannot hold.
+// A str as UTF-8. Raises InvalidArgument for text that C cannot represent.
 std::string to_utf8(const py::handle& value, const char* name);
 
-// What lockstep._arguments.path_of() gives.
+// A path from lockstep._arguments.path_of().
 std::string to_path(const py::handle& value, const char* name);
 
-// Raises InvalidArgument for what does not fit into Number.
+// Raises InvalidArgument if the value does not fit Number.
 template <typename Number>
 Number to_number(const py::handle& value, const char* name) {
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));

@@ -44,7 +44,7 @@ class Coordinator {
   Coordinator& operator=(const Coordinator&) = delete;
   ~Coordinator() { stop(); }
 
-  // Joins a thread that answers at once; so does the destructor.
+  // Joins a thread that ends at once; so does the destructor.
   void stop() {
     const WithoutGil released;
     lockstep_coordinator_stop(std::exchange(coordinator_, nullptr));

@@ -1,4 +1,4 @@
-// The memory layout of DLPack 1.0 (https://dmlc.github.io/dlpack/latest/c_api.html), as far as it is read here.
+// The part of the memory layout of DLPack 1.0 (https://dmlc.github.io/dlpack/latest/c_api.html) that is read here.
 #pragma once
 
 #include <cstdint>

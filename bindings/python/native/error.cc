@@ -10,7 +10,7 @@
 namespace lockstep::python {
 namespace {
 
-// Of lockstep.errors. Kept: at the interpreter's end nothing can be imported any more.
+// Objects of lockstep.errors. Kept, because nothing can be imported while the interpreter exits.
 struct Errors {
   py::object error_of = from_package("lockstep.errors", "error_of");
   py::dict by_status = from_package("lockstep.errors", "BY_STATUS");
@@ -21,8 +21,8 @@ const Errors& errors() {
   return kept.call_once_and_store_result([] { return Errors(); }).get_stored();
 }
 
-// Runs no code of Python. Where a thread does that while the interpreter goes, Python may unwind its stack, and with it
-// that of the C++ that called.
+// Runs no Python code. On a thread that runs Python code while the interpreter exits, Python may unwind the stack,
+// including the stack of the calling C++ code.
 py::object error_at_exit(lockstep_status status, const py::str& text, const py::object& result) {
   py::object error = errors().by_status[py::int_(static_cast<int>(status))](text);
   error.attr("result") = result;

@@ -14,30 +14,29 @@ namespace lockstep::python {
 
 namespace py = pybind11;
 
-// Imports what raise() needs. When the module is imported.
+// Imports the objects that raise() needs. Called when the module is imported.
 void prepare_errors();
 
-// Raises the exception of this status. `result` is its attribute of that name; may be None.
+// Raises the exception of this status. `result`: the exception's attribute of that name; may be None.
 [[noreturn]] void raise(lockstep_status status, const std::string& text, const py::object& result);
 
-// Raises a RuntimeError once the interpreter is ending.
+// Raises a RuntimeError if the interpreter is exiting.
 void refuse_at_exit();
 
-// Text of the library, which may hold what other peers have given it, in any encoding.
+// Converts text of the library. It may contain text of other peers, in any encoding.
 py::str to_text(std::string_view text);
 
 // Raises InvalidArgument.
 [[noreturn]] void raise_invalid(const std::string& text);
 
-// This thread's lockstep_last_error(). Says `minimum_world` where that says `args.minimum_world`: Python has no
-// structs.
+// This thread's lockstep_last_error(). Replaces `args.minimum_world` by `minimum_world`, because Python has no structs.
 std::string last_error();
 
-// Raises unless the status is LOCKSTEP_OK; with this thread's lockstep_last_error() as text.
+// Raises unless the status is LOCKSTEP_OK; the text is this thread's lockstep_last_error().
 void check(lockstep_status status);
 
-// Runs a function of the C API without the GIL: in a simulated swarm even one that only looks gives others their turn.
-// Raises unless it gives LOCKSTEP_OK.
+// Runs a function of the C API without the GIL, because in a simulated swarm even a query lets other programs run.
+// Raises unless the function returns LOCKSTEP_OK.
 template <typename Function>
 void checked(Function&& function) {
   lockstep_status status = LOCKSTEP_OK;
@@ -48,10 +47,10 @@ void checked(Function&& function) {
   check(status);
 }
 
-// Raises what Python has set meanwhile, such as KeyboardInterrupt; returns if nothing is set.
+// Raises a pending Python exception such as KeyboardInterrupt; returns if there is none.
 void raise_pending();
 
-// An attribute of a module of the package, imported when it is first needed.
+// An attribute of a module of the package, imported on first use.
 py::object from_package(const char* module, const char* name);
 
 }  // namespace lockstep::python

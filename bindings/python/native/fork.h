@@ -1,12 +1,12 @@
-// What a fork means to the state of this module.
+// The effect of fork() on the state of this module.
 #pragma once
 
 #include <pthread.h>
 
 namespace lockstep::python {
 
-// The one T of this process, which threads share. A child of fork() begins with a new one: in the old one a lock may be
-// held by a thread that the child has not. Never destroyed: threads of the library may outlive the module.
+// The T of this process, shared by its threads. A child of fork() gets a new T: a lock of the old one may be held by a
+// thread that does not exist in the child. Never destroyed, because threads of the library may outlive the module.
 template <typename T>
 class OfProcess {
  public:

@@ -1,4 +1,4 @@
-// Waiting without the GIL, also while the interpreter goes.
+// Waiting without the GIL, even while the interpreter exits.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -8,9 +8,9 @@
 
 namespace lockstep::python {
 
-// Gives the GIL up in its scope. Where the interpreter has gone meanwhile it never returns: Python lets no other thread
-// run any more, and ends it by unwinding its stack (pthread_exit), which no destructor survives. The thread sleeps
-// until the process is over.
+// Releases the GIL for a scope. If the interpreter has exited meanwhile, the destructor never returns: Python stops
+// every other thread by unwinding its stack (pthread_exit), which destructors do not survive. So the thread sleeps
+// until the process ends.
 class WithoutGil {
  public:
   WithoutGil() : thread_(PyEval_SaveThread()) {}

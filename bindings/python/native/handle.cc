@@ -20,8 +20,8 @@ namespace {
 struct Handles {
   std::mutex mutex;
   std::condition_variable destroyed;
-  std::vector<std::weak_ptr<Handle>> alive;  // touched with the GIL held
-  std::size_t being_destroyed = 0;           // on threads of their own; under `mutex`
+  std::vector<std::weak_ptr<Handle>> alive;  // accessed with the GIL held
+  std::size_t being_destroyed = 0;           // on their own threads; under `mutex`
 };
 
 Handles& handles() { return OfProcess<Handles>::get(); }
@@ -43,7 +43,7 @@ Handle::Handle(std::shared_ptr<Parts> parts, End end) : parts_(std::move(parts))
 
 Handle::~Handle() {
   if (::getpid() != made_in_ || is_exiting()) {
-    // The library's threads are in the parent, or the communicator is closed and the process goes.
+    // The library's threads exist only in the parent, or the communicator is closed and the process exits.
     static_cast<void>(parts_->log.release());
     static_cast<void>(parts_->journal.release());
     return;
@@ -55,7 +55,7 @@ Handle::~Handle() {
   bool is_left_to_a_thread = end_ == End::kOnAThread;
   try {
     if (is_left_to_a_thread) std::thread([parts = parts_] { destroy(*parts); }).detach();
-  } catch (const std::system_error&) {  // there can be no more threads
+  } catch (const std::system_error&) {  // no more threads can be started
     is_left_to_a_thread = false;
   }
   if (!is_left_to_a_thread) destroy(*parts_);

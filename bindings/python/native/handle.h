@@ -13,10 +13,10 @@
 
 namespace lockstep::python {
 
-// A C handle and what must outlive it.
+// A C handle and the objects that must outlive it.
 class Handle {
  public:
-  // How the last owner destroys it. On a thread of its own: garbage collection never waits.
+  // How the last owner destroys the handle. kOnAThread: on a new thread, because garbage collection must not wait.
   enum class End : std::uint8_t { kOnAThread, kHere };
 
   static std::shared_ptr<Handle> make(lockstep_comm* comm, End end, std::unique_ptr<Lines> log,
@@ -26,9 +26,9 @@ class Handle {
   ~Handle();
 
   [[nodiscard]] lockstep_comm* comm() const { return parts_->comm; }
-  // What the communicator borrows under this tag from now on, in place of what it borrowed before; null: nothing.
+  // The loan of the communicator under this tag; replaces the previous loan; null: none.
   void lend(std::uint64_t tag, std::shared_ptr<void> loan);
-  // Ends every call, and every loan. Without the GIL meanwhile.
+  // Ends all calls and loans. Releases the GIL meanwhile.
   void close();
 
  private:
@@ -49,11 +49,11 @@ class Handle {
 
 using HandlePtr = std::shared_ptr<Handle>;
 
-// The end of the interpreter has begun: closes all communicators, so that no thread is left in a call or in the
+// Called when the interpreter begins to exit: closes all communicators, so that no thread remains in a call or in the
 // library.
 void begin_exit();
 
-// Whether it has. Nothing new may begin then.
+// Whether begin_exit() was called. Nothing new may begin then.
 bool is_exiting();
 
 }  // namespace lockstep::python

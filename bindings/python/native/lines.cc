@@ -17,11 +17,11 @@
 namespace lockstep::python {
 namespace {
 
-constexpr std::size_t kMostLines = 10'000;  // that wait; more are counted and dropped
+constexpr std::size_t kMostLines = 10'000;  // waiting lines; further lines are counted and dropped
 
 struct Line {
   std::uint64_t sink = 0;
-  std::optional<std::string> text;  // nothing: the last one
+  std::optional<std::string> text;  // empty: no further line follows
 };
 
 struct Queue {
@@ -46,8 +46,8 @@ void push(Line line) {
   to.changed.notify_one();
 }
 
-// Waits for lines, at most so long. Gives (lines, dropped): (sink, text or None) each, and how many were lost since the
-// last time.
+// Waits for lines for at most `seconds`. Returns (lines, dropped): (sink, text or None) for each line, and the number
+// of lines dropped since the last call.
 py::tuple fetch(double seconds) {
   std::deque<Line> lines;
   std::uint64_t dropped = 0;
@@ -59,7 +59,7 @@ py::tuple fetch(double seconds) {
     lines.swap(from.lines);
     dropped = std::exchange(from.dropped, 0);
   }
-  collect();  // where the main thread waits for something else and nobody calls the package
+  collect();  // for a main thread that waits elsewhere, while no call of the package runs
   py::list out;
   for (const Line& line : lines) {
     py::object text = py::none();

@@ -1,5 +1,5 @@
-// Lines of log and journal on their way from threads of the library to Python. A thread of the library never waits for
-// the GIL: it leaves the line here, and a thread of Python (lockstep/_lines.py) fetches it.
+// Log and journal lines on their way from the library's threads to Python. A thread of the library never waits for the
+// GIL: it queues the line, and a Python thread (lockstep/_lines.py) fetches it.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -16,17 +16,17 @@ namespace lockstep::python {
 
 namespace py = pybind11;
 
-// Where one communicator or coordinator sends its lines. Outlives it.
+// The destination of one communicator's or coordinator's lines. Outlives its owner.
 class Lines {
  public:
-  // To Python, under this number.
+  // Delivers lines to Python under this number.
   explicit Lines(std::uint64_t sink) : sink_(sink) {}
-  // To the end of a file. Raises OSError.
+  // Appends lines to a file. Raises OSError.
   explicit Lines(const std::string& path);
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
   ~Lines();
-  // Tells Python that no line follows. Again: does nothing.
+  // Reports to Python that no line follows. A second call does nothing.
   void end();
 
   // A lockstep_log_fn; `user` is the Lines.

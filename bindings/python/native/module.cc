@@ -1,4 +1,4 @@
-// The extension module lockstep._lockstep: the C API for the Python package, which alone uses it.
+// The extension module lockstep._lockstep: the C API for the Python package. Nothing else uses the module.
 #include <pybind11/pybind11.h>
 
 #include "bindings/python/native/array.h"
@@ -17,7 +17,7 @@ namespace py = pybind11;
 
 namespace {
 
-// Names by number, as the C library says them, so that a test can hold lockstep.types against them.
+// The C library's names by number, so that a test can compare lockstep.types with them.
 template <typename Number, typename Name>
 py::list names(Name&& name) {
   py::list out;
@@ -50,7 +50,8 @@ PYBIND11_MODULE(_lockstep, module) {
   lockstep::python::define_work(module);
   lockstep::python::define_lines(module);
   lockstep::python::define_coordinator(module);
-  lockstep::python::define_swarm(module);  // before what takes a Handle: signatures name the classes that there are
+  // must come before functions that take a Handle, because signatures show registered classes only
+  lockstep::python::define_swarm(module);
   lockstep::python::define_communicator(module);
   module.def("version", &lockstep_version_string);
   module.def("constants", &constants);

@@ -1,4 +1,4 @@
-// Keyword arguments as the fields of a C struct. Missing or None: the field's default, 0.
+// Converts keyword arguments to fields of a C struct. Missing or None: the field's default, 0.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -27,12 +27,12 @@ class Options {
     const py::object value = get(name);
     return !value.is_none() && to_flag(value, name) ? 1 : 0;
   }
-  // In milliseconds; 0: none.
+  // In milliseconds; 0: no timeout.
   [[nodiscard]] std::int64_t timeout(const char* name) const {
     const py::object value = get(name);
     return value.is_none() ? 0 : milliseconds_of(value, name, false);
   }
-  // Seconds as units of `unit` seconds, rounded up; 0: the default.
+  // Seconds in units of `unit` seconds, rounded up; 0: the default.
   [[nodiscard]] std::uint32_t duration(const char* name, double unit) const {
     const py::object value = get(name);
     if (value.is_none()) return 0;

@@ -11,7 +11,7 @@
 namespace lockstep::python {
 namespace {
 
-constexpr std::size_t kMostMembers = 1024;  // of one view: lockstep_wait_for_world()
+constexpr std::size_t kMostMembers = 1024;  // members of one view: the limit of lockstep_wait_for_world()
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// How a call ended, as Python sees it.
+// The end of a call as a Python object.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -14,7 +14,7 @@ namespace lockstep::python {
 
 namespace py = pybind11;
 
-// Objects whose type the stub says more about.
+// Types that only make the stub more precise.
 struct PeerIds : py::tuple {
   using py::tuple::tuple;
 };
@@ -25,10 +25,10 @@ struct StatusObject : py::object {
   explicit StatusObject(py::object status) : py::object(std::move(status)) {}
 };
 
-// What a C function fills in, with room for all that it can say. One at a time per thread.
+// A result for a C function to fill in, with arrays that are large enough. Each thread has one.
 lockstep_result& blank_result();
 
-// A copy of that.
+// A copy of a lockstep_result.
 struct Result {
   explicit Result(const lockstep_result& from);
 
@@ -36,7 +36,7 @@ struct Result {
   std::vector<lockstep_peer_id> contributors;
   std::vector<std::uint64_t> blocks;
   std::string parity;
-  py::object output = py::none();  // the array that holds the result, where the call made or cut one
+  py::object output = py::none();  // the array with the result, if the call created or cut it
 };
 
 // A lockstep.PeerId.

@@ -46,10 +46,11 @@ std::shared_ptr<StateArgs> state_args(const py::dict& description, const py::dic
   auto state = std::make_shared<StateArgs>();
   const Options from(options);
   state->args.strategy = static_cast<lockstep_state_strategy>(from.number<unsigned>("strategy"));
-  if (state->args.strategy == LOCKSTEP_STATE_SEND_ONLY) access = Array::Access::kRead;  // is never written to
+  // a send-only state is never written to
+  if (state->args.strategy == LOCKSTEP_STATE_SEND_ONLY) access = Array::Access::kRead;
   const py::list tensors = description["tensors"];
   const py::list values = description["values"];
-  state->names.reserve(tensors.size() + values.size());  // their text must not move
+  state->names.reserve(tensors.size() + values.size());  // the addresses of the names must not change
   state->arrays.reserve(tensors.size());
   for (const auto& entry : tensors) {
     const auto tensor = py::cast<py::tuple>(entry);

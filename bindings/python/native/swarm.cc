@@ -99,7 +99,7 @@ py::dict run(Swarm& swarm, const py::function& start) {
         },
         [] {
           const py::gil_scoped_acquire acquired;
-          return PyErr_CheckSignals() != 0;  // what it raised stays set until run() returns to Python
+          return PyErr_CheckSignals() != 0;  // its exception stays set until run() returns to Python
         });
   }
   raise_pending();

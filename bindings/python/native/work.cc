@@ -19,8 +19,8 @@
 namespace lockstep::python {
 namespace {
 
-// Wakes an event loop up: a descriptor becomes readable when one of the watched calls is over. One per loop; no
-// threads.
+// Wakes an event loop: a descriptor becomes readable when one of the watched calls is over. One per loop; needs no
+// thread.
 class Waker {
  public:
   Waker() : shared_(std::make_shared<Shared>()) {
@@ -65,11 +65,11 @@ class Waker {
 [[noreturn]] void raise_wait_timed_out(const py::object& timeout) {
   raise(LOCKSTEP_ERR_PENDING,
         "the call is not over after " + py::cast<std::string>(py::str(timeout)) +
-            " s, and goes on: wait again, or end it with abort()",
+            " s and continues: wait again, or end it with abort()",
         py::none());
 }
 
-// The index of the first of them that is over.
+// The index of the first call that is over.
 std::size_t wait_any(const py::list& works, const py::object& timeout) {
   std::vector<lockstep_work*> handles;
   handles.reserve(works.size());
@@ -155,7 +155,8 @@ void define_work(py::module_& module) {
   py::class_<Work, std::shared_ptr<Work>>(module, "Work", py::dynamic_attr(),
                                           R"(A call in flight, from a method that ends in _async.
 
-The call goes on when the Work is dropped, and its arrays stay alive until it is over. `await work` gives the Result under asyncio.
+The call continues when the Work is dropped, and its arrays stay alive until the call is over. Under asyncio,
+`await work` returns the Result.
 
 Example:
     >>> work = run.all_reduce_async(gradient, op="avg")

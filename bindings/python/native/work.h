@@ -20,14 +20,14 @@ class Work {
 
   [[nodiscard]] const Call& call() const { return *call_; }
   [[nodiscard]] Call& call() { return *call_; }
-  // Called with the Result once, when Python first sees that the call is over.
+  // Called once with the Result, when Python first sees that the call is over.
   py::object on_end = py::none();
 
  private:
   void ended(lockstep_status status, const lockstep_result& raw);
 
   std::shared_ptr<Call> call_;
-  py::object owner_;  // the communicator: it lives as long as a handle of its calls
+  py::object owner_;  // the communicator; it lives as long as any handle of its calls
   std::shared_ptr<Result> result_;
   std::string error_;
 };

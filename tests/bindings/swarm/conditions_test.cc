@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Conditions, IsWrittenAndReadBack) {
+TEST(Conditions, SurvivesWritingAndReading) {
   Conditions conditions = scenario("peers = 4\n[[do]]\nat = \"2s\"\ncrash = \"any\"\nback = \"1s\"\n", 12);
   ASSERT_FALSE(conditions.add({.crashes = 3, .leaves = 1, .joins = 2, .cuts = 2}));
   const Result<Conditions> again = Conditions::from_text(conditions.to_text());
@@ -25,7 +25,7 @@ TEST(Conditions, IsWrittenAndReadBack) {
   EXPECT_EQ(again->faults(), 9U);
 }
 
-TEST(Conditions, FaultsHaveWordsAndCanBeTakenAway) {
+TEST(Conditions, FaultsAreDescribedAndCanBeRemoved) {
   const Conditions conditions = scenario(
       "peers = 3\n[[do]]\nat = \"2s\"\ncrash = \"b\"\nback = \"1s\"\n[[do]]\nwhen = \"commit 5\"\n"
       "cut = \"a -> c\"\nfor = \"3s\"\n");
@@ -38,12 +38,13 @@ TEST(Conditions, FaultsHaveWordsAndCanBeTakenAway) {
   EXPECT_EQ(conditions.faults(), 2U);
 }
 
-TEST(Conditions, MistakesAreNamedWithTheirPlace) {
+TEST(Conditions, ErrorsNameTheirPlace) {
   const auto error_of = [](const std::string& toml) { return Conditions::from_scenario(toml, 1).error(); };
   EXPECT_THAT(error_of("peers = 3\n[[do]]\nat = \"2s\"\ncrahs = \"b\"\n").text,
               testing::AllOf(HasSubstr("4:1"), HasSubstr("did you mean 'crash'")));
-  EXPECT_THAT(error_of("peers = 3\nwork = [\"all_reduce 8\"]\n").text, HasSubstr("work is for the simulator's own"));
-  EXPECT_THAT(error_of("peers = 3\n[[do]]\nat = \"2s\"\nskip = \"b\"\n").text, HasSubstr("skip is a mistake"));
+  EXPECT_THAT(error_of("peers = 3\nwork = [\"all_reduce 8\"]\n").text,
+              HasSubstr("work applies to the simulator's own"));
+  EXPECT_THAT(error_of("peers = 3\n[[do]]\nat = \"2s\"\nskip = \"b\"\n").text, HasSubstr("skip is a fault"));
   EXPECT_EQ(error_of("peers = 99").status, Status::kInvalidArgument);
 }
 
@@ -64,9 +65,9 @@ TEST(Conditions, ChurnIsDrawnFromTheSeedAndSparesOneFounder) {
   }
 }
 
-TEST(Conditions, ImpossibleChurnIsRefused) {
+TEST(Conditions, RefusesImpossibleChurn) {
   Conditions alone = scenario("peers = 1");
-  EXPECT_THAT(alone.add({.crashes = 1})->text, HasSubstr("two at least"));
+  EXPECT_THAT(alone.add({.crashes = 1})->text, HasSubstr("at least two founders"));
   EXPECT_THAT(alone.add({.joins = 60})->text, HasSubstr("at most 60 hosts"));
   EXPECT_FALSE(alone.add({.joins = 3}));
   EXPECT_EQ(alone.hosts(), 4U);

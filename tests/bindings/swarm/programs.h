@@ -15,7 +15,7 @@
 
 namespace lockstep::swarm {
 
-// Its host crashed: the program is to end.
+// The host of the program crashed: the program must end.
 struct Killed : std::exception {};
 
 struct Peer {
@@ -36,7 +36,7 @@ struct Peer {
   [[nodiscard]] Duration now() const { return swarm.now(program); }
 };
 
-// Frees it however the program ends; ends the call first.
+// Frees the work however the program ends; ends the call first.
 struct FreeWork {
   void operator()(lockstep_work* work) const { lockstep_work_free(work); }
 };

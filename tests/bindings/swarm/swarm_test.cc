@@ -28,7 +28,7 @@ std::string failure_of(const Report& report) {
   return report.failure ? report.failure->kind + ": " + report.failure->text : "";
 }
 
-// A program that connects by itself.
+// Runs programs that connect themselves.
 Report run_training(const Conditions& conditions, const Training& training = {}) {
   return run(
       conditions, [&](Peer& peer) { train(peer, training); }, false);
@@ -61,7 +61,7 @@ TEST(Swarm, OneProgramRunsAtATime) {
   int running = 0;
   const Report report = run(scenario("peers = 4"), [&](Peer& peer) {
     for (int i = 0; i < 50; ++i) {
-      EXPECT_EQ(running++, 0);  // a race without the baton, which the thread sanitizer sees as well
+      EXPECT_EQ(running++, 0);  // without the baton this is a race, which the thread sanitizer detects, too
       running -= 1;
       peer.spend(milliseconds(peer.host));
     }
@@ -69,7 +69,7 @@ TEST(Swarm, OneProgramRunsAtATime) {
   EXPECT_EQ(failure_of(report), "");
 }
 
-TEST(Swarm, AsynchronousCallsOfAnyOrderEndAndAreWaitedFor) {
+TEST(Swarm, AsynchronousCallsInAnyOrderEnd) {
   const Report report = run(scenario("peers = 3"), [&](Peer& peer) {
     constexpr std::size_t kCalls = 8;
     std::array<std::vector<float>, kCalls> values;
@@ -92,7 +92,7 @@ TEST(Swarm, AsynchronousCallsOfAnyOrderEndAndAreWaitedFor) {
   EXPECT_EQ(report.commits, 8U);
 }
 
-TEST(Swarm, AWaitsTimeOutIsVirtualAndTheCallGoesOn) {
+TEST(Swarm, TheTimeoutOfAWaitIsVirtualAndTheCallContinues) {
   const Report report = run(scenario("peers = 2"), [&](Peer& peer) {
     std::vector<float> values(10, 1);
     lockstep_all_reduce_args args = sum_of(values);
@@ -111,7 +111,7 @@ TEST(Swarm, AWaitsTimeOutIsVirtualAndTheCallGoesOn) {
   EXPECT_EQ(failure_of(report), "");
 }
 
-TEST(Swarm, ACallsTimeOutIsVirtual) {
+TEST(Swarm, TheTimeoutOfACallIsVirtual) {
   const Report report = run(scenario("peers = 2"), [&](Peer& peer) {
     std::vector<float> values(10, 1);
     lockstep_all_reduce_args args = sum_of(values);
@@ -127,8 +127,8 @@ TEST(Swarm, ACallsTimeOutIsVirtual) {
   EXPECT_EQ(failure_of(report), "");
 }
 
-// It has to look again and again, and time must pass for it.
-TEST(Swarm, APollingProgramComesToTheEndOfItsCall) {
+// The program has to poll repeatedly, and time must pass meanwhile.
+TEST(Swarm, APollingProgramReachesTheEndOfItsCall) {
   const Report report = run(scenario("peers = 2"), [&](Peer& peer) {
     std::vector<float> values(10, 1);
     lockstep_all_reduce_args args = sum_of(values);
@@ -178,7 +178,7 @@ TEST(Swarm, CrashJoinAndLeaveHappenWhileProgramsTrain) {
                                            std::string("b starts again"), std::string("leave c")}));
 }
 
-TEST(Swarm, SameSeedSameRun) {
+TEST(Swarm, EqualSeedsGiveEqualRuns) {
   const auto once = [](std::uint64_t seed) { return run_training(scenario(kChurn, seed), {.steps = 20}); };
   const Report first = once(3);
   const Report second = once(3);
@@ -200,7 +200,7 @@ TEST(Swarm, ACrashEndsEveryCallOfItsProgramAtOnce) {
   const Report report = run(scenario("peers = 2\n[[do]]\nat = \"2s\"\ncrash = \"b\"\n"), [&](Peer& peer) {
     std::vector<float> values(10, 1);
     lockstep_all_reduce_args args = sum_of(values);
-    if (peer.host == 1) {  // it launches the second one never
+    if (peer.host == 1) {  // this peer never launches the second call
       peer.check(lockstep_all_reduce(peer.comm, &args, nullptr));
       peer.spend(seconds(20));
       return;
@@ -222,8 +222,8 @@ TEST(Swarm, ACrashEndsEveryCallOfItsProgramAtOnce) {
   EXPECT_THAT(ends(report), ElementsAre(End::kReturned, End::kKilled));
 }
 
-// Memory of a program that is dead is touched no more: the address sanitizer would see it.
-TEST(Swarm, TheMemoryOfAKilledProgramIsItsOwn) {
+// The memory of a dead program is not used any more: the address sanitizer would detect it.
+TEST(Swarm, TheMemoryOfAKilledProgramIsNoLongerUsed) {
   constexpr auto kText = "peers = 3\nnet = { rate = \"1Mbit/s\" }\n[[do]]\nat = \"1s\"\ncrash = \"b\"\n";
   const Report report = run(scenario(kText), [&](Peer& peer) {
     auto values = std::make_unique<std::vector<float>>(100'000, 1.0F);
@@ -268,7 +268,7 @@ TEST(Swarm, ARejoiningProgramOpensAnotherCommunicator) {
   EXPECT_EQ(failure_of(report), "");
 }
 
-TEST(Swarm, OneThatCallsAnotherRoundThanTheOthersIsADeadlock) {
+TEST(Swarm, AProgramInAnotherRoundIsADeadlock) {
   const Report report = run(scenario("peers = 3"), [&](Peer& peer) {
     std::vector<float> values(10, 1);
     lockstep_all_reduce_args args = sum_of(values, peer.host == 3 ? 8 : 9);
@@ -292,8 +292,8 @@ TEST(Swarm, AMismatchIsTheProgramsFailure) {
   EXPECT_THAT(report.failure->text, HasSubstr("arguments differ in tag 0"));
 }
 
-// A program that fails ends the run: the others are killed at once, wherever they are.
-TEST(Swarm, AFailureEndsTheRunOfAll) {
+// A failing program ends the run: the others are killed at once, wherever they are.
+TEST(Swarm, AFailureEndsTheWholeRun) {
   const Report report = run(scenario("peers = 3"), [&](Peer& peer) {
     peer.spend(seconds(1));
     if (peer.host == 2) throw std::runtime_error("step 3 is odd");
@@ -306,8 +306,8 @@ TEST(Swarm, AFailureEndsTheRunOfAll) {
   EXPECT_THAT(ends(report), ElementsAre(End::kRunning, End::kFailed, End::kRunning));
 }
 
-// It changes what it has lent: the result is not the fold of what it gave.
-TEST(Swarm, AProgramThatWritesToLentMemoryIsFoundOut) {
+// The program changes memory that it has lent: the result is not the fold of its input.
+TEST(Swarm, DetectsAProgramThatWritesToLentMemory) {
   const Report report = run(scenario("peers = 2"), [&](Peer& peer) {
     std::vector<float> values(10, 1);
     lockstep_all_reduce_args args = sum_of(values);
@@ -322,7 +322,7 @@ TEST(Swarm, AProgramThatWritesToLentMemoryIsFoundOut) {
   EXPECT_THAT(report.failure->text, HasSubstr("changed memory that it had lent"));
 }
 
-TEST(Swarm, ANewcomerTakesTheStateOver) {
+TEST(Swarm, ANewcomerTakesOverTheState) {
   constexpr auto kText = "peers = 2\n[[do]]\nat = \"1s\"\njoin = \"c\"\n";
   std::vector<std::uint64_t> steps;
   const Report report = run(scenario(kText), [&](Peer& peer) {
@@ -342,7 +342,7 @@ TEST(Swarm, ANewcomerTakesTheStateOver) {
   EXPECT_THAT(steps, ElementsAre(17, 17, 17));
 }
 
-TEST(Swarm, AStalledProgramStandsStill) {
+TEST(Swarm, AStalledProgramDoesNotRun) {
   constexpr auto kText = "peers = 2\n[[do]]\nat = \"1s\"\nstall = \"b\"\nfor = \"600ms\"\n";
   const Report report = run(scenario(kText), [&](Peer& peer) {
     while (peer.now() < seconds(3)) {
@@ -356,16 +356,16 @@ TEST(Swarm, AStalledProgramStandsStill) {
   EXPECT_EQ(failure_of(report), "");
 }
 
-TEST(Swarm, WhoStillWaitsWhenAllOthersHaveReturnedIsTooLate) {
+TEST(Swarm, ANewcomerThatWaitsAfterAllOthersReturnedIsTooLate) {
   constexpr auto kText = "peers = 2\n[[do]]\nat = \"1s\"\njoin = \"c\"\n";
-  const Report report = run(scenario(kText), [](Peer& peer) { peer.spend(seconds(2)); });  // nobody admits it
+  const Report report = run(scenario(kText), [](Peer& peer) { peer.spend(seconds(2)); });  // no member calls admit
   EXPECT_EQ(failure_of(report), "");
   EXPECT_THAT(ends(report), ElementsAre(End::kReturned, End::kReturned, End::kTooLate));
 }
 
-// Of every kind of fault, in many drawn orders: no promise is broken, no program hangs, and each is repeated to the
-// last bit.
-TEST(Swarm, EveryKindOfChurnIsSurvivedAndRepeated) {
+// Every kind of fault, in many drawn orders: no promise is broken, no program hangs, and each run repeats to the last
+// bit.
+TEST(Swarm, SurvivesAndRepeatsEveryKindOfChurn) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Conditions conditions = scenario("peers = 5\nnet = { profile = \"region\" }\n", seed);
     const Churn churn{.crashes = 2, .vanishes = 1, .leaves = 1, .joins = 1, .stalls = 2, .cuts = 2, .resets = 2};
@@ -384,7 +384,7 @@ TEST(Swarm, EveryKindOfChurnIsSurvivedAndRepeated) {
   }
 }
 
-TEST(Swarm, ALoopThatForgetsToSyncIsFoundOut) {
+TEST(Swarm, DetectsALoopThatForgetsToSync) {
   std::optional<Failure> found;
   for (std::uint64_t seed = 1; seed <= 20 && !found; ++seed) {
     Conditions conditions = scenario("peers = 4", seed);
@@ -396,7 +396,7 @@ TEST(Swarm, ALoopThatForgetsToSyncIsFoundOut) {
   EXPECT_THAT(found->text, HasSubstr("differs from that of"));
 }
 
-TEST(Swarm, AHostThatStandsStillLeavesWhenItWakes) {
+TEST(Swarm, AStalledHostLeavesWhenItWakes) {
   constexpr auto kText = R"(
 peers = 3
 [[do]]
@@ -417,7 +417,7 @@ back = "1s"
   EXPECT_EQ(report.programs[3].began - report.programs[1].ended, seconds(1));
 }
 
-TEST(Swarm, AProgramThatLosesTheRunWhileItIsMadeToLeaveEnds) {
+TEST(Swarm, AProgramThatLosesTheRunWhileLeavingEnds) {
   constexpr auto kText = R"(
 peers = 3
 [[do]]
@@ -433,8 +433,8 @@ leave = "b"
   EXPECT_THAT(ends(report), ElementsAre(End::kReturned, End::kLeft, End::kReturned));
 }
 
-// It has no communicator any more that could leave on its behalf.
-TEST(Swarm, AProgramThatHasClosedIsMadeToLeave) {
+// The program has no communicator left that could leave on its behalf.
+TEST(Swarm, AClosedProgramCanBeMadeToLeave) {
   constexpr auto kText = "peers = 2\n[[do]]\nat = \"2s\"\nleave = \"b\"\n";
   const Report report = run(scenario(kText), [](Peer& peer) {
     if (peer.host == 2) {
@@ -512,7 +512,7 @@ TEST(Swarm, CallsFromAnotherThreadAreRefused) {
   EXPECT_EQ(failure_of(report), "");
 }
 
-TEST(Swarm, WhatStartThrowsComesOut) {
+TEST(Swarm, AnExceptionOfStartLeavesRun) {
   Swarm swarm(scenario("peers = 2"));
   EXPECT_THROW(swarm.run([](ProgramId) { throw std::runtime_error("no threads left"); }), std::runtime_error);
 }

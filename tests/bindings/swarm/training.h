@@ -1,5 +1,4 @@
-// What programs of a swarm do in tests: they train a model, in step with each other, and go on when they have lost the
-// run.
+// The programs of a swarm in tests: they train a model in step with each other, and continue after they lost the run.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@ inline lockstep_all_reduce_args sum_of(std::vector<float>& values, std::uint64_t
   return args;
 }
 
-// A state of a step and some weights, that every step changes, the same on all.
+// A state with a step and some weights that every step changes equally on all peers.
 struct Model {
   std::uint64_t step = 0;
   std::vector<float> weights = std::vector<float>(100);
@@ -57,11 +56,11 @@ struct Training {
   std::uint64_t steps = 30;
   Duration step_takes = milliseconds(300);
   lockstep_wire_format up = LOCKSTEP_WIRE_NATIVE;
-  bool newcomers_sync = true;  // else they forget to
-  bool watches = false;        // and fails when states differ
+  bool newcomers_sync = true;  // false: newcomers forget to sync
+  bool watches = false;        // also fails when states differ
 };
 
-// The run is lost to this communicator.
+// This communicator has lost the run.
 struct Lost {};
 
 inline void check_or_lose(const Peer& peer, lockstep_status status) {
@@ -114,7 +113,7 @@ inline void train_in_one_run(Peer& peer, Model& model, const Training& training)
   check_or_lose(peer, lockstep_leave(peer.comm, LOCKSTEP_FOREVER));
 }
 
-// Until the last step, in as many runs as it takes. For programs whose communicator is open, and has not joined.
+// Trains until the last step, in as many runs as needed. For programs whose communicator is open and has not joined.
 inline void train(Peer& peer, const Training& training = {}) {
   Model model;
   for (;;) {

@@ -32,12 +32,14 @@ void fail_in_words() {
   LOCKSTEP_UNREACHABLE();
 }
 
-TEST(AssertDeathTest, TheInnermostSaysItsLastWords) {
+TEST(AssertDeathTest, OnlyTheInnermostLastWordsRun) {
   EXPECT_DEATH(fail_with_words(), "assertion failed: 1 \\+ 1 == 3.*\nsaid: inner");
   EXPECT_DEATH(fail_after_words(), "unreachable.*\nsaid: outer");
 }
 
-TEST(AssertDeathTest, LastWordsThatFailAreTheLast) { EXPECT_DEATH(fail_in_words(), "unreachable.*\n.*unreachable"); }
+TEST(AssertDeathTest, AFailureInLastWordsRunsNoFurtherOnes) {
+  EXPECT_DEATH(fail_in_words(), "unreachable.*\n.*unreachable");
+}
 
 }  // namespace
 }  // namespace lockstep

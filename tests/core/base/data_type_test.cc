@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-// The numbers travel on the wire and in the ABI: a change here is a change of version.
+// The numbers are part of the wire and the ABI: a change here needs a new version.
 TEST(DataType, NumbersNamesAndSizes) {
   struct Row {
     DataType type;

@@ -27,13 +27,13 @@ TEST(Result, HoldsAnError) {
   EXPECT_EQ(result.error().text, "odd");
 }
 
-TEST(Result, MovesWhatCannotBeCopied) {
+TEST(Result, MovesValuesThatCannotBeCopied) {
   Result<std::unique_ptr<int>> result = std::make_unique<int>(3);
   const std::unique_ptr<int> out = std::move(*result);
   EXPECT_EQ(*out, 3);
 }
 
-TEST(ResultDeathTest, TheWrongQuestionStopsTheProcess) {
+TEST(ResultDeathTest, ReadingTheWrongAlternativeAborts) {
   EXPECT_DEATH(static_cast<void>(half_of(7).value()), "assertion failed: ok\\(\\)");
   EXPECT_DEATH(static_cast<void>(half_of(8).error()), "assertion failed: !ok\\(\\)");
 }

@@ -29,7 +29,7 @@ TEST(Rng, EveryPartOfTheKeyCounts) {
   EXPECT_EQ(seen.size(), 6U);
 }
 
-// Recorded runs are replayed by their seed: a draw never changes.
+// Recorded runs are repeated by their seed: a draw must never change.
 TEST(Rng, KnownDraws) {
   EXPECT_EQ(draw(0, 0), 8695987549771912286U);
   EXPECT_EQ(draw(7, 1, 2, 3, 4), 11656272548833540879U);

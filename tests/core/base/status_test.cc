@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-TEST(Status, EveryNumberHasANameOfItsOwn) {
+TEST(Status, EveryStatusHasAUniqueName) {
   std::set<std::string_view> names;
   for (std::uint8_t i = 0; i < kStatusCount; ++i) {
     const auto name = status_name(static_cast<Status>(i));
@@ -17,8 +17,8 @@ TEST(Status, EveryNumberHasANameOfItsOwn) {
   }
 }
 
-// The numbers travel on the wire and in the ABI: a change here is a change of version.
-TEST(Status, NumbersStay) {
+// The numbers are part of the wire and the ABI: a change here needs a new version.
+TEST(Status, NumbersNeverChange) {
   EXPECT_EQ(static_cast<int>(Status::kOk), 0);
   EXPECT_EQ(static_cast<int>(Status::kPeerLost), 3);
   EXPECT_EQ(static_cast<int>(Status::kOutcomeUnknown), 9);
@@ -26,7 +26,7 @@ TEST(Status, NumbersStay) {
   EXPECT_EQ(status_name(Status::kPeerLost), "peer lost");
 }
 
-TEST(StatusDeathTest, ANumberWithoutANameStopsTheProcess) {
+TEST(StatusDeathTest, AnUnknownStatusAborts) {
   EXPECT_DEATH(static_cast<void>(status_name(static_cast<Status>(kStatusCount))), "unreachable");
 }
 

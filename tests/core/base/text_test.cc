@@ -12,7 +12,7 @@ TEST(Text, PlainTextStaysAsItIs) {
   }
 }
 
-TEST(Text, WhatBreaksALineATerminalOrADocumentIsReplaced) {
+TEST(Text, ReplacesBytesThatBreakALineATerminalOrADocument) {
   const std::pair<std::string, const char*> cases[] = {
       {"two\nlines", "two?lines"},
       {"\x1b[2J", "?[2J"},

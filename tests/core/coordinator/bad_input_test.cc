@@ -1,5 +1,5 @@
-// A member, or one that waits to be one, that breaks the protocol is out, with the reason; the others go on. Two honest
-// peers are the machines that ship; the liar is the test.
+// A member or a waiting peer that violates the protocol is evicted with the reason, and the others continue. Two honest
+// peers are real machines; the test plays the liar.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -37,7 +37,7 @@ wire::Descriptor state_of(std::uint64_t layout) {
 }
 
 struct Room {
-  // Ann and bob are members; so is the liar unless it waits.
+  // Ann and bob are members; so is the liar, unless it waits.
   explicit Room(bool waits = false) : ann(honest(0, waits ? 2 : 3)), bob(honest(1, waits ? 2 : 3)) {
     if (!waits) join();
     for (fuzz::PeerHost* peer : {&ann, &bob}) {
@@ -64,7 +64,7 @@ struct Room {
     liar->greet();
     liar->say(join);
   }
-  // Until nobody has anything to say.
+  // Runs until no machine has anything to say.
   void settle() {
     for (int i = 0; i < 30; ++i) {
       coordinator.run();
@@ -82,7 +82,7 @@ struct Room {
   void flush(std::vector<wire::OpenRound> open = {}) {
     liar->say(wire::Flush{liar->last<wire::Propose>()->number, std::move(open)});
   }
-  // A proposal that waits for the liar's answer (and, until settle(), for everybody's).
+  // Makes a proposal that waits for the liar's answer (and, until settle(), for all answers).
   void make_proposal() {
     liar->say(wire::StopRound{key(900), attempt(), Status::kAborted, false, "because"});
     coordinator.run();
@@ -108,7 +108,7 @@ struct Room {
     return open;
   }
 
-  // Ann and bob finish a round, with the liar if it is still in.
+  // Ann and bob finish a round, together with the liar if it is still a member.
   void expect_commits(std::uint32_t world) {
     peer::Request barrier;
     barrier.tag = Tag{5};
@@ -156,7 +156,7 @@ void expect_out(Room& run, const Lie& lie) {
   EXPECT_TRUE(run.liar->shown_out());
 }
 
-TEST(BadInput, AMemberThatBreaksTheProtocolIsOutAndTheOthersGoOn) {
+TEST(BadInput, EvictsAMemberThatViolatesTheProtocol) {
   const Lie lies[] = {
       {"done in no cohort",
        [](Room& r) {
@@ -315,7 +315,7 @@ TEST(BadInput, AMemberThatBreaksTheProtocolIsOutAndTheOthersGoOn) {
   }
 }
 
-TEST(BadInput, WhatIsOnlyOfOthersIsNotForAMemberToSay) {
+TEST(BadInput, AMemberMayNotSendTheCoordinatorsMessages) {
   for (const wire::Message& message : test::sample_messages()) {
     const auto* refused = std::get_if<wire::Segment>(&message);
     const bool peers_say =
@@ -334,7 +334,7 @@ TEST(BadInput, WhatIsOnlyOfOthersIsNotForAMemberToSay) {
   }
 }
 
-TEST(BadInput, WhatMayHaveCrossedOnTheWayIsLetPass) {
+TEST(BadInput, IgnoresMessagesThatCrossedOnTheWay) {
   const Lie passes[] = {
       {"a broken link to nobody",
        [](Room& r) {
@@ -390,8 +390,8 @@ TEST(BadInput, WhatMayHaveCrossedOnTheWayIsLetPass) {
   }
 }
 
-// Nothing that it named stays behind, in any of the lists.
-TEST(BadInput, NonsenseInAListLeavesNothingBehind) {
+// No list keeps an entry of the message.
+TEST(BadInput, AnInvalidListEntryLeavesNoState) {
   Room run;
   run.liar->say(wire::Admit{run.cohort(), 1, false, run.nonsense()});
   run.settle();
@@ -408,8 +408,8 @@ TEST(BadInput, NonsenseInAListLeavesNothingBehind) {
   EXPECT_EQ(run.coordinator.footprint().rounds, 0U);
 }
 
-// One that gives signs of life and nothing else.
-TEST(BadInput, AMemberThatNeverAnswersAProposalHoldsUpNobody) {
+// The liar sends heartbeats and nothing else.
+TEST(BadInput, AMemberThatAnswersNoProposalDelaysNobody) {
   Room run;
   run.make_proposal();
   for (int i = 0; i < 70 && run.liar->last<wire::Evicted>() == nullptr; ++i) {
@@ -421,9 +421,9 @@ TEST(BadInput, AMemberThatNeverAnswersAProposalHoldsUpNobody) {
   run.expect_commits(2);
 }
 
-// All are done, and the liar has said that it watches another state than ann: where it differs is asked, and never
-// answered.
-TEST(BadInput, AStateThatDiffersAndIsNotToldHoldsUpNobodyForLong) {
+// All members are done, and the liar has reported another fingerprint than ann. The coordinator asks for the
+// difference, and the liar never answers.
+TEST(BadInput, AMissingOutlineDelaysACommitForALimitedTime) {
   Room run;
   auto state = std::make_shared<state::Statement>();
   state->manifest.tensors = {{"w", DataType::kU8, 4, false}};
@@ -453,7 +453,7 @@ TEST(BadInput, AStateThatDiffersAndIsNotToldHoldsUpNobodyForLong) {
   EXPECT_EQ(run.coordinator.status().lost, 0U);
 }
 
-TEST(BadInput, OneThatWaitsMaySayLittle) {
+TEST(BadInput, AWaitingPeerMaySendFewMessages) {
   const Lie lies[] = {
       {"done",
        [](Room& r) {
@@ -512,8 +512,8 @@ TEST(BadInput, OneThatWaitsMaySayLittle) {
   }
 }
 
-// Found by reading: whoever waited could make the coordinator keep room for the largest message there is.
-TEST(BadInput, OneThatWaitsSaysItInAFewWords) {
+// Found by reading: any waiting peer could make the coordinator reserve memory for the largest message.
+TEST(BadInput, AWaitingPeerMaySendOnlySmallMessages) {
   Room waits(true);
   waits.liar->say(wire::LinkBroken{kHonest[0], std::string(kMaxTextBytes, 'x')});
   waits.settle();
@@ -533,8 +533,8 @@ TEST(BadInput, OneThatWaitsSaysItInAFewWords) {
   EXPECT_EQ(member.liar->last<wire::Evicted>(), nullptr);
 }
 
-// Found by reading: whoever waited could have a leaver thrown out that was still finishing its rounds.
-TEST(BadInput, OneThatWaitsCannotAccuseALeaver) {
+// Found by reading: any waiting peer could have a leaver evicted that was still finishing its rounds.
+TEST(BadInput, AWaitingPeerCannotReportALeaver) {
   Room run(true);
   peer::Request barrier;
   barrier.tag = Tag{5};
@@ -552,7 +552,7 @@ TEST(BadInput, OneThatWaitsCannotAccuseALeaver) {
   EXPECT_EQ(run.ann.outcome(leave)->status, Status::kOk);
 }
 
-TEST(BadInput, WhatNobodyCanWaitForIsRefusedAtTheDoor) {
+TEST(BadInput, RefusesAJoinThatCanNeverBeAdmitted) {
   const std::pair<std::function<void(wire::Join&)>, const char*> cases[] = {
       {[](wire::Join& join) { join.peer = {}; }, "needs an id"},
       {[](wire::Join& join) { join.peer = kHonest[0]; }, "never reused"},

@@ -1,4 +1,5 @@
-// States that cannot be compared: who is asked, what is told to all, and what ends it.
+// Comparing states that contradict each other: which peers are asked, what all members learn, and what ends a
+// comparison.
 #include "core/coordinator/comparison.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ Comparison of(wire::Outlined what) {
   return {key(), Generation{1}, what, {kAda, "a"}, {kBen, "b"}, {"they differ", ": ?", ": mend it"}};
 }
 
-// Both answer what they are asked: with their outlines, and with `words`.
+// Both peers answer with their outlines; `words` describe the entries.
 std::string text_of(wire::Outlined what, const wire::StateOutline& ours, const wire::StateOutline& theirs) {
   std::string texts[2];
   for (const bool b_first : {false, true}) {  // who answers first makes no difference
@@ -75,8 +76,8 @@ TEST(Comparison, NamesTheFirstEntryThatDiffers) {
   }
 }
 
-// Found by a user: two descriptions with the hashes of layouts were all that was told.
-TEST(Comparison, NamesTheOneWhoseStateIsEmpty) {
+// Found by a user: the error listed only the hashes of two layouts.
+TEST(Comparison, NamesThePeerWhoseStateIsEmpty) {
   const std::string nothing = ": a: no tensors and no values; b: ";
   EXPECT_EQ(text_of(wire::Outlined::kManifest, outline({}), outline({1, 2}, {3})),
             "they differ: tensor 0" + nothing + "theirs 0" + kHint + ": mend it");
@@ -84,7 +85,7 @@ TEST(Comparison, NamesTheOneWhoseStateIsEmpty) {
             "they differ: value 0" + nothing + "theirs 0" + kHint + ": mend it");
 }
 
-TEST(Comparison, TakesNothingThatItDidNotAskFor) {
+TEST(Comparison, IgnoresAnswersThatItDidNotRequest) {
   Comparison comparison = of(wire::Outlined::kManifest);
   EXPECT_FALSE(comparison.take(kAda, outline({1})));
   (void)comparison.begin();
@@ -99,7 +100,7 @@ TEST(Comparison, TakesNothingThatItDidNotAskFor) {
   EXPECT_FALSE(comparison.take(kAda, entry("w")));
 }
 
-// ---- the coordinator's account of it ----
+// ---- the coordinator's rounds ----
 
 class ClaimsOfThree : public testing::Test {
  protected:
@@ -125,7 +126,7 @@ class ClaimsOfThree : public testing::Test {
     sends.revision = revision;
     return sends;
   }
-  // The second that claims has another manifest.
+  // The second claim has another manifest.
   void differ(std::uint64_t tag = 7) {
     EXPECT_TRUE(rounds_.on_claim(kAda, claim(1, tag)).questions.empty());
     const auto result = rounds_.on_claim(kBen, claim(2, tag));
@@ -133,7 +134,7 @@ class ClaimsOfThree : public testing::Test {
     ASSERT_EQ(result.questions.size(), 2U);
     EXPECT_EQ(std::get<wire::AskOutline>(result.questions[0].second).of, wire::Outlined::kManifest);
   }
-  // Both answer all that they are asked.
+  // Both peers answer all questions.
   std::optional<wire::Verdict> answer() {
     EXPECT_FALSE(rounds_.on_outline(kAda, outline({1})).stop);
     Rounds::DoneResult result = rounds_.on_outline(kBen, outline({2}));
@@ -161,7 +162,7 @@ TEST_F(ClaimsOfThree, ManifestsThatDifferEndWithTheFirstDifference) {
   EXPECT_EQ(answer()->text, "states differ in tag 7: tensor 0: a: w f32 [10]; b: w f32 [12]" + kHint);
 }
 
-TEST_F(ClaimsOfThree, NobodyIsElectedWhileTwoAreCompared) {
+TEST_F(ClaimsOfThree, ElectsNoStateWhileTwoAreCompared) {
   differ();
   const auto result = rounds_.on_claim(kCleo, claim(1));
   EXPECT_FALSE(result.stop || !result.elected.empty());
@@ -169,8 +170,8 @@ TEST_F(ClaimsOfThree, NobodyIsElectedWhileTwoAreCompared) {
   EXPECT_EQ(answer()->status, Status::kMismatch);
 }
 
-// Found by a user: that states differ was told where only arguments did.
-TEST_F(ClaimsOfThree, ArgumentsThatDifferAreToldAsSuch) {
+// Found by a user: the error spoke of different states although only the arguments differed.
+TEST_F(ClaimsOfThree, ReportsDifferentArgumentsAsArguments) {
   wire::Claim other = claim(1);
   other.what.minimum_world = 3;
   EXPECT_FALSE(rounds_.on_claim(kAda, claim(1)).stop);
@@ -184,7 +185,7 @@ TEST_F(ClaimsOfThree, ArgumentsThatDifferAreToldAsSuch) {
             "arguments on all peers");
 }
 
-TEST_F(ClaimsOfThree, StatesThatDifferAreComparedWhateverElseDiffers) {
+TEST_F(ClaimsOfThree, ComparesDifferentStatesWhateverElseDiffers) {
   wire::Claim other = claim(2);
   other.what.minimum_world = 3;
   EXPECT_FALSE(rounds_.on_claim(kAda, claim(1)).stop);
@@ -194,7 +195,7 @@ TEST_F(ClaimsOfThree, StatesThatDifferAreComparedWhateverElseDiffers) {
   EXPECT_EQ(answer()->text, "states differ in tag 7: tensor 0: a: w f32 [10]; b: w f32 [12]" + kHint);
 }
 
-TEST_F(ClaimsOfThree, SendersThatDifferAreToldInWhat) {
+TEST_F(ClaimsOfThree, ReportsTheFirstDifferenceBetweenSendOnlyStates) {
   EXPECT_FALSE(rounds_.on_claim(kAda, sender({1, 1})).stop);
   EXPECT_FALSE(rounds_.on_claim(kCleo, claim(1)).stop);
   const auto result = rounds_.on_claim(kBen, sender({2, 2}, 3));
@@ -206,7 +207,7 @@ TEST_F(ClaimsOfThree, SendersThatDifferAreToldInWhat) {
       "a and b only send, and their states differ in tag 7: first in tensor 0 (w f32 [10]): let one of them receive");
 }
 
-TEST_F(ClaimsOfThree, SendersOfTwoRevisionsAreToldAtOnce) {
+TEST_F(ClaimsOfThree, ReportsSendOnlyStatesOfTwoRevisionsAtOnce) {
   EXPECT_FALSE(rounds_.on_claim(kAda, sender({1, 1}, 4)).stop);
   EXPECT_FALSE(rounds_.on_claim(kBen, sender({1, 1}, 3)).stop);
   const auto result = rounds_.on_claim(kCleo, claim(1));
@@ -216,7 +217,7 @@ TEST_F(ClaimsOfThree, SendersOfTwoRevisionsAreToldAtOnce) {
             "a and b only send, and their states differ in tag 7: revisions 4 and 3: let one of them receive");
 }
 
-TEST_F(ClaimsOfThree, OneComparisonAtATimeTheOthersEndWithoutIt) {
+TEST_F(ClaimsOfThree, OtherRoundsEndWithoutADetailWhileOneIsCompared) {
   differ();
   EXPECT_FALSE(rounds_.on_claim(kAda, claim(1, 8)).stop);
   const auto other = rounds_.on_claim(kBen, claim(2, 8));
@@ -230,9 +231,9 @@ TEST_F(ClaimsOfThree, OneComparisonAtATimeTheOthersEndWithoutIt) {
   differ(9);  // there is room again
 }
 
-// Two groups whose outcomes are one.
-// Found by an attack: the one with the smallest name was, and a newcomer's state won there.
-TEST_F(ClaimsOfThree, WhoAgreedIsForgottenWhereNothingWasHeardForLongest) {
+// Two bound groups. Found by an attack: the group with the smallest name was forgotten, and a newcomer's state won
+// there.
+TEST_F(ClaimsOfThree, ForgetsTheAgreementThatWasUnusedForTheLongestTime) {
   Claims claims;
   const std::vector<wire::Member> members(view_.members.begin(), view_.members.begin() + 2);
   claims.agreed(key(9), members);
@@ -276,8 +277,8 @@ class ClaimsInTwoGroups : public ClaimsOfThree {
   }
 };
 
-// What differs in the other does not end the round before the first's difference is known.
-TEST_F(ClaimsInTwoGroups, WaitForTheOneComparison) {
+// A difference in the other group does not end the round before the first group's difference is known.
+TEST_F(ClaimsInTwoGroups, BoundRoundsWaitForTheOneComparison) {
   EXPECT_TRUE(claims(kAda, 1).questions.empty());
   EXPECT_EQ(claims(kBen, 2).questions.size(), 2U);
   EXPECT_TRUE(claims(kCleo, 1).questions.empty());
@@ -286,7 +287,7 @@ TEST_F(ClaimsInTwoGroups, WaitForTheOneComparison) {
   EXPECT_FALSE(other.stop);
 }
 
-TEST_F(ClaimsInTwoGroups, NothingIsTakenOverBeforeAllHaveElected) {
+TEST_F(ClaimsInTwoGroups, NoStateIsTakenOverBeforeAllGroupsHaveElected) {
   claims(kAda, 1, 4);
   EXPECT_TRUE(claims(kBen, 1, 3).elected.empty());
   claims(kCleo, 1, 3);
@@ -296,13 +297,14 @@ TEST_F(ClaimsInTwoGroups, NothingIsTakenOverBeforeAllHaveElected) {
   EXPECT_EQ(result.elected[1].receivers, (std::vector{kCleo}));
 }
 
-TEST_F(ClaimsInTwoGroups, AllEqualCommitTogether) {
+TEST_F(ClaimsInTwoGroups, EqualStatesOfBoundGroupsCommitTogether) {
   for (const PeerId peer : {kAda, kBen, kCleo}) EXPECT_TRUE(claims(peer, 1).committed.empty());
   EXPECT_EQ(claims(kDan, 1).committed.size(), 2U);
 }
 
-// Found by seed 14455: after a loss the newcomer of one group had taken over what that of the other had not.
-TEST_F(ClaimsInTwoGroups, GoOnWithTheRevisionThatBothHave) {
+// Found by seed 14455: after a loss, the newcomer of one group had taken over a revision that the newcomer of the other
+// group had not.
+TEST_F(ClaimsInTwoGroups, ContinueWithTheHighestCommonRevision) {
   for (const PeerId peer : {kAda, kBen, kCleo}) claims(peer, 1, peer == kAda ? 4 : 3);
   const auto result = claims(kDan, 1, 3);
   EXPECT_FALSE(result.stop);
@@ -311,7 +313,7 @@ TEST_F(ClaimsInTwoGroups, GoOnWithTheRevisionThatBothHave) {
   EXPECT_EQ(result.elected[0].receivers, (std::vector{kAda}));
 }
 
-TEST_F(ClaimsInTwoGroups, WithoutSuchARevisionGoOnWithNone) {
+TEST_F(ClaimsInTwoGroups, EndWithoutACommonRevision) {
   for (const PeerId peer : {kAda, kBen}) EXPECT_FALSE(claims(peer, 1, 4).stop);
   EXPECT_FALSE(claims(kCleo, 1, 0).stop);
   const auto result = claims(kDan, 1, 3);
@@ -323,7 +325,7 @@ TEST_F(ClaimsInTwoGroups, WithoutSuchARevisionGoOnWithNone) {
             "checkpoint in all of them");
 }
 
-TEST_F(ClaimsOfThree, AStopThatSomebodyAsksForEndsTheRoundAndTheAnswersSayNothingMore) {
+TEST_F(ClaimsOfThree, ARequestedStopEndsTheRoundAndIgnoresLaterAnswers) {
   differ();
   EXPECT_TRUE(rounds_.on_stop(kCleo, {key(), Generation{1}, Status::kTimedOut, false, "timed out"}).empty());
   EXPECT_FALSE(answer());
@@ -332,7 +334,7 @@ TEST_F(ClaimsOfThree, AStopThatSomebodyAsksForEndsTheRoundAndTheAnswersSayNothin
   EXPECT_EQ(verdicts.front().status, Status::kTimedOut);
 }
 
-TEST_F(ClaimsOfThree, TheNextAttemptBeginsAnewAndOldAnswersAreLate) {
+TEST_F(ClaimsOfThree, TheNextAttemptIgnoresAnswersToTheOldOne) {
   differ();
   EXPECT_TRUE(rounds_.on_outline(kAda, outline({1})).violation.empty());
   wire::View next;
@@ -353,7 +355,7 @@ TEST_F(ClaimsOfThree, ARoundThatEndsFreesTheComparison) {
   differ(8);
 }
 
-TEST_F(ClaimsOfThree, AnswersThatNobodyAskedForAreViolations) {
+TEST_F(ClaimsOfThree, UnrequestedAnswersAreViolations) {
   EXPECT_TRUE(rounds_.on_claim(kAda, claim(1)).violation.empty());
   EXPECT_FALSE(rounds_.on_outline(kAda, outline({1})).violation.empty());
   EXPECT_FALSE(rounds_.on_entry(kAda, entry("w")).violation.empty());

@@ -1,5 +1,5 @@
-// Many members at once, as many as the limits allow and a little more: what they say stays within one message, and
-// costs the coordinator no more than it should. Every member is the test.
+// As many members as the limits allow, and a few more: their messages stay within the limit of a message, and the
+// coordinator's cost stays within its limits. The test plays every member.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using fuzz::address_of;
 using fuzz::FarEnd;
 
 struct Crowd {
-  // All of them found the run, the i-th in group `group_of(i)`; as one gang, if that has a number.
+  // All of them found the run, the i-th in group `group_of(i)`, and as one gang if `gang` is not 0.
   template <typename GroupOf>
   Crowd(std::uint32_t n, GroupOf group_of, const Options& options = {}, std::uint64_t gang = 0) : coordinator(options) {
     for (std::uint32_t i = 0; i < n; ++i) {
@@ -54,7 +54,7 @@ struct Crowd {
     ends.back()->say(wire::Flush{answered.back(), {}});
     coordinator.run();
   }
-  // Everybody answers its newest proposal; whether anybody had one.
+  // All members answer their newest proposals; returns whether there was one.
   bool answer() {
     bool any = false;
     for (std::size_t i = 0; i < ends.size(); ++i) {
@@ -81,9 +81,9 @@ struct Crowd {
   std::vector<ProposalNumber> answered;
 };
 
-// Found by an attack: the stops and the closed rounds each fitted one message, and both together aborted the
-// coordinator.
-TEST(Crowd, WhatAnAdmissionClosesAndWhatIsStoppedFitOneMessageOrWaitForTheNext) {
+// Found by an attack: the stops and the closed rounds each fitted one message, but together they made the coordinator
+// abort.
+TEST(Crowd, ClosedAndStoppedRoundsFitOneProposalOrWaitForTheNext) {
   constexpr std::uint32_t kMembers = kMaxVerdicts / kMaxRoundsInFlight + 1;
   Crowd crowd(kMembers);
   const CohortId cohort = crowd.cohort();
@@ -120,9 +120,9 @@ wire::Join newcomer(std::uint32_t i) {
   return join;
 }
 
-// Found by an attack: one joined and hung up again and again, each admission was withdrawn and drafted anew with those
-// that had come meanwhile, and members waited for half a minute.
-TEST(Crowd, NewcomersThatComeAndGoHoldUpAnAdmissionOnce) {
+// Found by an attack: a newcomer joined and disconnected repeatedly. Each time, the admission was withdrawn and drafted
+// again with the newcomers that had arrived meanwhile, and members waited for half a minute.
+TEST(Crowd, NewcomersThatJoinAndLeaveDelayAnAdmissionOnce) {
   Crowd crowd(3);
   crowd.enter_and_answer(newcomer(0));
   for (std::size_t i = 0; i < 3; ++i) crowd.ends[i]->say(wire::Admit{crowd.cohort(), 1, false, {}});
@@ -136,7 +136,7 @@ TEST(Crowd, NewcomersThatComeAndGoHoldUpAnAdmissionOnce) {
   }
   crowd.answer_all();
   EXPECT_EQ(crowd.coordinator.status().view.members.size(), 3U);
-  // Whoever has waited meanwhile is in with the next one.
+  // The next admission admits all peers that have waited meanwhile.
   for (std::size_t i = 0; i < 3; ++i) crowd.ends[i]->say(wire::Admit{crowd.cohort(), 1, false, {}});
   crowd.answer_all();
   EXPECT_EQ(crowd.coordinator.status().view.members.size(), 4U);
@@ -154,8 +154,8 @@ TEST(Crowd, OneAddressCannotTakeEveryPlace) {
       << crowd.ends.back()->last<wire::Refused>()->text;
 }
 
-// Found by an attack: 256 connections that said nothing kept everybody else out.
-TEST(Crowd, WhoComesToAFullPortIsHeard) {
+// Found by an attack: 256 silent connections kept all other peers out.
+TEST(Crowd, ANewConnectionToAFullPortIsServed) {
   Crowd crowd(3);
   for (std::uint32_t i = 0; i < 2 * kMaxStrangers; ++i) {
     crowd.coordinator.streams.accept(address_of(1));
@@ -166,9 +166,9 @@ TEST(Crowd, WhoComesToAFullPortIsHeard) {
   EXPECT_NE(crowd.ends.back()->last<wire::Waiting>(), nullptr);
 }
 
-// Found by an attack: while any pair was broken, every byte of every member made the coordinator draft a view, n * n
-// look-ups each, until it could not keep up and everybody seemed silent.
-TEST(Crowd, ALinkThatStaysBrokenCostsOneDraftAndNotOneAtEveryInput) {
+// Found by an attack: while any pair was broken, every byte of every member made the coordinator draft a view (n * n
+// look-ups) until it could not keep up and all peers seemed silent.
+TEST(Crowd, AStillBrokenLinkCostsOneDraftOfAView) {
   Crowd crowd(400);
   const std::uint64_t founding = crowd.coordinator.footprint().drafts;
   crowd.ends[7]->say(wire::LinkBroken{Crowd::id(8), "?"});
@@ -183,7 +183,7 @@ TEST(Crowd, ALinkThatStaysBrokenCostsOneDraftAndNotOneAtEveryInput) {
   EXPECT_EQ(crowd.coordinator.footprint().drafts, relinked);
 }
 
-TEST(Crowd, WhoIsPutOutForABrokenLinkIsToldWhatBothSaidOfIt) {
+TEST(Crowd, AnEvictionForABrokenLinkQuotesBothReports) {
   Crowd crowd(3);  // no ring of three avoids a link
   crowd.ends[0]->say(wire::LinkBroken{Crowd::id(1), "no stream: Too many open files"});
   crowd.coordinator.run();
@@ -194,9 +194,9 @@ TEST(Crowd, WhoIsPutOutForABrokenLinkIsToldWhatBothSaidOfIt) {
   EXPECT_NE(text.find(" says: no stream: Too many open files"), std::string::npos) << text;
 }
 
-// Found by reading: a loss replaced the proposal that laid the ring around the link, and the next one knew nothing of
-// it. Rounds in flight waited for that link until they timed out.
-TEST(Crowd, ABrokenLinkIsNotForgottenWhenALossComesBetween) {
+// Found by reading: a loss replaced the proposal that avoided the link, and the next proposal did not know the link.
+// Rounds in flight waited for the link until they timed out.
+TEST(Crowd, ALossDoesNotDiscardABrokenLink) {
   Crowd crowd(8, [](std::uint32_t i) { return i / 4; });
   crowd.ends[0]->say(wire::LinkBroken{Crowd::id(1), "?"});
   crowd.coordinator.run();
@@ -213,8 +213,8 @@ TEST(Crowd, ABrokenLinkIsNotForgottenWhenALossComesBetween) {
   EXPECT_TRUE(crowd.ends[0]->last<wire::Propose>()->relinked.empty());
 }
 
-// The same while somebody who leaves finishes its last round.
-TEST(Crowd, ALeaverThatTakesItsTimeCostsNoDraftAtEveryInput) {
+// The same while a leaver finishes its last round.
+TEST(Crowd, ASlowLeaverCostsNoDraftPerInput) {
   Crowd crowd(4);
   const RoundKey open{crowd.cohort(), {}, Tag{5}, 0};
   crowd.ends[1]->say(wire::Leave{{{open, crowd.attempt(), false, true, 0}}});
@@ -226,9 +226,9 @@ TEST(Crowd, ALeaverThatTakesItsTimeCostsNoDraftAtEveryInput) {
   EXPECT_EQ(crowd.coordinator.footprint().drafts, cut);
 }
 
-// Found by an attack: what became of each round was asked once for each group that is bound with its own, and each time
-// of all of them. With these it took minutes; now it takes what it takes to read the answers.
-TEST(Crowd, ManyBoundGroupsWithManyRoundsAreSettledInNoTime) {
+// Found by an attack: the outcome of each round was computed once for each bound group, and each time for all rounds.
+// With these numbers it took minutes; now the cost is that of reading the answers.
+TEST(Crowd, ManyBoundGroupsWithManyRoundsAreDecidedQuickly) {
   constexpr std::uint32_t kMembers = 120;
   Crowd crowd(
       kMembers, [](std::uint32_t i) { return i; }, {}, 5);
@@ -251,7 +251,7 @@ TEST(Crowd, ManyBoundGroupsWithManyRoundsAreSettledInNoTime) {
   };
   crowd.ends[0]->say(wire::StopRound{{cohort, GroupId{}, Tag{1}, 0}, attempt, Status::kAborted, false, "enough"});
   settle(kMaxRoundsInFlight);
-  // One verdict for all of them that are bound.
+  // One verdict for all bound rounds.
   const std::size_t bound = crowd.ends[0]->last<wire::Propose>()->verdicts.size();
   EXPECT_EQ(bound, kMembers);
   for (std::uint32_t i = 0; i < kMembers; ++i) crowd.ends[i]->say(wire::Admit{cohort, 1, false, open_of(i, 10)});
@@ -260,8 +260,8 @@ TEST(Crowd, ManyBoundGroupsWithManyRoundsAreSettledInNoTime) {
   EXPECT_GT(crowd.coordinator.status().view.cohort, cohort);
 }
 
-// Found by an attack: what it had wanted stayed for ever.
-TEST(Crowd, NothingIsLeftOfAStrangerThatLeavesWhileItWants) {
+// Found by an attack: the wishes of a peer that had left were never removed.
+TEST(Crowd, AWaitingPeerThatLeavesLeavesNoWishBehind) {
   Crowd crowd(2);
   wire::Join join;
   join.peer = Crowd::id(2);
@@ -286,7 +286,7 @@ TEST(Crowd, NothingIsLeftOfAStrangerThatLeavesWhileItWants) {
   EXPECT_EQ(*crowd.ends.front()->last<wire::Pending>(), (wire::Pending{0, 0}));
 }
 
-TEST(Crowd, EverybodyIsToldHowFarEverybodyIs) {
+TEST(Crowd, MembersLearnTheRoundTripsOfAllMembers) {
   Crowd crowd(3);
   for (FarEnd* end : crowd.ends) {
     const auto& members = end->last<wire::Propose>()->view.members;

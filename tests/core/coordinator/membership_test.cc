@@ -39,7 +39,7 @@ std::vector<std::uint64_t> ring_of(const std::vector<wire::Member>& members) {
   return ring;
 }
 
-TEST(Membership, AnEmptyRunIsFoundedOnlyByEnough) {
+TEST(Membership, AnEmptyRunWaitsForEnoughFounders) {
   Membership membership;
   for (std::uint64_t i = 1; i <= 2; ++i) {
     Candidate one = candidate(i);
@@ -59,9 +59,9 @@ TEST(Membership, AGangIsAdmittedWholeOrNotAtAll) {
   EXPECT_EQ(membership.admissible().size(), 2U);
 }
 
-// Found by reading: a third of the name kept a gang out for ever, and one that called itself a gang of one took a whole
-// gang with it when it went.
-TEST(Membership, NobodySlipsIntoAGang) {
+// Found by reading: a third peer with the gang's number kept the gang out forever, and a peer that claimed to be a gang
+// of one took a whole gang with it when it left.
+TEST(Membership, AGangRefusesPeersThatDoNotBelongToIt) {
   Membership membership = run_of(1);
   membership.add_candidate(candidate(7, 5, 2));
   membership.add_candidate(candidate(8, 5, 2));
@@ -79,7 +79,7 @@ TEST(Membership, NobodySlipsIntoAGang) {
   EXPECT_EQ(membership.admissible().size(), 1U);
 }
 
-TEST(Membership, NobodyOvertakesInTheWaitingRoom) {
+TEST(Membership, NewcomersAreAdmittedInOrderOfArrival) {
   Membership membership = run_of(1);
   Candidate late = candidate(2);
   late.arrival = 20;
@@ -107,7 +107,7 @@ TEST(Membership, RefusesAutoAdmitThatDiffersFromTheRun) {
   EXPECT_NE(allowed.error().text.find("auto_admit"), std::string::npos);
 }
 
-TEST(Membership, LaysTheRingAroundABrokenPair) {
+TEST(Membership, TheRingAvoidsABrokenPair) {
   Membership membership = run_of(4);
   membership.mark_broken(pair_of(id(1), id(2)), Instant{1});
   const auto members = membership.next_members({}, {});
@@ -115,7 +115,7 @@ TEST(Membership, LaysTheRingAroundABrokenPair) {
   EXPECT_EQ(ring_of(members).size(), 4U);
 }
 
-TEST(Membership, AmongThreeABrokenPairCannotBeAvoided) {
+TEST(Membership, ARingOfThreeCannotAvoidABrokenPair) {
   Membership membership = run_of(3);
   membership.mark_broken(pair_of(id(3), id(2)), Instant{1});
   ASSERT_EQ(membership.unavoidable(membership.next_members({}, {})).size(), 1U);
@@ -123,7 +123,7 @@ TEST(Membership, AmongThreeABrokenPairCannotBeAvoided) {
   EXPECT_TRUE(membership.unavoidable(membership.next_members({id(2)}, {})).empty());
 }
 
-TEST(Membership, APairIsForgottenWithItsMembers) {
+TEST(Membership, ABrokenPairIsForgottenWithItsMembers) {
   Membership membership = run_of(4);
   membership.mark_broken(pair_of(id(1), id(2)), Instant{1});
   wire::View next;
@@ -133,8 +133,8 @@ TEST(Membership, APairIsForgottenWithItsMembers) {
   EXPECT_EQ(membership.broken_links_of(id(1), Instant{}), 0U);
 }
 
-// It is known since the first report, and has been said with the last.
-TEST(Membership, ABrokenPairCountsWhileItIsSaid) {
+// Known since the first report, and reported again by the last.
+TEST(Membership, ABrokenPairCountsWhileItIsReported) {
   Membership membership = run_of(4);
   const Pair pair = pair_of(id(1), id(2));
   EXPECT_EQ(membership.mark_broken(pair, Instant{1}), Instant{1});

@@ -1,5 +1,5 @@
 // Newcomers that do not answer, or answer late: what they cost the members, and when they are admitted. The two members
-// are machines that ship; newcomers are played by the test, or are machines, too.
+// are real machines; newcomers are played by the test, or are real machines, too.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -220,7 +220,7 @@ TEST(Newcomers, AGangIsAdmittedOnceAllItsMembersHaveAnswered) {
   EXPECT_EQ(lobby.coordinator.status().view.members.size(), 5U);
 }
 
-TEST(Newcomers, AGangOfWhichOneFallsSilentWaitsWhole) {
+TEST(Newcomers, AGangWithASilentMemberKeepsWaiting) {
   Lobby lobby;
   FarEnd& mute = lobby.add_stranger(7, kStrangeHost, 5);
   FarEnd& mate = lobby.add_stranger(8, kStrangeHost + 1, 5);
@@ -237,8 +237,9 @@ TEST(Newcomers, AGangOfWhichOneFallsSilentWaitsWhole) {
   EXPECT_EQ(mate.count<wire::Waiting>(), 2U);
 }
 
-// Nobody is admitted while a silent member is waited for: but at once when it is out, without another call of anybody.
-TEST(Newcomers, AreInAsSoonAsASilentMemberIsOut) {
+// No newcomer is admitted while the coordinator waits for a silent member. Once that member is evicted, newcomers are
+// admitted at once, without another call.
+TEST(Newcomers, AreAdmittedAsSoonAsASilentMemberIsEvicted) {
   Lobby lobby;
   PeerHost& third = lobby.add(3, 3);
   lobby.settle();
@@ -254,7 +255,7 @@ TEST(Newcomers, AreInAsSoonAsASilentMemberIsOut) {
   EXPECT_EQ(newcomer.views.front().members.size(), 3U);
 }
 
-TEST(Newcomers, TheListOfSuspectHostsHasALimit) {
+TEST(Newcomers, TheNumberOfSuspectHostsIsLimited) {
   Lobby lobby;
   const auto expect_silence = [&](std::uint64_t n, std::uint8_t host, Duration within) {
     Lobby::answer(lobby.add_stranger(n, host));

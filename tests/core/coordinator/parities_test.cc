@@ -1,4 +1,4 @@
-// States that members watch beside a round: who differs from whom, what the commit waits for, and what it does not wait
+// States that members watch beside a round: which peers differ, what the commit waits for, and what it does not wait
 // for.
 #include "core/coordinator/parities.h"
 
@@ -38,7 +38,7 @@ std::string told(std::vector<std::uint64_t> parities) {
   return difference ? describe(*difference, view.members, Tag{7}) : "none";
 }
 
-TEST(Parities, NameTheFirstWhoDiffersFromWhatMostHold) {
+TEST(Parities, NameTheFirstPeerThatDiffersFromTheMajority) {
   const struct {
     std::vector<std::uint64_t> parities;
     std::string told;
@@ -63,13 +63,13 @@ class WatchOfThree : public testing::Test {
   Rounds::DoneResult done(PeerId peer, std::uint64_t parity, std::uint64_t tag = 7) {
     return rounds_.on_done(peer, {round_of(tag), Generation{1}, {}, 5, parity});
   }
-  // The last of them is cleo's.
+  // The last parity is cleo's.
   Rounds::DoneResult all_done(std::vector<std::uint64_t> parities, std::uint64_t tag = 7) {
     EXPECT_TRUE(done(kFirst, parities[0], tag).committed.empty());
     EXPECT_TRUE(done(kSecond, parities[1], tag).committed.empty());
     return done(kThird, parities[2], tag);
   }
-  // Ada and cleo are asked, whose states differ.
+  // Ada and cleo differ, and are asked.
   void differ(std::uint64_t tag = 7) {
     const auto result = all_done({8, 8, 9}, tag);
     EXPECT_TRUE(result.committed.empty() && !result.stop);
@@ -79,7 +79,7 @@ class WatchOfThree : public testing::Test {
     EXPECT_EQ(result.questions[1].first, kThird);
     EXPECT_EQ(std::get<wire::AskOutline>(result.questions[0].second).of, wire::Outlined::kManifest);
   }
-  // Ada and cleo have stated the same tensors and values.
+  // Ada and cleo have the same manifest.
   void are_stated_alike() {
     EXPECT_TRUE(rounds_.on_outline(kFirst, outline({1})).questions.empty());
     const auto result = rounds_.on_outline(kThird, outline({1}));
@@ -95,7 +95,7 @@ class WatchOfThree : public testing::Test {
                                     std::uint64_t revision = 4) {
     return {round_of(), Generation{1}, 64, std::move(tensors), std::move(values), revision};
   }
-  // Both answer; what is told to all.
+  // Both answer; returns the text for all members.
   std::string answers(const wire::StateOutline& ada, const wire::StateOutline& cleo) {
     EXPECT_TRUE(rounds_.on_outline(kFirst, ada).committed.empty());
     Rounds::DoneResult result = rounds_.on_outline(kThird, cleo);
@@ -125,38 +125,38 @@ TEST_F(WatchOfThree, EqualStatesCommitAtOnce) {
   }
 }
 
-TEST_F(WatchOfThree, TheFirstTensorIsTold) {
+TEST_F(WatchOfThree, ReportsTheFirstDifferentTensor) {
   differ();
   are_stated_alike();
   EXPECT_EQ(answers(outline({1, 2, 3}), outline({1, 2, 4}, {}, 5)), names_ + ": first in tensor 2 (w f32 [10])");
 }
 
-TEST_F(WatchOfThree, OrTheFirstValue) {
+TEST_F(WatchOfThree, ReportsTheFirstDifferentValue) {
   differ();
   are_stated_alike();
   EXPECT_EQ(answers(outline({1}, {6, 7}), outline({1}, {6, 8})), names_ + ": first in value 1 (w f32 [10])");
 }
 
-TEST_F(WatchOfThree, OrTheRevision) {
+TEST_F(WatchOfThree, ReportsDifferentRevisions) {
   differ();
   are_stated_alike();
   EXPECT_EQ(answers(outline({1}, {6}, 4), outline({1}, {6}, 5)), names_ + ": first in the revision (5, not 4)");
 }
 
-TEST_F(WatchOfThree, AnEntryThatOnlyOneHasIsTheFirst) {
+TEST_F(WatchOfThree, ReportsAnEntryThatOnlyOnePeerHas) {
   differ();
   are_stated_alike();
   EXPECT_EQ(answers(outline({1}), outline({1, 2})), names_ + ": first in tensor 1 (w f32 [10])");
 }
 
-TEST_F(WatchOfThree, OutlinesThatDoNotDifferTellNames) {
+TEST_F(WatchOfThree, WithEqualOutlinesReportsTheNamesOnly) {
   differ();
   are_stated_alike();
   EXPECT_EQ(answers(outline({1}), outline({1})), names_);
 }
 
-// Found by a user: tensors of other names or sizes read as if their bytes differed, or had no place at all.
-TEST_F(WatchOfThree, StatesThatAreStatedDifferentlyAreNotComparedByTheirBytes) {
+// Found by a user: tensors with different names or sizes were reported as different bytes, or without a place.
+TEST_F(WatchOfThree, StatesWithDifferentManifestsAreNotComparedByContents) {
   differ();
   EXPECT_TRUE(rounds_.on_outline(kFirst, outline({1, 2})).questions.empty());
   Rounds::DoneResult result = rounds_.on_outline(kThird, outline({1, 3}));
@@ -174,7 +174,7 @@ TEST_F(WatchOfThree, StatesThatAreStatedDifferentlyAreNotComparedByTheirBytes) {
   EXPECT_FALSE(rounds_.compares_watched());
 }
 
-TEST_F(WatchOfThree, OneComparisonAtATimeTheOthersTellNames) {
+TEST_F(WatchOfThree, OtherCommitsReportNamesOnlyWhileOneIsCompared) {
   differ();
   const auto other = all_done({8, 9, 8}, 8);
   EXPECT_TRUE(other.questions.empty());
@@ -185,7 +185,7 @@ TEST_F(WatchOfThree, OneComparisonAtATimeTheOthersTellNames) {
   EXPECT_EQ(answers(outline({1}), outline({2})), names_ + ": first in tensor 0 (w f32 [10])");
 }
 
-TEST_F(WatchOfThree, WhoDoesNotAnswerIsGivenUp) {
+TEST_F(WatchOfThree, GivesUpAPeerThatDoesNotAnswer) {
   differ();
   const auto result = rounds_.give_up_comparison();
   ASSERT_EQ(result.committed.size(), 1U);
@@ -194,7 +194,7 @@ TEST_F(WatchOfThree, WhoDoesNotAnswerIsGivenUp) {
   differ(8);                                                                // there is room again
 }
 
-TEST_F(WatchOfThree, AClaimThatALiarMakesInItChangesNothing) {
+TEST_F(WatchOfThree, AForgedClaimChangesNothing) {
   differ();
   wire::Claim claim{round_of(), Generation{1}, {}, state::Strategy::kPopular, true, 4, {5, 5}};
   claim.what.collective = wire::Collective::kSync;
@@ -203,7 +203,7 @@ TEST_F(WatchOfThree, AClaimThatALiarMakesInItChangesNothing) {
   ASSERT_EQ(rounds_.give_up_comparison().committed.size(), 1U);
 }
 
-TEST_F(WatchOfThree, WhatIsKnownIsTold) {
+TEST_F(WatchOfThree, ReportsAKnownDifferenceWithoutAsking) {
   differ();
   are_stated_alike();
   EXPECT_TRUE(rounds_.on_outline(kFirst, outline({1})).committed.empty());
@@ -211,7 +211,7 @@ TEST_F(WatchOfThree, WhatIsKnownIsTold) {
   EXPECT_EQ(rounds_.give_up_comparison().committed.front().commit.parity, names_ + ": first in tensor 0");
 }
 
-TEST_F(WatchOfThree, WhatIsKnownOfHowTheyAreStatedIsTold) {
+TEST_F(WatchOfThree, ReportsAKnownDifferenceOfManifestsWithoutAsking) {
   differ();
   EXPECT_TRUE(rounds_.on_outline(kFirst, outline({1})).committed.empty());
   EXPECT_EQ(rounds_.on_outline(kThird, outline({2})).questions.size(), 2U);
@@ -220,7 +220,7 @@ TEST_F(WatchOfThree, WhatIsKnownOfHowTheyAreStatedIsTold) {
             names_ + ": they are stated differently: tensor 0: state the same tensors and values on all peers");
 }
 
-TEST_F(WatchOfThree, AStopThatSomebodyAsksForCommitsByVerdict) {
+TEST_F(WatchOfThree, ARequestedStopCommitsByVerdict) {
   differ();
   EXPECT_TRUE(rounds_.on_stop(kSecond, {round_of(), Generation{1}, Status::kTimedOut, true, "timed out"}).empty());
   EXPECT_TRUE(rounds_.give_up_comparison().committed.empty());
@@ -258,14 +258,14 @@ TEST_F(WatchOfThree, ALongTextIsCut) {
   EXPECT_EQ(result.committed.front().commit.parity.size(), kMaxTextBytes);
 }
 
-TEST_F(WatchOfThree, ASyncComparesWhatIsClaimed) {
+TEST_F(WatchOfThree, ASyncComparesTheClaimedStates) {
   wire::Done sync{round_of(), Generation{1}, {}, 5, 9};
   sync.what.collective = wire::Collective::kSync;
   EXPECT_FALSE(rounds_.on_done(kFirst, sync).violation.empty());
 }
 
-// Two groups whose outcomes are one: each has a shard of the state, and compares its own.
-TEST_F(WatchOfThree, GroupsCompareApartAndCommitTogether) {
+// Two bound groups: each has a shard of the state and compares its own shard.
+TEST_F(WatchOfThree, BoundGroupsCompareSeparatelyAndCommitTogether) {
   view_.cohort = CohortId{2};
   view_.number = ViewNumber{2};
   const PeerId dan{4, 4};

@@ -34,7 +34,7 @@ void publish(Publications& book, std::uint64_t who, std::uint64_t revision, Dige
 }
 void want(Publications& book, PeerId who = kNew) { EXPECT_EQ(book.want(who, {}, {Tag{3}, state(), false}), ""); }
 
-// The only news.
+// The only message that is due.
 wire::Published news(Publications& book) {
   const auto all = book.take_news(kRun);
   EXPECT_EQ(all.size(), 1U);
@@ -46,7 +46,7 @@ std::vector<std::uint64_t> sources(const wire::Published& published) {
   return ids;
 }
 
-TEST(Publications, WhoWaitsIsToldWhoPublishesWhereAndItsOwnKey) {
+TEST(Publications, AWaitingPeerLearnsSourcesAddressesAndItsOwnKey) {
   Publications book;
   publish(book, 1, 4, kRed);
   EXPECT_TRUE(book.take_news(kRun).empty());
@@ -61,14 +61,14 @@ TEST(Publications, WhoWaitsIsToldWhoPublishesWhereAndItsOwnKey) {
   EXPECT_FALSE(told.link_key == wire::visitor_key(kRun, PeerId{100, 101}));
 }
 
-TEST(Publications, NothingIsPublishedIsAnAnswerToo) {
+TEST(Publications, AnswersWhenNothingIsPublished) {
   Publications book;
   want(book);
   EXPECT_TRUE(news(book).sources.empty());
   EXPECT_TRUE(book.take_news(kRun).empty());
 }
 
-TEST(Publications, TheNewestRevisionCountsAndOfItsRootsTheOneThatMostPublish) {
+TEST(Publications, OffersTheNewestRevisionWithTheMostPopularRoot) {
   Publications book;
   publish(book, 1, 5, kBlue);
   publish(book, 2, 5, kRed);
@@ -83,7 +83,7 @@ TEST(Publications, TheNewestRevisionCountsAndOfItsRootsTheOneThatMostPublish) {
   EXPECT_EQ(sources(news(book)), (std::vector<std::uint64_t>{4}));
 }
 
-TEST(Publications, IsSaidAgainOnlyWhenItChanges) {
+TEST(Publications, IsSentAgainOnlyAfterAChange) {
   Publications book;
   publish(book, 1, 5, kRed);
   want(book);
@@ -99,7 +99,7 @@ TEST(Publications, IsSaidAgainOnlyWhenItChanges) {
   EXPECT_TRUE(news(book).sources.empty());
 }
 
-TEST(Publications, AnotherLayoutIsNamedUnlessSomebodyHasThisOne) {
+TEST(Publications, NamesAnotherLayoutUnlessAMemberPublishesThisOne) {
   Publications book;
   publish(book, 1, 9, kRed, 2);
   want(book);
@@ -115,7 +115,7 @@ TEST(Publications, AnotherLayoutIsNamedUnlessSomebodyHasThisOne) {
   EXPECT_EQ(sources(now), (std::vector<std::uint64_t>{2}));
 }
 
-TEST(Publications, AnotherSizeIsNamed) {
+TEST(Publications, NamesAnotherSize) {
   Publications book;
   wire::Descriptor larger = state(2);
   larger.count = 120;
@@ -127,7 +127,7 @@ TEST(Publications, AnotherSizeIsNamed) {
             "the same tensors and values on both sides");
 }
 
-TEST(Publications, AWishThatIsSaidAgainIsNotAnsweredAgain) {
+TEST(Publications, ARepeatedWishIsNotAnsweredAgain) {
   Publications book;
   publish(book, 1, 4, kRed);
   want(book);
@@ -136,7 +136,7 @@ TEST(Publications, AWishThatIsSaidAgainIsNotAnsweredAgain) {
   EXPECT_TRUE(book.take_news(kRun).empty());
 }
 
-TEST(Publications, CountsThoseThatFetch) {
+TEST(Publications, CountsFetchingPeers) {
   Publications book;
   EXPECT_EQ(book.fetching(), 0U);
   want(book);
@@ -149,7 +149,7 @@ TEST(Publications, CountsThoseThatFetch) {
   EXPECT_EQ(book.fetching(), 0U);
 }
 
-TEST(Publications, OtherGroupsAndTagsAreOthers) {
+TEST(Publications, GroupsAndTagsAreIndependent) {
   Publications book;
   wire::Member other = member(1);
   other.group = GroupId{1};
@@ -159,14 +159,14 @@ TEST(Publications, OtherGroupsAndTagsAreOthers) {
   EXPECT_TRUE(news(book).sources.empty());
 }
 
-TEST(Publications, AnAnswerNamesOnlySoManySources) {
+TEST(Publications, AnAnswerNamesALimitedNumberOfSources) {
   Publications book;
   for (std::uint64_t n = 1; n <= state::kMaxSources + 5; ++n) publish(book, n, 5, kRed);
   want(book);
   EXPECT_EQ(news(book).sources.size(), state::kMaxSources);
 }
 
-TEST(Publications, OneThatIsAdmittedOrGoneIsToldNoMoreAndNothingIsLeft) {
+TEST(Publications, AnAdmittedOrLostPeerReceivesNothingMore) {
   Publications book;
   want(book);
   want(book, {101, 101});
@@ -179,7 +179,7 @@ TEST(Publications, OneThatIsAdmittedOrGoneIsToldNoMoreAndNothingIsLeft) {
   EXPECT_EQ(book.size(), 0U);
 }
 
-TEST(Publications, OnePeerHasOnlySoMany) {
+TEST(Publications, OnePeerHasALimitedNumberOfPublications) {
   Publications book;
   for (std::uint64_t tag = 0; tag < kMaxShares; ++tag) {
     EXPECT_EQ(book.publish(member(1), {Tag{tag}, state(), 5, kRed, false}), "");

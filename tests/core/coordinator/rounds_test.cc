@@ -52,7 +52,7 @@ class RoundsOfThree : public testing::Test {
   Rounds rounds_;
 };
 
-TEST_F(RoundsOfThree, CommitsWhenAllAreDoneAndNotBefore) {
+TEST_F(RoundsOfThree, CommitsOnceAllMembersAreDone) {
   EXPECT_TRUE(rounds_.on_done(kA, done()).committed.empty());
   EXPECT_TRUE(rounds_.on_done(kB, done()).committed.empty());
   const auto result = rounds_.on_done(kC, done());
@@ -61,12 +61,12 @@ TEST_F(RoundsOfThree, CommitsWhenAllAreDoneAndNotBefore) {
   EXPECT_EQ(rounds_.size(), 0U);
 }
 
-TEST_F(RoundsOfThree, DoneTwiceIsAViolation) {
+TEST_F(RoundsOfThree, ASecondDoneIsAViolation) {
   EXPECT_TRUE(rounds_.on_done(kA, done()).violation.empty());
   EXPECT_FALSE(rounds_.on_done(kA, done()).violation.empty());
 }
 
-TEST_F(RoundsOfThree, ArgumentsThatDifferAreStoppedAndBothSidesNamed) {
+TEST_F(RoundsOfThree, DifferentArgumentsStopTheRoundAndNameBothSides) {
   EXPECT_FALSE(rounds_.on_done(kA, done(Collective::kAllReduce, 10)).stop.has_value());
   const auto result = rounds_.on_done(kB, done(Collective::kAllReduce, 12));
   ASSERT_TRUE(result.stop.has_value());
@@ -76,14 +76,14 @@ TEST_F(RoundsOfThree, ArgumentsThatDifferAreStoppedAndBothSidesNamed) {
             "elements in 1 tensor, retry: call it with the same arguments on all peers");
 }
 
-TEST_F(RoundsOfThree, ResultsThatDifferAreNeverCommitted) {
+TEST_F(RoundsOfThree, DifferentResultsNeverCommit) {
   EXPECT_TRUE(rounds_.on_done(kA, done()).committed.empty());
   const auto result = rounds_.on_done(kB, done(Collective::kAllReduce, 10, 6));
   ASSERT_TRUE(result.stop.has_value());
   EXPECT_EQ(result.stop->status, Status::kInternal);
 }
 
-TEST_F(RoundsOfThree, ALossCommitsWhatAllSurvivorsHaveDone) {
+TEST_F(RoundsOfThree, ALossCommitsRoundsThatAllSurvivorsHaveDone) {
   rounds_.on_done(kA, done());
   rounds_.on_done(kB, done());
   Rounds::Change change = loss_of(kC);
@@ -93,7 +93,7 @@ TEST_F(RoundsOfThree, ALossCommitsWhatAllSurvivorsHaveDone) {
   EXPECT_EQ(verdicts.front().status, Status::kOk);
 }
 
-TEST_F(RoundsOfThree, ALossLeavesRoundsThatRetryToTheirPeers) {
+TEST_F(RoundsOfThree, ALossLetsPeersRetryRounds) {
   rounds_.on_done(kA, done());
   Rounds::Change change = loss_of(kC);
   change.flushed = {{kA, {open(true)}}, {kB, {open(false)}}};
@@ -109,8 +109,8 @@ TEST_F(RoundsOfThree, ALossEndsRoundsThatDoNotRetryWithPeerLost) {
   EXPECT_NE(verdicts.front().text.find("lost c"), std::string::npos);
 }
 
-// A barrier that all survivors have reached says nothing about the lost one.
-TEST_F(RoundsOfThree, ABarrierIsNotCommittedForALostMemberThatNeverCame) {
+// A barrier that all survivors have reached proves nothing about the lost member.
+TEST_F(RoundsOfThree, ABarrierDoesNotCommitWithoutALostMember) {
   rounds_.on_done(kA, done(Collective::kBarrier, 0));
   rounds_.on_done(kB, done(Collective::kBarrier, 0));
   Rounds::Change change = loss_of(kC);
@@ -118,9 +118,8 @@ TEST_F(RoundsOfThree, ABarrierIsNotCommittedForALostMemberThatNeverCame) {
   EXPECT_TRUE(rounds_.verdicts(change, without(kC)).empty());
 }
 
-// Found by the simulator: the last of a broadcast's ring passes nothing on, so nobody's result proves that it was
-// there.
-TEST_F(RoundsOfThree, ABroadcastIsNotCommittedForALostLastMember) {
+// Found by the simulator: the last peer of a broadcast's ring forwards nothing, so no result proves that it took part.
+TEST_F(RoundsOfThree, ABroadcastDoesNotCommitWithoutALostLastMember) {
   wire::Done broadcast = done(Collective::kBroadcast);
   broadcast.what.root = kA;
   rounds_.on_done(kA, broadcast);
@@ -132,7 +131,7 @@ TEST_F(RoundsOfThree, ABroadcastIsNotCommittedForALostLastMember) {
   EXPECT_EQ(verdicts.front().status, Status::kPeerLost);
 }
 
-TEST_F(RoundsOfThree, DonesOfAnAttemptThatWasGivenUpAreIgnored) {
+TEST_F(RoundsOfThree, IgnoresDonesOfAnAbandonedAttempt) {
   rounds_.install(loss_of(kC), without(kC), {});
   const auto late = rounds_.on_done(kA, done());
   EXPECT_TRUE(late.violation.empty());
@@ -144,7 +143,7 @@ TEST_F(RoundsOfThree, DonesOfAnAttemptThatWasGivenUpAreIgnored) {
   EXPECT_EQ(rounds_.on_done(kB, again).committed.size(), 1U);
 }
 
-TEST_F(RoundsOfThree, ALeaversRoundsAreKeptInTheGenerationThatHasIt) {
+TEST_F(RoundsOfThree, ALeaversRoundsStayInItsGeneration) {
   Rounds::Change change;
   change.left = {kC};
   change.kept = {key()};
@@ -158,8 +157,9 @@ TEST_F(RoundsOfThree, ALeaversRoundsAreKeptInTheGenerationThatHasIt) {
   EXPECT_FALSE(rounds_.keeps(kC));
 }
 
-// Found by the night: the vote of a leaver whose sync went on was lost, and it took over what newcomers had.
-TEST_F(RoundsOfThree, ALeaverVotesInASyncThatIsKeptForIt) {
+// Found by a night of simulation: the vote of a leaver whose sync continued was lost, and the leaver took over the
+// newcomers' state.
+TEST_F(RoundsOfThree, ALeaverVotesInARetainedSync) {
   const auto claim_of = [](PeerId peer, const wire::View& view, std::uint64_t revision) {
     wire::Claim claim;
     claim.key = key();
@@ -196,13 +196,13 @@ TEST_F(RoundsOfThree, ALeaverVotesInASyncThatIsKeptForIt) {
   EXPECT_EQ(result.elected.front().revision, 4U);
 }
 
-TEST_F(RoundsOfThree, AStopOfACommittedRoundDoesNothing) {
+TEST_F(RoundsOfThree, AStopOfACommittedRoundHasNoEffect) {
   for (const PeerId peer : {kA, kB, kC}) rounds_.on_done(peer, done());
   rounds_.on_stop(kA, {key(), Generation{1}, Status::kTimedOut, true, "late"});
   EXPECT_FALSE(rounds_.has_stops());
 }
 
-TEST_F(RoundsOfThree, AStopHoldsBackTheCommit) {
+TEST_F(RoundsOfThree, AStopPreventsTheCommit) {
   rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
   EXPECT_TRUE(rounds_.has_stops());
   for (const PeerId peer : {kA, kB}) EXPECT_TRUE(rounds_.on_done(peer, done()).committed.empty());
@@ -211,8 +211,8 @@ TEST_F(RoundsOfThree, AStopHoldsBackTheCommit) {
   EXPECT_EQ(verdicts.front().status, Status::kAborted);
 }
 
-// Members tell each other, too: one of them may have told its caller already, and be lost by now.
-TEST_F(RoundsOfThree, AStopEndsNothingThatAllSurvivorsAreDoneWith) {
+// Members exchange Done, too: a lost member may have told its caller already.
+TEST_F(RoundsOfThree, AStopDoesNotEndARoundThatAllSurvivorsHaveDone) {
   rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
   for (const PeerId peer : {kA, kB, kC}) EXPECT_TRUE(rounds_.on_done(peer, done()).committed.empty());
   auto verdicts = rounds_.verdicts({}, view_);
@@ -232,7 +232,7 @@ TEST_F(RoundsOfThree, AStopEndsNothingThatAllSurvivorsAreDoneWith) {
   EXPECT_EQ(of_second->status, Status::kOk);
 }
 
-TEST_F(RoundsOfThree, AStopEndsWhatAllAreDoneWithWhenTheirResultsDiffer) {
+TEST_F(RoundsOfThree, AStopEndsADoneRoundWithDifferentResults) {
   rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
   wire::Done other = done();
   ++other.hash;
@@ -244,7 +244,7 @@ TEST_F(RoundsOfThree, AStopEndsWhatAllAreDoneWithWhenTheirResultsDiffer) {
   EXPECT_EQ(verdicts.front().status, Status::kAborted);
 }
 
-TEST_F(RoundsOfThree, ATimeOutSaysForWhomItWaitedAndWhereThatPeerIs) {
+TEST_F(RoundsOfThree, ATimeoutNamesTheAwaitedPeerAndItsCall) {
   rounds_.on_stop(kA, {key(7), Generation{1}, Status::kTimedOut, false, "a timed out"});
   Rounds::Change change;
   wire::OpenRound elsewhere = open(false);
@@ -255,8 +255,8 @@ TEST_F(RoundsOfThree, ATimeOutSaysForWhomItWaitedAndWhereThatPeerIs) {
   EXPECT_NE(verdicts.front().text.find("waited for c (in tag 9)"), std::string::npos) << verdicts.front().text;
 }
 
-// Found by a user: that a peer was in no call was told of one whose sync waited for the others.
-TEST_F(RoundsOfThree, ATimeOutNamesTheTagOfWhoWaitsElsewhereToo) {
+// Found by a user: a text said that a peer was in no call, although its sync waited for the others.
+TEST_F(RoundsOfThree, ATimeoutNamesTheTagThatTheOtherPeerWaitsIn) {
   const auto told_of_c = [&](std::uint64_t tag) {
     wire::OpenRound elsewhere = open(true);
     elsewhere.key.tag = Tag{tag};
@@ -284,7 +284,7 @@ TEST_F(RoundsOfThree, AdmissionClosesRoundsThatNotAllHaveLaunched) {
   EXPECT_EQ(verdicts.front().text.rfind("b did not launch", 0), 0U);
 }
 
-TEST_F(RoundsOfThree, AnOldCohortFinishesWhatAllHaveLaunched) {
+TEST_F(RoundsOfThree, AnOldCohortFinishesRoundsThatAllHaveLaunched) {
   wire::View next = view_;
   next.number = ViewNumber{2};
   next.cohort = CohortId{2};
@@ -297,7 +297,7 @@ TEST_F(RoundsOfThree, AnOldCohortFinishesWhatAllHaveLaunched) {
   EXPECT_FALSE(rounds_.on_done(kC, done()).violation.empty());  // and is gone then
 }
 
-TEST_F(RoundsOfThree, WhatIsDecidedCountsNoMoreAmongThoseInFlight) {
+TEST_F(RoundsOfThree, DecidedRoundsDoNotCountAsInFlight) {
   const auto done_with = [&](PeerId peer, std::uint64_t tag, std::uint64_t attempt) {
     wire::Done d = done();
     d.key = key(tag);
@@ -321,9 +321,8 @@ TEST_F(RoundsOfThree, WhatIsDecidedCountsNoMoreAmongThoseInFlight) {
   for (; tag < std::uint64_t{2} * kMaxRoundsInFlight; ++tag) EXPECT_EQ(stop(tag), "");
 }
 
-// Found by reading: what one message could not carry was attempted again, although its callers had said that it must
-// not be.
-TEST_F(RoundsOfThree, RoundsThatALossEndsAndThatDoNotFitAreEndedByTheNextProposals) {
+// Found by reading: rounds that did not fit one message were retried, although their calls must not be retried.
+TEST_F(RoundsOfThree, RoundsThatDoNotFitOneProposalAreEndedByTheNextOnes) {
   constexpr std::uint64_t kRounds = 2 * kMaxVerdicts + 5;
   Rounds::Change change = loss_of(kC);
   change.flushed = {{kA, {}}, {kB, {}}};
@@ -346,7 +345,7 @@ TEST_F(RoundsOfThree, RoundsThatALossEndsAndThatDoNotFitAreEndedByTheNextProposa
   EXPECT_FALSE(rounds_.has_stops());
 }
 
-TEST_F(RoundsOfThree, StopsOfNobodyAreForgotten) {
+TEST_F(RoundsOfThree, StopsOfLostPeersAreForgotten) {
   rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, ""});
   Rounds::Change change;
   change.lost = {kA, kB, kC};
@@ -358,9 +357,9 @@ TEST_F(RoundsOfThree, StopsOfNobodyAreForgotten) {
 
 // ---- groups and gangs ----
 
-// Found by reading: each first Done, and each stop, was held against a list of all that are open. With these it took
-// minutes.
-TEST(Crowded, ManyRoundsInFlightAreCountedInNoTime) {
+// Found by reading: each first Done and each stop was compared with a list of all open rounds. With these numbers it
+// took minutes.
+TEST(Crowded, ManyRoundsInFlightAreCountedQuickly) {
   constexpr std::uint32_t kGroups = 250;
   wire::View view;
   view.number = ViewNumber{1};
@@ -403,9 +402,9 @@ std::vector<std::uint32_t> bound_with(const wire::View& view, std::uint32_t grou
   return groups;
 }
 
-// Found by an attack: one polite newcomer in a group of its own, with a gang of its own, bound every other group's
-// rounds to rounds that it never launched.
-TEST(Binding, AGangBindsTheGroupsThatItHasMembersInAndNoOthers) {
+// Found by an attack: a newcomer in its own group with its own gang bound the rounds of all other groups to rounds that
+// it never launched.
+TEST(Binding, AGangBindsOnlyTheGroupsOfItsMembers) {
   const wire::View view = view_of({{0, 0}, {0, 0}, {1, 5}, {2, 5}, {3, 9}});
   EXPECT_EQ(bound_with(view, 0), (std::vector<std::uint32_t>{0}));
   EXPECT_EQ(bound_with(view, 1), (std::vector<std::uint32_t>{1, 2}));
@@ -420,9 +419,9 @@ TEST(Binding, GroupsAreBoundThroughOthers) {
   EXPECT_EQ(bound_with(view, 7), (std::vector<std::uint32_t>{7}));
 }
 
-// Found by reading: the list of kept rounds was cut in the middle of those that are bound. What was left of them waited
-// for rounds that nobody was held for.
-TEST(Binding, RoundsAreKeptForLeaversTogetherOrNotAtAll) {
+// Found by reading: the list of retained rounds was cut in the middle of bound rounds. The remaining rounds waited for
+// rounds that were not retained.
+TEST(Binding, BoundRoundsAreRetainedTogetherOrNotAtAll) {
   constexpr std::uint32_t kGroups = 3;
   std::vector<std::pair<std::uint32_t, std::uint64_t>> members;
   for (std::uint32_t group = 0; group < kGroups; ++group) members.insert(members.end(), {{group, 1}, {group, 2}});
@@ -443,9 +442,9 @@ TEST(Binding, RoundsAreKeptForLeaversTogetherOrNotAtAll) {
   }
 }
 
-// Found by the night: a whole gang had left but for the rounds that were kept for it, and lost one. Its round was given
-// up; that of the other's group, which is bound with it, was not, and held the other for ever.
-TEST(Binding, ALeaverThatDiesReleasesTheOneThatIsBoundWithIt) {
+// Found by a night of simulation: a gang had left except for its retained rounds, and lost a member. Its round was
+// abandoned, but the bound round of the other group was not, and held the other leaver forever.
+TEST(Binding, ADyingLeaverReleasesTheLeaverBoundToIt) {
   wire::View view = view_of({{0, 5}, {1, 5}});
   const PeerId dies = view.members[0].id;
   const PeerId stays = view.members[1].id;
@@ -471,8 +470,8 @@ TEST(Binding, ALeaverThatDiesReleasesTheOneThatIsBoundWithIt) {
   EXPECT_FALSE(rounds.keeps(stays));
 }
 
-// Found by an attack: a broken link in one group made all groups attempt their rounds again.
-TEST(BrokenLink, TouchesTheRoundsOfItsGroupAndOfThoseBoundWithIt) {
+// Found by an attack: a broken link in one group made all groups retry their rounds.
+TEST(BrokenLink, TouchesTheRoundsOfItsGroupAndOfBoundGroups) {
   wire::View view = view_of({{0, 0}, {1, 5}, {2, 5}, {3, 0}});
   Rounds rounds;
   rounds.admit(view, {});

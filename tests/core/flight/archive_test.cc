@@ -1,4 +1,4 @@
-// What is saved is loaded; whatever else is loaded does no harm.
+// Saved values are loaded unchanged; loading any other bytes does no harm.
 #include "core/flight/archive.h"
 
 #include <gtest/gtest.h>
@@ -26,12 +26,12 @@ bool comes_back(const T& value) {
   return !loader.failed() && loader.rest().empty() && loaded == value;
 }
 
-RC_GTEST_PROP(FlightArchive, NumbersComeBack, (std::uint64_t a, std::int64_t b, std::uint16_t c, bool d)) {
+RC_GTEST_PROP(FlightArchive, NumbersSurviveARoundTrip, (std::uint64_t a, std::int64_t b, std::uint16_t c, bool d)) {
   RC_ASSERT(comes_back(a) && comes_back(b) && comes_back(c) && comes_back(d));
   RC_ASSERT(unzigzag(zigzag(b)) == b);
 }
 
-TEST(FlightArchive, TheEndsOfNumbersComeBack) {
+TEST(FlightArchive, LimitsOfNumbersSurviveARoundTrip) {
   for (const std::int64_t value : {INT64_MIN, std::int64_t{-1}, std::int64_t{0}, std::int64_t{1}, INT64_MAX}) {
     EXPECT_TRUE(comes_back(value)) << value;
     EXPECT_TRUE(comes_back(Instant{value}));
@@ -42,7 +42,7 @@ TEST(FlightArchive, TheEndsOfNumbersComeBack) {
   EXPECT_EQ(saved(UINT64_MAX).size(), 10U);
 }
 
-RC_GTEST_PROP(FlightArchive, ContainersComeBack,
+RC_GTEST_PROP(FlightArchive, ContainersSurviveARoundTrip,
               (const std::vector<std::string>& a, const std::map<std::uint32_t, std::set<std::uint64_t>>& b)) {
   RC_ASSERT(comes_back(a) && comes_back(b));
   RC_ASSERT(comes_back(std::optional(a)) && comes_back(std::optional<std::string>()));
@@ -50,7 +50,7 @@ RC_GTEST_PROP(FlightArchive, ContainersComeBack,
   RC_ASSERT(comes_back(std::deque<std::string>(a.begin(), a.end())));
 }
 
-TEST(FlightArchive, PointersAndResultsComeBack) {
+TEST(FlightArchive, PointersAndResultsSurviveARoundTrip) {
   const auto bytes = [](const auto& value) { return saved(value); };
   const std::vector<std::byte> there = bytes(std::shared_ptr<const std::string>(std::make_shared<std::string>("x")));
   Loader loader(there);
@@ -68,7 +68,7 @@ TEST(FlightArchive, PointersAndResultsComeBack) {
   EXPECT_EQ(result.error().text, "no");
 }
 
-TEST(FlightArchive, WhatIsTooLargeForItsFieldIsAMistake) {
+TEST(FlightArchive, ANumberTooLargeForItsFieldIsAnError) {
   const std::vector<std::byte> bytes = saved(std::uint64_t{70'000});
   Loader loader(bytes);
   std::uint16_t small = 1;
@@ -77,7 +77,7 @@ TEST(FlightArchive, WhatIsTooLargeForItsFieldIsAMistake) {
   EXPECT_EQ(small, 0);
 }
 
-TEST(FlightArchive, AListLongerThanItsBytesTakesNoMemory) {
+TEST(FlightArchive, AListLongerThanItsBytesAllocatesNothing) {
   const std::vector<std::byte> bytes = saved(UINT64_MAX);
   Loader loader(bytes);
   std::vector<std::string> list;
@@ -86,7 +86,7 @@ TEST(FlightArchive, AListLongerThanItsBytesTakesNoMemory) {
   EXPECT_TRUE(list.empty());
 }
 
-TEST(FlightArchive, AValueThatNoEnumHasIsAMistake) {
+TEST(FlightArchive, AnUnknownEnumValueIsAnError) {
   const std::vector<std::byte> bytes{std::byte{200}};
   Loader loader(bytes);
   DataType type{};

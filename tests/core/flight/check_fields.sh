@@ -1,14 +1,14 @@
 #!/bin/bash
 # usage: check_fields.sh [tree]
-# What a recording holds is a list of names, and a list can forget one. Every data member of a class of core that has a
-# `state(a)` must stand in it, or in the comment above it, which says why it is left out; every member of a struct that
-# has a list of fields (core/flight/fields.h, core/wire/fields.h, core/wire/state.h) must stand in that list. Fails,
-# naming file and line, where one does not. Reads the sources as clang-format lays them out.
+# A recording is made of lists of names, and a list may lack one. Every data member of a class of core with a `state(a)`
+# must be in its list, or in the comment above it with the reason why it is left out. Every member of a struct with a
+# list of fields (core/flight/fields.h, core/wire/fields.h, core/wire/state.h) must be in that list. Fails with file and
+# line of each missing member. Reads the sources as clang-format lays them out.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/../../..}"
 
 find core -name '*.h' -o -name '*.cc' | sort | xargs awk '
-# The scopes that are open, outermost first, as "a::b::"; only namespaces and classes have a name.
+# The open scopes, outermost first, as "a::b::"; only namespaces and classes have a name.
 function path(upto,    i, text) {
   for (i = 1; i <= upto; i++) text = text name[i]
   return text
@@ -16,7 +16,8 @@ function path(upto,    i, text) {
 
 # Takes the members that one line of a class declares: "std::map<K, V> all_, rest_{};" has two.
 function take_members(line, class,    i, n, parts, word) {
-  if (line ~ /^[ \t]*(using|friend|static|constexpr|inline|enum|typedef|template|return|public|private|protected)/) return
+  if (line ~ /^[ \t]*(using|friend|static|constexpr|inline|enum|typedef|template|return)/) return
+  if (line ~ /^[ \t]*(public|private|protected)/) return
   gsub(/\{[^{}]*\}/, "", line)
   while (gsub(/<[^<>]*>/, "", line)) {}
   gsub(/ = [^,;]*/, "", line)
@@ -30,7 +31,7 @@ function take_members(line, class,    i, n, parts, word) {
   }
 }
 
-# The class that `text` names where the scopes `from` are open: the innermost that there is.
+# The innermost class that `text` can name inside the open scopes `from`.
 function resolve(text, from,    whole) {
   while (1) {
     whole = from text "::"
@@ -54,7 +55,11 @@ FNR == 1 { depth = 0; comment = ""; listing = "" }
 {
   line = $0
   sub(/[ \t]+$/, "", line)
-  if (line ~ /^[ \t]*\/\//) { comment = comment " " line; if (listing != "") body[listing] = body[listing] " " line; next }
+  if (line ~ /^[ \t]*\/\//) {
+    comment = comment " " line
+    if (listing != "") body[listing] = body[listing] " " line
+    next
+  }
   sub(/[ \t]+\/\/ .*/, "", line)
   gsub(/"([^"\\]|\\.)*"/, "\"\"", line)
 
@@ -110,7 +115,10 @@ FNR == 1 { depth = 0; comment = ""; listing = "" }
         kind[depth] = "unnamed"
       } else if (first && line ~ /^namespace [A-Za-z_:]+ \{$/) {
         kind[depth] = "namespace"
-        name[depth] = line; sub(/^namespace /, "", name[depth]); sub(/ \{$/, "", name[depth]); name[depth] = name[depth] "::"
+        name[depth] = line
+        sub(/^namespace /, "", name[depth])
+        sub(/ \{$/, "", name[depth])
+        name[depth] = name[depth] "::"
       }
       first = 0
     } else {

@@ -1,4 +1,4 @@
-// The recorder beside a coordinator that is told by hand, and the file that it makes.
+// The recorder of a coordinator whose inputs the test chooses, and the file that the recorder writes.
 #include "core/flight/recorder.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using coordinator::Coordinator;
 
-// A driver that does nothing but hand bytes over.
+// A driver that only passes bytes.
 struct Driver {
   explicit Driver(std::size_t bytes) : recorder({}, Instant{}, bytes), machine({}, Instant{}) {}
 
@@ -28,7 +28,7 @@ struct Driver {
       if (const auto* read = std::get_if<io::Read>(&effect)) tail = read->tail;
     }
   }
-  // A stranger that says hello in so many pieces.
+  // A stranger whose greeting arrives in pieces of `piece` bytes.
   void greet(StreamId stream, std::size_t piece) {
     give(io::Accepted{stream, {}});
     std::vector<std::byte> hello;
@@ -59,7 +59,7 @@ std::vector<Record<coordinator::Input>> records_of(const Recording& recording) {
   return all;
 }
 
-TEST(FlightRecorder, RemembersEveryInputAndWhatLanded) {
+TEST(FlightRecorder, RecordsEveryInputAndLandedByte) {
   Driver driver(1U << 20U);
   driver.greet(StreamId{1}, 10);
   const Recording recording = driver.recorder.recording();
@@ -80,7 +80,7 @@ TEST(FlightRecorder, RemembersEveryInputAndWhatLanded) {
   EXPECT_EQ(all[1].since, milliseconds(1));
 }
 
-TEST(FlightRecorder, ForgetsHalfAtATimeAndStaysWithinItsBytes) {
+TEST(FlightRecorder, DropsHalfOfItsMemoryAtATime) {
   constexpr std::size_t kBytes = 2000;
   Driver driver(kBytes);
   std::uint64_t forgotten = 0;
@@ -97,7 +97,7 @@ TEST(FlightRecorder, ForgetsHalfAtATimeAndStaysWithinItsBytes) {
   EXPECT_GT(forgotten, 900U);
 }
 
-TEST(FlightRecorder, AStepWithoutAnAnswerIsTheLastThing) {
+TEST(FlightRecorder, AStepWithoutAnAnswerIsTheLastRecord) {
   Driver driver(1U << 20U);
   driver.give(io::Accepted{StreamId{1}, {}});
   driver.recorder.before(coordinator::Input(io::WriteDone{StreamId{1}, 12}), driver.now);
@@ -128,7 +128,7 @@ std::string refusal(std::vector<std::byte> bytes) {
   return recording.ok() ? "" : recording.error().text;
 }
 
-TEST(FlightRecording, ComesBackAsItWas) {
+TEST(FlightRecording, SurvivesARoundTrip) {
   const Recording before = small();
   const std::vector<std::byte> bytes = encode(before);
   ASSERT_TRUE(is_recording(bytes));
@@ -141,7 +141,7 @@ TEST(FlightRecording, ComesBackAsItWas) {
   EXPECT_EQ(encode(*after), bytes);
 }
 
-TEST(FlightRecording, SaysWhatIsWrongWithAFile) {
+TEST(FlightRecording, TheErrorSaysWhatIsWrongWithAFile) {
   const std::vector<std::byte> good = encode(small());
   EXPECT_NE(refusal({}).find("first bytes are wrong"), std::string::npos);
   EXPECT_NE(refusal({good.begin(), good.begin() + 20}).find("cut off"), std::string::npos);
@@ -160,7 +160,7 @@ TEST(FlightRecording, SaysWhatIsWrongWithAFile) {
   EXPECT_NE(refusal(encode(other)).find("revision " + std::to_string(kRevision + 1)), std::string::npos);
 }
 
-TEST(FlightRecording, EveryChangedByteIsRefused) {
+TEST(FlightRecording, RefusesEveryChangedByte) {
   const std::vector<std::byte> good = encode(small());
   for (std::size_t i = 0; i < good.size(); ++i) {
     auto changed = good;
@@ -169,7 +169,7 @@ TEST(FlightRecording, EveryChangedByteIsRefused) {
   }
 }
 
-TEST(FlightRecording, RecordsThatAreNoneAreRefused) {
+TEST(FlightRecording, RefusesInvalidRecords) {
   const Recording good = small();
   std::size_t refused = 0;
   for (std::size_t i = 0; i < good.records.size(); ++i) {
@@ -182,9 +182,9 @@ TEST(FlightRecording, RecordsThatAreNoneAreRefused) {
   EXPECT_EQ(refused, good.records.size() - good.inputs);  // but where one has just ended
 }
 
-// Recordings are read by the build that made them. If this fails, what is saved has changed: raise kRevision, and take
-// over what it says.
-TEST(FlightRecording, WhatIsSavedChangesOnlyWithTheRevision) {
+// A recording is read by the build that wrote it. If this test fails, the saved bytes have changed: increment
+// kRevision, and enter the new value.
+TEST(FlightRecording, TheSavedBytesChangeOnlyWithTheRevision) {
   const Recording recording = small();
   std::vector<std::byte> state;
   Driver driver(1U << 20U);

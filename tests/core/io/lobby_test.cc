@@ -1,4 +1,4 @@
-// Who has to go when a listening port is full.
+// Which stream has to go when a listening port is full.
 #include "core/io/lobby.h"
 
 #include <gtest/gtest.h>
@@ -26,14 +26,14 @@ Address v6(std::uint8_t network, std::uint8_t last) {
   return address;
 }
 
-// Comes in, and lets go whom the lobby names; whether anybody had to.
+// Adds a stream and removes the stream that the lobby evicts; returns whether one was evicted.
 bool come(Lobby& lobby, std::uint64_t stream, const Address& from) {
   const auto goes = lobby.enter(StreamId{stream}, from);
   if (goes) lobby.leave(*goes);
   return goes.has_value();
 }
 
-TEST(Lobby, WhoComesGetsThePlaceOfTheOneThatStoodThereLongest) {
+TEST(Lobby, ANewStreamReplacesTheOldestOne) {
   Lobby lobby(3);
   for (std::uint64_t i = 1; i <= 3; ++i) EXPECT_FALSE(come(lobby, i, v4(1)));
   EXPECT_EQ(lobby.enter(StreamId{4}, v4(1)), StreamId{1});
@@ -42,7 +42,7 @@ TEST(Lobby, WhoComesGetsThePlaceOfTheOneThatStoodThereLongest) {
   EXPECT_EQ(lobby.enter(StreamId{5}, v4(1)), StreamId{2});
 }
 
-TEST(Lobby, ACrowdDrivesOutNobodyButItself) {
+TEST(Lobby, ACrowdEvictsOnlyItsOwnStreams) {
   Lobby lobby(8);
   come(lobby, 1, v4(1));  // alone, and there from the beginning
   come(lobby, 2, v4(2));
@@ -53,18 +53,18 @@ TEST(Lobby, ACrowdDrivesOutNobodyButItself) {
   EXPECT_EQ(lobby.size(), 8U);
 }
 
-TEST(Lobby, ExpectedHostsHavePlacesOfTheirOwn) {
+TEST(Lobby, ExpectedHostsHaveReservedPlaces) {
   Lobby lobby(4);
   lobby.expect({v4(1), v4(2)}, 2);
   for (std::uint64_t i = 1; i <= 2; ++i) come(lobby, i, v4(1));
   for (std::uint64_t i = 3; i <= 4; ++i) come(lobby, i, v4(2));
-  // Each from another address, so that those two have more than any of them.
+  // Each from another address, so that the expected hosts hold more places than any of them.
   for (std::uint64_t i = 0; i < 100; ++i) come(lobby, 100 + i, v4(static_cast<std::uint8_t>(100 + i)));
   for (std::uint64_t i = 1; i <= 4; ++i) EXPECT_TRUE(lobby.holds(StreamId{i})) << i;
   EXPECT_EQ(lobby.size(), 8U) << "four of anybody, and two of each expected host";
 }
 
-TEST(Lobby, WhoHasComeInForGoodTakesNoPlace) {
+TEST(Lobby, AnIdentifiedStreamTakesNoPlace) {
   Lobby lobby(2);
   come(lobby, 1, v4(1));
   lobby.leave(StreamId{1});
@@ -74,7 +74,7 @@ TEST(Lobby, WhoHasComeInForGoodTakesNoPlace) {
   EXPECT_TRUE(come(lobby, 4, v4(1)));
 }
 
-TEST(Lobby, OneNetworkIsOneCrowd) {
+TEST(Lobby, StreamsOfOneNetworkCountTogether) {
   Lobby lobby(4);
   come(lobby, 1, v6(2, 1));
   for (std::uint64_t i = 2; i < 50; ++i) come(lobby, i, v6(1, static_cast<std::uint8_t>(i)));

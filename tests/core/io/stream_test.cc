@@ -47,7 +47,7 @@ TEST(AddressText, V4InsideV6IsReadable) {
   EXPECT_EQ(v6({0, 0, 0, 0, 0, 0xffff, 0xc000, 0x0201}, 7).text(), "[::ffff:192.0.2.1]:7");
 }
 
-TEST(StreamNames, DialledAreEvenAcceptedAreOdd) {
+TEST(StreamNames, DialledIdsAreEvenAcceptedIdsAreOdd) {
   auto dialled = StreamNames::for_dialling();
   auto accepted = StreamNames::for_accepting();
   EXPECT_EQ(dialled.next().value, 2U);

@@ -13,7 +13,7 @@ std::uint64_t checksum_of(std::string_view text) { return checksum(std::as_bytes
 class Checksum : public test::EveryTarget {};
 LOCKSTEP_ON_EVERY_TARGET(Checksum);
 
-// What xxHash 0.8.1 computes. The values travel on the wire: another version of xxHash must agree.
+// The values of xxHash 0.8.1. They are part of the wire: another version of xxHash must compute the same.
 TEST_P(Checksum, GoldenValues) {
   EXPECT_EQ(checksum({}), 0x2d06800538d394c2U);
   EXPECT_EQ(checksum_of("a"), 0xe6c632b61e964e1fU);
@@ -22,7 +22,7 @@ TEST_P(Checksum, GoldenValues) {
   EXPECT_EQ(checksum_of(std::string(100'000, 'l')), 0xd6e69f5b9f4a349U);
 }
 
-// What xxHash 0.8.1 computes, as `xxhsum -H2` prints it. States of different builds are compared by these.
+// The values of xxHash 0.8.1, as `xxhsum -H2` prints them. States of different builds are compared by these digests.
 TEST_P(Checksum, GoldenDigests) {
   const auto digest_of = [](std::string_view text) { return digest(std::as_bytes(std::span(text))); };
   EXPECT_EQ(digest({}), (Digest{0x99aa06d3014798d8, 0x6001c324468d497f}));
@@ -32,7 +32,7 @@ TEST_P(Checksum, GoldenDigests) {
   EXPECT_EQ(digest_of(std::string(100'000, 'l')), (Digest{0xcc8db0ed8142b995, 0x0d6e69f5b9f4a349}));
 }
 
-// xxHash takes another path at 16, 128, 240 and 1024 bytes.
+// xxHash uses other code paths from 16, 128, 240 and 1024 bytes on.
 TEST_P(Checksum, PiecesGiveTheSameValue) {
   for (const std::size_t size : {0U, 1U, 16U, 17U, 128U, 129U, 240U, 241U, 1024U, 1025U, 5000U}) {
     const auto bytes = test::hostile_elements(DataType::kU8, size, size);

@@ -1,4 +1,4 @@
-// Jobs on elements that travel in a wire format: against the truth, wherever they lie.
+// Jobs on elements in a wire format, compared with the reference, at any place in memory.
 #include "core/kernels/coding.h"
 
 #include <algorithm>
@@ -21,13 +21,13 @@ using Values = reference::Floats;
 using test::bytes_of;
 using test::kAllFormats;
 
-// Around the parts that a job works in.
+// Counts around the size of a job's parts.
 constexpr std::size_t kCounts[] = {0, 1, 255, 257, 4095, 4096, 4097, 9000};
 
 class Coding : public test::EveryTarget {};
 LOCKSTEP_ON_EVERY_TARGET(Coding);
 
-// Sums of a few of them are finite.
+// Values whose sums are finite for a few ranks.
 Values moderate(std::uint64_t seed, std::size_t count) {
   Values values = test::hostile_floats(seed, count);
   for (float& value : values) {
@@ -45,7 +45,7 @@ KernelJob job_of(JobKind kind, std::size_t count, WireFormat arrived, WireFormat
   return job;
 }
 
-TEST_P(Coding, EncodesWhatAContributionWeighs) {
+TEST_P(Coding, EncodesWeightedContributions) {
   for (const WireFormat format : kAllFormats) {
     for (const std::size_t count : kCounts) {
       for (const float weight : {1.0F, 0.375F, 0.0F}) {
@@ -63,7 +63,7 @@ TEST_P(Coding, EncodesWhatAContributionWeighs) {
   }
 }
 
-// What arrives at the end of a place becomes what departs from its beginning: as an operation has it.
+// Bytes that arrive at the end of a place are recoded to its beginning, as in an operation.
 TEST_P(Coding, RecodesFromTheEndOfAPlaceToItsBeginning) {
   for (const WireFormat arrived : kAllFormats) {
     for (const WireFormat departs : kAllFormats) {
@@ -93,8 +93,8 @@ TEST_P(Coding, RecodesFromTheEndOfAPlaceToItsBeginning) {
   }
 }
 
-// Error feedback: what is added to a contribution, and what is left when that has gone.
-TEST_P(Coding, WhatIsLeftOfAContributionGoesWithTheNext) {
+// Error feedback: the residual is added to a contribution, and then becomes the error of its encoding.
+TEST_P(Coding, TheResidualIsAddedToTheNextContribution) {
   for (const WireFormat format : kAllFormats) {
     for (const std::size_t count : kCounts) {
       for (const float weight : {1.0F, 0.375F}) {
@@ -116,7 +116,7 @@ TEST_P(Coding, WhatIsLeftOfAContributionGoesWithTheNext) {
   }
 }
 
-TEST_P(Coding, AResidualIsPartOfWhatItsOwnerAdds) {
+TEST_P(Coding, AnOwnerAddsItsResidual) {
   constexpr std::size_t kCount = 5000;
   const Bytes from = reference::encode(WireFormat::kInt4, moderate(1, kCount));
   const Values own = moderate(2, kCount);
@@ -130,7 +130,7 @@ TEST_P(Coding, AResidualIsPartOfWhatItsOwnerAdds) {
   EXPECT_EQ(into, reference::encode(WireFormat::kInt8, sums));
 }
 
-TEST_P(Coding, NamesTheElementOfAResidualThatIsNotFinite) {
+TEST_P(Coding, NamesTheFirstResidualElementThatIsNotFinite) {
   const Values own(5000, 1.0F);
   Values residual(5000, 0.0F);
   residual[4444] = std::numeric_limits<float>::quiet_NaN();
@@ -145,7 +145,7 @@ TEST_P(Coding, NamesTheElementOfAResidualThatIsNotFinite) {
   EXPECT_FALSE(run_job(job, into, from, bytes_of(own), left).not_finite);
 }
 
-TEST_P(Coding, GathersContributionsThatLieSideBySide) {
+TEST_P(Coding, GathersConsecutiveContributions) {
   for (const WireFormat arrived : kAllFormats) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{100}, std::size_t{9001}}) {
       for (const std::size_t others : {std::size_t{1}, std::size_t{3}}) {
@@ -174,7 +174,7 @@ TEST_P(Coding, GathersContributionsThatLieSideBySide) {
   }
 }
 
-TEST_P(Coding, DecodesWhereItLies) {
+TEST_P(Coding, DecodesInPlace) {
   for (const WireFormat format : kAllFormats) {
     for (const std::size_t count : kCounts) {
       const Bytes encoded = reference::encode(format, moderate(3, count));
@@ -189,7 +189,7 @@ TEST_P(Coding, DecodesWhereItLies) {
   }
 }
 
-TEST(CodingJobs, TellWhatIsNotWhatWasSentFromWhatIsNoEncoding) {
+TEST(CodingJobs, DistinguishDamagedBytesFromInvalidEncodings) {
   constexpr std::size_t kCount = 9000;
   const Values own(kCount, 1.0F);
   for (const WireFormat format : kAllFormats) {

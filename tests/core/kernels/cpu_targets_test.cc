@@ -6,8 +6,8 @@
 namespace lockstep {
 namespace {
 
-// Also holds the claim that nothing is slower without Highway's library: the best set is the same.
-TEST(CpuTargets, AreThoseThatHighwayFinds) {
+// Also shows that builds without Highway's library are not slower: the best instruction set is the same.
+TEST(CpuTargets, EqualTheTargetsThatHighwayFinds) {
 #if HWY_ARCH_X86
   EXPECT_EQ(cpu_targets() & HWY_TARGETS, hwy::SupportedTargets() & HWY_TARGETS);
 #endif

@@ -25,7 +25,7 @@ TYPED_TEST(SmallFloatTest, EveryNumberSurvivesWideningAndNarrowing) {
   }
 }
 
-// Between each two neighbours: what is nearer to one becomes that one, and the middle becomes the even one.
+// Numbers between two neighbours: each becomes the nearer neighbour, and the middle becomes the even one.
 TYPED_TEST(SmallFloatTest, RoundsToNearestAndTiesToEven) {
   for (std::uint32_t below = 0; below + 1 < this->kInfinity; ++below) {
     const float low = widen(this->of(below));

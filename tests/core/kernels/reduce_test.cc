@@ -20,7 +20,7 @@ Bytes expected_fold(DataType type, ReduceOp op, const Bytes& incoming, const Byt
   return into;
 }
 
-// A span of `size` bytes at a chosen distance from an aligned address; what lies around it must not change.
+// A span of `size` bytes at a chosen distance from an aligned address. The bytes around the span must not change.
 class Placed {
  public:
   Placed(const Bytes& bytes, std::size_t alignment) : at_(16 + alignment), size_(bytes.size()) {
@@ -107,7 +107,7 @@ TEST_P(Divide, AnyLengthAndAnyAlignment) {
   }
 }
 
-// Every pair of upper bytes, which hold sign and exponent, with random lower ones.
+// Every pair of upper bytes, which contain sign and exponent, with random lower bytes.
 TEST_P(Fold, SmallFloatsOfEveryExponent) {
   constexpr std::size_t kCount = 65536;
   for (const auto type : {DataType::kF16, DataType::kBF16}) {

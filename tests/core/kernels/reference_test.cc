@@ -1,4 +1,4 @@
-// What the operations mean, in numbers. Each row is checked on the scalar reference and on the vector loops.
+// The results of the operations in numbers. Each row is checked on the scalar reference and on the vector loops.
 #include "core/kernels/reference.h"
 
 #include <array>
@@ -121,7 +121,7 @@ TYPED_TEST(Integers, AveragesRoundTowardZero) {
   }
 }
 
-// One element of each floating type, by its bits.
+// One element of each floating-point type, given by its bits.
 template <typename T>
 struct Bits;
 template <>

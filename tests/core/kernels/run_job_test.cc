@@ -41,7 +41,7 @@ TEST(RunJob, CopyCopies) {
   EXPECT_TRUE(run_job(job_of(JobKind::kCopy), {}, {}, {}).intact);
 }
 
-TEST(RunJob, VerifyTellsWhatItFound) {
+TEST(RunJob, VerifyReportsTheChecksum) {
   Bytes from = hostile_elements(DataType::kU8, 1000, 1);
   const KernelJob job = job_of(JobKind::kVerify, checksum(from));
   EXPECT_TRUE(run_job(job, {}, from, {}).intact);
@@ -51,7 +51,7 @@ TEST(RunJob, VerifyTellsWhatItFound) {
   EXPECT_EQ(damaged.checksum, checksum(from));
 }
 
-// Sizes around the blocks that run_job works in, and none at all.
+// Sizes around the block size of run_job, and 0.
 TEST(RunJob, FoldVerifiesFoldsDividesAndHashes) {
   for (const auto type : test::kAllTypes) {
     for (const auto op : test::kAllOps) {
@@ -85,7 +85,7 @@ TEST(RunJob, FoldReportsDamage) {
   EXPECT_FALSE(run_job(job, into, from, own).intact);
 }
 
-// The bits must not depend on what other code of the process did to the thread's rounding mode.
+// The bits must not depend on the rounding mode that other code of the process has set on the thread.
 TEST(RunJob, FoldIgnoresTheCallersFloatEnvironment) {
   for (const auto type : {DataType::kF16, DataType::kBF16, DataType::kF32, DataType::kF64}) {
     const Bytes from = hostile_elements(type, 1000, 1);
@@ -103,7 +103,7 @@ TEST(RunJob, FoldIgnoresTheCallersFloatEnvironment) {
 }
 
 #if defined(__SSE2__)
-TEST(RunJob, FoldKeepsDenormalsWhereTheCallerFlushesThem) {
+TEST(RunJob, FoldKeepsDenormalsThatTheCallerFlushes) {
   const std::vector<float> denormals(100, 0x1p-149F);
   const auto bytes = std::as_bytes(std::span(denormals));
   const Bytes from(bytes.begin(), bytes.end());

@@ -44,7 +44,7 @@ TEST(Abandon, AnInputInPlaceIsRestoredBeforeItsCallEnds) {
   expect_at_rest(run.me);
 }
 
-TEST(Abandon, WhatALinkHoldsComesBackFirst) {
+TEST(Abandon, MemoryLentToALinkIsReturnedFirst) {
   Small run(kOwner);
   const CallId call = run.call(7, true);
   const std::vector<std::byte> frame = Small::frame();
@@ -61,7 +61,7 @@ TEST(Abandon, WhatALinkHoldsComesBackFirst) {
   expect_at_rest(run.me);
 }
 
-TEST(Abandon, ACallThatIsDecidedKeepsItsOutcome) {
+TEST(Abandon, ADecidedCallKeepsItsOutcome) {
   Small run(kOwner);
   const CallId call = run.call(7, true);
   run.offered();
@@ -76,7 +76,7 @@ TEST(Abandon, ACallThatIsDecidedKeepsItsOutcome) {
   EXPECT_EQ(now_in(run.me, call), plus(run.input));
 }
 
-TEST(Abandon, EveryOtherCallEndsToo) {
+TEST(Abandon, EveryOtherCallEnds) {
   Peer3 run;
   const CallId admit = run.me.admit(5);
   const CallId queued = run.launch(wire::Collective::kBarrier);  // for the cohort after that
@@ -91,7 +91,7 @@ TEST(Abandon, EveryOtherCallEndsToo) {
   expect_at_rest(run.me);
 }
 
-TEST(Abandon, IsLegalAtAnyTimeAndAgain) {
+TEST(Abandon, MayBeCalledAtAnyTimeAndTwice) {
   fuzz::PeerHost fresh(options());
   Peer3 joining(false);
   Peer3 member;

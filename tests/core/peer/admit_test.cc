@@ -33,7 +33,7 @@ TEST(Admitting, WithoutAutoAdmitTheCallIsRefused) {
   EXPECT_EQ(given.admit(), nullptr);
 }
 
-TEST(Admitting, WithAutoAdmitTheCallGoesOnInTheNextCohort) {
+TEST(Admitting, WithAutoAdmitTheCallContinuesInTheNextCohort) {
   Admission given(true);
   given.low_admits(3);
   ASSERT_NE(given.admit(), nullptr);
@@ -43,7 +43,7 @@ TEST(Admitting, WithAutoAdmitTheCallGoesOnInTheNextCohort) {
 }
 
 // Nobody knows when there will be so many.
-TEST(Admitting, WithAutoAdmitACallDoesNotWaitForOneThatWaitsForMoreMembers) {
+TEST(Admitting, WithAutoAdmitACallDoesNotWaitForAWaitForMembers) {
   Admission given(true);
   given.low_admits(4);
   EXPECT_EQ(given.admit(), nullptr);
@@ -58,7 +58,7 @@ TEST(Admitting, WithAutoAdmitACallDoesNotWaitForOneThatWaitsForMoreMembers) {
 
 // Who admits by itself waits for nobody's numbers, not even for those of a call that it hears of: the admission will
 // come.
-TEST(Admitting, WithAutoAdmitACallGoesOnOnceSomebodyAdmitsByItself) {
+TEST(Admitting, WithAutoAdmitACallContinuesAfterAnAutomaticAdmit) {
   Admission given(true);
   given.run.me.admit(5);
   given.low_admits(1, true);
@@ -66,7 +66,7 @@ TEST(Admitting, WithAutoAdmitACallGoesOnOnceSomebodyAdmitsByItself) {
 }
 
 // What this peer has said by itself stands, for how many members its own call waits since.
-TEST(Admitting, WithAutoAdmitACallGoesOnAlthoughACallOfAdmitHasJoinedTheAdmission) {
+TEST(Admitting, WithAutoAdmitACallContinuesAfterAnAdmitCallJoined) {
   Admission given(true);
   given.run.launch(wire::Collective::kBarrier, 8);
   given.low_admits(1);
@@ -79,7 +79,7 @@ TEST(Admitting, WithAutoAdmitACallGoesOnAlthoughACallOfAdmitHasJoinedTheAdmissio
 }
 
 // It is not stopped again in the cohort in which it goes on.
-TEST(Admitting, ACallThatWasToBeRefusedGoesOnIfTheAdmissionComesFirst) {
+TEST(Admitting, AnAdmissionOvertakesTheRefusalOfACall) {
   Admission given(true);
   given.low_admits(4);
   given.pending(1);
@@ -92,7 +92,7 @@ TEST(Admitting, ACallThatWasToBeRefusedGoesOnIfTheAdmissionComesFirst) {
 }
 
 // An admission that others brought about may let in fewer than a call wants.
-TEST(Admitting, WithAutoAdmitACallOfAdmitIsSaidAgainUntilThereAreEnough) {
+TEST(Admitting, WithAutoAdmitAnAdmitCallIsRepeatedUntilEnoughMembers) {
   Peer3 run(true, true);
   const CallId call = run.me.admit(4);
   run.me.run();
@@ -127,7 +127,7 @@ TEST(Queued, ACallThatIsStoppedEndsAtOnce) {
 }
 
 // Otherwise its next call of the tag would be taken for the one that they have made.
-TEST(Queued, ACallThatWasStoppedIsStoppedForTheOthersOnceItHasARound) {
+TEST(Queued, AStoppedQueuedCallStopsItsRoundOnceItExists) {
   Queued run;
   run.me.stop(run.call);
   const CallId next = run.launch(wire::Collective::kBarrier);
@@ -150,7 +150,7 @@ TEST(Queued, ACallThatWasStoppedIsStoppedForTheOthersOnceItHasARound) {
 }
 
 // And for those who come late: what is stopped is not begun before the coordinator's word, whatever else changes.
-TEST(Queued, ACallThatWasStoppedIsStoppedAgainAfterALoss) {
+TEST(Queued, AStoppedCallIsStoppedAgainAfterALoss) {
   Queued run;
   run.me.stop(run.call);
   run.enter_next_cohort();

@@ -39,7 +39,7 @@ struct Direct : Small {
   }
 };
 
-TEST(Direct, WhoIsDoneTellsAllOthers) {
+TEST(Direct, ADonePeerTellsAllOthers) {
   Direct d;
   d.ready();
   const auto* said = d.coordinator->last<wire::Done>();
@@ -51,7 +51,7 @@ TEST(Direct, WhoIsDoneTellsAllOthers) {
   }
 }
 
-TEST(Direct, WhoHasHeardItOfAllCommits) {
+TEST(Direct, CommitsAfterDoneOfAllMembers) {
   Direct d;
   const CallId id = d.ready();
   d.say(d.low, d.done());
@@ -63,7 +63,7 @@ TEST(Direct, WhoHasHeardItOfAllCommits) {
   EXPECT_EQ(d.me.outcome(id)->world, 3U);
 }
 
-TEST(Direct, TheOthersMayBeDoneFirst) {
+TEST(Direct, AcceptsDoneOfOthersFirst) {
   Direct first;
   first.ready();
   const std::uint64_t hash = first.done().hash;
@@ -80,7 +80,7 @@ TEST(Direct, TheOthersMayBeDoneFirst) {
   EXPECT_EQ(d.me.outcome(id)->status, Status::kOk);
 }
 
-TEST(Direct, TheCoordinatorsCommitDoesItToo) {
+TEST(Direct, TheCoordinatorsCommitAlsoCommits) {
   Direct d;
   const CallId id = d.ready();
   d.say(d.low, d.done());
@@ -91,7 +91,7 @@ TEST(Direct, TheCoordinatorsCommitDoesItToo) {
   d.expect_alive();
 }
 
-TEST(Direct, AnotherResultIsTheCoordinatorsToJudge) {
+TEST(Direct, TheCoordinatorJudgesDifferentResults) {
   Direct d;
   const CallId id = d.ready();
   wire::Done other = d.done();
@@ -102,7 +102,7 @@ TEST(Direct, AnotherResultIsTheCoordinatorsToJudge) {
   EXPECT_EQ(d.coordinator->last<wire::StopRound>(), nullptr);
 }
 
-TEST(Direct, OtherArgumentsStopTheRound) {
+TEST(Direct, DifferentArgumentsStopTheRound) {
   Direct d;
   d.ready();
   wire::Done other = d.done();
@@ -113,7 +113,7 @@ TEST(Direct, OtherArgumentsStopTheRound) {
   EXPECT_TRUE(d.coordinator->last<wire::StopRound>()->done);
 }
 
-TEST(Direct, WhatIsReportedIsOpenAndDoneUntilTheCoordinatorKnows) {
+TEST(Direct, AReportedRoundStaysOpenUntilTheCoordinatorConfirms) {
   Direct d;
   d.ready();
   d.both_are_done();
@@ -129,7 +129,7 @@ TEST(Direct, WhatIsReportedIsOpenAndDoneUntilTheCoordinatorKnows) {
   EXPECT_FALSE(d.me.run_over);
 }
 
-TEST(Direct, ALossCommitsWhatIsReported) {
+TEST(Direct, ALossCommitsReportedRounds) {
   Direct d;
   d.ready();
   d.both_are_done();
@@ -140,7 +140,7 @@ TEST(Direct, ALossCommitsWhatIsReported) {
   EXPECT_TRUE(d.open_as_said().empty());
 }
 
-TEST(Direct, NobodyTakesBackWhatIsReported) {
+TEST(Direct, AReportedOutcomeIsFinal) {
   for (const bool stopped : {true, false}) {
     Direct d;
     d.ready();
@@ -169,7 +169,7 @@ TEST(Direct, AFrozenRoundWaitsForItsVerdict) {
   EXPECT_TRUE(open.front().done);
 }
 
-TEST(Direct, ACoordinatorThatIsFarBehindIsWaitedFor) {
+TEST(Direct, WaitsForACoordinatorThatIsFarBehind) {
   Direct d;
   CallId last;
   for (std::uint64_t tag = 0; tag <= kMaxReported; ++tag) {
@@ -184,7 +184,7 @@ TEST(Direct, ACoordinatorThatIsFarBehindIsWaitedFor) {
   EXPECT_EQ(d.me.outcome(last)->status, Status::kOk);
 }
 
-TEST(Direct, RoundsThatProveNothingWait) {
+TEST(Direct, RoundsWithoutAProofWaitForTheCoordinator) {
   Direct d;
   const CallId id = d.launch(wire::Collective::kBarrier);
   ASSERT_NE(d.coordinator->last<wire::Done>(), nullptr);
@@ -202,7 +202,7 @@ struct NearDirect : Small {
   }
 };
 
-TEST(Direct, ANearCoordinatorHearsOfItLater) {
+TEST(Direct, ANearCoordinatorIsToldLater) {
   NearDirect d;
   d.is_done(7);
   d.is_done(8);
@@ -214,7 +214,7 @@ TEST(Direct, ANearCoordinatorHearsOfItLater) {
   EXPECT_EQ(d.coordinator->count<wire::Done>(), 2U);
 }
 
-TEST(Direct, WhatElseTheCoordinatorIsToldBringsIt) {
+TEST(Direct, TheNextMessageToTheCoordinatorCarriesTheReports) {
   NearDirect d;
   d.is_done(7);
   d.launch(wire::Collective::kBarrier, 8);
@@ -228,7 +228,7 @@ TEST(Direct, ManyRoundsDoNotWait) {
   EXPECT_GT(d.coordinator->count<wire::Done>(), 0U);
 }
 
-TEST(Direct, TheCoordinatorIsToldAtOnceWhenSomebodyCannotBe) {
+TEST(Direct, TheCoordinatorIsToldAtOnceIfAMemberCannotBeReached) {
   NearDirect d;
   d.call();
   d.high_hangs_up();
@@ -237,7 +237,7 @@ TEST(Direct, TheCoordinatorIsToldAtOnceWhenSomebodyCannotBe) {
   EXPECT_EQ(d.coordinator->count<wire::Done>(), 1U);
 }
 
-TEST(Direct, ManyDoNotTellEachOther) {
+TEST(Direct, MembersOfLargeCohortsDoNotTellEachOther) {
   std::vector<PeerId> ring = kOwner;
   for (std::uint64_t n = 0; ring.size() <= kMaxDirect; ++n) ring.insert(ring.begin() + 2, PeerId{20 + n, 20 + n});
   Small d(ring);

@@ -55,7 +55,7 @@ struct Rounds {
   ring::Operation::Place place;  // of the last begin()
 };
 
-TEST(Early, WhatWasOfferedAndCameIsFound) {
+TEST(Early, FindsAnOfferedSegmentThatArrived) {
   Rounds r;
   EXPECT_EQ(r.find(7), nullptr);
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
@@ -78,7 +78,7 @@ TEST(Early, WhatWasOfferedAndCameIsFound) {
   EXPECT_FALSE(entry->taken);
 }
 
-TEST(Early, AnOfferThatIsSaidAgainKeepsWhatHasCome) {
+TEST(Early, ARepeatedOfferKeepsArrivedSegments) {
   Rounds r;
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7, false)));
   EXPECT_FALSE(r.find(7)->follows);
@@ -89,7 +89,7 @@ TEST(Early, AnOfferThatIsSaidAgainKeepsWhatHasCome) {
   EXPECT_TRUE(r.find(7)->segment);
 }
 
-TEST(Early, WhatIsNotExpectedGoesToTheSink) {
+TEST(Early, UnexpectedSegmentsGoToTheSink) {
   Rounds r;
   EXPECT_EQ(r.begin(7), Landing::kSink);
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
@@ -100,7 +100,7 @@ TEST(Early, WhatIsNotExpectedGoesToTheSink) {
   EXPECT_EQ(r.early.size(), 1U);
 }
 
-TEST(Early, WhatComesTwiceGoesToTheSink) {
+TEST(Early, RepeatedSegmentsGoToTheSink) {
   Rounds r;
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
   EXPECT_EQ(r.begin(7), Landing::kPlace);
@@ -112,7 +112,7 @@ TEST(Early, WhatComesTwiceGoesToTheSink) {
 }
 
 // The offer came before the round was launched, its segment afterwards; then the round was given up. Seed 566486.
-TEST(Early, AFinalGoesBy) {
+TEST(Early, AFinalGoesToTheSink) {
   Rounds r;
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
   wire::Segment final = r.segment(7);
@@ -121,7 +121,7 @@ TEST(Early, AFinalGoesBy) {
   EXPECT_EQ(r.early.size(), 1U);
 }
 
-TEST(Early, WhatFitsNoSlotIsNonsense) {
+TEST(Early, ASegmentTooLargeForASlotIsAViolation) {
   Rounds r;
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
   EXPECT_EQ(r.early.begin(kAnn, kOne, r.segment(7, kEarlySlotBytes + 1)).landing, Landing::kNonsense);
@@ -129,7 +129,7 @@ TEST(Early, WhatFitsNoSlotIsNonsense) {
   EXPECT_EQ(r.early.begin(kAnn, kOne, r.segment(7, kEarlySlotBytes)).landing, Landing::kPlace);
 }
 
-TEST(Early, ANeighbourHasSoManyEntries) {
+TEST(Early, ANeighbourHasALimitedNumberOfEntries) {
   Rounds r;
   for (std::uint64_t tag = 0; tag < std::uint64_t{2} * kMaxRoundsInFlight; ++tag)
     ASSERT_TRUE(r.early.expect(kAnn, r.offer(tag)));
@@ -141,7 +141,7 @@ TEST(Early, ANeighbourHasSoManyEntries) {
   EXPECT_FALSE(r.early.expect(kAnn, r.offer(100'001)));
 }
 
-TEST(Early, ANeighbourHasSoManySlotsAndNoTwoAreTheSame) {
+TEST(Early, ANeighbourHasALimitedNumberOfDistinctSlots) {
   Rounds r;
   std::set<std::uint64_t> offsets;
   for (std::uint64_t tag = 0; tag < kEarlySlotsEach; ++tag) {
@@ -169,7 +169,7 @@ TEST(Early, AllSlotsCanBeTaken) {
 }
 
 // However a segment ends, its slot comes back.
-TEST(Early, NoSlotIsLost) {
+TEST(Early, EverySlotIsReturned) {
   Rounds r;
   const auto everything = [](const RoundKey&, Generation, PeerId) { return true; };
   for (std::uint64_t i = 0; i < std::uint64_t{3} * kEarlySlots; ++i) {
@@ -206,7 +206,7 @@ TEST(Early, NoSlotIsLost) {
   EXPECT_EQ(r.room(), kEarlySlots - kEarlySlotsEach);
 }
 
-TEST(Early, TheNextSegmentOfAStreamTakesTheSlotThatItLeft) {
+TEST(Early, TheNextSegmentOfAStreamReusesItsSlot) {
   Rounds r;
   for (const std::uint64_t tag : {7U, 8U}) ASSERT_TRUE(r.early.expect(kAnn, r.offer(tag)));
   EXPECT_EQ(r.begin(7), Landing::kPlace);
@@ -218,7 +218,7 @@ TEST(Early, TheNextSegmentOfAStreamTakesTheSlotThatItLeft) {
   EXPECT_EQ(r.begin(7), Landing::kPlace);  // again: it is missing
 }
 
-TEST(Early, WhatAnOperationReadsStaysUntilItsRoundIsOver) {
+TEST(Early, ASlotInUseStaysUntilItsRoundIsOver) {
   Rounds r;
   r.bring(7);
   const BufferRef slot = r.place.into;
@@ -236,7 +236,7 @@ TEST(Early, WhatAnOperationReadsStaysUntilItsRoundIsOver) {
   EXPECT_EQ(r.place.into, slot);
 }
 
-TEST(Early, DroppingIsByNameAndNeighbour) {
+TEST(Early, DropsByNameAndNeighbour) {
   Rounds r;
   for (const std::uint64_t tag : {7U, 8U}) r.bring(tag);
   r.bring(7, kBob, kTwo);
@@ -250,7 +250,7 @@ TEST(Early, DroppingIsByNameAndNeighbour) {
   EXPECT_NE(r.find(8), nullptr);
 }
 
-TEST(Early, AStreamThatIsGoneTakesWhatWasOnItsWayAndNothingElse) {
+TEST(Early, AClosedStreamLosesOnlySegmentsOnTheirWay) {
   Rounds r;
   r.bring(7);
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(8)));

@@ -63,7 +63,7 @@ std::vector<std::byte> encoded(WireFormat format, float value) {
   return bytes;
 }
 
-TEST(EncodedRounds, PassOnASumInAsFewBytesAsItCame) {
+TEST(EncodedRounds, ForwardASumInItsWireFormat) {
   Encoded run({WireFormat::kBF16, WireFormat::kInt8});
   run.begin();
   run.say_partial(encoded(WireFormat::kBF16, 0));
@@ -74,7 +74,7 @@ TEST(EncodedRounds, PassOnASumInAsFewBytesAsItCame) {
 }
 
 // Not as a fault of the link: the bytes are those that were sent, and would be the next time.
-TEST(EncodedRounds, AreStoppedByWhatIsNoEncoding) {
+TEST(EncodedRounds, AreStoppedByAnInvalidEncoding) {
   Encoded run({WireFormat::kInt8, WireFormat::kInt8});
   const CallId call = run.begin();
   run.say_partial(std::vector<std::byte>(encoded_size(WireFormat::kInt8, kElements), std::byte{0xff}));
@@ -98,7 +98,7 @@ TEST(EncodedRounds, AreStoppedBySumsBeyondF32) {
   EXPECT_NE(run.coordinator->last<wire::StopRound>()->text.find("not a valid encoding in native"), std::string::npos);
 }
 
-TEST(EncodedRounds, AreOtherArgumentsWithAnotherFormat) {
+TEST(EncodedRounds, DifferInTheirArgumentsIfFormatsDiffer) {
   Encoded run({WireFormat::kInt8, WireFormat::kInt8});
   run.begin();
   run.formats.down = WireFormat::kE3M0;
@@ -109,7 +109,7 @@ TEST(EncodedRounds, AreOtherArgumentsWithAnotherFormat) {
   EXPECT_NE(stop->text.find("int8 up, e3m0 down"), std::string::npos) << stop->text;
 }
 
-TEST(EncodedRounds, AWeightThatIsNoneStopsThem) {
+TEST(EncodedRounds, AreStoppedByAnInvalidWeight) {
   for (const std::uint64_t bits : {std::uint64_t{0x7f80'0000}, std::uint64_t{0x7fc0'0000}, std::uint64_t{0xbf80'0000},
                                    std::uint64_t{0x8000'0000}, std::uint64_t{1} << 40U}) {
     SCOPED_TRACE(bits);
@@ -127,7 +127,7 @@ TEST(EncodedRounds, AWeightThatIsNoneStopsThem) {
 }
 
 // All learn it alike, before anything moves.
-TEST(EncodedRounds, WeightsThatAddUpToNothingStopThem) {
+TEST(EncodedRounds, AreStoppedByWeightsThatAddUpToZero) {
   Encoded run({}, 0.0F);
   run.begin();
   run.say_stake(0, 1);
@@ -139,7 +139,7 @@ TEST(EncodedRounds, WeightsThatAddUpToNothingStopThem) {
   EXPECT_NE(stop->text.find("all contributions have weight 0"), std::string::npos) << stop->text;
 }
 
-TEST(EncodedRounds, WeightsBeyondF32StopThem) {
+TEST(EncodedRounds, AreStoppedByWeightsBeyondF32) {
   Encoded run({}, std::numeric_limits<float>::max());
   run.begin();
   run.say_stake(std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max()), 1);

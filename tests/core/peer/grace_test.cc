@@ -33,7 +33,7 @@ struct Grace : Clock {
   CallId call;
 };
 
-TEST(Grace, EndsIfNothingIsHeard) {
+TEST(Grace, EndsWithoutAnAnswer) {
   Grace g;
   g.pass(kGrace - kAMoment);
   EXPECT_FALSE(g.me.run_over);
@@ -43,7 +43,7 @@ TEST(Grace, EndsIfNothingIsHeard) {
 
 // Swarm seed 1248280: members vanished one after another, so that each proposal was replaced before all had answered
 // it.
-TEST(Grace, BeginsAnewWithEachProposal) {
+TEST(Grace, RestartsWithEachProposal) {
   Grace g;
   for (std::uint64_t view = 2; view < 5; ++view) {
     g.pass(kGrace - kAMoment);
@@ -55,7 +55,7 @@ TEST(Grace, BeginsAnewWithEachProposal) {
   g.expect_left();
 }
 
-TEST(Grace, OfAnAdmitThatWasGivenUpBeginsAnewToo) {
+TEST(Grace, RestartsForACancelledAdmit) {
   Clock run;
   const CallId call = run.me.admit(3);
   run.me.stop(call);

@@ -15,7 +15,7 @@ namespace {
 
 // ---- what comes before the launch ----
 
-TEST(Heralds, WhatCameBeforeTheLaunchIsFoldedAtTheLaunch) {
+TEST(Heralds, SegmentsThatArrivedEarlyAreFoldedAtTheLaunch) {
   for (const bool in_place : {false, true}) {
     SCOPED_TRACE(in_place);
     Small run(kMiddle);
@@ -41,7 +41,7 @@ TEST(Heralds, WhatCameBeforeTheLaunchIsFoldedAtTheLaunch) {
   }
 }
 
-TEST(Heralds, TheOwnerMakesTheFinalOfIt) {
+TEST(Heralds, TheOwnerComputesTheFinalFromAnEarlySegment) {
   for (const bool in_place : {false, true}) {
     SCOPED_TRACE(in_place);
     Small run(kOwner);
@@ -61,7 +61,7 @@ TEST(Heralds, TheOwnerMakesTheFinalOfIt) {
   }
 }
 
-TEST(Heralds, WhatIsStillOnItsWayAtTheLaunchIsFoldedWhenItIsThere) {
+TEST(Heralds, ASegmentOnItsWayAtTheLaunchIsFoldedOnArrival) {
   const std::vector<std::byte> frame = Small::frame();
   for (std::size_t cut = 0; cut <= frame.size(); ++cut) {
     SCOPED_TRACE(cut);
@@ -79,7 +79,7 @@ TEST(Heralds, WhatIsStillOnItsWayAtTheLaunchIsFoldedWhenItIsThere) {
   }
 }
 
-TEST(Heralds, WhatIsLostOnItsWayIsTakenWhenItComesAgain) {
+TEST(Heralds, ALostSegmentIsAcceptedWhenItIsRepeated) {
   const std::vector<std::byte> frame = Small::frame();
   for (const bool launched_meanwhile : {false, true}) {
     for (const std::size_t cut : {std::size_t{0}, frame.size() - 30, frame.size() - 1, frame.size()}) {
@@ -111,7 +111,7 @@ TEST(Heralds, ATensorOfTheFullSizeFitsASlot) {
   run.expect_sent(plus(run.input));
 }
 
-TEST(Heralds, RoundsComeInAnyOrder) {
+TEST(Heralds, RoundsMayArriveInAnyOrder) {
   Small run(kMiddle);
   for (const std::uint64_t tag : {1U, 2U, 3U, 4U}) run.offered(tag);
   EXPECT_EQ(run.me.footprint().remembered, 4U);
@@ -124,7 +124,7 @@ TEST(Heralds, RoundsComeInAnyOrder) {
 
 // ---- other arguments ----
 
-TEST(Heralds, OtherArgumentsStopTheRound) {
+TEST(Heralds, DifferentArgumentsStopTheRound) {
   for (const bool launched_before : {false, true}) {
     SCOPED_TRACE(launched_before);
     Small run(kMiddle);
@@ -146,7 +146,7 @@ TEST(Heralds, OtherArgumentsStopTheRound) {
   }
 }
 
-TEST(Heralds, OtherArgumentsBehindHalfASegmentStopTheRound) {
+TEST(Heralds, DifferentArgumentsAfterHalfASegmentStopTheRound) {
   Small run(kMiddle);
   std::vector<std::byte> frame;
   wire::encode(wire::Message(Small::partial(7, 20)), Term{1}, frame);
@@ -163,7 +163,7 @@ TEST(Heralds, OtherArgumentsBehindHalfASegmentStopTheRound) {
   run.expect_alive();
 }
 
-TEST(Heralds, AnOfferOfAnotherCollectiveStopsIt) {
+TEST(Heralds, AnOfferOfAnotherCollectiveStopsTheRound) {
   for (const auto collective : {wire::Collective::kBarrier, wire::Collective::kBroadcast, wire::Collective::kAllGather,
                                 wire::Collective::kReduceScatter}) {
     SCOPED_TRACE(name_of(collective));
@@ -191,7 +191,7 @@ TEST(Heralds, AnOfferOfAnotherCollectiveStopsIt) {
 
 // ---- those that wait to be asked ----
 
-TEST(Heralds, AnOfferThatNothingFollowsIsAnsweredWithReady) {
+TEST(Heralds, AnOfferWithoutDataIsAnsweredWithReady) {
   for (const bool launched_before : {false, true}) {
     SCOPED_TRACE(launched_before);
     Small run(kMiddle);
@@ -211,7 +211,7 @@ TEST(Heralds, AnOfferThatNothingFollowsIsAnsweredWithReady) {
 }
 
 // Else a neighbour could have a Ready, which grows with the round, for every few bytes.
-TEST(Heralds, AnOfferOfARoundThatIsNotSmallIsNotAnswered) {
+TEST(Heralds, AnOfferOfALargeRoundIsNotAnswered) {
   Small run(kMiddle);
   Request request;
   request.collective = wire::Collective::kAllReduce;
@@ -227,7 +227,7 @@ TEST(Heralds, AnOfferOfARoundThatIsNotSmallIsNotAnswered) {
   EXPECT_EQ(run.low->count<wire::Ready>(), 1U);
 }
 
-TEST(Heralds, OnlySoManyGoUnasked) {
+TEST(Heralds, ALimitedNumberOfSegmentsIsSentEagerly) {
   constexpr std::uint64_t kRounds = 100;
   constexpr std::uint64_t kUnasked = 64;
   Small run(kStarter);
@@ -253,7 +253,7 @@ TEST(Heralds, OnlySoManyGoUnasked) {
   EXPECT_FALSE(run.high->last<wire::Offer>()->follows);
 }
 
-TEST(Heralds, WhoWaitsToBeAskedSaysItAgainOnAnotherStream) {
+TEST(Heralds, AnOfferIsRepeatedOnANewStream) {
   Small run(kStarter);
   for (std::uint64_t tag = 1; tag <= 65; ++tag) run.call(tag);
   run.high_hangs_up();
@@ -267,7 +267,7 @@ TEST(Heralds, WhoWaitsToBeAskedSaysItAgainOnAnotherStream) {
 
 // ---- what we have sent, and the stream is lost ----
 
-TEST(Heralds, WhatWasSentToANeighbourThatHasNotLaunchedGoesAgain) {
+TEST(Heralds, ASegmentSentBeforeTheNeighboursLaunchIsRepeated) {
   Small run(kStarter);
   run.call();
   EXPECT_EQ(run.high->segments_heard(), 1U);
@@ -280,7 +280,7 @@ TEST(Heralds, WhatWasSentToANeighbourThatHasNotLaunchedGoesAgain) {
   }
 }
 
-TEST(Heralds, WhatWasSentToOneThatHasLaunchedGoesAgainIfItSaysSo) {
+TEST(Heralds, ASegmentSentAfterTheNeighboursLaunchIsRepeatedOnRequest) {
   for (const bool has : {false, true}) {
     SCOPED_TRACE(has);
     Small run(kStarter);
@@ -301,7 +301,7 @@ TEST(Heralds, WhatWasSentToOneThatHasLaunchedGoesAgainIfItSaysSo) {
 
 // ---- bits that are flipped on the way ----
 
-TEST(Heralds, ACorruptOneEndsItsStreamAndIsTakenWhenItComesAgain) {
+TEST(Heralds, ACorruptSegmentEndsItsStreamAndIsAcceptedWhenRepeated) {
   for (const bool in_place : {false, true}) {
     for (const bool stream_is_gone : {false, true}) {
       SCOPED_TRACE(stream_is_gone);
@@ -330,7 +330,7 @@ TEST(Heralds, ACorruptOneEndsItsStreamAndIsTakenWhenItComesAgain) {
 
 // ---- what is remembered ----
 
-TEST(Heralds, OfWhatIsOverNothingIsRemembered) {
+TEST(Heralds, NothingIsKeptOfRoundsThatAreOver) {
   Small run(kMiddle);
   const auto say = [&](auto change) {
     wire::Offer offer = Small::offer();
@@ -352,7 +352,7 @@ TEST(Heralds, OfWhatIsOverNothingIsRemembered) {
   EXPECT_EQ(run.me.footprint().remembered, 0U);
 }
 
-TEST(Heralds, AnOfferOfTheCohortToComeIsKeptForIt) {
+TEST(Heralds, AnOfferOfTheNextCohortIsKept) {
   Small run(kMiddle);
   for (const std::uint64_t cohort : {1U, 2U}) {
     wire::Offer offer = Small::offer();
@@ -373,7 +373,7 @@ TEST(Heralds, AnOfferOfTheCohortToComeIsKeptForIt) {
   EXPECT_EQ(run.high->last_segment()->segment.segment.key.cohort, CohortId{2});
 }
 
-TEST(Heralds, AfterTheRunNothingIsRemembered) {
+TEST(Heralds, NothingIsKeptAfterTheRun) {
   const std::vector<std::byte> frame = Small::frame(9);
   Small run(kMiddle);
   run.offered(7);
@@ -391,7 +391,7 @@ TEST(Heralds, AfterTheRunNothingIsRemembered) {
 }
 
 // What is stopped before we launch it will never be launched: others would soon find no slot.
-TEST(Heralds, OfWhatIsStoppedBeforeTheLaunchNothingIsRemembered) {
+TEST(Heralds, NothingIsKeptOfRoundsStoppedBeforeTheLaunch) {
   Small run(kMiddle);
   for (std::uint64_t batch = 0; batch < 6; ++batch) {
     std::vector<std::uint64_t> tags;
@@ -409,7 +409,7 @@ TEST(Heralds, OfWhatIsStoppedBeforeTheLaunchNothingIsRemembered) {
 }
 
 // They wait for the commit, which others may have heard already: those send on.
-TEST(Heralds, WhatIsFoldedNeedsNoSlot) {
+TEST(Heralds, AFoldedSegmentNeedsNoSlot) {
   Small run(kMiddle);
   for (std::uint64_t tag = 1; tag <= 256; ++tag) {
     run.offered(tag);
@@ -424,7 +424,7 @@ TEST(Heralds, WhatIsFoldedNeedsNoSlot) {
 
 // Found by reading: what was on its way into a slot went to the sink when its round ended, the next segment of that
 // stream got a slot of its own, and the peer asserted.
-TEST(Heralds, TheNextSegmentOfAStreamIsTakenWhenTheOneBeforeWasGivenUp) {
+TEST(Heralds, TheSegmentAfterAnAbandonedOneIsAccepted) {
   const std::vector<std::byte> frame = Small::frame(7);
   Small run(kMiddle);
   const CallId call = run.call(7);

@@ -22,7 +22,7 @@ TEST(LongLife, AMemberThatLaunchesNothingHoldsOneCohort) {
 }
 
 // A token has 32 bits for the operation that a job is of.
-TEST(LongLife, OperationsAreNamedAnewAfterTwoToThe32) {
+TEST(LongLife, OperationNumbersWrapAfterTwoToThe32) {
   Options old = options();
   old.first_serial = UINT32_MAX - 2;
   Peer3 run(old, {kMe}, false);
@@ -39,7 +39,7 @@ TEST(LongLife, OperationsAreNamedAnewAfterTwoToThe32) {
 }
 
 // As many calls as there are numbers for the uses of a tag, in one cohort.
-TEST(LongLife, UsesOfATagAreCountedAnewAfterTwoToThe32) {
+TEST(LongLife, UsesOfATagWrapAfterTwoToThe32) {
   Options old = options();
   old.first_use = UINT32_MAX - 1;
   Peer3 run(old, {kLow, kMe, kHigh});

@@ -18,7 +18,7 @@ struct LieOfSmall {
   std::string reason;  // empty: it is let pass
 };
 
-TEST(LyingHerald, HurtsNobodyElse) {
+TEST(LyingHerald, AffectsNoOtherPeer) {
   const auto offers = [](auto change) {
     return [=](Small& r) {
       wire::Offer offer = Small::offer();
@@ -101,7 +101,7 @@ TEST(LyingHerald, HurtsNobodyElse) {
 }
 
 // Of one neighbour a stream is shut for it, of the others none: they would be taken for broken.
-TEST(LyingHerald, OfAnotherNeighbourTakesNothingFromUpstream) {
+TEST(LyingHerald, OfTheDownstreamNeighbourTakesNoSlotOfUpstream) {
   Small run(kMiddle);
   run.offered(7);
   for (const std::uint64_t tag : {7U, 8U}) {  // before the honest one and after it

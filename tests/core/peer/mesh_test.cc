@@ -43,7 +43,7 @@ void expect_stream(const Lie& lie, FarEnd* Peer3::*neighbour) {
   EXPECT_EQ(run.me.footprint().streams, 0U);
 }
 
-TEST(LyingNeighbour, SegmentsThatNoRoundExpectsEndTheirStream) {
+TEST(LyingNeighbour, UnexpectedSegmentsEndTheirStream) {
   const auto sends = [](const std::vector<wire::Segment>& segments, std::uint64_t checksum = 0) {
     return [=](Peer3& r) {
       for (const wire::Segment& s : segments) r.low->say_segment(s, std::byte{1}, checksum);
@@ -93,7 +93,7 @@ TEST(LyingNeighbour, SegmentsThatNoRoundExpectsEndTheirStream) {
   for (const Lie& lie : lies) expect_stream(lie, &Peer3::low);
 }
 
-TEST(LyingNeighbour, AnnouncementsThatFitNoRoundEndTheirStream) {
+TEST(LyingNeighbour, InvalidAnnouncementsEndTheirStream) {
   const auto announces = [](auto change) {
     return [=](Peer3& r) {
       wire::Ready ready = *r.low->last<wire::Ready>();  // what it says itself is what fits
@@ -140,7 +140,7 @@ TEST(LyingNeighbour, AnnouncementsThatFitNoRoundEndTheirStream) {
 }
 
 // What came twice is folded once.
-TEST(LyingNeighbour, ASegmentThatComesTwiceIsTakenOnce) {
+TEST(LyingNeighbour, ARepeatedSegmentIsFoldedOnce) {
   Peer3 run;
   run.launch(wire::Collective::kAllReduce);
   run.high->say(*run.low->last<wire::Ready>());
@@ -153,7 +153,7 @@ TEST(LyingNeighbour, ASegmentThatComesTwiceIsTakenOnce) {
   run.expect_alive();
 }
 
-TEST(LyingNeighbour, GreetsBadly) {
+TEST(LyingNeighbour, AnInvalidGreetingIsRefused) {
   const auto is_refused = [](const wire::Link& link) {
     Peer3 run;
     FarEnd& end = run.me.streams.accept(address_of(1));
@@ -171,7 +171,7 @@ TEST(LyingNeighbour, GreetsBadly) {
 }
 
 // Found by reading: one stream with a number too many made the peer report a link as broken that was whole.
-TEST(LyingNeighbour, AnotherNumberOfStripesBeginsTheLinkAnew) {
+TEST(LyingNeighbour, AnotherNumberOfStripesRestartsTheLink) {
   Peer3 run;
   FarEnd& other = run.dial_in(kLow, 15, 16);
   EXPECT_NE(other.last<wire::LinkWelcome>(), nullptr);
@@ -188,7 +188,7 @@ TEST(LyingNeighbour, AnotherNumberOfStripesBeginsTheLinkAnew) {
   run.expect_alive();
 }
 
-TEST(LyingNeighbour, OneThatKeepsBreakingTheProtocolIsReported) {
+TEST(LyingNeighbour, ANeighbourThatKeepsViolatingTheProtocolIsReported) {
   Peer3 run;
   for (int i = 0; i < 20 && run.coordinator->last<wire::LinkBroken>() == nullptr; ++i) {
     run.low->say(wire::Pending{1});
@@ -204,7 +204,7 @@ TEST(LyingNeighbour, OneThatKeepsBreakingTheProtocolIsReported) {
 
 // An attacker found it: who is a member and where it listens is told to everybody, and a name was all that a stream had
 // to say.
-TEST(Stranger, IsRefusedWhomeverItNames) {
+TEST(Stranger, IsRefusedWhateverPeerItNames) {
   Peer3 run;
   const CallId call = run.launch(wire::Collective::kAllReduce);
   for (int i = 0; i < 50; ++i) {
@@ -224,7 +224,7 @@ TEST(Stranger, IsRefusedWhomeverItNames) {
 
 // A crowd that fills the port and comes again and again: the link of a neighbour stays, and a new stream of it is
 // welcome.
-TEST(Stranger, ACrowdCostsNoNeighbourItsPlace) {
+TEST(Stranger, ACrowdEvictsNoNeighbour) {
   Peer3 run;
   std::vector<FarEnd*> crowd;
   for (std::uint32_t i = 0; i < 3 * kMaxStrangers; ++i) {
@@ -245,7 +245,7 @@ TEST(Stranger, ACrowdCostsNoNeighbourItsPlace) {
   run.expect_alive();
 }
 
-TEST(Stranger, ThatComesBeforeTheKeyStandsInNobodysWay) {
+TEST(Stranger, ThatConnectsBeforeTheKeyIsKnownBlocksNobody) {
   Peer3 run(false);
   FarEnd& low = run.dial_in(kLow);  // it has been told already that we are in
   FarEnd& thief = run.dial_in(kLow, 0, 1, LinkKey{});
@@ -260,7 +260,7 @@ TEST(Stranger, ThatComesBeforeTheKeyStandsInNobodysWay) {
 
 // The simulator found it: a peer that had lost its run listened on, its neighbour did not know yet and dialled it again
 // and again, and so it kept streams and a timer (promise S11).
-TEST(Stranger, ThatComesAfterTheRunIsClosedAtOnce) {
+TEST(Stranger, ThatConnectsAfterTheRunIsClosedAtOnce) {
   Peer3 run;
   run.coordinator->say(wire::Evicted{});
   run.me.run();
@@ -281,7 +281,7 @@ struct Blocks {
   const char* reason;
 };
 
-TEST(LyingNeighbour, BlocksThatCannotBeAreRefused) {
+TEST(LyingNeighbour, ImpossibleBlocksAreRefused) {
   const Blocks cases[] = {
       {48, 1000, Status::kBufferTooSmall, "needs 1096"},
       {48, std::uint64_t{1} << 63U, Status::kBufferTooSmall, "needs"},
@@ -313,7 +313,7 @@ TEST(LyingNeighbour, BlocksThatCannotBeAreRefused) {
 }
 
 // Found by reading: where one peer's buffer was too small, its neighbour's announcement made it write beyond the end.
-TEST(LyingNeighbour, NorAnHonestOneWritesIntoABufferThatIsTooSmall) {
+TEST(LyingNeighbour, ABufferThatIsTooSmallIsNeverWritten) {
   Peer3 run;
   Request request;
   request.collective = wire::Collective::kReduceScatter;
@@ -337,7 +337,7 @@ TEST(LyingNeighbour, NorAnHonestOneWritesIntoABufferThatIsTooSmall) {
 }
 
 // One that is out of descriptors is thrown out by others, who can only learn from itself why.
-TEST(Mesh, AReportOfABrokenLinkSaysWhyItCouldNotBeDialled) {
+TEST(Mesh, ABrokenLinkReportSaysWhyTheDialFailed) {
   Peer3 run;
   run.high->hang_up();
   run.me.run();

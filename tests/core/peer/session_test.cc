@@ -46,7 +46,7 @@ void launch_sync(Peer3& run) {
   run.me.run();
 }
 
-TEST(Session, ThePeerSaysHowFarTheCoordinatorIs) {
+TEST(Session, ThePeerReportsItsRoundTripToTheCoordinator) {
   Peer3 run(false);
   run.me.run();
   const auto* join = run.coordinator->last<wire::Join>();
@@ -89,7 +89,7 @@ class Seeker {
   }
 };
 
-TEST(Session, LooksAgainForACoordinatorThatIsNotThereYet) {
+TEST(Session, RetriesUntilTheCoordinatorStarts) {
   Seeker seeker;
   const Duration wanted[] = {milliseconds(50),  milliseconds(100), milliseconds(200), milliseconds(400),
                              milliseconds(800), seconds(1),        seconds(1),        seconds(1)};
@@ -108,7 +108,7 @@ TEST(Session, LooksAgainForACoordinatorThatIsNotThereYet) {
   EXPECT_EQ(seeker.me.outcome(seeker.connected), nullptr) << "it waits for its admission";
 }
 
-TEST(Session, ATimeOutEndsTheSearchWithItsReasons) {
+TEST(Session, ATimeoutEndsTheSearchAndListsTheAttempts) {
   Seeker seeker(milliseconds(400));
   seeker.is_refused();
   while (!seeker.me.run_over) {
@@ -126,7 +126,7 @@ TEST(Session, ATimeOutEndsTheSearchWithItsReasons) {
 }
 
 // A port that strangers keep full resets who comes: it tries again, and tells all that it saw.
-TEST(Session, AConnectThatIsShownOutTriesAgainAndTellsHowItEnded) {
+TEST(Session, ADisconnectedConnectRetriesAndListsTheAttempts) {
   Seeker seeker(milliseconds(400));
   bool open = false;
   while (!seeker.me.run_over) {
@@ -155,7 +155,7 @@ TEST(Session, AConnectThatIsShownOutTriesAgainAndTellsHowItEnded) {
 }
 
 // After a look that found nothing the reasons of the last one that was complete are told.
-TEST(Session, ATimeOutWhileItDialsTellsWhatItKnows) {
+TEST(Session, ATimeoutDuringADialListsTheAttempts) {
   Seeker never(seconds(2));
   never.me.pass(seconds(2));
   never.me.run();
@@ -170,7 +170,7 @@ TEST(Session, ATimeOutWhileItDialsTellsWhatItKnows) {
   EXPECT_NE(once.me.run_over->text.find("tried once in 2000 ms"), std::string::npos) << once.me.run_over->text;
 }
 
-TEST(Session, SaysHowLongItWaitedForASilentServer) {
+TEST(Session, ReportsTheWaitForASilentServer) {
   Seeker seeker(seconds(6));
   seeker.me.streams.open(*seeker.me.streams.dialling().front());
   seeker.me.pass(seconds(5));
@@ -182,7 +182,7 @@ TEST(Session, SaysHowLongItWaitedForASilentServer) {
       << seeker.me.run_over->text;
 }
 
-TEST(Session, WhoLeavesDoesNotGoOnLooking) {
+TEST(Session, ALeaveEndsTheSearch) {
   Seeker seeker;
   seeker.is_refused();
   const CallId leave = seeker.me.leave();
@@ -203,7 +203,7 @@ TEST(Session, AnAbortEndsTheSearch) {
 }
 
 // More rounds may be cut short than one proposal names: one that must not be attempted again is over without a verdict.
-TEST(Loss, EndsWhatMustNotBeAttemptedAgain) {
+TEST(Loss, EndsRoundsThatMustNotBeRetried) {
   Peer3 run;
   Request request;
   request.collective = wire::Collective::kBarrier;
@@ -220,7 +220,7 @@ TEST(Loss, EndsWhatMustNotBeAttemptedAgain) {
   EXPECT_FALSE(run.me.run_over);
 }
 
-TEST(Abort, CutsTheReason) {
+TEST(Abort, CutsALongReason) {
   const std::string why = std::string(kMaxTextBytes - 1, 'x') + "\xc3\xbc" + std::string(1U << 20U, 'x');
   const std::string kept(kMaxTextBytes - 1, 'x');
   Peer3 joins(false);
@@ -235,7 +235,7 @@ TEST(Abort, CutsTheReason) {
   EXPECT_LE(admits.me.outcome(CallId{admit.value + 1})->text.size(), kMaxTextBytes + 100);
 }
 
-TEST(LyingCoordinator, IsLeftWithTheReason) {
+TEST(LyingCoordinator, EndsTheRunWithTheReason) {
   const auto proposes = [](const std::function<void(wire::Propose&)>& change) {
     return [change](Peer3& r) {
       wire::Propose propose = r.loss_of(kHigh);
@@ -396,7 +396,7 @@ TEST(LyingCoordinator, IsLeftWithTheReason) {
   for (const Lie& lie : lies) expect_left(lie);
 }
 
-TEST(LyingCoordinator, SaysWhatOnlyOthersSay) {
+TEST(LyingCoordinator, SendsMessagesThatOnlyPeersSend) {
   for (const wire::Message& message : test::sample_messages()) {
     const bool its_own =
         std::holds_alternative<wire::Heartbeat>(message) || std::holds_alternative<wire::Pending>(message) ||
@@ -410,7 +410,7 @@ TEST(LyingCoordinator, SaysWhatOnlyOthersSay) {
   }
 }
 
-TEST(LyingCoordinator, GreetsBadly) {
+TEST(LyingCoordinator, AnInvalidGreetingIsRefused) {
   const auto waits = [](Duration heartbeat, Duration silence) {
     return [=](Peer3& r) { r.coordinator->say(wire::Waiting{address_of(5), heartbeat, silence}); };
   };
@@ -436,7 +436,7 @@ TEST(LyingCoordinator, GreetsBadly) {
   for (const Lie& lie : lies) expect_left(lie, false);
 }
 
-TEST(LyingCoordinator, WhatDoesNoHarmIsLetPass) {
+TEST(LyingCoordinator, HarmlessMessagesAreIgnored) {
   const Lie passes[] = {
       {"an older term", [](Peer3& r) { r.coordinator->say(wire::Evicted{}, Term{0}); }, ""},
       {"an admit of nobody",
@@ -477,7 +477,7 @@ TEST(LyingCoordinator, WhatDoesNoHarmIsLetPass) {
 
 // Found by reading: where rounds are asked for again in the next cohort by themselves, a leaver asked, too, and
 // stopped.
-TEST(LyingCoordinator, OrAnHonestOneClosesALeaversLastRound) {
+TEST(LyingCoordinator, ALeaversLastRoundMayBeClosed) {
   Peer3 run(true, true);
   const CallId call = run.launch(wire::Collective::kAllReduce);
   const CallId leave = run.me.leave();
@@ -496,7 +496,7 @@ TEST(LyingCoordinator, OrAnHonestOneClosesALeaversLastRound) {
   EXPECT_EQ(run.me.outcome(leave)->status, Status::kOk);
 }
 
-TEST(Sync, TellsOfAStateThatItHasClaimed) {
+TEST(Sync, AnswersForAClaimedState) {
   Peer3 run;
   launch_sync(run);
   const auto* claim = run.coordinator->last<wire::Claim>();

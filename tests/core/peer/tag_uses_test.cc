@@ -19,7 +19,7 @@ TEST(TagUses, CountsTheLaunchesOfEachTag) {
   EXPECT_EQ(uses.next(Tag{8}), 0U);
 }
 
-TEST(TagUses, ANewTagForEachCallIsOneEntry) {
+TEST(TagUses, ConsecutiveNewTagsShareOneEntry) {
   TagUses uses;
   for (std::uint64_t step = 0; step < 100'000; ++step) {
     EXPECT_EQ(uses.launch(Tag{2 * step + 1}), 0U);  // two in flight, launched in another order
@@ -28,7 +28,7 @@ TEST(TagUses, ANewTagForEachCallIsOneEntry) {
   EXPECT_EQ(uses.size(), 1U);
 }
 
-TEST(TagUses, TheFirstAndTheLastTagAreTagsLikeOthers) {
+TEST(TagUses, TheSmallestAndTheLargestTagWork) {
   TagUses uses;
   constexpr std::uint64_t kLast = UINT64_MAX;
   for (const std::uint64_t tag : {kLast, std::uint64_t{0}, kLast - 1, std::uint64_t{1}}) uses.launch(Tag{tag});
@@ -38,7 +38,7 @@ TEST(TagUses, TheFirstAndTheLastTagAreTagsLikeOthers) {
   EXPECT_EQ(uses.next(Tag{2}), 0U);
 }
 
-TEST(TagUses, AgreesWithAPlainMap) {
+TEST(TagUses, BehavesLikeAPlainMap) {
   TagUses uses;
   std::map<std::uint64_t, std::uint32_t> plain;
   for (std::uint64_t i = 0; i < 20'000; ++i) {

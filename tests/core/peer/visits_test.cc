@@ -68,7 +68,7 @@ TEST(Visitor, IsAnsweredAndServed) {
 
 // Found by measuring: a member that gives so many bytes per second, and has nothing else to do, went on at its next
 // heartbeat.
-TEST(Visitor, IsServedAtThePaceOfTheHost) {
+TEST(Visitor, IsServedAtTheRateLimitOfTheHost) {
   Host run(10 * kPiece);
   FarEnd& visitor = run.visit();
   visitor.say(wire::AskPieces{run.share_key(), run.attempt(), {3, 4}});
@@ -81,7 +81,7 @@ TEST(Visitor, IsServedAtThePaceOfTheHost) {
   EXPECT_EQ(visitor.segments_heard(), 2U);
 }
 
-TEST(Visitor, ThatBreaksTheProtocolIsShownOutAndNobodyHearsOfIt) {
+TEST(Visitor, ThatViolatesTheProtocolIsDisconnectedSilently) {
   struct VisitorLie {
     std::string name;
     std::function<wire::Message(Host&)> says;
@@ -148,7 +148,7 @@ TEST(Visitor, SendsNoSegments) {
 }
 
 // What it is told is held by its stream, and that ends when it does not read.
-TEST(Visitor, ThatFloodsItWithQuestionsGetsOneAnswerToMany) {
+TEST(Visitor, ThatRepeatsQuestionsGetsOneAnswer) {
   Host run;
   FarEnd& visitor = run.visit();
   for (int i = 0; i < 1000; ++i) visitor.say(wire::AskDigests{run.share_key(), run.attempt(), 0});
@@ -160,7 +160,7 @@ TEST(Visitor, ThatFloodsItWithQuestionsGetsOneAnswerToMany) {
   run.expect_alive();
 }
 
-TEST(Visitor, NeedsItsOwnKeyAndAStatePublishedAndRoom) {
+TEST(Visitor, NeedsItsKeyAPublishedStateAndAFreePlace) {
   Host run;
   EXPECT_TRUE(run.dial_in(kVisitor, 0, 1, wire::visitor_key(kKey, kOther)).shown_out());
   EXPECT_TRUE(run.dial_in(kVisitor, 0, 2, wire::visitor_key(kKey, kVisitor)).shown_out());
@@ -185,7 +185,7 @@ TEST(Visitor, NeedsItsOwnKeyAndAStatePublishedAndRoom) {
   EXPECT_NE(early.last<wire::Refused>()->text.find("nothing is published"), std::string::npos);
 }
 
-TEST(Visitor, ThatIsAdmittedVisitsNoMore) {
+TEST(Visitor, EndsItsVisitWhenItIsAdmitted) {
   Host run;
   FarEnd& visitor = run.visit();
   run.propose(run.proposal(view_of(2, 2, {kLow, kMe, kHigh, kVisitor})));
@@ -193,7 +193,7 @@ TEST(Visitor, ThatIsAdmittedVisitsNoMore) {
   EXPECT_NE(run.visit().last<wire::Refused>(), nullptr);
 }
 
-TEST(Publisher, ANewerOneReplacesTheOlderAndLeavingEndsIt) {
+TEST(Publisher, ANewerPublicationReplacesTheOlderAndLeavingEndsIt) {
   Host run;
   const CallId newer = run.me.share(true, kBytes, kPiece, 2);
   run.me.run();
@@ -312,7 +312,7 @@ TEST(Guest, FetchesFromMembersWithItsOwnKey) {
   EXPECT_TRUE(host.shown_out());
 }
 
-TEST(Guest, TakesNothingFromALiarAndTheRestFromAnother) {
+TEST(Guest, FetchesTheRestFromAnotherHostAfterALie) {
   Guest run;
   run.publish({{kLow, address_of(1)}, {kHigh, address_of(9)}});
   FarEnd& liar = run.answer_dial();
@@ -328,7 +328,7 @@ TEST(Guest, TakesNothingFromALiarAndTheRestFromAnother) {
   EXPECT_EQ(run.coordinator->last<wire::LinkBroken>(), nullptr);
 }
 
-TEST(Guest, ShowsOutAHostThatSaysWhatNoneSays) {
+TEST(Guest, DisconnectsAHostThatSendsInvalidMessages) {
   const std::function<void(Guest&, FarEnd&)> lies[] = {
       [](Guest& r, FarEnd& host) {
         auto digests = r.digests;
@@ -361,7 +361,7 @@ TEST(Guest, ShowsOutAHostThatSaysWhatNoneSays) {
   }
 }
 
-TEST(Guest, IsDoneWhenItIsAdmitted) {
+TEST(Guest, EndsItsPrefetchWhenItIsAdmitted) {
   Guest run;
   FarEnd& host = run.fetches_a_piece();
   run.propose(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
@@ -375,7 +375,7 @@ TEST(Guest, IsDoneWhenItIsAdmitted) {
 }
 
 // The next sync's memory may be whole or not: only its caller knows.
-TEST(Guest, WithAPartOfAStateCountsForNoneUntilItSaysOtherwise) {
+TEST(Guest, WithAPartOfAStateHasNoVoteUntilItIsRestored) {
   for (const bool restored : {false, true}) {
     Guest run;
     run.is_let_in_with_a_piece();
@@ -393,7 +393,7 @@ TEST(Guest, WithAPartOfAStateCountsForNoneUntilItSaysOtherwise) {
 }
 
 // Found by the night: what was being fetched was known to be a part only when its memory was back.
-TEST(Guest, DoesNotPublishThePartThatItStillHoldsForAFetch) {
+TEST(Guest, DoesNotPublishAPartOfAState) {
   Guest run;
   run.publish({{kLow, address_of(1)}});
   FarEnd& host = run.answer_dial();
@@ -413,7 +413,7 @@ TEST(Guest, DoesNotPublishThePartThatItStillHoldsForAFetch) {
   EXPECT_EQ(run.coordinator->count<wire::Publish>(), 0U);
 }
 
-TEST(Guest, WhoseSyncFailsAgainStillHasNoState) {
+TEST(Guest, WithAFailedSyncStillHasNoState) {
   Guest run;
   run.is_let_in_with_a_piece();
   const CallId first = run.sync(false);
@@ -428,7 +428,7 @@ TEST(Guest, WhoseSyncFailsAgainStillHasNoState) {
   EXPECT_FALSE(run.coordinator->last<wire::Claim>()->defined);
 }
 
-TEST(Guest, TellsHowFarItIs) {
+TEST(Guest, ReportsItsProgress) {
   Guest run;
   run.fetches_a_piece();
   EXPECT_EQ(run.me.progress(run.fetch), std::pair(std::uint64_t{kPiece}, std::uint64_t{kBytes}));
@@ -450,7 +450,7 @@ TEST(Guest, OnlyASyncHasAStrategyAndOnlyAStateIsPublished) {
   }
 }
 
-TEST(Guest, GoesOnWhenItIsPutOff) {
+TEST(Guest, ContinuesWhenItsAdmissionIsWithdrawn) {
   Guest run;
   run.publish({{kLow, address_of(1)}});
   run.answer_dial();

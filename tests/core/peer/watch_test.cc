@@ -57,13 +57,13 @@ struct Watching : Small {
   BufferRef tensors[3];
 };
 
-TEST(Watch, WhoWatchesNothingSaysNothing) {
+TEST(Watch, APeerWithoutAWatchReportsNoFingerprint) {
   Watching w(false);
   EXPECT_EQ(w.parity(7), 0U);
   EXPECT_EQ(w.me.digests, 0U);
 }
 
-TEST(Watch, IsDigestedBesideTheDataAndDoneWaitsForIt) {
+TEST(Watch, DoneWaitsForTheDigestsOfTheWatchedState) {
   Watching w;
   w.me.jobs_held = true;
   w.call();
@@ -77,7 +77,7 @@ TEST(Watch, IsDigestedBesideTheDataAndDoneWaitsForIt) {
   EXPECT_EQ(w.high->last<wire::Done>()->parity, w.coordinator->last<wire::Done>()->parity);
 }
 
-TEST(Watch, EveryPartOfTheStateCountsButNotWhatMayDiffer) {
+TEST(Watch, AllPartsCountExceptTensorsThatMayDiffer) {
   Watching w;
   const std::uint64_t was = w.parity(1);
   EXPECT_EQ(w.parity(2), was);
@@ -95,7 +95,7 @@ TEST(Watch, EveryPartOfTheStateCountsButNotWhatMayDiffer) {
   EXPECT_NE(w.parity(8), was) << "the last byte";
 }
 
-TEST(Watch, WhatHasNotChangedIsNotDigestedAgain) {
+TEST(Watch, UnchangedTensorsAreNotDigestedAgain) {
   Watching w;
   const std::uint64_t was = w.parity(1);
   EXPECT_EQ(std::exchange(w.me.digests, 0), 6U);
@@ -115,7 +115,7 @@ TEST(Watch, WhatHasNotChangedIsNotDigestedAgain) {
 }
 
 // The call in between changed the tensor, and its digest was never known.
-TEST(Watch, UnchangedIsMeantSinceTheLastLaunch) {
+TEST(Watch, UnchangedRefersToTheLastLaunch) {
   Watching w;
   (void)w.parity(1);
   w.me.change(w.tensors[0], 2);
@@ -136,7 +136,7 @@ TEST(Watch, EqualStatesCommitWithoutTheCoordinator) {
   EXPECT_EQ(w.me.outcome(id)->parity, "");
 }
 
-TEST(Watch, WhoWatchesNothingHoldsUpNobody) {
+TEST(Watch, APeerWithoutAWatchDelaysNobody) {
   Watching w;
   const CallId id = w.call();
   w.offered();
@@ -145,7 +145,7 @@ TEST(Watch, WhoWatchesNothingHoldsUpNobody) {
   EXPECT_EQ(w.me.outcome(id)->status, Status::kOk);
 }
 
-TEST(Watch, StatesThatDifferAreTheCoordinatorsToJudge) {
+TEST(Watch, TheCoordinatorJudgesDifferentStates) {
   Watching w;
   const CallId id = w.call();
   w.offered();
@@ -159,7 +159,7 @@ TEST(Watch, StatesThatDifferAreTheCoordinatorsToJudge) {
   EXPECT_EQ(w.me.outcome(id)->parity, "they differ");
 }
 
-TEST(Watch, OthersThatDifferHoldUpWhoWatchesNothing) {
+TEST(Watch, DifferentStatesOfOthersDelayAPeerWithoutAWatch) {
   Watching w(false);
   const CallId id = w.call();
   w.offered();
@@ -172,7 +172,7 @@ TEST(Watch, OthersThatDifferHoldUpWhoWatchesNothing) {
   EXPECT_EQ(w.me.outcome(id), nullptr);
 }
 
-TEST(Watch, AVerdictTellsTheDifferenceToo) {
+TEST(Watch, AVerdictAlsoReportsTheDifference) {
   Watching w;
   const CallId id = w.call();
   w.offered();
@@ -210,7 +210,7 @@ TEST(Watch, AnswersForItsStateUntilTheRoundEnds) {
   w.expect_alive();
 }
 
-TEST(Watch, IsAskedNothingBeforeItIsDone) {
+TEST(Watch, AQuestionBeforeDoneIsAViolation) {
   Watching w;
   w.call();
   w.coordinator->say(wire::AskOutline{Small::key(), Generation{1}, wire::Outlined::kContents});
@@ -219,7 +219,7 @@ TEST(Watch, IsAskedNothingBeforeItIsDone) {
   EXPECT_EQ(w.me.run_over->status, Status::kProtocolError);
 }
 
-TEST(Watch, ACallThatEndsWaitsForWhatReadsTheState) {
+TEST(Watch, ACallWaitsForJobsThatReadTheState) {
   Watching w;
   w.me.jobs_held = true;
   const CallId id = w.call();
@@ -232,7 +232,7 @@ TEST(Watch, ACallThatEndsWaitsForWhatReadsTheState) {
   w.expect_alive();
 }
 
-TEST(Watch, AnotherAttemptDigestsNothingAgain) {
+TEST(Watch, ARetryDigestsNothingAgain) {
   Watching w;
   w.call();
   w.install(w.loss_of(kHigh));
@@ -240,7 +240,7 @@ TEST(Watch, AnotherAttemptDigestsNothingAgain) {
   EXPECT_FALSE(w.me.run_over);
 }
 
-TEST(Watch, OneThatIsAloneWatchesNobody) {
+TEST(Watch, APeerThatIsAloneComparesNothing) {
   Watching w;
   wire::Propose loss = w.proposal(view_of(2, 1, {kMe}));
   loss.lost = {kLow, kHigh};
@@ -250,7 +250,7 @@ TEST(Watch, OneThatIsAloneWatchesNobody) {
   EXPECT_EQ(w.me.digests, 0U);
 }
 
-TEST(Watch, WhatCannotBeWatchedIsRefused) {
+TEST(Watch, RefusesAnInvalidWatch) {
   Watching w;
   const auto refused = [&](const std::shared_ptr<const Watched>& what, wire::Collective collective) {
     w.watched = what;

@@ -1,4 +1,4 @@
-// What one rank of a direct all-reduce does with what comes, and when it does not come as it should.
+// One rank of a direct all-reduce: how it handles segments, including unexpected ones.
 #include "core/ring/direct_operation.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ constexpr std::uint64_t kElements = std::uint64_t{3} * 4 * 256;  // four blocks,
 constexpr std::uint32_t kPiecesEach = 4;                         // of each rank
 constexpr std::uint32_t kTurns = 2;
 
-// Rank 1 of 3. Piece i belongs to rank i / 4.
+// Rank 1 of 3. Rank i / 4 owns piece i.
 struct Direct {
   Direct() : request(request_of()), operation(request, Rank{1}, kRanks, {}, segmenting_of(request)) {}
 
@@ -77,7 +77,7 @@ struct Direct {
   std::vector<KernelJob> jobs;
 };
 
-TEST(DirectOperation, ContributionsTakeTurnsInTheRoomThatTheirOwnerHas) {
+TEST(DirectOperation, ContributionsTakeTurnsInTheOwnersRoom) {
   Direct one;
   EXPECT_FALSE(one.operation.has_next(Rank{2}));
   one.grant(2);
@@ -91,7 +91,7 @@ TEST(DirectOperation, ContributionsTakeTurnsInTheRoomThatTheirOwnerHas) {
   EXPECT_EQ(one.sent(2), (std::vector<std::uint32_t>{10, 11}));
 }
 
-TEST(DirectOperation, NobodyMayWriteWhereAnEarlierContributionLies) {
+TEST(DirectOperation, RejectsAContributionWhoseRoomIsInUse) {
   Direct one;
   EXPECT_EQ(one.begin(0, 4, Phase::kReduceScatter).landing, Landing::kPlace);
   EXPECT_EQ(one.begin(0, 6, Phase::kReduceScatter).landing, Landing::kNonsense);  // two turns later
@@ -105,7 +105,7 @@ TEST(DirectOperation, NobodyMayWriteWhereAnEarlierContributionLies) {
   EXPECT_EQ(place.into.offset, 0U);  // behind the owner in the ring: the first
 }
 
-TEST(DirectOperation, AFinalIsSentToEverybodyOnceAllHaveContributed) {
+TEST(DirectOperation, AFinalIsSentToAllRanksOnceAllHaveContributed) {
   Direct one;
   one.grant(0);
   one.grant(2);
@@ -122,7 +122,7 @@ TEST(DirectOperation, AFinalIsSentToEverybodyOnceAllHaveContributed) {
   EXPECT_EQ(one.sent(2), std::vector<std::uint32_t>{4});
 }
 
-TEST(DirectOperation, TakesNothingThatMeansNothing) {
+TEST(DirectOperation, RejectsInvalidSegments) {
   Direct one;
   EXPECT_EQ(one.begin(0, 4, Phase::kAllGather).landing, Landing::kNonsense);      // ours to make
   EXPECT_EQ(one.begin(0, 8, Phase::kReduceScatter).landing, Landing::kNonsense);  // another's to add up
@@ -139,7 +139,7 @@ TEST(DirectOperation, TakesNothingThatMeansNothing) {
   EXPECT_FALSE(one.operation.grant(Rank{0}, beyond, kOnly, kFirst));
 }
 
-TEST(DirectOperation, WhatIsCorruptMayComeAgain) {
+TEST(DirectOperation, ACorruptSegmentMayBeRepeated) {
   Direct one;
   const auto finished = one.land(2, 5, Phase::kReduceScatter, false);
   EXPECT_TRUE(finished.corrupt);
@@ -152,7 +152,7 @@ TEST(DirectOperation, WhatIsCorruptMayComeAgain) {
   EXPECT_EQ(one.begin(2, 5, Phase::kReduceScatter, kNext).landing, Landing::kSink);  // it is here
 }
 
-TEST(DirectOperation, WhatWasLostWithAStreamGoesAgainUnlessItsFinalComesFirst) {
+TEST(DirectOperation, ALostSegmentIsRepeatedUnlessItsFinalComesFirst) {
   Direct one;
   one.grant(2);
   EXPECT_EQ(one.sent(2), (std::vector<std::uint32_t>{8, 9}));
@@ -164,7 +164,7 @@ TEST(DirectOperation, WhatWasLostWithAStreamGoesAgainUnlessItsFinalComesFirst) {
   EXPECT_TRUE(one.sent(2, StreamId{5}).empty());
 }
 
-TEST(DirectOperation, AStreamThatEndsTakesWhatWasLandingWithIt) {
+TEST(DirectOperation, AClosedStreamLosesItsArrivingSegment) {
   Direct one;
   EXPECT_EQ(one.begin(0, 4, Phase::kReduceScatter, kFirst).landing, Landing::kPlace);
   EXPECT_EQ(one.begin(0, 4, Phase::kReduceScatter, kNext).landing, Landing::kSink);
@@ -172,8 +172,8 @@ TEST(DirectOperation, AStreamThatEndsTakesWhatWasLandingWithIt) {
   EXPECT_EQ(one.begin(0, 4, Phase::kReduceScatter, kNext).landing, Landing::kPlace);
 }
 
-// Rank 1 owns pieces 4 to 7, and adds its own there as it is.
-TEST(DirectOperation, AResidualIsRenewedAfterTheCommitAndBeforeTheResultLies) {
+// Rank 1 owns pieces 4 to 7, and adds its own contribution there without encoding it.
+TEST(DirectOperation, TheResidualIsUpdatedAfterTheCommitAndBeforeTheResult) {
   Direct one;
   one.request.tensors.front().residual = {BufferId{19}, 0, kElements * sizeof(float)};
   for (const std::uint32_t other : {0U, 2U}) {
@@ -208,7 +208,7 @@ TEST(DirectOperation, AResidualIsRenewedAfterTheCommitAndBeforeTheResultLies) {
   EXPECT_EQ(one.operation.jobs_running(), 0U);
 }
 
-TEST(DirectOperation, WhatNeedsMoreRoomThanThereIsIsRefused) {
+TEST(DirectOperation, RefusesACallThatNeedsTooMuchRoom) {
   peer::Request request = Direct::request_of();
   Segmenting segmenting = Direct::segmenting_of(request);
   EXPECT_FALSE(Operation::refusal(request, Rank{0}, 3, {}, segmenting));

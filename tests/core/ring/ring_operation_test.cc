@@ -7,7 +7,7 @@
 namespace lockstep::ring {
 namespace {
 
-// An attacker found it: an absurd count was cut into a list of segments first, and the engine stood still for seconds.
+// Found by an attack: an absurd count was cut into a list of segments first, and the engine stopped for seconds.
 TEST(RingOperation, AnAbsurdCallIsRefusedBeforeItsSegmentsAreListed) {
   constexpr std::uint64_t kBytes = std::uint64_t{1} << 60U;  // as a list, 2^40 segments
   peer::Request request;
@@ -70,7 +70,7 @@ struct SmallOne {
   std::vector<KernelJob> jobs;
 };
 
-TEST(RingOperation, TakesWhatCameBeforeItAndFoldsItWhereItLies) {
+TEST(RingOperation, FoldsAnEarlySegmentInItsSlot) {
   SmallOne middle(2);
   ASSERT_TRUE(middle.take());
   ASSERT_EQ(middle.jobs.size(), 1U);
@@ -93,7 +93,7 @@ TEST(RingOperation, TakesWhatCameBeforeItAndFoldsItWhereItLies) {
   EXPECT_EQ(middle.operation.bytes_received(), kBytes);
 }
 
-TEST(RingOperation, TakesItInPlaceOnceTheInputIsBackedUp) {
+TEST(RingOperation, FoldsAnEarlySegmentInPlaceAfterTheBackup) {
   SmallOne owner(0, true);
   ASSERT_TRUE(owner.take());
   ASSERT_EQ(owner.jobs.size(), 1U);
@@ -101,7 +101,7 @@ TEST(RingOperation, TakesItInPlaceOnceTheInputIsBackedUp) {
   EXPECT_EQ(owner.jobs.front().from, kSend);
   EXPECT_EQ(owner.jobs.front().into, kScratch);
   EXPECT_TRUE(owner.operation.have(kNeighbour).empty());
-  // Its stream may go, and it may come again on another meanwhile: that goes to the sink.
+  // The stream may close, and the segment may arrive again on another stream meanwhile: it goes to the sink.
   owner.operation.stream_closed(kOld);
   EXPECT_EQ(owner.operation.begin(kNeighbour, owner.segment(), kNew, owner.jobs).landing, Operation::Landing::kSink);
   const auto backed_up = owner.do_job();
@@ -121,7 +121,7 @@ TEST(RingOperation, TakesItInPlaceOnceTheInputIsBackedUp) {
   EXPECT_EQ(owner.jobs.front().into, kSend);
 }
 
-TEST(RingOperation, WhatItTookAndIsCorruptMayComeAgain) {
+TEST(RingOperation, ACorruptEarlySegmentMayBeRepeated) {
   for (const bool in_place : {false, true}) {
     SmallOne middle(2, in_place);
     ASSERT_TRUE(middle.take());
@@ -140,7 +140,7 @@ TEST(RingOperation, WhatItTookAndIsCorruptMayComeAgain) {
   }
 }
 
-TEST(RingOperation, TakesNothingThatItDoesNotExpect) {
+TEST(RingOperation, IgnoresUnexpectedEarlySegments) {
   const auto with = [](auto change) {
     wire::Segment segment = SmallOne::segment();
     change(segment);
@@ -160,7 +160,7 @@ TEST(RingOperation, TakesNothingThatItDoesNotExpect) {
   EXPECT_TRUE(middle.take());
 }
 
-TEST(RingOperation, TakesNothingThatIsOnItsWayOrAfterItsEnd) {
+TEST(RingOperation, IgnoresSegmentsThatArriveTwiceOrAfterTheRoundEnded) {
   SmallOne middle(2);
   EXPECT_EQ(middle.operation.begin(kNeighbour, middle.segment(), kNew, middle.jobs).landing,
             Operation::Landing::kPlace);
@@ -176,9 +176,9 @@ TEST(RingOperation, TakesNothingThatIsOnItsWayOrAfterItsEnd) {
   EXPECT_TRUE(stopped.jobs.empty());
 }
 
-// Found by reading: ranks that had launched with other empty tensors in front of it each took themselves for the owner,
-// who tells its neighbour nothing, and waited for each other.
-TEST(RingOperation, WhateverTheArgumentsTheOwnerOfTheOneSegmentThatGoesUnaskedIsTheSame) {
+// Found by reading: ranks that had launched with different empty tensors before this one each considered themselves the
+// owner. An owner tells its neighbour nothing, so the ranks waited for each other.
+TEST(RingOperation, TheOwnerOfAnEagerSegmentDoesNotDependOnTheArguments) {
   for (std::uint64_t empty = 0; empty < std::uint64_t{2} * kWorld; ++empty) {
     std::vector<std::uint64_t> counts(empty);
     counts.push_back(kBytes);
@@ -193,9 +193,9 @@ TEST(RingOperation, WhateverTheArgumentsTheOwnerOfTheOneSegmentThatGoesUnaskedIs
   }
 }
 
-// The final is no lie of upstream's because our part of it waits to go again; and what would go then is no sum any
-// more. Downstream may have asked for it, too, when it had not looked at it yet: seed 566486.
-TEST(RingOperation, WhatGoesAgainDoesNotOnceTheFinalComes) {
+// A final is not a lie of upstream when our partial sum waits to be sent again; what would be sent then is no longer a
+// partial sum. Downstream may have requested it before it read the first copy: seed 566486.
+TEST(RingOperation, TheFinalCancelsARepetition) {
   const std::pair<std::uint32_t, bool> cases[] = {{1, false}, {2, false}, {1, true}, {2, true}};
   for (const auto& [rank, is_asked] : cases) {
     SmallOne one(rank);
@@ -231,7 +231,7 @@ TEST(RingOperation, WhatGoesAgainDoesNotOnceTheFinalComes) {
   }
 }
 
-TEST(RingOperation, WhatGoesAgainGoesOnce) {
+TEST(RingOperation, ASegmentIsRepeatedOnce) {
   SmallOne one(1);
   one.operation.grant_unasked();
   one.operation.prepare(one.jobs);

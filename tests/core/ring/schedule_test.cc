@@ -12,7 +12,7 @@ namespace {
 using wire::Collective;
 using wire::Phase;
 
-TEST(Schedule, TheFirstRanksTakeWhatDoesNotDivide) {
+TEST(Schedule, TheFirstRanksTakeTheRemainder) {
   EXPECT_EQ(chunk_of(0, 3, 10).size(), 4U);
   EXPECT_EQ(chunk_of(1, 3, 10).size(), 3U);
   EXPECT_EQ(chunk_of(2, 3, 10).begin, 7U);
@@ -34,7 +34,7 @@ TEST(Schedule, AllGatherStartsAtTheOwnerAndEndsBeforeIt) {
   EXPECT_FALSE(part_of(Phase::kAllGather, 0, 1, 4).sends);
 }
 
-TEST(Schedule, AloneNothingTravels) {
+TEST(Schedule, AWorldOfOneSendsNothing) {
   for (const Phase phase : {Phase::kReduceScatter, Phase::kAllGather}) {
     EXPECT_FALSE(part_of(phase, 0, 0, 1).receives);
     EXPECT_FALSE(part_of(phase, 0, 0, 1).sends);
@@ -64,14 +64,14 @@ TEST(Schedule, TheNearerTheRanksTheLargerTheSegments) {
       << "it is passed on all along the ring";
 }
 
-TEST(Schedule, MoreThanFourGiBAreCutWithoutOverflow) {
+TEST(Schedule, CutsMoreThanFourGiBWithoutOverflow) {
   const std::array<std::uint64_t, 1> counts{(std::uint64_t{5} << 30U) / 4 + 3};
   const auto pieces = cut(Collective::kAllReduce, counts, 4, 3, 0, {});
   EXPECT_LE(pieces.size(), kMaxSegments);
   EXPECT_EQ(pieces.back().offset + pieces.back().length, counts[0] * 4);
 }
 
-TEST(Schedule, SmallTensorsOfAnAllReduceGoWholeAndTheRanksTakeTurns) {
+TEST(Schedule, SmallTensorsAreNotCutAndRanksTakeTurnsAsOwners) {
   const std::array<std::uint64_t, 4> counts{1, 0, 4096, 4097};
   const auto pieces = cut(Collective::kAllReduce, counts, 4, 2, 0, {});
   ASSERT_EQ(pieces.size(), 4U);
@@ -90,7 +90,7 @@ TEST(Schedule, ConfiguredSegmentsAndOtherCollectivesKeepTheirChunks) {
   EXPECT_EQ(cut(Collective::kReduceScatter, counts, 4, 4, 0, {}).size(), 4U);
 }
 
-TEST(Schedule, ABroadcastIsTheRootsChunk) {
+TEST(Schedule, TheRootOwnsABroadcast) {
   const std::array<std::uint64_t, 2> counts{5, 7};
   for (const Piece& piece : cut(Collective::kBroadcast, counts, 4, 3, 2, {})) EXPECT_EQ(piece.owner, 2U);
 }

@@ -19,7 +19,7 @@ Claim claim(PeerId peer, std::uint64_t revision, Digest root, Strategy strategy 
 }
 Claim undefined(PeerId peer, Strategy strategy = Strategy::kPopular) { return {peer, strategy, false, 0, {}}; }
 
-// In a group of its own.
+// Elects among claims of one group.
 std::variant<Elected, Undecided> elect_among(const std::vector<Claim>& claims, const std::set<PeerId>& agreed) {
   const auto votes = votes_of(claims, agreed);
   if (const auto* undecided = std::get_if<Undecided>(&votes)) return *undecided;
@@ -27,7 +27,7 @@ std::variant<Elected, Undecided> elect_among(const std::vector<Claim>& claims, c
   return elect(claims, *of_group, highest_common({&of_group, 1}).value());
 }
 
-// The winner, and who takes it over.
+// Expects this winner, and these receivers.
 void expect_won(const std::vector<Claim>& claims, const std::set<PeerId>& agreed, std::uint64_t revision, Digest root,
                 const std::vector<PeerId>& receivers) {
   const auto result = elect_among(claims, agreed);
@@ -45,7 +45,7 @@ void expect_undecided(const std::vector<Claim>& claims, Undecided::Why why, Peer
   EXPECT_EQ(std::get<Undecided>(result).b, b);
 }
 
-TEST(Election, EqualStatesAreTakenOverByNobody) {
+TEST(Election, EqualStatesNeedNoTransfer) {
   expect_won({claim(kA, 7, kRed), claim(kB, 7, kRed)}, {kA, kB}, 7, kRed, {});
 }
 
@@ -57,44 +57,44 @@ TEST(Election, OfOneRevisionTheMostPopularRootWins) {
   expect_won({claim(kA, 7, kBlue), claim(kB, 7, kRed), claim(kC, 7, kBlue)}, {kA, kB, kC}, 7, kBlue, {kB});
 }
 
-TEST(Election, EquallyPopularRootsAreDecidedAlikeInEveryOrder) {
+TEST(Election, EquallyPopularRootsAreDecidedByTheSmallestRoot) {
   std::vector<Claim> claims = {claim(kA, 7, kBlue), claim(kB, 7, kRed)};
   expect_won(claims, {}, 7, kRed, {kA});
   std::swap(claims[0], claims[1]);
   expect_won(claims, {}, 7, kRed, {kA});
 }
 
-// One that was away for long, or comes from another run.
-TEST(Election, ANewcomerOnlyReceivesHoweverHighItsRevision) {
+// A peer that was away for long, or comes from another run.
+TEST(Election, ANewcomerWithAHigherRevisionOnlyReceives) {
   expect_won({claim(kA, 7, kRed), claim(kB, 7, kRed), claim(kC, 900, kBlue), claim(kD, 900, kBlue)}, {kA, kB}, 7, kRed,
              {kC, kD});
 }
 
-TEST(Election, MembersThatAllGoBackToACheckpointAreFollowed) {
+TEST(Election, ACheckpointThatAllMembersLoadedWins) {
   expect_won({claim(kA, 5, kRed), claim(kB, 5, kRed), claim(kC, 7, kBlue)}, {kA, kB}, 5, kRed, {kC});
 }
 
-TEST(Election, OneMemberThatDoesNotGoBackHoldsTheOthers) {
+TEST(Election, OneMemberThatLoadsNoCheckpointKeepsTheRevision) {
   expect_won({claim(kA, 5, kRed), claim(kB, 7, kBlue), claim(kC, 5, kRed)}, {kA, kB, kC}, 7, kBlue, {kA, kC});
 }
 
-TEST(Election, WhenAllWhoAgreedAreGoneEverybodyVotes) {
+TEST(Election, WithoutMembersOfTheLastAgreementEverybodyVotes) {
   expect_won({claim(kC, 3, kRed), claim(kD, 4, kBlue)}, {kA, kB}, 4, kBlue, {kC});
   expect_won({undefined(kA), claim(kD, 4, kBlue)}, {kA}, 4, kBlue, {kA});
 }
 
-TEST(Election, WhatIsSendOnlyWinsAgainstAll) {
+TEST(Election, ASendOnlyStateWins) {
   expect_won({claim(kA, 7, kRed), claim(kB, 7, kRed), claim(kC, 1, kBlue, Strategy::kSendOnly)}, {kA, kB}, 1, kBlue,
              {kA, kB});
 }
 
-TEST(Election, TwoThatAreSendOnlyAndDifferAreNamed) {
+TEST(Election, NamesTwoDifferentSendOnlyStates) {
   const Strategy only = Strategy::kSendOnly;
   expect_undecided({claim(kA, 7, kRed, only), claim(kB, 7, kRed), claim(kC, 7, kBlue, only)},
                    Undecided::Why::kSendersDisagree, kA, kC);
 }
 
-TEST(Election, WhoIsSendOnlyIsNotWrittenToForWantOfAState) {
+TEST(Election, ASendOnlyPeerWithoutAStateEndsTheRound) {
   expect_undecided({undefined(kA, Strategy::kSendOnly), claim(kB, 7, kRed)}, Undecided::Why::kNobodySends, kA);
 }
 
@@ -107,13 +107,13 @@ TEST(Election, ReceiveOnlyNeitherVotesNorSends) {
   EXPECT_EQ(std::get<Elected>(result).receivers, std::vector{kA});
 }
 
-TEST(Election, WithoutAnyStateThereIsNone) {
+TEST(Election, WithoutAnyStateNothingIsElected) {
   expect_undecided({}, Undecided::Why::kNobodySends);
   expect_undecided({undefined(kA)}, Undecided::Why::kNobodySends);
   expect_undecided({claim(kA, 7, kRed, Strategy::kReceiveOnly)}, Undecided::Why::kNobodySends);
 }
 
-TEST(Election, GroupsThatAreBoundGoOnWithTheHighestRevisionThatAllHave) {
+TEST(Election, BoundGroupsContinueWithTheHighestCommonRevision) {
   const auto common = [](const std::vector<Votes>& groups) {
     std::vector<const Votes*> all;
     all.reserve(groups.size());
@@ -131,7 +131,7 @@ TEST(Election, GroupsThatAreBoundGoOnWithTheHighestRevisionThatAllHave) {
   EXPECT_EQ(common({votes({3, 7}), votes({3, 8}), votes({7, 8})}), std::nullopt);
 }
 
-TEST(Election, OfALowerRevisionThoseVoteWhoHaveIt) {
+TEST(Election, PeersWithTheChosenRevisionVote) {
   const std::vector<Claim> claims = {claim(kA, 7, kBlue), claim(kB, 3, kRed), claim(kC, 900, kRed)};
   const auto votes = std::get<Votes>(votes_of(claims, {kA, kB}));
   const Elected elected = elect(claims, votes, 3);

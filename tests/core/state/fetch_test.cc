@@ -19,8 +19,8 @@ namespace {
 
 constexpr Duration kPatience = seconds(2);
 
-// Lines of one receiver to its sources: each sends one piece after the other, at its own rate. Checks on the way that
-// no piece lands twice at once, and none that was not asked for.
+// The lines from sources to one receiver: each source sends one piece after another at its own rate. Checks that no
+// piece lands twice at the same time, and none that was not requested.
 class Lines {
  public:
   struct Source {
@@ -48,7 +48,7 @@ class Lines {
     return id;
   }
 
-  // Until all is here, or nothing happens any more; the time that it took.
+  // Runs until all pieces are here, or nothing can happen any more; returns the time.
   Duration run() {
     ask_all();
     while (!fetch.complete()) {
@@ -68,7 +68,7 @@ class Lines {
   }
   void at(Instant when, std::function<void()> what) { events_.emplace(when, std::move(what)); }
   Source& source(PeerId id) { return sources[id.low - 1]; }
-  // Pieces that it was asked for and has not delivered.
+  // Requested pieces that the source has not delivered.
   [[nodiscard]] std::size_t asked(PeerId id) { return static_cast<std::size_t>(source(id).sent) - source(id).landed; }
 
   Pieces layout;
@@ -170,8 +170,9 @@ TEST(Fetch, SourcesShareByTheirSpeed) {
   EXPECT_LE(lines.sent_bytes, 502U * kStatePieceBytes) << "at the end a piece or two may come twice";
 }
 
-// What comes on two stripes comes in pairs. A source whose second piece takes no time is no quicker than the others.
-TEST(Fetch, SourcesWithStripesEndTogether) {
+// Pieces on two stripes arrive in pairs. A source whose second piece seems to take no time is no faster than the
+// others.
+TEST(Fetch, SourcesWithSeveralStripesFinishTogether) {
   constexpr double kLine = 12.5e6;
   Lines lines(64);
   for (int i = 0; i < 4; ++i) {
@@ -182,7 +183,7 @@ TEST(Fetch, SourcesWithStripesEndTogether) {
   EXPECT_LE(lines.sent_bytes, 68U * kStatePieceBytes);
 }
 
-TEST(Fetch, NoSourceIsAskedForMuchMoreThanItsLineHolds) {
+TEST(Fetch, ASourceIsAskedForAsMuchAsItsLineHolds) {
   const PeerId source{0, 1};
   Lines lines(200);
   lines.add({.bytes_per_s = 12.5e6, .delay = milliseconds(20), .free = std::vector<Instant>(2)});
@@ -193,9 +194,9 @@ TEST(Fetch, NoSourceIsAskedForMuchMoreThanItsLineHolds) {
   lines.run();
 }
 
-// All is asked for, much of it of the slow one: what it would send last comes from the quick one, and not what comes
-// next.
-TEST(Fetch, AtTheEndTheLastOfWhoIsDoneLastIsAskedOfAnother) {
+// All pieces are requested, many of them from the slow source. The fast source sends the last of these, and not the
+// next one.
+TEST(Fetch, AtTheEndTheSlowestSourcesLastPieceIsRequestedElsewhere) {
   const PeerId slow{0, 1};
   const PeerId quick{0, 2};
   const auto at = [](std::int64_t ms) { return Instant{} + milliseconds(ms); };
@@ -213,7 +214,7 @@ TEST(Fetch, AtTheEndTheLastOfWhoIsDoneLastIsAskedOfAnother) {
   EXPECT_EQ(fetch.ask(quick, at(1'000)), (std::vector{PieceIndex{1}, PieceIndex{0}}));
 }
 
-// What it was asked for comes from another; it is asked for the rest no more.
+// Its requested pieces come from another source, and it gets no more requests.
 TEST(Fetch, AStalledSourceCostsItsUnfinishedPiecesOnly) {
   Lines lines(200);
   lines.add({.bytes_per_s = kFast, .delay = milliseconds(5)});
@@ -223,7 +224,7 @@ TEST(Fetch, AStalledSourceCostsItsUnfinishedPiecesOnly) {
   EXPECT_EQ(lines.here.size(), 200U);
 }
 
-TEST(Fetch, ASourceThatLiesIsAskedNoMore) {
+TEST(Fetch, ALyingSourceIsNotAskedAgain) {
   Lines lines(50);
   lines.add({.bytes_per_s = kFast, .delay = milliseconds(5)});
   const PeerId liar = lines.add({.bytes_per_s = kFast, .delay = milliseconds(5), .lies = 3});
@@ -246,8 +247,8 @@ TEST(Fetch, WithoutASourceItWaits) {
   EXPECT_EQ(lines.here.size(), 20U) << "what was here was not fetched again";
 }
 
-// Two receivers behind one slow source: each piece crosses its line once or little more, if they tell each other.
-TEST(Fetch, AFellowReceiverGivesWhatItOffers) {
+// Two receivers behind one slow source: if they exchange pieces, each piece crosses the slow line about once.
+TEST(Fetch, AFellowReceiverSendsOfferedPieces) {
   Lines lines(40);
   const PeerId slow = lines.add({.bytes_per_s = kSlow, .delay = milliseconds(5)});
   const PeerId fellow = lines.add({.bytes_per_s = kFast, .delay = milliseconds(5)}, false);
@@ -261,7 +262,7 @@ TEST(Fetch, AFellowReceiverGivesWhatItOffers) {
   EXPECT_LE(lines.source(slow).delivered, 22U * kStatePieceBytes);
 }
 
-TEST(Fetch, BeginsWhereItIsTold) {
+TEST(Fetch, BeginsAtTheGivenPiece) {
   const Pieces pieces(
       Manifest{.tensors = {{"w", DataType::kU8, 4 * std::uint64_t{kStatePieceBytes}, false}}, .values = {}});
   Fetch fetch(pieces, {PieceIndex{0}, PieceIndex{1}, PieceIndex{3}}, 2, kPatience);
@@ -278,7 +279,7 @@ std::size_t bytes_of(Fetch& fetch) {
   return bytes.size();
 }
 
-TEST(Fetch, AFellowThatOffersTheSameAgainAndAgainTakesNoMoreMemory) {
+TEST(Fetch, RepeatedOffersTakeNoMemory) {
   Lines lines(4);
   Fetch& fetch = lines.fetch;
   fetch.add_source(PeerId{0, 1}, false);
@@ -288,8 +289,8 @@ TEST(Fetch, AFellowThatOffersTheSameAgainAndAgainTakesNoMoreMemory) {
   EXPECT_EQ(bytes_of(fetch), before);
 }
 
-// Found by the law below: it was taken for one that the other would still deliver.
-TEST(Fetch, APieceThatWentByIsAskedAgainWhenTheOneThatLandedIsCorrupt) {
+// Found by the law below: the piece counted as one that the other source would still deliver.
+TEST(Fetch, ADiscardedPieceIsRequestedAgainIfTheLandedOneIsCorrupt) {
   const PeerId quick{0, 1};
   const PeerId slow{0, 2};
   const PieceIndex last{1};
@@ -311,8 +312,8 @@ TEST(Fetch, APieceThatWentByIsAskedAgainWhenTheOneThatLandedIsCorrupt) {
   EXPECT_NE(std::find(asked.begin(), asked.end(), last), asked.end());
 }
 
-// Found by an attack: what is taken back was wanted once more each time.
-TEST(Fetch, ASourceThatTakesBackTheSameAgainAndAgainTakesNoMoreMemory) {
+// Found by an attack: a withdrawn piece was added to the list again each time.
+TEST(Fetch, RepeatedWithdrawalsTakeNoMemory) {
   const PeerId liar{0, 1};
   Lines lines(2);
   lines.fetch.add_source(liar, true);
@@ -324,8 +325,8 @@ TEST(Fetch, ASourceThatTakesBackTheSameAgainAndAgainTakesNoMoreMemory) {
   EXPECT_EQ(bytes_of(lines.fetch), before);
 }
 
-// Whatever sources do, while one of them is honest and stays: all pieces come, each is taken once.
-RC_GTEST_PROP(FetchLaw, AllComesWhileOneSourceStays, ()) {
+// Whatever other sources do, while one honest source stays, all pieces arrive, and each is used once.
+RC_GTEST_PROP(FetchLaw, AllPiecesArriveWhileOneSourceStays, ()) {
   const auto pieces = *rc::gen::inRange<std::uint32_t>(1, 120);
   Lines lines(pieces, *rc::gen::inRange<std::size_t>(0, pieces));
   const auto moment = [] { return Instant{} + milliseconds(*rc::gen::inRange(1, 3'000)); };

@@ -50,14 +50,14 @@ TEST(Manifest, EntriesInWords) {
   EXPECT_LE(describe(longest).size(), kMaxStateEntryBytes);
 }
 
-// A name that ends where the next begins is another name.
-TEST(Manifest, NamesDoNotRunIntoEachOther) {
+// Moving a letter from one name to the next gives another manifest.
+TEST(Manifest, BoundariesOfNamesCount) {
   const Manifest one{.tensors = {{"ab", DataType::kU8, 1, false}, {"c", DataType::kU8, 1, false}}, .values = {}};
   const Manifest two{.tensors = {{"a", DataType::kU8, 1, false}, {"bc", DataType::kU8, 1, false}}, .values = {}};
   EXPECT_NE(digest_of(one), digest_of(two));
 }
 
-TEST(Manifest, FlawsAreNamed) {
+TEST(Manifest, TheErrorSaysWhatIsInvalid) {
   const struct {
     void (*change)(Manifest&);
     std::string flaw;

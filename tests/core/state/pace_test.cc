@@ -16,13 +16,13 @@ TEST(Pace, SpacesPiecesByTheirBytes) {
   EXPECT_EQ(pace.next(), Instant{5} + milliseconds(501));
 }
 
-TEST(Pace, SavesNothingUp) {
+TEST(Pace, DoesNotAccumulateUnusedRate) {
   Pace pace(1000);
   pace.sent(1, Instant{} + seconds(100));
   EXPECT_EQ(pace.next(), Instant{} + seconds(100) + milliseconds(1));
 }
 
-TEST(Pace, WithoutALimitHoldsNothingUp) {
+TEST(Pace, WithoutALimitDelaysNothing) {
   Pace pace(0);
   pace.sent(1U << 20U, Instant{7});
   EXPECT_TRUE(pace.allows(Instant{7}));

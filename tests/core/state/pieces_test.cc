@@ -51,7 +51,7 @@ TEST(Pieces, EveryPieceAndEveryValueChangesTheRoot) {
   EXPECT_NE(root_of(pieces, theirs), root_of(pieces, ours));
 }
 
-TEST(Pieces, WhatMayDifferHasNone) {
+TEST(Pieces, TensorsThatMayDifferHaveNoPieces) {
   Manifest manifest = of_bytes({5, 5, 7});
   manifest.tensors[1].may_differ = true;
   const Pieces pieces(manifest);
@@ -60,14 +60,14 @@ TEST(Pieces, WhatMayDifferHasNone) {
   EXPECT_NE(root_of(pieces, numbered(pieces)), root_of(Pieces(of_bytes({5, 0, 7})), numbered(pieces)));
 }
 
-// The same bytes, cut elsewhere, are another state.
+// The same bytes with other boundaries between tensors are another state.
 TEST(Pieces, WhereTensorsEndChangesTheRoot) {
   const Pieces one(of_bytes({2 * std::uint64_t{kStatePieceBytes}, kStatePieceBytes}));
   const Pieces two(of_bytes({kStatePieceBytes, 2 * std::uint64_t{kStatePieceBytes}}));
   EXPECT_NE(root_of(one, numbered(one)), root_of(two, numbered(two)));
 }
 
-TEST(Pieces, NothingHasARootToo) {
+TEST(Pieces, AnEmptyStateHasARoot) {
   const Pieces none(Manifest{});
   EXPECT_EQ(none.count(), 0U);
   EXPECT_EQ(root_of(none, {}), root_of(none, {}));

@@ -1,4 +1,4 @@
-// Peers that share a state, in memory: a network that delivers in any order, and who dies when.
+// Peers that share a state, in memory: a network that delivers in any order, and peers that die at any time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ inline Bytes filled(std::size_t size, std::uint64_t with) {
   return bytes;
 }
 
-// One peer: its tensors, and what it says of them.
+// One peer: its tensors and its statement.
 struct Host {
   Host(PeerId peer, std::vector<std::uint64_t> sizes, std::uint64_t content, std::uint64_t revision,
        bool staged = false, Strategy strategy = Strategy::kPopular)
@@ -70,7 +70,7 @@ struct Host {
   bool lies = false;            // about its digests
 };
 
-// Delivers in any order that streams allow, drawn from a seed.
+// Delivers messages in any order that streams allow, drawn from a seed.
 class Network {
  public:
   explicit Network(std::uint64_t seed) : seed_(seed) {}
@@ -81,7 +81,8 @@ class Network {
     return *hosts.emplace_back(std::make_unique<Host>(id, std::move(sizes), content, revision, staged, strategy));
   }
 
-  // One attempt among those who live: whether all of them have the elected state at its end. Somebody's death ends it.
+  // Runs one attempt among the live peers. Returns whether all of them have the elected state. A death ends the
+  // attempt.
   bool attempt(const std::set<PeerId>& agreed = {}) {
     ++attempt_;
     std::vector<Claim> claims;

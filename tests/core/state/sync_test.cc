@@ -1,4 +1,4 @@
-// Who is asked, what lands, what is claimed afterwards.
+// Which peers are asked, which pieces land, and what is claimed afterwards.
 #include "core/state/sync.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(Sync, EqualStatesMoveNothing) {
   net.expect_alike();
 }
 
-TEST(Sync, ANewcomerTakesTheStateOver) {
+TEST(Sync, ANewcomerTakesOverTheState) {
   Network net(2);
   net.add(kSizes, 7, 4);
   net.add(kSizes, 7, 4);
@@ -57,7 +57,7 @@ std::size_t digests_of(Host& host) {
   return digests;
 }
 
-TEST(Sync, WhatIsUnchangedIsNotDigestedAgain) {
+TEST(Sync, UnchangedPiecesAreNotDigestedAgain) {
   Host first({0, 1}, kSizes, 7, 4);
   EXPECT_EQ(digests_of(first), 8U);
   Host again({0, 1}, kSizes, 7, 4);
@@ -78,7 +78,7 @@ TEST(Sync, WhatIsUnchangedIsNotDigestedAgain) {
   EXPECT_EQ(at_rest.sync->root(), first.sync->root());
 }
 
-TEST(Sync, ABlankPeerDigestsNothingAndTakesAllOver) {
+TEST(Sync, ABlankPeerDigestsNothingAndFetchesAllPieces) {
   Network net(5);
   net.add(kSizes, 7, 4);
   Host& blank = net.add(kSizes, 7, 9);
@@ -91,8 +91,8 @@ TEST(Sync, ABlankPeerDigestsNothingAndTakesAllOver) {
   net.expect_alike();
 }
 
-// The bytes are the same, the counters are not.
-TEST(Sync, ARevisionAloneIsTakenOverWithoutAByte) {
+// The bytes are equal, the values are not.
+TEST(Sync, TakesOverARevisionWithoutSendingBytes) {
   Network net(4);
   net.add(kSizes, 7, 4);
   net.add(kSizes, 7, 3);
@@ -110,7 +110,7 @@ TEST(Sync, SeveralNewcomersServeEachOther) {
   EXPECT_LT(source.sync->bytes_sent(), 60 * std::uint64_t{kStatePieceBytes}) << "some came from fellows";
 }
 
-TEST(Sync, StagedTheOldStateStaysUntilTheCommit) {
+TEST(Sync, AStagedSyncKeepsTheOldStateUntilTheCommit) {
   Network net(6);
   Host& source = net.add(kSizes, 7, 4);
   Host& newcomer = net.add(kSizes, 8, 0, true);
@@ -130,7 +130,7 @@ TEST(Sync, StagedTheOldStateStaysUntilTheCommit) {
       << "what was fetched before is not fetched again";
 }
 
-TEST(Sync, InPlaceAStateThatWasPartlyTakenOverIsNone) {
+TEST(Sync, AnInPlaceSyncLeavesAPartialStateUndefined) {
   Network net(7);
   Host& source = net.add(kSizes, 7, 4);
   Host& newcomer = net.add(kSizes, 8, 9);
@@ -141,7 +141,7 @@ TEST(Sync, InPlaceAStateThatWasPartlyTakenOverIsNone) {
   EXPECT_FALSE(net.attempt({source.id})) << "alone it has nothing to go on with";
 }
 
-TEST(Sync, APieceThatIsNotWhatItShouldBeIsTakenFromAnother) {
+TEST(Sync, AWrongPieceIsFetchedFromAnotherSource) {
   Network net(8);
   net.add(kSizes, 7, 4).corrupts = true;
   net.add(kSizes, 7, 4);
@@ -150,7 +150,7 @@ TEST(Sync, APieceThatIsNotWhatItShouldBeIsTakenFromAnother) {
   net.expect_alike();
 }
 
-TEST(Sync, WhoIsLiedToByAllHasNobodyLeftToAsk) {
+TEST(Sync, AReceiverIsStrandedIfAllSourcesLie) {
   Network net(8);
   net.add(kSizes, 7, 4).corrupts = true;
   net.add(kSizes, 7, 4).corrupts = true;
@@ -163,7 +163,7 @@ TEST(Sync, WhoIsLiedToByAllHasNobodyLeftToAsk) {
   net.expect_alike();
 }
 
-TEST(Sync, DigestsThatAreNotOfTheElectedStateAreTakenFromAnother) {
+TEST(Sync, WrongDigestsAreRequestedFromAnotherSource) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     Network net(seed);
     net.add(kSizes, 7, 4).lies = true;
@@ -175,7 +175,7 @@ TEST(Sync, DigestsThatAreNotOfTheElectedStateAreTakenFromAnother) {
   }
 }
 
-TEST(Sync, NonsenseIsRefused) {
+TEST(Sync, InvalidMessagesAreRefused) {
   Network net(9);
   Host& source = net.add(kSizes, 7, 4);
   Host& newcomer = net.add(kSizes, 8, 0);
@@ -195,8 +195,8 @@ TEST(Sync, NonsenseIsRefused) {
   EXPECT_TRUE(sync.on_digests(source.id, wire::PieceDigests{}, {}, out)) << "was not asked for: late, maybe";
 }
 
-// As models have: biases and norms by the hundred.
-TEST(Sync, ManySmallTensorsAreAskedForInSeveralQuestions) {
+// As in models: hundreds of biases and norms.
+TEST(Sync, DigestsOfManySmallTensorsTakeSeveralRequests) {
   Network net(11);
   const std::vector<std::uint64_t> sizes(1000, 64);
   net.add(sizes, 7, 4);
@@ -205,7 +205,7 @@ TEST(Sync, ManySmallTensorsAreAskedForInSeveralQuestions) {
   net.expect_alike();
 }
 
-TEST(Sync, ABlankPeerThatStagesHasAStateAtTheEnd) {
+TEST(Sync, AStagedBlankPeerHasAStateAfterTheCommit) {
   Network net(12);
   net.add(kSizes, 7, 4);
   Host& blank = net.add(kSizes, 7, 9, true);
@@ -216,8 +216,8 @@ TEST(Sync, ABlankPeerThatStagesHasAStateAtTheEnd) {
   net.expect_alike();
 }
 
-// attempt() sees that they are few at a time.
-TEST(Sync, WhatIsStagedIsCopiedInLittlePiecesOfTime) {
+// attempt() checks that few jobs run at a time.
+TEST(Sync, StagedPiecesAreCopiedInShortSteps) {
   Network net(13);
   net.add({std::uint64_t{20} * kStatePieceBytes}, 7, 4);
   net.add({std::uint64_t{20} * kStatePieceBytes}, 8, 0, true);
@@ -225,7 +225,7 @@ TEST(Sync, WhatIsStagedIsCopiedInLittlePiecesOfTime) {
   net.expect_alike();
 }
 
-TEST(Sync, WhatIsStagedTakesNoMoreThanTheStateHas) {
+TEST(Sync, StagingTakesNoMoreMemoryThanTheState) {
   Host many({0, 1}, std::vector<std::uint64_t>(1000, 64), 7, 4);
   many.statement.manifest.tensors.front().may_differ = true;
   EXPECT_EQ(staging_bytes(many.statement.manifest), 999U * 64);
@@ -245,7 +245,7 @@ TEST(Sync, SourcesThatDoNotAnswerAreAskedInTurn) {
   EXPECT_EQ(asked, (std::vector<PeerId>{{0, 1}, {0, 2}, {0, 3}, {0, 1}, {0, 2}, {0, 3}}));
 }
 
-TEST(Sync, WhoReachesNoSourceForLongIsCutOff) {
+TEST(Sync, AReceiverWithoutALinkToASourceIsCutOff) {
   Host newcomer({0, 5}, kSizes, 8, 0);
   (void)digests_of(newcomer);
   const PeerId fellow{0, 6};
@@ -270,7 +270,7 @@ TEST(Sync, WhoReachesNoSourceForLongIsCutOff) {
 }
 
 // Bits are flipped on the way.
-TEST(Sync, ASourceWhosePieceIsWrongOnceIsAskedAgain) {
+TEST(Sync, ASourceWithOneWrongPieceIsAskedAgain) {
   Network net(8);
   net.add(kSizes, 7, 4).spoils = 2;
   net.add(kSizes, 8, 0);
@@ -278,8 +278,8 @@ TEST(Sync, ASourceWhosePieceIsWrongOnceIsAskedAgain) {
   net.expect_alike();
 }
 
-// It is blank: there are no digests to tell.
-TEST(Sync, WhoReceivesTellsNobodyItsDigests) {
+// The receiver is blank: it has no digests.
+TEST(Sync, AReceiverAnswersNoRequestForDigests) {
   Host blank({0, 5}, kSizes, 8, 0);
   blank.statement.blank = true;
   blank.sync = std::make_unique<Sync>(blank.statement, blank.memory, BufferRef{}, blank.id, seconds(1), seconds(3));
@@ -290,9 +290,8 @@ TEST(Sync, WhoReceivesTellsNobodyItsDigests) {
   for (const auto& [to, message] : out) EXPECT_FALSE(std::holds_alternative<wire::PieceDigests>(message));
 }
 
-// It is slow, and was given up for a while: what it was asked for since then goes out, and what it was asked for first
-// does not.
-TEST(Sync, WhatIsAskedForLaterTakesThePlaceOfWhatWasGivenUp) {
+// The source is slow, and the receiver gave it up for a while: later requests are answered, the first ones are not.
+TEST(Sync, LaterRequestsReplaceAbandonedOnes) {
   Host source({0, 1}, std::vector<std::uint64_t>(300, 64), 7, 4);
   (void)digests_of(source);
   Sync::Messages out;
@@ -308,8 +307,8 @@ TEST(Sync, WhatIsAskedForLaterTakesThePlaceOfWhatWasGivenUp) {
   EXPECT_NE(std::find(sent.begin(), sent.end(), 291U), sent.end());
 }
 
-// Each answer is half a message: who asks a thousand times in one breath gets one.
-TEST(Sync, AQuestionThatIsRepeatedIsAnsweredOnce) {
+// Each answer is half of the largest message: a peer that asks a thousand times at once gets one answer.
+TEST(Sync, ARepeatedRequestIsAnsweredOnce) {
   Host source({0, 1}, kSizes, 7, 4);
   (void)digests_of(source);
   Sync::Messages out;
@@ -319,9 +318,10 @@ TEST(Sync, AQuestionThatIsRepeatedIsAnsweredOnce) {
   EXPECT_EQ(out.size(), 1U);
 }
 
-// Whoever dies when: those who live end with one state, which was one of those at the beginning, and nobody is left
+// Whichever peers die, and when: the survivors end with one state, which was one of the initial states, and no survivor
+// claims a mixture.
 // with a mixture that it claims.
-RC_GTEST_PROP(SyncLaw, OneStateWhoeverDies, (std::uint64_t seed)) {
+RC_GTEST_PROP(SyncLaw, SurvivorsEndWithOneState, (std::uint64_t seed)) {
   Network net(seed);
   const auto count = *rc::gen::inRange(2, 6);
   std::vector<std::uint64_t> sizes;
@@ -351,7 +351,7 @@ RC_GTEST_PROP(SyncLaw, OneStateWhoeverDies, (std::uint64_t seed)) {
   for (const Host* host : net.alive()) RC_ASSERT(!host->sync->defined());
 }
 
-TEST(Sync, OutlinesDifferWhereStatesDo) {
+TEST(Sync, OutlinesDifferExactlyWhereStatesDiffer) {
   const auto outline = [](Host& host) {
     while (!host.sync->digested()) {
       std::vector<KernelJob> jobs;

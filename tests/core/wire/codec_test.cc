@@ -28,7 +28,7 @@ Frame frame_of(const Message& message) {
   return {*header, Bytes(bytes.begin() + kHeaderBytes, bytes.end())};
 }
 
-// Decodes what a remote could have sent: the checksum fits.
+// Decodes a frame that a remote host could have sent: its checksum is correct.
 Result<Message> decode_sealed(Frame frame) {
   frame.header.length = static_cast<std::uint32_t>(frame.body.size());
   frame.header.checksum = frame_checksum(frame.header, frame.body);
@@ -46,7 +46,7 @@ void put_u32(Bytes& bytes, std::size_t at, std::uint32_t value) {
   for (std::size_t i = 0; i < 4; ++i) bytes.at(at + i) = static_cast<std::byte>(value >> (8 * i));
 }
 
-TEST(Codec, EveryMessageComesBackAsItWas) {
+TEST(Codec, EveryMessageSurvivesARoundTrip) {
   for (const Message& message : sample_messages()) {
     const Frame frame = frame_of(message);
     EXPECT_EQ(frame.header.type, type_of(message));
@@ -84,19 +84,19 @@ TEST(Codec, AFrameWithAnotherChecksumIsAnError) {
   EXPECT_EQ(message.error().text, "Pending: the checksum of header and body is wrong");
 }
 
-TEST(Codec, ACountOverItsLimitIsRefusedBeforeMemoryIsTaken) {
+TEST(Codec, ACountOverItsLimitIsRefusedBeforeAllocation) {
   Frame frame = frame_of(Flush{ProposalNumber{1}, {}});
   put_u32(frame.body, 8, 4'000'000'000U);
   EXPECT_EQ(error_of(frame), "Flush.open: 4000000000 entries, at most 512 allowed");
 }
 
-TEST(Codec, ACountOverTheBytesThatAreLeftIsRefusedBeforeMemoryIsTaken) {
+TEST(Codec, ACountOverTheRemainingBytesIsRefusedBeforeAllocation) {
   Frame frame = frame_of(Flush{ProposalNumber{1}, {}});
   put_u32(frame.body, 8, 200);
   EXPECT_EQ(error_of(frame), "Flush.open: needs 8400 bytes, the message has 0 left");
 }
 
-TEST(Codec, ANestedMistakeIsNamedByItsPath) {
+TEST(Codec, AnErrorNamesThePathOfItsField) {
   Propose propose;
   propose.view.members.resize(1);
   Frame frame = frame_of(propose);
@@ -165,8 +165,8 @@ TEST(Codec, ATextOverItsLimitIsRefused) {
   EXPECT_EQ(error_of(frame), "Refused.text: 1025 bytes, at most 1024 allowed");
 }
 
-// A name goes into logs, terminals and JSON as it came.
-TEST(Codec, ATextIsMadePlainBeforeItGoesAndRefusedWhenItIsNot) {
+// A name is written to logs, terminals and JSON unchanged.
+TEST(Codec, TextIsMadePlainBeforeSendingAndRefusedOtherwise) {
   Frame frame = frame_of(Refused{Status::kRefused, "two\nlines"});
   const auto message = decode_sealed(frame);
   ASSERT_TRUE(message);
@@ -175,7 +175,7 @@ TEST(Codec, ATextIsMadePlainBeforeItGoesAndRefusedWhenItIsNot) {
   EXPECT_EQ(error_of(frame), "Refused.text: must be UTF-8 without control characters");
 }
 
-TEST(Codec, WhatEndsSomethingIsNotOk) {
+TEST(Codec, AMessageThatEndsSomethingHasAnErrorStatus) {
   for (const Message& message :
        {Message(Refused{}), Message(AdmitCancel{}), Message(AdmitEnded{}), Message(Evicted{})}) {
     Frame frame = frame_of(message);
@@ -187,7 +187,7 @@ TEST(Codec, WhatEndsSomethingIsNotOk) {
   EXPECT_EQ(error_of(stop), "StopRound: the status must not be ok");
 }
 
-// Found by reading: said again in the middle of a round of more than 65536 segments, it stopped the process.
+// Found by reading: a second Ready in the middle of a round of more than 65536 segments aborted the process.
 TEST(Codec, AReadyHasRoomForABitPerSegmentAndPhase) {
   Ready ready;
   ready.have.resize(std::size_t{2} * kMaxSegments / 64);
@@ -209,8 +209,8 @@ TEST(Codec, AHeaderNamesAKnownTypeAndNoFlags) {
   EXPECT_EQ(error_with(2, 1), "Heartbeat: the CRC of the header is wrong");
 }
 
-// A length that is longer than what was sent would be waited for, for ever.
-TEST(Codec, AnyBitThatFlipsInAHeaderIsSeenBeforeItsBodyCame) {
+// A reader would wait forever for a body whose stated length is larger than what was sent.
+TEST(Codec, AFlippedBitInAHeaderIsDetectedBeforeTheBody) {
   Bytes bytes;
   encode(AdmitCancel{}, Term{3}, bytes);
   for (std::size_t bit = 0; bit < std::size_t{16} * 8; ++bit) {
@@ -220,7 +220,7 @@ TEST(Codec, AnyBitThatFlipsInAHeaderIsSeenBeforeItsBodyCame) {
   }
 }
 
-TEST(Codec, NoBitThatFlipsInATrailerTakesItsSegmentBack) {
+TEST(Codec, AFlippedBitInATrailerWithdrawsNoSegment) {
   std::array<std::byte, kTrailerBytes> bytes{};
   for (const bool taken_back : {false, true}) {
     for (std::size_t bit = 64; bit < 128; ++bit) {
@@ -231,7 +231,7 @@ TEST(Codec, NoBitThatFlipsInATrailerTakesItsSegmentBack) {
   }
 }
 
-TEST(Codec, APreambleIsKnownByItsMagic) {
+TEST(Codec, APreambleNeedsTheMagicNumber) {
   Bytes bytes;
   encode(Preamble{}, bytes);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), 8), "LOCKSTEP");
@@ -252,7 +252,7 @@ TEST(Codec, AnotherVersionIsNotAnError) {
   EXPECT_EQ(preamble->features, 0xffU);
 }
 
-TEST(Codec, ATrailerIsWholeOrTakenBack) {
+TEST(Codec, ATrailerIsCompleteOrWithdrawn) {
   std::array<std::byte, kTrailerBytes> bytes{};
   for (const bool taken_back : {false, true}) {
     encode(Trailer{77, taken_back}, bytes);

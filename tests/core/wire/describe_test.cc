@@ -45,7 +45,7 @@ TEST(Describe, ADescriptorReadsAsACall) {
   EXPECT_EQ(describe(all_gather), "all_gather f32, 1 tensor, retry");
 }
 
-// Its tensors have names and types of their own, and only the layout tells one from another.
+// The tensors of a state have their own names and types; only the layout distinguishes two states.
 TEST(Describe, AStateIsDescribedInBytes) {
   Descriptor state;
   state.collective = Collective::kSync;
@@ -72,7 +72,7 @@ TEST(Describe, AMessageIsOneLine) {
             "Waiting{seen_from: 127.0.0.1:4000, heartbeat: 1000000000ns, silence: 2000000000ns}");
 }
 
-TEST(Describe, TheKeyOfTheRunIsKept) {
+TEST(Describe, TheKeyOfTheRunIsNotShown) {
   EXPECT_EQ(describe(Message(Link{PeerId{0, 1}, PeerId{0, 2}, StripeIndex{3}, 4, LinkKey{5, 6}})),
             "Link{from: 1, to: 2, stripe: 3, stripes: 4, key: (secret), direct: false}");
   Propose propose;

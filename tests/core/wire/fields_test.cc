@@ -1,4 +1,4 @@
-// No struct may have a member that its field list forgets: it would silently stay behind on the wire.
+// No struct may have a member that is missing in its list of fields: the member would silently not be sent.
 #include "core/wire/fields.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace lockstep::wire {
 namespace {
 
-// Converts to whatever a member is.
+// Converts to the type of any member.
 struct Anything {
   template <typename T>
   operator T() const;  // NOLINT(google-explicit-constructor): only named, never called

@@ -31,7 +31,7 @@ Segment segment_of(std::uint32_t length) {
   return segment;
 }
 
-// A whole segment: header, payload of 'a's, trailer.
+// A complete segment: header, a payload of 'a's, trailer.
 Bytes segment_bytes(std::uint32_t length, bool taken_back = false) {
   Bytes out;
   encode(Message(segment_of(length)), Term{1}, out);
@@ -42,7 +42,7 @@ Bytes segment_bytes(std::uint32_t length, bool taken_back = false) {
   return out;
 }
 
-// Puts bytes where the window says that they belong, all of them in our own buffer.
+// Copies bytes to where the window points, all of them in the reader's own buffer.
 void land(LinkReader& reader, std::span<const std::byte> bytes) {
   const auto window = reader.window();
   ASSERT_EQ(window.place.length, 0U);
@@ -63,7 +63,7 @@ bool nothing_next(LinkReader& reader) {
   return event.ok() && !event->has_value();
 }
 
-// A reader to which a segment of this length has just been announced, with `stray` bytes of its payload.
+// A reader that has just received the header of a segment of this length, with `stray` bytes of its payload.
 LinkReader at_segment(std::uint32_t length, std::size_t stray = 0) {
   LinkReader reader;
   Bytes bytes = preamble();
@@ -88,7 +88,7 @@ TEST(LinkReader, GivesPreambleAndMessagesInOrder) {
   EXPECT_EQ(driver.record().lines[2].rfind("term 6, Heartbeat{}", 0), 0U);
 }
 
-TEST(LinkReader, SaysWhatAStrangerSpeaksAfterEightBytes) {
+TEST(LinkReader, ReportsAnotherProtocolAfterEightBytes) {
   LinkReader reader;
   land(reader, bytes_of("GET / H"));
   EXPECT_TRUE(nothing_next(reader));
@@ -96,7 +96,7 @@ TEST(LinkReader, SaysWhatAStrangerSpeaksAfterEightBytes) {
   EXPECT_EQ(reader.next().error().text, "not a Lockstep stream: first bytes 47 45 54 20 ('GET ')");
 }
 
-TEST(LinkReader, LooksAtNothingAfterAForeignPreambleUntilAskedAgain) {
+TEST(LinkReader, ReadsNothingAfterAForeignPreambleUntilTheNextCall) {
   LinkReader reader;
   Bytes bytes;
   encode(Preamble{kVersion + 1, 0}, bytes);
@@ -105,7 +105,7 @@ TEST(LinkReader, LooksAtNothingAfterAForeignPreambleUntilAskedAgain) {
   EXPECT_EQ(next<Preamble>(reader).version, kVersion + 1);
 }
 
-TEST(LinkReader, AnErrorIsSaidForEver) {
+TEST(LinkReader, AnErrorIsPermanent) {
   LinkReader reader;
   Bytes bytes(24, std::byte{1});
   land(reader, bytes);
@@ -129,7 +129,7 @@ TEST(LinkReader, ABodyOverTheLimitIsRefusedByItsHeader) {
   EXPECT_TRUE(nothing_next(member));
 }
 
-TEST(LinkReader, WhereSegmentsAreExpectedASmallOneComesWholeWithOneRead) {
+TEST(LinkReader, OneReadReceivesASmallExpectedSegment) {
   LinkReader reader;
   land(reader, preamble());
   next<Preamble>(reader);
@@ -142,7 +142,7 @@ TEST(LinkReader, WhereSegmentsAreExpectedASmallOneComesWholeWithOneRead) {
   EXPECT_FALSE(next<SegmentEnded>(reader).sunk);
 }
 
-TEST(LinkReader, PayloadLandsInItsPlaceAndOneReadTakesWhatFollows) {
+TEST(LinkReader, PayloadLandsInItsPlaceAndTheReadContinuesAfterIt) {
   LinkReader reader = at_segment(1000);
   EXPECT_TRUE(reader.awaits_place());
   EXPECT_FALSE(reader.holds_place());
@@ -175,7 +175,7 @@ TEST(LinkReader, PayloadLandsInItsPlaceAndOneReadTakesWhatFollows) {
   EXPECT_EQ(next<Received>(reader).term, Term{2});
 }
 
-TEST(LinkReader, PayloadThatCameWithTheHeaderIsHandedOut) {
+TEST(LinkReader, PayloadThatArrivedWithTheHeaderIsReturned) {
   LinkReader reader = at_segment(1000, 30);
   const auto stray = reader.place({kBuffer, 0, 1000});
   EXPECT_EQ(stray.size(), 30U);
@@ -183,7 +183,7 @@ TEST(LinkReader, PayloadThatCameWithTheHeaderIsHandedOut) {
   EXPECT_EQ(reader.window().place, (BufferRef{kBuffer, 30, 970}));
 }
 
-TEST(LinkReader, AnEmptyPayloadIsWholeAtOnce) {
+TEST(LinkReader, AnEmptyPayloadIsCompleteAtOnce) {
   StreamDriver driver;
   Bytes bytes = preamble();
   append(bytes, segment_bytes(0));
@@ -193,7 +193,7 @@ TEST(LinkReader, AnEmptyPayloadIsWholeAtOnce) {
   EXPECT_NE(driver.record().lines[4].find("taken back"), std::string::npos);
 }
 
-TEST(LinkReader, APlaceIsHeldUntilTheTrailerHasCome) {
+TEST(LinkReader, APlaceIsHeldUntilTheTrailerArrives) {
   LinkReader reader = at_segment(10, 10);
   reader.place({kBuffer, 0, 10});
   EXPECT_TRUE(reader.holds_place());
@@ -208,7 +208,7 @@ TEST(LinkReader, APlaceIsHeldUntilTheTrailerHasCome) {
   EXPECT_EQ(ended.into, BufferRef{});
 }
 
-TEST(LinkReader, WhatIsLeftOfAPayloadCanBeSunk) {
+TEST(LinkReader, TheRestOfAPayloadCanGoToTheSink) {
   LinkReader reader = at_segment(200'000, 30);
   reader.place({kBuffer, 0, 200'000});
   reader.window();
@@ -217,7 +217,7 @@ TEST(LinkReader, WhatIsLeftOfAPayloadCanBeSunk) {
   EXPECT_FALSE(reader.holds_place());
   EXPECT_EQ(reader.arriving(), segment_of(200'000));
 
-  // Never into the tail while more payload is to come than the sink can take.
+  // Never into the tail while more payload is outstanding than the sink can take.
   std::uint64_t rest = 200'000 - 1030;
   while (rest > 0) {
     const auto window = reader.window();
@@ -232,7 +232,7 @@ TEST(LinkReader, WhatIsLeftOfAPayloadCanBeSunk) {
   EXPECT_TRUE(next<SegmentEnded>(reader).sunk);
 }
 
-TEST(LinkReader, SinkingTakesWhatCameWithTheHeader) {
+TEST(LinkReader, TheSinkTakesPayloadThatArrivedWithTheHeader) {
   LinkReader reader = at_segment(30, 30);
   reader.sink();
   Bytes rest(kTrailerBytes);
@@ -242,7 +242,7 @@ TEST(LinkReader, SinkingTakesWhatCameWithTheHeader) {
   next<Received>(reader);
 }
 
-TEST(LinkReader, ALongBodyTakesMemoryOnlyAsItComes) {
+TEST(LinkReader, ALongBodyTakesMemoryAsItArrives) {
   Ready ready;
   ready.have.resize(kMaxSegments / 64, 0x55);
   Bytes bytes = preamble();
@@ -263,8 +263,8 @@ TEST(LinkReader, ALongBodyTakesMemoryOnlyAsItComes) {
   EXPECT_EQ(driver.record().lines.size(), 3U);
 }
 
-// A driver carries Place out after the machine's step, and the step has asked for the next window by then.
-TEST(LinkReader, EarlyPayloadStaysWhereItIsUntilTheNextBytes) {
+// A driver carries out Place after the machine's step, and by then the step has requested the next window.
+TEST(LinkReader, EarlyPayloadDoesNotMoveUntilTheNextRead) {
   LinkReader reader(kMaxBodyBytes);
   land(reader, preamble());
   next<Preamble>(reader);

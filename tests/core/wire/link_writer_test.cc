@@ -38,7 +38,7 @@ struct Sender {
   void message(std::uint32_t count) { writer.message(Pending{count}, Term{1}); }
   void take(std::size_t bytes) { append(sent, source.take(writer, bytes)); }
 
-  // What the other side makes of everything. Words of interest only: the first ones of a line.
+  // The events that the other side reads: the first words of each line.
   StreamRecord finish() {
     append(sent, source.take_all(writer));
     StreamDriver driver;
@@ -66,7 +66,7 @@ std::vector<std::string> words(const StreamRecord& record) {
 
 using Words = std::vector<std::string>;
 
-TEST(LinkWriter, WantsToWriteWhatIsQueuedAndNotLent) {
+TEST(LinkWriter, WantsToWriteQueuedBytesThatAreNotLent) {
   LinkWriter writer;
   EXPECT_FALSE(writer.wants_write());
   writer.preamble();
@@ -109,7 +109,7 @@ TEST(LinkWriter, MessagesOvertakeSegmentsThatHaveNotBegun) {
   EXPECT_EQ(words(s.finish()), (Words{"Segment 7", "ended 7", "Pending 1", "Pending 2", "Segment 8", "ended 8"}));
 }
 
-TEST(LinkWriter, ALentSegmentThatDidNotBeginIsOvertakenToo) {
+TEST(LinkWriter, MessagesOvertakeALentSegmentThatDidNotBegin) {
   Sender s;
   s.take(SIZE_MAX);
   s.segment(7, "payload");
@@ -131,7 +131,7 @@ TEST(LinkWriter, MessagesWaitForASegmentThatOneWriteCannotHold) {
   EXPECT_TRUE(record.payloads.at(0) == bytes_of(large));
 }
 
-TEST(LinkWriter, LentBytesStayWhereTheyAre) {
+TEST(LinkWriter, LentBytesDoNotMove) {
   Sender s;
   s.message(1);
   s.segment(7, "payload");
@@ -183,7 +183,7 @@ TEST(LinkWriter, ForgottenSegmentsThatHaveNotBegunAreDropped) {
   EXPECT_EQ(words(s.finish()), (Words{"Segment 8", "ended 8"}));
 }
 
-TEST(LinkWriter, AForgottenSegmentThatHasBegunEndsInZerosAndIsTakenBack) {
+TEST(LinkWriter, AForgottenSegmentThatHasBegunIsFilledAndWithdrawn) {
   const std::string payload(300'000, 'p');  // more than one buffer of zeros
   for (const std::size_t begun : {std::size_t{1}, kSegmentHeaderBytes, kSegmentHeaderBytes + 5}) {
     Sender s;
@@ -201,7 +201,7 @@ TEST(LinkWriter, AForgottenSegmentThatHasBegunEndsInZerosAndIsTakenBack) {
   }
 }
 
-TEST(LinkWriter, AForgottenSegmentWhosePayloadIsWrittenEndsAsItIs) {
+TEST(LinkWriter, AForgottenSegmentWithWrittenPayloadEndsNormally) {
   Sender s;
   s.take(SIZE_MAX);
   const BufferRef memory = s.segment(7, "payload");
@@ -234,7 +234,7 @@ TEST(LinkWriter, ASegmentOfWhichOnlyTheHeaderIsLentCanBeForgotten) {
   }
 }
 
-TEST(LinkWriter, AnEmptySegmentThatIsLentAndForgottenIsLeftAsItIs) {
+TEST(LinkWriter, AForgottenEmptySegmentThatIsLentEndsNormally) {
   Sender s;
   s.take(SIZE_MAX);
   s.segment(7, "");

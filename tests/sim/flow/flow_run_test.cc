@@ -366,7 +366,7 @@ TEST(PredictCommand, WithoutWorkThereIsNoAnswer) {
   EXPECT_THAT(ran.errors, testing::HasSubstr("it has no work: give it some"));
 }
 
-TEST(PredictCommand, MistakesAreNamedWithTheirPlace) {
+TEST(PredictCommand, ErrorsNameTheirPlace) {
   struct Case {
     const char* text;
     const char* says;

@@ -1,9 +1,9 @@
-"""The simulator: the same state machines in virtual time, on a network that fails as a seed says.
+"""The simulator: the same state machines in virtual time, on a network whose faults follow from a seed.
 
-run, run_seeds, sweep, replay, audit, shrink, explain, predict   what `lockstep sim` does, as functions
-Swarm     the user's own function as many peers, in one process: the same seed, the same run
-Failure   a broken promise, with the line that repeats it
-Report    what a run came to
+run, run_seeds, sweep, replay, audit, shrink, explain, predict   the commands of `lockstep sim` as functions
+Swarm     runs the user's own function as many peers in one process; equal seeds give equal runs
+Failure   a broken promise, with the command that repeats it
+Report    the result of a run
 """
 
 from __future__ import annotations

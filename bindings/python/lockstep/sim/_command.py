@@ -1,4 +1,4 @@
-"""The simulator's commands as functions. They run the `lockstep` program, so that a broken assertion ends only that."""
+"""The simulator's commands as functions. They run the `lockstep` program: a failed assertion ends only that process."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _WRONG_USAGE = 2
 
 
 class Failure(AssertionError, Error):
-    """A simulated run broke a promise. The text ends with the line that repeats it.
+    """A simulated run broke a promise. The text ends with the command that repeats the run.
 
     kind: "safety", "liveness", "crash", "nondeterminism", "limit" or "goal".
     promise: the id of the broken promise, such as "S2"; "" if there is none.
     repeat: the command that repeats the failure.
-    report: what the run had come to; None where there is none.
+    report: the results up to the failure; None if there are none.
     """
 
     def __init__(self, text: str, kind: str, promise: str, repeat: str, report: Report | None) -> None:
@@ -54,13 +54,13 @@ class Failure(AssertionError, Error):
 
 @dataclass(frozen=True)
 class Report:
-    """What one or many simulated runs came to. All figures of the program: `report.facts["kills"]`."""
+    """The results of one or many simulated runs. `report.facts["kills"]` has all figures of the program."""
 
     facts: Mapping[str, Any]
 
     @property
     def hash(self) -> str:
-        """Hash of everything that happened: equal for equal seeds, on every machine."""
+        """Hash of all events: equal for equal seeds, on every machine."""
         return str(self.facts.get("hash", ""))
 
     @property
@@ -70,7 +70,7 @@ class Report:
 
     @property
     def aborts(self) -> int:
-        """Collectives that were given up."""
+        """Collectives that were aborted."""
         return int(self.facts.get("aborts", 0))
 
     @property
@@ -89,10 +89,10 @@ def run(
     mode: str = "drawn",
     calm: bool = False,
 ) -> Report:
-    """Runs one seed: of a scenario or plan, or, without one, of a plan that the seed draws.
+    """Runs one seed of a scenario or plan; without one, of a plan drawn from the seed.
 
-    peers: hosts of peers, 0 to draw them. mode: "drawn", "token" or "bytes". calm: no faults.
-    Raises Failure when a promise is broken or an expectation of the scenario is not met; InvalidArgument.
+    peers: number of hosts with peers; 0 draws it. mode: "drawn", "token" or "bytes". calm: no faults.
+    Raises Failure if a promise is broken or an expectation of the scenario is not met; InvalidArgument.
 
     Example:
         >>> lockstep.sim.run(seed=7).hash
@@ -113,9 +113,9 @@ def run_seeds(
     mode: str = "drawn",
     calm: bool = False,
 ) -> Report:
-    """Runs many seeds; stops at the first that fails, unless keep_going.
+    """Runs many seeds; stops at the first failure, unless keep_going.
 
-    seeds: a range with step 1. jobs: processes. seconds: after so long no more seeds are started.
+    seeds: a range with step 1. jobs: number of processes. seconds: no seed starts after this time.
     Raises Failure, InvalidArgument.
 
     Example:
@@ -130,7 +130,10 @@ def run_seeds(
 
 
 def sweep(*scenarios: Scenario, stride: int = 1, jobs: int = 1, keep_going: bool = False) -> list[Report]:
-    """Small plans, with every fault at every `stride`-th event. One Report for each. Raises Failure, InvalidArgument."""
+    """Runs small plans, with every fault at every `stride`-th event. Returns a Report for each plan.
+
+    Raises Failure, InvalidArgument.
+    """
     if not scenarios:
         raise InvalidArgument("sweep needs at least one scenario, plan, or folder of them")
     paths = [path for scenario in scenarios for path in _paths(scenario)]
@@ -142,15 +145,15 @@ def sweep(*scenarios: Scenario, stride: int = 1, jobs: int = 1, keep_going: bool
 def replay(plan: Scenario, *, until: int | None = None) -> Report:
     """Runs a plan, a scenario or a flight recording again.
 
-    until: stop after so many events; of a recording: inputs.
-    Raises Failure: a recording whose machine does something else now has kind "nondeterminism".
+    until: number of events, or of inputs of a recording, after which the run stops.
+    Raises Failure; its kind is "nondeterminism" if the machine of a recording behaves differently now.
     """
     options = ["--until", str(until)] if until is not None else []
     return _report(["replay", *_paths(plan), *options])
 
 
 def audit(*journals: str | os.PathLike[str]) -> str:
-    """Judges journals of the real peers of one run (`journal` of lockstep.connect) by the simulator's checkers. Gives a summary.
+    """Checks the journals of all peers of one real run (`journal` of lockstep.connect). Returns a summary.
 
     Raises Failure, InvalidArgument.
     """
@@ -158,7 +161,7 @@ def audit(*journals: str | os.PathLike[str]) -> str:
 
 
 def shrink(scenario: Scenario | None = None, *, seed: int = 0) -> str:
-    """The smallest plan that breaks the same promise as this seed, as TOML text. Raises InvalidArgument if it breaks none."""
+    """The smallest plan that breaks the same promise as this seed, as TOML text. Raises InvalidArgument without one."""
     with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
         path = os.path.join(folder, "plan.toml")
         _output(["shrink", *_paths(scenario), "--seed", str(seed), "--out", path], failure_is_success=True)
@@ -167,12 +170,12 @@ def shrink(scenario: Scenario | None = None, *, seed: int = 0) -> str:
 
 
 def explain(plan: Scenario) -> str:
-    """What led to a plan's failure: its causal slice, in words."""
+    """The causes of a plan's failure: its causal slice, in words."""
     return _output(["explain", *_paths(plan)], failure_is_success=True)
 
 
 def predict(scenario: Scenario) -> str:
-    """How long a scenario's work takes, what holds it up, and what would help, in words."""
+    """The duration of a scenario's work, its bottleneck, and possible improvements, in words."""
     return _output(["predict", *_paths(scenario)])
 
 
@@ -183,7 +186,7 @@ def _drawn(peers: int, mode: str, calm: bool) -> list[str]:
 
 
 def _paths(scenario: Scenario | None) -> list[str]:
-    """Text goes to a file that stays, so that the line that repeats a failure works."""
+    """Writes text to a file that is kept, so that the command that repeats a failure works."""
     if scenario is None:
         return []
     text = to_toml(scenario) if isinstance(scenario, Mapping) else scenario
@@ -199,7 +202,7 @@ def _report(command: Sequence[str]) -> Report:
 
 
 def _output(command: Sequence[str], failure_is_success: bool = False) -> str:
-    """Standard output of `lockstep sim`. Raises what its exit code says."""
+    """The standard output of `lockstep sim`. Raises the exception for its exit code."""
     done = subprocess.run([program(), "sim", *command], capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return done.stdout

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def to_toml(values: Mapping[str, Any]) -> str:
-    """A table as TOML: strings, numbers, bools, lists, and tables within; lists of tables become `[[name]]`."""
+    """A table as TOML: strings, numbers, bools, lists and nested tables; lists of tables become `[[name]]`."""
     plain = {name: value for name, value in values.items() if not _is_tables(value)}
     tables = {name: value for name, value in values.items() if _is_tables(value)}
     lines = [f"{_key(name)} = {_value(value)}" for name, value in plain.items()]

@@ -5,7 +5,7 @@ def test_survives(lockstep_swarm):
     assert len(report.values) >= 8
 
 pytest --lockstep-seeds 1000          # seeds 0 to 999
-pytest --lockstep-seed 17             # that one, as a failure says
+pytest --lockstep-seed 17             # only this seed, as a failure reports it
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for each seed."""
+    """Creates a test for each seed."""
     if "lockstep_swarm" not in metafunc.fixturenames:
         return
     one = metafunc.config.getoption("lockstep_seed")
@@ -56,5 +56,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     failure = call.excinfo.value
     name = item.nodeid.rsplit("[", 1)[0]
     faults = "\n".join(f"  {fault}" for fault in failure.faults) or "  none"
-    text = f"seed {failure.seed}, the fewest faults under which it fails:\n{faults}\npytest '{name}' --lockstep-seed {failure.seed}"
+    text = (
+        f"seed {failure.seed}, the fewest faults under which it fails:\n{faults}\n"
+        f"pytest '{name}' --lockstep-seed {failure.seed}"
+    )
     outcome.get_result().sections.append(("lockstep swarm", text))  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The user's own function as many peers in one process, on a simulated network, in virtual time."""
+"""Runs the user's own function as many peers in one process, on a simulated network, in virtual time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LAST_WORDS = 5.0  # seconds that a thread has to come to its end when the run i
 
 
 class Killed(BaseException):
-    """The peer's host crashed, or the run is over. Raised in its program at its next call; let it pass."""
+    """The peer's host crashed, or the run is over. The next call of the program raises it; do not catch it."""
 
 
 @dataclass(frozen=True)
@@ -40,51 +40,51 @@ class Program:
     host: str
     """"a", "b", ..."""
     start: int
-    """Which start on this host, from 1."""
+    """Number of this start on its host, from 1."""
     began: float
     """Virtual seconds since the run began."""
     ended: float
     end: str
-    """"returned", "failed", "killed", "left", "too late", or "running": ended with the run."""
+    """"returned", "failed", "killed", "left", "too late", or "running": ended together with the run."""
     value: Any = None
-    """What the program returned."""
+    """The return value of the program."""
     error: BaseException | None = None
-    """What it raised."""
+    """The exception of the program."""
 
 
 @dataclass(frozen=True)
 class SwarmReport:
-    """What a run of a swarm came to. The same seed and program give the same report."""
+    """The results of a swarm's run. Equal seeds and programs give equal reports."""
 
     seed: int
     hash: int
-    """Of everything that happened."""
+    """Hash of all events."""
     seconds: float
-    """Virtual, until the last program ended."""
+    """Virtual seconds until the last program ended."""
     events: int
     commits: int
-    """Committed collectives; `aborts`, `retries` and `views` likewise."""
+    """Committed collectives; so `aborts`, `retries` and `views`."""
     aborts: int
     retries: int
     views: int
     programs: tuple[Program, ...]
     happenings: tuple[tuple[float, str], ...]
-    """Faults, starts and ends with their virtual seconds."""
+    """Faults, starts and ends with their virtual times in seconds."""
     faults: tuple[str, ...]
     """All faults of the run, in words."""
 
     @property
     def values(self) -> list[Any]:
-        """What the programs that returned have returned."""
+        """The return values of the programs that returned."""
         return [program.value for program in self.programs if program.end == "returned"]
 
 
 class SwarmFailure(Failure):
-    """A program raised, all programs waited in vain, states differed at the end, or Lockstep broke a promise of its own.
+    """A program raised, all programs waited in vain, returned states differed, or Lockstep broke a promise.
 
     kind: "program", "deadlock", "states", "limit", or the id of the promise, such as "S2".
-    seed: of the run. faults: the fewest faults, in words, under which it fails in the same way; `only` are their numbers.
-    repeat: an expression that repeats it.
+    seed: the seed of the run. faults: the fewest faults, in words, that give the same failure; `only`: their numbers.
+    repeat: an expression that repeats the failure.
     """
 
     def __init__(
@@ -98,23 +98,23 @@ class SwarmFailure(Failure):
 
 
 class Swarm:
-    """Runs a function as many peers. One thread runs at a time; network, time-outs and faults are those of the simulator.
+    """Runs a function as many peers. One thread runs at a time; the simulator provides network, timeouts and faults.
 
-    peers: how many start at once, on hosts "a", "b", ...; those that join come on top.
+    peers: number of peers that start at once, on hosts "a", "b", ...; joining peers are added.
     net: the network, as in a scenario: {"profile": "world"}, {"latency": "20 ms", "rate": "1 Gbit/s"}.
-    faults: what happens, as `[[do]]` of a scenario: [{"at": "2 s", "crash": "b"}, {"at": "5 s", "join": "e"}].
-        `lockstep sim scenario keys` has all keys; a time may be a range, from which the seed draws.
-    churn: faults that the seed draws: {"crashes": 3, "joins": 2, "leaves": 1, "vanishes", "stalls", "cuts", "resets": 2, "until": 20.0};
-        True for some of each. One founder is spared.
-    seed: of all draws.
-    only: numbers of the faults that happen, as a SwarmFailure names them; None for all.
-    restart: a program that ends with Evicted, OutcomeUnknown or NotConnected, as one does that stood still for too long, starts again
-        with a new communicator, as a supervisor of processes would have it; False: that is a failure.
+    faults: like `[[do]]` of a scenario: [{"at": "2 s", "crash": "b"}, {"at": "5 s", "join": "e"}].
+        `lockstep sim scenario keys` lists all keys; a time may be a range, from which the seed draws.
+    churn: numbers of faults that the seed draws: {"crashes": 3, "joins": 2, "leaves": 1, "vanishes", "stalls", "cuts",
+        "resets": 2, "until": 20.0}; True for some of each. The faults never end one of the founders.
+    seed: seed of all draws.
+    only: numbers of the faults to keep, as a SwarmFailure lists them; None for all.
+    restart: restart a program that ends with Evicted, OutcomeUnknown or NotConnected, for example after a long pause,
+        with a new communicator, as a supervisor of processes would; False: such an end is a failure.
     scenario: further keys of a scenario, such as heartbeat="200 ms".
     Raises InvalidArgument.
 
-    A peer's crash raises lockstep.sim.Killed in its program at its next call; a host that comes back, or joins, starts the program
-    again. What the program computes takes no virtual time but what it spends: `run.spend(0.5)`.
+    If a peer crashes, the next call of its program raises lockstep.sim.Killed. A host that restarts or joins runs the
+    program again. A program's computation takes no virtual time, except the time that it spends: `run.spend(0.5)`.
 
     Example:
         >>> def main(run):
@@ -173,16 +173,16 @@ class Swarm:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The faults that happen, in words."""
+        """The faults of the run, in words."""
         all_faults = self._conditions.faults()
         return tuple(all_faults[index] for index in self._only)
 
     def run(self, main: Main, *arguments: Any, shrink: bool = True) -> SwarmReport:
-        """Runs main(run, *arguments) as every peer, until all have ended.
+        """Runs main(run, *arguments) as every peer until all have ended.
 
-        main: gets a connected Communicator. What it returns is in the report; States that were returned at the same revision must be
-            equal.
-        shrink: after a failure find the fewest faults under which it fails in the same way, by running again and again.
+        main: receives a connected Communicator. Its return value is part of the report; States that programs return at
+            the same revision must be equal.
+        shrink: after a failure, search for the fewest faults that give the same failure, by repeating the run.
         Raises SwarmFailure, with the program's exception as its cause.
         """
         program = functools.partial(_call, main, arguments)
@@ -197,7 +197,7 @@ class Swarm:
         return _Stage(conditions, tuple(conditions.faults()), self._restart).run(program)
 
     def _shrunk(self, program: Main, first: _Outcome) -> tuple[tuple[int, ...], _Outcome]:
-        """Takes faults away, half of them, a quarter, ..., as long as it fails in the same way."""
+        """Removes faults (half of them, a quarter, ...) as long as the failure stays the same."""
         until = time.monotonic() + _SHRINK_SECONDS
         runs = 0
         kept, smallest = self._only, first
@@ -330,7 +330,7 @@ class _Stage:
 
 
 class _Place:
-    """The place of one program; see lockstep._context."""
+    """The environment of one program; see lockstep._context."""
 
     def __init__(self, native: _lockstep.Swarm, number: int) -> None:
         self._native = native
@@ -366,7 +366,7 @@ class _Place:
 
 
 def _states_that_differ(programs: Sequence[Program]) -> str:
-    """Peers that return a State of the same revision hold the same bytes; if not, who differs and in what."""
+    """Compares states that peers return at the same revision. Names the peer and the entry that differ."""
     first: dict[int, tuple[Program, dict[str, Any]]] = {}
     for program in programs:
         state = program.value

@@ -1,4 +1,4 @@
-// The fast codecs against the truth, on every instruction set of the machine.
+// The fast codecs compared with the reference, on every instruction set of the machine.
 #include "core/kernels/formats/codec.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ Floats added(const Floats& sums, float weight, const Floats& values) {
 class Codec : public test::EveryTarget {};
 LOCKSTEP_ON_EVERY_TARGET(Codec);
 
-// Encodes, decodes and adds, at some alignment, and compares with the truth.
+// Encodes, decodes and adds at some alignment, and compares with the reference.
 void expect_truth(WireFormat format, const Floats& values, std::size_t alignment) {
   const Bytes encoded = reference::encode(format, values);
   const Floats decoded = reference::decode(format, encoded, values.size()).value();
@@ -98,7 +98,7 @@ TEST_P(Codec, WholeBlocksOfEveryStyle) {
   }
 }
 
-// Every pair of upper bytes, which hold sign and exponent, as values and as what is decoded.
+// Every pair of upper bytes, which contain sign and exponent, as values and as decoded values.
 TEST_P(Codec, NumbersOfEveryExponent) {
   Floats values;
   Bytes numbers;
@@ -116,7 +116,7 @@ TEST_P(Codec, NumbersOfEveryExponent) {
   EXPECT_TRUE(same(bytes_of(decoded), bytes_of(*reference::decode(WireFormat::kF16, numbers, decoded.size()))));
 }
 
-TEST_P(Codec, TheFirstValueThatIsNotFiniteIsFound) {
+TEST_P(Codec, FindsTheFirstValueThatIsNotFinite) {
   constexpr std::array kBad = {0x7f80'0000U, 0xff80'0000U, 0x7fc0'0000U, 0x7f80'0001U, 0xffff'ffffU};
   for (const auto format : kAllFormats) {
     for (std::size_t at = 0; at < 600; at += 1 + at % 7) {
@@ -129,7 +129,7 @@ TEST_P(Codec, TheFirstValueThatIsNotFiniteIsFound) {
   }
 }
 
-TEST_P(Codec, SumsThatOverflowAreFoundByTheNextEncoder) {
+TEST_P(Codec, TheNextEncoderFindsSumsThatOverflow) {
   const Floats values(100, std::numeric_limits<float>::max());
   Floats sums(100, std::numeric_limits<float>::max());
   const auto sum_bytes = std::as_writable_bytes(std::span(sums));
@@ -139,7 +139,7 @@ TEST_P(Codec, SumsThatOverflowAreFoundByTheNextEncoder) {
 }
 
 // Infinity - infinity is a NaN whose bits differ between machines.
-TEST_P(Codec, ANanInSumsIsTheCanonicalOne) {
+TEST_P(Codec, NaNsInSumsAreCanonical) {
   const Floats values(20, -std::numeric_limits<float>::max());
   Floats sums(20, std::numeric_limits<float>::infinity());
   ASSERT_TRUE(decode_add(WireFormat::kNative, std::as_writable_bytes(std::span(sums)), bytes_of(values), 2.0F));
@@ -157,7 +157,7 @@ TEST_P(Codec, AWeightedAverage) {
 }
 
 // A tensor may be cut between blocks, and sent in pieces.
-TEST_P(Codec, PiecesThatAreCutBetweenBlocksAreTheWhole) {
+TEST_P(Codec, PiecesCutBetweenBlocksEncodeLikeTheWhole) {
   for (const auto format : kAllFormats) {
     const std::size_t block = layout_of(format).elements;
     const Floats values = test::hostile_floats(5, 3 * block + 7);
@@ -192,7 +192,7 @@ class BadEnvironment {
   std::fenv_t before_{};
 };
 
-TEST_P(Codec, WhateverTheCallersEnvironment) {
+TEST_P(Codec, IgnoresTheCallersFloatEnvironment) {
   for (const auto format : kAllFormats) {
     const Floats values = test::hostile_floats(3, 9000);
     const Bytes truth = reference::encode(format, values);
@@ -224,7 +224,7 @@ TEST_P(Codec, GoldenHashes) {
   }
 }
 
-TEST(CodecDeathTest, RefusesWhatItsCallerMustNotDo) {
+TEST(CodecDeathTest, RefusesInvalidCalls) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   Bytes values(8);
   Bytes encoded(6);

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-TEST(WireFormat, NamesAreThoseOfOneFormat) {
+TEST(WireFormat, NamesAreUnique) {
   for (const auto format : test::kAllFormats) EXPECT_EQ(wire_format_named(name_of(format)), format);
   EXPECT_EQ(wire_format_named("int8-min-max"), WireFormat::kInt8MinMax);
   EXPECT_EQ(wire_format_named("int9"), std::nullopt);
@@ -30,7 +30,7 @@ TEST(WireFormat, EncodedSize) {
   expect_sizes(WireFormat::kE3M0, {{0, 0}, {1, 2}, {2, 2}, {3, 3}, {64, 33}, {65, 35}, {128, 66}});
 }
 
-// What STRATEGIES for slow links are chosen by: bits on the wire for each parameter.
+// The number that strategies for slow links depend on: bits on the wire for each parameter.
 TEST(WireFormat, BitsOfAParameter) {
   const auto bits = [](WireFormat format) { return static_cast<double>(encoded_size(format, 1 << 20)) / (1 << 17); };
   EXPECT_EQ(bits(WireFormat::kInt8), 8.125);

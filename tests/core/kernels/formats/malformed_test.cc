@@ -1,4 +1,5 @@
-// What a decoder refuses: everything that no encoder writes. Each is checked on the fast decoder and on the truth.
+// The input that a decoder rejects: everything that no encoder writes. Each case is checked on the fast decoder and on
+// the reference.
 #include <array>
 #include <cstring>
 #include <limits>
@@ -31,8 +32,8 @@ class Encoding {
         count_(2 * layout_of(format).elements + 5),
         bytes_(reference::encode(format, test::floats_of_style(1, 1, count_))) {}
 
-  // The same with something else at a place, given from the begin or, if negative, from the end of a block; once in the
-  // first, once in the second and once in the last block.
+  // Replaces bytes at an offset from the beginning of a block or, if negative, from its end: in the first, the second
+  // and the last block in turn.
   template <typename T>
   void expect_refused(std::ptrdiff_t place, T value) const {
     expect(place, value, false);
@@ -74,7 +75,7 @@ class Encoding {
   Bytes bytes_;
 };
 
-TEST_P(Malformed, OtherSizes) {
+TEST_P(Malformed, RefusesWrongSizes) {
   for (const auto format : test::kAllFormats) Encoding(format).expect_sizes_refused();
 }
 
@@ -100,7 +101,7 @@ TEST_P(Malformed, Scales) {
   }
 }
 
-TEST_P(Malformed, CodesThatMeanNothing) {
+TEST_P(Malformed, RefusesUnknownCodes) {
   Encoding(WireFormat::kInt8).expect_accepted(0, std::int8_t{-127});
   Encoding(WireFormat::kInt8).expect_refused(0, std::int8_t{-128});
   for (const auto format : {WireFormat::kInt4, WireFormat::kE3M0}) {
@@ -151,8 +152,8 @@ TEST_P(Malformed, Exponents) {
   for (const auto bad : std::to_array<std::uint8_t>({0, 1, 7, 255})) encoding.expect_refused(-1, bad);
 }
 
-// Whatever is accepted is finite, also where scales and codes are the largest that are accepted.
-TEST_P(Malformed, WhatIsDecodedIsFinite) {
+// Every accepted value is finite, even with the largest accepted scales and codes.
+TEST_P(Malformed, DecodedValuesAreFinite) {
   const auto expect_finite = [](WireFormat format, std::uint8_t code, std::initializer_list<float> behind) {
     Bytes bytes;
     for (int i = 0; i < 8; ++i) reference::append(bytes, code);

@@ -1,4 +1,4 @@
-// What formats keep exactly, what they flush, and where they clamp.
+// Values that a format represents exactly, values that it flushes to zero, and values that it clamps.
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ void expect_kept(WireFormat format, const Floats& values) {
   }
 }
 
-TEST(RoundTrip, NumbersOfAFormatAreKept) {
+TEST(RoundTrip, KeepsNumbersOfTheFormat) {
   expect_kept(WireFormat::kNative, test::hostile_floats(1, 1000));
   Floats halves;
   Floats brains;
@@ -45,7 +45,7 @@ TEST(RoundTrip, NumbersOfAFormatAreKept) {
   expect_kept(WireFormat::kBF16, brains);
 }
 
-TEST(RoundTrip, MultiplesOfAStepAreKept) {
+TEST(RoundTrip, KeepsMultiplesOfAStep) {
   for (const float step : {0x1p-118F, 0x1p-20F, 1.0F, 0x1p100F}) {
     Floats eight;
     Floats four;
@@ -59,20 +59,20 @@ TEST(RoundTrip, MultiplesOfAStepAreKept) {
   }
 }
 
-TEST(RoundTrip, ABlockOfOneValueIsKeptBetweenTwo) {
+TEST(RoundTrip, KeepsABlockOfOneValue) {
   for (const float value : {0.0F, 1.0F, -1e-3F, 0x1p-149F, -0x1p126F}) {
     expect_kept(WireFormat::kInt8MinMax, Floats(300, value));
   }
 }
 
-TEST(RoundTrip, ValuesThatAreAloneInTheirBinAreKept) {
+TEST(RoundTrip, KeepsValuesThatAreAloneInTheirBin) {
   Floats values;
   for (std::size_t i = 0; i < 5000; ++i)
     values.push_back(std::array{-3.0F, -1.0F, 0.0F, 2.0F, 5.5F}[draw(1, 1, i) % 5]);
   expect_kept(WireFormat::kInt8Codebook, values);
 }
 
-TEST(RoundTrip, PowersOfTwoBelowThatOfTheBlockAreKept) {
+TEST(RoundTrip, KeepsPowersOfTwoBelowTheBlocks) {
   for (const int top : {-119, 0, 127}) {
     Floats values;
     for (int below = 0; below <= 6; ++below) {
@@ -87,8 +87,8 @@ TEST(RoundTrip, E3M0RoundsAtThreeQuartersAndFlushesBelow) {
   const float below = std::nextafter(0.75F, 0.0F);
   EXPECT_EQ(round_trip(WireFormat::kE3M0, {1.0F, 0.75F, -below, 0.75F * 0x1p-6F, below * 0x1p-6F, -0x1p-140F}),
             (Floats{1.0F, 1.0F, -0.5F, 0x1p-6F, 0.0F, 0.0F}));
-  // The power of two of the block is rounded too: up to 1.5 it is 1, from there on 2, and what is kept begins twice as
-  // high.
+  // The power of two of the block is rounded, too: below 1.5 it is 1, from there on 2. Then the smallest value that is
+  // not flushed is twice as large.
   EXPECT_EQ(round_trip(WireFormat::kE3M0, {std::nextafter(1.5F, 0.0F), 0x1p-6F}), (Floats{1.0F, 0x1p-6F}));
   EXPECT_EQ(round_trip(WireFormat::kE3M0, {1.5F, 0x1p-6F, 0x1.8p-6F}), (Floats{2.0F, 0.0F, 0x1p-5F}));
   const Floats clipped = round_trip(WireFormat::kE3M0, {kMost, -0x1p126F});  // 2^128 is no f32
@@ -109,7 +109,7 @@ TEST(RoundTrip, SmallBlocksAreZero) {
   EXPECT_EQ(round_trip(WireFormat::kInt8MinMax, {0x1.fffffep-119F, 0.0F}), (Floats{0.0F, 0.0F}));
 }
 
-TEST(RoundTrip, BeyondTheLargestNumberIsTheLargestNumber) {
+TEST(RoundTrip, ClampsToTheLargestNumber) {
   EXPECT_EQ(round_trip(WireFormat::kF16, {65504.0F, 65505.0F, 1e9F, -kMost}),
             (Floats{65504.0F, 65504.0F, 65504.0F, -65504.0F}));
   const float brain = widen(BF16{0x7f7f});
@@ -117,8 +117,8 @@ TEST(RoundTrip, BeyondTheLargestNumberIsTheLargestNumber) {
   EXPECT_EQ(round_trip(WireFormat::kInt8MinMax, {kMost, kMost}), (Floats{0x1p126F, 0x1p126F}));
 }
 
-// A short block's scale is that of its own values.
-TEST(RoundTrip, TailsAreBlocksOfTheirOwn) {
+// The scale of a short block depends on its own values only.
+TEST(RoundTrip, TailsAreSeparateBlocks) {
   Floats values(257, 1000.0F);
   values[256] = 1e-3F;
   EXPECT_EQ(round_trip(WireFormat::kInt8, values)[256], 127.0F * (1e-3F / 127.0F));
