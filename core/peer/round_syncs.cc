@@ -81,8 +81,9 @@ void RoundSyncs::on_job_done(Round& round, const JobDone& in) {
 void RoundSyncs::end(Round& round, bool is_member) {
   context_.jobs.close(round.attempt->jobs);
   state::Sync& sync = *round.sync;
-  if (!round.outcome) return sync.begin_again();
-  Outcome& outcome = *round.outcome;
+  LOCKSTEP_ASSERT(round.ending.has_value());
+  if (!round.has_outcome()) return sync.begin_again();
+  Outcome& outcome = *round.ending->outcome;
   states_.remember(round.key.tag, round.what.layout, sync, outcome.status == Status::kOk);
   states_.note_torn(round.request.tag, sync);
   LocalStates::describe(sync, is_member, outcome);

@@ -104,9 +104,9 @@ const Round* Rounds::find(const RoundKey& key) const {
 // up.
 void Rounds::enter(Round& round) {
   Cohort& cohort = *views_.newest();
-  const bool ending = round.requeue;
+  const bool ending = round.requeues();
   if (ending) by_key_.erase(round.key);
-  round.requeue = false;
+  if (ending) round.ending->requeue = false;
   round.key = RoundKey{cohort.id, context_.options.group, round.request.tag, cohort.uses.launch(round.request.tag)};
   round.generation = cohort.attempt_of(round.key);
   if (round.stop && round.stop->status == Status::kCohortClosed) {  // it has found another cohort
@@ -312,11 +312,11 @@ std::string Rounds::on_verdict(const wire::Verdict& verdict, bool rejoins) {
   }
   Round* round = find(verdict.key);
   if (round != nullptr) {
-    if (round->state == Round::State::kEnding && round->outcome) return {};
+    if (round->has_outcome()) return {};
     if (verdict.status == Status::kOk) return on_commit(commit);
     if (verdict.status == Status::kCohortClosed && rejoins && context_.options.auto_admit) {  // rule 21
-      round->requeue = true;
       finish(*round, std::nullopt, true);
+      round->ending->requeue = true;
     } else {
       finish(*round, outcome_of(*round, verdict.status, verdict.text), true);
     }
@@ -513,7 +513,7 @@ void Rounds::give_up(Round& round, const wire::Propose& change, bool cut) {
 
 void Rounds::enter_cohort() {
   for (auto& [order, round] : rounds_) {
-    if ((round.state == Round::State::kQueued && !admission_.waits(order)) || round.requeue) enter(round);
+    if ((round.state == Round::State::kQueued && !admission_.waits(order)) || round.requeues()) enter(round);
   }
 }
 
@@ -533,7 +533,7 @@ void Rounds::go_on() {
 
 void Rounds::end(Status status, const std::string& text) {
   for (auto& [order, round] : rounds_) {
-    if (round.state == Round::State::kEnding && round.outcome) continue;
+    if (round.has_outcome()) continue;
     const bool known = round.state == Round::State::kQueued;
     finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, text), !mutant(Mutant::kRestoresNothing));
   }
@@ -558,7 +558,7 @@ void Rounds::ask_to_stop(Round& round, Status status, std::string text) {
   if (status == Status::kTimedOut && mutant(Mutant::kAbortsAlone)) {
     return finish(round, outcome_of(round, status, std::move(text)), true);
   }
-  if (round.stop || (round.state == Round::State::kEnding && round.outcome)) return;
+  if (round.stop || round.has_outcome()) return;
   if (round.state == Round::State::kQueued) return end_queued(round, status, std::move(text));
   round.stop = wire::StopRound{round.key, round.generation, status, round.said_all(), text.substr(0, kMaxTextBytes)};
   round.deadline = context_.now + context_.options.abort_grace;
@@ -608,10 +608,13 @@ Outcome Rounds::outcome_of(const Round& round, Status status, std::string text) 
 // Ends an attempt: with an outcome, or to try again. The memory comes back first (rule 16); drive_ends() sees to the
 // rest.
 void Rounds::finish(Round& round, std::optional<Outcome> outcome, bool restores) {
+  using Inputs = Ending::Inputs;
   const bool was_ending = round.state == Round::State::kEnding;
-  round.outcome = std::move(outcome);
-  if (round.outcome) round.deadline = kNever;
-  round.restores = round.restores || restores;
+  LOCKSTEP_ASSERT(was_ending == round.ending.has_value());
+  if (!was_ending) round.ending.emplace();
+  round.ending->outcome = std::move(outcome);
+  if (round.has_outcome()) round.deadline = kNever;
+  if (restores && round.ending->inputs == Inputs::kKept) round.ending->inputs = Inputs::kToRestore;
   if (was_ending) return;
   round.state = Round::State::kEnding;
   if (round.operation() != nullptr) round.operation()->stop();
@@ -652,7 +655,7 @@ Rounds::End Rounds::drive_end(Round& round) {
   }
   if (round.sync) {
     if (round.sync->jobs_running() > 0) return End::kWaits;
-    const bool swaps = round.outcome && round.outcome->status == Status::kOk && round.request.state->staged;
+    const bool swaps = round.has_committed() && round.request.state->staged;
     if (swaps) {
       round.sync->swap_some(context_.jobs.collected());
       start_jobs(round);
@@ -661,32 +664,35 @@ Rounds::End Rounds::drive_end(Round& round) {
     syncs_.end(round, admission_.is_member());
   }
   if (round.operation() != nullptr && !end_operation(round)) return End::kWaits;
-  round.restores = false;
-  round.restoring = false;
-  if (round.outcome && !RoundSyncs::end_watch(round)) return End::kWaits;
-  if (!round.outcome) {
+  if (round.has_outcome() && !RoundSyncs::end_watch(round)) return End::kWaits;
+  if (!round.has_outcome()) {
+    LOCKSTEP_ASSERT(!round.requeues());  // the next cohort has begun in the step in which the old one was closed
+    round.ending.reset();
     round.state = Round::State::kHeld;
-    if (!round.requeue) begin_attempt(round);
+    begin_attempt(round);
     return End::kBegan;
   }
-  round.outcome->bytes_sent = round.bytes_sent;
-  round.outcome->bytes_received = round.bytes_received;
+  Outcome& outcome = *round.ending->outcome;
+  outcome.bytes_sent = round.bytes_sent;
+  outcome.bytes_received = round.bytes_received;
   context_.jobs.close(round.watch_jobs);
-  if (!round.completed_early) context_.complete(round.call, std::move(*round.outcome));
+  if (!round.completed_early) context_.complete(round.call, std::move(outcome));
   return End::kOver;
 }
 
 // Once no stream holds its memory: decodes what has committed, or restores inputs (rule 16). False: jobs still run.
 bool Rounds::end_operation(Round& round) {
+  using Inputs = Ending::Inputs;
   Attempt& attempt = *round.attempt;
   ring::Operation& operation = *attempt.operation;
   if (operation.jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return false;
-  if (round.outcome && round.outcome->status == Status::kOk) {
+  if (round.has_committed()) {
     operation.decode_some(context_.jobs.collected());
     start_jobs(round);
     if (operation.jobs_running() > 0) return false;
   }
-  if (round.restores && !std::exchange(round.restoring, true)) {
+  if (round.ending->inputs == Inputs::kToRestore) {
+    round.ending->inputs = Inputs::kRestoring;
     operation.restore(context_.jobs.collected());
     start_jobs(round);
     if (operation.jobs_running() > 0 && !mutant(Mutant::kToldBeforeRestore)) return false;

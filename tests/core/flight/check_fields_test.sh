@@ -28,7 +28,7 @@ if [[ -n $(said) ]]; then printf 'FAILED: the tree as it is:\n%s\n' "$(said)"; e
 missed core/peer/mesh.h 'bool closed_ = false;' 'bool closed_ = false, open_ = true;' 'open_ is not in the list of lockstep::peer::Mesh'
 missed core/peer/mesh.h 'Instant retry_at;' 'Instant retry_at, tried_at;' 'tried_at is not in the list of lockstep::peer::Mesh::Stripe'
 missed core/peer/admission.h 'Life life_ = ' 'std::map<CallId, Rank> new_{};' 'new_ is not in the list of lockstep::peer::Admission'
-missed core/peer/round.h 'bool restores' 'std::optional<Rank> more = Rank{1};  // of it' 'more is not in the list of lockstep::peer::Round'
+missed core/peer/round.h 'bool completed_early' 'std::optional<Rank> more = Rank{1};  // of it' 'more is not in the list of lockstep::peer::Round'
 missed core/coordinator/machine.h 'std::uint64_t commits = 0' 'std::uint64_t commits = 0, aborts = 0, admitted = 0, more = 0;' \
   'more is not in the list of lockstep::coordinator::Coordinator::Machine'
 missed core/coordinator/rounds.h 'CohortId, Cohort>' 'std::deque<Cohort> more_ = {};' 'more_ is not in the list of lockstep::coordinator::Rounds'
