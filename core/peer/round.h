@@ -87,6 +87,16 @@ struct Attempt {
   }
 };
 
+// Why this peer asks the coordinator to end a round: a time-out, an abort or a refusal (rule 15).
+struct StopRequest {
+  Status status = Status::kAborted;
+  std::string text;
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(status, text);
+  }
+};
+
 // The end of an attempt, while its memory comes back (rule 16).
 struct Ending {
   enum class Inputs : std::uint8_t { kKept, kToRestore, kRestoring };
@@ -116,10 +126,10 @@ struct Round {
   Request request;
   wire::Descriptor what;
   State state = State::kQueued;
-  Instant deadline = kNever;  // the call's own, or that of a stop that was asked for
-  Instant limit = kNever;     // the call's own
-  RoundKey key;               // in the newest cohort that it has entered
-  Generation generation;      // of the attempt that is due
+  Instant deadline = kNever;    // the call's own, or that of a stop that was asked for
+  Instant limit = kNever;       // the call's own
+  std::optional<RoundKey> key;  // in the newest cohort that it has entered; nothing while it is queued
+  Generation generation;        // of the attempt that is due
   std::optional<Attempt> attempt;
   std::uint64_t hash = 0;
 
@@ -128,7 +138,7 @@ struct Round {
       watch;  // digests the state that is watched, once, and answers for it until the round ends
   std::optional<JobPrefix> watch_jobs;  // once the watch has begun
 
-  std::optional<wire::StopRound> stop;  // asked for: a time-out, an abort or a refusal (rule 15)
+  std::optional<StopRequest> stop;
   // It was stopped while it was queued: its call has completed, and the round ends for the others once it has a key.
   bool completed_early = false;
 

@@ -67,6 +67,7 @@ void Rounds::state_of(Archive& a, Round& round) {
     round.watch.reset();
     if (a.failed()) return;
     if (round.ending.has_value() != (round.state == Round::State::kEnding)) return a.fail();
+    if (!round.key && round.open()) return a.fail();
     const bool needs_attempt = begun || shares || round.attempted();
     if (needs_attempt && !round.attempt) return a.fail();
     const bool has_rank = round.attempt && round.attempt->ring && round.attempt->rank.value < round.attempt->world();
