@@ -50,6 +50,9 @@ enum class Purpose : std::uint64_t {
   kTorn,
   kAtPiece,
   kParted = 60,
+  kNamesake,
+  kMidway,
+  kLate,
 };
 
 // One draw that decides several things, up to five.

@@ -65,8 +65,9 @@ void World::carry_out(Process& process, peer::Effect& effect) {
                                           std::to_string(installed.view->cohort.value) + " " + people(members));
                    }
                    check("S6", membership_.installed(process.id, installed.view));
-                   admissions_.installed(installed.view->number, now_);
+                   admissions_.installed(process.host, installed.view->number, now_);
                    while (views_ < installed.view->number.value) begin_entries(&Entry::view, ++views_);
+                   newest_cohort_ = std::max(newest_cohort_, installed.view->cohort);
                    causes_.installed(process.index, installed.view);
                    process.connected = true;
                    process.members = installed.view->members.size();

@@ -47,7 +47,7 @@ void World::start_host(std::uint32_t host) {
   options.name = options_.scripted ? std::string(1, static_cast<char>('a' + (host - 1) % 26))
                                    : "h" + std::to_string(host) + "." + std::to_string(index);
   options.group = group;
-  options.gang = GangId{plan_.gang_size > 1 ? 1 + (host - 1) / plan_.gang_size : 0};
+  options.gang = sim::gang_of(plan_, host);
   options.gang_size = plan_.gang_size;
   options.founders = plan_.founders;
   options.auto_admit = plan_.auto_admit;
@@ -179,7 +179,7 @@ void World::begin_entry(std::uint64_t index) {
                         : ""));
   }
   mix(21, index, 0, 0);
-  admissions_.began(entry, process != nullptr && process->connected);
+  admissions_.began(entry, process != nullptr, process != nullptr && process->connected);
   recovery_.began(entry, process != nullptr || is_of_pair(entry.fault), now_);
   if (options_.witness != nullptr) options_.witness->fault_begins(index, entry);
   if (options_.guests != nullptr) options_.guests->fault_begins(index);
@@ -532,12 +532,23 @@ void World::heal() {
   watch();
 }
 
+// Whether a gang of this name is in, for which another one waits.
+bool World::namesakes_are_in(GangId gang) const {
+  if (!plan_.namesakes) return false;
+  std::uint32_t members = 0;
+  for (const Process& process : processes_) {
+    const bool in = process.alive && !process.over && process.connected && process.app != nullptr;
+    if (in && process.peer_options.gang == gang) members += 1;
+  }
+  return members >= plan_.gang_size;
+}
+
 void World::watch() {
   for (const Process& process : processes_) {
     if (!process.alive || process.coordinator || process.over) continue;
     for (const std::uint32_t open : process.open_calls) {
       const Call& call = process.calls[open];
-      const bool alone = call.kind == CallKind::kConnect && settled_;
+      const bool alone = call.kind == CallKind::kConnect && (settled_ || namesakes_are_in(process.peer_options.gang));
       judged_ = &call;
       if (!alone) check(promise_of(call.kind), check_ends(call, healed_at_, now_, bound_));
       if (over_) return;
@@ -560,7 +571,10 @@ void World::settle() {
   for (std::uint32_t host = 1; host < hosts_.size(); ++host) {
     if (hosts_[host].gone) continue;
     const Process* process = running(host);
-    if (process == nullptr || process->over || !process->app->connected()) return;
+    if (process == nullptr || process->over || !process->app->connected()) {
+      if (namesakes_are_in(sim::gang_of(plan_, host))) continue;
+      return;
+    }
     if (process->app->commits() < process->commits_at_heal + plan_.commits_after) return;
     furthest = std::max(furthest, process->app->step());
   }

@@ -302,6 +302,92 @@ void draw_states(Plan& plan, Dice dice) {
   }
 }
 
+// A second gang comes with the name of the first, which goes at some time: politely, or because it loses one.
+void draw_namesakes(Plan& plan, Dice dice) {
+  constexpr std::uint64_t kPermille = 200;
+  if (plan.gang_size == 1 || plan.peers < 2 * plan.gang_size || !dice.permille(kPermille, Purpose::kNamesake, 0))
+    return;
+  plan.namesakes = true;
+  plan.founders = std::min(plan.founders, plan.peers - plan.gang_size);
+  std::uint64_t n = 0;
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi) {
+    return dice.range(lo, hi, Purpose::kNamesake, 1, 0, n++);
+  };
+  const auto beat = static_cast<std::uint64_t>(plan.heartbeat.ns);
+  const auto within = [&](std::uint64_t beats) {
+    return nanoseconds(static_cast<std::int64_t>(range(0, beat * beats)));
+  };
+  const Duration comes = within(6);
+  for (std::uint32_t mate = 0; mate < plan.gang_size; ++mate) {
+    plan.entries.push_back({.fault = Fault::kJoin, .after = comes + within(1), .a = plan.peers - mate});
+  }
+  constexpr Fault kGoings[] = {Fault::kCrash, Fault::kLeave, Fault::kLeave, Fault::kAbandon};
+  Duration goes = comes;
+  for (std::uint64_t times = range(1, 3); times > 0; --times) {
+    Entry entry;
+    entry.fault = kGoings[range(0, std::size(kGoings) - 1)];
+    goes = goes + within(12);
+    entry.after = goes;
+    const bool first = range(0, 3) != 0;
+    entry.a = static_cast<std::uint32_t>(range(1, plan.gang_size));
+    if (!first) entry.a += plan.peers - plan.gang_size;
+    if (entry.fault != Fault::kAbandon && range(0, 1) == 0) entry.length = nanoseconds(1) + within(6);
+    plan.entries.push_back(entry);
+  }
+  plan.safety = std::max(plan.safety, goes + plan.heartbeat * 4);
+}
+
+// Peers leave in the midst of what is under way: a round that flows or commits, a view that members install one by one,
+// a sync. In half of these plans a peer dies just before.
+void leave_midway(Plan& plan, Dice dice) {
+  if (!dice.permille(plan.entries.empty() ? 150 : 40, Purpose::kMidway, 0)) return;
+  std::uint64_t n = 0;
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi) {
+    return dice.range(lo, hi, Purpose::kMidway, 1, 0, n++);
+  };
+  Entry entry;
+  switch (range(0, plan.share_state ? 3 : 2)) {
+    case 0: entry.launch = range(1, std::uint64_t{8} * plan.peers); break;
+    case 1: entry.commit = range(1, 20); break;
+    case 2: entry.view = range(2, 3 + plan.peers); break;
+    default: entry.piece = range(1, std::uint64_t{6} * plan.peers); break;
+  }
+  const auto way = static_cast<std::uint64_t>(plan.network.latency_hi_ns) * 2 + 100'000;
+  const auto soon = [&] { return nanoseconds(static_cast<std::int64_t>(range(0, way) >> range(0, 5))); };
+  entry.fault = range(0, 1) == 0 ? Fault::kLeave : Fault::kCrash;
+  for (std::uint64_t leavers = range(1, 3); leavers > 0; --leavers) {
+    entry.after = entry.after + soon();
+    entry.a = static_cast<std::uint32_t>(range(1, plan.peers));
+    entry.length =
+        range(0, 2) == 0
+            ? Duration{}
+            : nanoseconds(static_cast<std::int64_t>(range(1, static_cast<std::uint64_t>(plan.heartbeat.ns) * 12)));
+    plan.entries.push_back(entry);
+    entry.fault = Fault::kLeave;
+  }
+}
+
+// A newcomer stops again and again while it joins: it answers proposals late, each time by another while.
+void answer_late(Plan& plan, Dice dice) {
+  const bool newcomer = plan.founders < plan.peers && plan.gang_size == 1;
+  if (!newcomer || !dice.permille(plan.entries.empty() ? 150 : 20, Purpose::kLate, 0)) return;
+  std::uint64_t n = 0;
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi) { return dice.range(lo, hi, Purpose::kLate, 1, 0, n++); };
+  const auto beat = static_cast<std::uint64_t>(plan.heartbeat.ns);
+  Entry entry;
+  entry.fault = Fault::kJoin;
+  entry.a = static_cast<std::uint32_t>(range(plan.founders + 1, plan.peers));
+  entry.after = nanoseconds(static_cast<std::int64_t>(range(0, beat * 4)));
+  plan.entries.push_back(entry);
+  entry.fault = Fault::kStall;
+  for (std::uint64_t stalls = range(4, 12); stalls > 0; --stalls) {
+    entry.after = entry.after + entry.length + nanoseconds(static_cast<std::int64_t>(range(0, beat) >> range(0, 6)));
+    entry.length = nanoseconds(static_cast<std::int64_t>(range(1, beat * 2) >> range(0, 6)));
+    plan.entries.push_back(entry);
+  }
+  plan.safety = std::max(plan.safety, entry.after + plan.heartbeat * 10);
+}
+
 void draw_age(Plan& plan, Dice dice) {
   plan.aged = dice.permille(60, Purpose::kAge, 0, 0, 1);
   // The programs of two groups would be out of step for ever after one has skipped a call: no tag of theirs would meet again.
@@ -315,6 +401,7 @@ void live_long(Plan& plan, Dice dice, bool bytes) {
   plan.peers = static_cast<std::uint32_t>(range(3, 5));
   plan.founders = static_cast<std::uint32_t>(range(1, 2));
   plan.groups = plan.gang_size = plan.minimum_world = 1;
+  plan.namesakes = false;
   plan.mode = plan.network.mode = bytes ? Mode::kBytes : Mode::kToken;
   plan.max_count = 8;
   plan.segment_bytes = 0;
@@ -523,6 +610,12 @@ std::uint32_t first_use_of(const Plan& plan) {
   return plan.aged ? kLastCount - static_cast<std::uint32_t>(Dice(plan.seed).range(0, 30, Purpose::kAge, 0)) : 0;
 }
 
+GangId gang_of(const Plan& plan, std::uint32_t host) {
+  if (plan.gang_size == 1) return {};
+  const std::uint32_t gang = 1 + (host - 1) / plan.gang_size;
+  return GangId{plan.namesakes && gang == plan.peers / plan.gang_size ? 1 : gang};
+}
+
 bool takes_part(const Plan& plan, std::uint32_t host) {
   const auto gang_of = [&](std::uint32_t of) { return (of - 1) / plan.gang_size; };
   return plan.all_start || host <= plan.founders ||
@@ -556,6 +649,9 @@ std::string flaw_of(const Plan& plan) {
   if (!within(plan.gang_size, 1U, plan.peers)) return must("gang_size", "1..peers");
   if (plan.peers % plan.gang_size != 0 || plan.founders % plan.gang_size != 0) {
     return "gang_size must divide peers and founders: gangs come and go whole";
+  }
+  if (plan.namesakes && (plan.gang_size == 1 || plan.founders + plan.gang_size > plan.peers || plan.auto_admit)) {
+    return "namesakes are two gangs, of which one joins later, by a call of admit";
   }
   if (!within(plan.minimum_world, 1U, plan.peers)) return must("minimum_world", "1..peers");
   if (plan.state_pieces > 1000) return must("state_pieces", "0 (drawn) .. 1000");
@@ -704,8 +800,13 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   plan.publish = plan.share_state && draws.permille(600);
   draw_states(plan, dice);
   draw_age(plan, dice);
-  if (!options.calm) mute_some(plan, dice);
-  if (!options.calm) break_once(plan, dice);
+  if (!options.calm) {
+    mute_some(plan, dice);
+    break_once(plan, dice);
+    draw_namesakes(plan, dice);
+    leave_midway(plan, dice);
+    answer_late(plan, dice);
+  }
   if (options.peers == 0 && !options.calm && dice.permille(4, Purpose::kLongLife, 0))
     live_long(plan, dice, options.payload == PlanOptions::Payload::kBytes);
   return plan;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/wire/limits.h"
 #include "sim/expect.h"
@@ -76,6 +77,7 @@ struct Plan {
   std::uint32_t founders = 3;  // start at once; the others by kJoin, or when the network heals
   bool all_start = true;       // false: who is no founder and is named by no kJoin never starts
   std::uint32_t gang_size = 1;
+  bool namesakes = false;  // the last gang has the name of the first: of the two, one waits until the other is gone
   std::uint32_t groups = 1;
   bool auto_admit = false;
   bool share_state = false;        // after an admission peers sync their state; otherwise one broadcasts a few numbers
@@ -139,6 +141,9 @@ std::string when_of(const Entry& entry);
 // Where the uses of tags begin to be counted, if it is aged.
 std::uint32_t first_use_of(const Plan& plan);
 inline constexpr std::uint32_t kLastCount = UINT32_MAX;
+
+// The gang of the peer that runs on this host; 0: none.
+GangId gang_of(const Plan& plan, std::uint32_t host);
 
 // Whether a process ever runs on this host: it is a founder, joins, or starts when the network heals; a gang comes whole.
 bool takes_part(const Plan& plan, std::uint32_t host);

@@ -19,6 +19,7 @@ void visit_plan(P& plan, V&& v) {
   v("founders", plan.founders);
   v("all_start", plan.all_start);
   v("gang_size", plan.gang_size);
+  v("namesakes", plan.namesakes);
   v("groups", plan.groups);
   v("auto_admit", plan.auto_admit);
   v("share_state", plan.share_state);

@@ -63,6 +63,8 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   act_.length = duration_range(reader, "for");
   if (const Range<Duration> back = duration_range(reader, "back"); back.hi.ns > 0) act_.length = back;
   reader("factor", act_.entry.number);
+  std::uint64_t answers = 0;
+  reader("answers", answers);
   reader("times", act_.times);
   const bool repeats = read_time(reader, "every", act_.every, "500ms");
   const toml::node* const then = reader.take("then");
@@ -89,6 +91,9 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   }
   if (!slows && !strangers && act_.entry.number != 0)
     return bad(table.get("factor")->source(), "factor is for slow, kernels and strangers only");
+  if (answers != 0 && !does.starts_with(name_of(Fault::kMute)))
+    return bad(table.get("answers")->source(), "answers is for mute only");
+  if (answers != 0) act_.entry.number = answers;
   if (act_.times < 1 || act_.times > 1000) return bad(table.source(), "times must be 1..1000");
   if (repeats && act_.times == 1) return bad(table.get("every")->source(), "every needs how often: times = 3");
   if (then != nullptr) {

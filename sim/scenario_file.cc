@@ -172,6 +172,7 @@ class ScenarioReader {
     }
     top("groups", plan.groups);
     top("gang_size", plan.gang_size);
+    top("namesakes", plan.namesakes);
     top("minimum_world", plan.minimum_world);
     top("auto_admit", plan.auto_admit);
     top("share_state", plan.share_state);

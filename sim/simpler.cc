@@ -114,6 +114,7 @@ bool is_lawful(const Plan& plan) {
   const std::uint32_t stay = plan.peers - static_cast<std::uint32_t>(gone.size());
   return plan.peers >= 2 && plan.founders >= 1 && plan.founders <= plan.peers && plan.minimum_world <= plan.founders &&
          plan.peers % plan.gang_size == 0 && plan.founders % plan.gang_size == 0 &&
+         (!plan.namesakes || plan.founders + plan.gang_size <= plan.peers) &&
          (gone.empty() || stay >= std::max({plan.founders, plan.minimum_world, plan.groups}));
 }
 
@@ -164,9 +165,11 @@ Candidates plainer_world(const Plan& plan) {
   add(out, plan, [](Plan& p) {
     const bool plain = p.groups == 1 && p.gang_size == 1;
     p.groups = p.gang_size = 1;
+    p.namesakes = false;
     return !plain;
   });
-  add(out, plan, [](Plan& p) { return lower(p.gang_size, 1); });
+  add(out, plan, [](Plan& p) { return std::exchange(p.namesakes, false); });
+  add(out, plan, [](Plan& p) { return !p.namesakes && lower(p.gang_size, 1); });
   add(out, plan, [](Plan& p) { return lower(p.minimum_world, 1); });
   add(out, plan, [](Plan& p) { return std::exchange(p.auto_admit, false); });
   add(out, plan, [](Plan& p) { return std::exchange(p.share_state, false); });

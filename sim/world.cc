@@ -350,7 +350,20 @@ void World::look_if_quiet(Process& process) {
 void World::look_at_quiet(Process& process) {
   if (over_) return;
   const Holdings held = process.peer ? process.peer->holdings() : process.coordinator->holdings();
-  check("S11", at_quiet_.quiet(process.index, process.peer ? text_of(process.id) : "the coordinator", held, now_));
+  check("S11", at_quiet_.quiet(process.index, process.peer ? text_of(process.id) : "the coordinator", held, now_,
+                               process.coordinator && is_open_in_older_cohort()));
+}
+
+// A coordinator keeps the cohorts of such rounds. It does not hear of rounds that have only begun.
+bool World::is_open_in_older_cohort() const {
+  for (const Process& process : processes_) {
+    if (!process.alive) continue;
+    for (const std::uint32_t place : process.open_calls) {
+      const Call& call = process.calls[place];
+      if (call.kind == CallKind::kCollective && call.cohort < newest_cohort_) return true;
+    }
+  }
+  return false;
 }
 
 void World::renew_sometimes(Process& process) {

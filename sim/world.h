@@ -157,7 +157,6 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
     std::uint32_t index = 0;
     std::uint32_t host = 0;
     PeerId id;
-    GangId gang;
     bool alive = true;
     bool over = false;  // the run is lost to it, or left
     bool connected = false;
@@ -225,6 +224,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void look_if_quiet(Process& process);
   void look_if_it_waits(const Process& process, std::size_t members);
   void look_at_quiet(Process& process);
+  [[nodiscard]] bool is_open_in_older_cohort() const;
   void renew_sometimes(Process& process);
   template <typename Machine, typename Options, typename Effects>
   void renew(Process& process, std::unique_ptr<Machine>& machine, std::vector<std::unique_ptr<Machine>>& former,
@@ -288,6 +288,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void rest(Process& process);
   void end_when_all_are_gone();
   [[nodiscard]] std::vector<std::uint32_t> gang_of(std::uint32_t host) const;
+  [[nodiscard]] bool namesakes_are_in(GangId gang) const;
   Process* running(std::uint32_t host);
 
   Plan plan_;
@@ -303,6 +304,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   std::map<RoundKey, bool> rounds_;  // committed?
   std::uint64_t commits_ = 0;        // of them
   std::uint64_t views_ = 0;          // the newest that was installed anywhere
+  CohortId newest_cohort_;           // likewise
   std::uint64_t pieces_ = 0;         // of states, that have come anywhere
   peer::Effects peer_effects_;
   coordinator::Effects coordinator_effects_;

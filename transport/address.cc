@@ -66,7 +66,7 @@ Result<HostPort> parse_host_port(std::string_view text) {
   unsigned port = 0;
   const auto [end, error] = std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
   if (error != std::errc() || end != port_text.data() + port_text.size() || port > 65'535) {
-    return bad(fmt::format("'{}' is no port (0 to 65535)", port_text));
+    return bad(fmt::format("'{}' is not a port (0 to 65535)", port_text));
   }
   if (host.find('%') != std::string_view::npos) {
     return bad(kZone);
@@ -84,14 +84,13 @@ Result<HostPort> parse_host_port(std::string_view text) {
 Result<HostPort> parse_destination(std::string_view text) {
   Result<HostPort> parsed = parse_host_port(text);
   if (!parsed || (!parsed->host.empty() && parsed->port != 0)) return parsed;
-  return Error{Status::kInvalidArgument,
-               fmt::format("bad address '{}': a host and a port other than 0 are needed to connect", text)};
+  return Error{Status::kInvalidArgument, fmt::format("bad address '{}': give a host and a port other than 0", text)};
 }
 
 io::Address parse_literal(std::string_view host, std::uint16_t port) {
   std::error_code error;
   const auto parsed = asio::ip::make_address(std::string(host), error);
-  // A scope ("fe80::1%eth0") means something on this machine only, and io::Address has no room for it.
+  // A scope ("fe80::1%eth0") is valid on this machine only, and io::Address has no field for it.
   if (error || (parsed.is_v6() && parsed.to_v6().scope_id() != 0)) return {};
   return address_of(parsed, port);
 }
@@ -108,7 +107,7 @@ io::CloseReason close_reason(const std::error_code& error) {
   for (const int reset : {ECONNRESET, ECONNABORTED, EPIPE}) {
     if (is_errno(error, reset)) return io::CloseReason::kReset;
   }
-  // A firewall of this machine says EPERM or EACCES.
+  // EPERM and EACCES come from a firewall on this machine.
   for (const int no_way : {ENETUNREACH, EHOSTUNREACH, ENETDOWN, EADDRNOTAVAIL, EAFNOSUPPORT, EPERM, EACCES}) {
     if (is_errno(error, no_way)) return io::CloseReason::kUnreachable;
   }

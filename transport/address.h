@@ -1,4 +1,4 @@
-// Addresses between people ("host:port"), core (io::Address) and asio.
+// Converts addresses between text ("host:port"), core (io::Address) and asio.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -13,10 +13,10 @@
 namespace lockstep::transport {
 
 asio::ip::tcp::endpoint to_endpoint(const io::Address& address);
-// An IPv4 address that a dual-stack socket shows as ::ffff:a.b.c.d becomes IPv4 again.
+// Converts an IPv4 address that a dual-stack socket reports as ::ffff:a.b.c.d back to IPv4.
 io::Address to_address(const asio::ip::tcp::endpoint& endpoint);
 
-// Why an IPv6 address with a zone is refused.
+// The reason for refusing an IPv6 address with a zone.
 inline constexpr std::string_view kZone =
     "a zone such as %eth0 is valid on one machine only; use an address that all peers can reach";
 
@@ -24,18 +24,18 @@ struct HostPort {
   std::string host;  // without brackets; may be empty
   std::uint16_t port = 0;
 };
-// "host:port", "1.2.3.4:port", "[v6]:port", ":port". An error says what is wrong with it.
+// Parses "host:port", "1.2.3.4:port", "[v6]:port" or ":port". The error says what is wrong.
 Result<HostPort> parse_host_port(std::string_view text);
-// Likewise, of something to connect to: with a host, and a port other than 0.
+// Parses the address to connect to: it needs a host, and a port other than 0.
 Result<HostPort> parse_destination(std::string_view text);
 
-// The address if `host` is one already ("1.2.3.4", "::1"); family kNone if it must be looked up.
+// The address if `host` is a literal ("1.2.3.4", "::1"); family kNone if it is a name to look up.
 io::Address parse_literal(std::string_view host, std::uint16_t port);
 
-// Whether this is that errno. (asio's category is its own and does not compare with std::errc.)
+// Whether `error` is this errno. (asio has its own category, which does not compare with std::errc.)
 bool is_errno(const std::error_code& error, int number);
 
-// Why a stream was never opened, or ended.
+// The reason why a stream could not be opened, or ended.
 io::CloseReason close_reason(const std::error_code& error);
 
 }  // namespace lockstep::transport

@@ -10,14 +10,14 @@
 namespace lockstep::transport {
 namespace {
 
-// Nothing: for ever. Years are as good as that, and do not overflow.
+// Returns nothing (wait forever) for timeouts of many years, which would overflow a time point.
 std::optional<Clock::time_point> until(std::optional<Duration> timeout) {
   constexpr Duration kYears = seconds(100'000'000);
   if (!timeout || *timeout > kYears) return std::nullopt;
   return Clock::now() + to_chrono(*timeout);
 }
 
-// Until `condition` holds. `lock` is open while `interrupted` is asked.
+// Waits until `condition` holds. Releases `lock` while it calls `interrupted`.
 template <typename Condition>
 Waited sleep(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
              std::optional<Clock::time_point> deadline, Interrupted interrupted, Condition condition) {
@@ -87,7 +87,7 @@ void Call::complete(peer::Outcome outcome) {
     to_tell.swap(to_tell_);
     telling_ = !to_tell.empty();
   }
-  ended_.notify_all();  // not under the lock: whoever wakes up wants it at once
+  ended_.notify_all();  // without the lock, which a woken thread needs at once
   for (const auto& bell : bells) bell->ring();
   if (to_tell.empty()) return;
   for (const Ended& ended : to_tell) ended.function(ended.user);

@@ -1,4 +1,4 @@
-// One API call: what the engine fills in and any number of threads wait for.
+// One API call. The engine completes it; any number of threads wait for it.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace lockstep::transport {
 
-// Rung once by whichever of several calls ends first; see wait_any().
+// Rung once, by the first of several calls to end; see wait_any().
 class Bell {
  public:
   void ring();
@@ -27,20 +27,20 @@ class Bell {
   bool has_rung = false;
 };
 
-// Where a thread waits, and whose time it is, when that is not the machine's: a simulator's.
+// A waiter replaces the condition variable of a call, for threads that live in simulated time.
 class Waiter {
  public:
   virtual ~Waiter() = default;
   [[nodiscard]] virtual Instant now() const = 0;
-  // Whether the calling thread waits here; another one waits as ever.
+  // Whether the calling thread has to use this waiter. Any other thread waits on the condition variable.
   [[nodiscard]] virtual bool is_here() const = 0;
-  // Until `done` is true, or so long: the last that `done` said.
+  // Waits until `done` is true, or until `timeout` has passed. Returns the last result of `done`.
   virtual bool wait(const std::function<bool()>& done, std::optional<Duration> timeout) = 0;
 };
 
 class Call {
  public:
-  // `waiter`: null, or lives until the call is over.
+  // `waiter`: null, or outlives the call.
   explicit Call(CallId id, Waiter* waiter = nullptr)
       : id_(id), waiter_(waiter), began_(waiter != nullptr ? waiter->now() : now()) {}
   Call(const Call&) = delete;
@@ -56,31 +56,33 @@ class Call {
   [[nodiscard]] Progress progress() const;
   void set_progress(Progress progress);
 
-  // Exactly once (promise S8).
+  // Called exactly once (promise S8).
   void complete(peer::Outcome outcome);
 
-  // False when the call is over already: the bell will not ring.
+  // Returns false if the call is over already: then the bell will not ring.
   bool hang(const std::shared_ptr<Bell>& bell);
   void unhang(const std::shared_ptr<Bell>& bell);
 
-  // Has `ended` called once the call is over: by the thread that ends it, or here if it is over already. Throws std::bad_alloc.
+  // Calls `ended` once the call is over: on the thread that ends the call, or here if it is over already. Throws
+  // std::bad_alloc.
   void notify(Ended ended);
-  // Blocks until the call is over and everybody who had asked for it was told.
+  // Blocks until the call is over and all notifications have been delivered.
   void wait_until_told();
-  // Null: on condition variables.
+  // Null: waits on a condition variable.
   [[nodiscard]] Waiter* waiter() const {
     return waiter_ != nullptr && !over() && waiter_->is_here() ? waiter_ : nullptr;
   }
 
-  // True the first time: one stop is as good as many.
+  // Returns true the first time only: one stop is enough.
   bool ask_to_stop() { return !stop_asked_.exchange(true, std::memory_order_relaxed); }
 
-  // What the call borrows until it is over. Touched by the thread that launches, then by whoever turns the engine.
+  // Memory that the call borrows until it is over. Used by the launching thread, then by the thread that runs the
+  // engine.
   struct Loans {
     std::vector<BufferId> buffers;
     Scratch scratch;
-    std::vector<void*> values;  // sync: where those of the state go, 8 bytes each
-    bool writes_state = false;  // sync: what lies in its buffers before it has ended is anybody's guess
+    std::vector<void*> values;  // sync: destinations of the state's values, 8 bytes each
+    bool writes_state = false;  // sync: the contents of the buffers are undefined until the call has ended
   } loans;
 
  private:
@@ -93,10 +95,10 @@ class Call {
   std::condition_variable ended_;
   std::vector<std::shared_ptr<Bell>> bells_;
   std::vector<Ended> to_tell_;  // under mutex_
-  bool telling_ = false;        // under mutex_: those of to_tell_ are being told
+  bool telling_ = false;        // under mutex_: notifications of to_tell_ are being delivered
   Progress progress_;           // under mutex_
-  peer::Outcome outcome_;       // written before over_ is set, never after
-  Instant ended_at_;            // same
+  peer::Outcome outcome_;       // written before over_ is set, and never after
+  Instant ended_at_;            // same as outcome_
 };
 
 }  // namespace lockstep::transport

@@ -1,4 +1,4 @@
-// The one place where time is read.
+// The only place that reads the time.
 #pragma once
 
 #include <chrono>

@@ -37,21 +37,22 @@ std::optional<Error> check(const CommunicatorOptions& options) {
     return invalid(fmt::format("{} stripes; 1 to {} are allowed", options.stripes, kMaxStripes));
   }
   if (options.segment_bytes > kMaxSegmentBytes || options.segment_bytes % sizeof(double) != 0) {
-    return invalid(fmt::format("segments of {} bytes; a multiple of {} up to {} is allowed, 0 chooses",
+    return invalid(fmt::format("segment_bytes is {}; give a multiple of {} up to {}, or 0 for an automatic size",
                                options.segment_bytes, sizeof(double), kMaxSegmentBytes));
   }
   if (options.gang_size < 1 || options.gang_size > kMaxMembers) {
-    return invalid(fmt::format("a gang of {}; 1 to {} are allowed", options.gang_size, kMaxMembers));
+    return invalid(fmt::format("gang_size is {}; 1 to {} are allowed", options.gang_size, kMaxMembers));
   }
   if (options.founders < 1 || options.founders > kMaxMembers) {
     return invalid(fmt::format("{} founders; 1 to {} are allowed", options.founders, kMaxMembers));
   }
   for (const Duration time : {options.dial_timeout, options.link_heartbeat, options.link_silence, options.link_timeout,
                               options.abort_grace}) {
-    if (time <= Duration{0}) return invalid("dial time-out, link times and abort grace must be longer than 0");
+    if (time <= Duration{0})
+      return invalid("dial_timeout, link_heartbeat, link_silence, link_timeout and abort_grace must be longer than 0");
   }
   if (options.flight_bytes > flight::kMaxRecordingBytes / 2) {
-    return invalid(fmt::format("a flight recorder of {} bytes; at most {} are allowed, 0 for none",
+    return invalid(fmt::format("the flight recorder has {} bytes; at most {} are allowed, 0 for none",
                                options.flight_bytes, flight::kMaxRecordingBytes / 2));
   }
   std::error_code none;
@@ -61,8 +62,7 @@ std::optional<Error> check(const CommunicatorOptions& options) {
                     plain(options.flight_folder)));
   }
   if (options.spin < Duration{0} || options.spin > kLongestSpin) {
-    return invalid(
-        fmt::format("a spin of {} ns; at most {} are allowed, 0 for none", options.spin.ns, kLongestSpin.ns));
+    return invalid(fmt::format("spin is {} ns; at most {} are allowed, 0 for none", options.spin.ns, kLongestSpin.ns));
   }
   if (options.link_silence <= options.link_heartbeat) {
     return invalid("link_silence must be longer than link_heartbeat; otherwise every link is reset");
@@ -107,7 +107,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   engine.peer.seed = random_u64();
   if (!advertised->empty()) engine.peer.advertised = advertised->front();
   engine.listen = {std::move(*listen), engine.peer.first_port, engine.peer.last_port};
-  engine.door.congestion_control = std::move(options.congestion_control);
+  engine.connector.congestion_control = std::move(options.congestion_control);
   engine.spin = to_chrono(options.spin);
   engine.log = std::move(options.log);
   engine.journal = std::move(options.journal);
@@ -142,7 +142,8 @@ void Communicator::close() { engine_->close(); }
 
 Work Communicator::connect(std::string coordinator, Duration timeout) {
   auto call = engine_->new_call();
-  if (const auto parsed = parse_destination(coordinator); !parsed) {  // not begun: it can be called again
+  // the call did not start, so connect() may be called again
+  if (const auto parsed = parse_destination(coordinator); !parsed) {
     peer::Outcome refused;
     refused.status = parsed.error().status;
     refused.text = parsed.error().text;
@@ -203,7 +204,7 @@ Result<Work> Communicator::publish(const LaunchArgs& args, bool stable) {
     give_back(loans, engine_->memory());
     return request.error();
   }
-  loans.values.clear();  // they are only read
+  loans.values.clear();  // values are only read
   const Work work(call);
   {
     const std::lock_guard lock(published_mutex_);

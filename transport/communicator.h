@@ -1,8 +1,8 @@
-// One peer as a program sees it: raw memory in, handles on calls out. A driver does the work: the engine (engine.h) in a thread of its
-// own, as a rule.
+// One peer from the program's point of view: raw memory in, handles of calls out. A driver does the work, usually the
+// engine (engine.h) on its own thread.
 //
-// Every method may be called from any thread at any time; none blocks, except create(), wait(), unpublish(), settle() and
-// footprint() (a moment), and the destructor. Only the destructor must be the last call.
+// Every method may be called from any thread at any time. No method blocks, except create(), wait(), unpublish(),
+// settle() and footprint() (briefly), and the destructor. Only the destructor must be the last call.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ namespace lockstep::transport {
 
 inline constexpr Duration kLongestSpin = milliseconds(10);
 
-// The defaults are those of peer::Options, where their meaning is written down.
+// The defaults are those of peer::Options, which documents the options.
 struct CommunicatorOptions {
   std::string name;  // for people; at most kMaxNameBytes
   GroupId group;
@@ -41,16 +41,17 @@ struct CommunicatorOptions {
   std::uint32_t founders = 1;
   bool auto_admit = false;
 
-  std::string listen_host;            // address or host name to listen on; empty: every address, IPv6 and IPv4
-  std::uint16_t first_port = 0;       // the first free port of this range; 0: any port
-  std::uint16_t last_port = 0;        // 0: same as first_port
-  std::string advertised_host;        // address or host name told to the others; empty: the one the coordinator sees
-  std::uint16_t advertised_port = 0;  // 0: the port listened on
+  std::string listen_host;       // address or host name to listen on; empty: all addresses, IPv6 and IPv4
+  std::uint16_t first_port = 0;  // the first free port of this range is used; 0: any port
+  std::uint16_t last_port = 0;   // 0: same as first_port
+  // address or host name for the other peers; empty: the address that the coordinator sees
+  std::string advertised_host;
+  std::uint16_t advertised_port = 0;  // 0: the port that this peer listens on
 
   std::uint16_t stripes = peer::Options{}.stripes;
   std::uint32_t segment_bytes = peer::Options{}.segment_bytes;
-  std::uint64_t state_bytes_per_second = 0;  // that it sends of shared states; 0: no limit
-  std::uint32_t minimum_world = 1;           // of launches that state none
+  std::uint64_t state_bytes_per_second = 0;  // limit for sending shared states; 0: no limit
+  std::uint32_t minimum_world = 1;           // for launches that do not set one
 
   Duration dial_timeout = peer::Options{}.dial_timeout;
   Duration link_heartbeat = peer::Options{}.link_heartbeat;
@@ -58,29 +59,31 @@ struct CommunicatorOptions {
   Duration link_timeout = peer::Options{}.link_timeout;
   Duration abort_grace = peer::Options{}.abort_grace;
 
-  // Such as "cubic"; refused by the kernel: logged, not fatal. Empty: chosen for each stream (Door::Options).
+  // For example "cubic". A value that the kernel refuses is logged and ignored. Empty: chosen for each stream
+  // (Connector::Options).
   std::string congestion_control;
 
-  // While a call is in flight, whoever waits for it looks for news for so long before it sleeps (transport/spin.h). 0: never.
+  // While a call is in flight, a waiting thread polls this long before it sleeps (transport/spin.h). 0: never polls.
   Duration spin = microseconds(50);
 
   Log log;      // may be empty
-  Log journal;  // what this peer saw, in JSON (transport/journal.h); may be empty
+  Log journal;  // observations of this peer in JSON (transport/journal.h); may be empty
 
-  // The flight recorder: remembers so many bytes of what this peer was told, for `lockstep sim replay`. Written to the folder, which
-  // must be there, when the run ends unexpectedly; empty: only when write_flight() is called. 0: kFlightBytes with a folder, else
-  // there is no recorder.
+  // The flight recorder keeps this many bytes of this peer's inputs for `lockstep sim replay`. It writes them to the
+  // folder, which must exist, when the run ends unexpectedly. Without a folder only write_flight() writes them. 0:
+  // kFlightBytes if there is a folder, otherwise no recorder.
   std::size_t flight_bytes = 0;
   std::string flight_folder;
 };
 
-// One tensor of a call; the meaning of the places is that of peer::Tensor. The memory is lent until the call is over.
+// One tensor of a call; the fields have the meaning of peer::Tensor. The memory is lent until the call is over.
 struct TensorArgs {
   const void* send = nullptr;
   void* recv = nullptr;
-  std::uint64_t count = 0;       // elements; with 0 the pointers may be null
-  std::uint64_t recv_bytes = 0;  // room at `recv`: reduce-scatter and all-gather; elsewhere `count` says it
-  void* residual = nullptr;      // `count` elements, or none
+  std::uint64_t count = 0;  // elements; if 0, the pointers may be null
+  // bytes at `recv`: reduce-scatter and all-gather only; elsewhere `count` determines them
+  std::uint64_t recv_bytes = 0;
+  void* residual = nullptr;  // `count` elements; null: no residual
 };
 
 struct LaunchArgs {
@@ -91,12 +94,13 @@ struct LaunchArgs {
   bool retry = true;                // all-reduce, barrier and sync only
   std::uint32_t minimum_world = 0;  // 0: CommunicatorOptions::minimum_world
   PeerId root;                      // broadcast
-  Formats formats;                  // all-reduce, as peer::Request says, like the next two
+  Formats formats;                  // all-reduce, as in peer::Request; so are the next two fields
   std::optional<wire::Algorithm> algorithm;
   std::optional<float> weight;
-  Duration timeout{0};              // 0: none
+  Duration timeout{0};              // 0: no timeout
   std::vector<TensorArgs> tensors;  // exactly one for all-gather; none for barrier
-  // Sync: what the state is, its tensors as `recv`, in bytes (type u8); and where its values go if another one wins.
+  // Sync: the state's description, with its tensors as `recv` in bytes (type u8), and the destinations of its values if
+  // another state is elected.
   std::shared_ptr<const state::Statement> state;
   std::vector<void*> values;
 };
@@ -105,79 +109,80 @@ struct Watch;
 
 class Communicator {
  public:
-  // Draws the peer's id, starts its thread. Looks up `listen_host` and `advertised_host` if they are names: may block as long as
-  // the system's resolver does. Errors: invalid options, unknown host, out of memory or threads.
+  // Draws the peer's id and starts the thread. Looks up `listen_host` and `advertised_host` if they are names, which
+  // may block as long as the system's resolver. Errors: invalid options, unknown host, out of memory or threads.
   static Result<std::unique_ptr<Communicator>> create(CommunicatorOptions options);
 
-  // The same over another driver. `make` takes checked options of the peer, all but its id and seed, which are the driver's to draw;
-  // it may throw std::bad_alloc.
+  // The same with another driver. `make` receives validated options of the peer, without id and seed, which the driver
+  // draws. `make` may throw std::bad_alloc.
   using MakeDriver = std::function<std::unique_ptr<Driver>(peer::Options)>;
   static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options, const MakeDriver& make);
 
-  // close(), if that was not called before.
+  // Calls close() unless it was called before.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // Ends every call in flight as when the run is lost (kOutcomeUnknown, or kNotConnected where nothing had begun), its memory
-  // restored; closes every stream, joins the thread. The others see a peer that is lost: leave() first to go politely. Other threads
-  // may be in methods of this communicator, and their calls end; calls that they begin later end at once (kNotConnected).
+  // Ends all calls in flight as if the run were lost (kOutcomeUnknown, or kNotConnected for a call that had not begun)
+  // and restores their memory. Closes all streams and joins the thread. To other peers, this peer is lost; call leave()
+  // first for an orderly exit. Other threads may be inside methods of this communicator: their calls end, and later
+  // calls end at once (kNotConnected).
   void close();
 
   // What the caller of launch() does next.
   using Then = Driver::Then;
 
-  // Join the run of the coordinator at "host:port" ("[v6]:port"). Over when this peer is a member. Once per communicator;
-  // what is no address (kInvalidArgument) does not count.
-  // Time-outs of 0: none.
+  // Joins the run of the coordinator at "host:port" ("[v6]:port"). Ends when this peer is a member. Allowed once per
+  // communicator; a call with an invalid address (kInvalidArgument) does not count. A timeout of 0 means none.
   Work connect(std::string coordinator, Duration timeout = {0});
-  // Let waiting peers in; wait until the view has `at_least` members.
+  // Admits waiting peers, and waits until the view has `at_least` members.
   Work admit(std::uint32_t at_least = 1, Duration timeout = {0});
-  // Leave politely. Over when the calls launched before it are, and the others know.
+  // Leaves the run in an orderly way. Ends when all calls launched before have ended and the other peers know.
   Work leave(Duration timeout = {0});
-  // Start a collective. An error here (kInvalidArgument: null, overlapping or impossible memory; kOutOfMemory: scratch) means
-  // that nothing was started and no other peer knows of it.
+  // Starts a collective. After an error (kInvalidArgument: null, overlapping or impossible memory; kOutOfMemory: no
+  // scratch) nothing was started, and no other peer knows of the call.
   Result<Work> launch(const LaunchArgs& args, Then then = Then::kGoOn);
-  // Serve this state (the arguments of a sync) to peers that wait for their admission, until it is stopped, unpublished,
-  // replaced by a newer one of its tag, or this peer leaves the run. From a copy, which is made here; `stable`: from the
-  // tensors themselves, which are lent, and do not change, until then.
+  // Serves this state (the arguments of a sync) to waiting peers until it is stopped, unpublished or replaced by a
+  // newer publication of its tag, or until this peer leaves the run. Serves a copy, which publish() makes. `stable`:
+  // serves the tensors themselves, which are lent and must not change meanwhile.
   Result<Work> publish(const LaunchArgs& args, bool stable);
-  // Ends what was published under this tag, and waits until its memory is back, unless it is interrupted before.
+  // Ends the publication of this tag. Waits until its memory is returned, unless interrupted.
   Waited unpublish(Tag tag, Interrupted interrupted = nullptr);
-  // From now on each collective but a sync watches this state (the arguments of a sync), as it is at its launch; null: none does.
-  // The tensors are lent until then, and until the collectives that were launched meanwhile are over.
+  // From now on, every collective except a sync watches this state (the arguments of a sync) as it is at the launch.
+  // Null ends the watch. The tensors are lent until the watch ends and all collectives launched meanwhile are over.
   std::optional<Error> watch(const LaunchArgs* args);
-  // While this peer waits for its admission: fetch into these tensors what members publish under this tag.
+  // Fetches the state that members publish under this tag into these tensors, while this peer waits for admission.
   Result<Work> prefetch(const LaunchArgs& args);
-  // Blocks until the call is over, as work.wait() does, and does the communicator's own work meanwhile where that saves time.
-  // Unless it is interrupted before.
+  // Blocks like work.wait(). May run the engine on this thread meanwhile, if that saves time. May be interrupted.
   Waited wait(const Work& work, Interrupted interrupted = nullptr);
-  // Blocks, a moment, until what was called before has begun: a call that is refused is over then.
+  // Blocks briefly until all earlier calls have begun. A call that is refused is over then.
   void settle();
-  // End a call that is not over; a round is aborted for all unless it is committed. The call itself tells how it ended.
+  // Ends a call that is not over. A round that is not committed is aborted for all members. The outcome of the call
+  // says how it ended.
   void stop(const Work& work, std::string why);
 
-  // How many peers wait for admission. Local, an atomic load.
+  // The number of peers that wait for admission. Local: one atomic load.
   [[nodiscard]] std::uint32_t pending() const;
-  // Of those, so many fetch a state in advance.
+  // The number of waiting peers that prefetch a state.
   [[nodiscard]] std::uint32_t fetching() const;
-  // The newest installed view; null before the first. Never changes under the caller's hands.
+  // The newest installed view; null before the first. The view object never changes.
   [[nodiscard]] std::shared_ptr<const wire::View> view() const;
   [[nodiscard]] PeerId self() const;
 
-  // Writes what the flight recorder remembers, whole or not at all. May block as long as a file takes; not from a log.
+  // Writes the contents of the flight recorder: the whole file or nothing. May block on the file system; do not call it
+  // from a log.
   Result<std::string> write_flight(const std::string& path);
 
   using Traffic = Driver::Traffic;
   [[nodiscard]] Traffic traffic() const;
 
-  // What is held right now (promise S11).
+  // The resources that are held now (promise S11).
   struct Footprint {
     peer::Peer::Footprint machine;
     std::size_t sockets = 0;
-    std::size_t buffers = 0;        // registered places of calls in flight
-    std::size_t scratch_bytes = 0;  // lent to calls in flight
-    std::size_t cached_bytes = 0;   // scratch kept for the next call
+    std::size_t buffers = 0;        // registered buffers of calls in flight
+    std::size_t scratch_bytes = 0;  // scratch lent to calls in flight
+    std::size_t cached_bytes = 0;   // scratch kept for later calls
   };
   [[nodiscard]] Footprint footprint() const;
 
@@ -186,8 +191,8 @@ class Communicator {
   std::unique_ptr<Driver> engine_;
   std::uint32_t minimum_world_;
   std::mutex published_mutex_;
-  std::vector<std::pair<Tag, Work>> published_;  // not over, when last looked at
-  std::atomic<bool> watches_{false};             // there is one, as nearly never
+  std::vector<std::pair<Tag, Work>> published_;  // publications that were not over at the last check
+  std::atomic<bool> watches_{false};             // whether a watch exists; usually false
   std::mutex watch_mutex_;
   std::shared_ptr<const Watch> watch_;
 };

@@ -53,11 +53,11 @@ void CoordinatorServer::run(asio::io_context& io) {
   try {
     asio::post(io, [this] { loop_.turn(); });  // sets the first timer
     io.run();
-  } catch (const std::exception& error) {  // only want of memory gets here
+  } catch (const std::exception& error) {  // only a lack of memory ends here
     if (options_.log) options_.log(fmt::format("the coordinator failed ({}): the run is lost", error.what()));
     write_flight_of_failure(std::string("the coordinator failed: ") + error.what());
     loop_.stop();
-    streams_.shut_down(StreamSet::Farewell::kCutShort, [] {});
+    streams_.shut_down(StreamSet::ClosingStreams::kCutShort, [] {});
   }
   over_ = true;
 }
@@ -69,19 +69,19 @@ void CoordinatorServer::stop() {
   }
   asio::post(thread_.io(), [this] {
     loop_.stop();
-    streams_.shut_down(StreamSet::Farewell::kWait, [this] { thread_.io().stop(); });
+    streams_.shut_down(StreamSet::ClosingStreams::kWait, [this] { thread_.io().stop(); });
   });
   thread_.join();
   event_log_.close();
 }
 
-// Runs `question` where the machine lives, and waits for it.
+// Runs `question` on the machine's thread and waits for it.
 void CoordinatorServer::ask(std::function<void()> question) {
   const auto asked = std::make_shared<std::packaged_task<void()>>(std::move(question));
   auto answered = asked->get_future();
   asio::post(thread_.io(), [asked] { (*asked)(); });
   while (answered.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
-    if (over_) {  // nobody else will
+    if (over_) {  // no thread runs the machine any more
       (*asked)();
       break;
     }
@@ -102,13 +102,13 @@ coordinator::Coordinator::Footprint CoordinatorServer::footprint() {
 }
 
 Result<std::string> CoordinatorServer::write_flight(const std::string& path, const std::string& reason) {
-  if (!recorder_) return Error{Status::kInvalidArgument, "this coordinator was made without a flight recorder"};
+  if (!recorder_) return Error{Status::kInvalidArgument, "this coordinator was started without a flight recorder"};
   flight::Recording recording;
   ask([&] { recording = recorder_->recording(); });
   return transport::write_flight(path, std::move(recording), reason);
 }
 
-// On the thread. Want of memory may be what failed.
+// Runs on the thread. The failure may be a lack of memory.
 void CoordinatorServer::write_flight_of_failure(const std::string& reason) try {
   if (!recorder_ || options_.flight_file.empty()) return;
   const auto written = transport::write_flight(options_.flight_file, recorder_->recording(), reason);
@@ -117,7 +117,7 @@ void CoordinatorServer::write_flight_of_failure(const std::string& reason) try {
   if (options_.log) options_.log("no memory left to write the flight recording");
 }
 
-void CoordinatorServer::last_words() { write_flight_of_failure("a broken assertion: the process ended"); }
+void CoordinatorServer::last_words() { write_flight_of_failure("an assertion failed: the process ended"); }
 
 void CoordinatorServer::carry_out(trace::Event& effect) {
   if (options_.events) return options_.events(effect);

@@ -1,4 +1,4 @@
-// A coordinator on a thread of its own, for the command line and for programs that carry one along.
+// A coordinator on its own thread, for the command line and for programs that embed one.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -15,7 +15,7 @@
 #include "core/io/stream.h"
 #include "core/trace/event.h"
 #include "core/wire/message.h"
-#include "transport/door.h"
+#include "transport/connector.h"
 #include "transport/event_log.h"
 #include "transport/flight.h"
 #include "transport/log.h"
@@ -29,34 +29,36 @@ namespace lockstep::transport {
 class CoordinatorServer {
  public:
   struct Options {
-    std::string listen = ":0";  // "host:port"; no host or "*": every address, IPv6 and IPv4; port 0: any free one
+    std::string listen = ":0";  // "host:port"; no host or "*": all addresses, IPv6 and IPv4; port 0: any free port
     coordinator::Options machine;
-    std::string congestion_control;                   // as Door::Options
-    Log log;                                          // what happens, a line each; may be empty
-    std::function<void(const trace::Event&)> events;  // as log is called; takes the machine's events in its place
-    std::size_t flight_bytes = kFlightBytes;          // that the flight recorder remembers; 0: nothing
-    std::string flight_file;                          // where it writes when the coordinator fails; empty: nowhere
+    std::string congestion_control;                   // as in Connector::Options
+    Log log;                                          // one line per event; may be empty
+    std::function<void(const trace::Event&)> events;  // replaces `log` for the machine's events; called in the same way
+    std::size_t flight_bytes = kFlightBytes;          // size of the flight recorder; 0: no recorder
+    std::string flight_file;                          // file written when the coordinator fails; empty: none
   };
 
-  // Listens, then starts the thread. May block while a host name is looked up. Errors name the address and what to do.
+  // Listens, then starts the thread. May block while a host name is looked up. An error names the address and what to
+  // do.
   static Result<std::unique_ptr<CoordinatorServer>> start(Options options);
   ~CoordinatorServer() { stop(); }
   CoordinatorServer(const CoordinatorServer&) = delete;
   CoordinatorServer& operator=(const CoordinatorServer&) = delete;
 
-  // Closes every stream (the run is lost to its peers) and joins the thread. Again: does nothing. From one thread only.
+  // Closes all streams (the run is lost for its peers) and joins the thread. A second call does nothing. Call it from
+  // one thread only.
   void stop();
 
-  // What is listened on; the host is 0.0.0.0 or [::] when it is every address.
+  // The address that the coordinator listens on; the host is 0.0.0.0 or [::] if it listens on all addresses.
   [[nodiscard]] const io::Address& address() const { return address_; }
-  // From any thread: asks the coordinator's. After stop(): how it was then.
+  // The coordinator's status; after stop(), the last status. Callable from any thread.
   [[nodiscard]] wire::StatusReply snapshot();
   [[nodiscard]] coordinator::Coordinator::Footprint footprint();
 
-  // From any thread, as snapshot(): writes what the flight recorder remembers, whole or not at all.
+  // Writes the contents of the flight recorder: the whole file or nothing. Callable from any thread.
   Result<std::string> write_flight(const std::string& path, const std::string& reason = "asked for");
 
-  // ---- effects; from the machine loop ----
+  // ---- effects; called by the machine loop ----
   void carry_out(trace::Event& effect);
   void last_words();
 
@@ -72,7 +74,7 @@ class CoordinatorServer {
   const Options options_;
   EventLog event_log_;
   io::Address address_;
-  std::atomic<bool> over_{false};  // the thread touches the machine no more
+  std::atomic<bool> over_{false};  // the thread no longer uses the machine
   Memory memory_;
   ReactorThread thread_;
   const Instant born_;

@@ -1,5 +1,5 @@
-// What a Communicator needs of whoever drives its peer::Peer: the engine (engine.h), on real sockets and in real time; or another
-// one, such as a simulator's. Arguments are checked before they come here.
+// The interface between a Communicator and the driver of its peer::Peer: the engine (engine.h) with real sockets and
+// time, or another driver such as the simulator's. Invariant: arguments are validated before they reach a driver.
 #pragma once
 
 #include <cstddef>
@@ -23,24 +23,24 @@ class Driver {
   // What the caller does next.
   enum class Then : std::uint8_t {
     kGoOn,
-    kWait,  // wait(), at once: the call may begin only there
+    kWait,  // the caller calls wait() at once, and the call may begin only there
   };
 
-  // close(), if that was not called before.
+  // Calls close() unless it was called before.
   virtual ~Driver() = default;
 
-  // Ends every call in flight as when the run is lost, its memory back and restored; likewise what is submitted later. Again: does
-  // nothing. From one thread only.
+  // Ends all calls in flight as if the run were lost, and restores their memory; later submissions end in the same way.
+  // A second call does nothing. Call it from one thread only.
   virtual void close() = 0;
 
   [[nodiscard]] virtual PeerId self() const = 0;
   virtual std::shared_ptr<Call> new_call() = 0;
-  // `input` names the call. Its loans are given back when it ends.
+  // `input` names the call. The memory lent to the call is returned when it ends.
   virtual void submit(std::shared_ptr<Call> call, peer::Input input, Then then) = 0;
-  // Blocks until the call is over, or the calling thread is interrupted.
+  // Blocks until the call is over or the thread is interrupted.
   virtual Waited wait(Call& call, Interrupted interrupted) = 0;
   virtual void stop(CallId call, std::string why) = 0;
-  // Blocks until the machine was told all that was submitted before, and its effects are carried out.
+  // Blocks until the machine has processed all earlier submissions and their effects are carried out.
   virtual void settle() = 0;
 
   [[nodiscard]] virtual std::uint32_t pending() const = 0;
@@ -49,7 +49,7 @@ class Driver {
   virtual Memory& memory() = 0;
   virtual ScratchPool& scratch() = 0;
 
-  // Bytes that went through its streams, headers included.
+  // Bytes sent and received on this peer's streams, including headers.
   struct Traffic {
     std::uint64_t sent = 0;
     std::uint64_t received = 0;
@@ -62,11 +62,11 @@ class Driver {
   };
   [[nodiscard]] virtual Footprint footprint() = 0;
 
-  // Writes what the flight recorder remembers.
+  // Writes the contents of the flight recorder.
   virtual Result<std::string> write_flight(const std::string& path, const std::string& reason) = 0;
 };
 
-// A call is over: what it has borrowed goes back, the values of a state that it has taken over to their places.
+// Ends a call: returns its borrowed memory, and writes the values of a state that was taken over to their destinations.
 void end_call(Call& call, peer::Outcome outcome, Memory& memory);
 
 }  // namespace lockstep::transport

@@ -15,17 +15,17 @@
 namespace lockstep::transport {
 namespace {
 
-// How long a caller turns the engine before it goes to sleep: what a collective of some megabytes takes at most. The thread wakes
-// up now and then while a caller sits, and must not do so for hours.
+// The longest time that a caller runs the engine before it sleeps: the duration of a collective of a few megabytes. The
+// thread wakes up periodically while a caller owns the loop, which must not last for hours.
 constexpr std::chrono::milliseconds kCallerTurnsFor(5);
 
-// How long the owner waits for calls to end that it has given up. They wait for nobody: only a machine that hardly runs, or a
-// mistake in ours, takes longer.
+// The longest wait of close() for the calls that it has ended. Those calls wait for no other peer, so only an
+// overloaded machine or a bug takes longer.
 constexpr std::chrono::seconds kEndsWithin(5);
 
 constexpr auto kDestroyed = "the communicator was destroyed before this call ended";
 
-// Bytes of a digest that take longer than to wake a thread up.
+// Digesting fewer bytes takes less time than waking a thread.
 constexpr std::size_t kWorthAThread = 256U << 10U;
 
 peer::Outcome failure(const Error& why) {
@@ -42,11 +42,11 @@ Engine::Engine(Options options)
       events_(options_.log),
       born_(now()),
       peer_(options_.peer, born_),
-      streams_(thread_.io(), memory_, options_.door, options_.log, [this] { loop_.turn(); }),
+      streams_(thread_.io(), memory_, options_.connector, options_.log, [this] { loop_.turn(); }),
       resolver_(thread_.io()),
       loop_(thread_.io(), peer_, streams_, *this),
       pool_([this] {
-        seat_.post(Seat::Wake::kWhoeverSits, [this] {
+        ownership_.post(LoopOwnership::Wake::kOwner, [this] {
           take_answers();
           loop_.turn();
         });
@@ -59,12 +59,12 @@ Engine::Engine(Options options)
 void Engine::close() {
   if (!thread_.running()) return;
   give_up();
-  seat_.post(Seat::Wake::kWhoeverSits, [this] {
+  ownership_.post(LoopOwnership::Wake::kOwner, [this] {
     loop_.stop();
-    // Who has left owes the others its last bytes. To all others this peer is lost, and a coordinator that stands still is no reason
-    // to wait.
-    streams_.shut_down(has_left_ ? StreamSet::Farewell::kWait : StreamSet::Farewell::kCutShort, [this] {
-      seat_.close();
+    // After an orderly leave, the last bytes must reach the other peers. Otherwise the other peers treat this peer as
+    // lost, and there is no reason to wait for a coordinator that does not respond.
+    streams_.shut_down(has_left_ ? StreamSet::ClosingStreams::kWait : StreamSet::ClosingStreams::kCutShort, [this] {
+      ownership_.close();
       thread_.io().stop();
     });
   });
@@ -74,10 +74,10 @@ void Engine::close() {
   if (options_.journal) options_.journal(journal::closed(self()));
 }
 
-// What is in flight ends as when the run is lost: core takes the memory back, and restores it.
+// Ends calls in flight as if the run were lost: core returns and restores their memory.
 void Engine::give_up() {
   const auto ended = std::make_shared<std::promise<bool>>();
-  seat_.post(Seat::Wake::kWhoeverSits, [this, ended] {
+  ownership_.post(LoopOwnership::Wake::kOwner, [this, ended] {
     take_commands();
     if (calls_.empty()) return ended->set_value(true);
     all_ended_ = ended;
@@ -92,27 +92,27 @@ void Engine::run(asio::io_context& io) {
     guarded([&] {
       Spin spin(options_.spin);
       while ((calls_.empty() ? io.run_one() : spin.run_one(io)) > 0) {
-        if (std::exchange(call_ended_, false) && calls_.empty() && seat_.step_aside()) return;
+        if (std::exchange(call_ended_, false) && calls_.empty() && ownership_.yield()) return;
       }
     });
-  } while (seat_.come_back());
+  } while (ownership_.reclaim());
 }
 
-// Whatever happens while a caller sits, it leaves. The calls of others are the thread's then.
-class Engine::Leaving {
+// Gives up the loop at the end of the scope, even after an exception. Then the thread handles other callers' calls.
+class Engine::Releasing {
  public:
-  explicit Leaving(Engine& engine) : engine_(engine) {}
-  Leaving(const Leaving&) = delete;
-  Leaving& operator=(const Leaving&) = delete;
-  ~Leaving() { engine_.seat_.leave(!engine_.calls_.empty()); }
+  explicit Releasing(Engine& engine) : engine_(engine) {}
+  Releasing(const Releasing&) = delete;
+  Releasing& operator=(const Releasing&) = delete;
+  ~Releasing() { engine_.ownership_.release(!engine_.calls_.empty()); }
 
  private:
   Engine& engine_;
 };
 
 Waited Engine::wait(Call& call, Interrupted interrupted) {
-  if (!call.over() && seat_.sit_down()) {
-    const Leaving leaving(*this);
+  if (!call.over() && ownership_.acquire()) {
+    const Releasing releasing(*this);
     guarded([&] {
       const auto enough = Clock::now() + kCallerTurnsFor;
       Spin spin(options_.spin);
@@ -123,7 +123,7 @@ Waited Engine::wait(Call& call, Interrupted interrupted) {
   return call.wait(std::nullopt, interrupted);
 }
 
-// Only want of memory makes a turn fail. The run is lost to this peer then, and its callers must learn of it.
+// A turn fails only for lack of memory. Then the run is lost for this peer, and its callers must learn of it.
 template <typename Turn>
 void Engine::guarded(Turn turn) {
   Error why{Status::kInternal, "the engine failed"};
@@ -136,9 +136,9 @@ void Engine::guarded(Turn turn) {
   }
   write_flight_of_failure(why.text);
   loop_.stop();
-  streams_.shut_down(StreamSet::Farewell::kCutShort, [] {});
+  streams_.shut_down(StreamSet::ClosingStreams::kCutShort, [] {});
   fail_everything(why);
-  seat_.close();
+  ownership_.close();
 }
 
 // ---- commands ----
@@ -148,14 +148,15 @@ std::shared_ptr<Call> Engine::new_call() {
 }
 
 void Engine::submit(std::shared_ptr<Call> call, peer::Input input, Then then) {
-  enqueue({std::move(input), std::move(call)}, then == Then::kWait ? Seat::Wake::kNobody : Seat::Wake::kWhoeverSits);
+  enqueue({std::move(input), std::move(call)},
+          then == Then::kWait ? LoopOwnership::Wake::kNone : LoopOwnership::Wake::kOwner);
 }
 
 void Engine::stop(CallId call, std::string why) {
-  enqueue({peer::Stop{call, std::move(why)}, nullptr}, Seat::Wake::kWhoeverSits);
+  enqueue({peer::Stop{call, std::move(why)}, nullptr}, LoopOwnership::Wake::kOwner);
 }
 
-void Engine::enqueue(Command command, Seat::Wake wake) {
+void Engine::enqueue(Command command, LoopOwnership::Wake wake) {
   std::unique_lock lock(mutex_);
   if (failed_) {
     const Error why = *failed_;
@@ -164,9 +165,9 @@ void Engine::enqueue(Command command, Seat::Wake wake) {
     return;
   }
   commands_.push_back(std::move(command));
-  const bool first = commands_.size() == 1;  // of its batch: the others are taken with it
+  const bool first = commands_.size() == 1;  // the first command of a batch posts; the handler takes the whole batch
   lock.unlock();
-  if (first) seat_.post(wake, [this] { take_commands(); });
+  if (first) ownership_.post(wake, [this] { take_commands(); });
 }
 
 void Engine::take_commands() {
@@ -179,7 +180,7 @@ void Engine::take_commands() {
       if (options_.journal) options_.journal(journal::called(self(), command.input));
       calls_.emplace(command.call->id().value, std::move(command.call));
     } else if (const auto* stop = std::get_if<peer::Stop>(&command.input)) {
-      if (!calls_.contains(stop->call.value)) continue;  // over already
+      if (!calls_.contains(stop->call.value)) continue;  // the call is over already
     }
     loop_.push(std::move(command.input));
   }
@@ -188,7 +189,7 @@ void Engine::take_commands() {
 }
 
 void Engine::fail_everything(const Error& why) {
-  pool_.join();  // before memory is given back
+  pool_.join();  // before the memory of its jobs is returned
   std::vector<Command> never_taken;
   {
     const std::lock_guard lock(mutex_);
@@ -211,14 +212,14 @@ void Engine::fail_everything(const Error& why) {
   }
 }
 
-// ---- what others may ask ----
+// ---- requests of other threads ----
 
 std::shared_ptr<const wire::View> Engine::view() const {
   const std::lock_guard lock(view_mutex_);
   return view_;
 }
 
-// What whoever turns the engine was asked for. Nothing: nobody will answer.
+// Asks a question on the thread that runs the engine. Returns nothing if the engine does not run any more.
 template <typename Answer>
 std::optional<Answer> Engine::answer_of(std::future<Answer> future, Clock::time_point limit) {
   while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
@@ -230,49 +231,51 @@ std::optional<Answer> Engine::answer_of(std::future<Answer> future, Clock::time_
 
 void Engine::settle() {
   const auto answer = std::make_shared<std::promise<bool>>();
-  seat_.post(Seat::Wake::kWhoeverSits, [this, answer] {
-    take_commands();  // another submitter may have yet to post that
+  ownership_.post(LoopOwnership::Wake::kOwner, [this, answer] {
+    take_commands();  // another submitter may not have posted its command yet
     answer_once_told(loop_.pushed(), answer);
   });
   answer_of(answer->get_future());
 }
 
-// In as many turns as it takes: others are told things, too.
+// Takes as many turns as needed, because other callers' commands are processed, too.
 void Engine::answer_once_told(std::uint64_t inputs, const std::shared_ptr<std::promise<bool>>& answer) {
   if (loop_.told() >= inputs) return answer->set_value(true);
-  seat_.post(Seat::Wake::kWhoeverSits, [this, inputs, answer] { answer_once_told(inputs, answer); });
+  ownership_.post(LoopOwnership::Wake::kOwner, [this, inputs, answer] { answer_once_told(inputs, answer); });
 }
 
 Engine::Footprint Engine::footprint() {
   const auto answer = std::make_shared<std::promise<Footprint>>();
-  seat_.post(Seat::Wake::kWhoeverSits, [this, answer] { answer->set_value({peer_.footprint(), streams_.size()}); });
+  ownership_.post(LoopOwnership::Wake::kOwner, [this, answer] {
+    answer->set_value({peer_.footprint(), streams_.size()});
+  });
   return answer_of(answer->get_future()).value_or(Footprint{});
 }
 
 Result<std::string> Engine::write_flight(const std::string& path, const std::string& reason) {
   if (!recorder_)
     return Error{Status::kInvalidArgument,
-                 "this communicator was made without a flight recorder; give it flight_kib or flight_folder"};
+                 "this communicator was created without a flight recorder; set flight_kib or flight_folder"};
   const auto answer = std::make_shared<std::promise<flight::Recording>>();
   auto future = answer->get_future();
-  seat_.post(Seat::Wake::kWhoeverSits, [this, answer] {
+  ownership_.post(LoopOwnership::Wake::kOwner, [this, answer] {
     try {
       answer->set_value(recorder_->recording());
-    } catch (const std::bad_alloc&) {  // the caller's trouble: the run goes on
+    } catch (const std::bad_alloc&) {  // a failure of this caller only: the run continues
       answer->set_exception(std::current_exception());
     }
   });
   while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
     std::unique_lock lock(mutex_);
     if (!failed_) continue;
-    flight::Recording recording = recorder_->recording();  // nobody will answer, nor touch it
+    flight::Recording recording = recorder_->recording();  // the loop has ended, so no other thread uses the recorder
     lock.unlock();
     return transport::write_flight(path, std::move(recording), reason);
   }
   return transport::write_flight(path, future.get(), reason);
 }
 
-// On whoever sits. Want of memory may be what failed.
+// Runs on the owner of the loop. The failure may be a lack of memory.
 void Engine::write_flight_of_failure(const std::string& reason) try {
   if (!recorder_ || options_.flight_folder.empty()) return;
   const auto written =
@@ -282,7 +285,7 @@ void Engine::write_flight_of_failure(const std::string& reason) try {
   if (options_.log) options_.log("no memory left to write the flight recording");
 }
 
-void Engine::last_words() { write_flight_of_failure("a broken assertion: the process ended"); }
+void Engine::last_words() { write_flight_of_failure("an assertion failed: the process ended"); }
 
 // ---- effects ----
 
@@ -337,7 +340,8 @@ void Engine::carry_out(peer::RunOver& effect) {
   if (!effect.left && !all_ended_) write_flight_of_failure("the run is over for this peer: " + effect.text);
 }
 
-// At once, right here: what has just been read is still in its cache. Digests come by the thousand, of what nobody has touched.
+// Runs the job at once on this thread, because the received bytes are still in its cache. Digests of a state are many
+// and of cold memory, so they go to the pool.
 void Engine::carry_out(KernelJob& effect) {
   const auto from = memory_.at(effect.from);
   if (effect.kind == JobKind::kDigest && from.size() >= kWorthAThread) {

@@ -1,5 +1,5 @@
-// One peer::Peer and everything it touches: streams, timer, jobs. A thread turns it, or a caller that waits (seat.h); other threads
-// leave commands and wait for calls, and never see the machine.
+// Runs one peer::Peer with its streams, timer and jobs. The engine's thread runs the loop, or a caller that waits
+// (loop_ownership.h). Other threads submit commands and wait for calls; they never access the machine.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -23,17 +23,17 @@
 #include "core/peer/peer.h"
 #include "transport/call.h"
 #include "transport/clock.h"
-#include "transport/door.h"
+#include "transport/connector.h"
 #include "transport/driver.h"
 #include "transport/event_log.h"
 #include "transport/flight.h"
 #include "transport/job_pool.h"
 #include "transport/log.h"
+#include "transport/loop_ownership.h"
 #include "transport/machine_loop.h"
 #include "transport/memory.h"
 #include "transport/reactor_thread.h"
 #include "transport/resolver.h"
-#include "transport/seat.h"
 #include "transport/stream_set.h"
 
 namespace lockstep::transport {
@@ -43,23 +43,23 @@ class Engine final : public Driver {
   struct Options {
     peer::Options peer;
     ListenPlan listen;
-    Door::Options door;
+    Connector::Options connector;
     Log log;
     Log journal;
-    std::size_t flight_bytes = kFlightBytes;  // that the flight recorder remembers; 0: nothing
-    std::chrono::nanoseconds spin{0};         // Spin's `longest`
-    std::string flight_folder;                // where it writes when the run ends unexpectedly; empty: nowhere
+    std::size_t flight_bytes = kFlightBytes;  // size of the flight recorder; 0: no recorder
+    std::chrono::nanoseconds spin{0};         // the `longest` of Spin
+    std::string flight_folder;                // folder for the recording when the run ends unexpectedly; empty: none
   };
 
-  // Throws std::bad_alloc, or std::system_error when there is no thread or descriptor to be had.
+  // Throws std::bad_alloc, or std::system_error if there is no thread or descriptor.
   explicit Engine(Options options);
   ~Engine() override { close(); }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Gives the run up, so that the calls in flight end with their memory back and restored; then resets all streams (those on their
-  // farewell get their time, if this peer has left politely) and joins the thread. What others submit meanwhile or later ends at once. Again: does nothing. From one
-  // thread only.
+  // Gives up the run: the calls in flight end, and their memory is returned and restored. Then resets all streams and
+  // joins the thread. After an orderly leave, streams that are closing get the time to finish. Submissions from other
+  // threads end at once. A second call does nothing. Call it from one thread only.
   void close() override;
 
   // ---- from any thread ----
@@ -67,10 +67,10 @@ class Engine final : public Driver {
   [[nodiscard]] PeerId self() const override { return options_.peer.id; }
   std::shared_ptr<Call> new_call() override;
   void submit(std::shared_ptr<Call> call, peer::Input input, Then then) override;
-  // Turns the engine meanwhile if nobody does.
+  // Runs the engine on this thread meanwhile, unless another thread runs it.
   Waited wait(Call& call, Interrupted interrupted) override;
   void stop(CallId call, std::string why) override;
-  // Asks whoever turns the engine.
+  // Asks the thread that runs the engine.
   void settle() override;
 
   [[nodiscard]] std::uint32_t pending() const override { return pending_.load(std::memory_order_relaxed); }
@@ -80,13 +80,13 @@ class Engine final : public Driver {
   ScratchPool& scratch() override { return scratch_; }
   [[nodiscard]] Traffic traffic() const override { return {streams_.bytes_written(), streams_.bytes_read()}; }
 
-  // Likewise.
+  // Asks the thread that runs the engine.
   [[nodiscard]] Footprint footprint() override;
 
-  // Asks whoever turns the engine, or writes itself once nobody does.
+  // Asks the thread that runs the engine, or writes the file itself if the engine no longer runs.
   Result<std::string> write_flight(const std::string& path, const std::string& reason) override;
 
-  // ---- effects; from the machine loop ----
+  // ---- effects; called by the machine loop ----
 
   void carry_out(peer::Resolve& effect);
   void carry_out(peer::Listen& effect);
@@ -107,7 +107,7 @@ class Engine final : public Driver {
     std::shared_ptr<Call> call;  // null: not a new call
   };
 
-  class Leaving;
+  class Releasing;
 
   void run(asio::io_context& io);
   void give_up();
@@ -115,16 +115,16 @@ class Engine final : public Driver {
   void guarded(Turn turn);
   template <typename Answer>
   std::optional<Answer> answer_of(std::future<Answer> future, Clock::time_point limit = Clock::time_point::max());
-  void enqueue(Command command, Seat::Wake wake);
+  void enqueue(Command command, LoopOwnership::Wake wake);
   void take_commands();
   void answer_once_told(std::uint64_t inputs, const std::shared_ptr<std::promise<bool>>& answer);
   void take_answers();
   void fail_everything(const Error& why);
   void write_flight_of_failure(const std::string& reason);
 
-  // Any thread.
+  // Used by any thread.
   const Options options_;
-  EventLog events_;  // of whoever sits
+  EventLog events_;  // used by the owner of the loop
   const Instant born_;
   std::atomic<std::uint64_t> last_call_{0};
   std::atomic<std::uint32_t> pending_{0};
@@ -135,16 +135,16 @@ class Engine final : public Driver {
   ScratchPool scratch_;
   std::mutex mutex_;
   std::vector<Command> commands_;  // under mutex_
-  std::optional<Error> failed_;    // under mutex_: nobody turns the engine any more, and why
+  std::optional<Error> failed_;    // under mutex_: set when the engine does not run any more; the reason
 
-  // Whoever sits.
+  // Used by the owner of the loop.
   ReactorThread thread_;
-  Seat seat_{thread_.io()};
+  LoopOwnership ownership_{thread_.io()};
   std::vector<Command> taken_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Call>> calls_;
-  std::shared_ptr<std::promise<bool>> all_ended_;  // the owner has given the run up, and waits for the last call to end
-  bool has_left_ = false;                          // politely
-  bool call_ended_ = false;                        // since the thread last thought of stepping aside
+  std::shared_ptr<std::promise<bool>> all_ended_;  // set while close() waits for the last call to end
+  bool has_left_ = false;                          // in an orderly way
+  bool call_ended_ = false;                        // since the thread last considered giving up the loop
   peer::Peer peer_;
   std::optional<flight::Recorder<peer::Peer>> recorder_;
   StreamSet streams_;

@@ -12,7 +12,7 @@ namespace lockstep::transport {
 std::uint64_t random_u64() {
   std::uint64_t value = 0;
   while (::getrandom(&value, sizeof(value), 0) != static_cast<ssize_t>(sizeof(value))) {
-    LOCKSTEP_ASSERT(errno == EINTR);  // up to 256 bytes come whole once the machine has booted (getrandom(2))
+    LOCKSTEP_ASSERT(errno == EINTR);  // after boot, up to 256 bytes arrive whole (getrandom(2))
   }
   return value;
 }

@@ -8,7 +8,7 @@
 namespace lockstep::transport {
 
 std::uint64_t random_u64();
-PeerId random_peer_id();  // never "nobody"
+PeerId random_peer_id();  // never the id "nobody"
 LinkKey random_link_key();
 
 }  // namespace lockstep::transport

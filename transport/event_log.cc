@@ -14,7 +14,7 @@ namespace lockstep::transport {
 namespace {
 
 constexpr Duration kMinute = seconds(60);
-// Of a line: others choose some of the words.
+// The most bytes of a line: other hosts choose a part of the text.
 constexpr std::size_t kLongestLine = 400;
 
 std::string cut_line(std::string line) {

@@ -1,6 +1,7 @@
-// Which events become lines of a log for people. Strangers can cause some events as often as they like, and a program others with
-// each call: of those that are alike (of one kind and status) a few are told in each minute, and then how many more there were. What
-// must not miss any event (journals, recordings, the simulator) does not ask here.
+// Selects the events that become lines of a log for people. Strangers can cause some events as often as they like, and
+// a program causes others with each call. Of similar events (of one kind and status), the log contains a few per
+// minute, then the number of omitted ones. Consumers that must not miss an event (journals, recordings, the simulator)
+// do not use this class.
 #pragma once
 
 #include <compare>
@@ -20,7 +21,7 @@ namespace lockstep::transport {
 
 class EventLog {
  public:
-  // In a minute, of events that are alike. Few enough that all kinds together stay below 64 KiB.
+  // The most lines per minute for similar events. With this limit, all kinds together stay below 64 KiB.
   static constexpr std::uint64_t kLinesPerMinute = 10;
 
   struct LeftOut {
@@ -34,14 +35,14 @@ class EventLog {
   };
 
   explicit EventLog(Listener listener) : listener_(std::move(listener)) {}
-  // Lines of text; `log` may be empty.
+  // Writes lines of text; `log` may be empty.
   explicit EventLog(const Log& log);
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
   ~EventLog() { close(); }
 
   void take(const trace::Event& event, Instant now);
-  // Tells what was left out and not told yet.
+  // Reports omitted events that were not reported yet.
   void close();
 
  private:
@@ -49,7 +50,7 @@ class EventLog {
     trace::Kind kind = trace::Kind::kPeerRefused;
     Status status = Status::kOk;
     bool has_text = false;
-    bool has_news = false;  // another number of members than the last one
+    bool has_news = false;  // the number of members has changed
     auto operator<=>(const Kind&) const = default;
   };
   struct Minute {
@@ -60,7 +61,7 @@ class EventLog {
 
   Listener listener_;
   std::map<Kind, Minute> minutes_;
-  std::optional<std::uint64_t> members_;  // as was told last
+  std::optional<std::uint64_t> members_;  // as last reported
   Instant next_look_;
 };
 

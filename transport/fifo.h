@@ -1,4 +1,5 @@
-// A queue in a ring that grows by doubling and never shrinks: a steady state allocates nothing (std::deque does).
+// A queue in a ring buffer that grows by doubling and never shrinks, so that a steady state does not allocate
+// (std::deque does).
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@ class Fifo {
 
   T pop() {
     LOCKSTEP_ASSERT(size_ > 0);
-    T value = std::move(ring_[first_]);  // what is left holds nothing
+    T value = std::move(ring_[first_]);  // the moved-from element holds no resources
     first_ = (first_ + 1) & (ring_.size() - 1);
     --size_;
     return value;
@@ -36,7 +37,7 @@ class Fifo {
 
  private:
   void grow() {
-    std::vector<T> larger(ring_.empty() ? 16 : ring_.size() * 2);  // a power of two, so that a mask wraps the index
+    std::vector<T> larger(ring_.empty() ? 16 : ring_.size() * 2);  // a power of two: a mask wraps the index
     for (std::size_t i = 0; i < size_; ++i) larger[i] = std::move(ring_[(first_ + i) & (ring_.size() - 1)]);
     ring_ = std::move(larger);
     first_ = 0;

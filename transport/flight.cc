@@ -54,11 +54,10 @@ Result<std::string> write_flight(const std::string& path, flight::Recording reco
   };
   struct stat there {};
   if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-    return Error{
-        Status::kInvalidArgument,
-        fmt::format("the flight recording was not written: {} is there and is no regular file, which this would "
-                    "replace: name another file",
-                    path)};
+    return Error{Status::kInvalidArgument,
+                 fmt::format("the flight recording was not written: {} exists and is not a regular file: choose "
+                             "another path",
+                             path)};
   }
   const NoSizeSignal none;
   const std::string beside = fmt::format("{}.{:08x}", path, random_u64() & 0xffffffffU);

@@ -18,18 +18,18 @@
 namespace lockstep::transport {
 namespace {
 
-// As many as Linux allows a process unless its administrator raises fs.nr_open. Pages that are never written to cost nothing.
+// Linux's default limit for one process (fs.nr_open). Pages that are never written take no physical memory.
 constexpr std::size_t kMostDescriptors = 1U << 20U;
 constexpr std::size_t kBits = 64;
 
-std::array<std::uint64_t, kMostDescriptors / kBits> owned{};  // a bit each; under `mutex`
-std::size_t words_used = 0;                                   // under `mutex`: those beyond are 0
+std::array<std::uint64_t, kMostDescriptors / kBits> owned{};  // one bit per descriptor; under `mutex`
+std::size_t words_used = 0;                                   // under `mutex`: all further words are 0
 std::atomic<std::uint64_t> number{0};
 
-// Constructed anew in a child that was forked while somebody held it.
+// Constructed anew in a child that was forked while a thread held the lock.
 std::mutex mutex;
 
-// A signal handler that forks while this very thread holds the lock must not hang.
+// A signal handler that forks on the thread that holds the lock must not hang.
 constexpr int kMostTries = 100'000;
 thread_local bool held_by_fork = false;
 
@@ -44,7 +44,7 @@ void in_parent() {
   if (std::exchange(held_by_fork, false)) mutex.unlock();
 }
 
-// Only what a signal handler may do, too: other threads may have held any lock.
+// Does only what a signal handler may do, because other threads may have held any lock.
 void in_child() {
   number.fetch_add(1, std::memory_order_relaxed);
   for (std::size_t word = 0; word < words_used; ++word) {
@@ -69,7 +69,7 @@ void mark(int descriptor, bool is_owned) {
   words_used = std::max(words_used, place / kBits + 1);
 }
 
-// asio keeps these to itself. An explicit instantiation may name what is private (C++20, [temp.spec.general]).
+// These members of asio are private. An explicit instantiation may name private members (C++20, [temp.spec.general]).
 using Reactor = asio::detail::epoll_reactor;
 template <auto kEpoll, auto kTimer, auto kInterrupter>
 struct Inside {

@@ -1,6 +1,7 @@
-// What fork() does to the library. Its threads are not there in a child, so nothing that a child has inherited works. The child
-// closes its copies of the library's descriptors, without a word to the other sides: a connection ends when the parent ends it or
-// dies. The parent's epoll is never touched by a child: what is registered there is shared by both.
+// The effect of fork() on the library. The library's threads do not exist in the child, so inherited objects do not
+// work there. The child closes its copies of the library's descriptors without sending anything: a connection ends only
+// when the parent closes it or dies. Invariant: a child never changes the parent's epoll instance, because both
+// processes share its registrations.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -14,13 +15,15 @@ class io_context;
 
 namespace lockstep::transport {
 
-// Changes in a child of fork(): what was made under another number was inherited. Only once watch_forks() was called.
+// Changes in a child of fork(): an object created under another number was inherited. Valid once watch_forks() was
+// called.
 std::uint64_t process_number();
 
-// From now on. Again: does nothing.
+// Starts watching. A second call does nothing.
 void watch_forks();
 
-// For what all threads of the process share. Held by fork() itself, so that a child finds it free; so it is held for a moment only.
+// Guards data shared by all threads of the process. fork() itself takes this lock, so that the child finds it free;
+// therefore hold it only briefly.
 class ForkLock {
  public:
   ForkLock();
@@ -29,12 +32,12 @@ class ForkLock {
   ForkLock& operator=(const ForkLock&) = delete;
 };
 
-// Under a ForkLock: children are to close this descriptor; or not any more.
+// Under a ForkLock: own() makes children close this descriptor; disown() ends that.
 void own(int descriptor);
 void disown(int descriptor);
 
-// The descriptors of `io` itself. No fork() comes between their end and disown(); one that comes between disown() and their end
-// leaves the child some that mean nothing to anybody.
+// Owns the descriptors of `io` itself. No fork() happens between closing them and disown(). A fork() between disown()
+// and closing leaves descriptors in the child that nothing uses.
 void own(asio::io_context& io);
 void disown(asio::io_context& io);
 
@@ -69,7 +72,7 @@ class Owned : public Base {
     disown(Base::native_handle());
     Base::close(error);
   }
-  // What `acceptor` has got is this socket's; it must not be open.
+  // Accepts a connection of `acceptor` into this socket, which must not be open.
   template <typename Acceptor>
   void accept_from(Acceptor& acceptor, typename Base::endpoint_type& from, std::error_code& error) {
     const ForkLock lock;

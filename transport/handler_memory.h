@@ -1,5 +1,5 @@
-// Room for one asio operation, used again and again: a stream that waits to be readable, a timer. asio's own recycling keeps
-// only two blocks per thread, which many streams outgrow.
+// Reusable memory for one asio operation, such as waiting for a readable stream or a timer. asio's own recycling keeps
+// two blocks per thread, too few for many streams.
 #pragma once
 
 #include <array>
@@ -51,7 +51,7 @@ struct HandlerAllocator {
   }
 };
 
-// A handler whose operation lives in `memory`, which must outlive it (the handler may hold its owner).
+// A handler whose operation is stored in `memory`. `memory` must outlive the operation (the handler may own it).
 template <typename F>
 struct PlacedHandler {
   using allocator_type = HandlerAllocator<std::byte>;

@@ -1,4 +1,4 @@
-// A thread that waits asks now and then whether it is to go on waiting.
+// Lets a waiting thread check periodically whether it should continue to wait.
 #pragma once
 
 #include <chrono>
@@ -6,16 +6,16 @@
 
 namespace lockstep::transport {
 
-// True: the wait ends. Called on the thread that waits, every kAskEvery, the first time so long after the wait began. No lock of
-// the library is held then. Null: nobody is asked.
+// Returns true to end the wait. Called on the waiting thread every kAskEvery, first after kAskEvery, while no lock of
+// the library is held. Null: never interrupted.
 using Interrupted = bool (*)();
 inline constexpr std::chrono::milliseconds kAskEvery(50);
 
 // How a wait ended.
 enum class Waited : std::uint8_t {
-  kOver,         // what was waited for has happened
-  kTimedOut,     // the time-out of the wait has passed
-  kInterrupted,  // the thread was asked not to wait any longer
+  kOver,         // the awaited event has happened
+  kTimedOut,     // the timeout of the wait has passed
+  kInterrupted,  // the thread was asked to stop waiting
 };
 
 }  // namespace lockstep::transport

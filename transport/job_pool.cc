@@ -14,16 +14,17 @@ namespace lockstep::transport {
 
 namespace {
 
-constexpr std::size_t kMostThreads = 7;  // with the engine's own, they read faster than any memory
-constexpr std::size_t kAtHand = 2;       // jobs for each: the one that runs, and the next
+constexpr std::size_t kMostThreads = 7;  // together with the engine's thread, they saturate the memory bandwidth
+constexpr std::size_t kAtHand = 2;       // jobs of each thread: the running one and the next one
 
-// Where other peers share the cores, each engine keeps one: its helpers take what is left. Else three threads share one core and
-// the fourth has the other, for as long as a digest takes. Not so much that a job which was begun would not end soon.
+// Lowers the priority of helper threads, so that they use only idle cores when several engines share a machine.
+// Otherwise three threads would share one core while the fourth has another for the duration of a digest. The value is
+// small enough that a job in progress still ends soon.
 constexpr int kNiceness = 10;
 
 void step_back() {
   thread_local bool behind = false;
-  if (!std::exchange(behind, true)) ::setpriority(PRIO_PROCESS, 0, kNiceness);  // of this thread, on Linux
+  if (!std::exchange(behind, true)) ::setpriority(PRIO_PROCESS, 0, kNiceness);  // on Linux, affects this thread only
 }
 
 }  // namespace

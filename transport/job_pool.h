@@ -1,5 +1,5 @@
-// Threads for jobs that take long: digests of a shared state. There are as many as the machine has cores to spare beside the one
-// that turns the engine; a job that finds them busy is the engine's own, so that it computes, too.
+// Threads for long jobs: digests of a shared state. The pool has as many threads as the machine has cores beside the
+// thread that runs the engine. The engine runs a job itself when all threads are busy, so it computes, too.
 #pragma once
 
 #include <asio/thread_pool.hpp>
@@ -16,18 +16,19 @@ namespace lockstep::transport {
 
 class JobPool {
  public:
-  // `answers`: called on a thread of the pool, when there are some and nobody was told of them yet. The threads begin with the
+  // `answers`: called on a thread of the pool when the first unreported answer is available. The threads start with the
   // first job.
   explicit JobPool(std::function<void()> answers);
   ~JobPool() { join(); }
   JobPool(const JobPool&) = delete;
   JobPool& operator=(const JobPool&) = delete;
 
-  // Whoever turns the engine. False: all are busy and have another one at hand, or there is no thread to be had.
+  // Called by the owner of the loop. Returns false if all threads are busy and have a next job, or if no thread can be
+  // started.
   bool give(JobToken token, std::function<JobResult()> job);
-  // What has been answered since the last time.
+  // The answers since the last call.
   [[nodiscard]] std::vector<peer::JobDone> take();
-  // What was given is finished; nothing is taken any more.
+  // Finishes all accepted jobs; accepts no more.
   void join();
 
  private:
@@ -36,7 +37,7 @@ class JobPool {
   const std::function<void()> answers_;
   const std::size_t threads_;
   bool closed_ = false;
-  std::size_t under_way_ = 0;  // given, and not taken yet
+  std::size_t under_way_ = 0;  // accepted and not taken yet
   std::optional<asio::thread_pool> pool_;
   std::mutex mutex_;
   std::vector<peer::JobDone> done_;  // under mutex_

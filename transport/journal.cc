@@ -13,12 +13,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Of a peer id, or of a digest.
+// Hexadecimal digits of a peer id or a digest.
 std::string hex(const auto& of) { return fmt::format("{:016x}{:016x}", of.high, of.low); }
 
 Json line(PeerId by, const char* what) { return {{"peer", hex(by)}, {"what", what}}; }
 
-// Names and texts come from others; what is not UTF-8 is replaced rather than refused.
+// Names and texts come from other hosts; invalid UTF-8 is replaced, not rejected.
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string call(PeerId by, CallId id, const char* kind, const Json& more = Json::object()) {

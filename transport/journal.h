@@ -1,5 +1,6 @@
-// What a peer saw of its run, a line of JSON for each call, the end of a call, and each view: what promises are about. Journals of
-// all peers of a run, together, are judged by `lockstep sim audit` with the checkers of the simulator.
+// The observations of one peer, one line of JSON for each call, each end of a call and each view: the events that
+// promises are about. `lockstep sim audit` checks the journals of all peers of a run with the checkers of the
+// simulator.
 #pragma once
 
 #include <string>
@@ -12,11 +13,11 @@
 namespace lockstep::transport::journal {
 
 std::string opened(const peer::Options& options);
-// A call of the program; empty: `command` is none.
+// A call of the program; empty if `command` is not a call.
 std::string called(PeerId by, const peer::Input& command);
 std::string ended(PeerId by, CallId call, const peer::Outcome& outcome);
 std::string installed(PeerId by, const wire::View& view);
-// The peer is no more, and every call has ended.
+// The peer was destroyed; every call has ended.
 std::string closed(PeerId by);
 
 }  // namespace lockstep::transport::journal

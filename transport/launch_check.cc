@@ -19,19 +19,19 @@ namespace {
 
 using wire::Collective;
 
-// Memory of one tensor, or of one value of a state, and who it belongs to for the error text.
+// The memory of one tensor or one value of a state, with its owner for error texts.
 struct Piece {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
   bool written = false;
   bool value = false;
   bool residual = false;
-  std::size_t index = 0;  // of that tensor or value
+  std::size_t index = 0;  // index of the tensor or value
 };
 
 Error invalid(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
 
-// What a collective does with the two places of a tensor.
+// Which of a tensor's two places a collective uses.
 bool uses_send(Collective collective) {
   return collective != Collective::kBroadcast && collective != Collective::kSync;
 }
@@ -65,8 +65,8 @@ std::optional<Error> check_tensor(const LaunchArgs& args, std::size_t index) {
   const TensorArgs& tensor = args.tensors[index];
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();  // bytes of an address space
   if (tensor.count > kMost / size_of(args.type) || tensor.recv_bytes > kMost) {
-    return invalid(fmt::format("tensor {}: {} elements of {} with {} bytes of room do not fit into memory", index,
-                               tensor.count, name_of(args.type), tensor.recv_bytes));
+    return invalid(fmt::format("tensor {}: {} elements of {} with {} bytes at recv do not fit into the address space",
+                               index, tensor.count, name_of(args.type), tensor.recv_bytes));
   }
   if (send_bytes(args, tensor) > 0 && tensor.send == nullptr) {
     return invalid(fmt::format("tensor {}: send is null, but count is {}", index, tensor.count));
@@ -79,7 +79,7 @@ std::optional<Error> check_tensor(const LaunchArgs& args, std::size_t index) {
   };
   if (wraps(tensor.send, send_bytes(args, tensor)) || wraps(tensor.recv, recv_bytes(args, tensor)) ||
       wraps(tensor.residual, residual_bytes(args, tensor))) {
-    return invalid(fmt::format("tensor {}: its memory reaches beyond the address space", index));
+    return invalid(fmt::format("tensor {}: the memory exceeds the address space", index));
   }
   return std::nullopt;
 }
@@ -112,8 +112,8 @@ Error overlap(const LaunchArgs& args, const Piece& one, const Piece& two) {
   return invalid(fmt::format("tensors {} and {} overlap, and one of them is written", one.index, two.index));
 }
 
-// Memory that is written belongs to one tensor alone; memory that is only read may be named twice. Those of a state count as
-// written, and its values.
+// Written memory must belong to a single tensor; memory that is only read may be named twice. Tensors and values of a
+// state count as written.
 std::optional<Error> check_overlap(const LaunchArgs& args) {
   std::vector<Piece> pieces;
   pieces.reserve(3 * args.tensors.size() + args.values.size());
@@ -131,7 +131,7 @@ std::optional<Error> check_overlap(const LaunchArgs& args) {
   for (std::size_t i = 0; i < args.values.size(); ++i)
     add(args.values[i], sizeof(std::uint64_t), {.written = true, .value = true, .index = i});
   std::ranges::sort(pieces, {}, &Piece::begin);
-  // Two that overlap: the later one begins before the furthest end so far, and one of the two is written.
+  // Two places overlap: the later one begins before the furthest end so far, and one of the two is written.
   const Piece* read = nullptr;
   const Piece* written = nullptr;
   for (const Piece& piece : pieces) {
@@ -146,7 +146,7 @@ std::optional<Error> check_overlap(const LaunchArgs& args) {
 }
 
 peer::Tensor add_tensor(const LaunchArgs& args, const TensorArgs& tensor, Memory& memory, Call::Loans& loans) {
-  // Memory hands out one kind of span; core never asks to write what is only sent.
+  // Memory has only one kind of span; core never requests a write to memory that is only sent.
   const auto add = [&](const void* at, std::uint64_t bytes) {
     if (bytes == 0) return BufferRef{kSinkBuffer, 0, 0};
     auto* const begin =
@@ -176,7 +176,7 @@ std::optional<Error> check(const LaunchArgs& args) {
   if (type >= kDataTypeCount) return invalid(fmt::format("there is no data type number {}", type));
   const auto op = static_cast<unsigned>(args.op);
   if (op >= kReduceOpCount) return invalid(fmt::format("there is no operation number {}", op));
-  if (args.timeout < Duration{0}) return invalid("the time-out is negative; 0 means none");
+  if (args.timeout < Duration{0}) return invalid("the timeout is negative; 0 means none");
 
   const std::size_t tensors = args.tensors.size();
   if (args.collective == Collective::kBarrier && tensors != 0) return invalid("a barrier takes no tensors");
@@ -203,17 +203,17 @@ std::optional<Error> check(const LaunchArgs& args) {
 
 Result<Watch> watch_of(const LaunchArgs& args) {
   if (auto error = check(args)) return *error;
-  if (args.state == nullptr) return invalid("only a state is watched");
+  if (args.state == nullptr) return invalid("watch needs a state");
   if (args.state->blank) return invalid("a blank state cannot be watched");
   if (args.state->manifest.tensors.size() != args.tensors.size())
-    return invalid("the state misses memory for some of its tensors");
+    return invalid("the state has no memory for some of its tensors");
   Watch watch{args, {}};
   for (std::size_t i = 0; i < args.tensors.size(); ++i) {
     const auto begin = reinterpret_cast<std::uintptr_t>(args.tensors[i].recv);
     const std::uint64_t bytes = recv_bytes(args, args.tensors[i]);
     if (bytes > 0 && !args.state->manifest.tensors[i].may_differ) watch.places.emplace_back(begin, begin + bytes);
   }
-  std::ranges::sort(watch.places);  // none overlaps another: a sync would write to them
+  std::ranges::sort(watch.places);  // places never overlap, because a sync would write to them
   return watch;
 }
 
@@ -229,14 +229,14 @@ std::optional<Error> check_apart(const LaunchArgs& args, const Watch& watch) {
         is_watched(tensor.recv, recv_bytes(args, tensor)) || is_watched(tensor.residual, residual_bytes(args, tensor));
     if (!written) continue;
     return invalid(
-        fmt::format("tensor {}: the call writes to the state that is watched; end the watch for this call", i));
+        fmt::format("tensor {}: the call would write to the watched state; end the watch before this call", i));
   }
   return std::nullopt;
 }
 
 namespace {
 
-// Names the tensors of what is watched, for one call.
+// Names the tensors of the watched state for one call.
 std::shared_ptr<const peer::Watched> add_watch(const Watch& watch, Memory& memory, Call::Loans& loans) {
   auto watched = std::make_shared<peer::Watched>();
   watched->state = watch.args.state;
@@ -247,7 +247,7 @@ std::shared_ptr<const peer::Watched> add_watch(const Watch& watch, Memory& memor
   return watched;
 }
 
-// All but the places of the tensors.
+// All fields except the places of the tensors.
 peer::Request request_of(const LaunchArgs& args) {
   peer::Request request;
   request.collective = args.collective;
@@ -284,15 +284,17 @@ Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_worl
   if (loans.scratch.bytes().empty()) {
     return Error{
         Status::kOutOfMemory,
-        fmt::format("no memory for {} bytes of scratch (a call in place keeps a copy of its input); free some, or "
-                    "give send and recv apart",
-                    scratch)};
+        fmt::format(
+            "no memory for {} bytes of scratch (a call in place keeps a copy of its input); free some memory, or "
+            "use separate memory for send and recv",
+            scratch)};
   }
   loans.buffers.push_back(memory.add(loans.scratch.bytes().first(scratch)));
   request.scratch = {loans.buffers.back(), 0, scratch};
   return request;
 } catch (const std::bad_alloc&) {
-  return Error{Status::kOutOfMemory, fmt::format("no memory to name {} tensors", args.tensors.size())};
+  return Error{Status::kOutOfMemory,
+               fmt::format("out of memory while registering {} tensors: free some memory", args.tensors.size())};
 }
 
 Result<peer::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPool& pool, Call::Loans& loans) try {
@@ -304,7 +306,8 @@ Result<peer::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPo
     if (loans.scratch.bytes().empty()) {
       return Error{
           Status::kOutOfMemory,
-          fmt::format("no memory for a copy of {} bytes of state; free some, or lend the tensors (stable)", bytes)};
+          fmt::format("no memory for a copy of {} bytes of state; free some memory, or lend the tensors (stable)",
+                      bytes)};
     }
     loans.buffers.push_back(memory.add(loans.scratch.bytes().first(bytes)));
   }
@@ -320,7 +323,8 @@ Result<peer::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPo
   }
   return request;
 } catch (const std::bad_alloc&) {
-  return Error{Status::kOutOfMemory, fmt::format("no memory to name {} tensors", args.tensors.size())};
+  return Error{Status::kOutOfMemory,
+               fmt::format("out of memory while registering {} tensors: free some memory", args.tensors.size())};
 }
 
 void give_back(Call::Loans& loans, Memory& memory) {

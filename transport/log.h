@@ -1,4 +1,4 @@
-// Where lines for people go.
+// The destination of log lines for people.
 #pragma once
 
 #include <functional>
@@ -6,9 +6,9 @@
 
 namespace lockstep::transport {
 
-// One line, without an end of line. Called on the thread that has something to say (a communicator's or a coordinator's own, or a
-// caller's that waits): must be quick, must not throw, must not wait for a call of the same communicator, and must not take a lock
-// that is held around such a wait.
+// Receives one line without its end. Called on the thread that logs (the thread of a communicator or coordinator, or a
+// waiting caller). The function must be quick and must not throw. It must not wait for a call of the same communicator,
+// or take a lock that is held around such a wait.
 using Log = std::function<void(std::string_view line)>;
 
 }  // namespace lockstep::transport

@@ -1,5 +1,5 @@
-// Turns a machine of core: inputs in, effects out, one at a time, never nested; and its timer. What is not a stream's effect goes
-// to `Owner::carry_out`, so an effect without a home does not compile.
+// Runs a machine of core and its timer: one input at a time, never nested, then its effects. Effects that do not
+// concern streams go to `Owner::carry_out`; an effect without a handler does not compile.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -24,7 +24,7 @@
 
 namespace lockstep::transport {
 
-// Not thread-safe: belongs to the thread that runs `io`.
+// Not thread-safe: used by the thread that runs `io` only.
 template <typename Machine, typename Input, typename Effects, typename TimerInput, typename Owner>
 class MachineLoop {
  public:
@@ -34,17 +34,17 @@ class MachineLoop {
   MachineLoop& operator=(const MachineLoop&) = delete;
   ~MachineLoop() = default;
 
-  // Looks on from now on; may be null. `Owner::last_words` is called when the machine breaks an assertion.
+  // Records all inputs from now on; may be null. `Owner::last_words` is called when an assertion of the machine fails.
   void record(flight::Recorder<Machine>* recorder) { recorder_ = recorder; }
 
-  // Handed over in the next turn, before anything from the streams.
+  // Queues an input for the next turn, before all inputs from streams.
   void push(Input input) { inputs_.push(std::move(input)); }
 
-  // How many inputs were pushed so far, and how many of them the machine was told.
+  // The number of inputs pushed so far, and the number of those that the machine has processed.
   [[nodiscard]] std::uint64_t pushed() const { return told_ + inputs_.size(); }
   [[nodiscard]] std::uint64_t told() const { return told_; }
 
-  // Goes on until there is nothing to do, or others (new connections, commands, the timer) must have their chance.
+  // Runs until there is nothing to do, or until other work (new connections, commands, the timer) needs a turn.
   void turn() {
     if (stopped_) return;
     LOCKSTEP_ASSERT(!turning_);
@@ -62,16 +62,16 @@ class MachineLoop {
     }
   }
 
-  // Nothing is handed to the machine any more.
+  // The machine receives no more inputs.
   void stop() {
     stopped_ = true;
     timer_.cancel();
   }
 
  private:
-  // A step is some microseconds, with a kernel job at most some hundred.
+  // A step takes a few microseconds; with a kernel job, a few hundred at most.
   static constexpr int kStepsPerTurn = 128;
-  // Streams have their chance after so many inputs of other kinds: a caller that posts commands without end must not make
+  // Streams get a turn after this many other inputs. Otherwise a caller that posts commands without pause would make
   // its own peer look dead.
   static constexpr int kInputsInARow = 32;
 
@@ -93,7 +93,8 @@ class MachineLoop {
             if constexpr (std::constructible_from<Input, decltype(input)>) {
               step(std::move(input));
             } else {
-              LOCKSTEP_UNREACHABLE();  // answers to what this machine cannot ask: a coordinator dials nobody
+              // an answer to a request that this machine never makes: a coordinator does not dial
+              LOCKSTEP_UNREACHABLE();
             }
           },
           from_stream);
@@ -102,7 +103,7 @@ class MachineLoop {
     return streams_.advance();
   }
 
-  // `In` is an Input or one of its kinds, made into an Input in the machine's own parameter.
+  // `In` is an Input or one of its alternatives; it is converted to Input in the parameter of the machine's step().
   template <typename In>
   void step(In&& input) {
     if (recorder_ == nullptr) {
@@ -136,8 +137,8 @@ class MachineLoop {
                }));
   }
 
-  // Most steps put the deadline off (every byte is a sign of life). The timer is moved only when it would ring too late; when it
-  // rings too early, it is set anew.
+  // Most steps postpone the deadline, because every byte is a sign of life. So the timer is moved only if it would fire
+  // too late; if it fires too early, it is armed again.
   void arm() {
     const Instant deadline = machine_.deadline();
     if (deadline >= armed_) return;
@@ -159,7 +160,8 @@ class MachineLoop {
   Fifo<Input> inputs_;
   std::uint64_t told_ = 0;
   Effects effects_;
-  std::shared_ptr<HandlerMemory> continue_memory_ = std::make_shared<HandlerMemory>();  // the io_context may outlive us
+  // shared, because the io_context may outlive this object
+  std::shared_ptr<HandlerMemory> continue_memory_ = std::make_shared<HandlerMemory>();
   flight::Recorder<Machine>* recorder_ = nullptr;
   bool turning_ = false;
   int inputs_in_a_row_ = 0;

@@ -11,10 +11,10 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = 2U << 20U;
 
-// From here on, whole huge pages: a fault per 2 MiB instead of 512.
+// Blocks of at least this size use huge pages: one page fault per 2 MiB instead of 512.
 constexpr std::size_t kHugeFrom = 4U << 20U;
 
-// 0: does not fit into an address space.
+// 0 if the size does not fit an address space.
 std::size_t rounded(std::size_t bytes) {
   const std::size_t unit = bytes >= kHugeFrom ? kHugePage : kPage;
   if (bytes > std::numeric_limits<std::size_t>::max() - unit) return 0;
@@ -24,7 +24,7 @@ std::size_t rounded(std::size_t bytes) {
 std::span<std::byte> map(std::size_t bytes) {
   void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return {};
-  if (bytes >= kHugeFrom) ::madvise(at, bytes, MADV_HUGEPAGE);  // advice: kernels without huge pages refuse it
+  if (bytes >= kHugeFrom) ::madvise(at, bytes, MADV_HUGEPAGE);  // advice only; kernels without huge pages refuse it
   return {static_cast<std::byte*>(at), bytes};
 }
 
@@ -87,7 +87,7 @@ Scratch ScratchPool::take(std::size_t bytes) {
   if (size == 0) return {};
   const std::lock_guard lock(mutex_);
   std::size_t best = cached_.size();
-  for (std::size_t i = 0; i < cached_.size(); ++i) {  // the smallest that is large enough, and not far too large
+  for (std::size_t i = 0; i < cached_.size(); ++i) {  // the smallest block that is large enough and not far too large
     if (cached_[i].size() < size || cached_[i].size() / 2 > size) continue;
     if (best == cached_.size() || cached_[i].size() < cached_[best].size()) best = i;
   }

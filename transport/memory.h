@@ -1,4 +1,4 @@
-// Buffer ids to addresses, and scratch that is used again.
+// Resolves buffer ids to addresses, and keeps scratch for reuse.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace lockstep::transport {
 
-// Which memory a BufferId stands for. add() and remove() from any thread; at() without a lock, by a thread that learnt of the id
-// through something that orders memory (the command queue).
+// The memory of each BufferId. add() and remove() may be called from any thread. at() takes no lock: the calling thread
+// must have received the id through something that orders memory (the command queue).
 class Memory {
  public:
   Memory();
@@ -24,18 +24,18 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
   ~Memory();
 
-  // Throws std::bad_alloc. Ids of removed buffers are used again.
+  // Throws std::bad_alloc. Ids of removed buffers are reused.
   BufferId add(std::span<std::byte> bytes);
   void remove(BufferId id);
 
-  // Asserts that the reference lies within its buffer.
+  // Asserts that the reference is within its buffer.
   [[nodiscard]] std::span<std::byte> at(const BufferRef& ref) const {
     const std::span<std::byte> all = whole(ref.id);
     LOCKSTEP_ASSERT(ref.offset <= all.size() && ref.length <= all.size() - ref.offset);
     return all.subspan(ref.offset, ref.length);
   }
 
-  // All of a buffer.
+  // The whole buffer.
   [[nodiscard]] std::span<std::byte> whole(BufferId id) const {
     const std::size_t block = id.value / kBlock;
     LOCKSTEP_ASSERT(block < kBlocks && blocks_[block] != nullptr);
@@ -44,7 +44,8 @@ class Memory {
   [[nodiscard]] std::size_t size() const;  // without the standing buffers
 
  private:
-  // Entries never move, so that at() needs no lock. Enough for kMaxRoundsInFlight calls of kMaxTensorsPerCall tensors.
+  // Entries never move, so at() needs no lock. The table is large enough for kMaxRoundsInFlight calls of
+  // kMaxTensorsPerCall tensors.
   static constexpr std::size_t kBlock = 4096;
   static constexpr std::size_t kBlocks = 16'384;
   using Block = std::array<std::span<std::byte>, kBlock>;
@@ -58,7 +59,7 @@ class Memory {
   std::uint32_t next_ = kFirstFreeBuffer.value;
 };
 
-// A block of scratch; goes back to its pool.
+// A block of scratch; returns to its pool when it is destroyed.
 class ScratchPool;
 class Scratch {
  public:
@@ -72,7 +73,7 @@ class Scratch {
     return *this;
   }
   ~Scratch();
-  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }  // at least what was asked for
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }  // at least the requested size
 
  private:
   friend class ScratchPool;
@@ -81,8 +82,8 @@ class Scratch {
   std::span<std::byte> bytes_;
 };
 
-// Thread-safe. Fresh pages cost more than a copy does, so blocks are kept: never more bytes, lent and kept together, than
-// were lent at once at some time.
+// Thread-safe. Fresh pages cost more than a copy, so blocks are kept. Invariant: lent and kept bytes together never
+// exceed the most bytes that were ever lent at the same time.
 class ScratchPool {
  public:
   ScratchPool() = default;
@@ -90,7 +91,7 @@ class ScratchPool {
   ScratchPool& operator=(const ScratchPool&) = delete;
   ~ScratchPool();
 
-  // An empty block when there is no memory. Contents are unspecified.
+  // Returns an empty block if there is no memory. The contents are unspecified.
   Scratch take(std::size_t bytes);
 
   struct Footprint {

@@ -1,4 +1,4 @@
-// Signals are for the program's own threads, and its own affairs.
+// Keeps signals away from the library's threads: signals belong to the program's own threads.
 #pragma once
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 namespace lockstep::transport {
 
-// While it lives, threads that begin take no signals.
+// While this object lives, new threads block all signals.
 class NoSignals {
  public:
   NoSignals() {
@@ -25,8 +25,8 @@ class NoSignals {
   sigset_t before_{};
 };
 
-// While it lives, this thread may write to files without a thought of limits to their size (ulimit -f): the write fails, and the
-// signal that would end the process is taken back.
+// While this object lives, a write beyond the file size limit (ulimit -f) fails without ending the process: the signal
+// is discarded.
 class NoSizeSignal {
  public:
   NoSizeSignal() {

@@ -1,4 +1,4 @@
-// A thread for one io_context, that takes no signals: those are for the program's own threads.
+// A thread for one io_context. It blocks all signals, which belong to the program's own threads.
 #pragma once
 
 #include <pthread.h>
@@ -16,7 +16,7 @@ namespace lockstep::transport {
 
 class ReactorThread {
  public:
-  // One thread at a time runs it, others only post.
+  // Only one thread at a time runs the io_context; other threads only post to it.
   ReactorThread() : io_(1), guard_(asio::make_work_guard(io_)) {
     watch_forks();
     own(io_);
@@ -30,9 +30,9 @@ class ReactorThread {
 
   asio::io_context& io() { return io_; }
 
-  // Throws std::system_error when there is no thread to be had. `name`: at most 15 characters.
+  // Throws std::system_error if no thread can be started. `name`: at most 15 characters.
   void start(const char* name, std::function<void(asio::io_context&)> run) {
-    const NoSignals none;  // inherited by the resolver's thread, too
+    const NoSignals none;  // the resolver's thread inherits the signal mask, too
     thread_ = std::thread([this, name, run = std::move(run)] {
       pthread_setname_np(pthread_self(), name);
       run(io_);

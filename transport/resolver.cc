@@ -19,7 +19,7 @@ Error cannot_resolve(const std::string& host, std::string_view why) {
   return {Status::kUnreachable, fmt::format("cannot resolve '{}' ({}): check the host name", host, why)};
 }
 
-// In the system's order (RFC 6724), each once.
+// In the system's order (RFC 6724), without duplicates.
 Addresses collect(const std::string& host, const std::error_code& error, const tcp::resolver::results_type& results) {
   if (error) return cannot_resolve(host, error.message());
   std::vector<io::Address> addresses;

@@ -1,4 +1,4 @@
-// Names to addresses. Literals are answered without asking anybody.
+// Resolves names to addresses. Literals need no lookup.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -15,8 +15,8 @@ namespace lockstep::transport {
 
 using Addresses = Result<std::vector<io::Address>>;
 
-// Looks up "host:port" to be dialled. `done` comes from the reactor, never from inside resolve(). Names are looked up on asio's
-// own thread by the system's resolver, which cannot be interrupted: destroying the io_context waits for it.
+// Resolves a "host:port" to be dialled. `done` is called from the reactor, never inside resolve(). asio's own thread
+// calls the system's resolver, which cannot be interrupted: the destructor of the io_context waits for it.
 class Resolver {
  public:
   explicit Resolver(asio::io_context& io) : io_(io), resolver_(io) {}
@@ -27,7 +27,7 @@ class Resolver {
   asio::ip::tcp::resolver resolver_;
 };
 
-// The same at once, blocking; an empty host gives no address.
+// The same, blocking; an empty host gives no address.
 Addresses resolve_host(const std::string& host, std::uint16_t port);
 
 }  // namespace lockstep::transport

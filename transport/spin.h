@@ -1,7 +1,7 @@
-// How whoever turns an engine waits for news while a call is in flight: it looks again and again for a moment, and only then goes
-// to sleep. To be woken costs tens of microseconds, more in a virtual machine whose core was given away: longer than a small
-// collective takes. A wait that was long tells that the next one will be, too (a long line, a peer that computes): then nothing is
-// looked for in vain, until waits are short again.
+// How the owner of the loop waits while a call is in flight: it polls for a moment before it sleeps. Waking up takes
+// tens of microseconds, more in a virtual machine whose core was given away: longer than a small collective. After a
+// long wait the next wait is likely to be long, too (a long line, or a peer that computes). Then polling is skipped
+// until waits are short again.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -14,13 +14,13 @@
 
 namespace lockstep::transport {
 
-// Not thread-safe: belongs to the thread that runs the io_context.
+// Not thread-safe: used by the thread that runs the io_context only.
 class Spin {
  public:
-  // 0: always sleeps.
+  // 0: never polls.
   explicit Spin(std::chrono::nanoseconds longest) : longest_(longest), pays_(longest.count() > 0) {}
 
-  // Runs one handler of `io`, as its run_one_until() does. 0: `io` was stopped, or the time came.
+  // Runs one handler of `io`, like its run_one_until(). Returns 0 if `io` was stopped or the time has passed.
   std::size_t run_one(asio::io_context& io, std::optional<Clock::time_point> until = std::nullopt) {
     const auto began = Clock::now();
     if (until && began >= *until) return 0;
@@ -30,17 +30,17 @@ class Spin {
     return ran;
   }
 
-  // Whether the next wait begins with looking.
+  // Whether the next wait begins with polling.
   [[nodiscard]] bool pays() const { return pays_; }
 
  private:
-  // A sleep that was so many times as long as we would have looked was short, too: a part of it was being woken.
+  // A sleep of up to this many times `longest` counts as short: a part of it was the time to wake up.
   static constexpr int kWorthIt = 2;
 
   static std::size_t look(asio::io_context& io, Clock::time_point until) {
     do {
       if (const std::size_t ran = io.poll_one(); ran > 0) return ran;
-      std::this_thread::yield();  // there may be more peers here than cores
+      std::this_thread::yield();  // several peers may share the cores
     } while (Clock::now() < until && !io.stopped());
     return 0;
   }

@@ -26,10 +26,11 @@
 namespace lockstep::transport {
 namespace {
 
-// Before all addresses are tried again, where something took the connection and ended it: a port that strangers keep full.
+// Pause before all addresses are tried again, if one accepted the connection and closed it: strangers may fill the
+// port.
 constexpr auto kPause = std::chrono::milliseconds(50);
 
-// One question: look up, dial each address in turn, ask, read the answer.
+// One query: resolves the name, dials each address in turn, sends the request, reads the answer.
 class Query {
  public:
   explicit Query(std::string_view host_port)
@@ -41,8 +42,8 @@ class Query {
     timer_.expires_after(to_chrono(timeout));
     timer_.async_wait([this, timeout](std::error_code aborted) {
       if (aborted) return;
-      const char* const look =
-          opened_ ? "it takes connections, but is it a Lockstep coordinator?" : "check the address and the network";
+      const char* const look = opened_ ? "it accepts connections; check that it is a Lockstep coordinator"
+                                       : "check the address and the network";
       answer(Error{Status::kTimedOut, fmt::format("no answer from {} within {:.3g} s: {}{}", host_port_,
                                                   timeout.seconds(), look, tried_)});
     });
@@ -103,8 +104,8 @@ class Query {
       if (!event->has_value()) break;
       if (const auto* const preamble = std::get_if<wire::Preamble>(&**event)) {
         if (preamble->version == wire::kVersion) continue;
-        return answer(
-            wrong(fmt::format("it speaks version {}, this is version {}", preamble->version, wire::kVersion)));
+        return answer(wrong(fmt::format("it speaks version {} of the protocol, this program speaks version {}",
+                                        preamble->version, wire::kVersion)));
       }
       auto* const received = std::get_if<wire::Received>(&**event);
       if (received == nullptr) return answer(wrong("it sent tensor data"));
@@ -123,7 +124,7 @@ class Query {
     dial_next();
   }
 
-  // Until the time is up.
+  // Retries until the timeout.
   void try_again() {
     rounds_ += 1;
     pause_.expires_after(kPause);
@@ -136,8 +137,8 @@ class Query {
       turn();
     });
   }
-  void on(const io::Accepted&) { LOCKSTEP_UNREACHABLE(); }  // nobody listens here
-  void on(const io::Revoked&) { LOCKSTEP_UNREACHABLE(); }   // nothing is revoked
+  void on(const io::Accepted&) { LOCKSTEP_UNREACHABLE(); }  // a client does not listen
+  void on(const io::Revoked&) { LOCKSTEP_UNREACHABLE(); }   // a client revokes nothing
 
   void write() {
     if (writer_.wants_write()) streams_.carry_out(io::Write{stream_, writer_.begin_write()});
@@ -166,10 +167,10 @@ class Query {
   std::vector<io::Address> addresses_;
   std::size_t next_address_ = 0;
   std::string tried_;
-  bool was_shown_out_ = false;  // by one of the addresses, in this round
-  std::uint64_t rounds_ = 0;    // that ended so
+  bool was_shown_out_ = false;  // an address of this round closed the connection after accepting it
+  std::uint64_t rounds_ = 0;    // number of rounds that ended like this
   std::optional<Result<wire::StatusReply>> answer_;
-  StreamSet streams_;  // last: lent memory outlives it
+  StreamSet streams_;  // last member: destroyed before the memory that it borrows
 };
 
 }  // namespace

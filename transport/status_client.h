@@ -1,4 +1,4 @@
-// Asks a coordinator how its run is.
+// Queries the status of a coordinator.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace lockstep::transport {
 
-// Blocks until the coordinator at "host:port" has answered, or `timeout` has passed. Errors: kUnreachable, kTimedOut, kRefused,
-// kProtocolError, kInvalidArgument; the text names the address and what to do.
+// Blocks until the coordinator at "host:port" has answered, or until `timeout` has passed. Errors: kUnreachable,
+// kTimedOut, kRefused, kProtocolError, kInvalidArgument; the text names the address and what to do.
 Result<wire::StatusReply> query_status(std::string_view host_port, Duration timeout);
 
 }  // namespace lockstep::transport

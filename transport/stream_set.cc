@@ -19,7 +19,7 @@ bool would_block(const std::error_code& error) {
   return error == asio::error::would_block || error == asio::error::try_again;
 }
 
-// A reset: what has not been sent or read is thrown away, on both sides.
+// Resets the connection: both sides discard bytes that were not sent or read.
 void abort_socket(Socket& socket) {
   std::error_code ignored;
   socket.set_option(asio::socket_base::linger(true, 0), ignored);
@@ -29,12 +29,12 @@ void abort_socket(Socket& socket) {
 }  // namespace
 
 struct StreamSet::Stream {
-  // One direction: the loan, and what is known of the socket.
+  // One direction: its loan, and what is known about the socket.
   struct Half {
     bool lent = false;
-    bool queued = false;   // stands in ready_
-    bool waiting = false;  // the reactor will say when it can go on
-    bool dry = false;      // the last attempt moved less than asked: the next would move nothing
+    bool queued = false;   // contained in ready_
+    bool waiting = false;  // the reactor will report when the direction can continue
+    bool dry = false;      // the last attempt moved fewer bytes than requested, so the next would move none
     HandlerMemory memory;
   };
 
@@ -44,7 +44,7 @@ struct StreamSet::Stream {
   StreamId id;
   Socket socket;
   bool open = false;   // false: dialling
-  bool ended = false;  // not in streams_ any more
+  bool ended = false;  // removed from streams_
   bool doomed = false;
   io::CloseReason doom_reason = io::CloseReason::kReset;
   std::string doom_text;
@@ -55,9 +55,9 @@ struct StreamSet::Stream {
   std::size_t from_count = 0;
 };
 
-StreamSet::StreamSet(asio::io_context& io, const Memory& memory, Door::Options options, Log log,
+StreamSet::StreamSet(asio::io_context& io, const Memory& memory, Connector::Options options, Log log,
                      std::function<void()> on_ready)
-    : io_(io), memory_(memory), on_ready_(std::move(on_ready)), door_(io, std::move(options), std::move(log)) {}
+    : io_(io), memory_(memory), on_ready_(std::move(on_ready)), connector_(io, std::move(options), std::move(log)) {}
 
 StreamSet::~StreamSet() {
   for (const auto& [id, stream] : streams_) {
@@ -70,8 +70,9 @@ StreamSet::~StreamSet() {
 
 void StreamSet::carry_out(const io::Dial& effect) {
   const StreamPtr stream = add(effect.stream, Socket(io_));
-  door_.dial(stream->socket, effect.to,
-             [this, stream](std::error_code error, Duration round_trip) { on_dialled(stream, error, round_trip); });
+  connector_.dial(stream->socket, effect.to, [this, stream](std::error_code error, Duration round_trip) {
+    on_dialled(stream, error, round_trip);
+  });
 }
 
 void StreamSet::carry_out(const io::Read& effect) {
@@ -107,7 +108,7 @@ void StreamSet::carry_out(const io::Write& effect) {
 void StreamSet::carry_out(const io::Revoke& effect) {
   const StreamPtr stream = find(effect.stream);
   if (stream == nullptr) return;
-  // Nothing moves outside attempt_*(): the loan is back as soon as it is forgotten here.
+  // Bytes move only inside attempt_*(), so the loan ends as soon as it is removed here.
   stream->half(effect.direction).lent = false;
   inputs_.push(io::Revoked{effect.stream, effect.direction, 0});
 }
@@ -117,7 +118,7 @@ void StreamSet::carry_out(const io::Close& effect) {
   if (stream == nullptr) return;
   if (effect.flush_first && stream->open && !stream->doomed) {
     stream->socket.cancel();
-    farewells_.begin(std::move(stream->socket));
+    closer_.begin(std::move(stream->socket));
   } else {
     abort_socket(stream->socket);
   }
@@ -130,7 +131,7 @@ void StreamSet::carry_out(const io::Place& effect) {
   if (!effect.bytes.empty()) std::memcpy(into.data(), effect.bytes.data(), effect.bytes.size());
 }
 
-// ---- coming and going ----
+// ---- opening and closing ----
 
 StreamSet::StreamPtr StreamSet::find(StreamId id) const {
   const auto found = streams_.find(id.value);
@@ -139,7 +140,7 @@ StreamSet::StreamPtr StreamSet::find(StreamId id) const {
 
 StreamSet::StreamPtr StreamSet::add(StreamId id, Socket socket) {
   auto stream = std::make_shared<Stream>(id, std::move(socket));
-  LOCKSTEP_ASSERT(streams_.emplace(id.value, stream).second);  // names are never used twice
+  LOCKSTEP_ASSERT(streams_.emplace(id.value, stream).second);  // stream ids are never reused
   return stream;
 }
 
@@ -155,10 +156,11 @@ void StreamSet::on_dialled(const StreamPtr& stream, const std::error_code& error
 }
 
 Result<io::Address> StreamSet::listen(const ListenPlan& plan) {
-  return door_.listen(plan, [this](Socket socket, const io::Address& from) { on_accepted(std::move(socket), from); });
+  return connector_.listen(plan,
+                           [this](Socket socket, const io::Address& from) { on_accepted(std::move(socket), from); });
 }
 
-void StreamSet::stop_listening() { door_.close(); }
+void StreamSet::stop_listening() { connector_.close(); }
 
 void StreamSet::on_accepted(Socket socket, const io::Address& from) {
   const StreamPtr stream = add(accepted_names_.next(), std::move(socket));
@@ -178,18 +180,18 @@ void StreamSet::end(const StreamPtr& stream, io::CloseReason reason, std::string
   inputs_.push(io::Closed{stream->id, reason, std::move(text)});
 }
 
-void StreamSet::shut_down(Farewell farewell, std::function<void()> done) {
-  door_.close();
+void StreamSet::shut_down(ClosingStreams closing, std::function<void()> done) {
+  connector_.close();
   for (const auto& [id, stream] : streams_) {
     stream->ended = true;
     abort_socket(stream->socket);
   }
   streams_.clear();
-  if (farewell == Farewell::kCutShort) farewells_.cut_short();
-  farewells_.when_all_ended(std::move(done));
+  if (closing == ClosingStreams::kCutShort) closer_.cut_short();
+  closer_.when_all_ended(std::move(done));
 }
 
-// ---- moving bytes ----
+// ---- reading and writing ----
 
 bool StreamSet::next(io::Input& input) {
   if (inputs_.empty()) return false;
@@ -232,7 +234,7 @@ bool StreamSet::advance() {
   const Ready ready = ready_.pop();
   Stream::Half& half = ready.stream->half(ready.direction);
   half.queued = false;
-  if (ready.stream->ended || !half.lent) return true;  // taken back, or over
+  if (ready.stream->ended || !half.lent) return true;  // revoked or over
   if (ready.direction == io::Direction::kRead) {
     attempt_read(ready.stream);
   } else if (!ready.stream->doomed) {
@@ -266,9 +268,9 @@ void StreamSet::attempt_write(const StreamPtr& stream) {
   inputs_.push(io::WriteDone{stream->id, bytes});
 }
 
-// ---- a stream that cannot be written to any more ----
+// ---- streams whose writing failed ----
 
-// The other side may have said why before it closed, and that is still to be read. The loan for writing stays out.
+// The other side may have sent a reason before it closed, which is still to be read. The loan for writing stays lent.
 void StreamSet::doom(const StreamPtr& stream, const std::error_code& error) {
   stream->doomed = true;
   stream->doom_reason = close_reason(error);
@@ -276,7 +278,7 @@ void StreamSet::doom(const StreamPtr& stream, const std::error_code& error) {
   doomed_.push(stream);
 }
 
-// Everything that was read has been handed over and nothing else can be done: read on, or end it.
+// Called when all read bytes were processed and there is nothing else to do: reads on, or ends the stream.
 void StreamSet::advance_doomed() {
   const StreamPtr stream = doomed_.pop();
   if (stream->ended) return;

@@ -1,10 +1,10 @@
-// All streams of one machine: carries out its io:: effects on sockets and yields io:: inputs. Decides nothing.
+// All streams of one machine: carries out its io:: effects on sockets and produces io:: inputs. Makes no decisions.
 //
-// Reads and writes are tried at once while they succeed and wait for the reactor only when the socket has nothing or takes
-// nothing; so a loan can be given back at any moment. Streams take turns, one system call each.
+// Reads and writes are attempted at once, as long as they succeed; they wait for the reactor only if the socket has no
+// data or no room. So a loan can be ended at any moment. Streams take turns, one system call each.
 //
-// Not thread-safe: belongs to the thread that runs the io_context. Inputs are queued, never delivered from inside
-// carry_out(): no machine is entered twice. A steady state allocates nothing.
+// Not thread-safe: used by the thread that runs the io_context only. Inputs are queued and never delivered inside
+// carry_out(), so no machine is entered recursively. A steady state does not allocate.
 #pragma once
 
 #include <array>
@@ -19,22 +19,23 @@
 #include <unordered_map>
 
 #include "core/io/stream.h"
-#include "transport/door.h"
-#include "transport/farewell.h"
+#include "transport/connector.h"
 #include "transport/fifo.h"
+#include "transport/graceful_closer.h"
 #include "transport/memory.h"
 
 namespace lockstep::transport {
 
 class StreamSet {
  public:
-  // `on_ready` is called from the reactor, never from inside a method, when next() or advance() has something to do again.
-  StreamSet(asio::io_context& io, const Memory& memory, Door::Options options, Log log, std::function<void()> on_ready);
+  // `on_ready` is called from the reactor, never inside a method, when next() or advance() has work again.
+  StreamSet(asio::io_context& io, const Memory& memory, Connector::Options options, Log log,
+            std::function<void()> on_ready);
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
   ~StreamSet();
 
-  // Effects. Those for a stream that has ended meanwhile are dropped: Closed is on its way.
+  // Carries out effects. Effects on a stream that has ended meanwhile are dropped; its Closed input follows.
   void carry_out(const io::Dial& effect);
   void carry_out(const io::Read& effect);
   void carry_out(const io::Write& effect);
@@ -42,22 +43,23 @@ class StreamSet {
   void carry_out(const io::Close& effect);
   void carry_out(const io::Place& effect);
 
-  // From now on strangers come as io::Accepted.
+  // From now on, connections of strangers arrive as io::Accepted.
   Result<io::Address> listen(const ListenPlan& plan);
   void stop_listening();
 
-  // The next input, if there is one.
+  // Takes the next input, if there is one.
   bool next(io::Input& input);
-  // Tries one read or write. False: nothing can be tried before the reactor says so.
+  // Attempts one read or write. Returns false if nothing can be attempted before the reactor reports readiness.
   bool advance();
   [[nodiscard]] bool idle() const { return inputs_.empty() && ready_.empty() && doomed_.empty(); }
 
-  enum class Farewell : std::uint8_t { kWait, kCutShort };
-  // Resets every stream, says nothing. `done` is called when streams on their farewell have ended too: as they do, or at once.
-  void shut_down(Farewell farewell, std::function<void()> done);
+  enum class ClosingStreams : std::uint8_t { kWait, kCutShort };
+  // Resets all streams without further inputs. `done` is called once all closing streams have ended: in an orderly way,
+  // or at once.
+  void shut_down(ClosingStreams closing, std::function<void()> done);
 
-  [[nodiscard]] std::size_t size() const { return streams_.size() + farewells_.size(); }
-  // From any thread.
+  [[nodiscard]] std::size_t size() const { return streams_.size() + closer_.size(); }
+  // Callable from any thread.
   [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
 
@@ -85,13 +87,13 @@ class StreamSet {
   asio::io_context& io_;
   const Memory& memory_;
   std::function<void()> on_ready_;
-  Door door_;
-  Farewells farewells_;
+  Connector connector_;
+  GracefulCloser closer_;
   io::StreamNames accepted_names_ = io::StreamNames::for_accepting();
   std::unordered_map<std::uint64_t, StreamPtr> streams_;
   Fifo<io::Input> inputs_;
   Fifo<Ready> ready_;
-  Fifo<StreamPtr> doomed_;  // their writing half failed; what can still be read is read before they end
+  Fifo<StreamPtr> doomed_;  // streams whose writing failed; they end after the received bytes were read
   std::atomic<std::uint64_t> bytes_read_{0};
   std::atomic<std::uint64_t> bytes_written_{0};
 };

@@ -1,4 +1,4 @@
-// A handle on one API call in flight. Cheap to copy; the last copy frees it. Outlives its communicator.
+// A handle of one API call in flight. Cheap to copy; destroying the last copy frees it. May outlive its communicator.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ using peer::Outcome;
 
 class Call;  // call.h; the engine's side of the handle
 
-// Bytes that a sync has got, of those in which the state differs. 0 of 0: it does not know yet, or it is no sync.
+// Progress of a sync: the bytes received, and the bytes that differ. 0 of 0: not known yet, or not a sync.
 struct Progress {
   std::uint64_t bytes = 0;
   std::uint64_t of = 0;
 };
 
-// What to call when a call is over. It must be quick, must not block, and must not throw.
+// A callback for the end of a call. It must be quick, must not block, and must not throw.
 struct Ended {
   void (*function)(void* user);
   void* user;
@@ -34,7 +34,7 @@ struct Ended {
 // Thread-safe: any number of threads may wait for one call.
 class Work {
  public:
-  Work() = default;  // no call; only to be assigned to
+  Work() = default;  // without a call; can only be assigned to
   explicit Work(std::shared_ptr<Call> call) : call_(std::move(call)) {}
 
   [[nodiscard]] explicit operator bool() const { return call_ != nullptr; }
@@ -42,21 +42,21 @@ class Work {
   [[nodiscard]] CallId id() const;
   // Whether the call is over. Never blocks.
   [[nodiscard]] bool test() const;
-  // Blocks until the call is over (true) or `timeout` has passed (false; the call goes on). Without a time-out: until it is
-  // over, which promise L4 says it will be.
+  // Blocks until the call is over (returns true) or `timeout` has passed (returns false; the call continues). Without a
+  // timeout, blocks until the call is over; promise L4 guarantees its end.
   bool wait(std::optional<Duration> timeout = std::nullopt) const;
-  // The same, unless the waiting thread is interrupted before.
+  // The same, but may be interrupted.
   Waited wait(std::optional<Duration> timeout, Interrupted interrupted) const;
-  // Has `ended` called exactly once, when the call is over: on the thread that ends it, or here if it is over already. May be
-  // asked for several times. Throws std::bad_alloc, and `ended` is not called then.
+  // Calls `ended` exactly once, when the call is over: on the thread that ends it, or here if it is over already. May
+  // be called several times. If it throws std::bad_alloc, `ended` is not called.
   void notify(Ended ended) const;
-  // Blocks until the call is over and all of those were called.
+  // Blocks until the call is over and all callbacks have returned.
   void wait_until_told() const;
-  // How far it is. Never blocks.
+  // The progress so far. Never blocks.
   [[nodiscard]] Progress progress() const;
-  // How it ended. Only once test() or wait() said true; valid as long as a handle lives.
+  // How the call ended. Allowed only after test() or wait() has returned true; valid as long as a handle lives.
   [[nodiscard]] const Outcome& outcome() const;
-  // From the call to its end. Only once test() or wait() said true.
+  // The time from the call to its end. Allowed only after test() or wait() has returned true.
   [[nodiscard]] Duration elapsed() const;
 
  private:
@@ -66,12 +66,12 @@ class Work {
   std::shared_ptr<Call> call_;
 };
 
-// Blocks until one of `works` is over: `first` is its index then, the lowest if there are several. kTimedOut at once if `works` is
-// empty.
+// Blocks until one of `works` is over; `first` is then its index, the lowest one of several. Returns kTimedOut at once
+// if `works` is empty.
 Waited wait_any(std::span<const Work> works, std::optional<Duration> timeout, Interrupted interrupted,
                 std::size_t& first);
 
-// The same; nothing: `timeout` has passed.
+// The same; returns nothing if `timeout` has passed.
 inline std::optional<std::size_t> wait_any(std::span<const Work> works,
                                            std::optional<Duration> timeout = std::nullopt) {
   std::size_t first = 0;

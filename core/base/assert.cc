@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-thread_local LastWords* last_words = nullptr;  // nothing that a machine decides depends on it
+thread_local LastWords* last_words = nullptr;  // diagnostics only; no decision of a machine depends on it
 
 }  // namespace
 

@@ -1,13 +1,15 @@
-// Assertions that stay in every build. They guard our own mistakes; what the network may do is a value (Result).
+// Assertions that stay in every build. An assertion guards against a mistake in Lockstep itself. A mistake of the
+// network is a value (Result).
 #pragma once
 
 namespace lockstep {
 
-// Prints the broken condition with its place to standard error and aborts the process.
+// Prints the failed condition, its file and its line to standard error, then aborts the process.
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line);
 
-// What this thread does before the process ends over a broken assertion, while this is there: write down how it came to
-// it. The innermost speaks, once.
+// A callback that runs on this thread after an assertion has failed and before the process aborts, for example to write
+// a flight recording. It is registered while the object lives. Only the innermost object's callback runs, and it runs
+// once.
 class LastWords {
  public:
   using Say = void (*)(void* about);

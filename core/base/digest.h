@@ -1,4 +1,4 @@
-// XXH3-128 of some bytes. Two states of the same digest are taken for the same.
+// An XXH3-128 digest. Two states with equal digests are treated as equal.
 #pragma once
 
 #include <compare>

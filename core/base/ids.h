@@ -16,8 +16,8 @@ struct PeerId {
   [[nodiscard]] constexpr bool is_nobody() const { return high == 0 && low == 0; }
 };
 
-// The secret of one run: random, 128 bits, told to its members and to nobody else. Who says it on a link is one of
-// them.
+// The secret of one run: random, 128 bits, known to its members only. A peer that presents the key on a link is a
+// member.
 struct LinkKey {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
@@ -25,7 +25,7 @@ struct LinkKey {
   constexpr bool operator==(const LinkKey&) const = default;
 };
 
-// An integer with a meaning; `Name` keeps the meanings apart.
+// An integer with a meaning. `Name` makes the types distinct.
 template <typename Name, typename Int>
 struct Number {
   using Value = Int;
@@ -37,21 +37,21 @@ struct Number {
 
 using Rank = Number<struct RankName, std::uint32_t>;                // place in one group's ring of one view
 using GroupId = Number<struct GroupName, std::uint32_t>;            // peers that reduce with each other
-using GangId = Number<struct GangName, std::uint64_t>;              // peers of use only together; 0 is "no gang"
+using GangId = Number<struct GangName, std::uint64_t>;              // peers that are useful only together; 0: no gang
 using Tag = Number<struct TagName, std::uint64_t>;                  // the caller's name for a round
-using Term = Number<struct TermName, std::uint64_t>;                // which coordinator
+using Term = Number<struct TermName, std::uint64_t>;                // identifies one coordinator
 using ViewNumber = Number<struct ViewName, std::uint64_t>;          // membership version
-using ProposalNumber = Number<struct ProposalName, std::uint64_t>;  // change of membership or outcome under way
+using ProposalNumber = Number<struct ProposalName, std::uint64_t>;  // a pending change of membership or of an outcome
 using StreamId = Number<struct StreamName, std::uint64_t>;          // one TCP or TLS stream of this process
 using CallId = Number<struct CallName, std::uint64_t>;              // one API call of this process
-using BufferId = Number<struct BufferName, std::uint32_t>;          // memory by name; see buffers/buffer_ref.h
+using BufferId = Number<struct BufferName, std::uint32_t>;          // names a piece of memory; see buffers/buffer_ref.h
 using StripeIndex = Number<struct StripeName, std::uint16_t>;       // one of the parallel streams between two peers
 using SegmentIndex = Number<struct SegmentName, std::uint32_t>;     // a pipelined piece of a chunk
 
-// The cohort that was formed by the admission installed as this view; see docs/protocol.md, "Words".
+// The cohort formed by the admission that this view installed; see docs/protocol.md, "Words".
 using CohortId = Number<struct CohortName, std::uint64_t>;
 
-// A cohort loses members without changing its id; each loss starts a generation, and rounds are attempted in one.
+// A cohort keeps its id when it loses members. Each loss starts a generation. A round is attempted in one generation.
 using Generation = Number<struct GenerationName, std::uint64_t>;
 
 // A round's name: the n-th use of a tag in one group of one cohort.

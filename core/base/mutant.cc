@@ -1,4 +1,5 @@
-// Only in builds with -DLOCKSTEP_MUTANTS=ON: the one global of core, and the reason why such a build never ships.
+// Compiled with -DLOCKSTEP_MUTANTS=ON only. `planted` is the only global variable of core; a build that has it is never
+// released.
 #include "core/base/mutant.h"
 
 namespace lockstep {

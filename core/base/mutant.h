@@ -1,9 +1,9 @@
-// Planted bugs: who tests the tests. Each entry is a mistake that a tired programmer could make; `lockstep sim mutants` plants
-// one after the other, and the simulator must find every one of them by a promise that is named for it. The code that ships has
-// none: mutant() is a constant `false` there, and nothing of it remains. A build with -DLOCKSTEP_MUTANTS=ON asks which one was
-// planted.
+// Planted bugs, which test the tests. Each entry is a mistake that a tired programmer could make. `lockstep sim
+// mutants` plants them one by one, and the simulator must find each bug by one of the promises named in its entry. A
+// released build has no planted bugs: mutant() is a constant `false`, and the compiler removes the check. A build with
+// -DLOCKSTEP_MUTANTS=ON checks at run time which bug is planted.
 //
-// A site is one line: `if (done || mutant(Mutant::kDoneEarly)) ...`
+// A planted bug is one line: `if (done || mutant(Mutant::kDoneEarly)) ...`
 #pragma once
 
 #include <array>
@@ -13,117 +13,134 @@
 
 namespace lockstep {
 
-// How many seeds may pass until it is found.
+// The largest number of seeds that the simulator may run before it finds the bug.
 enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'000 };
 
-// X(name, id, promises of which one must break, rarity, what was forgotten). "assert": an assertion of core may also end it.
+// X(name, id, promises, rarity, bug). At least one of the promises must break; "assert": an assertion of core may fail
+// instead.
 // clang-format off
 #define LOCKSTEP_MUTANTS_ALL(X) \
   /* outcomes */ \
   X(kCommitWithoutOne, "commit-without-one", "S2", kCommon, "a round commits before its last member is done") \
-  X(kLostCountsAsDone, "lost-counts-as-done", "S2", kRare, "who is lost counts as done, whether it took part or not") \
-  X(kDoneCarriesOver, "done-carries-over", "S1 L2", kRare, "done in one attempt counts for the next") \
-  X(kDoneCommitsOnLoss, "done-commits-on-loss", "S1 S2", kCommon, "who is done commits by itself when a member is lost") \
-  X(kDoneAfterFlush, "done-after-flush", "S11 L1 L2", kRare, "a frozen round is done after its flush was sent") \
-  X(kFirstVerdictStands, "first-verdict-stands", "L1 L4", kRare, "what members answer to a proposal changes no verdict") \
-  X(kNewLossWaits, "new-loss-waits", "L1", kCommon, "a loss does not replace the proposal that waits for the lost") \
-  X(kGroupsDecideAlone, "groups-decide-alone", "S1", kRare, "gangs: the groups' rounds are not bound to one outcome") \
-  X(kGroupsElectApart, "groups-elect-apart", "S1", kNeedle, "gangs: each group takes over its own highest revision") \
-  X(kStopBeatsDone, "stop-beats-done", "S1", kRare, "a round is stopped although all survivors are done with it") \
-  X(kAgreesWithoutOne, "agrees-without-one", "S1 L2", kRare, "members commit among themselves before the last one is done") \
-  X(kAbortsAlone, "aborts-alone", "S1", kRare, "a peer aborts by itself when its call times out") \
-  X(kUsedUpForgotten, "used-up-forgotten", "L1", kCommon, "an outcome is not kept for who has not launched yet") \
-  X(kRetriesWhatMustNot, "retries-what-must-not", "S10", kCommon, "a round that must not be retried is") \
+  X(kLostCountsAsDone, "lost-counts-as-done", "S2", kRare, "a lost member counts as done even if it took no part") \
+  X(kDoneCarriesOver, "done-carries-over", "S1 L2", kRare, \
+    "a member that was done in one attempt counts as done in the next") \
+  X(kDoneCommitsOnLoss, "done-commits-on-loss", "S1 S2", kCommon, "a member commits alone when another one is lost") \
+  X(kDoneAfterFlush, "done-after-flush", "S11 L1 L2", kRare, "a frozen round becomes done after its flush was sent") \
+  X(kFirstVerdictStands, "first-verdict-stands", "L1 L4", kRare, \
+    "the flush answers of members do not change the verdict") \
+  X(kNewLossWaits, "new-loss-waits", "L1", kCommon, "a loss does not replace a proposal that waits for the lost peer") \
+  X(kGroupsDecideAlone, "groups-decide-alone", "S1", kRare, "gangs: the rounds of groups do not share one outcome") \
+  X(kGroupsElectApart, "groups-elect-apart", "S1", kNeedle, "gangs: each group elects its own highest revision") \
+  X(kStopBeatsDone, "stop-beats-done", "S1", kRare, "a round is stopped although all survivors are done") \
+  X(kAgreesWithoutOne, "agrees-without-one", "S1 L2", kRare, \
+    "members commit among themselves before the last is done") \
+  X(kAbortsAlone, "aborts-alone", "S1", kRare, "a peer aborts alone when its call times out") \
+  X(kUsedUpForgotten, "used-up-forgotten", "L1", kCommon, "an outcome is not kept for a peer that launches later") \
+  X(kRetriesWhatMustNot, "retries-what-must-not", "S10", kCommon, "a round that must not be retried is retried") \
   X(kMinimumIgnored, "minimum-ignored", "S10", kRare, "a round goes on below the minimum world") \
-  X(kMismatchUnseen, "mismatch-unseen", "S10 L2", kCommon, "a neighbour's arguments are not compared") \
+  X(kMismatchUnseen, "mismatch-unseen", "S10 L2", kCommon, "the arguments of neighbours are not compared") \
   /* cohorts, leaving */ \
-  X(kLeaverGoesAtOnce, "leaver-goes-at-once", "L1", kCommon, "a leaver goes before its last rounds are over") \
-  X(kLeaverIsNotReleased, "leaver-is-not-released", "L4", kRare, "the commit of its last round releases no leaver") \
-  X(kLeaverStaysInRing, "leaver-stays-in-ring", "L2 L1 L4", kCommon, "the next view has the leaver still") \
-  X(kKeepsUnlaunched, "keeps-unlaunched", "L1 L4", kRare, "rounds are kept for a leaver that did not launch them") \
-  X(kKeptRoundForgotten, "kept-round-forgotten", "L1 L2", kCommon, "members move on with a round that is kept for a leaver") \
-  X(kLaunchesAfterAdmit, "launches-after-admit", "S1 L1 L2", kRare, "a launch after admit goes to the old cohort") \
+  X(kLeaverGoesAtOnce, "leaver-goes-at-once", "L1", kCommon, "a leaver leaves before its last rounds have ended") \
+  X(kLeaverIsNotReleased, "leaver-is-not-released", "L4", kRare, \
+    "the commit of its last round does not release a leaver") \
+  X(kLeaverStaysInRing, "leaver-stays-in-ring", "L2 L1 L4", kCommon, "the next view still contains the leaver") \
+  X(kKeepsUnlaunched, "keeps-unlaunched", "L1 L4", kRare, "rounds that a leaver did not launch are retained for it") \
+  X(kKeptRoundForgotten, "kept-round-forgotten", "L1 L2", kCommon, \
+    "members drop a round that is retained for a leaver") \
+  X(kLaunchesAfterAdmit, "launches-after-admit", "S1 L1 L2", kRare, "a launch after admit belongs to the old cohort") \
   /* admission */ \
-  X(kAdmitWithoutAll, "admit-without-all", "L1 L2", kCommon, "not all members have to call admit") \
-  X(kAdmitToldToNobody, "admit-told-to-nobody", "L1 L3", kRare, "members do not learn who has called admit") \
-  X(kAdmitHidesRounds, "admit-hides-rounds", "L2", kRare, "admit does not say which rounds it has open") \
-  X(kWaitingForgotten, "waiting-forgotten", "L3", kRare, "auto_admit: a commit does not say that somebody waits") \
-  X(kWorldIgnored, "world-ignored", "S10", kRare, "admit does not wait for the world that was asked for") \
-  X(kWithdrawnUnsaid, "withdrawn-unsaid", "L1 L3", kRare, "members wait for the end of a proposal that was withdrawn") \
-  X(kAdmitUnderstated, "admit-understated", "S10", kRare, "admit for a world is over with what auto_admit had said") \
-  X(kHalfGangAdmitted, "half-gang-admitted", "S6", kRare, "a gang is admitted before all of it waits") \
-  X(kGangLosesOne, "gang-loses-one", "S6", kCommon, "a gang goes on without the one that it lost") \
+  X(kAdmitWithoutAll, "admit-without-all", "L1 L2", kCommon, "an admission does not wait for every member") \
+  X(kAdmitToldToNobody, "admit-told-to-nobody", "L1 L3", kRare, "members do not learn which members called admit") \
+  X(kAdmitHidesRounds, "admit-hides-rounds", "L2", kRare, "an admit does not list the open rounds of its peer") \
+  X(kWaitingForgotten, "waiting-forgotten", "L3", kRare, "auto_admit: a commit does not report waiting newcomers") \
+  X(kWorldIgnored, "world-ignored", "S10", kRare, "admit does not wait for the requested world size") \
+  X(kWithdrawnUnsaid, "withdrawn-unsaid", "L1 L3", kRare, "members wait for a proposal that was withdrawn") \
+  X(kAdmitUnderstated, "admit-understated", "S10", kRare, \
+    "auto_admit overrides the world size that an admit asks for") \
+  X(kHalfGangAdmitted, "half-gang-admitted", "S6", kRare, "a gang is admitted before all of its peers wait") \
+  X(kNamesakeAdmitted, "namesake-admitted", "S6", kRare, "a gang is admitted beside another gang of the same name") \
+  X(kNamesakeRefused, "namesake-refused", "L2", kRare, "a gang is refused while another gang of its name is a member") \
+  X(kGangLosesOne, "gang-loses-one", "S6", kCommon, "a gang continues after it lost a peer") \
   X(kRingFromMyself, "ring-from-myself", "S6", kCommon, "every peer puts itself first in the view") \
-  X(kRingSortedById, "ring-sorted-by-id", "S6", kCommon, "rings are sorted by id, not as the view says") \
+  X(kRingSortedById, "ring-sorted-by-id", "S6", kCommon, "rings are sorted by id instead of the order of the view") \
   /* time */ \
-  X(kSilentMemberStays, "silent-member-stays", "L1 L3", kCommon, "a member that says nothing is not lost") \
-  X(kSilentStripeStays, "silent-stripe-stays", "L1", kRare, "a stripe that says nothing is not reset") \
+  X(kSilentMemberStays, "silent-member-stays", "L1 L3", kCommon, "a silent member is never declared lost") \
+  X(kSilentStripeStays, "silent-stripe-stays", "L1", kRare, "a silent stripe is never reset") \
   X(kNoSignOfLife, "no-sign-of-life", "L2", kCommon, "a peer sends no heartbeats to the coordinator") \
   /* data */ \
-  X(kOldSegmentTaken, "old-segment-taken", "S2", kRare, "a segment of an attempt that was given up is taken") \
-  X(kSegmentTwice, "segment-twice", "S2 L1 assert", kRare, "a segment is folded again when it comes again") \
-  X(kLandingOutlivesStream, "landing-outlives-stream", "L1", kRare, "half a segment is awaited from a stream that is gone") \
-  X(kResendsNothing, "resends-nothing", "L1", kRare, "what was lost with a stream is not sent again") \
+  X(kOldSegmentTaken, "old-segment-taken", "S2", kRare, "a segment of an abandoned attempt is accepted") \
+  X(kSegmentTwice, "segment-twice", "S2 L1 assert", kRare, "a segment that arrives twice is folded twice") \
+  X(kLandingOutlivesStream, "landing-outlives-stream", "L1", kRare, "a segment is awaited from a closed stream") \
+  X(kResendsNothing, "resends-nothing", "L1", kRare, "segments that were lost with a stream are not sent again") \
   X(kRemainderSkipped, "remainder-skipped", "S2", kCommon, "count % n elements are left out") \
   X(kDividesAtEveryHop, "divides-at-every-hop", "S2", kCommon, "an average is divided by n at every hop") \
   X(kWeightsUncounted, "weights-uncounted", "S2", kCommon, "a weighted average is divided as if all weighed 1") \
-  X(kLeavesAtOnce, "leaves-at-once", "S2 S3", kCommon, "a residual is renewed before its round has committed") \
-  X(kOutOfTurn, "out-of-turn", "S2 L1 L2 assert", kCommon, "a contribution goes where an earlier one still lies") \
+  X(kLeavesAtOnce, "leaves-at-once", "S2 S3", kCommon, "a residual is updated before its round has committed") \
+  X(kOutOfTurn, "out-of-turn", "S2 L1 L2 assert", kCommon, \
+    "a contribution overwrites an earlier one that is still needed") \
   X(kLeftEncoded, "left-encoded", "S2", kCommon, "the last piece of a result stays encoded") \
   X(kKernelSkipsTail, "kernel-skips-tail", "S2", kCommon, "a kernel folds whole vectors only") \
-  X(kReadyNotRepeated, "ready-not-repeated", "L1", kCommon, "a new stripe is not told what is here") \
-  X(kEarlyReadyForgotten, "early-ready-forgotten", "L1", kCommon, "a Ready that comes before the launch is dropped") \
-  X(kReadyOfAnyAttempt, "ready-of-any-attempt", "L1", kRare, "a Ready for the next attempt is taken for this one") \
-  X(kEarlyForgotten, "early-forgotten", "L1", kCommon, "what comes before the launch without being asked is dropped") \
-  X(kOfferUnanswered, "offer-unanswered", "L1", kRare, "a neighbour that may not send unasked hears no Ready") \
-  X(kTakenBackUnsaid, "taken-back-unsaid", "L2", kNeedle, "a segment that was taken back is sent as if it were whole") \
+  X(kReadyNotRepeated, "ready-not-repeated", "L1", kCommon, "Ready is not repeated on a new stripe") \
+  X(kEarlyReadyForgotten, "early-ready-forgotten", "L1", kCommon, "a Ready that arrives before the launch is dropped") \
+  X(kReadyOfAnyAttempt, "ready-of-any-attempt", "L1", kRare, \
+    "a Ready for the next attempt counts for the current one") \
+  X(kEarlyForgotten, "early-forgotten", "L1", kCommon, "eager data that arrives before the launch is dropped") \
+  X(kOfferUnanswered, "offer-unanswered", "L1", kRare, "a neighbour that may not send eagerly receives no Ready") \
+  X(kTakenBackUnsaid, "taken-back-unsaid", "L2", kNeedle, "a withdrawn segment is sent as if it were complete") \
   /* memory */ \
   X(kNotBackedUp, "not-backed-up", "S3", kCommon, "all-gather overwrites an input that has no copy") \
-  X(kRestoresNothing, "restores-nothing", "S3", kCommon, "who loses the run does not get its inputs back") \
+  X(kRestoresNothing, "restores-nothing", "S3", kCommon, "a peer that loses the run does not restore its inputs") \
   X(kToldBeforeRestore, "told-before-restore", "S4", kCommon, "a call completes before its input is restored") \
-  X(kReadLoanNotAwaited, "read-loan-not-awaited", "S4", kCommon, "a call completes before its landing place is back") \
+  X(kReadLoanNotAwaited, "read-loan-not-awaited", "S4", kCommon, \
+    "a call completes while its memory is lent to a read") \
   X(kWriteLoanNotAwaited, "write-loan-not-awaited", "S4", kCommon, "a call completes before its payload was sent") \
-  X(kJobsNotAwaited, "jobs-not-awaited", "S4", kCommon, "a call completes before its kernels have answered") \
+  X(kJobsNotAwaited, "jobs-not-awaited", "S4", kCommon, "a call completes while its kernel jobs run") \
   /* shared state */ \
-  X(kChimera, "chimera", "S5", kRare, "a state that was partly taken over passes for what it was") \
-  X(kStaleHash, "stale-hash", "S5", kRare, "tensors that have changed since the last sync are not digested again") \
-  X(kStaleRevisionWins, "stale-revision-wins", "S5", kRare, "a newcomer votes, and the highest revision wins") \
-  X(kFirstPieceChecked, "first-piece-checked", "S5", kRare, "of the pieces that come only the first is checked") \
-  X(kRootUnchecked, "root-unchecked", "S5", kRare, "who has taken over the values claims the elected root at once") \
-  X(kTornVotes, "torn-votes", "S5", kRare, "what a failed sync left in memory counts as a state") \
+  X(kChimera, "chimera", "S5", kRare, "a partly overwritten state counts as the previous state") \
+  X(kStaleHash, "stale-hash", "S5", kRare, "tensors that changed since the last sync are not digested again") \
+  X(kStaleRevisionWins, "stale-revision-wins", "S5", kRare, "newcomers vote, so a stale revision can win") \
+  X(kFirstPieceChecked, "first-piece-checked", "S5", kRare, "only the first received piece is verified") \
+  X(kRootUnchecked, "root-unchecked", "S5", kRare, "a receiver claims the elected root without verifying it") \
+  X(kTornVotes, "torn-votes", "S5", kRare, "a state that a failed sync left incomplete may vote") \
   X(kWatchBlind, "watch-blind", "S5", kRare, "the hashes of watched states are not compared") \
   /* calls */ \
-  X(kCallCompletesAgain, "call-completes-again", "S8", kCommon, "a call that is over is not forgotten") \
-  X(kHeraldsStay, "heralds-stay", "S11", kRare, "what neighbours announced outlives the run") \
+  X(kCallCompletesAgain, "call-completes-again", "S8", kCommon, "a completed call is not forgotten") \
+  X(kHeraldsStay, "heralds-stay", "S11", kRare, "announcements of neighbours outlive the run") \
   /* newcomers */ \
-  X(kMuteNewcomerWaitedFor, "mute-newcomer-waited-for", "L2", kRare, "members wait for a newcomer that answers no proposal") \
-  X(kSuspectNotAsked, "suspect-not-asked", "L2", kRare, "a newcomer that never answers holds up every admission anew") \
-  X(kRedialsLate, "redials-late", "P3", kRare, "a stream that broke is dialled again when heartbeats are due") \
-  X(kLostAsksStay, "lost-asks-stay", "P3", kNeedle, "what was asked for on a stream that broke is awaited, not asked again") \
-  X(kAnswerUncounted, "answer-uncounted", "L2 L1 L3", kRare, "a newcomer that answers late never counts as one that answers") \
+  X(kMuteNewcomerWaitedFor, "mute-newcomer-waited-for", "L2", kRare, \
+    "members wait for a newcomer that does not answer") \
+  X(kNewcomerNotAsked, "newcomer-not-asked", "L2", kRare, \
+    "members wait for a newcomer that has not answered once") \
+  X(kSuspectWaitedFor, "suspect-waited-for", "L2", kRare, "newcomers of a suspect host get full patience") \
+  X(kRedialsLate, "redials-late", "P3", kRare, "a broken stream is not dialled again until heartbeats are due") \
+  X(kLostAsksStay, "lost-asks-stay", "P3", kNeedle, "requests that were lost with a stream are not repeated") \
+  X(kAnswerUncounted, "answer-uncounted", "L2 L1 L3", kRare, "a newcomer that answers late is never admissible") \
   /* strangers */ \
-  X(kCrowdStays, "crowd-stays", "S9", kRare, "a port takes as many strangers as come") \
-  X(kDripRenews, "drip-renews", "S9", kRare, "each byte of a stranger gives it more time") \
+  X(kCrowdStays, "crowd-stays", "S9", kRare, "a port accepts any number of strangers") \
+  X(kDripRenews, "drip-renews", "S9", kRare, "every byte of a stranger extends its deadline") \
   /* bits that flip */ \
   X(kLastUnchecked, "last-unchecked", "S2 L2", kRare, "the checksum of the last segment of a call is not compared") \
-  X(kHeaderUnchecked, "header-unchecked", "L1 contract", kNeedle, "a length in which a bit has flipped is believed") \
-  X(kTakenBackByABit, "taken-back-by-a-bit", "L1", kNeedle, "a bit that flips in a trailer takes the segment back") \
-  X(kFirstTwoCompared, "first-two-compared", "L2 S1 S2", kRare, "results are compared of the first two members that are done") \
-  X(kDifferingCommits, "differing-commits", "S2 S1", kRare, "results that differ commit") \
-  X(kWrongForEver, "wrong-for-ever", "L2 L1 S2", kRare, "a segment that was wrong when it left is asked for again for ever") \
+  X(kHeaderUnchecked, "header-unchecked", "L1 contract", kNeedle, "a length with a flipped bit is accepted") \
+  X(kTakenBackByABit, "taken-back-by-a-bit", "L1", kNeedle, "a bit flip in a trailer withdraws the segment") \
+  X(kFirstTwoCompared, "first-two-compared", "L2 S1 S2", kRare, \
+    "only the results of the first two members are compared") \
+  X(kDifferingCommits, "differing-commits", "S2 S1", kRare, "a round with different results commits") \
+  X(kWrongForEver, "wrong-for-ever", "L2 L1 S2", kRare, "a segment that was sent wrong is requested again forever") \
   /* odd inputs */ \
-  X(kOddElementsGo, "odd-elements-go", "S2 L2", kRare, "an element that is infinite or NaN ends no encoded call") \
-  X(kTinyWeightIsNone, "tiny-weight-is-none", "S2", kRare, "a weight that is too small beside the others' becomes 0") \
+  X(kOddElementsGo, "odd-elements-go", "S2 L2", kRare, "a NaN or infinite element does not abort an encoded call") \
+  X(kTinyWeightIsNone, "tiny-weight-is-none", "S2", kRare, "a weight much smaller than the others becomes 0") \
   /* long lives */ \
-  X(kDoneAloneUnsaid, "done-alone-unsaid", "S11 L4", kRare, "a coordinator waits for the end of what a member does alone") \
+  X(kDoneAloneUnsaid, "done-alone-unsaid", "S11 L4", kRare, "the end of a round of one member is not reported") \
   /* states in place */ \
-  X(kEarlierPiecesKept, "earlier-pieces-kept", "S5", kNeedle, "pieces of an attempt count for the next, of another state") \
+  X(kEarlierPiecesKept, "earlier-pieces-kept", "S5", kNeedle, \
+    "pieces of an earlier attempt count for another elected state") \
   /* causes */ \
-  X(kPauseIsSilence, "pause-is-silence", "L2", kRare, "the coordinator takes its own pause for others' silence") \
-  X(kSuspectStays, "suspect-stays", "L2", kRare, "who was silent for a while is given half the time from then on") \
-  X(kBrokenForEver, "broken-for-ever", "L2", kRare, "a link that was broken once counts as broken for good") \
-  X(kThirdPays, "third-pays", "L2", kRare, "where no ring avoids a broken link, a third one has to go") \
-  X(kAnyLossCounts, "any-loss-counts", "L2", kRare, "the loss of a leaver aborts rounds that it has no part in")
+  X(kPauseIsSilence, "pause-is-silence", "L2", kRare, "a pause of the coordinator counts as silence of its peers") \
+  X(kSuspectStays, "suspect-stays", "L2", kRare, "a peer that was once silent keeps half of the time limit") \
+  X(kBrokenForEver, "broken-for-ever", "L2", kRare, "a link that was broken once counts as broken forever") \
+  X(kThirdPays, "third-pays", "L2", kRare, "a third peer is evicted when no ring avoids a broken link") \
+  X(kAnyLossCounts, "any-loss-counts", "L2", kRare, "a leaver's loss aborts rounds that it has no part in")
 // clang-format on
 
 enum class Mutant : std::uint8_t {
@@ -136,7 +153,7 @@ enum class Mutant : std::uint8_t {
 struct MutantEntry {
   Mutant mutant = Mutant::kNone;
   std::string_view id;
-  std::string_view promises;  // with spaces between them; the first is the one that it was made for
+  std::string_view promises;  // separated by spaces; the first one is the promise that the bug was made for
   Rarity rarity = Rarity::kCommon;
   std::string_view bug;
 };
@@ -149,9 +166,9 @@ inline constexpr auto kMutants = std::to_array<MutantEntry>({
 
 #ifdef LOCKSTEP_MUTANTS
 inline constexpr bool kMutantsBuilt = true;
-// Whether this one is planted.
+// Whether this bug is planted.
 [[nodiscard]] bool mutant(Mutant which);
-// From now on, in the whole process; kNone: as it ships.
+// Plants this bug in the whole process; kNone removes a planted bug.
 void plant(Mutant which);
 #else
 inline constexpr bool kMutantsBuilt = false;

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// What went wrong: a status to act on and a sentence that says what happened, with which values, and what to do.
+// An error: a status to act on, and a sentence that says what happened, with which values, and what to do.
 struct Error {
   Status status = Status::kInternal;
   std::string text;

@@ -1,5 +1,5 @@
-// Randomness by key. Every number is drawn from (seed, purpose, who, n-th), never from one shared stream, so that
-// leaving one draw out changes nothing else. Integer arithmetic only: the same on every compiler and machine.
+// Random numbers by key. Each number is computed from (seed, purpose, who, n-th) and never drawn from a shared stream,
+// so removing one draw changes no other. Integer arithmetic only: results are equal on every compiler and machine.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31U);
 }
 
-// One draw by key, for who keeps mix64(seed).
+// One draw by key, for callers that keep mix64(seed).
 constexpr std::uint64_t draw_from(std::uint64_t mixed_seed, std::uint64_t purpose, std::uint64_t a, std::uint64_t b,
                                   std::uint64_t n) {
   return mix64(mix64(mix64(mix64(mixed_seed ^ purpose) ^ a) ^ b) ^ n);
@@ -26,7 +26,7 @@ constexpr std::uint64_t draw(std::uint64_t seed, std::uint64_t purpose, std::uin
   return draw_from(mix64(seed), purpose, a, b, n);
 }
 
-// Maps 64 random bits to [0, bound) without division bias that matters (bound much smaller than 2^64). bound >= 1.
+// Maps 64 random bits to [0, bound). The bias is negligible for a bound much smaller than 2^64. bound >= 1.
 constexpr std::uint64_t below(std::uint64_t bits, std::uint64_t bound) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<std::uint64_t>((static_cast<Wide>(bits) * bound) >> 64U);

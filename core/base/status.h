@@ -1,4 +1,5 @@
-// How a call can end. The C API has the same values under LOCKSTEP_* names; numbers are part of the wire and the ABI.
+// How a call can end. The C API has the same values under LOCKSTEP_* names. The numbers are part of the wire and the
+// ABI.
 #pragma once
 
 #include <cstdint>
@@ -8,26 +9,26 @@ namespace lockstep {
 
 enum class Status : std::uint8_t {
   kOk = 0,
-  kInvalidArgument = 1,   // this call's arguments are wrong by themselves
-  kMismatch = 2,          // peers gave different arguments for one round; nothing was reduced
-  kPeerLost = 3,          // a member was lost and this call does not retry by itself
-  kWorldChanged = 4,      // a member left or came, and this call's arguments depend on the world
+  kInvalidArgument = 1,   // the arguments of this call are invalid on their own
+  kMismatch = 2,          // the arguments of one round differ between peers; nothing was reduced
+  kPeerLost = 3,          // a member was lost, and this call does not retry automatically
+  kWorldChanged = 4,      // a member left or joined, and the arguments of this call depend on the world
   kBelowMinimum = 5,      // fewer members than the agreed minimum
-  kAborted = 6,           // a caller aborted the round; the text says who and why
-  kTimedOut = 7,          // a caller's time-out ended the round
-  kCohortClosed = 8,      // a member this call waits for has admitted newcomers and cannot launch it any more
-  kOutcomeUnknown = 9,    // the run was lost before the outcome could be learnt; rejoin
-  kEvicted = 10,          // the coordinator removed this peer; the text says why
-  kNotConnected = 11,     // the communicator is not (or no longer) part of a run
+  kAborted = 6,           // a caller aborted the round; the text names the peer and the reason
+  kTimedOut = 7,          // the timeout of a caller's call ended the round
+  kCohortClosed = 8,      // a member of the round has admitted newcomers and can no longer launch the round
+  kOutcomeUnknown = 9,    // the run was lost before this peer learned the outcome; rejoin
+  kEvicted = 10,          // the coordinator removed this peer; the text gives the reason
+  kNotConnected = 11,     // the communicator is not, or no longer, part of a run
   kUnreachable = 12,      // an address could not be resolved or reached
-  kRefused = 13,          // the coordinator refused this peer; the text says why
+  kRefused = 13,          // the coordinator refused this peer; the text gives the reason
   kTooManyInFlight = 14,  // the limit of rounds in flight is reached
   kBufferTooSmall = 15,   // a receive buffer cannot hold the result
   kOutOfMemory = 16,
-  kProtocolError = 17,  // the other side spoke something that is not Lockstep, or another version of it
-  kInternal = 18,       // a mistake of ours
-  kStateUndefined =
-      19,  // nobody who may send has a state; or this peer's was being taken over when its sources were lost
+  kProtocolError = 17,  // the other side does not speak Lockstep, or speaks another version
+  kInternal = 18,       // a bug in Lockstep
+  // no member that may send has a state, or the sources of a transfer to this peer were lost
+  kStateUndefined = 19,
 };
 inline constexpr std::uint8_t kStatusCount = 20;
 

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-// How many bytes the plain character at the front of a text has (RFC 3629, section 4); 0: there is none.
+// The length in bytes of the plain character at the front of a text (RFC 3629, section 4); 0 if there is none.
 std::size_t plain_character(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<std::uint8_t>(text[i]) : std::uint8_t{0};
@@ -15,7 +15,7 @@ std::size_t plain_character(std::string_view text) {
   const auto within = [&](std::size_t i, unsigned lo, unsigned hi) { return byte(i) >= lo && byte(i) <= hi; };
   const auto follows = [&](std::size_t i) { return within(i, 0x80, 0xbf); };
   if (within(0, 0x20, 0x7e)) return 1;
-  if (byte(0) == 0xc2) return within(1, 0xa0, 0xbf) ? 2 : 0;  // below: the control characters U+0080 to U+009F
+  if (byte(0) == 0xc2) return within(1, 0xa0, 0xbf) ? 2 : 0;  // the rest are the control characters U+0080 to U+009F
   if (within(0, 0xc3, 0xdf)) return follows(1) ? 2 : 0;
   if (within(0, 0xe0, 0xef)) {
     const bool second = byte(0) == 0xe0 ? within(1, 0xa0, 0xbf) : byte(0) == 0xed ? within(1, 0x80, 0x9f) : follows(1);

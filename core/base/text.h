@@ -1,4 +1,4 @@
-// Text that can be shown as it is: UTF-8 without control characters, so that nobody's name or reason breaks a line, a
+// Plain text: UTF-8 without control characters. A name or a reason that came from outside must not break a line, a
 // terminal or a JSON document.
 #pragma once
 
@@ -10,10 +10,10 @@ namespace lockstep {
 
 bool is_plain(std::string_view text);
 
-// The same with a '?' in place of every byte that does not belong into plain text.
+// Replaces every byte that is not part of plain text by '?'.
 std::string plain(std::string_view text);
 
-// The front of a text: at most `most` bytes, not ending inside a UTF-8 character.
+// The front of a text: at most `most` bytes, never ending inside a UTF-8 character.
 std::string_view cut(std::string_view text, std::size_t most);
 
 }  // namespace lockstep

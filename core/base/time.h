@@ -22,7 +22,7 @@ constexpr Duration microseconds(std::int64_t n) { return {n * 1'000}; }
 constexpr Duration milliseconds(std::int64_t n) { return {n * 1'000'000}; }
 constexpr Duration seconds(std::int64_t n) { return {n * 1'000'000'000}; }
 
-// A moment on the driver's monotonic clock; only differences mean something.
+// A moment on the driver's monotonic clock. Only differences have a meaning.
 struct Instant {
   std::int64_t ns = 0;
 
@@ -32,7 +32,7 @@ struct Instant {
   constexpr Duration operator-(Instant other) const { return {ns - other.ns}; }
 };
 
-// "No deadline": later than every moment a driver can reach.
+// "No deadline": later than any moment that a driver reaches.
 inline constexpr Instant kNever{INT64_MAX};
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Memory by name. Core moves these around; only drivers turn them into addresses.
+// References to memory by name. Core passes references around; only drivers turn them into addresses.
 #pragma once
 
 #include <compare>
@@ -20,17 +20,16 @@ struct BufferRef {
   }
 };
 
-// Two buffers that every driver has, at least kStandingBufferBytes long. The sink takes bytes that nobody wants; the
-// zeros are what a frame is filled up with when its payload was taken back.
+// Every driver has these two buffers, each at least kStandingBufferBytes long. Payloads that are not needed are read
+// into the sink. The zeros fill the rest of a frame after its sender withdrew the payload.
 inline constexpr BufferId kSinkBuffer{0};
 inline constexpr BufferId kZeroBuffer{1};
 inline constexpr std::uint64_t kStandingBufferBytes = 65'536;
-// A third one: slots for segments of rounds that are not launched here yet. Only those that are used need memory behind
-// them.
+// Slots for segments of rounds that this peer has not launched yet. Only slots in use need memory.
 inline constexpr BufferId kEarlyBuffer{2};
 inline constexpr std::uint64_t kEarlySlotBytes = 16'384;
 inline constexpr std::uint32_t kEarlySlots = 256;
-inline constexpr std::uint32_t kEarlySlotsEach = 128;  // one neighbour has no more of them
+inline constexpr std::uint32_t kEarlySlotsEach = 128;  // the most slots that one neighbour can occupy
 inline constexpr BufferId kFirstFreeBuffer{16};
 
 }  // namespace lockstep

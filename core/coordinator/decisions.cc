@@ -525,7 +525,9 @@ void Coordinator::Machine::install() {
     }
     pending_told_ = {};  // an admission starts everybody's count anew
   }
+  const bool founds = membership_.view().members.empty() && !view.members.empty();
   membership_.install(view);
+  if (founds) ask_remaining_candidates();
   for (const PeerId peer : proposal.change.lost) lost_.erase(peer);
   for (const PeerId peer : proposal.change.left) {
     const auto seat = seats_.find(peer);

@@ -1,5 +1,5 @@
-// The coordinator's inside: parties (streams and who is behind them) and decisions (proposals and commits). Three files carry it
-// out: parties.cc, decisions.cc and newcomers.cc. state.cc names all that it holds, for recordings.
+// The coordinator's inside: parties (streams and who is behind them) and decisions (proposals and commits). Three files
+// carry it out: parties.cc, decisions.cc and newcomers.cc. state.cc names all that it holds, for recordings.
 #pragma once
 
 #include <map>
@@ -101,7 +101,8 @@ class Coordinator::Machine {
   void hurry_answers(Instant now, bool slept);
   void hurry_newcomers(Instant now, bool slept);
   void hurry_comparison(Instant now, bool slept);
-  // A peer answers a proposal as soon as it comes; and it has left by itself when nothing comes for the silence that it was told.
+  // A peer answers a proposal as soon as it comes; and it has left by itself when nothing comes for the silence that it
+  // was told.
   [[nodiscard]] Duration answer_limit() const { return options_.silence * 2; }
   [[nodiscard]] bool suspects(PeerId peer, Duration silent);
   void look(Instant now);  // heartbeats, silence, strangers that say nothing
@@ -142,10 +143,12 @@ class Coordinator::Machine {
   [[nodiscard]] std::optional<Proposal> empty_proposal(const std::set<PeerId>& held_up) const;
   void put_off_newcomers(const std::set<PeerId>& held_up);
 
-  // ---- newcomers.cc ----
-  // One that waits, and does not answer, costs itself and not the members: a proposal goes on without it after a few round trips.
-  // Who comes from its host from then on is asked first, and counts once it has answered.
-  void ask_if_suspect(Candidate& candidate);
+  // ---- newcomers.cc ---- Members wait for no newcomer that has not answered a question first. A proposal goes on
+  // after a few round trips without a newcomer that has answered the question and not the proposal; its host is suspect
+  // then, and newcomers of that host get less time.
+  void ask_newcomer(Candidate& candidate);
+  void ask_remaining_candidates();
+  [[nodiscard]] bool is_suspect(const io::Address& host) const;
   [[nodiscard]] Duration patience_with(const Candidate& candidate) const;
   [[nodiscard]] bool waits_for_newcomers() const;
   void look_for_newcomers();
@@ -183,8 +186,8 @@ class Coordinator::Machine {
   std::vector<StreamId> dirty_;   // to be pumped at the end of the step
   std::vector<StreamId> pumped_;  // takes turns with it
   std::uint64_t arrivals_ = 0;
-  // Newcomers that come while an admission is under way, and is withdrawn because another newcomer is gone, wait for the next one:
-  // members must not wait for those who come and go, however many they are.
+  // Newcomers that come while an admission is under way, and is withdrawn because another newcomer is gone, wait for
+  // the next one: members must not wait for those who come and go, however many they are.
   std::uint64_t last_admissible_ = UINT64_MAX;
   Instant next_heartbeat_;
   Instant next_look_ = kNever;

@@ -70,6 +70,10 @@ Result<bool> Membership::may_wait(const Candidate& candidate) const {
     }
     if (candidate.member.gang.value != 0 && other.member.gang == candidate.member.gang) ++mates;
   }
+  for (const wire::Member& member : view_.members) {
+    const bool named_alike = candidate.member.gang.value != 0 && member.gang == candidate.member.gang;
+    if (named_alike && mutant(Mutant::kNamesakeRefused)) ++mates;
+  }
   if (mates >= candidate.gang_size) {
     return refuse("gang " + std::to_string(candidate.member.gang.value) + " is whole already: " +
                   std::to_string(mates) + " of " + std::to_string(candidate.gang_size) + " wait");
@@ -91,7 +95,9 @@ std::vector<Candidate> Membership::admissible() const {
     if (candidate.answers) ++waiting_of_gang[candidate.member.gang];
   }
   // A gang that is in is whole: another of the same name waits until it is gone.
-  for (const wire::Member& member : view_.members) waiting_of_gang.erase(member.gang);
+  for (const wire::Member& member : view_.members) {
+    if (!mutant(Mutant::kNamesakeAdmitted)) waiting_of_gang.erase(member.gang);
+  }
 
   std::vector<Candidate> ready;
   std::uint32_t founders = 1;

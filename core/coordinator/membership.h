@@ -21,14 +21,15 @@ struct Candidate {
   std::uint32_t gang_size = 1;
   std::uint32_t founders = 1;
   bool auto_admit = false;
-  std::uint64_t arrival = 0;  // order of arrival; nobody overtakes, but who did not answer is behind all others
-  bool answers = true;        // false: it counts for nobody before it has answered `asked`
-  ProposalNumber asked;       // the last proposal that it is to answer
+  std::uint64_t arrival = 0;  // order in which newcomers began to count; admissions keep this order
+  bool answers = true;        // false: not admissible before it has answered `asked`
+  bool missed = false;        // a proposal has gone on without this newcomer
+  ProposalNumber asked;       // number of the last question or proposal that was sent to it; 0: none
   Instant asked_at;
-  Duration took{};  // its answer to a proposal that had gone on without it; 0: there was none
+  Duration took{};  // time that its last late answer, or its answer to a question, took; 0: no such answer yet
   template <typename Archive>
   void state(Archive& a) {
-    a.all(member, gang_size, founders, auto_admit, arrival, answers, asked, asked_at, took);
+    a.all(member, gang_size, founders, auto_admit, arrival, answers, missed, asked, asked_at, took);
   }
 };
 
@@ -38,7 +39,8 @@ inline Pair pair_of(PeerId a, PeerId b) { return a < b ? Pair{a, b} : Pair{b, a}
 
 class Membership {
  public:
-  // May this one wait? Refuses ids that are in use, full runs, and options that differ from those of the run or of its gang.
+  // May this one wait? Refuses ids that are in use, full runs, and options that differ from those of the run or of its
+  // gang.
   [[nodiscard]] Result<bool> may_wait(const Candidate& candidate) const;
   void add_candidate(Candidate candidate);
   void remove_candidate(PeerId peer);
@@ -48,8 +50,8 @@ class Membership {
     return at == candidates_.end() ? nullptr : &at->second;
   }
 
-  // Those who can be admitted now, in order of arrival: singles, and gangs of which everybody waits, and answers. An empty run is
-  // founded only when enough wait.
+  // Those who can be admitted now, in order of arrival: singles, and gangs of which everybody waits, and answers. An
+  // empty run is founded only when enough wait.
   [[nodiscard]] std::vector<Candidate> admissible() const;
 
   [[nodiscard]] const wire::View& view() const { return view_; }
@@ -59,8 +61,8 @@ class Membership {
   [[nodiscard]] std::vector<PeerId> gang_of(PeerId peer) const;
   [[nodiscard]] bool auto_admit() const { return auto_admit_; }
 
-  // The next view without `gone` and with `added` (at the end of their groups), its rings laid around broken pairs. Numbers are
-  // the caller's to set.
+  // The next view without `gone` and with `added` (at the end of their groups), its rings laid around broken pairs.
+  // Numbers are the caller's to set.
   [[nodiscard]] std::vector<wire::Member> next_members(const std::set<PeerId>& gone,
                                                        const std::vector<Candidate>& added) const;
 

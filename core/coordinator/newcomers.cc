@@ -1,4 +1,4 @@
-// Peers that wait, and do not answer. Members wait for nobody who has not shown that it answers but for a few round trips.
+// Newcomers prove that they answer before members wait for them (rule 19 of docs/protocol.md).
 #include <algorithm>
 
 #include "core/base/mutant.h"
@@ -9,9 +9,10 @@ namespace lockstep::coordinator {
 
 namespace {
 
-constexpr std::int64_t kRoundTrips = 4;      // that a newcomer has to answer in
-constexpr std::int64_t kLeastPatience = 5;   // but a fifth of a heartbeat: a program may stand still for so long
-constexpr std::int64_t kMostUnproven = 2;    // and two heartbeats if all that is known is what it says of itself
+constexpr std::int64_t kRoundTrips = 4;     // patience with a newcomer, in round trips
+constexpr std::int64_t kLeastPatience = 5;  // at least this fraction of a heartbeat: a program may be busy for so long
+constexpr std::int64_t kLeastOfSuspect = 50;  // the same, for a newcomer of a suspect host
+constexpr std::int64_t kMostUnproven = 2;  // heartbeats; the most patience for a newcomer that never missed a proposal
 constexpr std::int64_t kSuspectedFor = 200;  // silences
 
 io::Address host_of(io::Address address) {
@@ -21,14 +22,10 @@ io::Address host_of(io::Address address) {
 
 }  // namespace
 
-// A proposal of nothing, to one that is in nothing: it answers at once, as any other.
-void Coordinator::Machine::ask_if_suspect(Candidate& candidate) {
-  const auto known = suspects_.find(host_of(candidate.member.address));
-  if (known == suspects_.end() || mutant(Mutant::kSuspectNotAsked)) return;
-  if (now_ >= known->second) {
-    suspects_.erase(known);
-    return;
-  }
+// The question is an empty proposal. A newcomer answers it at once, as it answers every proposal. Founders are not
+// asked: a run that has no members keeps nobody waiting.
+void Coordinator::Machine::ask_newcomer(Candidate& candidate) {
+  if (membership_.view().members.empty() || mutant(Mutant::kNewcomerNotAsked)) return;
   last_proposal_ = last_proposal_.next();
   candidate.answers = false;
   candidate.asked = last_proposal_;
@@ -39,8 +36,16 @@ void Coordinator::Machine::ask_if_suspect(Candidate& candidate) {
   next_look_ = std::min(next_look_, now_ + options_.silence);
 }
 
-// Of hosts that are forgotten the one whose time is up first.
+// The run has been founded. Peers that came too late to be founders, or whose gang is not whole, wait on as newcomers.
+void Coordinator::Machine::ask_remaining_candidates() {
+  for (const auto& [peer, waiting] : membership_.candidates()) {
+    if (waiting.asked.value == 0) ask_newcomer(*membership_.candidate(peer));
+  }
+}
+
+// A full list forgets the host whose time ends first.
 void Coordinator::Machine::suspect(const io::Address& host) {
+  std::erase_if(suspects_, [&](const auto& entry) { return now_ >= entry.second; });
   if (suspects_.size() >= kMaxSuspects && !suspects_.contains(host_of(host))) {
     suspects_.erase(std::min_element(suspects_.begin(), suspects_.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; }));
@@ -48,14 +53,21 @@ void Coordinator::Machine::suspect(const io::Address& host) {
   suspects_[host_of(host)] = now_ + options_.silence * kSuspectedFor;
 }
 
-// From when a proposal was sent. A slow member shows how slow the lines are. What a newcomer says of its own line counts only
-// so far; what it took for the answer to a proposal, in full.
+bool Coordinator::Machine::is_suspect(const io::Address& host) const {
+  const auto known = suspects_.find(host_of(host));
+  return known != suspects_.end() && now_ < known->second && !mutant(Mutant::kSuspectWaitedFor);
+}
+
+// How long members wait for a newcomer's answer, from the moment at which the proposal was sent. The slowest member
+// shows how slow lines are. A newcomer that has answered late before gets four times what its answer took.
 Duration Coordinator::Machine::patience_with(const Candidate& candidate) const {
-  const Duration said = std::min(candidate.member.round_trip * kRoundTrips, options_.heartbeat * kMostUnproven);
-  const Duration shown = std::max(proposal_->slowest, candidate.took) * kRoundTrips;
-  const Duration least = nanoseconds(options_.heartbeat.ns / kLeastPatience);
   if (mutant(Mutant::kMuteNewcomerWaitedFor)) return options_.silence;
-  return std::min(options_.silence, std::max({least, said, shown}));
+  const Duration line = candidate.took.ns != 0 ? candidate.took : candidate.member.round_trip;
+  const Duration most = candidate.missed ? options_.silence : options_.heartbeat * kMostUnproven;
+  const std::int64_t least = is_suspect(candidate.member.address) ? kLeastOfSuspect : kLeastPatience;
+  const Duration patience = std::max({nanoseconds(options_.heartbeat.ns / least), std::min(line * kRoundTrips, most),
+                                      proposal_->slowest * kRoundTrips});
+  return std::min(options_.silence, patience);
 }
 
 bool Coordinator::Machine::waits_for_newcomers() const {
@@ -77,8 +89,7 @@ void Coordinator::Machine::hurry_newcomers(Instant now, bool slept) {
       Candidate& newcomer = *membership_.candidate(peer);
       if (now < proposal_->since + patience_with(newcomer)) continue;
       newcomer.answers = false;
-      newcomer.took = now - proposal_->since;
-      newcomer.arrival = ++arrivals_;
+      newcomer.missed = true;
       suspect(newcomer.member.address);
     }
     look_for_newcomers();
@@ -100,7 +111,8 @@ void Coordinator::Machine::hurry_newcomers(Instant now, bool slept) {
   }
 }
 
-// To one that was replaced; or to a question. Of a newcomer it says that it answers, and in what time.
+// The answer to a question, or to a proposal that went on without the newcomer. The newcomer counts from now on, behind
+// all newcomers that counted before.
 void Coordinator::Machine::on_late_answer(PeerId from, ProposalNumber proposal) {
   Candidate* newcomer = membership_.candidate(from);
   if (newcomer == nullptr || newcomer->answers || newcomer->asked != proposal) return;
@@ -109,7 +121,8 @@ void Coordinator::Machine::on_late_answer(PeerId from, ProposalNumber proposal) 
     return;
   }
   newcomer->answers = true;
-  if (newcomer->took.ns != 0) newcomer->took = now_ - newcomer->asked_at;
+  newcomer->took = now_ - newcomer->asked_at;
+  newcomer->arrival = ++arrivals_;
 }
 
 }  // namespace lockstep::coordinator

@@ -258,7 +258,7 @@ void Coordinator::Machine::on_join(Party& party, const wire::Join& join) {
         .peer = join.peer,
         .round = {},
         .text = join.name + " at " + candidate.member.address.text()});
-  ask_if_suspect(candidate);
+  ask_newcomer(candidate);
   membership_.add_candidate(std::move(candidate));
 }
 

@@ -1,8 +1,8 @@
-// Values to bytes and back, by one list of fields for both ways: what a recording is made of. Nothing here knows what
-// is saved.
+// Converts values to bytes and back, with one list of fields for both directions. Recordings are made of these bytes.
+// This file does not know which classes are saved.
 //
-// A class that holds state has a member `state(a)` that names its fields: a.all(first_, second_). Plain structs have a
-// list of fields, as those of the wire have (wire/fields.h, flight/fields.h). Numbers take as many bytes as they need.
+// A class with state has a member `state(a)` that lists its fields: a.all(first_, second_). A plain struct has a list
+// of fields like the structs of the wire (wire/fields.h, flight/fields.h). Numbers take as many bytes as they need.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ concept OfTheWire = requires(T& value, Archive& a) {
   wire::fields(a, value);
 };
 
-// Small numbers, of either sign, as small numbers without one.
+// Maps small numbers of either sign to small unsigned numbers.
 constexpr std::uint64_t zigzag(std::int64_t value) {
   return (static_cast<std::uint64_t>(value) << 1U) ^ static_cast<std::uint64_t>(value >> 63U);
 }
@@ -62,7 +62,7 @@ class Saver {
   void all(const T&... values) {
     (put(values), ...);
   }
-  // As lists of fields call it; limits are those of the reader.
+  // Called by lists of fields; the limits are meant for the reader.
   template <typename T>
   void operator()(std::string_view, const T& field) {
     put(field);
@@ -183,8 +183,8 @@ class Saver {
   std::vector<std::byte>& out_;
 };
 
-// Reads what a Saver wrote. Whatever the bytes are, it stays inside of them and takes no more memory than a multiple of
-// them; after the first mistake everything reads as nothing.
+// Reads the output of a Saver. Invariant: whatever the bytes are, the loader reads within them and allocates at most a
+// multiple of their size. After the first error every field keeps its default.
 class Loader {
  public:
   static constexpr bool kLoads = true;
@@ -231,14 +231,14 @@ class Loader {
     fail();
     return 0;
   }
-  // Entries of a list; each is at least a byte.
+  // The number of entries of a list. Every entry takes at least one byte.
   std::size_t count() {
     const std::uint64_t value = number();
     if (value > rest_.size()) fail();
     return failed_ ? 0 : static_cast<std::size_t>(value);
   }
 
-  // A map whose values are made by hand: `make(key)` returns the place of the new one.
+  // A map whose values are constructed by the caller: `make(key)` returns the place of the new value.
   template <typename K, typename V, typename Make>
   void entries(const std::map<K, V>&, Make make) {
     for (std::size_t n = count(); n > 0 && !failed_; --n) {

@@ -1,5 +1,5 @@
-// Counts what a machine holds by the lists of fields that recordings are made of (archive.h): whoever adds a container
-// to such a list, which check_fields.sh demands, has it counted, too.
+// Counts what a machine holds, by the lists of fields of recordings (archive.h). A container that is added to such a
+// list, as check_fields.sh demands, is counted, too.
 #pragma once
 
 #include <array>
@@ -38,14 +38,14 @@ class Census {
   void operator()(std::string_view, const T& field, Most) {
     count(field);
   }
-  // Memory that no list names.
+  // Adds memory that no list names.
   void kept(std::size_t bytes) { bytes_ += bytes; }
 
   [[nodiscard]] std::size_t entries() const { return entries_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
-  // Of a node of a map or a set, beside its entry: three pointers and a colour.
+  // The bytes of a node of a map or a set, without its entry: three pointers and a colour.
   static constexpr std::size_t kNodeBytes = 4 * sizeof(void*);
 
   template <typename T>

@@ -1,6 +1,5 @@
-// What machines are told, what they ask and what they are given at birth, field by field, in the manner of
-// wire/fields.h: one list per struct saves, loads, hashes and describes. Changing a list changes recordings: raise
-// kRevision (recording.h).
+// The inputs, effects and options of the machines, field by field, like wire/fields.h: one list per struct saves,
+// loads, hashes and describes. A changed list changes recordings: increment kRevision (recording.h).
 #pragma once
 
 #include <cstdint>
@@ -305,7 +304,7 @@ inline void fields(auto& a, const io::Dial& m) {
   a("to", m.to);
 }
 
-// Where core's own memory lies means nothing; how much of it is lent does.
+// The address of core's own memory has no meaning; its lent size does.
 inline void fields(auto& a, const io::Read& m) {
   a("stream", m.stream);
   a("place", m.place);
@@ -332,7 +331,7 @@ inline void fields(auto& a, const io::Close& m) {
   a("flush_first", m.flush_first);
 }
 
-// These bytes are the caller's, and no recording holds them.
+// These bytes belong to the caller's memory, and a recording never contains that memory.
 inline void fields(auto& a, const io::Place& m) {
   a("into", m.into);
   a("bytes", static_cast<std::uint64_t>(m.bytes.size()));

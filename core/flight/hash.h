@@ -1,5 +1,5 @@
-// The hash of what a machine answers: XXH3-64 over the fields of its effects, never over structs or addresses, and over
-// the hash that was before.
+// The hash of a machine's answers: XXH3-64 over the fields of its effects and the previous hash, never over structs or
+// addresses.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace lockstep::flight {
 
-// `bytes` takes the fields; it begins with room for the hash.
+// `bytes` receives the fields; it begins with room for the hash.
 inline void begin_answer(std::vector<std::byte>& bytes) {
   bytes.clear();
   bytes.resize(sizeof(std::uint64_t));

@@ -12,13 +12,13 @@
 namespace lockstep::flight {
 namespace {
 
-// Of one record, as a rule: a window's tail, and what is said about it.
+// The usual size of a record: the tail of a window and its description.
 constexpr std::size_t kLongRecord = wire::LinkReader::kMaxTailBytes + 4096;
-// A hole that is shorter saves too little, and one before more records costs too much.
+// A shorter hole saves too little, and moving the records behind a hole costs time.
 constexpr std::size_t kShortHole = 32;
 constexpr std::size_t kManyRecords = std::size_t{64} << 10U;
 
-// The part of this memory that these bytes are.
+// The part of `memory` that `bytes` covers.
 std::optional<Hole> part_of(std::span<const std::byte> memory, std::span<const std::byte> bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
   const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
@@ -28,7 +28,7 @@ std::optional<Hole> part_of(std::span<const std::byte> memory, std::span<const s
   return Hole{static_cast<std::size_t>(from - begin), static_cast<std::size_t>(to - from)};
 }
 
-// Another stream's memory never lies here, and of this one payloads come in order.
+// The memory of one stream never contains another stream's bytes, and the payloads of a stream come in order.
 void add(std::vector<Hole>& holes, const Hole& hole) {
   LOCKSTEP_ASSERT(holes.empty() || holes.back().at + holes.back().bytes <= hole.at);
   holes.push_back(hole);
@@ -47,7 +47,7 @@ void append_layout(Saver& saver, std::size_t size, std::span<const Hole> holes) 
 
 }  // namespace
 
-// Memory that is not written to costs nothing yet.
+// Memory that was never written takes no physical pages.
 Tape::Tape(Instant born, std::size_t bytes) : half_bytes_(bytes / 2), born_(born), last_(born) {
   halves_[0].last = born;
   for (Half& half : halves_) half.records.reserve(half_bytes_ + kLongRecord);
@@ -68,7 +68,8 @@ void Tape::begin(std::size_t alternative, Instant now) {
   holes_.clear();
 }
 
-// The machine moves its memory about while it steps; so a copy is made first, and is cut to what core looks at after.
+// A machine moves its memory during a step. So the bytes are copied before the step and cut afterwards to what core
+// reads.
 void Tape::landed(StreamId stream, std::size_t bytes) {
   const auto at = loans_.find(stream);
   if (at == loans_.end() || bytes <= at->second.place) return;
@@ -77,7 +78,7 @@ void Tape::landed(StreamId stream, std::size_t bytes) {
   copy_.assign(tail_.begin(), tail_.end());
 }
 
-// What is lent moves: what landed before lies there no more.
+// The lent memory moves: earlier bytes are no longer in it.
 void Tape::lend(const io::Read& read) {
   loans_[read.stream] = {read.place.length, read.tail};
   if (read.stream == stream_) stream_ = {};
@@ -89,7 +90,7 @@ void Tape::forget(StreamId stream) {
   landings_.erase(stream);
 }
 
-// What came with a header goes to the caller's memory: of what has just landed, or of what came before.
+// Bytes that arrived with a header go to the caller's memory. They are in the last read or in an earlier one.
 void Tape::placed(std::span<const std::byte> bytes) {
   if (const auto hole = part_of(tail_, bytes)) {
     add(holes_, *hole);
@@ -110,7 +111,7 @@ void Tape::remember_landing(std::size_t at) {
   landing.holes.assign(holes_.begin(), holes_.end());
 }
 
-// Forgets the payload of a record that was made before its place was known.
+// Removes the payload from a record that was written before the place of the payload was known.
 void Tape::punch(Landing& landing, const Hole& hole) {
   std::vector<std::byte>& records = halves_[current_].records;
   if (hole.bytes < kShortHole || records.size() - landing.end > kManyRecords) return;

@@ -1,9 +1,9 @@
-// Looks on while a driver turns a machine of core, and remembers the last of it: a ring in memory, of two halves. When
-// one is full the other is forgotten and begins anew with all that the machine holds, so that what is remembered can
-// always be replayed.
+// Observes a machine of core while a driver runs it, and remembers the most recent inputs in a ring of memory with two
+// halves. When one half is full, the other half is cleared and begins with the whole state of the machine, so the
+// remembered inputs can always be replayed.
 //
-// Pure: a driver says what goes in and what came out, and writes the recording where it likes. A steady state allocates
-// nothing.
+// Pure: the driver passes inputs and effects to the recorder, and writes the recording where it likes. A steady state
+// allocates nothing.
 #pragma once
 
 #include <array>
@@ -27,15 +27,15 @@
 
 namespace lockstep::flight {
 
-// What both kinds of machines need.
+// Common parts of the recorders of both machines.
 class Tape {
  public:
-  // Remembers at most about `bytes` of inputs, and two states of the machine beside them (bounded by promise S9).
+  // Keeps at most about `bytes` of inputs, plus two states of the machine (bounded by promise S9).
   Tape(Instant born, std::size_t bytes);
 
  protected:
   struct Half {
-    std::uint64_t before = 0;  // as in Recording
+    std::uint64_t before = 0;  // inputs before this half, as in Recording
     Instant last;
     std::uint64_t hash = 0;
     std::vector<std::byte> state;
@@ -48,29 +48,30 @@ class Tape {
   void lend(const io::Read& read);
   void forget(StreamId stream);
   void placed(std::span<const std::byte> bytes);
-  // The effects are in answer_; of how many there are.
+  // Ends the step. `effects`: the number of effects; their fields are in answer_.
   void end(std::size_t effects);
   [[nodiscard]] bool full() const { return halves_[current_].records.size() >= half_bytes_; }
   Half& turn_over();
-  // But for the options.
+  // Without the options.
   [[nodiscard]] Recording recording() const;
 
-  std::vector<std::byte> input_;   // of this step: its fields
-  std::vector<std::byte> answer_;  // of this step: room for a hash, and its effects' fields
+  std::vector<std::byte> input_;   // fields of this step's input
+  std::vector<std::byte> answer_;  // of this step: room for a hash, and the fields of the effects
 
  private:
-  // What a stream lends for reading.
+  // The memory that a stream lends for reading.
   struct Loan {
     std::uint64_t place = 0;
     std::span<const std::byte> tail;
   };
 
-  // What landed on a stream that lends nothing since: some of it may be payload whose place is not known yet.
+  // The last bytes that landed on a stream that has lent nothing since. Some may be payload whose place is not known
+  // yet.
   struct Landing {
-    std::span<const std::byte> memory;  // empty: it is there no more
-    std::size_t at = 0;                 // in the records of this half
+    std::span<const std::byte> memory;  // empty: the memory has moved
+    std::size_t at = 0;                 // offset in the records of this half
     std::size_t end = 0;
-    std::size_t kept = 0;  // of these, the last, are bytes that landed
+    std::size_t kept = 0;  // number of landed bytes, at the end of the memory
     std::vector<Hole> holes;
   };
 
@@ -83,24 +84,24 @@ class Tape {
   Instant born_;
   Instant last_;
   std::uint64_t hash_ = 0;
-  std::uint64_t inputs_ = 0;  // since birth
+  std::uint64_t inputs_ = 0;  // since the machine was constructed
   std::array<Half, 2> halves_;
   std::size_t current_ = 0;
   std::map<StreamId, Loan> loans_;
   std::map<StreamId, Landing> landings_;
 
-  // This step.
+  // Fields of the current step.
   bool stepping_ = false;
   std::uint8_t alternative_ = 0;
   std::uint64_t since_ = 0;
-  StreamId stream_;                  // on which something landed, unless it lends again
-  std::span<const std::byte> tail_;  // where it landed
-  std::vector<std::byte> copy_;      // and what
+  StreamId stream_;                  // the stream that bytes landed on, unless it lends again
+  std::span<const std::byte> tail_;  // where they landed
+  std::vector<std::byte> copy_;      // a copy of them
   std::vector<Hole> holes_;
   std::vector<std::byte> punched_;
 };
 
-// What belongs to a machine.
+// The recorder of one machine.
 template <typename Machine>
 struct Kind;
 template <>
@@ -125,12 +126,12 @@ class Recorder : private Tape {
 
   Recorder(Options options, Instant born, std::size_t bytes) : Tape(born, bytes), options_(std::move(options)) {}
 
-  // The machine is about to be given this.
+  // Call it before the machine processes this input.
   void before(const Input& input, Instant now);
-  // And these are its effects; nothing was done about them yet.
+  // Call it with the effects of the step, before any of them is carried out.
   void after(const Effects& effects, const Machine& machine);
 
-  // All that is remembered. In the middle of a step: with the input that the machine did not come back from.
+  // All remembered inputs. In the middle of a step, the last input is the one that the machine has not returned from.
   [[nodiscard]] Recording recording() const {
     Recording all = Tape::recording();
     all.options = options_;

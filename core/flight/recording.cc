@@ -41,7 +41,7 @@ void fields(auto& a, Is<Recording> auto& m) {
 
 Error broken(std::string what) { return {Status::kInvalidArgument, "this recording " + std::move(what)}; }
 
-// Makes the alternative of this number, and loads its fields.
+// Constructs the alternative with this index and loads its fields.
 template <typename Input, std::size_t I = 0>
 bool load_alternative(std::size_t index, Loader& a, Input& input) {
   if constexpr (I < std::variant_size_v<Input>) {
@@ -120,9 +120,9 @@ std::vector<std::byte> encode(const Recording& recording) {
 
 Result<Recording> decode(std::span<const std::byte> bytes) {
   if (!is_recording(bytes))
-    return Error{Status::kInvalidArgument, "this is not a flight recording: it does not begin as one"};
+    return Error{Status::kInvalidArgument, "this is not a flight recording: its first bytes are wrong"};
   if (bytes.size() < kFrameBytes)
-    return broken("is cut off: " + std::to_string(bytes.size()) + " bytes are less than its head");
+    return broken("is cut off: " + std::to_string(bytes.size()) + " bytes are less than its header");
   if (bytes.size() > kMaxRecordingBytes) {
     return broken("has " + std::to_string(bytes.size()) + " bytes, more than " + std::to_string(kMaxRecordingBytes));
   }
@@ -136,24 +136,23 @@ Result<Recording> decode(std::span<const std::byte> bytes) {
                   ": replay it with the build that wrote it");
   }
   if (version != wire::kVersion) {
-    return broken("is of a core that speaks version " + std::to_string(version) +
-                  " of the protocol, this one speaks version " + std::to_string(wire::kVersion) +
-                  ": replay it with the build that wrote it");
+    return broken("uses version " + std::to_string(version) + " of the protocol, this build uses version " +
+                  std::to_string(wire::kVersion) + ": replay it with the build that wrote it");
   }
   if (length != bytes.size()) {
-    return broken("states " + std::to_string(length) + " bytes, and has " + std::to_string(bytes.size()) +
-                  (length > bytes.size() ? ": it is cut off" : ": something was added"));
+    return broken("should have " + std::to_string(length) + " bytes after its header, and has " +
+                  std::to_string(bytes.size()) + (length > bytes.size() ? ": it is cut off" : ": bytes were added"));
   }
-  if (checksum(bytes) != sum) return broken("is corrupt: its checksum is not that of its bytes");
+  if (checksum(bytes) != sum) return broken("is corrupt: its checksum is wrong");
   Recording recording;
   Loader loader(bytes);
   fields(loader, recording);
   if (!loader.failed() && recording.revision != kRevision) {
-    return broken("is of revision " + std::to_string(recording.revision) + " of core (Lockstep " + recording.version +
-                  "), this build is of revision " + std::to_string(kRevision) +
+    return broken("has revision " + std::to_string(recording.revision) + " of core (Lockstep " + recording.version +
+                  "), this build has revision " + std::to_string(kRevision) +
                   ": replay it with the build that wrote it");
   }
-  if (loader.failed() || !loader.rest().empty()) return broken("does not hold what its head says");
+  if (loader.failed() || !loader.rest().empty()) return broken("does not match its header");
   return recording;
 }
 
@@ -173,7 +172,7 @@ Result<Record<Input>> take_record(std::span<const std::byte>& records) {
     auto raw = a.bytes(sizeof(std::uint32_t));
     if (!a.failed()) record.hash = take<std::uint32_t>(raw);
   }
-  if (a.failed()) return broken("holds an entry that is none");
+  if (a.failed()) return broken("contains an invalid entry");
   records = a.rest();
   return record;
 }

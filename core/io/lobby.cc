@@ -9,7 +9,7 @@ namespace lockstep::io {
 namespace {
 
 constexpr std::size_t kBytesOfV6Network = 8;
-// "::ffff:a.b.c.d": an IPv4 address, as a socket for both families tells it (RFC 4291, section 2.5.5.2).
+// The prefix of "::ffff:a.b.c.d": an IPv4 address as a dual-stack socket reports it (RFC 4291, section 2.5.5.2).
 constexpr std::size_t kMappedPrefix = 12;
 
 bool maps_v4(const Address& address) {

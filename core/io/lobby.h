@@ -1,9 +1,9 @@
-// Who stands at a listening port and has not shown yet that it may come in: strangers, and among them peers whose
-// greeting is still on its way. Places are limited (promise S9), and nobody keeps one from a newcomer: when all are
-// taken, whoever comes gets a place, and the one that has stood there longest, of the network that holds most places,
-// goes for it. So a greeting that comes right behind its connection is always heard, and who fills a port drives out
-// nobody but itself. Hosts that are expected have some places of their own, beyond the limit. Knows streams and
-// addresses only; its owner closes what has to go.
+// The streams at a listening port that have not been identified yet: strangers, and peers whose greeting is still on
+// its way. The number of places is limited (promise S9). When all places are taken, a new stream still gets a place:
+// the lobby evicts the oldest stream of the network that holds the most places. So the coordinator always hears a
+// greeting that comes right behind its connection, and an attacker that fills the port evicts only its own streams.
+// Expected hosts have places of their own beyond the limit. The lobby knows streams and addresses only; its owner
+// closes the evicted streams.
 #pragma once
 
 #include <cstddef>
@@ -17,26 +17,26 @@
 
 namespace lockstep::io {
 
-// What one subscriber of a network usually has: an IPv4 address, or 64 bits of an IPv6 address. Its port is 0.
+// The network of one subscriber: an IPv4 address, or the first 64 bits of an IPv6 address. The port is 0.
 Address network_of(const Address& address);
 
 class Lobby {
  public:
   explicit Lobby(std::uint32_t places) : places_(places) {}
 
-  // Comes in; who has to go for it, if anybody.
+  // Adds a stream. Returns the stream that must be closed to make room, if any.
   [[nodiscard]] std::optional<StreamId> enter(StreamId stream, const Address& from);
-  // Goes, or has come in for good. Who does not stand here: nothing happens.
+  // Removes a stream that was closed or identified. Ignores a stream that is not in the lobby.
   void leave(StreamId stream);
   [[nodiscard]] bool holds(StreamId stream) const;
   [[nodiscard]] std::size_t size() const { return guests_.size(); }
-  // Of all lists: which hosts stand here, and which are expected, differs from peer to peer.
+  // Entries of all lists. The connected and expected hosts differ from peer to peer.
   [[nodiscard]] std::size_t entries() const { return guests_.size() + held_.size() + expected_.size(); }
 
-  // The hosts that are expected, and how many streams of each; replaces what was said before.
+  // Sets the expected hosts and the number of streams of each; replaces the previous list.
   void expect(const std::vector<Address>& hosts, std::uint32_t streams);
 
-  // What a recording begins with (core/flight/). Left out: places_, that it is made of.
+  // The state that a recording begins with (core/flight/). Left out: places_, an argument of the constructor.
   template <typename Archive>
   void state(Archive& a) {
     a.all(guests_, held_, expected_);
@@ -51,13 +51,13 @@ class Lobby {
       a.all(stream, network);
     }
   };
-  // Beyond those that are its own.
+  // The number of places that this network holds beyond its own places.
   [[nodiscard]] std::uint32_t taken_by(const Address& network, std::uint32_t held) const;
 
   std::uint32_t places_;
-  std::vector<Guest> guests_;                  // in the order in which they came
-  std::map<Address, std::uint32_t> held_;      // by network: places
-  std::map<Address, std::uint32_t> expected_;  // by network: places of its own
+  std::vector<Guest> guests_;                  // in order of arrival
+  std::map<Address, std::uint32_t> held_;      // places by network
+  std::map<Address, std::uint32_t> expected_;  // reserved places by network
 };
 
 }  // namespace lockstep::io

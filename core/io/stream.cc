@@ -23,14 +23,15 @@ void append_v4(std::string& out, std::span<const std::uint8_t, 4> bytes) {
   }
 }
 
-constexpr std::size_t kGroups = 8;  // of 16 bits, in an IPv6 address
+constexpr std::size_t kGroups = 8;  // groups of 16 bits in an IPv6 address
 
 struct Run {
   std::size_t begin = 0;
   std::size_t length = 0;
 };
 
-// The run of zero groups that "::" stands for: the longest, the first of equals, at least two (RFC 5952, section 4.2).
+// The run of zero groups that "::" replaces: the longest one, the first of equals, at least two groups (RFC 5952,
+// section 4.2).
 Run compressed_run(const std::array<unsigned, kGroups>& groups) {
   Run best;
   Run current;

@@ -1,5 +1,6 @@
-// Streams as both machines see them: what they ask of a driver and what it answers. A stream is what TCP or TLS gives:
-// ordered bytes, cut anywhere, closed at any time. Shared by peer and coordinator, so that one driver serves both.
+// Streams as the machines see them: what a machine requests from its driver, and how the driver answers. A stream is a
+// TCP or TLS connection: ordered bytes, split at any place, closed at any time. Peer and coordinator share these types,
+// so one driver serves both.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@
 
 namespace lockstep::io {
 
-// An IPv4 or IPv6 address with a port. IPv4 lies in the first four bytes.
+// An IPv4 or IPv6 address with a port. An IPv4 address is in the first four bytes.
 struct Address {
   enum class Family : std::uint8_t { kNone = 0, kV4 = 4, kV6 = 6 };
   Family family = Family::kNone;
@@ -32,41 +33,43 @@ struct Address {
   [[nodiscard]] std::string text() const;
 };
 
-// Why a stream ended, or was never opened.
+// Why a stream ended, or why it could not be opened.
 enum class CloseReason : std::uint8_t {
-  kAsked,        // by our own Close effect
-  kEnd,          // the other side closed it in order
-  kReset,        // the other side, or something between, reset it
-  kRefused,      // dialling: nobody listens there
-  kUnreachable,  // dialling: no route, or the network says no
+  kAsked,        // our own Close effect
+  kEnd,          // the other side closed the stream in order
+  kReset,        // the other side, or a device on the path, reset the stream
+  kRefused,      // dialling: nothing listens at the address
+  kUnreachable,  // dialling: there is no route, or the network refused
   kTimedOut,     // dialling: the operating system gave up
-  kFailed,       // anything else; the driver's text says what
+  kFailed,       // any other reason; the driver's text describes it
 };
 
-// ---- what a machine asks ----
+// ---- requests of a machine ----
 
-// Open a stream to `to`. Answered by Opened or Closed. The machine names the stream (see StreamNames).
+// Opens a stream to `to`. The answer is Opened or Closed. The machine chooses the stream id (see StreamNames).
 struct Dial {
   StreamId stream;
   Address to;
 };
 
-// Read into `place` first (none when its length is 0), then into `tail`: one gathered read, as many bytes as there are,
-// at least one. Both are lent to the driver until ReadDone, Revoked or Closed. One read per stream at a time.
+// Reads into `place` first (nothing if its length is 0), then into `tail`. One gathered read returns as many bytes as
+// are available, at least one. Both areas are lent to the driver until ReadDone, Revoked or Closed. A stream has one
+// pending read at most.
 struct Read {
   StreamId stream;
   BufferRef place;
   std::span<std::byte> tail;
 };
 
-// A piece of a write: core's own bytes (a header), or named memory (a payload).
+// One slice of a write: bytes owned by core (a header), or named memory (a payload).
 struct Slice {
   std::span<const std::byte> bytes;
   BufferRef payload;  // used when `bytes` is empty
   [[nodiscard]] std::size_t size() const { return bytes.empty() ? payload.length : bytes.size(); }
 };
 
-// The pieces of one gathered write, in order. Most writes have two: only those that are there are made and copied.
+// The slices of one gathered write, in order. Most writes have two slices, so only slices in use are constructed and
+// copied.
 class SliceList {
  public:
   static constexpr std::size_t kCapacity = 16;
@@ -100,31 +103,32 @@ class SliceList {
   std::size_t count_ = 0;
 };
 
-// Write as many of these bytes as the stream takes, at least one, when it takes some. The memory is lent until
-// WriteDone, Revoked or Closed. One write per stream at a time; the machine asks again for what was not taken.
+// Writes as many of these bytes as the stream accepts, at least one, as soon as it accepts any. The memory is lent
+// until WriteDone, Revoked or Closed. A stream has one pending write at most. The machine requests another write for
+// the remaining bytes.
 struct Write {
   StreamId stream;
   SliceList slices;
 };
 
-// Which of the two loans of a stream.
+// The two loans of a stream.
 enum class Direction : std::uint8_t { kRead, kWrite };
 
-// Give a loan back: answered by Revoked (or by ReadDone/WriteDone that was already on its way and then Revoked with 0
-// bytes) once no byte can land there, or be taken from there, any more.
+// Ends a loan. The answer is Revoked, once the driver can no longer read from or write to the memory. If a ReadDone or
+// WriteDone was already on its way, Revoked follows with 0 bytes.
 struct Revoke {
   StreamId stream;
   Direction direction = Direction::kRead;
 };
 
-// End the stream; `flush_first`: in order, after what was written (an orderly end), else at once. Answered by Closed,
-// which also gives both loans back.
+// Closes the stream: after all written bytes were sent if `flush_first` is set (an orderly end), else at once. The
+// answer is Closed, which also ends both loans.
 struct Close {
   StreamId stream;
   bool flush_first = false;
 };
 
-// Put these few bytes, which came with a header, into named memory. Done at once; no answer.
+// Copies these few bytes, which arrived together with a header, into named memory. Done at once; there is no answer.
 struct Place {
   BufferRef into;
   std::span<const std::byte> bytes;
@@ -132,14 +136,14 @@ struct Place {
 
 using Effect = std::variant<Dial, Read, Write, Revoke, Close, Place>;
 
-// ---- what a driver tells ----
+// ---- answers of a driver ----
 
 // A dialled stream is open.
 struct Opened {
   StreamId stream;
-  Duration round_trip;  // there and back, as the driver measured it while it opened; 0: not known
+  Duration round_trip;  // as the driver measured it while the stream was opened; 0: not known
 };
-// Somebody opened a stream to our listening port; the driver names it (see StreamNames).
+// A remote host opened a stream to our listening port. The driver chooses the stream id (see StreamNames).
 struct Accepted {
   StreamId stream;
   Address from;
@@ -152,23 +156,23 @@ struct WriteDone {
   StreamId stream;
   std::size_t bytes = 0;
 };
-// A loan came back; `bytes` moved since the last answer.
+// A loan ended; `bytes` were transferred since the last answer.
 struct Revoked {
   StreamId stream;
   Direction direction = Direction::kRead;
   std::size_t bytes = 0;
 };
-// The stream is no more; both loans are back. Said once per stream, the last thing said about it.
+// The stream is closed and both loans are over. This is the last answer for a stream and comes exactly once.
 struct Closed {
   StreamId stream;
   CloseReason reason = CloseReason::kEnd;
-  std::string text;  // the operating system's words, may be empty
+  std::string text;  // the operating system's message; may be empty
 };
 
 using Input = std::variant<Opened, Accepted, ReadDone, WriteDone, Revoked, Closed>;
 
-// Stream ids: machines name the streams they dial with even numbers, drivers name those they accept with odd ones.
-// Never reused within a process.
+// Stream ids. Machines give even ids to the streams that they dial; drivers give odd ids to the streams that they
+// accept. A process never reuses an id.
 class StreamNames {
  public:
   static StreamNames for_dialling() { return StreamNames(2); }

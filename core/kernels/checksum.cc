@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace lockstep::HWY_NAMESPACE {
 namespace {
 
-// The best that the machine can run, once Highway has chosen among these.
+// The fastest implementation that this machine can run, once Highway has chosen among these.
 const Xxh3* xxh3() {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
   return &kXxh3Avx512;
@@ -43,7 +43,7 @@ Digest digest(std::span<const std::byte> bytes) { return best().hash128(bytes.da
 ChecksumStream::ChecksumStream() { best().reset(state_); }
 
 void ChecksumStream::update(std::span<const std::byte> bytes) {
-  if (bytes.empty()) return;  // xxHash takes a null pointer for an error
+  if (bytes.empty()) return;  // xxHash treats a null pointer as an error
   best().update(state_, bytes.data(), bytes.size());
 }
 

@@ -1,4 +1,4 @@
-// XXH3-64 and XXH3-128 with seed 0, as xxHash's specification defines them: the same values on every machine.
+// XXH3-64 and XXH3-128 with seed 0, as xxHash's specification defines them: equal values on every machine.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace lockstep {
 std::uint64_t checksum(std::span<const std::byte> bytes);
 Digest digest(std::span<const std::byte> bytes);
 
-// The same value for bytes that come piece by piece; where the cuts are makes no difference.
+// Computes the same value for bytes that arrive in parts, whatever their boundaries.
 class ChecksumStream {
  public:
   ChecksumStream();

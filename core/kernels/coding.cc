@@ -14,14 +14,14 @@
 namespace lockstep {
 namespace {
 
-// Whole blocks of every format; their sums are half of a first-level cache of 32 KiB.
+// The elements of one part: whole blocks of every format. Their f32 sums fill half of a first-level cache of 32 KiB.
 constexpr std::size_t kElements = 4096;
 static_assert(kElements % layout_of(WireFormat::kInt8Codebook).elements == 0);
-// What is left at the end belongs to the last part: alone, encoded, it might take more room than it has.
+// A remainder is coded with the last part: encoded on its own, it might need more room than it has.
 constexpr std::size_t kMostElements = 2 * kElements - 1;
-constexpr std::size_t kMostBytes = kMostElements * sizeof(float);  // no format takes more for whole blocks and some
+constexpr std::size_t kMostBytes = kMostElements * sizeof(float);  // the largest encoding of a part in any format
 
-// Elements [at, at + count): where they lie as f32, and encoded.
+// The elements [at, at + count) of a job: their f32 bytes and their encoding.
 struct Part {
   std::size_t at = 0;
   std::size_t count = 0;
@@ -43,17 +43,17 @@ struct Part {
   }
 };
 
-// Where the last one begins.
+// The first element of the last part.
 std::size_t last_part(std::size_t count) { return count < kElements ? 0 : (count / kElements - 1) * kElements; }
 
-// For the f32 elements of one part. Not cleared: 32 KiB for a handful of elements.
+// Memory for the f32 elements of one part. Not cleared: clearing 32 KiB would dominate the cost of a short part.
 class Room {
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
   explicit Room(std::size_t count) : bytes_(std::span(room_).first(count * sizeof(float))) {}
 
-  // Names the first element that is not finite. What has weight 0 is not looked at: it counts for nothing, whatever it
-  // is.
+  // Adds weight * values. Returns the first element that is not finite. Elements of weight 0 are not checked, because
+  // they do not contribute.
   [[nodiscard]] std::optional<std::uint64_t> add(std::span<const std::byte> values, float weight) {
     if (weight == 0 || decode_add(WireFormat::kNative, bytes_, values, weight)) return std::nullopt;
     return encode(WireFormat::kNative, bytes_, values);
@@ -65,8 +65,8 @@ class Room {
   std::span<std::byte> bytes_;
 };
 
-// What a rank contributes of one part: its own values, in `room` if there is something to add to them. Names the first
-// element of the residual that is not finite.
+// A rank's contribution to one part: its own values, or their sum with the residual, computed in `room`. Returns the
+// first element of the residual that is not finite.
 struct Contribution {
   std::span<const std::byte> values;
   std::optional<std::uint64_t> not_finite;
@@ -78,15 +78,15 @@ Contribution contribution(const Room& room, std::span<const std::byte> own, std:
   return {own, encode(WireFormat::kNative, room.bytes(), residual)};
 }
 
-// weight * values; in `room` if that is something else.
+// weight * values; computed in `room` unless the weight is 1.
 std::span<const std::byte> weighed(const Room& room, std::span<const std::byte> values, float weight) {
   if (weight == 1) return values;
   weigh(room.bytes(), values, weight);
   return room.bytes();
 }
 
-// What a rank makes of the others' sum: adds its own, and divides and encodes it as the job says. Names the first
-// element that is not finite.
+// Finishes a part: adds this rank's contribution to the sum of the others, then divides and encodes the sum as the job
+// says. Returns the first element that is not finite.
 std::optional<std::uint64_t> finish(const KernelJob& job, std::span<std::byte> into, Room& sums,
                                     std::span<const std::byte> own) {
   if (const auto not_finite = sums.add(own, job.weight)) return not_finite;
@@ -105,7 +105,7 @@ JobResult run_encode(const KernelJob& job, std::span<std::byte> into, std::span<
     const Room corrected(part.count);
     const Room room(part.count);
     const auto encoded = part.of(into, job.departs);
-    if (job.weight == 0) {  // it counts for nothing, whatever it is
+    if (job.weight == 0) {  // a contribution of weight 0 does not count, whatever its values are
       std::memset(room.bytes().data(), 0, room.bytes().size());
       (void)encode(job.departs, encoded, room.bytes());
     } else {
@@ -129,7 +129,7 @@ JobResult run_recode(const KernelJob& job, std::span<std::byte> into, std::span<
   for (Part part = Part::at_of(0, job.count); part.count > 0; part = part.next(job.count)) {
     const auto incoming = part.of(from, job.arrived);
     arrived.update(incoming);
-    if (result.malformed || result.not_finite) continue;  // all of it is to be looked at: is it what was sent?
+    if (result.malformed || result.not_finite) continue;  // the checksum still has to cover the remaining bytes
     Room sums(part.count);
     result.malformed = !decode(job.arrived, sums.bytes(), incoming);
     if (result.malformed) continue;
@@ -184,7 +184,8 @@ JobResult run_check(const KernelJob& job, std::span<const std::byte> from) {
   return result;
 }
 
-// From the last part to the first: what `into` covers of `from` by then has been decoded.
+// Decodes from the last part to the first, so that `into` never overwrites bytes of `from` that are still to be
+// decoded.
 JobResult run_decode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from) {
   LOCKSTEP_ASSERT(into.size() == job.count * sizeof(float) && from.size() == encoded_size(job.arrived, job.count));
   if (job.count == 0) return {};
@@ -200,16 +201,17 @@ JobResult run_decode(const KernelJob& job, std::span<std::byte> into, std::span<
     if (!apart) std::memcpy(copy.data(), encoded.data(), encoded.size());
     sound = decode(job.arrived, values, apart ? encoded : copy) && sound;
   }
-  LOCKSTEP_ASSERT(sound);  // run_check() has looked at it
+  LOCKSTEP_ASSERT(sound);  // run_check() has verified the encoding
   return {};
 }
 
-// What goes as it is leaves nothing; and so does what its caller has changed since, so that it is no number any more.
+// The residual of an element that travels in its native form is 0. So is the residual of an element that the caller has
+// changed since, if it is no longer finite.
 JobResult run_leave(const KernelJob& job, std::span<const std::byte> from, std::span<std::byte> residual) {
   LOCKSTEP_ASSERT(from.size() == job.count * sizeof(float) && residual.size() == from.size());
   LOCKSTEP_ASSERT(job.weight > 0);
   const StandardFloats standard_floats;
-  // The reciprocal of a weight that is no normal number may be none. Then the weight, and what went, count 2^64 times.
+  // The reciprocal of a denormal weight may be infinite. Then the weight and the encoded values are multiplied by 2^64.
   constexpr float kManyTimes = 0x1p64F;
   const bool tiny = !std::isfinite(1 / job.weight);
   const float of_one = tiny ? 1 / (job.weight * kManyTimes) : 1 / job.weight;

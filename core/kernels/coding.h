@@ -1,5 +1,5 @@
-// The jobs on f32 elements that travel in a wire format (core/kernels/formats): each byte is fetched once, in blocks
-// that stay in the first-level cache. Spans as those of run_job().
+// Jobs on f32 elements that travel in a wire format (core/kernels/formats). Each job reads every byte once, in blocks
+// that stay in the first-level cache. The spans are those of run_job().
 #pragma once
 
 #include <cstddef>

@@ -7,8 +7,8 @@ namespace lockstep {
 std::int64_t cpu_targets() {
   std::int64_t targets = HWY_STATIC_TARGET | HWY_SCALAR;
 #if HWY_ARCH_X86
-  // Each set as Highway defines it, without the features that every CPU with the set's newest features has. The
-  // compiler's runtime counts a feature only if the operating system saves its registers.
+  // The features of each instruction set as Highway defines it, except features that every CPU with the set's newest
+  // features has. The compiler's runtime reports a feature only if the operating system saves its registers.
   const auto has = [](auto... answers) { return (... && (answers != 0)); };
   const bool sse4 =
       has(__builtin_cpu_supports("sse4.2"), __builtin_cpu_supports("pclmul"), __builtin_cpu_supports("aes"));

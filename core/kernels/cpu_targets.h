@@ -1,13 +1,13 @@
-// Which of Highway's instruction sets this machine can run. For builds that do not link Highway's library
-// (LOCKSTEP_OWN_HWY): they take the two functions of it that dispatch needs from here.
+// The instruction sets of Highway that this machine can run. A build that does not link Highway's library
+// (LOCKSTEP_OWN_HWY) takes the two functions that dispatch needs from this file.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep {
 
-// HWY_* bits, the baseline of the build included. Equal to hwy::SupportedTargets() on x86-64; elsewhere the baseline
-// only.
+// HWY_* bits, including the baseline of the build. Equal to hwy::SupportedTargets() on x86-64; on other architectures
+// only the baseline.
 std::int64_t cpu_targets();
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// What tensors are made of, as C++ types: the two 16-bit floating formats, bits and canonical NaNs. Conversions are
-// integer arithmetic: exact, constexpr, the same on every machine and in every floating-point environment.
+// The elements of tensors as C++ types: the two 16-bit floating formats, their bits and canonical NaNs. Conversions use
+// integer arithmetic: exact, constexpr, equal on every machine and in every floating-point environment.
 #pragma once
 
 #include <bit>
@@ -21,13 +21,13 @@ static_assert(FLT_EVAL_METHOD == 0, "every operation must round to its own type 
 // IEEE 754 binary16: 1 bit of sign, 5 of exponent, 10 of fraction.
 struct F16 {
   std::uint16_t bits = 0;
-  constexpr bool operator==(const F16&) const = default;  // of bits, not of numbers
+  constexpr bool operator==(const F16&) const = default;  // compares bits, not numbers
 };
 
 // bfloat16: the upper half of a binary32.
 struct BF16 {
   std::uint16_t bits = 0;
-  constexpr bool operator==(const BF16&) const = default;  // of bits, not of numbers
+  constexpr bool operator==(const BF16&) const = default;  // compares bits, not numbers
 };
 
 template <typename T>
@@ -39,7 +39,7 @@ using BitsOf = std::conditional_t<sizeof(T) == 1, std::uint8_t,
                                   std::conditional_t<sizeof(T) == 2, std::uint16_t,
                                                      std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
 
-// The one NaN that results may hold: quiet, positive, no payload. (Integers have none.)
+// The only NaN that a result may contain: quiet, positive, without a payload. (Integers have none.)
 template <typename T>
 inline constexpr BitsOf<T> kNanBits = 0;
 template <>
@@ -67,12 +67,12 @@ constexpr float widen(F16 value) {
   if (exponent == 31U) return with_sign(0x7f80'0000U | (fraction << 13U));               // infinity or NaN
   if (exponent != 0U) return with_sign(((exponent + 112U) << 23U) | (fraction << 13U));  // the bias: 15 -> 127
   if (fraction == 0U) return with_sign(0U);
-  // A denormal is fraction * 2^-24; its highest bit, 2^top of the fraction, becomes the implicit one.
+  // A denormal is fraction * 2^-24. The highest set bit of the fraction, 2^top, becomes the implicit bit.
   const auto top = static_cast<std::uint32_t>(std::bit_width(fraction)) - 1U;
   return with_sign(((top + 103U) << 23U) | ((fraction << (23U - top)) & 0x7f'ffffU));
 }
 
-// Rounds to nearest even; beyond the largest finite number to infinity; any NaN to the canonical one.
+// Rounds to nearest even. A number beyond the largest finite one becomes infinity; any NaN becomes the canonical NaN.
 template <SmallFloat T>
 constexpr T narrow(float value);
 
@@ -80,7 +80,7 @@ template <>
 constexpr BF16 narrow<BF16>(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fff'ffffU) > 0x7f80'0000U) return {kNanBits<BF16>};
-  return {static_cast<std::uint16_t>(shift_to_nearest_even(bits, 16U))};  // a carry into the exponent is right
+  return {static_cast<std::uint16_t>(shift_to_nearest_even(bits, 16U))};  // a carry into the exponent is correct
 }
 
 template <>
@@ -90,7 +90,7 @@ constexpr F16 narrow<F16>(float value) {
   const std::uint32_t magnitude = bits & 0x7fff'ffffU;
   const auto with_sign = [sign](std::uint32_t half) { return F16{static_cast<std::uint16_t>(sign | half)}; };
   if (magnitude > 0x7f80'0000U) return {kNanBits<F16>};
-  if (magnitude >= 0x477f'f000U) return with_sign(0x7c00U);  // 65520 and more: nearer to 65536 than to 65504
+  if (magnitude >= 0x477f'f000U) return with_sign(0x7c00U);  // from 65520 on, 65536 is nearer than 65504
   if (magnitude >= 0x3880'0000U) return with_sign(shift_to_nearest_even(magnitude - (112U << 23U), 13U));  // normal
   const std::uint32_t exponent = magnitude >> 23U;
   if (exponent < 102U) return with_sign(0U);  // below 2^-25, half of the smallest denormal

@@ -1,6 +1,6 @@
-// Floating-point arithmetic as IEEE 754 has it by default (to nearest even, denormals kept), for a scope. Threads
+// Sets the default floating-point environment of IEEE 754 (round to nearest even, keep denormals) for a scope. Threads
 // inherit their environment, and one shared library built with -ffast-math makes a whole process flush denormals to
-// zero: without this, two peers would compute different bits.
+// zero. Without this scope, two peers could compute different bits.
 #pragma once
 
 #include <cfenv>

@@ -1,5 +1,5 @@
-// What each operation means for one lane of a vector unit: reference.h in the words of such units, selects instead of
-// ifs, so that loops over them become vector code. The bits are those of reference.h.
+// Each operation on one lane of a vector unit. The functions return the same bits as reference.h, with selects instead
+// of branches, so that compilers turn loops over them into vector code.
 #pragma once
 
 #include <bit>
@@ -20,13 +20,13 @@ T quiet(T value) {
 inline float widen_lane(BF16 value) { return widen(value); }
 
 inline float widen_lane(F16 value) {
-  constexpr std::int32_t kRebias = 112 << 23;   // of an exponent, from f16's 15 to f32's 127
-  constexpr std::int32_t kNormal = 1 << 23;     // of magnitudes: the smallest normal number
-  constexpr std::int32_t kInfinity = 31 << 23;  // and infinity, which goes 112 further, to 255
+  constexpr std::int32_t kRebias = 112 << 23;   // difference of the exponent biases: 15 of f16, 127 of f32
+  constexpr std::int32_t kNormal = 1 << 23;     // magnitude of the smallest normal number
+  constexpr std::int32_t kInfinity = 31 << 23;  // magnitude of infinity; its exponent moves by another 112, to 255
   const std::uint32_t sign = (value.bits & 0x8000U) << 16U;
   const std::int32_t magnitude = (value.bits & 0x7fff) << 13;
   const std::int32_t normal = magnitude + kRebias + (magnitude < kInfinity ? 0 : kRebias);
-  // A denormal is given the exponent of the smallest normal number, which is then taken away: exact.
+  // A denormal gets the exponent of the smallest normal number, which is then subtracted: exact.
   const float denormal = std::bit_cast<float>(magnitude + kRebias + kNormal) - std::bit_cast<float>(kRebias + kNormal);
   const std::int32_t wide = magnitude < kNormal ? std::bit_cast<std::int32_t>(denormal) : normal;
   return std::bit_cast<float>(sign | static_cast<std::uint32_t>(wide));
@@ -43,20 +43,20 @@ inline BF16 narrow_lane<BF16>(float value) {
 template <>
 inline F16 narrow_lane<F16>(float value) {
   constexpr std::int32_t kRebias = 112 << 23;
-  constexpr std::int32_t kNormal = 113 << 23;    // 2^-14, f16's smallest normal number
-  constexpr std::int32_t kInfinity = 143 << 23;  // 2^16; what is nearer to it than to 65504 is rounded up to it
+  constexpr std::int32_t kNormal = 113 << 23;    // 2^-14, the smallest normal number of f16
+  constexpr std::int32_t kInfinity = 143 << 23;  // 2^16; numbers that are nearer to it than to 65504 round up to it
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto magnitude = static_cast<std::int32_t>(bits & 0x7fff'ffffU);
   const std::int32_t capped = magnitude < kInfinity ? magnitude : kInfinity;
   const std::uint32_t normal = shift_to_nearest_even(static_cast<std::uint32_t>(capped - kRebias), 13U);
-  // 0.5f has its last bit at 2^-24, where f16's denormals have theirs: the addition rounds as narrow() does.
+  // The last bit of 0.5f is 2^-24, like that of f16's denormals: the addition rounds as narrow() does.
   const std::uint32_t denormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - (126U << 23U);
-  const std::uint32_t number = magnitude < kNormal ? denormal : normal;                    // of a NaN: infinity
-  const std::uint32_t sign = std::isnan(value) ? kNanBits<F16> : (bits >> 16U) & 0x8000U;  // and with this a NaN
+  const std::uint32_t number = magnitude < kNormal ? denormal : normal;                    // infinity for a NaN
+  const std::uint32_t sign = std::isnan(value) ? kNanBits<F16> : (bits >> 16U) & 0x8000U;  // replaced by a NaN here
   return {static_cast<std::uint16_t>(sign | number)};
 }
 
-// Integers that are ordered as the numbers are, -0.0 before +0.0. Applied twice it gives back the bits.
+// An integer in the order of the numbers, with -0.0 before +0.0. Applying the function twice returns the bits.
 template <SmallFloat T>
 std::int16_t order_of(T value) {
   const auto bits = static_cast<std::int16_t>(value.bits);
@@ -119,7 +119,7 @@ struct Min {
   }
   template <std::floating_point T>
   static T of(T a, T b) {
-    // Of equal numbers the first choice is b, the second a, and -0.0 has one bit more than +0.0.
+    // For equal numbers `first` is b and `second` is a; the bits of -0.0 and +0.0 differ in the sign.
     const T first = a < b ? a : b;
     const T second = b < a ? b : a;
     return nan_if_either(a, b, std::bit_cast<T>(std::bit_cast<BitsOf<T>>(first) | std::bit_cast<BitsOf<T>>(second)));

@@ -1,6 +1,6 @@
 // Loops without branches, so that compilers turn them into vector code (GCC: -O3 -fno-trapping-math, see
-// CMakeLists.txt). Highway compiles this file once for each instruction set that a machine may have, and chooses among
-// them when it runs.
+// CMakeLists.txt). Highway compiles this file once for each supported instruction set and chooses among them at run
+// time.
 #include "core/kernels/reduce.h"
 
 #include <concepts>
@@ -82,7 +82,7 @@ namespace {
 HWY_EXPORT(fold_any);
 HWY_EXPORT(divide_any);
 
-// Equally long, and either the same memory or no byte in common.
+// Whether the spans have equal length, and are either the same memory or without a common byte.
 bool same_or_apart(std::span<const std::byte> a, std::span<const std::byte> b) {
   constexpr std::less_equal<const std::byte*> kBefore;
   return a.size() == b.size() &&

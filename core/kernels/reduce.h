@@ -1,5 +1,5 @@
-// Folds one contribution into another, element by element; reference.h says what that means, bit for bit. Buffers may
-// have any alignment. Floats assume the default floating-point environment; see float_environment.h.
+// Folds one contribution into another, element by element; reference.h defines the results bit by bit. Buffers may have
+// any alignment. Floating-point types need the default environment; see float_environment.h.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace lockstep {
 
-// into = incoming op own, in that order; for an average, their sum. All spans are equally long, in whole elements.
-// `into` is exactly the memory of `incoming` or of `own`, or overlaps neither.
+// into = incoming op own, in that order; for an average, their sum. All spans have the same length, in whole elements.
+// `into` is the same memory as `incoming` or `own`, or overlaps neither.
 void fold(DataType type, ReduceOp op, std::span<std::byte> into, std::span<const std::byte> incoming,
           std::span<const std::byte> own);
 
-// Makes averages of sums. contributors >= 1.
+// Divides sums to get averages. contributors >= 1.
 void divide(DataType type, std::span<std::byte> values, std::uint32_t contributors);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// The scalar truth: what each operation means for one element. Written to be read; the loops of reduce.cc must give the
-// same bits. Nothing here is fast.
+// The scalar reference: the result of each operation for one element. This file is written for readability, not for
+// speed; the loops of reduce.cc must produce the same bits.
 //
 //   integers    sum and prod wrap modulo 2^bits. An average is the wrapped sum divided by the number of contributors,
 //               rounded toward zero.
@@ -8,7 +8,7 @@
 //   all floats  a NaN result is the canonical one (element.h): payloads and signs of NaNs differ between CPUs.
 //               min and max: NaN if either is NaN; -0.0 < +0.0.
 //
-// Floats assume the default floating-point environment; see float_environment.h.
+// Floating-point types need the default environment; see float_environment.h.
 #pragma once
 
 #include <cmath>
@@ -62,7 +62,8 @@ constexpr T min(T a, T b) {
 template <std::floating_point T>
 constexpr T min(T a, T b) {
   if (std::isnan(a) || std::isnan(b)) return nan<T>();
-  if (a == b) return std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) | std::bit_cast<BitsOf<T>>(b));  // -0.0 if either is
+  // -0.0 if either is -0.0
+  if (a == b) return std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) | std::bit_cast<BitsOf<T>>(b));
   return a < b ? a : b;
 }
 
@@ -73,11 +74,12 @@ constexpr T max(T a, T b) {
 template <std::floating_point T>
 constexpr T max(T a, T b) {
   if (std::isnan(a) || std::isnan(b)) return nan<T>();
-  if (a == b) return std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) & std::bit_cast<BitsOf<T>>(b));  // +0.0 if either is
+  // +0.0 if either is +0.0
+  if (a == b) return std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) & std::bit_cast<BitsOf<T>>(b));
   return a < b ? b : a;
 }
 
-// a op b; for an average, the sum so far.
+// a op b; for an average, the sum of both.
 template <typename T>
 constexpr T fold_one(ReduceOp op, T a, T b) {
   switch (op) {
@@ -94,10 +96,10 @@ constexpr T fold_one(ReduceOp op, T a, T b) {
   return narrow<T>(fold_one(op, widen(a), widen(b)));
 }
 
-// What makes an average of a sum. contributors >= 1.
+// Divides a sum to get an average. contributors >= 1.
 template <std::integral T>
 constexpr T divide_one(T total, std::uint32_t contributors) {
-  // Holds every T and every count.
+  // Can represent every T and every count.
   using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
   return static_cast<T>(static_cast<Wide>(total) / static_cast<Wide>(contributors));
 }
@@ -122,7 +124,7 @@ void store(std::byte* values, std::size_t index, T value) {
   std::memcpy(values + index * sizeof(T), &value, sizeof(T));
 }
 
-// The truth for fold() and divide() of reduce.h: one element after the other.
+// References of fold() and divide() in reduce.h, one element after the other.
 inline void fold(DataType type, ReduceOp op, std::span<std::byte> into, std::span<const std::byte> incoming,
                  std::span<const std::byte> own) {
   with_element(type, [&]<typename T>(std::type_identity<T>) {

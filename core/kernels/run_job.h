@@ -1,4 +1,4 @@
-// Executes one KernelJob on memory that the driver has found. Any thread may call it; it keeps nothing.
+// Executes one KernelJob on memory that the driver has resolved. Any thread may call it; it has no state.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-// The spans are what the job's references of the same names stand for; those that its kind does not use may be empty.
-// kFold fetches each byte once, in blocks that stay in the first-level cache.
+// The spans are the memory of the job's references with the same names. A span that the job's kind does not use may be
+// empty. kFold reads each byte once, in blocks that stay in the first-level cache.
 JobResult run_job(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
                   std::span<const std::byte> own, std::span<std::byte> residual = {});
 

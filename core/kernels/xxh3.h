@@ -1,6 +1,6 @@
-// XXH3-64 and XXH3-128 as they are compiled for one instruction set; the values are the same for all. Compiled here, at
-// -O3, rather than linked: Debian 12's library gave 18 GB/s where the same code for SSE2 gave 24 (256 KiB, best of 30),
-// and it chooses on x86 only.
+// XXH3-64 and XXH3-128, compiled for one instruction set; all instruction sets compute the same values. The code is
+// compiled here with -O3 instead of linked: Debian 12's library reached 18 GB/s where the same SSE2 code compiled here
+// reached 24 GB/s (256 KiB, best of 30), and the library dispatches on x86 only.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// Where a stream's state lies: what xxHash calls XXH3_state_t.
+// The size of a stream's state, which is xxHash's XXH3_state_t.
 inline constexpr std::size_t kXxh3StateBytes = 576;
 inline constexpr std::size_t kXxh3StateAlignment = 64;
 
@@ -22,7 +22,7 @@ struct Xxh3 {
   std::uint64_t (*digest)(const void* state);
 };
 
-extern const Xxh3 kXxh3Baseline;  // what every machine of this architecture can run: SSE2, NEON
+extern const Xxh3 kXxh3Baseline;  // SSE2 or NEON: runs on every machine of this architecture
 // x86 only; see CMakeLists.txt.
 extern const Xxh3 kXxh3Avx2;
 extern const Xxh3 kXxh3Avx512;

@@ -1,11 +1,11 @@
-// XXH3 for the instruction set that the including source is compiled for. Everything in here is that source's own: were
-// it shared, the linker might keep one copy, and run it on machines that cannot.
+// XXH3 for the instruction set that the including source is compiled for. Everything in this file has internal linkage.
+// Otherwise the linker could keep one copy and run it on machines that do not have its instructions.
 #pragma once
 
 #include "core/kernels/xxh3.h"
 
 #define XXH_INLINE_ALL
-#define XXH_PREFETCH_DIST 4096  // a page ahead: the machine's own prefetching stops at the end of one
+#define XXH_PREFETCH_DIST 4096  // one page ahead: hardware prefetching stops at the end of a page
 #include <xxhash.h>
 
 // NOLINTBEGIN(google-build-namespaces,misc-definitions-in-headers)

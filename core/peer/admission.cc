@@ -107,14 +107,6 @@ Admission::Decision Admission::on_timer() {
   return {};
 }
 
-template <typename Call>
-void Admission::end(std::optional<Call>& waiting, Status status, const std::string& text) {
-  if (!waiting) return;
-  const std::optional<CallId> call = waiting->call;
-  if (!mutant(Mutant::kCallCompletesAgain)) waiting.reset();
-  if (call) context_.fail(*call, status, text);
-}
-
 // ---- admit ----
 
 void Admission::say_admit(std::vector<wire::OpenRound> open) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/base/mutant.h"
 #include "core/base/result.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
@@ -146,8 +147,14 @@ class Admission {
     }
   };
 
+  // Defined in the header, because inline functions above use it.
   template <typename Call>
-  void end(std::optional<Call>& waiting, Status status, const std::string& text);
+  void end(std::optional<Call>& waiting, Status status, const std::string& text) {
+    if (!waiting) return;
+    const std::optional<CallId> call = waiting->call;
+    if (!mutant(Mutant::kCallCompletesAgain)) waiting.reset();
+    if (call) context_.fail(*call, status, text);
+  }
   void cancel_admit(Status status);
   [[nodiscard]] bool enough(std::uint32_t at_least) const {
     return at_least <= context_.view->members.size() + pending_;

@@ -36,7 +36,7 @@ DirectOperation::DirectOperation(const peer::Request& request, Rank rank, std::u
   if (room_each_ == 0) return;
   turns_ = segmenting.room / room_each_;
   if (segmenting.turns != 0) turns_ = std::min<std::uint64_t>(turns_, segmenting.turns);
-  LOCKSTEP_ASSERT(turns_ > 0);  // refusal() has looked
+  LOCKSTEP_ASSERT(turns_ > 0);  // Operation::refusal() has checked
 }
 
 Rank DirectOperation::other_of(std::size_t exchange) const {
@@ -46,7 +46,7 @@ Rank DirectOperation::other_of(std::size_t exchange) const {
   return Rank{static_cast<std::uint32_t>((owner + 1 + exchange - first_[piece]) % world_)};
 }
 
-// Whether there is room for contributions to this piece: the final is made of those that lay there before.
+// Whether there is room for contributions to this piece. The piece that used the room before must have its final.
 bool DirectOperation::in_turn(std::size_t piece) const {
   const std::uint32_t ordinal = ordinals_[piece];
   return ordinal < turns_ || finals_[owned_[pieces_[piece].owner][ordinal - turns_]].here || mutant(Mutant::kOutOfTurn);
@@ -78,7 +78,7 @@ Operation::Place DirectOperation::begin(Rank from, const wire::Segment& wanted, 
     if (!in_turn(index)) return {Landing::kNonsense, {}};
   } else {
     take_back_repeated(at);
-    if (exchange.departure != Departure::kSent) return {Landing::kNonsense, {}};  // made without us
+    if (exchange.departure != Departure::kSent) return {Landing::kNonsense, {}};  // a final without our contribution
   }
   if (exchange.arrival != Arrival::kExpected) return {Landing::kSink, {}};
   exchange.arrival = Arrival::kLanding;
@@ -134,14 +134,14 @@ bool DirectOperation::grant(Rank by, std::span<const std::uint64_t> have, Stripe
       if (exchange.departure != Departure::kSent || exchange.stripe != stripe || exchange.on == stream) continue;
       if (has(have, phase_to(owner == by.value), piece) || mutant(Mutant::kResendsNothing)) continue;
       exchange.departure = Departure::kReady;
-      exchange.again = true;  // it may have lain there unread when the other said what it has
+      exchange.again = true;  // the segment may have been unread in a buffer when the other rank sent its Ready
       other.ready.push_back(static_cast<std::uint32_t>(at));
     }
   }
   return true;
 }
 
-// The final is here: what was to be sent again, for all that we knew, had got there.
+// The final has arrived, so our contribution had arrived, too: cancel the repetition.
 void DirectOperation::take_back_repeated(std::size_t at) {
   Exchange& exchange = exchanges_[at];
   if (exchange.departure != Departure::kReady || !exchange.again) return;
@@ -171,12 +171,12 @@ std::optional<Operation::Outgoing> DirectOperation::next(Rank to, StripeIndex st
   if (contributes && !exchange.again) --other.ahead;
   const Phase phase = phase_to(contributes);
   bytes_sent_ += piece.form(phase).bytes;
-  // A contribution lies where partial sums arrive: at the end, apart from its final.
+  // A contribution lies at the end of the room, where partial sums arrive, apart from its final.
   return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)},
                   contributes ? arrival(piece, phase) : departure(piece, phase), exchange.checksum};
 }
 
-// Every rank begins with the one behind it, so that they do not all send to the same one.
+// Every rank begins with the next rank of the ring, so that ranks do not all send to the same rank first.
 void DirectOperation::prepare(std::vector<KernelJob>& jobs) {
   for (std::uint32_t step = 1; step < world_; ++step) prepare_for((rank_.value + step) % world_, jobs);
 }
@@ -195,7 +195,7 @@ void DirectOperation::prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs
   }
 }
 
-// All contributions to a piece of ours lie side by side.
+// All contributions to one of our pieces lie side by side.
 void DirectOperation::gather(std::size_t index, std::vector<KernelJob>& jobs) {
   const Piece& piece = pieces_[index];
   KernelJob& job = start(jobs, JobKind::kGather, {index, Phase::kReduceScatter, Purpose::kGather}, piece);
@@ -240,14 +240,14 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
       }
       exchange.arrival = Arrival::kHere;
       if (result.malformed) {
-        finished.fault =
-            Error{Status::kProtocolError, "what rank " + std::to_string(from.value) + " sent is no " +
-                                              std::string(name_of(pieces_[index].form(name.phase).format))};
+        finished.fault = Error{Status::kProtocolError,
+                               "rank " + std::to_string(from.value) + " sent bytes that are not a valid encoding in " +
+                                   std::string(name_of(pieces_[index].form(name.phase).format))};
         return finished;
       }
       if (name.phase == Phase::kAllGather) {
         finish_final(index, result.checksum);
-        prepare_for(from.value, jobs);  // it has room again
+        prepare_for(from.value, jobs);  // there is room for its next piece
       } else if (--finals_[index].missing == 0 && !stopped_) {
         gather(index, jobs);
       }

@@ -1,9 +1,10 @@
-// The direct form of an all-reduce, in two phases: every rank encodes its part of a chunk once and sends it straight to
-// the chunk's owner, who adds them all up in f32, in ring order, encodes the result once, and sends it to everybody.
-// Two hops instead of two times around, and contributions are rounded once; it takes links between every two.
+// The direct all-reduce, in two phases. Every rank encodes its contribution to a chunk once and sends it straight to
+// the owner of the chunk. The owner adds all contributions in f32, in ring order, encodes the result once, and sends it
+// to all ranks. So an element takes two hops instead of two rounds of the ring, and each contribution is rounded once.
+// The direct algorithm needs a link between every two ranks.
 //
-// Contributions lie in room behind the scratch of the tensors, where the pieces of an owner take turns: the one that is
-// so many pieces later goes when this one's final has come.
+// Contributions lie in room behind the scratch of the tensors. The pieces of an owner take turns in this room: piece p
+// + turns is sent when the final of piece p has arrived.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,8 @@ class DirectOperation final : public Operation {
 
   [[nodiscard]] std::uint64_t result_hash() const override;
 
-  // For one that was made of the same arguments. Left out: what follows from those, owned_, ordinals_, first_,
-  // piece_of_, room_each_ and turns_.
+  // Restores an operation that was constructed with the same arguments. Left out, because they follow from the
+  // arguments: owned_, ordinals_, first_, piece_of_, room_each_ and turns_.
   template <typename Archive>
   void state(Archive& a) {
     const std::size_t exchanges = exchanges_.size();
@@ -50,24 +51,24 @@ class DirectOperation final : public Operation {
   }
 
  private:
-  // What goes between this rank and another for one piece: its contribution to us and the final back, or ours to it and
-  // back.
+  // The exchange between this rank and another for one piece. If this rank owns the piece, the other's contribution
+  // comes in and the final goes out; otherwise our contribution goes out and the final comes in.
   struct Exchange {
     Arrival arrival = Arrival::kExpected;
     Departure departure = Departure::kNotReady;
     StripeIndex stripe;          // kSent
-    StreamId from;               // kLanding, and until it has been checked
+    StreamId from;               // kLanding, and until the segment has been verified
     StreamId on;                 // kSent
-    std::uint64_t checksum = 0;  // of what departs, once kReady
-    bool again = false;          // was sent once, for nothing as far as we know
-    std::uint8_t corrupt = 0;    // arrivals with a checksum that is not theirs
+    std::uint64_t checksum = 0;  // checksum of the departing segment, once kReady
+    bool again = false;          // the segment was sent once and is assumed lost
+    std::uint8_t corrupt = 0;    // number of arrivals with a wrong checksum
     template <typename Archive>
     void state(Archive& a) {
       a.all(arrival, departure, stripe, from, on, checksum, again, corrupt);
     }
   };
   struct Final {
-    std::uint32_t missing = 0;  // contributions, where this rank owns the piece
+    std::uint32_t missing = 0;  // missing contributions, if this rank owns the piece
     bool here = false;
     std::uint64_t checksum = 0;
     template <typename Archive>
@@ -78,8 +79,8 @@ class DirectOperation final : public Operation {
   struct Other {
     bool granted = false;
     std::size_t prepared = 0;         // contributions to its pieces that were handed to a job
-    std::size_t ahead = 0;            // of those: not departed
-    std::deque<std::uint32_t> ready;  // exchanges
+    std::size_t ahead = 0;            // of those, contributions that have not departed
+    std::deque<std::uint32_t> ready;  // indices of exchanges
     template <typename Archive>
     void state(Archive& a) {
       a.all(granted, prepared, ahead, ready);
@@ -87,7 +88,7 @@ class DirectOperation final : public Operation {
   };
 
   [[nodiscard]] bool is_mine(std::size_t piece) const { return pieces_[piece].owner == rank_.value; }
-  // In the order of the ring, from the one behind us on.
+  // The distance in ring order, counted from the rank behind this one.
   [[nodiscard]] std::uint32_t hop_of(Rank other) const { return (other.value + world_ - rank_.value - 1) % world_; }
   [[nodiscard]] std::size_t exchange_of(std::size_t piece, Rank other) const {
     return first_[piece] + (is_mine(piece) ? hop_of(other) : 0);
@@ -107,14 +108,15 @@ class DirectOperation final : public Operation {
   void take_back_repeated(std::size_t at);
 
   std::vector<std::vector<std::uint32_t>> owned_;  // pieces of each rank, in order
-  std::vector<std::uint32_t> ordinals_;            // of each piece: its place among those
-  std::vector<std::uint32_t> first_;     // exchange of each piece; an owner has one with each other, in ring order
-  std::vector<std::uint32_t> piece_of_;  // of each exchange
-  std::uint64_t room_each_ = 0;          // for the contributions to a piece
-  std::uint64_t turns_ = 0;              // pieces that have room at once
+  std::vector<std::uint32_t> ordinals_;            // of each piece: its index among the pieces of its owner
+  // first exchange of each piece; an owner has one exchange with each other rank, in ring order
+  std::vector<std::uint32_t> first_;
+  std::vector<std::uint32_t> piece_of_;  // piece of each exchange
+  std::uint64_t room_each_ = 0;          // bytes of room for the contributions to one piece
+  std::uint64_t turns_ = 0;              // number of pieces that have room at the same time
 
   std::vector<Exchange> exchanges_;
-  std::vector<Final> finals_;  // of each piece
+  std::vector<Final> finals_;  // by piece
   std::vector<Other> others_;  // by rank
 };
 

@@ -18,10 +18,10 @@ namespace {
 
 using wire::Phase;
 
-// Results that are made of encodings in one step of the machine.
+// The most pieces whose results are decoded in one step of the machine.
 constexpr std::size_t kDecodedAtOnce = 16;
 
-// What a direct operation keeps a list of; a name of a job has room for it.
+// The most exchanges of a direct operation; their indices fit into a job token.
 constexpr std::uint64_t kMaxExchanges = std::uint64_t{1} << 20U;
 
 std::vector<std::uint64_t> counts_of(const peer::Request& request) {
@@ -39,8 +39,8 @@ Error too_small(std::uint64_t has, std::uint64_t needs, std::size_t world) {
 }  // namespace
 
 float total_weight(std::span<const std::uint64_t> weights) {
-  const StandardFloats standard_floats;  // whoever's thread this is: all ranks must find the same
-  double total = 0;                      // in rank order; exact unless weights lie 2^29 apart
+  const StandardFloats standard_floats;  // this may run on any thread, and all ranks must compute the same total
+  double total = 0;                      // added in rank order; exact unless the weights differ by a factor of 2^29
   for (const std::uint64_t bits : weights) total += std::bit_cast<float>(static_cast<std::uint32_t>(bits));
   return total > std::numeric_limits<float>::max() ? std::numeric_limits<float>::infinity() : static_cast<float>(total);
 }
@@ -88,7 +88,7 @@ void Operation::weigh(float total) {
   const float own = request_.weight.value_or(1);
   weight_ = std::ldexp(own, of_world - of_total);
   if (own > 0 && weight_ == 0 && !mutant(Mutant::kTinyWeightIsNone))
-    weight_ = std::numeric_limits<float>::denorm_min();  // it counts, if for nothing
+    weight_ = std::numeric_limits<float>::denorm_min();  // the rank still counts as a contributor
 }
 
 std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank, std::uint32_t world,
@@ -102,13 +102,14 @@ std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank,
     segments = segments_in(request.collective, counts_of(request), element, world, segmenting);
   }
   if (segments > kMaxSegments) {
-    return Error{Status::kInvalidArgument, "the call cuts into " + std::to_string(segments) + " segments, more than " +
-                                               std::to_string(kMaxSegments) + ": split it, or use larger segments"};
+    return Error{Status::kInvalidArgument, "the call needs " + std::to_string(segments) +
+                                               " segments, more than the limit of " + std::to_string(kMaxSegments) +
+                                               ": split the call, or use larger segments"};
   }
   if (const float total = request.weight ? total_weight(stakes) : 1; total == 0 || !std::isfinite(total)) {
-    return Error{Status::kInvalidArgument, total == 0
-                                               ? "all contributions have weight 0: there is nothing to average"
-                                               : "the weights of all contributions add up to more than an f32 holds"};
+    return Error{Status::kInvalidArgument,
+                 total == 0 ? "all contributions have weight 0: there is nothing to average"
+                            : "the weights of all contributions add up to more than an f32 holds: use smaller weights"};
   }
   if (peer::goes_direct(request) && world > 1) return refusal_of_exchanges(request, rank, world, segmenting);
   if (request.collective == wire::Collective::kReduceScatter) {
@@ -120,7 +121,8 @@ std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank,
   return std::nullopt;
 }
 
-// Direct: what a rank keeps of each other is bounded, and the contributions to any one piece need room at once.
+// Direct algorithm: limits what a rank keeps for each other rank, and checks that the contributions to one piece fit
+// the room.
 std::optional<Error> Operation::refusal_of_exchanges(const peer::Request& request, Rank rank, std::uint32_t world,
                                                      Segmenting segmenting) {
   std::uint64_t exchanges = 0;
@@ -130,20 +132,20 @@ std::optional<Error> Operation::refusal_of_exchanges(const peer::Request& reques
     largest = std::max<std::uint64_t>(largest, piece.form(Phase::kReduceScatter).bytes);
   }
   if (exchanges > kMaxExchanges) {
-    return Error{Status::kInvalidArgument, "the call makes " + std::to_string(exchanges) +
-                                               " exchanges between two members, more than " +
-                                               std::to_string(kMaxExchanges) + ": split it, or go around the ring"};
+    return Error{Status::kInvalidArgument, "the direct algorithm needs " + std::to_string(exchanges) +
+                                               " exchanges for this call, more than the limit of " +
+                                               std::to_string(kMaxExchanges) + ": split the call, or use the ring"};
   }
   if (largest * (world - 1) > segmenting.room) {
     return Error{Status::kInvalidArgument,
-                 "the contributions of " + std::to_string(world - 1) + " others of " + std::to_string(largest) +
-                     " bytes each need more room than the call has, " + std::to_string(segmenting.room) +
-                     " bytes: so many members go around the ring, or use a format of smaller blocks"};
+                 "the contributions of " + std::to_string(world - 1) + " other ranks, " + std::to_string(largest) +
+                     " bytes each, do not fit into the " + std::to_string(segmenting.room) +
+                     " bytes of room of the direct algorithm: use the ring, or a wire format with smaller blocks"};
   }
   return std::nullopt;
 }
 
-// The blocks were stated by others.
+// The block sizes were stated by other ranks.
 std::optional<Error> Operation::refusal_of_blocks(const peer::Request& request, Rank rank,
                                                   std::span<const std::uint64_t> blocks) {
   std::uint64_t needs = 0;
@@ -158,7 +160,7 @@ std::optional<Error> Operation::refusal_of_blocks(const peer::Request& request, 
                         tensor.send.offset < tensor.recv.offset + needs &&
                         tensor.recv.offset < tensor.send.offset + tensor.send.length;
   if (overlaps && tensor.send.offset != tensor.recv.offset + mine) {
-    return Error{Status::kInvalidArgument, "send lies inside recv, but not at this rank's place: byte " +
+    return Error{Status::kInvalidArgument, "send is inside recv, but not at this rank's block, which begins at byte " +
                                                std::to_string(mine) + " of the result"};
   }
   return std::nullopt;
@@ -237,10 +239,9 @@ BufferRef Operation::residual(const Piece& piece) const {
 
 Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const {
   const std::uint64_t at = piece.offset / sizeof(float) + element;
-  return {Status::kInvalidArgument,
-          "tensor " + std::to_string(piece.tensor) + ", element " + std::to_string(at) + ": " +
-              (of_sum ? "the contribution, or the sum with it," : "the contribution") +
-              " is infinite or NaN, which no wire format carries and no weighted average counts"};
+  return {Status::kInvalidArgument, "tensor " + std::to_string(piece.tensor) + ", element " + std::to_string(at) +
+                                        ": " + (of_sum ? "the contribution or the partial sum" : "the contribution") +
+                                        " is infinite or NaN: wire formats and weighted averages need finite numbers"};
 }
 
 void Operation::take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, Phase phase, Rank from) {
@@ -251,10 +252,10 @@ void Operation::take_corrupt(Finished& finished, std::uint8_t& count, const Piec
   const bool is_final = phase == Phase::kAllGather;
   finished.fault =
       Error{Status::kInternal, "tensor " + std::to_string(piece.tensor) + ", chunk " + std::to_string(piece.owner) +
-                                   ", bytes from " + std::to_string(piece.offset) +
-                                   " on: " + (is_final ? "the result" : "the partial sum") + " that rank " +
-                                   std::to_string(from.value) + " sends has come " + std::to_string(kMostCorrupt) +
-                                   " times with a checksum that is not its own: memory or a kernel is wrong there"};
+                                   ", from byte " + std::to_string(piece.offset) + ": " +
+                                   (is_final ? "the result" : "the partial sum") + " from rank " +
+                                   std::to_string(from.value) + " arrived " + std::to_string(kMostCorrupt) +
+                                   " times with a wrong checksum: the memory or the CPU of that host is faulty"};
 }
 
 JobToken Operation::JobName::token() const {
@@ -288,7 +289,7 @@ void Operation::decode_some(std::vector<KernelJob>& jobs) {
   if (!encoded_ || world_ == 1) return;
   const std::size_t pieces = pieces_.size() - (mutant(Mutant::kLeftEncoded) && !pieces_.empty() ? 1 : 0);
   for (; decoded_ < pieces && running_ < kDecodedAtOnce; ++decoded_) {
-    // In place the result overwrites what the residual is made of: it comes after that.
+    // In place, the result overwrites the input of the residual: update the residual first.
     if (!leave(decoded_, jobs)) decode(decoded_, jobs);
   }
 }
@@ -300,7 +301,8 @@ bool Operation::leave(std::size_t piece, std::vector<KernelJob>& jobs) {
   KernelJob& job = start(jobs, JobKind::kLeave, {piece, Phase::kReduceScatter, Purpose::kLeave}, whose);
   job.from = input(whose);
   job.residual = left;
-  if (whose.owner == rank_.value) job.departs = WireFormat::kNative;  // it was added as it is
+  // the owner's own contribution was added without encoding
+  if (whose.owner == rank_.value) job.departs = WireFormat::kNative;
   return true;
 }
 

@@ -1,6 +1,7 @@
-// One attempt of one collective on one rank: which segments are expected, which can go, what is to be computed, and
-// when the whole result is in hand. Emits jobs; never sees a stream, a clock or a tensor byte. Owned by peer::Rounds,
-// one per attempt. There are two: around the ring (ring_operation.h), and direct (direct_operation.h).
+// One attempt of one collective on one rank: which segments are expected, which are ready to send, which jobs to run,
+// and when the result is complete. Emits jobs. Never sees a stream, a clock or a tensor byte. Owned by peer::Rounds;
+// each attempt has its own operation. Two algorithms implement it: the ring (ring_operation.h) and the direct one
+// (direct_operation.h).
 #pragma once
 
 #include <array>
@@ -20,21 +21,22 @@
 
 namespace lockstep::ring {
 
-// What contributions weigh together that weigh this each (the bits of an f32).
+// The sum of the weights of all contributions; each weight is given as the bits of an f32.
 float total_weight(std::span<const std::uint64_t> weights);
 
 class Operation {
  public:
-  // The one that the request asks for. `stakes`: of every rank, where the collective has stakes (wire::Stake). The
-  // request outlives the operation.
+  // Constructs the operation that the request asks for. `stakes` holds the stakes of all ranks, for a collective with
+  // stakes (wire::Stake). The request outlives the operation.
   static std::unique_ptr<Operation> of(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
                                        std::vector<std::uint64_t> stakes, Segmenting segmenting);
   virtual ~Operation() = default;
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  // Why this operation cannot run on this peer (a receive buffer that is too small, too many segments), or nothing.
-  // Asked before there is one: its memory would not be what its pieces need, and listing them might take seconds.
+  // The reason why this operation cannot run on this peer (for example a receive buffer that is too small), or nothing.
+  // Called before the operation is constructed: its memory might not fit its pieces, and listing the pieces might take
+  // seconds.
   [[nodiscard]] static std::optional<Error> refusal(const peer::Request& request, Rank rank, std::uint32_t world,
                                                     std::span<const std::uint64_t> stakes, Segmenting segmenting);
 
@@ -45,37 +47,38 @@ class Operation {
     Landing landing = Landing::kSink;
     BufferRef into;  // kPlace
   };
-  // A segment begins on `stream`. kLater: a job must finish first; job_done() names the stream then. kSink: it is here
-  // already, or on its way on another stream. kNonsense: the sender breaks the protocol.
+  // A segment begins on `stream`. kLater: a job must finish first; then job_done() names the stream. kSink: the segment
+  // is here already, or is arriving on another stream. kNonsense: the sender violates the protocol.
   virtual Place begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) = 0;
-  // Its payload is whole (or was taken back by the sender).
+  // The payload is complete, or its sender withdrew it.
   virtual void landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
                       std::vector<KernelJob>& jobs) = 0;
-  // A whole segment that came before this operation was there, and lies at `memory` until job_done() says that it is
-  // used, or the operation is over. False: it is none that we expect. If it turns out not to be what was sent,
-  // job_done() names `stream`.
+  // Accepts a whole segment that arrived before this operation was constructed. The segment stays at `memory` until
+  // job_done() reports `used_early`, or the operation is over. Returns false if the segment is not expected. If the
+  // checksum turns out to be wrong, job_done() names `stream`.
   virtual bool take(const wire::Segment& /*arrived*/, BufferRef /*memory*/, std::uint64_t /*checksum*/,
                     StreamId /*stream*/, std::vector<KernelJob>& /*jobs*/) {
     return false;
   }
-  // The stream is gone, and with it what was landing from it.
+  // The stream is closed; the segment that was arriving on it is lost.
   virtual void stream_closed(StreamId stream) = 0;
-  // What has arrived of what this rank sends us, as told it in Ready: a bit per segment, reduce-scatter first, then
+  // The segments of this rank that have arrived, as Ready reports them: one bit per segment, first reduce-scatter, then
   // all-gather.
   [[nodiscard]] virtual std::vector<std::uint64_t> have(Rank from) const = 0;
 
   // ---- sending ----
 
-  // That rank has places for everything that we send it but `have`. What was sent on an earlier stream of this stripe
-  // and is not there goes again. Returns false if `have` is not a bit for each of our segments.
+  // That rank has memory for all segments that we send to it, except those in `have`. Segments that were sent on an
+  // earlier stream of this stripe and are missing in `have` are sent again. Returns false if `have` does not hold one
+  // bit for each of our segments.
   virtual bool grant(Rank by, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) = 0;
-  // Whether all is one segment so small that downstream has a place for it whether it has launched or not; and whether
-  // ours may get there before it has: the final does not. Such a segment is owned by rank 0, so that whatever arguments
-  // ranks have launched with, somebody tells another of those that differ.
+  // Whether the call is one segment so small that the downstream neighbour has memory for it before it launches the
+  // round. sends_partial(): whether our own segment may arrive before that launch; a final never does. Invariant: rank
+  // 0 owns such a segment, so that ranks whose arguments differ still exchange their arguments.
   [[nodiscard]] virtual bool is_one_small_segment() const { return false; }
   [[nodiscard]] virtual bool sends_partial() const { return false; }
-  // It has that place. What was sent there on an earlier stream of this stripe goes again, unless the final comes first
-  // and proves that it is there.
+  // The neighbour has that memory. A segment sent on an earlier stream of this stripe is sent again, unless the final
+  // comes first and proves that the segment has arrived.
   virtual void grant_unasked() {}
   virtual void send_partial_again(StripeIndex /*stripe*/, StreamId /*stream*/) {}
   struct Outgoing {
@@ -84,41 +87,41 @@ class Operation {
     BufferRef payload;
     std::uint64_t checksum = 0;
   };
-  // Whether next() has one now: for anybody, or for this rank, which is one that we send to.
+  // Whether next() would return a segment: for any rank, or for this rank, which we send to.
   [[nodiscard]] virtual bool has_next() const = 0;
   [[nodiscard]] virtual bool has_next(Rank to) const = 0;
-  // The next segment to go, on this stream; nothing when none is ready now.
+  // The next segment to send on this stream; nothing if no segment is ready.
   virtual std::optional<Outgoing> next(Rank to, StripeIndex stripe, StreamId stream) = 0;
-  // Starts preparing own segments, so that next() finds some.
+  // Starts jobs that prepare own segments for next().
   virtual void prepare(std::vector<KernelJob>& jobs) = 0;
 
   // ---- jobs ----
 
   struct Finished {
-    bool corrupt = false;  // what arrived was not what was sent: reset `stream`, on which `from` sent it
+    bool corrupt = false;  // the received segment has a wrong checksum: reset `stream`, on which `from` sent it
     StreamId stream;
     Rank from;
-    std::optional<StreamId> placeable;  // a stream whose segment waited for this job; into `place`
+    std::optional<StreamId> placeable;  // a stream whose segment waited for this job; the segment goes to `place`
     BufferRef place;
-    bool used_early = false;  // what take() was given is read no more
-    std::optional<Error>
-        fault;  // encoded: there are elements that cannot be, or what came is no encoding: the round cannot go on
+    bool used_early = false;  // the memory given to take() is no longer read
+    // ends the round: an element that cannot be encoded, or received bytes that are not a valid encoding
+    std::optional<Error> fault;
   };
   virtual Finished job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs) = 0;
 
   // ---- ending ----
 
-  // The whole result is in hand.
+  // The whole result has arrived.
   [[nodiscard]] bool complete() const { return finals_missing_ == 0; }
-  // Of the result; the same on every peer. 0 for a reduce-scatter, whose results differ.
+  // The hash of the result, equal on every peer; 0 for a reduce-scatter, whose results differ.
   [[nodiscard]] virtual std::uint64_t result_hash() const = 0;
-  // Nothing new is begun. Jobs that run still have to answer.
+  // Starts nothing new. Running jobs still have to answer.
   void stop() { stopped_ = true; }
   [[nodiscard]] std::size_t jobs_running() const { return running_; }
-  // Encoded: makes the result of what lies encoded, and residuals of what was lost on the way, once the round has
-  // committed; call it until no job runs. After stop(), and when nothing lands or leaves any more.
+  // Encoded formats: decodes the result and updates the residuals after the round has committed. Call it until no job
+  // runs. Allowed only after stop() and when no segment is arriving or departing.
   void decode_some(std::vector<KernelJob>& jobs);
-  // Gives the input its bits back (promise S3), after stop() and when nothing runs or lands any more.
+  // Restores the input (promise S3). Allowed only after stop() and when no job runs and no segment is arriving.
   virtual void restore(std::vector<KernelJob>& /*jobs*/) {}
 
   [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
@@ -129,21 +132,21 @@ class Operation {
   Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
             std::vector<std::uint64_t> stakes, Segmenting segmenting);
 
-  // Own segments, to one other rank, that are hashed or encoded ahead of their departure: enough to keep every stripe
-  // busy, few enough to stay in cache.
+  // Own segments to one other rank that are hashed or encoded before their departure: enough to keep every stripe busy,
+  // few enough to stay in cache.
   static constexpr std::size_t kPreparedAhead = 4;
 
-  // A bit that flips on the way is sent again, once. What comes so often with a checksum that is not its own was wrong
-  // before it left.
+  // A segment that was damaged on the way is sent again once. A segment that arrives this often with a wrong checksum
+  // was wrong before it was sent.
   static constexpr std::uint8_t kMostCorrupt = 3;
 
   enum class Arrival : std::uint8_t { kNotOurs, kExpected, kBackingUp, kLanding, kWorking, kHere };
   enum class Departure : std::uint8_t { kNotOurs, kNotReady, kReady, kSent };
 
-  // A job's token says what to do with its answer. The owner of the operation adds which operation it was.
+  // A job's token names the purpose of the job. The owner of the operation adds the operation's own id.
   enum class Purpose : std::uint8_t { kBackUp, kOwn, kOwnCopy, kArrived, kGather, kLeave, kDecode, kRestore };
   struct JobName {
-    std::size_t index = 0;  // of what the operation keeps a list
+    std::size_t index = 0;  // index in a list of the operation
     wire::Phase phase{};
     Purpose purpose{};
     [[nodiscard]] JobToken token() const;
@@ -153,30 +156,31 @@ class Operation {
 
   static constexpr std::size_t index_of(wire::Phase phase) { return phase == wire::Phase::kReduceScatter ? 0 : 1; }
 
-  // What is here of what somebody sends, as Ready tells it: a bit for each segment of both phases, and no words where
-  // nothing is.
+  // `have` as Ready reports it: one bit for each segment of both phases, or no words if no segment has arrived.
   [[nodiscard]] bool can_be_have(std::span<const std::uint64_t> have) const;
   [[nodiscard]] bool has(std::span<const std::uint64_t> have, wire::Phase phase, std::size_t piece) const;
   void add_to(std::vector<std::uint64_t>& have, wire::Phase phase, std::size_t piece) const;
 
   [[nodiscard]] bool in_place(const Piece& piece) const;
   [[nodiscard]] BufferRef input(const Piece& piece) const;  // this rank's contribution
-  [[nodiscard]] BufferRef work(const Piece& piece) const;   // where partial sums and finals lie
-  // What arrives in a phase, and what departs: all of work(), or as much of it as the encoding takes. A partial sum
-  // arrives at its end, so that what is made of it, from the beginning on, never overtakes what is still to be read.
+  [[nodiscard]] BufferRef work(const Piece& piece) const;   // memory of partial sums and finals
+  // The memory of an arriving or departing segment: all of work(), or the part that the encoding needs. An arriving
+  // partial sum is at the end of work(). So a result that is written from the beginning never overtakes the bytes that
+  // are still to be read.
   [[nodiscard]] BufferRef arrival(const Piece& piece, wire::Phase phase) const;
   [[nodiscard]] BufferRef departure(const Piece& piece, wire::Phase phase) const;
-  [[nodiscard]] BufferRef backup(const Piece& piece) const;     // in place: the input's copy
-  [[nodiscard]] BufferRef result(const Piece& piece) const;     // where the final goes
-  [[nodiscard]] BufferRef residual(const Piece& piece) const;   // what is added to the input; or nothing
-  bool leave(std::size_t piece, std::vector<KernelJob>& jobs);  // renews the residual; false: there is nothing to do
+  [[nodiscard]] BufferRef backup(const Piece& piece) const;  // in place: the copy of the input
+  [[nodiscard]] BufferRef result(const Piece& piece) const;  // destination of the final
+  // residual that is added to the input; empty if there is none
+  [[nodiscard]] BufferRef residual(const Piece& piece) const;
+  bool leave(std::size_t piece, std::vector<KernelJob>& jobs);  // updates the residual; false if there is none
   void decode(std::size_t piece, std::vector<KernelJob>& jobs);
-  // A copy is not what was sent: it is asked for again, `count` times at most. After that the sender is at fault and
-  // the round is about to end; further copies are dropped, and their stream stays.
+  // A copy has a wrong checksum: request the segment again, at most `count` times. After that the sender is at fault
+  // and the round ends; further wrong copies are dropped without resetting their stream.
   static void take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, wire::Phase phase, Rank from);
   [[nodiscard]] Error not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const;
 
-  // Left out of recordings are the arguments, and what follows from them: all but these.
+  // Left out: the arguments of the constructor and the fields that follow from them.
   template <typename Archive>
   void state_of_all(Archive& a) {
     a.all(finals_missing_, stopped_, running_, decoded_, bytes_sent_, bytes_received_);
@@ -187,16 +191,16 @@ class Operation {
   std::uint32_t world_;
   std::vector<std::uint64_t> stakes_;
   bool encoded_;
-  // Of an average: what the contribution weighs, and all do, scaled by a power of two so that ranks weigh about 1 each:
-  // formats have a smallest and a largest number, and were chosen for what is averaged.
+  // Average: the weight of this rank's contribution, and the total weight, scaled by a power of two so that a weight is
+  // about 1. A wire format has a smallest and a largest number, and the format was chosen for the unscaled data.
   float weight_ = 1;
   float total_ = 0;
   std::vector<Piece> pieces_;
-  std::vector<std::uint64_t> scratch_offsets_;  // of each tensor, and of what lies behind them
+  std::vector<std::uint64_t> scratch_offsets_;  // offset of each tensor's scratch, and of the room behind them
   std::size_t finals_missing_ = 0;
   bool stopped_ = false;
   std::size_t running_ = 0;
-  std::size_t decoded_ = 0;  // pieces of which the result was asked for
+  std::size_t decoded_ = 0;  // number of pieces whose decoding has begun
   std::uint64_t bytes_sent_ = 0;
   std::uint64_t bytes_received_ = 0;
 

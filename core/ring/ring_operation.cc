@@ -42,11 +42,12 @@ bool RingOperation::starts_here(const Piece& piece) const {
 bool RingOperation::needs_backup(const Piece& piece, Phase phase, const Segment& segment) const {
   if (!in_place(piece) || segment.backed_up || encoded_) return false;
   if (phase == Phase::kAllGather && mutant(Mutant::kNotBackedUp)) return false;
-  // The owner's own place is never overwritten by all-gather; everybody else's is, first by reduce-scatter.
+  // All-gather never overwrites the owner's own place. On all other ranks reduce-scatter overwrites the place first.
   return phase == Phase::kReduceScatter || segment.half[0].arrival == Arrival::kNotOurs;
 }
 
-// A final lands where the partial sum was, and proves that everybody's part of it, ours included, has gone around.
+// A final arrives where the partial sum was. It proves that the partial sum went around the whole ring, our part
+// included.
 bool RingOperation::partial_has_passed(const Segment& segment) {
   const Half& partial = segment.half[index_of(Phase::kReduceScatter)];
   return (partial.arrival == Arrival::kNotOurs || partial.arrival == Arrival::kHere) &&
@@ -68,7 +69,8 @@ Operation::Place RingOperation::begin(Rank /*from*/, const wire::Segment& wanted
     take_back_repeated(index);
     if (!partial_has_passed(segment)) return {Landing::kNonsense, {}};
   }
-  if (half.arrival == Arrival::kBackingUp && half.stream == StreamId{}) {  // again, while the job still runs
+  // the segment begins again while the backup job still runs
+  if (half.arrival == Arrival::kBackingUp && half.stream == StreamId{}) {
     half.stream = stream;
     return {Landing::kLater, {}};
   }
@@ -180,7 +182,7 @@ bool RingOperation::grant(Rank /*by*/, std::span<const std::uint64_t> have, Stri
       if (half.departure != Departure::kSent || half.stripe != stripe || half.stream == stream) continue;
       if (mutant(Mutant::kResendsNothing) || has(have, phase, i)) continue;
       half.departure = Departure::kReady;
-      half.again = true;  // it may have lain there unread when downstream said what it has
+      half.again = true;  // the segment may have been unread in a buffer when the downstream neighbour sent its Ready
       ready_.push_back(i * 2 + index_of(phase));
     }
   }
@@ -197,13 +199,13 @@ bool RingOperation::sends_partial() const { return segments_.front().half[0].dep
 void RingOperation::send_partial_again(StripeIndex stripe, StreamId stream) {
   Half& partial = segments_.front().half[0];
   if (stopped_ || partial.departure != Departure::kSent || partial.stripe != stripe || partial.stream == stream) return;
-  if (segments_.front().half[1].arrival != Arrival::kExpected) return;  // the final lies in its place
+  if (segments_.front().half[1].arrival != Arrival::kExpected) return;  // the place already receives the final
   partial.departure = Departure::kReady;
   partial.again = true;
   ready_.push_back(0);
 }
 
-// The final is here: what was to be sent again, for all that we knew, had got there.
+// The final has arrived, so our partial sum had arrived, too: cancel the repetition.
 void RingOperation::take_back_repeated(std::size_t index) {
   Half& partial = segments_[index].half[0];
   if (partial.departure != Departure::kReady || !partial.again) return;
@@ -233,7 +235,8 @@ std::optional<Operation::Outgoing> RingOperation::next(Rank /*to*/, StripeIndex 
 
 void RingOperation::prepare(std::vector<KernelJob>& jobs) {
   if (stopped_) return;
-  // Alone, or with nobody to send to, everything can be done at once; else only when it can soon go.
+  // A rank that is alone or has no receiver prepares everything at once. Any other rank prepares only segments that can
+  // soon depart.
   const bool alone = world_ == 1;
   while (own_prepared_ < own_.size() && (alone || (granted_ && own_ready_ < kPreparedAhead))) {
     const std::size_t index = own_[own_prepared_++];
@@ -312,8 +315,9 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
       }
       half.arrival = Arrival::kHere;
       if (result.malformed) {
-        finished.fault = Error{Status::kProtocolError, "what the upstream neighbour sent is no " +
-                                                           std::string(name_of(piece.form(phase).format))};
+        finished.fault =
+            Error{Status::kProtocolError, "the upstream neighbour sent bytes that are not a valid encoding in " +
+                                              std::string(name_of(piece.form(phase).format))};
         return finished;
       }
       if (result.not_finite) {

@@ -1,4 +1,5 @@
-// Around the ring: segments come from the upstream neighbour and go to the downstream one. Every collective can.
+// The ring algorithm: segments come from the upstream neighbour and go to the downstream neighbour. It supports every
+// collective.
 #pragma once
 
 #include <array>
@@ -40,7 +41,7 @@ class RingOperation final : public Operation {
   [[nodiscard]] std::uint64_t result_hash() const override;
   void restore(std::vector<KernelJob>& jobs) override;
 
-  // For one that was made of the same arguments. Left out: what follows from those, own_.
+  // Restores an operation that was constructed with the same arguments. Left out, because it follows from them: own_.
   template <typename Archive>
   void state(Archive& a) {
     state_of_all(a);
@@ -55,10 +56,10 @@ class RingOperation final : public Operation {
     Arrival arrival = Arrival::kNotOurs;
     Departure departure = Departure::kNotOurs;
     StripeIndex stripe;          // kSent
-    StreamId stream;             // kLanding or kBackingUp: from; kSent: on
+    StreamId stream;             // kLanding or kBackingUp: stream that it arrives on; kSent: stream that it was sent on
     std::uint64_t checksum = 0;  // once kReady or kHere
-    bool again = false;          // was sent once, for nothing as far as we know
-    std::uint8_t corrupt = 0;    // arrivals with a checksum that is not theirs
+    bool again = false;          // the segment was sent once and is assumed lost
+    std::uint8_t corrupt = 0;    // number of arrivals with a wrong checksum
     template <typename Archive>
     void state(Archive& a) {
       a.all(arrival, departure, stripe, stream, checksum, again, corrupt);
@@ -67,7 +68,7 @@ class RingOperation final : public Operation {
   struct Segment {
     std::array<Half, 2> half;  // by phase
     bool backed_up = false;
-    BufferRef early;  // came before the operation, and lies here instead of in its place
+    BufferRef early;  // memory of a segment that arrived before the operation was constructed
     template <typename Archive>
     void state(Archive& a) {
       a.all(half, backed_up, early);
@@ -88,9 +89,9 @@ class RingOperation final : public Operation {
 
   std::vector<Segment> segments_;
   bool granted_ = false;
-  std::vector<std::uint32_t> own_;   // segments that start here, in order of departure
-  std::size_t own_prepared_ = 0;     // of those: handed to a job
-  std::size_t own_ready_ = 0;        // prepared (or being prepared) and not departed
+  std::vector<std::uint32_t> own_;   // segments that start at this rank, in order of departure
+  std::size_t own_prepared_ = 0;     // own segments that were handed to a job
+  std::size_t own_ready_ = 0;        // own segments that are prepared or being prepared, and have not departed
   std::deque<std::uint64_t> ready_;  // index * 2 + phase
 };
 

@@ -10,28 +10,30 @@ namespace lockstep::ring {
 
 namespace {
 
-// Segments fit a core's second-level cache several times over (256 KiB of 1 to 2 MiB); below 16 KiB headers, system
-// calls and steps of the machines would weigh more than the bytes.
+// A second-level cache (1 to 2 MiB) holds several segments of 256 KiB. Below 16 KiB, headers, system calls and steps of
+// the machines cost more than the bytes.
 constexpr std::uint64_t kLargestSegment = 256U << 10U;
 constexpr std::uint64_t kSmallestSegment = 16U << 10U;
-// Far away, as many as keep a line full. Near, one that is folded while the next one comes. On one host nothing is won
-// by that, and a chunk of up to 512 KiB goes whole; where two hand nothing on that would have to stay in cache, any.
+// Far peers: enough segments to keep a line full. Near peers: one segment is folded while the next one arrives. Peers
+// on one host gain nothing from that, so a chunk of up to 512 KiB is one segment. With a world of two, no segment is
+// passed on and has to stay in cache, so a chunk of any size is one segment.
 constexpr std::uint64_t kSegmentsPerChunk = 8;
 constexpr std::uint64_t kSegmentsPerNearChunk = 2;
 constexpr std::uint64_t kWholeChunk = 512U << 10U;
-// Direct: pieces whose contributions are on their way at once, each with room of its own.
+// Direct algorithm: the pieces whose contributions are under way at the same time, each with room of its own.
 constexpr std::uint64_t kLeastInTurn = 4;
 
-// Pieces are whole ones of these, in bytes, but for the last of a chunk.
+// The size of a block in bytes. Every piece consists of whole blocks, except the last piece of a chunk.
 constexpr std::uint64_t block_bytes_of(Formats formats) {
   return formats.native() ? 1 : formats.block_elements() * sizeof(float);
 }
 
-// Less than a block at the end belongs to the piece before it: alone, encoded, it might need more room than it has.
+// A remainder of less than one block is part of the piece before it: encoded on its own, it might need more room than
+// it has.
 void cut_range(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t owner, std::uint64_t begin,
                std::uint64_t end, std::uint32_t segment, Formats formats = {}) {
   const std::uint64_t block = block_bytes_of(formats);
-  const std::uint64_t elements = (end - begin) / sizeof(float);  // if any are encoded
+  const std::uint64_t elements = (end - begin) / sizeof(float);  // used only for encoded formats
   const WireFormat up = format_of_chunk(formats.up, elements);
   const WireFormat down = format_of_chunk(formats.down, elements);
   for (std::uint64_t at = begin; at < end; at += pieces.back().length) {
@@ -50,7 +52,7 @@ constexpr std::uint64_t segments_of(std::uint64_t bytes, std::uint32_t segment, 
   return bytes / segment + (rest >= block_bytes_of(formats) || (rest > 0 && bytes < segment) ? 1 : 0);
 }
 
-// One segment size for all chunks of a tensor, or all blocks: that of the largest.
+// One segment size for all chunks of a tensor, or for all blocks: the size for the largest one.
 std::uint32_t segment_of_tensor(std::uint64_t count, std::uint32_t element_bytes, std::uint32_t world,
                                 Segmenting segmenting) {
   return segment_bytes_for(chunk_of(0, world, count).size() * element_bytes, element_bytes, world, segmenting);
@@ -68,7 +70,7 @@ std::uint64_t chosen_segment(std::uint64_t chunk_bytes, std::uint32_t world, Dis
   return std::clamp(chunk_bytes / segments, kSmallestSegment, kLargestSegment);
 }
 
-// What a broadcast is cut into: it is passed on all along the ring, which takes as long as its segments are large.
+// The segment size of a broadcast. Segments are passed along the whole ring, so the delay grows with their size.
 std::uint32_t segment_of_broadcast(std::uint64_t bytes, std::uint32_t element_bytes, std::uint32_t world,
                                    Segmenting segmenting) {
   return segment_bytes_for(bytes, element_bytes, world, {segmenting.configured, Distance::kFar});
@@ -80,13 +82,13 @@ std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element
                                 Segmenting segmenting) {
   std::uint64_t bytes = segmenting.configured;
   if (bytes == 0) bytes = chosen_segment(chunk_bytes, world, segmenting.distance);
-  bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // the number of segments is bounded, too
+  bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // keeps the number of segments bounded
   bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
   if (segmenting.room != 0 && world > 1) {
     const std::uint64_t each = segmenting.room / kLeastInTurn / (world - 1) * 8;  // bits
     bytes = std::min(bytes, each / bits_of(segmenting.formats.up) * element_bytes);
   }
-  if (!segmenting.formats.native()) {  // whole blocks; and the last piece of a chunk may be longer by less than one
+  if (!segmenting.formats.native()) {  // whole blocks; the last piece of a chunk may be longer by less than a block
     const std::uint64_t block = block_bytes_of(segmenting.formats);
     bytes = std::min(std::max(bytes, block) / block * block, kMaxSegmentBytes - block);
   }
@@ -136,7 +138,7 @@ std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint
       continue;
     }
     const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, segmenting);
-    const std::uint64_t larger = count % world;  // chunks with an element more
+    const std::uint64_t larger = count % world;  // chunks with one more element
     const auto segments_of_chunk = [&](std::uint32_t owner) {
       return segments_of(chunk_of(owner, world, count).size() * element_bytes, segment, segmenting.formats);
     };

@@ -1,11 +1,11 @@
-// Who sends which piece to whom: arithmetic only. A tensor is cut into one chunk per rank, a chunk into segments. Every
-// chunk has an owner, the rank of the same number. In reduce-scatter a chunk starts at the rank after its owner,
-// travels once around the ring, is folded at every stop, and ends whole at its owner; in all-gather it travels from its
-// owner to everybody else. So the fold of chunk c is ((x_{c+1} op x_{c+2}) op ...) op x_c, ranks modulo the world size,
-// on every peer.
+// The schedule of a ring: which rank sends which piece to which rank. Arithmetic only. A tensor is cut into one chunk
+// per rank, and a chunk into segments. The owner of a chunk is the rank with the chunk's number. In reduce-scatter, a
+// chunk starts at the rank after its owner, travels once around the ring, is folded at every rank, and ends complete at
+// its owner. In all-gather, it travels from its owner to all other ranks. So every peer computes chunk c as ((x_{c+1}
+// op x_{c+2}) op ...) op x_c, with ranks modulo the world size.
 //
-// An all-reduce of a small tensor is not cut: all of it is one chunk. That makes as many hops one after the other, but
-// one message at each where there would be one from every rank.
+// An all-reduce of a small tensor is not cut: the whole tensor is one chunk. The number of sequential hops stays the
+// same, but each hop takes one message instead of one message per rank.
 #pragma once
 
 #include <array>
@@ -33,25 +33,25 @@ constexpr Chunk chunk_of(std::uint32_t rank, std::uint32_t world, std::uint64_t 
   return {begin, begin + base + (rank < rest ? 1 : 0)};
 }
 
-// The largest tensor of an all-reduce that goes whole: no larger than the smallest segment that would be chosen for a
-// part of it, below which messages weigh more than bytes.
+// The largest tensor that an all-reduce does not cut: the smallest segment size that would be chosen for a chunk. For
+// smaller segments, the cost of a message exceeds the cost of its bytes.
 constexpr std::uint64_t kWholeBytes = 16U << 10U;
 
-// Whether it does. Who configures the size of segments wants to have them.
+// Whether an all-reduce leaves the tensor whole. A configured segment size takes precedence.
 constexpr bool goes_whole(wire::Collective collective, std::uint64_t count, std::uint32_t element_bytes,
                           std::uint32_t configured_segment_bytes) {
   return collective == wire::Collective::kAllReduce && count <= kWholeBytes / element_bytes &&
          configured_segment_bytes == 0;
 }
 
-// Who owns it: the ranks take turns, tensor by tensor.
+// The owner of an uncut tensor: the ranks take turns, tensor by tensor.
 constexpr std::uint32_t owner_of_whole(std::uint32_t tensor, std::uint32_t world) { return tensor % world; }
 
 constexpr bool reduces(wire::Collective collective) {
   return collective == wire::Collective::kAllReduce || collective == wire::Collective::kReduceScatter;
 }
 
-// Which phases a collective has.
+// Whether a collective has this phase.
 constexpr bool has_phase(wire::Collective collective, wire::Phase phase) {
   switch (collective) {
     case wire::Collective::kAllReduce: return true;
@@ -64,7 +64,7 @@ constexpr bool has_phase(wire::Collective collective, wire::Phase phase) {
   return false;
 }
 
-// What a rank does with a chunk in one phase. `hops` counts from the rank where the chunk starts.
+// Whether a rank receives and sends a chunk in one phase. `hops` is the distance from the rank where the chunk starts.
 struct Part {
   bool receives = false;
   bool sends = false;
@@ -75,7 +75,7 @@ constexpr Part part_of(wire::Phase phase, std::uint32_t rank, std::uint32_t owne
   return {hops > 0, hops + 1 < world};
 }
 
-// How a piece travels in one phase.
+// The encoding of a piece in one phase, and its size in bytes.
 struct Form {
   WireFormat format = WireFormat::kNative;
   std::uint32_t bytes = 0;
@@ -85,7 +85,7 @@ struct Form {
 struct Piece {
   std::uint32_t tensor = 0;
   std::uint32_t owner = 0;
-  std::uint64_t offset = 0;   // bytes from the start of the tensor (all-gather: of the whole result)
+  std::uint64_t offset = 0;   // bytes from the start of the tensor (all-gather: from the start of the whole result)
   std::uint32_t length = 0;   // bytes
   std::array<Form, 2> forms;  // by phase
 
@@ -94,44 +94,45 @@ struct Piece {
   }
 };
 
-// A chunk so small that its encoding would be no smaller travels as it is.
+// A chunk whose encoding would not be smaller is sent in its native form.
 constexpr WireFormat format_of_chunk(WireFormat format, std::uint64_t elements) {
   return encoded_size(format, elements) < elements * sizeof(float) ? format : WireFormat::kNative;
 }
 
-// How far the ranks are from each other: the farthest counts.
+// The distance between ranks; the two ranks that are farthest apart decide.
 enum class Distance : std::uint8_t {
-  kFar,       // a message is a while on its way
-  kNear,      // it costs those who send and take it more than the way takes (kFarCoordinator)
-  kSameHost,  // and they share its cores
+  kFar,       // the latency of the network dominates the cost of a message
+  kNear,      // sending and receiving a message costs more than its way through the network (kFarCoordinator)
+  kSameHost,  // like kNear, and the ranks share cores
 };
 
-// How large segments are to be: the same on all ranks.
+// Parameters of the segment size. Invariant: equal on all ranks.
 struct Segmenting {
   std::uint32_t configured = 0;  // bytes; 0: chosen from the size of a chunk
   Distance distance = Distance::kFar;
-  Formats formats{};        // all-reduce: pieces are whole blocks, but for the last of a chunk
-  std::uint64_t room = 0;   // direct: bytes for what others contribute to a rank's chunks; 0: around the ring
-  std::uint32_t turns = 0;  // direct: pieces of one owner that have room at once; 0: as many as there is room for
+  Formats formats{};       // all-reduce: pieces are whole blocks, except the last piece of a chunk
+  std::uint64_t room = 0;  // direct: bytes for the contributions of other ranks to this rank's chunks; 0: ring
+  // direct: pieces of one owner that have room at the same time; 0: as many as there is room for
+  std::uint32_t turns = 0;
 };
 
-// The payload of a segment: large enough that messages do not count, small enough that it stays in cache between its
-// arrival and its departure, and that every rank has enough of them under way.
+// The payload size of a segment. A segment is large enough that the cost of messages is negligible, small enough to
+// stay in cache between its arrival and its departure, and small enough that every rank has several segments under way.
 std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t world,
                                 Segmenting segmenting);
 
-// All segments of a call on tensors of these sizes (in elements), the same list on every rank. An owner's chunk of a
-// broadcast is the whole tensor; `root` owns it.
+// Lists all segments of a call on tensors with these sizes (in elements); equal on every rank. In a broadcast the whole
+// tensor is one chunk, owned by `root`.
 std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_t> counts, std::uint32_t element_bytes,
                        std::uint32_t world, std::uint32_t root, Segmenting segmenting);
 
-// How many segments that makes. Cheap whatever the counts: asked before they are listed.
+// The number of segments that cut() would list. Cheap for any counts: checked before the segments are listed.
 std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint64_t> counts,
                           std::uint32_t element_bytes, std::uint32_t world, Segmenting segmenting);
 std::uint64_t segments_in_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
                                  Segmenting segmenting);
 
-// All segments of an all-gather whose blocks have these sizes (in bytes), in rank order.
+// Lists all segments of an all-gather of blocks with these sizes (in bytes), in rank order.
 std::vector<Piece> cut_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
                               Segmenting segmenting);
 

@@ -18,8 +18,8 @@ bool may_send(const Claim& claim) { return claim.defined && claim.strategy != St
 }  // namespace
 
 std::variant<Votes, Undecided> votes_of(const std::vector<Claim>& claims, const std::set<PeerId>& agreed) {
-  const Claim* sender = nullptr;  // the first that may not be written to
-  Votes members;                  // of those who agreed last
+  const Claim* sender = nullptr;  // the first claim of a send-only member
+  Votes members;                  // the votes of members of the last agreed revision
   Votes all;
   for (const Claim& claim : claims) {
     if (claim.strategy == Strategy::kSendOnly) {
@@ -49,7 +49,7 @@ std::optional<std::uint64_t> highest_common(std::span<const Votes* const> groups
 
 Elected elect(const std::vector<Claim>& claims, const Votes& votes, std::uint64_t revision) {
   const auto& roots = votes.at(revision);
-  const auto popular = std::max_element(roots.begin(), roots.end(),  // the first of them
+  const auto popular = std::max_element(roots.begin(), roots.end(),  // the first of equally popular roots
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
   Elected elected{revision, popular->first, {}, {}};
   for (const Claim& claim : claims) {

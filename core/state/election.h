@@ -1,11 +1,11 @@
-// Whose state is taken over by the others: decided by the coordinator from what all members of a group claim, and by
-// nothing else.
+// Elects the state that the other members take over. The coordinator decides, from the claims of all members of a group
+// and from nothing else.
 //
-// Those vote who had the state that was last agreed on; newcomers only receive. If none of those is here (at the
-// founding, for example), everybody votes. Among the votes the highest revision wins, and among its roots the most
-// popular; of equally popular ones the one with the smallest root. So, if all members agree on a lower revision than
-// the last, the run goes on from there. Groups whose outcomes are one (each has a shard of the state) go on with the
-// highest revision that has votes in all of them.
+// Members that had the last agreed state vote; newcomers only receive. If no such member is left (for example at the
+// founding), all members vote. The highest revision among the votes wins. Among the roots of that revision the most
+// popular root wins; if several are equally popular, the smallest root wins. So if all members agree on a lower
+// revision than the last one, the run continues from the lower revision. Groups that share one outcome (each holds a
+// shard of the state) continue with the highest revision that has votes in all groups.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@
 namespace lockstep::state {
 
 enum class Strategy : std::uint8_t {
-  kPopular,      // votes, and takes what wins
-  kSendOnly,     // is never written to: its state wins, or the round ends
+  kPopular,      // votes, and takes over the winning state
+  kSendOnly,     // never takes over a state: its own state wins, or the round ends
   kReceiveOnly,  // never votes, never sends
 };
 inline constexpr std::uint8_t kStrategyCount = 3;
@@ -34,13 +34,13 @@ constexpr std::string_view name_of(Strategy strategy) {
   return kNames[static_cast<std::size_t>(strategy)];
 }
 
-// Who takes a state over has a link to each source.
+// The most sources of a state. A receiver has a link to each source.
 inline constexpr std::size_t kMaxSources = 16;
 
 struct Claim {
   PeerId peer;
   Strategy strategy = Strategy::kPopular;
-  bool defined = true;  // false: it has lost its state in mid-transfer, and holds none
+  bool defined = true;  // false: its state was lost during a transfer
   std::uint64_t revision = 0;
   Digest root;
 };
@@ -48,31 +48,31 @@ struct Claim {
 struct Elected {
   std::uint64_t revision = 0;
   Digest root;
-  std::vector<PeerId> sources;    // have it, and may send: the first of the claims
-  std::vector<PeerId> receivers;  // have it not
+  std::vector<PeerId> sources;    // members that have the state and may send it: the first ones of the claims
+  std::vector<PeerId> receivers;  // members that do not have the state
 };
 
-// Nobody's state changes: the round ends for all.
+// No state was elected: the round ends for all members, and no state changes.
 struct Undecided {
   enum class Why : std::uint8_t {
-    kNobodySends,      // who could has no state; `a`, if not nobody, may not be written to, and has none
-    kSendersDisagree,  // `a` and `b` may both not be written to, and differ
+    kNobodySends,      // no member that may send has a state; `a`, unless nobody, is send-only and has no state
+    kSendersDisagree,  // `a` and `b` are both send-only and differ
   };
   Why why = Why::kNobodySends;
   PeerId a;
   PeerId b;
 };
 
-// How many vote for each root of each revision: for one at least.
+// The number of votes for each root of each revision. Invariant: every listed root has at least one vote.
 using Votes = std::map<std::uint64_t, std::map<Digest, std::size_t>>;
 
-// What the members of a group vote for. `agreed`: who had the state that was last agreed on.
+// The votes of a group's members. `agreed`: the members that had the last agreed state.
 std::variant<Votes, Undecided> votes_of(const std::vector<Claim>& claims, const std::set<PeerId>& agreed);
 
-// The revision that the groups with these votes go on with; nothing when they have none in common.
+// The revision with which the groups that have these votes continue; nothing if no revision has votes in all of them.
 std::optional<std::uint64_t> highest_common(std::span<const Votes* const> groups);
 
-// The winner of this revision, which has votes.
+// The winner of this revision. The revision must have votes.
 Elected elect(const std::vector<Claim>& claims, const Votes& votes, std::uint64_t revision);
 
 }  // namespace lockstep::state

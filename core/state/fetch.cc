@@ -10,12 +10,14 @@ namespace lockstep::state {
 
 namespace {
 
-// Beside what the line holds: one piece that comes, and one behind it. Two may come at once, on two stripes.
+// Requests beyond what the line holds: one piece that arrives and one behind it. Two pieces may arrive at once, on two
+// stripes.
 constexpr std::uint64_t kLeastWindow = 2;  // pieces
 constexpr std::uint64_t kMostWindow = 64;
-// Near the end a piece may be asked of two: of one more than who has it already.
+// Near the end, a piece may be requested from a second source.
 constexpr std::uint32_t kMostAsked = 2;
-// Of what is known of a source's rate, the newest piece is an eighth, as in TCP's estimate of a round trip (RFC 6298).
+// The newest piece has a weight of one eighth in the estimate of a source's rate, as in TCP's estimate of the round
+// trip (RFC 6298).
 constexpr std::int64_t kNewest = 8;
 
 std::uint64_t per_second(std::uint64_t bytes, Duration time) {
@@ -57,7 +59,7 @@ std::uint32_t Fetch::index_of(PieceIndex piece) const {
 
 bool Fetch::is_here(PieceIndex piece) const {
   const auto at = std::lower_bound(missing_.begin(), missing_.end(), piece);
-  if (at == missing_.end() || *at != piece) return true;  // it never was missing
+  if (at == missing_.end() || *at != piece) return true;  // the piece was never missing
   return pieces_[static_cast<std::size_t>(at - missing_.begin())].stage == Stage::kHere;
 }
 
@@ -66,7 +68,7 @@ void Fetch::add_source(PeerId source, bool has_all) { sources_[source].has_all =
 void Fetch::offered(PeerId source, PieceIndex piece) {
   const auto at = sources_.find(source);
   if (at == sources_.end() || at->second.has_all || is_here(piece)) return;
-  if (at->second.offers.size() >= missing_.size()) return;  // it says the same again and again
+  if (at->second.offers.size() >= missing_.size()) return;  // a peer that repeats its offers
   at->second.offers.push_back(index_of(piece));
 }
 
@@ -80,7 +82,8 @@ void Fetch::forget_asked(PeerId source) {
   if (at != sources_.end()) give_back(at->second);
 }
 
-// Nothing is expected of it any more, but for what is landing: that has its place until it is landed or lost.
+// Returns all requested pieces of a source, except pieces that are arriving: those keep their place until they have
+// landed or are lost.
 void Fetch::give_back(Source& source) {
   while (!source.asked.empty()) {
     const std::uint32_t index = source.asked.begin()->first;
@@ -96,7 +99,7 @@ void Fetch::unask(Source& source, std::uint32_t index) {
   --pieces_[index].asked;
 }
 
-// In front: whoever is asked next.
+// Puts the piece at the front, for the source that is asked next.
 void Fetch::want_again(std::uint32_t index) {
   Piece& piece = pieces_[index];
   if (piece.stage != Stage::kAsked || piece.asked > 0) return;
@@ -104,7 +107,7 @@ void Fetch::want_again(std::uint32_t index) {
   if (!std::exchange(piece.listed, true)) wanted_.push_front(index);
 }
 
-// Of bytes and times apart: of pieces that come in pairs, on two stripes, the second takes no time.
+// Total bytes divided by total time. If two stripes deliver pieces in pairs, the second piece seems to take no time.
 std::uint64_t Fetch::Source::rate() const { return landed_bytes == 0 ? 0 : per_second(landed_bytes, landed_in); }
 
 std::uint64_t Fetch::window(const Source& source) const {
@@ -113,7 +116,7 @@ std::uint64_t Fetch::window(const Source& source) const {
   return std::min(2 * held + kLeastWindow * piece_bytes_, kMostWindow * piece_bytes_);
 }
 
-// When it will have delivered what it was asked for. One that is late is taken to be as slow as that.
+// The moment when this source will have delivered its requested pieces. The delay of a late source counts as its rate.
 Instant Fetch::end_of(const Source& source, Instant now) const {
   if (source.asked.empty()) return now + source.round_trip;
   const std::uint64_t late = per_second(piece_bytes_, now - source.progress);
@@ -128,7 +131,7 @@ std::optional<std::uint32_t> Fetch::choose(Source& source, Instant now) {
       source.offers.pop_front();
       return index;
     }
-    if (pieces_[index].stage == Stage::kAsked) break;  // of another, who may fail
+    if (pieces_[index].stage == Stage::kAsked) break;  // requested from another source, which may fail
     source.offers.pop_front();
   }
   if (!source.has_all) return std::nullopt;
@@ -141,8 +144,9 @@ std::optional<std::uint32_t> Fetch::choose(Source& source, Instant now) {
   return choose_again(source, now);
 }
 
-// Nothing is left that nobody was asked for: of who will be done last, the piece that it would send last, if it comes
-// sooner from here. Who has it already sends it all the same, so that the lines carry it twice.
+// Every missing piece has been requested. Find the source that will finish last, and request the last piece of that
+// source here, if this source would deliver it sooner. The slow source still sends the piece, so it crosses the network
+// twice.
 std::optional<std::uint32_t> Fetch::choose_again(const Source& source, Instant now) const {
   if (source.rate() == 0) return std::nullopt;
   std::optional<std::uint32_t> best;
@@ -191,7 +195,7 @@ bool Fetch::begin(PeerId from, PieceIndex which, Instant now) {
   }
   Piece& piece = pieces_[index];
   if (piece.stage == Stage::kLanding || piece.stage == Stage::kLanded) {
-    unask(source->second, index);  // it has delivered; should the other fail, this one goes by all the same
+    unask(source->second, index);  // it has delivered; if the other source fails, this copy is not used either
     return false;
   }
   piece.stage = Stage::kLanding;
@@ -207,7 +211,7 @@ void Fetch::landed(PeerId from, PieceIndex which, Instant now) {
   if (at == sources_.end()) return;
   Source& source = at->second;
   if (const auto asked = source.asked.find(index); asked != source.asked.end()) {
-    // While it had something to send: not since it had nothing to do.
+    // Only the time in which the source had pieces to send counts.
     const Duration took = now - std::max(source.progress, asked->second + source.round_trip);
     source.landed_bytes += bytes(index) - source.landed_bytes / kNewest;
     source.landed_in = source.landed_in + took - source.landed_in / kNewest;

@@ -1,7 +1,8 @@
-// How one receiver gets the pieces that it lacks: of whom it asks which, and how many at once. It asks for more of who
-// delivers more: twice what its line holds, and two pieces, so that all sources are busy to the end, whatever their
-// speed. What a source does not deliver is asked of another; at the end, what another would deliver sooner. Sees no
-// stream and no byte; its owner asks, lands and verifies.
+// How one receiver obtains its missing pieces: which pieces it requests from which source, and how many at a time. A
+// source with a higher rate gets more requests: twice what its line holds, and two pieces. So all sources stay busy to
+// the end, whatever their speed. Pieces that a source does not deliver are requested from another source. At the end, a
+// piece is also requested from a source that would deliver it sooner. Sees no stream and no byte: its owner sends the
+// requests, receives the pieces and verifies them.
 #pragma once
 
 #include <cstdint>
@@ -18,33 +19,35 @@ namespace lockstep::state {
 
 class Fetch {
  public:
-  // `missing`: in order, none twice. `first`: where in that list to begin; who receives beside others begins elsewhere,
-  // so that they soon have pieces for each other. `patience`: a source that has been asked and delivers nothing for so
-  // long has stalled.
+  // `missing`: sorted, without duplicates. `first`: the index in `missing` to begin with. Receivers of the same state
+  // begin at different pieces, so that they soon have pieces for each other. `patience`: a source has stalled if it was
+  // asked for pieces and delivers none for this long.
   Fetch(const Pieces& pieces, std::vector<PieceIndex> missing, std::size_t first, Duration patience);
 
   // ---- sources ----
 
-  // Has all pieces that are missing here, or, a fellow receiver, those that it offers.
+  // Adds a source that has all missing pieces, or a fellow receiver, which has the pieces that it offers.
   void add_source(PeerId source, bool has_all);
   void offered(PeerId source, PieceIndex piece);
-  // Is gone, or has lied: its unfinished pieces are asked of others; one that is landing, once it is told to be lost.
+  // Removes a source that was lost or sent wrong data. Its pending pieces are requested from others; a piece that is
+  // arriving, after lost().
   void remove_source(PeerId source);
-  // What it was asked is lost (its link was broken), and is asked again, of it or of others.
+  // The requests to this source were lost with its link. They are repeated, to this source or to others.
   void forget_asked(PeerId source);
   [[nodiscard]] std::size_t sources() const { return sources_.size(); }
 
-  // Which pieces to ask this source for now.
+  // The pieces to request from this source now.
   [[nodiscard]] std::vector<PieceIndex> ask(PeerId from, Instant now);
 
   // ---- pieces ----
 
-  // A piece comes. False: it is here, or coming from elsewhere, or from no source of ours; let it go by.
+  // A piece begins to arrive. Returns false if the piece is here, is arriving from another source, or does not come
+  // from a source: discard it.
   bool begin(PeerId from, PieceIndex which, Instant now);
-  // All of it is in its place; or it is not, because it was taken back or its stream was lost.
+  // landed(): the whole piece is in its place. lost(): its sender withdrew it, or its stream was closed.
   void landed(PeerId from, PieceIndex which, Instant now);
   void lost(PeerId from, PieceIndex which);
-  // What landed is what it should be; or it is not, and is asked for again.
+  // verified(): the piece has the right digest. spoilt(): it has a wrong digest and is requested again.
   void verified(PieceIndex which);
   void spoilt(PieceIndex which);
 
@@ -56,14 +59,14 @@ class Fetch {
 
   // ---- time ----
 
-  // When the next source will have stalled.
+  // The moment when the next source will have stalled.
   [[nodiscard]] Instant deadline() const;
-  // Asks others for what stalled sources were asked for. These are asked for one piece at a time until they deliver
-  // again.
+  // Requests the pieces of stalled sources from other sources. A stalled source gets one request at a time until it
+  // delivers again.
   void on_timer(Instant now);
 
-  // For one that was made of the same arguments. Left out: missing_, bytes_, bytes_wanted_, piece_bytes_ and
-  // patience_.
+  // Restores a fetch that was constructed with the same arguments. Left out, because they follow from the arguments:
+  // missing_, bytes_, bytes_wanted_, piece_bytes_ and patience_.
   template <typename Archive>
   void state(Archive& a) {
     a.all(pieces_, wanted_, sources_, left_, bytes_left_);
@@ -76,8 +79,8 @@ class Fetch {
   enum class Stage : std::uint8_t { kWanted, kAsked, kLanding, kLanded, kHere };
   struct Piece {
     Stage stage = Stage::kWanted;
-    bool listed = true;       // in wanted_
-    std::uint32_t asked = 0;  // of so many sources
+    bool listed = true;       // contained in wanted_
+    std::uint32_t asked = 0;  // number of sources that it was requested from
     PeerId from;              // kLanding, kLanded
     template <typename Archive>
     void state(Archive& a) {
@@ -87,13 +90,13 @@ class Fetch {
   struct Source {
     bool has_all = false;
     bool stalled = false;
-    std::deque<std::uint32_t> offers;        // by a fellow, not asked for yet
-    std::map<std::uint32_t, Instant> asked;  // and not landed
+    std::deque<std::uint32_t> offers;        // offered by a fellow receiver and not requested yet
+    std::map<std::uint32_t, Instant> asked;  // requested pieces that have not landed, and the time of each request
     std::uint64_t asked_bytes = 0;
-    std::uint64_t landed_bytes = 0;  // of late: what is older counts less
-    Duration landed_in;              // the time in which they came
-    Duration round_trip;             // the least from asking for a piece to its first byte; 0: not known
-    Instant progress;                // when it was first asked, or last delivered
+    std::uint64_t landed_bytes = 0;  // recent bytes; older bytes count less
+    Duration landed_in;              // the time in which they arrived
+    Duration round_trip;             // shortest time from a request to the first byte of its piece; 0: not known
+    Instant progress;                // time of the first request, or of the last delivery
     template <typename Archive>
     void state(Archive& a) {
       a.all(has_all, stalled, offers, asked, asked_bytes, landed_bytes, landed_in, round_trip, progress);
@@ -114,8 +117,8 @@ class Fetch {
   std::vector<PieceIndex> missing_;
   std::vector<std::uint32_t> bytes_;
   std::vector<Piece> pieces_;
-  std::uint64_t piece_bytes_ = 0;     // of a whole one
-  std::deque<std::uint32_t> wanted_;  // kWanted, and maybe others, which are passed over
+  std::uint64_t piece_bytes_ = 0;     // size of a whole piece
+  std::deque<std::uint32_t> wanted_;  // pieces in kWanted; may contain others, which are skipped
   std::map<PeerId, Source> sources_;
   Duration patience_;
   std::size_t left_ = 0;

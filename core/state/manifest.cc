@@ -13,7 +13,7 @@ namespace lockstep::state {
 
 namespace {
 
-// Bytes that say the same on every machine.
+// A byte string that is equal on every machine.
 class Bytes {
  public:
   void number(std::uint64_t value) {
@@ -52,7 +52,7 @@ std::optional<std::string> flaw_of_names(std::string_view what, const std::vecto
              std::to_string(kMaxStateNameBytes);
     }
     if (!is_plain(spec.name)) return which + " has a name that is not plain text: " + plain(spec.name);
-    if (!names.insert(spec.name).second) return which + " has the name of an earlier one: " + spec.name;
+    if (!names.insert(spec.name).second) return which + " has the same name as an earlier one: " + spec.name;
   }
   return std::nullopt;
 }
@@ -107,14 +107,15 @@ std::optional<std::string> flaw_of(const Manifest& manifest) {
   if (auto flaw = flaw_of_names("tensor", manifest.tensors)) return flaw;
   if (auto flaw = flaw_of_names("value", manifest.values)) return flaw;
   if (manifest.piece_bytes == 0 || manifest.piece_bytes > kStatePieceBytes) {
-    return "pieces of " + std::to_string(manifest.piece_bytes) + " bytes: they have 1 to " +
+    return "piece_bytes is " + std::to_string(manifest.piece_bytes) + ", must be 1 to " +
            std::to_string(kStatePieceBytes);
   }
   std::uint64_t room = kMaxStateBytes / kStatePieceBytes * manifest.piece_bytes;
   for (const TensorSpec& tensor : manifest.tensors) {
     if (tensor.count > room / size_of(tensor.type)) {
-      return "tensor " + tensor.name + " of " + std::to_string(tensor.count) + " elements: all tensors together hold " +
-             std::to_string(kMaxStateBytes / kStatePieceBytes * manifest.piece_bytes) + " bytes at most";
+      return "tensor " + tensor.name + " has " + std::to_string(tensor.count) +
+             " elements: all tensors together may have at most " +
+             std::to_string(kMaxStateBytes / kStatePieceBytes * manifest.piece_bytes) + " bytes";
     }
     room -= tensor.bytes();
   }

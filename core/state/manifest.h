@@ -1,5 +1,5 @@
-// What a shared state consists of, without what it holds: tensors and small values by name, in an order that all peers
-// have in common. Peers whose manifests differ cannot share a state.
+// The manifest describes a shared state without its contents: the names of its tensors and small values, in an order
+// that is the same on all peers. Peers with different manifests cannot share a state.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct TensorSpec {
   std::string name;
   DataType type = DataType::kU8;  // raw bytes: u8
   std::uint64_t count = 0;        // elements
-  bool may_differ = false;        // it is neither compared nor sent: each peer keeps its own
+  bool may_differ = false;        // the tensor is neither compared nor sent; each peer keeps its own
 
   bool operator==(const TensorSpec&) const = default;
   [[nodiscard]] std::uint64_t bytes() const { return count * size_of(type); }
 };
 
-// A step counter, a position in a data set.
+// The type of a value, such as a step counter or a position in a data set.
 enum class ValueType : std::uint8_t { kInt, kUint, kReal, kBool };
 std::string_view name_of(ValueType type);
 
@@ -38,22 +38,23 @@ struct ValueSpec {
 struct Manifest {
   std::vector<TensorSpec> tensors;
   std::vector<ValueSpec> values;
-  std::uint32_t piece_bytes = kStatePieceBytes;  // what is compared and sent; the last of a tensor is shorter
+  // size of the pieces that are compared and sent; the last piece of a tensor is shorter
+  std::uint32_t piece_bytes = kStatePieceBytes;
 
   bool operator==(const Manifest&) const = default;
 };
 
-// Equal for equal manifests; of all that makes them differ.
+// A digest of every field that makes two manifests different.
 Digest digest_of(const Manifest& manifest);
 
-// The same for one entry, in 64 bits; and it in words, of kMaxStateEntryBytes at most: "w f32 [10]", "step uint".
+// hash_of: 64 bits of one entry. describe: one entry in words, at most kMaxStateEntryBytes: "w f32 [10]", "step uint".
 std::uint64_t hash_of(const TensorSpec& tensor);
 std::uint64_t hash_of(const ValueSpec& value);
 std::string describe(const TensorSpec& tensor);
 std::string describe(const ValueSpec& value);
 
-// Why it is none, in words for who wrote it: a name that is empty, too long, not plain or there twice, too many
-// entries, a size that cannot be. Nothing: it is one.
+// Describes, for the caller, why the manifest is invalid: an empty, long, not plain or duplicate name, too many
+// entries, or an impossible size. Returns nothing if the manifest is valid.
 std::optional<std::string> flaw_of(const Manifest& manifest);
 
 }  // namespace lockstep::state

@@ -12,10 +12,10 @@ namespace lockstep::state {
 
 namespace {
 
-// Enough to keep some threads busy, few enough that a state of any size is digested and copied in little pieces of
-// time.
+// Enough jobs to keep several threads busy. A state of any size is digested and copied in short steps.
 constexpr std::size_t kJobsAtOnce = 8;
-// Wrong pieces of one source: more than bits on the way are ever flipped, few enough that one that lies costs little.
+// The most wrong pieces of one source: more than bit flips on the way explain, and few enough that a source with wrong
+// data costs little.
 constexpr std::uint32_t kMostWrong = 3;
 
 template <typename List>
@@ -214,7 +214,7 @@ void Sync::look_for_sources(const std::set<PeerId>& linked, Instant now) {
   }
 }
 
-// Of one source, the next in turn from this receiver's own on: receivers ask different ones.
+// Asks one source: the next one in turn, starting at this receiver's own index. So receivers ask different sources.
 void Sync::ask_digests(const std::set<PeerId>& linked, Instant now, Messages& out) {
   if (asked_digests_ && linked.contains(asked_digests_->to)) return;
   const auto& sources = elected_->sources;
@@ -223,7 +223,7 @@ void Sync::ask_digests(const std::set<PeerId>& linked, Instant now, Messages& ou
   const auto willing = [&](const PeerId& source) { return linked.contains(source) && !liars_.contains(source); };
   std::optional<PeerId> chosen;
   for (const bool again : {false, true}) {
-    if (again && !chosen) silent_.clear();  // then all of them in turn once more
+    if (again && !chosen) silent_.clear();  // every source was asked once: begin again
     for (std::size_t i = 0; i < sources.size() && !chosen; ++i) {
       const PeerId source = sources[(turn + i) % sources.size()];
       if (willing(source) && !silent_.contains(source)) chosen = source;
@@ -304,7 +304,7 @@ void Sync::begin_fetch() {
   if (fetch_->complete() || (mutant(Mutant::kRootUnchecked) && !elected_->sources.empty())) adopt();
 }
 
-// All is here. In place the memory is the elected state from now on; staged, once it is copied.
+// All pieces are here. In place, the memory now holds the elected state; staged, it will hold it after the copy.
 void Sync::adopt() {
   if (statement_.staged) return;
   take_over();
@@ -324,9 +324,10 @@ bool Sync::on_ask(PeerId from, const wire::AskPieces& ask) {
   std::deque<std::uint32_t>& asked = asked_of_us_[from];
   for (const std::uint32_t piece : ask.pieces) {
     if (piece >= pieces_.count()) return false;
-    const bool queued = std::find(asked.begin(), asked.end(), piece) != asked.end();  // it asks again: we are slow
+    const bool queued = std::find(asked.begin(), asked.end(), piece) != asked.end();  // a repeated request: we are slow
     if (queued) continue;
-    if (asked.size() == kMaxPiecesAsked) asked.pop_front();  // given up there: it has not more than that under way
+    // the requester has given it up: it never has more requests under way
+    if (asked.size() == kMaxPiecesAsked) asked.pop_front();
     asked.push_back(piece);
   }
   return true;
@@ -347,7 +348,7 @@ bool Sync::on_have(PeerId from, const wire::HavePieces& have) {
 
 void Sync::relinked(PeerId peer) {
   told_.erase(peer);
-  asked_of_us_.erase(peer);  // it asks again
+  asked_of_us_.erase(peer);  // the peer repeats its requests
   if (asked_digests_ && asked_digests_->to == peer) asked_digests_.reset();
   if (fetch_ && !mutant(Mutant::kLostAsksStay)) fetch_->forget_asked(peer);
 }
@@ -386,7 +387,7 @@ void Sync::landed(PeerId from, const wire::Segment& segment, bool taken_back, In
   arriving_.erase(at);
   if (taken_back) return fetch_->lost(from, PieceIndex{piece});
   fetch_->landed(from, PieceIndex{piece}, now);
-  alone_since_.reset();  // fellows have what is missing
+  alone_since_.reset();  // fellow receivers have missing pieces
   bytes_received_ += segment.length;
   start({Purpose::kArrived, piece, from}, JobKind::kDigest, {},
         statement_.staged ? staging_place(piece) : own_place(piece), jobs);
@@ -411,7 +412,7 @@ std::optional<Sync::Outgoing> Sync::next(PeerId to) {
   while (!asked->second.empty()) {
     const std::uint32_t piece = asked->second.front();
     asked->second.pop_front();
-    if (!has(piece)) continue;  // we never said that we have it
+    if (!has(piece)) continue;  // a piece that we never offered
     const bool staged = receives_ && is_staged(piece);
     const BufferRef payload = staged ? staging_place(piece) : own_place(piece);
     bytes_sent_ += payload.length;

@@ -1,10 +1,10 @@
-// One call of sync on one peer, through all of its attempts: it digests its state and claims it; once a state is
-// elected it sends pieces to those who ask, or gets the pieces in which its own differs, from all who have them. Emits
-// jobs and messages; its owner knows the streams. A state is one source's, never a mixture: every piece is checked
-// against digests that make up the elected root.
+// One sync on one peer, through all of its attempts. The peer digests its state and claims it. After an election, a
+// peer that has the elected state sends pieces on request; a peer whose state differs fetches the pieces that differ
+// from all peers that have them. Emits jobs and messages; its owner knows the streams. Invariant: a state comes from
+// one peer and is never a mixture, because every piece is verified against digests that add up to the elected root.
 //
-// In place, a state that is being taken over is none until all of it is here; staged, pieces land beside it and are
-// copied into it once the round has committed.
+// In place, a state that is being taken over is undefined until all pieces are here. Staged, pieces land beside the
+// state and are copied into it after the round has committed.
 #pragma once
 
 #include <algorithm>
@@ -30,9 +30,9 @@ namespace lockstep::state {
 
 class Sync {
  public:
-  // `memory`: of each tensor; `staging`: staging_bytes(), if staged. The statement outlives this.
-  // `patience`: who is asked and delivers nothing for so long has stalled. `reach`: for so long it waits for a link to
-  // any source.
+  // `memory`: of each tensor. `staging`: staging_bytes(), if staged. The statement outlives the sync. `patience`: a
+  // source that delivers nothing for this long after a request has stalled. `reach`: how long the sync waits for a link
+  // to any source.
   Sync(const Statement& statement, std::vector<BufferRef> memory, BufferRef staging, PeerId self, Duration patience,
        Duration reach);
 
@@ -40,52 +40,54 @@ class Sync {
 
   // ---- claiming ----
 
-  // What the pieces' digests were when the last sync succeeded: those of unchanged tensors are so still. Before
-  // anything else.
+  // The digests of the pieces at the last successful sync; they still hold for unchanged tensors. Call it before any
+  // other function.
   void know(const std::vector<std::optional<Digest>>& digests);
-  // What lies in memory is a part of some state: it is digested, and claimed by nobody. Before anything else.
+  // Memory holds a partial state: it is digested and not claimed. Call it before any other function.
   void disown();
-  // Digests what is not known; call it until digested().
+  // Digests the pieces whose digests are not known. Call it until digested().
   void digest_some(std::vector<KernelJob>& jobs);
   [[nodiscard]] bool digested() const { return undigested_.empty() && digesting_ == 0; }
   [[nodiscard]] Claim claim() const;
-  // Once digested: 64 bits of what it holds, of its revision and of how it is described; never 0.
+  // Once digested: a 64-bit fingerprint of contents, revision and manifest; never 0.
   [[nodiscard]] std::uint64_t parity() const;
-  // What the coordinator asks about a state that was claimed or is watched, when two differ that must not. Nothing: it
-  // has no contents, or no such entry.
+  // Answers the coordinator's questions about a claimed or watched state, after two states differ that must be equal.
+  // Returns nothing if there is no state, or no such entry.
   [[nodiscard]] std::optional<wire::StateOutline> outline(const wire::AskOutline& ask) const;
   [[nodiscard]] std::optional<wire::StateEntry> entry(const wire::AskEntry& ask) const;
 
   // ---- an elected state ----
 
-  // Whether this peer has the elected state, or is one that may be written to. Else nobody can have elected it.
+  // Whether this peer has the elected state, or is a receiver that may be overwritten. Otherwise the election is
+  // invalid.
   [[nodiscard]] bool fits(const wire::Elected& elected) const;
   void elected(const wire::Elected& elected);
   [[nodiscard]] bool receives() const { return receives_; }
-  // The same state has other sources now.
+  // The elected state stays, but its sources have changed.
   void sources_changed(const std::vector<PeerId>& sources);
-  // To whom there should be a link: sources and receivers to each other, once a state is elected.
+  // The peers to link to, once a state is elected: sources and receivers need links to each other.
   [[nodiscard]] std::vector<PeerId> partners() const;
-  // All of the elected state is here.
+  // All pieces of the elected state are here.
   [[nodiscard]] bool complete() const { return elected_ && (!receives_ || (fetch_ && fetch_->complete())); }
-  // Every source has lied in this attempt: there is nobody left of whom it could be had.
+  // Every source has sent wrong data in this attempt: no source is left.
   [[nodiscard]] bool is_stranded() const;
-  // There is no link to any source, and has been none for long.
+  // There has been no link to any source for `reach`.
   [[nodiscard]] bool is_cut_off() const { return cut_off_; }
   [[nodiscard]] const std::vector<PeerId>& sources() const { return elected_->sources; }  // once a state is elected
-  // What is to be asked and answered now; asked of those to whom there is a link.
+  // Appends the requests and answers that are due to `out`. `linked`: the peers that have a link to this one.
   void ask(const std::set<PeerId>& linked, Instant now, Messages& out);
-  // What others say. False: it breaks the protocol, or is not the state that was elected: distrust().
+  // Messages of other peers. Each function returns false if the message violates the protocol or does not match the
+  // elected state; then call distrust().
   [[nodiscard]] bool on_ask(PeerId from, const wire::AskDigests& ask);
   [[nodiscard]] bool on_digests(PeerId from, const wire::PieceDigests& in, Instant now, Messages& out);
   [[nodiscard]] bool on_ask(PeerId from, const wire::AskPieces& ask);
   [[nodiscard]] bool on_have(PeerId from, const wire::HavePieces& have);
-  // A link was opened again: what was said and sent on the one before may be lost.
+  // The link was opened again: messages and pieces of the previous link may be lost.
   void relinked(PeerId peer);
-  // Is asked no more in this attempt.
+  // Makes no more requests to this peer in this attempt.
   void distrust(PeerId peer);
 
-  // ---- pieces that come ----
+  // ---- arriving pieces ----
 
   enum class Landing : std::uint8_t { kPlace, kSink, kNonsense };
   struct Place {
@@ -96,7 +98,7 @@ class Sync {
   void landed(PeerId from, const wire::Segment& segment, bool taken_back, Instant now, std::vector<KernelJob>& jobs);
   void stream_closed(StreamId stream);
 
-  // ---- pieces that go ----
+  // ---- departing pieces ----
 
   struct Outgoing {
     PieceIndex piece;
@@ -106,36 +108,36 @@ class Sync {
   [[nodiscard]] bool has_next() const { return !asked_of_us_.empty() && !stopped_; }
   [[nodiscard]] std::optional<Outgoing> next(PeerId to);
 
-  // ---- jobs, time, the end ----
+  // ---- jobs, time, end ----
 
-  // Names the source whose piece is not what it should be: it is asked again, but not often.
+  // Names the source if its piece has a wrong digest. The piece is requested again, a limited number of times.
   [[nodiscard]] std::optional<PeerId> job_done(JobToken token, const JobResult& result);
   [[nodiscard]] std::size_t jobs_running() const { return running_.size(); }
   [[nodiscard]] Instant deadline() const;
   void on_timer(Instant now);
-  // The attempt is over. What has landed and was verified stays; nothing new is begun before the next claim.
+  // Ends the attempt. Verified pieces stay; nothing new begins before the next claim.
   void stop();
   void begin_again();
-  // The round has committed, staged: copies what was fetched into its place; call it until no job runs.
+  // Staged, after the round has committed: copies the fetched pieces into the state. Call it until no job runs.
   void swap_some(std::vector<KernelJob>& jobs);
 
-  // The state in memory is one: as it was at the call, or the elected one.
+  // Memory holds a whole state: the state at the time of the call, or the elected one.
   [[nodiscard]] bool defined() const { return defined_; }
-  // It is not, and some of it is what another left there.
+  // Memory holds a mixture: a part of it was overwritten by another peer's state.
   [[nodiscard]] bool torn() const { return torn_; }
   [[nodiscard]] std::uint64_t revision() const { return revision_; }
   [[nodiscard]] const Digest& root() const { return root_; }
   [[nodiscard]] const std::vector<std::uint64_t>& values() const { return values_; }
-  // Of the pieces in memory, as far as they are known.
+  // The known digests of the pieces in memory.
   [[nodiscard]] const std::vector<std::optional<Digest>>& digests() const { return own_; }
   [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
   [[nodiscard]] std::uint64_t bytes_received() const { return bytes_received_; }
-  // Of the pieces in which the state differs, as this attempt found it: all, and those that are not here.
+  // Bytes of the pieces that differ, as found in this attempt: all of them, and those that are still missing.
   [[nodiscard]] std::uint64_t bytes_wanted() const { return fetch_ ? fetch_->bytes_wanted() : 0; }
   [[nodiscard]] std::uint64_t bytes_left() const { return fetch_ ? fetch_->bytes_left() : 0; }
 
-  // For one that was made of the same arguments. Left out: those, that is statement_, memory_, staging_, self_,
-  // patience_ and reach_; and pieces_.
+  // Restores a sync that was constructed with the same arguments. Left out: the arguments statement_, memory_,
+  // staging_, self_, patience_ and reach_; and pieces_, which follows from them.
   template <typename Archive>
   void state(Archive& a) {
     a.all(own_, undigested_, digesting_, staged_, defined_, torn_, revision_, root_, values_, elected_, receives_,
@@ -179,7 +181,7 @@ class Sync {
   [[nodiscard]] Digests own_digests() const;  // once digested
   [[nodiscard]] BufferRef own_place(std::uint32_t piece) const;
   [[nodiscard]] BufferRef staging_place(std::uint32_t piece) const;
-  [[nodiscard]] bool has(std::uint32_t piece) const;  // of the elected state
+  [[nodiscard]] bool has(std::uint32_t piece) const;  // whether this peer has this piece of the elected state
   [[nodiscard]] bool is_staged(std::uint32_t piece) const;
   void root_if_digested();
   void start(const Job& job, JobKind kind, BufferRef into, BufferRef from, std::vector<KernelJob>& jobs);
@@ -200,20 +202,20 @@ class Sync {
   Duration reach_;
   Pieces pieces_;
 
-  std::vector<std::optional<Digest>> own_;  // of what lies in memory_; nothing: not known
+  std::vector<std::optional<Digest>> own_;  // digests of the pieces in memory_; empty: not known
   std::deque<std::uint32_t> undigested_;
   std::size_t digesting_ = 0;
-  std::map<std::uint32_t, Digest> staged_;  // pieces that lie in staging_, verified
+  std::map<std::uint32_t, Digest> staged_;  // verified pieces in staging_
   bool defined_ = true;
   bool torn_ = false;
   std::uint64_t revision_ = 0;
-  Digest root_;  // of our own, once digested
+  Digest root_;  // of this peer's own state, once digested
   std::vector<std::uint64_t> values_;
 
   std::optional<wire::Elected> elected_;
   bool receives_ = false;
   bool stopped_ = false;
-  Digests tree_;  // of the elected state, as far as it is known
+  Digests tree_;  // the known digests of the elected state
   struct Question {
     PeerId to;
     Instant since;
@@ -223,20 +225,20 @@ class Sync {
     }
   };
   std::optional<Question> asked_digests_;
-  std::optional<Instant> alone_since_;  // no source can be asked, and nothing has come
+  std::optional<Instant> alone_since_;  // since when no source is linked and no piece has arrived
   bool cut_off_ = false;
-  std::set<PeerId> silent_;  // did not answer it
+  std::set<PeerId> silent_;  // sources that did not answer a request for digests
   std::set<PeerId> liars_;
-  std::map<PeerId, std::uint32_t> wrong_;  // pieces of each that were not what they should be
+  std::map<PeerId, std::uint32_t> wrong_;  // number of wrong pieces of each source
   std::optional<Fetch> fetch_;
   std::map<std::uint32_t, Arriving> arriving_;
-  std::vector<std::uint32_t> here_;                          // pieces that were fetched
-  std::map<PeerId, std::size_t> told_;                       // fellow receivers: how many of them
-  std::map<PeerId, std::deque<std::uint32_t>> asked_of_us_;  // pieces
-  std::map<PeerId, std::uint32_t> digests_asked_of_us_;      // from which piece on; the last question
-  std::map<PeerId, std::set<std::uint32_t>> offered_;        // by fellows, before there was anything to fetch
+  std::vector<std::uint32_t> here_;     // pieces that were fetched
+  std::map<PeerId, std::size_t> told_;  // number of entries of here_ that each fellow receiver has been told
+  std::map<PeerId, std::deque<std::uint32_t>> asked_of_us_;  // pieces that each peer has requested
+  std::map<PeerId, std::uint32_t> digests_asked_of_us_;      // first piece of the last request of each peer
+  std::map<PeerId, std::set<std::uint32_t>> offered_;        // offers of fellow receivers before the fetch began
 
-  std::uint32_t swapped_ = 0;  // pieces up to this one
+  std::uint32_t swapped_ = 0;  // number of pieces that were copied
 
   std::map<std::uint64_t, Job> running_;
   std::uint64_t jobs_ = 0;

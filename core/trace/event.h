@@ -1,4 +1,4 @@
-// What happened, as data: said by the machines where a person or a checker would want to know, never per segment.
+// Events for people and checkers. Machines emit events at notable points, never per segment.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace lockstep::trace {
 
 enum class Kind : std::uint8_t {
   // on the coordinator
-  kPeerWaiting,   // peer: asks to join
-  kPeerRefused,   // text: who and why (address, reason)
-  kPeerLost,      // peer, text: why
+  kPeerWaiting,   // peer: has asked to join
+  kPeerRefused,   // text: address and reason
+  kPeerLost,      // peer, text: reason
   kPeerLeaving,   // peer
   kProposed,      // view, number: the proposal
   kInstalled,     // view, number: members
-  kCommitted,     // round, number: contributors, text: how the states differ that members watch
+  kCommitted,     // round, number: contributors, text: differences between watched states
   kRoundEnded,    // round, status, text: a verdict other than commit
   kLinkReported,  // peer, text: a broken pair
   // on a peer
@@ -27,9 +27,9 @@ enum class Kind : std::uint8_t {
   kRoundRetried,  // round, view
   kLinkLost,      // peer, text
   kLinkRestored,  // peer
-  kUnanswered,    // text: the coordinator is not there yet
-  kRunLost,       // status, text: this peer is out
-  kLeft,          // this peer is out, as it has asked to be
+  kUnanswered,    // text: the coordinator does not answer yet
+  kRunLost,       // status, text: this peer is no longer part of the run
+  kLeft,          // this peer left the run as requested
   // on both
   kProtocolError,  // peer (if known), text
 };
@@ -46,10 +46,10 @@ struct Event {
 
 std::string_view name_of(Kind kind);
 
-// What Event::number counts for this kind: "members"; empty when it means nothing.
+// What Event::number counts for this kind, for example "members"; empty if the kind has no number.
 std::string_view number_name_of(Kind kind);
 
-// One line for people and for transcripts: "view-changed view=3 members=4".
+// One line for people and transcripts: "view-changed view=3 members=4".
 std::string to_line(const Event& event);
 
 // "b" when `name` is not empty, else the first eight hexadecimal digits of the id.

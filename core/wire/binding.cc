@@ -6,12 +6,12 @@
 namespace lockstep::wire {
 
 std::vector<std::vector<GroupId>> bound_groups(const std::vector<Member>& members) {
-  std::map<GroupId, GroupId> parent;  // a forest; the root of a tree is its smallest group
+  std::map<GroupId, GroupId> parent;  // a forest; the root of each tree is its smallest group
   const auto root_of = [&](GroupId group) {
     while (parent.at(group) != group) group = parent.at(group) = parent.at(parent.at(group));
     return group;
   };
-  std::map<GangId, GroupId> home;  // a group that the gang has a member in
+  std::map<GangId, GroupId> home;  // the first group found with a member of the gang
   for (const Member& member : members) {
     parent.try_emplace(member.group, member.group);
     if (member.gang.value == 0) continue;

@@ -1,6 +1,6 @@
-// Which groups decide together. A gang has members in several groups, and its shards are of use only together: the
-// groups that it has members in are bound, and so are groups that are bound through others. Groups that share no gang
-// decide alone.
+// The groups that share one outcome. A gang has members in several groups, and the shards of its members are useful
+// only together. So the groups of a gang are bound to each other, directly or through other groups. Groups that share
+// no gang decide independently.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace lockstep::wire {
 
-// All groups of these members: one list for those that are bound with each other, each in ascending order.
+// All groups of these members: one list for each set of bound groups, in ascending order.
 std::vector<std::vector<GroupId>> bound_groups(const std::vector<Member>& members);
 
 }  // namespace lockstep::wire

@@ -36,7 +36,7 @@ void ByteQueue::drop(std::size_t bytes) {
   LOCKSTEP_ASSERT(bytes <= size_);
   begin_ += bytes;
   size_ -= bytes;
-  // A queue that is empty starts again at the front of its chunk.
+  // An empty queue starts again at the front of its chunk.
   std::size_t emptied = size_ == 0 ? chunks_.size() : begin_ / std::tuple_size_v<Chunk>;
   begin_ = size_ == 0 ? 0 : begin_ % std::tuple_size_v<Chunk>;
   if (emptied == 0) return;

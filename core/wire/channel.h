@@ -1,5 +1,5 @@
-// One stream with its two halves and its two loans: turns what the halves want into Read and Write effects, one of each
-// at a time, and keeps account of what the driver holds. Used by both machines.
+// One stream with its reader, its writer and its two loans. Turns what reader and writer need into Read and Write
+// effects, one of each at a time, and tracks what the driver holds. Used by both machines.
 #pragma once
 
 #include <array>
@@ -20,12 +20,12 @@ class Channel {
   LinkWriter writer;
 
   [[nodiscard]] StreamId stream() const { return stream_; }
-  // When the last byte came.
+  // The time of the last received byte.
   [[nodiscard]] Instant heard() const { return heard_; }
   void forgive_silence(Instant now) { heard_ = now; }
-  // Close was asked for; only Closed is still to come.
+  // Close was requested; only Closed can still come.
   [[nodiscard]] bool closing() const { return closing_; }
-  // finish() was called: nothing more is read or said.
+  // finish() was called: the channel reads and queues nothing more.
   [[nodiscard]] bool finishing() const { return finishing_ || closing_; }
   [[nodiscard]] bool read_lent() const { return loans_[kRead].lent; }
 
@@ -44,7 +44,7 @@ class Channel {
     Loan& loan = loans_[direction == io::Direction::kRead ? kRead : kWrite];
     LOCKSTEP_ASSERT(loan.revoking && (loan.lent || bytes == 0));
     loan.revoking = false;
-    if (!loan.lent) return;  // the answer to the loan crossed our request
+    if (!loan.lent) return;  // the answer and our request crossed
     if (direction == io::Direction::kRead) {
       read_done(bytes, now);
     } else {
@@ -52,7 +52,7 @@ class Channel {
     }
   }
 
-  // Asks for a loan back; once per loan. Returns false when the loan is not out, so that nothing need be waited for.
+  // Requests the end of a loan, once per loan. Returns false if nothing is lent, so there is nothing to wait for.
   template <typename Effects>
   bool revoke(io::Direction direction, Effects& out) {
     Loan& loan = loans_[direction == io::Direction::kRead ? kRead : kWrite];
@@ -64,7 +64,7 @@ class Channel {
     return true;
   }
 
-  // Lends again what is not lent and wanted. Call when all events of the reader were taken.
+  // Lends memory again where it is needed and not lent. Call it after all events of the reader were taken.
   template <typename Effects>
   void pump(Effects& out) {
     const bool idle = loans_[kRead].lent && !writer.wants_write() && !finishing_;
@@ -72,13 +72,13 @@ class Channel {
     lend_read(out);
     lend_write(out);
   }
-  // The same, but what is to be written may wait.
+  // Lends memory for reading only; queued writes may wait.
   template <typename Effects>
   void pump_reads(Effects& out) {
     if (!closing_) lend_read(out);
   }
 
-  // Ends the stream at once.
+  // Closes the stream at once.
   template <typename Effects>
   void close(Effects& out) {
     if (closing_) return;
@@ -86,21 +86,21 @@ class Channel {
     out.emplace_back(io::Close{stream_, false});
   }
 
-  // Ends the stream in order once everything queued is written; the owner sees to it that this does not take forever.
+  // Closes the stream in order after everything queued was written. The owner limits the time that this takes.
   template <typename Effects>
   void finish(Effects& out) {
     finishing_ = true;
     pump(out);
   }
 
-  // After the state was loaded: what is lent for reading lies elsewhere now.
+  // Call it after the state was loaded: the memory lent for reading has another address now.
   template <typename Effects>
   void lend_again(Effects& out) const {
     if (closing_ || !reader.lent()) return;
     out.emplace_back(io::Read{stream_, reader.lent()->place, reader.lent()->tail});
   }
   [[nodiscard]] std::size_t memory() const { return reader.memory() + writer.memory(); }
-  // What a recording begins with (core/flight/); defined in wire/state.h.
+  // The state that a recording begins with (core/flight/); defined in wire/state.h.
   template <typename Archive>
   void state(Archive& a);
 

@@ -1,6 +1,6 @@
 #include "core/wire/codec.h"
 
-#define XXH_INLINE_ALL  // most of what is hashed is short; and the hash state lives on the stack
+#define XXH_INLINE_ALL  // most hashed data is short, and the hash state is on the stack
 #include <xxhash.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ U load(const std::byte* at) {
 
 // ---- encoding ----
 
-// Collects numbers and appends many at once.
+// Collects numbers and appends them in groups.
 class Encoder {
  public:
   explicit Encoder(std::vector<std::byte>& out) : out_(out) {}
@@ -120,11 +120,11 @@ class Encoder {
   }
 
   std::vector<std::byte>& out_;
-  std::byte chunk_[128];  // what is not appended yet: the first filled_ bytes
+  std::byte chunk_[128];  // pending bytes: the first filled_ bytes
   std::size_t filled_ = 0;
 };
 
-// Counts the bytes that an empty T takes.
+// Counts the bytes of the encoding of an empty T.
 struct LeastBytes {
   std::size_t bytes = 0;
 
@@ -162,19 +162,19 @@ std::size_t least_bytes() {
 
 // ---- decoding ----
 
-// Reads fields until the first mistake; after it every field keeps its default and the first mistake stands.
+// Reads fields until the first error. After an error, every field keeps its default, and later errors are ignored.
 class Decoder {
  public:
   Decoder(std::string_view message, std::span<const std::byte> body) : rest_(body) { path_[depth_++] = message; }
 
   [[nodiscard]] bool failed() const { return !error_.empty(); }
-  // The mistake, or the trailing bytes that no field claimed.
+  // Returns the error, or reports trailing bytes that no field has read.
   [[nodiscard]] std::string finish() {
-    if (!failed() && !rest_.empty()) fail(std::to_string(rest_.size()) + " bytes after its last field");
+    if (!failed() && !rest_.empty()) fail(std::to_string(rest_.size()) + " extra bytes after the last field");
     return std::move(error_);
   }
 
-  // The message itself.
+  // Reads the whole message.
   template <typename T>
   void message(T& message) {
     fields(*this, message);
@@ -239,11 +239,11 @@ class Decoder {
     text.resize(size);
     std::transform(rest_.begin(), rest_.begin() + size, text.begin(), [](std::byte b) { return static_cast<char>(b); });
     rest_ = rest_.subspan(size);
-    if (!is_plain(text)) fail("not UTF-8, or with control characters");
+    if (!is_plain(text)) fail("must be UTF-8 without control characters");
   }
 
  private:
-  // Where we are, for the error: "Propose.view.members".
+  // The current field, for error texts: "Propose.view.members".
   class Step {
    public:
     Step(Decoder& decoder, std::string_view name) : decoder_(decoder) {
@@ -258,7 +258,7 @@ class Decoder {
     Decoder& decoder_;
   };
 
-  // Not inline, like all that is said of mistakes: fields without one are read by a few instructions.
+  // Not inlined, like everything that handles errors: a valid field takes only a few instructions.
   [[gnu::cold, gnu::noinline]] void fail(const std::string& what) {
     if (failed()) return;
     for (std::size_t i = 0; i < depth_; ++i) error_.append(i == 0 ? "" : ".").append(path_[i]);
@@ -297,11 +297,12 @@ class Decoder {
 
   std::span<const std::byte> rest_;
   std::string error_;
-  std::array<std::string_view, 8> path_{};  // message, field, field of the field, ...: four at most today
+  // names of the message, its field, the field's field and so on; at most four today
+  std::array<std::string_view, 8> path_{};
   std::size_t depth_ = 0;
 };
 
-// CRC-16/CCITT-FALSE: any burst of up to 16 bits that flip changes it.
+// CRC-16/CCITT-FALSE: detects every burst of up to 16 flipped bits.
 constexpr auto kCrcOfByte = [] {
   std::array<std::uint16_t, 256> table{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -312,7 +313,7 @@ constexpr auto kCrcOfByte = [] {
   return table;
 }();
 
-// Of the first 16 bytes of a header but the CRC itself.
+// The CRC of the first 16 bytes of a header, without the CRC itself.
 std::uint16_t header_crc(std::span<const std::byte, kHeaderBytes> header) {
   std::uint32_t crc = 0xffff;
   for (std::size_t at = 0; at < 16; ++at) {
@@ -335,7 +336,7 @@ Result<Message> decode_as(std::string_view name, std::span<const std::byte> body
   return Message(std::move(message));
 }
 
-// One decoder per type of message, in the order of the variant.
+// One decoder for each type of message, in the order of the variant.
 using DecodeAs = Result<Message> (*)(std::string_view, std::span<const std::byte>);
 constexpr auto kDecoders = []<std::size_t... I>(std::index_sequence<I...>) {
   return std::array<DecodeAs, kTypes>{decode_as<std::variant_alternative_t<I, Message>>...};
@@ -365,9 +366,9 @@ std::string_view name_of_type(std::uint8_t type) {
 std::uint8_t type_of(const Message& message) { return static_cast<std::uint8_t>(message.index() + 1); }
 
 std::uint64_t frame_checksum(const FrameHeader& header, std::span<const std::byte> body) {
-  constexpr std::size_t kHashed = 16;  // of the header
-  constexpr std::size_t kShort = 240;  // what XXH3 mixes at once, without a state
-  std::byte bytes[kShort];             // not zeroed: this is done for every frame
+  constexpr std::size_t kHashed = 16;  // bytes of the header
+  constexpr std::size_t kShort = 240;  // XXH3 hashes up to this many bytes at once, without a state
+  std::byte bytes[kShort];             // not zeroed: this code runs for every frame
   encode(header, std::span(bytes).first<kHeaderBytes>());
   if (kHashed + body.size() <= kShort) {
     std::copy(body.begin(), body.end(), bytes + kHashed);
@@ -444,7 +445,7 @@ Result<FrameHeader> decode_header(std::span<const std::byte, kHeaderBytes> bytes
   const auto flags = load<std::uint8_t>(at + 1);
   if (flags != 0) return protocol_error("header.flags: " + std::to_string(flags) + ", must be 0");
   if (load<std::uint16_t>(at + 2) != header_crc(bytes) && !mutant(Mutant::kHeaderUnchecked)) {
-    return protocol_error(std::string(name_of_type(header.type)) + ": the header does not have the stated CRC");
+    return protocol_error(std::string(name_of_type(header.type)) + ": the CRC of the header is wrong");
   }
   return header;
 }
@@ -453,7 +454,7 @@ Result<Message> decode_body(const FrameHeader& header, std::span<const std::byte
   LOCKSTEP_ASSERT(body.size() == header.length);
   const std::string_view name = name_of_type(header.type);
   if (frame_checksum(header, body) != header.checksum) {
-    return protocol_error(std::string(name) + ": header and body do not have the stated checksum");
+    return protocol_error(std::string(name) + ": the checksum of header and body is wrong");
   }
   return kDecoders[header.type - 1U](name, body);
 }

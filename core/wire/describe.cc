@@ -9,7 +9,7 @@
 namespace lockstep::wire {
 namespace {
 
-constexpr std::size_t kMaxEntries = 8;  // of a list, in one line
+constexpr std::size_t kMaxEntries = 8;  // the most entries of a list in one line
 
 std::string hex(std::uint64_t value) {
   std::string digits(16, '0');
@@ -34,7 +34,7 @@ std::string counted(std::uint64_t count, std::string_view noun) {
   return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
 }
 
-// Visits fields and writes them down: "name: value, name: value".
+// Visits fields and writes them as text: "name: value, name: value".
 class Writer {
  public:
   explicit Writer(std::string& out) : out_(out) {}
@@ -85,7 +85,7 @@ class Writer {
     out_ += ']';
   }
 
-  // A remote wrote it: it must not break the line.
+  // The text comes from another process and must not break the line.
   void value(std::string_view, const std::string& text) {
     out_ += '"';
     for (const char c : text) out_ += static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '"' ? '?' : c;
@@ -93,7 +93,7 @@ class Writer {
   }
 
   void value(std::string_view, const PeerId& id) { out_ += text_of(id); }
-  void value(std::string_view, const LinkKey&) { out_ += "(secret)"; }  // descriptions are logged and sent around
+  void value(std::string_view, const LinkKey&) { out_ += "(secret)"; }  // descriptions are logged and sent to others
   void value(std::string_view, const Descriptor& what) { out_ += "(" + describe(what) + ")"; }
   void value(std::string_view, const io::Address& address) { out_ += address.text(); }
   void value(std::string_view, const Duration& duration) { out_ += std::to_string(duration.ns) + "ns"; }
@@ -111,9 +111,9 @@ class Writer {
 std::string describe(const Descriptor& what) {
   const bool reduces = what.collective == Collective::kAllReduce || what.collective == Collective::kReduceScatter;
   const bool moves = what.collective != Collective::kBarrier;
-  const bool is_state = what.collective == Collective::kSync;  // its tensors have types of their own
+  const bool is_state = what.collective == Collective::kSync;  // the tensors of a state have their own types
   std::string out(name_of(what.collective));
-  // What a collective does not use is named only when it is set all the same.
+  // A field that the collective does not use is named only if it is set.
   if ((moves && !is_state) || what.type != DataType::kU8) out.append(" ").append(lockstep::name_of(what.type));
   if (reduces || what.op != ReduceOp::kSum) out.append(" ").append(lockstep::name_of(what.op));
   if (is_state) {

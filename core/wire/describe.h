@@ -1,4 +1,4 @@
-// Messages in words, for people: in errors that name both sides, and in traces.
+// Describes messages in words, for traces and for errors that name both sides.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 namespace lockstep::wire {
 
 // "all_reduce f32 sum, 10 elements in 1 tensor, retry", "sync_state, 40 bytes in 1 tensor, layout 0123456789abcdef,
-// retry". Descriptors that differ read differently.
+// retry". Invariant: different descriptors have different descriptions.
 std::string describe(const Descriptor& what);
 
-// Of a state: "120 bytes in 3 tensors".
+// The size of a state: "120 bytes in 3 tensors".
 std::string describe_size(const Descriptor& state);
 
-// What the callers of a round are told whose arguments differ between two members.
+// The error text for the callers of a round whose arguments differ between two members.
 std::string arguments_differ(Tag tag, std::string_view a, const Descriptor& of_a, std::string_view b,
                              const Descriptor& of_b);
 
-// What the callers of a round are told that a member did not launch before the admission that ended its cohort.
+// The error text for the callers of a round that a member did not launch before the admission that ended its cohort.
 std::string not_launched(std::string_view member, Tag tag);
 
 // One line with every field: "Commit{key: c1 g0 t7 #0, attempt: 2, hash: 00000000deadbeef, admit_here: false, parity:

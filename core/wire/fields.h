@@ -1,9 +1,8 @@
-// What is on the wire, field by field: one list per struct, in the order of the bytes. The same list encodes, decodes
-// and describes, and in tests it generates; so no two of them can disagree. Changing a list changes the wire: bump
-// kVersion.
+// The wire, field by field: one list per struct, in the order of the bytes. The same list encodes, decodes, describes
+// and, in tests, generates, so these four cannot disagree. A changed list changes the wire: increment kVersion.
 //
-// A visitor `a` is called as a(name, field), or as a(name, field, most) where `most` is the largest number, the most
-// entries of a list, or the most bytes of a string.
+// A visitor `a` is called as a(name, field) or a(name, field, most). `most` is the largest number, the most entries of
+// a list, or the most bytes of a string.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +18,7 @@
 
 namespace lockstep::wire {
 
-// `T` is `Plain`, const or not: encoders see const fields, decoders do not.
+// `T` is `Plain`, const or not: encoders receive const fields, decoders do not.
 template <typename T, typename Plain>
 concept Is = std::same_as<std::remove_const_t<T>, Plain>;
 
@@ -28,10 +27,10 @@ inline constexpr bool kIsNumber = false;
 template <typename Name, typename Int>
 inline constexpr bool kIsNumber<Number<Name, Int>> = true;
 
-// Each round in a proposal or a status is one that somebody keeps the outcome of.
+// Every round in a proposal or a status is a round whose outcome a peer keeps.
 inline constexpr std::uint32_t kMaxRoundsInMessage = kMaxVerdicts;
 inline constexpr std::uint32_t kMaxHaveWords = 2 * kMaxSegments / 64;  // a bit per segment and phase
-// About 31 years: far from overflow when a few of them are added to an Instant.
+// About 31 years: adding a few of them to an Instant does not overflow.
 inline constexpr Duration kMaxDuration{1'000'000'000'000'000'000};
 
 // ---- enums: which values exist ----
@@ -312,7 +311,7 @@ void fields(auto& a, Is<Segment> auto& m) {
   a("length", m.length, kMaxSegmentBytes);
 }
 
-// ---- what fields must be together; empty: nothing is wrong ----
+// ---- constraints between fields; an empty text means that the message is valid ----
 
 template <typename T>
 constexpr std::string_view fault(const T&) {
@@ -323,7 +322,7 @@ inline std::string_view fault(const io::Address& m) {
   using Family = io::Address::Family;
   const std::size_t used = m.family == Family::kV6 ? 16 : m.family == Family::kV4 ? 4 : 0;
   for (std::size_t i = used; i < m.bytes.size(); ++i) {
-    if (m.bytes[i] != 0) return "bytes that this family does not use must be 0";
+    if (m.bytes[i] != 0) return "unused bytes of the address must be 0";
   }
   return {};
 }
@@ -332,10 +331,10 @@ inline std::string_view fault(const Descriptor& m) {
   if (m.collective != Collective::kBroadcast && !m.root.is_nobody()) return "only a broadcast has a root";
   const bool plain = m.formats.native() && !m.weighted && m.algorithm == Algorithm::kRing;
   if (!plain && (m.collective != Collective::kAllReduce || m.type != DataType::kF32)) {
-    return "only an all-reduce of f32 has wire formats and weights, or goes direct";
+    return "only an all-reduce of f32 supports wire formats, weights and the direct algorithm";
   }
   if (m.collective == Collective::kAllGather && (m.count != 0 || m.layout != 0)) {
-    return "an all-gather states no count and no layout";
+    return "count and layout of an all-gather must be 0";
   }
   return {};
 }
@@ -344,7 +343,7 @@ inline std::string_view fault(const Link& m) {
   return m.stripe.value < m.stripes ? std::string_view{} : "the stripe must be below the number of stripes";
 }
 
-// What ends something says how; "ok" would pass for a result that nobody has.
+// A message that ends something carries a status. The status must not be ok, because there is no result.
 template <typename T>
 requires Is<T, Refused> || Is<T, AdmitCancel> || Is<T, StopRound> || Is<T, AdmitEnded> || Is<T, Evicted>
 constexpr std::string_view fault(const T& m) {

@@ -10,7 +10,7 @@
 namespace lockstep::wire {
 
 LinkKey visitor_key(const LinkKey& run, PeerId visitor) {
-  std::array<std::byte, 4 * sizeof(std::uint64_t)> bytes{};  // the same on every machine
+  std::array<std::byte, 4 * sizeof(std::uint64_t)> bytes{};  // equal on every machine
   std::size_t at = 0;
   for (const std::uint64_t word : {run.high, run.low, visitor.high, visitor.low}) {
     for (unsigned shift = 0; shift < 64; shift += 8) bytes[at++] = static_cast<std::byte>(word >> shift & 0xffU);

@@ -1,6 +1,6 @@
-// What a peer that waits for its admission says on its streams to members: a key of its own. It is made of the run's,
-// which stays untold, and of its id, so that members know it without being told. A digest, no cipher: it keeps
-// strangers out who have only heard an address, as the key of the run does on a stream that anybody may read.
+// The key that a waiting peer presents on its streams to members: a key of its own, derived from the run's key, which
+// stays secret, and the peer's id. So members can compute the key, and it is not sent to them. The key is a digest, not
+// a cipher. Like the run's key on an unencrypted stream, it keeps out strangers that know only an address.
 #pragma once
 
 #include "core/base/ids.h"

@@ -7,8 +7,8 @@
 namespace lockstep::wire {
 namespace {
 
-// Behind a payload's rest: room for the trailer and the next headers, and little of the next payload, which would have
-// to be copied.
+// Room behind the rest of a payload: for the trailer and the next headers, and for little of the next payload, because
+// those bytes have to be copied.
 constexpr std::size_t kTailForTrailer = 256;
 
 }  // namespace
@@ -19,7 +19,7 @@ LinkReader::Window LinkReader::window() {
   LOCKSTEP_ASSERT(!window_ && !awaits_place() && !error_);
   Window window;
   if (state_ == State::kPayload) {
-    LOCKSTEP_ASSERT(pending().empty());  // place() and next() have used it up
+    LOCKSTEP_ASSERT(pending().empty());  // place() and next() have consumed it
     const std::uint64_t rest = payload_rest();
     window.place =
         sunk_ ? BufferRef{kSinkBuffer, 0, std::min(rest, kStandingBufferBytes)} : into_.slice(payload_done_, rest);
@@ -36,7 +36,7 @@ std::size_t LinkReader::tail_bytes() const {
     case State::kPreamble:
     case State::kHeader: return header_tail_;
     case State::kBody: return std::clamp(header_.length - pending().size(), kTailForHeader, kMaxTailBytes);
-    case State::kPayload:  // a sink smaller than the rest: what follows it is payload still
+    case State::kPayload:  // a sink smaller than the rest: more payload follows
       return sunk_ && payload_rest() > kStandingBufferBytes ? 0 : kTailForTrailer;
     case State::kTrailer: return kTailForTrailer;
     case State::kAwaitPlace: break;
@@ -44,9 +44,8 @@ std::size_t LinkReader::tail_bytes() const {
   LOCKSTEP_UNREACHABLE();
 }
 
-// Moves what is pending to the front when there is no room behind it, and gives the memory of a long body back. Early
-// bytes that place() gave out stay where they are until the next landed(): the driver puts them in their place after
-// our step.
+// Moves pending bytes to the front if there is no room behind them, and releases the memory of a long body. Early bytes
+// that place() returned stay where they are until the next landed(), because the driver copies them after our step.
 void LinkReader::make_room(std::size_t bytes) {
   if (begin_ == end_) {
     begin_ = end_ = 0;
@@ -112,9 +111,9 @@ LinkReader::Step LinkReader::next_header() {
   const auto header = decode_header(pending_first<kHeaderBytes>());
   if (!header) return fail(header.error());
   if (header->length > max_body_bytes_) {
-    return fail({Status::kProtocolError, std::string(name_of_type(header->type)) + ": a body of " +
-                                             std::to_string(header->length) + " bytes, at most " +
-                                             std::to_string(max_body_bytes_) + " allowed here"});
+    return fail({Status::kProtocolError, std::string(name_of_type(header->type)) + ": the body has " +
+                                             std::to_string(header->length) + " bytes, the limit for this peer is " +
+                                             std::to_string(max_body_bytes_)});
   }
   header_ = *header;
   begin_ += kHeaderBytes;
@@ -164,7 +163,7 @@ void LinkReader::sink() {
   if (began) take_payload();
 }
 
-// Starts the payload with the part of it that came with the header.
+// Starts the payload with the bytes that arrived together with the header.
 std::span<const std::byte> LinkReader::take_payload() {
   const auto stray = pending().first(std::min<std::size_t>(pending().size(), arriving_->length));
   begin_ += stray.size();

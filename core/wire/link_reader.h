@@ -1,5 +1,6 @@
-// The receiving half of a stream: bytes in, messages and segments out, whatever the cuts. Payload lands straight in its
-// place; only headers and control bodies pass through the reader's own buffer. Knows nothing of rounds.
+// The receiving half of a stream: bytes in, messages and segments out, whatever the boundaries of reads. Payload is
+// read straight into its place; only headers and control bodies pass through the reader's buffer. Knows nothing of
+// rounds.
 #pragma once
 
 #include <cstddef>
@@ -17,83 +18,82 @@
 
 namespace lockstep::wire {
 
-// A whole control message.
+// A complete control message.
 struct Received {
   Term term;
   Message message;
 };
 
-// A segment's header; say where its payload goes (place() or sink()) before anything else comes out.
+// The header of a segment. The caller must call place() or sink() before the next event.
 struct SegmentBegan {
   Term term;
   Segment segment;
 };
 
-// A segment's payload is whole. `into` is where it was put; nothing when it went to the sink.
+// A segment's payload is complete. `into` is its place; empty if it went to the sink.
 struct SegmentEnded {
   Segment segment;
   BufferRef into;
   bool sunk = false;
-  bool taken_back = false;     // the sender says: this payload means nothing
-  std::uint64_t checksum = 0;  // XXH3-64 that the sender states; checked by the kernel that uses the payload
+  bool taken_back = false;     // the sender withdrew the payload
+  std::uint64_t checksum = 0;  // XXH3-64 stated by the sender; the kernel that uses the payload verifies it
 };
 
-// A stream gives its Preamble first; what follows that of a foreign version is not looked at until next() is called
-// again.
+// The first event of a stream is its Preamble. Bytes after the preamble of a foreign version are not read until next()
+// is called again.
 using ReadEvent = std::variant<Preamble, Received, SegmentBegan, SegmentEnded>;
 
 class LinkReader {
  public:
-  // Of a window's tail. A long body is read in pieces, so that memory grows with the bytes that come and not with those
-  // that were promised.
+  // The largest tail of a window. A long body is read in parts, so that memory grows with the bytes received and not
+  // with the bytes announced.
   static constexpr std::size_t kMaxTailBytes = 65'536;
 
-  // Bodies larger than the limit are an error; raised once the greeting is over.
+  // A body over the limit is an error. The owner raises the limit after the greeting.
   explicit LinkReader(std::uint32_t max_body_bytes = kMaxStrangerBodyBytes);
   void set_max_body_bytes(std::uint32_t bytes) { max_body_bytes_ = bytes; }
-  // From now on small segments come whole with one read, for the price of a larger buffer and of their copy.
+  // From now on, one read receives a whole small segment. This costs a larger buffer and a copy of the segment.
   void expect_segments() { header_tail_ = kTailForSegment; }
 
-  // Where the next bytes belong: the rest of a payload (if any), then our own buffer. Only when next() gave nothing, no
-  // segment waits for its place, and no earlier window is outstanding.
+  // Where the next bytes go: to the rest of a payload (if any), then to the reader's buffer. Allowed only when next()
+  // returned nothing, no segment waits for its place, and no window is outstanding.
   struct Window {
     BufferRef place;
     std::span<std::byte> tail;
   };
   Window window();
 
-  // The first `bytes` bytes of the window have come; the window is over (also with 0).
+  // The first `bytes` bytes of the window have arrived. Ends the window, also with 0 bytes.
   void landed(std::size_t bytes);
 
-  // The next event; nothing: more bytes are needed, or a segment waits for its place. An error is the end of the
-  // stream.
+  // Returns the next event, or nothing if more bytes are needed or a segment waits for its place. An error is final.
   Result<std::optional<ReadEvent>> next();
 
-  // Where the payload that began goes. Returns the part of it that has come already with the header: it is to be put at
-  // the start of `into` (io::Place) before anything else lands there. Valid until landed().
+  // Sets the place of the payload that began. Returns the part of the payload that arrived with the header; the driver
+  // must copy it to the start of `into` (io::Place) before it reads more bytes there. Valid until landed().
   std::span<const std::byte> place(BufferRef into);
-  // The payload that began, or what is left of it, goes to kSinkBuffer. Not while a window is outstanding.
+  // Sends the rest of the current payload to kSinkBuffer. Not allowed while a window is outstanding.
   void sink();
 
-  // The segment that has begun and not ended, wherever it goes.
+  // The segment that has begun and not ended, wherever its payload goes.
   [[nodiscard]] const std::optional<Segment>& arriving() const { return arriving_; }
-  // A segment has begun and neither place() nor sink() was said.
+  // A segment has begun, and neither place() nor sink() was called.
   [[nodiscard]] bool awaits_place() const { return state_ == State::kAwaitPlace; }
-  // A segment has its place in named memory and has not ended: it will end there unless sink() is said. (Its payload
-  // may be whole already, and only the trailer missing.)
+  // A segment has a place in named memory and has not ended. It ends there unless sink() is called. (Its payload may be
+  // complete, with only the trailer missing.)
   [[nodiscard]] bool holds_place() const { return arriving_.has_value() && !awaits_place() && !sunk_; }
 
-  // The window that is outstanding, if one is.
+  // The outstanding window, if any.
   [[nodiscard]] const std::optional<Window>& lent() const { return window_; }
-  // Bytes of memory for what comes.
+  // Bytes of memory for receiving.
   [[nodiscard]] std::size_t memory() const { return buffer_.size + spare_.size; }
-  // What a recording begins with (core/flight/); defined in wire/state.h.
+  // The state that a recording begins with (core/flight/); defined in wire/state.h.
   template <typename Archive>
   void state(Archive& a);
 
  private:
-  // A header is awaited: room for a burst of control messages; or for a segment that is small (ring::kWholeBytes), its
-  // header and its trailer.
+  // Room while a header is awaited: for a burst of control messages, or for a small segment (ring::kWholeBytes) with
+  // header and trailer.
   static constexpr std::size_t kTailForHeader = 4096;
   static constexpr std::size_t kTailForSegment = (16U << 10U) + 256;
 
@@ -101,7 +101,7 @@ class LinkReader {
 
   using Step = std::optional<ReadEvent>;
 
-  // What came and is not looked at yet.
+  // Received bytes that were not read yet.
   [[nodiscard]] std::span<const std::byte> pending() const { return buffer_.part(begin_, end_ - begin_); }
   template <std::size_t Bytes>
   [[nodiscard]] std::span<const std::byte, Bytes> pending_first() const {
@@ -114,7 +114,7 @@ class LinkReader {
   void payload_came(std::uint64_t bytes);
   Step fail(Error error);
 
-  // What next() would give; they set error_ when there is one.
+  // The parts of next(). They set error_ on an error.
   Step next_event();
   Step next_preamble();
   Step next_header();
@@ -124,9 +124,9 @@ class LinkReader {
   std::uint32_t max_body_bytes_;
   std::size_t header_tail_ = kTailForHeader;
   State state_ = State::kPreamble;
-  std::optional<Error> error_;  // once said, said for ever
+  std::optional<Error> error_;  // permanent once set
 
-  // Memory whose bytes mean nothing until they have landed.
+  // Memory that is uninitialized until bytes have been read into it.
   struct Buffer {
     std::unique_ptr<std::byte[]> bytes;
     std::size_t size = 0;
@@ -136,14 +136,14 @@ class LinkReader {
       return std::span(bytes.get(), size).subspan(at, length);
     }
   };
-  Buffer buffer_;  // [begin_, end_) is pending; a window's tail lies behind
+  Buffer buffer_;  // [begin_, end_) is pending; the tail of a window follows
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::optional<Window> window_;  // lent, until landed()
-  Buffer spare_;                  // takes turns with buffer_ while early bytes are out
+  std::optional<Window> window_;  // lent until landed()
+  Buffer spare_;                  // replaces buffer_ while early bytes are in use
   bool early_out_ = false;
 
-  FrameHeader header_;  // kBody: of the body that is awaited
+  FrameHeader header_;  // kBody: header of the awaited body
   std::optional<Segment> arriving_;
   BufferRef into_;
   std::uint64_t payload_done_ = 0;

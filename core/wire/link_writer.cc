@@ -10,10 +10,11 @@
 namespace lockstep::wire {
 namespace {
 
-// Of one gathered write: what a stripe has queued, two of the largest segments and some messages. It is cut only where
-// messages pile up: the simulator's tokens stand for whole payloads.
+// The most bytes of one gathered write: the queue of a stripe, which is two of the largest segments and some messages.
+// Only a large backlog of messages exceeds it. A write is not cut otherwise, because the simulator's tokens represent
+// whole payloads.
 constexpr std::size_t kMaxWriteBytes = 2 * kMaxSegmentBytes + (64U << 10U);
-// Of segments that are kept for use again; more than a stripe has queued.
+// The most segments kept for reuse; more than a stripe queues.
 constexpr std::size_t kMaxSpare = 16;
 
 }  // namespace
@@ -26,11 +27,11 @@ void LinkWriter::preamble() {
 }
 
 void LinkWriter::message(const Message& message, Term term) {
-  LOCKSTEP_ASSERT(!std::holds_alternative<Segment>(message));  // has a payload: segment()
+  LOCKSTEP_ASSERT(!std::holds_alternative<Segment>(message));  // use segment(): it has a payload
   scratch_.clear();
   encode(message, term, scratch_);
   control_.append(scratch_);
-  if (scratch_.capacity() > kMaxBodyBytes / 16) scratch_ = {};  // after a rare long one
+  if (scratch_.capacity() > kMaxBodyBytes / 16) scratch_ = {};  // grew for a rare long message
 }
 
 void LinkWriter::segment(const Segment& segment, Term term, BufferRef payload, std::uint64_t checksum) {
@@ -104,7 +105,7 @@ void LinkWriter::written(std::size_t bytes) {
   while (next < lent_segments_) advance(*segments_[next++]);
   LOCKSTEP_ASSERT(bytes == 0);
 
-  // What is whole, and what was forgotten and after all had not begun.
+  // Recycles segments that are written, and segments that were forgotten and turn out not to have begun.
   for (std::size_t i = lent_segments_; i-- > 0;) {
     const Outgoing& out = *segments_[i];
     if (out.written == out.size() || (out.taken_back && out.written == 0)) recycle(i);
@@ -124,7 +125,7 @@ void LinkWriter::forget(const RoundKey& key, Generation attempt) {
   for (std::size_t i = segments_.size(); i-- > 0;) {
     Outgoing& out = *segments_[i];
     if (out.segment.key != key || out.segment.attempt != attempt) continue;
-    const bool begun = out.written > 0 || i < lent_segments_;  // lent: it may have, the answer will tell
+    const bool begun = out.written > 0 || i < lent_segments_;  // lent segments may have begun; the answer will tell
     if (!begun) {
       recycle(i);
     } else if (out.payload_rest() > 0) {

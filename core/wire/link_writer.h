@@ -1,6 +1,6 @@
 // The sending half of a stream: messages and segments in, gathered writes out. Control messages overtake queued
-// segments, never one that has begun. Payload is named, not copied. Knows nothing of rounds beyond the name on a
-// segment.
+// segments, but never a segment that has begun. Payload is referenced, not copied. Knows nothing of rounds except their
+// keys in segments.
 #pragma once
 
 #include <array>
@@ -19,47 +19,48 @@ namespace lockstep::wire {
 
 class LinkWriter {
  public:
-  // Queues the preamble; the first thing on every stream.
+  // Queues the preamble, which must come first on every stream.
   void preamble();
   void message(const Message& message, Term term);
-  // `payload` stays untouched by its owner until the segment is written or forgotten. payload.length == segment.length.
+  // The owner must not change `payload` until the segment is written or forgotten. payload.length == segment.length.
   void segment(const Segment& segment, Term term, BufferRef payload, std::uint64_t checksum);
 
   // Whether there is something to write and no write is outstanding.
   [[nodiscard]] bool wants_write() const { return !write_outstanding_ && !(control_.empty() && segments_.empty()); }
-  // The next gathered write; lent until written() is called. Only when wants_write().
+  // The next gathered write; lent until written() is called. Allowed only if wants_write().
   io::SliceList begin_write();
-  // The outstanding write is over and `bytes` bytes of it were taken (also with 0: revoked).
+  // Ends the outstanding write, of which `bytes` bytes were written (0 if it was revoked).
   void written(std::size_t bytes);
 
-  // Segments queued or begun and not wholly written; a stripe takes more while this is small.
+  // Segments that are queued or begun and not completely written. A stripe queues more while this number is small.
   [[nodiscard]] std::size_t segments_queued() const { return segments_.size(); }
-  // Bytes of control messages queued (kMaxQueuedControlBytes is the owner's to enforce).
+  // Queued bytes of control messages. The owner enforces kMaxQueuedControlBytes.
   [[nodiscard]] std::size_t control_bytes_queued() const { return control_.size(); }
 
-  // Whether the outstanding write names payload of this attempt of the round: revoke the write before forget().
+  // Whether the outstanding write references payload of this attempt of the round. If so, revoke the write before
+  // forget().
   [[nodiscard]] bool lends(const RoundKey& key, Generation attempt) const;
-  // Drops the attempt's segments; one that has begun is filled up with zeros (kZeroBuffer) and marked as taken back, or
-  // ends as it is when all of its payload is written. Only when !lends(key, attempt).
+  // Drops the segments of this attempt. A segment that has begun is filled up with zeros (kZeroBuffer) and marked as
+  // withdrawn; if its payload is completely written, it ends normally. Allowed only if !lends(key, attempt).
   void forget(const RoundKey& key, Generation attempt);
 
-  // Bytes of memory for what goes, beside what segments_ holds.
+  // Bytes of memory for sending, without the memory of segments_.
   [[nodiscard]] std::size_t memory() const {
     return control_.memory() + scratch_.capacity() + spare_.size() * sizeof(Outgoing);
   }
-  // What a recording begins with (core/flight/); defined in wire/state.h.
+  // The state that a recording begins with (core/flight/); defined in wire/state.h.
   template <typename Archive>
   void state(Archive& a);
 
  private:
-  // A segment on its way: header, payload, trailer. Stays where it is in memory until it is recycled.
+  // A segment on its way: header, payload, trailer. Invariant: its address does not change until it is recycled.
   struct Outgoing {
     Segment segment;
     BufferRef payload;
     std::vector<std::byte> header;
     std::array<std::byte, kTrailerBytes> trailer{};
-    std::uint64_t written = 0;   // bytes of header, payload and trailer together
-    bool lends_payload = false;  // the outstanding write names some of it
+    std::uint64_t written = 0;   // bytes of header, payload and trailer that were written
+    bool lends_payload = false;  // the outstanding write references a part of the payload
     bool taken_back = false;
 
     [[nodiscard]] std::uint64_t size() const { return header.size() + payload.length + kTrailerBytes; }
@@ -70,7 +71,7 @@ class LinkWriter {
     }
   };
 
-  // One gathered write in the making.
+  // A gathered write under construction.
   struct Gathering {
     io::SliceList slices;
     std::size_t room = 0;
@@ -83,13 +84,13 @@ class LinkWriter {
   void recycle(std::size_t index);
 
   ByteQueue control_;
-  std::vector<std::unique_ptr<Outgoing>> segments_;  // in order; only the first can have begun
+  std::vector<std::unique_ptr<Outgoing>> segments_;  // in order; only the first one can have begun
   std::vector<std::unique_ptr<Outgoing>> spare_;
   std::vector<std::byte> scratch_;
 
   bool write_outstanding_ = false;
   std::size_t lent_control_ = 0;   // bytes of control_ in the outstanding write
-  std::size_t lent_segments_ = 0;  // how many of segments_, from the first, have bytes in it
+  std::size_t lent_segments_ = 0;  // number of segments_, from the first, with bytes in the outstanding write
 };
 
 }  // namespace lockstep::wire

@@ -1,8 +1,8 @@
-// What peers and the coordinator say to each other, as plain structs. codec.h turns them into bytes and back.
+// Messages between peers and the coordinator, as plain structs. codec.h converts them to bytes and back.
 //
-// A stream starts, in both directions, with a preamble (magic, version, feature bits). Then come frames: a header of 24
-// bytes (type, length, term, their CRC, checksum of header and body) and a body. A Segment's body is followed by its
-// payload and a trailer of 16 bytes (checksum of the payload, and whether the sender took it back).
+// A stream starts, in both directions, with a preamble (magic, version, feature bits). Frames follow: a header of 24
+// bytes (type, length, term, their CRC, checksum of header and body) and a body. The body of a Segment is followed by
+// its payload and a trailer of 16 bytes (checksum of the payload, and whether the sender withdrew it).
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace lockstep::wire {
 
 inline constexpr std::uint64_t kMagic = 0x50455453'4b434f4cU;  // "LOCKSTEP" in memory order
 inline constexpr std::uint32_t kVersion = 1;
-inline constexpr std::uint64_t kFeatures = 0;  // none defined yet; unknown bits of the other side are ignored
+inline constexpr std::uint64_t kFeatures = 0;  // none is defined yet; unknown bits of the other side are ignored
 
 // ---- vocabulary ----
 
@@ -37,45 +37,45 @@ constexpr std::string_view name_of(Collective collective) {
   return kNames[static_cast<std::size_t>(collective)];
 }
 
-// How contributions become a result: around the ring, where everybody adds to what comes by; or each straight to who
-// adds up all of that part, and tells everybody.
+// How contributions become a result. kRing: every rank adds its contribution to the passing sum. kDirect: every rank
+// sends its contribution to the owner of a chunk, which adds all of them and sends the result to all ranks.
 enum class Algorithm : std::uint8_t { kRing, kDirect };
 inline constexpr std::uint8_t kAlgorithmCount = 2;
 constexpr std::string_view name_of(Algorithm algorithm) { return algorithm == Algorithm::kRing ? "ring" : "direct"; }
 
-// The arguments of a round that must be equal on all peers (promise S10).
+// The arguments of a round. They must be equal on all peers (promise S10).
 struct Descriptor {
   Collective collective = Collective::kBarrier;
   DataType type = DataType::kU8;
   ReduceOp op = ReduceOp::kSum;
-  bool retry = true;                // try again among the survivors when a member is lost
-  std::uint32_t minimum_world = 1;  // below this many contributors the round returns kBelowMinimum
+  bool retry = true;                // retry among the survivors when a member is lost
+  std::uint32_t minimum_world = 1;  // with fewer contributors the round returns kBelowMinimum
   std::uint32_t tensors = 0;
-  std::uint64_t count = 0;   // elements in all tensors together; 0 for all-gather, whose blocks may differ
-  std::uint64_t layout = 0;  // XXH3-64 of the tensors' counts, in order; 0 for all-gather; of a state: of its manifest
+  std::uint64_t count = 0;   // elements of all tensors; 0 for all-gather, whose blocks may differ
+  std::uint64_t layout = 0;  // XXH3-64 of the tensors' counts, in order; 0 for all-gather; for a state, of its manifest
   PeerId root;               // broadcast only
   Formats formats{};         // all-reduce
-  Algorithm algorithm = Algorithm::kRing;  // all-reduce; every other goes around the ring
-  bool weighted = false;                   // contributions of an average have weights
-  std::uint32_t segment_bytes = 0;         // as configured; 0: chosen from the size of the tensors, or nothing is sent
+  Algorithm algorithm = Algorithm::kRing;  // all-reduce; other collectives use the ring
+  bool weighted = false;                   // the contributions of an average have weights
+  std::uint32_t segment_bytes = 0;         // configured size; 0: chosen from the size of the tensors, or no segments
 
   auto operator<=>(const Descriptor&) const = default;
 };
 
-// A member as everybody sees it.
+// A member as all peers see it.
 struct Member {
   PeerId id;
   GroupId group;
   GangId gang;
-  io::Address address;    // where it listens
+  io::Address address;    // the address that it listens on
   std::string name;       // for people; may be empty
-  Duration round_trip{};  // to the coordinator and back, when it joined; 0: not known
+  Duration round_trip{};  // round trip to the coordinator when it joined; 0: not known
 
   bool operator==(const Member&) const = default;
 };
 
-// One immutable membership. `members` is sorted by group, and within a group in ring order: a member's place among
-// those of its group is its rank. `cohort` is the newest cohort: the view that the last admission installed.
+// One immutable membership. `members` is sorted by group, and within a group in ring order; the rank of a member is its
+// index within its group. `cohort` is the newest cohort: the view that the last admission installed.
 struct View {
   Term term;
   ViewNumber number;
@@ -91,51 +91,50 @@ struct OpenRound {
   Generation attempt;
   bool done = false;
   bool retry = false;
-  std::uint64_t hash = 0;  // of the result, when done
+  std::uint64_t hash = 0;  // hash of the result, once done
 
   bool operator==(const OpenRound&) const = default;
 };
 
-// What a proposal decides about one round. kOk: committed. Anything else: this use of the tag is used up, with this
-// status.
+// A proposal's verdict on one round. kOk: committed. Any other status ends this use of the tag with that status.
 struct Verdict {
   RoundKey key;
   Generation attempt;
   Status status = Status::kOk;
-  std::uint64_t hash = 0;  // of the committed result
-  std::string text;        // of a committed one: as Commit.parity
+  std::uint64_t hash = 0;  // hash of the committed result
+  std::string text;        // of a committed round: like Commit.parity
 
   bool operator==(const Verdict&) const = default;
 };
 
-// ---- greeting: the first message of the side that dialled ----
+// ---- greeting: the first message of the dialling side ----
 
-// To a coordinator: let me join.
+// To a coordinator: requests to join.
 struct Join {
   PeerId peer;
   GroupId group;
   GangId gang;
   std::uint32_t gang_size = 1;
-  std::uint32_t founders = 1;  // an empty run is founded once this many peers wait
+  std::uint32_t founders = 1;  // an empty run is founded when this many peers wait
   bool auto_admit = false;
-  io::Address advertised;  // family kNone: use the address this stream comes from, with this port
+  io::Address advertised;  // family kNone: use the source address of this stream, with this port
   std::string name;
-  Duration round_trip{};  // of the stream to the coordinator; 0: not known
+  Duration round_trip{};  // round trip of the stream to the coordinator; 0: not known
 };
 
-// To another peer: this stream is stripe `stripe` of the link between us. Its key: that of the run, which says that the
-// sender is a member, too; or the sender's own, of one that waits for its admission and fetches what the other
-// publishes (wire/link_key.h).
+// To another peer: this stream is stripe `stripe` of our link. `key` is the run's key, which shows that the sender is a
+// member, or the sender's own key if it waits for admission and prefetches what the other peer publishes
+// (wire/link_key.h).
 struct Link {
   PeerId from;
   PeerId to;
   StripeIndex stripe;
   std::uint16_t stripes = 1;
   LinkKey key;
-  bool direct = false;  // for rounds that go direct: they are no neighbours in the ring
+  bool direct = false;  // a link between ranks that are not neighbours, for the direct algorithm
 };
 
-// To a coordinator: tell me how the run is.
+// To a coordinator: requests the status of the run.
 struct StatusRequest {};
 
 // ---- answers to a greeting ----
@@ -145,95 +144,97 @@ struct Refused {
   std::string text;
 };
 
-// You are in the waiting room; again, when a proposal that would have admitted you was withdrawn.
+// The peer is in the waiting room. Sent again when a proposal that would have admitted the peer was withdrawn.
 struct Waiting {
-  io::Address seen_from;  // as the coordinator sees the joiner; with the port it listens on
-  Duration heartbeat;     // send something at least this often
-  Duration silence;       // after so long without a byte the other side is lost
+  io::Address seen_from;  // the joiner's address as the coordinator sees it, with the port that the joiner listens on
+  Duration heartbeat;     // the longest time between two messages of the peer
+  Duration silence;       // after this time without a byte, each side treats the other as lost
 };
 
 struct LinkWelcome {};
 
 // ---- both ways, on every stream ----
 
-// A sign of life.
+// Shows that the sender is alive.
 struct Heartbeat {};
 
 // ---- peer to coordinator ----
 
-// My part of this round is complete and the whole result is in hand. Also between neighbours, where they are few.
+// The sender's part of this round is complete, and it holds the whole result. Small groups also exchange Done directly.
 struct Done {
   RoundKey key;
   Generation attempt;
   Descriptor what;
   std::uint64_t hash = 0;
-  std::uint64_t parity = 0;  // of the state that this peer watches, as it was at the launch; 0: it watches none
+  std::uint64_t parity = 0;  // fingerprint of the state that this peer watches, at the launch; 0: none
 };
 
-// Let waiting peers in; from now on I launch nothing into `cohort`. Answered by an Install, or by AdmitEnded.
+// Requests the admission of waiting peers. The sender launches nothing more into `cohort`. The answer is Install or
+// AdmitEnded.
 struct Admit {
   CohortId cohort;
-  std::uint32_t at_least = 1;  // wait until the new view has this many members
-  bool by_itself = false;      // auto_admit, no call: others may wait for more members, but not this peer's calls
+  std::uint32_t at_least = 1;  // the new view must have at least this many members
+  // auto_admit, without a call: other peers may wait for more members, but this peer's calls do not
+  bool by_itself = false;
   std::vector<OpenRound> open;
 };
 
-// I no longer ask for admission (time-out or abort of the call).
+// Withdraws the request for admission (the call timed out or was aborted).
 struct AdmitCancel {
   Status status = Status::kTimedOut;
 };
 
-// I leave; the rounds in `open` I finish first. Answered by Left.
+// The peer leaves after the rounds in `open`. The answer is Left.
 struct Leave {
   std::vector<OpenRound> open;
 };
 
-// End this round for everybody unless it is committed: a time-out, an abort, or arguments that differ.
+// Ends this round for all members unless it is committed: after a timeout, an abort, or different arguments.
 struct StopRound {
   RoundKey key;
   Generation attempt;
   Status status = Status::kAborted;
-  bool done = false;  // a Done for it was sent before
+  bool done = false;  // a Done for the round was sent before
   std::string text;
 };
 
-// I cannot exchange bytes with this member although the coordinator says that it lives.
+// The sender cannot exchange bytes with this member, although the member is in the view.
 struct LinkBroken {
   PeerId other;
   std::string text;
 };
 
-// The state that I come to a sync with. `what` has the manifest's digest for its layout.
+// The state with which the sender enters a sync. The layout in `what` is the digest of the manifest.
 struct Claim {
   RoundKey key;
   Generation attempt;
   Descriptor what;
   state::Strategy strategy = state::Strategy::kPopular;
-  bool defined = true;  // false: it was being taken over when its sources were lost, and is none
+  bool defined = true;  // false: the state was being taken over when its sources were lost, and is undefined
   std::uint64_t revision = 0;
   Digest root;
 };
 
-// The answer to AskOutline. Of a manifest: XXH3-64 of each entry. Of contents: the lower half of each tensor's digest
-// (0 if it may differ), and the values' 64 bits.
+// Answers AskOutline. Manifest: XXH3-64 of each entry. Contents: the lower half of each tensor's digest (0 if it may
+// differ), and the 64 bits of each value.
 struct StateOutline {
   RoundKey key;
   Generation attempt;
   std::uint32_t piece_bytes = 0;
   std::vector<std::uint64_t> tensors;
   std::vector<std::uint64_t> values;
-  std::uint64_t revision = 0;  // of contents
+  std::uint64_t revision = 0;  // contents only
 };
 
-// The answer to AskEntry: "w f32 [10]".
+// Answers AskEntry, for example with "w f32 [10]".
 struct StateEntry {
   RoundKey key;
   Generation attempt;
   std::string text;
 };
 
-// I hold this state, and serve it to peers that wait for their admission, until I say that it `ends`. One for each tag:
-// a newer one replaces it. `what`: as of a Claim.
+// The sender has this state and serves it to waiting peers until it sends `ends`. Each tag has one publication; a newer
+// one replaces it. `what` is like that of a Claim.
 struct Publish {
   Tag tag;
   Descriptor what;
@@ -242,15 +243,15 @@ struct Publish {
   bool ends = false;
 };
 
-// I wait for my admission, and want this state in advance; until it `ends`. Answered by Published, again whenever that
-// changes.
+// From a waiting peer: requests this state in advance, until it sends `ends`. The answer is Published, and again after
+// each change.
 struct WantState {
   Tag tag;
   Descriptor what;
   bool ends = false;
 };
 
-// I have seen this proposal, I am frozen for the rounds it touches, and these are my open rounds.
+// Acknowledges a proposal: the sender has frozen the rounds that it touches and lists its open rounds.
 struct Flush {
   ProposalNumber proposal;
   std::vector<OpenRound> open;
@@ -258,7 +259,7 @@ struct Flush {
 
 // ---- coordinator to peer ----
 
-// So many peers wait for admission, and so many of those fetch a state in advance.
+// The number of peers that wait for admission, and how many of those prefetch a state.
 struct Pending {
   std::uint32_t count = 0;
   std::uint32_t fetching = 0;
@@ -266,13 +267,13 @@ struct Pending {
   bool operator==(const Pending&) const = default;
 };
 
-// `peer` has called admit, for so many members, or admits by itself, with these rounds open; others that it has not
-// launched in this cohort, it never will. Cohort 0: it has given up asking, and launches again.
+// `peer` has called admit (or admits automatically), asks for `at_least` members, and has these rounds open. It
+// launches no other round in this cohort. Cohort 0: the peer has withdrawn its request and launches rounds again.
 struct Admitting {
   PeerId peer;
   CohortId cohort;
   std::uint32_t at_least = 1;
-  bool by_itself = false;  // then the admission waits for nobody's numbers
+  bool by_itself = false;  // automatic: the admission does not wait for a number of members
   std::vector<OpenRound> open;
 };
 
@@ -281,12 +282,13 @@ struct AdmitEnded {
   std::string text;
 };
 
-// A change of membership, or of the outcome of rounds, to be frozen for and acknowledged with a Flush. To a peer that
-// waits, one of no view asks whether it answers. A later proposal
-// replaces an earlier one. Rounds whose attempt has a member in `lost`, or one in `left` without being in `kept`, are
-// touched, and so are those of the groups in `relinked` (the ring was laid around a broken link) and of groups that are
-// bound with these: they take their verdict from `verdicts`; without one they are attempted again in the new
-// generation, or end if their call says that they must not be.
+// Proposes a change of membership or outcomes. A peer freezes the touched rounds and answers with a Flush. A proposal
+// with view 0, sent to a waiting peer, checks whether the peer answers. A later proposal replaces an earlier one.
+//
+// A round is touched if its attempt has a member in `lost`, or a member in `left` that is not in `kept`, or if its
+// group is in `relinked` (the ring avoids a broken link) or is bound to a touched group. A touched round takes its
+// verdict from `verdicts`. Without a verdict, it is attempted again in the new generation, or ends if its call does not
+// retry.
 struct Propose {
   ProposalNumber number;
   View view;
@@ -295,68 +297,68 @@ struct Propose {
   std::vector<GroupId> relinked;
   std::vector<RoundKey> kept;
   std::vector<Verdict> verdicts;
-  LinkKey link_key;  // of the run; the same in all of its proposals
+  LinkKey link_key;  // the run's key; equal in all of its proposals
 };
 
-// Everybody has acknowledged; it holds.
+// All peers have acknowledged the proposal; it takes effect.
 struct Install {
   ProposalNumber number;
 };
 
-// All members of the cohort's group (with gangs: and of all groups that are bound with it) are done.
+// All members of the cohort's group are done (with gangs: of all bound groups).
 struct Commit {
   RoundKey key;
   Generation attempt;
   std::uint64_t hash = 0;
-  bool admit_here = false;  // peers with auto_admit: the cohort ends with this round
-  std::string parity;       // how the states differ that members watch; empty: they do not
+  bool admit_here = false;  // peers with auto_admit: this round is the last one of its cohort
+  std::string parity;       // the differences between watched states; empty if they are equal
 };
 
-// All members of the group have claimed a state, and some differ: this one is taken over by those who do not have it.
+// All members of the group have claimed a state, and some states differ: the receivers take over the elected state.
 struct Elected {
   RoundKey key;
   Generation attempt;
   std::uint64_t revision = 0;
   Digest root;
-  std::vector<PeerId> sources;    // have it, and send
-  std::vector<PeerId> receivers;  // have it not
+  std::vector<PeerId> sources;    // members that have the state and send it
+  std::vector<PeerId> receivers;  // members that do not have the state
 };
 
-// What tells two states apart, entry by entry.
+// What an outline lists.
 enum class Outlined : std::uint8_t { kManifest, kContents };
 
-// You and another have claimed states that cannot both be, or watch states that should be equal: what is yours made of?
-// The outlines tell where they differ first.
+// Two claimed states contradict each other, or two watched states differ: requests the outline of the receiver's state.
+// The outlines show the first difference.
 struct AskOutline {
   RoundKey key;
   Generation attempt;
   Outlined of = Outlined::kManifest;
 };
 
-// Which words stand for this entry of your manifest?
+// Requests the description of this entry of the manifest.
 struct AskEntry {
   RoundKey key;
   Generation attempt;
-  bool is_value = false;  // else a tensor
+  bool is_value = false;  // false: a tensor
   std::uint32_t index = 0;
 };
 
-// A peer from which pieces of a state may be fetched.
+// A peer that serves pieces of a state.
 struct Source {
   PeerId id;
-  io::Address address;  // where it listens
+  io::Address address;  // the address that it listens on
 
   bool operator==(const Source&) const = default;
 };
 
-// To a peer that waits and wants a state: the newest that is published, and by whom. No source: nobody publishes it
-// (any more); with a text, what members publish under this tag is something else.
+// To a waiting peer that wants a state: the newest published revision and its sources. No source: no member publishes
+// the state. With a text: members publish a state with another manifest under this tag.
 struct Published {
   Tag tag;
   std::uint64_t revision = 0;
   Digest root;
   std::vector<Source> sources;
-  LinkKey link_key;  // the waiting peer's own: wire/link_key.h
+  LinkKey link_key;  // the waiting peer's own key: wire/link_key.h
   std::string text;
 };
 
@@ -365,7 +367,7 @@ struct Evicted {
   std::string text;
 };
 
-// Your leaving is complete.
+// The peer's departure is complete.
 struct Left {};
 
 struct RoundStatus {
@@ -378,7 +380,7 @@ struct RoundStatus {
 struct StatusReply {
   View view;
   std::vector<Member> waiting;
-  std::vector<RoundStatus> rounds;  // those of which at least one member is done
+  std::vector<RoundStatus> rounds;  // rounds with at least one member that is done
   bool proposal_open = false;
   Duration uptime;
   std::uint64_t commits = 0;
@@ -386,14 +388,14 @@ struct StatusReply {
   std::uint64_t admitted = 0;
   std::uint64_t lost = 0;
   std::uint64_t left = 0;
-  std::uint64_t bytes_reduced = 0;  // sum over committed rounds of the tensors' bytes on one peer
+  std::uint64_t bytes_reduced = 0;  // bytes of the tensors on one peer, summed over committed rounds
 };
 
 // ---- peer to peer ----
 
-// To the upstream neighbour: I have launched this round. `landing`: places are ready, segments may come, except those
-// whose bit is set in `have` (see ring/schedule.h for the order; empty: none). Said again on a stripe that was opened
-// again.
+// To the upstream neighbour: the sender has launched this round. `landing`: its memory is ready for all segments,
+// except those whose bit is set in `have` (in the order of ring/schedule.h; empty: none). Sent again on a stripe that
+// was opened again.
 struct Ready {
   RoundKey key;
   Generation attempt;
@@ -402,8 +404,9 @@ struct Ready {
   std::vector<std::uint64_t> have;
 };
 
-// To the downstream neighbour: I have launched this round, whose only segment is small. `follows`: it comes next on
-// this stream, asked for or not. Otherwise too many are under way, and it waits for Ready.
+// To the downstream neighbour: the sender has launched this round, which consists of one small segment. `follows`: the
+// segment comes next on this stream, whether it was requested or not. Otherwise too many segments are under way, and
+// this one waits for Ready.
 struct Offer {
   RoundKey key;
   Generation attempt;
@@ -411,8 +414,8 @@ struct Offer {
   bool follows = true;
 };
 
-// What the member at `rank` brings to a round: all-gather: a block of so many bytes; weighted average: a weight (the
-// bits of an f32). Travels once around the ring.
+// The parameter of the member at `rank`. All-gather: the bytes of its block. Weighted average: its weight (the bits of
+// an f32). Travels once around the ring.
 struct Stake {
   RoundKey key;
   Generation attempt;
@@ -420,8 +423,8 @@ struct Stake {
   std::uint64_t value = 0;
 };
 
-// To a source of the elected state: which digests do its pieces have, from this one on? And its answer; `values` (their
-// 64 bits) with the first.
+// To a source of the elected state: requests the digests of its pieces from this piece on. PieceDigests answers; the
+// first answer also has the 64 bits of each value.
 struct AskDigests {
   RoundKey key;
   Generation attempt;
@@ -435,14 +438,14 @@ struct PieceDigests {
   std::vector<std::uint64_t> values;
 };
 
-// To who has these pieces: send them. The answer is a segment for each.
+// To a peer that has these pieces: requests them. Each is answered by a Segment.
 struct AskPieces {
   RoundKey key;
   Generation attempt;
   std::vector<std::uint32_t> pieces;
 };
 
-// To fellow receivers: these pieces of the elected state are here, too.
+// To fellow receivers: the sender has these pieces of the elected state, too.
 struct HavePieces {
   RoundKey key;
   Generation attempt;
@@ -451,7 +454,7 @@ struct HavePieces {
 
 enum class Phase : std::uint8_t { kReduceScatter, kAllGather, kState };
 
-// A segment's header; `length` bytes of payload and the trailer follow.
+// The header of a segment; `length` bytes of payload and the trailer follow.
 struct Segment {
   RoundKey key;
   Generation attempt;
@@ -462,14 +465,14 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// The order is the wire's type number, from 1: append only.
+// The position is the type number on the wire, from 1. Append only.
 using Message =
     std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit, AdmitCancel, Leave,
                  StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose, Install, Commit, Evicted, Left,
                  StatusReply, Ready, Stake, Segment, Offer, Claim, Elected, AskDigests, PieceDigests, AskPieces,
                  HavePieces, AskOutline, StateOutline, AskEntry, StateEntry, Publish, WantState, Published>;
 
-// Of those that peers say to each other: in a sync.
+// Whether the message belongs to a sync, among the messages between peers.
 inline bool is_about_state(const Message& message) {
   return std::holds_alternative<AskDigests>(message) || std::holds_alternative<PieceDigests>(message) ||
          std::holds_alternative<AskPieces>(message) || std::holds_alternative<HavePieces>(message);

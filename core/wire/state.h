@@ -1,5 +1,5 @@
-// What streams hold, named for recordings: see core/flight/archive.h. What only saves time (memory that is kept for use
-// again) is left out.
+// The state of streams, listed for recordings: see core/flight/archive.h. Memory that is only kept for reuse is left
+// out.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void fields(auto& a, Is<SegmentEnded> auto& m) {
   a("checksum", m.checksum);
 }
 
-// Where chunks begin shows: a gathered write has one piece of each. Left out: spare_.
+// The boundaries of chunks are visible: a gathered write has one slice per chunk. Left out: spare_.
 template <typename Archive>
 void ByteQueue::state(Archive& a) {
   if constexpr (Archive::kLoads) {
@@ -74,7 +74,7 @@ void LinkReader::state(Archive& a) {
     end_ = came.size();
     buffer_ = Buffer::of(end_ + static_cast<std::size_t>(tail));
     std::ranges::copy(came, buffer_.bytes.get());
-    early_out_ = false;  // the driver has put them in their place
+    early_out_ = false;  // the driver has copied them
     window_.reset();
     if (lent) window_ = Window{place, buffer_.part(end_, static_cast<std::size_t>(tail))};
   }

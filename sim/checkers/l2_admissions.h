@@ -1,6 +1,8 @@
-// L2, of those who join and never answer: they cost nobody else anything. Where nothing else has happened, an admission is over within
-// some round trips of the moment at which all members had called admit. From each host one newcomer may hold up one admission until
-// it is known that it does not answer: for a fifth of a heartbeat more.
+// L2, for newcomers that join and do not answer: they cost nobody else anything. Where nothing else has happened, an
+// admission is over within some round trips of the moment at which all members had called admit. A newcomer that
+// answers nothing holds up no admission. From each host one newcomer that answers once, and not again, may hold up one
+// admission for a fifth of a heartbeat; the host is suspect from then on, and its newcomers hold up others for a
+// fiftieth of a heartbeat at most.
 #pragma once
 
 #include <algorithm>
@@ -27,27 +29,32 @@ class Admissions {
     for (const LinkOptions& link : net.links) latency = std::max(latency, link.latency_ns);
     round_trip_ = nanoseconds(2 * (latency + net.jitter_ns) * windows + drivers + bytes * 1'000'000'000 / rate);
     least_patience_ = nanoseconds(plan.heartbeat.ns / 5);
+    least_of_suspect_ = nanoseconds(plan.heartbeat.ns / 50);
     // Otherwise one that answers might be late, too.
     judges_ = !plan.auto_admit && !net.flow.on && plan.coordinator_after.ns == 0 && round_trip_ * 2 < least_patience_;
   }
 
-  // `has_joined`: somebody on that host is a member: it will hold up the others as one that is lost in silence.
-  void began(const Entry& entry, bool has_joined) {
+  // `runs`: a process runs on that host, and may have answered already. `is_member`: it is a member, and will hold up
+  // the others as a member that is lost in silence.
+  void began(const Entry& entry, bool runs, bool is_member) {
     if (entry.fault == Fault::kJoin) return;
-    if (entry.fault == Fault::kMute && entry.number == 0 && !has_joined) {
-      mute_.insert(entry.a);
-    } else {
+    if (entry.fault != Fault::kMute || entry.number > 1 || is_member) {
       judges_ = false;
+    } else if (entry.number == 1 || runs) {
+      answers_once_.insert(entry.a);
+    } else {
+      has_mute_ = true;
     }
   }
-  void installed(ViewNumber view, Instant now) {
+  void installed(std::uint32_t host, ViewNumber view, Instant now) {
     if (view > newest_) {
       before_ = last_;
       newest_ = view;
     }
     last_ = now;
+    if (answers_once_.contains(host)) judges_ = false;  // a member now
   }
-  [[nodiscard]] bool judges() const { return judges_ && !mute_.empty(); }
+  [[nodiscard]] bool judges() const { return judges_ && (has_mute_ || !answers_once_.empty()); }
 
   // A call of admit has ended well. `all_called`: when the last of the members had called it, for no number of members.
   [[nodiscard]] Complaint ended(const Call& call, Instant all_called) {
@@ -55,22 +62,27 @@ class Admissions {
     const Duration took = call.ended - since;
     const Duration calm = round_trip_ * kRoundTrips;
     if (took <= calm) return {};
-    held_up_.insert(call.outcome->view);
-    const auto hosts = static_cast<std::int64_t>(mute_.size());
-    const Duration most = calm + (calm + least_patience_ + round_trip_ * 4) * hosts;
+    const auto hosts = static_cast<std::int64_t>(answers_once_.size());
+    const auto beside = [&](Duration patience) { return calm + (patience + round_trip_ * kRoundTripsOfHost) * hosts; };
+    const Duration most = beside(least_patience_);
     const std::string who = text_of(call.peer) + "'s admit took " + std::to_string(took.ns) +
                             " ns since all members had called it, beside newcomers that do not answer: ";
     if (took > most) return who + std::to_string(most.ns) + " at most";
-    if (held_up_.size() <= mute_.size()) return {};
+    if (took <= beside(least_of_suspect_)) return {};
+    held_up_.insert(call.outcome->view);
+    if (held_up_.size() <= answers_once_.size()) return {};
     return who + "one more admission that they hold up than there are hosts of them";
   }
 
  private:
   static constexpr std::int64_t kRoundTrips = 12;
+  static constexpr std::int64_t kRoundTripsOfHost = 6;  // beside its patience: the proposal that goes on without it
   Duration round_trip_;
   Duration least_patience_;
+  Duration least_of_suspect_;
   bool judges_ = false;
-  std::set<std::uint32_t> mute_;
+  bool has_mute_ = false;                 // some host answers nothing
+  std::set<std::uint32_t> answers_once_;  // hosts whose newcomers may answer the question, and nothing after it
   std::set<ViewNumber> held_up_;
   ViewNumber newest_;
   Instant last_;

@@ -215,8 +215,13 @@ bool Causes::may_lose_run(std::uint32_t process, Status status, std::string_view
   if (text.find("was silent for") != std::string_view::npos) {
     return life.lost || excuses_.quiet(0, process, look) >= times.least_quiet(times.silence);
   }
-  // One of its gang is gone, and the coordinator has not noticed, or not yet when it refused: the gang seems whole with it.
+  // One of its gang is gone, and the coordinator has not noticed, or not yet when it refused: the gang seems whole with it. Or
+  // another gang of that name waits.
   if (text.find(" is whole already") != std::string_view::npos) {
+    const auto others = std::count_if(excuses_.lives().begin(), excuses_.lives().end(), [&](const Life& other) {
+      return other.gang == life.gang && &other != &life && !other.view && !other.died && !other.over;
+    });
+    if (others >= life.gang_size) return true;
     return std::any_of(excuses_.lives().begin(), excuses_.lives().end(), [&](const Life& mate) {
       const bool unnoticed = !mate.lost || *mate.lost + times.until_told() >= now_;
       return mate.gang == life.gang && &mate != &life && (mate.died || mate.over) && unnoticed;

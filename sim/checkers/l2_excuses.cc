@@ -27,6 +27,7 @@ void Excuses::born(std::uint32_t process, const peer::Options& options, std::uin
   life.host = host;
   life.name = trace::short_name(options.id, options.name);
   life.gang = options.gang;
+  life.gang_size = options.gang_size;
   times.with(options);
 }
 

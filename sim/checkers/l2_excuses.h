@@ -24,6 +24,7 @@ struct Life {
   std::uint32_t host = 0;
   std::string name;  // as core says it to people
   GangId gang;
+  std::uint32_t gang_size = 1;
   std::optional<Instant> died;
   std::optional<Instant> lost;  // the coordinator has taken it out of the run
   std::optional<Instant> over;  // it knows that the run is over to it, or has left

@@ -23,8 +23,9 @@ class AtQuiet {
   // `heartbeat`: what is passing goes within some of them.
   explicit AtQuiet(Duration heartbeat) : heartbeat_(heartbeat) {}
 
-  // `process`: 0 is the coordinator; `who`: for the words.
-  Complaint quiet(std::uint32_t process, const std::string& who, const Holdings& held, Instant now) {
+  // `process`: 0 is the coordinator; `who`: for the words. `passing`: some entries are held for a while; only bytes are
+  // judged.
+  Complaint quiet(std::uint32_t process, const std::string& who, const Holdings& held, Instant now, bool passing) {
     const std::size_t limit = kFixedBytes + held.streams * kStreamBytes + held.entries * kEntryBytes;
     if (held.bytes > limit) {
       return who + " has nothing under way and holds " + std::to_string(held.bytes) + " bytes, the limit is " +
@@ -33,6 +34,7 @@ class AtQuiet {
     }
     const Place place{process == 0, held.members, held.ring,      held.links,  held.stripes,
                       held.streams, held.waiting, held.strangers, held.broken, held.direct};
+    if (passing) return {};
     const std::size_t entries = held.entries - held.tags - held.digests - held.awaited - held.spare;
     std::size_t& least = least_.try_emplace(place, entries).first->second;
     least = std::min(least, entries);

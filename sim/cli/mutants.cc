@@ -1,10 +1,8 @@
 #include "sim/cli/mutants.h"
 
 #include <fmt/core.h>
-#include <poll.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -20,6 +18,7 @@
 #include "sim/cli/command.h"
 #include "sim/cli/detection.h"
 #include "sim/cli/hunt.h"
+#include "sim/cli/rotation.h"
 #include "sim/cli/stopwatch.h"
 #include "sim/cli/usage.h"
 #include "sim/nearest.h"
@@ -79,34 +78,6 @@ nlohmann::json json_of(const Hunt& hunt) {
   return j;
 }
 
-void hunt_all(std::vector<Hunt>& hunts, std::uint32_t jobs, bool table) {
-  std::size_t next = 0;
-  std::size_t printed = 0;
-  for (;;) {
-    std::vector<Hunt*> running;
-    for (Hunt& hunt : hunts) {
-      if (hunt.out() >= 0) running.push_back(&hunt);
-    }
-    while (running.size() < jobs && next < hunts.size()) {
-      hunts[next].start();
-      running.push_back(&hunts[next++]);
-    }
-    if (running.empty()) return;
-    std::vector<pollfd> fds;
-    fds.reserve(running.size());
-    for (const Hunt* hunt : running) fds.push_back({hunt->out(), POLLIN, 0});
-    if (::poll(fds.data(), fds.size(), 1000) < 0 && errno != EINTR) std::abort();
-    for (std::size_t i = 0; i < running.size(); ++i) {
-      if (fds[i].revents != 0) {
-        running[i]->listen();
-      } else {
-        running[i]->watch();
-      }
-    }
-    for (; table && printed < hunts.size() && hunts[printed].over(); ++printed) print_row(hunts[printed]);
-  }
-}
-
 Mutant known_mutant(const std::string& id) {
   std::vector<std::string> ids;
   for (const MutantEntry& entry : kMutants) {
@@ -139,21 +110,27 @@ std::string MutantFlag::text() const { return id.empty() ? "" : " --mutant " + i
 namespace {
 
 std::vector<Hunt> hunts_of(const HuntOptions& options, const Detections& recorded) {
-  std::vector<Mutant> wanted;
-  for (const std::string& id : options.only) wanted.push_back(mutant_of(id));
-  std::vector<Hunt> hunts;
-  for (std::size_t i = 0; i < kMutants.size(); ++i) {
-    const MutantEntry& entry = kMutants[i];
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), entry.mutant) == wanted.end()) continue;
-    if (i % options.parts != options.part - 1) continue;
-    Quarry quarry;
+  std::vector<Quarry> all;
+  for (const MutantEntry& entry : kMutants) {
+    Quarry& quarry = all.emplace_back();
     quarry.entry = entry;
     quarry.budget = options.seeds != 0 ? options.seeds : static_cast<std::uint64_t>(entry.rarity);
     quarry.searches = options.searches;
     quarry.records = options.record;
     const auto at = recorded.find(entry.id);
-    if (at != recorded.end() && !options.record) quarry.recorded = at->second;
-    hunts.emplace_back(quarry);
+    if (at != recorded.end()) quarry.recorded = at->second;
+  }
+  std::vector<double> costs;
+  for (const Quarry& quarry : all) costs.push_back(expected_seeds(quarry));
+  const std::vector<std::uint32_t> parts = balanced_parts(costs, options.parts);
+  std::vector<Mutant> wanted;
+  for (const std::string& id : options.only) wanted.push_back(mutant_of(id));
+  std::vector<Hunt> hunts;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), all[i].entry.mutant) == wanted.end()) continue;
+    if (parts[i] != options.part - 1) continue;
+    if (options.record) all[i].recorded.reset();
+    hunts.emplace_back(all[i]);
   }
   return hunts;
 }
@@ -214,7 +191,9 @@ int hunt_mutants(const HuntOptions& options) {
   std::vector<Hunt> hunts = hunts_of(options, recorded);
   const Stopwatch stopwatch;
   if (!options.json) print_head();
-  hunt_all(hunts, std::max(1U, options.jobs), !options.json);
+  run_hunts(hunts, std::max(1U, options.jobs), [&](const Hunt& hunt) {
+    if (!options.json) print_row(hunt);
+  });
   if (options.json) {
     print_json(hunts, stopwatch.seconds());
   } else {
@@ -239,11 +218,12 @@ Run add_mutants(CLI::App& app) {
   command->add_option("--seeds", options->seeds, "at most so many for each search, instead of the mutant's budget");
   command->add_option("--searches", options->searches, "for each mutant; their median must lie within the budget")
       ->check(CLI::Range(1U, kMostSearches));
-  command->add_option("--part", *part, "I/N: only mutants I, I+N, I+2N, ...");
+  command->add_option("--part", *part,
+                      "I/N: only the I-th of N parts, which take about as long by the rates of --rates");
   command->add_option("--rates", options->rates, "fail, too, if a mutant is found half as often as this file says")
       ->check(file_name());
   command->add_flag("--record", options->record, "write what is found to the file of --rates instead");
-  command->add_option("--jobs", options->jobs, "mutants at once")->check(CLI::Range(1U, kMostJobs));
+  command->add_option("--jobs", options->jobs, "searches at once")->check(CLI::Range(1U, kMostJobs));
   command->add_flag("--json", options->json, "the same facts as JSON");
   return [options, part] {
     if (!part->empty()) {

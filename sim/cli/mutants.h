@@ -24,11 +24,11 @@ struct HuntOptions {
   std::vector<std::string> only;  // ids; none: all of them
   std::uint64_t seeds = 0;        // for each search; 0: the mutant's budget
   std::uint32_t searches = kSearches;
-  std::uint32_t part = 1;  // of so many `parts`: mutants part, part + parts, ...
+  std::uint32_t part = 1;  // of so many `parts`, which take about as long (rotation.h)
   std::uint32_t parts = 1;
   std::string rates;       // a file of detection rates; none: nothing to compare with
   bool record = false;     // write them instead
-  std::uint32_t jobs = 1;  // mutants at once, each in a process of its own
+  std::uint32_t jobs = 1;  // searches at once, each in a process of its own
   bool json = false;
 };
 

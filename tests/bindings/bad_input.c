@@ -245,7 +245,7 @@ static void states_are_checked(void) {
   tensors[1].name = "";
   CHECK_INVALID("tensor 1 has no name", lockstep_sync_state(comm, &args, NULL));
   tensors[1].name = "w";
-  CHECK_INVALID("tensor 1 has the name of an earlier one: w", lockstep_sync_state(comm, &args, NULL));
+  CHECK_INVALID("tensor 1 has the same name as an earlier one: w", lockstep_sync_state(comm, &args, NULL));
   tensors[1] = good;
   tensors[1].type = (lockstep_data_type)12;
   CHECK_INVALID("args.tensors[1].type is 12; allowed: 0 (LOCKSTEP_U8) to 11", lockstep_sync_state(comm, &args, NULL));
@@ -264,7 +264,7 @@ static void states_are_checked(void) {
   tensors[1].count = UINT64_MAX;
   CHECK_INVALID("args.tensors[1].data has 18446744073709551615 elements", lockstep_sync_state(comm, &args, NULL));
   tensors[1].count = (uint64_t)1 << 41;
-  CHECK_INVALID("all tensors together hold 4398046511104 bytes at most", lockstep_sync_state(comm, &args, NULL));
+  CHECK_INVALID("all tensors together may have at most 4398046511104 bytes", lockstep_sync_state(comm, &args, NULL));
   tensors[1] = good;
 
   args.values_count = 1;
@@ -280,7 +280,7 @@ static void states_are_checked(void) {
   CHECK_INVALID("args.values[1].type is 3; allowed: 0 (LOCKSTEP_INT) to 2", lockstep_sync_state(comm, &args, NULL));
   values[1].type = LOCKSTEP_INT;
   values[1].name = "step";
-  CHECK_INVALID("value 1 has the name of an earlier one: step", lockstep_sync_state(comm, &args, NULL));
+  CHECK_INVALID("value 1 has the same name as an earlier one: step", lockstep_sync_state(comm, &args, NULL));
   values[1].name = "epoch";
   args.strategy = (lockstep_state_strategy)3;
   CHECK_INVALID("args.strategy is 3; allowed: 0 (LOCKSTEP_STATE_POPULAR) to 2", lockstep_sync_state(comm, &args, NULL));

@@ -357,7 +357,7 @@ TEST(Cli, StatusOfAnotherServerSaysThatItIsNoCoordinator) {
   const OtherServer silent("");
   const Ran none = run("status --timeout 0.3 " + silent.address());
   EXPECT_EQ(none.code, 3);
-  EXPECT_THAT(none.text, HasSubstr("within 0.3 s: it takes connections, but is it a Lockstep coordinator?"));
+  EXPECT_THAT(none.text, HasSubstr("within 0.3 s: it accepts connections; check that it is a Lockstep coordinator"));
 }
 
 TEST(Cli, StatusOfSomethingThatIsNoAddressIsWrongUsage) { EXPECT_EQ(run("status nonsense").code, 2); }

@@ -70,7 +70,7 @@ static void refuses(peer* self, model* m) {
   onto.count = 1;
   onto.type = LOCKSTEP_F32;
   CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &onto, NULL));
-  CHECK(strstr(lockstep_last_error(), "writes to the state that is watched") != NULL);
+  CHECK(strstr(lockstep_last_error(), "would write to the watched state") != NULL);
 }
 
 static void trains(peer* self) {

@@ -26,6 +26,10 @@ class Liar : public ::testing::Test {
     liar.say(preamble());
     liar.say_message(join);
     EXPECT_TRUE(liar.hear<wire::Waiting>());
+    const auto question = liar.hear<wire::Propose>();  // whether it answers
+    EXPECT_TRUE(question);
+    if (!question) return;
+    liar.say_message(wire::Flush{question->number, {}});
     for (auto& peer : run.peers) peer->admit(3);
     const auto proposal = liar.hear<wire::Propose>();
     EXPECT_TRUE(proposal);

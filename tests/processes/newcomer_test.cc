@@ -1,5 +1,5 @@
-// One who joins, gives signs of life and answers nothing, again and again, by hand over real sockets: it costs the
-// members of a run one moment, and nobody else his place.
+// Over real sockets: a program joins again and again, sends signs of life and answers nothing. It delays no member, and
+// honest newcomers are admitted beside it.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -32,7 +32,7 @@ Duration admission(Party& run) {
   return monotonic_now() - began;
 }
 
-TEST(Newcomer, ThatNeverAnswersHoldsUpOneAdmissionForAMoment) {
+TEST(Newcomer, ThatNeverAnswersDelaysNoAdmission) {
   constexpr std::uint64_t kTimes = 8;
   Party run(3);
   std::vector<Stranger> strangers;
@@ -48,7 +48,6 @@ TEST(Newcomer, ThatNeverAnswersHoldsUpOneAdmissionForAMoment) {
   EXPECT_EQ(status->lost, 0U);
 }
 
-// From the same host, which is asked now whether it answers.
 TEST(Newcomer, ThatIsHonestGetsInBesideThem) {
   Party run(3);
   Stranger first = joined(run, 1);

@@ -1,11 +1,11 @@
 // The list of planted bugs is well-formed, and a build that ships has none. That the simulator finds each of them is
 // the business of `./run mutants`.
-#include <poll.h>
-
 #include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include "sim/cli/command.h"
 #include "sim/cli/detection.h"
 #include "sim/cli/hunt.h"
+#include "sim/cli/rotation.h"
 #include "tests/sim/run_sim.h"
 
 namespace lockstep::sim {
@@ -137,14 +138,13 @@ TEST(Detection, FallsToHalfWhenTwiceAsManySeedsAreNeeded) {
   EXPECT_FALSE(fell_to_half({25, 900}, recorded));
 }
 
-Hunt hunted(Quarry quarry) {
-  Hunt hunt(quarry);
-  hunt.start();
-  while (!hunt.over()) {
-    pollfd fd = {hunt.out(), POLLIN, 0};
-    if (::poll(&fd, 1, 1000) > 0) hunt.listen();
-  }
-  return hunt;
+Hunt hunted(const Quarry& quarry, std::uint32_t jobs = 1) {
+  std::vector<Hunt> hunts;
+  hunts.emplace_back(quarry);
+  std::size_t ended = 0;
+  run_hunts(hunts, jobs, [&](const Hunt&) { ended += 1; });
+  EXPECT_EQ(ended, 1U);
+  return std::move(hunts.front());
 }
 
 Quarry quarry_of(Mutant mutant) {
@@ -170,6 +170,64 @@ TEST(PlantedBugs, AHuntCountsTheSeedsOfFiveSearches) {
   EXPECT_EQ(hunt.median(), 1);
   EXPECT_EQ(hunt.promise(), "S2");
   EXPECT_TRUE(hunt.passed());
+}
+
+TEST(Hunt, CountsTheSameSearchesWhenTheyRunSideBySide) {
+  if (kMutantsBuilt) GTEST_SKIP() << "built with LOCKSTEP_MUTANTS";
+  const Hunt hunt = hunted(quarry_of(Mutant::kRemainderSkipped), 5);
+  EXPECT_EQ(hunt.searches(), 3);
+  EXPECT_EQ(hunt.detection(), (Detection{0, 6}));
+}
+
+TEST(PlantedBugs, SearchesSideBySideCountInTheirOrder) {
+  if (!kMutantsBuilt) GTEST_SKIP() << "built without LOCKSTEP_MUTANTS";
+  Quarry quarry = quarry_of(Mutant::kCommitWithoutOne);
+  quarry.budget = 200;
+  const Hunt one = hunted(quarry, 1);
+  const Hunt four = hunted(quarry, 4);
+  EXPECT_EQ(one.detection(), four.detection());
+  EXPECT_EQ(one.median(), four.median());
+  EXPECT_EQ(one.seed(), four.seed());
+  EXPECT_EQ(one.text(), four.text());
+  EXPECT_EQ(one.others(), four.others());
+}
+
+TEST(Rotation, TheLargestComeFirstEachIntoTheLightestPart) {
+  const std::vector<double> costs = {1, 9, 2, 5, 5, 3};
+  EXPECT_EQ(balanced_parts(costs, 3), (std::vector<std::uint32_t>{2, 0, 2, 1, 2, 1}));
+  EXPECT_EQ(balanced_parts(costs, 1), (std::vector<std::uint32_t>(6, 0)));
+  EXPECT_EQ(balanced_parts({1, 1}, 4), (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_TRUE(balanced_parts({}, 2).empty());
+}
+
+TEST(Rotation, ExpectsSeedsByTheRecordedRate) {
+  Quarry quarry = quarry_of(Mutant::kRemainderSkipped);
+  quarry.budget = 200;
+  EXPECT_EQ(expected_seeds(quarry), 500);  // half of the budget in each of five searches
+  quarry.recorded = Detection{4, 100};
+  EXPECT_EQ(expected_seeds(quarry), 125);
+  quarry.recorded = Detection{1, 1000};
+  EXPECT_EQ(expected_seeds(quarry), 1000);  // no search takes more than the budget
+}
+
+TEST(Rotation, SevenPartsOfAllMutantsTakeAboutAsLong) {
+  const Detections recorded = read_detections(LOCKSTEP_SOURCE_DIR "/sim/mutants.toml");
+  std::vector<double> costs;
+  for (const MutantEntry& entry : kMutants) {
+    Quarry quarry;
+    quarry.entry = entry;
+    quarry.budget = static_cast<std::uint64_t>(entry.rarity);
+    if (const auto at = recorded.find(entry.id); at != recorded.end()) quarry.recorded = at->second;
+    costs.push_back(expected_seeds(quarry));
+  }
+  const std::vector<std::uint32_t> parts = balanced_parts(costs, 7);
+  std::vector<double> weights(7, 0);
+  for (std::size_t i = 0; i < costs.size(); ++i) weights[parts[i]] += costs[i];
+  const double largest = *std::max_element(costs.begin(), costs.end());
+  const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
+  EXPECT_LE(*most - *least, largest);
+  // Two cores have five minutes at 60 seeds/s each.
+  EXPECT_LE(*most, 36'000);
 }
 
 // The rate is believed after kMostSearches only: five may be bad luck.

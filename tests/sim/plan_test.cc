@@ -28,6 +28,44 @@ TEST(Plan, EveryKindOfFaultIsDrawn) {
   EXPECT_GT(by_launch[1], 100);
 }
 
+TEST(Plan, LeaversAreDrawnInTheMidstOfEachPhase) {
+  int of_launch = 0;
+  int of_commit = 0;
+  int of_view = 0;
+  int of_piece = 0;
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    for (const Entry& entry : plan_of(seed).entries) {
+      if (entry.fault != Fault::kLeave) continue;
+      of_launch += entry.launch > 0 ? 1 : 0;
+      of_commit += entry.commit > 0 ? 1 : 0;
+      of_view += entry.view > 0 ? 1 : 0;
+      of_piece += entry.piece > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(of_launch, 200);
+  EXPECT_GT(of_commit, 10);
+  EXPECT_GT(of_view, 20);
+  EXPECT_GT(of_piece, 20);
+}
+
+TEST(Plan, SecondGangsOfANameAndNewcomersThatAnswerLateAreDrawn) {
+  int namesakes = 0;
+  int late = 0;
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    const Plan plan = plan_of(seed);
+    EXPECT_EQ(flaw_of(plan), "") << seed;
+    if (plan.namesakes) {
+      namesakes += 1;
+      EXPECT_EQ(gang_of(plan, 1), gang_of(plan, plan.peers)) << seed;
+    }
+    const bool stalls =
+        plan.entries.size() > 4 && plan.entries.back().fault == Fault::kStall && plan.entries.back().a > plan.founders;
+    late += stalls ? 1 : 0;
+  }
+  EXPECT_GT(namesakes, 10);
+  EXPECT_GT(late, 10);
+}
+
 TEST(Plan, IsReadBackAsItWasWritten) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const Plan plan = plan_of(seed);
@@ -68,6 +106,8 @@ TEST(Plan, WhatCannotRunIsRefused) {
       {"peers = 4\nfounders = 5", "founders must be 1..peers"},
       {"peers = 4\nfounders = 4\ngroups = 5", "groups must be 1..peers"},
       {"peers = 4\nfounders = 3\ngang_size = 2", "gang_size must divide peers and founders: gangs come and go whole"},
+      {"peers = 4\nfounders = 4\ngang_size = 2\nnamesakes = true",
+       "namesakes are two gangs, of which one joins later, by a call of admit"},
       {"minimum_world = 9", "minimum_world must be 1..peers"},
       {"stripes = 0", "stripes must be 1..16"},
       {"segment_bytes = 3", "segment_bytes must be 0 (chosen by size), or 16..1048576"},

@@ -160,6 +160,7 @@ TEST(Scenario, MistakesAreNamedWithTheirPlace) {
       {"[[do]]\nsplit = \"a b\"", "2:9: split has two sides: \"a b | c d\""},
       {"[[do]]\nthen = \"slow a b\"", "2:8: say how many times slower: factor = 100 (1 to 1000000)"},
       {"[[do]]\ncrash = \"a\"\nfactor = 3", "3:10: factor is for slow, kernels and strangers only"},
+      {"[[do]]\ncrash = \"a\"\nanswers = 1", "3:11: answers is for mute only"},
       {"[[do]]\nslow = \"a b\"", "2:8: say how many times slower: factor = 100 (1 to 1000000)"},
       {"[[do]]\ncrash = \"a\"\nwhen = \"comit 3\"",
        "3:8: when must be like \"launch 20\", \"commit 6\", \"view 3\", \"event 1000\" or \"piece 4\"; did you mean "
@@ -279,14 +280,20 @@ TEST(ScenarioKeys, EveryExampleIsWellFormed) {
       text = "[[link]]\n" + line + (key.name == "between" ? "" : "between = \"a b\"\n") +
              (key.name == "loss" ? "[net]\nmodel = \"flow\"\n" : "");
     if (key.section == "do") {
-      const bool action = read_as_action(line) && key.name != "factor";
+      const bool action = read_as_action(line) && !is({"factor", "answers"});
       text = is({"spoil", "drift"}) ? "share_state = true\nwatch = true\n[[do]]\n" + line : "[[do]]\n" + line;
       if (is({"slow", "kernels", "strangers"})) text += "factor = 2\n";
-      if (is({"stall", "cut", "cut-both", "split", "slow", "kernels", "timeout", "spoil", "mute", "strangers",
-              "factor"}))
+      if (is({"stall", "cut", "cut-both", "split", "slow", "kernels", "timeout", "spoil", "mute", "strangers", "factor",
+              "answers"}))
         text += "for = \"1s\"\n";
       if (is({"every"})) text += "times = 3\n";
-      if (!action) text += is({"factor"}) ? "slow = \"a b\"\n" : "crash = \"a\"\n";
+      if (is({"factor"})) {
+        text += "slow = \"a b\"\n";
+      } else if (is({"answers"})) {
+        text += "mute = \"a\"\n";
+      } else if (!action) {
+        text += "crash = \"a\"\n";
+      }
     }
     EXPECT_EQ(error_of(text), "well-formed") << text;
   }

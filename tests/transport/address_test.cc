@@ -8,7 +8,7 @@
 namespace lockstep::transport {
 namespace {
 
-TEST(HostPort, TakesNamesAndBothKindsOfAddress) {
+TEST(HostPort, AcceptsNamesAndAddressesOfBothFamilies) {
   const auto name = parse_host_port("example.org:4000");
   ASSERT_TRUE(name.ok());
   EXPECT_EQ(name->host, "example.org");
@@ -29,11 +29,11 @@ TEST(HostPort, SaysWhatIsWrong) {
   };
   says("", "no port");
   says("host", "no port");
-  says("host:", "'' is no port");
-  says("host:http", "'http' is no port");
-  says("host:-1", "'-1' is no port");
-  says("host:65536", "'65536' is no port");
-  says("host:40 ", "'40 ' is no port");
+  says("host:", "'' is not a port");
+  says("host:http", "'http' is not a port");
+  says("host:-1", "'-1' is not a port");
+  says("host:65536", "'65536' is not a port");
+  says("host:40 ", "'40 ' is not a port");
   says("::1:4000", "brackets");
   says("http://host:4000", "it is a URL; remove 'http://'");
   says("tcp://[::1]:4000/run", "it is a URL; remove 'tcp://'");
@@ -42,7 +42,7 @@ TEST(HostPort, SaysWhatIsWrong) {
   says("[fe80::1%lo]:4000", "a zone such as");
 }
 
-TEST(Addresses, SurviveTheWayToAsioAndBack) {
+TEST(Addresses, ConvertToAsioAndBack) {
   for (const char* text : {"127.0.0.1", "255.255.255.255", "::1", "2001:db8::8:800:200c:417a"}) {
     const io::Address address = parse_literal(text, 77);
     ASSERT_NE(address.family, io::Address::Family::kNone) << text;
@@ -52,13 +52,13 @@ TEST(Addresses, SurviveTheWayToAsioAndBack) {
 
 TEST(Addresses, IPv4SeenThroughIPv6IsIPv4) { EXPECT_EQ(parse_literal("::ffff:10.1.2.3", 5).text(), "10.1.2.3:5"); }
 
-TEST(Addresses, NamesAndScopesAreNoLiterals) {
+TEST(Addresses, NamesAndScopesAreNotLiterals) {
   for (const char* text : {"", "localhost", "1.2.3", "fe80::1%1", "1.2.3.4.5"}) {
     EXPECT_EQ(parse_literal(text, 1).family, io::Address::Family::kNone) << text;
   }
 }
 
-TEST(CloseReasons, AreTakenFromTheSystemsErrors) {
+TEST(CloseReasons, MapTheSystemsErrors) {
   const auto of = [](int number) { return close_reason({number, std::system_category()}); };
   EXPECT_EQ(of(ECONNREFUSED), io::CloseReason::kRefused);
   EXPECT_EQ(of(ENETUNREACH), io::CloseReason::kUnreachable);

@@ -1,4 +1,4 @@
-// Streams in a steady state allocate nothing.
+// Streams in a steady state do not allocate.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -14,7 +14,8 @@ namespace {
 std::atomic<std::size_t> allocations{0};
 }  // namespace
 
-// NOLINTBEGIN(cppcoreguidelines-no-malloc): the global operators, counted. Not inlined: GCC 12 then takes them for a mismatch.
+// NOLINTBEGIN(cppcoreguidelines-no-malloc): the global operators count allocations. Not inlined: GCC 12 would report a
+// mismatch of new and free.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* const at = std::malloc(bytes == 0 ? 1 : bytes)) return at;
@@ -27,7 +28,8 @@ std::atomic<std::size_t> allocations{0};
 namespace lockstep::transport {
 namespace {
 
-// Ping and pong, so that every read waits for the reactor; `seen` must not grow, so the inputs are taken by hand.
+// A ping-pong, so that every read waits for the reactor. The test takes the inputs itself, because `seen` must not
+// grow.
 TEST_F(Loopback, ASteadyStateAllocatesNothing) {
   connect();
   std::array<std::byte, 4096> at_a_tail{};

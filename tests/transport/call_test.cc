@@ -1,4 +1,4 @@
-// Waiting for calls, from many threads.
+// Many threads wait for calls.
 #include "transport/call.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(Work, TimesOutWhileTheCallGoesOn) {
   EXPECT_EQ(work.outcome().status, Status::kPeerLost);
 }
 
-TEST(Work, EveryThreadThatWaitsIsWoken) {
+TEST(Work, TheEndWakesEveryWaitingThread) {
   const auto call = std::make_shared<Call>(CallId{1});
   std::atomic<int> woken{0};
   std::vector<std::thread> threads;
@@ -52,7 +52,7 @@ TEST(Work, EveryThreadThatWaitsIsWoken) {
   EXPECT_EQ(woken, 8);
 }
 
-TEST(Work, WaitAnyGivesTheFirstThatIsOver) {
+TEST(Work, WaitAnyReturnsTheFirstCallThatIsOver) {
   std::vector<std::shared_ptr<Call>> calls;
   std::vector<Work> works;
   for (std::uint64_t i = 0; i < 4; ++i) {
@@ -68,7 +68,7 @@ TEST(Work, WaitAnyGivesTheFirstThatIsOver) {
   EXPECT_EQ(wait_any(works, Duration{0}), 0U);
 }
 
-TEST(Work, TheEndIsToldOnceToEachWhoAsked) {
+TEST(Work, EveryNotificationIsDeliveredOnce) {
   const auto call = std::make_shared<Call>(CallId{1});
   const Work work(call);
   int told = 0;
@@ -83,7 +83,7 @@ TEST(Work, TheEndIsToldOnceToEachWhoAsked) {
   EXPECT_EQ(told, 3) << "it is over";
 }
 
-TEST(Work, AWaitUntilAllAreToldIsNotOverBefore) {
+TEST(Work, WaitUntilToldWaitsForAllNotifications) {
   const auto call = std::make_shared<Call>(CallId{1});
   const Work work(call);
   std::atomic<bool> asleep{true};
@@ -107,7 +107,7 @@ TEST(Work, AWaitUntilAllAreToldIsNotOverBefore) {
   ending.join();
 }
 
-// The answers of a thread that is asked whether it is to go on waiting.
+// The remaining calls of the interrupt function on this thread until it returns true.
 thread_local int questions_until_interrupted = 0;
 bool count_down() { return --questions_until_interrupted == 0; }
 
@@ -128,7 +128,8 @@ TEST(Work, AWaitIsInterrupted) {
   EXPECT_EQ(work.wait(std::nullopt, count_down), Waited::kOver);
 }
 
-// Calls end while others start to wait for them: no wake-up is lost, nothing is torn (for the thread sanitizer).
+// Calls end while other threads begin to wait for them: no wake-up is lost, and no data is torn (for the thread
+// sanitizer).
 TEST(Work, NoWakeUpIsLost) {
   constexpr std::size_t kCalls = 2000;
   std::vector<std::shared_ptr<Call>> calls;
@@ -152,7 +153,7 @@ TEST(Work, NoWakeUpIsLost) {
   for (std::thread& thread : waiting) thread.join();
 }
 
-// A time of its own, which passes in waits alone.
+// Virtual time, which advances in waits only.
 class VirtualTime final : public Waiter {
  public:
   [[nodiscard]] Instant now() const override { return at; }
@@ -167,7 +168,7 @@ class VirtualTime final : public Waiter {
   Call* ends = nullptr;
 };
 
-TEST(Work, WaitsWhereItsWaiterSays) {
+TEST(Work, WaitsInItsWaiter) {
   VirtualTime time;
   const auto call = std::make_shared<Call>(CallId{1}, &time);
   time.ends = call.get();
@@ -181,7 +182,7 @@ TEST(Work, WaitsWhereItsWaiterSays) {
   EXPECT_EQ(work.elapsed(), seconds(1200));
 }
 
-TEST(Work, WaitsAsEverOnAThreadThatItsWaiterDoesNotKnow) {
+TEST(Work, WaitsOnTheConditionVariableOnOtherThreads) {
   VirtualTime time;
   time.here = false;
   const auto call = std::make_shared<Call>(CallId{1}, &time);

@@ -1,4 +1,4 @@
-// Whole communicators in one process, with a coordinator on loopback.
+// Whole communicators in one process with a coordinator on loopback.
 #include "transport/communicator.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 namespace lockstep::transport {
 namespace {
 
-constexpr Duration kLong = seconds(30);  // for what must come; never waited out in a test that passes
+constexpr Duration kLong = seconds(30);  // time limit for events that must happen; a passing test never reaches it
 
 std::unique_ptr<CoordinatorServer> coordinator() {
   CoordinatorServer::Options options;
@@ -49,7 +49,7 @@ std::unique_ptr<Communicator> create(CommunicatorOptions options) {
   return ::testing::AssertionFailure() << status_name(work.outcome().status) << ": " << work.outcome().text;
 }
 
-// A run of so many peers.
+// A run of `world` peers.
 struct Party {
   explicit Party(std::uint32_t world) {
     for (std::uint32_t i = 0; i < world; ++i) {
@@ -123,7 +123,7 @@ TEST(Communicator, InPlaceUsesScratchAndKeepsItForTheNextCall) {
   EXPECT_GE(run.peers[0]->footprint().cached_bytes, 1'200'000U);
 }
 
-TEST(Communicator, APeerThatDiesIsOutAndTheOthersGoOn) {
+TEST(Communicator, SurvivorsContinueAfterAPeerDied) {
   Party run(3);
   std::vector<std::vector<float>> tensors(3, std::vector<float>(1000, 1.0F));
   std::vector<std::vector<float>> results(3, std::vector<float>(1000));
@@ -151,7 +151,8 @@ TEST(Communicator, DestroyingItEndsItsCalls) {
   EXPECT_NE(work->outcome().text.find("destroyed"), std::string::npos) << work->outcome().text;
 }
 
-// Destroyed when so much has come, while another peer has not launched: nobody else can end the call.
+// Destroys a peer after it has received `come` bytes, while another peer has not launched the call: no other peer can
+// end the call.
 void destroy_in_mid_call(std::size_t count, std::uint64_t come, Communicator::Then then) {
   Party run(3);
   std::vector<std::vector<float>> tensors(3, std::vector<float>(count));
@@ -170,7 +171,7 @@ void destroy_in_mid_call(std::size_t count, std::uint64_t come, Communicator::Th
   launch(0, Communicator::Then::kGoOn);
   launch(1, then);
   std::size_t victim = 1;
-  if (then == Communicator::Then::kGoOn) {  // one of the two is the other's downstream neighbour
+  if (then == Communicator::Then::kGoOn) {  // one of the two is the downstream neighbour of the other
     const auto has_come = [&](std::size_t i) { return run.peers[i]->traffic().received - before[i] >= come; };
     while (!has_come(0) && !has_come(1)) std::this_thread::yield();
     victim = has_come(0) ? 0 : 1;
@@ -188,18 +189,19 @@ void destroy_in_mid_call(std::size_t count, std::uint64_t come, Communicator::Th
   }
 }
 
-TEST(Communicator, DestroyingItGivesAnInputInPlaceBack) {
+TEST(Communicator, DestroyingItRestoresAnInPlaceInput) {
   constexpr std::size_t kCount = 1'000'000;
   std::mt19937_64 random(7);
   for (int repeat = 0; repeat < 20; ++repeat) {
-    destroy_in_mid_call(kCount, 1 + random() % kCount, Communicator::Then::kGoOn);  // a third of it comes: 4/3 of that
+    // a third of the bytes arrives: 4/3 of the tensor is sent
+    destroy_in_mid_call(kCount, 1 + random() % kCount, Communicator::Then::kGoOn);
   }
 }
 
-// The engine's thread sleeps, since the caller is about to turn the engine itself.
+// The engine's thread sleeps, because the caller is about to run the engine.
 TEST(Communicator, DestroyingItInsteadOfWaitingEndsTheCall) { destroy_in_mid_call(1000, 0, Communicator::Then::kWait); }
 
-TEST(Communicator, DestroyingItInTheMidstOfAReductionLeavesTheResultOrTheInput) {
+TEST(Communicator, DestroyingItDuringAReductionLeavesTheResultOrTheInput) {
   Party run(3);
   constexpr std::size_t kCount = 500'000;
   std::mt19937_64 random(8);
@@ -227,7 +229,7 @@ TEST(Communicator, DestroyingItInTheMidstOfAReductionLeavesTheResultOrTheInput) 
   }
 }
 
-TEST(Communicator, DestroyingItSaysOfAStateThatNobodyWroteToThatItIsStillOne) {
+TEST(Communicator, DestroyingItReportsAnUnchangedStateAsDefined) {
   for (const auto strategy : {state::Strategy::kPopular, state::Strategy::kSendOnly}) {
     Party run(2);
     std::vector<float> tensor(1000, 1.0F);
@@ -240,7 +242,7 @@ TEST(Communicator, DestroyingItSaysOfAStateThatNobodyWroteToThatItIsStillOne) {
     args.tensors.push_back({nullptr, tensor.data(), 4 * tensor.size(), 4 * tensor.size()});
     const auto work = run.peers[0]->launch(args);
     ASSERT_TRUE(work.ok()) << work.error().text;
-    (void)run.peers[0]->footprint();  // the engine has seen it
+    (void)run.peers[0]->footprint();  // returns once the engine has processed the launch
     run.peers[0].reset();
     EXPECT_EQ(work->outcome().status, Status::kOutcomeUnknown);
     EXPECT_TRUE(work->outcome().state_defined);
@@ -257,10 +259,10 @@ TEST(Communicator, ACallCanBeStoppedByAnotherThread) {
   EXPECT_TRUE(ends_with(*work, Status::kAborted));
   other.join();
   EXPECT_NE(work->outcome().text.find("changed our mind"), std::string::npos) << work->outcome().text;
-  run.peers[0]->stop(*work, "it is over");  // does nothing
+  run.peers[0]->stop(*work, "it is over");  // no effect: the call is over
 }
 
-TEST(Communicator, ACoordinatorThatIsNotThereIsNamed) {
+TEST(Communicator, TheErrorNamesACoordinatorThatCannotBeReached) {
   std::string address;
   {
     const auto gone = coordinator();
@@ -283,7 +285,7 @@ TEST(Communicator, ACoordinatorThatIsNotThereIsNamed) {
   EXPECT_TRUE(ends_with(confused->connect(address, milliseconds(1)), Status::kUnreachable)) << "it may try again";
 }
 
-TEST(Communicator, ACoordinatorMayComeLater) {
+TEST(Communicator, ConnectWaitsForACoordinatorThatStartsLater) {
   std::string address;
   {
     const auto gone = coordinator();
@@ -335,7 +337,8 @@ TEST(Communicator, BadOptionsSayWhatIsAllowed) {
   says(options, "cannot resolve 'no-such-host.invalid'");
 }
 
-// Many threads launch, wait and stop at once; each call ends once, with the right sum (for the thread sanitizer).
+// Many threads launch, wait and stop at the same time; each call ends once, with the right sum (for the thread
+// sanitizer).
 TEST(Communicator, ManyThreadsLaunchAtOnce) {
   Party run(2);
   constexpr std::uint64_t kThreads = 4;
@@ -362,9 +365,9 @@ TEST(Communicator, ManyThreadsLaunchAtOnce) {
   EXPECT_EQ(run.peers[0]->footprint().machine.calls, 0U);
 }
 
-// ---- callers that block, and turn the engine themselves where nobody does ----
+// ---- blocking callers, which run the engine themselves if no other thread does ----
 
-// Sums whose last bits depend on every term.
+// Values whose sum depends on every term, down to the last bit.
 std::vector<float> terms(std::size_t count, std::uint64_t seed) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) values[i] = 1.0F / static_cast<float>(3 + i + 7 * seed);
@@ -377,7 +380,7 @@ std::vector<float> sum(const std::vector<float>& a, const std::vector<float>& b)
   return values;
 }
 
-// As the blocking functions of the C interface do.
+// Blocks like the functions of the C interface.
 Status blocking(Communicator& peer, const LaunchArgs& args) {
   const auto work = peer.launch(args, Communicator::Then::kWait);
   if (!work.ok()) return work.error().status;
@@ -385,7 +388,7 @@ Status blocking(Communicator& peer, const LaunchArgs& args) {
   return work->outcome().status;
 }
 
-// Every thread blocks in calls of its own tag, some while another call of its own is in flight.
+// Every thread blocks in calls of its own tag; some threads have a second call in flight.
 TEST(Communicator, ManyThreadsBlockAtOnce) {
   Party run(2);
   constexpr std::uint64_t kThreads = 3;
@@ -421,7 +424,7 @@ TEST(Communicator, ManyThreadsBlockAtOnce) {
   EXPECT_EQ(run.peers[0]->footprint().machine.calls, 0U);
 }
 
-TEST(Communicator, BlockingCallsGoOnWhileAnotherCallIsStopped) {
+TEST(Communicator, BlockingCallsContinueWhileAnotherCallIsStopped) {
   Party run(2);
   constexpr std::uint64_t kRounds = 30;
   const std::vector<float> send = terms(1000, 0);
@@ -435,7 +438,7 @@ TEST(Communicator, BlockingCallsGoOnWhileAnotherCallIsStopped) {
     }
   });
   for (std::uint64_t i = 0; i < kRounds; ++i) {
-    const auto alone = run.peers[0]->launch(all_reduce(send, never, 1000 + i));  // the partner never launches it
+    const auto alone = run.peers[0]->launch(all_reduce(send, never, 1000 + i));  // the partner never launches this call
     ASSERT_TRUE(alone.ok());
     std::thread other([&] { run.peers[0]->stop(*alone, "changed our mind"); });
     const std::vector<float> mine = terms(1000, 2 * i);
@@ -464,7 +467,7 @@ TEST(Communicator, ABlockingCallCanBeStoppedByAnotherThread) {
   }
 }
 
-TEST(Communicator, ABlockingCallThatIsStoppedMidwayEndsTheSameForBoth) {
+TEST(Communicator, ABlockingCallThatIsStoppedMidwayEndsEquallyOnBothPeers) {
   Party run(2);
   for (std::uint64_t i = 0; i < 20; ++i) {
     const std::vector<std::vector<float>> send{terms(20'000, 2 * i), terms(20'000, 2 * i + 1)};
@@ -487,8 +490,8 @@ TEST(Communicator, ABlockingCallThatIsStoppedMidwayEndsTheSameForBoth) {
   }
 }
 
-// Whoever turns the engine then, its thread or the caller.
-TEST(Communicator, WantOfMemoryEndsABlockingCall) {
+// Whether the engine's thread or the caller runs the engine.
+TEST(Communicator, ALackOfMemoryEndsABlockingCall) {
   for (int i = 0; i < 20; ++i) {
     std::atomic<bool> empty{false};
     auto options = founders(1);
@@ -506,8 +509,8 @@ TEST(Communicator, WantOfMemoryEndsABlockingCall) {
   }
 }
 
-// Nobody is told of what was refused but the call: which is over at once, and those before it are not.
-TEST(Communicator, WhatWasCalledHasBegunWhenItHasSettled) {
+// A refused call is over at once. It affects no other call: those launched before it are still in flight.
+TEST(Communicator, SettleWaitsUntilEarlierCallsHaveBegun) {
   Party run(1);
   Communicator& peer = *run.peers.front();
   LaunchArgs args;

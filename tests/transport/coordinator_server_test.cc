@@ -34,7 +34,7 @@ TEST(CoordinatorServer, TellsItsStatus) {
   EXPECT_TRUE((*server)->snapshot().waiting.empty());
 }
 
-TEST(CoordinatorServer, ListensEverywhereWithoutAHost) {
+TEST(CoordinatorServer, ListensOnAllAddressesWithoutAHost) {
   for (const char* listen : {":0", "*:0"}) {
     const auto server = start(listen);
     ASSERT_TRUE(server.ok()) << server.error().text;
@@ -42,7 +42,7 @@ TEST(CoordinatorServer, ListensEverywhereWithoutAHost) {
   }
 }
 
-TEST(CoordinatorServer, AnAddressInUseIsNamedWithWhatToDo) {
+TEST(CoordinatorServer, TheErrorForAnAddressInUseSaysWhatToDo) {
   const auto first = start("127.0.0.1:0");
   ASSERT_TRUE(first.ok());
   const std::string address = (*first)->address().text();
@@ -68,8 +68,8 @@ TEST(CoordinatorServer, CanBeStartedAgainAtItsAddress) {
   EXPECT_TRUE(second.ok()) << second.error().text;
 }
 
-// A stranger's stream ends, and nobody else notices.
-TEST(CoordinatorServer, GarbageEndsTheStreamOfItsSender) {
+// A stream with garbage ends; no other stream is affected.
+TEST(CoordinatorServer, GarbageEndsOnlyTheStreamOfItsSender) {
   const auto server = start("127.0.0.1:0");
   ASSERT_TRUE(server.ok());
   asio::io_context io;
@@ -84,7 +84,7 @@ TEST(CoordinatorServer, GarbageEndsTheStreamOfItsSender) {
   }
 }
 
-TEST(CoordinatorServer, StrangersThatSayNothingAreLimitedAndShownOut) {
+TEST(CoordinatorServer, SilentStrangersAreLimitedAndDisconnected) {
   CoordinatorServer::Options options;
   options.listen = "127.0.0.1:0";
   options.machine.greeting = milliseconds(200);

@@ -1,4 +1,4 @@
-// What strangers do is told, and does not fill a log.
+// The log reports what strangers do without growing beyond its limit.
 #include "transport/event_log.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ struct Lines {
   EventLog log{Log([this](std::string_view line) { lines.emplace_back(line); })};
 };
 
-TEST(EventLog, TellsAFewOfAKindInAMinuteAndHowManyMoreThereWere) {
+TEST(EventLog, LogsAFewSimilarEventsPerMinuteAndCountsTheRest) {
   Lines told;
   Instant now;
   for (int i = 0; i < 1000; ++i) told.log.take(refused("no greeting"), now = now + milliseconds(10));
@@ -45,7 +45,7 @@ TEST(EventLog, TellsAFewOfAKindInAMinuteAndHowManyMoreThereWere) {
   EXPECT_EQ(told.lines.size(), EventLog::kLinesPerMinute + 2);
 }
 
-TEST(EventLog, AnAdmissionThatLetsNobodyInIsNoNews) {
+TEST(EventLog, AnAdmissionWithoutNewMembersIsNotLogged) {
   Lines told;
   for (std::uint64_t i = 1; i <= 100; ++i) told.log.take(installed(i, 4), Instant{});
   const std::size_t before = told.lines.size();

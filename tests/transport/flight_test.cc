@@ -1,4 +1,4 @@
-// The flight recorder of real communicators: what they did on sockets and threads, core does again in the player.
+// The flight recorder of real communicators: the player repeats in core what happened on sockets and threads.
 #include "transport/flight.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ struct Flight : ::testing::Test {
   void SetUp() override { fs::create_directories(folder); }
   void TearDown() override { fs::remove_all(folder); }
 
-  // A run of so many peers, each with a recorder of `bytes`.
+  // Starts a run of `world` peers, each with a recorder of `bytes`.
   void meet(std::uint32_t world, std::size_t bytes = kFlightBytes) {
     CoordinatorServer::Options options;
     options.listen = "127.0.0.1:0";
@@ -60,7 +60,7 @@ struct Flight : ::testing::Test {
     for (const Work& work : joining) ASSERT_TRUE(work.wait(kLongest));
   }
 
-  // Every peer that is left sums up so many floats. `first` launches alone for a moment when `lone` is set.
+  // Every remaining peer all-reduces `count` floats. With `lone`, `first` launches alone for a moment.
   std::vector<Work> launch(std::size_t count) {
     std::vector<Work> works;
     for (const auto& peer : peers) {
@@ -116,7 +116,7 @@ struct Flight : ::testing::Test {
   std::vector<std::unique_ptr<std::vector<float>>> buffers;
 };
 
-TEST_F(Flight, APeerThatIsLostInMidCallIsPlayedTheSameByEverybodyElse) {
+TEST_F(Flight, EveryRecordingReplaysTheLossOfAPeerInMidCall) {
   meet(3);
   for (const std::size_t count : {0U, 1U, 1000U, 100'000U}) all_reduce(count, 3);
   std::vector<float> alone(1000, 1.0F);
@@ -128,12 +128,12 @@ TEST_F(Flight, APeerThatIsLostInMidCallIsPlayedTheSameByEverybodyElse) {
   std::vector<float> other(1000, 1.0F);
   args.tensors.front() = {other.data(), other.data(), other.size(), 0};
   const auto b = peers[1]->launch(args);
-  peers.pop_back();  // without a word
+  peers.pop_back();  // the peer is lost without a message
   for (const auto& work : {a, b}) {
     ASSERT_TRUE(work.ok() && work->wait(kLongest));
     EXPECT_EQ(work->outcome().world, 2U);
   }
-  for (int i = 0; i < 4; ++i) all_reduce(5000, 2);  // how many effects one takes depends on what comes together
+  for (int i = 0; i < 4; ++i) all_reduce(5000, 2);  // the number of effects of a step depends on what arrives together
   for (const auto& peer : peers) {
     const flight::Recording recording = read_whole(peer->write_flight(at("peer.rec")));
     EXPECT_EQ(recording.before, 0U);
@@ -145,7 +145,7 @@ TEST_F(Flight, APeerThatIsLostInMidCallIsPlayedTheSameByEverybodyElse) {
   EXPECT_GT(expect_same(recording).effects, 50U);
 }
 
-TEST_F(Flight, ALongRunIsPlayedFromTheMiddle) {
+TEST_F(Flight, ALongRunReplaysFromTheMiddle) {
   meet(2, 16'384);
   for (int i = 0; i < 200; ++i) all_reduce(static_cast<std::size_t>(1 + 700 * (i % 30)), 2);
   for (const auto& peer : peers) {
@@ -158,7 +158,7 @@ TEST_F(Flight, ALongRunIsPlayedFromTheMiddle) {
   expect_same(read_whole(server->write_flight(at("coordinator.rec"))));
 }
 
-// Payload goes through core's own memory when it comes with a header, even before anybody knows where it belongs.
+// Payload that arrives with a header goes through core's own memory, even before its place is known.
 TEST_F(Flight, TensorsAreNotRecorded) {
   meet(3);
   for (int i = 0; i < 20; ++i) all_reduce(250'000, 3);
@@ -180,7 +180,7 @@ TEST_F(Flight, IsWrittenWhenTheRunEndsUnexpectedly) {
   const std::vector<Work> works = launch(100);
   for (const Work& work : works) ASSERT_TRUE(work.wait(kLongest));
   server->stop();
-  for (const auto& peer : peers) {  // ends once the peer knows
+  for (const auto& peer : peers) {  // ends once the peer knows that the run is over
     const Work leave = peer->leave(kLongest);
     ASSERT_TRUE(leave.wait(kLongest));
     const flight::Recording recording = read_whole(flight_path(folder, peer->self()));
@@ -213,7 +213,7 @@ TEST_F(Flight, NothingIsWrittenWhenACommunicatorIsDestroyedInMidCall) {
   EXPECT_TRUE(fs::is_empty(folder));
 }
 
-TEST_F(Flight, WithoutARecorderTheAnswerSaysSo) {
+TEST_F(Flight, WithoutARecorderTheErrorSaysSo) {
   meet(1, 0);
   const auto written = peers[0]->write_flight(at("peer.rec"));
   ASSERT_FALSE(written.ok());
@@ -231,16 +231,17 @@ TEST_F(Flight, IsWrittenWholeOrNotAtAll) {
   const std::string occupied = at("occupied");
   fs::create_directories(occupied + "/x");
   EXPECT_FALSE(peers[0]->write_flight(occupied).ok());
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(peers[0]->write_flight(at("peer.rec")).ok());  // again: in its place
+  // the second recording replaces the first
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(peers[0]->write_flight(at("peer.rec")).ok());
   std::size_t files = 0;
   for (const auto& entry : fs::directory_iterator(folder)) files += entry.is_regular_file() ? 1 : 0;
-  EXPECT_EQ(files, 1U);  // nothing is left of what failed
+  EXPECT_EQ(files, 1U);  // a failed write leaves no file behind
   struct stat seen {};
   ASSERT_EQ(::stat(at("peer.rec").c_str(), &seen), 0);
   EXPECT_EQ(seen.st_mode & 0777U, 0600U);
 }
 
-TEST_F(Flight, WhatIsNoRegularFileIsNotReplaced) {
+TEST_F(Flight, ReplacesOnlyRegularFiles) {
   meet(1);
   const std::string pipe = at("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), S_IRUSR | S_IWUSR), 0);
@@ -248,7 +249,7 @@ TEST_F(Flight, WhatIsNoRegularFileIsNotReplaced) {
   for (const std::string& path : {pipe, at("link"), std::string("/dev/full"), folder}) {
     const auto written = peers[0]->write_flight(path);
     ASSERT_FALSE(written.ok()) << path;
-    EXPECT_NE(written.error().text.find(path + " is there and is no regular file"), std::string::npos)
+    EXPECT_NE(written.error().text.find(path + " exists and is not a regular file"), std::string::npos)
         << written.error().text;
   }
   EXPECT_TRUE(fs::is_fifo(pipe));
@@ -256,13 +257,13 @@ TEST_F(Flight, WhatIsNoRegularFileIsNotReplaced) {
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
-// The limit of a file's size stands in for a full disk.
-TEST_F(Flight, AFullDiskCostsNothingButTheRecording) {
+// A limit on the file size simulates a full disk.
+TEST_F(Flight, AFullDiskLosesOnlyTheRecording) {
   meet(2);
   all_reduce(1000, 2);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_DFL);  // which would end this process
+  const auto handler = std::signal(SIGXFSZ, SIG_DFL);  // the signal would end this process
   const rlimit full{1000, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
   const auto written = peers[0]->write_flight(at("peer.rec"));
@@ -278,8 +279,8 @@ TEST_F(Flight, AFullDiskCostsNothingButTheRecording) {
   expect_same(read_whole(peers[0]->write_flight(at("peer.rec"))));
 }
 
-// The run itself goes on until it ends, and then it is said once that there is no recording of it.
-TEST_F(Flight, AFolderThatIsGoneIsSaidOnceInTheLog) {
+// The run itself continues until it ends; then the log reports once that there is no recording.
+TEST_F(Flight, AMissingFolderIsLoggedOnce) {
   std::mutex mutex;
   std::string said;
   log = [&](std::string_view line) {
@@ -299,7 +300,7 @@ TEST_F(Flight, AFolderThatIsGoneIsSaidOnceInTheLog) {
   EXPECT_EQ(said.find("not written", first + complaint.size()), std::string::npos) << said;
 }
 
-TEST_F(Flight, OneChangedByteIsNoticed) {
+TEST_F(Flight, DetectsOneChangedByte) {
   meet(2);
   all_reduce(1000, 2);
   const auto path = peers[0]->write_flight(at("peer.rec"));
@@ -314,7 +315,7 @@ TEST_F(Flight, OneChangedByteIsNoticed) {
   EXPECT_TRUE(flight::decode(std::as_bytes(std::span(whole))).ok());
 }
 
-TEST_F(Flight, AnyThreadMayAskWhileOthersWork) {
+TEST_F(Flight, AnyThreadMayWriteARecordingWhileOthersWork) {
   meet(2, 65'536);
   std::atomic<bool> stop{false};
   std::thread asking([&] {
@@ -342,7 +343,7 @@ TEST_F(Flight, AnyThreadMayAskWhileOthersWork) {
   expect_same(read_whole(peers[0]->write_flight(at("peer.rec"))));
 }
 
-// A driver that lies to its machine: an answer to a write that nobody has asked for.
+// Acts as a driver that lies to its machine: it answers a write that the machine never requested.
 void break_an_assertion(const std::string& coordinator, const std::string& folder, PeerId id) {
   Engine::Options options;
   options.peer.id = id;
@@ -358,8 +359,9 @@ void break_an_assertion(const std::string& coordinator, const std::string& folde
 
 using FlightDeathTest = Flight;
 
-// Its child is this test from its beginning (it has threads, and must not be forked), with the parent's folder.
-TEST_F(FlightDeathTest, ABrokenAssertionIsWrittenDownFirst) {
+// The child process starts this test from its beginning (the process has threads and must not be forked), with the
+// parent's folder.
+TEST_F(FlightDeathTest, AFailedAssertionWritesARecordingFirst) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   ::setenv(kHandedOver, folder.c_str(), 1);
   meet(0);
@@ -373,7 +375,7 @@ TEST_F(FlightDeathTest, ABrokenAssertionIsWrittenDownFirst) {
   ASSERT_TRUE(played.ok());
   EXPECT_FALSE(played->difference);
   EXPECT_EQ(played->inputs, recording.inputs - 1);
-  EXPECT_DEATH((void)sim::play(recording), "assertion failed");  // and core does it again
+  EXPECT_DEATH((void)sim::play(recording), "assertion failed");  // core repeats the failure
   ::unsetenv(kHandedOver);
 }
 

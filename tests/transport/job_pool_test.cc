@@ -12,10 +12,10 @@ namespace {
 
 JobResult result_of(std::uint64_t checksum) { return {true, checksum, {}}; }
 
-// A machine with one core has no threads to spare: then nothing is taken, and these tests say nothing.
+// On a machine with one core the pool has no threads and accepts no jobs; then these tests check nothing.
 bool has_threads() { return std::thread::hardware_concurrency() > 1; }
 
-TEST(JobPool, AnswersOnceToEachAndTellsOfTheFirst) {
+TEST(JobPool, AnswersEachJobOnceAndNotifiesOnTheFirst) {
   if (!has_threads()) GTEST_SKIP();
   std::counting_semaphore<> told(0);
   JobPool pool([&] { told.release(); });
@@ -36,7 +36,7 @@ TEST(JobPool, AnswersOnceToEachAndTellsOfTheFirst) {
   EXPECT_EQ(answered.size(), 100U);
 }
 
-TEST(JobPool, TakesNoMoreThanItsThreadsHaveAtHand) {
+TEST(JobPool, AcceptsNoMoreJobsThanItsThreadsQueue) {
   if (!has_threads()) GTEST_SKIP();
   std::latch go(1);
   JobPool pool([] {});
@@ -49,7 +49,7 @@ TEST(JobPool, TakesNoMoreThanItsThreadsHaveAtHand) {
   EXPECT_EQ(pool.take().size(), given);
 }
 
-TEST(JobPool, TakesNothingOnceItIsJoined) {
+TEST(JobPool, AcceptsNothingAfterJoin) {
   JobPool pool([] {});
   pool.join();
   EXPECT_FALSE(pool.give(JobToken{1}, [] { return result_of(0); }));

@@ -36,7 +36,7 @@ class LaunchCheck : public ::testing::Test {
   float* b = memory.data() + 500;
 };
 
-TEST_F(LaunchCheck, TakesWhatIsAllowed) {
+TEST_F(LaunchCheck, AcceptsValidArguments) {
   EXPECT_FALSE(check(args_of(Collective::kBarrier, {})));
   EXPECT_FALSE(check(args_of(Collective::kAllReduce, {{a, b, 500, 0}})));
   EXPECT_FALSE(check(args_of(Collective::kAllReduce, {{a, a, 500, 0}, {b, b, 500, 0}})));
@@ -60,10 +60,10 @@ TEST_F(LaunchCheck, RefusesOverlap) {
   expect_invalid(args_of(Collective::kAllReduce, {{a, b, 10, 0}, {a + 20, b + 9, 10, 0}}), "tensors 0 and 1 overlap");
   expect_invalid(args_of(Collective::kAllReduce, {{a, b, 500, 0}, {b + 499, a, 1, 0}}), "overlap");
   expect_invalid(args_of(Collective::kReduceScatter, {{a, a, 500, 4}}), "overlap");
-  expect_invalid(args_of(Collective::kAllGather, {{a + 99, a, 10, 400}}), "overlap");  // sticks out
+  expect_invalid(args_of(Collective::kAllGather, {{a + 99, a, 10, 400}}), "overlap");  // extends beyond recv
 }
 
-TEST_F(LaunchCheck, RefusesWhatCannotBe) {
+TEST_F(LaunchCheck, RefusesImpossibleValues) {
   expect_invalid(args_of(Collective::kBarrier, {{a, b, 1, 0}}), "no tensors");
   expect_invalid(args_of(Collective::kAllGather, {}), "exactly one");
   expect_invalid(args_of(Collective::kAllReduce, {{a, b, std::numeric_limits<std::uint64_t>::max() / 2, 0}}), "fit");
@@ -75,15 +75,15 @@ TEST_F(LaunchCheck, RefusesWhatCannotBe) {
   expect_invalid(args, "needs a root");
 }
 
-TEST_F(LaunchCheck, RefusesAStateThatIsNone) {
+TEST_F(LaunchCheck, RefusesAnInvalidState) {
   LaunchArgs args = args_of(Collective::kSync, {{nullptr, a, 4, 4}, {nullptr, b, 4, 4}});
   args.type = DataType::kU8;
   expect_invalid(args, "a sync needs a state");
   auto state = std::make_shared<state::Statement>();
-  state->staged = true;  // its scratch is as large as the manifest says
+  state->staged = true;  // the size of its scratch follows from the manifest
   state->manifest.tensors = {{"w", DataType::kF32, 1, false}, {"w", DataType::kF32, 1, false}};
   args.state = state;
-  expect_invalid(args, "tensor 1 has the name of an earlier one: w");
+  expect_invalid(args, "tensor 1 has the same name as an earlier one: w");
 }
 
 // Ten floats that are compared, and ten that may differ.
@@ -97,7 +97,7 @@ LaunchArgs state_at(std::span<float> compared, std::span<float> own) {
   return args;
 }
 
-TEST_F(LaunchCheck, ValuesOfAStateHaveMemoryOfTheirOwn) {
+TEST_F(LaunchCheck, RefusesValuesOfAStateThatShareMemory) {
   const auto with_values = [&](std::vector<void*> values) {
     LaunchArgs args = state_at({a, 10}, {b, 10});
     auto state = std::make_shared<state::Statement>(*args.state);
@@ -117,7 +117,7 @@ TEST_F(LaunchCheck, ValuesOfAStateHaveMemoryOfTheirOwn) {
   EXPECT_FALSE(watch_of(with_values({a + 12, a + 12})).ok());
 }
 
-TEST_F(LaunchCheck, ACallMustNotWriteToWhatIsWatched) {
+TEST_F(LaunchCheck, RefusesACallThatWritesToTheWatchedState) {
   const auto watch = watch_of(state_at({a + 20, 10}, {b, 10}));
   ASSERT_TRUE(watch.ok());
   const auto writes = [&](std::span<float> to) {
@@ -134,7 +134,7 @@ TEST_F(LaunchCheck, ACallMustNotWriteToWhatIsWatched) {
   EXPECT_TRUE(check_apart(args_of(Collective::kAllReduce, {{b, b, 10, 0, a + 20}}), *watch)) << "a residual is written";
 }
 
-TEST_F(LaunchCheck, OnlyAStateIsWatched) {
+TEST_F(LaunchCheck, WatchNeedsAState) {
   EXPECT_FALSE(watch_of(args_of(Collective::kAllReduce, {{a, b, 10, 0}})).ok());
   LaunchArgs blank = state_at({a, 10}, {b, 10});
   auto state = std::make_shared<state::Statement>(*blank.state);
@@ -146,7 +146,7 @@ TEST_F(LaunchCheck, OnlyAStateIsWatched) {
   EXPECT_FALSE(watch_of(less).ok());
 }
 
-TEST_F(LaunchCheck, WhatIsWatchedIsLentToTheCall) {
+TEST_F(LaunchCheck, TheWatchedStateIsLentToTheCall) {
   Memory named;
   ScratchPool pool;
   Call call(CallId{1});
@@ -164,7 +164,7 @@ TEST_F(LaunchCheck, WhatIsWatchedIsLentToTheCall) {
   EXPECT_EQ(named.size(), 0U);
 }
 
-TEST_F(LaunchCheck, NamesEveryPlaceAndGivesAllBack) {
+TEST_F(LaunchCheck, RegistersEveryPlaceAndReturnsAllOfThem) {
   Memory names;
   ScratchPool pool;
   Call::Loans loans;
@@ -174,7 +174,7 @@ TEST_F(LaunchCheck, NamesEveryPlaceAndGivesAllBack) {
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->tensors[0].send, request->tensors[0].recv);
   EXPECT_EQ(names.at(request->tensors[1].recv).data(), reinterpret_cast<std::byte*>(b + 100));
-  EXPECT_GE(request->scratch.length, 400U);  // the copy of the tensor in place
+  EXPECT_GE(request->scratch.length, 400U);  // holds the copy of the in-place tensor
   EXPECT_EQ(names.at(request->scratch).size(), request->scratch.length);
   give_back(loans, names);
   EXPECT_EQ(names.size(), 0U);

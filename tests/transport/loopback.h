@@ -1,4 +1,4 @@
-// Stream sets on loopback with a script for an owner. Waits for events, never for time; gives up after ten seconds.
+// Stream sets on loopback, driven by a script. Waits for events, never for time; fails after ten seconds.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,12 +39,12 @@ inline io::Address loopback_v6(std::uint16_t port) {
   return address;
 }
 
-// One owner: what it was told, in order.
+// One owner of streams; records its inputs in order.
 class Side {
  public:
   explicit Side(asio::io_context& io, Log log = {}) : streams(io, memory, {}, std::move(log), [] {}) {}
 
-  // Carries everything as far as it goes without the reactor.
+  // Carries out everything that does not need the reactor.
   void pump() {
     io::Input input;
     do {
@@ -86,7 +86,7 @@ class Side {
 
 class Loopback : public ::testing::Test {
  protected:
-  // Until `condition` holds.
+  // Runs the reactor until `condition` holds.
   void run_until(const std::function<bool()>& condition) {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     pump();
@@ -118,7 +118,7 @@ class Loopback : public ::testing::Test {
     return write;
   }
 
-  // Everything that comes out of the stream until it ends.
+  // All bytes that arrive on the stream until it ends.
   std::string read_to_the_end(Side& side, StreamId stream) {
     std::string text;
     std::vector<std::byte> tail(65'536);

@@ -10,14 +10,14 @@
 namespace lockstep::transport {
 namespace {
 
-TEST(Memory, SinkAndZerosStandReady) {
+TEST(Memory, HasTheSinkAndTheZeros) {
   Memory memory;
   EXPECT_EQ(memory.at({kSinkBuffer, 0, kStandingBufferBytes}).size(), kStandingBufferBytes);
   for (const std::byte zero : memory.at({kZeroBuffer, 0, kStandingBufferBytes})) ASSERT_EQ(zero, std::byte{0});
   EXPECT_EQ(memory.size(), 0U);
 }
 
-TEST(Memory, AReferenceIsAPartOfItsBuffer) {
+TEST(Memory, AReferenceNamesAPartOfItsBuffer) {
   Memory memory;
   std::array<std::byte, 100> bytes{};
   const BufferId id = memory.add(bytes);
@@ -27,7 +27,7 @@ TEST(Memory, AReferenceIsAPartOfItsBuffer) {
   EXPECT_EQ(memory.at({id, 100, 0}).size(), 0U);
 }
 
-TEST(MemoryDeathTest, WhatIsNotLentCannotBeTouched) {
+TEST(MemoryDeathTest, MemoryThatIsNotRegisteredCannotBeAccessed) {
   Memory memory;
   std::array<std::byte, 100> bytes{};
   const BufferId id = memory.add(bytes);
@@ -38,7 +38,7 @@ TEST(MemoryDeathTest, WhatIsNotLentCannotBeTouched) {
   EXPECT_DEATH((void)memory.at({BufferId{4'000'000'000U}, 0, 0}), "assertion failed");
 }
 
-TEST(Memory, IdsAreUsedAgainAndNeverTwiceAtOnce) {
+TEST(Memory, IdsAreReusedButNeverSharedByTwoBuffers) {
   Memory memory;
   std::byte byte{};
   std::set<std::uint32_t> ids;
@@ -67,7 +67,7 @@ TEST(Scratch, IsUsedAgain) {
   EXPECT_EQ(again.bytes().data(), first);
 }
 
-TEST(Scratch, NoMoreIsKeptThanWasLentAtOnce) {
+TEST(Scratch, KeepsNoMoreThanTheMostThatWasLentAtOnce) {
   ScratchPool pool;
   std::size_t most = 0;
   for (const std::size_t mebibytes : {8U, 1U, 64U, 2U, 32U, 5U, 64U}) {
@@ -78,7 +78,7 @@ TEST(Scratch, NoMoreIsKeptThanWasLentAtOnce) {
   EXPECT_LE(pool.footprint().cached, most);
 }
 
-TEST(Scratch, TooMuchIsAnEmptyBlock) {
+TEST(Scratch, AnImpossibleSizeReturnsAnEmptyBlock) {
   ScratchPool pool;
   EXPECT_TRUE(pool.take(std::numeric_limits<std::size_t>::max()).bytes().empty());
   EXPECT_TRUE(pool.take(std::size_t{1} << 60U).bytes().empty());

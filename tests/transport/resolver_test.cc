@@ -14,12 +14,12 @@ Addresses resolve(std::string_view host_port) {
   Resolver resolver(io);
   std::optional<Addresses> answer;
   resolver.resolve(host_port, [&](Addresses addresses) { answer.emplace(std::move(addresses)); });
-  EXPECT_FALSE(answer.has_value());  // never from inside resolve()
+  EXPECT_FALSE(answer.has_value());  // never called inside resolve()
   io.run();
   return std::move(answer.value());
 }
 
-TEST(Resolver, LiteralsAreTheirOwnAnswer) {
+TEST(Resolver, LiteralsNeedNoLookup) {
   const auto v4 = resolve("127.0.0.1:4000");
   ASSERT_TRUE(v4.ok());
   ASSERT_EQ(v4->size(), 1U);
@@ -27,13 +27,13 @@ TEST(Resolver, LiteralsAreTheirOwnAnswer) {
   EXPECT_EQ(resolve("[::1]:5")->front().text(), "[::1]:5");
 }
 
-TEST(Resolver, LocalhostIsAtHome) {
+TEST(Resolver, LocalhostResolvesToLoopback) {
   const auto found = resolve("localhost:4000");
   ASSERT_TRUE(found.ok()) << found.error().text;
   for (const io::Address& address : *found) EXPECT_EQ(address.port, 4000);
 }
 
-TEST(Resolver, AnUnknownHostIsNamedWithWhatToDo) {
+TEST(Resolver, TheErrorForAnUnknownHostSaysWhatToDo) {
   const auto found = resolve("no-such-host.invalid:4000");  // RFC 6761: never resolves
   ASSERT_FALSE(found.ok());
   EXPECT_EQ(found.error().status, Status::kUnreachable);
@@ -42,7 +42,7 @@ TEST(Resolver, AnUnknownHostIsNamedWithWhatToDo) {
   EXPECT_NE(found.error().text.find("check the host name"), std::string::npos) << found.error().text;
 }
 
-TEST(Resolver, NoHostAndNoPortCannotBeDialled) {
+TEST(Resolver, ADialledAddressNeedsAHostAndAPort) {
   for (const char* text : {":4000", "localhost:0", "localhost", "[::1:5"}) {
     const auto found = resolve(text);
     ASSERT_FALSE(found.ok()) << text;
@@ -51,7 +51,7 @@ TEST(Resolver, NoHostAndNoPortCannotBeDialled) {
   }
 }
 
-TEST(Resolver, AnEmptyHostToListenOnIsEveryAddress) {
+TEST(Resolver, AnEmptyHostListensOnAllAddresses) {
   const auto zone = resolve_host("fe80::1%lo", 0);
   ASSERT_FALSE(zone.ok());
   EXPECT_EQ(zone.error().status, Status::kInvalidArgument);

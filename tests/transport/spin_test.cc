@@ -1,4 +1,4 @@
-// Nothing here depends on how fast the machine is: where time decides, it has gone by, or there is plenty of it.
+// No test depends on the speed of the machine: where time matters, it has passed already or is plentiful.
 #include "transport/spin.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST_F(SpinTest, RunsOneHandlerAtATime) {
   EXPECT_TRUE(spin.pays());
 }
 
-TEST_F(SpinTest, WithoutItEveryWaitIsASleep) {
+TEST_F(SpinTest, ASpinOfZeroAlwaysSleeps) {
   Spin spin(std::chrono::nanoseconds(0));
   EXPECT_FALSE(spin.pays());
   asio::post(io, [] {});
@@ -39,15 +39,15 @@ TEST_F(SpinTest, WithoutItEveryWaitIsASleep) {
   EXPECT_EQ(spin.run_one(io, Clock::now()), 0U) << "nothing to run";
 }
 
-TEST_F(SpinTest, WhenTheTimeHasComeNothingRuns) {
+TEST_F(SpinTest, RunsNothingAfterTheDeadline) {
   asio::post(io, [] {});
   Spin spin(kAnHour);
   EXPECT_EQ(spin.run_one(io, Clock::now()), 0U);
   EXPECT_EQ(spin.run_one(io), 1U);
 }
 
-// The reactor must be looked at, not only what is posted.
-TEST_F(SpinTest, ATimerRingsWhileItLooks) {
+// A poll must include the reactor, not only posted handlers.
+TEST_F(SpinTest, ATimerFiresWhileItPolls) {
   asio::steady_timer timer(io, kAnInstant);
   bool rang = false;
   timer.async_wait([&](std::error_code) { rang = true; });
@@ -56,7 +56,7 @@ TEST_F(SpinTest, ATimerRingsWhileItLooks) {
   EXPECT_TRUE(rang);
 }
 
-TEST_F(SpinTest, ALongWaitIsFollowedByASleepAndAShortOneByALook) {
+TEST_F(SpinTest, SleepsAfterALongWaitAndPollsAfterAShortOne) {
   Spin spin(kAnInstant);
   EXPECT_EQ(spin.run_one(io, Clock::now() + std::chrono::milliseconds(1)), 0U);
   EXPECT_FALSE(spin.pays());
@@ -67,7 +67,7 @@ TEST_F(SpinTest, ALongWaitIsFollowedByASleepAndAShortOneByALook) {
   EXPECT_TRUE(patient.pays());
 }
 
-TEST_F(SpinTest, AStoppedReactorIsNotLookedAt) {
+TEST_F(SpinTest, DoesNotPollAStoppedReactor) {
   io.stop();
   Spin spin(kAnHour);
   EXPECT_EQ(spin.run_one(io), 0U);

@@ -1,4 +1,4 @@
-// The status client against things that are not coordinators; the real one is in coordinator_server_test.cc.
+// The status client against servers that are not coordinators; coordinator_server_test.cc uses a real one.
 #include "transport/status_client.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ struct Host {
   [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(acceptor.local_endpoint().port()); }
 };
 
-TEST(StatusClient, NamesTheAddressThatRefuses) {
+TEST(StatusClient, TheErrorNamesTheAddressThatRefuses) {
   std::string address;
   {
     const Host gone;
@@ -33,7 +33,7 @@ TEST(StatusClient, NamesTheAddressThatRefuses) {
   EXPECT_NE(reply.error().text.find("refused"), std::string::npos) << reply.error().text;
 }
 
-TEST(StatusClient, AHostThatSaysNothingTimesOut) {
+TEST(StatusClient, ASilentHostTimesOut) {
   const Host silent;
   const auto reply = query_status(silent.address(), milliseconds(50));
   ASSERT_FALSE(reply.ok());
@@ -55,7 +55,7 @@ TEST(StatusClient, GarbageIsAProtocolError) {
   EXPECT_EQ(reply.error().status, Status::kProtocolError) << reply.error().text;
 }
 
-TEST(StatusClient, ABadAddressIsTheCallersMistake) {
+TEST(StatusClient, ABadAddressIsAnInvalidArgument) {
   EXPECT_EQ(query_status("nonsense", seconds(1)).error().status, Status::kInvalidArgument);
   EXPECT_EQ(query_status("no-such-host.invalid:1", seconds(10)).error().status, Status::kUnreachable);
 }

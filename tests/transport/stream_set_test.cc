@@ -1,4 +1,4 @@
-// Streams on real sockets: what an owner asks and what it is told.
+// Streams on real sockets: effects in, inputs out.
 #include "transport/stream_set.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 namespace lockstep::transport {
 namespace {
 
-TEST_F(Loopback, AcceptedNamesAreOddAndTellWhereTheyComeFrom) {
+TEST_F(Loopback, AcceptedStreamsHaveOddIdsAndASourceAddress) {
   connect();
   EXPECT_EQ(at_b.value % 2, 1U);
   EXPECT_EQ(b.last<io::Accepted>().from.family, io::Address::Family::kV4);
@@ -38,7 +38,7 @@ TEST_F(Loopback, WorksOverIPv6) {
   EXPECT_EQ(b.last<io::Accepted>().from.family, io::Address::Family::kV6);
 }
 
-TEST_F(Loopback, ListeningEverywhereShowsIPv4AsIPv4) {
+TEST_F(Loopback, ListeningOnAllAddressesReportsIPv4AsIPv4) {
   const auto bound = b.streams.listen({});
   ASSERT_TRUE(bound.ok()) << bound.error().text;
   a.streams.carry_out(io::Dial{a.names.next(), loopback_v4(bound->port)});
@@ -46,8 +46,8 @@ TEST_F(Loopback, ListeningEverywhereShowsIPv4AsIPv4) {
   EXPECT_EQ(b.last<io::Accepted>().from.family, io::Address::Family::kV4);
 }
 
-// Law: whatever the cuts of writes and reads, the same bytes come in the same order, the place before the tail.
-TEST_F(Loopback, BytesKeepTheirOrderWhateverTheCuts) {
+// Law: however writes and reads are split, the same bytes arrive in the same order, in the place before the tail.
+TEST_F(Loopback, BytesKeepTheirOrderHoweverTheyAreSplit) {
   connect();
   constexpr std::size_t kBytes = 3'000'017;
   std::vector<std::byte> sent(kBytes);
@@ -122,7 +122,7 @@ TEST_F(Loopback, ARevokedReadIsAnsweredAtOnceAndNothingLandsAfterwards) {
   EXPECT_EQ(std::to_integer<char>(second[0]), 'p');
 }
 
-TEST_F(Loopback, AReadThatWasDoneBeforeItsRevocationIsToldFirst) {
+TEST_F(Loopback, AReadThatEndedBeforeItsRevocationIsReportedFirst) {
   connect();
   a.streams.carry_out(write_of(at_a, "x"));
   run_until([&] { return a.saw<io::WriteDone>(); });
@@ -136,7 +136,7 @@ TEST_F(Loopback, AReadThatWasDoneBeforeItsRevocationIsToldFirst) {
   EXPECT_TRUE(std::holds_alternative<io::Revoked>(b.seen.back()));
 }
 
-TEST_F(Loopback, ARevokedWriteTakesNothingMore) {
+TEST_F(Loopback, ARevokedWriteSendsNothingMore) {
   connect();
   const std::string much(64U << 20U, 'm');  // more than the sockets hold
   std::size_t taken = 0;
@@ -157,9 +157,9 @@ TEST_F(Loopback, ARevokedWriteTakesNothingMore) {
   EXPECT_EQ(read_to_the_end(b, at_b).size(), taken);
 }
 
-TEST_F(Loopback, AnOrderlyEndDeliversWhatWasWrittenAlthoughBytesAreLeftUnread) {
+TEST_F(Loopback, AnOrderlyCloseDeliversAllBytesDespiteUnreadOnes) {
   connect();
-  const std::string unread(100'000, 'u');  // by a, for ever
+  const std::string unread(100'000, 'u');  // a never reads these bytes
   b.streams.carry_out(write_of(at_b, unread));
   run_until([&] { return b.saw<io::WriteDone>(); });
   a.streams.carry_out(write_of(at_a, "last words"));
@@ -169,7 +169,7 @@ TEST_F(Loopback, AnOrderlyEndDeliversWhatWasWrittenAlthoughBytesAreLeftUnread) {
   EXPECT_EQ(a.last<io::Closed>().reason, io::CloseReason::kAsked);
   EXPECT_EQ(read_to_the_end(b, at_b), "last words");
   EXPECT_EQ(b.last<io::Closed>().reason, io::CloseReason::kEnd);
-  run_until([&] { return a.streams.size() == 0; });  // the farewell is over too
+  run_until([&] { return a.streams.size() == 0; });  // the graceful close has ended, too
 }
 
 TEST_F(Loopback, AnAbruptEndIsSeenAsAReset) {
@@ -181,7 +181,7 @@ TEST_F(Loopback, AnAbruptEndIsSeenAsAReset) {
   EXPECT_EQ(b.last<io::Closed>().reason, io::CloseReason::kReset);
 }
 
-TEST_F(Loopback, ClosedIsSaidOnceAndLast) {
+TEST_F(Loopback, ClosedIsTheLastInputAndComesOnce) {
   connect();
   std::array<std::byte, 8> into{};
   a.streams.carry_out(io::Read{at_a, {}, into});
@@ -194,7 +194,7 @@ TEST_F(Loopback, ClosedIsSaidOnceAndLast) {
   EXPECT_EQ(a.streams.size(), 0U);
 }
 
-TEST_F(Loopback, WhatTheOtherSideSaidBeforeItResetIsReadBeforeTheEndIsTold) {
+TEST_F(Loopback, BytesReceivedBeforeAResetAreReadBeforeClosed) {
   const auto bound = b.streams.listen({{loopback_v4(0)}, 0, 0});
   ASSERT_TRUE(bound.ok());
   asio::ip::tcp::socket raw(io);
@@ -205,7 +205,7 @@ TEST_F(Loopback, WhatTheOtherSideSaidBeforeItResetIsReadBeforeTheEndIsTold) {
   raw.set_option(asio::socket_base::linger(true, 0));
   raw.close();
 
-  std::vector<std::byte> into(2);  // "bye" takes two reads
+  std::vector<std::byte> into(2);  // reading "bye" takes two reads
   std::string text;
   b.on_input = [&](io::Input& input) {
     if (const auto* done = std::get_if<io::ReadDone>(&input)) {
@@ -235,7 +235,7 @@ TEST_F(Loopback, DiallingAPortWhereNobodyListensIsRefused) {
 }
 
 TEST_F(Loopback, DiallingWithoutARouteIsUnreachable) {
-  io::Address everybody = loopback_v4(9);  // TCP has no broadcast: the network says no at once
+  io::Address everybody = loopback_v4(9);  // TCP has no broadcast, so the network refuses at once
   everybody.bytes = {255, 255, 255, 255};
   for (const io::Address& address : {everybody, io::Address{}}) {
     a.streams.carry_out(io::Dial{a.names.next(), address});
@@ -244,7 +244,7 @@ TEST_F(Loopback, DiallingWithoutARouteIsUnreachable) {
   for (const io::Closed& closed : a.all<io::Closed>()) EXPECT_EQ(closed.reason, io::CloseReason::kUnreachable);
 }
 
-TEST_F(Loopback, AStreamClosedWhileDiallingIsOver) {
+TEST_F(Loopback, AStreamThatIsClosedWhileDiallingEnds) {
   const auto bound = b.streams.listen({{loopback_v4(0)}, 0, 0});
   ASSERT_TRUE(bound.ok());
   at_a = a.names.next();
@@ -255,7 +255,7 @@ TEST_F(Loopback, AStreamClosedWhileDiallingIsOver) {
   EXPECT_EQ(a.all<io::Closed>().size(), 1U);
 }
 
-TEST_F(Loopback, APortRangeGivesItsFirstFreePortAndThenSaysThatItIsFull) {
+TEST_F(Loopback, APortRangeUsesItsFirstFreePortUntilItIsFull) {
   const auto bound = a.streams.listen({{loopback_v4(0)}, 0, 0});
   ASSERT_TRUE(bound.ok());
   const std::uint16_t first = bound->port == 65'535 ? 65'534 : bound->port;
@@ -279,15 +279,15 @@ TEST_F(Loopback, APortRangeGivesItsFirstFreePortAndThenSaysThatItIsFull) {
 }
 
 TEST_F(Loopback, AnAddressOfAnotherMachineCannotBeListenedOn) {
-  io::Address documentation = loopback_v4(0);  // RFC 5737
+  io::Address documentation = loopback_v4(0);  // an address for documentation (RFC 5737)
   documentation.bytes = {192, 0, 2, 1};
   const auto bound = a.streams.listen({{documentation}, 0, 0});
   ASSERT_FALSE(bound.ok());
   EXPECT_NE(bound.error().text.find("not an address of this machine"), std::string::npos) << bound.error().text;
 }
 
-// A program out of descriptors neither spins nor loses its listener.
-TEST_F(Loopback, WithoutDescriptorsStrangersWaitUntilThereAreSome) {
+// A program without free descriptors neither uses a whole core nor loses its listener.
+TEST_F(Loopback, ConnectionsWaitWhileNoDescriptorIsFree) {
   if (kSanitized) GTEST_SKIP() << "the sanitizers need descriptors of their own";
   std::vector<std::string> lines;
   Side host(io, [&](std::string_view line) { lines.emplace_back(line); });
@@ -306,7 +306,7 @@ TEST_F(Loopback, WithoutDescriptorsStrangersWaitUntilThereAreSome) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   run_until([&] { return !lines.empty(); });
   const std::size_t events = io.poll();
-  EXPECT_LE(events, 1U);  // it waits
+  EXPECT_LE(events, 1U);  // it waits instead of retrying
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_NE(lines.front().find("cannot accept"), std::string::npos);
   run_until([&] {
@@ -316,20 +316,20 @@ TEST_F(Loopback, WithoutDescriptorsStrangersWaitUntilThereAreSome) {
   EXPECT_EQ(lines.size(), 1U);
 }
 
-TEST_F(Loopback, BytesThatCameWithAHeaderArePutInTheirPlace) {
+TEST_F(Loopback, BytesThatArrivedWithAHeaderAreCopiedToTheirPlace) {
   std::string into = "........";
   const BufferId id = a.memory.add(std::as_writable_bytes(std::span(into.data(), into.size())));
   a.streams.carry_out(io::Place{{id, 2, 4}, bytes_of("abc")});
   EXPECT_EQ(into, "..abc...");
 }
 
-TEST_F(Loopback, ShuttingDownResetsStreamsButLetsFarewellsFinish) {
+TEST_F(Loopback, ShuttingDownResetsOpenStreamsAndWaitsForClosingOnes) {
   connect();
   a.streams.carry_out(write_of(at_a, "goodbye"));
   run_until([&] { return a.saw<io::WriteDone>(); });
   a.streams.carry_out(io::Close{at_a, true});
   bool done = false;
-  a.streams.shut_down(StreamSet::Farewell::kWait, [&] { done = true; });
+  a.streams.shut_down(StreamSet::ClosingStreams::kWait, [&] { done = true; });
   EXPECT_FALSE(done);
   EXPECT_EQ(read_to_the_end(b, at_b), "goodbye");
   run_until([&] { return done; });

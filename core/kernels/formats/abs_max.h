@@ -1,4 +1,5 @@
-// int8 and int4: codes in units of a scale, which is the block's largest magnitude divided by the largest code.
+// int8 and int4: a code is a multiple of the block's scale. The scale is the largest magnitude divided by the largest
+// code.
 #pragma once
 
 #include <limits>
@@ -10,7 +11,7 @@ namespace lockstep::formats {
 
 template <std::int32_t kMostCode>
 struct Scale {
-  // The largest of which a code times it is a number.
+  // The largest scale whose product with any code is finite.
   static constexpr float kMost =
       kMostCode == 127 ? 0x1.020406p121F : std::numeric_limits<float>::max() / static_cast<float>(kMostCode);
   static_assert(static_cast<float>(kMostCode) * kMost <= std::numeric_limits<float>::max());

@@ -1,12 +1,12 @@
-// What the fast codecs share. They are plain loops without branches over the elements of a block, which compilers turn
-// into vector code; reference.h says what they compute. Each format is a struct:
+// Shared parts of the fast codecs. A codec consists of plain loops without branches over the elements of a block, which
+// compilers turn into vector code; reference.h defines the results. Each format is a struct:
 //
 //   kFormat                             its name
 //   encode(encoded, block)              one block of finite values
 //   decode(encoded, count, sink)        one block, each value to sink(i, value); false if it is malformed
 //
-// All of it becomes part of the functions of codec.cc, twice: for whole blocks, with loops of a constant length, and
-// for the rest.
+// The functions of codec.cc inline all of it twice: for whole blocks, with loops of constant length, and for the
+// remainder.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,8 @@
 #include "core/kernels/loops.h"
 #include "core/kernels/reference.h"
 
-// Part of its caller, whose instruction set it then has. (GCC's `flatten` would do, Clang's goes one call deep.)
+// Forces inlining, so that the code is compiled for the caller's instruction set. (GCC's `flatten` would work; Clang's
+// inlines only one level of calls.)
 #define LOCKSTEP_INLINE [[gnu::always_inline]] inline
 
 namespace lockstep::formats {
@@ -29,11 +30,11 @@ using reference::store;
 
 inline constexpr std::int32_t kInfinityBits = 0x7f80'0000;
 
-// The bits without the sign: an integer that is ordered as magnitudes are, also those of infinity and, above it, of
-// NaNs.
+// The bits without the sign: an integer in the order of magnitudes. Infinity is greater than all numbers, and NaNs are
+// greater than infinity.
 inline std::int32_t magnitude_bits(float value) { return std::bit_cast<std::int32_t>(value) & 0x7fff'ffff; }
 
-// Integers that are ordered as the numbers are, -0.0 before +0.0. Applied twice it gives back the bits.
+// An integer in the order of the numbers, with -0.0 before +0.0. Applying the function twice returns the bits.
 inline std::int32_t order_of_bits(std::int32_t bits) { return bits ^ ((bits >> 31) & 0x7fff'ffff); }
 
 inline std::int32_t largest_magnitude_bits(const std::byte* values, std::size_t count) {
@@ -42,7 +43,7 @@ inline std::int32_t largest_magnitude_bits(const std::byte* values, std::size_t 
   return largest;
 }
 
-// The values of a block, and what has been found out about them before they are encoded.
+// The values of a block, and properties of the block that are computed before the encoding.
 struct Block {
   const std::byte* values;
   std::size_t count;
@@ -52,7 +53,7 @@ struct Block {
   [[nodiscard]] float operator[](std::size_t i) const { return load<float>(values, i); }
 };
 
-// To the nearest integer, to even if two are: for |value| < 2^22. Adding 3 * 2^22 leaves no bits for a fraction.
+// Rounds to the nearest integer, ties to even, for |value| < 2^22. The sum with 3 * 2^22 has no bits for a fraction.
 inline std::int32_t nearest_integer(float value) {
   constexpr float kNoFraction = 0x1.8p23F;
   return std::bit_cast<std::int32_t>(value + kNoFraction) - std::bit_cast<std::int32_t>(kNoFraction);
@@ -64,7 +65,7 @@ inline bool all_zero(const std::byte* bytes, std::size_t count) {
   return any == 0;
 }
 
-// Where decoded values go.
+// Sinks: destinations of decoded values.
 
 struct Store {
   std::byte* values;
@@ -86,11 +87,12 @@ struct AddWeighted {
   [[nodiscard]] AddWeighted from(std::size_t element) const { return {sums + element * sizeof(float), weight}; }
 };
 
-// Calls do_block(first element, first byte, count) for each block, until one says false.
+// Calls do_block(first element, first byte, count) for each block until a call returns false.
 template <typename Format, typename DoBlock>
 bool each_block(std::size_t elements, DoBlock do_block) {
   constexpr BlockLayout kLayout = layout_of(Format::kFormat);
-  constexpr std::size_t kElements = kLayout.elements > 1 ? kLayout.elements : 256;  // numbers are taken many at a time
+  // single numbers are processed in groups
+  constexpr std::size_t kElements = kLayout.elements > 1 ? kLayout.elements : 256;
   constexpr std::size_t kBytes = encoded_size(Format::kFormat, kElements);
   std::size_t block = 0;
   for (; block < elements / kElements; ++block) {

@@ -1,5 +1,5 @@
-// int8-codebook: codes name bins, behind them are the means of the values in each. Sums are of integers, so their order
-// is free.
+// int8-codebook: a code is the index of a bin, and the means of the values in all bins follow the codes. Sums are sums
+// of integers, so their order does not matter.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace lockstep::formats {
 
-// A sum of up to 4096 integers of 31 bits above how many they are, in 13 bits: one addition for both.
+// A sum of up to 4096 integers of 31 bits, stored above their count of 13 bits: one addition updates both.
 class SumAndCount {
  public:
   void add(std::int32_t value) { packed_ += (std::int64_t{value} << kCountBits) + 1; }
@@ -17,7 +17,7 @@ class SumAndCount {
     packed_ += other.packed_;
     return *this;
   }
-  // 0 of none.
+  // 0 for an empty bin.
   [[nodiscard]] double mean() const {
     const std::int64_t count = packed_ & ((1 << kCountBits) - 1);
     return static_cast<double>(packed_ >> kCountBits) / static_cast<double>(std::max<std::int64_t>(count, 1));
@@ -42,7 +42,7 @@ struct Int8Codebook {
     const auto units = std::bit_cast<float>((127 + 30 - exponent) << 23);
     const auto unit = std::bit_cast<double>(std::int64_t{1023 - 30 + exponent} << 52);
 
-    std::int64_t squares = 0;  // in coarser units
+    std::int64_t squares = 0;  // in units that are coarser, to avoid overflow
     for (std::size_t i = 0; i < block.count; ++i) {
       const std::int32_t coarse = in_units(block[i], units) >> 8;
       squares += std::int64_t{coarse} * coarse;
@@ -70,8 +70,8 @@ struct Int8Codebook {
  private:
   static std::int32_t in_units(float value, float units) { return static_cast<std::int32_t>(value * units); }
 
-  // Neighbours often share a bin, and an addition waits for the one before it in the same place: so there are several
-  // places.
+  // Neighbouring elements often fall into the same bin, and an addition has to wait for the previous addition to the
+  // same memory. So each bin has several sums.
   LOCKSTEP_INLINE static void store_means(std::byte* encoded, Block block, float units, double unit) {
     constexpr std::size_t kPlaces = 4;
     std::array<std::array<SumAndCount, kBins>, kPlaces> sums{};

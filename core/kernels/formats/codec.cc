@@ -1,5 +1,5 @@
-// Highway compiles this file once for each instruction set that a machine may have, and chooses among them when it
-// runs. The codecs are ordinary functions of headers, which become part of those below, and so are compiled for their
+// Highway compiles this file once for each supported instruction set and chooses among them at run time. The codecs are
+// ordinary inline functions in headers. They become part of the functions below and are compiled for the same
 // instruction set.
 #include "core/kernels/formats/codec.h"
 
@@ -25,7 +25,7 @@ HWY_BEFORE_NAMESPACE();
 namespace lockstep::HWY_NAMESPACE {
 namespace {
 
-// Returns the first element of the first block that has a value that is not finite, or `count`.
+// Returns the first element of the first block that contains a value that is not finite, or `count`.
 template <typename Format>
 [[gnu::flatten]] std::size_t encode_all(std::byte* encoded, const std::byte* values, std::size_t count) {
   std::size_t flaw = count;

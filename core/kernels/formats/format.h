@@ -1,6 +1,5 @@
-// The wire formats: how f32 elements may travel. Smaller ones say less exactly what the elements are; reference.h says
-// how much less, and what their bytes mean. Tensors of other types travel as they are. Numbers are part of the wire and
-// the ABI.
+// The wire formats of f32 elements. A smaller format is less exact; reference.h defines the errors and the bytes.
+// Tensors of other types travel in their native form. The numbers are part of the wire and the ABI.
 #pragma once
 
 #include <compare>
@@ -14,24 +13,23 @@
 namespace lockstep {
 
 enum class WireFormat : std::uint8_t {
-  kNative,  // f32 as it is
+  kNative,  // unchanged f32
   kBF16,
   kF16,
-  kInt8,          // 8 bits of the largest magnitude of a block; the default among the lossy ones
+  kInt8,          // 8 bits relative to the largest magnitude of a block; the default among the lossy formats
   kInt8MinMax,    // 8 bits between the smallest and the largest value of a block
-  kInt8Codebook,  // 8 bits: which of 256 means, after INTELLECT-1
-  kInt4,          // as kInt8, 4 bits
+  kInt8Codebook,  // 8 bits: the index of one of 256 means, after INTELLECT-1
+  kInt4,          // like kInt8, with 4 bits
   kE3M0,          // 4 bits: a sign and a power of two, after Streaming DiLoCo
 };
 inline constexpr std::uint8_t kWireFormatCount = 8;
 
-// Elements are encoded in blocks that know nothing of each other; what is left at the end is a shorter block. So a
-// tensor may be cut between blocks, and the encodings of its pieces, one after the other, are the encoding of the
-// whole.
+// Elements are encoded in independent blocks; the remainder is a shorter block. So a tensor may be cut between blocks,
+// and the concatenated encodings of its pieces are the encoding of the whole tensor.
 struct BlockLayout {
   std::size_t elements = 1;     // in a whole block
-  std::size_t code_bits = 0;    // of each element; the codes of a block fill whole bytes
-  std::size_t extra_bytes = 0;  // behind the codes of each block, however short
+  std::size_t code_bits = 0;    // bits of each element; the codes of a block fill whole bytes
+  std::size_t extra_bytes = 0;  // bytes after the codes of each block, whatever its length
 };
 
 constexpr BlockLayout layout_of(WireFormat format) {
@@ -50,21 +48,22 @@ constexpr BlockLayout layout_of(WireFormat format) {
 
 constexpr std::size_t bits_of(WireFormat format) { return layout_of(format).code_bits; }
 
-// Bytes of so many elements.
+// The bytes of an encoding of `elements` elements.
 constexpr std::size_t encoded_size(WireFormat format, std::size_t elements) {
   const BlockLayout layout = layout_of(format);
   const auto blocks = elements / layout.elements + (elements % layout.elements != 0 ? 1 : 0);
   const auto codes = layout.code_bits == 4 ? elements / 2 + elements % 2 : elements * (layout.code_bits / 8);
-  return codes + blocks * layout.extra_bytes;  // only a last block has an odd number of codes
+  return codes + blocks * layout.extra_bytes;  // only the last block can have an odd number of codes
 }
 
-// How the elements of one call travel: as contributions and their sums (up), and as results (down).
+// The wire formats of one call: of contributions and their sums (up), and of results (down).
 struct Formats {
   WireFormat up = WireFormat::kNative;
   WireFormat down = WireFormat::kNative;
 
   [[nodiscard]] constexpr bool native() const { return up == WireFormat::kNative && down == WireFormat::kNative; }
-  // Elements in a block of whichever has the larger ones. Sizes of blocks divide each other.
+  // The elements of a block in the format with the larger blocks. Invariant: the larger block size is a multiple of the
+  // smaller one.
   [[nodiscard]] constexpr std::size_t block_elements() const {
     return layout_of(up).elements > layout_of(down).elements ? layout_of(up).elements : layout_of(down).elements;
   }

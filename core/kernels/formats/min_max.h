@@ -9,7 +9,7 @@ namespace lockstep::formats {
 
 struct Int8MinMax {
   static constexpr WireFormat kFormat = WireFormat::kInt8MinMax;
-  static constexpr float kMost = 0x1p126F;  // a range of what is not beyond it is a number
+  static constexpr float kMost = 0x1p126F;  // the range of values up to this magnitude is finite
 
   LOCKSTEP_INLINE static void encode(std::byte* encoded, Block block) {
     std::int32_t least = std::numeric_limits<std::int32_t>::max();

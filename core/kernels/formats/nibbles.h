@@ -1,6 +1,6 @@
 // Codes of 4 bits: byte i of a block holds element i in its lower half and element i + (size + 1)/2 in its upper half,
-// so that both halves of a block are next to each other in memory as vectors want it. The last upper half of a block of
-// odd size is 0.
+// so that each half of a block is contiguous in memory, as vector code needs it. In a block of odd size the last upper
+// half is 0.
 #pragma once
 
 #include "core/kernels/formats/block.h"
@@ -18,7 +18,7 @@ LOCKSTEP_INLINE void store_nibbles(std::byte* encoded, std::size_t count, CodeOf
   if (count % 2 == 1) store(encoded, half - 1, static_cast<std::uint8_t>(code_of(half - 1)));
 }
 
-// sink(i, value_of(code)) for all.
+// Calls sink(i, value_of(code)) for all elements.
 template <typename ValueOf, typename Sink>
 LOCKSTEP_INLINE void load_nibbles(const std::byte* encoded, std::size_t count, ValueOf value_of, Sink sink) {
   const std::size_t half = (count + 1) / 2;
@@ -28,7 +28,7 @@ LOCKSTEP_INLINE void load_nibbles(const std::byte* encoded, std::size_t count, V
   for (std::size_t i = 0; i < count / 2; ++i) sink(half + i, value_of(load<std::uint8_t>(encoded, i) >> 4U));
 }
 
-// No code is 8, which both formats leave out: -8 and -0. What follows the last code is 0.
+// Verifies that no code is 8 (-8 or -0), which both formats leave out, and that the half byte after the last code is 0.
 LOCKSTEP_INLINE bool nibbles_are_codes(const std::byte* encoded, std::size_t count) {
   const std::size_t half = (count + 1) / 2;
   std::uint8_t eights = 0;

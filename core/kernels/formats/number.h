@@ -1,4 +1,4 @@
-// native, bf16 and f16: numbers of their own, without anything that they share.
+// native, bf16 and f16: every element is encoded on its own.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,6 @@
-// The scalar truth of the wire formats: what an encoder writes, what a decoder accepts and makes of it. Written to be
-// read; codec.cc must give the same bits. Nothing here is fast. Little-endian; blocks and sizes are in format.h.
+// The scalar reference of the wire formats: the output of an encoder, and the input and output of a decoder. This file
+// is written for readability, not for speed; codec.cc must produce the same bits. Little-endian; blocks and sizes are
+// in format.h.
 //
 //                 codes                  behind them           decoded                     error, of x in a block
 //   native        f32                                          the number                  none
@@ -9,18 +10,18 @@
 //   int8-min-max  u8                     f32 lowest, f32 step  lowest + code * step        (max - min) / 510
 //   int8-codebook u8                     256 f32 means         means[code]                 a bin; more in the outermost
 //   int4          4 bits, -7..7          f32 scale             code * scale                max |x| / 14
-//   e3m0          4 bits, sign and size  u8 exponent           2^(exponent-127 + size-7)   |x| / 3; |x| if it is too small
+//   e3m0          4 bits, sign and size  u8 exponent           2^(exponent-127 + size-7)   |x| / 3; |x| if too small
 //
-// bf16 and f16 round to nearest even; what is beyond their largest number becomes that. The errors of the others are
-// those of exact arithmetic: f32 adds 2^-13 of them to int8 and int4, and 2^-20 of the largest |x| to int8-min-max.
-// Codes of 4 bits: byte i of a block holds element i in its lower half and element i + (size + 1)/2 in its upper half;
-// behind an odd size the last is 0.
+// bf16 and f16 round to nearest even; a number beyond the largest number of the format becomes the largest number. The
+// errors of the other formats are those of exact arithmetic: f32 arithmetic adds 2^-13 of the error to int8 and int4,
+// and 2^-20 of the largest |x| to int8-min-max. Codes of 4 bits: byte i of a block holds element i in its lower half
+// and element i + (size + 1)/2 in its upper half; in a block of odd size the last upper half is 0.
 //
-// A block whose largest |x| (int8-min-max: half of whose range) is below 2^-119, for int8-codebook 2^-98, is all zero
-// (all the lowest): so scales and steps are normal numbers. A decoder refuses what no encoder writes: another number of
-// bytes; numbers, lowest values and means that are not finite; scales and steps that are negative, not normal, or would
-// give what is not finite; codes that are not listed (-128, and 8 of 4 bits: -8 and -0), and others than 0 where a
-// scale, step or exponent is 0.
+// A block is encoded as all zeros (int8-min-max: as all lowest values) if its largest |x| (int8-min-max: half of its
+// range) is below 2^-119, or 2^-98 for int8-codebook. So scales and steps are normal numbers. A decoder rejects input
+// that no encoder writes: a wrong number of bytes; numbers, lowest values and means that are not finite; scales and
+// steps that are negative, not normal, or have a product that is not finite; codes that are not listed (-128; with 4
+// bits the code 8: -8 or -0); and codes other than 0 where a scale, step or exponent is 0.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +55,7 @@ inline float largest_magnitude(std::span<const float> values) {
   return largest;
 }
 
-// Codes that are not negative, of 4 bits each.
+// Appends codes of 4 bits that are not negative.
 inline void append_nibbles(Bytes& out, const std::vector<std::uint8_t>& codes) {
   const std::size_t half = (codes.size() + 1) / 2;
   for (std::size_t i = 0; i < half; ++i) {
@@ -101,7 +102,7 @@ std::optional<Floats> decode_number(std::span<const std::byte> bytes, std::size_
   return Floats{value};
 }
 
-// int8 and int4: codes -most..most, in units of a scale.
+// int8 and int4: codes -most..most in multiples of a scale.
 
 struct Scaled {
   std::vector<std::int32_t> codes;
@@ -163,8 +164,8 @@ inline std::optional<Floats> decode_int4(std::span<const std::byte> bytes, std::
   return values;
 }
 
-// int8-min-max: codes 0..255, in steps from the lowest value. Values beyond 2^126 become 2^126, so that a range is a
-// number.
+// int8-min-max: codes 0..255 count steps from the lowest value. Magnitudes beyond 2^126 become 2^126, so that the range
+// is finite.
 
 inline constexpr float kMostBetween = 0x1p126F;
 
@@ -202,9 +203,10 @@ inline std::optional<Floats> decode_int8_min_max(std::span<const std::byte> byte
   return values;
 }
 
-// int8-codebook, as in INTELLECT-1: bins of 6/256 of the root of the mean square, around 0; the outermost hold what is
-// beyond them. A code names a bin, and stands for the mean of the values in it; so the sum of a block is kept. Sums are
-// of integers, values in units of 2^-30 of the power of two above the largest magnitude: exact in any order.
+// int8-codebook, as in INTELLECT-1. The bins have a width of 6/256 of the root of the mean square and are centred at 0;
+// the outermost bins contain all values beyond them. A code is the index of a bin and decodes to the mean of the values
+// in the bin, so encoding preserves the sum of a block. Sums are sums of integers, in units of 2^-30 of the power of
+// two above the largest magnitude: exact in any order.
 
 inline void encode_int8_codebook(std::span<const float> values, Bytes& out) {
   const float largest = largest_magnitude(values);
@@ -212,7 +214,7 @@ inline void encode_int8_codebook(std::span<const float> values, Bytes& out) {
   int exponent = 0;
   std::frexp(largest, &exponent);  // largest < 2^exponent
   const float units = zero ? 0.0F : std::ldexp(1.0F, 30 - exponent);
-  std::uint64_t squares = 0;  // in coarser units: 4096 * 2^44 fits
+  std::uint64_t squares = 0;  // in units that are coarser: 4096 * 2^44 fits
   for (const float value : values) {
     const std::int64_t coarse = static_cast<std::int32_t>(value * units) >> 8;
     squares += static_cast<std::uint64_t>(coarse * coarse);
@@ -246,10 +248,10 @@ inline std::optional<Floats> decode_int8_codebook(std::span<const std::byte> byt
   return values;
 }
 
-// e3m0: powers of two, on the bits of f32 alone. A size of 1..7 stands for 2^-6..2^0 times the block's power of two, 0
-// for 0.
+// e3m0: powers of two, computed on the bits of an f32. A size of 1..7 is 2^-6..2^0 times the block's power of two; a
+// size of 0 is 0.
 
-// The power of two that x is rounded to, with f32's bias: x is in [3/4, 3/2) of it.
+// The exponent, with f32's bias, of the power of two that x is rounded to: x is in [3/4, 3/2) of it.
 inline int rounded_exponent(float value) {
   const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7fff'ffffU;
   return static_cast<int>((magnitude + 0x40'0000U) >> 23U);
@@ -257,7 +259,8 @@ inline int rounded_exponent(float value) {
 
 inline void encode_e3m0(std::span<const float> values, Bytes& out) {
   const float largest = largest_magnitude(values);
-  const int exponent = largest < 0x1p-119F ? 0 : std::min(rounded_exponent(largest), 254);  // 2^127 is f32's last
+  // the largest power of two of an f32 is 2^127
+  const int exponent = largest < 0x1p-119F ? 0 : std::min(rounded_exponent(largest), 254);
   std::vector<std::uint8_t> codes;
   for (const float value : values) {
     const int size = exponent == 0 ? 0 : std::clamp(rounded_exponent(value) - exponent + 7, 0, 7);
@@ -272,7 +275,7 @@ inline std::optional<Floats> decode_e3m0(std::span<const std::byte> bytes, std::
   if (all_zero(bytes)) return Floats(count, 0.0F);
   const auto exponent = std::to_integer<int>(bytes.back());
   const auto codes = take_nibbles(bytes.first(bytes.size() - 1), count);
-  if (!codes || exponent < 8 || exponent > 254) return std::nullopt;  // 2^-119 has 8
+  if (!codes || exponent < 8 || exponent > 254) return std::nullopt;  // the exponent of 2^-119 is 8
   Floats values;
   for (const int code : *codes) {
     const float magnitude = (code & 7) == 0 ? 0.0F : std::ldexp(1.0F, exponent - 127 + (code & 7) - 7);
@@ -281,7 +284,7 @@ inline std::optional<Floats> decode_e3m0(std::span<const std::byte> bytes, std::
   return values;
 }
 
-// All formats.
+// Dispatch over all formats.
 
 inline void encode_block(WireFormat format, std::span<const float> values, Bytes& out) {
   switch (format) {
@@ -317,7 +320,7 @@ inline std::optional<std::size_t> first_not_finite(std::span<const float> values
   return static_cast<std::size_t>(found - values.begin());
 }
 
-// The truths for codec.h. Values to be encoded are finite.
+// References of the functions in codec.h. Values to be encoded are finite.
 
 inline Bytes encode(WireFormat format, std::span<const float> values) {
   Bytes out;
@@ -345,24 +348,24 @@ inline std::optional<Floats> decode(WireFormat format, std::span<const std::byte
 
 inline float add_weighted(float sum, float weight, float value) { return canonical(sum + weight * value); }
 
-// weight * values: 0 where the weight is, whatever they are.
+// weight * values; 0 where the weight is 0, whatever the values are.
 inline Floats weighed(float weight, std::span<const float> values) {
   Floats result(values.size());
   for (std::size_t i = 0; i < result.size() && weight != 0; ++i) result[i] = canonical(weight * values[i]);
   return result;
 }
 
-// sums + weight * values; what has weight 0 is not looked at.
+// sums + weight * values; values of weight 0 are not read.
 inline Floats add_weighted(Floats sums, float weight, std::span<const float> values) {
   for (std::size_t i = 0; i < sums.size() && weight != 0; ++i) sums[i] = add_weighted(sums[i], weight, values[i]);
   return sums;
 }
 
-// What is left of values that have gone, each counted `weight` times: 0 of what goes as it is.
+// The residual of values that were encoded with `weight`; 0 for a native format.
 inline Floats left_of(WireFormat format, float weight, const Floats& values) {
   if (format == WireFormat::kNative) return Floats(values.size(), 0.0F);
   Floats went = *decode(format, encode(format, weighed(weight, values)), values.size());
-  // The reciprocal of a weight that is no normal number may be none. Then the weight, and what went, count 2^64 times.
+  // The reciprocal of a denormal weight may be infinite. Then the weight and the encoded values are multiplied by 2^64.
   const bool tiny = !std::isfinite(1 / weight);
   if (tiny) went = weighed(0x1p64F, went);
   return add_weighted(values, -(1 / (tiny ? weight * 0x1p64F : weight)), went);

@@ -499,7 +499,8 @@ TEST(BadInput, OneThatWaitsMaySayLittle) {
          r.ann.stop(call);
          r.ann.run();
          r.coordinator.run();  // proposed, and nobody has answered
-         r.liar->say(wire::Flush{ProposalNumber{2}, {{{CohortId{1}, {}, Tag{5}, 0}, Generation{1}, false, false, 0}}});
+         const ProposalNumber theirs{r.liar->last<wire::Propose>()->number.value + 1};  // the one after its question
+         r.liar->say(wire::Flush{theirs, {{{CohortId{1}, {}, Tag{5}, 0}, Generation{1}, false, false, 0}}});
          r.coordinator.run();
        },
        "no part in"},
@@ -522,7 +523,7 @@ TEST(BadInput, OneThatWaitsSaysItInAFewWords) {
   waits.liar->say_bytes(std::span(long_one).first<wire::kHeaderBytes>());  // the header is enough
   waits.settle();
   ASSERT_NE(waits.liar->last<wire::Evicted>(), nullptr);
-  EXPECT_NE(waits.liar->last<wire::Evicted>()->text.find("2048 allowed"), std::string::npos);
+  EXPECT_NE(waits.liar->last<wire::Evicted>()->text.find("the limit for this peer is 2048"), std::string::npos);
   waits.expect_commits(2);
 
   Room member;  // it may answer at length

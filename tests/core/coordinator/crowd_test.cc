@@ -47,6 +47,13 @@ struct Crowd {
     ends.back()->say(join);
     coordinator.run();
   }
+  // Enters, and answers the question that newcomers are asked.
+  void enter_and_answer(const wire::Join& join) {
+    enter(join);
+    answered.back() = ends.back()->last<wire::Propose>()->number;
+    ends.back()->say(wire::Flush{answered.back(), {}});
+    coordinator.run();
+  }
   // Everybody answers its newest proposal; whether anybody had one.
   bool answer() {
     bool any = false;
@@ -117,12 +124,12 @@ wire::Join newcomer(std::uint32_t i) {
 // that had come meanwhile, and members waited for half a minute.
 TEST(Crowd, NewcomersThatComeAndGoHoldUpAnAdmissionOnce) {
   Crowd crowd(3);
-  crowd.enter(newcomer(0));
+  crowd.enter_and_answer(newcomer(0));
   for (std::size_t i = 0; i < 3; ++i) crowd.ends[i]->say(wire::Admit{crowd.cohort(), 1, false, {}});
   crowd.coordinator.run();
   ASSERT_EQ(crowd.ends[0]->last<wire::Propose>()->view.members.size(), 4U);
   for (std::uint32_t n = 1; n < 20; ++n) {  // there is always one, and none stays
-    crowd.enter(newcomer(n));
+    crowd.enter_and_answer(newcomer(n));
     crowd.ends[2 + n]->hang_up();
     crowd.coordinator.run();
     EXPECT_EQ(crowd.ends[0]->last<wire::Propose>()->view.members.size(), 3U) << n;
@@ -259,7 +266,7 @@ TEST(Crowd, NothingIsLeftOfAStrangerThatLeavesWhileItWants) {
   wire::Join join;
   join.peer = Crowd::id(2);
   join.advertised = address_of(1);
-  crowd.enter(join);
+  crowd.enter_and_answer(join);
   wire::WantState want{Tag{3}, {}, false};
   want.what.collective = wire::Collective::kSync;
   crowd.ends.back()->say(want);

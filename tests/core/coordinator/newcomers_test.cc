@@ -1,5 +1,5 @@
-// Peers that wait for their admission and do not answer: what they cost the members, and how those who answer late get
-// in. Two members are the machines that ship; newcomers are the test, or machines, too.
+// Newcomers that do not answer, or answer late: what they cost the members, and when they are admitted. The two members
+// are machines that ship; newcomers are played by the test, or are machines, too.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -90,14 +90,15 @@ struct Lobby {
 
 bool is_question(const wire::Propose& proposal) { return proposal.view.members.empty(); }
 
-TEST(Newcomers, OneThatDoesNotAnswerHoldsUpOneAdmissionForAFewRoundTrips) {
+TEST(Newcomers, ANewcomerThatNeverAnswersDelaysNoAdmission) {
   Lobby lobby;
   FarEnd& stranger = lobby.add_stranger(7, kStrangeHost);
-  lobby.expect_admission(milliseconds(100), 2);
-  EXPECT_EQ(stranger.count<wire::Waiting>(), 2U);
-  lobby.expect_admission({}, 2);  // it has not answered yet, and counts for nobody
+  ASSERT_NE(stranger.last<wire::Propose>(), nullptr);
+  EXPECT_TRUE(is_question(*stranger.last<wire::Propose>()));
+  EXPECT_EQ(stranger.last<wire::Propose>()->link_key, LinkKey{}) << "the run's key is not for strangers";
+  for (int i = 0; i < 3; ++i) lobby.expect_admission({}, 2);
   EXPECT_EQ(stranger.count<wire::Propose>(), 1U);
-  lobby.pass(milliseconds(2800));
+  lobby.pass(milliseconds(2900));
   EXPECT_EQ(stranger.last<wire::Evicted>(), nullptr);
   lobby.pass(milliseconds(200));
   ASSERT_NE(stranger.last<wire::Evicted>(), nullptr);
@@ -105,39 +106,50 @@ TEST(Newcomers, OneThatDoesNotAnswerHoldsUpOneAdmissionForAFewRoundTrips) {
   EXPECT_EQ(lobby.coordinator.status().lost, 0U);
 }
 
-TEST(Newcomers, WhoComesFromThereNextIsAskedFirst) {
+TEST(Newcomers, ANewcomerThatAnswersOnceDelaysOneAdmissionForAFewRoundTrips) {
   Lobby lobby;
-  lobby.add_stranger(7, kStrangeHost);
-  lobby.expect_admission(milliseconds(100), 2);
-  for (std::uint64_t n = 8; n < 12; ++n) {
-    FarEnd& again = lobby.add_stranger(n, kStrangeHost);
-    ASSERT_NE(again.last<wire::Propose>(), nullptr);
-    EXPECT_TRUE(is_question(*again.last<wire::Propose>()));
-    EXPECT_EQ(again.last<wire::Propose>()->link_key, LinkKey{}) << "nobody has let it in";
-    lobby.expect_admission({}, 2);
-    EXPECT_EQ(again.count<wire::Propose>(), 1U);
-  }
-  FarEnd& elsewhere = lobby.add_stranger(20, kStrangeHost + 1);
-  EXPECT_EQ(elsewhere.last<wire::Propose>(), nullptr);
+  FarEnd& stranger = lobby.add_stranger(7, kStrangeHost);
+  Lobby::answer(stranger);
+  lobby.settle();
+  lobby.expect_admission(milliseconds(110), 2);
+  EXPECT_EQ(stranger.count<wire::Propose>(), 2U);
+  EXPECT_EQ(stranger.count<wire::Waiting>(), 2U);
+  lobby.expect_admission({}, 2);  // without the newcomer, which has not answered yet
   lobby.pass(milliseconds(3000));
-  for (FarEnd* stranger : lobby.strangers)
-    EXPECT_EQ(stranger->last<wire::Evicted>() == nullptr, stranger == &elsewhere);
+  EXPECT_NE(stranger.last<wire::Evicted>(), nullptr);
 }
 
-TEST(Newcomers, OneThatAnswersTheQuestionCounts) {
+TEST(Newcomers, TheNextNewcomersOfItsHostGetLessTime) {
   Lobby lobby;
-  lobby.add_stranger(7, kStrangeHost);
-  lobby.expect_admission(milliseconds(100), 2);
+  Lobby::answer(lobby.add_stranger(7, kStrangeHost));
+  lobby.settle();
+  lobby.expect_admission(milliseconds(110), 2);
+  for (std::uint64_t n = 8; n < 12; ++n) {
+    FarEnd& again = lobby.add_stranger(n, kStrangeHost);
+    Lobby::answer(again);
+    lobby.settle();
+    lobby.expect_admission(milliseconds(20), 2);
+    EXPECT_EQ(again.count<wire::Propose>(), 2U);
+  }
+}
+
+TEST(Newcomers, ANewcomerOfASuspectHostThatAnswersIsAdmitted) {
+  Lobby lobby;
+  Lobby::answer(lobby.add_stranger(7, kStrangeHost));
+  lobby.settle();
+  lobby.expect_admission(milliseconds(110), 2);
   PeerHost& honest = lobby.add(3, kStrangeHost);
   lobby.settle();
   lobby.expect_admission({}, 3);
   EXPECT_EQ(honest.views.size(), 1U);
 }
 
-TEST(Newcomers, OneThatAnswersLateIsInWithTheNextAdmission) {
+TEST(Newcomers, ANewcomerThatAnswersLateIsAdmittedNextTimeAndGetsMoreTime) {
   Lobby lobby;
   FarEnd& slow = lobby.add_stranger(7, kStrangeHost);
-  lobby.expect_admission(milliseconds(100), 2);
+  Lobby::answer(slow);
+  lobby.settle();
+  lobby.expect_admission(milliseconds(110), 2);
   lobby.pass(milliseconds(700));
   Lobby::answer(slow);  // 0.8 s after it was asked
   lobby.settle();
@@ -151,19 +163,53 @@ TEST(Newcomers, OneThatAnswersLateIsInWithTheNextAdmission) {
   EXPECT_EQ(lobby.coordinator.status().view.members.size(), 3U);
 }
 
-TEST(Newcomers, AGangGoesOnWaitingWhole) {
+TEST(Newcomers, AreAdmittedInTheOrderOfTheirFirstAnswers) {
+  Lobby lobby;
+  FarEnd& first = lobby.add_stranger(7, kStrangeHost);
+  FarEnd& second = lobby.add_stranger(8, kStrangeHost + 1);
+  Lobby::answer(second);
+  lobby.settle();
+  Lobby::answer(first);
+  lobby.settle();
+  for (auto& peer : lobby.peers) peer->admit();
+  lobby.settle();
+  ASSERT_EQ(first.last<wire::Propose>()->view.members.size(), 4U);
+  EXPECT_EQ(first.last<wire::Propose>()->view.members[2].id, (PeerId{8, 8}));
+  EXPECT_EQ(first.last<wire::Propose>()->view.members[3].id, (PeerId{7, 7}));
+}
+
+TEST(Newcomers, AreAskedWhenTheRunIsFoundedWithoutThem) {
+  fuzz::CoordinatorHost coordinator{Options{}};
+  FarEnd& half = coordinator.streams.accept(address_of(kStrangeHost));  // its gang is not whole
+  wire::Join join;
+  join.peer = {7, 7};
+  join.gang = GangId{5};
+  join.gang_size = 2;
+  join.advertised = address_of(kStrangeHost);
+  half.greet();
+  half.say(join);
+  coordinator.run();
+  EXPECT_EQ(half.last<wire::Propose>(), nullptr) << "an empty run asks nobody";
+  PeerHost founder(named(1, 1));
+  founder.connect();
+  fuzz::connect_hosts(founder, coordinator, 1);
+  for (int i = 0; i < 10; ++i) {
+    coordinator.run();
+    founder.run();
+  }
+  EXPECT_EQ(coordinator.status().view.members.size(), 1U);
+  ASSERT_NE(half.last<wire::Propose>(), nullptr);
+  EXPECT_TRUE(is_question(*half.last<wire::Propose>()));
+}
+
+TEST(Newcomers, AGangIsAdmittedOnceAllItsMembersHaveAnswered) {
   Lobby lobby;
   FarEnd& mute = lobby.add_stranger(7, kStrangeHost, 5);
   FarEnd& mate = lobby.add_stranger(8, kStrangeHost + 1, 5);
   lobby.add(3, 3);
-  lobby.settle();
-  const CallId calls[] = {lobby.peers[0]->admit(), lobby.peers[1]->admit()};
-  lobby.settle();
   Lobby::answer(mate);
-  lobby.pass(milliseconds(100));
-  EXPECT_NE(lobby.peers[0]->outcome(calls[0]), nullptr);
-  EXPECT_EQ(lobby.coordinator.status().view.members.size(), 3U);  // the third is in; of the gang nobody
-  EXPECT_EQ(mate.count<wire::Waiting>(), 2U);
+  lobby.settle();
+  lobby.expect_admission({}, 3);  // of the gang nobody
   Lobby::answer(mute);
   lobby.settle();
   for (auto& peer : lobby.peers) peer->admit();
@@ -172,6 +218,23 @@ TEST(Newcomers, AGangGoesOnWaitingWhole) {
   Lobby::answer(mate);
   lobby.settle();
   EXPECT_EQ(lobby.coordinator.status().view.members.size(), 5U);
+}
+
+TEST(Newcomers, AGangOfWhichOneFallsSilentWaitsWhole) {
+  Lobby lobby;
+  FarEnd& mute = lobby.add_stranger(7, kStrangeHost, 5);
+  FarEnd& mate = lobby.add_stranger(8, kStrangeHost + 1, 5);
+  lobby.add(3, 3);
+  Lobby::answer(mute);
+  Lobby::answer(mate);
+  lobby.settle();
+  const CallId calls[] = {lobby.peers[0]->admit(), lobby.peers[1]->admit()};
+  lobby.settle();
+  Lobby::answer(mate);
+  lobby.pass(milliseconds(110));
+  EXPECT_NE(lobby.peers[0]->outcome(calls[0]), nullptr);
+  EXPECT_EQ(lobby.coordinator.status().view.members.size(), 3U);
+  EXPECT_EQ(mate.count<wire::Waiting>(), 2U);
 }
 
 // Nobody is admitted while a silent member is waited for: but at once when it is out, without another call of anybody.
@@ -191,16 +254,23 @@ TEST(Newcomers, AreInAsSoonAsASilentMemberIsOut) {
   EXPECT_EQ(newcomer.views.front().members.size(), 3U);
 }
 
-TEST(Newcomers, HostsThatAreSuspectAreNotRememberedWithoutLimit) {
+TEST(Newcomers, TheListOfSuspectHostsHasALimit) {
   Lobby lobby;
+  const auto expect_silence = [&](std::uint64_t n, std::uint8_t host, Duration within) {
+    Lobby::answer(lobby.add_stranger(n, host));
+    lobby.settle();
+    lobby.expect_admission(within, 2);
+  };
   for (std::uint32_t n = 0; n < kMaxSuspects + 20; ++n) {
-    lobby.add_stranger(100 + n, static_cast<std::uint8_t>(20 + n));
-    lobby.expect_admission(milliseconds(100), 2);
+    expect_silence(100 + n, static_cast<std::uint8_t>(20 + n), milliseconds(110));
   }
-  FarEnd& forgotten = lobby.add_stranger(1000, 20);
-  EXPECT_EQ(forgotten.last<wire::Propose>(), nullptr);
-  FarEnd& known = lobby.add_stranger(1001, 20 + kMaxSuspects + 19);
-  EXPECT_NE(known.last<wire::Propose>(), nullptr);
+  expect_silence(1000, 20 + kMaxSuspects + 19, milliseconds(20));  // still suspect
+  Lobby::answer(lobby.add_stranger(1001, 20));
+  lobby.settle();
+  const CallId calls[] = {lobby.peers[0]->admit(), lobby.peers[1]->admit()};
+  lobby.settle();
+  lobby.pass(milliseconds(20));
+  EXPECT_EQ(lobby.peers[0]->outcome(calls[0]), nullptr) << "the host is forgotten: its newcomers get their full time";
 }
 
 }  // namespace

@@ -143,12 +143,12 @@ TEST(FlightRecording, ComesBackAsItWas) {
 
 TEST(FlightRecording, SaysWhatIsWrongWithAFile) {
   const std::vector<std::byte> good = encode(small());
-  EXPECT_NE(refusal({}).find("does not begin as one"), std::string::npos);
+  EXPECT_NE(refusal({}).find("first bytes are wrong"), std::string::npos);
   EXPECT_NE(refusal({good.begin(), good.begin() + 20}).find("cut off"), std::string::npos);
   EXPECT_NE(refusal({good.begin(), good.end() - 1}).find("it is cut off"), std::string::npos);
   auto longer = good;
   longer.push_back({});
-  EXPECT_NE(refusal(longer).find("something was added"), std::string::npos);
+  EXPECT_NE(refusal(longer).find("bytes were added"), std::string::npos);
   auto format = good;
   format[8] = std::byte{99};
   EXPECT_NE(refusal(format).find("format 99"), std::string::npos);

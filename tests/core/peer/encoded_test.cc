@@ -81,7 +81,7 @@ TEST(EncodedRounds, AreStoppedByWhatIsNoEncoding) {
   const auto* stop = run.coordinator->last<wire::StopRound>();
   ASSERT_NE(stop, nullptr);
   EXPECT_EQ(stop->status, Status::kProtocolError);
-  EXPECT_NE(stop->text.find("is no int8"), std::string::npos) << stop->text;
+  EXPECT_NE(stop->text.find("not a valid encoding in int8"), std::string::npos) << stop->text;
   EXPECT_FALSE(run.high->last_segment());
   run.stopped({7});
   ASSERT_TRUE(run.me.outcome(call));
@@ -95,7 +95,7 @@ TEST(EncodedRounds, AreStoppedBySumsBeyondF32) {
   huge[17] = std::numeric_limits<float>::infinity();  // no encoder writes it
   run.say_partial(std::as_bytes(std::span(huge)));
   ASSERT_NE(run.coordinator->last<wire::StopRound>(), nullptr);
-  EXPECT_NE(run.coordinator->last<wire::StopRound>()->text.find("is no native"), std::string::npos);
+  EXPECT_NE(run.coordinator->last<wire::StopRound>()->text.find("not a valid encoding in native"), std::string::npos);
 }
 
 TEST(EncodedRounds, AreOtherArgumentsWithAnotherFormat) {

@@ -216,10 +216,9 @@ TEST(DirectOperation, WhatNeedsMoreRoomThanThereIsIsRefused) {
   const auto refusal = Operation::refusal(request, Rank{0}, 3, {}, segmenting);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->status, Status::kInvalidArgument);
-  EXPECT_EQ(
-      refusal->text,
-      "the contributions of 2 others of 260 bytes each need more room than the call has, 500 bytes: so many members go "
-      "around the ring, or use a format of smaller blocks");
+  EXPECT_EQ(refusal->text,
+            "the contributions of 2 other ranks, 260 bytes each, do not fit into the 500 bytes of room of the direct "
+            "algorithm: use the ring, or a wire format with smaller blocks");
 }
 
 }  // namespace

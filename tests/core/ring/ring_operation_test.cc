@@ -20,8 +20,9 @@ TEST(RingOperation, AnAbsurdCallIsRefusedBeforeItsSegmentsAreListed) {
     const auto refusal = Operation::refusal(request, Rank{0}, 2, blocks, {});
     ASSERT_TRUE(refusal);
     EXPECT_EQ(refusal->status, Status::kInvalidArgument);
-    EXPECT_EQ(refusal->text,
-              "the call cuts into 1099511627776 segments, more than 131072: split it, or use larger segments");
+    EXPECT_EQ(
+        refusal->text,
+        "the call needs 1099511627776 segments, more than the limit of 131072: split the call, or use larger segments");
   }
 }
 

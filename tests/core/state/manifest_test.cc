@@ -63,11 +63,11 @@ TEST(Manifest, FlawsAreNamed) {
     std::string flaw;
   } flaws[] = {
       {[](Manifest& m) { m.tensors[1].name.clear(); }, "tensor 1 has no name"},
-      {[](Manifest& m) { m.tensors[1].name = "w"; }, "tensor 1 has the name of an earlier one: w"},
+      {[](Manifest& m) { m.tensors[1].name = "w"; }, "tensor 1 has the same name as an earlier one: w"},
       {[](Manifest& m) { m.values[0].name = "a\nb"; }, "value 0 has a name that is not plain text: a?b"},
       {[](Manifest& m) { m.values[0].name.assign(300, 'x'); }, "value 0 has a name of 300 bytes, more than 256"},
       {[](Manifest& m) { m.tensors[0].count = UINT64_MAX / 2; },
-       "tensor w of 9223372036854775807 elements: all tensors together hold 4398046511104 bytes at most"},
+       "tensor w has 9223372036854775807 elements: all tensors together may have at most 4398046511104 bytes"},
       {[](Manifest& m) { m.tensors.resize(kMaxStateTensors + 1); }, "65537 tensors, more than 65536"},
       {[](Manifest& m) { m.values.resize(257); }, "257 values, more than 256"},
   };

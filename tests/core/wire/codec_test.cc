@@ -72,7 +72,7 @@ TEST(Codec, BytesAfterTheLastFieldAreAnError) {
   for (const Message& message : sample_messages()) {
     Frame frame = frame_of(message);
     frame.body.resize(frame.body.size() + 2);
-    EXPECT_EQ(error_of(frame), std::string(name_of_type(type_of(message))) + ": 2 bytes after its last field");
+    EXPECT_EQ(error_of(frame), std::string(name_of_type(type_of(message))) + ": 2 extra bytes after the last field");
   }
 }
 
@@ -81,7 +81,7 @@ TEST(Codec, AFrameWithAnotherChecksumIsAnError) {
   frame.header.term = Term{8};
   const auto message = decode_body(frame.header, frame.body);
   ASSERT_FALSE(message);
-  EXPECT_EQ(message.error().text, "Pending: header and body do not have the stated checksum");
+  EXPECT_EQ(message.error().text, "Pending: the checksum of header and body is wrong");
 }
 
 TEST(Codec, ACountOverItsLimitIsRefusedBeforeMemoryIsTaken) {
@@ -172,7 +172,7 @@ TEST(Codec, ATextIsMadePlainBeforeItGoesAndRefusedWhenItIsNot) {
   ASSERT_TRUE(message);
   EXPECT_EQ(std::get<Refused>(*message).text, "two?lines");
   frame.body.at(6) = std::byte{0xff};
-  EXPECT_EQ(error_of(frame), "Refused.text: not UTF-8, or with control characters");
+  EXPECT_EQ(error_of(frame), "Refused.text: must be UTF-8 without control characters");
 }
 
 TEST(Codec, WhatEndsSomethingIsNotOk) {
@@ -206,7 +206,7 @@ TEST(Codec, AHeaderNamesAKnownTypeAndNoFlags) {
   EXPECT_EQ(error_with(0, 0), "header.type: 0 is not a known message (1 to 40)");
   EXPECT_EQ(error_with(0, 41), "header.type: 41 is not a known message (1 to 40)");
   EXPECT_EQ(error_with(1, 1), "header.flags: 1, must be 0");
-  EXPECT_EQ(error_with(2, 1), "Heartbeat: the header does not have the stated CRC");
+  EXPECT_EQ(error_with(2, 1), "Heartbeat: the CRC of the header is wrong");
 }
 
 // A length that is longer than what was sent would be waited for, for ever.

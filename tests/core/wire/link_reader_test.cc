@@ -120,7 +120,7 @@ TEST(LinkReader, ABodyOverTheLimitIsRefusedByItsHeader) {
   LinkReader stranger;
   land(stranger, bytes);
   next<Preamble>(stranger);
-  EXPECT_EQ(stranger.next().error().text, "Refused: a body of 603 bytes, at most 512 allowed here");
+  EXPECT_EQ(stranger.next().error().text, "Refused: the body has 603 bytes, the limit for this peer is 512");
 
   LinkReader member;
   member.set_max_body_bytes(kMaxBodyBytes);

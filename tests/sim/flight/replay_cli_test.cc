@@ -98,11 +98,11 @@ TEST(SimReplayRecording, WhatCannotBePlayedIsRefusedInWords) {
       {good.substr(0, 5), "cut off: 5 bytes"},
       {good.substr(0, 20), "cut off: 20 bytes"},
       {good.substr(0, good.size() - 1), "it is cut off"},
-      {good + "x", "something was added"},
+      {good + "x", "bytes were added"},
       {with(2, "x"), "neither a plan nor a flight recording"},
       {with(8, "\x07"), "has format 7"},
-      {with(12, "\x4d"), "speaks version 77"},
-      {with(16, std::string(8, '\xff')), "states 18446744073709551615 bytes"},
+      {with(12, "\x4d"), "uses version 77"},
+      {with(16, std::string(8, '\xff')), "should have 18446744073709551615 bytes"},
   };
   for (const auto& [text, words] : refused) {
     const std::string file = file_with(text, "flight.rec");

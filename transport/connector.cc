@@ -1,4 +1,4 @@
-#include "transport/door.h"
+#include "transport/connector.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -26,27 +26,27 @@ namespace {
 
 using asio::ip::tcp;
 
-// The protocol's own heartbeats notice a dead peer first; these are for streams that nobody talks on, and for the kernel's sake.
-// After 10 s without a byte, three probes 5 s apart.
+// TCP keepalive: the first probe after 10 s without a byte, then three probes 5 s apart. The protocol's own heartbeats
+// detect a dead peer earlier; keepalive covers streams without heartbeats.
 constexpr int kKeepIdleSeconds = 10;
 constexpr int kKeepIntervalSeconds = 5;
 constexpr int kKeepProbes = 3;
-// Bytes that stay unacknowledged (or a window that stays shut) for so long end the stream. Longer than any silence core
-// tolerates, so that core, which knows whom to blame, decides first.
+// The kernel ends a stream whose bytes stay unacknowledged (or whose window stays closed) this long. Longer than any
+// silence that core tolerates, so that core decides first: core knows which peer to blame.
 constexpr int kUserTimeoutMs = 30'000;
 
-// From such a round trip on, a window that leaves at once does not fit the queues on the way. Shorter paths have no use for pacing,
-// which costs a timer.
+// Paths with at least this round trip are paced: their queues do not hold a window that is sent in one burst. Shorter
+// paths do not need pacing, which costs a timer.
 constexpr Duration kPacedRoundTrip = milliseconds(5);
-// Up to such a round trip BBR, which paces every stream by what it believes the path to carry, holds one back: 16 MiB among two
-// peers on loopback took 1.25 times as long as with CUBIC or Reno.
+// On paths up to this round trip, BBR is replaced. BBR paces every stream by its estimate of the path: 16 MiB between
+// two peers on loopback took 1.25 times as long as with CUBIC or Reno.
 constexpr Duration kShortRoundTrip = milliseconds(1);
 
-// Strangers that may wait to be accepted; the kernel's limit (net.core.somaxconn) is 4096 by default.
+// Connections that may wait to be accepted; the kernel's limit (net.core.somaxconn) is 4096 by default.
 constexpr int kBacklog = 1024;
-// Accepted before others get a turn.
+// The most connections that are accepted before other work gets a turn.
 constexpr int kAcceptsPerTurn = 16;
-// Without descriptors or memory a waiting connection stays readable: trying at once again would burn a core.
+// Without free descriptors or memory, a waiting connection stays readable; retrying at once would use a whole core.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 
 template <typename Int>
@@ -59,7 +59,7 @@ bool set_congestion_control(Socket& socket, std::string_view name) {
                       static_cast<socklen_t>(name.size())) == 0;
 }
 
-// "bbr", or whatever its later versions are called.
+// Whether the congestion control is "bbr" or a later version of it.
 bool paces_always(Socket& socket) {
   std::array<char, 16> name{};  // TCP_CA_NAME_MAX of Linux
   socklen_t size = name.size();
@@ -67,7 +67,7 @@ bool paces_always(Socket& socket) {
          std::string_view(name.data(), size).starts_with("bbr");
 }
 
-// 0: the kernel does not say.
+// 0 if the kernel does not report it.
 Duration round_trip_of(Socket& socket) {
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -75,9 +75,9 @@ Duration round_trip_of(Socket& socket) {
   return microseconds(info.tcpi_rtt);
 }
 
-// A sender that was idle for less than its time-out has its whole window open, and sends it in one burst; so it goes at the
-// beginning of every collective. Of CUBIC or Reno the kernel spreads the window over the round trip once anybody sets a limit on
-// the rate, whatever it is (sk_pacing_status of Linux, net/core/sock.c).
+// Without pacing, a sender that was idle for less than its timeout sends its whole window in one burst, as at the
+// beginning of every collective. With CUBIC or Reno, the kernel spreads the window over the round trip as soon as any
+// limit on the rate is set (sk_pacing_status of Linux, net/core/sock.c).
 void pace(Socket& socket) {
   set(socket, SOL_SOCKET, SO_MAX_PACING_RATE, std::numeric_limits<std::uint64_t>::max() - 1);
 }
@@ -89,7 +89,7 @@ bool out_of_something(const std::error_code& error) {
   return false;
 }
 
-// Taken by somebody, or not ours to take: another port may do.
+// The port is in use or needs privileges: another port may work.
 bool another_port_may_do(const std::error_code& error) {
   return is_errno(error, EADDRINUSE) || is_errno(error, EACCES);
 }
@@ -116,8 +116,8 @@ std::string host_text(const tcp::endpoint& endpoint) {
                                     : endpoint.address().to_string();
 }
 
-// To be told of its opening, asio watches the socket for room to write, and goes on to: every later wait for bytes to read would
-// be woken by that at once, for nothing. It forgets when the socket is given to it anew.
+// To learn that a socket is open, asio watches it for room to write, and keeps watching: room to write would then
+// needlessly wake every later wait for bytes to read. Assigning the descriptor to the socket again ends the watch.
 std::error_code give_anew(Socket& socket) {
   std::error_code error;
   const auto protocol = socket.local_endpoint(error).protocol();
@@ -137,16 +137,16 @@ std::error_code give_anew(Socket& socket) {
 
 }  // namespace
 
-Door::Door(asio::io_context& io, Options options, Log log)
+Connector::Connector(asio::io_context& io, Options options, Log log)
     : io_(io), options_(std::move(options)), log_(std::move(log)), acceptor_(io), pause_(io) {}
 
-void Door::dial(Socket& socket, const io::Address& to, OnDialled done) {
+void Connector::dial(Socket& socket, const io::Address& to, OnDialled done) {
   const tcp::endpoint endpoint = to_endpoint(to);
   std::error_code error;
   if (to.family == io::Address::Family::kNone) {
     error = asio::error::address_family_not_supported;
   } else {
-    socket.open(endpoint.protocol(), error);  // close-on-exec is not set by asio; configure() does
+    socket.open(endpoint.protocol(), error);  // asio does not set close-on-exec; configure() does
   }
   if (error) {
     asio::post(io_, [done = std::move(done), error] { done(error, {}); });
@@ -154,12 +154,13 @@ void Door::dial(Socket& socket, const io::Address& to, OnDialled done) {
   }
   configure(socket);
   socket.async_connect(endpoint, [this, &socket, done = std::move(done)](std::error_code result) {
-    if (result == asio::error::operation_aborted) {  // closed meanwhile: the socket may be gone
+    // the stream was closed meanwhile, and the socket may not exist any more
+    if (result == asio::error::operation_aborted) {
       done(result, {});
       return;
     }
-    // A port of this machine's ephemeral range that nobody listens on can be given to ourselves, and TCP then connects the
-    // socket to itself (simultaneous open, RFC 9293, section 3.5).
+    // The kernel can give an unused port of its ephemeral range to this socket itself, and TCP then connects the socket
+    // to itself (simultaneous open, RFC 9293, section 3.5).
     std::error_code ignored;
     if (!result && socket.local_endpoint(ignored) == socket.remote_endpoint(ignored)) {
       result = asio::error::connection_refused;
@@ -174,20 +175,21 @@ void Door::dial(Socket& socket, const io::Address& to, OnDialled done) {
   });
 }
 
-void Door::configure(Socket& socket) {
+void Connector::configure(Socket& socket) {
   std::error_code ignored;
   socket.non_blocking(true, ignored);
-  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);  // a program we are part of may start others
+  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);  // the process may start other programs
 
-  // Small messages (done, commit) must not wait for an acknowledgement of earlier ones; large writes are whole segments.
+  // Small messages (done, commit) must not wait for the acknowledgement of earlier ones; large writes fill whole
+  // segments anyway.
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
   set(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepProbes);
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
-  // SO_SNDBUF and SO_RCVBUF stay unset: setting them switches the kernel's own tuning to the path off.
-  // SIGPIPE: asio sends with MSG_NOSIGNAL.
+  // SO_SNDBUF and SO_RCVBUF stay unset: setting them disables the kernel's automatic tuning. asio sends with
+  // MSG_NOSIGNAL, so there is no SIGPIPE.
 
   const std::string& name = options_.congestion_control;
   if (name.empty() || set_congestion_control(socket, name)) return;
@@ -199,15 +201,15 @@ void Door::configure(Socket& socket) {
                   name, error.message()));
 }
 
-void Door::suit_to_path(Socket& socket, Duration round_trip) {
+void Connector::suit_to_path(Socket& socket, Duration round_trip) {
   if (round_trip == Duration{}) return;
   if (round_trip >= kPacedRoundTrip) return pace(socket);
   if (round_trip >= kShortRoundTrip || !options_.congestion_control.empty() || !paces_always(socket)) return;
-  // Which of them there are, and which a program without privileges may choose, the system's administrator decides.
+  // The system's administrator decides which algorithms exist and which of them an unprivileged program may choose.
   set_congestion_control(socket, "cubic") || set_congestion_control(socket, "reno");
 }
 
-Result<io::Address> Door::listen(const ListenPlan& plan, OnAccepted accepted) {
+Result<io::Address> Connector::listen(const ListenPlan& plan, OnAccepted accepted) {
   LOCKSTEP_ASSERT(!acceptor_.is_open());
   accepted_ = std::move(accepted);
 
@@ -238,20 +240,21 @@ Result<io::Address> Door::listen(const ListenPlan& plan, OnAccepted accepted) {
       }
       if (!another_port_may_do(error)) break;
     }
-    // Ports that are taken on every address are not free on a part of them.
+    // A port that is in use on all addresses is not free on one of them.
     if (candidate.dual_stack && another_port_may_do(error)) break;
   }
   return cannot_listen(ports, host, error);
 }
 
-std::error_code Door::try_listen(const tcp::endpoint& at, bool dual_stack) {
+std::error_code Connector::try_listen(const tcp::endpoint& at, bool dual_stack) {
   std::error_code error;
   const auto step = [&](auto&& action) {
     if (!error) action();
   };
   step([&] { acceptor_.open(at.protocol(), error); });
   step([&] { ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC); });
-  // On Linux: bind although connections of an earlier listener linger in TIME_WAIT; two listeners still exclude each other.
+  // On Linux, reuse_address allows binding while connections of an earlier listener are in TIME_WAIT; two listeners
+  // still exclude each other.
   step([&] { acceptor_.set_option(tcp::acceptor::reuse_address(true), error); });
   step([&] {
     if (at.protocol() == tcp::v6()) acceptor_.set_option(asio::ip::v6_only(!dual_stack), error);
@@ -266,20 +269,20 @@ std::error_code Door::try_listen(const tcp::endpoint& at, bool dual_stack) {
   return error;
 }
 
-void Door::close() {
+void Connector::close() {
   std::error_code ignored;
   acceptor_.close(ignored);
   pause_.cancel();
 }
 
-void Door::wait_for_connections() {
+void Connector::wait_for_connections() {
   acceptor_.async_wait(tcp::acceptor::wait_read, [this](std::error_code error) {
     if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
     accept_waiting();
   });
 }
 
-void Door::accept_waiting() {
+void Connector::accept_waiting() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     std::error_code error;
     tcp::endpoint from;
@@ -287,7 +290,7 @@ void Door::accept_waiting() {
     socket.accept_from(acceptor_, from, error);
     if (error == asio::error::would_block || error == asio::error::try_again) break;
     if (out_of_something(error)) return back_off(error);
-    if (error) continue;  // a stranger that hung up before we came (accept(2): treat like a retry)
+    if (error) continue;  // the remote host closed the connection before accept (accept(2): treat it as a retry)
     said_out_of_descriptors_ = false;
     configure(socket);
     suit_to_path(socket, round_trip_of(socket));
@@ -297,7 +300,7 @@ void Door::accept_waiting() {
   wait_for_connections();
 }
 
-void Door::back_off(const std::error_code& error) {
+void Connector::back_off(const std::error_code& error) {
   if (!std::exchange(said_out_of_descriptors_, true) && log_) {
     log_(fmt::format(
         "cannot accept connections ({}): trying again every {} ms; raise the limit of open files (ulimit -n)",

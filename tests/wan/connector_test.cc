@@ -1,5 +1,5 @@
-// What the transport's door does to streams depends on their path: it takes a long one to see it.
-#include "transport/door.h"
+// The options that the connector sets on a stream depend on its path: only a long path shows the difference.
+#include "transport/connector.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@
 namespace lockstep::wan {
 namespace {
 
-using transport::Door;
+using transport::Connector;
 using transport::Socket;
 
 bool is_paced(Socket& socket) {
@@ -46,9 +46,9 @@ bool prefer_bbr() {
   return static_cast<bool>(setting << "bbr" << std::flush);
 }
 
-// A stream from one door to another.
+// A stream between two connectors.
 struct Stream {
-  explicit Stream(const Door::Options& of_both = {}) : listens(io, of_both, {}), dials(io, of_both, {}) {}
+  explicit Stream(const Connector::Options& of_both = {}) : listens(io, of_both, {}), dials(io, of_both, {}) {}
 
   // `listener` and `dialler` call what they are given, where that end is.
   template <typename Listener, typename Dialler>
@@ -70,8 +70,8 @@ struct Stream {
   }
 
   asio::io_context io;
-  Door listens;
-  Door dials;
+  Connector listens;
+  Connector dials;
   Socket dialled{io};
   std::optional<Socket> accepted;
   Duration round_trip;  // as the dialling end was told
@@ -88,7 +88,7 @@ TEST_F(WanBox, ALongPathIsPacedAtBothEnds) {
   EXPECT_GE(stream.round_trip, milliseconds(20));
 }
 
-TEST(Door, LoopbackIsNotPaced) {
+TEST(Connector, LoopbackIsNotPaced) {
   Stream stream;
   stream.connect(
       "127.0.0.1", [](auto body) { return body(); }, [](auto body) { body(); });
@@ -110,7 +110,7 @@ TEST_F(WanBox, ALongPathKeepsTheSystemsCongestionControl) {
 }
 
 // A stream on the loopback of a network of its own, where BBR is the default.
-class DoorOnLoopback : public ::testing::Test {
+class ConnectorOnLoopback : public ::testing::Test {
  protected:
   void connect(Stream& stream) {
     const auto space = NetSpace::make();
@@ -122,7 +122,7 @@ class DoorOnLoopback : public ::testing::Test {
   }
 };
 
-TEST_F(DoorOnLoopback, AShortPathIsNotLeftToBbr) {
+TEST_F(ConnectorOnLoopback, AShortPathIsNotLeftToBbr) {
   Stream stream;
   connect(stream);
   if (!stream.accepted) return;
@@ -131,7 +131,7 @@ TEST_F(DoorOnLoopback, AShortPathIsNotLeftToBbr) {
   }
 }
 
-TEST_F(DoorOnLoopback, WhatTheProgramAskedForIsLeftAsItIs) {
+TEST_F(ConnectorOnLoopback, WhatTheProgramAskedForIsLeftAsItIs) {
   Stream stream({.congestion_control = "bbr"});
   connect(stream);
   if (!stream.accepted) return;

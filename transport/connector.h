@@ -1,5 +1,5 @@
-// The one door through which streams are opened, dialled and accepted alike. TLS will stand here: what passes is a Socket, and
-// nothing else knows what is under it.
+// Opens all streams, dialled and accepted ones. TLS will be added here: the rest of the library handles a Socket and
+// does not know what is below it.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -21,33 +21,35 @@ namespace lockstep::transport {
 
 using Socket = Owned<asio::ip::tcp::socket>;
 
-// Where to listen. The first free port of first_port..last_port; 0: any port.
+// Where to listen: the first free port of first_port..last_port; 0: any port.
 struct ListenPlan {
-  std::vector<io::Address> hosts;  // the first that can be bound; none: every address, IPv6 and IPv4 (ports ignored)
+  // the first address that can be bound is used; empty: all addresses, IPv6 and IPv4 (ports ignored)
+  std::vector<io::Address> hosts;
   std::uint16_t first_port = 0;
   std::uint16_t last_port = 0;
 };
 
-// Not thread-safe: belongs to the thread that runs `io`.
-class Door {
+// Not thread-safe: used by the thread that runs `io` only.
+class Connector {
  public:
   struct Options {
-    // Empty: the system's default, but where that is a kind of BBR, CUBIC or Reno on short paths.
+    // Empty: the system's default, except that a version of BBR is replaced by CUBIC or Reno on short paths.
     std::string congestion_control;
   };
-  // `round_trip`: as the kernel measured it; 0 with an error, or where it does not say.
+  // `round_trip`: as measured by the kernel; 0 after an error, or if the kernel does not report it.
   using OnDialled = std::function<void(std::error_code, Duration round_trip)>;
   using OnAccepted = std::function<void(Socket, io::Address from)>;
 
-  Door(asio::io_context& io, Options options, Log log);
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
-  ~Door() = default;
+  Connector(asio::io_context& io, Options options, Log log);
+  Connector(const Connector&) = delete;
+  Connector& operator=(const Connector&) = delete;
+  ~Connector() = default;
 
-  // Opens `socket` to `to`; the answer never comes before dial() returns.
+  // Connects `socket` to `to`. `done` is never called before dial() returns.
   void dial(Socket& socket, const io::Address& to, OnDialled done);
 
-  // Listens until close(). Once per door. The address that is listened on, or who is in the way and what to do.
+  // Listens until close(). Call it once. Returns the address that it listens on, or an error that names the cause and
+  // what to do.
   Result<io::Address> listen(const ListenPlan& plan, OnAccepted accepted);
   void close();
 
@@ -56,9 +58,9 @@ class Door {
   void wait_for_connections();
   void accept_waiting();
   void back_off(const std::error_code& error);
-  // Both kinds of stream get the same options, here and nowhere else.
+  // Sets the options that dialled and accepted sockets share.
   void configure(Socket& socket);
-  // Once the stream is open.
+  // Sets the options that depend on the path; call it once the stream is open.
   void suit_to_path(Socket& socket, Duration round_trip);
 
   asio::io_context& io_;
