@@ -19,7 +19,7 @@ void Greetings::greet(Round& round, std::size_t eager) {
   if (!operation.sends_partial()) return operation.grant_unasked();  // receivers have launched when the final comes
   attempt.eager = eager < context_.options.unasked;
   if (attempt.eager) return operation.grant_unasked();
-  context_.mesh.say(attempt.downstream(), wire::Offer{round.key, round.generation, round.what, false});
+  context_.mesh.say(attempt.downstream(), wire::Offer{*round.key, round.generation, round.what, false});
 }
 
 void Greetings::announce(const Round& round) {
@@ -32,7 +32,7 @@ void Greetings::announce(const Round& round) {
 
 void Greetings::announce(const Round& round, PeerId to, std::optional<StreamId> stream) {
   const bool landing = round.state == Round::State::kRunning || round.state == Round::State::kDone;
-  wire::Ready ready{round.key, round.generation, round.what, landing, {}};
+  wire::Ready ready{*round.key, round.generation, round.what, landing, {}};
   if (round.operation() != nullptr) ready.have = round.operation()->have(*round.attempt->sender(to));
   if (stream) {
     context_.mesh.say_on(*stream, ready);
@@ -46,7 +46,7 @@ void Greetings::offer_again(Round& round, StripeIndex stripe, StreamId stream) {
   ring::Operation& operation = *attempt.operation;
   if (attempt.downstream_ready || !operation.is_one_small_segment() || !operation.sends_partial()) return;
   if (attempt.eager) return operation.send_partial_again(stripe, stream);
-  context_.mesh.say_on(stream, wire::Offer{round.key, round.generation, round.what, false});
+  context_.mesh.say_on(stream, wire::Offer{*round.key, round.generation, round.what, false});
 }
 
 std::string Greetings::take_early(Round& round) {
@@ -73,7 +73,7 @@ std::string Greetings::take_early(Round& round) {
 std::string Greetings::compare(Round& round, PeerId from, const wire::Descriptor& what) {
   if (what == round.what || mutant(Mutant::kMismatchUnseen)) return {};
   round.attempt->mismatched = true;
-  return wire::arguments_differ(round.key.tag, context_.name_of(context_.options.id), round.what,
+  return wire::arguments_differ(round.key->tag, context_.name_of(context_.options.id), round.what,
                                 context_.name_of(from), what);
 }
 
@@ -92,7 +92,7 @@ void Greetings::tell_stakes(const Round& round, PeerId to) {
   for (std::uint32_t r = 0; r < attempt.stakes.size(); ++r) {
     const Rank rank{r};
     const bool tells = attempt.direct ? rank == attempt.rank : attempt.stakes[r] && attempt.peer_at(rank) != to;
-    if (tells) context_.mesh.say(to, wire::Stake{round.key, round.generation, rank, *attempt.stakes[r]});
+    if (tells) context_.mesh.say(to, wire::Stake{*round.key, round.generation, rank, *attempt.stakes[r]});
   }
 }
 
@@ -103,7 +103,7 @@ bool Greetings::learn_stake(Round& round, Rank rank, std::uint64_t value) {
   attempt.stakes[rank.value] = value;
   const PeerId downstream = attempt.downstream();
   if (attempt.downstream_ready && !attempt.direct && attempt.peer_at(rank) != downstream) {
-    context_.mesh.say(downstream, wire::Stake{round.key, round.generation, rank, value});
+    context_.mesh.say(downstream, wire::Stake{*round.key, round.generation, rank, value});
   }
   return attempt.knows_stakes();
 }

@@ -94,7 +94,7 @@ RoundPhase Round::phase() const {
     }
     case State::kStuck: return RoundPhase::kStuck;
     case State::kDone: return RoundPhase::kDone;
-    case State::kEnding: return outcome ? RoundPhase::kEnding : RoundPhase::kGivenUp;
+    case State::kEnding: return has_outcome() ? RoundPhase::kEnding : RoundPhase::kGivenUp;
   }
   LOCKSTEP_UNREACHABLE();
 }

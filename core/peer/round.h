@@ -87,6 +87,28 @@ struct Attempt {
   }
 };
 
+// Why this peer asks the coordinator to end a round: a time-out, an abort or a refusal (rule 15).
+struct StopRequest {
+  Status status = Status::kAborted;
+  std::string text;
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(status, text);
+  }
+};
+
+// The end of an attempt, while its memory comes back (rule 16).
+struct Ending {
+  enum class Inputs : std::uint8_t { kKept, kToRestore, kRestoring };
+  std::optional<Outcome> outcome;  // nothing: the next attempt follows, in the newest generation
+  Inputs inputs = Inputs::kKept;
+  bool requeue = false;  // a key of the next cohort comes before the next attempt
+  template <typename Archive>
+  void state(Archive& a) {
+    a.all(outcome, inputs, requeue);
+  }
+};
+
 struct Round {
   enum class State : std::uint8_t {
     kQueued,   // waits for admission to end; has no key
@@ -104,10 +126,10 @@ struct Round {
   Request request;
   wire::Descriptor what;
   State state = State::kQueued;
-  Instant deadline = kNever;  // the call's own, or that of a stop that was asked for
-  Instant limit = kNever;     // the call's own
-  RoundKey key;               // in the newest cohort that it has entered
-  Generation generation;      // of the attempt that is due
+  Instant deadline = kNever;    // the call's own, or that of a stop that was asked for
+  Instant limit = kNever;       // the call's own
+  std::optional<RoundKey> key;  // in the newest cohort that it has entered; nothing while it is queued
+  Generation generation;        // of the attempt that is due
   std::optional<Attempt> attempt;
   std::uint64_t hash = 0;
 
@@ -116,22 +138,23 @@ struct Round {
       watch;  // digests the state that is watched, once, and answers for it until the round ends
   std::optional<JobPrefix> watch_jobs;  // once the watch has begun
 
-  std::optional<wire::StopRound> stop;  // asked for: a time-out, an abort or a refusal (rule 15)
+  std::optional<StopRequest> stop;
   // It was stopped while it was queued: its call has completed, and the round ends for the others once it has a key.
   bool completed_early = false;
 
-  // The end.
-  std::optional<Outcome> outcome;  // nothing: to be attempted again in the newest generation
-  bool restores = false;           // inputs are to be restored
-  bool restoring = false;
-  bool requeue = false;  // to be given a key of the next cohort
+  std::optional<Ending> ending;  // Invariant: in kEnding, and in no other state
 
   std::uint32_t retries = 0;
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
 
   [[nodiscard]] ring::Operation* operation() const { return attempt ? attempt->operation.get() : nullptr; }
-  [[nodiscard]] bool open() const { return state != State::kQueued && !(state == State::kEnding && outcome); }
+  [[nodiscard]] bool open() const { return state != State::kQueued && !has_outcome(); }
+  // The attempt that ends is the last one.
+  [[nodiscard]] bool has_outcome() const { return ending && ending->outcome; }
+  [[nodiscard]] bool has_committed() const { return has_outcome() && ending->outcome->status == Status::kOk; }
+  // The round goes on in the next cohort once that begins.
+  [[nodiscard]] bool requeues() const { return ending && ending->requeue; }
   [[nodiscard]] bool attempted() const {
     return state != State::kQueued && state != State::kHeld && state != State::kEnding;
   }

@@ -14,7 +14,7 @@ void RoundSyncs::begin(Round& round) {
   LOCKSTEP_ASSERT(round.attempt && !round.attempt->jobs);
   if (!round.sync) {
     round.sync = states_.new_sync(round.request);
-    states_.recall(round.key.tag, round.what.layout, *round.sync);
+    states_.recall(round.key->tag, round.what.layout, *round.sync);
   }
   round.attempt->jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
   round.state = Round::State::kDigests;
@@ -28,7 +28,7 @@ void RoundSyncs::claim_if_digested(Round& round) {
   round.state = Round::State::kClaimed;
   const state::Claim claim = round.sync->claim();
   context_.session.say(
-      wire::Claim{round.key, round.generation, round.what, claim.strategy, claim.defined, claim.revision, claim.root});
+      wire::Claim{*round.key, round.generation, round.what, claim.strategy, claim.defined, claim.revision, claim.root});
 }
 
 // Rule 25.
@@ -66,7 +66,7 @@ std::optional<std::string> RoundSyncs::stranded(const Round& round) const {
 void RoundSyncs::done_if_complete(Round& round) {
   if (round.state != Round::State::kRunning || !round.sync->complete() || is_frozen(round)) return;
   round.state = Round::State::kDone;
-  context_.session.say(wire::Done{round.key, round.generation, round.what, round.hash});
+  context_.session.say(wire::Done{*round.key, round.generation, round.what, round.hash});
 }
 
 void RoundSyncs::on_job_done(Round& round, const JobDone& in) {
@@ -81,9 +81,10 @@ void RoundSyncs::on_job_done(Round& round, const JobDone& in) {
 void RoundSyncs::end(Round& round, bool is_member) {
   context_.jobs.close(round.attempt->jobs);
   state::Sync& sync = *round.sync;
-  if (!round.outcome) return sync.begin_again();
-  Outcome& outcome = *round.outcome;
-  states_.remember(round.key.tag, round.what.layout, sync, outcome.status == Status::kOk);
+  LOCKSTEP_ASSERT(round.ending.has_value());
+  if (!round.has_outcome()) return sync.begin_again();
+  Outcome& outcome = *round.ending->outcome;
+  states_.remember(round.key->tag, round.what.layout, sync, outcome.status == Status::kOk);
   states_.note_torn(round.request.tag, sync);
   LocalStates::describe(sync, is_member, outcome);
   round.bytes_sent = sync.bytes_sent();

@@ -66,7 +66,7 @@ class RoundSyncs {
   void say_all(const state::Sync::Messages& messages);
   void note_lie(PeerId peer, std::string what);
   void start_jobs(const Round& round) { context_.start_jobs(round.attempt->jobs); }
-  [[nodiscard]] bool is_frozen(const Round& round) const { return views_.freezes(round.key, round.generation); }
+  [[nodiscard]] bool is_frozen(const Round& round) const { return views_.freezes(*round.key, round.generation); }
 
   Context& context_;
   LocalStates& states_;

@@ -57,7 +57,7 @@ void Rounds::take_readies(Round& round) {
 }
 
 void Rounds::take_ready(Round& round, PeerId from) {
-  auto early = announcements_.take(from, round.key, round.generation);
+  auto early = announcements_.take(from, *round.key, round.generation);
   if (early) on_ready(from, early->stripe, early->stream, std::move(early->ready));
 }
 
@@ -186,7 +186,7 @@ bool Rounds::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::
   for (auto& [order, round] : rounds_) {
     if (!round.attempted()) continue;
     if (round.sync) {
-      if (states_.send_next(*round.sync, round.key, round.generation, to, context_.now, term, writer)) return true;
+      if (states_.send_next(*round.sync, *round.key, round.generation, to, context_.now, term, writer)) return true;
       continue;
     }
     ring::Operation* const operation = round.operation();
@@ -196,10 +196,10 @@ bool Rounds::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::
     const auto next = operation->next(*receiver, stripe, stream);
     if (!next) continue;
     if (round.attempt->eager && next->phase == wire::Phase::kReduceScatter) {
-      writer.message(wire::Offer{round.key, round.generation, round.what, true}, term);
+      writer.message(wire::Offer{*round.key, round.generation, round.what, true}, term);
     }
     const auto length = static_cast<std::uint32_t>(next->payload.length);
-    writer.segment({round.key, round.generation, next->phase, next->index, length}, term, next->payload,
+    writer.segment({*round.key, round.generation, next->phase, next->index, length}, term, next->payload,
                    next->checksum);
     operation->prepare(context_.jobs.collected());
     start_jobs(round);
@@ -257,7 +257,7 @@ void Rounds::add_links(Views::Links& links) const {
         links.try_emplace(peer, Mesh::Wanted{views_.address_of(peer), false});
       }
     }
-    const Cohort* cohort = views_.cohort_of(round.key);
+    const Cohort* cohort = views_.cohort_of(*round.key);
     if (cohort == nullptr) continue;
     const auto among = cohort->generations.find(round.generation);
     if (among != cohort->generations.end()) views_.add_ring(among->second, direct_, links);

@@ -104,26 +104,24 @@ const Round* Rounds::find(const RoundKey& key) const {
 // up.
 void Rounds::enter(Round& round) {
   Cohort& cohort = *views_.newest();
-  const bool ending = round.requeue;
-  if (ending) by_key_.erase(round.key);
-  round.requeue = false;
+  const bool ending = round.requeues();
+  if (ending) by_key_.erase(*round.key);
+  if (ending) round.ending->requeue = false;
   round.key = RoundKey{cohort.id, context_.options.group, round.request.tag, cohort.uses.launch(round.request.tag)};
-  round.generation = cohort.attempt_of(round.key);
+  round.generation = cohort.attempt_of(*round.key);
   if (round.stop && round.stop->status == Status::kCohortClosed) {  // it has found another cohort
     round.stop.reset();
     round.deadline = round.limit;
-  } else if (round.stop) {
-    round.stop->key = round.key;
   }
-  by_key_[round.key] = round.order;
+  by_key_[*round.key] = round.order;
   if (ending) return;
   round.state = Round::State::kHeld;
   begin_attempt(round);
 }
 
 void Rounds::begin_attempt(Round& round) {
-  Cohort& cohort = *views_.cohort_of(round.key);
-  if (const auto spent = cohort.used_up.find(round.key); spent != cohort.used_up.end()) {  // rule 9
+  Cohort& cohort = *views_.cohort_of(*round.key);
+  if (const auto spent = cohort.used_up.find(*round.key); spent != cohort.used_up.end()) {  // rule 9
     const wire::Verdict verdict = spent->second;
     cohort.used_up.erase(spent);
     return finish(round, outcome_of(round, verdict.status, verdict.text), false);
@@ -134,15 +132,11 @@ void Rounds::begin_attempt(Round& round) {
   }
   // Invariant: the attempt before has been given up, and its memory is back (rule 16).
   LOCKSTEP_ASSERT(round.operation() == nullptr && !(round.attempt && round.attempt->jobs));
-  round.generation = cohort.attempt_of(round.key);
+  round.generation = cohort.attempt_of(*round.key);
   const Cohort::Membership& among = cohort.generations.at(round.generation);
-  Attempt& attempt = round.attempt.emplace(round.key, round.generation, among, context_.options.id, round.what);
+  Attempt& attempt = round.attempt.emplace(*round.key, round.generation, among, context_.options.id, round.what);
   if (attempt.direct) go_direct();
-  if (round.stop) {
-    round.stop->attempt = round.generation;
-    round.stop->done = false;
-    context_.session.say(*round.stop);
-  }
+  if (round.stop) say_stop(round, false);
   if (round.completed_early) {
     round.deadline = context_.now + context_.options.abort_grace;
     round.state = Round::State::kStuck;
@@ -236,17 +230,17 @@ void Rounds::done_if_complete(Round& round) {
   if (!round.operation()->complete() || !round.knows_parity() || is_frozen(round)) return;
   round.state = Round::State::kDone;
   round.hash = round.operation()->result_hash();
-  const Cohort& cohort = *views_.cohort_of(round.key);
+  const Cohort& cohort = *views_.cohort_of(*round.key);
   // Rule 33: there is nobody else to agree with. But the coordinator holds a leaver for the rounds that it had open,
   // and a cohort for the rounds that were open when its members called admit.
-  const bool newest = round.key.cohort == context_.view->cohort;
+  const bool newest = round.key->cohort == context_.view->cohort;
   const bool is_known = admission_.leaves() || admission_.has_said_admit() || !newest;
   if (round.attempt->world() == 1 && cohort.alone() && (!is_known || mutant(Mutant::kDoneAloneUnsaid))) {
     finish(round, outcome_of(round, Status::kOk, {}), false);
     if (context_.options.auto_admit && admission_.pending() > 0 && newest) admit_automatically();
     return;
   }
-  const wire::Done done{round.key, round.generation, round.what, round.hash, round.parity()};
+  const wire::Done done{*round.key, round.generation, round.what, round.hash, round.parity()};
   if (round.commits_among_peers()) {
     round.attempt->agree(context_.options.id, done);
     tell_done(round, done);
@@ -271,7 +265,7 @@ void Rounds::tell_done(const Round& round, const wire::Done& done) {
 void Rounds::commit_if_agreed(Round& round) {
   if (round.state != Round::State::kDone || !round.attempt->all_agree(round.hash) || is_frozen(round)) return;
   if (reported_.size() >= kMaxReported) return;  // the coordinator is that far behind
-  reported_.emplace(round.key, wire::OpenRound{round.key, round.generation, true, round.what.retry, round.hash});
+  reported_.emplace(*round.key, wire::OpenRound{*round.key, round.generation, true, round.what.retry, round.hash});
   finish(round, outcome_of(round, Status::kOk, {}), false);
 }
 
@@ -312,11 +306,11 @@ std::string Rounds::on_verdict(const wire::Verdict& verdict, bool rejoins) {
   }
   Round* round = find(verdict.key);
   if (round != nullptr) {
-    if (round->state == Round::State::kEnding && round->outcome) return {};
+    if (round->has_outcome()) return {};
     if (verdict.status == Status::kOk) return on_commit(commit);
     if (verdict.status == Status::kCohortClosed && rejoins && context_.options.auto_admit) {  // rule 21
-      round->requeue = true;
       finish(*round, std::nullopt, true);
+      round->ending->requeue = true;
     } else {
       finish(*round, outcome_of(*round, verdict.status, verdict.text), true);
     }
@@ -435,7 +429,7 @@ void Rounds::refuse_anew() {
 // Rule 21: a member that has called admit will never launch this round.
 void Rounds::refuse_if_closed(Round& round) {
   if (round.stop) return;
-  const Cohort& cohort = *views_.cohort_of(round.key);
+  const Cohort& cohort = *views_.cohort_of(*round.key);
   const Cohort::Membership& members = cohort.generations.at(round.generation);
   // While an attempt is given up whose successor will be below its minimum: members that have called admit have heard
   // of that.
@@ -447,10 +441,10 @@ void Rounds::refuse_if_closed(Round& round) {
   for (const auto& [peer, closer] : cohort.closers) {
     if (std::find(members.bound.begin(), members.bound.end(), peer) == members.bound.end()) continue;
     const bool launched = std::any_of(closer.open.begin(), closer.open.end(), [&](const RoundKey& key) {
-      return key.tag == round.key.tag && key.use == round.key.use && key.cohort == round.key.cohort;
+      return key.tag == round.key->tag && key.use == round.key->use && key.cohort == round.key->cohort;
     });
     if (launched) continue;
-    return ask_to_stop(round, Status::kCohortClosed, wire::not_launched(context_.name_of(peer), round.key.tag));
+    return ask_to_stop(round, Status::kCohortClosed, wire::not_launched(context_.name_of(peer), round.key->tag));
   }
 }
 
@@ -460,7 +454,7 @@ std::vector<wire::OpenRound> Rounds::open_rounds() const {
   std::vector<wire::OpenRound> open;
   for (const auto& [order, round] : rounds_) {
     if (!round.open()) continue;
-    open.push_back({round.key, round.generation, round.said_all(), round.what.retry, round.hash});
+    open.push_back({*round.key, round.generation, round.said_all(), round.what.retry, round.hash});
   }
   for (const auto& [key, round] : reported_) open.push_back(round);
   return open;
@@ -481,14 +475,14 @@ void Rounds::give_up_touched(const wire::Propose& change) {
   views_.install(change, [&](const RoundKey& key) { return find(key) != nullptr; });
   for (auto& [order, round] : rounds_) {
     if (!round.open()) continue;
-    if (const Cohort* cohort = views_.cohort_of(round.key)) round.generation = cohort->attempt_of(round.key);
+    if (const Cohort* cohort = views_.cohort_of(*round.key)) round.generation = cohort->attempt_of(*round.key);
   }
 }
 
 // `cut`: this peer leaves, and is in no view any more.
 void Rounds::give_up(Round& round, const wire::Propose& change, bool cut) {
-  const Cohort* cohort = views_.cohort_of(round.key);
-  if (cohort == nullptr || !cohort->touched(round.key, round.generation, change)) return;
+  const Cohort* cohort = views_.cohort_of(*round.key);
+  if (cohort == nullptr || !cohort->touched(*round.key, round.generation, change)) return;
   const bool lost = cohort->loses(change, round.generation);
   if (mutant(Mutant::kDoneCommitsOnLoss) && round.state == Round::State::kDone) {
     return finish(round, outcome_of(round, Status::kOk, {}), false);
@@ -502,18 +496,18 @@ void Rounds::give_up(Round& round, const wire::Propose& change, bool cut) {
   }
   if (round.state == Round::State::kHeld) return;  // it has not begun in the generation that is over
   if (!round.what.retry && !mutant(Mutant::kRetriesWhatMustNot)) {
-    const std::string why = "too many rounds were cut short with tag " + std::to_string(round.key.tag.value);
+    const std::string why = "too many rounds were cut short with tag " + std::to_string(round.key->tag.value);
     return finish(round, outcome_of(round, lost ? Status::kPeerLost : Status::kWorldChanged, why), true);
   }
   ++round.retries;
   context_.note(
-      {.kind = trace::Kind::kRoundRetried, .view = change.view.number, .peer = {}, .round = round.key, .text = {}});
+      {.kind = trace::Kind::kRoundRetried, .view = change.view.number, .peer = {}, .round = *round.key, .text = {}});
   finish(round, std::nullopt, true);
 }
 
 void Rounds::enter_cohort() {
   for (auto& [order, round] : rounds_) {
-    if ((round.state == Round::State::kQueued && !admission_.waits(order)) || round.requeue) enter(round);
+    if ((round.state == Round::State::kQueued && !admission_.waits(order)) || round.requeues()) enter(round);
   }
 }
 
@@ -533,7 +527,7 @@ void Rounds::go_on() {
 
 void Rounds::end(Status status, const std::string& text) {
   for (auto& [order, round] : rounds_) {
-    if (round.state == Round::State::kEnding && round.outcome) continue;
+    if (round.has_outcome()) continue;
     const bool known = round.state == Round::State::kQueued;
     finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, text), !mutant(Mutant::kRestoresNothing));
   }
@@ -558,17 +552,22 @@ void Rounds::ask_to_stop(Round& round, Status status, std::string text) {
   if (status == Status::kTimedOut && mutant(Mutant::kAbortsAlone)) {
     return finish(round, outcome_of(round, status, std::move(text)), true);
   }
-  if (round.stop || (round.state == Round::State::kEnding && round.outcome)) return;
+  if (round.stop || round.has_outcome()) return;
   if (round.state == Round::State::kQueued) return end_queued(round, status, std::move(text));
-  round.stop = wire::StopRound{round.key, round.generation, status, round.said_all(), text.substr(0, kMaxTextBytes)};
+  round.stop = StopRequest{status, text.substr(0, kMaxTextBytes)};
   round.deadline = context_.now + context_.options.abort_grace;
-  context_.session.say(*round.stop);
+  say_stop(round, round.said_all());
+}
+
+// `done`: a Done was said in this attempt.
+void Rounds::say_stop(const Round& round, bool done) {
+  context_.session.say(wire::StopRound{*round.key, round.generation, round.stop->status, done, round.stop->text});
 }
 
 // The caller waits for nobody, and has its memory. The others' calls of this use of the tag end by the same stop, in
 // the cohort that they wait for: otherwise the next call with this tag would be taken for this one.
 void Rounds::end_queued(Round& round, Status status, std::string text) {
-  round.stop = wire::StopRound{{}, {}, status, false, text.substr(0, kMaxTextBytes)};
+  round.stop = StopRequest{status, text.substr(0, kMaxTextBytes)};
   round.deadline = kNever;
   round.completed_early = true;
   context_.complete(round.call, outcome_of(round, status, std::move(text)));
@@ -580,7 +579,7 @@ Outcome Rounds::outcome_of(const Round& round, Status status, std::string text) 
   Outcome outcome;
   outcome.status = status;
   outcome.text = std::move(text);
-  outcome.round = round.key;
+  outcome.round = round.key.value_or(RoundKey{});
   outcome.attempt = round.generation;
   outcome.retries = round.retries;
   if (round.request.state != nullptr) {  // until the sync has begun; see RoundSyncs::end()
@@ -608,10 +607,13 @@ Outcome Rounds::outcome_of(const Round& round, Status status, std::string text) 
 // Ends an attempt: with an outcome, or to try again. The memory comes back first (rule 16); drive_ends() sees to the
 // rest.
 void Rounds::finish(Round& round, std::optional<Outcome> outcome, bool restores) {
+  using Inputs = Ending::Inputs;
   const bool was_ending = round.state == Round::State::kEnding;
-  round.outcome = std::move(outcome);
-  if (round.outcome) round.deadline = kNever;
-  round.restores = round.restores || restores;
+  LOCKSTEP_ASSERT(was_ending == round.ending.has_value());
+  if (!was_ending) round.ending.emplace();
+  round.ending->outcome = std::move(outcome);
+  if (round.has_outcome()) round.deadline = kNever;
+  if (restores && round.ending->inputs == Inputs::kKept) round.ending->inputs = Inputs::kToRestore;
   if (was_ending) return;
   round.state = Round::State::kEnding;
   if (round.operation() != nullptr) round.operation()->stop();
@@ -630,9 +632,11 @@ bool Rounds::drive_ends() {
       ++at;
       continue;
     }
-    if (Cohort* cohort = views_.cohort_of(round.key)) unkept = cohort->forget_kept(round.key) || unkept;
-    by_key_.erase(round.key);
-    announcements_.forget(round.key);
+    if (round.key) {
+      if (Cohort* cohort = views_.cohort_of(*round.key)) unkept = cohort->forget_kept(*round.key) || unkept;
+      by_key_.erase(*round.key);
+      announcements_.forget(*round.key);
+    }
     at = rounds_.erase(at);
   }
   return unkept;
@@ -640,8 +644,10 @@ bool Rounds::drive_ends() {
 
 bool Rounds::drop_cohorts() {
   return views_.drop_cohorts([&](CohortId id) {
-    return std::any_of(rounds_.begin(), rounds_.end(),
-                       [&](const auto& entry) { return entry.second.key.cohort == id; });
+    return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
+      const std::optional<RoundKey>& key = entry.second.key;
+      return key && key->cohort == id;
+    });
   });
 }
 
@@ -652,7 +658,7 @@ Rounds::End Rounds::drive_end(Round& round) {
   }
   if (round.sync) {
     if (round.sync->jobs_running() > 0) return End::kWaits;
-    const bool swaps = round.outcome && round.outcome->status == Status::kOk && round.request.state->staged;
+    const bool swaps = round.has_committed() && round.request.state->staged;
     if (swaps) {
       round.sync->swap_some(context_.jobs.collected());
       start_jobs(round);
@@ -661,32 +667,35 @@ Rounds::End Rounds::drive_end(Round& round) {
     syncs_.end(round, admission_.is_member());
   }
   if (round.operation() != nullptr && !end_operation(round)) return End::kWaits;
-  round.restores = false;
-  round.restoring = false;
-  if (round.outcome && !RoundSyncs::end_watch(round)) return End::kWaits;
-  if (!round.outcome) {
+  if (round.has_outcome() && !RoundSyncs::end_watch(round)) return End::kWaits;
+  if (!round.has_outcome()) {
+    LOCKSTEP_ASSERT(!round.requeues());  // the next cohort has begun in the step in which the old one was closed
+    round.ending.reset();
     round.state = Round::State::kHeld;
-    if (!round.requeue) begin_attempt(round);
+    begin_attempt(round);
     return End::kBegan;
   }
-  round.outcome->bytes_sent = round.bytes_sent;
-  round.outcome->bytes_received = round.bytes_received;
+  Outcome& outcome = *round.ending->outcome;
+  outcome.bytes_sent = round.bytes_sent;
+  outcome.bytes_received = round.bytes_received;
   context_.jobs.close(round.watch_jobs);
-  if (!round.completed_early) context_.complete(round.call, std::move(*round.outcome));
+  if (!round.completed_early) context_.complete(round.call, std::move(outcome));
   return End::kOver;
 }
 
 // Once no stream holds its memory: decodes what has committed, or restores inputs (rule 16). False: jobs still run.
 bool Rounds::end_operation(Round& round) {
+  using Inputs = Ending::Inputs;
   Attempt& attempt = *round.attempt;
   ring::Operation& operation = *attempt.operation;
   if (operation.jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return false;
-  if (round.outcome && round.outcome->status == Status::kOk) {
+  if (round.has_committed()) {
     operation.decode_some(context_.jobs.collected());
     start_jobs(round);
     if (operation.jobs_running() > 0) return false;
   }
-  if (round.restores && !std::exchange(round.restoring, true)) {
+  if (round.ending->inputs == Inputs::kToRestore) {
+    round.ending->inputs = Inputs::kRestoring;
     operation.restore(context_.jobs.collected());
     start_jobs(round);
     if (operation.jobs_running() > 0 && !mutant(Mutant::kToldBeforeRestore)) return false;
@@ -741,7 +750,7 @@ RoundPhase Rounds::phase_of(const RoundKey& key) const {
 
 std::optional<RoundKey> Rounds::round_of(CallId call) const {
   for (const auto& [order, round] : rounds_) {
-    if (round.call == call && round.state != Round::State::kQueued) return round.key;
+    if (round.call == call) return round.key;
   }
   return std::nullopt;
 }

@@ -168,7 +168,7 @@ class Rounds final : public NeighbourOwner {
   // The round in which a neighbour shares a state; null: its attempt does not run here.
   [[nodiscard]] Round* syncing(const RoundKey& key, Generation attempt);
   void start_jobs(const Round& round) { context_.start_jobs(round.attempt->jobs); }
-  [[nodiscard]] bool is_frozen(const Round& round) const { return views_.freezes(round.key, round.generation); }
+  [[nodiscard]] bool is_frozen(const Round& round) const { return views_.freezes(*round.key, round.generation); }
 
   void enter(Round& round);
   void begin_attempt(Round& round);
@@ -179,6 +179,7 @@ class Rounds final : public NeighbourOwner {
   void refuse(Round& round, Status status, const std::string& text);
   void refuse_if_closed(Round& round);
   void ask_to_stop(Round& round, Status status, std::string text);
+  void say_stop(const Round& round, bool done);
   void end_queued(Round& round, Status status, std::string text);
   [[nodiscard]] Outcome outcome_of(const Round& round, Status status, std::string text) const;
   void finish(Round& round, std::optional<Outcome> outcome, bool restores);

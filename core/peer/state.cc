@@ -56,8 +56,8 @@ bool Rounds::can_run(const Round& round) const {
 template <typename Archive>
 void Rounds::state_of(Archive& a, Round& round) {
   a.all(round.order, round.call, round.request, round.what, round.state, round.deadline, round.limit, round.key,
-        round.generation, round.attempt, round.hash, round.watch_jobs, round.stop, round.completed_early, round.outcome,
-        round.restores, round.restoring, round.requeue, round.retries, round.bytes_sent, round.bytes_received);
+        round.generation, round.attempt, round.hash, round.watch_jobs, round.stop, round.completed_early, round.ending,
+        round.retries, round.bytes_sent, round.bytes_received);
   bool begun = round.operation() != nullptr;
   bool shares = round.sync != nullptr;
   bool watches = round.watch != nullptr;
@@ -66,6 +66,8 @@ void Rounds::state_of(Archive& a, Round& round) {
     round.sync.reset();
     round.watch.reset();
     if (a.failed()) return;
+    if (round.ending.has_value() != (round.state == Round::State::kEnding)) return a.fail();
+    if (!round.key && round.open()) return a.fail();
     const bool needs_attempt = begun || shares || round.attempted();
     if (needs_attempt && !round.attempt) return a.fail();
     const bool has_rank = round.attempt && round.attempt->ring && round.attempt->rank.value < round.attempt->world();

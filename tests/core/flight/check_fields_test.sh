@@ -33,7 +33,7 @@ missed core/peer/mesh.h 'Instant retry_at;' 'Instant retry_at, tried_at;' \
   'tried_at is not in the list of lockstep::peer::Mesh::Stripe'
 missed core/peer/admission.h 'Life life_ = ' 'std::map<CallId, Rank> new_{};' \
   'new_ is not in the list of lockstep::peer::Admission'
-missed core/peer/round.h 'bool restores' 'std::optional<Rank> more = Rank{1};  // of it' \
+missed core/peer/round.h 'bool completed_early' 'std::optional<Rank> more = Rank{1};  // of it' \
   'more is not in the list of lockstep::peer::Round'
 missed core/coordinator/machine.h 'std::uint64_t commits = 0' \
   'std::uint64_t commits = 0, aborts = 0, admitted = 0, more = 0;' \
