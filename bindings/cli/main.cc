@@ -100,7 +100,7 @@ int run(int argc, char** argv) {
 }  // namespace lockstep::cli
 
 int main(int argc, char** argv) {
-  using namespace lockstep::cli;  // the function main() cannot be in a namespace
+  using namespace lockstep::cli;  // NOLINT(google-build-using-namespace): main() cannot be in a namespace
   try {
     const int code = run(argc, argv);
     // The disk is full or the pipe is closed: the output is lost.

@@ -29,6 +29,7 @@ struct Context {
         jobs(options.first_serial) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
+  ~Context() = default;
 
   [[nodiscard]] Effects& out() const { return *effects; }
   // Ends a call, on the view that is installed.

@@ -78,12 +78,14 @@ std::optional<Admission::RunEnds> Rounds::on_timer() {
     const std::string tag = std::to_string(round.request.tag.value);
     if (round.stop) {
       const std::string grace = std::to_string(context_.options.abort_grace.ns / 1'000'000);
-      return Admission::RunEnds{Status::kOutcomeUnknown, "no verdict on tag " + tag + " within " + grace +
-                                                             " ms of asking to stop it; left the run"};
+      std::string text = "no verdict on tag ";
+      text.append(tag).append(" within ").append(grace).append(" ms of asking to stop it; left the run");
+      return Admission::RunEnds{Status::kOutcomeUnknown, std::move(text)};
     }
     const std::string limit = std::to_string(round.request.timeout.ns / 1'000'000);
-    ask_to_stop(round, Status::kTimedOut,
-                context_.name_of(context_.options.id) + " timed out after " + limit + " ms in tag " + tag);
+    std::string text = context_.name_of(context_.options.id);
+    text.append(" timed out after ").append(limit).append(" ms in tag ").append(tag);
+    ask_to_stop(round, Status::kTimedOut, std::move(text));
   }
   return std::nullopt;
 }

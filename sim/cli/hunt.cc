@@ -202,6 +202,7 @@ bool Hunt::rarer() const { return quarry_->recorded && fell_to_half(detection_, 
 
 void run_hunts(std::vector<Hunt>& hunts, std::uint32_t jobs, const std::function<void(const Hunt&)>& ended) {
   std::vector<Hunt*> longest_first;
+  longest_first.reserve(hunts.size());
   for (Hunt& hunt : hunts) longest_first.push_back(&hunt);
   std::stable_sort(longest_first.begin(), longest_first.end(), [](const Hunt* a, const Hunt* b) {
     return expected_seeds(a->quarry()) > expected_seeds(b->quarry());

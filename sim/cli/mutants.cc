@@ -121,6 +121,7 @@ std::vector<Hunt> hunts_of(const HuntOptions& options, const Detections& recorde
     if (at != recorded.end()) quarry.recorded = at->second;
   }
   std::vector<double> costs;
+  costs.reserve(all.size());
   for (const Quarry& quarry : all) costs.push_back(expected_seeds(quarry));
   const std::vector<std::uint32_t> parts = balanced_parts(costs, options.parts);
   std::vector<Mutant> wanted;

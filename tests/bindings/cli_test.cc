@@ -424,7 +424,7 @@ TEST(CliBench, MeasuresWireFormatsWithinTheirErrors) {
 }
 
 TEST(CliBench, RefusesImpossibleWireFormats) {
-  EXPECT_THAT(run("bench --up int8").text, HasSubstr("take --op avg, or --only out"));
+  EXPECT_THAT(run("bench --up int8").text, HasSubstr("use --op avg, or --only out"));
   EXPECT_THAT(run("bench --up e3m0 -o avg --algorithm ring").text,
               HasSubstr("the ring needs a format of 8 bits or more for --up"));
   EXPECT_THAT(run("bench --up int8 -o avg --residual").text, HasSubstr("only the direct algorithm has residuals"));
