@@ -3,7 +3,7 @@
 namespace lockstep::test {
 namespace {
 
-using namespace wire;  // this file is about messages only
+using namespace wire;  // NOLINT(google-build-using-namespace): this file is about messages only
 
 constexpr PeerId kAnn{0x0123456789abcdef, 0xfedcba9876543210};
 constexpr PeerId kBob{0x1111111111111111, 0x2222222222222222};
