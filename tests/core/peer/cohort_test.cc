@@ -49,13 +49,13 @@ TEST(Cohort, MembersAreAsFarFromEachOtherAsTheFarthestFromTheCoordinator) {
   EXPECT_EQ(distance(), ring::Distance::kNear) << "it is another group's";
 }
 
-TEST(Cohort, ManyAreNotDirect) {
+TEST(Cohort, ManyMembersDoNotCommitAmongPeers) {
   std::vector<PeerId> peers;
   for (std::uint64_t n = 1; n <= kMaxDirect + 1; ++n) peers.push_back({n, n});
   wire::View view = view_among(1, peers);
-  EXPECT_FALSE(Cohort::founded(view, kOneGroup).now().direct);
+  EXPECT_FALSE(Cohort::founded(view, kOneGroup).now().peer_commit);
   view.members.pop_back();
-  EXPECT_TRUE(Cohort::founded(view, kOneGroup).now().direct);
+  EXPECT_TRUE(Cohort::founded(view, kOneGroup).now().peer_commit);
 }
 
 TEST(Cohort, ALossOfTheOneThatIsFarBringsTheOthersNear) {
