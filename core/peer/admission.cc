@@ -129,7 +129,7 @@ void Admission::say_admit(std::vector<wire::OpenRound> open) {
 }
 
 bool Admission::joins(const Cohort& cohort) const {
-  return context_.options.auto_admit && std::any_of(cohort.closers.begin(), cohort.closers.end(),
+  return context_.options.auto_admit && std::any_of(cohort.pending_admits.begin(), cohort.pending_admits.end(),
                                                     [&](const auto& entry) { return enough(entry.second.at_least); });
 }
 
@@ -137,8 +137,10 @@ bool Admission::goes_on(const Cohort& cohort) const {
   if (life_ == Life::kLeaving && joins(cohort)) return true;
   if (!context_.options.auto_admit || !admit_) return false;
   if (!admit_->call || admit_->said_automatic) return true;
-  const auto is = [&](auto what) { return std::any_of(cohort.closers.begin(), cohort.closers.end(), what); };
-  if (is([](const auto& entry) { return entry.second.by_itself; })) return true;
+  const auto is = [&](auto what) {
+    return std::any_of(cohort.pending_admits.begin(), cohort.pending_admits.end(), what);
+  };
+  if (is([](const auto& entry) { return entry.second.automatic; })) return true;
   return enough(admit_->at_least) && !is([&](const auto& entry) { return !enough(entry.second.at_least); });
 }
 

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/base/ids.h"
-#include "core/peer/early.h"
+#include "core/peer/eager_receive_buffer.h"
 #include "core/wire/message.h"
 
 namespace lockstep::peer {
@@ -31,7 +31,7 @@ class Announcements {
   // The message of this neighbour about this attempt, if one was kept; then it is kept no longer.
   [[nodiscard]] std::optional<EarlyReady> take(PeerId from, const RoundKey& key, Generation attempt);
   // Offers, and segments that came with them.
-  [[nodiscard]] Early& eager() { return eager_; }
+  [[nodiscard]] EagerReceiveBuffer& eager() { return eager_; }
 
   // The round is over, or will never begin here.
   void forget(const RoundKey& key);
@@ -77,7 +77,7 @@ class Announcements {
 
   // By neighbour. Invariant: no list is empty.
   std::map<PeerId, std::map<RoundKey, EarlyReady>> readies_;
-  Early eager_;
+  EagerReceiveBuffer eager_;
 };
 
 }  // namespace lockstep::peer

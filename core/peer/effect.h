@@ -21,8 +21,8 @@ struct Resolve {
   std::string coordinator;
 };
 
-// Listen on one port out of Options::first_port..last_port. Answered by Listening. Streams come as io::Accepted until the
-// Peer is destroyed; from RunOver on each is closed at once.
+// Listen on one port out of Options::first_port..last_port. Answered by Listening. Streams come as io::Accepted until
+// the Peer is destroyed; from RunOver on each is closed at once.
 struct Listen {};
 
 // How a call ended. What does not apply is zero.
@@ -43,8 +43,8 @@ struct Outcome {
   std::vector<std::uint64_t> blocks;  // all-gather: elements of each rank's block
   float weight = 0;    // committed rounds: what all contributions weigh together, where they have weights
   std::string parity;  // committed rounds: how the states differ that contributors watch; empty: they do not
-  // sync: the state in memory is one, the caller's or the elected one; and which. Otherwise it was being taken over, in place, when
-  // the round ended, and is none.
+  // sync: the state in memory is one, the caller's or the elected one; and which. Otherwise it was being taken over,
+  // in place, when the round ended, and is none.
   bool state_defined = true;
   std::uint64_t revision = 0;
   Digest root;

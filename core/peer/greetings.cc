@@ -51,7 +51,7 @@ void Greetings::offer_again(Round& round, StripeIndex stripe, StreamId stream) {
 
 std::string Greetings::take_early(Round& round) {
   const Attempt& attempt = *round.attempt;
-  Early::Entry* early = announcements_.eager().find(attempt.upstream(), attempt.key, attempt.generation);
+  EagerReceiveBuffer::Entry* early = announcements_.eager().find(attempt.upstream(), attempt.key, attempt.generation);
   if (early == nullptr || early->taken) return {};
   if (std::string why = compare(round, attempt.upstream(), early->what); !why.empty()) return why;
   if (!early->follows) {

@@ -30,17 +30,17 @@ struct Launch {
   Request request;
 };
 
-// Serve this state (a sync's request: its statement, its tensors as `recv`), which changes no more, to peers that wait for
-// their admission. Completes when it is stopped, a newer one of the same tag is published, or this peer leaves: then its memory
-// is back.
+// Serve this state (a sync's request: its statement, its tensors as `recv`), which changes no more, to peers that wait
+// for their admission. Completes when it is stopped, a newer one of the same tag is published, or this peer leaves:
+// then its memory is back.
 struct Publish {
   CallId call;
   Request request;
 };
 
-// While this peer waits for its admission: fill these tensors with pieces of the newest state that members publish under this
-// tag. Completes when all of it is here, or at the admission with what has come until then. The next sync believes nothing of
-// it.
+// While this peer waits for its admission: fill these tensors with pieces of the newest state that members publish
+// under this tag. Completes when all of it is here, or at the admission with what has come until then. The next sync
+// believes nothing of it.
 struct Prefetch {
   CallId call;
   Request request;

@@ -299,7 +299,7 @@ void Peer::Machine::install(const wire::Propose& change) {
     admission_.enter_cohort(change.view.members.size());
     rounds_.enter_cohort();
   }
-  if (views_.forget_closers()) rounds_.refuse_anew();
+  if (views_.forget_admits()) rounds_.refuse_anew();
   rounds_.forget_stale_announcements();
   update_links();
   rounds_.go_on();

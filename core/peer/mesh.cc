@@ -18,7 +18,8 @@ constexpr Duration kLastBackoff = milliseconds(500);
 constexpr std::size_t kSegmentsPerStripe = 2;
 // What is on its way to a visitor delays a round: one piece.
 constexpr std::size_t kSegmentsPerVisitor = 1;
-// Streams in a row that break the protocol before their link is said to be broken: more than bits on the way are ever flipped.
+// Streams in a row that break the protocol before their link is said to be broken: more than bits on the way are ever
+// flipped.
 constexpr std::uint32_t kMaxFaults = 8;
 
 }  // namespace
@@ -446,8 +447,8 @@ void Mesh::forgive(PeerId peer) {
   if (const auto at = links_.find(peer); at != links_.end()) at->second.faults = 0;
 }
 
-// A stream that speaks nonsense is closed, and may be opened again: bits are flipped on the way. But a link on which that
-// happens again and again is none, and the coordinator shall know. A stranger has no link, whomever it names.
+// A stream that speaks nonsense is closed, and may be opened again: bits are flipped on the way. But a link on which
+// that happens again and again is none, and the coordinator shall know. A stranger has no link, whomever it names.
 void Mesh::break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out) {
   out.emplace_back(trace::Event{.kind = trace::Kind::kProtocolError,
                                 .view = {},
@@ -483,7 +484,8 @@ void Mesh::on_timer(Instant now, Effects& out) {
     }
     if (flow.channel.closing()) continue;
     if (flow.kind == Kind::kUp) {
-      // Nothing is read while a segment waits for its place, on our own kernels as a rule: that the other side is silent is not known.
+      // Nothing is read while a segment waits for its place, on our own kernels as a rule: that the other side is
+      // silent is not known.
       if (flow.channel.reader.awaits_place()) flow.channel.forgive_silence(now);
       const Instant limit = flow.channel.heard() + options_.link_silence;
       if (now >= limit) {

@@ -1,13 +1,13 @@
-// One peer's links to its neighbours: which streams to dial, which to take, when to give up on one, and which stripe a segment
-// goes to. Knows nothing of what is reduced: that is its owner's.
+// One peer's links to its neighbours: which streams to dial, which to take, when to give up on one, and which stripe a
+// segment goes to. Knows nothing of what is reduced: that is its owner's.
 //
-// The peer with the smaller id dials. A stripe that breaks is dialled again; what it had lost is told by Ready on the new one.
-// A stream belongs to a link only once it has said the key of the run: who is a member and where it listens is no secret. Until
-// then it stands in a lobby of few places; a stream that has said the key never stands there, and so loses no place to a stranger.
-// Beside its neighbours it has visits: a peer that waits for its admission dials members that publish a state, with a key of
-// its own, and fetches pieces from them. Nothing that happens on a visit is anybody's fault: nobody hears of it, nothing waits
-// for it. A stripe is only replaced once the driver has given back all memory of the old one, so that a place has one stream at
-// a time.
+// The peer with the smaller id dials. A stripe that breaks is dialled again; what it had lost is told by Ready on the
+// new one. A stream belongs to a link only once it has said the key of the run: who is a member and where it listens
+// is no secret. Until then it stands in a lobby of few places; a stream that has said the key never stands there, and
+// so loses no place to a stranger. Beside its neighbours it has visits: a peer that waits for its admission dials
+// members that publish a state, with a key of its own, and fetches pieces from them. Nothing that happens on a visit
+// is anybody's fault: nobody hears of it, nothing waits for it. A stripe is only replaced once the driver has given
+// back all memory of the old one, so that a place has one stream at a time.
 #pragma once
 
 #include <algorithm>
@@ -47,8 +47,8 @@ class Mesh {
     std::optional<LinkKey> visit{};  // we visit it, with this key
     bool direct = false;             // no neighbour in the ring: the other side may not want it yet
   };
-  // The neighbours that are wanted from now on, and those to be visited; others are let go. Visitors stay, unless they are
-  // wanted.
+  // The neighbours that are wanted from now on, and those to be visited; others are let go. Visitors stay, unless they
+  // are wanted.
   void want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects& out);
   // Visitors that may stay no longer.
   template <typename Unwelcome>
@@ -167,7 +167,7 @@ class Mesh {
     kDialling,  // asked for
     kGreeting,  // dialled and open; waits for LinkWelcome
     kStranger,  // accepted; has not said who it is; stands in the lobby
-    kParked,  // accepted; said who it is; waits until our key is known (in the lobby), its link is wanted and the old one gone
+    kParked,    // accepted and greeted; waits for the key (in the lobby), or for its place in a link that is wanted
     kUp,
     kDying,  // being closed
   };

@@ -47,9 +47,9 @@ class Peer {
   // All that it holds, counted, between two steps; it takes about as long as save().
   [[nodiscard]] Holdings holdings() const;
 
-  // All that this peer holds, between two steps, for a recording (core/flight/). Another one of the same options that loads it goes
-  // on where this one was; its loans for reading are made again, as effects, for they lie elsewhere. False: these bytes are no
-  // such state, and the peer is good for nothing.
+  // All that this peer holds, between two steps, for a recording (core/flight/). Another one of the same options that
+  // loads it goes on where this one was; its loans for reading are made again, as effects, for they lie elsewhere.
+  // False: these bytes are no such state, and the peer is good for nothing.
   void save(std::vector<std::byte>& out) const;
   [[nodiscard]] bool load(std::span<const std::byte> state, Effects& lent);
 

@@ -23,26 +23,26 @@ using wire::Collective;
 
 // One tensor of a call. What the two places mean:
 //   all-reduce      send, recv: `count` elements each; the same buffer and offset (in place), or no overlap
-//   reduce-scatter  send: `count` elements; recv: room for this rank's chunk (recv.length bytes of room; the chunk of rank r
-//                   of n has count/n elements, one more for r < count % n)
-//   all-gather      send: this rank's block, `count` elements (may differ between peers); recv: room for all blocks, in rank
-//                   order; send may lie inside recv only exactly at its own place
+//   reduce-scatter  send: `count` elements; recv: room for this rank's chunk (recv.length bytes of room; the chunk of
+//                   rank r of n has count/n elements, one more for r < count % n)
+//   all-gather      send: this rank's block, `count` elements (may differ between peers); recv: room for all blocks, in
+//                   the order of ranks; send may lie inside recv only exactly at its own place
 //   broadcast       recv: `count` elements, read on the root and written elsewhere; send is ignored
-//   sync            recv: a tensor of the state, as the statement's manifest says; read, and written where another state is elected;
-//                   send is ignored
+//   sync            recv: a tensor of the state, as the statement's manifest says; read, and written where another
+//                   state is elected; send is ignored
 struct Tensor {
   BufferRef send;
   BufferRef recv;
   std::uint64_t count = 0;
-  // All-reduce that goes direct: error feedback, `count` elements; empty: none. It is added to this peer's contribution, and when the
-  // call has committed it is what encoding has lost of that: what weight * (send + residual) was made, decoded and divided by the
-  // weight again, is less than send + residual. What a rank adds as it is (its own chunk, of a small one all) leaves 0. Untouched where
-  // the weight is 0 or nobody else takes part.
+  // All-reduce that goes direct: error feedback, `count` elements; empty: none. It is added to this peer's
+  // contribution, and when the call has committed it is what encoding has lost of that: what weight * (send +
+  // residual) was made, decoded and divided by the weight again, is less than send + residual. What a rank adds as it
+  // is (its own chunk, of a small one all) leaves 0. Untouched where the weight is 0 or nobody else takes part.
   BufferRef residual{};
 };
 
-// A state that is digested beside a call, as it is when that begins: do all who take part hold the same? Nothing of it may change
-// until the call completes. `unchanged` is meant since the last call that was launched with one.
+// A state that is digested beside a call, as it is when that begins: do all who take part hold the same? Nothing of it
+// may change until the call completes. `unchanged` is meant since the last call that was launched with one.
 struct Watched {
   std::shared_ptr<const state::Statement> state;
   std::vector<BufferRef> memory;  // of each tensor
@@ -73,8 +73,8 @@ inline wire::Algorithm algorithm_of(const Request& request) {
 }
 inline bool goes_direct(const Request& request) { return algorithm_of(request) == wire::Algorithm::kDirect; }
 
-// Its elements are more than copied and folded as they come: they are encoded, or weighed, or gathered. No element may be infinite
-// or NaN then. In place the tensor keeps what it holds until the round has committed.
+// Its elements are more than copied and folded as they come: they are encoded, or weighed, or gathered. No element may
+// be infinite or NaN then. In place the tensor keeps what it holds until the round has committed.
 inline bool is_encoded(const Request& request) {
   return !request.formats.native() || request.weight || goes_direct(request);
 }
@@ -82,8 +82,8 @@ inline bool is_encoded(const Request& request) {
 // What a contribution may weigh.
 inline bool is_weight(float weight) { return std::isfinite(weight) && !std::signbit(weight); }
 
-// Why no call can have such formats, weights or algorithm, in words for its caller. What the weight is, is another matter: it is this
-// peer's own, and the others wait for it.
+// Why no call can have such formats, weights or algorithm, in words for its caller. What the weight is, is another
+// matter: it is this peer's own, and the others wait for it.
 std::optional<std::string> flaw_of_encoding(const Request& request);
 
 // The arguments that must be equal on all peers (rule 11). `segment_bytes`: Options::segment_bytes.
@@ -95,15 +95,16 @@ inline bool reduces_in_place(const Request& request, const Tensor& tensor) {
          tensor.send.offset == tensor.recv.offset;
 }
 
-// How much scratch a tensor needs: a copy of the input where it is reduced in place (to restore it after an abort; or what is
-// encoded, until the commit), or the partial sums of a reduce-scatter.
+// How much scratch a tensor needs: a copy of the input where it is reduced in place (to restore it after an abort; or
+// what is encoded, until the commit), or the partial sums of a reduce-scatter.
 inline std::uint64_t scratch_bytes(const Request& request, const Tensor& tensor) {
   const bool needed = request.collective == Collective::kReduceScatter || reduces_in_place(request, tensor);
   return needed ? tensor.count * size_of(request.type) : 0;
 }
 
-// Direct: room for what others contribute to a rank's own chunks, behind the scratch of the tensors. A sixteenth of the tensors, in
-// which contributions take turns; of small ones as much as the others' contributions may take that are many.
+// Direct: room for what others contribute to a rank's own chunks, behind the scratch of the tensors. A sixteenth of
+// the tensors, in which contributions take turns; of small ones as much as the others' contributions may take that are
+// many.
 inline std::uint64_t direct_room(const Request& request) {
   constexpr std::uint64_t kLeast = std::uint64_t{2} << 20U;
   constexpr std::uint64_t kMost = std::uint64_t{32} << 20U;

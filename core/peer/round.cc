@@ -28,13 +28,13 @@ std::optional<std::string> validate_stake(const Request& request, const wire::St
          std::to_string(element) + " bytes";
 }
 
-Attempt::Attempt(const RoundKey& round, Generation its_generation, const Cohort::Membership& among, PeerId self,
+Attempt::Attempt(const RoundKey& round, Generation its_generation, const Cohort::Roster& among, PeerId self,
                  const wire::Descriptor& what)
     : key(round),
       generation(its_generation),
       ring(among.ring),
       distance(among.distance),
-      peer_commit(among.direct),
+      peer_commit(among.peer_commit),
       direct(what.algorithm == wire::Algorithm::kDirect && among.ring->size() > 1) {
   const auto me = std::find(ring->begin(), ring->end(), self);
   LOCKSTEP_ASSERT(me != ring->end());

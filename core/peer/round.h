@@ -33,7 +33,7 @@ namespace lockstep::peer {
 // A round in one generation (rule 31). Constructed anew for each attempt, and kept until the next one begins.
 struct Attempt {
   Attempt() = default;  // to be loaded into
-  Attempt(const RoundKey& round, Generation its_generation, const Cohort::Membership& among, PeerId self,
+  Attempt(const RoundKey& round, Generation its_generation, const Cohort::Roster& among, PeerId self,
           const wire::Descriptor& what);
 
   RoundKey key;  // on streams; that of the round differs while the attempt is given up for another cohort

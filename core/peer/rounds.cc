@@ -123,9 +123,9 @@ void Rounds::enter(Round& round) {
 
 void Rounds::begin_attempt(Round& round) {
   Cohort& cohort = *views_.cohort_of(*round.key);
-  if (const auto spent = cohort.used_up.find(*round.key); spent != cohort.used_up.end()) {  // rule 9
+  if (const auto spent = cohort.early_verdicts.find(*round.key); spent != cohort.early_verdicts.end()) {  // rule 9
     const wire::Verdict verdict = spent->second;
-    cohort.used_up.erase(spent);
+    cohort.early_verdicts.erase(spent);
     return finish(round, outcome_of(round, verdict.status, verdict.text), false);
   }
   if (views_.proposal()) {
@@ -135,7 +135,7 @@ void Rounds::begin_attempt(Round& round) {
   // Invariant: the attempt before has been given up, and its memory is back (rule 16).
   LOCKSTEP_ASSERT(round.operation() == nullptr && !(round.attempt && round.attempt->jobs));
   round.generation = cohort.attempt_of(*round.key);
-  const Cohort::Membership& among = cohort.generations.at(round.generation);
+  const Cohort::Roster& among = cohort.generations.at(round.generation);
   Attempt& attempt = round.attempt.emplace(*round.key, round.generation, among, context_.options.id, round.what);
   if (attempt.direct) go_direct();
   if (round.stop) say_stop(round, false);
@@ -320,7 +320,7 @@ std::string Rounds::on_verdict(const wire::Verdict& verdict, bool rejoins) {
   }
   // Not launched yet, or long over.
   announcements_.forget(verdict.key);
-  if (Cohort* cohort = views_.cohort_of(verdict.key)) cohort->forget_kept(verdict.key);
+  if (Cohort* cohort = views_.cohort_of(verdict.key)) cohort->release(verdict.key);
   views_.remember(verdict);
   return {};
 }
@@ -398,13 +398,13 @@ void Rounds::on_admitting(const wire::Admitting& in) {
   Cohort* cohort = views_.newest();
   if (cohort == nullptr) return;
   if (in.cohort.value == 0) {  // the member has withdrawn its admit, and launches again
-    cohort->closers.erase(in.peer);
+    cohort->pending_admits.erase(in.peer);
     return refuse_anew();
   }
   if (in.cohort != cohort->id) return;
-  Cohort::Closer& closer = cohort->closers[in.peer];
-  closer = {.at_least = in.at_least, .by_itself = in.by_itself, .open = {}};
-  for (const wire::OpenRound& round : in.open) closer.open.insert(round.key);
+  Cohort::PendingAdmit& admit = cohort->pending_admits[in.peer];
+  admit = {.at_least = in.at_least, .automatic = in.by_itself, .open = {}};
+  for (const wire::OpenRound& round : in.open) admit.open.insert(round.key);
   join_admission();
   for (auto& [order, round] : rounds_) {
     if (round.open()) refuse_if_closed(round);
@@ -432,7 +432,7 @@ void Rounds::refuse_anew() {
 void Rounds::refuse_if_closed(Round& round) {
   if (round.stop) return;
   const Cohort& cohort = *views_.cohort_of(*round.key);
-  const Cohort::Membership& members = cohort.generations.at(round.generation);
+  const Cohort::Roster& members = cohort.generations.at(round.generation);
   // While an attempt is given up whose successor will be below its minimum: members that have called admit have heard
   // of that.
   if (members.ring->size() < round.request.minimum_world) return;
@@ -440,9 +440,9 @@ void Rounds::refuse_if_closed(Round& round) {
     join_admission();
     if (admission_.goes_on(cohort)) return;
   }
-  for (const auto& [peer, closer] : cohort.closers) {
+  for (const auto& [peer, admit] : cohort.pending_admits) {
     if (std::find(members.bound.begin(), members.bound.end(), peer) == members.bound.end()) continue;
-    const bool launched = std::any_of(closer.open.begin(), closer.open.end(), [&](const RoundKey& key) {
+    const bool launched = std::any_of(admit.open.begin(), admit.open.end(), [&](const RoundKey& key) {
       return key.tag == round.key->tag && key.use == round.key->use && key.cohort == round.key->cohort;
     });
     if (launched) continue;
@@ -635,7 +635,7 @@ bool Rounds::drive_ends() {
       continue;
     }
     if (round.key) {
-      if (Cohort* cohort = views_.cohort_of(*round.key)) unkept = cohort->forget_kept(*round.key) || unkept;
+      if (Cohort* cohort = views_.cohort_of(*round.key)) unkept = cohort->release(*round.key) || unkept;
       by_key_.erase(*round.key);
       announcements_.forget(*round.key);
     }
@@ -746,7 +746,7 @@ RoundPhase Rounds::phase_of(const RoundKey& key) const {
   const Cohort* cohort = views_.cohort_of(key);
   if (admission_.is_over() || (cohort == nullptr && key.cohort <= context_.view->cohort)) return RoundPhase::kPast;
   if (cohort == nullptr) return RoundPhase::kToCome;
-  if (key.cohort < context_.view->cohort || cohort->used_up.contains(key)) return RoundPhase::kPast;
+  if (key.cohort < context_.view->cohort || cohort->early_verdicts.contains(key)) return RoundPhase::kPast;
   return is_earlier_use(key.use, cohort->uses.next(key.tag)) ? RoundPhase::kPast : RoundPhase::kToCome;
 }
 

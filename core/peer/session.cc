@@ -34,11 +34,13 @@ std::string why_closed(const io::Closed& in) {
   return reason + (in.text.empty() || same ? "" : ": " + in.text);
 }
 
-// Before all addresses are tried again: a coordinator that comes up is found soon, and one that does not is not bothered.
+// Before all addresses are tried again: a coordinator that comes up is found soon, and one that does not is not
+// bothered.
 constexpr Duration kShortestPause = milliseconds(50);
 constexpr Duration kLongestPause = seconds(1);
 
-// What may wait: so long, or until it is so much. Short enough for who does wait for it, long enough for dozens of small rounds.
+// What may wait: so long, or until it is so much. Short enough for who does wait for it, long enough for dozens of
+// small rounds.
 constexpr Duration kHeldFor = milliseconds(2);
 constexpr std::size_t kHeldBytes = 4096;
 

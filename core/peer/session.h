@@ -1,4 +1,5 @@
-// One peer's stream to the coordinator: finding it, being greeted, signs of life. What the coordinator decides is handed on.
+// One peer's stream to the coordinator: finding it, being greeted, signs of life. What the coordinator decides is
+// handed on.
 #pragma once
 
 #include <optional>
@@ -29,8 +30,8 @@ class Session {
   Session(const Options& options, io::StreamNames& names, SessionOwner& owner)
       : options_(options), names_(names), owner_(owner) {}
 
-  // Looks for the coordinator until it is found, or finish() is called: at all of its addresses in turn, then, after a pause, at
-  // those that the name has then.
+  // Looks for the coordinator until it is found, or finish() is called: at all of its addresses in turn, then, after a
+  // pause, at those that the name has then.
   void connect(const std::string& coordinator, Instant now, Effects& out);
   void on_resolved(Resolved in, Instant now, Effects& out);
   void on_listening(const Listening& in, Instant now, Effects& out);

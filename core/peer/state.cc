@@ -179,16 +179,15 @@ Holdings Peer::Machine::holdings() {
   if (const Cohort* cohort = views_.newest()) {
     held.ring = cohort->now().ring->size();
     held.tags = cohort->uses.size() + states_.tags();
-    held.awaited =
-        static_cast<std::size_t>(std::count_if(cohort->used_up.begin(), cohort->used_up.end(), [&](const auto& entry) {
-          return !is_earlier_use(entry.first.use, cohort->uses.next(entry.first.tag));
-        }));
+    held.awaited = static_cast<std::size_t>(std::count_if(
+        cohort->early_verdicts.begin(), cohort->early_verdicts.end(),
+        [&](const auto& entry) { return !is_earlier_use(entry.first.use, cohort->uses.next(entry.first.tag)); }));
   }
   held.awaited += rounds_.passing();
   for (const auto& [id, cohort] : views_.cohorts()) {
-    for (const auto& [peer, closer] : cohort.closers) held.awaited += 1 + closer.open.size();
-    if (cohort.kept.empty()) continue;  // then it has no generation but the current one
-    held.awaited += cohort.kept.size();
+    for (const auto& [peer, admit] : cohort.pending_admits) held.awaited += 1 + admit.open.size();
+    if (cohort.retained_for_leavers.empty()) continue;  // then it has no generation but the current one
+    held.awaited += cohort.retained_for_leavers.size();
     for (const auto& [generation, among] : cohort.generations) {
       if (generation != cohort.current) held.awaited += 1 + among.ring->size() + among.bound.size();
     }

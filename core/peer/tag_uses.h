@@ -1,5 +1,6 @@
-// How often this peer has launched each tag in one cohort. Neighbouring tags with equal counts share an entry, so that a program
-// that gives each call the next number for a tag does not make the list longer. Counts wrap around after 2^32 uses.
+// How often this peer has launched each tag in one cohort. Neighbouring tags with equal counts share an entry, so that
+// a program that gives each call the next number for a tag does not make the list longer. Counts wrap around after
+// 2^32 uses.
 #pragma once
 
 #include <cstddef>

@@ -140,23 +140,24 @@ void Views::found(const wire::View& view) {
   cohorts_.insert_or_assign(view.cohort, Cohort::founded(view, context_.options.group, context_.options.first_use));
 }
 
-bool Views::forget_closers() {
+bool Views::forget_admits() {
   Cohort* cohort = newest();
   if (cohort == nullptr) return false;
   const auto gone = [&](const auto& entry) { return !has_member(*context_.view, entry.first); };
-  return std::erase_if(cohort->closers, gone) > 0;
+  return std::erase_if(cohort->pending_admits, gone) > 0;
 }
 
 void Views::remember(const wire::Verdict& verdict) {
   Cohort* cohort = newest();
   if (cohort == nullptr || verdict.key.cohort != cohort->id || verdict.status == Status::kOk) return;
   if (is_earlier_use(verdict.key.use, cohort->uses.next(verdict.key.tag)) || mutant(Mutant::kUsedUpForgotten)) return;
-  if (cohort->used_up.size() >= kMaxRememberedOutcomes) cohort->used_up.erase(cohort->used_up.begin());
-  cohort->used_up.emplace(verdict.key, verdict);
+  if (cohort->early_verdicts.size() >= kMaxRememberedOutcomes)
+    cohort->early_verdicts.erase(cohort->early_verdicts.begin());
+  cohort->early_verdicts.emplace(verdict.key, verdict);
 }
 
 void Views::forget_outcomes() {
-  for (auto& [id, cohort] : cohorts_) cohort.used_up.clear();
+  for (auto& [id, cohort] : cohorts_) cohort.early_verdicts.clear();
 }
 
 bool Views::is_to_come(const RoundKey& key, Generation attempt, bool launched) const {
@@ -164,7 +165,8 @@ bool Views::is_to_come(const RoundKey& key, Generation attempt, bool launched) c
   if (cohort == nullptr) return key.cohort > context_.view->cohort;
   if (attempt < cohort->attempt_of(key)) return false;
   if (launched) return true;
-  if (key.cohort < context_.view->cohort || cohort->used_up.contains(key)) return false;  // never to be begun here
+  if (key.cohort < context_.view->cohort || cohort->early_verdicts.contains(key))
+    return false;  // never to be begun here
   return !is_earlier_use(key.use, cohort->uses.next(key.tag));
 }
 
@@ -177,14 +179,14 @@ bool Views::is_stale(const RoundKey& key, Generation attempt, bool launched) con
 
 std::size_t Views::remembered() const {
   std::size_t remembered = 0;
-  for (const auto& [id, cohort] : cohorts_) remembered += cohort.used_up.size();
+  for (const auto& [id, cohort] : cohorts_) remembered += cohort.early_verdicts.size();
   return remembered;
 }
 
 // ---- links ----
 
-void Views::add_ring(const Cohort::Membership& membership, bool direct, Links& links) const {
-  const std::vector<PeerId>& ring = *membership.ring;
+void Views::add_ring(const Cohort::Roster& roster, bool direct, Links& links) const {
+  const std::vector<PeerId>& ring = *roster.ring;
   const PeerId own = context_.options.id;
   const auto me = std::find(ring.begin(), ring.end(), own);
   if (me == ring.end() || ring.size() < 2) return;
@@ -192,7 +194,7 @@ void Views::add_ring(const Cohort::Membership& membership, bool direct, Links& l
   for (const PeerId peer : {ring[(at + 1) % ring.size()], ring[(at + ring.size() - 1) % ring.size()]}) {
     links[peer] = {addresses_.at(peer), true};
   }
-  if (!membership.direct && !direct) return;
+  if (!roster.peer_commit && !direct) return;
   for (const PeerId peer : ring) {  // peer commits (rule 14), or rounds with the direct algorithm
     if (peer == own) continue;
     links.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false, std::nullopt, direct});
@@ -202,8 +204,9 @@ void Views::add_ring(const Cohort::Membership& membership, bool direct, Links& l
 void Views::add_rings(bool direct, Links& links) const {
   for (const auto& [id, cohort] : cohorts_) {
     if (id == context_.view->cohort) add_ring(cohort.now(), direct, links);
-    if (proposal_) add_ring(cohort.membership_in(proposal_->view, &cohort.now()), direct, links);
-    for (const auto& [key, generation] : cohort.kept) add_ring(cohort.generations.at(generation), direct, links);
+    if (proposal_) add_ring(cohort.roster_in(proposal_->view, &cohort.now()), direct, links);
+    for (const auto& [key, generation] : cohort.retained_for_leavers)
+      add_ring(cohort.generations.at(generation), direct, links);
   }
 }
 

@@ -55,7 +55,7 @@ class Views {
     for (auto& [id, cohort] : cohorts_) {
       cohort.install(change);
       // A round that was committed while the proposal was open is not kept.
-      std::erase_if(cohort.kept, [&, &uses = cohort.uses](const auto& entry) {
+      std::erase_if(cohort.retained_for_leavers, [&, &uses = cohort.uses](const auto& entry) {
         return is_earlier_use(entry.first.use, uses.next(entry.first.tag)) && !is_open(entry.first);
       });
       cohort.drop_unused();
@@ -71,7 +71,7 @@ class Views {
     return std::erase_if(cohorts_, is_over) > 0;
   }
   // Members that have called admit and are gone hinder no launch any more. True: there were some.
-  [[nodiscard]] bool forget_closers();
+  [[nodiscard]] bool forget_admits();
   // The outcome of a use that this peer may still launch (rule 9).
   void remember(const wire::Verdict& verdict);
   // The run is over: no remembered outcome is asked for any more.
@@ -85,7 +85,7 @@ class Views {
 
   using Links = std::map<PeerId, Mesh::Wanted>;
   // The neighbours in this ring. `direct`: rounds take the direct algorithm, so that everybody is a neighbour.
-  void add_ring(const Cohort::Membership& membership, bool direct, Links& links) const;
+  void add_ring(const Cohort::Roster& roster, bool direct, Links& links) const;
   // Those in the rings of all cohorts, as they are and as they are proposed.
   void add_rings(bool direct, Links& links) const;
   // Those in the ring of the view that is proposed.

@@ -35,7 +35,7 @@ wire::Propose change_to(std::uint64_t number, const std::vector<PeerId>& peers, 
 }
 
 // One that is far from the coordinator is far from the others, too.
-TEST(Cohort, TheFarthestMemberDecidesTheDistance) {
+TEST(Cohort, MembersAreAsFarFromEachOtherAsTheFarthestFromTheCoordinator) {
   wire::View view = view_among(1, {kFirst, kSecond, kThird});
   const auto distance = [&] { return Cohort::founded(view, kOneGroup).now().distance; };
   EXPECT_EQ(distance(), ring::Distance::kSameHost);
@@ -49,16 +49,16 @@ TEST(Cohort, TheFarthestMemberDecidesTheDistance) {
   EXPECT_EQ(distance(), ring::Distance::kNear) << "it is another group's";
 }
 
-TEST(Cohort, LargeCohortsDoNotExchangeDone) {
+TEST(Cohort, ManyMembersDoNotCommitAmongPeers) {
   std::vector<PeerId> peers;
   for (std::uint64_t n = 1; n <= kMaxDirect + 1; ++n) peers.push_back({n, n});
   wire::View view = view_among(1, peers);
-  EXPECT_FALSE(Cohort::founded(view, kOneGroup).now().direct);
+  EXPECT_FALSE(Cohort::founded(view, kOneGroup).now().peer_commit);
   view.members.pop_back();
-  EXPECT_TRUE(Cohort::founded(view, kOneGroup).now().direct);
+  EXPECT_TRUE(Cohort::founded(view, kOneGroup).now().peer_commit);
 }
 
-TEST(Cohort, TheLossOfTheFarMemberMakesTheCohortNear) {
+TEST(Cohort, ALossOfTheOneThatIsFarBringsTheOthersNear) {
   wire::View view = view_among(1, {kFirst, kSecond, kThird});
   view.members[2].round_trip = seconds(1);
   Cohort cohort = Cohort::founded(view, kOneGroup);
@@ -67,7 +67,7 @@ TEST(Cohort, TheLossOfTheFarMemberMakesTheCohortNear) {
   EXPECT_EQ(cohort.now().distance, ring::Distance::kSameHost);
 }
 
-TEST(Cohort, ARetainedRoundStaysInTheLeaversGeneration) {
+TEST(Cohort, ARoundIsKeptWhereTheLeaverStillIs) {
   Cohort cohort = Cohort::founded(view_among(1, {kFirst, kSecond, kThird}), kOneGroup);
   cohort.install(change_to(2, {kFirst, kSecond}, {}, {kThird}, {kKeptRound}));
   EXPECT_EQ(cohort.current, Generation{2});
@@ -75,7 +75,7 @@ TEST(Cohort, ARetainedRoundStaysInTheLeaversGeneration) {
   EXPECT_EQ(cohort.generations.at(Generation{1}).ring->size(), 3U);
 }
 
-TEST(Cohort, ASecondLeaverMovesNoRetainedRound) {
+TEST(Cohort, ASecondLeaverMovesNoKeptRound) {
   Cohort cohort = Cohort::founded(view_among(1, {kFirst, kSecond, kThird, kFourth}), kOneGroup);
   cohort.install(change_to(2, {kFirst, kSecond, kFourth}, {}, {kThird}, {kKeptRound}));
   cohort.install(change_to(3, {kFirst, kSecond}, {}, {kFourth}, {kKeptRound}));
@@ -85,7 +85,7 @@ TEST(Cohort, ASecondLeaverMovesNoRetainedRound) {
 
 // The first leaver dies while the second one leaves: the round begins anew among those who stay, and waits for no
 // leaver.
-TEST(Cohort, ARetainedRoundThatLosesAMemberIsNotRetainedAgain) {
+TEST(Cohort, AKeptRoundThatLosesSomebodyIsNotKeptForTheNextLeaver) {
   Cohort cohort = Cohort::founded(view_among(1, {kFirst, kSecond, kThird, kFourth}), kOneGroup);
   cohort.install(change_to(2, {kFirst, kSecond, kFourth}, {}, {kThird}, {kKeptRound}));
   cohort.install(change_to(3, {kFirst, kSecond}, {kThird}, {kFourth}, {kKeptRound}));

@@ -1,4 +1,4 @@
-#include "core/peer/early.h"
+#include "core/peer/eager_receive_buffer.h"
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ constexpr std::size_t kMaxEntries = std::size_t{2} * kMaxRoundsInFlight;
 
 }  // namespace
 
-bool Early::expect(PeerId from, const wire::Offer& offer) {
+bool EagerReceiveBuffer::expect(PeerId from, const wire::Offer& offer) {
   const Name name{offer.key, offer.attempt, from};
   if (const auto known = entries_.find(name); known != entries_.end()) {
     known->second.follows = known->second.follows || offer.follows;
@@ -33,7 +33,7 @@ bool Early::expect(PeerId from, const wire::Offer& offer) {
   return true;
 }
 
-ring::Operation::Place Early::begin(PeerId from, StreamId stream, const wire::Segment& segment) {
+ring::Operation::Place EagerReceiveBuffer::begin(PeerId from, StreamId stream, const wire::Segment& segment) {
   using Landing = ring::Operation::Landing;
   stream_closed(stream);
   const Name name{segment.key, segment.attempt, from};
@@ -47,7 +47,7 @@ ring::Operation::Place Early::begin(PeerId from, StreamId stream, const wire::Se
   return {Landing::kPlace, *slot};
 }
 
-Early::Entry* Early::landed(StreamId stream, const wire::SegmentEnded& segment) {
+EagerReceiveBuffer::Entry* EagerReceiveBuffer::landed(StreamId stream, const wire::SegmentEnded& segment) {
   const auto filling = fillings_.find(stream);
   LOCKSTEP_ASSERT(filling != fillings_.end() && filling->second.slot == segment.into);
   const auto at = entries_.find(filling->second.name);
@@ -61,25 +61,25 @@ Early::Entry* Early::landed(StreamId stream, const wire::SegmentEnded& segment) 
   return &at->second;
 }
 
-void Early::stream_closed(StreamId stream) {
+void EagerReceiveBuffer::stream_closed(StreamId stream) {
   const auto filling = fillings_.find(stream);
   if (filling == fillings_.end()) return;
   free_slot(filling->second.slot);
   fillings_.erase(filling);
 }
 
-Early::Entry* Early::find(PeerId from, const RoundKey& key, Generation attempt) {
+EagerReceiveBuffer::Entry* EagerReceiveBuffer::find(PeerId from, const RoundKey& key, Generation attempt) {
   const auto at = entries_.find({key, attempt, from});
   return at == entries_.end() ? nullptr : &at->second;
 }
 
-void Early::used(PeerId from, const RoundKey& key, Generation attempt) {
+void EagerReceiveBuffer::used(PeerId from, const RoundKey& key, Generation attempt) {
   const auto at = entries_.find({key, attempt, from});
   LOCKSTEP_ASSERT(at != entries_.end() && at->second.taken);
   erase(at);
 }
 
-void Early::drop(const RoundKey& key, Generation attempt) {
+void EagerReceiveBuffer::drop(const RoundKey& key, Generation attempt) {
   const auto is_it = [&](const Name& name) {
     return std::get<RoundKey>(name) == key && std::get<Generation>(name) == attempt;
   };
@@ -91,16 +91,16 @@ void Early::drop(const RoundKey& key, Generation attempt) {
   });
 }
 
-Early::Entries::iterator Early::erase(Entries::iterator at) {
+EagerReceiveBuffer::Entries::iterator EagerReceiveBuffer::erase(Entries::iterator at) {
   if (at->second.segment) free_slot(at->second.segment->into);
   return entries_.erase(at);
 }
 
-bool Early::is_filling(const Name& name) const {
+bool EagerReceiveBuffer::is_filling(const Name& name) const {
   return std::any_of(fillings_.begin(), fillings_.end(), [&](const auto& entry) { return entry.second.name == name; });
 }
 
-std::size_t Early::slots_of(PeerId from) const {
+std::size_t EagerReceiveBuffer::slots_of(PeerId from) const {
   const auto filled = std::count_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
     return entry.second.segment && std::get<PeerId>(entry.first) == from;
   });
@@ -109,7 +109,7 @@ std::size_t Early::slots_of(PeerId from) const {
   return static_cast<std::size_t>(filled + filling);
 }
 
-std::optional<BufferRef> Early::take_slot(PeerId from, std::uint32_t length) {
+std::optional<BufferRef> EagerReceiveBuffer::take_slot(PeerId from, std::uint32_t length) {
   if (used_ - free_.size() >= kEarlySlotsEach && slots_of(from) >= kEarlySlotsEach) return std::nullopt;
   std::uint32_t slot = used_;
   if (!free_.empty()) {
@@ -123,7 +123,7 @@ std::optional<BufferRef> Early::take_slot(PeerId from, std::uint32_t length) {
   return BufferRef{kEarlyBuffer, slot * kEarlySlotBytes, length};
 }
 
-void Early::free_slot(const BufferRef& slot) {
+void EagerReceiveBuffer::free_slot(const BufferRef& slot) {
   free_.push_back(static_cast<std::uint32_t>(slot.offset / kEarlySlotBytes));
 }
 

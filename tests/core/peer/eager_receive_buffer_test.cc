@@ -1,4 +1,4 @@
-#include "core/peer/early.h"
+#include "core/peer/eager_receive_buffer.h"
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ struct Rounds {
     place = early.begin(from, stream, segment(tag));
     return place.landing;
   }
-  Early::Entry* land(std::uint64_t tag, StreamId stream = kOne, bool taken_back = false) {
+  EagerReceiveBuffer::Entry* land(std::uint64_t tag, StreamId stream = kOne, bool taken_back = false) {
     return early.landed(stream, {segment(tag), place.into, false, taken_back, tag});
   }
   void bring(std::uint64_t tag, PeerId from = kAnn, StreamId stream = kOne) {
@@ -39,7 +39,9 @@ struct Rounds {
     EXPECT_EQ(begin(tag, from, stream), Landing::kPlace);
     EXPECT_NE(land(tag, stream), nullptr);
   }
-  Early::Entry* find(std::uint64_t tag, PeerId from = kAnn) { return early.find(from, round(tag), kAttempt); }
+  EagerReceiveBuffer::Entry* find(std::uint64_t tag, PeerId from = kAnn) {
+    return early.find(from, round(tag), kAttempt);
+  }
   // How many slots a neighbour that nobody has heard of can still get.
   std::size_t room(std::uint64_t from_tag = 1'000'000) {
     std::size_t slots = 0;
@@ -51,11 +53,11 @@ struct Rounds {
     return slots;
   }
 
-  Early early;
+  EagerReceiveBuffer early;
   ring::Operation::Place place;  // of the last begin()
 };
 
-TEST(Early, FindsAnOfferedSegmentThatArrived) {
+TEST(EagerReceiveBuffer, FindsASegmentThatWasOfferedAndReceived) {
   Rounds r;
   EXPECT_EQ(r.find(7), nullptr);
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
@@ -68,7 +70,7 @@ TEST(Early, FindsAnOfferedSegmentThatArrived) {
   EXPECT_EQ(r.place.into.id, kEarlyBuffer);
   EXPECT_EQ(r.place.into.length, 100U);
   EXPECT_EQ(r.early.size(), 2U);  // the entry, and a slot that is being filled
-  const Early::Entry* entry = r.land(7);
+  const EagerReceiveBuffer::Entry* entry = r.land(7);
   EXPECT_EQ(entry, r.find(7));
   EXPECT_EQ(r.early.size(), 1U);
   ASSERT_TRUE(entry->segment);
@@ -78,7 +80,7 @@ TEST(Early, FindsAnOfferedSegmentThatArrived) {
   EXPECT_FALSE(entry->taken);
 }
 
-TEST(Early, ARepeatedOfferKeepsArrivedSegments) {
+TEST(EagerReceiveBuffer, ARepeatedOfferKeepsTheReceivedSegment) {
   Rounds r;
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7, false)));
   EXPECT_FALSE(r.find(7)->follows);
@@ -89,7 +91,7 @@ TEST(Early, ARepeatedOfferKeepsArrivedSegments) {
   EXPECT_TRUE(r.find(7)->segment);
 }
 
-TEST(Early, UnexpectedSegmentsGoToTheSink) {
+TEST(EagerReceiveBuffer, SinksSegmentsThatWereNotOffered) {
   Rounds r;
   EXPECT_EQ(r.begin(7), Landing::kSink);
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
@@ -100,7 +102,7 @@ TEST(Early, UnexpectedSegmentsGoToTheSink) {
   EXPECT_EQ(r.early.size(), 1U);
 }
 
-TEST(Early, RepeatedSegmentsGoToTheSink) {
+TEST(EagerReceiveBuffer, SinksASegmentThatArrivesTwice) {
   Rounds r;
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
   EXPECT_EQ(r.begin(7), Landing::kPlace);
@@ -112,7 +114,7 @@ TEST(Early, RepeatedSegmentsGoToTheSink) {
 }
 
 // The offer came before the round was launched, its segment afterwards; then the round was given up. Seed 566486.
-TEST(Early, AFinalGoesToTheSink) {
+TEST(EagerReceiveBuffer, SinksFinals) {
   Rounds r;
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
   wire::Segment final = r.segment(7);
@@ -121,7 +123,7 @@ TEST(Early, AFinalGoesToTheSink) {
   EXPECT_EQ(r.early.size(), 1U);
 }
 
-TEST(Early, ASegmentTooLargeForASlotIsAViolation) {
+TEST(EagerReceiveBuffer, RefusesASegmentLargerThanASlot) {
   Rounds r;
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
   EXPECT_EQ(r.early.begin(kAnn, kOne, r.segment(7, kEarlySlotBytes + 1)).landing, Landing::kNonsense);
@@ -129,7 +131,7 @@ TEST(Early, ASegmentTooLargeForASlotIsAViolation) {
   EXPECT_EQ(r.early.begin(kAnn, kOne, r.segment(7, kEarlySlotBytes)).landing, Landing::kPlace);
 }
 
-TEST(Early, ANeighbourHasALimitedNumberOfEntries) {
+TEST(EagerReceiveBuffer, LimitsTheEntriesOfANeighbour) {
   Rounds r;
   for (std::uint64_t tag = 0; tag < std::uint64_t{2} * kMaxRoundsInFlight; ++tag)
     ASSERT_TRUE(r.early.expect(kAnn, r.offer(tag)));
@@ -141,7 +143,7 @@ TEST(Early, ANeighbourHasALimitedNumberOfEntries) {
   EXPECT_FALSE(r.early.expect(kAnn, r.offer(100'001)));
 }
 
-TEST(Early, ANeighbourHasALimitedNumberOfDistinctSlots) {
+TEST(EagerReceiveBuffer, LimitsTheSlotsOfANeighbourAndNeverSharesOne) {
   Rounds r;
   std::set<std::uint64_t> offsets;
   for (std::uint64_t tag = 0; tag < kEarlySlotsEach; ++tag) {
@@ -160,7 +162,7 @@ TEST(Early, ANeighbourHasALimitedNumberOfDistinctSlots) {
   EXPECT_EQ(r.begin(1001), Landing::kNonsense);
 }
 
-TEST(Early, AllSlotsCanBeTaken) {
+TEST(EagerReceiveBuffer, AllSlotsCanBeTaken) {
   Rounds r;
   for (std::uint64_t n = 1; n <= kEarlySlots / kEarlySlotsEach; ++n) {
     for (std::uint64_t tag = 0; tag < kEarlySlotsEach; ++tag) r.bring(tag, PeerId{n + 10, n});
@@ -169,7 +171,7 @@ TEST(Early, AllSlotsCanBeTaken) {
 }
 
 // However a segment ends, its slot comes back.
-TEST(Early, EverySlotIsReturned) {
+TEST(EagerReceiveBuffer, NoSlotIsLost) {
   Rounds r;
   const auto everything = [](const RoundKey&, Generation, PeerId) { return true; };
   for (std::uint64_t i = 0; i < std::uint64_t{3} * kEarlySlots; ++i) {
@@ -206,7 +208,7 @@ TEST(Early, EverySlotIsReturned) {
   EXPECT_EQ(r.room(), kEarlySlots - kEarlySlotsEach);
 }
 
-TEST(Early, TheNextSegmentOfAStreamReusesItsSlot) {
+TEST(EagerReceiveBuffer, TheNextSegmentOfAStreamReusesTheSlotThatItLeft) {
   Rounds r;
   for (const std::uint64_t tag : {7U, 8U}) ASSERT_TRUE(r.early.expect(kAnn, r.offer(tag)));
   EXPECT_EQ(r.begin(7), Landing::kPlace);
@@ -218,7 +220,7 @@ TEST(Early, TheNextSegmentOfAStreamReusesItsSlot) {
   EXPECT_EQ(r.begin(7), Landing::kPlace);  // again: it is missing
 }
 
-TEST(Early, ASlotInUseStaysUntilItsRoundIsOver) {
+TEST(EagerReceiveBuffer, KeepsASlotThatAnOperationReadsUntilTheRoundIsOver) {
   Rounds r;
   r.bring(7);
   const BufferRef slot = r.place.into;
@@ -236,7 +238,7 @@ TEST(Early, ASlotInUseStaysUntilItsRoundIsOver) {
   EXPECT_EQ(r.place.into, slot);
 }
 
-TEST(Early, DropsByNameAndNeighbour) {
+TEST(EagerReceiveBuffer, DropsByRoundAttemptAndNeighbour) {
   Rounds r;
   for (const std::uint64_t tag : {7U, 8U}) r.bring(tag);
   r.bring(7, kBob, kTwo);
@@ -250,7 +252,7 @@ TEST(Early, DropsByNameAndNeighbour) {
   EXPECT_NE(r.find(8), nullptr);
 }
 
-TEST(Early, AClosedStreamLosesOnlySegmentsOnTheirWay) {
+TEST(EagerReceiveBuffer, AClosedStreamFreesOnlyTheSlotThatItWasFilling) {
   Rounds r;
   r.bring(7);
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(8)));

@@ -1,8 +1,8 @@
-// What upstream neighbours send of rounds that this peer has not launched yet: small tensors come without having been asked for.
-// Knows their arguments and where their bytes lie meanwhile; nothing of what is done with them.
+// Small tensors that upstream neighbours send before this peer has launched the round (rule 10 of docs/protocol.md).
+// Keeps the arguments of each offer, and the slot that its segment lies in. Does nothing with the bytes.
 //
-// The slots are places in kEarlyBuffer, one segment each. A slot belongs to the stream that fills it, then to its entry. What one
-// neighbour says of a round touches nothing that another has said, and none can take the slots of all.
+// The slots are places in kEarlyBuffer, one segment each. A slot belongs to the stream that fills it, then to its
+// entry. Invariant: an offer of one neighbour changes no entry of another, and no neighbour can take the slots of all.
 #pragma once
 
 #include <cstddef>
@@ -19,36 +19,37 @@
 
 namespace lockstep::peer {
 
-class Early {
+class EagerReceiveBuffer {
  public:
   struct Entry {
     wire::Descriptor what;
-    bool follows = false;                       // its segment comes by itself, or has come
+    bool follows = false;                       // the segment comes without a Ready, or has come
     bool taken = false;                         // an operation reads the slot
     std::optional<wire::SegmentEnded> segment;  // whole; `into` is the slot
-    StreamId stream;                            // that it came on
+    StreamId stream;                            // of the segment
     template <typename Archive>
     void state(Archive& a) {
       a.all(what, follows, taken, segment, stream);
     }
   };
 
-  // The neighbour says that its round is on. Said again after a stream was lost: what has come stays. False: more rounds than it
-  // can have in flight.
+  // The neighbour offers a segment of its round. An offer that is repeated after a stream was lost keeps the segment
+  // that has come. False: more rounds than the neighbour can have in flight.
   [[nodiscard]] bool expect(PeerId from, const wire::Offer& offer);
-  // A segment that nobody here has a place for: a slot, or the sink when it is not expected, is here or comes twice. What the
-  // stream filled before and did not land went to the sink.
+  // A segment begins that no operation has a place for. It gets a slot, or goes to the sink when it was not offered,
+  // is here or is on its way. If the segment that filled a slot from this stream before did not land there, it went to
+  // the sink.
   ring::Operation::Place begin(PeerId from, StreamId stream, const wire::Segment& segment);
-  // A segment in a slot has ended. Its entry, if it is still wanted.
+  // A segment in a slot has ended. Returns its entry, if that is still wanted.
   Entry* landed(StreamId stream, const wire::SegmentEnded& segment);
   void stream_closed(StreamId stream);
 
   [[nodiscard]] Entry* find(PeerId from, const RoundKey& key, Generation attempt);
-  // Nobody reads the slot any more; its stream has long ended there.
+  // The operation has read the slot.
   void used(PeerId from, const RoundKey& key, Generation attempt);
-  // This attempt is over, and no stream holds its memory.
+  // This attempt is over, and no stream holds its memory (rule 16).
   void drop(const RoundKey& key, Generation attempt);
-  // Nobody wants these any more. `stale(key, attempt, from)`; what an operation reads stays.
+  // Forgets entries for which `stale(key, attempt, from)` holds, except those that an operation reads.
   template <typename Stale>
   void drop_if(Stale stale) {
     for (auto at = entries_.begin(); at != entries_.end();) {
