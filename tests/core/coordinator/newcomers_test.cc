@@ -15,6 +15,9 @@ using fuzz::FarEnd;
 using fuzz::PeerHost;
 
 constexpr std::uint8_t kStrangeHost = 9;
+// A fifth and a fiftieth of a heartbeat, and a step of the test.
+constexpr Duration kFullPatience = milliseconds(110);
+constexpr Duration kPatienceWithSuspects = milliseconds(20);
 
 peer::Options named(std::uint64_t n, std::uint32_t founders = 2) {
   peer::Options options;
@@ -82,6 +85,15 @@ struct Lobby {
     EXPECT_EQ(coordinator.status().view.members.size(), members);
   }
 
+  // A newcomer answers the question, and not the proposal of the next admission, which goes on without it.
+  FarEnd& fall_silent(std::uint64_t n, std::uint8_t host, Duration within = kFullPatience) {
+    FarEnd& stranger = add_stranger(n, host);
+    answer(stranger);
+    settle();
+    expect_admission(within, 2);
+    return stranger;
+  }
+
   fuzz::CoordinatorHost coordinator{Options{}};
   std::vector<std::unique_ptr<PeerHost>> peers;
   std::vector<FarEnd*> strangers;
@@ -108,10 +120,7 @@ TEST(Newcomers, ANewcomerThatNeverAnswersDelaysNoAdmission) {
 
 TEST(Newcomers, ANewcomerThatAnswersOnceDelaysOneAdmissionForAFewRoundTrips) {
   Lobby lobby;
-  FarEnd& stranger = lobby.add_stranger(7, kStrangeHost);
-  Lobby::answer(stranger);
-  lobby.settle();
-  lobby.expect_admission(milliseconds(110), 2);
+  FarEnd& stranger = lobby.fall_silent(7, kStrangeHost);
   EXPECT_EQ(stranger.count<wire::Propose>(), 2U);
   EXPECT_EQ(stranger.count<wire::Waiting>(), 2U);
   lobby.expect_admission({}, 2);  // without the newcomer, which has not answered yet
@@ -121,23 +130,16 @@ TEST(Newcomers, ANewcomerThatAnswersOnceDelaysOneAdmissionForAFewRoundTrips) {
 
 TEST(Newcomers, TheNextNewcomersOfItsHostGetLessTime) {
   Lobby lobby;
-  Lobby::answer(lobby.add_stranger(7, kStrangeHost));
-  lobby.settle();
-  lobby.expect_admission(milliseconds(110), 2);
+  lobby.fall_silent(7, kStrangeHost);
   for (std::uint64_t n = 8; n < 12; ++n) {
-    FarEnd& again = lobby.add_stranger(n, kStrangeHost);
-    Lobby::answer(again);
-    lobby.settle();
-    lobby.expect_admission(milliseconds(20), 2);
+    FarEnd& again = lobby.fall_silent(n, kStrangeHost, kPatienceWithSuspects);
     EXPECT_EQ(again.count<wire::Propose>(), 2U);
   }
 }
 
 TEST(Newcomers, ANewcomerOfASuspectHostThatAnswersIsAdmitted) {
   Lobby lobby;
-  Lobby::answer(lobby.add_stranger(7, kStrangeHost));
-  lobby.settle();
-  lobby.expect_admission(milliseconds(110), 2);
+  lobby.fall_silent(7, kStrangeHost);
   PeerHost& honest = lobby.add(3, kStrangeHost);
   lobby.settle();
   lobby.expect_admission({}, 3);
@@ -146,10 +148,7 @@ TEST(Newcomers, ANewcomerOfASuspectHostThatAnswersIsAdmitted) {
 
 TEST(Newcomers, ANewcomerThatAnswersLateIsAdmittedNextTimeAndGetsMoreTime) {
   Lobby lobby;
-  FarEnd& slow = lobby.add_stranger(7, kStrangeHost);
-  Lobby::answer(slow);
-  lobby.settle();
-  lobby.expect_admission(milliseconds(110), 2);
+  FarEnd& slow = lobby.fall_silent(7, kStrangeHost);
   lobby.pass(milliseconds(700));
   Lobby::answer(slow);  // 0.8 s after it was asked
   lobby.settle();
@@ -257,15 +256,10 @@ TEST(Newcomers, AreAdmittedAsSoonAsASilentMemberIsEvicted) {
 
 TEST(Newcomers, TheNumberOfSuspectHostsIsLimited) {
   Lobby lobby;
-  const auto expect_silence = [&](std::uint64_t n, std::uint8_t host, Duration within) {
-    Lobby::answer(lobby.add_stranger(n, host));
-    lobby.settle();
-    lobby.expect_admission(within, 2);
-  };
   for (std::uint32_t n = 0; n < kMaxSuspects + 20; ++n) {
-    expect_silence(100 + n, static_cast<std::uint8_t>(20 + n), milliseconds(110));
+    lobby.fall_silent(100 + n, static_cast<std::uint8_t>(20 + n));
   }
-  expect_silence(1000, 20 + kMaxSuspects + 19, milliseconds(20));  // still suspect
+  lobby.fall_silent(1000, 20 + kMaxSuspects + 19, kPatienceWithSuspects);  // still suspect
   Lobby::answer(lobby.add_stranger(1001, 20));
   lobby.settle();
   const CallId calls[] = {lobby.peers[0]->admit(), lobby.peers[1]->admit()};
