@@ -459,10 +459,7 @@ void Coordinator::Machine::propose(Proposal proposal) {
   proposal.change.flushed.clear();
   for (const PeerId peer : proposal.participants) {
     say(peer, message);
-    if (Candidate* newcomer = membership_.candidate(peer)) {
-      newcomer->asked = message.number;
-      newcomer->asked_at = now_;
-    }
+    if (Candidate* newcomer = membership_.candidate(peer)) newcomer->ask(message.number, now_);
   }
   note({.kind = trace::Kind::kProposed,
         .view = message.view.number,

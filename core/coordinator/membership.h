@@ -27,6 +27,10 @@ struct Candidate {
   ProposalNumber asked;       // number of the last question or proposal that was sent to it; 0: none
   Instant asked_at;
   Duration took{};  // time that its last late answer, or its answer to a question, took; 0: no such answer yet
+  void ask(ProposalNumber number, Instant now) {
+    asked = number;
+    asked_at = now;
+  }
   template <typename Archive>
   void state(Archive& a) {
     a.all(member, gang_size, founders, auto_admit, arrival, answers, missed, asked, asked_at, took);
@@ -50,8 +54,8 @@ class Membership {
     return at == candidates_.end() ? nullptr : &at->second;
   }
 
-  // Those who can be admitted now, in order of arrival: singles, and gangs of which everybody waits, and answers. An
-  // empty run is founded only when enough wait.
+  // The candidates that can be admitted now, in the order of `arrival`: single peers that have answered, and gangs
+  // whose peers all wait and have answered. An empty run is founded only when enough of them wait.
   [[nodiscard]] std::vector<Candidate> admissible() const;
 
   [[nodiscard]] const wire::View& view() const { return view_; }

@@ -28,8 +28,7 @@ void Coordinator::Machine::ask_newcomer(Candidate& candidate) {
   if (membership_.view().members.empty() || mutant(Mutant::kNewcomerNotAsked)) return;
   last_proposal_ = last_proposal_.next();
   candidate.answers = false;
-  candidate.asked = last_proposal_;
-  candidate.asked_at = now_;
+  candidate.ask(last_proposal_, now_);
   wire::Propose question;
   question.number = last_proposal_;
   say(candidate.member.id, question);

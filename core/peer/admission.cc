@@ -9,9 +9,9 @@
 
 namespace lockstep::peer {
 
-Error Admission::refusal(const char* leaving) const {
+void Admission::refuse(CallId call, const char* leaving) const {
   LOCKSTEP_ASSERT(life_ != Life::kMember);
-  return {over_status_, life_ == Life::kLeaving ? leaving : over_text_};
+  context_.fail(call, over_status_, life_ == Life::kLeaving ? leaving : over_text_);
 }
 
 // ---- calls ----
@@ -33,8 +33,8 @@ bool Admission::admit(const Admit& in, std::uint64_t launches) {
     return false;
   };
   if (life_ != Life::kMember) {
-    Error why = refusal("this peer is leaving");
-    return fail(why.status, std::move(why.text));
+    refuse(in.call, "this peer is leaving");
+    return false;
   }
   if (admit_ && admit_->call) {
     return fail(Status::kInvalidArgument, "admit is being called already: one at a time");
@@ -55,8 +55,7 @@ bool Admission::admit(const Admit& in, std::uint64_t launches) {
 
 bool Admission::leave(const Leave& in) {
   if (life_ != Life::kJoining && life_ != Life::kMember) {
-    Error why = refusal("leave is being called already");
-    context_.fail(in.call, why.status, std::move(why.text));
+    refuse(in.call, "leave is being called already");
     return false;
   }
   leave_ = Leaving{.call = in.call, .deadline = context_.deadline_after(in.timeout)};

@@ -42,8 +42,8 @@ class Admission {
   [[nodiscard]] Life life() const { return life_; }
   [[nodiscard]] bool is_member() const { return life_ == Life::kMember; }
   [[nodiscard]] bool is_over() const { return life_ == Life::kOver; }
-  // Why a call of a peer that is no member fails. `leaving`: the text while this peer leaves.
-  [[nodiscard]] Error refusal(const char* leaving) const;
+  // Fails a call of a peer that is no member. `leaving`: the text while this peer leaves.
+  void refuse(CallId call, const char* leaving = "this peer is leaving: no more calls") const;
 
   // ---- calls ----
 

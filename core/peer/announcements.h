@@ -1,6 +1,5 @@
-// What neighbours have said and sent about rounds that this peer has not begun: Ready messages, offers, and segments
-// that came without a request (rule 10 of docs/protocol.md). Keeps them until the round begins here or is over;
-// decides nothing about rounds.
+// Keeps the Ready messages, offers and eager segments of neighbours for rounds that this peer has not begun (rule 10 of
+// docs/protocol.md), until the round begins here or is over. Decides nothing about rounds.
 #pragma once
 
 #include <cstddef>

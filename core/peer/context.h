@@ -1,5 +1,5 @@
-// What the parts of a peer work with: its options, the time and the effects of the step, the view, the streams to the
-// coordinator and to neighbours, and jobs. Holds none of these parts and decides nothing.
+// The context that the parts of a peer share: its options, the time and the effects of the step, the view, the streams
+// to the coordinator and to neighbours, and jobs. Holds none of these parts and decides nothing.
 #pragma once
 
 #include <memory>

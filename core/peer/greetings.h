@@ -1,6 +1,6 @@
-// What neighbours tell each other about a round before its segments go (rules 10 and 11 of docs/protocol.md): Ready
-// goes to those whose segments come here, an Offer of one small segment goes downstream, and stakes go around. Works
-// on one round at a time and holds none. Arguments that differ, and stakes that are complete, are told to the caller.
+// The messages between neighbours before the segments of a round flow (rules 10 and 11 of docs/protocol.md): a Ready
+// goes to each sender of segments, an Offer of one small segment goes downstream, and stakes go around the ring. Works
+// on one round at a time and holds none. The caller learns of arguments that differ, and of complete stakes.
 #pragma once
 
 #include <cstddef>

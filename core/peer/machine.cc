@@ -131,10 +131,7 @@ bool Peer::Machine::hears(StreamId stream) const {
 // ---- calls ----
 
 void Peer::Machine::on_publish(Publish in) {
-  if (!admission_.is_member()) {
-    const Error why = admission_.refusal("this peer is leaving: no more calls");
-    return context_.fail(in.call, why.status, why.text);
-  }
+  if (!admission_.is_member()) return admission_.refuse(in.call);
   transfers_.publish(in.call, std::move(in.request));
 }
 
@@ -144,10 +141,7 @@ void Peer::Machine::on_prefetch(Prefetch in) {
     outcome.state_defined = in.request.state == nullptr || states_.is_defined(in.request);
     return context_.complete(in.call, std::move(outcome));
   }
-  if (admission_.life() != Admission::Life::kJoining) {
-    const Error why = admission_.refusal("this peer is leaving: no more calls");
-    return context_.fail(in.call, why.status, why.text);
-  }
+  if (admission_.life() != Admission::Life::kJoining) return admission_.refuse(in.call);
   transfers_.prefetch(in.call, std::move(in.request));
 }
 

@@ -33,10 +33,7 @@ std::optional<Error> Rounds::validate(const Request& request) {
 }
 
 void Rounds::launch(Launch in) {
-  if (!admission_.is_member()) {
-    const Error why = admission_.refusal("this peer is leaving: no more calls");
-    return context_.fail(in.call, why.status, why.text);
-  }
+  if (!admission_.is_member()) return admission_.refuse(in.call);
   if (rounds_.size() >= kMaxRoundsInFlight) {
     return context_.fail(
         in.call, Status::kTooManyInFlight,
