@@ -184,6 +184,7 @@ struct Told {
 Told told(const PlanLaw& law, const Expectations& expected = {}) {
   rc::detail::TestParams params;
   params.seed = 1;  // fixed, because some plans are slow to shrink
+  params.maxSuccess = 1000;
   const auto property = [&] {
     Plan plan = *arbitrary_plan();
     plan.expect = expected;
@@ -221,10 +222,15 @@ TEST(ArbitraryPlan, AFalseLawIsReportedWithASmallPlanAndACommand) {
 }
 
 // In a build with planted bugs (./run mutants): a peer that aborts alone when its call times out or is stopped.
+// Where the coordinator's commit reaches that peer first, its answer breaks L2: that is not the promise to be shown here.
 TEST(PlantedBugs, AreFoundByArbitraryPlans) {
   if (!kMutantsBuilt) GTEST_SKIP() << "built without LOCKSTEP_MUTANTS";
   plant(Mutant::kAbortsAlone);
-  const Told told = sim::told(breaks_a_promise);
+  const Told told = sim::told([](const Plan& plan) {
+    std::optional<Breach> breach = breaks_a_promise(plan);
+    const bool named = breach && (breach->broken.promise == "S1" || breach->broken.promise == "L1");
+    return named ? std::move(breach) : std::nullopt;
+  });
   EXPECT_THAT(told.words, testing::AnyOf(HasSubstr("S1 broken at "), HasSubstr("L1 broken at ")));
   EXPECT_GE(told.plan.entries.size(), 1U);
   EXPECT_LE(told.plan.entries.size(), 3U);
