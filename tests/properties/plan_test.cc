@@ -222,7 +222,8 @@ TEST(ArbitraryPlan, AFalseLawIsReportedWithASmallPlanAndACommand) {
 }
 
 // In a build with planted bugs (./run mutants): a peer that aborts alone when its call times out or is stopped.
-// Where the coordinator's commit reaches that peer first, its answer breaks L2: that is not the promise to be shown here.
+// Where the coordinator's commit reaches that peer first, its answer breaks L2, which is not the promise to be shown
+// here.
 TEST(PlantedBugs, AreFoundByArbitraryPlans) {
   if (!kMutantsBuilt) GTEST_SKIP() << "built without LOCKSTEP_MUTANTS";
   plant(Mutant::kAbortsAlone);
