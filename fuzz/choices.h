@@ -116,8 +116,8 @@ class ChosenFields {
     m = {io::Address::Family::kV4, {10, 0, 0, choices_.byte()}, 4000};
   }
   static void mend(wire::Descriptor& m) {
-    if (m.collective != wire::Collective::kBroadcast) m.root = {};
-    if (m.collective == wire::Collective::kAllGather) m.count = m.layout = 0;
+    if (!wire::has_root(m.collective)) m.root = {};
+    if (wire::has_blocks(m.collective)) m.count = m.layout = 0;
     if (m.collective == wire::Collective::kAllReduce && m.type == DataType::kF32) return;
     m.formats = {};
     m.algorithm = wire::Algorithm::kRing;

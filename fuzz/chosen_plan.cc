@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "sim/simpler.h"
+#include "sim/search/simpler.h"
 
 namespace lockstep::fuzz {
 namespace {
@@ -42,53 +42,54 @@ void choose_world(Choices& choices, Plan& plan) {
   plan.seed = choices.byte();
   if (rarely(choices, 8)) plan.seed = ~plan.seed;
   plan.mode = plan.network.mode = rarely(choices, 8) ? sim::Mode::kBytes : sim::Mode::kToken;
-  plan.gang_size = rarely(choices, 4) ? number(choices, 2, 3) : 1;
+  plan.gangs.size = rarely(choices, 4) ? number(choices, 2, 3) : 1;
   const std::uint32_t most = rarely(choices, 8) ? 9 : 5;
-  const std::uint32_t gangs = number(choices, plan.gang_size == 1 ? 2 : 1, std::max(2U, most / plan.gang_size));
-  plan.peers = gangs * plan.gang_size;
-  plan.founders = number(choices, 1, gangs) * plan.gang_size;
+  const std::uint32_t gangs = number(choices, plan.gangs.size == 1 ? 2 : 1, std::max(2U, most / plan.gangs.size));
+  plan.peers = gangs * plan.gangs.size;
+  plan.founders = number(choices, 1, gangs) * plan.gangs.size;
   // One outcome binds all groups, so all must call alike: each has as many of every gang.
-  if (plan.gang_size > 1) {
-    plan.groups = rarely(choices, 3) ? 1 : plan.gang_size;
+  if (plan.gangs.size > 1) {
+    plan.gangs.groups = rarely(choices, 3) ? 1 : plan.gangs.size;
   } else if (rarely(choices, 4)) {
-    plan.groups = number(choices, 1, std::min(3U, plan.peers));
+    plan.gangs.groups = number(choices, 1, std::min(3U, plan.peers));
   }
-  plan.auto_admit = plan.groups == 1 && rarely(choices, 8);
-  plan.share_state = !plan.auto_admit && rarely(choices, 2);
-  plan.all_vote = !plan.share_state || !rarely(choices, 3);
-  plan.publish = plan.share_state && !rarely(choices, 2);
-  plan.watch = plan.share_state && rarely(choices, 3);
-  plan.state_pieces = plan.share_state && rarely(choices, 4) ? number(choices, 1, 24) : 0;
-  plan.staged_permille = one_of<std::uint32_t>(choices, {500, 0, 1000});
-  if (plan.groups == 1 && rarely(choices, 8)) plan.minimum_world = number(choices, 1, plan.founders);
+  plan.auto_admit = plan.gangs.groups == 1 && rarely(choices, 8);
+  plan.state.shared = !plan.auto_admit && rarely(choices, 2);
+  plan.state.all_vote = !plan.state.shared || !rarely(choices, 3);
+  plan.state.publish = plan.state.shared && !rarely(choices, 2);
+  plan.state.watch = plan.state.shared && rarely(choices, 3);
+  plan.state.pieces = plan.state.shared && rarely(choices, 4) ? number(choices, 1, 24) : 0;
+  plan.state.staged_permille = one_of<std::uint32_t>(choices, {500, 0, 1000});
+  if (plan.gangs.groups == 1 && rarely(choices, 8)) plan.minimum_world = number(choices, 1, plan.founders);
   plan.all_start = !rarely(choices, 8);
 }
 
 void choose_program(Choices& choices, Plan& plan) {
-  plan.steps_per_admit = number(choices, 1, 4);
-  plan.ops_per_step = number(choices, 1, 4);
-  plan.max_count = one_of<std::uint64_t>(choices, {7, 64, 0, 1, 255, 1000});
+  plan.program.steps_per_admit = number(choices, 1, 4);
+  plan.program.ops_per_step = number(choices, 1, 4);
+  plan.program.max_count = one_of<std::uint64_t>(choices, {7, 64, 0, 1, 255, 1000});
   if (rarely(choices, 3)) {
     for (std::uint32_t left = number(choices, 1, 4); left > 0; --left) {
       Work work;
-      work.collective = static_cast<peer::Collective>(choices.below(sim::kWorkCollectives));
-      if (work.collective != peer::Collective::kBarrier) {
+      work.collective = sim::kWorkCollectives[choices.below(std::size(sim::kWorkCollectives))];
+      if (work.collective != wire::Collective::kBarrier) {
         work.count = (std::uint64_t{choices.byte()} << choices.below(6)) / 4;
         work.type = static_cast<DataType>(choices.below(kDataTypeCount));
         work.op = static_cast<ReduceOp>(choices.below(kReduceOpCount));
+        if (!is_defined(work.type, work.op)) work.op = ReduceOp::kMax;
         Work encoded = work;
         encoded.formats.up = static_cast<WireFormat>(choices.below(kWireFormatCount));
         encoded.formats.down = static_cast<WireFormat>(choices.below(kWireFormatCount));
         if (choices.one_in(2)) encoded.algorithm = static_cast<wire::Algorithm>(choices.below(wire::kAlgorithmCount));
-        if (!peer::flaw_of_encoding(sim::request_of(encoded))) work = encoded;
+        if (!ring::validate_encoding(sim::request_of(encoded))) work = encoded;
       }
-      plan.work.push_back(work);
+      plan.program.work.push_back(work);
     }
   }
-  plan.stripes = rarely(choices, 16) ? kMaxStripes : number(choices, 1, 4);
-  plan.turns = one_of<std::uint32_t>(choices, {0, 1, 2});
-  plan.unasked = one_of<std::uint32_t>(choices, {kMaxUnasked, 0, 1, 2});
-  plan.segment_bytes = one_of<std::uint32_t>(choices, {0, 0, 16, 17, 64, 1024, 16'384});
+  plan.links.stripes = rarely(choices, 16) ? kMaxStripes : number(choices, 1, 4);
+  plan.links.turns = one_of<std::uint32_t>(choices, {0, 1, 2});
+  plan.links.eager_segments = one_of<std::uint32_t>(choices, {kMaxEagerSegments, 0, 1, 2});
+  plan.links.segment_bytes = one_of<std::uint32_t>(choices, {0, 0, 16, 17, 64, 1024, 16'384});
 }
 
 void choose_times(Choices& choices, Plan& plan) {
@@ -103,18 +104,18 @@ void choose_times(Choices& choices, Plan& plan) {
   net.pieces_permille = permille(choices);
   net.apart_permille = permille(choices);
   net.busy_permille = permille(choices);
-  plan.kernel_delay = chosen_duration(choices, milliseconds(1));
-  plan.kernel_ns_per_kib = one_of<std::int64_t>(choices, {200, 0, 5000});
-  plan.timer_delay = chosen_duration(choices, milliseconds(5));
+  plan.delays.kernel = chosen_duration(choices, milliseconds(1));
+  plan.delays.kernel_ns_per_kib = one_of<std::int64_t>(choices, {200, 0, 5000});
+  plan.delays.timer = chosen_duration(choices, milliseconds(5));
   // Who is there must be heard in time.
   plan.heartbeat = milliseconds(one_of<std::int64_t>(choices, {100, 20, 50, 200, 500}));
-  const std::int64_t slow = 5 * (net.latency_hi_ns + net.jitter_ns) / 2 + 4 * plan.timer_delay.ns;
+  const std::int64_t slow = 5 * (net.latency_hi_ns + net.jitter_ns) / 2 + 4 * plan.delays.timer.ns;
   plan.heartbeat.ns = std::max(plan.heartbeat.ns, slow);
   if (rarely(choices, 4)) net.dial_gives_up_ns = plan.heartbeat.ns * 2;
-  plan.think = plan.heartbeat * 2 / number(choices, 1, 8);
-  plan.safety = plan.heartbeat * number(choices, 4, 24);
-  if (!rarely(choices, 4)) plan.heal_after = plan.heartbeat * number(choices, 0, 8) + nanoseconds(1);
-  plan.commits_after = number(choices, 0, 3);
+  plan.program.think = plan.heartbeat * 2 / number(choices, 1, 8);
+  plan.end.safety = plan.heartbeat * number(choices, 4, 24);
+  if (!rarely(choices, 4)) plan.end.heal_after = plan.heartbeat * number(choices, 0, 8) + nanoseconds(1);
+  plan.end.commits_after = number(choices, 0, 3);
 }
 
 // The bytes of a step: of its largest tensor, and of all.
@@ -123,9 +124,10 @@ struct StepBytes {
   std::uint64_t sum = 0;
 };
 StepBytes bytes_of_step(const Plan& plan) {
-  if (plan.work.empty()) return {plan.max_count * 8, plan.max_count * 8 * plan.ops_per_step};
+  if (plan.program.work.empty())
+    return {plan.program.max_count * 8, plan.program.max_count * 8 * plan.program.ops_per_step};
   StepBytes bytes;
-  for (const Work& work : plan.work) {
+  for (const Work& work : plan.program.work) {
     bytes.largest = std::max(bytes.largest, work.count * size_of(work.type));
     bytes.sum += work.count * size_of(work.type);
   }
@@ -141,7 +143,7 @@ void choose_flow(Choices& choices, Plan& plan, std::uint64_t least_rate) {
   net.latency_lo_ns = std::max<std::int64_t>(net.latency_lo_ns, 1'000'000);
   net.latency_hi_ns = std::max(net.latency_hi_ns, net.latency_lo_ns);
   net.window_bytes = std::max<std::uint64_t>(net.window_bytes, 262'144);
-  if (plan.segment_bytes != 0) plan.segment_bytes = std::max(plan.segment_bytes, 4096U);
+  if (plan.links.segment_bytes != 0) plan.links.segment_bytes = std::max(plan.links.segment_bytes, 4096U);
   const auto line = [&] { return rarely(choices, 2) ? least_rate * plan.peers * number(choices, 1, 20) : 0; };
   net.flow.up_bytes_per_s = line();
   net.flow.down_bytes_per_s = line();
@@ -172,14 +174,14 @@ void choose_links(Choices& choices, Plan& plan, std::uint64_t least_rate) {
 void choose_bandwidth(Choices& choices, Plan& plan) {
   const StepBytes step = bytes_of_step(plan);
   const std::uint64_t least_piece = step.largest / 16;
-  if (plan.segment_bytes != 0)
-    plan.segment_bytes = std::max(plan.segment_bytes, static_cast<std::uint32_t>(least_piece));
+  if (plan.links.segment_bytes != 0)
+    plan.links.segment_bytes = std::max(plan.links.segment_bytes, static_cast<std::uint32_t>(least_piece));
   sim::NetworkOptions& net = plan.network;
   net.window_bytes = std::max(one_of<std::uint64_t>(choices, {262'144, 2'000, 16'384}), least_piece);
   const auto beat = static_cast<std::uint64_t>(plan.heartbeat.ns);
   std::uint64_t least_rate = step.sum * plan.peers * 1'000'000'000 / (4 * beat) + 50'000;
   net.rate_bytes_per_s = std::max(least_rate, std::uint64_t{1'000'000'000} >> choices.below(12));
-  net.flow.on = rarely(choices, 6) && plan.gang_size == 1;
+  net.flow.on = rarely(choices, 6) && plan.gangs.size == 1;
   if (net.flow.on) {
     least_rate = std::max<std::uint64_t>(least_rate, 2'000'000);
     choose_flow(choices, plan, least_rate);
@@ -197,14 +199,14 @@ void choose_moment(Choices& choices, const Plan& plan, Entry& entry) {
     entry.view = before.view;
     entry.event = before.event;
     entry.after = before.after;
-    if (when == 7) entry.after = std::min(plan.safety, entry.after + chosen_duration(choices, plan.heartbeat));
+    if (when == 7) entry.after = std::min(plan.end.safety, entry.after + chosen_duration(choices, plan.heartbeat));
     return;
   }
   if (when == 1) entry.launch = 1 + choices.below(std::size_t{12} * plan.peers);
   if (when == 2) entry.commit = 1 + choices.below(30);
   if (when == 3) entry.view = 1 + choices.below(12);
   if (when == 4) entry.event = 1 + choices.byte() + std::uint64_t{256} * choices.below(16);
-  entry.after = chosen_duration(choices, plan.safety);
+  entry.after = chosen_duration(choices, plan.end.safety);
 }
 
 Entry chosen_entry(Choices& choices, const Plan& plan) {
@@ -220,7 +222,8 @@ Entry chosen_entry(Choices& choices, const Plan& plan) {
   if (entry.fault == Fault::kSlow || entry.fault == Fault::kKernels) entry.number = 2 + choices.below(99);
   if (entry.fault == Fault::kReset) entry.number = choices.below(21);
   if (entry.fault == Fault::kStrangers) entry.number = 1 + choices.below(24);
-  if (entry.fault == Fault::kVanish && plan.gang_size == 1 && plan.all_start) entry.number = rarely(choices, 3) ? 1 : 0;
+  if (entry.fault == Fault::kVanish && plan.gangs.size == 1 && plan.all_start)
+    entry.number = rarely(choices, 3) ? 1 : 0;
   return entry;
 }
 
@@ -233,13 +236,13 @@ sim::Plan chosen_plan(Choices& choices) {
   choose_times(choices, plan);
   choose_bandwidth(choices, plan);
   // Who waits for one that has skipped a call, or called another, needs a time-out to get on.
-  if (rarely(choices, 2)) plan.call_timeout = plan.heartbeat * number(choices, 40, 80);
+  if (rarely(choices, 2)) plan.program.call_timeout = plan.heartbeat * number(choices, 40, 80);
   while (!choices.empty() && plan.entries.size() < kMostFaults) {
     const Entry entry = chosen_entry(choices, plan);
-    if (!sim::flaw_of(plan, entry).empty()) continue;
+    if (!sim::validate_entry(plan, entry).empty()) continue;
     plan.entries.push_back(entry);
     const bool waits = entry.fault == Fault::kMismatch || entry.fault == Fault::kSkip;
-    if ((waits && plan.call_timeout.ns == 0) || !sim::is_lawful(plan)) plan.entries.pop_back();
+    if ((waits && plan.program.call_timeout.ns == 0) || !sim::is_lawful(plan)) plan.entries.pop_back();
   }
   return plan;
 }

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "fuzz/choices.h"
-#include "sim/plan.h"
+#include "sim/plan/plan.h"
 
 namespace lockstep::fuzz {
 

@@ -56,7 +56,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   file.insert(file.end(), bytes.begin(), bytes.end());
   const auto recording = flight::decode(file);
   if (!recording) return 0;
-  if (!std::visit([](const auto& options) { return flaw_of(options); }, recording->options).empty()) return 0;
+  if (!std::visit([](const auto& options) { return validate_options(options); }, recording->options).empty()) return 0;
+  const auto* peer = std::get_if<lockstep::peer::Options>(&recording->options);
+  if (peer != nullptr && peer->id.is_nobody()) return 0;
   if (recording->of_peer()) {
     look_at<lockstep::peer::Peer>(*recording);
   } else {

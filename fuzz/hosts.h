@@ -14,7 +14,7 @@
 #include "core/peer/peer.h"
 #include "core/wire/limits.h"
 #include "fuzz/far_end.h"
-#include "sim/memory.h"
+#include "sim/engine/memory.h"
 
 namespace lockstep::fuzz {
 
@@ -50,8 +50,8 @@ class PeerHost {
   }
   void abandon(std::string why = "why not") { step(peer::Abandon{std::move(why)}); }
   void stop(CallId call, std::string why = "why not") { step(peer::Stop{call, std::move(why)}); }
-  // With memory for one tensor of `count` elements; all-gather: room for `room` elements.
-  CallId launch(peer::Request request, std::uint64_t count, std::uint64_t room = 0, bool in_place = false) {
+  // With memory for one tensor of `count` elements; collectives with blocks: room for `room` elements.
+  CallId launch(ring::Request request, std::uint64_t count, std::uint64_t room = 0, bool in_place = false) {
     const CallId call = new_call();
     const std::uint64_t bytes = count * size_of(request.type);
     auto& buffers = calls_.at(call).buffers;
@@ -61,15 +61,15 @@ class PeerHost {
       memory_.lend(buffers.back());
       return BufferRef{buffers.back(), 0, length};
     };
-    if (request.collective != peer::Collective::kBarrier) {
+    if (request.collective != wire::Collective::kBarrier) {
       const bool states_room =
-          request.collective == peer::Collective::kAllGather || request.collective == peer::Collective::kReduceScatter;
+          wire::has_blocks(request.collective) || request.collective == wire::Collective::kReduceScatter;
       const BufferRef send = make(bytes);
       const BufferRef recv = in_place ? send : make(states_room ? room * size_of(request.type) : bytes);
       request.tensors = {{send, recv, count}};
       calls_.at(call).send = send;
       calls_.at(call).recv = recv;
-      request.scratch = make(peer::scratch_bytes(request));
+      request.scratch = make(ring::scratch_bytes(request));
     }
     step(peer::Launch{call, std::move(request)});
     return call;
@@ -96,8 +96,8 @@ class PeerHost {
     state->manifest = {{{"weights", DataType::kU8, bytes, false}}, {}, piece_bytes};
     state->revision = serves ? 4 : 0;
     if (change) change(*state);
-    peer::Request request;
-    request.collective = peer::Collective::kSync;
+    ring::Request request;
+    request.collective = wire::Collective::kSync;
     request.tag = kShared;
     request.tensors = {{{}, tensor, bytes}};
     request.state = std::move(state);
@@ -199,7 +199,7 @@ class PeerHost {
   }
   void carry_out(const KernelJob& job) {
     jobs_.push_back(job);
-    digests += job.kind == JobKind::kDigest ? 1 : 0;
+    digests += std::holds_alternative<DigestJob>(job.work) ? 1 : 0;
   }
   void carry_out(const trace::Event& event) {
     if (events.size() < 1000) events.push_back(event);

@@ -119,7 +119,7 @@ class AgainstCoordinator {
   }
 
   std::pair<CallId, CallId> launch(Tag tag) {
-    peer::Request barrier;
+    ring::Request barrier;
     barrier.tag = tag;
     const CallId a = ann_.launch(barrier, 0);
     return {a, bob_.launch(barrier, 0)};
@@ -229,7 +229,7 @@ class AgainstPeer {
       case 1: return neighbour.say(chosen<wire::Ready>(choices_, known_));
       case 2: {
         if (choices_.one_in(2)) return neighbour.say(chosen<wire::Offer>(choices_, known_));
-        return neighbour.say(chosen<wire::Stake>(choices_, known_));
+        return neighbour.say(chosen<wire::RankParameter>(choices_, known_));
       }
       case 3: {
         if (choices_.one_in(8)) neighbour.say(chosen_message(choices_, known_));
@@ -254,7 +254,7 @@ class AgainstPeer {
   }
 
   void launch() {
-    peer::Request request;
+    ring::Request request;
     request.collective = static_cast<wire::Collective>(choices_.below(wire::kCollectiveCount));
     request.type = choices_.one_in(2) ? DataType::kF32 : DataType::kU8;
     request.tag = Tag{choices_.below(4)};
@@ -263,16 +263,27 @@ class AgainstPeer {
     request.timeout = choices_.one_in(4) ? milliseconds(300) : Duration{};
     const std::size_t count = choices_.below(40);
     if (request.collective == wire::Collective::kAllReduce && choices_.one_in(2)) encode(request, count);
+    if (wire::exchanges(request.collective)) choose_blocks(request, count);
     if (request.collective == wire::Collective::kSync) {
       request.state = state_of(count, request.type);
     } else if (choices_.one_in(4)) {
       auto watched = state_of(count, DataType::kU8);
       request.watch =
-          std::make_shared<peer::Watched>(peer::Watched{std::move(watched), {me_.hold(count, choices_.byte())}});
+          std::make_shared<ring::Watched>(ring::Watched{std::move(watched), {me_.hold(count, choices_.byte())}});
     }
     calls_.push_back(me_.launch(request, count, choices_.below(120)));
   }
-  void encode(peer::Request& request, std::size_t count) {
+  // The root gets what is left, and in a gather everything.
+  void choose_blocks(ring::Request& request, std::uint64_t count) {
+    std::uint64_t left = count;
+    for (const PeerId& peer : known_.peers) {
+      if (request.collective == wire::Collective::kGather || peer == request.root || choices_.one_in(2)) continue;
+      request.blocks.push_back({peer, choices_.below(left + 1)});
+      left -= request.blocks.back().count;
+    }
+    request.blocks.push_back({request.root, left});
+  }
+  void encode(ring::Request& request, std::size_t count) {
     const auto format = [&] { return static_cast<WireFormat>(choices_.below(kWireFormatCount)); };
     request.type = DataType::kF32;
     request.formats = {format(), format()};
@@ -348,7 +359,7 @@ class AgainstPeer {
   void name_sources() {
     auto published = chosen<wire::Published>(choices_, known_);
     published.tag = kShared;
-    published.link_key = wire::visitor_key({}, kMe);
+    published.link_key = wire::prefetcher_key({}, kMe);
     published.sources.clear();
     for (std::size_t i = choices_.below(4); i > 0; --i) {
       const PeerId id = choices_.of(known_.peers);
@@ -387,7 +398,7 @@ class AgainstPeer {
     wire::Link link = chosen<wire::Link>(choices_, known_);
     link.to = kMe;
     if (!choices_.one_in(8)) link.key = {};  // as change() proposes it
-    if (choices_.one_in(4)) link.key = wire::visitor_key({}, link.from);
+    if (choices_.one_in(4)) link.key = wire::prefetcher_key({}, link.from);
     end.say(link);
   }
   void answer_dials() {

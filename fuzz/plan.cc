@@ -6,8 +6,8 @@
 
 #include "fuzz/chosen_plan.h"
 #include "fuzz/door.h"
-#include "sim/plan_file.h"
-#include "sim/world.h"
+#include "sim/plan/plan_file.h"
+#include "sim/world/world.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace sim = lockstep::sim;

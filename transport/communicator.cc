@@ -22,87 +22,52 @@
 namespace lockstep::transport {
 namespace {
 
-std::optional<Error> check(const CommunicatorOptions& options) {
-  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
-  if (options.name.size() > kMaxNameBytes) {
-    return invalid(fmt::format("the name has {} bytes; at most {} are allowed", options.name.size(), kMaxNameBytes));
+std::optional<Error> validate(const CommunicatorOptions& options) {
+  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, "options." + std::move(text)}; };
+  if (std::string flaw = validate_options(options.peer); !flaw.empty()) return invalid(std::move(flaw));
+  // core cuts at whole elements of any type; a user gets exactly the size that was asked for
+  if (options.peer.segment_bytes % sizeof(double) != 0) {
+    return invalid(
+        fmt::format("segment_bytes is {}; allowed: a multiple of {}", options.peer.segment_bytes, sizeof(double)));
   }
-  if (options.last_port != 0 && options.last_port < options.first_port) {
-    return invalid(fmt::format("the port range {} to {} is empty", options.first_port, options.last_port));
-  }
-  if (options.first_port == 0 && options.last_port != 0) {
-    return invalid(fmt::format("the port range ends with {} but has no first port", options.last_port));
-  }
-  if (options.stripes < 1 || options.stripes > kMaxStripes) {
-    return invalid(fmt::format("{} stripes; 1 to {} are allowed", options.stripes, kMaxStripes));
-  }
-  if (options.segment_bytes > kMaxSegmentBytes || options.segment_bytes % sizeof(double) != 0) {
-    return invalid(fmt::format("segment_bytes is {}; give a multiple of {} up to {}, or 0 for an automatic size",
-                               options.segment_bytes, sizeof(double), kMaxSegmentBytes));
-  }
-  if (options.gang_size < 1 || options.gang_size > kMaxMembers) {
-    return invalid(fmt::format("gang_size is {}; 1 to {} are allowed", options.gang_size, kMaxMembers));
-  }
-  if (options.founders < 1 || options.founders > kMaxMembers) {
-    return invalid(fmt::format("{} founders; 1 to {} are allowed", options.founders, kMaxMembers));
-  }
-  for (const Duration time : {options.dial_timeout, options.link_heartbeat, options.link_silence, options.link_timeout,
-                              options.abort_grace}) {
-    if (time <= Duration{0})
-      return invalid("dial_timeout, link_heartbeat, link_silence, link_timeout and abort_grace must be longer than 0");
+  if (options.minimum_world > kMaxMembers) {
+    return invalid(fmt::format("minimum_world is {}; allowed: 1 to {}", options.minimum_world, kMaxMembers));
   }
   if (options.flight_bytes > flight::kMaxRecordingBytes / 2) {
-    return invalid(fmt::format("the flight recorder has {} bytes; at most {} are allowed, 0 for none",
-                               options.flight_bytes, flight::kMaxRecordingBytes / 2));
+    return invalid(fmt::format("flight_bytes is {}; allowed: at most {}, or 0 for none", options.flight_bytes,
+                               flight::kMaxRecordingBytes / 2));
   }
   std::error_code none;
   if (!options.flight_folder.empty() && !std::filesystem::is_directory(options.flight_folder, none)) {
-    return invalid(
+    return Error{
+        Status::kInvalidArgument,
         fmt::format("there is no folder {} for the flight recorder (options.flight_folder, or LOCKSTEP_FLIGHT_FOLDER)",
-                    plain(options.flight_folder)));
+                    plain(options.flight_folder))};
   }
   if (options.spin < Duration{0} || options.spin > kLongestSpin) {
-    return invalid(fmt::format("spin is {} ns; at most {} are allowed, 0 for none", options.spin.ns, kLongestSpin.ns));
-  }
-  if (options.link_silence <= options.link_heartbeat) {
-    return invalid("link_silence must be longer than link_heartbeat; otherwise every link is reset");
+    return invalid(fmt::format("spin is {} ns; allowed: 0 (none) to {}", options.spin.ns, kLongestSpin.ns));
   }
   return std::nullopt;
 }
 
-peer::Options to_peer_options(const CommunicatorOptions& from) {
-  peer::Options to;
-  to.name = from.name;
-  to.group = from.group;
-  to.gang = from.gang;
-  to.gang_size = from.gang_size;
-  to.founders = from.founders;
-  to.auto_admit = from.auto_admit;
-  to.advertised.port = from.advertised_port;
-  to.first_port = from.first_port;
-  to.last_port = from.last_port != 0 ? from.last_port : from.first_port;
-  to.stripes = from.stripes;
-  to.segment_bytes = from.segment_bytes;
-  to.state_bytes_per_second = from.state_bytes_per_second;
-  to.dial_timeout = from.dial_timeout;
-  to.link_heartbeat = from.link_heartbeat;
-  to.link_silence = from.link_silence;
-  to.link_timeout = from.link_timeout;
-  to.abort_grace = from.abort_grace;
-  return to;
+// One port is a range, too.
+peer::Options peer_options(const CommunicatorOptions& options) {
+  peer::Options peer = options.peer;
+  if (peer.last_port == 0) peer.last_port = peer.first_port;
+  return peer;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) try {
-  if (auto error = check(options)) return *error;
+  if (auto error = validate(options)) return *error;
   Addresses listen = resolve_host(options.listen_host, 0);
   if (!listen) return listen.error();
-  Addresses advertised = resolve_host(options.advertised_host, options.advertised_port);
+  Addresses advertised = resolve_host(options.advertised_host, options.peer.advertised.port);
   if (!advertised) return advertised.error();
 
   Engine::Options engine;
-  engine.peer = to_peer_options(options);
+  engine.peer = peer_options(options);
   engine.peer.id = random_peer_id();
   engine.peer.seed = random_u64();
   if (!advertised->empty()) engine.peer.advertised = advertised->front();
@@ -127,8 +92,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
 
 Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorOptions& options,
                                                            const MakeDriver& make) try {
-  if (auto error = check(options)) return *error;
-  return std::unique_ptr<Communicator>(new Communicator(make(to_peer_options(options)), options.minimum_world));
+  if (auto error = validate(options)) return *error;
+  return std::unique_ptr<Communicator>(new Communicator(make(peer_options(options)), options.minimum_world));
 } catch (const std::bad_alloc&) {
   return Error{Status::kOutOfMemory, "no memory for a communicator"};
 }
@@ -167,18 +132,18 @@ Work Communicator::leave(Duration timeout) {
 }
 
 Result<Work> Communicator::launch(const LaunchArgs& args, Then then) {
-  if (auto error = check(args)) return *error;
+  if (auto error = validate_memory(args)) return *error;
   std::shared_ptr<const Watch> watch;
   if (watches_.load(std::memory_order_relaxed) && args.collective != wire::Collective::kSync) {
     const std::lock_guard lock(watch_mutex_);
     watch = watch_;
   }
   if (watch != nullptr) {
-    if (auto error = check_apart(args, *watch)) return *error;
+    if (auto error = validate_unwatched(args, *watch)) return *error;
   }
   auto call = engine_->new_call();
   const std::uint32_t minimum_world = args.minimum_world != 0 ? args.minimum_world : minimum_world_;
-  Result<peer::Request> request =
+  Result<ring::Request> request =
       prepare(args, minimum_world, engine_->memory(), engine_->scratch(), call->loans, watch.get());
   if (!request) {
     give_back(call->loans, engine_->memory());
@@ -189,7 +154,7 @@ Result<Work> Communicator::launch(const LaunchArgs& args, Then then) {
 }
 
 Result<Work> Communicator::publish(const LaunchArgs& args, bool stable) {
-  if (auto error = check(args)) return *error;
+  if (auto error = validate_memory(args)) return *error;
   if (args.state != nullptr && args.state->blank) {
     return Error{Status::kInvalidArgument, "a blank state cannot be published: sync it first"};
   }
@@ -197,7 +162,7 @@ Result<Work> Communicator::publish(const LaunchArgs& args, bool stable) {
     return Error{Status::kNotConnected, "this communicator is not a member of a run: connect first"};
   auto call = engine_->new_call();
   Call::Loans& loans = call->loans;
-  Result<peer::Request> request = stable ? prepare(args, minimum_world_, engine_->memory(), engine_->scratch(), loans)
+  Result<ring::Request> request = stable ? prepare(args, minimum_world_, engine_->memory(), engine_->scratch(), loans)
                                          : snapshot(args, engine_->memory(), engine_->scratch(), loans);
   loans.writes_state = false;
   if (!request) {
@@ -244,9 +209,9 @@ Waited Communicator::unpublish(Tag tag, Interrupted interrupted) {
 }
 
 Result<Work> Communicator::prefetch(const LaunchArgs& args) {
-  if (auto error = check(args)) return *error;
+  if (auto error = validate_memory(args)) return *error;
   auto call = engine_->new_call();
-  Result<peer::Request> request = prepare(args, minimum_world_, engine_->memory(), engine_->scratch(), call->loans);
+  Result<ring::Request> request = prepare(args, minimum_world_, engine_->memory(), engine_->scratch(), call->loans);
   if (!request) {
     give_back(call->loans, engine_->memory());
     return request.error();

@@ -32,32 +32,13 @@ namespace lockstep::transport {
 
 inline constexpr Duration kLongestSpin = milliseconds(10);
 
-// The defaults are those of peer::Options, which documents the options.
 struct CommunicatorOptions {
-  std::string name;  // for people; at most kMaxNameBytes
-  GroupId group;
-  GangId gang;
-  std::uint32_t gang_size = 1;
-  std::uint32_t founders = 1;
-  bool auto_admit = false;
-
-  std::string listen_host;       // address or host name to listen on; empty: all addresses, IPv6 and IPv4
-  std::uint16_t first_port = 0;  // the first free port of this range is used; 0: any port
-  std::uint16_t last_port = 0;   // 0: same as first_port
+  // Without id and seed, which the driver draws. `advertised`: the port only; 0: the port that this peer listens on.
+  peer::Options peer;
+  std::string listen_host;  // address or host name to listen on; empty: all addresses, IPv6 and IPv4
   // address or host name for the other peers; empty: the address that the coordinator sees
   std::string advertised_host;
-  std::uint16_t advertised_port = 0;  // 0: the port that this peer listens on
-
-  std::uint16_t stripes = peer::Options{}.stripes;
-  std::uint32_t segment_bytes = peer::Options{}.segment_bytes;
-  std::uint64_t state_bytes_per_second = 0;  // limit for sending shared states; 0: no limit
-  std::uint32_t minimum_world = 1;           // for launches that do not set one
-
-  Duration dial_timeout = peer::Options{}.dial_timeout;
-  Duration link_heartbeat = peer::Options{}.link_heartbeat;
-  Duration link_silence = peer::Options{}.link_silence;
-  Duration link_timeout = peer::Options{}.link_timeout;
-  Duration abort_grace = peer::Options{}.abort_grace;
+  std::uint32_t minimum_world = 1;  // for launches that do not set one
 
   // For example "cubic". A value that the kernel refuses is logged and ignored. Empty: chosen for each stream
   // (Connector::Options).
@@ -76,12 +57,12 @@ struct CommunicatorOptions {
   std::string flight_folder;
 };
 
-// One tensor of a call; the fields have the meaning of peer::Tensor. The memory is lent until the call is over.
+// One tensor of a call; the fields have the meaning of ring::Tensor. The memory is lent until the call is over.
 struct TensorArgs {
   const void* send = nullptr;
   void* recv = nullptr;
   std::uint64_t count = 0;  // elements; if 0, the pointers may be null
-  // bytes at `recv`: reduce-scatter and all-gather only; elsewhere `count` determines them
+  // bytes at `recv`: reduce-scatter, reduce and wire::has_blocks() only; elsewhere `count` determines them
   std::uint64_t recv_bytes = 0;
   void* residual = nullptr;  // `count` elements; null: no residual
 };
@@ -93,12 +74,13 @@ struct LaunchArgs {
   Tag tag;
   bool retry = true;                // all-reduce, barrier and sync only
   std::uint32_t minimum_world = 0;  // 0: CommunicatorOptions::minimum_world
-  PeerId root;                      // broadcast
-  Formats formats;                  // all-reduce, as in peer::Request; so are the next two fields
+  PeerId root;                      // wire::has_root()
+  Formats formats;                  // all-reduce, as in ring::Request; so are the next two fields
   std::optional<wire::Algorithm> algorithm;
   std::optional<float> weight;
   Duration timeout{0};              // 0: no timeout
-  std::vector<TensorArgs> tensors;  // exactly one for all-gather; none for barrier
+  std::vector<TensorArgs> tensors;  // exactly one where wire::has_blocks(); none for barrier
+  std::vector<ring::Block> blocks;  // gather, scatter and all-to-all, as in ring::Request
   // Sync: the state's description, with its tensors as `recv` in bytes (type u8), and the destinations of its values if
   // another state is elected.
   std::shared_ptr<const state::Statement> state;

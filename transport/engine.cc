@@ -63,10 +63,11 @@ void Engine::close() {
     loop_.stop();
     // After an orderly leave, the last bytes must reach the other peers. Otherwise the other peers treat this peer as
     // lost, and there is no reason to wait for a coordinator that does not respond.
-    streams_.shut_down(has_left_ ? StreamSet::ClosingStreams::kWait : StreamSet::ClosingStreams::kCutShort, [this] {
-      ownership_.close();
-      thread_.io().stop();
-    });
+    streams_.shut_down(ending_.has_left ? StreamSet::ClosingStreams::kWait : StreamSet::ClosingStreams::kCutShort,
+                       [this] {
+                         ownership_.close();
+                         thread_.io().stop();
+                       });
   });
   thread_.join();
   fail_everything({Status::kNotConnected, kDestroyed});
@@ -80,7 +81,7 @@ void Engine::give_up() {
   ownership_.post(LoopOwnership::Wake::kOwner, [this, ended] {
     take_commands();
     if (calls_.empty()) return ended->set_value(true);
-    all_ended_ = ended;
+    ending_.all_ended = ended;
     loop_.push(peer::Abandon{kDestroyed});
     loop_.turn();
   });
@@ -157,24 +158,17 @@ void Engine::stop(CallId call, std::string why) {
 }
 
 void Engine::enqueue(Command command, LoopOwnership::Wake wake) {
-  std::unique_lock lock(mutex_);
-  if (failed_) {
-    const Error why = *failed_;
-    lock.unlock();
-    if (command.call) end_call(*command.call, failure(why), memory_);
-    return;
+  switch (commands_.add(command)) {
+    case CommandQueue::Added::kFirst:  // posts for the whole batch
+      return ownership_.post(wake, [this] { take_commands(); });
+    case CommandQueue::Added::kMore: return;
+    case CommandQueue::Added::kRefused:
+      if (command.call) end_call(*command.call, failure(commands_.why_ended()), memory_);
   }
-  commands_.push_back(std::move(command));
-  const bool first = commands_.size() == 1;  // the first command of a batch posts; the handler takes the whole batch
-  lock.unlock();
-  if (first) ownership_.post(wake, [this] { take_commands(); });
 }
 
 void Engine::take_commands() {
-  {
-    const std::lock_guard lock(mutex_);
-    commands_.swap(taken_);
-  }
+  commands_.take(taken_);
   for (Command& command : taken_) {
     if (command.call) {
       if (options_.journal) options_.journal(journal::called(self(), command.input));
@@ -190,12 +184,7 @@ void Engine::take_commands() {
 
 void Engine::fail_everything(const Error& why) {
   pool_.join();  // before the memory of its jobs is returned
-  std::vector<Command> never_taken;
-  {
-    const std::lock_guard lock(mutex_);
-    failed_ = why;
-    never_taken.swap(commands_);
-  }
+  const std::vector<Command> never_taken = commands_.end(why);
   const peer::Outcome outcome = failure(why);
   for (const Command& command : taken_) {
     if (command.call) end_call(*command.call, outcome, memory_);
@@ -214,17 +203,11 @@ void Engine::fail_everything(const Error& why) {
 
 // ---- requests of other threads ----
 
-std::shared_ptr<const wire::View> Engine::view() const {
-  const std::lock_guard lock(view_mutex_);
-  return view_;
-}
-
 // Asks a question on the thread that runs the engine. Returns nothing if the engine does not run any more.
 template <typename Answer>
 std::optional<Answer> Engine::answer_of(std::future<Answer> future, Clock::time_point limit) {
   while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
-    const std::lock_guard lock(mutex_);
-    if (failed_ || Clock::now() >= limit) return std::nullopt;
+    if (commands_.has_ended() || Clock::now() >= limit) return std::nullopt;
   }
   return future.get();
 }
@@ -266,11 +249,9 @@ Result<std::string> Engine::write_flight(const std::string& path, const std::str
     }
   });
   while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
-    std::unique_lock lock(mutex_);
-    if (!failed_) continue;
-    flight::Recording recording = recorder_->recording();  // the loop has ended, so no other thread uses the recorder
-    lock.unlock();
-    return transport::write_flight(path, std::move(recording), reason);
+    std::optional<flight::Recording> recording;  // the loop has ended, and does not use the recorder any more
+    if (!commands_.after_end([&] { recording = recorder_->recording(); })) continue;
+    return transport::write_flight(path, *std::move(recording), reason);
   }
   return transport::write_flight(path, future.get(), reason);
 }
@@ -313,19 +294,15 @@ void Engine::carry_out(peer::Complete& effect) {
   call_ended_ = true;
   if (options_.journal) options_.journal(journal::ended(self(), effect.call, effect.outcome));
   end_call(*call, std::move(effect.outcome), memory_);
-  if (all_ended_ && calls_.empty()) std::exchange(all_ended_, nullptr)->set_value(true);
+  if (ending_.all_ended && calls_.empty()) std::exchange(ending_.all_ended, nullptr)->set_value(true);
 }
 
 void Engine::carry_out(peer::Installed& effect) {
   if (options_.journal) options_.journal(journal::installed(self(), *effect.view));
-  const std::lock_guard lock(view_mutex_);
-  view_ = std::move(effect.view);
+  run_.set_view(std::move(effect.view));
 }
 
-void Engine::carry_out(peer::PendingChanged& effect) {
-  pending_.store(effect.count, std::memory_order_relaxed);
-  fetching_.store(effect.fetching, std::memory_order_relaxed);
-}
+void Engine::carry_out(peer::PendingChanged& effect) { run_.set_waiting(effect.count, effect.fetching); }
 
 void Engine::carry_out(peer::Progress& effect) {
   const auto call = calls_.find(effect.call.value);
@@ -333,23 +310,23 @@ void Engine::carry_out(peer::Progress& effect) {
 }
 
 void Engine::carry_out(peer::RunOver& effect) {
-  has_left_ = effect.left;
-  pending_.store(0, std::memory_order_relaxed);
-  fetching_.store(0, std::memory_order_relaxed);
+  ending_.has_left = effect.left;
+  run_.set_waiting(0, 0);
   if (options_.log) options_.log("the run is over for this peer: " + effect.text);
-  if (!effect.left && !all_ended_) write_flight_of_failure("the run is over for this peer: " + effect.text);
+  if (!effect.left && !ending_.all_ended) write_flight_of_failure("the run is over for this peer: " + effect.text);
 }
 
 // Runs the job at once on this thread, because the received bytes are still in its cache. Digests of a state are many
 // and of cold memory, so they go to the pool.
 void Engine::carry_out(KernelJob& effect) {
-  const auto from = memory_.at(effect.from);
-  if (effect.kind == JobKind::kDigest && from.size() >= kWorthAThread) {
+  const JobMemory memory = memory_of(effect.work);
+  const auto from = memory_.at(memory.from);
+  if (std::holds_alternative<DigestJob>(effect.work) && from.size() >= kWorthAThread) {
     take_answers();
-    if (pool_.give(effect.token, [job = effect, from] { return run_job(job, {}, from, {}); })) return;
+    if (pool_.give(effect.token, [work = effect.work, from] { return run_job(work, {}, from, {}); })) return;
   }
-  const auto residual = effect.residual.length > 0 ? memory_.at(effect.residual) : std::span<std::byte>{};
-  const JobResult result = run_job(effect, memory_.at(effect.into), from, memory_.at(effect.own), residual);
+  const auto residual = memory.residual.length > 0 ? memory_.at(memory.residual) : std::span<std::byte>{};
+  const JobResult result = run_job(effect.work, memory_.at(memory.into), from, memory_.at(memory.own), residual);
   loop_.push(peer::JobDone{effect.token, result});
 }
 

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -23,6 +22,7 @@
 #include "core/peer/peer.h"
 #include "transport/call.h"
 #include "transport/clock.h"
+#include "transport/command_queue.h"
 #include "transport/connector.h"
 #include "transport/driver.h"
 #include "transport/event_log.h"
@@ -34,6 +34,7 @@
 #include "transport/memory.h"
 #include "transport/reactor_thread.h"
 #include "transport/resolver.h"
+#include "transport/run_view.h"
 #include "transport/stream_set.h"
 
 namespace lockstep::transport {
@@ -73,9 +74,9 @@ class Engine final : public Driver {
   // Asks the thread that runs the engine.
   void settle() override;
 
-  [[nodiscard]] std::uint32_t pending() const override { return pending_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::uint32_t fetching() const override { return fetching_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::shared_ptr<const wire::View> view() const override;
+  [[nodiscard]] std::uint32_t pending() const override { return run_.pending(); }
+  [[nodiscard]] std::uint32_t fetching() const override { return run_.fetching(); }
+  [[nodiscard]] std::shared_ptr<const wire::View> view() const override { return run_.view(); }
   Memory& memory() override { return memory_; }
   ScratchPool& scratch() override { return scratch_; }
   [[nodiscard]] Traffic traffic() const override { return {streams_.bytes_written(), streams_.bytes_read()}; }
@@ -102,11 +103,6 @@ class Engine final : public Driver {
  private:
   using Loop = MachineLoop<peer::Peer, peer::Input, peer::Effects, peer::Timer, Engine>;
 
-  struct Command {
-    peer::Input input;
-    std::shared_ptr<Call> call;  // null: not a new call
-  };
-
   class Releasing;
 
   void run(asio::io_context& io);
@@ -127,24 +123,22 @@ class Engine final : public Driver {
   EventLog events_;  // used by the owner of the loop
   const Instant born_;
   std::atomic<std::uint64_t> last_call_{0};
-  std::atomic<std::uint32_t> pending_{0};
-  std::atomic<std::uint32_t> fetching_{0};
-  mutable std::mutex view_mutex_;
-  std::shared_ptr<const wire::View> view_;
+  RunView run_;
   Memory memory_;
   ScratchPool scratch_;
-  std::mutex mutex_;
-  std::vector<Command> commands_;  // under mutex_
-  std::optional<Error> failed_;    // under mutex_: set when the engine does not run any more; the reason
+  CommandQueue commands_;
 
   // Used by the owner of the loop.
   ReactorThread thread_;
   LoopOwnership ownership_{thread_.io()};
   std::vector<Command> taken_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Call>> calls_;
-  std::shared_ptr<std::promise<bool>> all_ended_;  // set while close() waits for the last call to end
-  bool has_left_ = false;                          // in an orderly way
-  bool call_ended_ = false;                        // since the thread last considered giving up the loop
+  bool call_ended_ = false;  // since the thread last considered giving up the loop
+  struct Ending {
+    std::shared_ptr<std::promise<bool>> all_ended;  // set while close() waits for the last call to end
+    bool has_left = false;                          // in an orderly way
+  };
+  Ending ending_;
   peer::Peer peer_;
   std::optional<flight::Recorder<peer::Peer>> recorder_;
   StreamSet streams_;

@@ -41,12 +41,12 @@ EventLog::EventLog(const Log& log) : EventLog(lines_for(log)) {}
 
 void EventLog::take(const trace::Event& event, Instant now) {
   if (!listener_.event) return;
-  if (now >= next_look_) {
-    next_look_ = now + kMinute;
+  if (now >= next_sweep_) {
+    next_sweep_ = now + kMinute;
     for (auto at = minutes_.begin(); at != minutes_.end();) {
       const bool over = now - at->second.began >= kMinute;
       if (over) tell_left_out(at->first, at->second);
-      if (!over) next_look_ = std::min(next_look_, at->second.began + kMinute);
+      if (!over) next_sweep_ = std::min(next_sweep_, at->second.began + kMinute);
       at = over ? minutes_.erase(at) : std::next(at);
     }
   }
@@ -56,7 +56,7 @@ void EventLog::take(const trace::Event& event, Instant now) {
   }
   const Kind kind{event.kind, event.status, !event.text.empty(), has_news};
   const auto [at, fresh] = minutes_.try_emplace(kind, Minute{now, 0});
-  if (fresh) next_look_ = std::min(next_look_, now + kMinute);
+  if (fresh) next_sweep_ = std::min(next_sweep_, now + kMinute);
   if (++at->second.count <= kLinesPerMinute) listener_.event(event);
 }
 

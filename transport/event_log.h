@@ -62,7 +62,7 @@ class EventLog {
   Listener listener_;
   std::map<Kind, Minute> minutes_;
   std::optional<std::uint64_t> members_;  // as last reported
-  Instant next_look_;
+  Instant next_sweep_;
 };
 
 // "peer-refused status='protocol error': 1234 more within a minute, not listed".

@@ -29,9 +29,9 @@ std::string call(PeerId by, CallId id, const char* kind, const Json& more = Json
   return dump(json);
 }
 
-Json arguments(const peer::Request& request) {
+Json arguments(const ring::Request& request) {
   Json counts = Json::array();
-  for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
+  for (const ring::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
   Json json = {{"collective", wire::name_of(request.collective)},
                {"type", lockstep::name_of(request.type)},
                {"op", lockstep::name_of(request.op)},
@@ -40,6 +40,8 @@ Json arguments(const peer::Request& request) {
                {"minimum_world", request.minimum_world},
                {"root", hex(request.root)},
                {"counts", counts}};
+  for (const ring::Block& block : request.blocks)
+    json["blocks"].push_back({{"to", hex(block.to)}, {"count", block.count}});
   if (request.algorithm) json["algorithm"] = name_of(*request.algorithm);
   if (!request.formats.native()) {
     json["formats"] = {{"up", lockstep::name_of(request.formats.up)},

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/wire/limits.h"
+#include "core/peer/validate_call.h"
 
 namespace lockstep::transport {
 namespace {
@@ -36,7 +36,7 @@ bool uses_send(Collective collective) {
   return collective != Collective::kBroadcast && collective != Collective::kSync;
 }
 bool states_room(Collective collective) {
-  return collective == Collective::kReduceScatter || collective == Collective::kAllGather;
+  return collective == Collective::kReduceScatter || collective == Collective::kReduce || wire::has_blocks(collective);
 }
 
 std::uint64_t send_bytes(const LaunchArgs& args, const TensorArgs& tensor) {
@@ -61,7 +61,7 @@ bool in_place(const LaunchArgs& args, const TensorArgs& tensor) {
          send_bytes(args, tensor) <= recv_bytes(args, tensor) - (begin - room);
 }
 
-std::optional<Error> check_tensor(const LaunchArgs& args, std::size_t index) {
+std::optional<Error> validate_tensor(const LaunchArgs& args, std::size_t index) {
   const TensorArgs& tensor = args.tensors[index];
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();  // bytes of an address space
   if (tensor.count > kMost / size_of(args.type) || tensor.recv_bytes > kMost) {
@@ -107,14 +107,18 @@ Error overlap(const LaunchArgs& args, const Piece& one, const Piece& two) {
       return invalid(
           fmt::format("tensor {}: the residual overlaps send or recv; give it memory of its own", one.index));
     }
-    return invalid(fmt::format("tensor {}: send and recv overlap; give the same pointer, or no overlap", one.index));
+    const std::string_view allowed = args.collective == Collective::kAllReduce ? "the same pointer, or no overlap"
+                                     : args.collective == Collective::kAllGather
+                                         ? "send at this rank's own place in recv, or no overlap"
+                                         : "memory that does not overlap";
+    return invalid(fmt::format("tensor {}: send and recv overlap; give {}", one.index, allowed));
   }
   return invalid(fmt::format("tensors {} and {} overlap, and one of them is written", one.index, two.index));
 }
 
 // Written memory must belong to a single tensor; memory that is only read may be named twice. Tensors and values of a
 // state count as written.
-std::optional<Error> check_overlap(const LaunchArgs& args) {
+std::optional<Error> validate_apart(const LaunchArgs& args) {
   std::vector<Piece> pieces;
   pieces.reserve(3 * args.tensors.size() + args.values.size());
   const auto add = [&](const void* at, std::uint64_t bytes, Piece piece) {
@@ -145,7 +149,7 @@ std::optional<Error> check_overlap(const LaunchArgs& args) {
   return std::nullopt;
 }
 
-peer::Tensor add_tensor(const LaunchArgs& args, const TensorArgs& tensor, Memory& memory, Call::Loans& loans) {
+ring::Tensor add_tensor(const LaunchArgs& args, const TensorArgs& tensor, Memory& memory, Call::Loans& loans) {
   // Memory has only one kind of span; core never requests a write to memory that is only sent.
   const auto add = [&](const void* at, std::uint64_t bytes) {
     if (bytes == 0) return BufferRef{kSinkBuffer, 0, 0};
@@ -154,7 +158,7 @@ peer::Tensor add_tensor(const LaunchArgs& args, const TensorArgs& tensor, Memory
     loans.buffers.push_back(memory.add({begin, bytes}));
     return BufferRef{loans.buffers.back(), 0, bytes};
   };
-  peer::Tensor named;
+  ring::Tensor named;
   named.count = tensor.count;
   named.recv = add(tensor.recv, recv_bytes(args, tensor));
   named.residual = add(tensor.residual, residual_bytes(args, tensor));
@@ -169,55 +173,14 @@ peer::Tensor add_tensor(const LaunchArgs& args, const TensorArgs& tensor, Memory
 
 }  // namespace
 
-std::optional<Error> check(const LaunchArgs& args) {
-  const auto collective = static_cast<unsigned>(args.collective);
-  if (collective >= wire::kCollectiveCount) return invalid(fmt::format("there is no collective number {}", collective));
-  const auto type = static_cast<unsigned>(args.type);
-  if (type >= kDataTypeCount) return invalid(fmt::format("there is no data type number {}", type));
-  const auto op = static_cast<unsigned>(args.op);
-  if (op >= kReduceOpCount) return invalid(fmt::format("there is no operation number {}", op));
-  if (args.timeout < Duration{0}) return invalid("the timeout is negative; 0 means none");
-
-  const std::size_t tensors = args.tensors.size();
-  if (args.collective == Collective::kBarrier && tensors != 0) return invalid("a barrier takes no tensors");
-  if (args.collective == Collective::kAllGather && tensors != 1) {
-    return invalid(fmt::format("an all-gather takes exactly one tensor, not {}", tensors));
-  }
-  if (tensors > kMaxTensorsPerCall) {
-    return invalid(fmt::format("{} tensors in one call; at most {} are allowed", tensors, kMaxTensorsPerCall));
-  }
-  if (args.collective == Collective::kBroadcast && args.root.is_nobody()) {
-    return invalid("a broadcast needs a root: the peer id of a member");
-  }
-  if ((args.collective == Collective::kSync) != (args.state != nullptr)) {
-    return invalid("a sync needs a state; other collectives take none");
-  }
-  if (args.state != nullptr) {
-    if (const auto flaw = flaw_of(args.state->manifest)) return invalid("the state cannot be shared: " + *flaw);
-  }
-  for (std::size_t i = 0; i < tensors; ++i) {
-    if (auto error = check_tensor(args, i)) return error;
-  }
-  return check_overlap(args);
-}
-
-Result<Watch> watch_of(const LaunchArgs& args) {
-  if (auto error = check(args)) return *error;
-  if (args.state == nullptr) return invalid("watch needs a state");
-  if (args.state->blank) return invalid("a blank state cannot be watched");
-  if (args.state->manifest.tensors.size() != args.tensors.size())
-    return invalid("the state has no memory for some of its tensors");
-  Watch watch{args, {}};
+std::optional<Error> validate_memory(const LaunchArgs& args) {
   for (std::size_t i = 0; i < args.tensors.size(); ++i) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(args.tensors[i].recv);
-    const std::uint64_t bytes = recv_bytes(args, args.tensors[i]);
-    if (bytes > 0 && !args.state->manifest.tensors[i].may_differ) watch.places.emplace_back(begin, begin + bytes);
+    if (auto error = validate_tensor(args, i)) return error;
   }
-  std::ranges::sort(watch.places);  // places never overlap, because a sync would write to them
-  return watch;
+  return validate_apart(args);
 }
 
-std::optional<Error> check_apart(const LaunchArgs& args, const Watch& watch) {
+std::optional<Error> validate_unwatched(const LaunchArgs& args, const Watch& watch) {
   const auto is_watched = [&](const void* at, std::uint64_t bytes) {
     const auto begin = reinterpret_cast<std::uintptr_t>(at);
     const auto after = std::ranges::lower_bound(watch.places, std::pair{begin + bytes, std::uintptr_t{0}});
@@ -237,8 +200,8 @@ std::optional<Error> check_apart(const LaunchArgs& args, const Watch& watch) {
 namespace {
 
 // Names the tensors of the watched state for one call.
-std::shared_ptr<const peer::Watched> add_watch(const Watch& watch, Memory& memory, Call::Loans& loans) {
-  auto watched = std::make_shared<peer::Watched>();
+std::shared_ptr<const ring::Watched> add_watch(const Watch& watch, Memory& memory, Call::Loans& loans) {
+  auto watched = std::make_shared<ring::Watched>();
   watched->state = watch.args.state;
   watched->memory.reserve(watch.args.tensors.size());
   for (const TensorArgs& tensor : watch.args.tensors) {
@@ -248,8 +211,8 @@ std::shared_ptr<const peer::Watched> add_watch(const Watch& watch, Memory& memor
 }
 
 // All fields except the places of the tensors.
-peer::Request request_of(const LaunchArgs& args) {
-  peer::Request request;
+ring::Request request_of(const LaunchArgs& args) {
+  ring::Request request;
   request.collective = args.collective;
   request.type = args.type;
   request.op = args.op;
@@ -261,24 +224,44 @@ peer::Request request_of(const LaunchArgs& args) {
   request.weight = args.weight;
   request.timeout = args.timeout;
   request.state = args.state;
+  request.blocks = args.blocks;
   request.tensors.reserve(args.tensors.size());
   return request;
 }
 
 }  // namespace
 
-Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_world, Memory& memory, ScratchPool& pool,
+Result<Watch> watch_of(const LaunchArgs& args) {
+  if (args.state == nullptr) return invalid("watch needs a state");
+  ring::Request request = request_of(args);
+  request.tensors.resize(args.tensors.size());
+  if (auto error = peer::validate_call(request)) return *error;
+  if (auto error = validate_memory(args)) return *error;
+  if (args.state->blank) return invalid("a blank state cannot be watched");
+  if (args.state->manifest.tensors.size() != args.tensors.size())
+    return invalid("the state has no memory for some of its tensors");
+  Watch watch{args, {}};
+  for (std::size_t i = 0; i < args.tensors.size(); ++i) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(args.tensors[i].recv);
+    const std::uint64_t bytes = recv_bytes(args, args.tensors[i]);
+    if (bytes > 0 && !args.state->manifest.tensors[i].may_differ) watch.places.emplace_back(begin, begin + bytes);
+  }
+  std::ranges::sort(watch.places);  // places never overlap, because a sync would write to them
+  return watch;
+}
+
+Result<ring::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_world, Memory& memory, ScratchPool& pool,
                               Call::Loans& loans, const Watch* watch) try {
-  peer::Request request = request_of(args);
+  ring::Request request = request_of(args);
   request.minimum_world = minimum_world;
   loans.values = args.values;
   loans.writes_state = args.state != nullptr && args.state->strategy != state::Strategy::kSendOnly;
   loans.buffers.reserve(3 * args.tensors.size() + 1 + (watch != nullptr ? watch->args.tensors.size() : 0));
   for (const TensorArgs& tensor : args.tensors) request.tensors.push_back(add_tensor(args, tensor, memory, loans));
-  if (auto flaw = peer::flaw_of_encoding(request)) return invalid(std::move(*flaw));
+  if (auto error = peer::validate_call(request)) return *error;
   if (watch != nullptr) request.watch = add_watch(*watch, memory, loans);
 
-  const std::uint64_t scratch = peer::scratch_bytes(request);
+  const std::uint64_t scratch = ring::scratch_bytes(request);
   if (scratch == 0) return request;
   loans.scratch = pool.take(scratch);
   if (loans.scratch.bytes().empty()) {
@@ -297,10 +280,14 @@ Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_worl
                fmt::format("out of memory while registering {} tensors: free some memory", args.tensors.size())};
 }
 
-Result<peer::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPool& pool, Call::Loans& loans) try {
-  peer::Request request = request_of(args);
+Result<ring::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPool& pool, Call::Loans& loans) try {
+  ring::Request request = request_of(args);
   std::uint64_t bytes = 0;
-  for (const TensorArgs& tensor : args.tensors) bytes += recv_bytes(args, tensor);
+  for (const TensorArgs& tensor : args.tensors) {
+    request.tensors.emplace_back().count = tensor.count;
+    bytes += recv_bytes(args, tensor);
+  }
+  if (auto error = peer::validate_call(request)) return *error;
   if (bytes > 0) {
     loans.scratch = pool.take(bytes);
     if (loans.scratch.bytes().empty()) {
@@ -312,13 +299,12 @@ Result<peer::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPo
     loans.buffers.push_back(memory.add(loans.scratch.bytes().first(bytes)));
   }
   std::uint64_t offset = 0;
-  for (const TensorArgs& tensor : args.tensors) {
+  for (std::size_t i = 0; i < args.tensors.size(); ++i) {
+    const TensorArgs& tensor = args.tensors[i];
     const std::uint64_t length = recv_bytes(args, tensor);
-    peer::Tensor& named = request.tensors.emplace_back();
-    named.count = tensor.count;
     if (length == 0) continue;
     std::memcpy(loans.scratch.bytes().data() + offset, tensor.recv, length);
-    named.recv = {loans.buffers.back(), offset, length};
+    request.tensors[i].recv = {loans.buffers.back(), offset, length};
     offset += length;
   }
   return request;

@@ -1,5 +1,5 @@
-// Converts a launch with raw pointers into a launch with named memory, or reports an invalid argument. This file checks
-// what one peer can know alone; core detects differences between peers.
+// Converts a launch with raw pointers into a launch with named memory. Validates pointers here, and everything else
+// that one peer can know alone by validate_call of core; core detects differences between peers.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/peer/request.h"
+#include "core/ring/request.h"
 #include "transport/call.h"
 #include "transport/communicator.h"
 #include "transport/memory.h"
 
 namespace lockstep::transport {
 
-// Rejects null or overlapping memory, impossible counts and values out of range. Allowed in place: an all-reduce with
+// Rejects null or overlapping memory, and memory beyond the address space. Allowed in place: an all-reduce with
 // send == recv, and an all-gather whose send is inside recv (core checks the exact place once it knows the blocks). All
 // other written memory must not overlap with anything; nor may the tensors and values of a state.
-std::optional<Error> check(const LaunchArgs& args);
+std::optional<Error> validate_memory(const LaunchArgs& args);
 
 // A watched state: the arguments of a sync, and the places of its compared tensors, sorted by address.
 struct Watch {
@@ -28,14 +28,14 @@ struct Watch {
 };
 Result<Watch> watch_of(const LaunchArgs& args);
 // Rejects a call that writes to the watched state.
-std::optional<Error> check_apart(const LaunchArgs& args, const Watch& watch);
+std::optional<Error> validate_unwatched(const LaunchArgs& args, const Watch& watch);
 
-// Registers the buffers of validated arguments and takes scratch; `loans` holds both, also after an error
-// (kOutOfMemory). `watch`: the watched state of the call; may be null.
-Result<peer::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_world, Memory& memory, ScratchPool& pool,
+// Registers the buffers of memory that was validated, validates the call, and takes scratch; `loans` holds buffers and
+// scratch, also after an error (kInvalidArgument, kOutOfMemory). `watch`: the watched state of the call; may be null.
+Result<ring::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_world, Memory& memory, ScratchPool& pool,
                               Call::Loans& loans, const Watch* watch = nullptr);
 // The same for a published state: copies its tensors; `loans` owns the copy.
-Result<peer::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPool& pool, Call::Loans& loans);
+Result<ring::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPool& pool, Call::Loans& loans);
 void give_back(Call::Loans& loans, Memory& memory);
 
 }  // namespace lockstep::transport

@@ -113,7 +113,7 @@ lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result*
 template <typename Start>
 lockstep_status call(lockstep_comm* comm, lockstep_result* result, Start&& start) {
   return inside(comm, [&](lockstep_comm& in) {
-    if (const auto wrong = wrong_result(result)) return fail(*wrong);
+    if (const auto error = validate_result(result)) return fail(*error);
     const Result<Work> work = std::forward<Start>(start)(*in.communicator);
     return work ? wait_for(in, *work, result) : report_not_started(work.error(), result);
   });

@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "bindings/c/calls.h"
@@ -24,7 +25,7 @@ using wire::Collective;
 
 namespace {
 
-using Wrong = std::optional<Error>;
+using MaybeError = std::optional<Error>;
 
 // The name of a field, as the caller wrote it. Formatted only for an error text.
 struct Field {
@@ -39,7 +40,7 @@ struct Field {
 };
 
 // Validates a pointer to memory of the caller.
-Wrong wrong_memory(const Field& field, const void* memory, std::uint64_t count, DataType type) {
+MaybeError validate_memory(const Field& field, const void* memory, std::uint64_t count, DataType type) {
   const std::size_t size = size_of(type);
   const std::uint64_t most = static_cast<std::uint64_t>(PTRDIFF_MAX) / size;
   if (count > most)
@@ -54,26 +55,26 @@ Wrong wrong_memory(const Field& field, const void* memory, std::uint64_t count, 
   return std::nullopt;
 }
 
-Wrong read_type(const lockstep_data_type& type, LaunchArgs& launch, const Field& field = {"type"}) {
+MaybeError read_type(const lockstep_data_type& type, LaunchArgs& launch, const Field& field = {"type"}) {
   const unsigned number = c::number_of(type);
   if (number >= kDataTypeCount) {
-    return c::invalid("{} is {}; allowed: 0 (LOCKSTEP_U8) to {} (LOCKSTEP_F64)", field.text(), number,
+    return c::invalid("{} is {}; allowed: 0 (LOCKSTEP_U8) to {} (LOCKSTEP_BOOL)", field.text(), number,
                       kDataTypeCount - 1);
   }
   launch.type = static_cast<DataType>(number);
   return std::nullopt;
 }
 
-Wrong read_op(const lockstep_op& field, LaunchArgs& launch) {
+MaybeError read_op(const lockstep_op& field, LaunchArgs& launch) {
   const unsigned number = c::number_of(field);
   if (number >= kReduceOpCount) {
-    return c::invalid("args.op is {}; allowed: 0 (LOCKSTEP_SUM) to {} (LOCKSTEP_MAX)", number, kReduceOpCount - 1);
+    return c::invalid("args.op is {}; allowed: 0 (LOCKSTEP_SUM) to {} (LOCKSTEP_BXOR)", number, kReduceOpCount - 1);
   }
   launch.op = static_cast<ReduceOp>(number);
   return std::nullopt;
 }
 
-Wrong read_format(const lockstep_wire_format& field, std::string_view name, WireFormat& format) {
+MaybeError read_format(const lockstep_wire_format& field, std::string_view name, WireFormat& format) {
   const unsigned number = c::number_of(field);
   if (number >= kWireFormatCount) {
     return c::invalid("args.{} is {}; allowed: 0 (LOCKSTEP_WIRE_NATIVE) to {} (LOCKSTEP_WIRE_E3M0)", name, number,
@@ -83,9 +84,9 @@ Wrong read_format(const lockstep_wire_format& field, std::string_view name, Wire
   return std::nullopt;
 }
 
-Wrong read_encoding(const lockstep_all_reduce_args& args, LaunchArgs& launch) {
-  if (auto wrong = read_format(args.up, "up", launch.formats.up)) return wrong;
-  if (auto wrong = read_format(args.down, "down", launch.formats.down)) return wrong;
+MaybeError read_encoding(const lockstep_all_reduce_args& args, LaunchArgs& launch) {
+  if (auto error = read_format(args.up, "up", launch.formats.up)) return error;
+  if (auto error = read_format(args.down, "down", launch.formats.down)) return error;
   const unsigned algorithm = c::number_of(args.algorithm);
   if (algorithm > wire::kAlgorithmCount) {
     return c::invalid("args.algorithm is {}; allowed: 0 (LOCKSTEP_ALGORITHM_AUTO) to {} (LOCKSTEP_ALGORITHM_DIRECT)",
@@ -107,7 +108,7 @@ Wrong read_encoding(const lockstep_all_reduce_args& args, LaunchArgs& launch) {
 
 // The fields that all collectives share.
 template <typename Args>
-Wrong read_common(const Args& args, LaunchArgs& launch) {
+MaybeError read_common(const Args& args, LaunchArgs& launch) {
   launch.tag = Tag{args.tag};
   const auto timeout = c::field_time_out(args.timeout_ms, "args.timeout_ms");
   if (!timeout) return timeout.error();
@@ -122,7 +123,7 @@ Wrong read_common(const Args& args, LaunchArgs& launch) {
 
 // One tensor or many. `single`: whether any field of a single tensor is set. `named`: the names of those fields.
 template <typename Args>
-Wrong wrong_choice(const Args& args, bool single, std::string_view named) {
+MaybeError validate_choice(const Args& args, bool single, std::string_view named) {
   if (args.tensors == nullptr && args.tensors_count != 0) {
     return c::invalid("args.tensors is NULL but args.tensors_count is {}; allowed: 0", args.tensors_count);
   }
@@ -141,33 +142,34 @@ Result<LaunchArgs> read(const lockstep_all_reduce_args* given) {
   const lockstep_all_reduce_args& args = *taken;
   LaunchArgs launch;
   launch.collective = Collective::kAllReduce;
-  if (auto wrong = read_common(args, launch)) return *wrong;
-  if (auto wrong = read_type(args.type, launch)) return *wrong;
-  if (auto wrong = read_op(args.op, launch)) return *wrong;
-  if (auto wrong = read_encoding(args, launch)) return *wrong;
+  if (auto error = read_common(args, launch)) return *error;
+  if (auto error = read_type(args.type, launch)) return *error;
+  if (auto error = read_op(args.op, launch)) return *error;
+  if (auto error = read_encoding(args, launch)) return *error;
   launch.retry = args.no_retry == 0;
 
   const bool single = args.send != nullptr || args.recv != nullptr || args.count != 0 || args.residual != nullptr;
   if (args.residuals != nullptr && args.tensors == nullptr) {
     return c::invalid("args.residuals is given but args.tensors is NULL; give args.residual for one tensor");
   }
-  if (auto wrong = wrong_choice(args, single, "args.send, args.recv, args.count or args.residual")) return *wrong;
-  const auto add = [&](const lockstep_tensor& tensor, void* residual, const std::size_t* index) -> Wrong {
-    if (auto wrong = wrong_memory({"send", index}, tensor.send, tensor.count, launch.type)) return wrong;
-    if (auto wrong = wrong_memory({"recv", index}, tensor.recv, tensor.count, launch.type)) return wrong;
+  if (auto error = validate_choice(args, single, "args.send, args.recv, args.count or args.residual")) return *error;
+  const auto add = [&](const lockstep_tensor& tensor, void* residual, const std::size_t* index) -> MaybeError {
+    if (auto error = validate_memory({"send", index}, tensor.send, tensor.count, launch.type)) return error;
+    if (auto error = validate_memory({"recv", index}, tensor.recv, tensor.count, launch.type)) return error;
     const Field named = index == nullptr ? Field{"residual"} : Field{"residuals", index, true};
-    if (auto wrong = wrong_memory(named, residual, residual != nullptr ? tensor.count : 0, launch.type)) return wrong;
+    if (auto error = validate_memory(named, residual, residual != nullptr ? tensor.count : 0, launch.type))
+      return error;
     launch.tensors.push_back({tensor.send, tensor.recv, tensor.count, tensor.count * size_of(launch.type), residual});
     return std::nullopt;
   };
   if (args.tensors == nullptr) {
-    if (auto wrong = add({args.send, args.recv, args.count}, args.residual, nullptr)) return *wrong;
+    if (auto error = add({args.send, args.recv, args.count}, args.residual, nullptr)) return *error;
     return launch;
   }
   launch.tensors.reserve(args.tensors_count);
   for (std::size_t i = 0; i < args.tensors_count; ++i) {
     void* const residual = args.residuals != nullptr ? args.residuals[i] : nullptr;
-    if (auto wrong = add(args.tensors[i], residual, &i)) return *wrong;
+    if (auto error = add(args.tensors[i], residual, &i)) return *error;
   }
   return launch;
 }
@@ -179,11 +181,11 @@ Result<LaunchArgs> read(const lockstep_reduce_scatter_args* given) {
   LaunchArgs launch;
   launch.collective = Collective::kReduceScatter;
   launch.retry = false;
-  if (auto wrong = read_common(args, launch)) return *wrong;
-  if (auto wrong = read_type(args.type, launch)) return *wrong;
-  if (auto wrong = read_op(args.op, launch)) return *wrong;
-  if (auto wrong = wrong_memory({"send"}, args.send, args.count, launch.type)) return *wrong;
-  if (auto wrong = wrong_memory({"recv"}, args.recv, args.recv_capacity, launch.type)) return *wrong;
+  if (auto error = read_common(args, launch)) return *error;
+  if (auto error = read_type(args.type, launch)) return *error;
+  if (auto error = read_op(args.op, launch)) return *error;
+  if (auto error = validate_memory({"send"}, args.send, args.count, launch.type)) return *error;
+  if (auto error = validate_memory({"recv"}, args.recv, args.recv_capacity, launch.type)) return *error;
   launch.tensors.push_back({args.send, args.recv, args.count, args.recv_capacity * size_of(launch.type)});
   return launch;
 }
@@ -195,15 +197,121 @@ Result<LaunchArgs> read(const lockstep_all_gather_args* given) {
   LaunchArgs launch;
   launch.collective = Collective::kAllGather;
   launch.retry = false;
-  if (auto wrong = read_common(args, launch)) return *wrong;
-  if (auto wrong = read_type(args.type, launch)) return *wrong;
-  if (auto wrong = wrong_memory({"send"}, args.send, args.send_count, launch.type)) return *wrong;
-  if (auto wrong = wrong_memory({"recv"}, args.recv, args.recv_capacity, launch.type)) return *wrong;
+  if (auto error = read_common(args, launch)) return *error;
+  if (auto error = read_type(args.type, launch)) return *error;
+  if (auto error = validate_memory({"send"}, args.send, args.send_count, launch.type)) return *error;
+  if (auto error = validate_memory({"recv"}, args.recv, args.recv_capacity, launch.type)) return *error;
   if (args.recv_capacity < args.send_count) {
     return c::invalid("args.recv_capacity is {}; allowed: at least args.send_count ({})", args.recv_capacity,
                       args.send_count);
   }
   launch.tensors.push_back({args.send, args.recv, args.send_count, args.recv_capacity * size_of(launch.type)});
+  return launch;
+}
+
+// The root of a collective that has one.
+MaybeError read_root(const lockstep_peer_id& given, LaunchArgs& launch) {
+  launch.root = c::from_c(given);
+  if (!launch.root.is_nobody()) return std::nullopt;
+  return c::invalid("args.root is all zero, and no peer has that id; give the id of a member");
+}
+
+Result<LaunchArgs> read(const lockstep_reduce_args* given) {
+  const auto taken = c::take(given, "args");
+  if (!taken) return taken.error();
+  const lockstep_reduce_args& args = *taken;
+  LaunchArgs launch;
+  launch.collective = Collective::kReduce;
+  launch.retry = false;
+  if (auto error = read_common(args, launch)) return *error;
+  if (auto error = read_type(args.type, launch)) return *error;
+  if (auto error = read_op(args.op, launch)) return *error;
+  if (auto error = read_root(args.root, launch)) return *error;
+  const bool single = args.send != nullptr || args.recv != nullptr || args.count != 0;
+  if (auto error = validate_choice(args, single, "args.send, args.recv or args.count")) return *error;
+  const auto add = [&](const lockstep_tensor& tensor, const std::size_t* index) -> MaybeError {
+    const std::uint64_t room = tensor.recv != nullptr ? tensor.count : 0;
+    if (auto error = validate_memory({"send", index}, tensor.send, tensor.count, launch.type)) return error;
+    if (auto error = validate_memory({"recv", index}, tensor.recv, room, launch.type)) return error;
+    launch.tensors.push_back({tensor.send, tensor.recv, tensor.count, room * size_of(launch.type)});
+    return std::nullopt;
+  };
+  if (args.tensors == nullptr) {
+    if (auto error = add({args.send, args.recv, args.count}, nullptr)) return *error;
+    return launch;
+  }
+  launch.tensors.reserve(args.tensors_count);
+  for (std::size_t i = 0; i < args.tensors_count; ++i) {
+    if (auto error = add(args.tensors[i], &i)) return *error;
+  }
+  return launch;
+}
+
+Result<LaunchArgs> read(const lockstep_gather_args* given) {
+  const auto taken = c::take(given, "args");
+  if (!taken) return taken.error();
+  const lockstep_gather_args& args = *taken;
+  LaunchArgs launch;
+  launch.collective = Collective::kGather;
+  launch.retry = false;
+  if (auto error = read_common(args, launch)) return *error;
+  if (auto error = read_type(args.type, launch)) return *error;
+  if (auto error = read_root(args.root, launch)) return *error;
+  const std::uint64_t room = args.recv != nullptr ? args.recv_capacity : 0;
+  if (auto error = validate_memory({"send"}, args.send, args.send_count, launch.type)) return *error;
+  if (auto error = validate_memory({"recv"}, args.recv, room, launch.type)) return *error;
+  launch.blocks.push_back({launch.root, args.send_count});
+  launch.tensors.push_back({args.send, args.recv, args.send_count, room * size_of(launch.type)});
+  return launch;
+}
+
+// The blocks that this peer sends, and the memory of its one tensor.
+template <typename Args>
+MaybeError read_blocks(const Args& args, bool sends, LaunchArgs& launch) {
+  if (sends && args.blocks == nullptr && args.blocks_count != 0)
+    return c::invalid("args.blocks is NULL but args.blocks_count is {}; allowed: 0", args.blocks_count);
+  if (sends && args.blocks_count > kMaxMembers)
+    return c::invalid("args.blocks_count is {}; allowed: at most {}", args.blocks_count, kMaxMembers);
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; sends && i < args.blocks_count; ++i) {
+    const lockstep_block& block = args.blocks[i];
+    launch.blocks.push_back({c::from_c(block.to), block.count});
+    if (launch.blocks.back().to.is_nobody())
+      return c::invalid("args.blocks[{}].to is all zero, and no peer has that id; give the id of a member", i);
+    if (block.count > static_cast<std::uint64_t>(PTRDIFF_MAX) - count)
+      return c::invalid("args.blocks[{}].count is {}: the blocks do not fit into the address space", i, block.count);
+    count += block.count;
+  }
+  if (auto error = validate_memory({"send"}, args.send, count, launch.type)) return error;
+  if (auto error = validate_memory({"recv"}, args.recv, args.recv_capacity, launch.type)) return error;
+  launch.tensors.push_back({args.send, args.recv, count, args.recv_capacity * size_of(launch.type)});
+  return std::nullopt;
+}
+
+Result<LaunchArgs> read(const lockstep_scatter_args* given, PeerId self) {
+  const auto taken = c::take(given, "args");
+  if (!taken) return taken.error();
+  const lockstep_scatter_args& args = *taken;
+  LaunchArgs launch;
+  launch.collective = Collective::kScatter;
+  launch.retry = false;
+  if (auto error = read_common(args, launch)) return *error;
+  if (auto error = read_type(args.type, launch)) return *error;
+  if (auto error = read_root(args.root, launch)) return *error;
+  if (auto error = read_blocks(args, launch.root == self, launch)) return *error;
+  return launch;
+}
+
+Result<LaunchArgs> read(const lockstep_all_to_all_args* given) {
+  const auto taken = c::take(given, "args");
+  if (!taken) return taken.error();
+  const lockstep_all_to_all_args& args = *taken;
+  LaunchArgs launch;
+  launch.collective = Collective::kAllToAll;
+  launch.retry = false;
+  if (auto error = read_common(args, launch)) return *error;
+  if (auto error = read_type(args.type, launch)) return *error;
+  if (auto error = read_blocks(args, true, launch)) return *error;
   return launch;
 }
 
@@ -214,27 +322,24 @@ Result<LaunchArgs> read(const lockstep_broadcast_args* given) {
   LaunchArgs launch;
   launch.collective = Collective::kBroadcast;
   launch.retry = false;
-  if (auto wrong = read_common(args, launch)) return *wrong;
-  if (auto wrong = read_type(args.type, launch)) return *wrong;
-  launch.root = c::from_c(args.root);
-  if (launch.root.is_nobody())
-    return c::invalid("args.root is all zero, and no peer has that id; give the id of a member");
-
-  if (auto wrong = wrong_choice(args, args.data != nullptr || args.count != 0, "args.data or args.count"))
-    return *wrong;
-  const auto add = [&](const Field& field, void* data, std::uint64_t count) -> Wrong {
-    if (auto wrong = wrong_memory(field, data, count, launch.type)) return wrong;
+  if (auto error = read_common(args, launch)) return *error;
+  if (auto error = read_type(args.type, launch)) return *error;
+  if (auto error = read_root(args.root, launch)) return *error;
+  if (auto error = validate_choice(args, args.data != nullptr || args.count != 0, "args.data or args.count"))
+    return *error;
+  const auto add = [&](const Field& field, void* data, std::uint64_t count) -> MaybeError {
+    if (auto error = validate_memory(field, data, count, launch.type)) return error;
     launch.tensors.push_back({nullptr, data, count, count * size_of(launch.type)});
     return std::nullopt;
   };
   if (args.tensors == nullptr) {
-    if (auto wrong = add({"data"}, args.data, args.count)) return *wrong;
+    if (auto error = add({"data"}, args.data, args.count)) return *error;
     return launch;
   }
   launch.tensors.reserve(args.tensors_count);
   for (std::size_t i = 0; i < args.tensors_count; ++i) {
     const lockstep_tensor& tensor = args.tensors[i];
-    if (auto wrong = add({"recv", &i}, tensor.recv, tensor.count)) return *wrong;
+    if (auto error = add({"recv", &i}, tensor.recv, tensor.count)) return *error;
   }
   return launch;
 }
@@ -245,17 +350,17 @@ Result<LaunchArgs> read(const lockstep_barrier_args* given) {
   if (given == nullptr) return launch;
   const auto taken = c::take(given, "args");
   if (!taken) return taken.error();
-  if (auto wrong = read_common(*taken, launch)) return *wrong;
+  if (auto error = read_common(*taken, launch)) return *error;
   launch.retry = taken->no_retry == 0;
   return launch;
 }
 
-Wrong wrong_name(const char* name, std::string_view list, std::size_t index) {
+MaybeError validate_name(const char* name, std::string_view list, std::size_t index) {
   if (name == nullptr) return c::invalid("args.{}[{}].name is NULL; give each entry a name", list, index);
   return std::nullopt;
 }
 
-Wrong read_state_tensors(const lockstep_sync_state_args& args, state::Statement& state, LaunchArgs& launch) {
+MaybeError read_state_tensors(const lockstep_sync_state_args& args, state::Statement& state, LaunchArgs& launch) {
   if (args.tensors == nullptr && args.tensors_count != 0) {
     return c::invalid("args.tensors is NULL but args.tensors_count is {}; allowed: 0", args.tensors_count);
   }
@@ -264,10 +369,10 @@ Wrong read_state_tensors(const lockstep_sync_state_args& args, state::Statement&
   }
   for (std::size_t i = 0; i < args.tensors_count; ++i) {
     const lockstep_state_tensor& tensor = args.tensors[i];
-    if (auto wrong = wrong_name(tensor.name, "tensors", i)) return wrong;
+    if (auto error = validate_name(tensor.name, "tensors", i)) return error;
     LaunchArgs of_this;
-    if (auto wrong = read_type(tensor.type, of_this, {"type", &i})) return wrong;
-    if (auto wrong = wrong_memory({"data", &i}, tensor.data, tensor.count, of_this.type)) return wrong;
+    if (auto error = read_type(tensor.type, of_this, {"type", &i})) return error;
+    if (auto error = validate_memory({"data", &i}, tensor.data, tensor.count, of_this.type)) return error;
     if (tensor.unchanged != 0) state.unchanged.insert(static_cast<std::uint32_t>(i));
     state.manifest.tensors.push_back({tensor.name, of_this.type, tensor.count, tensor.may_differ != 0});
     const std::uint64_t bytes = tensor.count * size_of(of_this.type);
@@ -276,7 +381,7 @@ Wrong read_state_tensors(const lockstep_sync_state_args& args, state::Statement&
   return std::nullopt;
 }
 
-Wrong read_state_values(const lockstep_sync_state_args& args, state::Statement& state, LaunchArgs& launch) {
+MaybeError read_state_values(const lockstep_sync_state_args& args, state::Statement& state, LaunchArgs& launch) {
   if (args.values == nullptr && args.values_count != 0) {
     return c::invalid("args.values is NULL but args.values_count is {}; allowed: 0", args.values_count);
   }
@@ -285,7 +390,7 @@ Wrong read_state_values(const lockstep_sync_state_args& args, state::Statement& 
   }
   for (std::size_t i = 0; i < args.values_count; ++i) {
     const lockstep_state_value& value = args.values[i];
-    if (auto wrong = wrong_name(value.name, "values", i)) return wrong;
+    if (auto error = validate_name(value.name, "values", i)) return error;
     const unsigned type = c::number_of(value.type);
     if (type > LOCKSTEP_REAL) {
       return c::invalid("args.values[{}].type is {}; allowed: 0 (LOCKSTEP_INT) to 2 (LOCKSTEP_REAL)", i, type);
@@ -304,10 +409,10 @@ Result<LaunchArgs> read(const lockstep_sync_state_args* given) {
   const lockstep_sync_state_args& args = *taken;
   LaunchArgs launch;
   launch.collective = Collective::kSync;
-  if (auto wrong = read_common(args, launch)) return *wrong;
+  if (auto error = read_common(args, launch)) return *error;
   auto state = std::make_shared<state::Statement>();
-  if (auto wrong = read_state_tensors(args, *state, launch)) return *wrong;
-  if (auto wrong = read_state_values(args, *state, launch)) return *wrong;
+  if (auto error = read_state_tensors(args, *state, launch)) return *error;
+  if (auto error = read_state_values(args, *state, launch)) return *error;
   const unsigned strategy = c::number_of(args.strategy);
   if (strategy >= state::kStrategyCount) {
     return c::invalid("args.strategy is {}; allowed: 0 (LOCKSTEP_STATE_POPULAR) to 2 (LOCKSTEP_STATE_RECEIVE_ONLY)",
@@ -358,7 +463,13 @@ std::optional<Error> watch(Communicator& communicator, const lockstep_sync_state
 template <typename Args>
 auto launcher(const Args* args, Communicator::Then then) {
   return [args, then](Communicator& communicator) -> Result<Work> {
-    const auto launch = read(args);
+    const auto launch = [&] {
+      if constexpr (std::is_same_v<Args, lockstep_scatter_args>) {
+        return read(args, communicator.self());
+      } else {
+        return read(args);
+      }
+    }();
     if (!launch) return launch.error();
     return communicator.launch(*launch, then);
   };
@@ -402,6 +513,40 @@ lockstep_status lockstep_all_gather(lockstep_comm* comm, const lockstep_all_gath
 }
 
 lockstep_status lockstep_all_gather_async(lockstep_comm* comm, const lockstep_all_gather_args* args,
+                                          lockstep_work** work) {
+  return asynchronous(comm, args, work);
+}
+
+lockstep_status lockstep_reduce(lockstep_comm* comm, const lockstep_reduce_args* args, lockstep_result* result) {
+  return blocking(comm, args, result);
+}
+
+lockstep_status lockstep_reduce_async(lockstep_comm* comm, const lockstep_reduce_args* args, lockstep_work** work) {
+  return asynchronous(comm, args, work);
+}
+
+lockstep_status lockstep_gather(lockstep_comm* comm, const lockstep_gather_args* args, lockstep_result* result) {
+  return blocking(comm, args, result);
+}
+
+lockstep_status lockstep_gather_async(lockstep_comm* comm, const lockstep_gather_args* args, lockstep_work** work) {
+  return asynchronous(comm, args, work);
+}
+
+lockstep_status lockstep_scatter(lockstep_comm* comm, const lockstep_scatter_args* args, lockstep_result* result) {
+  return blocking(comm, args, result);
+}
+
+lockstep_status lockstep_scatter_async(lockstep_comm* comm, const lockstep_scatter_args* args, lockstep_work** work) {
+  return asynchronous(comm, args, work);
+}
+
+lockstep_status lockstep_all_to_all(lockstep_comm* comm, const lockstep_all_to_all_args* args,
+                                    lockstep_result* result) {
+  return blocking(comm, args, result);
+}
+
+lockstep_status lockstep_all_to_all_async(lockstep_comm* comm, const lockstep_all_to_all_args* args,
                                           lockstep_work** work) {
   return asynchronous(comm, args, work);
 }
@@ -457,8 +602,8 @@ lockstep_status lockstep_unpublish_state(lockstep_comm* comm, uint64_t tag) {
 
 lockstep_status lockstep_watch_state(lockstep_comm* comm, const lockstep_sync_state_args* args) {
   return c::inside(comm, [&](lockstep_comm& in) {
-    const auto wrong = watch(*in.communicator, args);
-    return wrong ? c::fail(*wrong) : LOCKSTEP_OK;
+    const auto error = watch(*in.communicator, args);
+    return error ? c::fail(*error) : LOCKSTEP_OK;
   });
 }
 

@@ -44,14 +44,18 @@ static_assert(static_cast<unsigned>(DataType::kF16) == LOCKSTEP_F16 &&
               static_cast<unsigned>(DataType::kBF16) == LOCKSTEP_BF16);
 static_assert(static_cast<unsigned>(DataType::kF32) == LOCKSTEP_F32 &&
               static_cast<unsigned>(DataType::kF64) == LOCKSTEP_F64);
-static_assert(kDataTypeCount == LOCKSTEP_F64 + 1);
+static_assert(static_cast<unsigned>(DataType::kBool) == LOCKSTEP_BOOL);
+static_assert(kDataTypeCount == LOCKSTEP_BOOL + 1);
 
 static_assert(static_cast<unsigned>(ReduceOp::kSum) == LOCKSTEP_SUM &&
               static_cast<unsigned>(ReduceOp::kAvg) == LOCKSTEP_AVG);
 static_assert(static_cast<unsigned>(ReduceOp::kProd) == LOCKSTEP_PROD);
 static_assert(static_cast<unsigned>(ReduceOp::kMin) == LOCKSTEP_MIN &&
               static_cast<unsigned>(ReduceOp::kMax) == LOCKSTEP_MAX);
-static_assert(kReduceOpCount == LOCKSTEP_MAX + 1);
+static_assert(static_cast<unsigned>(ReduceOp::kBitAnd) == LOCKSTEP_BAND &&
+              static_cast<unsigned>(ReduceOp::kBitOr) == LOCKSTEP_BOR &&
+              static_cast<unsigned>(ReduceOp::kBitXor) == LOCKSTEP_BXOR);
+static_assert(kReduceOpCount == LOCKSTEP_BXOR + 1);
 static_assert(static_cast<unsigned>(WireFormat::kBF16) == LOCKSTEP_WIRE_BF16 &&
               static_cast<unsigned>(WireFormat::kF16) == LOCKSTEP_WIRE_F16 &&
               static_cast<unsigned>(WireFormat::kInt8) == LOCKSTEP_WIRE_INT8 &&

@@ -15,30 +15,9 @@ namespace {
 constexpr const char* kFlightFolder = "LOCKSTEP_FLIGHT_FOLDER";
 
 // 0 means the default, which `value` contains already.
-template <typename T, typename Limit>
-std::optional<Error> override_with(T field, std::string_view name, Limit most, T& value) {
-  if (field > most) return invalid("options.{} is {}; allowed: 1 to {}, or 0 for the default", name, field, most);
+template <typename T>
+void override_with(T field, T& value) {
   if (field != 0) value = field;
-  return std::nullopt;
-}
-
-std::optional<Error> wrong_ports(const lockstep_comm_options& options) {
-  if (options.last_port != 0 && options.first_port == 0) {
-    return invalid("options.last_port is {} but options.first_port is 0; give both, or neither for any port",
-                   options.last_port);
-  }
-  if (options.last_port != 0 && options.last_port < options.first_port) {
-    return invalid("options.last_port is {}; allowed: options.first_port ({}) to 65535, or 0 for first_port alone",
-                   options.last_port, options.first_port);
-  }
-  return std::nullopt;
-}
-
-std::optional<Error> wrong_gang(const lockstep_comm_options& options) {
-  if (options.gang == 0 && options.gang_size > 1) {
-    return invalid("options.gang_size is {} but options.gang is 0 (none); allowed: 0 or 1", options.gang_size);
-  }
-  return std::nullopt;
 }
 
 std::string text_or_empty(const char* text) { return text == nullptr ? std::string() : std::string(text); }
@@ -59,9 +38,8 @@ std::optional<Error> spin_option(std::uint32_t us, Duration& spin) {
     spin = Duration{0};
     return std::nullopt;
   }
-  std::uint32_t wanted = 0;
-  if (auto wrong = override_with(us, "spin_us", kMost, wanted)) return wrong;
-  if (wanted != 0) spin = microseconds(wanted);
+  if (us > kMost) return invalid("options.spin_us is {}; allowed: 1 to {}, or 0 for the default", us, kMost);
+  if (us != 0) spin = microseconds(us);
   return std::nullopt;
 }
 
@@ -87,41 +65,32 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   if (!taken) return taken.error();
   const lockstep_comm_options& in = *taken;
 
-  result.name = text_or_empty(in.name);
-  if (result.name.size() > kMaxNameBytes) {
-    return invalid("options.name is {} bytes long (\"{:.32}...\"); allowed: at most {}", result.name.size(),
-                   result.name, kMaxNameBytes);
-  }
-  if (const auto wrong = wrong_ports(in)) return *wrong;
-  if (const auto wrong = wrong_gang(in)) return *wrong;
-  if (const auto wrong = override_with(in.gang_size, "gang_size", kMaxMembers, result.gang_size)) return *wrong;
-  if (const auto wrong = override_with(in.founders, "founders", kMaxMembers, result.founders)) return *wrong;
-  if (const auto wrong = override_with(in.minimum_world, "minimum_world", kMaxMembers, result.minimum_world))
-    return *wrong;
-  if (const auto wrong = override_with(in.stripes, "stripes", kMaxStripes, result.stripes)) return *wrong;
-  if (const auto wrong = override_with(in.segment_bytes, "segment_bytes", kMaxSegmentBytes, result.segment_bytes)) {
-    return *wrong;
-  }
-
-  result.group = GroupId{in.group};
-  result.gang = GangId{in.gang};
-  result.auto_admit = in.auto_admit != 0;
+  peer::Options& peer = result.peer;
+  peer.name = text_or_empty(in.name);
+  peer.group = GroupId{in.group};
+  peer.gang = GangId{in.gang};
+  override_with(in.gang_size, peer.gang_size);
+  override_with(in.founders, peer.founders);
+  override_with(in.minimum_world, result.minimum_world);
+  peer.auto_admit = in.auto_admit != 0;
   result.listen_host = text_or_empty(in.listen_host);
-  result.first_port = in.first_port;
-  result.last_port = in.last_port;
+  peer.first_port = in.first_port;
+  peer.last_port = in.last_port;
   result.advertised_host = text_or_empty(in.advertise_host);
-  result.advertised_port = in.advertise_port;
-  override_with(in.dial_timeout_ms, result.dial_timeout);
-  override_with(in.link_heartbeat_ms, result.link_heartbeat);
-  override_with(in.link_silence_ms, result.link_silence);
-  override_with(in.link_timeout_ms, result.link_timeout);
-  override_with(in.abort_grace_ms, result.abort_grace);
+  peer.advertised.port = in.advertise_port;
+  override_with(in.stripes, peer.stripes);
+  override_with(in.segment_bytes, peer.segment_bytes);
+  override_with(in.dial_timeout_ms, peer.dial_timeout);
+  override_with(in.link_heartbeat_ms, peer.link_heartbeat);
+  override_with(in.link_silence_ms, peer.link_silence);
+  override_with(in.link_timeout_ms, peer.link_timeout);
+  override_with(in.abort_grace_ms, peer.abort_grace);
   result.congestion_control = text_or_empty(in.congestion_control);
-  if (const auto wrong = spin_option(in.spin_us, result.spin)) return *wrong;
-  result.state_bytes_per_second = in.state_bytes_per_second;
+  if (const auto error = spin_option(in.spin_us, result.spin)) return *error;
+  peer.state_bytes_per_second = in.state_bytes_per_second;
   result.log = log_to(in.log, in.log_user);
   result.journal = log_to(in.journal, in.journal_user);
-  if (const auto wrong = flight_options(in, result)) return *wrong;
+  if (const auto error = flight_options(in, result)) return *error;
   return result;
 }
 

@@ -52,7 +52,7 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
   result.state_root[0] = outcome.root.high;
   result.state_root[1] = outcome.root.low;
   result.state_undefined = outcome.state_defined ? 0 : 1;
-  result.parity = kept(outcome.parity);
+  result.state_difference = kept(outcome.state_difference);
 
   if (outcome.contributors != nullptr) {
     const auto& ids = *outcome.contributors;
@@ -68,7 +68,7 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
 
 }  // namespace
 
-std::optional<Error> wrong_result(const lockstep_result* result) {
+std::optional<Error> validate_result(const lockstep_result* result) {
   if (result == nullptr) return std::nullopt;
   if (const auto size = struct_size(result, "result"); !size) return size.error();
   if (result->contributors == nullptr && result->contributors_capacity != 0) {

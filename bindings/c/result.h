@@ -11,7 +11,7 @@
 namespace lockstep::c {
 
 // Why `result` cannot be filled; nothing if it can be, or if it is null.
-std::optional<Error> wrong_result(const lockstep_result* result);
+std::optional<Error> validate_result(const lockstep_result* result);
 
 // Fills `result` (may be null) from a call that is over, stores the error text, returns the status.
 lockstep_status report(const transport::Work& work, PeerId self, lockstep_result* result);

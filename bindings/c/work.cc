@@ -14,7 +14,7 @@ using transport::Waited;
 
 lockstep_status lockstep_wait(lockstep_work* work, int64_t timeout_ms, lockstep_result* result) {
   return c::with_work(work, [&] {
-    if (const auto wrong = c::wrong_result(result)) return c::fail(*wrong);
+    if (const auto error = c::validate_result(result)) return c::fail(*error);
     const auto timeout = c::wait_time_out(timeout_ms, "timeout_ms");
     if (!timeout) return c::fail(timeout.error());
     switch (work->work.wait(*timeout, c::interrupted())) {

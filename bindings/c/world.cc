@@ -47,7 +47,7 @@ lockstep_world describe(const wire::View& view, PeerId self) {
 }
 
 // Validates an array of the caller with its capacity and count.
-std::optional<Error> wrong_array(const void* array, std::string_view name, size_t capacity, const size_t* count) {
+std::optional<Error> validate_array(const void* array, std::string_view name, size_t capacity, const size_t* count) {
   if (count == nullptr) return c::invalid("count is NULL; give the address of a size_t");
   if (array == nullptr && capacity != 0) return c::invalid("{} is NULL but capacity is {}; allowed: 0", name, capacity);
   return std::nullopt;
@@ -70,7 +70,7 @@ lockstep_status lockstep_world_get(lockstep_comm* comm, lockstep_world* world) {
 lockstep_status lockstep_group_sizes(lockstep_comm* comm, lockstep_group_size* sizes, size_t capacity, size_t* count,
                                      uint64_t* view) {
   return c::inside(comm, [&](lockstep_comm& in) {
-    if (const auto wrong = wrong_array(sizes, "sizes", capacity, count)) return c::fail(*wrong);
+    if (const auto error = validate_array(sizes, "sizes", capacity, count)) return c::fail(*error);
     const auto newest = view_of(in);
     if (!newest) return c::fail(newest.error());
     size_t found = 0;
@@ -87,7 +87,7 @@ lockstep_status lockstep_group_sizes(lockstep_comm* comm, lockstep_group_size* s
 lockstep_status lockstep_member_ids(lockstep_comm* comm, uint32_t group, lockstep_peer_id* ids, size_t capacity,
                                     size_t* count, uint64_t* view) {
   return c::inside(comm, [&](lockstep_comm& in) {
-    if (const auto wrong = wrong_array(ids, "ids", capacity, count)) return c::fail(*wrong);
+    if (const auto error = validate_array(ids, "ids", capacity, count)) return c::fail(*error);
     const auto newest = view_of(in);
     if (!newest) return c::fail(newest.error());
     size_t found = 0;

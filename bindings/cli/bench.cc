@@ -39,17 +39,17 @@ std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string
                                     "--op",
                                     o.op,
                                     "--up",
-                                    o.up,
+                                    o.encoding.up,
                                     "--down",
-                                    o.down,
+                                    o.encoding.down,
                                     "--algorithm",
-                                    o.algorithm,
+                                    o.encoding.algorithm,
                                     "--begin",
-                                    fmt::to_string(o.begin),
+                                    fmt::to_string(o.sizes.begin),
                                     "--end",
-                                    fmt::to_string(o.end),
+                                    fmt::to_string(o.sizes.end),
                                     "--factor",
-                                    fmt::to_string(o.factor),
+                                    fmt::to_string(o.sizes.factor),
                                     "--iters",
                                     fmt::to_string(o.iterations),
                                     "--warmup",
@@ -59,16 +59,17 @@ std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string
                                     "--in-flight",
                                     fmt::to_string(o.in_flight),
                                     "--stripes",
-                                    fmt::to_string(o.stripes),
+                                    fmt::to_string(o.network.stripes),
                                     "--segment-bytes",
-                                    fmt::to_string(o.segment_bytes),
+                                    fmt::to_string(o.network.segment_bytes),
                                     "--spin",
-                                    fmt::to_string(o.spin_us),
+                                    fmt::to_string(o.network.spin_us),
                                     "--wait",
-                                    fmt::to_string(o.wait_s)};
+                                    fmt::to_string(o.network.wait_s)};
   words.insert(words.end(), {"--only", o.only});
-  if (!o.congestion_control.empty()) words.insert(words.end(), {"--congestion-control", o.congestion_control});
-  if (o.residual) words.emplace_back("--residual");
+  if (!o.network.congestion_control.empty())
+    words.insert(words.end(), {"--congestion-control", o.network.congestion_control});
+  if (o.encoding.residual) words.emplace_back("--residual");
   if (o.json) words.emplace_back("--json");
   if (o.say_calls) words.emplace_back("--say-calls");
   return words;
@@ -104,13 +105,14 @@ int bench_here(const BenchOptions& options) {
 }
 
 int bench(const BenchOptions& options) {
-  if (options.begin > options.end) {
-    throw Failure(kExitUsage, fmt::format("--begin {} is larger than --end {}", size_words(options.begin),
-                                          size_words(options.end)));
+  if (options.sizes.begin > options.sizes.end) {
+    throw Failure(kExitUsage, fmt::format("--begin {} is larger than --end {}", size_words(options.sizes.begin),
+                                          size_words(options.sizes.end)));
   }
-  // Broadcast and sync work in place. A collective whose result has another size than its input does not.
+  // Broadcast and sync work in place. A collective whose result has another size or another place does not.
   const bool never_out = options.collective == "broadcast" || options.collective == "sync_state";
-  const bool never_in = options.collective == "reduce_scatter" || options.collective == "barrier";
+  const bool never_in =
+      options.collective == "reduce" || options.collective == "reduce_scatter" || options.collective == "barrier";
   if ((never_out && options.only == "out") || (never_in && options.only == "in")) {
     throw Failure(kExitUsage, fmt::format("--only {}: {} is measured {} place only", options.only, options.collective,
                                           never_out ? "in" : "out of"));
@@ -126,122 +128,43 @@ int bench(const BenchOptions& options) {
   if (options.collective == "sync_state" && options.in_flight > 1) {
     throw Failure(kExitUsage, fmt::format("--in-flight {}: sync_state allows one call at a time", options.in_flight));
   }
-  const bool encodes = options.up != "native" || options.down != "native";
+  const bool encodes = options.encoding.up != "native" || options.encoding.down != "native";
   const bool sums = options.op == "sum" || options.op == "avg";
-  if ((encodes || options.algorithm == "direct") &&
+  if ((encodes || options.encoding.algorithm == "direct") &&
       (options.collective != "all_reduce" || options.type != "f32" || !sums)) {
     throw Failure(kExitUsage, fmt::format("--up {} --down {} --algorithm {}: only an all_reduce of f32 (sum or avg) "
                                           "supports wire formats and the direct algorithm",
-                                          options.up, options.down, options.algorithm));
+                                          options.encoding.up, options.encoding.down, options.encoding.algorithm));
   }
-  const bool direct =
-      options.algorithm == "direct" || (options.algorithm == "auto" && bits_of(*wire_format_named(options.up)) < 8);
-  if (options.residual && !direct) {
+  const bool direct = options.encoding.algorithm == "direct" ||
+                      (options.encoding.algorithm == "auto" && bits_of(*wire_format_named(options.encoding.up)) < 8);
+  if (options.encoding.residual && !direct) {
     throw Failure(kExitUsage,
                   fmt::format("--residual --up {} --algorithm {}: only the direct algorithm has residuals: use "
                               "--algorithm direct",
-                              options.up, options.algorithm));
+                              options.encoding.up, options.encoding.algorithm));
   }
   if (encodes) {
-    const std::string formats = fmt::format("--up {} --down {}: ", options.up, options.down);
+    const std::string formats = fmt::format("--up {} --down {}: ", options.encoding.up, options.encoding.down);
     if (options.op == "sum" && options.only != "out") {
       throw Failure(kExitUsage, formats +
                                     "sums in place grow from call to call beyond the range of the format: "
                                     "use --op avg, or --only out");
     }
     // the parser has validated the name
-    if (options.algorithm == "ring" && bits_of(*wire_format_named(options.up)) < 8) {
+    if (options.encoding.algorithm == "ring" && bits_of(*wire_format_named(options.encoding.up)) < 8) {
       throw Failure(kExitUsage, formats + "the ring needs a format of 8 bits or more for --up");
     }
   }
   return options.coordinator.empty() ? bench_here(options) : bench_as_peer(options);
 }
 
-}  // namespace
-
-Run add_bench(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "measures collectives, checks their results, prints a table");
-  auto options = std::make_shared<BenchOptions>();
-  command
-      ->add_option("-p,--peers", options->peers, "number of peers: processes that bench starts, or members to wait for")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  command->add_option("--coordinator", options->coordinator,
-                      "HOST:PORT: join as one of --peers; start this command once per peer with equal options");
-  command->add_option("-c,--collective", options->collective, "what to measure")
-      ->transform(sim::one_of({"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "sync_state"}))
-      ->capture_default_str();
-  command->add_option("-d,--type", options->type, "type of the elements")
-      ->transform(sim::one_of({"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"}))
-      ->capture_default_str();
-  command->add_option("-o,--op", options->op, "operation that folds the elements")
-      ->transform(sim::one_of({"sum", "avg", "prod", "min", "max"}))
-      ->capture_default_str();
-  const std::vector<std::string> formats(std::begin(kWireFormatNames), std::end(kWireFormatNames));
-  command->add_option("--up", options->up, "wire format of contributions to an all-reduce of f32, sum or avg")
-      ->transform(sim::one_of(formats))
-      ->capture_default_str();
-  command->add_option("--down", options->down, "wire format of the result")
-      ->transform(sim::one_of(formats))
-      ->capture_default_str();
-  command->add_flag("--residual", options->residual, "all-reduce with error feedback; direct algorithm only");
-  command
-      ->add_option("--algorithm", options->algorithm,
-                   "algorithm of an all-reduce; auto: direct if --up has less than 8 bits")
-      ->transform(sim::one_of({"auto", "ring", "direct"}))
-      ->capture_default_str();
-  command->add_option("-b,--begin", options->begin, "smallest size in bytes; 64K, 256M, 1G")
-      ->transform(size_text())
-      ->capture_default_str();
-  command->add_option("-e,--end", options->end, "largest size")->transform(size_text())->capture_default_str();
-  command->add_option("-f,--factor", options->factor, "ratio of one size to the previous one")
-      ->check(CLI::Range(2, 1'048'576))
-      ->capture_default_str();
-  command
-      ->add_option("-n,--iters", options->iterations,
-                   "calls per measurement; 0: as many as fit into about half a second")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
-  command->add_option("-w,--warmup", options->warmup, "calls before each measurement; 0: as many as needed")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
-  command
-      ->add_option("-t,--tensors", options->tensors,
-                   "number of tensors in one all-reduce, sized as in a transformer; equal in total")
-      ->check(CLI::Range(1, 65'536))
-      ->capture_default_str();
-  command->add_option("-i,--in-flight", options->in_flight, "calls in flight at the same time, each of the full size")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  command->add_option("--stripes", options->stripes, "parallel streams to each neighbour; 0: the library's default")
-      ->check(CLI::Range(0, 16))
-      ->capture_default_str();
-  command
-      ->add_option("--segment-bytes", options->segment_bytes,
-                   "pipelined piece of a tensor, at most 1M; 0: the library's default")
-      ->transform(size_text())
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  command->add_option(
-      "--congestion-control", options->congestion_control,
-      "congestion control of TCP, such as bbr; default, and if the system refuses: the library's choice");
-  command->add_option("--spin", options->spin_us, "us to poll before sleeping while a call is in flight; 0: none")
-      ->check(CLI::Range(0, 10'000))
-      ->capture_default_str();
-  command->add_option("--wait", options->wait_s, "s to wait for the other peers")
-      ->check(sim::real_number(0.1, 86'400))
-      ->capture_default_str();
-  command->add_option("--only", options->only, "half of the table: out of place, or in place")
-      ->transform(sim::one_of({"both", "out", "in"}))
-      ->capture_default_str();
-  command->add_flag("-j,--json", options->json, "the same facts as JSON");
-  command->add_flag("--say-calls", options->say_calls,
-                    "prints `call 1`, ... to stderr when rank 0 begins a measured call; for tests that disturb it");
-  command->footer(R"(
+constexpr const char* kBenchFooter = R"(
 Columns: the time of a call on the slowest peer; algbw = bytes / time; busbw = algbw * 2(n-1)/n for all-reduce, (n-1)/n
-for reduce-scatter and all-gather, 1 for broadcast, as in nccl-tests (doc/PERFORMANCE.md); errors: wrong elements of the
-result, on all peers together; with a wire format, elements that are wrong by more than the format allows. `bytes`: the
-bytes that each peer contributes; for all-gather, the bytes that each peer receives.
+for reduce-scatter and all-gather, 1 for reduce and broadcast, as in nccl-tests (doc/PERFORMANCE.md); errors: wrong
+elements of the result, on all peers together; with a wire format, elements that are wrong by more than the format
+allows. `bytes`: the bytes that each peer contributes; for all-gather, the bytes that each peer receives. Rank 0 is the
+root of reduce and broadcast.
 sync_state: all ranks hold the same state of `bytes`, except the last rank, a newcomer without a state. The newcomer's
 time counts, and busbw is algbw. Before each call bench changes all of the newcomer's memory. --json adds the bytes that
 the newcomer received in a call.
@@ -254,7 +177,112 @@ Examples:
   lockstep bench -o avg --up int8 --down int8            in a wire format
   lockstep bench -p 4 -o avg --up int4 --down int8       direct: rounded once on the way up
   lockstep bench -c sync_state -p 5 -b 64M               a newcomer takes a state over from 4
-  lockstep bench -p 3 --coordinator host:4000            on each of 3 machines)");
+  lockstep bench -p 3 --coordinator host:4000            on each of 3 machines)";
+
+// What is measured, and among whom.
+void add_subject(CLI::App& command, BenchOptions& options) {
+  command
+      .add_option("-p,--peers", options.peers, "number of peers: processes that bench starts, or members to wait for")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command.add_option("--coordinator", options.coordinator,
+                     "HOST:PORT: join as one of --peers; start this command once per peer with equal options");
+  command.add_option("-c,--collective", options.collective, "what to measure")
+      ->transform(
+          sim::one_of({"all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "sync_state"}))
+      ->capture_default_str();
+  command.add_option("-d,--type", options.type, "type of the elements")
+      ->transform(
+          sim::one_of({"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64", "bool"}))
+      ->capture_default_str();
+  command.add_option("-o,--op", options.op, "operation that folds the elements")
+      ->transform(sim::one_of({"sum", "avg", "prod", "min", "max", "band", "bor", "bxor"}))
+      ->capture_default_str();
+  const std::vector<std::string> formats(std::begin(kWireFormatNames), std::end(kWireFormatNames));
+  command.add_option("--up", options.encoding.up, "wire format of contributions to an all-reduce of f32, sum or avg")
+      ->transform(sim::one_of(formats))
+      ->capture_default_str();
+  command.add_option("--down", options.encoding.down, "wire format of the result")
+      ->transform(sim::one_of(formats))
+      ->capture_default_str();
+  command.add_flag("--residual", options.encoding.residual, "all-reduce with error feedback; direct algorithm only");
+  command
+      .add_option("--algorithm", options.encoding.algorithm,
+                  "algorithm of an all-reduce; auto: direct if --up has less than 8 bits")
+      ->transform(sim::one_of({"auto", "ring", "direct"}))
+      ->capture_default_str();
+}
+
+// Sizes, and how often each is measured.
+void add_sizes(CLI::App& command, BenchOptions& options) {
+  command.add_option("-b,--begin", options.sizes.begin, "smallest size in bytes; 64K, 256M, 1G")
+      ->transform(size_text())
+      ->capture_default_str();
+  command.add_option("-e,--end", options.sizes.end, "largest size")->transform(size_text())->capture_default_str();
+  command.add_option("-f,--factor", options.sizes.factor, "ratio of one size to the previous one")
+      ->check(CLI::Range(2, 1'048'576))
+      ->capture_default_str();
+  command
+      .add_option("-n,--iters", options.iterations, "calls per measurement; 0: as many as fit into about half a second")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command.add_option("-w,--warmup", options.warmup, "calls before each measurement; 0: as many as needed")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command
+      .add_option("-t,--tensors", options.tensors,
+                  "number of tensors in one all-reduce, sized as in a transformer; equal in total")
+      ->check(CLI::Range(1, 65'536))
+      ->capture_default_str();
+  command.add_option("-i,--in-flight", options.in_flight, "calls in flight at the same time, each of the full size")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+}
+
+// Streams and waiting.
+void add_network(CLI::App& command, BenchOptions& options) {
+  command
+      .add_option("--stripes", options.network.stripes, "parallel streams to each neighbour; 0: the library's default")
+      ->check(CLI::Range(0, 16))
+      ->capture_default_str();
+  command
+      .add_option("--segment-bytes", options.network.segment_bytes,
+                  "pipelined piece of a tensor, at most 1M; 0: the library's default")
+      ->transform(size_text())
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  command.add_option(
+      "--congestion-control", options.network.congestion_control,
+      "congestion control of TCP, such as bbr; default, and if the system refuses: the library's choice");
+  command
+      .add_option("--spin", options.network.spin_us, "us to poll before sleeping while a call is in flight; 0: none")
+      ->check(CLI::Range(0, 10'000))
+      ->capture_default_str();
+  command.add_option("--wait", options.network.wait_s, "s to wait for the other peers")
+      ->check(sim::real_number(0.1, 86'400))
+      ->capture_default_str();
+}
+
+// What is printed.
+void add_output(CLI::App& command, BenchOptions& options) {
+  command.add_option("--only", options.only, "half of the table: out of place, or in place")
+      ->transform(sim::one_of({"both", "out", "in"}))
+      ->capture_default_str();
+  command.add_flag("-j,--json", options.json, "the same facts as JSON");
+  command.add_flag("--say-calls", options.say_calls,
+                   "prints `call 1`, ... to stderr when rank 0 begins a measured call; for tests that disturb it");
+}
+
+}  // namespace
+
+Run add_bench(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("bench", "measures collectives, checks their results, prints a table");
+  auto options = std::make_shared<BenchOptions>();
+  add_subject(*command, *options);
+  add_sizes(*command, *options);
+  add_network(*command, *options);
+  add_output(*command, *options);
+  command->footer(kBenchFooter);
   return [options] { return bench(*options); };
 }
 

@@ -57,10 +57,10 @@ class Bench {
     if (!subject_->has_size()) {
       rows.push_back(measure_row(0));
     } else {
-      for (std::uint64_t bytes = options_.begin; bytes <= options_.end;) {
+      for (std::uint64_t bytes = options_.sizes.begin; bytes <= options_.sizes.end;) {
         rows.push_back(measure_row(bytes));
-        if (bytes > options_.end / options_.factor) break;
-        bytes = bytes == 0 ? subject_->element_bytes() : bytes * options_.factor;
+        if (bytes > options_.sizes.end / options_.sizes.factor) break;
+        bytes = bytes == 0 ? subject_->element_bytes() : bytes * options_.sizes.factor;
       }
     }
     std::uint64_t errors = 0;
@@ -77,16 +77,16 @@ class Bench {
     lockstep_comm_options comm_options = LOCKSTEP_COMM_OPTIONS_INIT;
     comm_options.name = "bench";
     comm_options.founders = options_.peers;
-    comm_options.stripes = options_.stripes;
-    comm_options.segment_bytes = options_.segment_bytes;
-    if (!options_.congestion_control.empty()) {
-      comm_options.congestion_control = options_.congestion_control.c_str();
+    comm_options.stripes = options_.network.stripes;
+    comm_options.segment_bytes = options_.network.segment_bytes;
+    if (!options_.network.congestion_control.empty()) {
+      comm_options.congestion_control = options_.network.congestion_control.c_str();
     }
-    comm_options.spin_us = options_.spin_us == 0 ? LOCKSTEP_NO_SPIN : options_.spin_us;
+    comm_options.spin_us = options_.network.spin_us == 0 ? LOCKSTEP_NO_SPIN : options_.network.spin_us;
     comm_ = create_comm(comm_options);
     ask_coordinator(options_.coordinator,
                     kAnswersWithinSeconds);  // connect would wait for a coordinator as long as for the other peers
-    const auto wait_ms = static_cast<std::int64_t>(options_.wait_s * 1000);
+    const auto wait_ms = static_cast<std::int64_t>(options_.network.wait_s * 1000);
     check(lockstep_connect(comm_.get(), options_.coordinator.c_str(), wait_ms), "connect");
     const lockstep_world world = world_of(comm_);
     if (world.world_size != options_.peers) {
@@ -213,12 +213,14 @@ class Bench {
   // ---- output ----
 
   void print_head() const {
-    const bool native = options_.up == "native" && options_.down == "native" && options_.algorithm == "auto";
-    const std::string algorithm = options_.algorithm == "auto" ? "" : ", " + options_.algorithm;
-    fmt::print("# lockstep {}, {}{}, {} peers; time of the {}; errors: elements, all peers together\n",
-               lockstep_version_string(), options_.collective,
-               native ? "" : fmt::format(" ({} up, {} down{})", options_.up, options_.down, algorithm), world_,
-               subject_->is_sync() ? "newcomer" : "slowest peer");
+    const bool native =
+        options_.encoding.up == "native" && options_.encoding.down == "native" && options_.encoding.algorithm == "auto";
+    const std::string algorithm = options_.encoding.algorithm == "auto" ? "" : ", " + options_.encoding.algorithm;
+    fmt::print(
+        "# lockstep {}, {}{}, {} peers; time of the {}; errors: elements, all peers together\n",
+        lockstep_version_string(), options_.collective,
+        native ? "" : fmt::format(" ({} up, {} down{})", options_.encoding.up, options_.encoding.down, algorithm),
+        world_, subject_->is_sync() ? "newcomer" : "slowest peer");
     fmt::print("# {:>12} {:>12} {:>5} {:>5} | {:^37} | {:^37}\n", "", "", "", "", "out of place", "in place");
     fmt::print("# {:>12} {:>12} {:>5} {:>5} | {:>11} {:>8} {:>8} {:>7} | {:>11} {:>8} {:>8} {:>7}\n", "bytes", "count",
                "type", "op", "time us", "algbw", "busbw", "errors", "time us", "algbw", "busbw", "errors");
@@ -272,10 +274,10 @@ class Bench {
                         {"tensors", options_.tensors},
                         {"in_flight", options_.in_flight},
                         {"type", options_.type},
-                        {"up", options_.up},
-                        {"down", options_.down},
-                        {"algorithm", options_.algorithm},
-                        {"residual", options_.residual},
+                        {"up", options_.encoding.up},
+                        {"down", options_.encoding.down},
+                        {"algorithm", options_.encoding.algorithm},
+                        {"residual", options_.encoding.residual},
                         {"op", subject_->folds() ? nlohmann::json(options_.op) : nlohmann::json()},
                         {"errors", errors},
                         {"rows", nlohmann::json::array()}};

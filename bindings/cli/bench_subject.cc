@@ -10,6 +10,7 @@
 #include "bindings/cli/api.h"
 #include "bindings/cli/command.h"
 #include "bindings/cli/pattern.h"
+#include "core/base/assert.h"
 
 namespace lockstep::cli {
 namespace {
@@ -19,12 +20,13 @@ constexpr std::align_val_t kPage{4096};
 // The first tag of calls in flight, one tag each. Agreements between measurements use smaller tags.
 constexpr std::uint64_t kFirstTag = 16;
 
-// The value from 0 to `last` with this name. The parser has validated the name.
+// The value from 0 to `last` with this name. Invariant: the parser has validated the name.
 template <typename T>
 T named(std::string_view name, const char* (*name_of)(T), T last) {
-  int number = 0;
-  while (name != name_of(static_cast<T>(number)) && number < last) ++number;
-  return static_cast<T>(number);
+  for (int number = 0; number <= last; ++number) {
+    if (name == name_of(static_cast<T>(number))) return static_cast<T>(number);
+  }
+  LOCKSTEP_UNREACHABLE();
 }
 
 // The largest error of one rounding to this format, as a fraction of the largest element.
@@ -73,6 +75,7 @@ BenchSubject::Memory::Memory(std::size_t bytes)
 void BenchSubject::Memory::Delete::operator()(std::byte* p) const { ::operator delete(p, kPage); }
 
 BenchSubject::Collective BenchSubject::collective_of(std::string_view name) {
+  if (name == "reduce") return Collective::kReduce;
   if (name == "reduce_scatter") return Collective::kReduceScatter;
   if (name == "all_gather") return Collective::kAllGather;
   if (name == "broadcast") return Collective::kBroadcast;
@@ -87,11 +90,11 @@ BenchSubject::BenchSubject(const BenchOptions& options, lockstep_comm* comm, std
       rank_(rank),
       world_(world),
       collective_(collective_of(options.collective)),
-      type_(named(options.type, lockstep_data_type_name, LOCKSTEP_F64)),
-      op_(named(options.op, lockstep_op_name, LOCKSTEP_MAX)),
-      up_(named(options.up, lockstep_wire_format_name, LOCKSTEP_WIRE_E3M0)),
-      down_(named(options.down, lockstep_wire_format_name, LOCKSTEP_WIRE_E3M0)),
-      algorithm_(named(options.algorithm, lockstep_algorithm_name, LOCKSTEP_ALGORITHM_DIRECT)),
+      type_(named(options.type, lockstep_data_type_name, LOCKSTEP_BOOL)),
+      op_(named(options.op, lockstep_op_name, LOCKSTEP_BXOR)),
+      up_(named(options.encoding.up, lockstep_wire_format_name, LOCKSTEP_WIRE_E3M0)),
+      down_(named(options.encoding.down, lockstep_wire_format_name, LOCKSTEP_WIRE_E3M0)),
+      algorithm_(named(options.encoding.algorithm, lockstep_algorithm_name, LOCKSTEP_ALGORITHM_DIRECT)),
       element_(lockstep_data_type_size(type_)),
       slots_(options.in_flight) {
   std::size_t members = 0;
@@ -101,11 +104,13 @@ BenchSubject::BenchSubject(const BenchOptions& options, lockstep_comm* comm, std
 bool BenchSubject::works_out_of_place() const { return collective_ != Collective::kBroadcast && !is_sync(); }
 
 bool BenchSubject::works_in_place() const {
-  return collective_ != Collective::kReduceScatter && collective_ != Collective::kBarrier;
+  return collective_ != Collective::kReduce && collective_ != Collective::kReduceScatter &&
+         collective_ != Collective::kBarrier;
 }
 
 bool BenchSubject::folds() const {
-  return collective_ == Collective::kAllReduce || collective_ == Collective::kReduceScatter;
+  return collective_ == Collective::kAllReduce || collective_ == Collective::kReduce ||
+         collective_ == Collective::kReduceScatter;
 }
 
 double BenchSubject::bus_factor() const {
@@ -114,6 +119,7 @@ double BenchSubject::bus_factor() const {
     case Collective::kAllReduce: return 2 * (n - 1) / n;
     case Collective::kReduceScatter:
     case Collective::kAllGather: return (n - 1) / n;
+    case Collective::kReduce:
     case Collective::kBroadcast:
     case Collective::kSyncState: return 1;
     case Collective::kBarrier: return 0;
@@ -129,7 +135,7 @@ void BenchSubject::resize(std::uint64_t bytes) {
   for (Slot& slot : slots_) {
     slot.recv.emplace(this->bytes());
     if (works_out_of_place() && has_size()) slot.send.emplace(this->bytes());
-    if (options_.residual) slot.residual.emplace(this->bytes());
+    if (options_.encoding.residual) slot.residual.emplace(this->bytes());
   }
 }
 
@@ -153,6 +159,7 @@ void BenchSubject::prepare(Place place) {
     const Memory& from = place == Place::kOut && slot.send ? *slot.send : *slot.recv;
     switch (collective_) {
       case Collective::kAllReduce:
+      case Collective::kReduce:
       case Collective::kReduceScatter:
       case Collective::kBroadcast: pattern.fill(from.span(bytes()), rank_); break;
       case Collective::kAllGather: {
@@ -203,73 +210,27 @@ lockstep_result BenchSubject::call(Place place) {
 
 lockstep_status BenchSubject::issue(Place place, std::size_t index, lockstep_result* result, lockstep_work** work) {
   const Slot& slot = slots_[index];
-  std::byte* const recv = slot.recv->data();
-  std::byte* const send = place == Place::kOut && slot.send ? slot.send->data() : recv;
-  const std::uint64_t tag = kFirstTag + index;
-  const auto start = [&](auto blocking, auto asynchronous, const auto& args) {
+  const auto start = [&](auto blocking, auto asynchronous, auto args) {
+    args.tag = kFirstTag + index;
     return work == nullptr ? blocking(comm_, &args, result) : asynchronous(comm_, &args, work);
   };
   switch (collective_) {
-    case Collective::kAllReduce: {
-      lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
-      if (slot.tensors.empty()) {
-        args.send = send;
-        args.recv = recv;
-        args.count = count_;
-        args.residual = slot.residual ? slot.residual->data() : nullptr;
-      } else {
-        args.tensors = slot.tensors.data();
-        args.residuals = slot.residuals.empty() ? nullptr : slot.residuals.data();
-        args.tensors_count = slot.tensors.size();
-      }
-      args.type = type_;
-      args.op = op_;
-      args.tag = tag;
-      args.up = up_;
-      args.down = down_;
-      args.algorithm = algorithm_;
-      return start(lockstep_all_reduce, lockstep_all_reduce_async, args);
-    }
-    case Collective::kReduceScatter: {
-      lockstep_reduce_scatter_args args = LOCKSTEP_REDUCE_SCATTER_ARGS_INIT;
-      args.send = send;
-      args.recv = recv;
-      args.count = count_;
-      args.recv_capacity = slot.recv->size() / element_;
-      args.type = type_;
-      args.op = op_;
-      args.tag = tag;
-      return start(lockstep_reduce_scatter, lockstep_reduce_scatter_async, args);
-    }
-    case Collective::kAllGather: {
-      const std::uint64_t own = count_ / world_;
-      lockstep_all_gather_args args = LOCKSTEP_ALL_GATHER_ARGS_INIT;
-      args.send = place == Place::kIn ? recv + rank_ * own * element_ : send;
-      args.recv = recv;
-      args.send_count = own;
-      args.recv_capacity = slot.recv->size() / element_;
-      args.type = type_;
-      args.tag = tag;
-      return start(lockstep_all_gather, lockstep_all_gather_async, args);
-    }
-    case Collective::kBroadcast: {
-      lockstep_broadcast_args args = LOCKSTEP_BROADCAST_ARGS_INIT;
-      args.data = recv;
-      args.count = count_;
-      args.root = root_;
-      args.type = type_;
-      args.tag = tag;
-      return start(lockstep_broadcast, lockstep_broadcast_async, args);
-    }
+    case Collective::kAllReduce:
+      return start(lockstep_all_reduce, lockstep_all_reduce_async, all_reduce_args(place, slot));
+    case Collective::kReduce: return start(lockstep_reduce, lockstep_reduce_async, reduce_args(place, slot));
+    case Collective::kReduceScatter:
+      return start(lockstep_reduce_scatter, lockstep_reduce_scatter_async, reduce_scatter_args(place, slot));
+    case Collective::kAllGather:
+      return start(lockstep_all_gather, lockstep_all_gather_async, all_gather_args(place, slot));
+    case Collective::kBroadcast: return start(lockstep_broadcast, lockstep_broadcast_async, broadcast_args(slot));
     case Collective::kBarrier: {
-      lockstep_barrier_args args = LOCKSTEP_BARRIER_ARGS_INIT;
-      args.tag = tag;
+      const lockstep_barrier_args args = LOCKSTEP_BARRIER_ARGS_INIT;
       return start(lockstep_barrier, lockstep_barrier_async, args);
     }
     case Collective::kSyncState: {
       lockstep_state_tensor tensor{};
       tensor.name = "state";
-      tensor.data = recv;
+      tensor.data = slot.recv->data();
       tensor.count = count_;
       tensor.type = type_;
       lockstep_sync_state_args args = LOCKSTEP_SYNC_STATE_ARGS_INIT;
@@ -277,11 +238,77 @@ lockstep_status BenchSubject::issue(Place place, std::size_t index, lockstep_res
       args.tensors_count = 1;
       args.strategy = is_newcomer() ? LOCKSTEP_STATE_RECEIVE_ONLY : LOCKSTEP_STATE_POPULAR;
       args.blank = is_newcomer() ? 1 : 0;
-      args.tag = tag;
       return start(lockstep_sync_state, lockstep_sync_state_async, args);
     }
   }
   return LOCKSTEP_ERR_INVALID_ARGUMENT;
+}
+
+std::byte* BenchSubject::send_of(Place place, const Slot& slot) {
+  return place == Place::kOut && slot.send ? slot.send->data() : slot.recv->data();
+}
+
+lockstep_all_reduce_args BenchSubject::all_reduce_args(Place place, const Slot& slot) const {
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  if (slot.tensors.empty()) {
+    args.send = send_of(place, slot);
+    args.recv = slot.recv->data();
+    args.count = count_;
+    args.residual = slot.residual ? slot.residual->data() : nullptr;
+  } else {
+    args.tensors = slot.tensors.data();
+    args.residuals = slot.residuals.empty() ? nullptr : slot.residuals.data();
+    args.tensors_count = slot.tensors.size();
+  }
+  args.type = type_;
+  args.op = op_;
+  args.up = up_;
+  args.down = down_;
+  args.algorithm = algorithm_;
+  return args;
+}
+
+lockstep_reduce_args BenchSubject::reduce_args(Place place, const Slot& slot) const {
+  lockstep_reduce_args args = LOCKSTEP_REDUCE_ARGS_INIT;
+  args.send = send_of(place, slot);
+  args.recv = is_root() ? slot.recv->data() : nullptr;
+  args.count = count_;
+  args.root = root_;
+  args.type = type_;
+  args.op = op_;
+  return args;
+}
+
+lockstep_reduce_scatter_args BenchSubject::reduce_scatter_args(Place place, const Slot& slot) const {
+  lockstep_reduce_scatter_args args = LOCKSTEP_REDUCE_SCATTER_ARGS_INIT;
+  args.send = send_of(place, slot);
+  args.recv = slot.recv->data();
+  args.count = count_;
+  args.recv_capacity = slot.recv->size() / element_;
+  args.type = type_;
+  args.op = op_;
+  return args;
+}
+
+lockstep_all_gather_args BenchSubject::all_gather_args(Place place, const Slot& slot) const {
+  const std::uint64_t own = count_ / world_;
+  std::byte* const recv = slot.recv->data();
+  lockstep_all_gather_args args = LOCKSTEP_ALL_GATHER_ARGS_INIT;
+  args.send = place == Place::kIn ? recv + rank_ * own * element_ : send_of(place, slot);
+  args.recv = recv;
+  args.send_count = own;
+  args.recv_capacity = slot.recv->size() / element_;
+  args.type = type_;
+  return args;
+}
+
+lockstep_broadcast_args BenchSubject::broadcast_args(const Slot& slot) const {
+  lockstep_broadcast_args args = LOCKSTEP_BROADCAST_ARGS_INIT;
+  args.data = slot.recv->data();
+  args.count = count_;
+  args.root = root_;
+  args.type = type_;
+  return args;
 }
 
 void BenchSubject::must_be_whole(lockstep_status status, const lockstep_result& result) const {
@@ -305,6 +332,7 @@ std::uint64_t BenchSubject::wrong_in(const Memory& recv, const lockstep_result& 
       if (up_ == LOCKSTEP_WIRE_NATIVE && down_ == LOCKSTEP_WIRE_NATIVE)
         return pattern.wrong_in_fold(recv.span(bytes()));
       return pattern.far_from_fold(recv.span(bytes()), 1.01 * (step_of(up_) * (world_ - 1) + step_of(down_)) + 1e-6);
+    case Collective::kReduce: return is_root() ? pattern.wrong_in_fold(recv.span(bytes())) : 0;
     case Collective::kReduceScatter:
       return pattern.wrong_in_fold(recv.span(result.chunk_count * element_), result.chunk_begin);
     case Collective::kAllGather: {

@@ -28,6 +28,8 @@ class BenchSubject {
   [[nodiscard]] bool has_size() const { return collective_ != Collective::kBarrier; }
   // Sync: whether this peer has no state when a call begins.
   [[nodiscard]] bool is_newcomer() const { return is_sync() && rank_ + 1 == world_; }
+  // Reduce, broadcast: the first rank.
+  [[nodiscard]] bool is_root() const { return rank_ == 0; }
   [[nodiscard]] bool folds() const;
   // Bus bandwidth divided by algorithm bandwidth, as in nccl-tests.
   [[nodiscard]] double bus_factor() const;
@@ -50,7 +52,15 @@ class BenchSubject {
   [[nodiscard]] std::uint64_t wrong(const lockstep_result& result) const;
 
  private:
-  enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier, kSyncState };
+  enum class Collective : std::uint8_t {
+    kAllReduce,
+    kReduce,
+    kReduceScatter,
+    kAllGather,
+    kBroadcast,
+    kBarrier,
+    kSyncState
+  };
   static Collective collective_of(std::string_view name);
 
   // Page-aligned memory. The pages are touched in advance, so that no measurement includes page faults.
@@ -79,6 +89,13 @@ class BenchSubject {
 
   // Starts the call of one slot; blocks if `work` is null.
   lockstep_status issue(Place place, std::size_t index, lockstep_result* result, lockstep_work** work);
+  // The arguments of one call, without its tag.
+  [[nodiscard]] lockstep_all_reduce_args all_reduce_args(Place place, const Slot& slot) const;
+  [[nodiscard]] lockstep_reduce_args reduce_args(Place place, const Slot& slot) const;
+  [[nodiscard]] lockstep_reduce_scatter_args reduce_scatter_args(Place place, const Slot& slot) const;
+  [[nodiscard]] lockstep_all_gather_args all_gather_args(Place place, const Slot& slot) const;
+  [[nodiscard]] lockstep_broadcast_args broadcast_args(const Slot& slot) const;
+  [[nodiscard]] static std::byte* send_of(Place place, const Slot& slot);
   void cut(Slot& slot, Place place) const;
   void must_be_whole(lockstep_status status, const lockstep_result& result) const;
   [[nodiscard]] std::uint64_t wrong_in(const Memory& recv, const lockstep_result& result) const;

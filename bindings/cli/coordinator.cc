@@ -35,7 +35,7 @@ struct CoordinatorOptions {
 };
 
 // Empty if a file with this name can be written. Checked at the start, and not when the file is needed.
-std::string flaw_of_flight_file(const std::string& file) {
+std::string validate_flight_file(const std::string& file) {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   if (std::filesystem::is_directory(file, error)) return file + " is a folder: give the name of a file";
@@ -118,7 +118,7 @@ Run add_coordinator(CLI::App& app) {
   command
       ->add_option("--flight-recorder", options->flight_file,
                    "FILE for `lockstep sim replay`: written on SIGUSR1, at the end, and at a failure")
-      ->check(flaw_of_flight_file);
+      ->check(validate_flight_file);
   command->add_flag("-v,--verbose", options->verbose, "also log every committed collective");
   command->footer(R"(
 Prints one line on stdout when it listens, "lockstep coordinator listening on HOST:PORT"; events go to stderr.

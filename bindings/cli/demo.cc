@@ -75,9 +75,83 @@ struct Member {
   std::optional<int> end;  // from waitpid()
 };
 
+// A fault that the demo has caused: a peer that was killed or stopped.
+struct Fault {
+  std::optional<std::size_t> child;
+  std::uint64_t step = 0;  // that the peer was in
+  std::uint64_t view = 0;  // the newest at that time
+};
+
+// The steps of all peers, as the peers report them, and the table that is printed.
+class StepTable {
+ public:
+  using Steps = std::map<std::uint64_t, std::vector<Report>>;
+  struct Counts {
+    std::uint64_t compared = 0;  // states
+    std::uint64_t differ = 0;    // states
+    std::uint64_t wrong = 0;     // elements
+  };
+
+  explicit StepTable(std::uint64_t bytes) : bytes_(bytes) {}
+
+  void add(std::uint64_t step, const Report& report) {
+    newest_ = std::max(newest_, step);
+    newest_view_ = std::max(newest_view_, report.view);
+    steps_[step].push_back(report);
+  }
+
+  // Prints the steps whose reports are complete. A peer reports a step before it starts the next one. So when a peer
+  // has reported step n + 2, a report of step n that is missing will never come.
+  void close(bool all) {
+    for (auto it = steps_.upper_bound(closed_); it != steps_.end(); it = steps_.upper_bound(closed_)) {
+      const auto& [step, reports] = *it;
+      if (!all && reports.size() < reports.front().world && newest_ < step + 2) return;
+      closed_ = step;
+      print_step(step, reports);
+    }
+  }
+
+  [[nodiscard]] std::uint64_t newest() const { return newest_; }
+  [[nodiscard]] std::uint64_t newest_view() const { return newest_view_; }
+  [[nodiscard]] const Steps& steps() const { return steps_; }
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+  [[nodiscard]] Steps::const_iterator first_after_view(std::uint64_t view) const {
+    return std::find_if(steps_.begin(), steps_.end(), [&](const auto& step) { return step.second.back().view > view; });
+  }
+
+ private:
+  void print_step(std::uint64_t step, const std::vector<Report>& reports) {
+    const Report& first = reports.front();
+    double slowest = 0;
+    std::uint32_t retries = 0;
+    std::size_t equal = 0;
+    for (const Report& report : reports) {
+      slowest = std::max(slowest, report.seconds);
+      retries = std::max(retries, report.retries);
+      equal += report.hash == first.hash && report.world == first.world ? 1 : 0;
+      counts_.wrong += report.wrong;
+      ++counts_.compared;
+    }
+    counts_.differ += reports.size() - equal;
+    const double n = first.world;
+    const double bus = static_cast<double>(bytes_) / slowest * 2 * (n - 1) / n * 1e-9;
+    fmt::print("{:5} {:5} {:6} {:9.1f} {:9.3f}  {}   {} of {}{}{}\n", step, first.view, first.world, slowest * 1e3, bus,
+               first.hash, equal, reports.size(), equal == reports.size() ? "" : "  THEY DIFFER",
+               retries == 0 ? "" : fmt::format("  ({} retr{})", retries, retries == 1 ? "y" : "ies"));
+    std::fflush(stdout);
+  }
+
+  const std::uint64_t bytes_;  // all-reduced per step
+  Steps steps_;
+  std::uint64_t newest_ = 0;
+  std::uint64_t newest_view_ = 0;
+  std::uint64_t closed_ = 0;
+  Counts counts_;
+};
+
 class Demo {
  public:
-  explicit Demo(const DemoOptions& options) : options_(options), began_(Clock::now()) {}
+  explicit Demo(const DemoOptions& options) : options_(options), began_(Clock::now()), table_(options.bytes) {}
 
   int run() {
     start_coordinator();
@@ -101,11 +175,11 @@ class Demo {
       }
       if (const auto* const line = std::get_if<Family::Line>(&event)) on_line(*line);
       if (const auto* const ended = std::get_if<Family::Ended>(&event)) on_end(*ended);
-      close_steps(false);
+      table_.close(false);
       tell_the_story();
       std::fflush(stdout);
     }
-    close_steps(true);
+    table_.close(true);
     return verdict();
   }
 
@@ -158,8 +232,6 @@ class Demo {
     } else if (is == "step") {
       const auto step = j.at("step").get<std::uint64_t>();
       member.last_step = step;
-      newest_ = std::max(newest_, step);
-      newest_view_ = std::max(newest_view_, j.at("view").get<std::uint64_t>());
       Report report;
       report.child = line.child;
       report.view = j.at("view");
@@ -168,14 +240,14 @@ class Demo {
       report.retries = j.at("retries");
       report.wrong = j.at("wrong");
       report.hash = j.at("hash");
-      steps_[step].push_back(report);
+      table_.add(step, report);
     } else if (is == "out") {
       member.member = false;
       member.out_status = j.at("status");
       member.out_text = j.at("text");
       note(fmt::format("{} reports: {} ({}); its call: {}", member.name, member.out_status, member.out_text,
                        j.at("call").get<std::string>()));
-      if (line.child != stopped_) problem(fmt::format("{} lost the run without a cause", member.name));
+      if (line.child != stop_.child) problem(fmt::format("{} lost the run without a cause", member.name));
     } else if (is == "left") {
       member.member = false;
       member.said_left = true;
@@ -190,9 +262,10 @@ class Demo {
     Member& member = members_[ended.child];
     member.member = false;
     member.end = ended.status;
-    const bool expected = (WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 0 &&
-                           (member.said_left || member.said_finished || stopping_coordinator_)) ||
-                          (ended.child == killed_ && WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGKILL);
+    const bool expected =
+        (WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 0 &&
+         (member.said_left || member.said_finished || stopping_coordinator_)) ||
+        (ended.child == kill_.child && WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGKILL);
     if (!expected) {
       problem(fmt::format("{} {}", member.name, end_words(ended.status)));
       broken_ = true;
@@ -203,20 +276,20 @@ class Demo {
 
   void on_begins(std::size_t child, std::uint64_t step) {
     // The processes do not wait for this one: later lines may report further steps.
-    if (child == killed_) killed_in_ = step;
-    if (child == stopped_ && !woken_) stopped_in_ = step;
-    if (!killed_ && step >= kKillAt && child == peer(3)) {
-      killed_ = child;
-      killed_in_ = step;
-      killed_view_ = newest_view_;
+    if (child == kill_.child) kill_.step = step;
+    if (child == stop_.child && !stopped_s_) stop_.step = step;
+    if (!kill_.child && step >= kKillAt && child == peer(3)) {
+      kill_.child = child;
+      kill_.step = step;
+      kill_.view = table_.newest_view();
       family_.signal(child, SIGKILL);
       note(fmt::format("{} is killed (SIGKILL) in step {}", members_[child].name, step));
     }
-    if (!stopped_ && may_stop_ && step >= kStopAt && child == peer(4)) {
-      stopped_ = child;
-      stopped_in_ = step;
-      stopped_view_ = newest_view_;
-      stopped_time_ = Clock::now();
+    if (!stop_.child && may_stop_ && step >= kStopAt && child == peer(4)) {
+      stop_.child = child;
+      stop_.step = step;
+      stop_.view = table_.newest_view();
+      stopped_at_ = Clock::now();
       family_.signal(child, SIGSTOP);
       note(fmt::format("{} is stopped (SIGSTOP) in step {}", members_[child].name, step));
     }
@@ -224,26 +297,25 @@ class Demo {
 
   void tell_the_story() {
     const std::size_t leaver = peer(2);
-    if (killed_ && !told_to_leave_ && newest_ >= kLeaveAt && newest_view_ > killed_view_) {
+    if (kill_.child && !told_to_leave_ && table_.newest() >= kLeaveAt && table_.newest_view() > kill_.view) {
       told_to_leave_ = true;
       family_.tell(leaver, "leave");
       note(fmt::format("{} is asked to leave", members_[leaver].name));
     }
-    if (told_to_leave_ && newcomers_.empty() && newest_ >= kJoinAt && members_[leaver].end) {
+    if (told_to_leave_ && newcomers_.empty() && table_.newest() >= kJoinAt && members_[leaver].end) {
       for (int i = 0; i < 2; ++i) newcomers_.push_back(start_peer(false));
       note(fmt::format("{} and {} are started", members_[newcomers_[0]].name, members_[newcomers_[1]].name));
     }
     may_stop_ = !newcomers_.empty() && std::all_of(newcomers_.begin(), newcomers_.end(),
                                                    [&](std::size_t child) { return members_[child].last_step > 0; });
     // Woken once the other peers have continued without it.
-    if (stopped_ && !woken_ && newest_view_ > stopped_view_) {
-      woken_ = true;
-      stopped_seconds_ = seconds_since(stopped_time_);
-      family_.signal(*stopped_, SIGCONT);
-      note(fmt::format("the others continued; {} is woken (SIGCONT) after {:.1f} s", members_[*stopped_].name,
-                       stopped_seconds_));
+    if (stop_.child && !stopped_s_ && table_.newest_view() > stop_.view) {
+      stopped_s_ = seconds_since(stopped_at_);
+      family_.signal(*stop_.child, SIGCONT);
+      note(fmt::format("the others continued; {} is woken (SIGCONT) after {:.1f} s", members_[*stop_.child].name,
+                       *stopped_s_));
     }
-    if (!finishing_ && back_for(kStepsAfterReturn) && newest_ >= options_.steps) {
+    if (!finishing_ && back_for(kStepsAfterReturn) && table_.newest() >= options_.steps) {
       finishing_ = true;
       for (const auto& [child, member] : members_) family_.tell(child, "finish");
     }
@@ -255,9 +327,9 @@ class Demo {
 
   // Whether the stopped peer lost the run, rejoined and has completed `steps` steps since.
   [[nodiscard]] bool back_for(std::uint64_t steps) const {
-    if (!stopped_) return false;
-    const Member& member = members_.at(*stopped_);
-    return !member.out_status.empty() && member.joined_at && *member.joined_at >= stopped_in_ &&
+    if (!stop_.child) return false;
+    const Member& member = members_.at(*stop_.child);
+    return !member.out_status.empty() && member.joined_at && *member.joined_at >= stop_.step &&
            member.last_step >= *member.joined_at + steps;
   }
 
@@ -269,46 +341,12 @@ class Demo {
   [[nodiscard]] bool over() const { return broken_ || (peers_running() == 0 && members_.at(coordinator_).end); }
 
   [[nodiscard]] std::string where_we_are() const {
-    std::string text = fmt::format("newest step {}", newest_);
+    std::string text = fmt::format("newest step {}", table_.newest());
     for (const auto& [child, member] : members_) {
       if (!member.end)
         text += fmt::format(", {} {} step {}", member.name, member.member ? "in" : "out", member.last_step);
     }
     return text;
-  }
-
-  // ---- steps ----
-
-  // Prints the steps whose reports are complete. A peer reports a step before it starts the next one. So when a peer
-  // has reported step n + 2, a report of step n that is missing will never come.
-  void close_steps(bool all) {
-    for (auto it = steps_.upper_bound(closed_); it != steps_.end(); it = steps_.upper_bound(closed_)) {
-      const auto& [step, reports] = *it;
-      if (!all && reports.size() < reports.front().world && newest_ < step + 2) return;
-      closed_ = step;
-      print_step(step, reports);
-    }
-  }
-
-  void print_step(std::uint64_t step, const std::vector<Report>& reports) {
-    const Report& first = reports.front();
-    double slowest = 0;
-    std::uint32_t retries = 0;
-    std::size_t equal = 0;
-    for (const Report& report : reports) {
-      slowest = std::max(slowest, report.seconds);
-      retries = std::max(retries, report.retries);
-      equal += report.hash == first.hash && report.world == first.world ? 1 : 0;
-      wrong_ += report.wrong;
-      ++compared_;
-    }
-    differ_ += reports.size() - equal;
-    const double n = first.world;
-    const double bus = static_cast<double>(options_.bytes) / slowest * 2 * (n - 1) / n * 1e-9;
-    fmt::print("{:5} {:5} {:6} {:9.1f} {:9.3f}  {}   {} of {}{}{}\n", step, first.view, first.world, slowest * 1e3, bus,
-               first.hash, equal, reports.size(), equal == reports.size() ? "" : "  THEY DIFFER",
-               retries == 0 ? "" : fmt::format("  ({} retr{})", retries, retries == 1 ? "y" : "ies"));
-    std::fflush(stdout);
   }
 
   void note(const std::string& text) { fmt::print("      -- {}\n", text); }
@@ -326,18 +364,19 @@ class Demo {
       fmt::print("  {}  {}\n", holds ? "yes" : "NO ", text);
     };
     fmt::print("\n");
-    claim(differ_ == 0 && compared_ > steps_.size(),
-          fmt::format("equal to the last bit: {} steps, {} states compared, {} differ", steps_.size(), compared_,
-                      differ_));
-    claim(wrong_ == 0 && compared_ > 0,
+    const StepTable::Counts& counts = table_.counts();
+    claim(counts.differ == 0 && counts.compared > table_.steps().size(),
+          fmt::format("equal to the last bit: {} steps, {} states compared, {} differ", table_.steps().size(),
+                      counts.compared, counts.differ));
+    claim(counts.wrong == 0 && counts.compared > 0,
           fmt::format("right: {} elements recomputed from the contributors' inputs, {} wrong",
-                      compared_ * Training::kSamples, wrong_));
-    const auto without_it = first_after_view(killed_view_);
+                      counts.compared * Training::kSamples, counts.wrong));
+    const auto without_it = table_.first_after_view(kill_.view);
     claim(
-        killed_ && without_it != steps_.end() && without_it->second.back().world == kFounders - 1,
-        without_it == steps_.end()
-            ? fmt::format("one peer was killed in step {}; no later step ended", killed_in_)
-            : fmt::format("one peer was killed in step {}; step {} ended with {} peers after {:.0f} ms", killed_in_,
+        kill_.child && without_it != table_.steps().end() && without_it->second.back().world == kFounders - 1,
+        without_it == table_.steps().end()
+            ? fmt::format("one peer was killed in step {}; no later step ended", kill_.step)
+            : fmt::format("one peer was killed in step {}; step {} ended with {} peers after {:.0f} ms", kill_.step,
                           without_it->first, without_it->second.back().world, without_it->second.back().seconds * 1e3));
     claim(members_[peer(2)].said_left && members_[peer(2)].end == 0,
           "one peer left in order; no other peer saw an error");
@@ -345,20 +384,15 @@ class Demo {
     for (const std::size_t child : newcomers_)
       all_in = all_in && members_[child].last_step > *members_[child].joined_at;
     claim(all_in, "two peers joined, took over the state of the members, and took part");
-    const std::string status = stopped_ ? members_[*stopped_].out_status : "was never stopped";
+    const std::string status = stop_.child ? members_[*stop_.child].out_status : "was never stopped";
     claim(status == "evicted" && back_for(1),
           fmt::format("one peer was stopped for {:.1f} s, lost the run ({}) and rejoined with a new communicator",
-                      stopped_seconds_, status));
+                      stopped_s_.value_or(0), status));
     claim(problems_.empty() && over(),
           fmt::format("every process ended as expected{}", problems_.empty() ? "" : ": " + problems_.front()));
     fmt::print("\n{} after {:.1f} s\n", good ? "It survived" : "IT DID NOT SURVIVE", seconds_since(began_));
     std::fflush(stdout);
     return good ? kExitOk : kExitFailed;
-  }
-
-  using Steps = std::map<std::uint64_t, std::vector<Report>>;
-  [[nodiscard]] Steps::const_iterator first_after_view(std::uint64_t view) const {
-    return std::find_if(steps_.begin(), steps_.end(), [&](const auto& step) { return step.second.back().view > view; });
   }
 
   const DemoOptions& options_;
@@ -368,30 +402,19 @@ class Demo {
   std::string address_;
   std::uint32_t peers_started_ = 0;
   std::map<std::size_t, Member> members_;  // by child
-  Steps steps_;
-  std::uint64_t newest_ = 0;
-  std::uint64_t newest_view_ = 0;
-  std::uint64_t closed_ = 0;
+  StepTable table_;
 
-  std::optional<std::size_t> killed_;
-  std::uint64_t killed_in_ = 0;
-  std::uint64_t killed_view_ = 0;
+  Fault kill_;
   bool told_to_leave_ = false;
   std::vector<std::size_t> newcomers_;
   bool may_stop_ = false;
-  std::optional<std::size_t> stopped_;
-  std::uint64_t stopped_in_ = 0;
-  std::uint64_t stopped_view_ = 0;
-  Clock::time_point stopped_time_;
-  double stopped_seconds_ = 0;
-  bool woken_ = false;
+  Fault stop_;
+  Clock::time_point stopped_at_;
+  std::optional<double> stopped_s_;  // time that the peer was stopped, once it is woken
   bool finishing_ = false;
   bool stopping_coordinator_ = false;
   bool broken_ = false;
 
-  std::uint64_t compared_ = 0;
-  std::uint64_t differ_ = 0;
-  std::uint64_t wrong_ = 0;
   std::vector<std::string> problems_;
 };
 

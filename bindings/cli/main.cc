@@ -18,7 +18,7 @@
 #include "lockstep.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/usage.h"
-#include "sim/nearest.h"
+#include "sim/words/nearest.h"
 
 namespace lockstep::cli {
 namespace {

@@ -37,6 +37,7 @@ void encode(lockstep_data_type type, std::uint64_t whole, std::byte* place) {
       return put(place, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(whole)) >> 16U));
     case LOCKSTEP_F32: return put(place, static_cast<float>(whole));
     case LOCKSTEP_F64: return put(place, static_cast<double>(whole));
+    case LOCKSTEP_BOOL: return put(place, static_cast<std::uint8_t>(whole != 0 ? 1 : 0));
   }
 }
 
@@ -83,7 +84,10 @@ std::uint64_t Pattern::value(std::uint32_t rank, std::uint64_t index) const {
     case LOCKSTEP_PROD:  // powers of two, which floats represent exactly; in f16 up to the 15th
       return world_ <= 15 ? 1 + noise % 2 : 1;
     case LOCKSTEP_MIN:
-    case LOCKSTEP_MAX: return noise % 128;
+    case LOCKSTEP_MAX:
+    case LOCKSTEP_BAND:
+    case LOCKSTEP_BOR:
+    case LOCKSTEP_BXOR: return noise % (type_ == LOCKSTEP_BOOL ? 2 : 128);
   }
   return 0;
 }
@@ -106,6 +110,9 @@ std::vector<std::byte> Pattern::folded_period() const {
         case LOCKSTEP_PROD: fold *= next; break;
         case LOCKSTEP_MIN: fold = std::min(fold, next); break;
         case LOCKSTEP_MAX: fold = std::max(fold, next); break;
+        case LOCKSTEP_BAND: fold &= next; break;
+        case LOCKSTEP_BOR: fold |= next; break;
+        case LOCKSTEP_BXOR: fold ^= next; break;
       }
     }
     if (op_ == LOCKSTEP_AVG && world_ <= 11) fold /= world_;

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "core/coordinator/coordinator.h"
-#include "sim/dice.h"
-#include "sim/plan.h"
-#include "sim/plan_file.h"
-#include "sim/scenario.h"
-#include "sim/scenario_hosts.h"
-#include "sim/units.h"
+#include "sim/engine/dice.h"
+#include "sim/plan/plan.h"
+#include "sim/plan/plan_file.h"
+#include "sim/scenario/hosts.h"
+#include "sim/scenario/scenario.h"
+#include "sim/words/units.h"
 
 namespace lockstep::swarm {
 namespace {
@@ -34,14 +34,14 @@ bool is_of_own_program(Fault fault) {
 }
 
 // Why a swarm cannot run this plan: the plan describes actions of the simulator's own program.
-std::optional<Error> flaw_of_swarm(const Plan& plan) {
+std::optional<Error> validate_conditions(const Plan& plan) {
   const Plan plain;
-  for (const auto& [key, said] : {std::pair{"work", !plan.work.empty()},
-                                  {"share_state", plan.share_state != plain.share_state},
-                                  {"publish", plan.publish != plain.publish},
-                                  {"watch", plan.watch != plain.watch},
-                                  {"groups", plan.groups != plain.groups},
-                                  {"gang_size", plan.gang_size != plain.gang_size},
+  for (const auto& [key, said] : {std::pair{"work", !plan.program.work.empty()},
+                                  {"share_state", plan.state.shared != plain.state.shared},
+                                  {"publish", plan.state.publish != plain.state.publish},
+                                  {"watch", plan.state.watch != plain.state.watch},
+                                  {"groups", plan.gangs.groups != plain.gangs.groups},
+                                  {"gang_size", plan.gangs.size != plain.gangs.size},
                                   {"auto_admit", plan.auto_admit != plain.auto_admit},
                                   {"minimum_world", plan.minimum_world != plain.minimum_world},
                                   {"expect", !plan.expect.empty()}}) {
@@ -80,7 +80,7 @@ class Draw {
   }
 
  private:
-  static constexpr std::uint64_t kFirst = 1'000'000;  // larger than the indices of faults in sim/plan.cc
+  static constexpr std::uint64_t kFirst = 1'000'000;  // larger than the indices of faults in sim/plan/plan.cc
   static constexpr std::uint64_t kMost = 10'000;
   Dice dice_;
   std::uint64_t which_;
@@ -108,14 +108,14 @@ Result<Conditions> Conditions::from_scenario(std::string_view toml, std::uint64_
   if (!scenario) return scenario.error();
   Plan plan = for_swarm(sim::plan_of(*scenario, seed));
   if (!scenario->says_heartbeat) plan.heartbeat = kHeartbeat;
-  if (auto flaw = flaw_of_swarm(plan)) return *std::move(flaw);
+  if (auto flaw = validate_conditions(plan)) return *std::move(flaw);
   return Conditions(plan);
 }
 
 Result<Conditions> Conditions::from_text(std::string_view toml) {
   const Result<Plan> plan = sim::plan_from_text(toml);
   if (!plan) return plan.error();
-  if (auto flaw = flaw_of_swarm(*plan)) return *std::move(flaw);
+  if (auto flaw = validate_conditions(*plan)) return *std::move(flaw);
   return Conditions(for_swarm(*plan));
 }
 
@@ -179,7 +179,7 @@ std::optional<Error> Conditions::add(const Churn& churn) {
     entry.length = draw.time(milliseconds(10), kLongestFault);
   });
   add(Fault::kReset, churn.resets, [&](Entry& entry, Draw& draw, std::uint32_t) { of_pair(entry, draw); });
-  plan.safety = std::max(plan.safety, churn.until + kBackLatest);
+  plan.end.safety = std::max(plan.end.safety, churn.until + kBackLatest);
   return std::nullopt;
 }
 

@@ -35,12 +35,11 @@ struct Churn {
 
 class Conditions {
  public:
-  // Reads a scenario of `lockstep sim` (sim/scenario.h): peers, net, regions, [[link]], [[line]], [[do]], heartbeat,
-  // faults_end ..., expanded for the seed. Without a heartbeat, the library's default of 500 ms applies; all other
-  // times follow from it, unless a communicator is opened with others. Settings of the simulator's own program (work,
-  // share_state, ...) are refused, and so are its faults (timeout, mismatch, skip, drift). An error (kInvalidArgument)
-  // names line and column, and suggests a correction.
-  // (kInvalidArgument) name line and column, and what was meant.
+  // Reads a scenario of `lockstep sim` (sim/scenario/scenario.h): peers, net, regions, [[link]], [[line]], [[do]],
+  // heartbeat, faults_end ..., expanded for the seed. Without a heartbeat, the library's default of 500 ms applies;
+  // all other times follow from it, unless a communicator is opened with others. Settings of the simulator's own
+  // program (work, share_state, ...) are refused, and so are its faults (timeout, mismatch, skip, drift). An error
+  // (kInvalidArgument) names line and column, and suggests a correction.
   static Result<Conditions> from_scenario(std::string_view toml, std::uint64_t seed);
   // Reads the output of to_text().
   static Result<Conditions> from_text(std::string_view toml);

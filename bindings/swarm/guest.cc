@@ -7,7 +7,7 @@
 
 #include "core/base/assert.h"
 #include "core/trace/event.h"
-#include "sim/text.h"
+#include "sim/workload/text.h"
 #include "transport/driver.h"
 
 namespace lockstep::swarm {
@@ -27,15 +27,15 @@ class Translation {
     if (where.length > 0) where.id = names_.at(where.id.value);
   }
 
-  void apply(peer::Request& request) const {
-    for (peer::Tensor& tensor : request.tensors) {
+  void apply(ring::Request& request) const {
+    for (ring::Tensor& tensor : request.tensors) {
       apply(tensor.send);
       apply(tensor.recv);
       apply(tensor.residual);
     }
     apply(request.scratch);
     if (request.watch == nullptr) return;
-    auto watched = std::make_shared<peer::Watched>(*request.watch);
+    auto watched = std::make_shared<ring::Watched>(*request.watch);
     for (BufferRef& where : watched->memory) apply(where);
     request.watch = std::move(watched);
   }

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/base/assert.h"
-#include "sim/plan.h"
-#include "sim/text.h"
+#include "sim/plan/plan.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::swarm {
 namespace {
@@ -265,8 +265,8 @@ Guest& Stage::open(Player& player, peer::Options options, transport::Log log) {
   return opened;
 }
 
-// Ends the guest as if the run were lost: the memory of its calls is returned first. Left to exit() if the program's
-// thread is elsewhere.
+// Ends the guest as if the run were lost: the memory of its calls is returned first. If the program's thread is
+// elsewhere, exit() closes it.
 void Stage::close(Player& player, Guest& guest) {
   if (!player.is_here() || !may_call(player)) return;
   if (guest.has_calls()) {

@@ -17,8 +17,8 @@
 #include "bindings/swarm/swarm.h"
 #include "bindings/swarm/turn.h"
 #include "core/base/time.h"
-#include "sim/guests.h"
-#include "sim/world.h"
+#include "sim/world/guests.h"
+#include "sim/world/world.h"
 #include "transport/call.h"
 
 namespace lockstep::swarm {

@@ -49,8 +49,8 @@ lockstep_status Swarm::open(ProgramId program, const lockstep_comm_options* opti
     // Unset options follow from the conditions.
     const lockstep_comm_options unsaid = LOCKSTEP_COMM_OPTIONS_INIT;
     const lockstep_comm_options& said = options != nullptr ? *options : unsaid;
-    if (said.founders == 0) checked->founders = stage_->founders();
-    if (said.name == nullptr) checked->name = host_name(stage_->host_of(player));
+    if (said.founders == 0) checked->peer.founders = stage_->founders();
+    if (said.name == nullptr) checked->peer.name = host_name(stage_->host_of(player));
     checked->flight_folder.clear();
     auto communicator = transport::Communicator::create(*checked, [&](peer::Options peer) {
       if (said.dial_timeout_ms == 0) peer.dial_timeout = {};

@@ -1,4 +1,4 @@
-// The twelve element types and the five reduction operations. Numbers are part of the wire and the ABI.
+// The element types and the reduction operations. Numbers are part of the wire and the ABI.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,17 @@
 
 namespace lockstep {
 
-enum class DataType : std::uint8_t { kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF16, kBF16, kF32, kF64 };
-inline constexpr std::uint8_t kDataTypeCount = 12;
+enum class DataType : std::uint8_t { kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF16, kBF16, kF32, kF64, kBool };
+inline constexpr std::uint8_t kDataTypeCount = 13;
 
-enum class ReduceOp : std::uint8_t { kSum, kAvg, kProd, kMin, kMax };
-inline constexpr std::uint8_t kReduceOpCount = 5;
+enum class ReduceOp : std::uint8_t { kSum, kAvg, kProd, kMin, kMax, kBitAnd, kBitOr, kBitXor };
+inline constexpr std::uint8_t kReduceOpCount = 8;
 
 constexpr std::size_t size_of(DataType type) {
   switch (type) {
     case DataType::kU8:
-    case DataType::kI8: return 1;
+    case DataType::kI8:
+    case DataType::kBool: return 1;
     case DataType::kU16:
     case DataType::kI16:
     case DataType::kF16:
@@ -34,14 +35,29 @@ constexpr std::size_t size_of(DataType type) {
 }
 
 constexpr std::string_view name_of(DataType type) {
-  constexpr std::string_view kNames[] = {"u8",  "i8",  "u16", "i16",  "u32", "i32",
-                                         "u64", "i64", "f16", "bf16", "f32", "f64"};
+  constexpr std::string_view kNames[] = {"u8",  "i8",  "u16",  "i16", "u32", "i32", "u64",
+                                         "i64", "f16", "bf16", "f32", "f64", "bool"};
   return kNames[static_cast<std::size_t>(type)];
 }
 
 constexpr std::string_view name_of(ReduceOp op) {
-  constexpr std::string_view kNames[] = {"sum", "avg", "prod", "min", "max"};
+  constexpr std::string_view kNames[] = {"sum", "avg", "prod", "min", "max", "band", "bor", "bxor"};
   return kNames[static_cast<std::size_t>(op)];
+}
+
+constexpr bool is_float(DataType type) {
+  return type == DataType::kF16 || type == DataType::kBF16 || type == DataType::kF32 || type == DataType::kF64;
+}
+
+constexpr bool is_bitwise(ReduceOp op) {
+  return op == ReduceOp::kBitAnd || op == ReduceOp::kBitOr || op == ReduceOp::kBitXor;
+}
+
+// Whether elements of this type can be reduced with this operation: floating-point numbers have no bitwise operations,
+// and booleans have no average.
+constexpr bool is_defined(DataType type, ReduceOp op) {
+  if (is_float(type)) return !is_bitwise(op);
+  return type != DataType::kBool || op != ReduceOp::kAvg;
 }
 
 }  // namespace lockstep

@@ -54,6 +54,13 @@ using CohortId = Number<struct CohortName, std::uint64_t>;
 // A cohort keeps its id when it loses members. Each loss starts a generation. A round is attempted in one generation.
 using Generation = Number<struct GenerationName, std::uint64_t>;
 
+// Distinguishes on streams what has one RoundKey: the attempts of a round, by their generation, or the states that are
+// published under a tag, by their root.
+using AttemptId = Number<struct AttemptName, std::uint64_t>;
+constexpr AttemptId attempt_id(Generation generation) { return {generation.value}; }
+// Of an attempt of a round.
+constexpr Generation generation_of(AttemptId attempt) { return {attempt.value}; }
+
 // A round's name: the n-th use of a tag in one group of one cohort.
 struct RoundKey {
   CohortId cohort;

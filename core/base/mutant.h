@@ -74,6 +74,10 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kLandingOutlivesStream, "landing-outlives-stream", "L1", kRare, "a segment is awaited from a closed stream") \
   X(kResendsNothing, "resends-nothing", "L1", kRare, "segments that were lost with a stream are not sent again") \
   X(kRemainderSkipped, "remainder-skipped", "S2", kCommon, "count % n elements are left out") \
+  X(kReducesAtRankZero, "reduces-at-rank-zero", "S2", kCommon, "a reduce ends at rank 0 instead of its root") \
+  X(kBlocksReversed, "blocks-reversed", "S2", kCommon, "the blocks of an exchange lie in the reverse order of ranks") \
+  X(kScattersFirstBlock, "scatters-first-block", "S2", kCommon, "a scatter sends the beginning of its tensor to all") \
+  X(kOwnBlockForgotten, "own-block-forgotten", "S2", kCommon, "a rank does not copy the block that is for itself") \
   X(kDividesAtEveryHop, "divides-at-every-hop", "S2", kCommon, "an average is divided by n at every hop") \
   X(kWeightsUncounted, "weights-uncounted", "S2", kCommon, "a weighted average is divided as if all weighed 1") \
   X(kLeavesAtOnce, "leaves-at-once", "S2 S3", kCommon, "a residual is updated before its round has committed") \

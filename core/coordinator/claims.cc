@@ -73,7 +73,7 @@ Claims::Answer Claims::add(const std::vector<wire::Member>& members, PeerId from
            {name_in(members, undecided->a) + " and " + name_in(members, undecided->b) +
                 " only send, and their states differ" + where,
             a.revision != b.revision ? revisions : "", ": let one of them receive"});
-    if (a.root == b.root) answer.compare.reset();  // the revisions are all
+    if (a.root == b.root) answer.compare.reset();  // only the revisions differ
     return answer;
   }
   round.votes = std::get<state::Votes>(std::move(result));
@@ -124,7 +124,7 @@ void Claims::forget(CohortId cohort) {
 
 void Claims::agreed(const RoundKey& key, const std::vector<wire::Member>& members) {
   const auto name = std::pair(key.group, key.tag);
-  if (!agreed_.contains(name) && agreed_.size() >= kMaxStates) {  // the one of which nothing was heard for longest
+  if (!agreed_.contains(name) && agreed_.size() >= kMaxStates) {  // forgets the oldest agreement
     agreed_.erase(std::min_element(agreed_.begin(), agreed_.end(),
                                    [](const auto& a, const auto& b) { return a.second.order < b.second.order; }));
   }

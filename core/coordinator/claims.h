@@ -1,5 +1,5 @@
-// What members claim of the states that they come to a sync with, until all of a group have; who is elected then; and who had the
-// state that was agreed on last, which is who votes the next time.
+// The states that members claim in a sync, until all members of a group have claimed; the election; and the members
+// that had the last agreed state, which vote in the next election (rule 25 of docs/protocol.md).
 #pragma once
 
 #include <map>
@@ -21,27 +21,27 @@ namespace lockstep::coordinator {
 class Claims {
  public:
   struct Answer {
-    std::optional<std::pair<Status, std::string>> stop;  // nobody's state can be taken over, or arguments differ
-    std::optional<Comparison> compare;                   // with a stop: what would tell more
+    std::optional<std::pair<Status, std::string>> stop;  // no state can be taken over, or arguments differ
+    std::optional<Comparison> compare;                   // with a stop: a comparison that finds the difference
     std::string violation;                               // not empty: the sender breaks the protocol
   };
-  // `members`: of the attempt that is due, in rank order; `from` is one of them, and so is the claim's attempt.
+  // `members`: of the present attempt, which is the claim's attempt, in rank order. `from` is one of them.
   Answer add(const std::vector<wire::Member>& members, PeerId from, const wire::Claim& claim);
 
   [[nodiscard]] bool has(const RoundKey& key) const { return open_.contains(key); }
-  // What has votes in this attempt; null until all have claimed.
+  // The votes of this attempt; null until all members have claimed.
   [[nodiscard]] const state::Votes* votes(const RoundKey& key, Generation attempt) const;
-  // Whose state of this revision, which has votes, is to be taken over.
+  // The winner of this revision, which must have votes.
   [[nodiscard]] wire::Elected elect(const RoundKey& key, const std::vector<wire::Member>& members,
                                     std::uint64_t revision) const;
-  // What all claim a state of, in a round that has claims.
+  // The descriptor of a round that has claims.
   [[nodiscard]] const wire::Descriptor& what(const RoundKey& key) const { return open_.at(key).what; }
-  // The round is over, however it ended; or all of a cohort's are.
+  // The round is over, or all rounds of a cohort are.
   void forget(const RoundKey& key);
   void forget(CohortId cohort);
-  // It has committed: these hold the same state.
+  // The round has committed: these members hold the same state.
   void agreed(const RoundKey& key, const std::vector<wire::Member>& members);
-  // They are out of the run, and come back as newcomers if they do.
+  // These peers are out of the run. They return as newcomers, if at all.
   void gone(const std::set<PeerId>& peers);
 
   [[nodiscard]] std::size_t agreed_entries() const {
@@ -51,33 +51,33 @@ class Claims {
   }
 
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(open_, claimed_by_, agreed_, agreements_);
   }
 
  private:
   struct Round {
     Generation attempt;
-    PeerId first;  // who said `what`
+    PeerId first;  // the member whose descriptor is `what`
     wire::Descriptor what;
     std::map<PeerId, wire::Claim> claims;
     std::optional<state::Votes> votes;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(attempt, first, what, claims, votes);
     }
   };
-  // Who had the state that was agreed on last.
+  // The members that had the last agreed state of a tag.
   struct Agreement {
     std::set<PeerId> peers;
-    std::uint64_t order = 0;  // the newest has the highest
+    std::uint64_t order = 0;  // number of the agreement; the newest is the highest
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(peers, order);
     }
   };
   void drop_claims(const Round& round);
-  // Of those members who have claimed.
+  // The claims of these members, as far as they have claimed.
   static std::vector<state::Claim> claims_of(const Round& round, const std::vector<wire::Member>& members);
 
   std::map<RoundKey, Round> open_;

@@ -80,7 +80,7 @@ std::string Comparison::text() const {
     difference = ": first in " + where_;
     if (said) difference += " (" + (sides_[0].words == kNone ? sides_[1] : sides_[0]).words + ")";
   } else if (!where_.empty()) {
-    difference = (watched_ ? ": they are stated differently: " : ": ") + where_;
+    difference = (watched_ ? ": their descriptions differ: " : ": ") + where_;
     for (const Side& side : sides_) {
       if (!over()) break;  // given up: who has not answered may have it
       difference += (&side == &sides_[0] ? ": " : "; ") + side.name + ": " + side.words;

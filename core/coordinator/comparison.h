@@ -1,6 +1,6 @@
-// Where the states of two members differ, which they claim or watch, found out by asking them: first for an outline of each state,
-// then for the words of the first entry in which these differ. Ends with a text for all; what ends the attempt before ends this,
-// too.
+// Finds the first difference between the states that two members claim or watch (rule 40 of docs/protocol.md). Asks
+// both members for an outline, then for a description of the first entry that differs. Ends with a text for all
+// members, or with the attempt.
 #pragma once
 
 #include <array>
@@ -18,32 +18,32 @@ namespace lockstep::coordinator {
 
 class Comparison {
  public:
-  static constexpr const char* kNone = "none";  // has no such entry
+  static constexpr const char* kNone = "none";  // the state has no such entry
   static constexpr const char* kStateTheSame = ": state the same tensors and values on all peers";
 
   struct Side {
     PeerId peer;
     std::string name;
-    bool asked = false;  // and has not answered
+    bool asked = false;  // a question is open
     std::string words = kNone;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(peer, name, asked, words);
     }
   };
-  // The difference goes between `before` and `after`; if there is none to be seen, `otherwise` does.
+  // The text is `before`, the difference, `after`. `otherwise` stands for a difference that was not found.
   struct Texts {
     std::string before;
     std::string otherwise;
     std::string after;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(before, otherwise, after);
     }
   };
   Comparison() = default;  // to be loaded into
-  // `watched`: these are no states that are claimed, and the round commits when it is over. Their manifests come first, and their
-  // contents if these are the same.
+  // `watched`: the states are watched, not claimed, and the round commits afterwards. The manifests are compared first;
+  // if they are equal, the contents.
   Comparison(const RoundKey& key, Generation attempt, wire::Outlined of, Side a, Side b, Texts texts,
              bool watched = false)
       : key_(key),
@@ -61,21 +61,21 @@ class Comparison {
 
   using Questions = std::vector<std::pair<PeerId, wire::Message>>;
   [[nodiscard]] Questions begin();
-  // What is to be asked then. Nothing: the sender was not asked.
+  // The next questions. Nothing: the sender was not asked.
   [[nodiscard]] std::optional<Questions> take(PeerId from, wire::StateOutline outline);
   [[nodiscard]] std::optional<Questions> take(PeerId from, wire::StateEntry entry);
-  // All that were asked have answered.
+  // No question is open.
   [[nodiscard]] bool over() const { return !sides_[0].asked && !sides_[1].asked; }
-  // As far as it is known.
+  // The difference as far as it is known.
   [[nodiscard]] std::string text() const;
 
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(key_, attempt_, of_, sides_, texts_, watched_, outline_, where_);
   }
 
  private:
-  // The one with this question open.
+  // The side of this peer, if a question to it is open; else null.
   [[nodiscard]] Side* asked(PeerId peer);
   [[nodiscard]] Questions ask_where_they_differ(const wire::StateOutline& a, const wire::StateOutline& b);
 
@@ -85,8 +85,8 @@ class Comparison {
   std::array<Side, 2> sides_;
   Texts texts_;
   bool watched_ = false;
-  std::optional<wire::StateOutline> outline_;  // the one that came first, until the other is here
-  std::string where_;                          // "tensor 3", once both have come and differ
+  std::optional<wire::StateOutline> outline_;  // the first outline, until the second has arrived
+  std::string where_;                          // "tensor 3", once both outlines have arrived and differ
 };
 
 }  // namespace lockstep::coordinator

@@ -1,18 +1,18 @@
-// The coordinator: decides membership, order and outcome, and never sees a tensor. Pure: streams and time come in, effects go
-// out. Rounds start and move without it; it commits them when all are done, and settles them when somebody is lost.
+// The coordinator: decides membership, order and outcome, and never sees a tensor. Pure: streams and time come in,
+// effects go out. Rounds run without it; it commits them when all members are done, and decides them after a loss.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string_view>
+#include <string>
 #include <variant>
 #include <vector>
 
 #include "core/base/holdings.h"
 #include "core/base/time.h"
-#include "core/coordinator/posture.h"
+#include "core/coordinator/lifecycle.h"
 #include "core/io/stream.h"
 #include "core/trace/event.h"
 #include "core/wire/limits.h"
@@ -23,24 +23,17 @@ namespace lockstep::coordinator {
 struct Options {
   Term term{1};
   LinkKey link_key;                                  // random, from the driver's entropy
-  Duration heartbeat = lockstep::milliseconds(500);  // told to every peer
+  Duration heartbeat = lockstep::milliseconds(500);  // for every peer
   Duration silence = lockstep::seconds(3);           // a peer without a byte for so long is lost
-  Duration greeting = lockstep::seconds(3);          // a stranger must have said what it wants by then
-  Duration gang_leave = lockstep::seconds(10);       // from the first of a gang that leaves to the last
+  Duration greeting = lockstep::seconds(3);          // limit for a stranger's first message
+  Duration gang_leave = lockstep::seconds(10);       // limit from a gang's first leave to its last
   std::uint32_t strangers = kMaxStrangers;           // streams whose greeting is not over
-  std::uint32_t waiting_of_one = kMaxWaitingOfOne;   // newcomers that wait, of one network (core/io/lobby.h)
+  std::uint32_t waiting_of_one = kMaxWaitingOfOne;   // newcomers that wait, from one network (core/io/lobby.h)
   Duration link_patience = lockstep::seconds(5);  // a broken link that is reported again after so long costs a member
 };
 
-// As in peer/options.h.
-inline std::string_view flaw_of(const Options& options) {
-  if (options.heartbeat.ns <= 0) return "its heartbeat is no time";
-  if (options.silence <= options.heartbeat) return "its silence is no longer than its heartbeat";
-  if (options.strangers < 1 || options.strangers > kMaxStrangers) return "its strangers are none, or too many";
-  if (options.waiting_of_one < 1) return "nobody may wait";
-  if (options.greeting.ns <= 0) return "its time for a greeting is none";
-  return {};
-}
+// Why no coordinator can have these options; empty: they are valid. The text begins with the name of an option.
+std::string validate_options(const Options& options);
 
 struct Timer {};
 
@@ -58,7 +51,7 @@ class Coordinator {
   void step(Input input, Instant now, Effects& out);
   [[nodiscard]] Instant deadline() const;
 
-  // Members, view, rounds, counters: what `lockstep status` shows.
+  // Members, view, rounds, counters, as `lockstep status` shows them.
   [[nodiscard]] wire::StatusReply snapshot(Instant now) const;
 
   struct Footprint {
@@ -67,22 +60,22 @@ class Coordinator {
     std::size_t waiting = 0;
     std::size_t rounds = 0;
     std::size_t queued_bytes = 0;
-    std::uint64_t drafts = 0;   // of views, so far
-    std::size_t published = 0;  // states that are published, or wanted in advance
+    std::uint64_t drafts = 0;   // drafted changes, so far
+    std::size_t published = 0;  // published states, and states that newcomers want
     std::size_t strangers = 0;  // streams whose greeting is not over
   };
   [[nodiscard]] Footprint footprint() const;
 
-  // No round, proposal or admission is under way, and nothing is to be written. And all that it holds, as in peer/peer.h.
+  // No round, proposal or admission is under way, and nothing is to be written. Holdings: as in peer/peer.h.
   [[nodiscard]] bool is_quiet() const;
   [[nodiscard]] Holdings holdings() const;
 
-  // All that it holds, between two steps; as in peer/peer.h.
+  // The whole state, between two steps; as in peer/peer.h.
   void save(std::vector<std::byte>& out) const;
   [[nodiscard]] bool load(std::span<const std::byte> state, Effects& lent);
 
-  [[nodiscard]] Posture posture() const;
-  // Whether messages that come on this stream are looked at; not once it is to be closed.
+  [[nodiscard]] Lifecycle lifecycle() const;
+  // Whether messages that arrive on this stream are read; false once the stream ends.
   [[nodiscard]] bool hears(StreamId stream) const;
 
  private:

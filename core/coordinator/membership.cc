@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/base/assert.h"
 #include "core/base/mutant.h"
 #include "core/trace/event.h"
 #include "core/wire/limits.h"
@@ -11,13 +12,13 @@ namespace lockstep::coordinator {
 
 namespace {
 
-// Steps that the search for a ring may take: a budget in iterations, so that every machine finds the same ring. Enough for
-// any pattern of a few broken pairs among dozens of members.
+// The most steps of a search for a ring: a budget in iterations, so that every machine finds the same ring. The budget
+// suffices for any pattern of a few broken pairs among dozens of members.
 constexpr int kRingSearchSteps = 20'000;
 
 using Adjacent = std::vector<std::vector<bool>>;  // [i][j]: i and j may be neighbours
 
-// Depth-first search for a cycle through all, preferring the given order.
+// Depth-first search for a cycle through all members; prefers the given order.
 bool extend_ring(std::vector<std::size_t>& path, std::vector<bool>& used, const Adjacent& may, int& steps) {
   const std::size_t n = may.size();
   if (path.size() == n) return may[path.back()][path.front()];
@@ -35,7 +36,7 @@ bool extend_ring(std::vector<std::size_t>& path, std::vector<bool>& used, const 
 
 }  // namespace
 
-Result<bool> Membership::may_wait(const Candidate& candidate) const {
+std::optional<Error> Membership::validate(const Candidate& candidate) const {
   const auto refuse = [](std::string text) { return Error{Status::kRefused, std::move(text)}; };
   if (candidate.member.id.is_nobody()) return refuse("a peer needs an id that is not zero");
   if (contains(candidate.member.id) || candidates_.contains(candidate.member.id)) {
@@ -78,11 +79,12 @@ Result<bool> Membership::may_wait(const Candidate& candidate) const {
     return refuse("gang " + std::to_string(candidate.member.gang.value) + " is whole already: " +
                   std::to_string(mates) + " of " + std::to_string(candidate.gang_size) + " wait");
   }
-  return true;
+  return std::nullopt;
 }
 
 void Membership::add_candidate(Candidate candidate) {
   const PeerId id = candidate.member.id;
+  LOCKSTEP_ASSERT(!id.is_nobody() && !contains(id));
   candidates_.emplace(id, std::move(candidate));
 }
 
@@ -94,7 +96,7 @@ std::vector<Candidate> Membership::admissible() const {
   for (const auto& [id, candidate] : candidates_) {
     if (candidate.answers) ++waiting_of_gang[candidate.member.gang];
   }
-  // A gang that is in is whole: another of the same name waits until it is gone.
+  // A gang in the run is whole (rule 8): another gang of the same name waits until the first is gone.
   for (const wire::Member& member : view_.members) {
     if (!mutant(Mutant::kNamesakeAdmitted)) waiting_of_gang.erase(member.gang);
   }
@@ -149,6 +151,7 @@ void Membership::install(wire::View view) {
   if (view_.members.empty() && !view.members.empty()) {
     auto_admit_ = candidates_.at(view.members.front().id).auto_admit;
   }
+  LOCKSTEP_ASSERT(view.number >= view_.number);  // rule 28: numbers never go back
   view_ = std::move(view);
   for (const wire::Member& member : view_.members) candidates_.erase(member.id);
   std::erase_if(broken_,
@@ -157,7 +160,7 @@ void Membership::install(wire::View view) {
 
 void Membership::lay_ring(std::vector<wire::Member>& ring) const {
   const std::size_t n = ring.size();
-  if (broken_.empty() || n < 4) return;  // with three or fewer, everybody is everybody's neighbour
+  if (broken_.empty() || n < 4) return;  // among up to three members, all are neighbours
   bool whole = true;
   std::map<PeerId, std::size_t> place;
   for (std::size_t i = 0; i < n; ++i) {
@@ -175,7 +178,7 @@ void Membership::lay_ring(std::vector<wire::Member>& ring) const {
   std::vector<bool> used(n, false);
   used[0] = true;
   int steps = kRingSearchSteps;
-  if (!extend_ring(path, used, may, steps)) return;  // unavoidable() names the pair
+  if (!extend_ring(path, used, may, steps)) return;  // no ring: unavoidable() names a pair
   std::vector<wire::Member> laid;
   laid.reserve(n);
   for (const std::size_t index : path) laid.push_back(std::move(ring[index]));

@@ -1,8 +1,10 @@
-// Who is in, in which order, and who waits: the arithmetic of views. Decides nothing about rounds and knows no streams.
+// The members in the order of their rings, and the peers that wait: the arithmetic of views. Decides nothing about
+// rounds.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -32,7 +34,7 @@ struct Candidate {
     asked_at = now;
   }
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(member, gang_size, founders, auto_admit, arrival, answers, missed, asked, asked_at, took);
   }
 };
@@ -43,9 +45,9 @@ inline Pair pair_of(PeerId a, PeerId b) { return a < b ? Pair{a, b} : Pair{b, a}
 
 class Membership {
  public:
-  // May this one wait? Refuses ids that are in use, full runs, and options that differ from those of the run or of its
-  // gang.
-  [[nodiscard]] Result<bool> may_wait(const Candidate& candidate) const;
+  // Why this peer may not wait; nothing: it may. Refuses ids in use, full runs, and options that differ from those of
+  // the run or of the peer's gang (rule 34 of docs/protocol.md).
+  [[nodiscard]] std::optional<Error> validate(const Candidate& candidate) const;
   void add_candidate(Candidate candidate);
   void remove_candidate(PeerId peer);
   [[nodiscard]] const std::map<PeerId, Candidate>& candidates() const { return candidates_; }
@@ -61,7 +63,7 @@ class Membership {
   [[nodiscard]] const wire::View& view() const { return view_; }
   [[nodiscard]] bool contains(PeerId peer) const { return find(peer) != nullptr; }
   [[nodiscard]] const wire::Member* find(PeerId peer) const;
-  // The peer and everybody of its gang.
+  // The peer and all other members of its gang.
   [[nodiscard]] std::vector<PeerId> gang_of(PeerId peer) const;
   [[nodiscard]] bool auto_admit() const { return auto_admit_; }
 
@@ -70,22 +72,22 @@ class Membership {
   [[nodiscard]] std::vector<wire::Member> next_members(const std::set<PeerId>& gone,
                                                        const std::vector<Candidate>& added) const;
 
-  // Takes the view over; its members leave the waiting room.
+  // Installs the view. Its members wait no longer.
   void install(wire::View view);
 
-  // These two cannot reach each other. Returns since when that is known.
+  // These two members cannot reach each other. Returns the time of the first report.
   Instant mark_broken(Pair pair, Instant now);
-  // Not said again since then: it may be whole again, which nobody can see while no ring needs that link.
+  // Whether the link was reported since then. If not, it may work again: no ring has needed it.
   [[nodiscard]] bool said_since(Pair pair, Instant then) const;
   void forget_broken(Pair pair) { broken_.erase(pair); }
-  // A pair of ring neighbours that no order of the group's ring can keep apart; nobody when all is well.
+  // The pairs of ring neighbours whose link is broken, because no order of the ring avoids that.
   [[nodiscard]] std::vector<Pair> unavoidable(const std::vector<wire::Member>& members) const;
   [[nodiscard]] std::size_t broken_pairs() const { return broken_.size(); }
-  // How many pairs that have been called broken since then a peer is part of: the one with more is to blame.
+  // The number of links of this peer that were reported as broken since then.
   [[nodiscard]] std::size_t broken_links_of(PeerId peer, Instant then) const;
 
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(view_, auto_admit_, candidates_, broken_);
   }
 
@@ -97,9 +99,9 @@ class Membership {
   std::map<PeerId, Candidate> candidates_;
   struct Broken {
     Instant since;
-    Instant said;  // the last time
+    Instant said;  // time of the last report
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(since, said);
     }
   };

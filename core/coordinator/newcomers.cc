@@ -1,9 +1,13 @@
-// Newcomers prove that they answer before members wait for them (rule 19 of docs/protocol.md).
+#include "core/coordinator/newcomers.h"
+
 #include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "core/base/mutant.h"
-#include "core/coordinator/machine.h"
 #include "core/wire/limits.h"
+#include "core/wire/message.h"
 
 namespace lockstep::coordinator {
 
@@ -22,106 +26,109 @@ io::Address host_of(io::Address address) {
 
 }  // namespace
 
-// The question is an empty proposal. A newcomer answers it at once, as it answers every proposal. Founders are not
-// asked: a run that has no members keeps nobody waiting.
-void Coordinator::Machine::ask_newcomer(Candidate& candidate) {
-  if (membership_.view().members.empty() || mutant(Mutant::kNewcomerNotAsked)) return;
-  last_proposal_ = last_proposal_.next();
-  candidate.answers = false;
-  candidate.ask(last_proposal_, now_);
-  wire::Propose question;
-  question.number = last_proposal_;
-  say(candidate.member.id, question);
-  next_look_ = std::min(next_look_, now_ + options_.silence);
+void Newcomers::add(Candidate candidate) {
+  candidate.arrival = ++arrivals_;
+  ask(candidate);
+  membership_.add_candidate(std::move(candidate));
 }
 
-// The run has been founded. Peers that came too late to be founders, or whose gang is not whole, wait on as newcomers.
-void Coordinator::Machine::ask_remaining_candidates() {
+// The question is an empty proposal. A newcomer answers it at once, as it answers every proposal. Founders are not
+// asked: a run that has no members keeps nobody waiting.
+void Newcomers::ask(Candidate& candidate) {
+  if (membership_.view().members.empty() || mutant(Mutant::kNewcomerNotAsked)) return;
+  wire::Propose question;
+  question.number = context_.take_proposal_number();
+  candidate.answers = false;
+  candidate.ask(question.number, context_.now);
+  connections_.say(candidate.member.id, question);
+  context_.wake_at(context_.now + context_.options.silence);
+}
+
+void Newcomers::ask_remaining() {
   for (const auto& [peer, waiting] : membership_.candidates()) {
-    if (waiting.asked.value == 0) ask_newcomer(*membership_.candidate(peer));
+    if (waiting.asked.value == 0) ask(*membership_.candidate(peer));
   }
 }
 
+bool Newcomers::is_silent(PeerId peer) const {
+  const auto at = membership_.candidates().find(peer);
+  return at != membership_.candidates().end() && !at->second.answers;
+}
+
 // A full list forgets the host whose time ends first.
-void Coordinator::Machine::suspect(const io::Address& host) {
-  std::erase_if(suspects_, [&](const auto& entry) { return now_ >= entry.second; });
+void Newcomers::suspect(const io::Address& host) {
+  std::erase_if(suspects_, [&](const auto& entry) { return context_.now >= entry.second; });
   if (suspects_.size() >= kMaxSuspects && !suspects_.contains(host_of(host))) {
     suspects_.erase(std::min_element(suspects_.begin(), suspects_.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; }));
   }
-  suspects_[host_of(host)] = now_ + options_.silence * kSuspectedFor;
+  suspects_[host_of(host)] = context_.now + context_.options.silence * kSuspectedFor;
 }
 
-bool Coordinator::Machine::is_suspect(const io::Address& host) const {
+bool Newcomers::is_suspect(const io::Address& host) const {
   const auto known = suspects_.find(host_of(host));
-  return known != suspects_.end() && now_ < known->second && !mutant(Mutant::kSuspectWaitedFor);
+  return known != suspects_.end() && context_.now < known->second && !mutant(Mutant::kSuspectWaitedFor);
 }
 
-// How long members wait for a newcomer's answer, from the moment at which the proposal was sent. The slowest member
-// shows how slow lines are. A newcomer that has answered late before gets four times what its answer took.
-Duration Coordinator::Machine::patience_with(const Candidate& candidate) const {
-  if (mutant(Mutant::kMuteNewcomerWaitedFor)) return options_.silence;
+// The slowest member shows how slow lines are. A newcomer that has answered late before gets four times the time that
+// its answer took.
+Duration Newcomers::patience_with(const Candidate& candidate, Duration slowest) const {
+  if (mutant(Mutant::kMuteNewcomerWaitedFor)) return context_.options.silence;
   const Duration line = candidate.took.ns != 0 ? candidate.took : candidate.member.round_trip;
-  const Duration most = candidate.missed ? options_.silence : options_.heartbeat * kMostUnproven;
+  const Duration most = candidate.missed ? context_.options.silence : context_.options.heartbeat * kMostUnproven;
   const std::int64_t least = is_suspect(candidate.member.address) ? kLeastOfSuspect : kLeastPatience;
-  const Duration patience = std::max({nanoseconds(options_.heartbeat.ns / least), std::min(line * kRoundTrips, most),
-                                      proposal_->slowest * kRoundTrips});
-  return std::min(options_.silence, patience);
+  const Duration patience = std::max(
+      {nanoseconds(context_.options.heartbeat.ns / least), std::min(line * kRoundTrips, most), slowest * kRoundTrips});
+  return std::min(context_.options.silence, patience);
 }
 
-bool Coordinator::Machine::waits_for_newcomers() const {
-  return proposal_ && !proposal_->awaited.empty() &&
-         std::all_of(proposal_->awaited.begin(), proposal_->awaited.end(),
-                     [&](PeerId peer) { return membership_.candidates().contains(peer); });
+void Newcomers::miss(Candidate& newcomer) {
+  newcomer.answers = false;
+  newcomer.missed = true;
+  suspect(newcomer.member.address);
 }
 
-void Coordinator::Machine::look_for_newcomers() {
-  if (!waits_for_newcomers()) return;
-  for (const PeerId peer : proposal_->awaited) {
-    next_look_ = std::min(next_look_, proposal_->since + patience_with(membership_.candidates().at(peer)));
-  }
-}
-
-void Coordinator::Machine::hurry_newcomers(Instant now, bool slept) {
-  if (waits_for_newcomers()) {
-    for (const PeerId peer : proposal_->awaited) {
-      Candidate& newcomer = *membership_.candidate(peer);
-      if (now < proposal_->since + patience_with(newcomer)) continue;
-      newcomer.answers = false;
-      newcomer.missed = true;
-      suspect(newcomer.member.address);
-    }
-    look_for_newcomers();
-  }
-  std::vector<PeerId> late;
+std::vector<Eviction> Newcomers::late(bool slept) {
+  std::vector<Eviction> late;
   for (const auto& [peer, waiting] : membership_.candidates()) {
     if (waiting.answers) continue;
-    if (slept) membership_.candidate(peer)->asked_at = now;
-    const Instant limit = waiting.asked_at + options_.silence;
-    if (now >= limit) {
-      late.push_back(peer);
-    } else {
-      next_look_ = std::min(next_look_, limit);
+    if (slept) membership_.candidate(peer)->asked_at = context_.now;
+    const Instant limit = waiting.asked_at + context_.options.silence;
+    if (context_.now < limit) {
+      context_.wake_at(limit);
+      continue;
     }
+    const std::string ms = std::to_string(context_.options.silence.ns / 1'000'000);
+    late.push_back({peer, Status::kEvicted, "did not answer a proposal within " + ms + " ms"});
   }
-  for (const PeerId peer : late) {
-    const std::string limit = std::to_string(options_.silence.ns / 1'000'000);
-    lose(peer, Status::kEvicted, "did not answer a proposal within " + limit + " ms", true);
-  }
+  return late;
 }
 
-// The answer to a question, or to a proposal that went on without the newcomer. The newcomer counts from now on, behind
-// all newcomers that counted before.
-void Coordinator::Machine::on_late_answer(PeerId from, ProposalNumber proposal) {
+void Newcomers::on_late_answer(PeerId from, ProposalNumber proposal) {
   Candidate* newcomer = membership_.candidate(from);
   if (newcomer == nullptr || newcomer->answers || newcomer->asked != proposal) return;
   if (mutant(Mutant::kAnswerUncounted)) {
-    newcomer->asked_at = now_;
+    newcomer->asked_at = context_.now;
     return;
   }
   newcomer->answers = true;
-  newcomer->took = now_ - newcomer->asked_at;
+  newcomer->took = context_.now - newcomer->asked_at;
   newcomer->arrival = ++arrivals_;
+}
+
+std::vector<Candidate> Newcomers::admissible() const {
+  std::vector<Candidate> admissible = membership_.admissible();
+  if (membership_.view().members.empty()) return admissible;
+  std::set<GangId> late_gangs;
+  for (const Candidate& candidate : admissible) {
+    if (candidate.arrival > last_admissible_ && candidate.member.gang.value != 0) {
+      late_gangs.insert(candidate.member.gang);
+    }
+  }
+  std::erase_if(admissible, [&](const Candidate& candidate) {
+    return candidate.arrival > last_admissible_ || late_gangs.contains(candidate.member.gang);
+  });
+  return admissible;
 }
 
 }  // namespace lockstep::coordinator

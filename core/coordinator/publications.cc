@@ -110,7 +110,7 @@ wire::Published Publications::answer(GroupId group, Tag tag, const wire::Descrip
   answer.root = std::max_element(popularity.begin(), popularity.end(), [](const auto& a, const auto& b) {
                   return a.second < b.second;
                 })->first;
-  for (auto at = begin; at != end && answer.sources.size() < state::kMaxSources; ++at) {
+  for (auto at = begin; at != end && answer.sources.size() < kMaxSources; ++at) {
     const wire::Publish& said = at->second.said;
     const bool fits = said.what.layout == what.layout && said.revision == answer.revision && said.root == answer.root;
     if (fits) answer.sources.push_back({at->first.peer, at->second.address});
@@ -129,7 +129,7 @@ std::vector<std::pair<PeerId, wire::Published>> Publications::take_news(const Li
       if (known == answers.end()) known = answers.emplace(wish.what, answer(group, tag, wish.what)).first;
       wire::Published now = known->second;
       if (wish.told && same(*wish.told, now)) continue;
-      now.link_key = wire::visitor_key(run, name.peer);
+      now.link_key = wire::prefetcher_key(run, name.peer);
       at->second.told = now;
       news.emplace_back(name.peer, std::move(now));
     }

@@ -1,5 +1,5 @@
-// Which members publish which states, which waiting peers want them in advance, and what each of these is to be told. Nothing
-// here decides anything: what a newcomer fetches early is only a head start, and nobody believes it.
+// The states that members publish, the waiting peers that prefetch them, and the news for these peers. Decides nothing:
+// a prefetched state is only a head start, and no peer trusts it (rule 39 of docs/protocol.md).
 #pragma once
 
 #include <compare>
@@ -19,20 +19,20 @@ namespace lockstep::coordinator {
 
 class Publications {
  public:
-  // What is wrong with it; empty: nothing. The sender's group, and, of a member, its name and where it listens.
+  // Not empty: the sender breaks the protocol.
   [[nodiscard]] std::string publish(const wire::Member& from, const wire::Publish& in);
   [[nodiscard]] std::string want(PeerId from, GroupId group, const wire::WantState& in);
-  // Is no member and does not wait any more.
+  // The peer is out of the run.
   void gone(PeerId peer);
-  // Waits no more: its wishes are over, and what it publishes from now on is another matter.
+  // The peer is a member now: it wants no state in advance any more.
   void admitted(PeerId peer);
 
-  // What is to be told since the last call; `run`: the key of the run.
+  // The news since the last call. `run`: the key of the run.
   [[nodiscard]] std::vector<std::pair<PeerId, wire::Published>> take_news(const LinkKey& run);
-  // Peers that want a state and do not have it yet.
+  // Number of peers that want a state and do not have it yet.
   [[nodiscard]] std::uint32_t fetching() const { return static_cast<std::uint32_t>(wants_.peers()); }
   [[nodiscard]] std::size_t size() const { return published_.size() + wanted_.size(); }
-  // With what belongs to them.
+  // Entries of all lists.
   [[nodiscard]] std::size_t entries() const {
     std::size_t sum = size() + publishes_.peers() + wants_.peers();
     for (const auto& [name, wish] : wanted_) sum += wish.told ? wish.told->sources.size() : 0;
@@ -40,28 +40,28 @@ class Publications {
   }
 
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(published_, publishes_, wanted_, wants_, changed_);
   }
 
  private:
-  // A state of one group, and whose part in it.
+  // One peer's part in the state of a group.
   struct Name {
     GroupId group;
     Tag tag;
     PeerId peer;
     auto operator<=>(const Name&) const = default;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(group, tag, peer);
     }
   };
   struct Publication {
     wire::Publish said;
-    std::string name;  // of its peer
+    std::string name;  // of the peer
     io::Address address;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(said, name, address);
     }
   };
@@ -69,7 +69,7 @@ class Publications {
     wire::Descriptor what;
     std::optional<wire::Published> told;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(what, told);
     }
   };

@@ -14,29 +14,41 @@ namespace lockstep::coordinator {
 
 namespace {
 
-// Whether a lost member took part in a round that all survivors are done with, as far as bytes of it had to pass.
-// `survivor_done(rank)`: that rank is alive and done. Rounds without bytes prove nothing.
+// Whether the results of the survivors, all of them done, prove that a lost member took part (rule 13 of
+// docs/protocol.md). `is_done(rank)`: that rank is a survivor and done. A round without bytes proves nothing.
 template <typename IsDone>
 bool took_part(const wire::Descriptor& what, const std::vector<wire::Member>& members, std::size_t lost,
                IsDone is_done) {
   const std::size_t n = members.size();
   switch (what.collective) {
-    case wire::Collective::kAllReduce: return what.count > 0;  // every result has everybody's contribution
-    case wire::Collective::kAllGather: return true;            // every size had to be told
-    case wire::Collective::kReduceScatter:                     // a chunk that is not empty has everybody's contribution
+    case wire::Collective::kAllReduce: return what.count > 0;  // every result has all contributions
+    case wire::Collective::kAllGather: return true;            // every size was received
+    case wire::Collective::kReduceScatter:                     // a chunk that is not empty has all contributions
       for (std::size_t rank = 0; rank < n; ++rank) {
         const bool has_chunk = what.tensors == 1 ? rank < what.count : rank == 0 && what.count > 0;
         if (has_chunk && is_done(rank)) return true;
       }
       return false;
-    case wire::Collective::kBroadcast:  // whoever has the tensor has it from its upstream neighbour
+    case wire::Collective::kBroadcast:  // a rank has the tensor from its upstream neighbour
       if (what.count == 0) return false;
       for (std::size_t rank = (lost + 1) % n; members[rank].id != what.root && rank != lost; rank = (rank + 1) % n) {
         if (is_done(rank)) return true;
       }
       return false;
+    case wire::Collective::kScatter:
+    case wire::Collective::kAllToAll: return true;  // every size was received, and then every block
+    case wire::Collective::kGather:                 // the root has all blocks
+      for (std::size_t rank = 0; rank < n; ++rank) {
+        if (members[rank].id == what.root) return is_done(rank);
+      }
+      return false;
+    case wire::Collective::kReduce:  // the root has all contributions
+      for (std::size_t rank = 0; rank < n; ++rank) {
+        if (members[rank].id == what.root && what.count > 0) return is_done(rank);
+      }
+      return false;
     case wire::Collective::kBarrier: return false;
-    case wire::Collective::kSync: return true;  // what it claimed was heard before a state was elected
+    case wire::Collective::kSync: return true;  // all claims were counted before a state was elected
   }
   LOCKSTEP_UNREACHABLE();
 }
@@ -143,7 +155,7 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
   const auto& members = members_of(done.key, done.attempt);
   const auto [at, is_first] = rounds_.try_emplace(done.key);
   const bool elected = !is_first && at->second.attempt == done.attempt;
-  if (done.what.collective == wire::Collective::kSync && (!elected || done.parity != 0)) {
+  if (done.what.collective == wire::Collective::kSync && (!elected || done.state_fingerprint != 0)) {
     if (is_first) rounds_.erase(at);
     result.violation = elected ? "watches a state in a sync" : "has taken over a state that was not elected";
     return result;
@@ -163,7 +175,7 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
     return result;
   }
   done_by_.add(from);
-  round.parities.add(from, done.parity);
+  round.fingerprints.add(from, done.state_fingerprint);
   const bool compares =
       !mutant(Mutant::kDifferingCommits) && (!mutant(Mutant::kFirstTwoCompared) || round.done.size() <= 2);
   round.differs = round.differs || round.what != done.what || (round.hash != done.hash && compares);
@@ -207,11 +219,11 @@ Rounds::DoneResult Rounds::on_claim(PeerId from, const wire::Claim& claim) {
     stop(claim.key, claim.attempt, answer.stop->first, std::move(answer.stop->second), result);
     return result;
   }
-  if (claims_.votes(claim.key, claim.attempt) != nullptr) begin_takeovers(claim.key, claim.attempt, result);
+  if (claims_.votes(claim.key, claim.attempt) != nullptr) begin_transfers(claim.key, claim.attempt, result);
   return result;
 }
 
-void Rounds::begin_takeovers(const RoundKey& key, Generation attempt, DoneResult& result) {
+void Rounds::begin_transfers(const RoundKey& key, Generation attempt, DoneResult& result) {
   const auto bound = bound_with(key);
   std::vector<const state::Votes*> votes;
   for (const RoundKey& each : bound) {
@@ -249,7 +261,8 @@ Rounds::DoneResult Rounds::on_answer(PeerId from, Answer answer) {
   if (comparison_ && comparison_->is_of(key, attempt)) next = comparison_->take(from, std::move(answer));
   if (!next) {
     const bool goes_on = attempt_of(key) == attempt && claims_.has(key);
-    if (goes_on) result.violation = "told of its state what it was not asked";  // else given up meanwhile
+    if (goes_on)
+      result.violation = "answered a question about its state that it was not asked";  // else given up meanwhile
     return result;
   }
   result.questions = *std::move(next);
@@ -297,7 +310,7 @@ bool Rounds::begins_comparison(const std::vector<RoundKey>& bound, Generation at
   if (comparison_) return false;
   for (const RoundKey& key : bound) {
     const auto& members = members_of(key, attempt);
-    const auto difference = rounds_.at(key).parities.difference(members);
+    const auto difference = rounds_.at(key).fingerprints.difference(members);
     if (!difference) continue;
     const auto side = [&](PeerId peer) { return Comparison::Side{peer, name_in(members, peer)}; };
     comparison_.emplace(key, attempt, wire::Outlined::kManifest, side(difference->popular), side(difference->other),
@@ -311,10 +324,11 @@ bool Rounds::begins_comparison(const std::vector<RoundKey>& bound, Generation at
 
 void Rounds::commit_all(const std::vector<RoundKey>& bound, Generation attempt, DoneResult& result) {
   for (const RoundKey& each : bound) {
+    LOCKSTEP_ASSERT(all_done(each, attempt, {}));  // rules 13 and 32
     result.committed.push_back(committed(each, attempt, rounds_.at(each).hash));
     const bool compared = comparison_ && comparison_->is_of(each, attempt);
     std::string text = compared ? comparison_->text() : describe_difference(each, attempt);
-    result.committed.back().commit.parity = cut_text(std::move(text));
+    result.committed.back().commit.state_difference = cut_text(std::move(text));
   }
   for (const RoundKey& each : bound) {
     note_agreed(each, attempt);
@@ -324,11 +338,11 @@ void Rounds::commit_all(const std::vector<RoundKey>& bound, Generation attempt, 
 
 std::string Rounds::describe_difference(const RoundKey& key, Generation attempt) const {
   const auto& members = members_of(key, attempt);
-  const auto difference = rounds_.at(key).parities.difference(members);
+  const auto difference = rounds_.at(key).fingerprints.difference(members);
   return difference ? describe(*difference, members, key.tag) : std::string{};
 }
 
-// A sync that commits: its contributors hold the same state.
+// A sync commits: its contributors hold the same state.
 void Rounds::note_agreed(const RoundKey& key, Generation attempt) {
   if (rounds_.at(key).what.collective == wire::Collective::kSync) claims_.agreed(key, members_of(key, attempt));
 }
@@ -394,7 +408,7 @@ std::string Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
   const RoundKey bundle = bundle_of(stop.key);
   if (stops_.contains(bundle) || attempt_of(stop.key) != stop.attempt) return {};
   if (!has_member(members_of(stop.key, stop.attempt), from)) return {};
-  if (stop.done && !is_undecided(stop.key)) return {};  // committed: the news is on its way
+  if (stop.done && !is_undecided(stop.key)) return {};  // committed: the commit is on its way
   if (asked_by_.of(from) >= kMaxRoundsInFlight) return "asked to stop more rounds than can be in flight";
   asked_by_.add(from);
   stops_.emplace(bundle, Stop{{stop.key, stop.attempt, stop.status, 0, cut_text(stop.text)}, from});
@@ -414,7 +428,7 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
   claims_.gone(change.lost);
   for (const wire::Verdict& verdict : verdicts) forget(verdict.key);
   stops_.merge(unsaid);
-  if (change.closes) {  // what this proposal could not carry comes with the next
+  if (change.closes) {  // verdicts that this proposal could not carry come with the next (rule 29)
     std::set<RoundKey> decided;
     for (const wire::Verdict& verdict : verdicts) decided.insert(verdict.key);
     for (wire::Verdict& closed : closed_by_admission(*change.closes, change.admits)) {
@@ -422,7 +436,7 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
       if (!decided.contains(key)) closed_.emplace(key, std::move(closed));
     }
   }
-  std::set<RoundKey> kept;  // what nothing else has ended
+  std::set<RoundKey> kept;  // rounds that nothing else has ended
   for (const RoundKey& key : change.kept) {
     const bool ended =
         std::any_of(verdicts.begin(), verdicts.end(), [&](const wire::Verdict& v) { return v.key == key; });
@@ -430,7 +444,7 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
     if (!ended && attempt && !touched(key, *attempt, change)) kept.insert(key);
   }
   if (change.lost.empty() && change.left.empty() && change.relinked.empty()) return commits;
-  std::set<RoundKey> given_up;  // found out before any goes: those that are bound together look at each other
+  std::set<RoundKey> given_up;  // found before any is erased: touched() looks at bound rounds, too
   for (const auto& [key, attempt] : kept_) {
     if (touched(key, attempt, change)) given_up.insert(key);
   }
@@ -460,7 +474,7 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
   }
   for (const CohortId id : ended) drop_cohort(id);
   drop_stops_of_nobody();
-  // What was given up starts again from nothing.
+  // An attempt that was given up counts for nothing (rule 31).
   if (mutant(Mutant::kDoneCarriesOver)) {
     for (auto& [key, round] : rounds_) round.attempt = attempt_of(key).value_or(round.attempt);
   }
@@ -471,7 +485,7 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
   return commits;
 }
 
-// Of groups that have no members any more: no proposal could name them.
+// Drops the stops of groups without members: no proposal could name them.
 void Rounds::drop_stops_of_nobody() {
   std::erase_if(stops_, [&](const auto& entry) {
     const RoundKey& bundle = entry.first;
@@ -495,6 +509,8 @@ void Rounds::move_on(Group& group, GroupId id, CohortId cohort, const std::set<R
   for (const wire::Member& member : next.members) {
     if (has_member(before, member.id)) after.push_back(member);
   }
+  // Invariant: generations of a group never go back (rule 31).
+  LOCKSTEP_ASSERT(Generation{next.number.value} >= group.current);
   group.current = Generation{next.number.value};
   group.generations.emplace(group.current, std::move(after));
 }
@@ -514,6 +530,7 @@ void Rounds::admit(const wire::View& next, const std::map<PeerId, std::vector<wi
   }
   for (const CohortId id : ended) drop_cohort(id);
 
+  LOCKSTEP_ASSERT(cohorts_.empty() || std::prev(cohorts_.end())->first < next.cohort);
   Cohort cohort;
   for (const wire::Member& member : next.members) {
     Group& group = cohort.groups[member.group];

@@ -21,7 +21,7 @@ class Tally {
   }
   [[nodiscard]] std::size_t peers() const { return counts_.size(); }
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(counts_);
   }
 

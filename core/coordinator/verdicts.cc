@@ -1,5 +1,5 @@
-// What becomes of the rounds that a change touches: which commit although somebody is lost, which end and what their callers are
-// told, and which are kept for those who leave.
+// The effect of a change on rounds: which rounds commit although a member is lost, which end and with which text, and
+// which are kept for leavers.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -14,8 +14,8 @@ namespace lockstep::coordinator {
 
 namespace {
 
-// A proposal has a declared maximum (promise S9). Far beyond what programs do, texts go first; stops, and rounds that an
-// admission closes, wait for the next proposal when they do not fit.
+// A proposal has a declared maximum (rule 29 of docs/protocol.md). Far beyond the use of programs, texts are dropped
+// first. Stops, and rounds that an admission closes, wait for the next proposal when they do not fit.
 void fit_one_message(std::vector<wire::Verdict>& verdicts) {
   constexpr std::size_t kTextBytes = kMaxBodyBytes / 4;
   if (verdicts.size() > kMaxVerdicts) verdicts.resize(kMaxVerdicts);
@@ -26,17 +26,17 @@ void fit_one_message(std::vector<wire::Verdict>& verdicts) {
   }
 }
 
-// What a change takes away from the rounds of one generation of some groups that are bound together.
+// The members that a change takes away from the rounds of one generation of bound groups.
 struct Loss {
   bool lost = false;
   bool left = false;
   bool relinked = false;
-  std::string who;       // lost or left
-  GroupId first;         // of the groups that have members
-  std::size_t size = 0;  // number of these groups
+  std::string who;       // names of the lost members and of the leavers
+  GroupId first;         // first bound group that has members
+  std::size_t size = 0;  // number of bound groups that have members
 
   [[nodiscard]] Status status() const { return lost ? Status::kPeerLost : Status::kWorldChanged; }
-  // What the callers of a round that will not be finished are told; `world`: how many its group has now.
+  // The text for the callers of a round that ends. `world`: number of members that its group has now.
   [[nodiscard]] std::string text(const RoundKey& key, std::size_t world) const {
     const std::string tag = "tag " + std::to_string(key.tag.value);
     const std::string now = "; the group has " + std::to_string(world) + " members now";
@@ -75,7 +75,7 @@ std::string Rounds::describe_waiting(const RoundKey& key, Generation attempt, co
                                       [&](const wire::OpenRound& round) { return round.key == key; });
     if (launched) continue;
     text += (text.empty() ? "; it waited for " : ", ") + trace::short_name(member.id, member.name);
-    // Who is done, or claims a state, waits for others there. But it has told its caller when all of them are done.
+    // A member that is done, or claims a state, waits for others in that round, unless it has reported the commit.
     const auto busy = std::find_if(open->second.begin(), open->second.end(), [&](const wire::OpenRound& round) {
       return !round.done || is_undecided(round.key);
     });
@@ -87,8 +87,8 @@ std::string Rounds::describe_waiting(const RoundKey& key, Generation attempt, co
 
 std::vector<wire::Verdict> Rounds::touched_verdicts(const Change& change, const wire::View& next,
                                                     std::map<RoundKey, Stop>* unsaid) const {
-  // Every undecided round that somebody has open or is done with: one entry for those that are bound together. What all of one
-  // generation have in common is found out once: members may be many, and each may have many rounds open.
+  // Every undecided round that a member has open or is done with; one entry for bound rounds. The properties of a
+  // generation are computed once: members may be many, and each may have many rounds open.
   struct Known {
     Generation attempt;
     bool retry = true;
@@ -145,7 +145,7 @@ std::vector<wire::Verdict> Rounds::touched_verdicts(const Change& change, const 
   for (const auto& [bundle, round] : uncommitted) {
     if (round.retry || mutant(Mutant::kRetriesWhatMustNot)) continue;
     const Loss& loss = loss_of(bundle, round.attempt);
-    if (verdicts.size() + loss.size > kMaxVerdicts) {  // those that are bound go together
+    if (verdicts.size() + loss.size > kMaxVerdicts) {  // bound rounds end together (rule 32)
       if (unsaid == nullptr) continue;
       unsaid->emplace(bundle, Stop{{bundle, round.attempt, loss.status(), 0, "too many rounds were cut short"}, {}});
       continue;
@@ -157,8 +157,9 @@ std::vector<wire::Verdict> Rounds::touched_verdicts(const Change& change, const 
   return verdicts;
 }
 
-// All survivors are done with these rounds. A member may have reported that already, and then be lost: nothing else may become of
-// them. They are so few (kMaxUndecided for each binding of groups) that a proposal has room for all.
+// All survivors are done with these rounds. A member may have reported their commit (rule 14), and be lost since: they
+// must commit.
+// Invariant: a proposal has room for all of them, at most kMaxUndecided for each list of bound groups.
 bool Rounds::commit(const RoundKey& bundle, Generation attempt, const std::set<PeerId>& lost,
                     std::vector<wire::Verdict>& verdicts) const {
   const std::vector<RoundKey> bound = bound_with(bundle);
@@ -177,7 +178,7 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
     const bool may_commit = !mutant(Mutant::kStopBeatsDone);
     if (may_commit && commit(bundle, stop.verdict.attempt, change.lost, verdicts)) continue;
     const auto bound = bound_with(bundle);
-    if (verdicts.size() + bound.size() > kMaxVerdicts) break;  // the rest waits for the next proposal
+    if (verdicts.size() + bound.size() > kMaxVerdicts) break;  // the other stops wait for the next proposal
     for (const RoundKey& key : bound) {
       wire::Verdict verdict = stop.verdict;
       verdict.key = key;
@@ -212,9 +213,9 @@ std::vector<wire::Verdict> Rounds::closed_by_admission(
     }
   }
   for (const auto& [key, attempt] : kept_) {
-    if (key.cohort == cohort) launched.try_emplace(key);  // by leavers, and maybe by nobody else
+    if (key.cohort == cohort) launched.try_emplace(key);  // by leavers, and perhaps by no member
   }
-  // Who keeps a bundle from being launched by all: the first who has not. To find it costs a look at each who has.
+  // The first member that has not launched a round of the bundle. The search looks at each member, so it is done once.
   std::map<RoundKey, const wire::Member*> missing;
   const auto missing_of = [&](const RoundKey& key, Generation attempt) -> const wire::Member* {
     const auto [at, fresh] = missing.try_emplace(bundle_of(key), nullptr);
@@ -249,7 +250,7 @@ std::set<RoundKey> Rounds::kept_for(const std::map<PeerId, std::vector<wire::Ope
     std::set<RoundKey>& own = launched[peer];
     for (const wire::OpenRound& round : open) own.insert(round.key);
   }
-  // Whether all leavers that these rounds need have launched them.
+  // Whether all leavers that these rounds need have launched the rounds.
   const auto can_end = [&](const std::vector<RoundKey>& bound) {
     return std::all_of(bound.begin(), bound.end(), [&](const RoundKey& key) {
       const std::optional<Generation> attempt = attempt_of(key);
@@ -261,7 +262,7 @@ std::set<RoundKey> Rounds::kept_for(const std::map<PeerId, std::vector<wire::Ope
       });
     });
   };
-  std::set<RoundKey> bundles;  // that were looked at
+  std::set<RoundKey> bundles;  // that were examined
   std::set<RoundKey> keys;
   const auto keep = [&](const RoundKey& key) {
     const RoundKey bundle = bundle_of(key);
@@ -269,7 +270,7 @@ std::set<RoundKey> Rounds::kept_for(const std::map<PeerId, std::vector<wire::Ope
     const auto bound = bound_with(bundle);
     if (keys.size() + bound.size() <= kMaxVerdicts && can_end(bound)) keys.insert(bound.begin(), bound.end());
   };
-  for (const auto& [key, attempt] : kept_) keep(key);  // these first: that they are kept has been said
+  for (const auto& [key, attempt] : kept_) keep(key);  // these first: an earlier proposal has promised them
   for (const auto& [peer, own] : launched) {
     for (const RoundKey& key : own) keep(key);
   }

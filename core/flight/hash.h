@@ -7,9 +7,10 @@
 #include <variant>
 #include <vector>
 
-#include "core/flight/archive.h"
-#include "core/flight/fields.h"
+#include "core/archive/archive.h"
+#include "core/coordinator/fields.h"
 #include "core/kernels/checksum.h"
+#include "core/peer/fields.h"
 
 namespace lockstep::flight {
 
@@ -22,7 +23,7 @@ inline void begin_answer(std::vector<std::byte>& bytes) {
 template <typename Effect>
 void append_effect(std::vector<std::byte>& bytes, const Effect& effect) {
   bytes.push_back(static_cast<std::byte>(effect.index()));
-  Saver saver(bytes);
+  archive::Saver saver(bytes);
   std::visit([&](const auto& one) { fields(saver, one); }, effect);
 }
 

@@ -34,7 +34,7 @@ void add(std::vector<Hole>& holes, const Hole& hole) {
   holes.push_back(hole);
 }
 
-void append_layout(Saver& saver, std::size_t size, std::span<const Hole> holes) {
+void append_layout(archive::Saver& saver, std::size_t size, std::span<const Hole> holes) {
   saver.number(size);
   saver.number(holes.size());
   std::size_t end = 0;
@@ -120,7 +120,7 @@ void Tape::punch(Landing& landing, const Hole& hole) {
   add(landing.holes, hole);
   const auto kept = std::span(records).subspan(landing.end - landing.kept, landing.kept);
   punched_.clear();
-  Saver saver(punched_);
+  archive::Saver saver(punched_);
   append_layout(saver, landing.memory.size(), landing.holes);
   saver.bytes(kept.first(before));
   saver.bytes(kept.subspan(before + hole.bytes));
@@ -155,13 +155,13 @@ void Tape::end(std::size_t effects) {
 void Tape::append_head(std::vector<std::byte>& out, std::uint8_t flags) const {
   const std::uint8_t landed = tail_.empty() ? 0 : kLanded;
   out.push_back(static_cast<std::byte>(alternative_ | landed | flags));
-  Saver(out).number(since_);
+  archive::Saver(out).number(since_);
   out.insert(out.end(), input_.begin(), input_.end());
 }
 
 void Tape::append_landed(std::vector<std::byte>& out) const {
   if (tail_.empty()) return;
-  Saver saver(out);
+  archive::Saver saver(out);
   append_layout(saver, tail_.size(), holes_);
   std::size_t end = 0;
   const std::span<const std::byte> all(copy_);
@@ -217,7 +217,7 @@ Recording Tape::recording() const {
 template <typename Machine>
 void Recorder<Machine>::before(const Input& input, Instant now) {
   begin(input.index(), now);
-  Saver saver(input_);
+  archive::Saver saver(input_);
   std::visit([&](const auto& one) { fields(saver, one); }, input);
   if (const auto* read = std::get_if<io::ReadDone>(&input)) landed(read->stream, read->bytes);
   if (const auto* revoked = std::get_if<io::Revoked>(&input)) {

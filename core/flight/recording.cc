@@ -4,9 +4,10 @@
 #include <array>
 #include <cstring>
 
-#include "core/flight/archive.h"
-#include "core/flight/fields.h"
+#include "core/archive/archive.h"
+#include "core/coordinator/fields.h"
 #include "core/kernels/checksum.h"
+#include "core/peer/fields.h"
 #include "core/wire/link_reader.h"
 #include "core/wire/message.h"
 
@@ -28,7 +29,7 @@ U take(std::span<const std::byte>& bytes) {
   return value;
 }
 
-void fields(auto& a, Is<Recording> auto& m) {
+void fields(auto& a, archive::Is<Recording> auto& m) {
   a.all(m.revision, m.version, m.reason, m.written, m.clock);
   bool peer = m.of_peer();
   a.all(peer);
@@ -43,7 +44,7 @@ Error broken(std::string what) { return {Status::kInvalidArgument, "this recordi
 
 // Constructs the alternative with this index and loads its fields.
 template <typename Input, std::size_t I = 0>
-bool load_alternative(std::size_t index, Loader& a, Input& input) {
+bool load_alternative(std::size_t index, archive::Loader& a, Input& input) {
   if constexpr (I < std::variant_size_v<Input>) {
     if (index != I) return load_alternative<Input, I + 1>(index, a, input);
     using One = std::variant_alternative_t<I, Input>;
@@ -65,7 +66,7 @@ bool load_alternative(std::size_t index, Loader& a, Input& input) {
   return false;
 }
 
-void load_landed(Loader& a, std::vector<std::byte>& landed, std::vector<Hole>& holes) {
+void load_landed(archive::Loader& a, std::vector<std::byte>& landed, std::vector<Hole>& holes) {
   const std::uint64_t size = a.number();
   std::uint64_t kept = size;
   std::uint64_t end = 0;
@@ -105,7 +106,7 @@ bool is_recording(std::span<const std::byte> bytes) {
 std::vector<std::byte> encode(const Recording& recording) {
   std::vector<std::byte> body;
   body.reserve(recording.state.size() + recording.records.size() + 1024);
-  Saver saver(body);
+  archive::Saver saver(body);
   fields(saver, recording);
   std::vector<std::byte> out;
   out.reserve(kFrameBytes + body.size());
@@ -145,7 +146,7 @@ Result<Recording> decode(std::span<const std::byte> bytes) {
   }
   if (checksum(bytes) != sum) return broken("is corrupt: its checksum is wrong");
   Recording recording;
-  Loader loader(bytes);
+  archive::Loader loader(bytes);
   fields(loader, recording);
   if (!loader.failed() && recording.revision != kRevision) {
     return broken("has revision " + std::to_string(recording.revision) + " of core (Lockstep " + recording.version +
@@ -158,7 +159,7 @@ Result<Recording> decode(std::span<const std::byte> bytes) {
 
 template <typename Input>
 Result<Record<Input>> take_record(std::span<const std::byte>& records) {
-  Loader a(records);
+  archive::Loader a(records);
   Record<Input> record;
   const auto first = static_cast<std::uint8_t>(a.bytes(1).empty() ? std::byte{} : records.front());
   std::uint64_t since = 0;

@@ -38,7 +38,7 @@ class Lobby {
 
   // The state that a recording begins with (core/flight/). Left out: places_, an argument of the constructor.
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(guests_, held_, expected_);
   }
 
@@ -47,7 +47,7 @@ class Lobby {
     StreamId stream;
     Address network;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(stream, network);
     }
   };

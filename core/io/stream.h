@@ -183,7 +183,7 @@ class StreamNames {
     return id;
   }
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(next_);
   }
 

@@ -87,7 +87,8 @@ std::span<const std::byte> weighed(const Room& room, std::span<const std::byte> 
 
 // Finishes a part: adds this rank's contribution to the sum of the others, then divides and encodes the sum as the job
 // says. Returns the first element that is not finite.
-std::optional<std::uint64_t> finish(const KernelJob& job, std::span<std::byte> into, Room& sums,
+template <typename Job>
+std::optional<std::uint64_t> finish(const Job& job, std::span<std::byte> into, Room& sums,
                                     std::span<const std::byte> own) {
   if (const auto not_finite = sums.add(own, job.weight)) return not_finite;
   if (job.total != 0) divide_sums(sums.bytes(), job.total);
@@ -96,7 +97,7 @@ std::optional<std::uint64_t> finish(const KernelJob& job, std::span<std::byte> i
 
 }  // namespace
 
-JobResult run_encode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+JobResult run_encode(const EncodeJob& job, std::span<std::byte> into, std::span<const std::byte> from,
                      std::span<const std::byte> residual) {
   LOCKSTEP_ASSERT(from.size() == job.count * sizeof(float) && into.size() == encoded_size(job.departs, job.count));
   LOCKSTEP_ASSERT(residual.empty() || residual.size() == from.size());
@@ -118,7 +119,7 @@ JobResult run_encode(const KernelJob& job, std::span<std::byte> into, std::span<
   return {.checksum = result.value()};
 }
 
-JobResult run_recode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+JobResult run_recode(const RecodeJob& job, std::span<std::byte> into, std::span<const std::byte> from,
                      std::span<const std::byte> own) {
   LOCKSTEP_ASSERT(own.size() == job.count * sizeof(float));
   LOCKSTEP_ASSERT(from.size() == encoded_size(job.arrived, job.count));
@@ -145,7 +146,7 @@ JobResult run_recode(const KernelJob& job, std::span<std::byte> into, std::span<
   return result;
 }
 
-JobResult run_gather(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+JobResult run_gather(const GatherJob& job, std::span<std::byte> into, std::span<const std::byte> from,
                      std::span<const std::byte> own, std::span<const std::byte> residual) {
   const std::size_t each = encoded_size(job.arrived, job.count);
   LOCKSTEP_ASSERT(job.count > 0 && from.size() >= each && from.size() % each == 0);
@@ -170,7 +171,7 @@ JobResult run_gather(const KernelJob& job, std::span<std::byte> into, std::span<
   return {.checksum = departs.value()};
 }
 
-JobResult run_check(const KernelJob& job, std::span<const std::byte> from) {
+JobResult run_check(const CheckJob& job, std::span<const std::byte> from) {
   LOCKSTEP_ASSERT(from.size() == encoded_size(job.arrived, job.count));
   JobResult result;
   ChecksumStream arrived;
@@ -186,7 +187,7 @@ JobResult run_check(const KernelJob& job, std::span<const std::byte> from) {
 
 // Decodes from the last part to the first, so that `into` never overwrites bytes of `from` that are still to be
 // decoded.
-JobResult run_decode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from) {
+JobResult run_decode(const DecodeJob& job, std::span<std::byte> into, std::span<const std::byte> from) {
   LOCKSTEP_ASSERT(into.size() == job.count * sizeof(float) && from.size() == encoded_size(job.arrived, job.count));
   if (job.count == 0) return {};
   bool sound = true;
@@ -207,7 +208,8 @@ JobResult run_decode(const KernelJob& job, std::span<std::byte> into, std::span<
 
 // The residual of an element that travels in its native form is 0. So is the residual of an element that the caller has
 // changed since, if it is no longer finite.
-JobResult run_leave(const KernelJob& job, std::span<const std::byte> from, std::span<std::byte> residual) {
+JobResult run_update_residual(const UpdateResidualJob& job, std::span<const std::byte> from,
+                              std::span<std::byte> residual) {
   LOCKSTEP_ASSERT(from.size() == job.count * sizeof(float) && residual.size() == from.size());
   LOCKSTEP_ASSERT(job.weight > 0);
   const StandardFloats standard_floats;

@@ -9,22 +9,23 @@
 
 namespace lockstep {
 
-JobResult run_encode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+JobResult run_encode(const EncodeJob& job, std::span<std::byte> into, std::span<const std::byte> from,
                      std::span<const std::byte> residual);
 
 // `into` may overlap `from` if it begins no later and ends no later.
-JobResult run_recode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+JobResult run_recode(const RecodeJob& job, std::span<std::byte> into, std::span<const std::byte> from,
                      std::span<const std::byte> own);
 
 // `into` overlaps nothing.
-JobResult run_gather(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+JobResult run_gather(const GatherJob& job, std::span<std::byte> into, std::span<const std::byte> from,
                      std::span<const std::byte> own, std::span<const std::byte> residual);
 
-JobResult run_check(const KernelJob& job, std::span<const std::byte> from);
+JobResult run_check(const CheckJob& job, std::span<const std::byte> from);
 
 // `from` may be where `into` begins.
-JobResult run_decode(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from);
+JobResult run_decode(const DecodeJob& job, std::span<std::byte> into, std::span<const std::byte> from);
 
-JobResult run_leave(const KernelJob& job, std::span<const std::byte> from, std::span<std::byte> residual);
+JobResult run_update_residual(const UpdateResidualJob& job, std::span<const std::byte> from,
+                              std::span<std::byte> residual);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// The elements of tensors as C++ types: the two 16-bit floating formats, their bits and canonical NaNs. Conversions use
-// integer arithmetic: exact, constexpr, equal on every machine and in every floating-point environment.
+// The elements of tensors as C++ types: booleans, the two 16-bit floating formats, their bits and canonical NaNs.
+// Conversions use integer arithmetic: exact, constexpr, equal on every machine and in every floating-point environment.
 #pragma once
 
 #include <bit>
@@ -17,6 +17,12 @@ namespace lockstep {
 static_assert(std::endian::native == std::endian::little, "elements travel as they lie in memory");
 static_assert(std::numeric_limits<float>::is_iec559 && std::numeric_limits<double>::is_iec559);
 static_assert(FLT_EVAL_METHOD == 0, "every operation must round to its own type (on x86: SSE2, not x87)");
+
+// A boolean of one byte. Every byte other than 0 means true; results are 0 or 1.
+struct Bool {
+  std::uint8_t byte = 0;
+  constexpr bool operator==(const Bool&) const = default;  // compares bytes
+};
 
 // IEEE 754 binary16: 1 bit of sign, 5 of exponent, 10 of fraction.
 struct F16 {
@@ -113,6 +119,7 @@ constexpr decltype(auto) with_element(DataType type, F&& f) {
     case DataType::kBF16: return f(std::type_identity<BF16>{});
     case DataType::kF32: return f(std::type_identity<float>{});
     case DataType::kF64: return f(std::type_identity<double>{});
+    case DataType::kBool: return f(std::type_identity<Bool>{});
   }
   LOCKSTEP_UNREACHABLE();
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <variant>
 
 #include "core/base/data_type.h"
 #include "core/base/digest.h"
@@ -16,55 +17,141 @@ namespace lockstep {
 // Identifies a job of one machine; the answer returns the token.
 using JobToken = Number<struct JobTokenName, std::uint64_t>;
 
-enum class JobKind : std::uint8_t {
-  kHash,    // checksum(from)
-  kDigest,  // digest(from)
-  kCopy,    // into = from (no overlap)
-  kVerify,  // checksum(from) must equal `expected`
-  // checksum(from) must equal `expected`; into = from op own, divided by `divisor` unless it is 0; checksum(into)
-  kFold,
+// ---- bytes ----
 
-  // Jobs on `count` f32 elements in a wire format.
-  kEncode,  // into = encode(weight * (from + residual)); checksum(into)
-  // checksum(from) must equal `expected`; into = encode((decode(from) + weight * own) / total); a total of 0 skips the
-  // division; checksum(into)
-  kRecode,
-  // into = encode((decode(from[0]) + decode(from[1]) + ... + weight * (own + residual)) / total); `from` is any number
-  // of consecutive encodings that kCheck has verified; a total of 0 skips the division; checksum(into)
-  kGather,
-  kCheck,   // checksum(from) must equal `expected`, and `from` must be the output of an encoder
-  kDecode,  // into = decode(from)
-  // residual = (from + residual) - decode(encode(weight * (from + residual))) / weight, the error of the same kEncode
-  kLeave,
+struct HashJob {  // checksum(from)
+  BufferRef from;
 };
+
+struct DigestJob {  // digest(from)
+  BufferRef from;
+};
+
+struct CopyJob {   // into = from
+  BufferRef into;  // the same memory as `from`, or no common byte
+  BufferRef from;
+};
+
+struct VerifyJob {  // checksum(from) must equal `expected`
+  BufferRef from;
+  std::uint64_t expected = 0;
+};
+
+// ---- elements of any type ----
+
+// checksum(from) must equal `expected`; into = from op own, divided by `divisor` unless it is 0; checksum(into).
+struct FoldJob {
+  BufferRef into;  // the same memory as `from`, or no common byte
+  BufferRef from;  // received
+  BufferRef own;   // this peer's contribution
+  DataType type = DataType::kU8;
+  ReduceOp op = ReduceOp::kSum;
+  std::uint32_t divisor = 0;  // number of contributors if this fold is the last one of an average, else 0
+  std::uint64_t expected = 0;
+};
+
+// ---- `count` f32 elements in a wire format (coding.h) ----
+
+// into = encode(weight * (from + residual)); checksum(into).
+struct EncodeJob {
+  BufferRef into;
+  BufferRef from;      // this peer's contribution
+  BufferRef residual;  // may be empty
+  std::uint64_t count = 0;
+  WireFormat departs = WireFormat::kNative;
+  float weight = 1;
+};
+
+// checksum(from) must equal `expected`; into = encode((decode(from) + weight * own) / total); checksum(into).
+struct RecodeJob {
+  BufferRef into;
+  BufferRef from;  // received
+  BufferRef own;   // this peer's contribution
+  std::uint64_t expected = 0;
+  std::uint64_t count = 0;
+  WireFormat arrived = WireFormat::kNative;  // of `from`
+  WireFormat departs = WireFormat::kNative;  // of `into`
+  float weight = 1;
+  float total = 0;  // 0: no division
+};
+
+// into = encode((decode(from[0]) + decode(from[1]) + ... + weight * (own + residual)) / total); checksum(into).
+struct GatherJob {
+  BufferRef into;
+  BufferRef from;      // consecutive encodings, each of which a CheckJob has verified
+  BufferRef own;       // this peer's contribution
+  BufferRef residual;  // may be empty
+  std::uint64_t count = 0;
+  WireFormat arrived = WireFormat::kNative;  // of each encoding in `from`
+  WireFormat departs = WireFormat::kNative;  // of `into`
+  float weight = 1;
+  float total = 0;  // 0: no division
+};
+
+// checksum(from) must equal `expected`, and `from` must be the output of an encoder.
+struct CheckJob {
+  BufferRef from;
+  std::uint64_t expected = 0;
+  std::uint64_t count = 0;
+  WireFormat arrived = WireFormat::kNative;
+};
+
+struct DecodeJob {  // into = decode(from)
+  BufferRef into;
+  BufferRef from;
+  std::uint64_t count = 0;
+  WireFormat arrived = WireFormat::kNative;
+};
+
+// residual = (from + residual) - decode(encode(weight * (from + residual))) / weight, the error of the same EncodeJob.
+struct UpdateResidualJob {
+  BufferRef from;
+  BufferRef residual;
+  std::uint64_t count = 0;
+  WireFormat departs = WireFormat::kNative;
+  float weight = 1;  // not 0
+};
+
+using JobWork = std::variant<HashJob, DigestJob, CopyJob, VerifyJob, FoldJob, EncodeJob, RecodeJob, GatherJob, CheckJob,
+                             DecodeJob, UpdateResidualJob>;
 
 struct KernelJob {
   JobToken token;
-  JobKind kind = JobKind::kHash;
-  DataType type = DataType::kU8;
-  ReduceOp op = ReduceOp::kSum;
-  std::uint32_t divisor = 0;   // kFold: the number of contributors if this fold is the last one of an average, else 0
-  BufferRef into;              // kCopy, kFold: the same memory as `from`, or no common byte; other kinds: see coding.h
-  BufferRef from;              // the received bytes, or the bytes to hash or copy
-  BufferRef own;               // kFold, kRecode, kGather: this peer's contribution
-  BufferRef residual{};        // kEncode, kGather: added to the contribution, may be empty; kLeave: also written
-  std::uint64_t expected = 0;  // kVerify, kFold, kRecode, kCheck: the XXH3-64 stated by the sender
-
-  std::uint64_t count = 0;
-  WireFormat arrived = WireFormat::kNative;  // kRecode, kGather, kCheck, kDecode: format of `from`
-  // kEncode, kRecode, kGather: format of `into`; kLeave: format of the encoded contribution
-  WireFormat departs = WireFormat::kNative;
-  float weight = 1;  // kEncode, kRecode, kGather; kLeave: must not be 0
-  float total = 0;   // kRecode, kGather
+  JobWork work;
 };
 
+// The memory that a job reads and writes. What its kind does not have is empty.
+struct JobMemory {
+  BufferRef into{};
+  BufferRef from{};
+  BufferRef own{};
+  BufferRef residual{};
+
+  [[nodiscard]] constexpr bool uses(BufferId buffer) const {
+    return into.id == buffer || from.id == buffer || own.id == buffer || residual.id == buffer;
+  }
+};
+
+constexpr JobMemory memory_of(const JobWork& work) {
+  return std::visit(
+      [](const auto& one) {
+        JobMemory memory{.from = one.from};
+        if constexpr (requires { one.into; }) memory.into = one.into;
+        if constexpr (requires { one.own; }) memory.own = one.own;
+        if constexpr (requires { one.residual; }) memory.residual = one.residual;
+        return memory;
+      },
+      work);
+}
+
 struct JobResult {
-  bool intact = true;          // the received bytes have the stated checksum; otherwise `into` is unspecified
-  std::uint64_t checksum = 0;  // kHash, kVerify, kCheck: of `from`; kFold, kEncode, kRecode, kGather: of `into`; else 0
-  Digest digest{};             // kDigest
-  // kRecode, kCheck: `from` is intact, but not an encoding of `count` elements; `into` is unspecified
+  bool intact = true;  // the received bytes have the stated checksum; otherwise `into` is unspecified
+  // HashJob, VerifyJob, CheckJob: of `from`; FoldJob, EncodeJob, RecodeJob, GatherJob: of `into`; else 0
+  std::uint64_t checksum = 0;
+  Digest digest{};  // DigestJob
+  // RecodeJob, CheckJob: `from` is intact, but not an encoding of `count` elements; `into` is unspecified
   bool malformed = false;
-  // kEncode, kRecode, kGather: the first element that is not finite; `into` is unspecified
+  // EncodeJob, RecodeJob, GatherJob: the first element that is not finite; `into` is unspecified
   std::optional<std::uint64_t> not_finite{};
 };
 

@@ -147,4 +147,33 @@ struct Max {
   }
 };
 
+// ---- bitwise operations: integers; booleans, whose values are 0 and 1 ----
+
+inline unsigned truth(Bool value) { return value.byte == 0 ? 0 : 1; }
+inline Bool bool_of(unsigned truth) { return {static_cast<std::uint8_t>(truth)}; }
+
+struct BitAnd {
+  template <std::integral T>
+  static T of(T a, T b) {
+    return reference::bit_and(a, b);
+  }
+  static Bool of(Bool a, Bool b) { return bool_of(truth(a) & truth(b)); }
+};
+
+struct BitOr {
+  template <std::integral T>
+  static T of(T a, T b) {
+    return reference::bit_or(a, b);
+  }
+  static Bool of(Bool a, Bool b) { return bool_of(truth(a) | truth(b)); }
+};
+
+struct BitXor {
+  template <std::integral T>
+  static T of(T a, T b) {
+    return reference::bit_xor(a, b);
+  }
+  static Bool of(Bool a, Bool b) { return bool_of(truth(a) ^ truth(b)); }
+};
+
 }  // namespace lockstep::lanes

@@ -49,15 +49,42 @@ void divide_loop(std::byte* values, std::size_t count, std::uint32_t contributor
 }
 
 template <typename T>
-void fold_elements(ReduceOp op, std::byte* into, const std::byte* incoming, const std::byte* own, std::size_t count) {
+void fold_bits(ReduceOp op, std::byte* into, const std::byte* incoming, const std::byte* own, std::size_t count) {
+  if (op == ReduceOp::kBitAnd) return fold_loop<lanes::BitAnd, T>(into, incoming, own, count);
+  if (op == ReduceOp::kBitOr) return fold_loop<lanes::BitOr, T>(into, incoming, own, count);
+  fold_loop<lanes::BitXor, T>(into, incoming, own, count);
+}
+
+// The bitwise operation on 0 and 1 that is the operation on booleans.
+ReduceOp bitwise_of(ReduceOp op) {
+  if (op == ReduceOp::kSum || op == ReduceOp::kMax) return ReduceOp::kBitOr;
+  return op == ReduceOp::kProd || op == ReduceOp::kMin ? ReduceOp::kBitAnd : op;
+}
+
+template <typename T>
+void fold_numbers(ReduceOp op, std::byte* into, const std::byte* incoming, const std::byte* own, std::size_t count) {
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kAvg: return fold_loop<lanes::Sum, T>(into, incoming, own, count);
     case ReduceOp::kProd: return fold_loop<lanes::Prod, T>(into, incoming, own, count);
     case ReduceOp::kMin: return fold_loop<lanes::Min, T>(into, incoming, own, count);
     case ReduceOp::kMax: return fold_loop<lanes::Max, T>(into, incoming, own, count);
+    case ReduceOp::kBitAnd:
+    case ReduceOp::kBitOr:
+    case ReduceOp::kBitXor:
+      if constexpr (std::integral<T>) return fold_bits<T>(op, into, incoming, own, count);
+      break;  // is_defined() excludes floating-point types
   }
   LOCKSTEP_UNREACHABLE();
+}
+
+template <typename T>
+void fold_elements(ReduceOp op, std::byte* into, const std::byte* incoming, const std::byte* own, std::size_t count) {
+  if constexpr (std::same_as<T, Bool>) {
+    fold_bits<Bool>(bitwise_of(op), into, incoming, own, count);
+  } else {
+    fold_numbers<T>(op, into, incoming, own, count);
+  }
 }
 
 void fold_any(DataType type, ReduceOp op, std::byte* into, const std::byte* incoming, const std::byte* own,
@@ -67,8 +94,13 @@ void fold_any(DataType type, ReduceOp op, std::byte* into, const std::byte* inco
 }
 
 void divide_any(DataType type, std::byte* values, std::size_t size, std::uint32_t contributors) {
-  with_element(type,
-               [&]<typename T>(std::type_identity<T>) { divide_loop<T>(values, size / sizeof(T), contributors); });
+  with_element(type, [&]<typename T>(std::type_identity<T>) {
+    if constexpr (std::same_as<T, Bool>) {
+      LOCKSTEP_UNREACHABLE();  // is_defined() excludes averages of booleans
+    } else {
+      divide_loop<T>(values, size / sizeof(T), contributors);
+    }
+  });
 }
 
 }  // namespace
@@ -93,6 +125,7 @@ bool same_or_apart(std::span<const std::byte> a, std::span<const std::byte> b) {
 
 void fold(DataType type, ReduceOp op, std::span<std::byte> into, std::span<const std::byte> incoming,
           std::span<const std::byte> own) {
+  LOCKSTEP_ASSERT(is_defined(type, op));
   LOCKSTEP_ASSERT(into.size() % size_of(type) == 0);
   LOCKSTEP_ASSERT(same_or_apart(into, incoming));
   LOCKSTEP_ASSERT(same_or_apart(into, own));
@@ -100,6 +133,7 @@ void fold(DataType type, ReduceOp op, std::span<std::byte> into, std::span<const
 }
 
 void divide(DataType type, std::span<std::byte> values, std::uint32_t contributors) {
+  LOCKSTEP_ASSERT(is_defined(type, ReduceOp::kAvg));
   LOCKSTEP_ASSERT(values.size() % size_of(type) == 0);
   LOCKSTEP_ASSERT(contributors >= 1);
   HWY_DYNAMIC_DISPATCH(divide_any)(type, values.data(), values.size(), contributors);

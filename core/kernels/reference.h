@@ -3,6 +3,9 @@
 //
 //   integers    sum and prod wrap modulo 2^bits. An average is the wrapped sum divided by the number of contributors,
 //               rounded toward zero.
+//               The bitwise operations act on each bit.
+//   bool        sum, max and bor are the logical or; prod, min and band are the logical and; bxor is true if one of
+//               both is true. Every byte other than 0 means true; a result is 0 or 1.
 //   f32, f64    IEEE 754, to nearest even, denormals kept. An average is the sum, then one division by the count.
 //   f16, bf16   each operation widens to f32, operates, and rounds to nearest even (f16 overflows to infinity).
 //   all floats  a NaN result is the canonical one (element.h): payloads and signs of NaNs differ between CPUs.
@@ -79,6 +82,33 @@ constexpr T max(T a, T b) {
   return a < b ? b : a;
 }
 
+template <std::integral T>
+constexpr T bit_and(T a, T b) {
+  return static_cast<T>(a & b);
+}
+template <std::integral T>
+constexpr T bit_or(T a, T b) {
+  return static_cast<T>(a | b);
+}
+template <std::integral T>
+constexpr T bit_xor(T a, T b) {
+  return static_cast<T>(a ^ b);
+}
+
+// is_defined() excludes them.
+template <std::floating_point T>
+[[noreturn]] T bit_and(T, T) {
+  LOCKSTEP_UNREACHABLE();
+}
+template <std::floating_point T>
+[[noreturn]] T bit_or(T, T) {
+  LOCKSTEP_UNREACHABLE();
+}
+template <std::floating_point T>
+[[noreturn]] T bit_xor(T, T) {
+  LOCKSTEP_UNREACHABLE();
+}
+
 // a op b; for an average, the sum of both.
 template <typename T>
 constexpr T fold_one(ReduceOp op, T a, T b) {
@@ -88,6 +118,25 @@ constexpr T fold_one(ReduceOp op, T a, T b) {
     case ReduceOp::kProd: return prod(a, b);
     case ReduceOp::kMin: return min(a, b);
     case ReduceOp::kMax: return max(a, b);
+    case ReduceOp::kBitAnd: return bit_and(a, b);
+    case ReduceOp::kBitOr: return bit_or(a, b);
+    case ReduceOp::kBitXor: return bit_xor(a, b);
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+constexpr Bool fold_one(ReduceOp op, Bool a, Bool b) {
+  const bool x = a.byte != 0;
+  const bool y = b.byte != 0;
+  const auto of = [](bool value) { return Bool{static_cast<std::uint8_t>(value ? 1 : 0)}; };
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kMax:
+    case ReduceOp::kBitOr: return of(x || y);
+    case ReduceOp::kProd:
+    case ReduceOp::kMin:
+    case ReduceOp::kBitAnd: return of(x && y);
+    case ReduceOp::kBitXor: return of(x != y);
+    case ReduceOp::kAvg: break;  // is_defined()
   }
   LOCKSTEP_UNREACHABLE();
 }
@@ -111,6 +160,7 @@ template <SmallFloat T>
 constexpr T divide_one(T total, std::uint32_t contributors) {
   return narrow<T>(divide_one(widen(total), contributors));
 }
+inline Bool divide_one(Bool, std::uint32_t) { LOCKSTEP_UNREACHABLE(); }  // is_defined() excludes it
 
 template <typename T>
 T load(const std::byte* values, std::size_t index) {

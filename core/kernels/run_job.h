@@ -1,4 +1,4 @@
-// Executes one KernelJob on memory that the driver has resolved. Any thread may call it; it has no state.
+// Executes the work of one job on memory that the driver has resolved. Any thread may call it; it has no state.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-// The spans are the memory of the job's references with the same names. A span that the job's kind does not use may be
-// empty. kFold reads each byte once, in blocks that stay in the first-level cache.
-JobResult run_job(const KernelJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+// The spans are the memory of the job (JobMemory), with the same names. A FoldJob reads each byte once, in blocks that
+// stay in the first-level cache.
+JobResult run_job(const JobWork& work, std::span<std::byte> into, std::span<const std::byte> from,
                   std::span<const std::byte> own, std::span<std::byte> residual = {});
 
 }  // namespace lockstep

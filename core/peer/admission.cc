@@ -27,6 +27,7 @@ void Admission::connect(const Connect& in) {
   context_.session.connect(in.coordinator, context_.now, context_.out());
 }
 
+// Rule 18: members decide when newcomers join.
 bool Admission::admit(const Admit& in, std::uint64_t launches) {
   const auto fail = [&](Status status, std::string text) {
     context_.fail(in.call, status, std::move(text));
@@ -119,6 +120,7 @@ void Admission::end_leave() { end(leave_, Status::kOk, {}); }
 
 // ---- admit ----
 
+// Rule 21: the coordinator learns which rounds this peer has launched, because it launches no more.
 void Admission::say_admit(std::vector<wire::OpenRound> open) {
   LOCKSTEP_ASSERT(admit_ && !admit_->said);
   admit_->said = true;
@@ -145,6 +147,7 @@ bool Admission::goes_on(const Cohort& cohort) const {
 
 // ---- leave ----
 
+// Rule 22: a leave is said between proposals, with the rounds that are open.
 Admission::Farewell Admission::farewell(bool proposed) {
   if (!leave_ || leave_->said || proposed || admit_) return Farewell::kNone;
   if (!connect_) return Farewell::kSay;
@@ -183,6 +186,7 @@ void Admission::renew_grace(Instant limit) {
   if (is_cancelled()) admit_->deadline = limit;
 }
 
+// Rule 37.
 void Admission::begin_end(Status status, std::string text) {
   LOCKSTEP_ASSERT(life_ != Life::kOver);
   life_ = Life::kOver;

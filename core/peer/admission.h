@@ -110,7 +110,7 @@ class Admission {
 
   // Left out: context_, which is saved before it.
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(life_, over_status_, over_text_, connect_, admit_, leave_, pending_);
   }
 
@@ -119,7 +119,7 @@ class Admission {
     CallId call;
     Instant deadline = kNever;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(call, deadline);
     }
   };
@@ -132,7 +132,7 @@ class Admission {
     std::uint32_t at_least = 1;
     std::uint64_t launches = 0;  // calls that were launched before
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(call, deadline, cancelled, said, said_automatic, at_least, launches);
     }
   };
@@ -141,7 +141,7 @@ class Admission {
     Instant deadline = kNever;
     bool said = false;  // to the coordinator
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(call, deadline, said);
     }
   };

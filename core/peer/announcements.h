@@ -20,7 +20,7 @@ class Announcements {
     StripeIndex stripe;
     StreamId stream;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(ready, stripe, stream);
     }
   };
@@ -67,7 +67,7 @@ class Announcements {
   [[nodiscard]] std::size_t taken_slots() const { return eager_.taken_slots(); }
 
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(readies_, eager_);
   }
 

@@ -100,6 +100,13 @@ void Cohort::drop_unused() {
   });
 }
 
+void Cohort::assert_invariants() const {
+  LOCKSTEP_ASSERT(generations.contains(current) && generations.rbegin()->first == current);
+  for (const auto& [key, generation] : retained_for_leavers) LOCKSTEP_ASSERT(generations.contains(generation));
+  // A leaver may see a cohort that has no member of its group.
+  LOCKSTEP_ASSERT(bound.empty() || std::binary_search(bound.begin(), bound.end(), group));
+}
+
 Cohort::Roster Cohort::roster_in(const wire::View& view, const Roster* among) const {
   Roster roster;
   std::vector<PeerId> ring;
@@ -117,7 +124,7 @@ Cohort::Roster Cohort::roster_in(const wire::View& view, const Roster* among) co
     address = &member.address;
   }
   if (farthest < kFarCoordinator) roster.distance = same_host ? ring::Distance::kSameHost : ring::Distance::kNear;
-  roster.peer_commit = alone() && ring.size() <= kMaxDirect;
+  roster.peer_commit = alone() && ring.size() <= kMaxPeerCommit;
   if (mutant(Mutant::kRingSortedById)) std::sort(ring.begin(), ring.end());
   roster.ring = std::make_shared<const std::vector<PeerId>>(std::move(ring));
   return roster;

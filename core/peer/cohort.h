@@ -24,7 +24,7 @@ struct Cohort {
     ring::Distance distance = ring::Distance::kFar;   // between members of the ring, as far as the view tells
     bool peer_commit = false;                         // members tell each other that they are done (rule 14)
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(ring, bound, distance, peer_commit);
     }
   };
@@ -35,7 +35,7 @@ struct Cohort {
     bool automatic = false;
     std::set<RoundKey> open;  // rounds that the member had open then
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(at_least, automatic, open);
     }
   };
@@ -71,11 +71,12 @@ struct Cohort {
   // False: it was not retained.
   bool release(const RoundKey& key);
   void drop_unused();
+  void assert_invariants() const;
   // The members of the view that are in `among` (all when null).
   [[nodiscard]] Roster roster_in(const wire::View& view, const Roster* among) const;
 
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(id, group, bound, current, generations, retained_for_leavers, uses, early_verdicts, pending_admits);
   }
 

@@ -43,7 +43,7 @@ struct Context {
 
   // Left out: options, that it is made of.
   template <typename Archive>
-  void state(Archive& a);
+  void archive(Archive& a);
 
   const Options options;
   Instant now;

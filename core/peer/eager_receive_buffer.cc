@@ -36,7 +36,7 @@ bool EagerReceiveBuffer::expect(PeerId from, const wire::Offer& offer) {
 ring::Operation::Place EagerReceiveBuffer::begin(PeerId from, StreamId stream, const wire::Segment& segment) {
   using Landing = ring::Operation::Landing;
   stream_closed(stream);
-  const Name name{segment.key, segment.attempt, from};
+  const Name name{segment.key, generation_of(segment.attempt), from};
   const auto at = entries_.find(name);
   if (at == entries_.end() || at->second.segment || is_filling(name)) return {Landing::kSink, {}};
   if (segment.phase != wire::Phase::kReduceScatter) return {Landing::kSink, {}};  // of a round that was given up here

@@ -28,7 +28,7 @@ class EagerReceiveBuffer {
     std::optional<wire::SegmentEnded> segment;  // whole; `into` is the slot
     StreamId stream;                            // of the segment
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(what, follows, taken, segment, stream);
     }
   };
@@ -77,7 +77,7 @@ class EagerReceiveBuffer {
   [[nodiscard]] std::size_t taken_slots() const { return used_ - free_.size(); }
 
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(entries_, fillings_, free_, used_);
   }
 
@@ -88,7 +88,7 @@ class EagerReceiveBuffer {
     Name name;
     BufferRef slot;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(name, slot);
     }
   };

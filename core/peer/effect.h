@@ -41,8 +41,8 @@ struct Outcome {
   std::uint64_t chunk_begin = 0;  // reduce-scatter with one tensor: which elements of the input `recv` now holds
   std::uint64_t chunk_count = 0;
   std::vector<std::uint64_t> blocks;  // all-gather: elements of each rank's block
-  float weight = 0;    // committed rounds: what all contributions weigh together, where they have weights
-  std::string parity;  // committed rounds: how the states differ that contributors watch; empty: they do not
+  float weight = 0;              // committed rounds: what all contributions weigh together, of an average with weights
+  std::string state_difference;  // committed rounds: how the watched states of contributors differ; empty: they do not
   // sync: the state in memory is one, the caller's or the elected one; and which. Otherwise it was being taken over,
   // in place, when the round ended, and is none.
   bool state_defined = true;
@@ -79,7 +79,7 @@ struct Progress {
 struct RunOver {
   Status status = Status::kNotConnected;
   std::string text;
-  bool left = false;  // as it has asked to
+  bool left = false;  // because it called leave
 };
 
 using Effect = std::variant<Resolve, Listen, Complete, Installed, PendingChanged, Progress, RunOver, KernelJob,

@@ -10,15 +10,15 @@
 namespace lockstep::peer {
 
 // Segments of an attempt that was given up may still lie in their slots when the next ones come.
-static_assert(2 * kMaxUnasked <= kEarlySlotsEach);
+static_assert(2 * kMaxEagerSegments <= kEarlySlotsEach);
 
 void Greetings::greet(Round& round, std::size_t eager) {
   Attempt& attempt = *round.attempt;
   ring::Operation& operation = *attempt.operation;
   if (!operation.is_one_small_segment()) return announce(round);
-  if (!operation.sends_partial()) return operation.grant_unasked();  // receivers have launched when the final comes
-  attempt.eager = eager < context_.options.unasked;
-  if (attempt.eager) return operation.grant_unasked();
+  if (!operation.sends_partial()) return operation.grant_eager();  // receivers have launched when the final comes
+  attempt.eager = eager < context_.options.eager_segments;
+  if (attempt.eager) return operation.grant_eager();
   context_.mesh.say(attempt.downstream(), wire::Offer{*round.key, round.generation, round.what, false});
 }
 
@@ -31,7 +31,7 @@ void Greetings::announce(const Round& round) {
 }
 
 void Greetings::announce(const Round& round, PeerId to, std::optional<StreamId> stream) {
-  const bool landing = round.state == Round::State::kRunning || round.state == Round::State::kDone;
+  const bool landing = round.is<stage::Running>() || round.is<stage::Done>();
   wire::Ready ready{*round.key, round.generation, round.what, landing, {}};
   if (round.operation() != nullptr) ready.have = round.operation()->have(*round.attempt->sender(to));
   if (stream) {
@@ -85,27 +85,33 @@ bool Greetings::grant(Round& round, Rank receiver, const wire::Ready& ready, Str
   return true;
 }
 
-// ---- stakes ----
+// ---- rank parameters ----
 
-void Greetings::tell_stakes(const Round& round, PeerId to) {
+void Greetings::tell_rank_parameters(const Round& round, PeerId to) {
   const Attempt& attempt = *round.attempt;
-  for (std::uint32_t r = 0; r < attempt.stakes.size(); ++r) {
-    const Rank rank{r};
-    const bool tells = attempt.direct ? rank == attempt.rank : attempt.stakes[r] && attempt.peer_at(rank) != to;
-    if (tells) context_.mesh.say(to, wire::Stake{*round.key, round.generation, rank, *attempt.stakes[r]});
+  const auto tell = [&](Rank rank, std::uint64_t value) {
+    context_.mesh.say(to, wire::RankParameter{*round.key, round.generation, rank, value});
+  };
+  if (attempt.direct) {
+    const bool knows_own = !attempt.rank_parameters.empty();  // a round that is refused tells none
+    if (knows_own) tell(attempt.rank, *rank_parameter_of(round.request, to));
+    return;
+  }
+  for (std::uint32_t r = 0; r < attempt.rank_parameters.size(); ++r) {
+    if (attempt.rank_parameters[r] && attempt.peer_at(Rank{r}) != to) tell(Rank{r}, *attempt.rank_parameters[r]);
   }
 }
 
-bool Greetings::learn_stake(Round& round, Rank rank, std::uint64_t value) {
+bool Greetings::learn_rank_parameter(Round& round, Rank rank, std::uint64_t value) {
   Attempt& attempt = *round.attempt;
-  LOCKSTEP_ASSERT(rank.value < attempt.stakes.size());
-  if (attempt.stakes[rank.value]) return false;
-  attempt.stakes[rank.value] = value;
+  LOCKSTEP_ASSERT(rank.value < attempt.rank_parameters.size());
+  if (attempt.rank_parameters[rank.value]) return false;
+  attempt.rank_parameters[rank.value] = value;
   const PeerId downstream = attempt.downstream();
   if (attempt.downstream_ready && !attempt.direct && attempt.peer_at(rank) != downstream) {
-    context_.mesh.say(downstream, wire::Stake{*round.key, round.generation, rank, value});
+    context_.mesh.say(downstream, wire::RankParameter{*round.key, round.generation, rank, value});
   }
-  return attempt.knows_stakes();
+  return attempt.knows_rank_parameters();
 }
 
 }  // namespace lockstep::peer

@@ -1,6 +1,7 @@
 // The messages between neighbours before the segments of a round flow (rules 10 and 11 of docs/protocol.md): a Ready
-// goes to each sender of segments, an Offer of one small segment goes downstream, and stakes go around the ring. Works
-// on one round at a time and holds none. The caller learns of arguments that differ, and of complete stakes.
+// goes to each sender of segments, an Offer of one small segment goes downstream, and rank parameters go around the
+// ring. Works on one round at a time and holds none. The caller learns of arguments that differ, and of complete rank
+// parameters.
 #pragma once
 
 #include <cstddef>
@@ -41,12 +42,12 @@ class Greetings {
   // The receiver has places. False: it names other segments than this round has.
   [[nodiscard]] bool grant(Round& round, Rank receiver, const wire::Ready& ready, StripeIndex stripe, StreamId stream);
 
-  // ---- stakes: once around the ring, or from everybody to everybody who is ready with the direct algorithm ----
+  // ---- rank parameters: once around the ring; with the direct algorithm from everybody to everybody ----
 
   // What downstream, or a peer that is ready, may not know yet.
-  void tell_stakes(const Round& round, PeerId to);
-  // True: all stakes are known now.
-  [[nodiscard]] bool learn_stake(Round& round, Rank rank, std::uint64_t value);
+  void tell_rank_parameters(const Round& round, PeerId to);
+  // True: all rank parameters are known now.
+  [[nodiscard]] bool learn_rank_parameter(Round& round, Rank rank, std::uint64_t value);
 
  private:
   Context& context_;

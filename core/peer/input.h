@@ -12,9 +12,14 @@
 #include "core/base/time.h"
 #include "core/io/stream.h"
 #include "core/kernels/job.h"
-#include "core/peer/request.h"
+#include "core/ring/request.h"
 
 namespace lockstep::peer {
+
+using ring::Request;
+using ring::Tensor;
+using ring::Watched;
+using wire::Collective;
 
 // ---- API commands; each `call` is completed exactly once ----
 

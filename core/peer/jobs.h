@@ -29,7 +29,7 @@ class Jobs {
     Use use = Use::kRound;
     std::uint64_t id = 0;  // the order of the round or of the transfer
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(use, id);
     }
   };
@@ -80,7 +80,7 @@ class Jobs {
 
   // Left out: collected_, which is empty between two steps.
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(given_, owners_);
   }
 

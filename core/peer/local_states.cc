@@ -35,7 +35,7 @@ std::optional<Error> LocalStates::validate_state(const Request& request) {
 }
 
 std::optional<Error> LocalStates::validate(const state::Statement& state, std::span<const BufferRef> memory) {
-  if (const auto flaw = flaw_of(state.manifest)) return invalid(*flaw);
+  if (const auto error = validate_manifest(state.manifest)) return invalid(*error);
   if (state.values.size() != state.manifest.values.size() || memory.size() != state.manifest.tensors.size()) {
     return invalid("a state of " + std::to_string(state.manifest.tensors.size()) + " tensors and " +
                    std::to_string(state.manifest.values.size()) + " values, of which " + std::to_string(memory.size()) +
@@ -85,6 +85,7 @@ void LocalStates::remember(Tag tag, std::uint64_t layout, const state::Sync& syn
   known_.emplace(tag, Known{layout, sync.digests()});
 }
 
+// Rule 26: a state of which a part was overwritten in place is undefined until a sync succeeds.
 void LocalStates::note_torn(Tag tag, const state::Sync& sync) {
   if (sync.torn() && !mutant(Mutant::kTornVotes)) {
     torn_.insert(tag);
@@ -111,6 +112,7 @@ std::unique_ptr<state::Sync> LocalStates::new_watch(const Request& request) cons
   return new_sync(*request.watch->state, request.watch->memory, {});
 }
 
+// Rule 40.
 std::unique_ptr<state::Sync> LocalStates::watch(const Request& request, std::uint64_t launch) {
   auto sync = new_watch(request);
   const std::uint64_t layout = state::digest_of(request.watch->state->manifest).low;
@@ -125,7 +127,7 @@ void LocalStates::watched(std::uint64_t launch, const state::Sync& sync) {
   if (watched_by_ == launch) watched_.pieces = sync.digests();
 }
 
-bool LocalStates::send_next(state::Sync& sync, const RoundKey& key, Generation attempt, PeerId to, Instant now,
+bool LocalStates::send_next(state::Sync& sync, const RoundKey& key, AttemptId attempt, PeerId to, Instant now,
                             Term term, wire::LinkWriter& writer) {
   if (!pace_.allows(now)) return false;
   const auto next = sync.next(to);

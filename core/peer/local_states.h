@@ -18,8 +18,8 @@
 #include "core/peer/effect.h"
 #include "core/peer/input.h"
 #include "core/peer/options.h"
-#include "core/peer/request.h"
 #include "core/ring/operation.h"
+#include "core/ring/request.h"
 #include "core/state/pace.h"
 #include "core/state/sync.h"
 #include "core/wire/link_writer.h"
@@ -64,7 +64,7 @@ class LocalStates {
   [[nodiscard]] bool may_send(Instant now) const { return pace_.allows(now); }
   [[nodiscard]] Instant may_send_at() const { return pace_.next(); }
   // Queues the next piece for this peer; false: there is none now.
-  bool send_next(state::Sync& sync, const RoundKey& key, Generation attempt, PeerId to, Instant now, Term term,
+  bool send_next(state::Sync& sync, const RoundKey& key, AttemptId attempt, PeerId to, Instant now, Term term,
                  wire::LinkWriter& writer);
   [[nodiscard]] static ring::Operation::Place place_of(const state::Sync::Place& place);
   // A job of the sync has ended. Reports progress; returns the sender of a wrong piece.
@@ -76,7 +76,7 @@ class LocalStates {
 
   // Left out: own_, patience_ and reach_, which are options.
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(known_, torn_, watched_, watched_by_, pace_);
   }
 
@@ -85,7 +85,7 @@ class LocalStates {
     std::uint64_t layout = 0;
     std::vector<std::optional<Digest>> pieces;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(layout, pieces);
     }
   };

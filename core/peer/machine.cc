@@ -11,9 +11,20 @@
 namespace lockstep::peer {
 
 Peer::Machine::Machine(const Options& options, Instant now) : context_(options, now, *this) {
-  LOCKSTEP_ASSERT(flaw_of(options).empty());
+  LOCKSTEP_ASSERT(!options.id.is_nobody() && validate_options(options).empty());
   context_.mesh.attach({rounds_, transfers_, *this});
 }
+
+namespace {
+
+// Whether an input moves bytes or sums them up: there are hundreds of these in a round, and few of them change its
+// state.
+bool moves_data(const Input& input) {
+  return std::holds_alternative<io::ReadDone>(input) || std::holds_alternative<io::WriteDone>(input) ||
+         std::holds_alternative<JobDone>(input);
+}
+
+}  // namespace
 
 void Peer::Machine::step(Input& input, Instant now, Effects& out) {
   LOCKSTEP_ASSERT(now >= context_.now);  // drivers never run time backwards
@@ -21,6 +32,7 @@ void Peer::Machine::step(Input& input, Instant now, Effects& out) {
   context_.effects = &out;
   take(input);
   drive();
+  if (!moves_data(input)) rounds_.assert_invariants();
   context_.effects = nullptr;
 }
 
@@ -101,27 +113,27 @@ bool Peer::Machine::is_quiet() const {
          !admission_.admits() && !admission_.leaves() && context_.session.is_quiet() && context_.mesh.is_quiet();
 }
 
-Standing Peer::Machine::standing() const {
+Lifecycle Peer::Machine::lifecycle() const {
   switch (admission_.life()) {
-    case Admission::Life::kNew: return Standing::kNew;
-    case Admission::Life::kOver: return Standing::kOver;
-    case Admission::Life::kLeaving: return admission_.has_said_leave() ? Standing::kGoing : Standing::kLeaving;
+    case Admission::Life::kNew: return Lifecycle::kNew;
+    case Admission::Life::kOver: return Lifecycle::kOver;
+    case Admission::Life::kLeaving: return admission_.has_said_leave() ? Lifecycle::kGoing : Lifecycle::kLeaving;
     case Admission::Life::kMember:
-      if (views_.proposal()) return Standing::kFrozen;
-      if (admission_.admits()) return Standing::kAdmitting;
-      return rounds_.empty() ? Standing::kIdle : Standing::kInRounds;
+      if (views_.proposal()) return Lifecycle::kFrozen;
+      if (admission_.admits()) return Lifecycle::kAdmitting;
+      return rounds_.empty() ? Lifecycle::kIdle : Lifecycle::kInRounds;
     case Admission::Life::kJoining: break;
   }
   switch (context_.session.state()) {
     case Session::State::kIdle:
     case Session::State::kPausing:
-    case Session::State::kLooking: return Standing::kLooking;
-    case Session::State::kDialling: return Standing::kDialling;
-    case Session::State::kGreeting: return Standing::kGreeting;
+    case Session::State::kLooking: return Lifecycle::kLooking;
+    case Session::State::kDialling: return Lifecycle::kDialling;
+    case Session::State::kGreeting: return Lifecycle::kGreeting;
     case Session::State::kWelcomed:
     case Session::State::kOver: break;
   }
-  return views_.proposal() ? Standing::kInvited : Standing::kWaiting;
+  return views_.proposal() ? Lifecycle::kInvited : Lifecycle::kWaiting;
 }
 
 bool Peer::Machine::hears(StreamId stream) const {
@@ -158,7 +170,7 @@ void Peer::Machine::on_stop(const Stop& in) {
   (void)rounds_.stop(in.call, why);  // it may have completed meanwhile
 }
 
-// Nobody is told: whoever abandons the run waits for the end of the calls, not for a coordinator that hears no more.
+// The coordinator is not told: a program that abandons the run waits for the end of its calls only.
 void Peer::Machine::on_abandon(const Abandon& in) {
   if (admission_.is_over()) return;
   context_.session.hang_up(context_.out());
@@ -220,6 +232,7 @@ void Peer::Machine::on_decision(wire::Message message) {
                  [&](const auto&) { check("said what a coordinator does not say"); },
              },
              message);
+  rounds_.assert_invariants();
 }
 
 void Peer::Machine::check(const std::string& violation) {
@@ -242,13 +255,13 @@ void Peer::Machine::on_propose(wire::Propose proposal) {
   context_.session.say(wire::Flush{number, rounds_.open_rounds()});
   update_links();
   const auto is_in = [&](PeerId peer) { return Views::has_member(views_.proposal()->view, peer); };
-  context_.mesh.dismiss_visitors(is_in, context_.now, context_.out());
+  context_.mesh.disconnect_prefetchers(is_in, context_.now, context_.out());
   const Instant grace = context_.now + context_.options.abort_grace;  // rule 15: the coordinator is at work
   admission_.renew_grace(grace);
   rounds_.renew_grace(grace);
 }
 
-// Another newcomer that the proposal would have admitted is gone, and the next proposal does not admit this peer.
+// Rule 19: another newcomer of the proposal is gone, and the next proposal does not admit this peer.
 void Peer::Machine::on_put_off() {
   if (!views_.proposal() || context_.view->number.value != 0) {
     return check("let a peer wait that it did not want to admit");
@@ -270,6 +283,7 @@ void Peer::Machine::on_install(const wire::Install& in) {
   install(change);
 }
 
+// Rule 4: a view is installed whole. A new cohort begins with an admission (rule 18).
 void Peer::Machine::install(const wire::Propose& change) {
   const bool admission = change.view.cohort != context_.view->cohort;
   const bool changed = change.view.number != context_.view->number;
@@ -294,6 +308,7 @@ void Peer::Machine::install(const wire::Propose& change) {
     rounds_.enter_cohort();
   }
   if (views_.forget_admits()) rounds_.refuse_anew();
+  views_.assert_invariants();
   rounds_.forget_stale_announcements();
   update_links();
   rounds_.go_on();
@@ -317,6 +332,7 @@ void Peer::Machine::on_left() {
 
 // ---- links ----
 
+// Rule 23.
 void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
   context_.note(
       {.kind = trace::Kind::kLinkReported, .view = context_.view->number, .peer = peer, .round = {}, .text = why});
@@ -331,7 +347,7 @@ void Peer::Machine::drive_transfers() {
   const bool waits = admission_.life() == Admission::Life::kJoining && !views_.proposal();
   if (transfers_.drive(waits ? Place::kWaits : admission_.is_member() ? Place::kMember : Place::kOther)) update_links();
   if (transfers_.serves()) return;
-  context_.mesh.dismiss_visitors([](PeerId) { return true; }, context_.now, context_.out());
+  context_.mesh.disconnect_prefetchers([](PeerId) { return true; }, context_.now, context_.out());
 }
 
 void Peer::Machine::try_leave() {

@@ -1,6 +1,6 @@
 // The peer's inside: hands each input to the part that it concerns, and carries out what a part's decision means for
 // the others. The parts are Views (what the members are), Admission (in and out), Rounds (collective calls) and
-// StateTransfers (publications and prefetches); Session talks to the coordinator, Mesh to the neighbours. state.cc
+// StateTransfers (publications and prefetches); Session talks to the coordinator, Mesh to the neighbours. archive.cc
 // names all that they hold, for recordings.
 #pragma once
 
@@ -27,18 +27,18 @@ class Peer::Machine final : private SessionOwner, private LinkOwner {
   [[nodiscard]] Footprint footprint() const;
   [[nodiscard]] bool is_quiet() const;
   [[nodiscard]] Holdings holdings();
-  [[nodiscard]] Posture posture() const { return {standing(), rounds_.phases()}; }
+  [[nodiscard]] Snapshot snapshot() const { return {lifecycle(), rounds_.phases()}; }
   [[nodiscard]] RoundPhase phase_of(const RoundKey& key) const { return rounds_.phase_of(key); }
   [[nodiscard]] std::optional<RoundKey> round_of(CallId call) const { return rounds_.round_of(call); }
   [[nodiscard]] bool hears(StreamId stream) const;
 
-  // What a recording begins with (core/flight/); defined in state.cc.
+  // What a recording begins with (core/flight/); defined in archive.cc.
   template <typename Archive>
-  void state(Archive& a);
+  void archive(Archive& a);
   void lend_again(Effects& out) const;
 
  private:
-  [[nodiscard]] Standing standing() const;
+  [[nodiscard]] Lifecycle lifecycle() const;
   void take(Input& input);
 
   // ---- calls ----

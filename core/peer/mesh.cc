@@ -16,8 +16,8 @@ constexpr Duration kFirstBackoff = milliseconds(10);
 constexpr Duration kLastBackoff = milliseconds(500);
 // Segments that a stripe holds: one being written, one to follow without a gap.
 constexpr std::size_t kSegmentsPerStripe = 2;
-// What is on its way to a visitor delays a round: one piece.
-constexpr std::size_t kSegmentsPerVisitor = 1;
+// A piece on its way to a prefetcher delays segments of rounds: one piece at a time.
+constexpr std::size_t kSegmentsPerPrefetcher = 1;
 // Streams in a row that break the protocol before their link is said to be broken: more than bits on the way are ever
 // flipped.
 constexpr std::uint32_t kMaxFaults = 8;
@@ -40,9 +40,10 @@ void Mesh::set_key(const LinkKey& key, Instant now, Effects& out) {
 void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects& out) {
   for (auto at = links_.begin(); at != links_.end();) {
     const auto wanted = neighbours.find(at->first);
-    const auto relation = wanted != neighbours.end() && wanted->second.visit ? Relation::kHost : Relation::kNeighbour;
+    const auto relation =
+        wanted != neighbours.end() && wanted->second.prefetch_key ? Relation::kSource : Relation::kNeighbour;
     const bool stays =
-        wanted == neighbours.end() ? at->second.relation == Relation::kVisitor : at->second.relation == relation;
+        wanted == neighbours.end() ? at->second.relation == Relation::kPrefetcher : at->second.relation == relation;
     at = stays ? std::next(at) : let_go(at, now, out);
   }
   for (const auto& [peer, wanted] : neighbours) {
@@ -50,18 +51,18 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     Link& link = at->second;
     link.address = wanted.address;
     link.direct = wanted.direct;
-    if (wanted.visit) link.key = *wanted.visit;
+    if (wanted.prefetch_key) link.key = *wanted.prefetch_key;
     if (!std::exchange(link.needed, wanted.needed) && wanted.needed) link.reported = now;
     if (!fresh) continue;
-    if (wanted.visit) link.relation = Relation::kHost;
-    link.dials = wanted.visit || options_.id < peer;
+    if (wanted.prefetch_key) link.relation = Relation::kSource;
+    link.dials = wanted.prefetch_key || options_.id < peer;
     link.reported = now;
-    const std::uint16_t width = wanted.visit ? 1 : options_.stripes;
+    const std::uint16_t width = wanted.prefetch_key ? 1 : options_.stripes;
     link.stripes.resize(link.dials ? width : 1, Stripe{{}, false, now, now, kFirstBackoff});
     if (link.dials) {
       for (std::uint16_t i = 0; i < link.width(); ++i) dial(peer, link, StripeIndex{i}, now, out);
     }
-    look_soon(now + options_.link_timeout);
+    set_timer(now + options_.link_timeout);
   }
   std::vector<io::Address> callers;
   for (const auto& [peer, link] : links_) {
@@ -83,7 +84,7 @@ Mesh::Links::iterator Mesh::let_go(Links::iterator at, Instant now, Effects& out
     const bool open = flow.kind == Kind::kUp;
     flow.kind = Kind::kDying;
     flow.since = now;
-    look_soon(now + options_.dial_timeout);
+    set_timer(now + options_.dial_timeout);
     if (open) {
       flow.channel.finish(out);
     } else {
@@ -101,7 +102,7 @@ void Mesh::close_all(Effects& out) {
     flow.channel.close(out);
   }
   lobby_ = io::Lobby(options_.strangers);
-  next_look_ = kNever;
+  next_timer_ = kNever;
 }
 
 void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effects& out) {
@@ -110,16 +111,16 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
   Flow& flow = flows_.try_emplace(slot.stream, slot.stream, now, Kind::kDialling).first->second;
   flow.peer = peer;
   flow.stripe = stripe;
-  flow.visits = link.relation == Relation::kHost;
+  flow.is_prefetch = link.relation == Relation::kSource;
   out.emplace_back(io::Dial{slot.stream, link.address});
-  look_soon(now + options_.dial_timeout);
+  set_timer(now + options_.dial_timeout);
 }
 
 void Mesh::on_accepted(const io::Accepted& in, Instant now, Effects& out) {
   Flow& flow = flows_.try_emplace(in.stream, in.stream, now, Kind::kStranger).first->second;
   touch(flow);
   if (closed_) return drop(flow, false, now, out);
-  look_soon(now + options_.dial_timeout);
+  set_timer(now + options_.dial_timeout);
   if (const auto goes = lobby_.enter(in.stream, in.from)) drop(flows_.at(*goes), false, now, out);
 }
 
@@ -131,7 +132,7 @@ void Mesh::on_opened(const io::Opened& in, Instant now) {
   flow.channel.forgive_silence(now);
   const Link& link = links_.at(flow.peer);
   flow.channel.writer.preamble();
-  const LinkKey& key = flow.visits ? link.key : *key_;
+  const LinkKey& key = flow.is_prefetch ? link.key : *key_;
   flow.channel.writer.message(wire::Link{options_.id, flow.peer, flow.stripe, link.width(), key, link.direct}, term_);
 }
 
@@ -187,6 +188,7 @@ void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
   }
 }
 
+// Rule 10: a segment lands only where the round that it belongs to has a place; otherwise in a sink.
 void Mesh::take_segment(Flow& flow, const wire::SegmentBegan& in, Instant now, Effects& out) {
   if (flow.kind != Kind::kUp) return break_protocol(flow, "a segment before the greeting", now, out);
   if (in.term < term_) return flow.channel.reader.sink();
@@ -221,38 +223,40 @@ void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& o
   }
   if (flow.kind == Kind::kParked) return break_protocol(flow, "a message before the welcome", now, out);
   if (std::holds_alternative<wire::Heartbeat>(message)) return;
-  if (flow.visits) return on_visit_message(flow, message, now, out);
+  if (flow.is_prefetch) return on_prefetch_message(flow, message, now, out);
   if (auto* ready = std::get_if<wire::Ready>(&message)) {
     return owners_->neighbours.on_ready(flow.peer, flow.stripe, flow.channel.stream(), std::move(*ready));
   }
   if (const auto* offer = std::get_if<wire::Offer>(&message)) {
     return owners_->neighbours.on_offer(flow.peer, flow.channel.stream(), *offer);
   }
-  if (const auto* stake = std::get_if<wire::Stake>(&message)) return owners_->neighbours.on_stake(flow.peer, *stake);
+  if (const auto* parameter = std::get_if<wire::RankParameter>(&message))
+    return owners_->neighbours.on_rank_parameter(flow.peer, *parameter);
   if (const auto* done = std::get_if<wire::Done>(&message)) return owners_->neighbours.on_done(flow.peer, *done);
   if (wire::is_about_state(message))
     return owners_->neighbours.on_state_message(flow.peer, flow.channel.stream(), message);
   break_protocol(flow, "a message that neighbours do not send", now, out);
 }
 
-// A visitor asks, a host answers.
-void Mesh::on_visit_message(Flow& flow, const wire::Message& message, Instant now, Effects& out) {
+// A prefetcher asks, a source answers.
+void Mesh::on_prefetch_message(Flow& flow, const wire::Message& message, Instant now, Effects& out) {
   const bool asks =
       std::holds_alternative<wire::AskDigests>(message) || std::holds_alternative<wire::AskPieces>(message);
-  const bool to_us = links_.at(flow.peer).relation == Relation::kVisitor;
+  const bool to_us = links_.at(flow.peer).relation == Relation::kPrefetcher;
   if (to_us ? asks : std::holds_alternative<wire::PieceDigests>(message)) {
-    return owners_->visits.on_message(flow.peer, flow.channel.stream(), message);
+    return owners_->prefetches.on_message(flow.peer, flow.channel.stream(), message);
   }
-  break_protocol(flow, "a message that is not said on a visit", now, out);
+  break_protocol(flow, "a message that prefetchers and sources do not send", now, out);
 }
 
+// Rule 20: a caller that proves the run's key leaves the lobby, and a stranger no longer displaces it.
 void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out) {
   if (link.to != options_.id) return refuse(flow, "another peer was meant: this is not the one you look for", now, out);
-  flow.visits = key_ && link.key == wire::visitor_key(*key_, link.from);
-  if (key_ && link.key != *key_ && !flow.visits) return refuse_key(flow, now, out);
-  if (flow.visits) {
-    if (const auto refusal = refusal_of_visit(link.from)) return refuse(flow, *refusal, now, out);
-    if (link.stripes != 1) return refuse(flow, "a visitor has one stream", now, out);
+  flow.is_prefetch = key_ && link.key == wire::prefetcher_key(*key_, link.from);
+  if (key_ && link.key != *key_ && !flow.is_prefetch) return refuse_key(flow, now, out);
+  if (flow.is_prefetch) {
+    if (const auto refusal = validate_prefetch_link(link.from)) return refuse(flow, *refusal, now, out);
+    if (link.stripes != 1) return refuse(flow, "a prefetch link has one stream", now, out);
   } else if (!(link.from < link.to))
     return refuse(flow, "the peer with the smaller id dials", now, out);
   if (link.stripes == 0 || link.stripes > kMaxStripes || link.stripe.value >= link.stripes) {
@@ -275,18 +279,19 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
     lobby_.leave(flow.channel.stream());
     make_room_for_parked(now, out);
   }
-  look_soon(now + options_.dial_timeout);
-  if (flow.visits) {
+  set_timer(now + options_.dial_timeout);
+  if (flow.is_prefetch) {
     const auto [at, fresh] = links_.try_emplace(link.from);
-    at->second.relation = Relation::kVisitor;
+    at->second.relation = Relation::kPrefetcher;
     at->second.needed = false;
     if (fresh) at->second.stripes.assign(1, Stripe{{}, false, now, now, kFirstBackoff});
   }
   attach_parked(flow, now, out);
-  if (link.direct && key_ && !flow.visits && !links_.contains(link.from)) owners_->links.on_direct_caller(link.from);
+  if (link.direct && key_ && !flow.is_prefetch && !links_.contains(link.from))
+    owners_->links.on_direct_caller(link.from);
 }
 
-// Those with the key that no link waits for; the oldest go when there are too many.
+// Rule 3: of the streams with the key that no link waits for, the oldest go when there are too many.
 void Mesh::make_room_for_parked(Instant now, Effects& out) {
   std::uint32_t waiting = 0;
   Flow* oldest = nullptr;
@@ -298,13 +303,13 @@ void Mesh::make_room_for_parked(Instant now, Effects& out) {
   if (waiting > options_.strangers) drop(*oldest, false, now, out);
 }
 
-std::optional<std::string> Mesh::refusal_of_visit(PeerId from) const {
+std::optional<std::string> Mesh::validate_prefetch_link(PeerId from) const {
   const auto link = links_.find(from);
-  if (link != links_.end() && link->second.relation != Relation::kVisitor) return "this peer is a neighbour: no visits";
-  if (auto refusal = owners_->visits.refusal_of_visitor(from)) return refusal;
-  const auto visitors = std::count_if(links_.begin(), links_.end(),
-                                      [](const auto& entry) { return entry.second.relation == Relation::kVisitor; });
-  if (link == links_.end() && visitors >= kMaxVisitors) return "as many visitors as one member takes are here";
+  if (link != links_.end() && link->second.relation != Relation::kPrefetcher) return "a neighbour does not prefetch";
+  if (auto refusal = owners_->prefetches.validate_prefetcher(from)) return refusal;
+  const auto prefetchers = std::count_if(
+      links_.begin(), links_.end(), [](const auto& entry) { return entry.second.relation == Relation::kPrefetcher; });
+  if (link == links_.end() && prefetchers >= kMaxPrefetchers) return "this member serves as many prefetchers as it may";
   return std::nullopt;
 }
 
@@ -313,7 +318,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
   const auto at = links_.find(flow.peer);
   if (at == links_.end()) return;
   Link& link = at->second;
-  if (flow.visits != (link.relation == Relation::kVisitor) || link.relation == Relation::kHost) return;
+  if (flow.is_prefetch != (link.relation == Relation::kPrefetcher) || link.relation == Relation::kSource) return;
   if (link.width() != flow.stripes) {  // another number of stripes begins the link anew
     bool free = true;
     for (const Stripe& stripe : link.stripes) {
@@ -342,7 +347,7 @@ void Mesh::bring_up(Flow& flow, Instant now) {
   lobby_.leave(flow.channel.stream());
   flow.kind = Kind::kUp;
   flow.since = now;
-  const bool asks = flow.visits && links_.at(flow.peer).relation == Relation::kVisitor;
+  const bool asks = flow.is_prefetch && links_.at(flow.peer).relation == Relation::kPrefetcher;
   flow.channel.reader.set_max_body_bytes(asks ? kMaxWaitingBodyBytes : kMaxBodyBytes);
   if (!asks) flow.channel.reader.expect_segments();
   flow.channel.forgive_silence(now);
@@ -351,23 +356,24 @@ void Mesh::bring_up(Flow& flow, Instant now) {
   Stripe& stripe = link.stripes[flow.stripe.value];
   stripe.up = true;
   stripe.backoff = kFirstBackoff;
-  if (next_look_ == kNever || next_heartbeat_ <= now) next_heartbeat_ = now + options_.link_heartbeat;
-  look_soon(next_heartbeat_);
-  if (!flow.visits) owners_->neighbours.on_stripe_up(flow.peer, flow.stripe, flow.channel.stream());
+  if (next_timer_ == kNever || next_heartbeat_ <= now) next_heartbeat_ = now + options_.link_heartbeat;
+  set_timer(next_heartbeat_);
+  if (!flow.is_prefetch) owners_->neighbours.on_stripe_up(flow.peer, flow.stripe, flow.channel.stream());
 }
 
+// Rule 35: a stripe whose stream broke is dialled again at once.
 void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   const auto at = flows_.find(in.stream);
   LOCKSTEP_ASSERT(at != flows_.end());
   const PeerId peer = at->second.peer;
   const StripeIndex index = at->second.stripe;
   const bool was_up = at->second.kind == Kind::kUp;
-  const bool visits = at->second.visits;
+  const bool is_prefetch = at->second.is_prefetch;
   const bool was_dialling = at->second.kind == Kind::kDialling;
   flows_.erase(at);
   lobby_.leave(in.stream);
-  if (visits) {
-    owners_->visits.on_stream_gone(peer, in.stream);
+  if (is_prefetch) {
+    owners_->prefetches.on_stream_gone(peer, in.stream);
   } else {
     owners_->neighbours.on_stream_gone(peer, in.stream);
   }
@@ -375,25 +381,26 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   if (link == links_.end() || index.value >= link->second.width()) return;
   Stripe& stripe = link->second.stripes[index.value];
   if (stripe.stream != in.stream) return;
-  if ((stripe.up || was_up) && link->second.relation != Relation::kVisitor) {
+  if ((stripe.up || was_up) && link->second.relation != Relation::kPrefetcher) {
     stripe.down_since = now;
     out.emplace_back(
         trace::Event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = peer, .round = {}, .text = in.text});
   }
   stripe.stream = {};
   stripe.up = false;
-  look_soon(now + options_.link_timeout);
+  set_timer(now + options_.link_timeout);
   if (link->second.dials) {
     if (was_dialling) link->second.failure = in.text;
     stripe.retry_at = now + (mutant(Mutant::kRedialsLate) ? options_.link_silence : stripe.backoff);
     stripe.backoff = std::min(stripe.backoff * 2, kLastBackoff);
-    look_soon(stripe.retry_at);
+    set_timer(stripe.retry_at);
     return;
   }
   for (auto& [stream, flow] : flows_) {
     if (flow.kind == Kind::kParked && flow.peer == peer) attach_parked(flow, now, out);
   }
-  if (link->second.relation == Relation::kVisitor && link->second.stripes.front().stream.value == 0) links_.erase(link);
+  if (link->second.relation == Relation::kPrefetcher && link->second.stripes.front().stream.value == 0)
+    links_.erase(link);
 }
 
 void Mesh::drop(Flow& flow, bool in_order, Instant now, Effects& out) {
@@ -407,7 +414,7 @@ void Mesh::drop(Flow& flow, bool in_order, Instant now, Effects& out) {
   lobby_.leave(flow.channel.stream());
   if (in_order) {
     flow.channel.finish(out);
-    look_soon(now + options_.dial_timeout);
+    set_timer(now + options_.dial_timeout);
   } else {
     flow.channel.close(out);
   }
@@ -447,8 +454,8 @@ void Mesh::forgive(PeerId peer) {
   if (const auto at = links_.find(peer); at != links_.end()) at->second.faults = 0;
 }
 
-// A stream that speaks nonsense is closed, and may be opened again: bits are flipped on the way. But a link on which
-// that happens again and again is none, and the coordinator shall know. A stranger has no link, whomever it names.
+// Rules 3 and 23: a stream that breaks the protocol is closed, and may be opened again, because bits flip on the way. A
+// link on which that happens again and again is reported to the coordinator. A stranger has no link.
 void Mesh::break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out) {
   out.emplace_back(trace::Event{.kind = trace::Kind::kProtocolError,
                                 .view = {},
@@ -470,13 +477,14 @@ void Mesh::break_protocol(Flow& flow, const std::string& why, Instant now, Effec
   owners_->links.on_link_broken(peer, "breaks the protocol again and again: " + why);
 }
 
+// Rule 24: a silent stripe is opened again, and a link without a stripe is reported as broken.
 void Mesh::on_timer(Instant now, Effects& out) {
-  if (now < next_look_) return;
+  if (now < next_timer_) return;
   // When this very process stood still, everybody seems silent: give them the time that we lost.
-  const bool slept = now - next_look_ > options_.link_heartbeat;
+  const bool slept = now - next_timer_ > options_.link_heartbeat;
   const bool beat = now >= next_heartbeat_;
   if (beat) next_heartbeat_ = now + options_.link_heartbeat;
-  next_look_ = kNever;
+  next_timer_ = kNever;
   for (auto& [stream, flow] : flows_) {
     if (slept) {
       flow.channel.forgive_silence(now);
@@ -496,7 +504,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
         touch(flow);
         flow.channel.writer.message(wire::Heartbeat{}, term_);
       }
-      look_soon(std::min(limit, next_heartbeat_));
+      set_timer(std::min(limit, next_heartbeat_));
     } else if (now >= flow.since + options_.dial_timeout) {
       if (flow.kind == Kind::kDying) {
         flow.channel.close(out);
@@ -504,7 +512,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
         drop(flow, false, now, out);
       }
     } else {
-      look_soon(flow.since + options_.dial_timeout);
+      set_timer(flow.since + options_.dial_timeout);
     }
   }
   std::vector<PeerId> broken;
@@ -518,7 +526,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
         if (now >= stripe.retry_at) {
           dial(peer, link, StripeIndex{i}, now, out);
         } else {
-          look_soon(stripe.retry_at);
+          set_timer(stripe.retry_at);
         }
       }
       const Instant limit = std::max(stripe.down_since, link.reported) + options_.link_timeout;
@@ -526,7 +534,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
         link.reported = now;
         if (link.needed || owners_->links.needs_link(peer)) broken.push_back(peer);
       }
-      look_soon(std::max(stripe.down_since, link.reported) + options_.link_timeout);
+      set_timer(std::max(stripe.down_since, link.reported) + options_.link_timeout);
     }
   }
   for (const PeerId peer : broken) {
@@ -569,7 +577,8 @@ void Mesh::place(StreamId stream, BufferRef into, Instant now, Effects& out) {
   take_events(at->second, now, out);
 }
 
-bool Mesh::release(const RoundKey& key, Generation attempt, Instant now, Effects& out) {
+// Rule 16: true once no stream reads or writes the memory of this attempt.
+bool Mesh::release(const RoundKey& key, AttemptId attempt, Instant now, Effects& out) {
   bool free = true;
   std::vector<StreamId> sunk;
   for (auto& [stream, flow] : flows_) {
@@ -600,7 +609,7 @@ bool Mesh::release(const RoundKey& key, Generation attempt, Instant now, Effects
 
 void Mesh::pump(Effects& out) {
   if (owners_->neighbours.has_segments()) fill_stripes();
-  serve_visitors();
+  serve_prefetchers();
   std::sort(touched_.begin(), touched_.end());
   for (const StreamId stream : touched_) {
     const auto at = flows_.find(stream);
@@ -636,14 +645,14 @@ void Mesh::fill_stripes() {
 }
 
 // While no round has anything to send.
-void Mesh::serve_visitors() {
-  if (!owners_->visits.serves()) return;
+void Mesh::serve_prefetchers() {
+  if (!owners_->prefetches.serves()) return;
   for (auto& [peer, link] : links_) {
-    if (link.relation != Relation::kVisitor || !link.stripes.front().up) continue;
+    if (link.relation != Relation::kPrefetcher || !link.stripes.front().up) continue;
     Flow& flow = flows_.at(link.stripes.front().stream);
-    if (flow.channel.writer.segments_queued() >= kSegmentsPerVisitor) continue;
+    if (flow.channel.writer.segments_queued() >= kSegmentsPerPrefetcher) continue;
     if (owners_->neighbours.has_segments()) return;
-    if (owners_->visits.next_segment(peer, {}, flow.channel.stream(), flow.channel.writer)) touch(flow);
+    if (owners_->prefetches.next_segment(peer, {}, flow.channel.stream(), flow.channel.writer)) touch(flow);
   }
 }
 

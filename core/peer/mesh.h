@@ -1,13 +1,16 @@
-// One peer's links to its neighbours: which streams to dial, which to take, when to give up on one, and which stripe a
-// segment goes to. Knows nothing of what is reduced: that is its owner's.
+// One peer's links to its neighbours: which streams to dial, which to accept, when to give up on a link, and which
+// stripe carries a segment. Knows nothing of what is reduced.
 //
-// The peer with the smaller id dials. A stripe that breaks is dialled again; what it had lost is told by Ready on the
-// new one. A stream belongs to a link only once it has said the key of the run: who is a member and where it listens
-// is no secret. Until then it stands in a lobby of few places; a stream that has said the key never stands there, and
-// so loses no place to a stranger. Beside its neighbours it has visits: a peer that waits for its admission dials
-// members that publish a state, with a key of its own, and fetches pieces from them. Nothing that happens on a visit
-// is anybody's fault: nobody hears of it, nothing waits for it. A stripe is only replaced once the driver has given
-// back all memory of the old one, so that a place has one stream at a time.
+// The peer with the smaller id dials. A stripe that breaks is dialled again; Ready on the new stream tells which
+// segments were lost. A stream belongs to a link only once it has presented the key of the run, because ids and
+// addresses of members are no secret. Until then the stream stands in a lobby of few places (rule 20 of
+// docs/protocol.md); a stream that has presented the key never loses its place to a stranger. A stripe is replaced
+// only after the driver has given back all memory of the old stream, so that a place in memory has one stream at a
+// time.
+//
+// Beside its neighbours, a peer has prefetch links (rule 39): a peer that waits for its admission, the prefetcher,
+// dials members that publish a state, its sources, with a key of its own, and fetches pieces from them. An error on a
+// prefetch link closes the link and has no other effect.
 #pragma once
 
 #include <algorithm>
@@ -43,18 +46,18 @@ class Mesh {
 
   struct Wanted {
     io::Address address;
-    bool needed = true;              // rounds cannot go on without this link: it is reported when it is broken
-    std::optional<LinkKey> visit{};  // we visit it, with this key
-    bool direct = false;             // no neighbour in the ring: the other side may not want it yet
+    bool needed = true;                     // rounds cannot go on without this link: it is reported when it is broken
+    std::optional<LinkKey> prefetch_key{};  // this peer prefetches from it, with this key
+    bool direct = false;                    // no neighbour in the ring: the other side may not want it yet
   };
-  // The neighbours that are wanted from now on, and those to be visited; others are let go. Visitors stay, unless they
-  // are wanted.
+  // The neighbours and the sources of prefetches that are wanted from now on; other links are closed. Links of
+  // prefetchers stay, unless the prefetcher becomes a neighbour.
   void want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects& out);
-  // Visitors that may stay no longer.
+  // Closes the links of these prefetchers.
   template <typename Unwelcome>
-  void dismiss_visitors(Unwelcome unwelcome, Instant now, Effects& out) {
+  void disconnect_prefetchers(Unwelcome unwelcome, Instant now, Effects& out) {
     for (auto at = links_.begin(); at != links_.end();) {
-      const bool goes = at->second.relation == Relation::kVisitor && unwelcome(at->first);
+      const bool goes = at->second.relation == Relation::kPrefetcher && unwelcome(at->first);
       at = goes ? let_go(at, now, out) : std::next(at);
     }
   }
@@ -70,11 +73,11 @@ class Mesh {
   void on_revoked(const io::Revoked& in, Instant now, Effects& out);
   void on_closed(const io::Closed& in, Instant now, Effects& out);
   void on_timer(Instant now, Effects& out);
-  [[nodiscard]] Instant deadline() const { return next_look_; }
+  [[nodiscard]] Instant deadline() const { return next_timer_; }
 
-  // Neighbours to whom a stripe is up; and those that we visit.
+  // Neighbours, and sources of prefetches, to which a stripe is up.
   [[nodiscard]] std::set<PeerId> linked() const { return linked(Relation::kNeighbour); }
-  [[nodiscard]] std::set<PeerId> hosts() const { return linked(Relation::kHost); }
+  [[nodiscard]] std::set<PeerId> sources() const { return linked(Relation::kSource); }
   // To a neighbour, on its first stripe that is up; false when none is.
   bool say(PeerId to, const wire::Message& message);
   void say_on(StreamId stream, const wire::Message& message);
@@ -88,7 +91,7 @@ class Mesh {
   void forgive(PeerId peer);
   void reset_link(PeerId peer, const std::string& why, Instant now, Effects& out);
   // Takes the round's memory back from all streams; true once none holds any. Call again until it is.
-  bool release(const RoundKey& key, Generation attempt, Instant now, Effects& out);
+  bool release(const RoundKey& key, AttemptId attempt, Instant now, Effects& out);
 
   // Fills stripes with segments and lends what is wanted. Call at the end of every step.
   void pump(Effects& out);
@@ -121,9 +124,9 @@ class Mesh {
     return sum;
   }
 
-  // What a recording begins with (core/flight/); defined in peer/state.cc.
+  // What a recording begins with (core/flight/); defined in peer/archive.cc.
   template <typename Archive>
-  void state(Archive& a);
+  void archive(Archive& a);
   void lend_again(Effects& out) const {
     for (const auto& [stream, flow] : flows_) flow.channel.lend_again(out);
   }
@@ -131,8 +134,8 @@ class Mesh {
  private:
   enum class Relation : std::uint8_t {
     kNeighbour,
-    kHost,     // we visit it
-    kVisitor,  // it visits us
+    kSource,      // this peer prefetches from it
+    kPrefetcher,  // it prefetches from this peer
   };
   struct Stripe {
     StreamId stream;  // 0: none
@@ -141,14 +144,14 @@ class Mesh {
     Instant retry_at;    // dialler, while there is no stream
     Duration backoff;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(stream, up, down_since, retry_at, backoff);
     }
   };
   struct Link {
     io::Address address;
     Relation relation = Relation::kNeighbour;
-    LinkKey key;  // kHost: said to it
+    LinkKey key;  // kSource: said to it
     bool dials = false;
     bool needed = true;
     bool direct = false;
@@ -159,7 +162,7 @@ class Mesh {
     std::string failure;  // why our last dial failed, in the system's words
     [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(address, relation, key, dials, needed, direct, stripes, reported, faults, last_fault, failure);
     }
   };
@@ -179,21 +182,21 @@ class Mesh {
     PeerId peer;    // proven, once our key is known
     StripeIndex stripe;
     std::uint16_t stripes = 1;
-    LinkKey key;           // accepted: that it said
-    bool visits = false;   // of a link that is a visit, on either side
-    bool touched = false;  // named in touched_
+    LinkKey key;               // accepted: that it said
+    bool is_prefetch = false;  // of a prefetch link, on either side
+    bool touched = false;      // named in touched_
     template <typename Archive>
-    void state(Archive& a) {
-      a.all(channel, kind, since, peer, stripe, stripes, key, visits, touched);
+    void archive(Archive& a) {
+      a.all(channel, kind, since, peer, stripe, stripes, key, is_prefetch, touched);
     }
   };
 
   using Links = std::map<PeerId, Link>;
   Links::iterator let_go(Links::iterator at, Instant now, Effects& out);
   [[nodiscard]] std::set<PeerId> linked(Relation relation) const;
-  [[nodiscard]] std::optional<std::string> refusal_of_visit(PeerId from) const;
+  [[nodiscard]] std::optional<std::string> validate_prefetch_link(PeerId from) const;
   void fill_stripes();
-  void serve_visitors();
+  void serve_prefetchers();
   // What it wants may have changed: it is pumped at the end of the step.
   void touch(Flow& flow) {
     if (!std::exchange(flow.touched, true)) touched_.push_back(flow.channel.stream());
@@ -201,7 +204,7 @@ class Mesh {
   void put(Flow& flow, BufferRef into, Effects& out);
   void take_events(Flow& flow, Instant now, Effects& out);
   void on_message(Flow& flow, wire::Message message, Instant now, Effects& out);
-  void on_visit_message(Flow& flow, const wire::Message& message, Instant now, Effects& out);
+  void on_prefetch_message(Flow& flow, const wire::Message& message, Instant now, Effects& out);
   void take_segment(Flow& flow, const wire::SegmentBegan& in, Instant now, Effects& out);
   void on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out);
   void attach_parked(Flow& flow, Instant now, Effects& out);
@@ -211,13 +214,13 @@ class Mesh {
   void refuse_key(Flow& flow, Instant now, Effects& out);
   void break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out);
   void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);
-  void look_soon(Instant at) { next_look_ = at < next_look_ ? at : next_look_; }
+  void set_timer(Instant at) { next_timer_ = at < next_timer_ ? at : next_timer_; }
   void make_room_for_parked(Instant now, Effects& out);
   [[nodiscard]] SegmentExchange& exchange_of(const Flow& flow) const {
-    if (flow.visits) return owners_->visits;
+    if (flow.is_prefetch) return owners_->prefetches;
     return owners_->neighbours;
   }
-  [[nodiscard]] bool is_proven(const Flow& flow) const { return key_ && (flow.visits || flow.key == *key_); }
+  [[nodiscard]] bool is_proven(const Flow& flow) const { return key_ && (flow.is_prefetch || flow.key == *key_); }
 
   Options options_;
   io::StreamNames& names_;
@@ -229,7 +232,7 @@ class Mesh {
   io::Lobby lobby_;
   std::vector<StreamId> touched_;
   Instant next_heartbeat_;
-  Instant next_look_ = kNever;
+  Instant next_timer_ = kNever;
   bool closed_ = false;
 };
 

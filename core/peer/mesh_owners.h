@@ -28,7 +28,7 @@ class NeighbourOwner : public SegmentExchange {
  public:
   virtual void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) = 0;
   virtual void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) = 0;
-  virtual void on_stake(PeerId from, const wire::Stake& stake) = 0;
+  virtual void on_rank_parameter(PeerId from, const wire::RankParameter& parameter) = 0;
   virtual void on_done(PeerId from, const wire::Done& done) = 0;
   virtual void on_state_message(PeerId from, StreamId stream, const wire::Message& message) = 0;
   virtual void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) = 0;
@@ -39,13 +39,13 @@ class NeighbourOwner : public SegmentExchange {
   [[nodiscard]] virtual bool has_segments_for(PeerId to) const = 0;
 };
 
-// A visit: a peer that waits for its admission fetches a published state from a member.
-class VisitOwner : public SegmentExchange {
+// Prefetch links: a peer that waits for its admission fetches a published state from a member (rule 39).
+class PrefetchOwner : public SegmentExchange {
  public:
-  // Whether there is something that others visit this peer for.
+  // Whether prefetchers have a reason to stay.
   [[nodiscard]] virtual bool serves() const = 0;
-  // Why this peer may not visit; nothing: it may.
-  [[nodiscard]] virtual std::optional<std::string> refusal_of_visitor(PeerId peer) const = 0;
+  // Why this peer may not prefetch; nothing: it may.
+  [[nodiscard]] virtual std::optional<std::string> validate_prefetcher(PeerId peer) const = 0;
   virtual void on_message(PeerId from, StreamId stream, const wire::Message& message) = 0;
   virtual void on_stream_gone(PeerId peer, StreamId stream) = 0;
 };
@@ -63,7 +63,7 @@ class LinkOwner {
 
 struct MeshOwners {
   NeighbourOwner& neighbours;
-  VisitOwner& visits;
+  PrefetchOwner& prefetches;
   LinkOwner& links;
 };
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "core/base/ids.h"
 #include "core/base/time.h"
@@ -24,10 +23,10 @@ struct Options {
   io::Address advertised;        // family kNone: the address the coordinator sees; port 0: the port it listens on
   std::uint16_t first_port = 0;  // listen on the first free port of this range; 0: any port
   std::uint16_t last_port = 0;
-  std::uint16_t stripes = 2;            // parallel streams to each neighbour
-  std::uint32_t segment_bytes = 0;      // 0: chosen from the size of the tensors; must be equal on all peers
-  std::uint32_t unasked = kMaxUnasked;  // small tensors under way to a neighbour that has not asked for them, at most
-  std::uint32_t turns = 0;              // of the direct form, see ring::Segmenting; must be equal on all peers
+  std::uint16_t stripes = 2;        // parallel streams to each neighbour
+  std::uint32_t segment_bytes = 0;  // 0: chosen from the size of the tensors; must be equal on all peers
+  std::uint32_t eager_segments = kMaxEagerSegments;  // most small segments that a neighbour gets before it asks
+  std::uint32_t turns = 0;                   // of the direct form, see ring::Segmenting; must be equal on all peers
   std::uint32_t strangers = kMaxStrangers;   // streams that have not said the key of the run
   std::uint64_t state_bytes_per_second = 0;  // that it sends of shared states, to all others together; 0: no limit
   // Where counters that wrap around begin: those of a peer that has run for months, in a test.
@@ -41,13 +40,7 @@ struct Options {
   Duration abort_grace = lockstep::seconds(10);  // from a call's time-out, or news after it, to `outcome unknown`
 };
 
-// Why no peer can have these; empty: nothing is wrong. A driver has seen to it.
-inline std::string_view flaw_of(const Options& options) {
-  if (options.id.is_nobody()) return "it has no id";
-  if (options.stripes < 1 || options.stripes > kMaxStripes) return "its number of stripes is none that links have";
-  if (options.strangers < 1 || options.strangers > kMaxStrangers) return "its strangers are none, or too many";
-  if (options.unasked > kMaxUnasked) return "more tensors go unasked than neighbours take";
-  return {};
-}
+// Why no peer can have these options; empty: they are valid. The text begins with the name of an option.
+std::string validate_options(const Options& options);
 
 }  // namespace lockstep::peer

@@ -13,7 +13,7 @@
 #include "core/peer/effect.h"
 #include "core/peer/input.h"
 #include "core/peer/options.h"
-#include "core/peer/posture.h"
+#include "core/peer/snapshot.h"
 
 namespace lockstep::peer {
 
@@ -53,7 +53,7 @@ class Peer {
   void save(std::vector<std::byte>& out) const;
   [[nodiscard]] bool load(std::span<const std::byte> state, Effects& lent);
 
-  [[nodiscard]] Posture posture() const;
+  [[nodiscard]] Snapshot snapshot() const;
   [[nodiscard]] RoundPhase phase_of(const RoundKey& round) const;
   // The round in which a collective call takes part, while it is not over; nothing while it waits for the next cohort.
   [[nodiscard]] std::optional<RoundKey> round_of(CallId call) const;

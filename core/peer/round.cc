@@ -3,28 +3,31 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/base/assert.h"
 #include "core/base/mutant.h"
+#include "core/base/overloaded.h"
+#include "core/ring/exchange_operation.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::peer {
 
-std::optional<std::uint64_t> stake_of(const Request& request) {
-  if (request.collective == Collective::kAllGather) return request.tensors.front().count * size_of(request.type);
+std::optional<std::uint64_t> rank_parameter_of(const Request& request, PeerId to) {
+  if (wire::has_blocks(request.collective)) return ring::block_bytes_to(request, to);
   if (request.weight) return std::bit_cast<std::uint32_t>(*request.weight);
   return std::nullopt;
 }
 
-std::optional<std::string> validate_stake(const Request& request, const wire::Stake& stake) {
-  const std::string whose = " for rank " + std::to_string(stake.rank.value);
+std::optional<std::string> validate_rank_parameter(const Request& request, const wire::RankParameter& parameter) {
+  const std::string whose = " for rank " + std::to_string(parameter.rank.value);
   if (request.weight) {
-    const bool sound =
-        stake.value <= UINT32_MAX && is_weight(std::bit_cast<float>(static_cast<std::uint32_t>(stake.value)));
+    const bool sound = parameter.value <= UINT32_MAX &&
+                       ring::is_weight(std::bit_cast<float>(static_cast<std::uint32_t>(parameter.value)));
     if (sound) return std::nullopt;
-    return "a weight" + whose + " that is none: the bits " + std::to_string(stake.value);
+    return "a weight" + whose + " that is none: the bits " + std::to_string(parameter.value);
   }
   const std::size_t element = size_of(request.type);
-  if (stake.value % element == 0) return std::nullopt;
-  return "a block of " + std::to_string(stake.value) + " bytes" + whose + ", which are no whole elements of " +
+  if (parameter.value % element == 0) return std::nullopt;
+  return "a block of " + std::to_string(parameter.value) + " bytes" + whose + ", which are no whole elements of " +
          std::to_string(element) + " bytes";
 }
 
@@ -35,7 +38,8 @@ Attempt::Attempt(const RoundKey& round, Generation its_generation, const Cohort:
       ring(among.ring),
       distance(among.distance),
       peer_commit(among.peer_commit),
-      direct(what.algorithm == wire::Algorithm::kDirect && among.ring->size() > 1) {
+      direct((what.algorithm == wire::Algorithm::kDirect || wire::exchanges(what.collective)) &&
+             among.ring->size() > 1) {
   const auto me = std::find(ring->begin(), ring->end(), self);
   LOCKSTEP_ASSERT(me != ring->end());
   rank = Rank{static_cast<std::uint32_t>(me - ring->begin())};
@@ -50,28 +54,30 @@ std::optional<Rank> Attempt::other(PeerId peer) const {
 void Attempt::agree(PeerId member, const wire::Done& done) {
   const auto at = std::find(ring->begin(), ring->end(), member);
   if (at == ring->end() || (agreed != 0 && agreed_hash != done.hash)) return;
-  const bool drifted = done.parity != 0 && agreed_parity != 0 && done.parity != agreed_parity;
+  const bool drifted =
+      done.state_fingerprint != 0 && agreed_fingerprint != 0 && done.state_fingerprint != agreed_fingerprint;
   if (drifted && !mutant(Mutant::kWatchBlind)) return;
   agreed |= 1U << static_cast<std::uint32_t>(at - ring->begin());
   agreed_hash = done.hash;
-  if (done.parity != 0) agreed_parity = done.parity;
+  if (done.state_fingerprint != 0) agreed_fingerprint = done.state_fingerprint;
 }
 
 bool Attempt::all_agree(std::uint64_t hash) const {
   if (agreed == 0) return false;
-  LOCKSTEP_ASSERT(world() <= kMaxDirect);
+  LOCKSTEP_ASSERT(world() <= kMaxPeerCommit);
   const std::uint32_t all = (1U << (world() - (mutant(Mutant::kAgreesWithoutOne) ? 1 : 0))) - 1;
   return (agreed & all) == all && agreed_hash == hash;
 }
 
-std::vector<std::uint64_t> Attempt::known_stakes() const {
+std::vector<std::uint64_t> Attempt::known_rank_parameters() const {
   std::vector<std::uint64_t> known;
-  for (const auto& stake : stakes) known.push_back(*stake);
+  for (const auto& parameter : rank_parameters) known.push_back(*parameter);
   return known;
 }
 
-bool Attempt::knows_stakes() const {
-  return std::all_of(stakes.begin(), stakes.end(), [](const auto& stake) { return stake.has_value(); });
+bool Attempt::knows_rank_parameters() const {
+  return std::all_of(rank_parameters.begin(), rank_parameters.end(),
+                     [](const auto& parameter) { return parameter.has_value(); });
 }
 
 bool Round::runs(const RoundKey& named, Generation in) const {
@@ -80,31 +86,53 @@ bool Round::runs(const RoundKey& named, Generation in) const {
   return attempt->key == named && (attempt->generation == in || mutant(Mutant::kReadyOfAnyAttempt));
 }
 
+void Round::assert_invariants() const {
+  LOCKSTEP_ASSERT(key.has_value() || !open());
+  LOCKSTEP_ASSERT(!completed_early || stop.has_value());
+  if (!attempted()) return;
+  LOCKSTEP_ASSERT(attempt.has_value() && attempt->rank.value < attempt->world());
+  // Rule 31: what neighbours say of this round names the attempt that runs here.
+  LOCKSTEP_ASSERT(attempt->generation == generation);
+  LOCKSTEP_ASSERT(!attempt->peer_commit || attempt->world() <= kMaxPeerCommit);
+  if (is<stage::Digesting>() || is<stage::Claimed>()) LOCKSTEP_ASSERT(sync != nullptr);
+  if (is<stage::Running>()) LOCKSTEP_ASSERT(moves());
+  LOCKSTEP_ASSERT(operation() == nullptr || attempt->jobs.has_value());
+}
+
 RoundPhase Round::phase() const {
-  switch (state) {
-    case State::kQueued: return RoundPhase::kQueued;
-    case State::kHeld: return RoundPhase::kHeld;
-    case State::kStakes:
-    case State::kDigests:
-    case State::kClaimed: return RoundPhase::kSizes;
-    case State::kRunning: {
-      const bool moved =
-          sync ? sync->bytes_received() > 0 : operation()->bytes_sent() + operation()->bytes_received() > 0;
-      return moved ? RoundPhase::kFlowing : RoundPhase::kStarting;
-    }
-    case State::kStuck: return RoundPhase::kStuck;
-    case State::kDone: return RoundPhase::kDone;
-    case State::kEnding: return has_outcome() ? RoundPhase::kEnding : RoundPhase::kGivenUp;
-  }
-  LOCKSTEP_UNREACHABLE();
+  return std::visit(
+      overloaded{
+          [](const stage::Queued&) { return RoundPhase::kQueued; },
+          [](const stage::Held&) { return RoundPhase::kHeld; },
+          [](const stage::ExchangingParameters&) { return RoundPhase::kSizes; },
+          [](const stage::Digesting&) { return RoundPhase::kSizes; },
+          [](const stage::Claimed&) { return RoundPhase::kSizes; },
+          [&](const stage::Running&) {
+            const bool moved =
+                sync ? sync->bytes_received() > 0 : operation()->bytes_sent() + operation()->bytes_received() > 0;
+            return moved ? RoundPhase::kFlowing : RoundPhase::kStarting;
+          },
+          [](const stage::Stuck&) { return RoundPhase::kStuck; },
+          [](const stage::Done&) { return RoundPhase::kDone; },
+          [](const stage::Ending& end) { return end.outcome ? RoundPhase::kEnding : RoundPhase::kGivenUp; },
+      },
+      stage);
 }
 
 std::optional<std::uint32_t> Round::root() const {
-  if (request.collective != Collective::kBroadcast) return 0;
+  if (!wire::has_root(request.collective)) return 0;
   const std::vector<PeerId>& ring = *attempt->ring;
   const auto at = std::find(ring.begin(), ring.end(), request.root);
   if (at == ring.end()) return std::nullopt;
   return static_cast<std::uint32_t>(at - ring.begin());
+}
+
+PeerId Round::receiver_that_is_no_member() const {
+  const std::vector<PeerId>& ring = *attempt->ring;
+  for (const ring::Block& block : request.blocks) {
+    if (std::find(ring.begin(), ring.end(), block.to) == ring.end()) return block.to;
+  }
+  return {};
 }
 
 ring::Segmenting Round::segmenting(const Options& options) const {
@@ -112,14 +140,24 @@ ring::Segmenting Round::segmenting(const Options& options) const {
 }
 
 std::optional<Error> Round::validate_operation(const Options& options) const {
-  return ring::Operation::refusal(request, attempt->rank, attempt->world(), attempt->known_stakes(),
-                                  segmenting(options));
+  const std::optional<std::uint32_t> root_rank = root();
+  LOCKSTEP_ASSERT(root_rank.has_value());
+  if (wire::exchanges(request.collective)) {
+    return ring::ExchangeOperation::validate(request, *attempt->ring, attempt->rank, attempt->known_rank_parameters(),
+                                             segmenting(options));
+  }
+  return ring::Operation::validate(request, attempt->rank, attempt->world(), *root_rank,
+                                   attempt->known_rank_parameters(), segmenting(options));
 }
 
 std::unique_ptr<ring::Operation> Round::new_operation(const Options& options) const {
   const std::optional<std::uint32_t> root_rank = root();
   LOCKSTEP_ASSERT(root_rank.has_value());
-  return ring::Operation::of(request, attempt->rank, attempt->world(), *root_rank, attempt->known_stakes(),
+  if (wire::exchanges(request.collective)) {
+    return std::make_unique<ring::ExchangeOperation>(request, *attempt->ring, attempt->rank,
+                                                     attempt->known_rank_parameters(), segmenting(options));
+  }
+  return ring::Operation::of(request, attempt->rank, attempt->world(), *root_rank, attempt->known_rank_parameters(),
                              segmenting(options));
 }
 

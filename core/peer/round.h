@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/base/assert.h"
@@ -14,21 +15,26 @@
 #include "core/base/time.h"
 #include "core/peer/cohort.h"
 #include "core/peer/effect.h"
+#include "core/peer/input.h"
 #include "core/peer/jobs.h"
 #include "core/peer/options.h"
-#include "core/peer/posture.h"
-#include "core/peer/request.h"
+#include "core/peer/snapshot.h"
 #include "core/ring/operation.h"
 #include "core/state/sync.h"
 #include "core/wire/message.h"
 
 namespace lockstep::peer {
 
-// What the ranks of a round must know of each other before data flows: how large the blocks of an all-gather are, or
-// what contributions weigh. Of this rank; nothing where the collective has none.
-[[nodiscard]] std::optional<std::uint64_t> stake_of(const Request& request);
-// Why a neighbour's stake is none; nothing: it is one.
-[[nodiscard]] std::optional<std::string> validate_stake(const Request& request, const wire::Stake& stake);
+// What the ranks of a round must know of each other before data flows: how large blocks are, or what contributions
+// weigh. Of this rank, as `to` is told: in an exchange each rank learns the size of its own block. Nothing where the
+// collective has none.
+[[nodiscard]] std::optional<std::uint64_t> rank_parameter_of(const Request& request, PeerId to);
+[[nodiscard]] inline bool has_rank_parameters(const Request& request) {
+  return wire::has_blocks(request.collective) || request.weight.has_value();
+}
+// Why a neighbour's rank parameter is none; nothing: it is one.
+[[nodiscard]] std::optional<std::string> validate_rank_parameter(const Request& request,
+                                                                 const wire::RankParameter& parameter);
 
 // A round in one generation (rule 31). Constructed anew for each attempt, and kept until the next one begins.
 struct Attempt {
@@ -41,12 +47,12 @@ struct Attempt {
   std::shared_ptr<const std::vector<PeerId>> ring;
   Rank rank;
   ring::Distance distance = ring::Distance::kFar;
-  bool peer_commit = false;                          // rule 14 may apply
-  bool direct = false;                               // the direct algorithm, with others
-  bool mismatched = false;                           // a neighbour has other arguments: its data means nothing
-  bool downstream_ready = false;                     // the downstream neighbour has launched, too
-  bool eager = false;                                // its segment goes to downstream without a Ready
-  std::vector<std::optional<std::uint64_t>> stakes;  // of each rank, where the collective has stakes
+  bool peer_commit = false;                                   // rule 14 may apply
+  bool direct = false;                                        // every rank sends to every other; there is another
+  bool mismatched = false;                                    // a neighbour has other arguments: its data means nothing
+  bool downstream_ready = false;                              // the downstream neighbour has launched, too
+  bool eager = false;                                         // its segment goes to downstream without a Ready
+  std::vector<std::optional<std::uint64_t>> rank_parameters;  // of each rank, where the collective has rank parameters
 
   std::unique_ptr<ring::Operation> operation;
   std::optional<JobPrefix> jobs;  // of the operation or the sync, while it is under way
@@ -55,7 +61,7 @@ struct Attempt {
   // that some of them watch, 0 for none.
   std::uint32_t agreed = 0;
   std::uint64_t agreed_hash = 0;
-  std::uint64_t agreed_parity = 0;
+  std::uint64_t agreed_fingerprint = 0;
 
   [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(ring->size()); }
   [[nodiscard]] Rank before() const { return Rank{(rank.value + world() - 1) % world()}; }
@@ -76,14 +82,14 @@ struct Attempt {
   // All members of the ring are done with this hash.
   [[nodiscard]] bool all_agree(std::uint64_t hash) const;
   // Once all are known.
-  [[nodiscard]] std::vector<std::uint64_t> known_stakes() const;
-  [[nodiscard]] bool knows_stakes() const;
+  [[nodiscard]] std::vector<std::uint64_t> known_rank_parameters() const;
+  [[nodiscard]] bool knows_rank_parameters() const;
 
   // Left out: operation, which its round saves.
   template <typename Archive>
-  void state(Archive& a) {
-    a.all(key, generation, ring, rank, distance, peer_commit, direct, mismatched, downstream_ready, eager, stakes, jobs,
-          agreed, agreed_hash, agreed_parity);
+  void archive(Archive& a) {
+    a.all(key, generation, ring, rank, distance, peer_commit, direct, mismatched, downstream_ready, eager,
+          rank_parameters, jobs, agreed, agreed_hash, agreed_fingerprint);
   }
 };
 
@@ -92,40 +98,45 @@ struct StopRequest {
   Status status = Status::kAborted;
   std::string text;
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(status, text);
   }
 };
 
-// The end of an attempt, while its memory comes back (rule 16).
+// Where a round is, with what it holds there only.
+namespace stage {
+
+struct Queued {};                // waits for admission to end; has no key
+struct Held {};                  // has a key; waits for a proposal to be installed
+struct ExchangingParameters {};  // wire::RankParameter messages go around the ring
+struct Digesting {};             // sync: the state is being digested
+struct Claimed {};               // sync: all members claim a state, and one is elected
+struct Running {};               // data flows
+struct Stuck {};                 // cannot run here; waits for the coordinator's verdict
+struct Done {};                  // the result is in hand; waits for the commit
+
+// The attempt is over, and its memory comes back (rule 16).
 struct Ending {
   enum class Inputs : std::uint8_t { kKept, kToRestore, kRestoring };
   std::optional<Outcome> outcome;  // nothing: the next attempt follows, in the newest generation
   Inputs inputs = Inputs::kKept;
   bool requeue = false;  // a key of the next cohort comes before the next attempt
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(outcome, inputs, requeue);
   }
 };
 
+}  // namespace stage
+
 struct Round {
-  enum class State : std::uint8_t {
-    kQueued,   // waits for admission to end; has no key
-    kHeld,     // has a key; waits for a proposal to be installed
-    kStakes,   // the ranks' stakes go around (wire::Stake)
-    kDigests,  // sync: the state is being digested
-    kClaimed,  // sync: all members claim a state, and one is elected
-    kRunning,  // data flows
-    kStuck,    // cannot run here; waits for the coordinator's verdict
-    kDone,     // the result is in hand; waits for the commit
-    kEnding,   // waits for memory to come back
-  };
+  using Stage = std::variant<stage::Queued, stage::Held, stage::ExchangingParameters, stage::Digesting, stage::Claimed,
+                             stage::Running, stage::Stuck, stage::Done, stage::Ending>;
   std::uint64_t order = 0;  // of its launch
   CallId call;
   Request request;
   wire::Descriptor what;
-  State state = State::kQueued;
+  Stage stage;
   Instant deadline = kNever;    // the call's own, or that of a stop that was asked for
   Instant limit = kNever;       // the call's own
   std::optional<RoundKey> key;  // in the newest cohort that it has entered; nothing while it is queued
@@ -142,31 +153,33 @@ struct Round {
   // It was stopped while it was queued: its call has completed, and the round ends for the others once it has a key.
   bool completed_early = false;
 
-  std::optional<Ending> ending;  // Invariant: in kEnding, and in no other state
-
   std::uint32_t retries = 0;
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
 
   [[nodiscard]] ring::Operation* operation() const { return attempt ? attempt->operation.get() : nullptr; }
-  [[nodiscard]] bool open() const { return state != State::kQueued && !has_outcome(); }
-  // The attempt that ends is the last one.
-  [[nodiscard]] bool has_outcome() const { return ending && ending->outcome; }
-  [[nodiscard]] bool has_committed() const { return has_outcome() && ending->outcome->status == Status::kOk; }
-  // The round goes on in the next cohort once that begins.
-  [[nodiscard]] bool requeues() const { return ending && ending->requeue; }
-  [[nodiscard]] bool attempted() const {
-    return state != State::kQueued && state != State::kHeld && state != State::kEnding;
+  template <typename One>
+  [[nodiscard]] bool is() const {
+    return std::holds_alternative<One>(stage);
   }
+  [[nodiscard]] const stage::Ending* ending() const { return std::get_if<stage::Ending>(&stage); }
+  [[nodiscard]] stage::Ending* ending() { return std::get_if<stage::Ending>(&stage); }
+  [[nodiscard]] bool open() const { return !is<stage::Queued>() && !has_outcome(); }
+  // The attempt that ends is the last one.
+  [[nodiscard]] bool has_outcome() const { return ending() != nullptr && ending()->outcome; }
+  [[nodiscard]] bool has_committed() const { return has_outcome() && ending()->outcome->status == Status::kOk; }
+  // The round goes on in the next cohort once that begins.
+  [[nodiscard]] bool requeues() const { return ending() != nullptr && ending()->requeue; }
+  [[nodiscard]] bool attempted() const { return !is<stage::Queued>() && !is<stage::Held>() && !is<stage::Ending>(); }
   // Whether a message that names this attempt is about the attempt that runs here.
   [[nodiscard]] bool runs(const RoundKey& named, Generation in) const;
   // The coordinator knows all that it needs of this peer: it may have committed the round.
-  [[nodiscard]] bool said_all() const { return state == State::kDone || state == State::kClaimed; }
+  [[nodiscard]] bool said_all() const { return is<stage::Done>() || is<stage::Claimed>(); }
   // Something that holds memory, and has jobs.
   [[nodiscard]] bool moves() const { return operation() != nullptr || sync != nullptr; }
   // Of the watched state: digested, or there is nobody to compare it with.
-  [[nodiscard]] bool knows_parity() const { return !watch || attempt->world() == 1 || watch->digested(); }
-  [[nodiscard]] std::uint64_t parity() const { return watch && attempt->world() > 1 ? watch->parity() : 0; }
+  [[nodiscard]] bool knows_fingerprint() const { return !watch || attempt->world() == 1 || watch->digested(); }
+  [[nodiscard]] std::uint64_t fingerprint() const { return watch && attempt->world() > 1 ? watch->fingerprint() : 0; }
   // Members tell each other that they are done, and commit without waiting for the coordinator (rule 14). If one of
   // them is lost then, the others are done, too, which the coordinator can see. A round that proves less, or that ends
   // together with another group's, waits for the coordinator.
@@ -174,9 +187,13 @@ struct Round {
     return attempt->peer_commit && request.collective == Collective::kAllReduce && what.count > 0;
   }
   [[nodiscard]] RoundPhase phase() const;
+  // Checked after every step.
+  void assert_invariants() const;
 
-  // The rank of a broadcast's root; 0 for other collectives; nothing: the root is no member.
+  // The rank of the root, where the collective has one; 0 for other collectives; nothing: the root is no member.
   [[nodiscard]] std::optional<std::uint32_t> root() const;
+  // A receiver of a block that is no member; nobody: there is none.
+  [[nodiscard]] PeerId receiver_that_is_no_member() const;
   // Why its operation cannot run on this peer; nothing: it can.
   [[nodiscard]] std::optional<Error> validate_operation(const Options& options) const;
   [[nodiscard]] std::unique_ptr<ring::Operation> new_operation(const Options& options) const;

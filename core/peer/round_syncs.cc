@@ -17,23 +17,24 @@ void RoundSyncs::begin(Round& round) {
     states_.recall(round.key->tag, round.what.layout, *round.sync);
   }
   round.attempt->jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
-  round.state = Round::State::kDigests;
+  round.stage = stage::Digesting{};
   round.sync->digest_some(context_.jobs.collected());
   start_jobs(round);
   claim_if_digested(round);
 }
 
 void RoundSyncs::claim_if_digested(Round& round) {
-  if (round.state != Round::State::kDigests || !round.sync->digested() || is_frozen(round)) return;
-  round.state = Round::State::kClaimed;
+  if (!round.is<stage::Digesting>() || !round.sync->digested() || is_frozen(round)) return;
+  round.stage = stage::Claimed{};
   const state::Claim claim = round.sync->claim();
   context_.session.say(
       wire::Claim{*round.key, round.generation, round.what, claim.strategy, claim.defined, claim.revision, claim.root});
 }
 
 // Rule 25.
-std::string RoundSyncs::elect(Round& round, const wire::Elected& elected) {
-  LOCKSTEP_ASSERT(round.state == Round::State::kClaimed);
+std::string RoundSyncs::elect(Round& round, const wire::Elected& in) {
+  LOCKSTEP_ASSERT(round.is<stage::Claimed>());
+  const state::Elected elected{in.revision, in.root, in.sources, in.receivers};
   const std::vector<PeerId>& ring = *round.attempt->ring;
   for (const auto* list : {&elected.sources, &elected.receivers}) {
     for (const PeerId peer : *list) {
@@ -41,9 +42,9 @@ std::string RoundSyncs::elect(Round& round, const wire::Elected& elected) {
     }
   }
   if (!round.sync->fits(elected)) return "elected a state that this peer neither has nor may take over";
-  round.sync->elected(elected);
+  round.sync->elected({in.key, attempt_id(in.attempt)}, elected);
   round.hash = elected.root.low;
-  round.state = round.sync->receives() ? Round::State::kRunning : Round::State::kDone;
+  round.stage = round.sync->receives() ? Round::Stage{stage::Running{}} : Round::Stage{stage::Done{}};
   return {};
 }
 
@@ -64,15 +65,15 @@ std::optional<std::string> RoundSyncs::stranded(const Round& round) const {
 }
 
 void RoundSyncs::done_if_complete(Round& round) {
-  if (round.state != Round::State::kRunning || !round.sync->complete() || is_frozen(round)) return;
-  round.state = Round::State::kDone;
+  if (!round.is<stage::Running>() || !round.sync->complete() || is_frozen(round)) return;
+  round.stage = stage::Done{};
   context_.session.say(wire::Done{*round.key, round.generation, round.what, round.hash});
 }
 
 void RoundSyncs::on_job_done(Round& round, const JobDone& in) {
   const auto liar = LocalStates::job_done(*round.sync, round.call, in, context_.out());
   if (liar) note_lie(*liar, "a piece of the state whose digest is wrong");
-  if (round.state != Round::State::kDigests) return;
+  if (!round.is<stage::Digesting>()) return;
   round.sync->digest_some(context_.jobs.collected());
   start_jobs(round);
   claim_if_digested(round);
@@ -81,9 +82,9 @@ void RoundSyncs::on_job_done(Round& round, const JobDone& in) {
 void RoundSyncs::end(Round& round, bool is_member) {
   context_.jobs.close(round.attempt->jobs);
   state::Sync& sync = *round.sync;
-  LOCKSTEP_ASSERT(round.ending.has_value());
+  LOCKSTEP_ASSERT(round.is<stage::Ending>());
   if (!round.has_outcome()) return sync.begin_again();
-  Outcome& outcome = *round.ending->outcome;
+  Outcome& outcome = *round.ending()->outcome;
   states_.remember(round.key->tag, round.what.layout, sync, outcome.status == Status::kOk);
   states_.note_torn(round.request.tag, sync);
   LocalStates::describe(sync, is_member, outcome);
@@ -165,7 +166,7 @@ bool RoundSyncs::end_watch(Round& round) {
 
 const state::Sync* RoundSyncs::watched(const Round& round, Generation attempt) {
   const bool compares =
-      round.generation == attempt && round.state == Round::State::kDone && round.knows_parity() && round.parity() != 0;
+      round.generation == attempt && round.is<stage::Done>() && round.knows_fingerprint() && round.fingerprint() != 0;
   return compares ? round.watch.get() : nullptr;
 }
 

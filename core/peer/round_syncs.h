@@ -30,7 +30,7 @@ class RoundSyncs {
   // Claims the state once it is digested and no proposal freezes the round.
   void claim_if_digested(Round& round);
   // A state is elected. Not empty: how the coordinator breaks the protocol.
-  [[nodiscard]] std::string elect(Round& round, const wire::Elected& elected);
+  [[nodiscard]] std::string elect(Round& round, const wire::Elected& in);
   // Asks what can be asked now.
   void ask(Round& round, const std::set<PeerId>& linked);
   // Why the state can be had from nobody, if so. Nobody can tell who is to blame, and the run goes on without the

@@ -26,13 +26,13 @@ std::size_t Rounds::eager_rounds() const {
 void Rounds::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) {
   const auto reset = [&](const char* why) { (void)context_.mesh.reset(stream, why, context_.now, context_.out()); };
   if (ready.key.group != context_.options.group) return reset("an announcement of another group's round");
-  Round* round = find(ready.key);
+  Round* round = rounds_.find(ready.key);
   const bool current = round != nullptr && round->runs(ready.key, ready.attempt);
   if (current) {
     const std::optional<Rank> receiver = round->attempt->receiver(from);
     if (!receiver || stops_as_mismatch(*round, greetings_.compare(*round, from, ready.what))) return;
     const bool knew = std::exchange(round->attempt->downstream_ready, true);
-    if (!knew || round->attempt->direct) greetings_.tell_stakes(*round, from);
+    if (!knew || round->attempt->direct) greetings_.tell_rank_parameters(*round, from);
     if (!ready.landing) return;
     if (round->operation() != nullptr) {
       if (!greetings_.grant(*round, *receiver, ready, stripe, stream)) reset("a Ready that does not fit its round");
@@ -64,7 +64,7 @@ void Rounds::take_ready(Round& round, PeerId from) {
 void Rounds::on_offer(PeerId from, StreamId stream, const wire::Offer& offer) {
   const auto reset = [&](const char* why) { (void)context_.mesh.reset(stream, why, context_.now, context_.out()); };
   if (offer.key.group != context_.options.group) return reset("an offer of another group's round");
-  Round* round = find(offer.key);
+  Round* round = rounds_.find(offer.key);
   if (round != nullptr && round->runs(offer.key, offer.attempt)) {
     if (from != round->attempt->upstream()) return;
     if (stops_as_mismatch(*round, greetings_.compare(*round, from, offer.what))) return;
@@ -76,34 +76,34 @@ void Rounds::on_offer(PeerId from, StreamId stream, const wire::Offer& offer) {
   if (!announcements_.eager().expect(from, offer)) reset("more offers than rounds can be in flight");
 }
 
-void Rounds::on_stake(PeerId from, const wire::Stake& stake) {
-  Round* round = find(stake.key);
-  if (round == nullptr || round->state != Round::State::kStakes || round->generation != stake.attempt) return;
+void Rounds::on_rank_parameter(PeerId from, const wire::RankParameter& parameter) {
+  Round* round = rounds_.find(parameter.key);
+  if (round == nullptr || !round->is<stage::ExchangingParameters>() || round->generation != parameter.attempt) return;
   const Attempt& attempt = *round->attempt;
-  if (!attempt.sender(from) || stake.rank.value >= attempt.world()) return;
-  if (attempt.direct && attempt.peer_at(stake.rank) != from) return;
-  if (const auto flaw = validate_stake(round->request, stake)) {
+  if (!attempt.sender(from) || parameter.rank.value >= attempt.world()) return;
+  if (attempt.direct && attempt.peer_at(parameter.rank) != from) return;
+  if (const auto flaw = validate_rank_parameter(round->request, parameter)) {
     return ask_to_stop(*round, Status::kProtocolError, context_.name_of(from) + " states " + *flaw);
   }
-  learn_stake(*round, stake.rank, stake.value);
+  learn_rank_parameter(*round, parameter.rank, parameter.value);
 }
 
-void Rounds::learn_stake(Round& round, Rank rank, std::uint64_t value) {
-  if (greetings_.learn_stake(round, rank, value)) begin_operation(round);
+void Rounds::learn_rank_parameter(Round& round, Rank rank, std::uint64_t value) {
+  if (greetings_.learn_rank_parameter(round, rank, value)) begin_operation(round);
 }
 
 // Rule 14.
 void Rounds::on_done(PeerId from, const wire::Done& done) {
-  Round* round = find(done.key);
+  Round* round = rounds_.find(done.key);
   if (round == nullptr || !round->runs(done.key, done.attempt) || !round->commits_among_peers()) return;
   if (stops_as_mismatch(*round, greetings_.compare(*round, from, done.what))) return;
   round->attempt->agree(from, done);
   commit_if_agreed(*round);
 }
 
-Round* Rounds::syncing(const RoundKey& key, Generation attempt) {
-  Round* round = find(key);
-  return round != nullptr && round->sync && round->runs(key, attempt) ? round : nullptr;
+Round* Rounds::syncing(const RoundKey& key, AttemptId attempt) {
+  Round* round = rounds_.find(key);
+  return round != nullptr && round->sync && round->runs(key, generation_of(attempt)) ? round : nullptr;
 }
 
 void Rounds::on_state_message(PeerId from, StreamId stream, const wire::Message& message) {
@@ -111,7 +111,7 @@ void Rounds::on_state_message(PeerId from, StreamId stream, const wire::Message&
                                   [](const wire::PieceDigests& in) { return std::pair(in.key, in.attempt); },
                                   [](const wire::AskPieces& in) { return std::pair(in.key, in.attempt); },
                                   [](const wire::HavePieces& in) { return std::pair(in.key, in.attempt); },
-                                  [](const auto&) { return std::pair(RoundKey{}, Generation{}); }};
+                                  [](const auto&) { return std::pair(RoundKey{}, AttemptId{}); }};
   const auto [key, attempt] = std::visit(name_of, message);
   // A message about another attempt is lost: the neighbour asks again.
   if (Round* round = syncing(key, attempt)) syncs_.on_message(*round, from, stream, message);
@@ -120,9 +120,9 @@ void Rounds::on_state_message(PeerId from, StreamId stream, const wire::Message&
 // ---- segments ----
 
 Round* Rounds::running(const wire::Segment& segment) {
-  Round* round = find(segment.key);
+  Round* round = rounds_.find(segment.key);
   if (round == nullptr || round->operation() == nullptr || !round->attempted()) return nullptr;
-  const bool of_this = round->attempt->generation == segment.attempt || mutant(Mutant::kOldSegmentTaken);
+  const bool of_this = round->attempt->generation == generation_of(segment.attempt) || mutant(Mutant::kOldSegmentTaken);
   return of_this && round->attempt->key == segment.key ? round : nullptr;
 }
 
@@ -186,7 +186,8 @@ bool Rounds::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::
   for (auto& [order, round] : rounds_) {
     if (!round.attempted()) continue;
     if (round.sync) {
-      if (states_.send_next(*round.sync, *round.key, round.generation, to, context_.now, term, writer)) return true;
+      if (states_.send_next(*round.sync, *round.key, attempt_id(round.generation), to, context_.now, term, writer))
+        return true;
       continue;
     }
     ring::Operation* const operation = round.operation();
@@ -199,7 +200,7 @@ bool Rounds::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::
       writer.message(wire::Offer{*round.key, round.generation, round.what, true}, term);
     }
     const auto length = static_cast<std::uint32_t>(next->payload.length);
-    writer.segment({*round.key, round.generation, next->phase, next->index, length}, term, next->payload,
+    writer.segment({*round.key, attempt_id(round.generation), next->phase, next->index, length}, term, next->payload,
                    next->checksum);
     operation->prepare(context_.jobs.collected());
     start_jobs(round);
@@ -218,7 +219,7 @@ void Rounds::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) {
     if (attempt.world() < 2) continue;
     if (attempt.sender(peer) && !mutant(Mutant::kReadyNotRepeated)) greetings_.announce(round, peer, stream);
     if (attempt.direct || attempt.downstream() != peer) continue;
-    if (attempt.downstream_ready) greetings_.tell_stakes(round, peer);
+    if (attempt.downstream_ready) greetings_.tell_rank_parameters(round, peer);
     if (attempt.operation) greetings_.offer_again(round, stripe, stream);
   }
 }
@@ -242,11 +243,13 @@ bool Rounds::needs_link(PeerId to) const {
          });
 }
 
+// A leaver is in no current ring, but in the generation of the rounds that were retained for it (rule 22).
 void Rounds::on_direct_caller(PeerId from) {
-  const Cohort* cohort = views_.newest();
-  if (cohort == nullptr) return;
-  const std::vector<PeerId>& ring = *cohort->now().ring;
-  if (std::find(ring.begin(), ring.end(), from) != ring.end()) go_direct();
+  for (const auto& [id, cohort] : views_.cohorts()) {
+    for (const auto& [generation, roster] : cohort.generations) {
+      if (std::find(roster.ring->begin(), roster.ring->end(), from) != roster.ring->end()) return go_direct();
+    }
+  }
 }
 
 void Rounds::add_links(Views::Links& links) const {

@@ -4,6 +4,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
+#include "core/peer/validate_call.h"
 #include "core/wire/describe.h"
 #include "core/wire/limits.h"
 
@@ -12,22 +13,14 @@ namespace lockstep::peer {
 // ---- calls ----
 
 std::optional<Error> Rounds::validate(const Request& request) {
-  const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
-  if (request.tensors.size() > kMaxTensorsPerCall) {
-    return invalid(std::to_string(request.tensors.size()) + " tensors in one call, more than " +
-                   std::to_string(kMaxTensorsPerCall));
-  }
+  if (auto error = validate_call(request)) return error;
   if (request.collective == Collective::kSync) {
     if (auto error = LocalStates::validate_state(request)) return error;
   }
   if (auto error = LocalStates::validate_watch(request)) return error;
-  if (request.collective == Collective::kAllGather && request.tensors.size() != 1) {
-    return invalid("all_gather takes one tensor, not " + std::to_string(request.tensors.size()));
-  }
-  if (auto flaw = flaw_of_encoding(request)) return invalid(std::move(*flaw));
   if (request.scratch.length < scratch_bytes(request)) {
-    return invalid("scratch of " + std::to_string(request.scratch.length) + " bytes, " +
-                   std::to_string(scratch_bytes(request)) + " needed");
+    return Error{Status::kInvalidArgument, "scratch of " + std::to_string(request.scratch.length) + " bytes, " +
+                                               std::to_string(scratch_bytes(request)) + " needed"};
   }
   return std::nullopt;
 }
@@ -40,8 +33,7 @@ void Rounds::launch(Launch in) {
         std::to_string(kMaxRoundsInFlight) + " rounds are in flight: wait for one to end before the next");
   }
   if (auto error = validate(in.request)) return context_.fail(in.call, error->status, error->text);
-  Round& round = rounds_[++launches_];
-  round.order = launches_;
+  Round& round = rounds_.launch();
   round.call = in.call;
   round.request = std::move(in.request);
   round.what = descriptor_of(round.request, context_.options.segment_bytes);
@@ -54,11 +46,10 @@ void Rounds::launch(Launch in) {
 }
 
 bool Rounds::stop(CallId call, const std::string& why) {
-  const auto at =
-      std::find_if(rounds_.begin(), rounds_.end(), [&](const auto& entry) { return entry.second.call == call; });
-  if (at == rounds_.end()) return false;
+  Round* const round = rounds_.find(call);
+  if (round == nullptr) return false;
   const std::string own_name = context_.name_of(context_.options.id);
-  ask_to_stop(at->second, Status::kAborted, "aborted by " + own_name + ": " + why);
+  ask_to_stop(*round, Status::kAborted, "aborted by " + own_name + ": " + why);
   return true;
 }
 
@@ -69,9 +60,9 @@ std::optional<Admission::RunEnds> Rounds::on_timer() {
     if (context_.now >= round.deadline) due.push_back(order);
   }
   for (const std::uint64_t order : due) {
-    const auto at = rounds_.find(order);
-    if (at == rounds_.end()) continue;
-    Round& round = at->second;
+    Round* const found = rounds_.find(order);
+    if (found == nullptr) continue;
+    Round& round = *found;
     const std::string tag = std::to_string(round.request.tag.value);
     if (round.stop) {
       const std::string grace = std::to_string(context_.options.abort_grace.ns / 1'000'000);
@@ -87,16 +78,6 @@ std::optional<Admission::RunEnds> Rounds::on_timer() {
   return std::nullopt;
 }
 
-Round* Rounds::find(const RoundKey& key) {
-  const auto at = by_key_.find(key);
-  return at == by_key_.end() ? nullptr : &rounds_.at(at->second);
-}
-
-const Round* Rounds::find(const RoundKey& key) const {
-  const auto at = by_key_.find(key);
-  return at == by_key_.end() ? nullptr : &rounds_.at(at->second);
-}
-
 // ---- attempts ----
 
 // Gives the round its key in the newest cohort (rule 9), and begins it unless an earlier attempt is still being given
@@ -104,17 +85,16 @@ const Round* Rounds::find(const RoundKey& key) const {
 void Rounds::enter(Round& round) {
   Cohort& cohort = *views_.newest();
   const bool ending = round.requeues();
-  if (ending) by_key_.erase(*round.key);
-  if (ending) round.ending->requeue = false;
-  round.key = RoundKey{cohort.id, context_.options.group, round.request.tag, cohort.uses.launch(round.request.tag)};
+  if (ending) rounds_.forget_key(round);
+  if (ending) round.ending()->requeue = false;
+  rounds_.set_key(round, {cohort.id, context_.options.group, round.request.tag, cohort.uses.launch(round.request.tag)});
   round.generation = cohort.attempt_of(*round.key);
   if (round.stop && round.stop->status == Status::kCohortClosed) {  // it has found another cohort
     round.stop.reset();
     round.deadline = round.limit;
   }
-  by_key_[*round.key] = round.order;
   if (ending) return;
-  round.state = Round::State::kHeld;
+  round.stage = stage::Held{};
   begin_attempt(round);
 }
 
@@ -123,10 +103,10 @@ void Rounds::begin_attempt(Round& round) {
   if (const auto spent = cohort.early_verdicts.find(*round.key); spent != cohort.early_verdicts.end()) {  // rule 9
     const wire::Verdict verdict = spent->second;
     cohort.early_verdicts.erase(spent);
-    return finish(round, outcome_of(round, verdict.status, verdict.text), false);
+    return RoundEnds::begin(round, ends_.outcome_of(round, verdict.status, verdict.text), false);
   }
   if (views_.proposal()) {
-    round.state = Round::State::kHeld;
+    round.stage = stage::Held{};
     return;
   }
   // Invariant: the attempt before has been given up, and its memory is back (rule 16).
@@ -138,7 +118,7 @@ void Rounds::begin_attempt(Round& round) {
   if (round.stop) say_stop(round, false);
   if (round.completed_early) {
     round.deadline = context_.now + context_.options.abort_grace;
-    round.state = Round::State::kStuck;
+    round.stage = stage::Stuck{};
     return;
   }
   if (attempt.world() < round.request.minimum_world && !mutant(Mutant::kMinimumIgnored)) {
@@ -146,19 +126,19 @@ void Rounds::begin_attempt(Round& round) {
                   "the group has " + std::to_string(attempt.world()) + " members, the call wants at least " +
                       std::to_string(round.request.minimum_world) + ": wait_for_world waits for more");
   }
-  if (round.request.weight && !is_weight(*round.request.weight)) {
+  if (round.request.weight && !ring::is_weight(*round.request.weight)) {
     return refuse(round, Status::kInvalidArgument,
                   "a weight is a finite number that is not negative, not " + std::to_string(*round.request.weight));
   }
   refuse_if_closed(round);
   if (round.request.collective == Collective::kSync) return syncs_.begin(round);
   syncs_.begin_watch(round);
-  if (const auto stake = stake_of(round.request)) {
-    round.state = Round::State::kStakes;
-    attempt.stakes.resize(attempt.world());
+  if (const auto parameter = rank_parameter_of(round.request, context_.options.id)) {
+    round.stage = stage::ExchangingParameters{};
+    attempt.rank_parameters.resize(attempt.world());
     if (attempt.world() > 1) greetings_.announce(round);
-    learn_stake(round, attempt.rank, *stake);
-    if (round.state == Round::State::kStakes) take_readies(round);
+    learn_rank_parameter(round, attempt.rank, *parameter);
+    if (round.is<stage::ExchangingParameters>()) take_readies(round);
     return;
   }
   begin_operation(round);
@@ -167,20 +147,26 @@ void Rounds::begin_attempt(Round& round) {
 void Rounds::begin_operation(Round& round) {
   if (!round.root()) {
     return refuse(round, Status::kInvalidArgument,
-                  "broadcast root " + context_.name_of(round.request.root) + " is not a member of this group");
+                  std::string(wire::name_of(round.request.collective)) + " root " +
+                      context_.name_of(round.request.root) + " is not a member of this group: give the id of a member");
+  }
+  if (const PeerId stranger = round.receiver_that_is_no_member(); !stranger.is_nobody()) {
+    return refuse(round, Status::kInvalidArgument,
+                  std::string(wire::name_of(round.request.collective)) + ": " + context_.name_of(stranger) +
+                      ", which a block is for, is not a member of this group: give each member one block");
   }
   if (const auto why = round.validate_operation(context_.options)) return refuse(round, why->status, why->text);
   Attempt& attempt = *round.attempt;
   LOCKSTEP_ASSERT(!attempt.operation && !attempt.jobs);
   attempt.operation = round.new_operation(context_.options);
   attempt.jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
-  round.state = Round::State::kRunning;
+  round.stage = stage::Running{};
   if (attempt.world() > 1) {
     greetings_.greet(round, eager_rounds());
     take_readies(round);
     stops_as_mismatch(round, greetings_.take_early(round));
   }
-  if (round.state != Round::State::kRunning) return;
+  if (!round.is<stage::Running>()) return;
   attempt.operation->prepare(context_.jobs.collected());
   start_jobs(round);
   done_if_complete(round);
@@ -205,18 +191,18 @@ void Rounds::on_job_done(const Jobs::Owner& owner, const JobDone& in) {
   }
   if (finished.placeable) context_.mesh.place(*finished.placeable, finished.place, context_.now, context_.out());
   if (finished.fault) on_fault(round, finished);
-  if (round.state == Round::State::kRunning) done_if_complete(round);
+  if (round.is<stage::Running>()) done_if_complete(round);
 }
 
 void Rounds::on_fault(Round& round, const ring::Operation::Finished& finished) {
-  if (round.state != Round::State::kRunning && round.state != Round::State::kDone) return;
+  if (!round.is<stage::Running>() && !round.is<stage::Done>()) return;
   std::string text = finished.fault->text;
   if (finished.corrupt) {
     const PeerId sender = round.attempt->peer_at(finished.from);
     text += " (" + context_.name_of(sender) + ")";
     context_.mesh.forgive(sender);
   }
-  if (round.state == Round::State::kRunning) return refuse(round, finished.fault->status, text);
+  if (round.is<stage::Running>()) return refuse(round, finished.fault->status, text);
   // In a reduce-scatter this peer has its own chunk, and passes on those of others.
   ask_to_stop(round, finished.fault->status, context_.name_of(context_.options.id) + ": " + text);
 }
@@ -225,9 +211,9 @@ void Rounds::on_fault(Round& round, const ring::Operation::Finished& finished) {
 
 // Rule 12.
 void Rounds::done_if_complete(Round& round) {
-  if (round.state != Round::State::kRunning || round.operation() == nullptr) return;
-  if (!round.operation()->complete() || !round.knows_parity() || is_frozen(round)) return;
-  round.state = Round::State::kDone;
+  if (!round.is<stage::Running>() || round.operation() == nullptr) return;
+  if (!round.operation()->complete() || !round.knows_fingerprint() || is_frozen(round)) return;
+  round.stage = stage::Done{};
   round.hash = round.operation()->result_hash();
   const Cohort& cohort = *views_.cohort_of(*round.key);
   // Rule 33: there is nobody else to agree with. But the coordinator holds a leaver for the rounds that it had open,
@@ -235,11 +221,11 @@ void Rounds::done_if_complete(Round& round) {
   const bool newest = round.key->cohort == context_.view->cohort;
   const bool is_known = admission_.leaves() || admission_.has_said_admit() || !newest;
   if (round.attempt->world() == 1 && cohort.alone() && (!is_known || mutant(Mutant::kDoneAloneUnsaid))) {
-    finish(round, outcome_of(round, Status::kOk, {}), false);
+    RoundEnds::begin(round, ends_.outcome_of(round, Status::kOk, {}), false);
     if (context_.options.auto_admit && admission_.pending() > 0 && newest) admit_automatically();
     return;
   }
-  const wire::Done done{*round.key, round.generation, round.what, round.hash, round.parity()};
+  const wire::Done done{*round.key, round.generation, round.what, round.hash, round.fingerprint()};
   if (round.commits_among_peers()) {
     round.attempt->agree(context_.options.id, done);
     tell_done(round, done);
@@ -262,22 +248,22 @@ void Rounds::tell_done(const Round& round, const wire::Done& done) {
 }
 
 void Rounds::commit_if_agreed(Round& round) {
-  if (round.state != Round::State::kDone || !round.attempt->all_agree(round.hash) || is_frozen(round)) return;
+  if (!round.is<stage::Done>() || !round.attempt->all_agree(round.hash) || is_frozen(round)) return;
   if (reported_.size() >= kMaxReported) return;  // the coordinator is that far behind
   reported_.emplace(*round.key, wire::OpenRound{*round.key, round.generation, true, round.what.retry, round.hash});
-  finish(round, outcome_of(round, Status::kOk, {}), false);
+  RoundEnds::begin(round, ends_.outcome_of(round, Status::kOk, {}), false);
 }
 
 // Rule 13.
 std::string Rounds::on_commit(const wire::Commit& commit) {
-  Round* const found = find(commit.key);
-  if (found != nullptr && found->state == Round::State::kClaimed && found->sync->defined()) {
-    found->state = Round::State::kDone;  // all have claimed the same
+  Round* const found = rounds_.find(commit.key);
+  if (found != nullptr && found->is<stage::Claimed>() && found->sync->defined()) {
+    found->stage = stage::Done{};  // all have claimed the same
     found->hash = found->sync->root().low;
   }
   const auto reported = reported_.find(commit.key);
   Round* const round = reported == reported_.end() ? found : nullptr;
-  const bool done = round != nullptr && round->state == Round::State::kDone;
+  const bool done = round != nullptr && round->is<stage::Done>();
   const char* const unfinished = "committed a round that this peer has not finished";
   if (reported == reported_.end() && !done) return unfinished;
   const Generation attempt = done ? round->generation : reported->second.attempt;
@@ -285,9 +271,9 @@ std::string Rounds::on_commit(const wire::Commit& commit) {
   if (attempt != commit.attempt) return unfinished;
   if (hash != commit.hash && !mutant(Mutant::kDifferingCommits)) return "committed another result than this peer's";
   if (done) {
-    Outcome outcome = outcome_of(*round, Status::kOk, {});
-    outcome.parity = commit.parity;
-    finish(*round, std::move(outcome), false);
+    Outcome outcome = ends_.outcome_of(*round, Status::kOk, {});
+    outcome.state_difference = commit.state_difference;
+    RoundEnds::begin(*round, std::move(outcome), false);
   } else {
     reported_.erase(reported);
   }
@@ -303,15 +289,15 @@ std::string Rounds::on_verdict(const wire::Verdict& verdict, bool rejoins) {
     if (verdict.status != Status::kOk) return "took back a round that all members had agreed on";
     return on_commit(commit);
   }
-  Round* round = find(verdict.key);
+  Round* round = rounds_.find(verdict.key);
   if (round != nullptr) {
     if (round->has_outcome()) return {};
     if (verdict.status == Status::kOk) return on_commit(commit);
     if (verdict.status == Status::kCohortClosed && rejoins && context_.options.auto_admit) {  // rule 21
-      finish(*round, std::nullopt, true);
-      round->ending->requeue = true;
+      RoundEnds::begin(*round, std::nullopt, true);
+      round->ending()->requeue = true;
     } else {
-      finish(*round, outcome_of(*round, verdict.status, verdict.text), true);
+      RoundEnds::begin(*round, ends_.outcome_of(*round, verdict.status, verdict.text), true);
     }
     return {};
   }
@@ -325,14 +311,14 @@ std::string Rounds::on_verdict(const wire::Verdict& verdict, bool rejoins) {
 // ---- syncs ----
 
 Rounds::Claimed Rounds::claimed(const RoundKey& key, Generation attempt, const std::string& said) {
-  Round* round = find(key);
-  if (round == nullptr || round->generation != attempt || round->state == Round::State::kEnding) return {};
-  if (round->state == Round::State::kClaimed) return {round, round->sync.get(), {}};
+  Round* round = rounds_.find(key);
+  if (round == nullptr || round->generation != attempt || round->is<stage::Ending>()) return {};
+  if (round->is<stage::Claimed>()) return {round, round->sync.get(), {}};
   return {nullptr, nullptr, said + " a state in a round that this peer has claimed none in"};
 }
 
 Rounds::Claimed Rounds::compared(const RoundKey& key, Generation attempt, const std::string& said) {
-  Round* round = find(key);
+  Round* round = rounds_.find(key);
   const state::Sync* watched = round == nullptr ? nullptr : RoundSyncs::watched(*round, attempt);
   return watched != nullptr ? Claimed{round, watched, {}} : claimed(key, attempt, said);
 }
@@ -400,7 +386,7 @@ void Rounds::on_admitting(const wire::Admitting& in) {
   }
   if (in.cohort != cohort->id) return;
   Cohort::PendingAdmit& admit = cohort->pending_admits[in.peer];
-  admit = {.at_least = in.at_least, .automatic = in.by_itself, .open = {}};
+  admit = {.at_least = in.at_least, .automatic = in.automatic, .open = {}};
   for (const wire::OpenRound& round : in.open) admit.open.insert(round.key);
   join_admission();
   for (auto& [order, round] : rounds_) {
@@ -410,7 +396,7 @@ void Rounds::on_admitting(const wire::Admitting& in) {
 
 void Rounds::enter_queued() {
   for (auto& [order, round] : rounds_) {
-    if (round.state == Round::State::kQueued && !admission_.admits()) enter(round);
+    if (round.is<stage::Queued>() && !admission_.admits()) enter(round);
   }
 }
 
@@ -471,7 +457,7 @@ void Rounds::give_up_touched(const wire::Propose& change) {
   for (auto& [order, round] : rounds_) {
     if (round.open()) give_up(round, change, cut);
   }
-  views_.install(change, [&](const RoundKey& key) { return find(key) != nullptr; });
+  views_.install(change, [&](const RoundKey& key) { return rounds_.find(key) != nullptr; });
   for (auto& [order, round] : rounds_) {
     if (!round.open()) continue;
     if (const Cohort* cohort = views_.cohort_of(*round.key)) round.generation = cohort->attempt_of(*round.key);
@@ -483,43 +469,46 @@ void Rounds::give_up(Round& round, const wire::Propose& change, bool cut) {
   const Cohort* cohort = views_.cohort_of(*round.key);
   if (cohort == nullptr || !cohort->touched(*round.key, round.generation, change)) return;
   const bool lost = cohort->loses(change, round.generation);
-  if (mutant(Mutant::kDoneCommitsOnLoss) && round.state == Round::State::kDone) {
-    return finish(round, outcome_of(round, Status::kOk, {}), false);
+  if (mutant(Mutant::kDoneCommitsOnLoss) && round.is<stage::Done>()) {
+    return RoundEnds::begin(round, ends_.outcome_of(round, Status::kOk, {}), false);
   }
   if (cut) {
     const bool left = cohort->needs_any(change.left, round.generation);
     const std::string why = lost   ? "a member was lost"
                             : left ? "another member left"
                                    : "the ring was laid around a broken link";
-    return finish(round, outcome_of(round, Status::kOutcomeUnknown, why + " while this peer was leaving"), true);
+    return RoundEnds::begin(
+        round, ends_.outcome_of(round, Status::kOutcomeUnknown, why + " while this peer was leaving"), true);
   }
-  if (round.state == Round::State::kHeld) return;  // it has not begun in the generation that is over
+  if (round.is<stage::Held>()) return;  // it has not begun in the generation that is over
   if (!round.what.retry && !mutant(Mutant::kRetriesWhatMustNot)) {
     const std::string why = "too many rounds were cut short with tag " + std::to_string(round.key->tag.value);
-    return finish(round, outcome_of(round, lost ? Status::kPeerLost : Status::kWorldChanged, why), true);
+    return RoundEnds::begin(round, ends_.outcome_of(round, lost ? Status::kPeerLost : Status::kWorldChanged, why),
+                            true);
   }
   ++round.retries;
   context_.note(
       {.kind = trace::Kind::kRoundRetried, .view = change.view.number, .peer = {}, .round = *round.key, .text = {}});
-  finish(round, std::nullopt, true);
+  RoundEnds::begin(round, std::nullopt, true);
 }
 
 void Rounds::enter_cohort() {
   for (auto& [order, round] : rounds_) {
-    if ((round.state == Round::State::kQueued && !admission_.waits(order)) || round.requeues()) enter(round);
+    if ((round.is<stage::Queued>() && !admission_.waits(order)) || round.requeues()) enter(round);
   }
 }
 
 void Rounds::forget_stale_announcements() {
-  announcements_.forget_if(
-      [&](const RoundKey& key, Generation attempt) { return views_.is_stale(key, attempt, find(key) != nullptr); });
+  announcements_.forget_if([&](const RoundKey& key, Generation attempt) {
+    return views_.is_stale(key, attempt, rounds_.find(key) != nullptr);
+  });
 }
 
 void Rounds::go_on() {
   for (auto& [order, round] : rounds_) {
-    if (round.state == Round::State::kHeld) begin_attempt(round);
+    if (round.is<stage::Held>()) begin_attempt(round);
     syncs_.claim_if_digested(round);
-    if (round.state == Round::State::kRunning) done_if_complete(round);
+    if (round.is<stage::Running>()) done_if_complete(round);
   }
   say_admit();
 }
@@ -527,8 +516,9 @@ void Rounds::go_on() {
 void Rounds::end(Status status, const std::string& text) {
   for (auto& [order, round] : rounds_) {
     if (round.has_outcome()) continue;
-    const bool known = round.state == Round::State::kQueued;
-    finish(round, outcome_of(round, known ? status : Status::kOutcomeUnknown, text), !mutant(Mutant::kRestoresNothing));
+    const bool known = round.is<stage::Queued>();
+    RoundEnds::begin(round, ends_.outcome_of(round, known ? status : Status::kOutcomeUnknown, text),
+                     !mutant(Mutant::kRestoresNothing));
   }
 }
 
@@ -542,17 +532,17 @@ void Rounds::forget() {
 // This peer cannot take part. Members that have called with other arguments may wait: the round ends for all, by
 // verdict.
 void Rounds::refuse(Round& round, Status status, const std::string& text) {
-  round.state = Round::State::kStuck;
+  round.stage = stage::Stuck{};
   ask_to_stop(round, status, context_.name_of(context_.options.id) + ": " + text);
 }
 
 // Rule 15.
 void Rounds::ask_to_stop(Round& round, Status status, std::string text) {
   if (status == Status::kTimedOut && mutant(Mutant::kAbortsAlone)) {
-    return finish(round, outcome_of(round, status, std::move(text)), true);
+    return RoundEnds::begin(round, ends_.outcome_of(round, status, std::move(text)), true);
   }
   if (round.stop || round.has_outcome()) return;
-  if (round.state == Round::State::kQueued) return end_queued(round, status, std::move(text));
+  if (round.is<stage::Queued>()) return end_queued(round, status, std::move(text));
   round.stop = StopRequest{status, text.substr(0, kMaxTextBytes)};
   round.deadline = context_.now + context_.options.abort_grace;
   say_stop(round, round.said_all());
@@ -569,71 +559,27 @@ void Rounds::end_queued(Round& round, Status status, std::string text) {
   round.stop = StopRequest{status, text.substr(0, kMaxTextBytes)};
   round.deadline = kNever;
   round.completed_early = true;
-  context_.complete(round.call, outcome_of(round, status, std::move(text)));
+  context_.complete(round.call, ends_.outcome_of(round, status, std::move(text)));
 }
 
 // ---- the end ----
-
-Outcome Rounds::outcome_of(const Round& round, Status status, std::string text) const {
-  Outcome outcome;
-  outcome.status = status;
-  outcome.text = std::move(text);
-  outcome.round = round.key.value_or(RoundKey{});
-  outcome.attempt = round.generation;
-  outcome.retries = round.retries;
-  if (round.request.state != nullptr) {  // until the sync has begun; see RoundSyncs::end()
-    outcome.state_defined = states_.is_defined(round.request);
-    outcome.revision = round.request.state->revision;
-  }
-  if (status != Status::kOk) return outcome;
-  const Attempt& attempt = *round.attempt;
-  outcome.world = attempt.world();
-  outcome.contributors = attempt.ring;
-  outcome.hash = round.hash;
-  const Request& request = round.request;
-  if (request.collective == Collective::kReduceScatter && request.tensors.size() == 1) {
-    const auto chunk = ring::chunk_of(attempt.rank.value, attempt.world(), request.tensors.front().count);
-    outcome.chunk_begin = chunk.begin;
-    outcome.chunk_count = chunk.size();
-  }
-  if (request.collective == Collective::kAllGather) {
-    for (const std::uint64_t bytes : attempt.known_stakes()) outcome.blocks.push_back(bytes / size_of(request.type));
-  }
-  if (request.weight) outcome.weight = ring::total_weight(attempt.known_stakes());
-  return outcome;
-}
-
-// Ends an attempt: with an outcome, or to try again. The memory comes back first (rule 16); drive_ends() sees to the
-// rest.
-void Rounds::finish(Round& round, std::optional<Outcome> outcome, bool restores) {
-  using Inputs = Ending::Inputs;
-  const bool was_ending = round.state == Round::State::kEnding;
-  LOCKSTEP_ASSERT(was_ending == round.ending.has_value());
-  if (!was_ending) round.ending.emplace();
-  round.ending->outcome = std::move(outcome);
-  if (round.has_outcome()) round.deadline = kNever;
-  if (restores && round.ending->inputs == Inputs::kKept) round.ending->inputs = Inputs::kToRestore;
-  if (was_ending) return;
-  round.state = Round::State::kEnding;
-  if (round.operation() != nullptr) round.operation()->stop();
-  if (round.sync) round.sync->stop();
-}
 
 bool Rounds::drive_ends() {
   bool unkept = false;
   for (auto at = rounds_.begin(); at != rounds_.end();) {
     Round& round = at->second;
-    End end = End::kWaits;
+    RoundEnds::Step step = RoundEnds::Step::kWaits;
     do {  // an attempt that begins again may end at once
-      end = round.state == Round::State::kEnding ? drive_end(round) : End::kWaits;
-    } while (end == End::kBegan);
-    if (end == End::kWaits) {
+      step = round.is<stage::Ending>() ? ends_.drive(round) : RoundEnds::Step::kWaits;
+      if (step == RoundEnds::Step::kAgain) begin_attempt(round);
+    } while (step == RoundEnds::Step::kAgain);
+    if (step == RoundEnds::Step::kWaits) {
       ++at;
       continue;
     }
     if (round.key) {
       if (Cohort* cohort = views_.cohort_of(*round.key)) unkept = cohort->release(*round.key) || unkept;
-      by_key_.erase(*round.key);
+      rounds_.forget_key(round);
       announcements_.forget(*round.key);
     }
     at = rounds_.erase(at);
@@ -642,104 +588,19 @@ bool Rounds::drive_ends() {
 }
 
 bool Rounds::drop_cohorts() {
-  return views_.drop_cohorts([&](CohortId id) {
-    return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
-      const std::optional<RoundKey>& key = entry.second.key;
-      return key && key->cohort == id;
-    });
-  });
+  return views_.drop_cohorts([&](CohortId id) { return rounds_.has_cohort(id); });
 }
 
-Rounds::End Rounds::drive_end(Round& round) {
-  if (round.moves()) {
-    const Attempt& attempt = *round.attempt;
-    if (!context_.mesh.release(attempt.key, attempt.generation, context_.now, context_.out())) return End::kWaits;
-  }
-  if (round.sync) {
-    if (round.sync->jobs_running() > 0) return End::kWaits;
-    const bool swaps = round.has_committed() && round.request.state->staged;
-    if (swaps) {
-      round.sync->swap_some(context_.jobs.collected());
-      start_jobs(round);
-      if (round.sync->jobs_running() > 0) return End::kWaits;
-    }
-    syncs_.end(round, admission_.is_member());
-  }
-  if (round.operation() != nullptr && !end_operation(round)) return End::kWaits;
-  if (round.has_outcome() && !RoundSyncs::end_watch(round)) return End::kWaits;
-  if (!round.has_outcome()) {
-    LOCKSTEP_ASSERT(!round.requeues());  // the next cohort has begun in the step in which the old one was closed
-    round.ending.reset();
-    round.state = Round::State::kHeld;
-    begin_attempt(round);
-    return End::kBegan;
-  }
-  Outcome& outcome = *round.ending->outcome;
-  outcome.bytes_sent = round.bytes_sent;
-  outcome.bytes_received = round.bytes_received;
-  context_.jobs.close(round.watch_jobs);
-  if (!round.completed_early) context_.complete(round.call, std::move(outcome));
-  return End::kOver;
-}
-
-// Once no stream holds its memory: decodes what has committed, or restores inputs (rule 16). False: jobs still run.
-bool Rounds::end_operation(Round& round) {
-  using Inputs = Ending::Inputs;
-  Attempt& attempt = *round.attempt;
-  ring::Operation& operation = *attempt.operation;
-  if (operation.jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return false;
-  if (round.has_committed()) {
-    operation.decode_some(context_.jobs.collected());
-    start_jobs(round);
-    if (operation.jobs_running() > 0) return false;
-  }
-  if (round.ending->inputs == Inputs::kToRestore) {
-    round.ending->inputs = Inputs::kRestoring;
-    operation.restore(context_.jobs.collected());
-    start_jobs(round);
-    if (operation.jobs_running() > 0 && !mutant(Mutant::kToldBeforeRestore)) return false;
-  }
-  round.bytes_sent += operation.bytes_sent();
-  round.bytes_received += operation.bytes_received();
-  context_.jobs.close(attempt.jobs);
-  attempt.operation.reset();
-  announcements_.eager().drop(attempt.key, attempt.generation);
-  return true;
+void Rounds::assert_invariants() const {
+  for (const auto& [order, round] : rounds_) round.assert_invariants();
+  LOCKSTEP_ASSERT(rounds_.size() <= kMaxRoundsInFlight);
+  LOCKSTEP_ASSERT(reported_.size() <= kMaxReported);
 }
 
 // ---- for those who look on ----
 
-std::size_t Rounds::calls() const {
-  return static_cast<std::size_t>(
-      std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return !entry.second.completed_early; }));
-}
-
-Instant Rounds::deadline() const {
-  Instant next = kNever;
-  for (const auto& [order, round] : rounds_) {
-    next = std::min(next, round.deadline);
-    if (round.sync) next = std::min(next, round.sync->deadline());
-  }
-  return next;
-}
-
-bool Rounds::has_pieces() const {
-  return std::any_of(rounds_.begin(), rounds_.end(), [](const auto& entry) {
-    const Round& round = entry.second;
-    return round.sync && round.attempted() && round.sync->has_next();
-  });
-}
-
-std::uint16_t Rounds::phases() const {
-  std::uint16_t phases = 0;
-  for (const auto& [order, round] : rounds_) {
-    phases = static_cast<std::uint16_t>(phases | 1U << static_cast<unsigned>(round.phase()));
-  }
-  return phases;
-}
-
 RoundPhase Rounds::phase_of(const RoundKey& key) const {
-  if (const Round* round = find(key)) return round->phase();
+  if (const Round* round = rounds_.find(key)) return round->phase();
   const Cohort* cohort = views_.cohort_of(key);
   if (admission_.is_over() || (cohort == nullptr && key.cohort <= context_.view->cohort)) return RoundPhase::kPast;
   if (cohort == nullptr) return RoundPhase::kToCome;
@@ -748,15 +609,14 @@ RoundPhase Rounds::phase_of(const RoundKey& key) const {
 }
 
 std::optional<RoundKey> Rounds::round_of(CallId call) const {
-  for (const auto& [order, round] : rounds_) {
-    if (round.call == call) return round.key;
-  }
-  return std::nullopt;
+  const Round* const round = rounds_.find(call);
+  return round == nullptr ? std::nullopt : round->key;
 }
 
 std::size_t Rounds::passing() const {
-  std::size_t count = announcements_.count_if(
-      [&](const RoundKey& key, Generation attempt) { return views_.is_to_come(key, attempt, find(key) != nullptr); });
+  std::size_t count = announcements_.count_if([&](const RoundKey& key, Generation attempt) {
+    return views_.is_to_come(key, attempt, rounds_.find(key) != nullptr);
+  });
   for (const auto& [key, reported] : reported_) {
     const Cohort* cohort = views_.cohort_of(key);
     count += cohort != nullptr && cohort->attempt_of(key) == reported.attempt ? 1 : 0;

@@ -23,9 +23,11 @@
 #include "core/peer/input.h"
 #include "core/peer/local_states.h"
 #include "core/peer/mesh_owners.h"
-#include "core/peer/posture.h"
 #include "core/peer/round.h"
+#include "core/peer/round_ends.h"
 #include "core/peer/round_syncs.h"
+#include "core/peer/round_table.h"
+#include "core/peer/snapshot.h"
 #include "core/peer/views.h"
 #include "core/wire/link_writer.h"
 #include "core/wire/message.h"
@@ -40,7 +42,8 @@ class Rounds final : public NeighbourOwner {
         admission_(admission),
         states_(states),
         syncs_(context, states, views),
-        greetings_(context, announcements_) {}
+        greetings_(context, announcements_),
+        ends_(context, admission, states, syncs_, announcements_) {}
 
   // ---- calls ----
 
@@ -50,7 +53,7 @@ class Rounds final : public NeighbourOwner {
   // A stop had no verdict within its grace period (rule 15): the run ends for this peer.
   [[nodiscard]] std::optional<Admission::RunEnds> on_timer();
   void on_job_done(const Jobs::Owner& owner, const JobDone& in);
-  [[nodiscard]] std::uint64_t launches() const { return launches_; }
+  [[nodiscard]] std::uint64_t launches() const { return rounds_.launches(); }
 
   // ---- admission (rules 18 and 21) ----
 
@@ -100,7 +103,7 @@ class Rounds final : public NeighbourOwner {
 
   void on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) override;
   void on_offer(PeerId from, StreamId stream, const wire::Offer& offer) override;
-  void on_stake(PeerId from, const wire::Stake& stake) override;
+  void on_rank_parameter(PeerId from, const wire::RankParameter& parameter) override;
   void on_done(PeerId from, const wire::Done& done) override;
   void on_state_message(PeerId from, StreamId stream, const wire::Message& message) override;
   [[nodiscard]] ring::Operation::Place on_segment_began(PeerId from, StreamId stream,
@@ -136,16 +139,19 @@ class Rounds final : public NeighbourOwner {
   [[nodiscard]] bool drop_cohorts();
   void drive_syncs();
 
+  // Checked after every step.
+  void assert_invariants() const;
+
   // ---- for those who look on ----
 
   [[nodiscard]] bool empty() const { return rounds_.empty(); }
   [[nodiscard]] std::size_t size() const { return rounds_.size(); }
-  [[nodiscard]] std::size_t calls() const;
-  [[nodiscard]] Instant deadline() const;
+  [[nodiscard]] std::size_t calls() const { return rounds_.calls(); }
+  [[nodiscard]] Instant deadline() const { return rounds_.deadline(); }
   // Pieces of states that could be sent now, if the pace allows it.
-  [[nodiscard]] bool has_pieces() const;
+  [[nodiscard]] bool has_pieces() const { return rounds_.has_pieces(); }
   [[nodiscard]] std::size_t remembered() const { return announcements_.size() + reported_.size(); }
-  [[nodiscard]] std::uint16_t phases() const;
+  [[nodiscard]] std::uint16_t phases() const { return rounds_.phases(); }
   [[nodiscard]] RoundPhase phase_of(const RoundKey& key) const;
   [[nodiscard]] std::optional<RoundKey> round_of(CallId call) const;
   // Entries of rounds that neighbours have launched and this peer has not, and of those whose commit is on its way.
@@ -153,20 +159,18 @@ class Rounds final : public NeighbourOwner {
   [[nodiscard]] const Announcements& announcements() const { return announcements_; }
 
   template <typename Archive>
-  void state(Archive& a);  // defined in state.cc
+  void archive(Archive& a);  // defined in archive.cc
 
  private:
   template <typename Archive>
-  void state_of(Archive& a, Round& round);
+  void archive_of(Archive& a, Round& round);
   [[nodiscard]] bool can_run(const Round& round) const;
 
   [[nodiscard]] static std::optional<Error> validate(const Request& request);
-  [[nodiscard]] Round* find(const RoundKey& key);
-  [[nodiscard]] const Round* find(const RoundKey& key) const;
   // The round that a segment belongs to, if it is of the attempt that runs.
   [[nodiscard]] Round* running(const wire::Segment& segment);
   // The round in which a neighbour shares a state; null: its attempt does not run here.
-  [[nodiscard]] Round* syncing(const RoundKey& key, Generation attempt);
+  [[nodiscard]] Round* syncing(const RoundKey& key, AttemptId attempt);
   void start_jobs(const Round& round) { context_.start_jobs(round.attempt->jobs); }
   [[nodiscard]] bool is_frozen(const Round& round) const { return views_.freezes(*round.key, round.generation); }
 
@@ -181,17 +185,7 @@ class Rounds final : public NeighbourOwner {
   void ask_to_stop(Round& round, Status status, std::string text);
   void say_stop(const Round& round, bool done);
   void end_queued(Round& round, Status status, std::string text);
-  [[nodiscard]] Outcome outcome_of(const Round& round, Status status, std::string text) const;
-  void finish(Round& round, std::optional<Outcome> outcome, bool restores);
   void give_up(Round& round, const wire::Propose& change, bool cut);
-  enum class End : std::uint8_t {
-    kWaits,  // for memory
-    kOver,   // the call is complete, and the round can go
-    kBegan,  // the next attempt
-  };
-  [[nodiscard]] End drive_end(Round& round);
-  [[nodiscard]] bool end_operation(Round& round);
-
   // A state that the coordinator asks about, or a round whose members claim a state. All null and empty: the round has
   // ended.
   struct Claimed {
@@ -208,7 +202,7 @@ class Rounds final : public NeighbourOwner {
   bool stops_as_mismatch(Round& round, std::string why);
   void take_readies(Round& round);
   void take_ready(Round& round, PeerId from);
-  void learn_stake(Round& round, Rank rank, std::uint64_t value);
+  void learn_rank_parameter(Round& round, Rank rank, std::uint64_t value);
   [[nodiscard]] bool has_segments_of(const Round& round) const;
   void on_fault(Round& round, const ring::Operation::Finished& finished);
 
@@ -219,9 +213,8 @@ class Rounds final : public NeighbourOwner {
   Announcements announcements_;
   RoundSyncs syncs_;
   Greetings greetings_;
-  std::map<std::uint64_t, Round> rounds_;  // in the order of their launch
-  std::uint64_t launches_ = 0;
-  std::map<RoundKey, std::uint64_t> by_key_;
+  RoundEnds ends_;
+  RoundTable rounds_;
   // Peer commits (rule 14) that the coordinator has not confirmed yet: these rounds count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
   bool direct_ = false;

@@ -39,12 +39,12 @@ std::string why_closed(const io::Closed& in) {
 constexpr Duration kShortestPause = milliseconds(50);
 constexpr Duration kLongestPause = seconds(1);
 
-// What may wait: so long, or until it is so much. Short enough for who does wait for it, long enough for dozens of
-// small rounds.
+// Limits of messages that may wait (say_soon), in time and in bytes: short enough for a peer that waits for one of
+// them, long enough to send those of dozens of small rounds together.
 constexpr Duration kHeldFor = milliseconds(2);
 constexpr std::size_t kHeldBytes = 4096;
 
-// Of the ways in which attempts ended: more are not told apart.
+// The most kinds of failed attempts that an error text lists.
 constexpr std::size_t kMostFailures = 16;
 
 std::string times_words(std::uint32_t times) { return times < 2 ? "once" : std::to_string(times) + " times"; }
@@ -98,7 +98,7 @@ void Session::dial_next(Instant now, Effects& out) {
   since_ = now;
   channel_.emplace(names_.next(), now);
   out.emplace_back(io::Dial{channel_->stream(), (*addresses_)[next_address_++]});
-  next_look_ = now + options_.dial_timeout;
+  next_timer_ = now + options_.dial_timeout;
 }
 
 void Session::note_failure(std::string why) {
@@ -118,7 +118,7 @@ void Session::note_failed_dial(const std::string& why) {
 
 void Session::pause(Instant now) {
   state_ = State::kPausing;
-  next_look_ = now + std::min(kLongestPause, kShortestPause * (std::int64_t{1} << std::min(rounds_, 8U)));
+  next_timer_ = now + std::min(kLongestPause, kShortestPause * (std::int64_t{1} << std::min(rounds_, 8U)));
   ++rounds_;
   if (rounds_ == 1) owner_.on_unanswered(unanswered(now).text + " Trying again.");
 }
@@ -145,7 +145,7 @@ void Session::on_opened(const io::Opened& in, Instant now) {
   state_ = State::kGreeting;
   connected_ = true;
   since_ = now;
-  next_look_ = now + options_.dial_timeout;
+  next_timer_ = now + options_.dial_timeout;
   wire::Join join;
   join.peer = options_.id;
   join.group = options_.group;
@@ -197,6 +197,7 @@ void Session::take_events(Instant now, Effects& out) {
   }
 }
 
+// Rule 2: a message of an older term is ignored.
 void Session::on_message(wire::Received received, Instant now, Effects& out) {
   if (received.term < term_) return;  // a coordinator that was replaced (promise S7)
   term_ = received.term;
@@ -212,7 +213,7 @@ void Session::on_message(wire::Received received, Instant now, Effects& out) {
     heartbeat_ = waiting->heartbeat;
     silence_ = waiting->silence;
     next_heartbeat_ = now + heartbeat_;
-    next_look_ = next_heartbeat_;
+    next_timer_ = next_heartbeat_;
     channel_->reader.set_max_body_bytes(kMaxBodyBytes);
     return;
   }
@@ -228,7 +229,7 @@ void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
   const bool greeting = state_ == State::kGreeting;
   channel_.reset();
   if (state_ == State::kOver) {
-    next_look_ = kNever;
+    next_timer_ = kNever;
     return;
   }
   const std::string why = why_closed(in);
@@ -243,22 +244,23 @@ void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
        out);
 }
 
+// Rules 24 and 37: a coordinator that is silent has lost this peer.
 void Session::on_timer(Instant now, Effects& out) {
   if (now >= held_until_) held_until_ = kNever;
-  if (now < next_look_) return;
+  if (now < next_timer_) return;
   switch (state_) {
     case State::kIdle:
-    case State::kLooking: next_look_ = kNever; return;
-    case State::kPausing: next_look_ = kNever; return look(out);
+    case State::kLooking: next_timer_ = kNever; return;
+    case State::kPausing: next_timer_ = kNever; return look(out);
     case State::kDialling:
     case State::kGreeting:
     case State::kOver:
-      next_look_ = kNever;
+      next_timer_ = kNever;
       if (channel_) channel_->close(out);  // Closed says how it goes on
       return;
     case State::kWelcomed: break;
   }
-  if (now - next_look_ > heartbeat_) channel_->forgive_silence(now);  // it was we who stood still
+  if (now - next_timer_ > heartbeat_) channel_->forgive_silence(now);  // it was we who stood still
   if (now >= channel_->heard() + silence_) {
     return over(Status::kNotConnected,
                 "the coordinator at '" + coordinator_ + "' was silent for " + std::to_string(silence_.ns / 1'000'000) +
@@ -269,7 +271,7 @@ void Session::on_timer(Instant now, Effects& out) {
     next_heartbeat_ = now + heartbeat_;
     if (!mutant(Mutant::kNoSignOfLife)) say(wire::Heartbeat{});
   }
-  next_look_ = std::min(next_heartbeat_, channel_->heard() + silence_);
+  next_timer_ = std::min(next_heartbeat_, channel_->heard() + silence_);
 }
 
 void Session::say(const wire::Message& message) {
@@ -287,11 +289,11 @@ void Session::say_soon(const wire::Message& message, Instant now) {
 
 void Session::finish(Instant now, Effects& out) {
   state_ = State::kOver;
-  next_look_ = kNever;
+  next_timer_ = kNever;
   held_until_ = kNever;
   if (!channel_) return;
   channel_->finish(out);
-  next_look_ = now + options_.dial_timeout;
+  next_timer_ = now + options_.dial_timeout;
 }
 
 void Session::hang_up(Effects& out) {

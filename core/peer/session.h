@@ -43,7 +43,7 @@ class Session {
   void on_revoked(io::Direction direction, std::size_t bytes, Instant now, Effects& out);
   void on_closed(const io::Closed& in, Instant now, Effects& out);
   void on_timer(Instant now, Effects& out);
-  [[nodiscard]] Instant deadline() const { return next_look_ < held_until_ ? next_look_ : held_until_; }
+  [[nodiscard]] Instant deadline() const { return next_timer_ < held_until_ ? next_timer_ : held_until_; }
 
   void say(const wire::Message& message);
   // It may wait a while for more of its kind, or for what may not wait: they are one write then.
@@ -71,9 +71,9 @@ class Session {
   }
   [[nodiscard]] std::size_t memory() const { return channel_ ? channel_->memory() : 0; }
 
-  // What a recording begins with (core/flight/); defined in peer/state.cc.
+  // What a recording begins with (core/flight/); defined in peer/archive.cc.
   template <typename Archive>
-  void state(Archive& a);
+  void archive(Archive& a);
   void lend_again(Effects& out) const {
     if (channel_) channel_->lend_again(out);
   }
@@ -102,7 +102,7 @@ class Session {
     std::string why;  // with its address, if there was one
     std::uint32_t times = 0;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(why, times);
     }
   };
@@ -116,7 +116,7 @@ class Session {
   Duration silence_;
   Instant since_;  // of the attempt to dial or of finishing
   Instant next_heartbeat_;
-  Instant next_look_ = kNever;
+  Instant next_timer_ = kNever;
   Instant held_until_ = kNever;  // what was said may wait until then
 };
 

@@ -11,9 +11,9 @@ namespace lockstep::peer {
 
 namespace {
 
-// A transfer has a name on streams: a key of no cohort, and half of the root of its state in place of an attempt.
-// Whoever has that root may answer, and an older state has another name.
-Generation attempt_of(const Digest& root) { return Generation{root.low}; }
+// A transfer has a name on streams: a key of no cohort, and half of the root of its state. Every peer that has this
+// root may answer, and an older state has another name.
+AttemptId attempt_id(const Digest& root) { return AttemptId{root.low}; }
 
 std::vector<PeerId> ids_of(const std::vector<wire::Source>& sources) {
   std::vector<PeerId> ids;
@@ -28,10 +28,10 @@ RoundKey StateTransfers::key_of(const Transfer& transfer) const {
   return {CohortId{0}, context_.options.group, transfer.request.tag, 0};
 }
 
-StateTransfers::Transfer* StateTransfers::find(const RoundKey& key, Generation attempt) {
+StateTransfers::Transfer* StateTransfers::find(const RoundKey& key, AttemptId attempt) {
   const auto at = std::find_if(transfers_.begin(), transfers_.end(), [&](const auto& entry) {
     const Transfer& transfer = entry.second;
-    return transfer.moves() && transfer.attempt.value_or(Generation{}) == attempt && key_of(transfer) == key;
+    return transfer.moves() && transfer.attempt == attempt && key_of(transfer) == key;
   });
   return at == transfers_.end() ? nullptr : &at->second;
 }
@@ -235,11 +235,12 @@ bool StateTransfers::begin_digesting(Transfer& transfer) {
   return true;
 }
 
-// Whether no stream and no kernel holds its memory any more (rule 16).
+// Whether no stream and no kernel holds its memory any more (rule 16). A transfer without a name on streams has lent
+// no memory to streams.
 bool StateTransfers::is_released(const Transfer& transfer) {
-  const Generation attempt = transfer.attempt.value_or(Generation{});
-  return context_.mesh.release(key_of(transfer), attempt, context_.now, context_.out()) &&
-         transfer.sync->jobs_running() == 0;
+  const bool returned =
+      !transfer.attempt || context_.mesh.release(key_of(transfer), *transfer.attempt, context_.now, context_.out());
+  return returned && transfer.sync->jobs_running() == 0;
 }
 
 bool StateTransfers::end(Transfer& transfer, Place place) {
@@ -263,12 +264,13 @@ bool StateTransfers::end(Transfer& transfer, Place place) {
 
 // ---- a member that publishes ----
 
+// Rule 27: what is served does not change until the publication ends.
 void StateTransfers::begin_serving(Transfer& transfer) {
   const Digest root = transfer.sync->root();
-  transfer.attempt = attempt_of(root);
+  transfer.attempt = attempt_id(root);
   transfer.stage = Transfer::Stage::kServing;
-  transfer.sync->elected(
-      {key_of(transfer), *transfer.attempt, transfer.sync->revision(), root, {context_.options.id}, {}});
+  transfer.sync->elected({key_of(transfer), *transfer.attempt},
+                         {transfer.sync->revision(), root, {context_.options.id}, {}});
   announce(transfer, false);
 }
 
@@ -287,12 +289,12 @@ void StateTransfers::answer_questions(Transfer& transfer) {
   for (const auto& [to, message] : answers) context_.mesh.say_on(questions.at(to).stream, message);
 }
 
-std::optional<std::string> StateTransfers::refusal_of_visitor(PeerId peer) const {
+std::optional<std::string> StateTransfers::validate_prefetcher(PeerId peer) const {
   if (!serves()) return "nothing is published here";
   const std::optional<wire::Propose>& proposal = views_.proposal();
   const bool is_member =
       Views::has_member(*context_.view, peer) || (proposal && Views::has_member(proposal->view, peer));
-  if (is_member) return "a member does not visit";
+  if (is_member) return "a member does not prefetch";
   return std::nullopt;
 }
 
@@ -309,6 +311,7 @@ bool StateTransfers::next_segment(PeerId to, StripeIndex /*stripe*/, StreamId /*
 
 // ---- a peer that waits ----
 
+// Rule 39.
 void StateTransfers::on_published(wire::Published published) {
   for (auto& [order, transfer] : transfers_) {
     if (transfer.serves || !transfer.announced || transfer.request.tag != published.tag) continue;
@@ -318,21 +321,21 @@ void StateTransfers::on_published(wire::Published published) {
   }
 }
 
-// Goes on with the sources that there are now, or gives up what it was fetching for a newer state. A peer that is
-// being admitted has none: its neighbours are linked then. True: other sources are to be linked.
+// Rule 38: goes on with the sources that there are now, or gives up what it was fetching for a newer state. A peer that
+// is being admitted has no sources: its neighbours are linked then. True: other sources are to be linked.
 bool StateTransfers::follow_offer(Transfer& transfer, Place place) {
   if (transfer.stage != Transfer::Stage::kFetching) return false;
   const bool published = place == Place::kWaits && transfer.offer && !transfer.offer->sources.empty();
-  if (published && transfer.attempt && *transfer.attempt != attempt_of(transfer.offer->root)) {
+  if (published && transfer.attempt && *transfer.attempt != attempt_id(transfer.offer->root)) {
     transfer.sync->stop();
     transfer.stage = Transfer::Stage::kTurning;
     return !std::exchange(transfer.sources, {}).empty();
   }
   if (published && !transfer.attempt) {
     const wire::Published& offer = *transfer.offer;
-    transfer.attempt = attempt_of(offer.root);
-    transfer.sync->elected(
-        {key_of(transfer), *transfer.attempt, offer.revision, offer.root, {}, {context_.options.id}});
+    transfer.attempt = attempt_id(offer.root);
+    transfer.sync->elected({key_of(transfer), *transfer.attempt},
+                           {offer.revision, offer.root, {}, {context_.options.id}});
   }
   const std::vector<wire::Source> sources = published ? transfer.offer->sources : std::vector<wire::Source>{};
   if (sources == transfer.sources) return false;
@@ -344,7 +347,7 @@ bool StateTransfers::follow_offer(Transfer& transfer, Place place) {
 void StateTransfers::ask_sources(Transfer& transfer) {
   if (context_.session.welcomed()) announce(transfer, false);
   state::Sync::Messages messages;
-  transfer.sync->ask(context_.mesh.hosts(), context_.now, messages);
+  transfer.sync->ask(context_.mesh.sources(), context_.now, messages);
   say_all(messages);
   if (transfer.sync->complete()) finish(transfer, Status::kOk, {});
 }

@@ -15,9 +15,9 @@
 #include "core/base/result.h"
 #include "core/base/time.h"
 #include "core/peer/context.h"
+#include "core/peer/input.h"
 #include "core/peer/local_states.h"
 #include "core/peer/mesh_owners.h"
-#include "core/peer/request.h"
 #include "core/peer/views.h"
 #include "core/state/sync.h"
 #include "core/wire/link_writer.h"
@@ -25,7 +25,7 @@
 
 namespace lockstep::peer {
 
-class StateTransfers final : public VisitOwner {
+class StateTransfers final : public PrefetchOwner {
  public:
   StateTransfers(Context& context, LocalStates& states, const Views& views)
       : context_(context), states_(states), views_(views) {}
@@ -48,11 +48,11 @@ class StateTransfers final : public VisitOwner {
   void on_timer();
   void on_job_done(std::uint64_t order, const JobDone& in);
 
-  // ---- visits: VisitOwner ----
+  // ---- prefetch links: PrefetchOwner ----
 
   // A state is published here, or will be once an older publication has been replaced: prefetchers stay.
   [[nodiscard]] bool serves() const override;
-  [[nodiscard]] std::optional<std::string> refusal_of_visitor(PeerId peer) const override;
+  [[nodiscard]] std::optional<std::string> validate_prefetcher(PeerId peer) const override;
   void on_message(PeerId from, StreamId stream, const wire::Message& message) override;
   void on_stream_gone(PeerId peer, StreamId stream) override;
   [[nodiscard]] ring::Operation::Place on_segment_began(PeerId from, StreamId stream,
@@ -80,7 +80,7 @@ class StateTransfers final : public VisitOwner {
   [[nodiscard]] bool has_pieces() const;
 
   template <typename Archive>
-  void state(Archive& a);  // defined in state.cc
+  void archive(Archive& a);  // defined in archive.cc
 
  private:
   struct Transfer {
@@ -97,7 +97,7 @@ class StateTransfers final : public VisitOwner {
       std::uint32_t first = 0;
       StreamId stream;
       template <typename Archive>
-      void state(Archive& a) {
+      void archive(Archive& a) {
         a.all(first, stream);
       }
     };
@@ -109,7 +109,7 @@ class StateTransfers final : public VisitOwner {
     Instant deadline = kNever;
     bool announced = false;  // to the coordinator
     std::optional<JobPrefix> jobs;
-    std::optional<Generation> attempt;  // the name on streams of the state that is served or fetched now
+    std::optional<AttemptId> attempt;  // the name on streams of the state that is served or fetched now
     std::unique_ptr<state::Sync> sync;
     std::map<PeerId, Question> questions;
     std::optional<wire::Published> offer;  // the newest of the coordinator's
@@ -120,7 +120,7 @@ class StateTransfers final : public VisitOwner {
     [[nodiscard]] bool moves() const { return stage == Stage::kServing || stage == Stage::kFetching; }
   };
   template <typename Archive>
-  void state_of(Archive& a, Transfer& transfer);
+  void archive_of(Archive& a, Transfer& transfer);
 
   [[nodiscard]] static std::optional<Error> validate(const Request& request, bool serves);
   void add(CallId call, Request request, bool serves);
@@ -138,7 +138,7 @@ class StateTransfers final : public VisitOwner {
   void ask_sources(Transfer& transfer);
   void say_all(const state::Sync::Messages& messages);
   [[nodiscard]] RoundKey key_of(const Transfer& transfer) const;
-  [[nodiscard]] Transfer* find(const RoundKey& key, Generation attempt);
+  [[nodiscard]] Transfer* find(const RoundKey& key, AttemptId attempt);
 
   Context& context_;
   LocalStates& states_;

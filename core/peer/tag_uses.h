@@ -37,7 +37,7 @@ class TagUses {
   [[nodiscard]] std::size_t size() const { return runs_.size(); }
 
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(first_, runs_);
   }
 
@@ -47,7 +47,7 @@ class TagUses {
     std::uint64_t last = 0;
     std::uint32_t next = 0;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(last, next);
     }
   };

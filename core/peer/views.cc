@@ -92,6 +92,7 @@ std::optional<std::string> Views::validate_numbers(const wire::Propose& proposal
   return std::nullopt;
 }
 
+// Rule 4: of several proposals, the newest counts.
 void Views::propose(wire::Propose proposal) {
   LOCKSTEP_ASSERT(proposal.number > last_proposal_);
   last_proposal_ = proposal.number;
@@ -110,6 +111,7 @@ wire::Propose Views::take_proposal() {
   return *std::exchange(proposal_, std::nullopt);
 }
 
+// Rule 5.
 bool Views::freezes(const RoundKey& key, Generation attempt) const {
   if (!proposal_ || mutant(Mutant::kDoneAfterFlush)) return false;
   const Cohort* cohort = cohort_of(key);
@@ -147,6 +149,7 @@ bool Views::forget_admits() {
   return std::erase_if(cohort->pending_admits, gone) > 0;
 }
 
+// Rule 9.
 void Views::remember(const wire::Verdict& verdict) {
   Cohort* cohort = newest();
   if (cohort == nullptr || verdict.key.cohort != cohort->id || verdict.status == Status::kOk) return;
@@ -170,6 +173,7 @@ bool Views::is_to_come(const RoundKey& key, Generation attempt, bool launched) c
   return !is_earlier_use(key.use, cohort->uses.next(key.tag));
 }
 
+// Rule 31.
 bool Views::is_stale(const RoundKey& key, Generation attempt, bool launched) const {
   const Cohort* cohort = cohort_of(key);
   if (cohort == nullptr) return key.cohort <= context_.view->cohort;
@@ -181,6 +185,14 @@ std::size_t Views::remembered() const {
   std::size_t remembered = 0;
   for (const auto& [id, cohort] : cohorts_) remembered += cohort.early_verdicts.size();
   return remembered;
+}
+
+void Views::assert_invariants() const {
+  LOCKSTEP_ASSERT(!proposal_ || proposal_->number == last_proposal_);
+  for (const auto& [id, cohort] : cohorts_) {
+    LOCKSTEP_ASSERT(id == cohort.id && id <= context_.view->cohort);
+    cohort.assert_invariants();
+  }
 }
 
 // ---- links ----

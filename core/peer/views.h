@@ -81,6 +81,9 @@ class Views {
   // Whether this attempt is over, or will never begin here.
   [[nodiscard]] bool is_stale(const RoundKey& key, Generation attempt, bool launched) const;
 
+  // Checked whenever the view changes.
+  void assert_invariants() const;
+
   // ---- links ----
 
   using Links = std::map<PeerId, Mesh::Wanted>;
@@ -98,7 +101,7 @@ class Views {
 
   // Left out: context_, which is saved before it.
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(cohorts_, addresses_, proposal_, last_proposal_);
   }
 

@@ -14,9 +14,9 @@ namespace lockstep::ring {
 
 using wire::Phase;
 
-DirectOperation::DirectOperation(const peer::Request& request, Rank rank, std::uint32_t world,
-                                 std::vector<std::uint64_t> stakes, Segmenting segmenting)
-    : Operation(request, rank, world, 0, std::move(stakes), segmenting),
+DirectOperation::DirectOperation(const Request& request, Rank rank, std::uint32_t world,
+                                 std::vector<std::uint64_t> rank_parameters, Segmenting segmenting)
+    : Operation(request, rank, world, 0, std::move(rank_parameters), segmenting),
       owned_(world),
       finals_(pieces_.size()),
       others_(world) {
@@ -36,7 +36,7 @@ DirectOperation::DirectOperation(const peer::Request& request, Rank rank, std::u
   if (room_each_ == 0) return;
   turns_ = segmenting.room / room_each_;
   if (segmenting.turns != 0) turns_ = std::min<std::uint64_t>(turns_, segmenting.turns);
-  LOCKSTEP_ASSERT(turns_ > 0);  // Operation::refusal() has checked
+  LOCKSTEP_ASSERT(turns_ > 0);  // Operation::validate() has checked
 }
 
 Rank DirectOperation::other_of(std::size_t exchange) const {
@@ -98,9 +98,11 @@ void DirectOperation::landed(Rank from, const wire::Segment& arrived, bool taken
     return;
   }
   exchange.arrival = Arrival::kWorking;
-  KernelJob& job = start(jobs, JobKind::kCheck, {at, arrived.phase, Purpose::kArrived}, pieces_[index]);
-  job.from = landing(index, from);
-  job.expected = checksum;
+  start(jobs, {at, arrived.phase, Purpose::kArrived},
+        CheckJob{.from = landing(index, from),
+                 .expected = checksum,
+                 .count = elements_of(pieces_[index]),
+                 .arrived = pieces_[index].form(arrived.phase).format});
 }
 
 void DirectOperation::stream_closed(StreamId stream) {
@@ -141,7 +143,7 @@ bool DirectOperation::grant(Rank by, std::span<const std::uint64_t> have, Stripe
   return true;
 }
 
-// The final has arrived, so our contribution had arrived, too: cancel the repetition.
+// The final has arrived, so our contribution had arrived, too: cancel the repetition (rule 35).
 void DirectOperation::take_back_repeated(std::size_t at) {
   Exchange& exchange = exchanges_[at];
   if (exchange.departure != Departure::kReady || !exchange.again) return;
@@ -188,23 +190,29 @@ void DirectOperation::prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs
     const std::size_t index = owned_[to][other.prepared++];
     ++other.ahead;
     const Piece& piece = pieces_[index];
-    KernelJob& job = start(jobs, JobKind::kEncode, {first_[index], Phase::kReduceScatter, Purpose::kOwn}, piece);
-    job.from = input(piece);
-    job.residual = residual(piece);
-    job.into = arrival(piece, Phase::kReduceScatter);
+    start(jobs, {first_[index], Phase::kReduceScatter, Purpose::kOwn},
+          EncodeJob{.into = arrival(piece, Phase::kReduceScatter),
+                    .from = input(piece),
+                    .residual = residual(piece),
+                    .count = elements_of(piece),
+                    .departs = piece.form(Phase::kReduceScatter).format,
+                    .weight = weight_});
   }
 }
 
 // All contributions to one of our pieces lie side by side.
 void DirectOperation::gather(std::size_t index, std::vector<KernelJob>& jobs) {
   const Piece& piece = pieces_[index];
-  KernelJob& job = start(jobs, JobKind::kGather, {index, Phase::kReduceScatter, Purpose::kGather}, piece);
-  job.from = room_of(index);
-  job.own = input(piece);
-  job.residual = residual(piece);
-  job.into = departure(piece, Phase::kAllGather);
-  job.departs = piece.form(Phase::kAllGather).format;
-  job.total = total_;
+  start(jobs, {index, Phase::kReduceScatter, Purpose::kGather},
+        GatherJob{.into = departure(piece, Phase::kAllGather),
+                  .from = room_of(index),
+                  .own = input(piece),
+                  .residual = residual(piece),
+                  .count = elements_of(piece),
+                  .arrived = piece.form(Phase::kReduceScatter).format,
+                  .departs = piece.form(Phase::kAllGather).format,
+                  .weight = weight_,
+                  .total = total_});
 }
 
 Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs) {
@@ -216,7 +224,7 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
     case Purpose::kBackUp:
     case Purpose::kOwnCopy:
     case Purpose::kRestore: LOCKSTEP_UNREACHABLE();
-    case Purpose::kLeave:
+    case Purpose::kUpdateResidual:
       if (stopped_) decode(name.index, jobs);
       return finished;
     case Purpose::kDecode: return finished;
@@ -226,7 +234,7 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
         return finished;
       }
       make_ready(name.index, result.checksum);
-      if (mutant(Mutant::kLeavesAtOnce)) leave(piece_of_[name.index], jobs);
+      if (mutant(Mutant::kLeavesAtOnce)) update_residual(piece_of_[name.index], jobs);
       return finished;
     case Purpose::kArrived: {
       Exchange& exchange = exchanges_[name.index];

@@ -19,7 +19,7 @@ namespace lockstep::ring {
 
 class DirectOperation final : public Operation {
  public:
-  DirectOperation(const peer::Request& request, Rank rank, std::uint32_t world, std::vector<std::uint64_t> stakes,
+  DirectOperation(const Request& request, Rank rank, std::uint32_t world, std::vector<std::uint64_t> rank_parameters,
                   Segmenting segmenting);
 
   Place begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) override;
@@ -41,7 +41,7 @@ class DirectOperation final : public Operation {
   // Restores an operation that was constructed with the same arguments. Left out, because they follow from the
   // arguments: owned_, ordinals_, first_, piece_of_, room_each_ and turns_.
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     const std::size_t exchanges = exchanges_.size();
     state_of_all(a);
     a.all(exchanges_, finals_, others_);
@@ -63,7 +63,7 @@ class DirectOperation final : public Operation {
     bool again = false;          // the segment was sent once and is assumed lost
     std::uint8_t corrupt = 0;    // number of arrivals with a wrong checksum
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(arrival, departure, stripe, from, on, checksum, again, corrupt);
     }
   };
@@ -72,7 +72,7 @@ class DirectOperation final : public Operation {
     bool here = false;
     std::uint64_t checksum = 0;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(missing, here, checksum);
     }
   };
@@ -82,7 +82,7 @@ class DirectOperation final : public Operation {
     std::size_t ahead = 0;            // of those, contributions that have not departed
     std::deque<std::uint32_t> ready;  // indices of exchanges
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(granted, prepared, ahead, ready);
     }
   };

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
@@ -24,10 +25,10 @@ constexpr std::size_t kDecodedAtOnce = 16;
 // The most exchanges of a direct operation; their indices fit into a job token.
 constexpr std::uint64_t kMaxExchanges = std::uint64_t{1} << 20U;
 
-std::vector<std::uint64_t> counts_of(const peer::Request& request) {
+std::vector<std::uint64_t> counts_of(const Request& request) {
   std::vector<std::uint64_t> counts;
   counts.reserve(request.tensors.size());
-  for (const peer::Tensor& tensor : request.tensors) counts.push_back(tensor.count);
+  for (const Tensor& tensor : request.tensors) counts.push_back(tensor.count);
   return counts;
 }
 
@@ -45,37 +46,43 @@ float total_weight(std::span<const std::uint64_t> weights) {
   return total > std::numeric_limits<float>::max() ? std::numeric_limits<float>::infinity() : static_cast<float>(total);
 }
 
-std::unique_ptr<Operation> Operation::of(const peer::Request& request, Rank rank, std::uint32_t world,
-                                         std::uint32_t root, std::vector<std::uint64_t> stakes, Segmenting segmenting) {
-  if (peer::goes_direct(request) && world > 1) {
-    return std::make_unique<DirectOperation>(request, rank, world, std::move(stakes), segmenting);
+std::unique_ptr<Operation> Operation::of(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
+                                         std::vector<std::uint64_t> rank_parameters, Segmenting segmenting) {
+  if (goes_direct(request) && world > 1) {
+    return std::make_unique<DirectOperation>(request, rank, world, std::move(rank_parameters), segmenting);
   }
-  return std::make_unique<RingOperation>(request, rank, world, root, std::move(stakes), segmenting);
+  return std::make_unique<RingOperation>(request, rank, world, root, std::move(rank_parameters), segmenting);
 }
 
-Operation::Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
-                     std::vector<std::uint64_t> stakes, Segmenting segmenting)
-    : request_(request), rank_(rank), world_(world), stakes_(std::move(stakes)), encoded_(peer::is_encoded(request)) {
+Operation::Operation(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
+                     std::vector<std::uint64_t> rank_parameters, Segmenting segmenting)
+    : request_(request),
+      rank_(rank),
+      world_(world),
+      rank_parameters_(std::move(rank_parameters)),
+      encoded_(is_encoded(request)) {
   if (encoded_ && request.op == ReduceOp::kAvg) {
     const bool weighs = request.weight && !mutant(Mutant::kWeightsUncounted);
-    weigh(weighs ? total_weight(stakes_) : static_cast<float>(world));
+    weigh(weighs ? total_weight(rank_parameters_) : static_cast<float>(world));
+  } else if (request.weight && !mutant(Mutant::kWeightsUncounted)) {
+    weight_ = *request.weight;
   }
   LOCKSTEP_ASSERT(segmenting.formats == request.formats);
   const auto element_bytes = static_cast<std::uint32_t>(size_of(request.type));
   if (request.collective == wire::Collective::kAllGather) {
-    LOCKSTEP_ASSERT(stakes_.size() == world);
-    pieces_ = cut_blocks(stakes_, element_bytes, segmenting);
-  } else {
+    LOCKSTEP_ASSERT(rank_parameters_.size() == world);
+    pieces_ = cut_blocks(rank_parameters_, element_bytes, segmenting);
+  } else if (!wire::exchanges(request.collective)) {  // an exchange lists its own: they differ between ranks
     pieces_ = cut(request.collective, counts_of(request), element_bytes, world, root, segmenting);
   }
   std::uint64_t scratch = 0;
-  for (const peer::Tensor& tensor : request.tensors) {
+  for (const Tensor& tensor : request.tensors) {
     scratch_offsets_.push_back(scratch);
-    scratch += peer::scratch_bytes(request, tensor);
+    scratch += scratch_bytes(request, tensor);
   }
   scratch_offsets_.push_back(scratch);
   for (const Piece& piece : pieces_) {
-    if (request.collective != wire::Collective::kReduceScatter || piece.owner == rank.value) ++finals_missing_;
+    if (!results_differ(request.collective) || piece.owner == rank.value) ++finals_missing_;
   }
 }
 
@@ -91,30 +98,34 @@ void Operation::weigh(float total) {
     weight_ = std::numeric_limits<float>::denorm_min();  // the rank still counts as a contributor
 }
 
-std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank, std::uint32_t world,
-                                        std::span<const std::uint64_t> stakes, Segmenting segmenting) {
+std::optional<Error> Operation::validate(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
+                                         std::span<const std::uint64_t> rank_parameters, Segmenting segmenting) {
   const auto element = static_cast<std::uint32_t>(size_of(request.type));
   std::uint64_t segments = 0;
   if (request.collective == wire::Collective::kAllGather) {
-    if (auto refusal = refusal_of_blocks(request, rank, stakes)) return refusal;
-    segments = segments_in_blocks(stakes, element, segmenting);
+    if (auto refusal = validate_blocks(request, rank, rank_parameters)) return refusal;
+    segments = segments_in_blocks(rank_parameters, element, segmenting);
   } else {
     segments = segments_in(request.collective, counts_of(request), element, world, segmenting);
   }
-  if (segments > kMaxSegments) {
-    return Error{Status::kInvalidArgument, "the call needs " + std::to_string(segments) +
-                                               " segments, more than the limit of " + std::to_string(kMaxSegments) +
-                                               ": split the call, or use larger segments"};
-  }
-  if (const float total = request.weight ? total_weight(stakes) : 1; total == 0 || !std::isfinite(total)) {
+  if (auto refusal = validate_segments(segments)) return refusal;
+  const bool is_weighted_average = request.weight && request.op == ReduceOp::kAvg;
+  if (const float total = is_weighted_average ? total_weight(rank_parameters) : 1;
+      total == 0 || !std::isfinite(total)) {
     return Error{Status::kInvalidArgument,
                  total == 0 ? "all contributions have weight 0: there is nothing to average"
                             : "the weights of all contributions add up to more than an f32 holds: use smaller weights"};
   }
-  if (peer::goes_direct(request) && world > 1) return refusal_of_exchanges(request, rank, world, segmenting);
+  if (goes_direct(request) && world > 1) return validate_exchanges(request, rank, world, segmenting);
   if (request.collective == wire::Collective::kReduceScatter) {
-    for (const peer::Tensor& tensor : request.tensors) {
+    for (const Tensor& tensor : request.tensors) {
       const std::uint64_t needs = chunk_of(rank.value, world, tensor.count).size() * element;
+      if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs, world);
+    }
+  }
+  if (request.collective == wire::Collective::kReduce && rank.value == root) {
+    for (const Tensor& tensor : request.tensors) {
+      const std::uint64_t needs = tensor.count * element;
       if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs, world);
     }
   }
@@ -123,8 +134,8 @@ std::optional<Error> Operation::refusal(const peer::Request& request, Rank rank,
 
 // Direct algorithm: limits what a rank keeps for each other rank, and checks that the contributions to one piece fit
 // the room.
-std::optional<Error> Operation::refusal_of_exchanges(const peer::Request& request, Rank rank, std::uint32_t world,
-                                                     Segmenting segmenting) {
+std::optional<Error> Operation::validate_exchanges(const Request& request, Rank rank, std::uint32_t world,
+                                                   Segmenting segmenting) {
   std::uint64_t exchanges = 0;
   std::uint64_t largest = 0;
   for (const Piece& piece : cut(request.collective, counts_of(request), sizeof(float), world, 0, segmenting)) {
@@ -145,17 +156,27 @@ std::optional<Error> Operation::refusal_of_exchanges(const peer::Request& reques
   return std::nullopt;
 }
 
-// The block sizes were stated by other ranks.
-std::optional<Error> Operation::refusal_of_blocks(const peer::Request& request, Rank rank,
-                                                  std::span<const std::uint64_t> blocks) {
+std::optional<Error> Operation::validate_segments(std::uint64_t segments) {
+  if (segments <= kMaxSegments) return std::nullopt;
+  return Error{Status::kInvalidArgument, "the call needs " + std::to_string(segments) +
+                                             " segments, more than the limit of " + std::to_string(kMaxSegments) +
+                                             ": split the call, or use larger segments"};
+}
+
+std::optional<Error> Operation::validate_room(std::uint64_t room, std::span<const std::uint64_t> blocks) {
   std::uint64_t needs = 0;
-  std::uint64_t mine = 0;
-  for (std::size_t r = 0; r < blocks.size(); ++r) {
-    if (r == rank.value) mine = needs;
-    needs = blocks[r] > UINT64_MAX - needs ? UINT64_MAX : needs + blocks[r];
-  }
-  const peer::Tensor& tensor = request.tensors.front();
-  if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs, blocks.size());
+  for (const std::uint64_t bytes : blocks) needs = bytes > UINT64_MAX - needs ? UINT64_MAX : needs + bytes;
+  if (room < needs) return too_small(room, needs, blocks.size());
+  return std::nullopt;
+}
+
+// The block sizes come from other ranks, which may lie.
+std::optional<Error> Operation::validate_blocks(const Request& request, Rank rank,
+                                                std::span<const std::uint64_t> blocks) {
+  const Tensor& tensor = request.tensors.front();
+  if (auto refusal = validate_room(tensor.recv.length, blocks)) return refusal;
+  const std::uint64_t mine = std::accumulate(blocks.begin(), blocks.begin() + rank.value, std::uint64_t{0});
+  const std::uint64_t needs = std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0});
   const bool overlaps = tensor.send.id == tensor.recv.id && tensor.send.length > 0 &&
                         tensor.send.offset < tensor.recv.offset + needs &&
                         tensor.recv.offset < tensor.send.offset + tensor.send.length;
@@ -166,25 +187,34 @@ std::optional<Error> Operation::refusal_of_blocks(const peer::Request& request, 
   return std::nullopt;
 }
 
-bool Operation::can_be_have(std::span<const std::uint64_t> have) const {
-  const std::size_t bits = pieces_.size() * 2;
-  if (have.empty()) return true;
-  return have.size() == (bits + 63) / 64 && (bits % 64 == 0 || (have.back() >> (bits % 64)) == 0);
+bool Operation::can_be_have(std::span<const std::uint64_t> have) const { return is_bit_set(have, pieces_.size() * 2); }
+
+bool Operation::has_bit(std::span<const std::uint64_t> words, std::size_t bit) {
+  return !words.empty() && ((words[bit / 64] >> (bit % 64)) & 1U) != 0;
+}
+
+void Operation::add_bit(std::vector<std::uint64_t>& words, std::size_t bit, std::size_t bits) {
+  words.resize((bits + 63) / 64);
+  words[bit / 64] |= std::uint64_t{1} << (bit % 64);
+}
+
+bool Operation::is_bit_set(std::span<const std::uint64_t> words, std::size_t bits) {
+  if (words.empty()) return true;
+  return words.size() == (bits + 63) / 64 && (bits % 64 == 0 || (words.back() >> (bits % 64)) == 0);
 }
 
 bool Operation::has(std::span<const std::uint64_t> have, Phase phase, std::size_t piece) const {
   const std::size_t bit = index_of(phase) * pieces_.size() + piece;
-  return !have.empty() && ((have[bit / 64] >> (bit % 64)) & 1U) != 0;
+  return has_bit(have, bit);
 }
 
 void Operation::add_to(std::vector<std::uint64_t>& have, Phase phase, std::size_t piece) const {
   const std::size_t bit = index_of(phase) * pieces_.size() + piece;
-  have.resize((pieces_.size() * 2 + 63) / 64);
-  have[bit / 64] |= std::uint64_t{1} << (bit % 64);
+  add_bit(have, bit, pieces_.size() * 2);
 }
 
 bool Operation::in_place(const Piece& piece) const {
-  return peer::reduces_in_place(request_, request_.tensors[piece.tensor]);
+  return reduces_in_place(request_, request_.tensors[piece.tensor]);
 }
 
 BufferRef Operation::backup(const Piece& piece) const {
@@ -192,16 +222,20 @@ BufferRef Operation::backup(const Piece& piece) const {
 }
 
 BufferRef Operation::input(const Piece& piece) const {
-  const peer::Tensor& tensor = request_.tensors[piece.tensor];
+  const Tensor& tensor = request_.tensors[piece.tensor];
   switch (request_.collective) {
     case wire::Collective::kBroadcast: return tensor.recv.slice(piece.offset, piece.length);
     case wire::Collective::kAllGather: {
       std::uint64_t begin = 0;
-      for (std::uint32_t r = 0; r < rank_.value; ++r) begin += stakes_[r];
+      for (std::uint32_t r = 0; r < rank_.value; ++r) begin += rank_parameters_[r];
       return tensor.send.slice(piece.offset - begin, piece.length);
     }
     case wire::Collective::kAllReduce:
     case wire::Collective::kReduceScatter:
+    case wire::Collective::kReduce:
+    case wire::Collective::kGather:
+    case wire::Collective::kScatter:
+    case wire::Collective::kAllToAll:
     case wire::Collective::kBarrier:
     case wire::Collective::kSync: return tensor.send.slice(piece.offset, piece.length);
   }
@@ -209,7 +243,7 @@ BufferRef Operation::input(const Piece& piece) const {
 }
 
 BufferRef Operation::work(const Piece& piece) const {
-  if (request_.collective == wire::Collective::kReduceScatter || (encoded_ && in_place(piece))) return backup(piece);
+  if (results_differ(request_.collective) || (encoded_ && in_place(piece))) return backup(piece);
   return request_.tensors[piece.tensor].recv.slice(piece.offset, piece.length);
 }
 
@@ -227,7 +261,7 @@ BufferRef Operation::result(const Piece& piece) const {
   if (request_.collective != wire::Collective::kReduceScatter) {
     return request_.tensors[piece.tensor].recv.slice(piece.offset, piece.length);
   }
-  const peer::Tensor& tensor = request_.tensors[piece.tensor];
+  const Tensor& tensor = request_.tensors[piece.tensor];
   const std::uint64_t begin = chunk_of(rank_.value, world_, tensor.count).begin * size_of(request_.type);
   return tensor.recv.slice(piece.offset - begin, piece.length);
 }
@@ -244,6 +278,7 @@ Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_s
                                         " is infinite or NaN: wire formats and weighted averages need finite numbers"};
 }
 
+// Rule 35: the stream of a corrupt segment is reset; a sender of segments that are always wrong ends the round.
 void Operation::take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, Phase phase, Rank from) {
   const bool was_given_up = count == kMostCorrupt;
   if (was_given_up && !mutant(Mutant::kCorruptResetsAgain)) return;
@@ -271,47 +306,44 @@ Operation::JobName Operation::JobName::of(JobToken token) {
           static_cast<Purpose>(token.value & 0xfU)};
 }
 
-KernelJob& Operation::start(std::vector<KernelJob>& jobs, JobKind kind, const JobName& name, const Piece& piece) {
-  KernelJob job;
-  job.token = name.token();
-  job.kind = kind;
-  job.type = request_.type;
-  job.op = request_.op;
-  if (encoded_) {
-    job.count = piece.length / sizeof(float);
-    job.arrived = job.departs = piece.form(name.phase).format;
-    job.weight = weight_;
-  }
+void Operation::start(std::vector<KernelJob>& jobs, const JobName& name, const JobWork& work) {
   ++running_;
-  return jobs.emplace_back(job);
+  jobs.push_back({name.token(), work});
 }
 
 void Operation::decode_some(std::vector<KernelJob>& jobs) {
   LOCKSTEP_ASSERT(stopped_ && complete());
-  if (!encoded_ || world_ == 1) return;
+  if (!encoded_ || (world_ == 1 && !multiplies_alone())) return;
   const std::size_t pieces = pieces_.size() - (mutant(Mutant::kLeftEncoded) && !pieces_.empty() ? 1 : 0);
   for (; decoded_ < pieces && running_ < kDecodedAtOnce; ++decoded_) {
     // In place, the result overwrites the input of the residual: update the residual first.
-    if (!leave(decoded_, jobs)) decode(decoded_, jobs);
+    if (!update_residual(decoded_, jobs)) decode(decoded_, jobs);
   }
 }
 
-bool Operation::leave(std::size_t piece, std::vector<KernelJob>& jobs) {
+bool Operation::update_residual(std::size_t piece, std::vector<KernelJob>& jobs) {
   const Piece& whose = pieces_[piece];
   const BufferRef left = residual(whose);
-  if (left.length == 0 || weight_ == 0) return false;
-  KernelJob& job = start(jobs, JobKind::kLeave, {piece, Phase::kReduceScatter, Purpose::kLeave}, whose);
-  job.from = input(whose);
-  job.residual = left;
-  // the owner's own contribution was added without encoding
-  if (whose.owner == rank_.value) job.departs = WireFormat::kNative;
+  if (left.length == 0 || weight_ == 0 || world_ == 1) return false;
+  // The owner's own contribution was added without encoding.
+  const bool encodes = whose.owner != rank_.value;
+  start(jobs, {piece, Phase::kReduceScatter, Purpose::kUpdateResidual},
+        UpdateResidualJob{.from = input(whose),
+                          .residual = left,
+                          .count = elements_of(whose),
+                          .departs = encodes ? whose.form(Phase::kReduceScatter).format : WireFormat::kNative,
+                          .weight = weight_});
   return true;
 }
 
 void Operation::decode(std::size_t piece, std::vector<KernelJob>& jobs) {
-  KernelJob& job = start(jobs, JobKind::kDecode, {piece, Phase::kAllGather, Purpose::kDecode}, pieces_[piece]);
-  job.from = departure(pieces_[piece], Phase::kAllGather);
-  job.into = result(pieces_[piece]);
+  const Piece& whose = pieces_[piece];
+  const bool alone = world_ == 1;
+  start(jobs, {piece, Phase::kAllGather, Purpose::kDecode},
+        DecodeJob{.into = result(whose),
+                  .from = alone ? work(whose) : departure(whose, Phase::kAllGather),
+                  .count = elements_of(whose),
+                  .arrived = alone ? WireFormat::kNative : whose.form(Phase::kAllGather).format});
 }
 
 }  // namespace lockstep::ring

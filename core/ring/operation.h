@@ -1,7 +1,9 @@
 // One attempt of one collective on one rank: which segments are expected, which are ready to send, which jobs to run,
 // and when the result is complete. Emits jobs. Never sees a stream, a clock or a tensor byte. Owned by peer::Rounds;
-// each attempt has its own operation. Two algorithms implement it: the ring (ring_operation.h) and the direct one
-// (direct_operation.h).
+// each attempt has its own operation. Three classes implement it: the ring (ring_operation.h), the direct all-reduce
+// (direct_operation.h), and blocks that go straight to their receivers (exchange_operation.h). Rules
+// of docs/protocol.md: a segment arrives only where memory waits for it (rule 10), and is folded once, however often it
+// arrives (rule 31).
 #pragma once
 
 #include <array>
@@ -15,7 +17,7 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/kernels/job.h"
-#include "core/peer/request.h"
+#include "core/ring/request.h"
 #include "core/ring/schedule.h"
 #include "core/wire/message.h"
 
@@ -26,10 +28,10 @@ float total_weight(std::span<const std::uint64_t> weights);
 
 class Operation {
  public:
-  // Constructs the operation that the request asks for. `stakes` holds the stakes of all ranks, for a collective with
-  // stakes (wire::Stake). The request outlives the operation.
-  static std::unique_ptr<Operation> of(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
-                                       std::vector<std::uint64_t> stakes, Segmenting segmenting);
+  // Constructs the operation that the request asks for. `rank_parameters` holds those of all ranks, for a collective
+  // with rank parameters (wire::RankParameter). The request outlives the operation.
+  static std::unique_ptr<Operation> of(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
+                                       std::vector<std::uint64_t> rank_parameters, Segmenting segmenting);
   virtual ~Operation() = default;
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
@@ -37,8 +39,9 @@ class Operation {
   // The reason why this operation cannot run on this peer (for example a receive buffer that is too small), or nothing.
   // Called before the operation is constructed: its memory might not fit its pieces, and listing the pieces might take
   // seconds.
-  [[nodiscard]] static std::optional<Error> refusal(const peer::Request& request, Rank rank, std::uint32_t world,
-                                                    std::span<const std::uint64_t> stakes, Segmenting segmenting);
+  [[nodiscard]] static std::optional<Error> validate(const Request& request, Rank rank, std::uint32_t world,
+                                                     std::uint32_t root, std::span<const std::uint64_t> rank_parameters,
+                                                     Segmenting segmenting);
 
   // ---- receiving, from a rank that sends to this one ----
 
@@ -48,7 +51,7 @@ class Operation {
     BufferRef into;  // kPlace
   };
   // A segment begins on `stream`. kLater: a job must finish first; then job_done() names the stream. kSink: the segment
-  // is here already, or is arriving on another stream. kNonsense: the sender violates the protocol.
+  // is here already, or is arriving on another stream (rule 31). kNonsense: the sender violates the protocol.
   virtual Place begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) = 0;
   // The payload is complete, or its sender withdrew it.
   virtual void landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
@@ -62,8 +65,8 @@ class Operation {
   }
   // The stream is closed; the segment that was arriving on it is lost.
   virtual void stream_closed(StreamId stream) = 0;
-  // The segments of this rank that have arrived, as Ready reports them: one bit per segment, first reduce-scatter, then
-  // all-gather.
+  // Rule 31: the segments of this rank that have arrived, as Ready reports them: one bit per segment, first reduce-
+  // scatter, then all-gather.
   [[nodiscard]] virtual std::vector<std::uint64_t> have(Rank from) const = 0;
 
   // ---- sending ----
@@ -72,14 +75,14 @@ class Operation {
   // earlier stream of this stripe and are missing in `have` are sent again. Returns false if `have` does not hold one
   // bit for each of our segments.
   virtual bool grant(Rank by, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) = 0;
-  // Whether the call is one segment so small that the downstream neighbour has memory for it before it launches the
-  // round. sends_partial(): whether our own segment may arrive before that launch; a final never does. Invariant: rank
-  // 0 owns such a segment, so that ranks whose arguments differ still exchange their arguments.
+  // Rule 10: whether the call is one segment so small that the downstream neighbour has memory for it before it
+  // launches the round. sends_partial(): whether our own segment may arrive before that launch; a final never does.
+  // Invariant: rank 0 owns such a segment, so that ranks whose arguments differ still exchange their arguments.
   [[nodiscard]] virtual bool is_one_small_segment() const { return false; }
   [[nodiscard]] virtual bool sends_partial() const { return false; }
   // The neighbour has that memory. A segment sent on an earlier stream of this stripe is sent again, unless the final
   // comes first and proves that the segment has arrived.
-  virtual void grant_unasked() {}
+  virtual void grant_eager() {}
   virtual void send_partial_again(StripeIndex /*stripe*/, StreamId /*stream*/) {}
   struct Outgoing {
     wire::Phase phase{};
@@ -111,9 +114,10 @@ class Operation {
 
   // ---- ending ----
 
-  // The whole result has arrived.
+  // The whole result has arrived: this rank is done (rule 12).
   [[nodiscard]] bool complete() const { return finals_missing_ == 0; }
-  // The hash of the result, equal on every peer; 0 for a reduce-scatter, whose results differ.
+  // The hash of the result that Done carries (rule 12), equal on every peer; 0 for a reduce-scatter, whose results
+  // differ.
   [[nodiscard]] virtual std::uint64_t result_hash() const = 0;
   // Starts nothing new. Running jobs still have to answer.
   void stop() { stopped_ = true; }
@@ -121,7 +125,7 @@ class Operation {
   // Encoded formats: decodes the result and updates the residuals after the round has committed. Call it until no job
   // runs. Allowed only after stop() and when no segment is arriving or departing.
   void decode_some(std::vector<KernelJob>& jobs);
-  // Restores the input (promise S3). Allowed only after stop() and when no job runs and no segment is arriving.
+  // Restores the input (rule 16). Allowed only after stop() and when no job runs and no segment is arriving.
   virtual void restore(std::vector<KernelJob>& /*jobs*/) {}
 
   [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
@@ -129,22 +133,22 @@ class Operation {
   [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
 
  protected:
-  Operation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
-            std::vector<std::uint64_t> stakes, Segmenting segmenting);
+  Operation(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
+            std::vector<std::uint64_t> rank_parameters, Segmenting segmenting);
 
   // Own segments to one other rank that are hashed or encoded before their departure: enough to keep every stripe busy,
   // few enough to stay in cache.
   static constexpr std::size_t kPreparedAhead = 4;
 
-  // A segment that was damaged on the way is sent again once. A segment that arrives this often with a wrong checksum
-  // was wrong before it was sent.
+  // Rule 35: a segment that was damaged on the way is sent again. A segment that arrives this often with a wrong
+  // checksum was wrong before it was sent.
   static constexpr std::uint8_t kMostCorrupt = 3;
 
   enum class Arrival : std::uint8_t { kNotOurs, kExpected, kBackingUp, kLanding, kWorking, kHere };
   enum class Departure : std::uint8_t { kNotOurs, kNotReady, kReady, kSent };
 
   // A job's token names the purpose of the job. The owner of the operation adds the operation's own id.
-  enum class Purpose : std::uint8_t { kBackUp, kOwn, kOwnCopy, kArrived, kGather, kLeave, kDecode, kRestore };
+  enum class Purpose : std::uint8_t { kBackUp, kOwn, kOwnCopy, kArrived, kGather, kUpdateResidual, kDecode, kRestore };
   struct JobName {
     std::size_t index = 0;  // index in a list of the operation
     wire::Phase phase{};
@@ -152,15 +156,30 @@ class Operation {
     [[nodiscard]] JobToken token() const;
     static JobName of(JobToken token);
   };
-  KernelJob& start(std::vector<KernelJob>& jobs, JobKind kind, const JobName& name, const Piece& piece);
+  void start(std::vector<KernelJob>& jobs, const JobName& name, const JobWork& work);
 
   static constexpr std::size_t index_of(wire::Phase phase) { return phase == wire::Phase::kReduceScatter ? 0 : 1; }
 
+  // Refuses more segments than a round may have.
+  static std::optional<Error> validate_segments(std::uint64_t segments);
+  // Refuses memory of `room` bytes that is too small for all blocks (sizes in bytes, which may be lies).
+  static std::optional<Error> validate_room(std::uint64_t room, std::span<const std::uint64_t> blocks);
+
   // `have` as Ready reports it: one bit for each segment of both phases, or no words if no segment has arrived.
   [[nodiscard]] bool can_be_have(std::span<const std::uint64_t> have) const;
+  // No words, or as many as hold these bits, and no bit behind them.
+  [[nodiscard]] static bool is_bit_set(std::span<const std::uint64_t> words, std::size_t bits);
+  [[nodiscard]] static bool has_bit(std::span<const std::uint64_t> words, std::size_t bit);
+  static void add_bit(std::vector<std::uint64_t>& words, std::size_t bit, std::size_t bits);
   [[nodiscard]] bool has(std::span<const std::uint64_t> have, wire::Phase phase, std::size_t piece) const;
   void add_to(std::vector<std::uint64_t>& have, wire::Phase phase, std::size_t piece) const;
 
+  // A premultiplied sum of one rank is computed, too: everything else that is alone is copied.
+  [[nodiscard]] bool multiplies_alone() const {
+    return world_ == 1 && request_.weight.has_value() && request_.op == ReduceOp::kSum;
+  }
+  // The number of elements of an encoded piece.
+  [[nodiscard]] static std::uint64_t elements_of(const Piece& piece) { return piece.length / sizeof(float); }
   [[nodiscard]] bool in_place(const Piece& piece) const;
   [[nodiscard]] BufferRef input(const Piece& piece) const;  // this rank's contribution
   [[nodiscard]] BufferRef work(const Piece& piece) const;   // memory of partial sums and finals
@@ -173,7 +192,8 @@ class Operation {
   [[nodiscard]] BufferRef result(const Piece& piece) const;  // destination of the final
   // residual that is added to the input; empty if there is none
   [[nodiscard]] BufferRef residual(const Piece& piece) const;
-  bool leave(std::size_t piece, std::vector<KernelJob>& jobs);  // updates the residual; false if there is none
+  bool update_residual(std::size_t piece,
+                       std::vector<KernelJob>& jobs);  // updates the residual; false if there is none
   void decode(std::size_t piece, std::vector<KernelJob>& jobs);
   // A copy has a wrong checksum: request the segment again, at most `count` times. After that the sender is at fault
   // and the round ends; further wrong copies are dropped without resetting their stream.
@@ -186,10 +206,10 @@ class Operation {
     a.all(finals_missing_, stopped_, running_, decoded_, bytes_sent_, bytes_received_);
   }
 
-  const peer::Request& request_;
+  const Request& request_;
   Rank rank_;
   std::uint32_t world_;
-  std::vector<std::uint64_t> stakes_;
+  std::vector<std::uint64_t> rank_parameters_;
   bool encoded_;
   // Average: the weight of this rank's contribution, and the total weight, scaled by a power of two so that a weight is
   // about 1. A wire format has a smallest and a largest number, and the format was chosen for the unscaled data.
@@ -205,10 +225,9 @@ class Operation {
   std::uint64_t bytes_received_ = 0;
 
  private:
-  static std::optional<Error> refusal_of_blocks(const peer::Request& request, Rank rank,
-                                                std::span<const std::uint64_t> blocks);
-  static std::optional<Error> refusal_of_exchanges(const peer::Request& request, Rank rank, std::uint32_t world,
-                                                   Segmenting segmenting);
+  static std::optional<Error> validate_blocks(const Request& request, Rank rank, std::span<const std::uint64_t> blocks);
+  static std::optional<Error> validate_exchanges(const Request& request, Rank rank, std::uint32_t world,
+                                                 Segmenting segmenting);
   void weigh(float total);
 };
 

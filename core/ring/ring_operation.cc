@@ -18,17 +18,17 @@ constexpr Phase kPhases[] = {Phase::kReduceScatter, Phase::kAllGather};
 
 }  // namespace
 
-RingOperation::RingOperation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
-                             std::vector<std::uint64_t> stakes, Segmenting segmenting)
-    : Operation(request, rank, world, root, std::move(stakes), segmenting), segments_(pieces_.size()) {
+RingOperation::RingOperation(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
+                             std::vector<std::uint64_t> rank_parameters, Segmenting segmenting)
+    : Operation(request, rank, world, root, std::move(rank_parameters), segmenting), segments_(pieces_.size()) {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
     for (const Phase phase : kPhases) {
       if (!has_phase(request.collective, phase)) continue;
       const Part part = part_of(phase, rank.value, piece.owner, world);
-      Half& half = segments_[i].half[index_of(phase)];
-      if (part.receives) half.arrival = Arrival::kExpected;
-      if (part.sends) half.departure = Departure::kNotReady;
+      PhaseState& state = segments_[i].phases[index_of(phase)];
+      if (part.receives) state.arrival = Arrival::kExpected;
+      if (part.sends) state.departure = Departure::kNotReady;
     }
     if (starts_here(piece)) own_.push_back(static_cast<std::uint32_t>(i));
   }
@@ -43,13 +43,13 @@ bool RingOperation::needs_backup(const Piece& piece, Phase phase, const Segment&
   if (!in_place(piece) || segment.backed_up || encoded_) return false;
   if (phase == Phase::kAllGather && mutant(Mutant::kNotBackedUp)) return false;
   // All-gather never overwrites the owner's own place. On all other ranks reduce-scatter overwrites the place first.
-  return phase == Phase::kReduceScatter || segment.half[0].arrival == Arrival::kNotOurs;
+  return phase == Phase::kReduceScatter || segment.phases[0].arrival == Arrival::kNotOurs;
 }
 
 // A final arrives where the partial sum was. It proves that the partial sum went around the whole ring, our part
 // included.
 bool RingOperation::partial_has_passed(const Segment& segment) {
-  const Half& partial = segment.half[index_of(Phase::kReduceScatter)];
+  const PhaseState& partial = segment.phases[index_of(Phase::kReduceScatter)];
   return (partial.arrival == Arrival::kNotOurs || partial.arrival == Arrival::kHere) &&
          (partial.departure == Departure::kNotOurs || partial.departure == Departure::kSent);
 }
@@ -60,8 +60,8 @@ Operation::Place RingOperation::begin(Rank /*from*/, const wire::Segment& wanted
   if (index >= pieces_.size()) return {Landing::kNonsense, {}};
   const Piece& piece = pieces_[index];
   Segment& segment = segments_[index];
-  Half& half = segment.half[index_of(wanted.phase)];
-  if (half.arrival == Arrival::kNotOurs || wanted.length != piece.form(wanted.phase).bytes) {
+  PhaseState& state = segment.phases[index_of(wanted.phase)];
+  if (state.arrival == Arrival::kNotOurs || wanted.length != piece.form(wanted.phase).bytes) {
     return {Landing::kNonsense, {}};
   }
   if (stopped_) return {Landing::kSink, {}};
@@ -70,21 +70,19 @@ Operation::Place RingOperation::begin(Rank /*from*/, const wire::Segment& wanted
     if (!partial_has_passed(segment)) return {Landing::kNonsense, {}};
   }
   // the segment begins again while the backup job still runs
-  if (half.arrival == Arrival::kBackingUp && half.stream == StreamId{}) {
-    half.stream = stream;
+  if (state.arrival == Arrival::kBackingUp && state.stream == StreamId{}) {
+    state.stream = stream;
     return {Landing::kLater, {}};
   }
-  const bool again = half.arrival == Arrival::kHere && mutant(Mutant::kSegmentTwice);
-  if (half.arrival != Arrival::kExpected && !again) return {Landing::kSink, {}};
-  half.stream = stream;
+  const bool again = state.arrival == Arrival::kHere && mutant(Mutant::kSegmentTwice);
+  if (state.arrival != Arrival::kExpected && !again) return {Landing::kSink, {}};
+  state.stream = stream;
   if (needs_backup(piece, wanted.phase, segment)) {
-    half.arrival = Arrival::kBackingUp;
-    KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kBackUp, index, wanted.phase);
-    job.from = work(piece);
-    job.into = backup(piece);
+    state.arrival = Arrival::kBackingUp;
+    back_up(index, wanted.phase, jobs);
     return {Landing::kLater, {}};
   }
-  half.arrival = Arrival::kLanding;
+  state.arrival = Arrival::kLanding;
   return {Landing::kPlace, arrival(piece, wanted.phase)};
 }
 
@@ -92,39 +90,59 @@ void RingOperation::landed(Rank /*from*/, const wire::Segment& arrived, bool tak
                            std::vector<KernelJob>& jobs) {
   const std::size_t index = arrived.index.value;
   Segment& segment = segments_[index];
-  Half& half = segment.half[index_of(arrived.phase)];
-  LOCKSTEP_ASSERT(half.arrival == Arrival::kLanding);
+  PhaseState& state = segment.phases[index_of(arrived.phase)];
+  LOCKSTEP_ASSERT(state.arrival == Arrival::kLanding);
   bytes_received_ += arrived.length;
   if (taken_back || stopped_) {
-    half.arrival = Arrival::kExpected;
+    state.arrival = Arrival::kExpected;
     return;
   }
-  half.arrival = Arrival::kWorking;
+  state.arrival = Arrival::kWorking;
+  const bool final = arrived.phase == Phase::kAllGather;
+  start(jobs, {index, arrived.phase, Purpose::kArrived},
+        final ? verification(index, checksum) : addition(index, checksum));
+}
+
+void RingOperation::back_up(std::size_t index, Phase phase, std::vector<KernelJob>& jobs) {
   const Piece& piece = pieces_[index];
-  if (arrived.phase == Phase::kAllGather) {
-    const JobKind kind = encoded_ ? JobKind::kCheck : JobKind::kVerify;
-    KernelJob& job = start(jobs, kind, Purpose::kArrived, index, arrived.phase);
-    job.from = arrival(piece, arrived.phase);
-    job.expected = checksum;
-    return;
-  }
+  start(jobs, {index, phase, Purpose::kBackUp}, CopyJob{.into = backup(piece), .from = work(piece)});
+}
+
+// Of a final that has arrived.
+JobWork RingOperation::verification(std::size_t index, std::uint64_t checksum) const {
+  const Piece& piece = pieces_[index];
+  const BufferRef from = arrival(piece, Phase::kAllGather);
+  if (!encoded_) return VerifyJob{.from = from, .expected = checksum};
+  return CheckJob{
+      .from = from, .expected = checksum, .count = elements_of(piece), .arrived = piece.form(Phase::kAllGather).format};
+}
+
+// Of this rank's contribution to a partial sum that has arrived.
+JobWork RingOperation::addition(std::size_t index, std::uint64_t checksum) const {
+  const Piece& piece = pieces_[index];
+  const BufferRef early = segments_[index].early;
+  const BufferRef from = early.length > 0 ? early : arrival(piece, Phase::kReduceScatter);
   const bool last = piece.owner == rank_.value;
   const bool averages = (last || mutant(Mutant::kDividesAtEveryHop)) && request_.op == ReduceOp::kAvg;
-  const JobKind kind = encoded_ ? JobKind::kRecode : JobKind::kFold;
-  KernelJob& job = start(jobs, kind, Purpose::kArrived, index, arrived.phase);
-  job.from = segment.early.length > 0 ? segment.early : arrival(piece, arrived.phase);
-  job.expected = checksum;
-  if (encoded_) {
-    const Phase next = last ? Phase::kAllGather : Phase::kReduceScatter;
-    job.own = input(piece);
-    job.into = departure(piece, next);
-    job.departs = piece.form(next).format;
-    if (averages) job.total = total_;
-    return;
+  if (!encoded_) {
+    return FoldJob{.into = last ? result(piece) : work(piece),
+                   .from = from,
+                   .own = in_place(piece) ? backup(piece) : input(piece),
+                   .type = request_.type,
+                   .op = request_.op,
+                   .divisor = averages ? world_ : 0,
+                   .expected = checksum};
   }
-  job.own = in_place(piece) ? backup(piece) : input(piece);
-  job.into = last ? result(piece) : work(piece);
-  if (averages) job.divisor = world_;
+  const Phase next = last ? Phase::kAllGather : Phase::kReduceScatter;
+  return RecodeJob{.into = departure(piece, next),
+                   .from = from,
+                   .own = input(piece),
+                   .expected = checksum,
+                   .count = elements_of(piece),
+                   .arrived = piece.form(Phase::kReduceScatter).format,
+                   .departs = piece.form(next).format,
+                   .weight = weight_,
+                   .total = averages ? total_ : 0};
 }
 
 bool RingOperation::take(const wire::Segment& arrived, BufferRef memory, std::uint64_t checksum, StreamId stream,
@@ -132,30 +150,29 @@ bool RingOperation::take(const wire::Segment& arrived, BufferRef memory, std::ui
   const std::size_t index = arrived.index.value;
   if (!is_one_small_segment() || index >= pieces_.size() || arrived.phase != Phase::kReduceScatter) return false;
   Segment& segment = segments_[index];
-  Half& half = segment.half[0];
-  if (half.arrival == Arrival::kNotOurs || arrived.length != pieces_[index].form(arrived.phase).bytes) return false;
-  if (stopped_ || half.arrival != Arrival::kExpected) return true;
-  half.stream = stream;
-  half.checksum = checksum;
+  PhaseState& state = segment.phases[0];
+  if (state.arrival == Arrival::kNotOurs || arrived.length != pieces_[index].form(arrived.phase).bytes) return false;
+  if (stopped_ || state.arrival != Arrival::kExpected) return true;
+  state.stream = stream;
+  state.checksum = checksum;
   segment.early = memory;
   if (needs_backup(pieces_[index], arrived.phase, segment)) {
-    half.arrival = Arrival::kBackingUp;
-    KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kBackUp, index, arrived.phase);
-    job.from = work(pieces_[index]);
-    job.into = backup(pieces_[index]);
+    state.arrival = Arrival::kBackingUp;
+    back_up(index, arrived.phase, jobs);
     return true;
   }
-  half.arrival = Arrival::kLanding;
+  state.arrival = Arrival::kLanding;
   landed(upstream(), arrived, false, checksum, jobs);
   return true;
 }
 
 void RingOperation::stream_closed(StreamId stream) {
   for (Segment& segment : segments_) {
-    for (Half& half : segment.half) {
-      if (half.stream != stream || mutant(Mutant::kLandingOutlivesStream)) continue;
-      if (half.arrival == Arrival::kLanding) half.arrival = Arrival::kExpected;
-      if (half.arrival == Arrival::kBackingUp && segment.early.length == 0) half.stream = StreamId{};  // see job_done()
+    for (PhaseState& state : segment.phases) {
+      if (state.stream != stream || mutant(Mutant::kLandingOutlivesStream)) continue;
+      if (state.arrival == Arrival::kLanding) state.arrival = Arrival::kExpected;
+      if (state.arrival == Arrival::kBackingUp && segment.early.length == 0)
+        state.stream = StreamId{};  // see job_done()
     }
   }
 }
@@ -164,7 +181,7 @@ std::vector<std::uint64_t> RingOperation::have(Rank /*from*/) const {
   std::vector<std::uint64_t> have;
   for (const Phase phase : kPhases) {
     for (std::size_t i = 0; i < segments_.size(); ++i) {
-      const Arrival arrival = segments_[i].half[index_of(phase)].arrival;
+      const Arrival arrival = segments_[i].phases[index_of(phase)].arrival;
       const bool here = arrival == Arrival::kWorking || arrival == Arrival::kHere;
       if (here && !mutant(Mutant::kSegmentTwice)) add_to(have, phase, i);
     }
@@ -178,11 +195,11 @@ bool RingOperation::grant(Rank /*by*/, std::span<const std::uint64_t> have, Stri
   if (stopped_) return true;
   for (const Phase phase : kPhases) {
     for (std::size_t i = 0; i < segments_.size(); ++i) {
-      Half& half = segments_[i].half[index_of(phase)];
-      if (half.departure != Departure::kSent || half.stripe != stripe || half.stream == stream) continue;
+      PhaseState& state = segments_[i].phases[index_of(phase)];
+      if (state.departure != Departure::kSent || state.stripe != stripe || state.stream == stream) continue;
       if (mutant(Mutant::kResendsNothing) || has(have, phase, i)) continue;
-      half.departure = Departure::kReady;
-      half.again = true;  // the segment may have been unread in a buffer when the downstream neighbour sent its Ready
+      state.departure = Departure::kReady;
+      state.again = true;  // the segment may have been unread in a buffer when the downstream neighbour sent its Ready
       ready_.push_back(i * 2 + index_of(phase));
     }
   }
@@ -190,24 +207,25 @@ bool RingOperation::grant(Rank /*by*/, std::span<const std::uint64_t> have, Stri
 }
 
 bool RingOperation::is_one_small_segment() const {
-  return world_ > 1 && pieces_.size() == 1 && stakes_.empty() && request_.collective == wire::Collective::kAllReduce &&
-         pieces_.front().length <= kWholeBytes && pieces_.front().owner == 0;
+  return world_ > 1 && pieces_.size() == 1 && rank_parameters_.empty() &&
+         request_.collective == wire::Collective::kAllReduce && pieces_.front().length <= kWholeBytes &&
+         pieces_.front().owner == 0;
 }
 
-bool RingOperation::sends_partial() const { return segments_.front().half[0].departure != Departure::kNotOurs; }
+bool RingOperation::sends_partial() const { return segments_.front().phases[0].departure != Departure::kNotOurs; }
 
 void RingOperation::send_partial_again(StripeIndex stripe, StreamId stream) {
-  Half& partial = segments_.front().half[0];
+  PhaseState& partial = segments_.front().phases[0];
   if (stopped_ || partial.departure != Departure::kSent || partial.stripe != stripe || partial.stream == stream) return;
-  if (segments_.front().half[1].arrival != Arrival::kExpected) return;  // the place already receives the final
+  if (segments_.front().phases[1].arrival != Arrival::kExpected) return;  // the place already receives the final
   partial.departure = Departure::kReady;
   partial.again = true;
   ready_.push_back(0);
 }
 
-// The final has arrived, so our partial sum had arrived, too: cancel the repetition.
+// The final has arrived, so our partial sum had arrived, too: cancel the repetition (rule 35).
 void RingOperation::take_back_repeated(std::size_t index) {
-  Half& partial = segments_[index].half[0];
+  PhaseState& partial = segments_[index].phases[0];
   if (partial.departure != Departure::kReady || !partial.again) return;
   partial.departure = Departure::kSent;
   std::erase(ready_, std::uint64_t{index} * 2);
@@ -219,18 +237,18 @@ std::optional<Operation::Outgoing> RingOperation::next(Rank /*to*/, StripeIndex 
   ready_.pop_front();
   const std::size_t index = code / 2;
   const Phase phase = code % 2 == 0 ? Phase::kReduceScatter : Phase::kAllGather;
-  Half& half = segments_[index].half[code % 2];
-  LOCKSTEP_ASSERT(half.departure == Departure::kReady);
-  half.departure = Departure::kSent;
-  half.stripe = stripe;
-  half.stream = stream;
+  PhaseState& state = segments_[index].phases[code % 2];
+  LOCKSTEP_ASSERT(state.departure == Departure::kReady);
+  state.departure = Departure::kSent;
+  state.stripe = stripe;
+  state.stream = stream;
   const Piece& piece = pieces_[index];
-  const bool first_hop = half.arrival == Arrival::kNotOurs && starts_here(piece);
+  const bool first_hop = state.arrival == Arrival::kNotOurs && starts_here(piece);
   if (first_hop && own_ready_ > 0) --own_ready_;
   bytes_sent_ += piece.form(phase).bytes;
   const bool raw = first_hop && phase == Phase::kReduceScatter && !encoded_;
   return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, raw ? input(piece) : departure(piece, phase),
-                  half.checksum};
+                  state.checksum};
 }
 
 void RingOperation::prepare(std::vector<KernelJob>& jobs) {
@@ -246,19 +264,21 @@ void RingOperation::prepare(std::vector<KernelJob>& jobs) {
     const BufferRef into = result(piece);
     const bool copies = (alone || request_.collective == wire::Collective::kAllGather) && from != into;
     const Phase phase = reduces(request_.collective) ? Phase::kReduceScatter : Phase::kAllGather;
-    if (encoded_ && !alone) {
-      KernelJob& job = start(jobs, JobKind::kEncode, Purpose::kOwn, index, phase);
-      job.from = from;
-      job.into = departure(piece, phase);
+    if (encoded_ && (!alone || multiplies_alone())) {
+      start(jobs, {index, phase, Purpose::kOwn},
+            EncodeJob{.into = alone ? work(piece) : departure(piece, phase),
+                      .from = from,
+                      .residual = {},
+                      .count = elements_of(piece),
+                      .departs = alone ? WireFormat::kNative : piece.form(phase).format,
+                      .weight = weight_});
       continue;
     }
     if (copies) {
-      KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kOwnCopy, index, phase);
-      job.from = from;
-      job.into = into;
+      start(jobs, {index, phase, Purpose::kOwnCopy}, CopyJob{.into = into, .from = from});
       continue;
     }
-    start(jobs, JobKind::kHash, Purpose::kOwn, index, phase).from = from;
+    start(jobs, {index, phase, Purpose::kOwn}, HashJob{from});
   }
 }
 
@@ -268,33 +288,33 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
   const auto [index, phase, purpose] = JobName::of(token);
   LOCKSTEP_ASSERT(index < segments_.size());
   Segment& segment = segments_[index];
-  Half& half = segment.half[index_of(phase)];
+  PhaseState& state = segment.phases[index_of(phase)];
   const Piece& piece = pieces_[index];
   Finished finished;
   switch (purpose) {
     case Purpose::kGather:
-    case Purpose::kLeave: LOCKSTEP_UNREACHABLE();
+    case Purpose::kUpdateResidual: LOCKSTEP_UNREACHABLE();
     case Purpose::kDecode:
     case Purpose::kRestore: return finished;
     case Purpose::kBackUp:
       segment.backed_up = true;
-      LOCKSTEP_ASSERT(half.arrival == Arrival::kBackingUp);
+      LOCKSTEP_ASSERT(state.arrival == Arrival::kBackingUp);
       if (!stopped_ && phase == Phase::kReduceScatter && segment.early.length > 0) {
-        half.arrival = Arrival::kLanding;
+        state.arrival = Arrival::kLanding;
         landed(upstream(), {{}, {}, phase, SegmentIndex{static_cast<std::uint32_t>(index)}, piece.length}, false,
-               half.checksum, jobs);
+               state.checksum, jobs);
         return finished;
       }
-      if (stopped_ || half.stream == StreamId{}) {
-        half.arrival = Arrival::kExpected;
+      if (stopped_ || state.stream == StreamId{}) {
+        state.arrival = Arrival::kExpected;
         return finished;
       }
-      half.arrival = Arrival::kLanding;
-      finished.placeable = half.stream;
+      state.arrival = Arrival::kLanding;
+      finished.placeable = state.stream;
       finished.place = work(piece);
       return finished;
     case Purpose::kOwnCopy:
-      if (!stopped_) start(jobs, JobKind::kHash, Purpose::kOwn, index, phase).from = this->result(piece);
+      if (!stopped_) start(jobs, {index, phase, Purpose::kOwn}, HashJob{this->result(piece)});
       return finished;
     case Purpose::kOwn:
       if (result.not_finite && !mutant(Mutant::kOddElementsGo)) {
@@ -308,12 +328,12 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
       finished.used_early = phase == Phase::kReduceScatter && segment.early.length > 0;
       if (finished.used_early) segment.early = {};
       if (!result.intact && !(mutant(Mutant::kLastUnchecked) && index + 1 == segments_.size())) {
-        half.arrival = Arrival::kExpected;
-        finished.stream = half.stream;
-        take_corrupt(finished, half.corrupt, piece, phase, upstream());
+        state.arrival = Arrival::kExpected;
+        finished.stream = state.stream;
+        take_corrupt(finished, state.corrupt, piece, phase, upstream());
         return finished;
       }
-      half.arrival = Arrival::kHere;
+      state.arrival = Arrival::kHere;
       if (result.malformed) {
         finished.fault =
             Error{Status::kProtocolError, "the upstream neighbour sent bytes that are not a valid encoding in " +
@@ -339,22 +359,22 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
 void RingOperation::finish_final(std::size_t index, std::uint64_t checksum) {
   LOCKSTEP_ASSERT(finals_missing_ > 0);
   --finals_missing_;
-  segments_[index].half[1].checksum = checksum;
+  segments_[index].phases[1].checksum = checksum;
 }
 
 void RingOperation::make_ready(std::size_t index, Phase phase, std::uint64_t checksum) {
-  Half& half = segments_[index].half[index_of(phase)];
-  if (half.departure != Departure::kNotReady) return;
-  half.checksum = checksum;
-  half.departure = Departure::kReady;
+  PhaseState& state = segments_[index].phases[index_of(phase)];
+  if (state.departure != Departure::kNotReady) return;
+  state.checksum = checksum;
+  state.departure = Departure::kReady;
   ready_.push_back(index * 2 + index_of(phase));
 }
 
 std::uint64_t RingOperation::result_hash() const {
-  if (request_.collective == wire::Collective::kReduceScatter || pieces_.empty()) return 0;
+  if (results_differ(request_.collective) || pieces_.empty()) return 0;
   std::vector<std::uint64_t> checksums;
   checksums.reserve(segments_.size());
-  for (const Segment& segment : segments_) checksums.push_back(segment.half[1].checksum);
+  for (const Segment& segment : segments_) checksums.push_back(segment.phases[1].checksum);
   return XXH3_64bits(checksums.data(), checksums.size() * sizeof(std::uint64_t));
 }
 
@@ -362,9 +382,8 @@ void RingOperation::restore(std::vector<KernelJob>& jobs) {
   LOCKSTEP_ASSERT(stopped_ && running_ == 0);
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     if (!segments_[i].backed_up) continue;
-    KernelJob& job = start(jobs, JobKind::kCopy, Purpose::kRestore, i, Phase::kReduceScatter);
-    job.from = backup(pieces_[i]);
-    job.into = work(pieces_[i]);
+    start(jobs, {i, Phase::kReduceScatter, Purpose::kRestore},
+          CopyJob{.into = work(pieces_[i]), .from = backup(pieces_[i])});
     segments_[i].backed_up = false;
   }
 }

@@ -15,8 +15,8 @@ namespace lockstep::ring {
 
 class RingOperation final : public Operation {
  public:
-  RingOperation(const peer::Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
-                std::vector<std::uint64_t> stakes, Segmenting segmenting);
+  RingOperation(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
+                std::vector<std::uint64_t> rank_parameters, Segmenting segmenting);
 
   Place begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) override;
   void landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
@@ -29,7 +29,7 @@ class RingOperation final : public Operation {
   bool grant(Rank by, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) override;
   [[nodiscard]] bool is_one_small_segment() const override;
   [[nodiscard]] bool sends_partial() const override;
-  void grant_unasked() override { granted_ = true; }
+  void grant_eager() override { granted_ = true; }
   void send_partial_again(StripeIndex stripe, StreamId stream) override;
   [[nodiscard]] bool has_next() const override { return granted_ && !stopped_ && !ready_.empty(); }
   [[nodiscard]] bool has_next(Rank) const override { return has_next(); }
@@ -43,7 +43,7 @@ class RingOperation final : public Operation {
 
   // Restores an operation that was constructed with the same arguments. Left out, because it follows from them: own_.
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     state_of_all(a);
     a.all(segments_, granted_, own_prepared_, own_ready_, ready_);
     if constexpr (Archive::kLoads) {
@@ -52,7 +52,7 @@ class RingOperation final : public Operation {
   }
 
  private:
-  struct Half {
+  struct PhaseState {
     Arrival arrival = Arrival::kNotOurs;
     Departure departure = Departure::kNotOurs;
     StripeIndex stripe;          // kSent
@@ -61,24 +61,23 @@ class RingOperation final : public Operation {
     bool again = false;          // the segment was sent once and is assumed lost
     std::uint8_t corrupt = 0;    // number of arrivals with a wrong checksum
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(arrival, departure, stripe, stream, checksum, again, corrupt);
     }
   };
   struct Segment {
-    std::array<Half, 2> half;  // by phase
+    std::array<PhaseState, 2> phases;  // by phase
     bool backed_up = false;
     BufferRef early;  // memory of a segment that arrived before the operation was constructed
     template <typename Archive>
-    void state(Archive& a) {
-      a.all(half, backed_up, early);
+    void archive(Archive& a) {
+      a.all(phases, backed_up, early);
     }
   };
 
-  using Operation::start;
-  KernelJob& start(std::vector<KernelJob>& jobs, JobKind kind, Purpose purpose, std::size_t index, wire::Phase phase) {
-    return start(jobs, kind, {index, phase, purpose}, pieces_[index]);
-  }
+  void back_up(std::size_t index, wire::Phase phase, std::vector<KernelJob>& jobs);
+  [[nodiscard]] JobWork verification(std::size_t index, std::uint64_t checksum) const;
+  [[nodiscard]] JobWork addition(std::size_t index, std::uint64_t checksum) const;
   [[nodiscard]] Rank upstream() const { return Rank{(rank_.value + world_ - 1) % world_}; }
   [[nodiscard]] static bool partial_has_passed(const Segment& segment);
   void take_back_repeated(std::size_t index);

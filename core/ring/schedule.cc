@@ -101,9 +101,11 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
   std::vector<Piece> pieces;
   for (std::uint32_t tensor = 0; tensor < counts.size(); ++tensor) {
     const std::uint64_t count = counts[tensor];
-    if (collective == wire::Collective::kBroadcast) {
+    if (wire::has_root(collective)) {
       const std::uint64_t bytes = count * element_bytes;
-      cut_range(pieces, tensor, root, 0, bytes, segment_of_broadcast(bytes, element_bytes, world, segmenting));
+      const bool forgets = collective == wire::Collective::kReduce && mutant(Mutant::kReducesAtRankZero);
+      cut_range(pieces, tensor, forgets ? 0 : root, 0, bytes,
+                segment_of_broadcast(bytes, element_bytes, world, segmenting));
       continue;
     }
     const auto cut_chunk = [&](std::uint32_t owner, Chunk chunk, std::uint32_t segment) {
@@ -128,7 +130,7 @@ std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint
                           std::uint32_t element_bytes, std::uint32_t world, Segmenting segmenting) {
   std::uint64_t segments = 0;
   for (const std::uint64_t count : counts) {
-    if (collective == wire::Collective::kBroadcast) {
+    if (wire::has_root(collective)) {
       const std::uint64_t bytes = count * element_bytes;
       segments += segments_of(bytes, segment_of_broadcast(bytes, element_bytes, world, segmenting));
       continue;
@@ -165,6 +167,18 @@ std::vector<Piece> cut_blocks(std::span<const std::uint64_t> block_bytes, std::u
     begin += block_bytes[owner];
   }
   return pieces;
+}
+
+std::vector<Piece> cut_block(std::uint32_t owner, std::uint64_t begin, std::uint64_t bytes, std::uint32_t element_bytes,
+                             std::uint32_t world, Segmenting segmenting) {
+  std::vector<Piece> pieces;
+  cut_range(pieces, 0, owner, begin, begin + bytes, segment_bytes_for(bytes, element_bytes, world, segmenting));
+  return pieces;
+}
+
+std::uint64_t segments_in_block(std::uint64_t bytes, std::uint32_t element_bytes, std::uint32_t world,
+                                Segmenting segmenting) {
+  return segments_of(bytes, segment_bytes_for(bytes, element_bytes, world, segmenting));
 }
 
 }  // namespace lockstep::ring

@@ -4,6 +4,9 @@
 // its owner. In all-gather, it travels from its owner to all other ranks. So every peer computes chunk c as ((x_{c+1}
 // op x_{c+2}) op ...) op x_c, with ranks modulo the world size.
 //
+// A reduce has one chunk for each tensor, the whole of it, whose owner is the root: every segment travels once around
+// the ring and ends at the root.
+//
 // An all-reduce of a small tensor is not cut: the whole tensor is one chunk. The number of sequential hops stays the
 // same, but each hop takes one message instead of one message per rank.
 #pragma once
@@ -47,17 +50,26 @@ constexpr bool goes_whole(wire::Collective collective, std::uint64_t count, std:
 // The owner of an uncut tensor: the ranks take turns, tensor by tensor.
 constexpr std::uint32_t owner_of_whole(std::uint32_t tensor, std::uint32_t world) { return tensor % world; }
 
-constexpr bool reduces(wire::Collective collective) {
-  return collective == wire::Collective::kAllReduce || collective == wire::Collective::kReduceScatter;
+using wire::reduces;
+
+// Whether ranks end with different results: only the owner of a chunk gets its result, or only the receiver of a block
+// gets the block.
+constexpr bool results_differ(wire::Collective collective) {
+  return collective == wire::Collective::kReduceScatter || collective == wire::Collective::kReduce ||
+         wire::exchanges(collective);
 }
 
 // Whether a collective has this phase.
 constexpr bool has_phase(wire::Collective collective, wire::Phase phase) {
   switch (collective) {
     case wire::Collective::kAllReduce: return true;
-    case wire::Collective::kReduceScatter: return phase == wire::Phase::kReduceScatter;
+    case wire::Collective::kReduceScatter:
+    case wire::Collective::kReduce: return phase == wire::Phase::kReduceScatter;
     case wire::Collective::kAllGather:
-    case wire::Collective::kBroadcast: return phase == wire::Phase::kAllGather;
+    case wire::Collective::kBroadcast:
+    case wire::Collective::kGather:
+    case wire::Collective::kScatter:
+    case wire::Collective::kAllToAll: return phase == wire::Phase::kAllGather;
     case wire::Collective::kBarrier:
     case wire::Collective::kSync: return false;
   }
@@ -135,5 +147,12 @@ std::uint64_t segments_in_blocks(std::span<const std::uint64_t> block_bytes, std
 // Lists all segments of an all-gather of blocks with these sizes (in bytes), in rank order.
 std::vector<Piece> cut_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
                               Segmenting segmenting);
+
+// Lists the segments of one block of a gather, a scatter or an all-to-all, which begins at byte `begin` of its place.
+// Sender and receiver list the same ones. segments_in_block(): how many.
+std::vector<Piece> cut_block(std::uint32_t owner, std::uint64_t begin, std::uint64_t bytes, std::uint32_t element_bytes,
+                             std::uint32_t world, Segmenting segmenting);
+std::uint64_t segments_in_block(std::uint64_t bytes, std::uint32_t element_bytes, std::uint32_t world,
+                                Segmenting segmenting);
 
 }  // namespace lockstep::ring

@@ -13,6 +13,7 @@ using Content = std::pair<std::uint64_t, Digest>;  // revision, root
 
 Content content_of(const Claim& claim) { return {claim.revision, claim.root}; }
 
+// Rule 26: an undefined state neither votes nor is sent.
 bool may_send(const Claim& claim) { return claim.defined && claim.strategy != Strategy::kReceiveOnly; }
 
 }  // namespace

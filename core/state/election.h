@@ -1,5 +1,5 @@
-// Elects the state that the other members take over. The coordinator decides, from the claims of all members of a group
-// and from nothing else.
+// Elects the state that the other members take over (rule 25 of docs/protocol.md). The coordinator decides, from the
+// claims of all members of a group and from nothing else.
 //
 // Members that had the last agreed state vote; newcomers only receive. If no such member is left (for example at the
 // founding), all members vote. The highest revision among the votes wins. Among the roots of that revision the most
@@ -14,33 +14,20 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "core/base/digest.h"
 #include "core/base/ids.h"
+#include "core/base/strategy.h"
+#include "core/wire/limits.h"
 
 namespace lockstep::state {
-
-enum class Strategy : std::uint8_t {
-  kPopular,      // votes, and takes over the winning state
-  kSendOnly,     // never takes over a state: its own state wins, or the round ends
-  kReceiveOnly,  // never votes, never sends
-};
-inline constexpr std::uint8_t kStrategyCount = 3;
-constexpr std::string_view name_of(Strategy strategy) {
-  constexpr std::string_view kNames[] = {"popular", "send_only", "receive_only"};
-  return kNames[static_cast<std::size_t>(strategy)];
-}
-
-// The most sources of a state. A receiver has a link to each source.
-inline constexpr std::size_t kMaxSources = 16;
 
 struct Claim {
   PeerId peer;
   Strategy strategy = Strategy::kPopular;
-  bool defined = true;  // false: its state was lost during a transfer
+  bool defined = true;  // false: memory holds a part of a state (rule 26)
   std::uint64_t revision = 0;
   Digest root;
 };
@@ -50,6 +37,11 @@ struct Elected {
   Digest root;
   std::vector<PeerId> sources;    // members that have the state and may send it: the first ones of the claims
   std::vector<PeerId> receivers;  // members that do not have the state
+
+  template <typename Archive>
+  void archive(Archive& a) {
+    a.all(revision, root, sources, receivers);
+  }
 };
 
 // No state was elected: the round ends for all members, and no state changes.

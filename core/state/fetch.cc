@@ -144,9 +144,9 @@ std::optional<std::uint32_t> Fetch::choose(Source& source, Instant now) {
   return choose_again(source, now);
 }
 
-// Every missing piece has been requested. Find the source that will finish last, and request the last piece of that
-// source here, if this source would deliver it sooner. The slow source still sends the piece, so it crosses the network
-// twice.
+// Rule 38. Every missing piece has been requested. Find the source that will finish last, and request the last piece of
+// that source here, if this source would deliver it sooner. The slow source still sends the piece, so it crosses the
+// network twice.
 std::optional<std::uint32_t> Fetch::choose_again(const Source& source, Instant now) const {
   if (source.rate() == 0) return std::nullopt;
   std::optional<std::uint32_t> best;
@@ -240,6 +240,7 @@ void Fetch::verified(PieceIndex which) {
   bytes_left_ -= bytes(index);
 }
 
+// Rule 38.
 void Fetch::spoilt(PieceIndex which) {
   Piece& piece = pieces_[index_of(which)];
   LOCKSTEP_ASSERT(piece.stage == Stage::kLanded);
@@ -255,6 +256,7 @@ Instant Fetch::deadline() const {
   return next;
 }
 
+// Rule 38: the pieces of a slow source are requested from the other sources.
 void Fetch::on_timer(Instant now) {
   for (auto& [peer, source] : sources_) {
     if (source.asked.empty() || now < source.progress + patience_) continue;

@@ -1,8 +1,8 @@
-// How one receiver obtains its missing pieces: which pieces it requests from which source, and how many at a time. A
-// source with a higher rate gets more requests: twice what its line holds, and two pieces. So all sources stay busy to
-// the end, whatever their speed. Pieces that a source does not deliver are requested from another source. At the end, a
-// piece is also requested from a source that would deliver it sooner. Sees no stream and no byte: its owner sends the
-// requests, receives the pieces and verifies them.
+// How one receiver obtains its missing pieces (rule 38 of docs/protocol.md): which pieces it requests from which
+// source, and how many at a time. A source with a higher rate gets more requests: twice what its line holds, and two
+// pieces. So all sources stay busy to the end, whatever their speed. Pieces that a source does not deliver are
+// requested from another source. At the end, a piece is also requested from a source that would deliver it sooner. Sees
+// no stream and no byte: its owner sends the requests, receives the pieces and verifies them.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +68,7 @@ class Fetch {
   // Restores a fetch that was constructed with the same arguments. Left out, because they follow from the arguments:
   // missing_, bytes_, bytes_wanted_, piece_bytes_ and patience_.
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(pieces_, wanted_, sources_, left_, bytes_left_);
     if constexpr (Archive::kLoads) {
       if (pieces_.size() != missing_.size()) a.fail();
@@ -83,7 +83,7 @@ class Fetch {
     std::uint32_t asked = 0;  // number of sources that it was requested from
     PeerId from;              // kLanding, kLanded
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(stage, listed, asked, from);
     }
   };
@@ -98,7 +98,7 @@ class Fetch {
     Duration round_trip;             // shortest time from a request to the first byte of its piece; 0: not known
     Instant progress;                // time of the first request, or of the last delivery
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(has_all, stalled, offers, asked, asked_bytes, landed_bytes, landed_in, round_trip, progress);
     }
     [[nodiscard]] std::uint64_t rate() const;  // bytes per second; 0: not known

@@ -42,7 +42,7 @@ void add(Bytes& bytes, const ValueSpec& value) {
 }
 
 template <typename Spec>
-std::optional<std::string> flaw_of_names(std::string_view what, const std::vector<Spec>& list) {
+std::optional<std::string> validate_names(std::string_view what, const std::vector<Spec>& list) {
   std::set<std::string_view> names;
   for (const Spec& spec : list) {
     const std::string which = std::string(what) + " " + std::to_string(&spec - list.data());
@@ -97,15 +97,15 @@ std::string describe(const TensorSpec& tensor) {
 }
 std::string describe(const ValueSpec& value) { return value.name + " " + std::string(name_of(value.type)); }
 
-std::optional<std::string> flaw_of(const Manifest& manifest) {
+std::optional<std::string> validate_manifest(const Manifest& manifest) {
   if (manifest.tensors.size() > kMaxStateTensors) {
     return std::to_string(manifest.tensors.size()) + " tensors, more than " + std::to_string(kMaxStateTensors);
   }
   if (manifest.values.size() > kMaxStateValues) {
     return std::to_string(manifest.values.size()) + " values, more than " + std::to_string(kMaxStateValues);
   }
-  if (auto flaw = flaw_of_names("tensor", manifest.tensors)) return flaw;
-  if (auto flaw = flaw_of_names("value", manifest.values)) return flaw;
+  if (auto error = validate_names("tensor", manifest.tensors)) return error;
+  if (auto error = validate_names("value", manifest.values)) return error;
   if (manifest.piece_bytes == 0 || manifest.piece_bytes > kStatePieceBytes) {
     return "piece_bytes is " + std::to_string(manifest.piece_bytes) + ", must be 1 to " +
            std::to_string(kStatePieceBytes);

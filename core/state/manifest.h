@@ -55,6 +55,6 @@ std::string describe(const ValueSpec& value);
 
 // Describes, for the caller, why the manifest is invalid: an empty, long, not plain or duplicate name, too many
 // entries, or an impossible size. Returns nothing if the manifest is valid.
-std::optional<std::string> flaw_of(const Manifest& manifest);
+std::optional<std::string> validate_manifest(const Manifest& manifest);
 
 }  // namespace lockstep::state

@@ -25,7 +25,7 @@ class Pace {
 
   // Left out: bytes_per_second_, an argument of the constructor.
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(next_);
   }
 

@@ -22,7 +22,7 @@ void append(std::vector<std::byte>& bytes, const Digest& value) {
 }  // namespace
 
 Pieces::Pieces(const Manifest& manifest) : piece_bytes_(manifest.piece_bytes) {
-  LOCKSTEP_ASSERT(!flaw_of(manifest));
+  LOCKSTEP_ASSERT(!validate_manifest(manifest));
   std::uint64_t pieces = 0;
   before_.push_back(0);
   for (const TensorSpec& tensor : manifest.tensors) {

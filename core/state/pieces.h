@@ -37,7 +37,7 @@ class Pieces {
 
  private:
   std::uint64_t piece_bytes_;
-  std::vector<std::uint64_t> bytes_;  // of each tensor; 0 if it may differ
+  std::vector<std::uint64_t> bytes_;  // of each tensor; 0 for a tensor that peers may hold differently
   std::vector<bool> compared_;
   std::vector<std::uint64_t> before_;  // compared bytes before each tensor, and the total
   std::vector<std::uint32_t> first_;   // first piece of each tensor, and the number of all pieces
@@ -50,7 +50,7 @@ struct Digests {
 
   bool operator==(const Digests&) const = default;
   template <typename Archive>
-  void state(Archive& a) {
+  void archive(Archive& a) {
     a.all(pieces, values);
   }
 };

@@ -27,7 +27,7 @@ class ByteQueue {
 
   // The state that a recording begins with (core/flight/); defined in wire/state.h.
   template <typename Archive>
-  void state(Archive& a);
+  void archive(Archive& a);
 
  private:
   using Chunk = std::array<std::byte, 4096>;

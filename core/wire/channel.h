@@ -102,7 +102,7 @@ class Channel {
   [[nodiscard]] std::size_t memory() const { return reader.memory() + writer.memory(); }
   // The state that a recording begins with (core/flight/); defined in wire/state.h.
   template <typename Archive>
-  void state(Archive& a);
+  void archive(Archive& a);
 
  private:
   static constexpr std::size_t kRead = 0;
@@ -111,7 +111,7 @@ class Channel {
     bool lent = false;
     bool revoking = false;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(lent, revoking);
     }
   };

@@ -18,12 +18,12 @@ namespace lockstep::wire {
 namespace {
 
 constexpr std::string_view kTypeNames[] = {
-    "Join",     "Link",        "StatusRequest", "Refused",   "Waiting",    "LinkWelcome", "Heartbeat",
-    "Done",     "Admit",       "AdmitCancel",   "Leave",     "StopRound",  "LinkBroken",  "Flush",
-    "Pending",  "Admitting",   "AdmitEnded",    "Propose",   "Install",    "Commit",      "Evicted",
-    "Left",     "StatusReply", "Ready",         "Stake",     "Segment",    "Offer",       "Claim",
-    "Elected",  "AskDigests",  "PieceDigests",  "AskPieces", "HavePieces", "AskOutline",  "StateOutline",
-    "AskEntry", "StateEntry",  "Publish",       "WantState", "Published"};
+    "Join",     "Link",        "StatusRequest", "Refused",       "Waiting",    "LinkWelcome", "Heartbeat",
+    "Done",     "Admit",       "AdmitCancel",   "Leave",         "StopRound",  "LinkBroken",  "Flush",
+    "Pending",  "Admitting",   "AdmitEnded",    "Propose",       "Install",    "Commit",      "Evicted",
+    "Left",     "StatusReply", "Ready",         "RankParameter", "Segment",    "Offer",       "Claim",
+    "Elected",  "AskDigests",  "PieceDigests",  "AskPieces",     "HavePieces", "AskOutline",  "StateOutline",
+    "AskEntry", "StateEntry",  "Publish",       "WantState",     "Published"};
 constexpr std::size_t kTypes = std::variant_size_v<Message>;
 static_assert(std::size(kTypeNames) == kTypes);
 

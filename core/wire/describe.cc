@@ -61,7 +61,7 @@ class Writer {
     if constexpr (std::same_as<T, bool>) {
       out_ += field ? "true" : "false";
     } else if constexpr (std::unsigned_integral<T>) {
-      out_ += name == "hash" || name == "parity" ? hex(field) : std::to_string(field);
+      out_ += name == "hash" || name == "state_fingerprint" ? hex(field) : std::to_string(field);
     } else if constexpr (std::is_enum_v<T>) {
       out_ += name_of(field);
     } else if constexpr (kIsNumber<T>) {
@@ -109,18 +109,17 @@ class Writer {
 }  // namespace
 
 std::string describe(const Descriptor& what) {
-  const bool reduces = what.collective == Collective::kAllReduce || what.collective == Collective::kReduceScatter;
   const bool moves = what.collective != Collective::kBarrier;
   const bool is_state = what.collective == Collective::kSync;  // the tensors of a state have their own types
   std::string out(name_of(what.collective));
   // A field that the collective does not use is named only if it is set.
   if ((moves && !is_state) || what.type != DataType::kU8) out.append(" ").append(lockstep::name_of(what.type));
-  if (reduces || what.op != ReduceOp::kSum) out.append(" ").append(lockstep::name_of(what.op));
+  if (reduces(what.collective) || what.op != ReduceOp::kSum) out.append(" ").append(lockstep::name_of(what.op));
   if (is_state) {
     out += ", " + describe_size(what);
   } else if (moves || what.tensors != 0 || what.count != 0) {
     out += ", ";
-    if (what.collective != Collective::kAllGather) out += counted(what.count, "element") + " in ";
+    if (!has_blocks(what.collective)) out += counted(what.count, "element") + " in ";
     out += counted(what.tensors, "tensor");
   }
   if ((what.tensors != 1 || is_state) && what.layout != 0) out += ", layout " + hex(what.layout);

@@ -22,8 +22,8 @@ std::string arguments_differ(Tag tag, std::string_view a, const Descriptor& of_a
 // The error text for the callers of a round that a member did not launch before the admission that ended its cohort.
 std::string not_launched(std::string_view member, Tag tag);
 
-// One line with every field: "Commit{key: c1 g0 t7 #0, attempt: 2, hash: 00000000deadbeef, admit_here: false, parity:
-// ""}". Long lists are cut.
+// One line with every field: "Commit{key: c1 g0 t7 #0, attempt: 2, hash: 00000000deadbeef, admit_here: false,
+// state_difference: ""}". Long lists are cut.
 std::string describe(const Message& message);
 
 }  // namespace lockstep::wire

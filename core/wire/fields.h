@@ -189,13 +189,13 @@ void fields(auto& a, Is<Done> auto& m) {
   a("attempt", m.attempt);
   a("what", m.what);
   a("hash", m.hash);
-  a("parity", m.parity);
+  a("state_fingerprint", m.state_fingerprint);
 }
 
 void fields(auto& a, Is<Admit> auto& m) {
   a("cohort", m.cohort);
   a("at_least", m.at_least);
-  a("by_itself", m.by_itself);
+  a("automatic", m.automatic);
   a("open", m.open, kMaxUndecided);
 }
 
@@ -230,7 +230,7 @@ void fields(auto& a, Is<Admitting> auto& m) {
   a("peer", m.peer);
   a("cohort", m.cohort);
   a("at_least", m.at_least);
-  a("by_itself", m.by_itself);
+  a("automatic", m.automatic);
   a("open", m.open, kMaxUndecided);
 }
 
@@ -257,7 +257,7 @@ void fields(auto& a, Is<Commit> auto& m) {
   a("attempt", m.attempt);
   a("hash", m.hash);
   a("admit_here", m.admit_here);
-  a("parity", m.parity, kMaxTextBytes);
+  a("state_difference", m.state_difference, kMaxTextBytes);
 }
 
 void fields(auto& a, Is<Evicted> auto& m) {
@@ -296,7 +296,7 @@ void fields(auto& a, Is<Offer> auto& m) {
   a("follows", m.follows);
 }
 
-void fields(auto& a, Is<Stake> auto& m) {
+void fields(auto& a, Is<RankParameter> auto& m) {
   a("key", m.key);
   a("attempt", m.attempt);
   a("rank", m.rank);
@@ -328,13 +328,15 @@ inline std::string_view fault(const io::Address& m) {
 }
 
 inline std::string_view fault(const Descriptor& m) {
-  if (m.collective != Collective::kBroadcast && !m.root.is_nobody()) return "only a broadcast has a root";
+  if (!has_root(m.collective) && !m.root.is_nobody()) {
+    return "only a broadcast, a reduce, a gather and a scatter have a root";
+  }
   const bool plain = m.formats.native() && !m.weighted && m.algorithm == Algorithm::kRing;
   if (!plain && (m.collective != Collective::kAllReduce || m.type != DataType::kF32)) {
     return "only an all-reduce of f32 supports wire formats, weights and the direct algorithm";
   }
-  if (m.collective == Collective::kAllGather && (m.count != 0 || m.layout != 0)) {
-    return "count and layout of an all-gather must be 0";
+  if (has_blocks(m.collective) && (m.count != 0 || m.layout != 0)) {
+    return "count and layout must be 0 where blocks may differ";
   }
   return {};
 }
@@ -441,7 +443,7 @@ void fields(auto& a, Is<Published> auto& m) {
   a("tag", m.tag);
   a("revision", m.revision);
   a("root", m.root);
-  a("sources", m.sources, state::kMaxSources);
+  a("sources", m.sources, kMaxSources);
   a("link_key", m.link_key);
   a("text", m.text, kMaxTextBytes);
 }

@@ -9,10 +9,10 @@
 
 namespace lockstep::wire {
 
-LinkKey visitor_key(const LinkKey& run, PeerId visitor) {
+LinkKey prefetcher_key(const LinkKey& run, PeerId prefetcher) {
   std::array<std::byte, 4 * sizeof(std::uint64_t)> bytes{};  // equal on every machine
   std::size_t at = 0;
-  for (const std::uint64_t word : {run.high, run.low, visitor.high, visitor.low}) {
+  for (const std::uint64_t word : {run.high, run.low, prefetcher.high, prefetcher.low}) {
     for (unsigned shift = 0; shift < 64; shift += 8) bytes[at++] = static_cast<std::byte>(word >> shift & 0xffU);
   }
   const Digest key = digest(bytes);

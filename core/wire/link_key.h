@@ -7,6 +7,6 @@
 
 namespace lockstep::wire {
 
-LinkKey visitor_key(const LinkKey& run, PeerId visitor);
+LinkKey prefetcher_key(const LinkKey& run, PeerId prefetcher);
 
 }  // namespace lockstep::wire

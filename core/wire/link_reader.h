@@ -89,7 +89,7 @@ class LinkReader {
   [[nodiscard]] std::size_t memory() const { return buffer_.size + spare_.size; }
   // The state that a recording begins with (core/flight/); defined in wire/state.h.
   template <typename Archive>
-  void state(Archive& a);
+  void archive(Archive& a);
 
  private:
   // Room while a header is awaited: for a burst of control messages, or for a small segment (ring::kWholeBytes) with

@@ -114,13 +114,13 @@ void LinkWriter::written(std::size_t bytes) {
   lent_segments_ = 0;
 }
 
-bool LinkWriter::lends(const RoundKey& key, Generation attempt) const {
+bool LinkWriter::lends(const RoundKey& key, AttemptId attempt) const {
   return std::any_of(segments_.begin(), segments_.end(), [&](const auto& out) {
     return out->lends_payload && out->segment.key == key && out->segment.attempt == attempt;
   });
 }
 
-void LinkWriter::forget(const RoundKey& key, Generation attempt) {
+void LinkWriter::forget(const RoundKey& key, AttemptId attempt) {
   LOCKSTEP_ASSERT(!lends(key, attempt));
   for (std::size_t i = segments_.size(); i-- > 0;) {
     Outgoing& out = *segments_[i];

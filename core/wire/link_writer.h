@@ -39,10 +39,10 @@ class LinkWriter {
 
   // Whether the outstanding write references payload of this attempt of the round. If so, revoke the write before
   // forget().
-  [[nodiscard]] bool lends(const RoundKey& key, Generation attempt) const;
+  [[nodiscard]] bool lends(const RoundKey& key, AttemptId attempt) const;
   // Drops the segments of this attempt. A segment that has begun is filled up with zeros (kZeroBuffer) and marked as
   // withdrawn; if its payload is completely written, it ends normally. Allowed only if !lends(key, attempt).
-  void forget(const RoundKey& key, Generation attempt);
+  void forget(const RoundKey& key, AttemptId attempt);
 
   // Bytes of memory for sending, without the memory of segments_.
   [[nodiscard]] std::size_t memory() const {
@@ -50,7 +50,7 @@ class LinkWriter {
   }
   // The state that a recording begins with (core/flight/); defined in wire/state.h.
   template <typename Archive>
-  void state(Archive& a);
+  void archive(Archive& a);
 
  private:
   // A segment on its way: header, payload, trailer. Invariant: its address does not change until it is recycled.
@@ -66,7 +66,7 @@ class LinkWriter {
     [[nodiscard]] std::uint64_t size() const { return header.size() + payload.length + kTrailerBytes; }
     [[nodiscard]] std::uint64_t payload_rest() const;
     template <typename Archive>
-    void state(Archive& a) {
+    void archive(Archive& a) {
       a.all(segment, payload, header, trailer, written, lends_payload, taken_back);
     }
   };

@@ -16,10 +16,10 @@
 #include "core/base/digest.h"
 #include "core/base/ids.h"
 #include "core/base/status.h"
+#include "core/base/strategy.h"
 #include "core/base/time.h"
 #include "core/io/stream.h"
 #include "core/kernels/formats/format.h"
-#include "core/state/election.h"
 
 namespace lockstep::wire {
 
@@ -29,12 +29,42 @@ inline constexpr std::uint64_t kFeatures = 0;  // none is defined yet; unknown b
 
 // ---- vocabulary ----
 
-enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier, kSync };
-inline constexpr std::uint8_t kCollectiveCount = 6;
+enum class Collective : std::uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kBarrier,
+  kSync,
+  kReduce,
+  kGather,
+  kScatter,
+  kAllToAll,
+};
+inline constexpr std::uint8_t kCollectiveCount = 10;
 constexpr std::string_view name_of(Collective collective) {
-  constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather",
-                                         "broadcast",  "barrier",        "sync_state"};
+  constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier",
+                                         "sync_state", "reduce",         "gather",     "scatter",   "all_to_all"};
   return kNames[static_cast<std::size_t>(collective)];
+}
+// Whether one rank has a part of its own: the source of a broadcast or a scatter, the destination of a reduce or a
+// gather.
+constexpr bool has_root(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
+         collective == Collective::kGather || collective == Collective::kScatter;
+}
+// Whether a block has one sender and one receiver, and goes from the one straight to the other.
+constexpr bool exchanges(Collective collective) {
+  return collective == Collective::kGather || collective == Collective::kScatter || collective == Collective::kAllToAll;
+}
+// Whether the ranks bring blocks whose sizes may differ: they tell each other the sizes before data flows.
+constexpr bool has_blocks(Collective collective) {
+  return collective == Collective::kAllGather || exchanges(collective);
+}
+// Whether contributions are combined by a reduction.
+constexpr bool reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kReduce;
 }
 
 // How contributions become a result. kRing: every rank adds its contribution to the passing sum. kDirect: every rank
@@ -51,11 +81,12 @@ struct Descriptor {
   bool retry = true;                // retry among the survivors when a member is lost
   std::uint32_t minimum_world = 1;  // with fewer contributors the round returns kBelowMinimum
   std::uint32_t tensors = 0;
-  std::uint64_t count = 0;   // elements of all tensors; 0 for all-gather, whose blocks may differ
-  std::uint64_t layout = 0;  // XXH3-64 of the tensors' counts, in order; 0 for all-gather; for a state, of its manifest
-  PeerId root;               // broadcast only
-  Formats formats{};         // all-reduce
-  Algorithm algorithm = Algorithm::kRing;  // all-reduce; other collectives use the ring
+  std::uint64_t count = 0;  // elements of all tensors; 0 where blocks may differ (has_blocks())
+  // XXH3-64 of the tensors' counts, in order; 0 where blocks may differ; for a state, of its manifest
+  std::uint64_t layout = 0;
+  PeerId root;                             // where has_root()
+  Formats formats{};                       // all-reduce
+  Algorithm algorithm = Algorithm::kRing;  // all-reduce; kRing for other collectives
   bool weighted = false;                   // the contributions of an average have weights
   std::uint32_t segment_bytes = 0;         // configured size; 0: chosen from the size of the tensors, or no segments
 
@@ -102,7 +133,7 @@ struct Verdict {
   Generation attempt;
   Status status = Status::kOk;
   std::uint64_t hash = 0;  // hash of the committed result
-  std::string text;        // of a committed round: like Commit.parity
+  std::string text;        // of a committed round: like Commit.state_difference
 
   bool operator==(const Verdict&) const = default;
 };
@@ -166,7 +197,7 @@ struct Done {
   Generation attempt;
   Descriptor what;
   std::uint64_t hash = 0;
-  std::uint64_t parity = 0;  // fingerprint of the state that this peer watches, at the launch; 0: none
+  std::uint64_t state_fingerprint = 0;  // of the state that this peer watches, at the launch; 0: none
 };
 
 // Requests the admission of waiting peers. The sender launches nothing more into `cohort`. The answer is Install or
@@ -175,7 +206,7 @@ struct Admit {
   CohortId cohort;
   std::uint32_t at_least = 1;  // the new view must have at least this many members
   // auto_admit, without a call: other peers may wait for more members, but this peer's calls do not
-  bool by_itself = false;
+  bool automatic = false;
   std::vector<OpenRound> open;
 };
 
@@ -273,7 +304,7 @@ struct Admitting {
   PeerId peer;
   CohortId cohort;
   std::uint32_t at_least = 1;
-  bool by_itself = false;  // automatic: the admission does not wait for a number of members
+  bool automatic = false;  // automatic: the admission does not wait for a number of members
   std::vector<OpenRound> open;
 };
 
@@ -310,8 +341,8 @@ struct Commit {
   RoundKey key;
   Generation attempt;
   std::uint64_t hash = 0;
-  bool admit_here = false;  // peers with auto_admit: this round is the last one of its cohort
-  std::string parity;       // the differences between watched states; empty if they are equal
+  bool admit_here = false;       // peers with auto_admit: this round is the last one of its cohort
+  std::string state_difference;  // the differences between watched states; empty if they are equal
 };
 
 // All members of the group have claimed a state, and some states differ: the receivers take over the elected state.
@@ -416,7 +447,7 @@ struct Offer {
 
 // The parameter of the member at `rank`. All-gather: the bytes of its block. Weighted average: its weight (the bits of
 // an f32). Travels once around the ring.
-struct Stake {
+struct RankParameter {
   RoundKey key;
   Generation attempt;
   Rank rank;
@@ -427,12 +458,12 @@ struct Stake {
 // first answer also has the 64 bits of each value.
 struct AskDigests {
   RoundKey key;
-  Generation attempt;
+  AttemptId attempt;
   std::uint32_t first = 0;
 };
 struct PieceDigests {
   RoundKey key;
-  Generation attempt;
+  AttemptId attempt;
   std::uint32_t first = 0;
   std::vector<Digest> digests;
   std::vector<std::uint64_t> values;
@@ -441,14 +472,14 @@ struct PieceDigests {
 // To a peer that has these pieces: requests them. Each is answered by a Segment.
 struct AskPieces {
   RoundKey key;
-  Generation attempt;
+  AttemptId attempt;
   std::vector<std::uint32_t> pieces;
 };
 
 // To fellow receivers: the sender has these pieces of the elected state, too.
 struct HavePieces {
   RoundKey key;
-  Generation attempt;
+  AttemptId attempt;
   std::vector<std::uint32_t> pieces;
 };
 
@@ -457,7 +488,7 @@ enum class Phase : std::uint8_t { kReduceScatter, kAllGather, kState };
 // The header of a segment; `length` bytes of payload and the trailer follow.
 struct Segment {
   RoundKey key;
-  Generation attempt;
+  AttemptId attempt;
   Phase phase = Phase::kReduceScatter;
   SegmentIndex index;
   std::uint32_t length = 0;
@@ -469,7 +500,7 @@ struct Segment {
 using Message =
     std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit, AdmitCancel, Leave,
                  StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose, Install, Commit, Evicted, Left,
-                 StatusReply, Ready, Stake, Segment, Offer, Claim, Elected, AskDigests, PieceDigests, AskPieces,
+                 StatusReply, Ready, RankParameter, Segment, Offer, Claim, Elected, AskDigests, PieceDigests, AskPieces,
                  HavePieces, AskOutline, StateOutline, AskEntry, StateEntry, Publish, WantState, Published>;
 
 // Whether the message belongs to a sync, among the messages between peers.

@@ -1,4 +1,4 @@
-// The state of streams, listed for recordings: see core/flight/archive.h. Memory that is only kept for reuse is left
+// The state of streams, listed for recordings: see core/archive/archive.h. Memory that is only kept for reuse is left
 // out.
 #pragma once
 
@@ -34,7 +34,7 @@ void fields(auto& a, Is<SegmentEnded> auto& m) {
 
 // The boundaries of chunks are visible: a gathered write has one slice per chunk. Left out: spare_.
 template <typename Archive>
-void ByteQueue::state(Archive& a) {
+void ByteQueue::archive(Archive& a) {
   if constexpr (Archive::kLoads) {
     std::uint64_t begin = 0;
     std::vector<std::byte> bytes;
@@ -60,7 +60,7 @@ void ByteQueue::state(Archive& a) {
 
 // Left out: spare_.
 template <typename Archive>
-void LinkReader::state(Archive& a) {
+void LinkReader::archive(Archive& a) {
   a.all(max_body_bytes_, header_tail_, state_, error_, header_, arriving_, into_, payload_done_, sunk_);
   std::vector<std::byte> came(pending().begin(), pending().end());
   bool lent = window_.has_value();
@@ -82,7 +82,7 @@ void LinkReader::state(Archive& a) {
 
 // Left out: spare_, scratch_.
 template <typename Archive>
-void LinkWriter::state(Archive& a) {
+void LinkWriter::archive(Archive& a) {
   a.all(control_, segments_, write_outstanding_, lent_control_, lent_segments_);
   if constexpr (Archive::kLoads) {
     if (lent_segments_ > segments_.size() || lent_control_ > control_.size()) a.fail();
@@ -90,7 +90,7 @@ void LinkWriter::state(Archive& a) {
 }
 
 template <typename Archive>
-void Channel::state(Archive& a) {
+void Channel::archive(Archive& a) {
   a.all(stream_, heard_, reader, writer, loans_, finishing_, closing_);
 }
 

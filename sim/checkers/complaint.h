@@ -1,4 +1,4 @@
-// What a checker says when its promise is broken.
+// The text of a broken promise.
 #pragma once
 
 #include <optional>

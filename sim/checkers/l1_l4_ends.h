@@ -1,16 +1,16 @@
-// L1: once faults stop, every submitted collective ends within a stated bound. L3: a joiner is in within a stated bound.
-// L4: no call hangs. Judged in the liveness phase.
+// L1: once faults stop, every submitted collective ends within a stated bound. L3: a joiner is in within a stated
+// bound. L4: no call hangs. Judged in the liveness phase.
 #pragma once
 
 #include <algorithm>
 
-#include "sim/call.h"
 #include "sim/checkers/complaint.h"
-#include "sim/text.h"
+#include "sim/workload/call.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
-// Which promise a call breaks by not ending.
+// The promise that a call breaks if the call does not end.
 inline const char* promise_of(CallKind kind) {
   switch (kind) {
     case CallKind::kConnect: return "L3";

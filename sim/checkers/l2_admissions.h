@@ -1,18 +1,18 @@
-// L2, for newcomers that join and do not answer: they cost nobody else anything. Where nothing else has happened, an
-// admission is over within some round trips of the moment at which all members had called admit. A newcomer that
-// answers nothing holds up no admission. From each host one newcomer that answers once, and not again, may hold up one
-// admission for a fifth of a heartbeat; the host is suspect from then on, and its newcomers hold up others for a
-// fiftieth of a heartbeat at most.
+// L2, for newcomers that join and do not answer: no other peer pays for them. If nothing else has happened, an
+// admission ends within some round trips after the last member called admit. A newcomer that never answers does not
+// delay an admission. A newcomer that answers once and not again may delay one admission by a fifth of a heartbeat;
+// from then on its host is suspect, and newcomers from a suspect host may delay others by at most a fiftieth of a
+// heartbeat.
 #pragma once
 
 #include <algorithm>
 #include <set>
 #include <string>
 
-#include "sim/call.h"
 #include "sim/checkers/complaint.h"
-#include "sim/plan.h"
-#include "sim/text.h"
+#include "sim/plan/plan.h"
+#include "sim/workload/call.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
@@ -20,8 +20,8 @@ class Admissions {
  public:
   explicit Admissions(const Plan& plan) {
     const NetworkOptions& net = plan.network;
-    // Beside the way there and back, what busy drivers and messages that come in parts take.
-    const std::int64_t drivers = 10 * (2 * net.host_delay_ns + net.revoke_delay_ns) + 2 * plan.timer_delay.ns;
+    // Time beyond the round trip: busy drivers, and messages that arrive in parts.
+    const std::int64_t drivers = 10 * (2 * net.host_delay_ns + net.revoke_delay_ns) + 2 * plan.delays.timer.ns;
     const std::int64_t bytes = 300 * static_cast<std::int64_t>(plan.peers);  // of a proposal
     const auto rate = static_cast<std::int64_t>(std::min<std::uint64_t>(net.rate_bytes_per_s, 1'000'000'000));
     const std::int64_t windows = 1 + bytes / static_cast<std::int64_t>(net.window_bytes);
@@ -30,12 +30,12 @@ class Admissions {
     round_trip_ = nanoseconds(2 * (latency + net.jitter_ns) * windows + drivers + bytes * 1'000'000'000 / rate);
     least_patience_ = nanoseconds(plan.heartbeat.ns / 5);
     least_of_suspect_ = nanoseconds(plan.heartbeat.ns / 50);
-    // Otherwise one that answers might be late, too.
+    // Otherwise a newcomer that answers might be late, too.
     judges_ = !plan.auto_admit && !net.flow.on && plan.coordinator_after.ns == 0 && round_trip_ * 2 < least_patience_;
   }
 
-  // `runs`: a process runs on that host, and may have answered already. `is_member`: it is a member, and will hold up
-  // the others as a member that is lost in silence.
+  // `runs`: a process runs on the host, and may have answered already. `is_member`: the process is a member, and delays
+  // the others as a member that falls silent does.
   void began(const Entry& entry, bool runs, bool is_member) {
     if (entry.fault == Fault::kJoin) return;
     if (entry.fault != Fault::kMute || entry.number > 1 || is_member) {
@@ -56,7 +56,8 @@ class Admissions {
   }
   [[nodiscard]] bool judges() const { return judges_ && (has_mute_ || !answers_once_.empty()); }
 
-  // A call of admit has ended well. `all_called`: when the last of the members had called it, for no number of members.
+  // A call of admit that asked for no number of members has succeeded. `all_called`: the time at which the last member
+  // called admit.
   [[nodiscard]] Complaint ended(const Call& call, Instant all_called) {
     const Instant since = std::max(all_called, before_);
     const Duration took = call.ended - since;
@@ -81,12 +82,12 @@ class Admissions {
   Duration least_patience_;
   Duration least_of_suspect_;
   bool judges_ = false;
-  bool has_mute_ = false;                 // some host answers nothing
-  std::set<std::uint32_t> answers_once_;  // hosts whose newcomers may answer the question, and nothing after it
+  bool has_mute_ = false;                 // a host never answers
+  std::set<std::uint32_t> answers_once_;  // hosts whose newcomers may answer the first proposal and nothing later
   std::set<ViewNumber> held_up_;
   ViewNumber newest_;
   Instant last_;
-  Instant before_;  // when the view before the newest was installed last
+  Instant before_;  // time of the last installation of the second newest view
 };
 
 }  // namespace lockstep::sim

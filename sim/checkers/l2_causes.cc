@@ -6,11 +6,12 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "sim/checkers/oracle_chunks.h"
 
 namespace lockstep::sim {
 namespace {
 
-// What stands between two pieces of a text; nothing: it is not such a text.
+// The text between `before` and `after`. Returns nothing if the text does not hold both.
 std::optional<std::string_view> between(std::string_view text, std::string_view before, std::string_view after) {
   const std::size_t at = text.find(before);
   if (at == std::string_view::npos) return std::nullopt;
@@ -20,7 +21,7 @@ std::optional<std::string_view> between(std::string_view text, std::string_view 
   return text.substr(0, end);
 }
 
-// The same, of a text that begins so.
+// The same, of a text that begins with `before`.
 std::optional<std::string_view> first(std::string_view text, std::string_view before, std::string_view after) {
   return text.starts_with(before) ? between(text, before, after) : std::nullopt;
 }
@@ -42,16 +43,20 @@ GroupId group_of(const wire::View& view, PeerId peer) {
   return at == view.members.end() ? GroupId{} : at->group;
 }
 
+bool does_not_vote(const Call& call) {
+  return call.request.state != nullptr && call.request.state->strategy != state::Strategy::kPopular;
+}
+
 }  // namespace
 
-// A call, and those of the others for the same round.
-struct Causes::Round {
+// A call, and the calls of the other members for the same round.
+struct Causes::JudgedRound {
   const Call& call;
   const peer::Outcome& outcome;
   const wire::View* founding;  // may be null
   bool leaving;
-  std::vector<const Call*> calls;      // of all members, the caller's among them
-  std::vector<std::uint32_t> members;  // processes that the cohort began with
+  std::vector<const Call*> calls;      // calls of all members, including the caller's
+  std::vector<std::uint32_t> members;  // processes of the cohort's first view
 
   // It was in, to one who called it.
   [[nodiscard]] bool held(PeerId peer) const {
@@ -66,7 +71,8 @@ struct Causes::Round {
   [[nodiscard]] bool any_call(const std::function<bool(const Call&)>& is) const {
     return std::any_of(calls.begin(), calls.end(), [&](const Call* other) { return is(*other); });
   }
-  // When the first of them was made.
+  [[nodiscard]] const Call* call_of(std::uint32_t process) const;
+  // The time of the first call.
   [[nodiscard]] Instant since() const {
     Instant since = call.made;
     for (const Call* other : calls) since = std::min(since, other->made);
@@ -87,10 +93,11 @@ void Causes::called(const Call& call) {
 }
 
 void Causes::launched(const Call& call, bool misuses) {
-  if (misuses) excuses_.launches(call.process, call.id, call.cohort);
+  if (misuses) excuses_.launches(call.process, call.id, call.launch.cohort);
 }
 
-// Whether one of those who are named, with commas between them, is so; of each name, if programs from outside give them.
+// Whether each name of a list with commas belongs to a process for which `is` holds. Programs from outside choose their
+// names: a name that no process has does not count then.
 bool Causes::names_some(std::string_view list, const std::function<bool(std::uint32_t)>& is) const {
   while (!list.empty()) {
     const std::size_t end = std::min(list.find(", "), list.size());
@@ -104,7 +111,7 @@ bool Causes::names_some(std::string_view list, const std::function<bool(std::uin
 
 // ---- what the coordinator decides ----
 
-// By the coordinator's own words. A reason that is not known here is none.
+// Judges the reason that the coordinator gives. An unknown reason is no cause.
 bool Causes::may_be_lost(std::uint32_t process, std::string_view why) const {
   const Life& life = excuses_.life(process);
   const LossTimes& times = excuses_.times;
@@ -113,8 +120,8 @@ bool Causes::may_be_lost(std::uint32_t process, std::string_view why) const {
   };
   if (why.starts_with("its stream to the coordinator ended")) {
     if (life.died || life.over || excuses_.broken(process, 0, times.until_told())) return true;
-    // A newcomer whose greeting is not answered in time tries again on another stream; the coordinator may read the greeting, and see
-    // the end of the first stream, only when it wakes.
+    // A newcomer whose greeting is not answered in time tries again on another stream; the coordinator may read the
+    // greeting, and see the end of the first stream, only when it wakes.
     const Duration tries = times.dial + times.beat * 2 + times.news;
     return !life.view &&
            (excuses_.quiet(0, process, tries) > times.dial / 2 || excuses_.quiet(process, 0, tries) > times.dial / 2);
@@ -149,7 +156,7 @@ bool Causes::may_be_lost(std::uint32_t process, std::string_view why) const {
   return false;
 }
 
-// By one of its ends, which was judged then; and the coordinator remembers it still.
+// An end of the link reported it, and the report was judged; the coordinator still remembers the report.
 bool Causes::is_reported(std::uint32_t process, std::uint32_t other) const {
   const PeerId a = excuses_.life(process).id;
   const PeerId b = excuses_.life(other).id;
@@ -159,7 +166,7 @@ bool Causes::is_reported(std::uint32_t process, std::uint32_t other) const {
   });
 }
 
-// A link without a stream: whose other end is gone, or that was hurt.
+// A link lost its stream: the other end is gone, or a fault hit the link.
 bool Causes::may_report(std::uint32_t process, PeerId other) const {
   const auto end = excuses_.process_of(other);
   if (!end) return false;
@@ -188,14 +195,13 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
       return text_of(life.id) + " lost the run by a breach of the protocol: " + event.text;
     }
     if (is_scripted_ || may_be_lost(*about, why)) return {};
-    return text_of(life.id) + " is taken out of the run (" + event.text +
-           "), and nothing had happened to it that is a cause";
+    return text_of(life.id) + " is taken out of the run (" + event.text + ") without a cause";
   }
   if (process != 0 && event.kind == trace::Kind::kLinkReported) {
     reports_.push_back({excuses_.life(process).id, event.peer, now_});
     if (is_scripted_ || may_report(process, event.peer)) return {};
     return who + " reports that it cannot reach " + text_of(event.peer) + " (" + event.text +
-           "), and nothing had happened between them";
+           "), and no fault had hurt the way between them";
   }
   return {};
 }
@@ -215,8 +221,8 @@ bool Causes::may_lose_run(std::uint32_t process, Status status, std::string_view
   if (text.find("was silent for") != std::string_view::npos) {
     return life.lost || excuses_.quiet(0, process, look) >= times.least_quiet(times.silence);
   }
-  // One of its gang is gone, and the coordinator has not noticed, or not yet when it refused: the gang seems whole with it. Or
-  // another gang of that name waits.
+  // A member of its gang is gone, and the coordinator had not noticed when it refused: the gang seems complete with
+  // this peer. Or another gang of the same name waits.
   if (text.find(" is whole already") != std::string_view::npos) {
     const auto others = std::count_if(excuses_.lives().begin(), excuses_.lives().end(), [&](const Life& other) {
       return other.gang == life.gang && &other != &life && !other.view && !other.died && !other.over;
@@ -227,8 +233,9 @@ bool Causes::may_lose_run(std::uint32_t process, Status status, std::string_view
       return mate.gang == life.gang && &mate != &life && (mate.died || mate.over) && unnoticed;
     });
   }
-  // It has asked for the end of a call, and hears nothing: the coordinator cannot hear it, or be heard; or it waits in turn for
-  // members that do not answer, each for two silences, and each time the grace begins anew.
+  // The process has asked to stop a call and gets no answer: the coordinator and the process cannot hear each other; or
+  // the coordinator waits for one silent member after the other, two silences for each, and each time the grace period
+  // begins again.
   if (status == Status::kOutcomeUnknown) {
     const Duration waits = times.grace + times.silence * 2 + times.news;
     for (std::uint32_t other = 0; other < excuses_.lives().size(); ++other) {
@@ -243,138 +250,191 @@ Complaint Causes::lost(std::uint32_t process, Status status, const std::string& 
   const std::string who = text_of(excuses_.life(process).id);
   if (status == Status::kProtocolError) return who + " lost the run by a breach of the protocol: " + text;
   if (may_lose_run(process, status, text)) return {};
-  return who + " lost the run (" + text + "), and nothing had happened to it";
+  return who + " lost the run (" + text + ") without a cause";
 }
 
 // ---- calls ----
 
-// Whether something is the cause of this outcome.
-bool Causes::excuse(const Round& round) const {
-  const Call& call = round.call;
-  const peer::Outcome& outcome = round.outcome;
-  const std::string_view text = outcome.text;
-  const Life& caller = excuses_.life(call.process);
-  const auto life = [&](std::uint32_t process) -> const Life& { return excuses_.life(process); };
-  const CohortId cohort = outcome.round.cohort;
-  const auto call_of = [&](std::uint32_t process) {
-    const auto at = std::find_if(round.calls.begin(), round.calls.end(),
-                                 [&](const Call* other) { return other->process == process; });
-    return at == round.calls.end() ? nullptr : *at;
-  };
-  // The call itself, if the next cohort has taken it over; or another of the same cohort: the programs are out of step until its end.
-  const auto misused = [&](std::uint32_t process) {
-    const Call* const theirs = call_of(process);
-    return excuses_.is_out_of_step(process, cohort, theirs == nullptr ? CallId{} : theirs->id);
-  };
-  // While the round was open to somebody.
-  const auto is_lost = [&](std::uint32_t process) { return life(process).lost && round.held(life(process).id); };
-  const auto has_left = [&](std::uint32_t process) { return life(process).leaves && round.held(life(process).id); };
-  const auto another_leaves = [&](std::uint32_t process) { return process != call.process && has_left(process); };
-  const auto was_relaid = [&] {  // each report was judged; members may have been lost before the ring was laid
-    const Instant since = round.since() - excuses_.times.silence * 2;
-    return std::any_of(reports_.begin(), reports_.end(), [&](const Report& report) {
-      return report.at >= since && round.founding != nullptr && is_member(*round.founding, report.by);
+// The call of a process in the round. Null: no such call is known.
+const Call* Causes::JudgedRound::call_of(std::uint32_t process) const {
+  const auto at =
+      std::find_if(calls.begin(), calls.end(), [&](const Call* other) { return other->process == process; });
+  return at == calls.end() ? nullptr : *at;
+}
+
+// True if the next cohort has taken over its own call of the round, or another call of the same cohort was skipped or
+// made with other arguments: the programs are out of step until the cohort ends.
+bool Causes::is_out_of_step(const JudgedRound& round, std::uint32_t process) const {
+  const Call* const theirs = round.call_of(process);
+  return excuses_.is_out_of_step(process, round.outcome.round.cohort, theirs == nullptr ? CallId{} : theirs->id);
+}
+
+// The process was lost while a caller had the round open.
+bool Causes::is_lost(const JudgedRound& round, std::uint32_t process) const {
+  const Life& life = excuses_.life(process);
+  return life.lost && round.held(life.id);
+}
+
+bool Causes::has_left(const JudgedRound& round, std::uint32_t process) const {
+  const Life& life = excuses_.life(process);
+  return life.leaves && round.held(life.id);
+}
+
+bool Causes::is_gone_or_leaves(std::uint32_t process) const {
+  const Life& life = excuses_.life(process);
+  return life.gone() || life.leaves;
+}
+
+// The call of the process ended in the same way before it had a round.
+bool Causes::was_told_alone(const JudgedRound& round, std::uint32_t process) const {
+  return std::any_of(told_alone_.begin(), told_alone_.end(), [&](const ToldAlone& told) {
+    return told.process == process && told.tag == round.call.request.tag && told.status == round.outcome.status;
+  });
+}
+
+// A member reported a broken link. Each report was judged. Members may have been lost before the ring was laid.
+bool Causes::was_relaid(const JudgedRound& round) const {
+  const Instant since = round.since() - excuses_.times.silence * 2;
+  return std::any_of(reports_.begin(), reports_.end(), [&](const Report& report) {
+    return report.at >= since && round.founding != nullptr && is_member(*round.founding, report.by);
+  });
+}
+
+bool Causes::excuses_abort(const JudgedRound& round) const {
+  if (round.call.stopped) return true;
+  if (const auto who = first(round.outcome.text, "aborted by ", ": ")) {
+    return names_some(*who, [&](std::uint32_t process) {
+      const Call* const theirs = round.call_of(process);
+      return (theirs != nullptr && theirs->stopped) || was_told_alone(round, process);
     });
+  }
+  // A sync also fails on a member that gets false pieces from every source, or that reaches no source.
+  const auto cut_off = [&](std::uint32_t process) {
+    return is_lost(round, process) || excuses_.has_begun(Fault::kSpoil, process) || has_left(round, process) ||
+           round.any_member(
+               [&](std::uint32_t other) { return excuses_.hurt(process, other, excuses_.times.until_reported()); });
   };
-  const auto gone_or_leaves = [&](std::uint32_t process) { return life(process).gone() || life(process).leaves; };
-  const auto some_do_not_vote = [](const Call& other) {
-    return other.request.state != nullptr && other.request.state->strategy != state::Strategy::kPopular;
+  return round.call.request.state != nullptr && round.any_member(cut_off);
+}
+
+bool Causes::excuses_time_out(const JudgedRound& round) const {
+  if (round.call.request.timeout.ns > 0) return true;
+  const auto who = between(round.outcome.text, "", " timed out after ");
+  return who && names_some(*who, [&](std::uint32_t process) {
+           const Call* const theirs = round.call_of(process);
+           return (theirs != nullptr && theirs->request.timeout.ns > 0) || was_told_alone(round, process);
+         });
+}
+
+// The programs of members differ: one program skipped a call, or learned of a loss before it made the call; or it could
+// not launch the call, because the world was below the minimum or the root was missing. The programs of two connected
+// groups do not know each other: once a call fails in one group and both groups make another call, they stay out of
+// step. The named process is a member.
+bool Causes::excuses_closed_cohort(const JudgedRound& round) const {
+  const auto is_in = [&](std::uint32_t process) {
+    return round.founding != nullptr && is_member(*round.founding, excuses_.life(process).id);
   };
-  const auto told_alone = [&](std::uint32_t process) {
-    return std::any_of(told_alone_.begin(), told_alone_.end(), [&](const ToldAlone& told) {
-      return told.process == process && told.tag == call.request.tag && told.status == outcome.status;
+  const auto who = between(round.outcome.text, "", " did not launch tag ");
+  if (who && !names_some(*who, is_in)) return false;
+  const auto of_another_group = [&](std::uint32_t process) {
+    return group_of(*round.founding, excuses_.life(process).id) != round.call.group;
+  };
+  if (who && has_aborted_ && names_some(*who, of_another_group)) return true;
+  return round.leaving || waits_for_more_ ||
+         round.any_member([&](std::uint32_t process) { return is_out_of_step(round, process); }) ||
+         round.any_member([&](std::uint32_t process) { return is_gone_or_leaves(process); });
+}
+
+// A caller waits for more members than its group has left.
+bool Causes::excuses_below_minimum(const JudgedRound& round) const {
+  return round.any_call([&](const Call& other) {
+    if (round.founding == nullptr) return 0 < other.request.minimum_world;
+    const auto& members = round.founding->members;
+    const auto there = std::count_if(members.begin(), members.end(), [&](const wire::Member& member) {
+      const auto process = excuses_.process_of(member.id);
+      if (member.group != other.group || !process) return false;
+      const Life& life = excuses_.life(*process);
+      return !life.lost && !life.leaves;
     });
-  };
-  switch (outcome.status) {
+    return there < other.request.minimum_world;
+  });
+}
+
+bool Causes::excuses_unknown_outcome(const JudgedRound& round) const {
+  if (excuses_.life(round.call.process).over) return true;
+  if (!round.leaving) return false;
+  const std::string_view text = round.outcome.text;
+  if (text.starts_with("a member was lost")) {
+    return round.any_member([&](std::uint32_t process) { return is_lost(round, process); });
+  }
+  if (text.starts_with("another member left")) {
+    return round.any_member(
+        [&](std::uint32_t process) { return process != round.call.process && has_left(round, process); });
+  }
+  return was_relaid(round);
+}
+
+// Also true if connected groups are out of step with each other.
+bool Causes::excuses_undefined_state(const JudgedRound& round) const {
+  const std::string_view text = round.outcome.text;
+  if (text.starts_with("groups that have gangs in common") && has_aborted_) return true;
+  // A newcomer has prefetched a part of the state from members that are gone; it shares no cohort with them.
+  const auto is_gone = [](const Life& other) { return other.gone() || other.leaves; };
+  if (text.find("the state was being taken over") != std::string_view::npos &&
+      std::any_of(excuses_.lives().begin() + 1, excuses_.lives().end(), is_gone)) {
+    return true;
+  }
+  return round.any_member([&](std::uint32_t process) { return is_gone_or_leaves(process); }) ||
+         round.any_call(does_not_vote) ||
+         round.any_member([&](std::uint32_t process) { return is_out_of_step(round, process); });
+}
+
+bool Causes::excuses_lost_peer(const JudgedRound& round) const {
+  const auto lost = [&](std::uint32_t process) { return is_lost(round, process); };
+  const auto gone = [&](std::uint32_t process) { return is_lost(round, process) || has_left(round, process); };
+  const auto who = first(round.outcome.text, "lost ", " during ");
+  return round.any_member(lost) && (!who || names_some(*who, gone));
+}
+
+bool Causes::excuses_changed_world(const JudgedRound& round) const {
+  const std::string_view text = round.outcome.text;
+  if (text.find("laid around a broken link") != std::string_view::npos) return was_relaid(round);
+  const auto left = [&](std::uint32_t process) { return has_left(round, process); };
+  const auto who = between(text, "", " left before ");
+  return round.any_member(left) && (!who || names_some(*who, left));
+}
+
+// A root, or the receiver of a block, is lost; each group has its own root.
+bool Causes::excuses_invalid_argument(const JudgedRound& round) const {
+  return round.any_call([&](const Call& other) {
+    const auto is_no_member = [&](PeerId peer) {
+      const auto process = excuses_.process_of(peer);
+      return !process || is_gone_or_leaves(*process);
+    };
+    return (!other.request.root.is_nobody() && is_no_member(other.request.root)) ||
+           std::ranges::any_of(other.request.blocks, is_no_member, &ring::Block::to);
+  });
+}
+
+// Whether a known cause explains this outcome.
+bool Causes::excuse(const JudgedRound& round) const {
+  const auto out_of_step = [&](std::uint32_t process) { return is_out_of_step(round, process); };
+  switch (round.outcome.status) {
     case Status::kOk: return true;
-    case Status::kMismatch:  // out of step with each other
-      return round.any_member(misused) || round.any_call(some_do_not_vote);
-    case Status::kAborted: {
-      if (call.stopped) return true;
-      if (const auto who = first(text, "aborted by ", ": ")) {
-        return names_some(*who, [&](std::uint32_t process) {
-          const Call* const theirs = call_of(process);
-          return (theirs != nullptr && theirs->stopped) || told_alone(process);
-        });
-      }
-      // By who is lied to by all who have the state, or reaches none of them.
-      const auto cut_off = [&](std::uint32_t process) {
-        return is_lost(process) || excuses_.has_begun(Fault::kSpoil, process) || has_left(process) ||
-               round.any_member(
-                   [&](std::uint32_t other) { return excuses_.hurt(process, other, excuses_.times.until_reported()); });
-      };
-      return call.request.state != nullptr && round.any_member(cut_off);
-    }
-    case Status::kTimedOut: {
-      if (call.request.timeout.ns > 0) return true;
-      const auto who = between(text, "", " timed out after ");
-      return who && names_some(*who, [&](std::uint32_t process) {
-               const Call* const theirs = call_of(process);
-               return (theirs != nullptr && theirs->request.timeout.ns > 0) || told_alone(process);
-             });
-    }
-    case Status::kCohortClosed: {
-      // Members' programs differ: one has skipped a call, or heard of a loss before it made it; or it could not launch it, alone
-      // below a minimum, or without the root. The programs of two groups that are bound know nothing of each other: from the first
-      // call on that ends for one and is followed by another in each, they are out of step for good. Who is named is a member.
-      const auto is_in = [&](std::uint32_t process) {
-        return round.founding != nullptr && is_member(*round.founding, life(process).id);
-      };
-      const auto who = between(text, "", " did not launch tag ");
-      if (who && !names_some(*who, is_in)) return false;
-      const auto of_another_group = [&](std::uint32_t process) {
-        return group_of(*round.founding, life(process).id) != call.group;
-      };
-      if (who && has_aborted_ && names_some(*who, of_another_group)) return true;
-      return round.leaving || waits_for_more_ || round.any_member(misused) || round.any_member(gone_or_leaves);
-    }
-    case Status::kBelowMinimum:  // one of them wants more than are left of its group
-      return round.any_call([&](const Call& other) {
-        const auto there =
-            round.founding == nullptr
-                ? 0
-                : std::count_if(
-                      round.founding->members.begin(), round.founding->members.end(), [&](const wire::Member& member) {
-                        const auto process = excuses_.process_of(member.id);
-                        return member.group == other.group && process && !life(*process).lost && !life(*process).leaves;
-                      });
-        return there < other.request.minimum_world;
-      });
-    case Status::kBufferTooSmall:  // one that is out of step brings a block of another size than was made room for
-      return call.request.collective == peer::Collective::kAllGather && round.any_member(misused);
-    case Status::kOutcomeUnknown:
-      if (caller.over) return true;
-      if (!round.leaving) return false;
-      if (text.starts_with("a member was lost")) return round.any_member(is_lost);
-      if (text.starts_with("another member left")) return round.any_member(another_leaves);
-      return was_relaid();
+    case Status::kMismatch: return round.any_member(out_of_step) || round.any_call(does_not_vote);
+    case Status::kAborted: return excuses_abort(round);
+    case Status::kTimedOut: return excuses_time_out(round);
+    case Status::kCohortClosed: return excuses_closed_cohort(round);
+    case Status::kBelowMinimum: return excuses_below_minimum(round);
+    case Status::kBufferTooSmall:  // a member that is out of step brings a block of another size than was made room for
+      return oracle::has_blocks(round.call.request.collective) && round.any_member(out_of_step);
+    case Status::kOutcomeUnknown: return excuses_unknown_outcome(round);
     case Status::kEvicted:
-    case Status::kNotConnected: return caller.over || round.leaving;
-    case Status::kStateUndefined:  // also when groups that are bound are out of step with each other
-      if (text.starts_with("groups that have gangs in common") && has_aborted_) return true;
-      // A newcomer has fetched a part of it in advance, from members that are gone: they are of no cohort that it was in.
-      if (text.find("the state was being taken over") != std::string_view::npos &&
-          std::any_of(excuses_.lives().begin() + 1, excuses_.lives().end(),
-                      [](const Life& other) { return other.gone() || other.leaves; })) {
-        return true;
-      }
-      return round.any_member(gone_or_leaves) || round.any_call(some_do_not_vote) || round.any_member(misused);
-    case Status::kPeerLost: {
-      const auto who = first(text, "lost ", " during ");
-      const auto gone = [&](std::uint32_t process) { return is_lost(process) || has_left(process); };
-      return round.any_member(is_lost) && (!who || names_some(*who, gone));
-    }
-    case Status::kWorldChanged: {
-      if (text.find("laid around a broken link") != std::string_view::npos) return was_relaid();
-      const auto who = between(text, "", " left before ");
-      return round.any_member(has_left) && (!who || names_some(*who, has_left));
-    }
-    case Status::kInvalidArgument:  // a broadcast whose root is lost; each group has its own
-      return round.any_call([&](const Call& other) {
-        if (other.request.collective != peer::Collective::kBroadcast) return false;
-        const auto root = excuses_.process_of(other.request.root);
-        return !root || gone_or_leaves(*root);
-      });
+    case Status::kNotConnected: return excuses_.life(round.call.process).over || round.leaving;
+    case Status::kStateUndefined: return excuses_undefined_state(round);
+    case Status::kPeerLost: return excuses_lost_peer(round);
+    case Status::kWorldChanged: return excuses_changed_world(round);
+    case Status::kInvalidArgument: return excuses_invalid_argument(round);
     case Status::kUnreachable:
     case Status::kRefused:
     case Status::kTooManyInFlight:
@@ -392,13 +452,13 @@ Complaint Causes::aborted(const Call& call, const wire::View* founding, const Fi
   if (alone && (outcome.status == Status::kTimedOut || outcome.status == Status::kAborted)) {
     told_alone_.push_back({call.process, call.request.tag, outcome.status});
   }
-  Round round{call, outcome, alone ? nullptr : founding, leaving, {&call}, {}};
+  JudgedRound round{call, outcome, alone ? nullptr : founding, leaving, {&call}, {}};
   if (round.founding != nullptr) {
     for (const wire::Member& member : founding->members) {
       const auto process = excuses_.process_of(member.id);
       if (process) round.members.push_back(*process);
       if (member.id == call.peer) continue;
-      // Gangs bind groups to each other: what becomes of this round in one is what becomes of it in all.
+      // Gangs connect groups: a round of one group has the same fate as the round of every connected group.
       RoundKey key = outcome.round;
       if (member.gang.value != 0) key.group = member.group;
       const Call* const theirs = find(member.id, key);
@@ -408,8 +468,7 @@ Complaint Causes::aborted(const Call& call, const wire::View* founding, const Fi
   const bool excused = excuse(round);
   has_aborted_ = true;
   if (excused || odd) return {};
-  return text_of(call.request) + " of " + text_of(call.peer) + " ended with " + text_of(outcome) +
-         ", and nothing had happened that is a cause of it";
+  return text_of(call.request) + " of " + text_of(call.peer) + " ended with " + text_of(outcome) + " without a cause";
 }
 
 std::uint64_t Causes::disturbances(const Call& call, const wire::View* founding, const FindCall& find) const {

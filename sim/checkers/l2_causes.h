@@ -1,13 +1,13 @@
-// L2: no abort and no eviction without a cause; a healthy peer is never evicted. An excuse has a subject, a beginning and an end
-// (l2_excuses.h), and causes form a chain:
-//   - a process is lost to the coordinator, for a reason that the coordinator says: it was silent, and something kept it silent for as
-//     long; its stream has ended, and it is dead or its stream was reset; it and another cannot reach each other, and what lies
-//     between these two was hurt not long ago;
+// L2: no abort and no eviction without a cause; a healthy peer is never evicted. An excuse has a subject, a beginning
+// and an end (l2_excuses.h), and causes form a chain:
+//   - a process is lost to the coordinator, for a reason that the coordinator says: it was silent, and something kept
+//     it silent for as long; its stream has ended, and it is dead or its stream was reset; it and another cannot reach
+//     each other, and what lies between these two was hurt not long ago;
 //   - a process loses the run because it is lost to the coordinator, or cannot hear it;
-//   - a call ends without a result because a member of its cohort is lost that its round held, or has left, or has stopped it; whoever
-//     is named is one of these; or because its caller has lost the run.
-// Nothing is the cause of a breach of the protocol, since nobody here speaks anything else, but for pieces of state that a host
-// falsifies.
+//   - a call ends without a result because a member of its cohort is lost that its round held, or has left, or has
+//     stopped it; whoever is named is one of these; or because its caller has lost the run.
+// Nothing is the cause of a breach of the protocol, since nobody here speaks anything else, but for pieces of state
+// that a host falsifies.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "core/trace/event.h"
-#include "sim/call.h"
 #include "sim/checkers/complaint.h"
 #include "sim/checkers/l2_excuses.h"
 #include "sim/checkers/s2_exact_fold.h"
-#include "sim/plan.h"
-#include "sim/text.h"
+#include "sim/plan/plan.h"
+#include "sim/workload/call.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
@@ -47,27 +47,28 @@ class Causes {
     return excuses_.life(process).view;
   }
   void called(const Call& call);
-  // `misuses`: it is a call of the kind that programs are made to skip, or to make with other arguments.
+  // `misuses`: the nemesis may make programs skip such a call, or make it with other arguments.
   void launched(const Call& call, bool misuses);
-  // With auto_admit, somebody calls admit for more members than there are: calls are refused until they have come.
+  // With auto_admit, a program calls admit for more members than exist: calls are refused until these members have
+  // come.
   void waits_for_more() { waits_for_more_ = true; }
-  // What becomes of members is nobody's concern: a test makes things happen that no plan says.
+  // Lost members are not judged: a test causes events that no plan states.
   void is_scripted() { is_scripted_ = true; }
-  // Nothing is wrong with what programs from outside do by themselves, and they may have the same names.
+  // Programs from outside may do anything by themselves, and may have equal names.
   void has_guests() { has_guests_ = true; }
 
   // ---- judgement ----
-  // What a machine notes by itself. `process`: 0 is the coordinator.
+  // Judges a trace event of a machine. `process`: 0 is the coordinator.
   [[nodiscard]] Complaint noted(std::uint32_t process, const trace::Event& event);
-  // A process learns that the run is over to it, and has not asked for it.
+  // A process learns that its run is over, and has not asked for this.
   [[nodiscard]] Complaint lost(std::uint32_t process, Status status, const std::string& text) const;
   void over(std::uint32_t process) { excuses_.life(process).over = now_; }
-  // A call has ended. `founding`: the view that its cohort began with; null: it was in none. `find`: what members called for its
-  // round. `leaving`: the caller is, and may not learn what becomes of a round that others go on with. `odd`: a kernel was wrong
-  // in the round, or somebody gave it what cannot be reduced.
+  // A call has ended. `founding`: the first view of its cohort; null: the call was in no cohort. `find`: finds the
+  // calls of members for the same round. `leaving`: the caller leaves, and may not learn the outcome of a round that
+  // others continue. `odd`: a kernel erred in the round, or an input was not finite.
   [[nodiscard]] Complaint aborted(const Call& call, const wire::View* founding, const FindCall& find, bool leaving,
                                   bool odd = false);
-  // Nothing else has begun: no other fault, and no call that waits for more.
+  // No other fault has begun, and no call waits for more members.
   [[nodiscard]] bool only_bits_flip() const { return only_flips_ && !waits_for_more_; }
   static bool is_breach(const trace::Event& event) {
     return event.kind == trace::Kind::kProtocolError ||
@@ -75,17 +76,17 @@ class Causes {
   }
 
   [[nodiscard]] const Excuses& excuses() const { return excuses_; }
-  // How many faults may have cost this call streams and attempts.
+  // The number of faults that may have cost this call streams and attempts.
   [[nodiscard]] std::uint64_t disturbances(const Call& call, const wire::View* founding, const FindCall& find) const;
 
  private:
-  struct Round;  // of a call that is judged
+  struct JudgedRound;  // of a call that is judged
   struct ToldAlone {
     std::uint32_t process = 0;
     Tag tag;
     Status status = Status::kOk;
   };
-  struct Report {  // of a broken link, by one of its ends; each was judged
+  struct Report {  // report of a broken link by one of its ends; each report was judged
     PeerId by;
     PeerId of;
     Instant at;
@@ -94,13 +95,30 @@ class Causes {
   [[nodiscard]] bool may_be_lost(std::uint32_t process, std::string_view why) const;
   [[nodiscard]] bool may_report(std::uint32_t process, PeerId other) const;
   [[nodiscard]] bool may_lose_run(std::uint32_t process, Status status, std::string_view text) const;
-  [[nodiscard]] bool excuse(const Round& round) const;
+  // ---- what is true of a process in a round ----
+  [[nodiscard]] bool is_out_of_step(const JudgedRound& round, std::uint32_t process) const;
+  [[nodiscard]] bool is_lost(const JudgedRound& round, std::uint32_t process) const;
+  [[nodiscard]] bool has_left(const JudgedRound& round, std::uint32_t process) const;
+  [[nodiscard]] bool is_gone_or_leaves(std::uint32_t process) const;
+  [[nodiscard]] bool was_told_alone(const JudgedRound& round, std::uint32_t process) const;
+  [[nodiscard]] bool was_relaid(const JudgedRound& round) const;
+  // ---- causes, one function for each status ----
+  [[nodiscard]] bool excuse(const JudgedRound& round) const;
+  [[nodiscard]] bool excuses_abort(const JudgedRound& round) const;
+  [[nodiscard]] bool excuses_time_out(const JudgedRound& round) const;
+  [[nodiscard]] bool excuses_closed_cohort(const JudgedRound& round) const;
+  [[nodiscard]] bool excuses_below_minimum(const JudgedRound& round) const;
+  [[nodiscard]] bool excuses_unknown_outcome(const JudgedRound& round) const;
+  [[nodiscard]] bool excuses_undefined_state(const JudgedRound& round) const;
+  [[nodiscard]] bool excuses_lost_peer(const JudgedRound& round) const;
+  [[nodiscard]] bool excuses_changed_world(const JudgedRound& round) const;
+  [[nodiscard]] bool excuses_invalid_argument(const JudgedRound& round) const;
   [[nodiscard]] bool names_some(std::string_view list, const std::function<bool(std::uint32_t)>& is) const;
 
   std::uint32_t founders_;
   const Instant& now_;
   Excuses excuses_;
-  std::vector<ToldAlone> told_alone_;  // calls that their own program has ended before they had a round
+  std::vector<ToldAlone> told_alone_;  // calls that their own program has stopped before they had a round
   std::vector<Report> reports_;
   bool waits_for_more_ = false;
   bool only_flips_ = true;

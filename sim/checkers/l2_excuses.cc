@@ -114,7 +114,8 @@ bool Excuses::touches(const Excuse& excuse, std::uint32_t process, std::uint32_t
   LOCKSTEP_UNREACHABLE();
 }
 
-// Who stands still sees nothing, and gives the others time when it wakes: it, its counterpart, and the coordinator.
+// A process that stands still sees nothing, and allows time when it wakes: for itself, its counterpart, and the
+// coordinator.
 Instant Excuses::seen_until(Instant end, Duration bound, std::uint32_t process, std::uint32_t other) const {
   if (end == kNever) return now_;
   for (const Excuse& stall : excuses_) {  // in the order in which they began
@@ -211,7 +212,7 @@ std::uint64_t Excuses::disturbances(const std::vector<std::uint32_t>& processes,
                           ? host_is_in(excuse.entry.a) && host_is_in(excuse.entry.b)
                           : is_in(excuse.a) || (excuse.b != kNoProcess && is_in(excuse.b));
     const bool ahead = end == kNever || end + times.until_reported() >= from;
-    // What a kernel spoilt is sent three times until the receiver gives up.
+    // The receiver gives up after three copies of a segment that a kernel spoilt.
     const std::uint64_t times_sent = excuse.entry.fault == Fault::kMiscompute ? 3 : 1;
     count += hits && ahead ? times_sent : 0;
   }

@@ -1,5 +1,6 @@
-// What has happened to whom, and until when that can still be seen: the lives of all processes, and the faults that touched them or
-// the ways between them. Judges nothing (l2_causes.h does). What faults do is said in sim/excuses.h, times in l2_times.h.
+// The history of all processes, and of the faults that touched them or the ways between them, with the time until which
+// effects can last. Judges nothing; l2_causes.h does. sim/checkers/excuses.h describes the faults, l2_times.h the
+// times.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,10 @@
 
 #include "core/base/ids.h"
 #include "core/wire/message.h"
+#include "sim/checkers/excuses.h"
 #include "sim/checkers/l2_times.h"
-#include "sim/event.h"
-#include "sim/excuses.h"
-#include "sim/plan.h"
+#include "sim/engine/event.h"
+#include "sim/plan/plan.h"
 
 namespace lockstep::sim {
 
@@ -22,18 +23,18 @@ namespace lockstep::sim {
 struct Life {
   PeerId id;
   std::uint32_t host = 0;
-  std::string name;  // as core says it to people
+  std::string name;  // the name in texts of core
   GangId gang;
   std::uint32_t gang_size = 1;
   std::optional<Instant> died;
-  std::optional<Instant> lost;  // the coordinator has taken it out of the run
-  std::optional<Instant> over;  // it knows that the run is over to it, or has left
+  std::optional<Instant> lost;  // when the coordinator removed the process from the run
+  std::optional<Instant> over;  // when the process learned that its run is over, or left
   std::optional<Instant> leaves;
   bool abandons = false;
-  CohortId admits;                         // it has called admit in this cohort, and in older ones maybe
-  std::shared_ptr<const wire::View> view;  // the newest that it has installed; may be null
+  CohortId admits;                         // newest cohort in which the process has called admit
+  std::shared_ptr<const wire::View> view;  // newest installed view; may be null
 
-  // It takes no part any more.
+  // The process is out of the run.
   [[nodiscard]] bool gone() const { return died || lost || over; }
 };
 
@@ -45,33 +46,33 @@ class Excuses {
   LossTimes times;
 
   void born(std::uint32_t process, const peer::Options& options, std::uint32_t host);
-  void strangers_born(std::uint32_t process);  // no peers: on no host that anything happens to
+  void strangers_born(std::uint32_t process);  // strangers are not peers: no fault touches their host
   void died(std::uint32_t process);
   void began(const Entry& entry);
-  void ended(const Entry& entry);  // the last of those that began and have not ended
+  void ended(const Entry& entry);  // ends the newest such fault that has not ended
 
   [[nodiscard]] Life& life(std::uint32_t process) { return lives_[process]; }
   [[nodiscard]] const Life& life(std::uint32_t process) const { return lives_[process]; }
   [[nodiscard]] const std::vector<Life>& lives() const { return lives_; }
   [[nodiscard]] std::optional<std::uint32_t> process_of(PeerId peer) const;
-  // The processes that are called so in texts: one, unless programs from outside give names.
+  // The processes with this name in texts: one, unless programs from outside choose names.
   [[nodiscard]] std::vector<std::uint32_t> named(std::string_view name) const;
 
-  // Until when what ended then can be seen by these two, or by the coordinator.
+  // The time until which these two processes, or the coordinator, can see effects of a fault that ended at that time.
   [[nodiscard]] Instant seen_until(Instant end, Duration bound, std::uint32_t process, std::uint32_t other) const;
-  // How long, in the last `window`, the first of two was not heard by the second; 0 is the coordinator. More than one fault at a
-  // time counts as often.
+  // The time, within the last `window`, in which the second process did not hear the first; 0 is the coordinator.
+  // Overlapping faults count several times.
   [[nodiscard]] Duration quiet(std::uint32_t process, std::uint32_t hearer, Duration window) const;
-  // A fault that can end or silence the streams between these two, and whose end is at most `bound` ago.
+  // Whether a fault that can end or silence the streams between these two ended at most `bound` ago.
   [[nodiscard]] bool hurt(std::uint32_t process, std::uint32_t other, Duration bound) const;
-  // Streams between them were reset at most `bound` ago.
+  // Whether streams between them were reset at most `bound` ago.
   [[nodiscard]] bool broken(std::uint32_t process, std::uint32_t other, Duration bound) const;
-  // Such a fault touched the process at most `bound` ago.
+  // Whether such a fault touched the process at most `bound` ago.
   [[nodiscard]] bool lately(Fault fault, std::uint32_t process, Duration bound) const;
-  // Such a fault has begun on this process.
+  // Whether such a fault has begun on this process.
   [[nodiscard]] bool has_begun(Fault fault, std::uint32_t process) const;
-  // Its program was made to call something else, or nothing, in this cohort, or it was this call: an excuse from the cohort that the
-  // process was in when that began until the end of the one in which its program's next call went.
+  // Its program was made to call something else, or nothing, in this cohort, or it was this call: an excuse from the
+  // cohort that the process was in when that began until the end of the one in which its program's next call went.
   [[nodiscard]] bool is_out_of_step(std::uint32_t process, CohortId cohort, CallId call) const;
   void launches(std::uint32_t process, CallId call, CohortId cohort);  // its program
 

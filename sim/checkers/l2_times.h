@@ -1,5 +1,5 @@
-// How long after a fault is over what it has done may still be seen, each time derived once from the time-outs of the machines and
-// from the plan's delays. An excuse ends with them.
+// How long after a fault is over what it has done may still be seen, each time derived once from the time-outs of the
+// machines and from the plan's delays. An excuse ends with them.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include "core/base/time.h"
 #include "core/coordinator/coordinator.h"
 #include "core/peer/options.h"
-#include "sim/plan.h"
+#include "sim/plan/plan.h"
 
 namespace lockstep::sim {
 
@@ -20,8 +20,7 @@ struct LossTimes {
   Duration dial;
   Duration grace;
   Duration gang_leave;
-  // From the moment that something happens to the moment that a machine that runs is told: the way there, what lies before it, and
-  // the driver.
+  // The time from an event until a running machine learns of it: the way, the queue in front of it, and the driver.
   Duration news;
 
   static LossTimes of(const Plan& plan) {
@@ -33,11 +32,11 @@ struct LossTimes {
     }
     // A window of each stripe, and of a stream that is being replaced, may lie before it.
     const double queue =
-        static_cast<double>(plan.network.window_bytes) * (plan.stripes + 1) * 1e9 / static_cast<double>(rate);
+        static_cast<double>(plan.network.window_bytes) * (plan.links.stripes + 1) * 1e9 / static_cast<double>(rate);
     LossTimes times{};
     times.news = nanoseconds(2 * (way + plan.network.jitter_ns) + 4 * plan.network.host_delay_ns +
                              plan.network.revoke_delay_ns + static_cast<std::int64_t>(std::min(queue, 1e15))) +
-                 plan.timer_delay * 2;
+                 plan.delays.timer * 2;
     return times;
   }
   void with(const coordinator::Options& options) {
@@ -55,16 +54,16 @@ struct LossTimes {
     beat = std::max(beat, options.link_heartbeat);
   }
 
-  // A peer's last sign of life before it fell silent is up to a beat old, and so may the look of its judge be; and each sign
-  // arrives when the way lets it. So much less than the limit must it have been silent at least.
+  // A peer's last sign of life before it fell silent is up to a beat old, and so may the look of its judge be; and each
+  // sign arrives when the way lets it. So much less than the limit must it have been silent at least.
   [[nodiscard]] Duration least_quiet(Duration limit) const { return std::max(beat, limit - beat * 2 - news); }
-  // A link that was hurt is reported: its streams are silent for so long, then there is none (each attempt to open one may hang), and
-  // its two ends look once in a beat.
+  // A link that was hurt is reported: its streams are silent for so long, then there is none (each attempt to open one
+  // may hang), and its two ends look once in a beat.
   [[nodiscard]] Duration until_reported() const { return link_silence + link_timeout + dial + beat * 2 + news; }
-  // From such a report on the coordinator takes the link for broken, if it is not said again. Its proposals may wait for members that
-  // do not answer, before it decides.
+  // From such a report on the coordinator takes the link for broken, if it is not said again. Its proposals may wait
+  // for members that do not answer, before it decides.
   [[nodiscard]] Duration until_forgotten() const { return patience * kMarksPerPatience + silence * 2 + news; }
-  static constexpr std::int64_t kMarksPerPatience = 2;  // broken_from() of core/coordinator/machine.h
+  static constexpr std::int64_t kMarksPerPatience = 2;  // counts_from() of core/coordinator/broken_links.h
   // The end of a stream is told to both.
   [[nodiscard]] Duration until_told() const { return news + beat; }
 };

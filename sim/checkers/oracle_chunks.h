@@ -1,5 +1,5 @@
-// How a call is cut and how it travels, written a second time from the words of bindings/c/include/lockstep.h. Checkers ask this
-// file and never core/ring or core/kernels, so that a mistake there is not made here too.
+// How a call is cut and how it travels, written a second time from the words of bindings/c/include/lockstep.h. Checkers
+// ask this file and never core/ring or core/kernels, so that a mistake there is not made here too.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "core/base/data_type.h"
 #include "core/kernels/formats/format.h"
-#include "core/peer/request.h"
+#include "core/ring/request.h"
 
 namespace lockstep::sim::oracle {
 
@@ -25,8 +25,8 @@ constexpr Elements chunk_of(std::uint64_t rank, std::uint64_t world, std::uint64
 }
 
 // A tensor of an all-reduce of at most 16 KiB travels whole, unless the caller has configured segments.
-constexpr bool is_one_chunk(peer::Collective collective, std::uint64_t bytes, std::uint32_t segment_bytes) {
-  return collective == peer::Collective::kAllReduce && bytes <= 16'384 && segment_bytes == 0;
+constexpr bool is_one_chunk(wire::Collective collective, std::uint64_t bytes, std::uint32_t segment_bytes) {
+  return collective == wire::Collective::kAllReduce && bytes <= 16'384 && segment_bytes == 0;
 }
 // The ranks take turns to own a tensor that travels whole.
 constexpr std::uint64_t owner_of_one_chunk(std::uint64_t tensor, std::uint64_t world) { return tensor % world; }
@@ -69,13 +69,24 @@ constexpr WireFormat format_of(WireFormat format, std::uint64_t elements) {
 }
 
 // AUTO: direct if contributions travel in less than 8 bits, else around the ring.
-inline bool is_direct(const peer::Request& request) {
+inline bool is_direct(const ring::Request& request) {
   if (request.algorithm) return *request.algorithm == wire::Algorithm::kDirect;
   return row_of(request.formats.up).code_bits < 8;
 }
 
+// Each block has one sender and one receiver.
+constexpr bool is_exchange(wire::Collective collective) {
+  using wire::Collective;
+  return collective == Collective::kGather || collective == Collective::kScatter || collective == Collective::kAllToAll;
+}
+
+// The sizes of blocks may differ: the receipt has them.
+constexpr bool has_blocks(wire::Collective collective) {
+  return collective == wire::Collective::kAllGather || is_exchange(collective);
+}
+
 // With a wire format, weights or DIRECT, elements are more than copied and folded as they come.
-inline bool is_encoded(const peer::Request& request) {
+inline bool is_encoded(const ring::Request& request) {
   const bool as_it_is = request.formats.up == WireFormat::kNative && request.formats.down == WireFormat::kNative;
   return !as_it_is || request.weight.has_value() || is_direct(request);
 }

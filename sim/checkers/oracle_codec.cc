@@ -119,8 +119,8 @@ void encode_between(std::span<const float> block, Bytes& out) {
   append(out, flat ? 0.0F : half / 127.5F);
 }
 
-// A code names one of 256 bins of 6/256 root mean squares; its mean stands for it. Sums are of whole units, 2^-30 of the power of two
-// above the largest magnitude; squares are of 256 units each.
+// A code names one of 256 bins of 6/256 root mean squares; its mean stands for it. Sums are of whole units, 2^-30 of
+// the power of two above the largest magnitude; squares are of 256 units each.
 void encode_book(std::span<const float> block, Bytes& out) {
   const float largest = largest_of(block);
   const bool zero = largest < kSmallestBook;
@@ -152,7 +152,8 @@ void encode_book(std::span<const float> block, Bytes& out) {
   }
 }
 
-// A size of 1..7 stands for 2^-6..2^0 times the block's power of two; the byte behind says which: its exponent + 127, 0 for zero.
+// A size of 1..7 stands for 2^-6..2^0 times the block's power of two; the byte behind says which: its exponent + 127, 0
+// for zero.
 void encode_powers(std::span<const float> block, Bytes& out) {
   const float largest = largest_of(block);
   const bool zero = largest < kSmallestScaled;

@@ -1,6 +1,6 @@
-// What an encoder writes and how it is read, written a second time: block sizes and errors from the table in
-// bindings/c/include/lockstep.h, bits from the table at the head of core/kernels/formats/reference.h. No code is shared with either:
-// blocks are lists of numbers here, codes are found by arithmetic on them.
+// The second implementation of encoding and decoding: block sizes and errors from the table in
+// bindings/c/include/lockstep.h, bits from the table at the head of core/kernels/formats/reference.h. It shares no code
+// with either: blocks are lists of numbers, and arithmetic finds the codes.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,28 @@ namespace lockstep::sim::oracle {
 
 using Floats = std::vector<float>;
 
-Bytes encode(WireFormat format, std::span<const float> values);                             // finite ones
-Floats decode(WireFormat format, std::span<const std::byte> encoded, std::uint64_t count);  // of what encode() gave
+Bytes encode(WireFormat format, std::span<const float> values);  // finite ones
+Floats decode(WireFormat format, std::span<const std::byte> encoded,
+              std::uint64_t count);  // inverse of encode()
 
-// The largest error that the header's table allows for element `i` of `values`, which form one block. Of a code book: nothing, since
-// the table gives none for what is outside of the bins.
+// The largest error that the header's table allows for element `i` of `values`, which form one block. Of a code book:
+// nothing, since the table gives none for what is outside of the bins.
 std::optional<double> largest_error(WireFormat format, std::span<const float> values, std::size_t i);
 
 // weight * values: 0 where the weight is, whatever they are. sums + weight * values, rounded after each operation.
 Floats weighed(float weight, std::span<const float> values);
 Floats add_weighted(std::span<const float> sums, float weight, std::span<const float> values);
 
-// What encoding has lost of values that count `weight` times.
+// The error of an encoding, for values that count `weight` times.
 Floats lost_of(WireFormat format, float weight, std::span<const float> values);
 
-// How an average weighs contributions. All weights are multiplied by one power of two so that ranks weigh about 1 each: formats have a
-// smallest and a largest number.
+// How an average weighs contributions. All weights are multiplied by one power of two so that ranks weigh about 1 each:
+// formats have a smallest and a largest number.
 class Weights {
  public:
-  // `all`: of every contributor, in rank order.
+  // `all`: the weights of every contributor, in rank order.
   explicit Weights(std::span<const float> all);
-  [[nodiscard]] float total() const { return total_; }      // as the receipt has it
+  [[nodiscard]] float total() const { return total_; }      // the total weight in the receipt
   [[nodiscard]] float divisor() const { return divisor_; }  // of the sum
   [[nodiscard]] float scaled(float weight) const;
   // Whether there is an average: some weigh something, and all together a finite number.

@@ -1,5 +1,6 @@
 #include "sim/checkers/oracle_elements.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -22,7 +23,7 @@ void store(std::span<std::byte> bytes, std::size_t at, std::size_t width, std::u
 bool is_signed(DataType type) {
   return type == DataType::kI8 || type == DataType::kI16 || type == DataType::kI32 || type == DataType::kI64;
 }
-bool is_float(DataType type) {
+bool is_real(DataType type) {
   return type == DataType::kF16 || type == DataType::kBF16 || type == DataType::kF32 || type == DataType::kF64;
 }
 
@@ -42,6 +43,15 @@ struct Integers {
     if (is_negative(a) != is_negative(b)) return is_negative(a);
     return a < b;  // two's complement keeps the order within each half
   }
+  template <typename Rule>
+  [[nodiscard]] std::uint64_t by_bit(std::uint64_t a, std::uint64_t b, Rule rule) const {
+    std::uint64_t result = 0;
+    std::uint64_t place = 1;
+    for (std::size_t i = 0; i < 8 * width; ++i, a /= 2, b /= 2, place *= 2) {
+      result += place * rule(static_cast<unsigned>(a % 2), static_cast<unsigned>(b % 2));
+    }
+    return result;
+  }
   [[nodiscard]] std::uint64_t folded(ReduceOp op, std::uint64_t a, std::uint64_t b) const {
     switch (op) {
       case ReduceOp::kSum:
@@ -49,14 +59,34 @@ struct Integers {
       case ReduceOp::kProd: return wrapped(a * b);
       case ReduceOp::kMin: return less(b, a) ? b : a;
       case ReduceOp::kMax: return less(a, b) ? b : a;
+      case ReduceOp::kBitAnd: return by_bit(a, b, [](unsigned x, unsigned y) { return x * y; });
+      case ReduceOp::kBitOr: return by_bit(a, b, [](unsigned x, unsigned y) { return std::max(x, y); });
+      case ReduceOp::kBitXor: return by_bit(a, b, [](unsigned x, unsigned y) { return (x + y) % 2; });
     }
     LOCKSTEP_UNREACHABLE();
   }
-  // Toward zero: of the magnitude, and the sign again.
+  // Rounds the magnitude toward zero, and restores the sign.
   [[nodiscard]] std::uint64_t divided(std::uint64_t value, std::uint32_t by) const {
     return is_negative(value) ? wrapped(0 - wrapped(0 - value) / by) : value / by;
   }
 };
+
+// ---- booleans: the number of true ones among the two decides ----
+
+std::uint64_t fold_booleans(ReduceOp op, std::uint64_t a, std::uint64_t b) {
+  const int trues = (a != 0 ? 1 : 0) + (b != 0 ? 1 : 0);
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kMax:
+    case ReduceOp::kBitOr: return trues >= 1 ? 1 : 0;
+    case ReduceOp::kProd:
+    case ReduceOp::kMin:
+    case ReduceOp::kBitAnd: return trues == 2 ? 1 : 0;
+    case ReduceOp::kBitXor: return trues == 1 ? 1 : 0;
+    case ReduceOp::kAvg: break;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
 
 // ---- floats ----
 
@@ -68,6 +98,9 @@ Float folded(ReduceOp op, Float a, Float b) {
     case ReduceOp::kProd: return a * b;
     case ReduceOp::kMin:
     case ReduceOp::kMax: break;
+    case ReduceOp::kBitAnd:
+    case ReduceOp::kBitOr:
+    case ReduceOp::kBitXor: LOCKSTEP_UNREACHABLE();
   }
   if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<Float>::quiet_NaN();
   const bool a_is_less = a < b || (a == b && std::signbit(a));  // -0.0 is less than +0.0
@@ -100,7 +133,7 @@ double number_at(DataType type, std::uint64_t bits) {
   return number_of(type, static_cast<std::uint16_t>(bits));
 }
 
-// F32, and what is folded in it.
+// f32, and the types that are folded in f32.
 std::uint64_t bits_of(DataType type, float value) {
   if (type != DataType::kF32) return bits_of_nearest(type, value);
   return std::isnan(value) ? kNan32 : std::bit_cast<std::uint32_t>(value);
@@ -112,6 +145,12 @@ std::uint64_t fold_floats(DataType type, ReduceOp op, std::uint64_t a, std::uint
   const double y = number_at(type, b);
   if (type == DataType::kF64) return bits_of(folded(op, x, y));
   return bits_of(type, folded(op, static_cast<float>(x), static_cast<float>(y)));
+}
+
+std::uint64_t fold_one(DataType type, ReduceOp op, std::uint64_t a, std::uint64_t b) {
+  if (type == DataType::kBool) return fold_booleans(op, a, b);
+  if (is_real(type)) return fold_floats(type, op, a, b);
+  return Integers{size_of(type), is_signed(type)}.folded(op, a, b);
 }
 
 }  // namespace
@@ -151,12 +190,11 @@ std::uint16_t bits_of_nearest(DataType type, float value) {
 
 Bytes fold(DataType type, ReduceOp op, std::span<const std::byte> incoming, std::span<const std::byte> own) {
   const std::size_t width = size_of(type);
-  const Integers integers{width, is_signed(type)};
   Bytes into(incoming.size());
   for (std::size_t at = 0; at < into.size(); at += width) {
     const std::uint64_t a = load(incoming, at, width);
     const std::uint64_t b = load(own, at, width);
-    store(into, at, width, is_float(type) ? fold_floats(type, op, a, b) : integers.folded(op, a, b));
+    store(into, at, width, fold_one(type, op, a, b));
   }
   return into;
 }
@@ -166,7 +204,7 @@ void divide(DataType type, std::span<std::byte> values, std::uint32_t contributo
   const Integers integers{width, is_signed(type)};
   for (std::size_t at = 0; at < values.size(); at += width) {
     const std::uint64_t sum = load(values, at, width);
-    if (!is_float(type)) {
+    if (!is_real(type)) {
       store(values, at, width, integers.divided(sum, contributors));
     } else if (type == DataType::kF64) {
       store(values, at, width, bits_of(number_at(type, sum) / contributors));

@@ -1,6 +1,6 @@
-// What a fold gives, element by element, written a second time from the words of bindings/c/include/lockstep.h ("How elements are
-// folded"). It shares no function with core/kernels, and computes in another way: integers as numbers modulo a power of two, 16-bit
-// floats as multiples of their unit in the last place.
+// The second implementation of folds, element by element, from the words of bindings/c/include/lockstep.h ("How
+// elements are folded"). It shares no function with core/kernels, and computes in another way: integers as numbers
+// modulo a power of two, 16-bit floats as multiples of their unit in the last place.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ Bytes fold(DataType type, ReduceOp op, std::span<const std::byte> incoming, std:
 // The average that a sum of so many contributions makes.
 void divide(DataType type, std::span<std::byte> values, std::uint32_t contributors);
 
-// The number that these bits of a 16-bit float stand for; and the bits of the nearest such number, of the even one of two.
+// The number that these bits of a 16-bit float stand for; and the bits of the nearest such number, of the even one of
+// two.
 float number_of(DataType type, std::uint16_t bits);
 std::uint16_t bits_of_nearest(DataType type, float value);
 

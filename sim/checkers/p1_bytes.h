@@ -1,7 +1,8 @@
-// P1: no byte travels twice. Undisturbed, every peer sends exactly what the collective needs: in an all-reduce all chunks but one in
-// each of two phases, 2(n-1)/n of the tensor (a small one is one chunk); and receives as much as its neighbour sends; direct, its
-// part of all chunks but its own, and n-1 times its own. Whatever happens, an attempt costs no
-// more than its own bytes, and a lost stream no more than what was sent on it.
+// P1: no byte travels twice. In an undisturbed ring, every peer sends exactly the bytes of the collective, and receives
+// as many as its neighbour sends. For an all-reduce these are all chunks but one in each of two phases, 2(n-1)/n of the
+// tensor (a small tensor is one chunk). In an undisturbed direct all-reduce, a peer sends its part of all chunks but
+// its own, and n-1 copies of its own chunk. With disturbances, an attempt costs no more than its own bytes, and a lost
+// stream no more than the bytes that were sent on it.
 #pragma once
 
 #include <algorithm>
@@ -9,21 +10,21 @@
 #include <string>
 #include <vector>
 
-#include "sim/call.h"
 #include "sim/checkers/complaint.h"
 #include "sim/checkers/oracle_chunks.h"
-#include "sim/text.h"
+#include "sim/workload/call.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
-// What the chunk of this rank takes that belongs to one tensor of an all-reduce or reduce-scatter.
+// The bytes of one tensor in the chunk of this rank, in an all-reduce or reduce-scatter.
 inline std::uint64_t chunk_bytes(const Call& call, std::uint32_t tensor, std::uint32_t rank, std::uint32_t world,
                                  WireFormat format) {
-  const peer::Request& request = call.request;
+  const ring::Request& request = call.request;
   const std::uint64_t size = size_of(request.type);
   const std::uint64_t count = request.tensors[tensor].count;
   std::uint64_t elements = oracle::chunk_of(rank, world, count).size();
-  if (oracle::is_one_chunk(request.collective, count * size, call.segment_bytes)) {
+  if (oracle::is_one_chunk(request.collective, count * size, call.launch.segment_bytes)) {
     elements = rank == oracle::owner_of_one_chunk(tensor, world) ? count : 0;
   }
   if (!oracle::is_encoded(request)) return size * elements;
@@ -41,8 +42,8 @@ inline std::uint64_t bytes_of_all_but(const Call& call, std::uint32_t tensor, st
 
 // The payload that this rank of `world` sends in one attempt around the ring.
 inline std::uint64_t ring_bytes(const Call& call, std::uint32_t rank, std::uint32_t world, std::uint32_t root) {
-  using peer::Collective;
-  const peer::Request& request = call.request;
+  using wire::Collective;
+  const ring::Request& request = call.request;
   const std::vector<std::uint64_t>& blocks = call.outcome->blocks;
   if (world == 1) return 0;
   const std::uint32_t next = (rank + 1) % world;
@@ -58,8 +59,12 @@ inline std::uint64_t ring_bytes(const Call& call, std::uint32_t rank, std::uint3
         bytes += bytes_of_all_but(call, t, next, world, request.formats.down);
         break;
       case Collective::kReduceScatter: bytes += bytes_of_all_but(call, t, rank, world, WireFormat::kNative); break;
+      case Collective::kReduce: bytes += rank == root ? 0 : size * request.tensors[t].count; break;
       case Collective::kBroadcast: bytes += next == root ? 0 : size * request.tensors[t].count; break;
       case Collective::kAllGather:
+      case Collective::kGather:
+      case Collective::kScatter:
+      case Collective::kAllToAll:
       case Collective::kBarrier:
       case Collective::kSync: break;
     }
@@ -67,8 +72,20 @@ inline std::uint64_t ring_bytes(const Call& call, std::uint32_t rank, std::uint3
   return bytes;
 }
 
-// The same, direct: of all chunks but its own in one format, and of its own to every other rank in another. Sent: contributions and
-// results; received: results and contributions.
+// In an exchange a rank sends every block that is for another one, once.
+inline std::uint64_t exchanged_bytes(const Call& call, std::uint32_t rank, bool sent) {
+  std::uint64_t elements = 0;
+  if (sent) {
+    for (const ring::Block& block : call.request.blocks) elements += block.to == call.peer ? 0 : block.count;
+  } else {
+    const std::vector<std::uint64_t>& blocks = call.outcome->blocks;
+    elements = std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0}) - blocks[rank];
+  }
+  return elements * size_of(call.request.type);
+}
+
+// The same for the direct algorithm: all chunks but its own in one format, and its own chunk to every other rank in
+// another. Sent: contributions and results; received: results and contributions.
 inline std::uint64_t direct_bytes(const Call& call, std::uint32_t rank, std::uint32_t world, WireFormat of_others,
                                   WireFormat of_own) {
   std::uint64_t bytes = 0;
@@ -83,7 +100,7 @@ inline std::uint64_t direct_bytes(const Call& call, std::uint32_t rank, std::uin
 inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) {
   const peer::Outcome& outcome = *call.outcome;
   if (outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
-  if (call.request.collective == peer::Collective::kSync) return {};
+  if (call.request.collective == wire::Collective::kSync) return {};
   const std::vector<PeerId>& ring = *outcome.contributors;
   const auto world = static_cast<std::uint32_t>(ring.size());
   const auto rank_of = [&](PeerId peer) {
@@ -94,10 +111,13 @@ inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) 
   const std::uint32_t root = rank_of(call.request.root);
   const bool direct = oracle::is_direct(call.request);
   const Formats formats = call.request.formats;
-  const std::uint64_t sent =
-      direct ? direct_bytes(call, rank, world, formats.up, formats.down) : ring_bytes(call, rank, world, root);
-  const std::uint64_t received = direct ? direct_bytes(call, rank, world, formats.down, formats.up)
-                                        : ring_bytes(call, (rank + world - 1) % world, world, root);
+  const bool exchange = oracle::is_exchange(call.request.collective);
+  const std::uint64_t sent = exchange ? exchanged_bytes(call, rank, true)
+                             : direct ? direct_bytes(call, rank, world, formats.up, formats.down)
+                                      : ring_bytes(call, rank, world, root);
+  const std::uint64_t received = exchange ? exchanged_bytes(call, rank, false)
+                                 : direct ? direct_bytes(call, rank, world, formats.down, formats.up)
+                                          : ring_bytes(call, (rank + world - 1) % world, world, root);
   const auto said = [&](const char* what, std::uint64_t actual, std::uint64_t wanted) {
     return text_of(call.peer) + " " + what + " " + std::to_string(actual) + " bytes for " + text_of(outcome.round) +
            " as rank " + std::to_string(rank) + " of " + std::to_string(world) + ", which takes " +
@@ -108,10 +128,10 @@ inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) 
     if (outcome.bytes_received != received) return said("received", outcome.bytes_received, received);
     return {};
   }
-  // A larger ring before: at most everything, in both phases.
+  // After a larger ring: at most the whole tensor, in both phases.
   std::uint64_t whole = std::accumulate(outcome.blocks.begin(), outcome.blocks.end(), std::uint64_t{0});
-  for (const peer::Tensor& tensor : call.request.tensors) whole += tensor.count;
-  // Direct, the owner of a small tensor sends all of it to each of those.
+  for (const ring::Tensor& tensor : call.request.tensors) whole += tensor.count;
+  // With the direct algorithm the owner of a small tensor sends the whole result to each of them.
   const std::uint64_t times = direct ? world + disturbances : 2;
   const std::uint64_t most = times * whole * size_of(call.request.type) * (1 + outcome.retries + disturbances);
   if (outcome.bytes_sent > most) return said("sent", outcome.bytes_sent, most) + " at most";

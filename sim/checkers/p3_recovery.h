@@ -1,16 +1,16 @@
-// P3: what goes wrong once costs a few round trips. Where one process dies, or all streams between two hosts are reset, once, and
-// nothing else happens, a collective is over within a stated bound of that and of its last launch: it waits for no silence, and for
-// none of the time-outs that L1 counts.
+// P3: a single fault costs a few round trips. If one process dies, or all streams between two hosts are reset, once,
+// and nothing else happens, a collective ends within a stated bound after the fault and its last launch. It waits for
+// no silence, and for none of the time-outs that L1 allows.
 #pragma once
 
 #include <algorithm>
 #include <string>
 
-#include "sim/call.h"
 #include "sim/checkers/complaint.h"
-#include "sim/liveness_bound.h"
-#include "sim/plan.h"
-#include "sim/text.h"
+#include "sim/plan/plan.h"
+#include "sim/workload/call.h"
+#include "sim/workload/liveness_bound.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
@@ -20,14 +20,14 @@ class Recovery {
     const NetworkOptions& net = plan.network;
     std::int64_t latency = net.latency_hi_ns;
     for (const LinkOptions& link : net.links) latency = std::max(latency, link.latency_ns);
-    // What busy drivers, messages that come in parts and memory that comes back late add to the way there and back.
-    const std::int64_t drivers = 10 * (2 * net.host_delay_ns + net.revoke_delay_ns) + 2 * plan.timer_delay.ns;
+    // The delay that busy drivers, split messages and late returns of memory add to a round trip.
+    const std::int64_t drivers = 10 * (2 * net.host_delay_ns + net.revoke_delay_ns) + 2 * plan.delays.timer.ns;
     const Duration round_trip = nanoseconds(2 * (latency + net.jitter_ns) + drivers);
     bound_ = round_trip * kRoundTrips + kRedial + time_of_step(plan) * kTimesOver;
     judges_ = !plan.auto_admit && !net.flow.on && plan.coordinator_after.ns == 0 && bound_ < plan.heartbeat * kMost;
   }
 
-  // `hits`: it finds a process, or streams.
+  // `hits`: the fault finds a process, or streams.
   void began(const Entry& entry, bool hits, Instant now) {
     if (entry.fault == Fault::kJoin || !hits) return;
     const bool reset = entry.fault == Fault::kReset && entry.a != entry.b && entry.number <= 1;

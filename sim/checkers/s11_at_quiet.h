@@ -1,6 +1,6 @@
-// S11, within a life: a member with nothing under way, and a coordinator of a run in which nothing is, hold as much as any other
-// that sees the same members. What is passing may be there at one quiet moment or another; it may not be there at all of them, over
-// some time. Memory has a limit per stream and entry, at every quiet moment.
+// S11, within a life: a member without open work, and a coordinator of a run without open work, hold as much as any
+// other that sees the same members. Temporary entries may exist at some quiet moments, but not at all quiet moments
+// over some time. Memory has a limit per stream and entry, at every quiet moment.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace lockstep::sim {
 
 class AtQuiet {
  public:
-  // `heartbeat`: what is passing goes within some of them.
+  // `heartbeat`: temporary entries disappear within some heartbeats.
   explicit AtQuiet(Duration heartbeat) : heartbeat_(heartbeat) {}
 
   // `process`: 0 is the coordinator; `who`: for the words. `passing`: some entries are held for a while; only bytes are
@@ -54,11 +54,13 @@ class AtQuiet {
   }
 
  private:
-  // Of one stream: two buffers of what comes, what a long message was encoded in, what goes, and segments that are kept for use.
+  // Memory of one stream: two receive buffers, the encoded form of a long message, outgoing bytes, and segments that
+  // are kept for reuse.
   static constexpr std::size_t kStreamBytes = 3 * wire::LinkReader::kMaxTailBytes + 32'768;
   static constexpr std::size_t kEntryBytes = 1024;
   static constexpr std::size_t kFixedBytes = 65'536;
-  // Not every difference is one of age: who has heard that others admit holds their names. What is never forgotten passes any bound.
+  // Not every difference is a leak: a peer that has heard of other peers' admits holds their names. A leak exceeds any
+  // bound.
   static constexpr std::size_t kFew = 8;
   static constexpr std::uint64_t kMoments = 16;
   static constexpr std::int64_t kHeartbeats = 8;

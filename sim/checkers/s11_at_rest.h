@@ -4,7 +4,7 @@
 #include "core/coordinator/coordinator.h"
 #include "core/peer/peer.h"
 #include "sim/checkers/complaint.h"
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 

@@ -3,13 +3,13 @@
 #include <set>
 
 #include "core/trace/event.h"
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
 namespace {
 
-// The first of the groups that gangs bind with this one.
+// The first of the groups that gangs connect with this group.
 GroupId first_bound(const wire::View& cohort, GroupId group) {
   std::set<GroupId> groups{group};
   std::set<GangId> gangs;

@@ -1,18 +1,18 @@
-// S1, one outcome: all who report a collective report the same outcome (committed or aborted) and the same receipt. Only
-// `outcome unknown` is outside. The first who reports a round writes the ledger. Groups that share a gang have one outcome, and
-// so have groups that are bound through others.
+// S1, one outcome: all peers that report a collective report the same outcome (committed or aborted) and the same
+// receipt, except peers that report `outcome unknown`. The first report of a round writes the ledger. Groups that share
+// a gang have one outcome, and so have groups that are connected through other groups.
 #pragma once
 
 #include <map>
 
-#include "sim/call.h"
 #include "sim/checkers/complaint.h"
+#include "sim/workload/call.h"
 
 namespace lockstep::sim {
 
 class OneOutcome {
  public:
-  // `cohort`: the view that the call's cohort began with, if anybody has installed it.
+  // `cohort`: the first view of the call's cohort, if a peer has installed it.
   Complaint ended(const Call& call, const wire::View* cohort = nullptr);
   [[nodiscard]] std::size_t rounds() const { return ledger_.size(); }
 
@@ -24,7 +24,7 @@ class OneOutcome {
   Complaint bound(const Call& call, const wire::View& cohort);
 
   std::map<RoundKey, Entry> ledger_;
-  std::map<RoundKey, Entry> bound_;  // by key, with the first of the groups that are bound
+  std::map<RoundKey, Entry> bound_;  // by key, with the first of the connected groups
 };
 
 }  // namespace lockstep::sim

@@ -10,25 +10,26 @@
 #include "sim/checkers/oracle_chunks.h"
 #include "sim/checkers/oracle_codec.h"
 #include "sim/checkers/oracle_elements.h"
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 namespace {
 
-using peer::Collective;
-using peer::Tensor;
+using ring::Tensor;
+using wire::Collective;
 
 using oracle::Elements;
 using oracle::Floats;
 
 bool is_one_chunk(const Call& call, const Tensor& tensor) {
-  return oracle::is_one_chunk(call.request.collective, tensor.count * size_of(call.request.type), call.segment_bytes);
+  return oracle::is_one_chunk(call.request.collective, tensor.count * size_of(call.request.type),
+                              call.launch.segment_bytes);
 }
 
 // Elements [begin, end) of one tensor of one contributor.
 Token token_of(const Call& call, std::size_t tensor, Elements elements) {
   const std::uint64_t width = size_of(call.request.type);
-  return token_of_content(content_of(call.content, tensor), elements.begin * width, elements.end * width);
+  return token_of_content(content_of(call.data.content, tensor), elements.begin * width, elements.end * width);
 }
 
 std::vector<std::byte> slice_of(const std::vector<std::byte>& bytes, Elements elements, std::uint64_t width) {
@@ -38,22 +39,22 @@ std::vector<std::byte> slice_of(const std::vector<std::byte>& bytes, Elements el
 
 std::vector<std::byte> input_of(const Call& call, std::size_t tensor, Elements elements) {
   const std::uint64_t width = size_of(call.request.type);
-  if (call.given) return slice_of(call.given->inputs[tensor], elements, width);
+  if (call.data.given) return slice_of(call.data.given->inputs[tensor], elements, width);
   std::vector<std::byte> bytes((elements.end - elements.begin) * width);
-  fill_content(bytes, content_of(call.content, tensor), call.request.type, elements.begin * width,
+  fill_content(bytes, content_of(call.data.content, tensor), call.request.type, elements.begin * width,
                oracle::is_encoded(call.request));
-  if (call.odd && call.odd->tensor == tensor && call.odd->element >= elements.begin &&
-      call.odd->element < elements.end) {
-    std::memcpy(bytes.data() + (call.odd->element - elements.begin) * width, &call.odd->value, sizeof(float));
+  if (call.data.odd && call.data.odd->tensor == tensor && call.data.odd->element >= elements.begin &&
+      call.data.odd->element < elements.end) {
+    std::memcpy(bytes.data() + (call.data.odd->element - elements.begin) * width, &call.data.odd->value, sizeof(float));
   }
   return bytes;
 }
 
-// What it contributes where it goes direct: with the residual, if it has one.
+// The contribution to a direct round: with the residual, if there is one.
 bool feeds_back(const Call& call, std::size_t tensor) { return call.request.tensors[tensor].residual.length > 0; }
 
 Token residual_token_of(const Call& call, std::size_t tensor, Elements elements) {
-  return token_of_content(content_of_residual(call.content, tensor), elements.begin * sizeof(float),
+  return token_of_content(content_of_residual(call.data.content, tensor), elements.begin * sizeof(float),
                           elements.end * sizeof(float));
 }
 
@@ -76,8 +77,8 @@ Floats floats_of(std::uint64_t content, Elements elements) {
 }
 
 Floats residual_of(const Call& call, std::size_t tensor, Elements elements) {
-  if (call.given) return floats_of(slice_of(call.given->residuals[tensor], elements, sizeof(float)));
-  return floats_of(content_of_residual(call.content, tensor), elements);
+  if (call.data.given) return floats_of(slice_of(call.data.given->residuals[tensor], elements, sizeof(float)));
+  return floats_of(content_of_residual(call.data.content, tensor), elements);
 }
 
 Floats corrected_floats_of(const Call& call, std::size_t tensor, Elements elements) {
@@ -86,7 +87,7 @@ Floats corrected_floats_of(const Call& call, std::size_t tensor, Elements elemen
   return oracle::add_weighted(values, 1, residual_of(call, tensor, elements));
 }
 
-struct Round {
+struct CommittedRound {
   const Call& call;
   const Memory& memory;
   std::vector<const Call*> contributors;  // by rank
@@ -100,8 +101,9 @@ struct Round {
   }
 };
 
-// An encoded chunk. Around the ring it starts as the first contribution, is decoded, added to and encoded again at every stop, and
-// ends as what everybody decodes. Direct, every contribution but the owner's, the last, is encoded by itself.
+// An encoded chunk. Around the ring it starts as the first contribution, is decoded, added to and encoded again at
+// every stop, and ends as what everybody decodes. Direct, every contribution but the owner's, the last, is encoded by
+// itself.
 struct Encoded {
   WireFormat up = WireFormat::kNative;
   WireFormat down = WireFormat::kNative;
@@ -110,19 +112,21 @@ struct Encoded {
   oracle::Weights weights;
 
   [[nodiscard]] float weight_of(const Call& call) const {
-    return averages ? weights.scaled(call.request.weight.value_or(1)) : 1;
+    const float weight = call.request.weight.value_or(1);
+    return averages ? weights.scaled(weight) : weight;
   }
   [[nodiscard]] float divisor() const { return averages ? weights.divisor() : 0; }  // 0: a sum
 };
 
-oracle::Weights weights_of(const Round& round) {
+oracle::Weights weights_of(const CommittedRound& round) {
   Floats all;
   for (const Call* contributor : round.contributors) all.push_back(contributor->request.weight.value_or(1));
   return oracle::Weights(all);
 }
 
-Encoded encoded_of(const Round& round, std::uint64_t elements) {
-  const peer::Request& request = round.call.request;
+Encoded encoded_of(const CommittedRound& round, std::uint64_t elements) {
+  const ring::Request& request = round.call.request;
+  if (round.world() == 1) return {.averages = request.op == ReduceOp::kAvg, .weights = weights_of(round)};
   return {oracle::format_of(request.formats.up, elements), oracle::format_of(request.formats.down, elements),
           oracle::is_direct(request), request.op == ReduceOp::kAvg, weights_of(round)};
 }
@@ -131,14 +135,15 @@ bool all_finite(const Floats& values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
-// `who(i)`: the i-th contributor on the way. Nothing: an element that counts, or a sum, is infinite or NaN, which ends the call.
+// `who(i)`: the i-th contributor on the way. Nothing: an element that counts, or a sum, is infinite or NaN, which ends
+// the call.
 template <typename Who>
 std::optional<oracle::Bytes> fold_encoded(const Encoded& how, std::size_t n, std::size_t tensor, Elements elements,
                                           const Who& who) {
   const std::size_t count = elements.size();
   Floats sums(count);
   for (std::size_t i = 0; i < n; ++i) {
-    Floats own = corrected_floats_of(who(i), tensor, elements);
+    Floats own = n > 1 ? corrected_floats_of(who(i), tensor, elements) : floats_of(input_of(who(i), tensor, elements));
     float weight = how.weight_of(who(i));
     if (weight != 0 && !all_finite(own)) return std::nullopt;
     const bool last = i + 1 == n;
@@ -166,7 +171,7 @@ template <typename Who>
 Token fold_encoded_tokens(const Encoded& how, std::size_t n, std::size_t tensor, Elements part, const Who& who) {
   Token token;
   for (std::size_t i = 0; i < n; ++i) {
-    Token own = corrected_of(who(i), tensor, part);
+    Token own = n > 1 ? corrected_of(who(i), tensor, part) : token_of(who(i), tensor, part);
     float weight = how.weight_of(who(i));
     const bool last = i + 1 == n;
     if (how.direct && !last) {
@@ -184,7 +189,7 @@ Token fold_encoded_tokens(const Encoded& how, std::size_t n, std::size_t tensor,
 
 // The same of a chunk that travels as it is. `divisor`: 0: none.
 template <typename Who>
-std::vector<std::byte> fold_plain(const peer::Request& request, std::uint32_t divisor, std::size_t n,
+std::vector<std::byte> fold_plain(const ring::Request& request, std::uint32_t divisor, std::size_t n,
                                   std::size_t tensor, Elements elements, const Who& who) {
   std::vector<std::byte> folded = input_of(who(0), tensor, elements);
   for (std::size_t i = 1; i < n; ++i) {
@@ -195,7 +200,7 @@ std::vector<std::byte> fold_plain(const peer::Request& request, std::uint32_t di
 }
 
 template <typename Who>
-Token fold_plain_tokens(const peer::Request& request, std::uint32_t divisor, std::size_t n, std::size_t tensor,
+Token fold_plain_tokens(const ring::Request& request, std::uint32_t divisor, std::size_t n, std::size_t tensor,
                         Elements part, const Who& who) {
   Token token = token_of(who(0), tensor, part);
   for (std::size_t i = 1; i < n; ++i) {
@@ -207,16 +212,16 @@ Token fold_plain_tokens(const peer::Request& request, std::uint32_t divisor, std
 // A part of the elements that lie at `where` whose token is not the one that is wanted; the first.
 struct WrongPiece {
   Elements part;
-  bool whole = false;    // it has a meaning
-  bool has_all = false;  // it is made of what is wanted
+  bool whole = false;    // the token is valid
+  bool has_all = false;  // the token is composed of the expected inputs
 };
 template <typename Want>
 std::optional<WrongPiece> wrong_piece(const Memory& memory, BufferRef where, Elements elements, std::uint64_t width,
                                       const Want& want) {
   std::uint64_t covered = where.offset;
-  for (const TokenMap::Piece& piece : memory.tokens(where.id).pieces()) {
-    const std::uint64_t begin = std::max(piece.at, where.offset);
-    const std::uint64_t end = std::min(piece.at + piece.length, where.offset + where.length);
+  for (const TokenMap::Stretch& stretch : memory.tokens(where.id).stretches()) {
+    const std::uint64_t begin = std::max(stretch.at, where.offset);
+    const std::uint64_t end = std::min(stretch.at + stretch.length, where.offset + where.length);
     if (begin >= end) continue;
     const Elements part = {elements.begin + (begin - where.offset) / width,
                            elements.begin + (end - where.offset) / width};
@@ -231,15 +236,16 @@ std::optional<WrongPiece> wrong_piece(const Memory& memory, BufferRef where, Ele
 }
 
 // Elements of a tensor that belong to one chunk lie at `where` and must be the fold of everybody's.
-Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t owner, Elements elements,
+Complaint check_folded(const CommittedRound& round, std::size_t tensor, std::uint64_t owner, Elements elements,
                        BufferRef where) {
   if (elements.begin == elements.end) return {};
-  const peer::Request& request = round.call.request;
+  const ring::Request& request = round.call.request;
   const std::size_t n = round.world();
   const auto who = [&](std::size_t i) -> const Call& { return *round.contributors[(owner + 1 + i) % n]; };
   const std::uint32_t divisor = request.op == ReduceOp::kAvg && n > 1 ? static_cast<std::uint32_t>(n) : 0;
   const std::uint64_t width = size_of(request.type);
-  const bool encodes = oracle::is_encoded(request) && n > 1;
+  const bool multiplies = request.weight.has_value() && request.op == ReduceOp::kSum;
+  const bool encodes = oracle::is_encoded(request) && (n > 1 || multiplies);
   const Encoded how = encoded_of(round, elements.end - elements.begin);
   if (round.memory.mode() == Mode::kBytes) {
     const std::optional<oracle::Bytes> expected =
@@ -270,8 +276,9 @@ Complaint check_folded(const Round& round, std::size_t tensor, std::uint64_t own
                            : " are not the sum of the inputs of the " + std::to_string(n) + " contributors");
 }
 
-// After the commit a residual is what has been lost of a contribution: all that is known of that is what went, and how it is read.
-Complaint check_left(const Round& round, std::size_t tensor, std::uint64_t owner, Elements elements) {
+// After the commit a residual holds what the encoding lost of a contribution: the checker knows the contribution as it
+// was sent, and how it is decoded.
+Complaint check_left(const CommittedRound& round, std::size_t tensor, std::uint64_t owner, Elements elements) {
   const Call& call = round.call;
   if (elements.begin == elements.end || !feeds_back(call, tensor)) return {};
   const Encoded how = encoded_of(round, elements.end - elements.begin);
@@ -296,10 +303,11 @@ Complaint check_left(const Round& round, std::size_t tensor, std::uint64_t owner
   return place + " is not what was lost of its contribution";
 }
 
-// A copy of elements of one contributor's tensor.
-Complaint check_copied(const Round& round, const Call& source, std::size_t tensor, BufferRef where) {
+// A copy of elements of one contributor's tensor, from element `first` on.
+Complaint check_copied(const CommittedRound& round, const Call& source, std::size_t tensor, BufferRef where,
+                       std::uint64_t first = 0) {
   const std::uint64_t width = size_of(round.call.request.type);
-  const Elements elements = {0, where.length / width};
+  const Elements elements = {first, first + where.length / width};
   bool same = false;
   if (round.memory.mode() == Mode::kBytes) {
     const auto got = round.memory.look(where);
@@ -315,7 +323,7 @@ Complaint check_copied(const Round& round, const Call& source, std::size_t tenso
 }
 
 // The receipt has the sum of the weights, and there is one.
-Complaint check_weight(const Round& round) {
+Complaint check_weight(const CommittedRound& round) {
   if (!round.call.request.weight) return {};
   const oracle::Weights weights = weights_of(round);
   const double told = round.call.outcome->weight;
@@ -324,12 +332,14 @@ Complaint check_weight(const Round& round) {
     return std::isfinite(weight) && weight >= 0;
   });
   if (!weighs) return round.place(0, {}) + ": it is committed, and a weight is negative or no number";
+  if (round.call.request.op == ReduceOp::kSum)
+    return told == 0 ? Complaint{} : round.place(0, {}) + ": a sum, whose receipt has a sum of weights";
   if (weights.valid() && told == weights.total()) return {};
   return round.place(0, {}) + ": the weights add up to " + std::to_string(weights.total()) + ", the receipt says " +
          std::to_string(told) + (weights.valid() ? "" : ", and it is committed");
 }
 
-Complaint check_all_reduce(const Round& round) {
+Complaint check_all_reduce(const CommittedRound& round) {
   const auto& tensors = round.call.request.tensors;
   if (Complaint bad = check_weight(round)) return bad;
   const std::uint64_t width = size_of(round.call.request.type);
@@ -351,7 +361,7 @@ Complaint check_all_reduce(const Round& round) {
   return {};
 }
 
-Complaint check_reduce_scatter(const Round& round) {
+Complaint check_reduce_scatter(const CommittedRound& round) {
   const Tensor& tensor = round.call.request.tensors.front();
   const std::uint64_t width = size_of(round.call.request.type);
   const Elements mine = oracle::chunk_of(round.rank, round.world(), tensor.count);
@@ -363,7 +373,19 @@ Complaint check_reduce_scatter(const Round& round) {
   return check_folded(round, 0, round.rank, mine, tensor.recv.slice(0, (mine.end - mine.begin) * width));
 }
 
-Complaint check_all_gather(const Round& round) {
+// The elements of a sender's tensor that are for a receiver.
+Elements block_for(const Call& sender, PeerId receiver) {
+  if (sender.request.collective == Collective::kAllGather) return {0, sender.request.tensors.front().count};
+  std::uint64_t first = 0;
+  for (const ring::Block& block : sender.request.blocks) {
+    if (block.to == receiver) return {first, first + block.count};
+    first += block.count;
+  }
+  return {};
+}
+
+// The blocks that are for this rank lie in recv, in the order of ranks, and the receipt has their sizes.
+Complaint check_blocks(const CommittedRound& round) {
   const Tensor& tensor = round.call.request.tensors.front();
   const std::uint64_t width = size_of(round.call.request.type);
   const auto& blocks = round.call.outcome->blocks;
@@ -374,21 +396,41 @@ Complaint check_all_gather(const Round& round) {
   std::uint64_t at = 0;
   for (std::size_t rank = 0; rank < round.world(); ++rank) {
     const Call& source = *round.contributors[rank];
-    const std::uint64_t count = source.request.tensors.front().count;
+    const Elements sent = block_for(source, round.call.peer);
+    const std::uint64_t count = sent.size();
     if (blocks[rank] != count) {
       return round.place(0, {}) + ": the block of rank " + std::to_string(rank) + " has " + std::to_string(count) +
              " elements, the receipt says " + std::to_string(blocks[rank]);
     }
-    if (Complaint bad = check_copied(round, source, 0, tensor.recv.slice(at * width, count * width))) return bad;
+    if (count == 0) continue;
+    const BufferRef where = tensor.recv.slice(at * width, count * width);
+    if (Complaint bad = check_copied(round, source, 0, where, sent.begin)) return bad;
     at += count;
   }
   return {};
 }
 
-Complaint check_broadcast(const Round& round) {
+auto root_of(const CommittedRound& round) {
+  return std::find_if(round.contributors.begin(), round.contributors.end(),
+                      [&](const Call* call) { return call->peer == round.call.request.root; });
+}
+
+// The root has the fold of all contributions, in the order of the ring, its own last; the others have nothing.
+Complaint check_reduce(const CommittedRound& round) {
   const auto& tensors = round.call.request.tensors;
-  const auto root = std::find_if(round.contributors.begin(), round.contributors.end(),
-                                 [&](const Call* call) { return call->peer == round.call.request.root; });
+  const auto root = root_of(round);
+  if (root == round.contributors.end()) return round.place(0, {}) + ": the root is not among the contributors";
+  if ((*root)->peer != round.call.peer) return {};
+  const auto rank = static_cast<std::uint64_t>(root - round.contributors.begin());
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    if (Complaint bad = check_folded(round, t, rank, {0, tensors[t].count}, tensors[t].recv)) return bad;
+  }
+  return {};
+}
+
+Complaint check_broadcast(const CommittedRound& round) {
+  const auto& tensors = round.call.request.tensors;
+  const auto root = root_of(round);
   if (root == round.contributors.end()) return round.place(0, {}) + ": the root is not among the contributors";
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const std::uint64_t bytes = tensors[t].count * size_of(round.call.request.type);
@@ -402,7 +444,7 @@ Complaint check_broadcast(const Round& round) {
 Complaint check_exact_fold(const Call& call, const Memory& memory, const FindCall& find) {
   const peer::Outcome& outcome = *call.outcome;
   if (call.kind != CallKind::kCollective || outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
-  Round round{call, memory, {}, 0};
+  CommittedRound round{call, memory, {}, 0};
   bool among = false;
   for (const PeerId& id : *outcome.contributors) {
     const Call* theirs = find(id, outcome.round);
@@ -424,15 +466,19 @@ Complaint check_exact_fold(const Call& call, const Memory& memory, const FindCal
     }
     round.contributors.push_back(theirs);
   }
-  const auto has_inputs = [](const Call* by) { return !by->of_guest || by->given; };
+  const auto has_inputs = [](const Call* by) { return !by->of_guest || by->data.given; };
   if (!std::ranges::all_of(round.contributors, has_inputs)) return {};
   if (!among)
     return text_of(outcome.round) + " is committed for " + text_of(call.peer) + ", which is not a contributor";
   switch (call.request.collective) {
     case Collective::kAllReduce: return check_all_reduce(round);
     case Collective::kReduceScatter: return check_reduce_scatter(round);
-    case Collective::kAllGather: return check_all_gather(round);
+    case Collective::kAllGather:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kAllToAll: return check_blocks(round);
     case Collective::kBroadcast: return check_broadcast(round);
+    case Collective::kReduce: return check_reduce(round);
     case Collective::kBarrier:
     case Collective::kSync: return {};
   }

@@ -1,8 +1,8 @@
-// S2, bits that flip. On the way: what has flipped is seen, costs a stream, and is sent again; nothing else comes of
-// it, and nobody notes more breaches of the protocol than bits have flipped. In what a kernel made of a segment: the
-// round commits nowhere; all who learn how it ends get `internal`, and a text that says where. What this promise does
-// not cover, because nothing can tell: a kernel that is wrong before the checksum of its result is taken (all get the
-// same, wrong, sum), and memory that goes bad after the end of a call, or in inputs.
+// S2, flipped bits. A bit that flips on the way is detected: it costs a stream, and the bytes are sent again. It has no
+// other effect, and peers note at most one breach of the protocol for each flipped bit. If a bit flips in the output of
+// a kernel, the round commits nowhere; all peers that learn its outcome get `internal`, and a text with the place. The
+// promise leaves out what cannot be detected: a kernel that errs before the checksum of its result is computed (all
+// peers get the same wrong sum), and errors in inputs or in memory after the end of a call.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +13,16 @@
 #include <tuple>
 
 #include "core/trace/event.h"
-#include "sim/call.h"
 #include "sim/checkers/complaint.h"
-#include "sim/text.h"
+#include "sim/workload/call.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
 class Flips {
  public:
   void on_the_way() { flips_ += 1; }
-  // `attempt`: of the round, for which the kernel was started.
+  // `attempt`: the attempt of the round for which the kernel was started.
   void in_a_kernel(const RoundKey& round, PeerId of, ViewNumber attempt) {
     const auto [at, is_first] = rounds_.try_emplace(round, Spoilt{of, attempt});
     if (!is_first && at->second.attempt <= attempt) at->second = {of, attempt};
@@ -35,15 +35,15 @@ class Flips {
     newest = std::max(newest, event.view);
     retries_[{by, event.round}] = {event.view, now};
   }
-  // The attempt that a kernel of this peer, started then, works for. `launched`: the view in which it launched the
-  // round, or the first of its cohort. Kernels of attempts before the last retry are all taken for those of the first.
+  // The attempt for which a kernel of this peer was started. `launched`: the view in which the peer launched the round,
+  // or the first view of its cohort. All attempts before the last retry count as the first attempt.
   [[nodiscard]] ViewNumber attempt_of(PeerId of, const RoundKey& round, ViewNumber launched, Instant started) const {
     const auto at = retries_.find({of, round});
     return at != retries_.end() && started >= at->second.at ? std::max(launched, at->second.view) : launched;
   }
 
-  // A machine takes something for a breach of the protocol. Whether a bit that has flipped may be what it saw. One bit
-  // may cost all streams of a link at one moment.
+  // A machine reports a breach of the protocol. Returns whether a flipped bit can explain the report. One bit may cost
+  // all streams of a link at one moment.
   bool explains(PeerId who, const trace::Event& event, Instant now) {
     const auto same = std::tuple(now, who, event.peer);
     if (same == last_) return true;
@@ -52,10 +52,11 @@ class Flips {
     seen_ += 1;
     return true;
   }
-  // What a kernel spoilt is sent again, and refused each time, until the receiver gives it up.
+  // The sender repeats a segment that a kernel spoilt. The receiver refuses each copy, and gives the segment up in the
+  // end.
   void may_be_seen(std::uint64_t times) { miscomputed_ += times; }
 
-  // In any group: gangs bind groups to one outcome.
+  // In any group: gangs give connected groups one outcome.
   [[nodiscard]] bool explains_internal(RoundKey round) const {
     return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& spoilt) {
       round.group = spoilt.first.group;
@@ -63,21 +64,23 @@ class Flips {
     });
   }
 
-  // Somebody who had the right result, or a part of it that a kernel spoilt behind him, was lost before it could say
-  // so: those that are left hold the same wrong one, or there is only one left.
+  // A peer with the right result, or with the correct form of a part that a kernel spoilt later, was lost before it
+  // could report: the remaining peers hold the same wrong result, or only one peer is left. A world of 1 compares with
+  // nobody.
   template <typename Lives, typename Done>
   [[nodiscard]] bool nobody_compares(const Call& call, const Lives& lives, const Done& done) const {
     const peer::Outcome& outcome = *call.outcome;
     const auto spoilt = rounds_.find(outcome.round);
     if (spoilt == rounds_.end() || outcome.status != Status::kOk || is_dropped(outcome.round)) return false;
+    if (outcome.contributors->size() == 1) return true;
     return std::any_of(outcome.contributors->begin(), outcome.contributors->end(),
                        [&](PeerId peer) { return peer != spoilt->second.of && !lives(peer) && !done(peer); });
   }
 
-  // `alone`: no other fault has begun that ends calls. `lives`: whether a peer is still in its run. One that is lost
-  // takes what its kernel spoilt with it: the round commits if all others are done, whose results are right. And a
-  // result is compared with those of others: where all of them are lost before `done` says that they had one, nothing
-  // tells that it is wrong.
+  // `alone`: no other fault that ends calls has begun. `lives`: whether a peer is still in its run. A wrong result
+  // disappears with a lost peer: the round commits if all other peers, whose results are right, are done. And results
+  // are only compared with each other: if all peers with the right result are lost before their Done arrives, the error
+  // is not detected.
   template <typename Lives, typename Done>
   [[nodiscard]] Complaint ended(const Call& call, bool alone, const Lives& lives, const Done& done) const {
     const peer::Outcome& outcome = *call.outcome;
@@ -96,17 +99,22 @@ class Flips {
       if (!says_where) return what + ", which does not say where";
       return {};
     }
-    // The bit may have made an element infinite or NaN, which the next kernel cannot tell from such an input.
-    const bool odd =
-        outcome.status == Status::kInvalidArgument && outcome.text.find("is infinite or NaN") != std::string::npos;
-    if (alone && outcome.status != Status::kOk && !odd)
-      return what + ", and not with internal: a kernel was wrong, and nothing else";
+    // The bit may have made an element infinite or NaN, which the next kernel cannot tell from such an input; or a peer
+    // gave the round an invalid weight, and the coordinator heard of the weight first.
+    const bool is_refused = outcome.status == Status::kInvalidArgument &&
+                            (outcome.text.find("is infinite or NaN") != std::string::npos ||
+                             outcome.text.find("a weight is a finite number") != std::string::npos);
+    // With bits that flipped on the way as well, the neighbour may have reported the link before it gave the segment
+    // up.
+    const bool is_evicted = flips_ > 0 && outcome.text.find("a segment whose checksum is wrong") != std::string::npos;
+    if (alone && outcome.status != Status::kOk && !is_refused && !is_evicted)
+      return what + ", and not with internal, although only a kernel was wrong";
     return {};
   }
 
  private:
   struct Spoilt {
-    PeerId of;  // whose kernel it was
+    PeerId of;  // the peer of the kernel
     ViewNumber attempt;
   };
   struct Retry {

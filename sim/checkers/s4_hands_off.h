@@ -1,12 +1,12 @@
-// S4, hands off: no buffer is read before its call or touched after its completion. Three eyes: no loan and no kernel names
-// the memory of a call that is told to be complete; Memory sees every touch of what is not lent; and the bits stay as they
-// were at completion until the application takes the buffer again.
+// S4, hands off: no buffer is read before its call or touched after its completion. Three checks: no loan and no kernel
+// names the memory of a completed call; Memory detects every touch of memory that is not lent; and the bits stay as
+// they were at completion until the application takes the buffer again.
 #pragma once
 
-#include "sim/call.h"
 #include "sim/checkers/complaint.h"
-#include "sim/memory.h"
-#include "sim/text.h"
+#include "sim/engine/memory.h"
+#include "sim/workload/call.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
@@ -22,7 +22,7 @@ inline Complaint check_loans_are_back(const Call& call, StreamId stream, JobToke
 // Some time after completion.
 inline Complaint check_untouched(const Call& call, const Memory& memory) {
   for (std::size_t i = 0; i < call.buffers.size(); ++i) {
-    if (memory.fingerprint(call.buffers[i]) != call.at_end[i]) {
+    if (memory.fingerprint(call.buffers[i]) != call.prints.at_end[i]) {
       return "buffer " + std::to_string(call.buffers[i].value) + " of " + text_of(call.request) + " of " +
              text_of(call.peer) + " was written after the call was completed";
     }

@@ -1,5 +1,5 @@
-// S5, as far as journals tell of it, which know digests and no bytes. Whoever ends a sync with success has the same root and
-// revision; somebody came with that revision who may send; and it is that of who only sends.
+// S5, as far as journals tell of it, which know digests and no bytes. Whoever ends a sync with success has the same
+// root and revision; somebody came with that revision who may send; and it is that of who only sends.
 #pragma once
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "sim/call.h"
 #include "sim/checkers/complaint.h"
 #include "sim/checkers/s2_exact_fold.h"
-#include "sim/text.h"
+#include "sim/workload/call.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
@@ -26,7 +26,7 @@ class OneRoot {
              text_of(then.first) + ", and with " + std::to_string(now.revision) + " for " + text_of(call.peer) +
              (then.revision == now.revision ? ", of another root" : "");
     }
-    bool came = now.retries > 0;  // it may be that of one who is gone
+    bool came = now.retries > 0;  // a peer that is gone may have brought the root
     for (const PeerId& peer : *now.contributors) {
       const Call* claimed = find(peer, now.round);
       if (claimed == nullptr || claimed->request.state == nullptr) return {};  // its journal is not here

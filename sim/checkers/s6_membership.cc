@@ -4,7 +4,7 @@
 
 namespace lockstep::sim {
 
-Complaint Membership::installed(PeerId by, const std::shared_ptr<const wire::View>& view) {
+Complaint OneMembership::installed(PeerId by, const std::shared_ptr<const wire::View>& view) {
   const Key key{view->term, view->number};
   const auto newest = newest_.find(by);
   if (newest != newest_.end() && key <= newest->second) {
@@ -40,19 +40,19 @@ Complaint Membership::installed(PeerId by, const std::shared_ptr<const wire::Vie
   return {};
 }
 
-const wire::View* Membership::find(std::uint64_t number) const {
+const wire::View* OneMembership::find(std::uint64_t number) const {
   const auto at =
       std::find_if(views_.begin(), views_.end(), [&](const auto& entry) { return entry.first.second.value == number; });
   return at == views_.end() ? nullptr : at->second.get();
 }
 
-Complaint Membership::ended(const Call& call) const {
+Complaint OneMembership::ended(const Call& call) const {
   const peer::Outcome& outcome = *call.outcome;
   if (call.kind != CallKind::kCollective || outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
   const wire::View* view = find(outcome.attempt.value);
   const wire::View* cohort = find(outcome.round.cohort.value);
   if (view == nullptr || cohort == nullptr) {
-    return text_of(outcome.round) + " is committed for " + text_of(call.peer) + " in a view that nobody has installed";
+    return text_of(outcome.round) + " is committed for " + text_of(call.peer) + " in a view that no peer has installed";
   }
   std::vector<PeerId> ring;
   for (const wire::Member& member : view->members) {

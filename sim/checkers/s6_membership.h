@@ -1,26 +1,26 @@
-// S6, one membership per view: whoever installs a view of one number installs the same; views are ordered; no peer is in one
-// twice; a ring is one cycle over exactly its group (members are sorted by group, a rank is a place among its own); a gang is
-// in whole or not at all. What is committed was reduced along that ring: by the members of the cohort that are in the view,
-// in its order.
+// S6, one membership per view: all peers that install a view of one number install the same view; views are ordered; a
+// view lists a peer once; a ring is one cycle over exactly its group (members are sorted by group, and a rank is a
+// position in the group); a view holds a gang completely or not at all. A committed result was reduced along that ring:
+// by the members of the cohort that are in the view, in the view's order.
 #pragma once
 
 #include <map>
 #include <memory>
 
-#include "sim/call.h"
 #include "sim/checkers/complaint.h"
-#include "sim/text.h"
+#include "sim/workload/call.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
-class Membership {
+class OneMembership {
  public:
   // `gang_size`: 0: not known.
-  explicit Membership(std::uint32_t gang_size = 1) : gang_size_(gang_size) {}
+  explicit OneMembership(std::uint32_t gang_size = 1) : gang_size_(gang_size) {}
   Complaint installed(PeerId by, const std::shared_ptr<const wire::View>& view);
   [[nodiscard]] Complaint ended(const Call& call) const;
   [[nodiscard]] std::size_t views() const { return views_.size(); }
-  // The view that a cohort began with; nothing when nobody has installed it.
+  // The first view of a cohort; nothing if nobody has installed it.
   [[nodiscard]] const wire::View* founding(CohortId cohort) const { return find(cohort.value); }
 
  private:

@@ -5,18 +5,18 @@
 #include "core/peer/peer.h"
 #include "core/wire/limits.h"
 #include "sim/checkers/complaint.h"
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
-// `members`: hosts of the run; `stripes` between two neighbours; `strangers` that a port takes.
+// `members`: number of hosts of the run. `stripes`: streams between two neighbours. `strangers`: limit of a port.
 inline Complaint check_bounds(const peer::Peer::Footprint& f, PeerId peer, std::size_t members, std::size_t stripes,
                               std::size_t strangers = kMaxStrangers) {
-  // Places of their own, for those whom neighbours are expected to send.
+  // Extra places for streams that are expected from neighbours.
   const std::size_t most_strangers = strangers + 2 * members * stripes;
-  // Streams to the coordinator and to every other member, both ways and while one replaces the other; strangers, also those that
-  // are being closed: all that came while a process stood still are shown out at once when it wakes; and streams with the key that
-  // no link waits for.
+  // The limit of streams: to the coordinator and to every other member, both ways and during a replacement; strangers,
+  // including those that are being closed, because a process that stood still disconnects all waiting strangers at once
+  // when it wakes; and streams with the right key that no link waits for.
   const std::size_t streams = 4 + 6 * members * stripes + std::size_t{2} * kMaxStrangers;
   const auto over = [&](const char* what, std::size_t is, std::size_t limit) {
     return text_of(peer) + " has " + std::to_string(is) + " " + what + ", the limit is " + std::to_string(limit);

@@ -1,5 +1,5 @@
 // `lockstep sim audit`: journals of real processes, judged by the checkers of the simulator.
-#include "sim/audit.h"
+#include "sim/flight/audit.h"
 
 #include <fmt/core.h>
 
@@ -42,10 +42,10 @@ int audit_files(const std::vector<std::string>& files) {
   std::size_t lines = 0;
   for (const std::string& file : files) {
     const std::size_t whole = take_file(audit, file);
-    if (whole == 0) fmt::print(stderr, "note: {} has no whole line: nothing is known of its peer\n", file);
+    if (whole == 0) fmt::print(stderr, "note: {} has no whole line: its peer is not judged\n", file);
     lines += whole;
   }
-  if (lines == 0) throw UsageError("there is nothing to judge: no line of a journal was given");
+  if (lines == 0) throw UsageError("no journal has a line to judge");
   const Audit::Sums sums = audit.sums();
   fmt::print("{} peers, {} calls, {} committed rounds, {} views\n", sums.peers, sums.calls, sums.rounds, sums.views);
   std::fflush(stdout);

@@ -12,7 +12,7 @@
 
 #include "sim/cli/command.h"
 #include "sim/cli/usage.h"
-#include "sim/nearest.h"
+#include "sim/words/nearest.h"
 
 namespace lockstep::sim {
 namespace {

@@ -16,8 +16,8 @@
 #include <CLI/CLI.hpp>
 
 #include "sim/cli/usage.h"
-#include "sim/plan_file.h"
-#include "sim/units.h"
+#include "sim/plan/plan_file.h"
+#include "sim/words/units.h"
 
 namespace lockstep::sim {
 
@@ -49,7 +49,7 @@ void SwarmFlags::declare(CLI::App& command) {
 
 void SwarmFlags::refuse_without_effect(const CLI::App& command, bool with_file) {
   if (with_file)
-    refuse(command, {"--peers", "--max-peers", "--mode", "--calm"}, "with a file: it says itself what runs");
+    refuse(command, {"--peers", "--max-peers", "--mode", "--calm"}, "with a file, which states the whole run");
   if (was_given(command, "--peers")) refuse(command, {"--max-peers"}, "with --peers");
 }
 
@@ -182,7 +182,7 @@ void note_what_never_began(const Plan& plan, const Report& report) {
   for (const std::uint64_t index : report.never_began) {
     const Entry& entry = plan.entries[index];
     fmt::print(stderr, "note: never began: {} at {}; faults stopped at {}, and all in all there were {}, {} and {}\n",
-               words_of(entry), when_of(entry), words_of(plan.safety, " "),
+               words_of(entry), when_of(entry), words_of(plan.end.safety, " "),
                counted(report.launches, "launch", "launches"), counted(report.commits, "commit"),
                counted(report.views, "view"));
   }

@@ -1,4 +1,4 @@
-// What the subcommands of `lockstep sim` have in common.
+// Parts that the subcommands of `lockstep sim` share.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 #include "core/base/result.h"
 #include "sim/cli/exit_code.h"
-#include "sim/plan.h"
-#include "sim/report.h"
-#include "sim/scenario.h"
+#include "sim/plan/plan.h"
+#include "sim/plan/report.h"
+#include "sim/scenario/scenario.h"
 
 namespace CLI {
 class App;
@@ -22,13 +22,14 @@ class App;
 
 namespace lockstep::sim {
 
-// The command line was wrong in a way that only the command itself can see; nothing was done.
+// An error in the command line that only the command itself can detect, before it has done anything.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Each declares a subcommand with its options. What it returns is run once the command line was parsed, and gives the exit code.
+// Each function declares a subcommand with its options, and returns a function that runs the parsed command and returns
+// the exit code.
 using Run = std::function<int()>;
 Run add_audit(CLI::App& app);
 Run add_predict(CLI::App& app);
@@ -46,7 +47,7 @@ Run add_night(CLI::App& app);
 
 inline constexpr std::uint32_t kMostJobs = 256;  // processes
 
-// What seeds expand to: --peers, --max-peers, --mode, --calm.
+// The options of the plans that seeds expand to: --peers, --max-peers, --mode, --calm.
 struct SwarmFlags {
   std::uint32_t peers = 0;
   std::uint32_t max_peers = 32;
@@ -64,7 +65,7 @@ struct SwarmFlags {
 void refuse(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why);
 bool was_given(const CLI::App& command, const std::string& option);
 
-// Of ranges of seeds: --jobs processes count on from each seed, and must not come to 0 again.
+// Checks ranges of seeds: --jobs processes count on from each seed, and must not wrap around to 0.
 inline constexpr std::uint64_t kEndOfSeeds = UINT64_MAX - kMostJobs;
 // `A..B` as it is typed: A, A+1, ..., B-1.
 struct SeedRange {
@@ -76,11 +77,11 @@ SeedRange seed_range(const std::string& text);  // throws UsageError
 std::string read_text(const std::string& path);   // throws UsageError
 Plan read_plan(const std::string& path);          // throws UsageError, with line and column
 Scenario read_scenario(const std::string& path);  // likewise
-// Whichever of the two it is; read once, so that it may be a pipe. Throws likewise.
+// Reads a plan or a scenario. The file is read once, so it may be a pipe. Throws UsageError, with line and column.
 std::variant<Plan, Scenario> read_plan_or_scenario(const std::string& path);
 Plan read_either(const std::string& path,
                  std::optional<std::uint64_t> seed);  // a plan, or what a seed makes of a scenario
-// The files among these, and those (*.toml) of the folders among them, sorted. Throws UsageError.
+// The files of the list, and the *.toml files in the folders of the list, sorted. Throws UsageError.
 std::vector<std::string> toml_files_in(const std::vector<std::string>& paths);
 void write_plan(const Plan& plan, const std::string& path);
 
@@ -88,7 +89,7 @@ void write_plan(const Plan& plan, const std::string& path);
 std::string counted(std::uint64_t n, const std::string& one, const std::string& many = "");
 void print_line(const std::string& line);  // on stdout: for traces
 std::string text_of(const Failure& failure);
-// On stderr: the faults that never began. A run that was stopped early has none to tell of.
+// Prints the faults that never began to stderr. A run that was stopped early prints none.
 void note_what_never_began(const Plan& plan, const Report& report);
 
 }  // namespace lockstep::sim

@@ -1,5 +1,5 @@
-// `lockstep sim corpus`: one small plan for each bug that was found, with its story. All must pass, and each must still get to
-// where its bug was; a build with planted bugs also proves that each still finds its own.
+// `lockstep sim corpus`: one small plan for each bug that was found, with its story. All plans must pass, and each must
+// still reach the situation of its bug. A build with planted bugs also checks that each plan still finds its bug.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -57,7 +57,7 @@ int run_corpus(const CorpusFlags& flags, bool only_stale) {
   return worst.code;
 }
 
-// What can be known before anything runs.
+// Checks that need no run.
 void check_story(const CorpusFlags& flags) {
   const Story& story = flags.story;
   if (!is_promise(story.promise)) {

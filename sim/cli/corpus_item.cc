@@ -11,7 +11,7 @@
 #include "core/base/mutant.h"
 #include "sim/cli/command.h"
 #include "sim/cli/mutants.h"
-#include "sim/plan_file.h"
+#include "sim/plan/plan_file.h"
 
 namespace lockstep::sim {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "sim/cli/exit_code.h"
 #include "sim/cli/trial.h"
-#include "sim/plan.h"
-#include "sim/story.h"
+#include "sim/plan/plan.h"
+#include "sim/search/story.h"
 
 namespace lockstep::sim {
 
@@ -31,11 +31,11 @@ struct Verdict {
   std::string command;  // that repeats it
 };
 
-// It must pass, and reach its goals; in a build with planted bugs it must also find its own.
+// The plan must pass and reach its goals; in a build with planted bugs it must also find its bug.
 Verdict judge(const CorpusItem& item);
 // With its bug planted, the plan must find it.
 Verdict judge_planted(const CorpusItem& item);
-// The plan, run with this bug planted; an empty id: with none.
+// Runs the plan with this bug planted; an empty id: with none.
 Tried try_planted(const Plan& plan, const std::string& mutant);
 
 }  // namespace lockstep::sim

@@ -11,8 +11,8 @@
 #include "core/base/mutant.h"
 #include "sim/cli/command.h"
 #include "sim/cli/corpus_item.h"
-#include "sim/nearest.h"
-#include "sim/shrink.h"
+#include "sim/search/shrink.h"
+#include "sim/words/nearest.h"
 
 namespace lockstep::sim {
 namespace {
@@ -42,7 +42,7 @@ std::optional<std::uint64_t> hunt(const Story& story, std::uint64_t seeds) {
   return {};
 }
 
-// What the plan became, in words; empty: no plan was found.
+// The new plan in words; empty: none was found.
 std::string make_anew(CorpusItem& item, const RefreshOptions& options) {
   const std::uint64_t seeds = options.seeds != 0 ? options.seeds : budget_of(item.story.mutant);
   const std::optional<std::uint64_t> seed = hunt(item.story, seeds);

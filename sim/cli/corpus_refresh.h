@@ -1,5 +1,5 @@
-// `lockstep sim corpus refresh`: plans that a change of the simulator has made stale are made anew, by the bugs that they once
-// found: a seed that finds the planted bug is hunted, shrunk, and takes the plan's place. The story stays.
+// `lockstep sim corpus refresh` replaces plans that a change of the simulator has made stale. It searches a seed that
+// finds the planted bug of the plan, shrinks the seed's plan, and stores it in the old plan's file. The story stays.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace lockstep::sim {
 
 struct RefreshOptions {
   std::string folder;
-  std::vector<std::string> only;  // names of plans, stale or not; none: all that are stale
-  std::uint64_t seeds = 0;        // at most so many for each; 0: the budget of its bug
+  std::vector<std::string> only;  // names of plans, stale or not; empty: all stale plans
+  std::uint64_t seeds = 0;        // limit for each plan; 0: the budget of its bug
   double shrink_s = 10;           // seconds, for each
 };
 

@@ -1,5 +1,5 @@
-// `lockstep sim cover`: which states have met which inputs, messages and faults, in runs of the corpus, scenarios, sweeps,
-// hunts and the swarm; which never can, and why; which are open.
+// `lockstep sim cover`: the coverage of states by inputs, messages and faults, in runs of the corpus, scenarios,
+// sweeps, hunts and the swarm. The report tells impossible cells, with reasons, from open ones.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -26,8 +26,8 @@
 #include "sim/cover/judge.h"
 #include "sim/cover/page.h"
 #include "sim/cover/surveyor.h"
-#include "sim/sweep.h"
-#include "sim/world.h"
+#include "sim/search/sweep.h"
+#include "sim/world/world.h"
 
 namespace lockstep::sim {
 namespace {
@@ -71,8 +71,8 @@ std::vector<Entry> every_fault(const Plan& plan) {
     add(Fault::kTimeout, a, 0, plan.heartbeat / 50, 0);
     add(Fault::kMismatch, a, 0, {}, 0);
     add(Fault::kSkip, a, 0, {}, 0);
-    if (!plan.share_state) add(Fault::kSpoil, a, 0, plan.heartbeat, 0);
-    if (!plan.watch) add(Fault::kDrift, a, 0, {}, 0);
+    if (!plan.state.shared) add(Fault::kSpoil, a, 0, plan.heartbeat, 0);
+    if (!plan.state.watch) add(Fault::kDrift, a, 0, {}, 0);
     for (std::uint32_t b = 0; b < a; ++b) {
       add(Fault::kSlow, a, b, plan.heartbeat, 50);
       add(Fault::kCutBoth, a, b, plan.heartbeat * 10, 0);
@@ -84,7 +84,8 @@ std::vector<Entry> every_fault(const Plan& plan) {
 void add_sweep(const std::string& file, std::uint64_t stride, std::vector<Item>& items) {
   Plan plan = read_either(file, std::nullopt);
   plan.expect = {};
-  if (plan.call_timeout.ns == 0) plan.call_timeout = plan.heartbeat * 40;  // who skips a call lets others wait
+  if (plan.program.call_timeout.ns == 0)
+    plan.program.call_timeout = plan.heartbeat * 40;  // others wait for a peer that skips a call
   const Report calm = run(plan);
   if (calm.failure) throw UsageError(file + " breaks " + calm.failure->promise + " by itself: run it first");
   const auto sweep = std::make_shared<const Sweep>(plan, calm.healed_at_event, stride, every_fault(plan));
@@ -156,7 +157,7 @@ std::vector<cover::Cell> sought_by(const CoverFlags& flags) {
   return sought;
 }
 
-// Which runs have hit the sought cells; few of them are told, that together show all.
+// The runs that hit the cells of --find, reduced to a few runs that together hit all of them.
 class Finds {
  public:
   explicit Finds(std::vector<cover::Cell> sought) : sought_(std::move(sought)) {}

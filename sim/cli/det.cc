@@ -10,8 +10,8 @@
 #include "sim/cli/many.h"
 #include "sim/cli/mutants.h"
 #include "sim/cli/usage.h"
-#include "sim/text.h"
-#include "sim/world.h"
+#include "sim/workload/text.h"
+#include "sim/world/world.h"
 
 namespace lockstep::sim {
 namespace {

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "sim/cli/command.h"
-#include "sim/toml_reader.h"
+#include "sim/words/toml_reader.h"
 
 namespace lockstep::sim {
 namespace {

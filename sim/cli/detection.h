@@ -1,5 +1,5 @@
-// How often seeds find a planted bug. The rates are recorded in sim/mutants.toml: a change of the simulator or of core after which a
-// bug is found half as often has made the simulator weaker.
+// How often seeds find a planted bug. The rates are recorded in sim/mutants.toml: a change of the simulator or of core
+// after which a bug is found half as often has made the simulator weaker.
 #pragma once
 
 #include <cstdint>

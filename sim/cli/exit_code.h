@@ -1,7 +1,7 @@
-// What `lockstep sim` exits with, and the failure behind it.
+// The exit code of `lockstep sim`, and the failure behind it.
 #pragma once
 
-#include "sim/report.h"
+#include "sim/plan/report.h"
 
 namespace lockstep::sim {
 
@@ -13,7 +13,7 @@ enum ExitCode : int {
   kExitCrash = 12,  // an assertion, or a signal
   kExitNondeterminism = 13,
   kExitLimit = 14,  // the run did not end
-  kExitGoal = 15,   // what was asked to happen did not
+  kExitGoal = 15,   // an expectation of the plan was missed
 };
 
 ExitCode exit_code_of(const Failure& failure);

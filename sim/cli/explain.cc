@@ -27,7 +27,7 @@
 #include "sim/explain/page.h"
 #include "sim/explain/perfetto.h"
 #include "sim/explain/slice.h"
-#include "sim/world.h"
+#include "sim/world/world.h"
 
 namespace lockstep::sim {
 namespace {
@@ -48,7 +48,7 @@ struct Told {
   Report report;
 };
 
-// A run that ends our process is seen until just before it does.
+// A run that kills the process is recorded until just before the end.
 Told told_by(const Plan& plan) {
   const Tried tried = try_plan(plan, kRunLimit);
   if (tried.given_up) throw UsageError(fmt::format("the run was given up after {:.0f} s", kRunLimit));
@@ -63,11 +63,12 @@ Told told_by(const Plan& plan) {
   } catch (const Historian::SeenEnough&) {
   }
   History history = historian.finish(crash ? failure : std::nullopt);
-  if (failure && failure->promise == "goal") history.failure = failure;  // of the whole run: no moment broke it
+  if (failure && failure->promise == "goal")
+    history.failure = failure;  // a goal of the whole run: no single moment broke it
   return {std::move(history), std::move(report)};
 }
 
-// Each is a file of its own: none overwrites another, nor the plan.
+// The output files must differ from each other and from the plan.
 void refuse_the_same_file_twice(const ExplainFlags& flags) {
   std::map<std::filesystem::path, std::string> taken;
   for (const auto& [what, path] : {std::pair{"the plan", flags.source.file}, std::pair{"--html", flags.html},
@@ -105,7 +106,7 @@ int explain(const ExplainFlags& flags) {
   const MomentId of = moment_to_explain(flags, history);
   const std::vector<MomentId> slice = causal_slice(history, of, flags.lines);
   if (of == kNoMoment) {
-    // A goal is one of the whole run: no moment has missed it.
+    // A goal belongs to the whole run: no single moment misses it.
     fmt::print(
         "no promise was broken{}\n{} moments, {} messages, {} calls; --moment N explains one, --html shows all\n",
         history.failure ? ", but a goal was missed: " + history.failure->text : "", history.moments.size(),

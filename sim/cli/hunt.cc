@@ -13,9 +13,9 @@
 
 #include "sim/cli/command.h"
 #include "sim/cli/rotation.h"
-#include "sim/plan.h"
-#include "sim/words.h"
-#include "sim/world.h"
+#include "sim/plan/plan.h"
+#include "sim/words/words.h"
+#include "sim/world/world.h"
 
 namespace lockstep::sim {
 namespace {

@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kSearches = 5;       // whose median must lie wit
 inline constexpr std::uint32_t kMostSearches = 25;  // until a rate that looks like half of the recorded one is believed
 inline constexpr std::uint64_t kEnoughSeeds = 2'000;  // for a rate that is recorded: no search begins after so many
 
-// What a hunt is to find out.
+// The target of a hunt.
 struct Quarry {
   MutantEntry entry;
   std::uint64_t budget = 0;            // seeds of a search
@@ -30,7 +30,7 @@ struct Quarry {
   bool records = false;                // its own rate is to be recorded: kMostSearches, within kEnoughSeeds
 };
 
-// Seeds from one beginning, until a promise breaks that is named for the bug, or the budget is used up.
+// Runs seeds from a first seed on, until one of the bug's promises breaks or the budget is used up.
 class Search {
  public:
   // The n-th search of a hunt, 0 is the first.
@@ -94,19 +94,19 @@ class Hunt {
   void start();
   // The searches that have begun and do not count yet.
   [[nodiscard]] const std::vector<std::unique_ptr<Search>>& searching() const { return searching_; }
-  // Counts those that are over, as far as all that began earlier are.
+  // Counts finished searches, in order: a search counts when all earlier searches have finished.
   void count();
   [[nodiscard]] bool over() const { return over_; }
 
   [[nodiscard]] const Quarry& quarry() const { return *quarry_; }
   [[nodiscard]] const Detection& detection() const { return detection_; }
   [[nodiscard]] std::uint32_t searches() const { return static_cast<std::uint32_t>(needed_.size()) + missed_; }
-  // Seeds that a search needed: the median, where a search that failed needed more than any other. None: most failed.
+  // The median of the seeds that searches needed; a failed search counts as infinite. Nothing: most searches failed.
   [[nodiscard]] std::optional<std::uint64_t> median() const;
-  [[nodiscard]] bool rarer() const;  // than half of what is recorded
+  [[nodiscard]] bool rarer() const;  // whether the rate is below half of the recorded rate
   [[nodiscard]] bool passed() const { return median().has_value() && !rarer(); }
 
-  // Of the first search that succeeded.
+  // Results of the first search that succeeded.
   [[nodiscard]] const std::string& promise() const { return promise_; }
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] std::uint64_t seed() const { return found_at_; }
@@ -136,8 +136,8 @@ class Hunt {
   double seconds_ = 0;
 };
 
-// Runs hunts to their ends, with up to `jobs` searches at once; the longest by expected_seeds() begin first. `ended` is called
-// for each hunt, in the order of the list.
+// Runs hunts to their ends, with up to `jobs` searches at once; the longest by expected_seeds() begin first. `ended` is
+// called for each hunt, in the order of the list.
 void run_hunts(std::vector<Hunt>& hunts, std::uint32_t jobs, const std::function<void(const Hunt&)>& ended);
 
 }  // namespace lockstep::sim

@@ -47,7 +47,7 @@ class Worker {
   [[nodiscard]] int out() const { return out_; }
   [[nodiscard]] std::uint64_t running() const { return running_; }
 
-  // Reads what is there; false: the child has ended. Then `crashed()` tells how.
+  // Reads the available bytes. False: the child has ended; then crashed() tells how.
   bool read() {
     char bytes[65536];
     const ssize_t n = ::read(out_, bytes, sizeof bytes);
@@ -94,7 +94,7 @@ class Worker {
       std::size_t done = 0;
       while (done < line.size()) {
         const ssize_t n = ::write(out, line.data() + done, line.size() - done);
-        if (n <= 0) _exit(0);  // nobody wants to know any more
+        if (n <= 0) _exit(0);  // the parent no longer reads
         done += static_cast<std::size_t>(n);
       }
     };

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/cli/totals.h"
-#include "sim/report.h"
+#include "sim/plan/report.h"
 
 namespace lockstep::sim {
 
@@ -19,9 +19,9 @@ struct ManyOptions {
   double limit_s = 0;          // no more are started after so long; 0: no limit
   bool keep_going = false;     // do not stop at the first failure
   bool progress = false;       // on stderr, if that is a terminal
-  bool hashes = false;         // keep them
+  bool hashes = false;         // keep the hash of each run
   std::string unit = "seeds";  // of progress
-  // What a run leaves beside its report: asked in the child that ran it, given to this process.
+  // Results of a run beside its report: collected in the child that ran it, and passed to this process.
   std::function<std::string()> leaves;
   std::function<void(const Report&, const std::string&)> takes;
 };

@@ -21,8 +21,8 @@
 #include "sim/cli/rotation.h"
 #include "sim/cli/stopwatch.h"
 #include "sim/cli/usage.h"
-#include "sim/nearest.h"
-#include "sim/words.h"
+#include "sim/words/nearest.h"
+#include "sim/words/words.h"
 
 namespace lockstep::sim {
 namespace {

@@ -1,5 +1,6 @@
-// `lockstep sim mutants`: plants one bug of core/base/mutant.h after the other, and counts the seeds until a promise that is
-// named for it breaks, in several searches. A simulator that misses a bug, or finds it half as often as recorded, is too weak.
+// `lockstep sim mutants`: plants one bug of core/base/mutant.h after the other, and counts the seeds until a promise
+// that is named for it breaks, in several searches. A simulator that misses a bug, or finds it half as often as
+// recorded, is too weak.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ class App;
 
 namespace lockstep::sim {
 
-// What commands say that need planted bugs where there are none.
+// The error of a command that needs planted bugs, in a build without them.
 inline constexpr auto kNoMutants =
     "this build has no planted bugs, as it should be; to build one that has: ./run mutants\n"
     "(or: cmake --preset mutants && cmake --build --preset mutants --target lockstep_sim_program, then "
@@ -32,7 +33,8 @@ struct HuntOptions {
   bool json = false;
 };
 
-// Gives kExitPass if each was found by a promise named for it, as often as recorded, else kExitSafety. Throws UsageError.
+// Gives kExitPass if each was found by a promise named for it, as often as recorded, else kExitSafety. Throws
+// UsageError.
 int hunt_mutants(const HuntOptions& options);
 
 // Throws UsageError unless there is a mutant with this id; in every build.

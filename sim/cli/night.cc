@@ -1,5 +1,6 @@
-// `lockstep sim night`: seed after seed for hours. What was learnt lies in one folder after every slice of seeds, so that a night
-// that is broken off is gone on with the next: state.json for us, report.md for people, a plan for each failure.
+// `lockstep sim night`: runs seeds for hours. After every slice of seeds the results are written to a folder, so that a
+// later night can continue an interrupted one: state.json for the program, report.md for people, and a plan for each
+// failure.
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 
@@ -25,8 +26,8 @@
 #include "sim/cli/stopwatch.h"
 #include "sim/cli/usage.h"
 #include "sim/cover/surveyor.h"
-#include "sim/text.h"
-#include "sim/world.h"
+#include "sim/workload/text.h"
+#include "sim/world/world.h"
 
 namespace lockstep::sim {
 namespace {
@@ -64,7 +65,7 @@ fs::path not_there_yet(const fs::path& wanted) {
   return path;
 }
 
-// The last night in this folder, if it was of this build; else it makes way for a new one.
+// The last night in this folder, if it ran the same build; otherwise a new night replaces it.
 Night go_on_or_begin(const fs::path& folder, const NightFlags& flags) {
   Night fresh;
   fresh.build = build_of_this_program();
@@ -75,7 +76,7 @@ Night go_on_or_begin(const fs::path& folder, const NightFlags& flags) {
   try {
     last = night_from(nlohmann::json::parse(read_text(state.string())));
   } catch (const std::exception& error) {
-    throw UsageError(state.string() + " is not what a night has left: " + error.what() + "; remove it to begin anew");
+    throw UsageError(state.string() + " is not the state of a night: " + error.what() + "; remove it to begin anew");
   }
   if (last.build == fresh.build && last.max_peers == fresh.max_peers) return last;
   const fs::path aside = not_there_yet(folder / ("before-" + last.build));

@@ -15,12 +15,12 @@
 #include "sim/cli/report_json.h"
 #include "sim/cover/judge.h"
 #include "sim/cover/page.h"
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 namespace {
 
-// Nights in which little happens prove little: so much must have happened in a thousand seeds.
+// A night in which little happens proves little: these events must happen in a thousand seeds.
 struct Least {
   const char* name;
   std::uint64_t per_thousand;

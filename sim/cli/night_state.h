@@ -1,4 +1,4 @@
-// What nights have learnt: kept from one to the next, and told.
+// The results of all nights, which the next night continues.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 #include "sim/cli/totals.h"
 #include "sim/cover/cells.h"
-#include "sim/report.h"
+#include "sim/plan/report.h"
 
 namespace lockstep::sim {
 
 struct Night {
-  std::string build;            // of the program: a night of another one proves nothing about this one
+  std::string build;            // build of the program; a night of another build does not count
   std::uint32_t max_peers = 0;  // of the plans that seeds give
   std::uint64_t next_seed = 0;
   double seconds = 0;
@@ -32,7 +32,8 @@ Night night_from(const nlohmann::json& json);  // throws what nlohmann throws, o
 std::string plan_name(const Report& report);  // of the file with the plan of a failure
 // For people, in Markdown.
 std::string report_of(const Night& night, const std::string& date);
-// Why a night without a failure proves less than it should: little has happened, or what was held for impossible. Or empty.
+// Why a night without a failure proves less than it should: too little has happened, or an impossible cell was hit.
+// Empty: no such reason.
 std::string doubts_about(const Night& night);
 
 }  // namespace lockstep::sim

@@ -7,7 +7,7 @@
 
 #include "sim/cli/command.h"
 #include "sim/cli/mutants.h"
-#include "sim/plan.h"
+#include "sim/plan/plan.h"
 
 namespace lockstep::sim {
 

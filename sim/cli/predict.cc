@@ -1,4 +1,4 @@
-// `lockstep sim predict`: what a scenario's work will take on its hosts and lines.
+// `lockstep sim predict`: the time that a scenario's work takes on its hosts and lines.
 #include "sim/predict/predict.h"
 
 #include <fmt/core.h>
@@ -14,8 +14,8 @@
 #include "core/ring/schedule.h"
 #include "sim/cli/command.h"
 #include "sim/cli/usage.h"
-#include "sim/scenario_hosts.h"
-#include "sim/units.h"
+#include "sim/scenario/hosts.h"
+#include "sim/words/units.h"
 
 namespace lockstep::sim {
 namespace {
@@ -50,12 +50,12 @@ std::string ring_text(const std::vector<std::uint32_t>& ring) {
 // As a scenario says it, with both measures: "all_reduce 16 MiB f32 sum (4194304 elements)".
 std::string work_text(const Work& work) {
   const std::string_view name = name_of(work.collective);
-  if (work.collective == peer::Collective::kBarrier) return std::string(name);
+  if (work.collective == wire::Collective::kBarrier) return std::string(name);
   const bool reduces = ring::reduces(work.collective);
   const std::string formats = work.formats.native() ? "" : " " + to_text(work.formats);
   return fmt::format("{} {} {}{}{} ({}{})", name, short_size(work.count * size_of(work.type)), name_of(work.type),
                      reduces ? " " + std::string(name_of(work.op)) : "", formats, counted(work.count, "element"),
-                     work.collective == peer::Collective::kAllGather ? " of each" : "");
+                     work.collective == wire::Collective::kAllGather ? " of each" : "");
 }
 
 std::string work_text(const CollectiveTime& collective) {
@@ -64,7 +64,7 @@ std::string work_text(const CollectiveTime& collective) {
 
 constexpr auto kRow = "  {:<12} {}\n";
 
-// What rates are taken for.
+// The meaning of the given rates.
 std::string rates_text(std::uint32_t mtu) {
   return mtu == 0 ? "of payload"
                   : fmt::format("those of IP packets of {} bytes, headers and acknowledgements among them", mtu);
@@ -72,13 +72,13 @@ std::string rates_text(std::uint32_t mtu) {
 
 void print_answer(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
   const CollectiveTime& heaviest = p.collectives[p.heaviest];
-  fmt::print("{}, {} each\n", counted(plan.founders, "peer"), counted(plan.stripes, "stream"));
+  fmt::print("{}, {} each\n", counted(plan.founders, "peer"), counted(plan.links.stripes, "stream"));
   for (const CollectiveTime& each : p.collectives) {
     fmt::print("{}: {}", work_text(each), short_text(each.again));
     if (each.bus_bytes_per_s > 0) fmt::print(", bus bandwidth {}", short_rate(each.bus_bytes_per_s));
     fmt::print("\n");
     fmt::print(kRow, "at first", short_text(each.first) + ", on streams that are new");
-    if (each.lines.ns > 0) fmt::print(kRow, "lines alone", short_text(each.lines) + ", less than which nothing takes");
+    if (each.lines.ns > 0) fmt::print(kRow, "lines alone", short_text(each.lines) + ", the lower bound");
   }
   if (p.collectives.size() > 1 || heaviest.times > 1) fmt::print("a step of all: {}\n", short_text(p.step));
   if (plan.founders < 2 || p.bottleneck.what.empty()) return;
@@ -104,7 +104,7 @@ void print_answer(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
   const Straggler& worst = p.stragglers.front();
   fmt::print(kRow, "straggler",
              worst.time.seconds() < heaviest.schedule.seconds() * kHardlySlower
-                 ? "none: a host at half of its own line holds nobody up"
+                 ? "none: a host at half of its own line delays no other host"
                  : fmt::format("{} at half of its own line: {} ({})", letter_of(worst.host), short_text(worst.time),
                                percent_more(worst.time, heaviest.schedule)));
   if (plan.founders > 2) {
@@ -136,7 +136,8 @@ nlohmann::json hosts_json(const std::vector<std::uint32_t>& hosts) {
 }
 
 nlohmann::json to_json(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
-  nlohmann::json json = {{"version", kJsonVersion}, {"peers", plan.founders}, {"stripes", plan.stripes}, {"mtu", mtu}};
+  nlohmann::json json = {
+      {"version", kJsonVersion}, {"peers", plan.founders}, {"stripes", plan.links.stripes}, {"mtu", mtu}};
   json["collectives"] = nlohmann::json::array();
   for (const CollectiveTime& each : p.collectives) {
     json["collectives"].push_back({{"work", to_text(each.work)},

@@ -13,8 +13,8 @@
 #include "sim/cli/replay_recording.h"
 #include "sim/cli/report_json.h"
 #include "sim/cli/usage.h"
-#include "sim/text.h"
-#include "sim/world.h"
+#include "sim/workload/text.h"
+#include "sim/world/world.h"
 
 namespace lockstep::sim {
 namespace {

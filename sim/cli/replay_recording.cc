@@ -27,7 +27,7 @@
 #include "sim/flight/incident.h"
 #include "sim/flight/player.h"
 #include "sim/flight/tell.h"
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 namespace {
@@ -58,13 +58,13 @@ std::string wall_clock(std::int64_t ns) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(ns / 1'000'000'000)));
 }
 
-// What happens all the time, and is no news by itself.
+// Events that happen all the time, and are no news by themselves.
 bool is_routine(trace::Kind kind) {
   using trace::Kind;
   return kind == Kind::kProposed || kind == Kind::kInstalled || kind == Kind::kCommitted || kind == Kind::kViewChanged;
 }
 
-// Knows how far it is, and prints what is wanted.
+// Counts inputs, and prints the selected ones.
 class Onlooker final : public PlayWitness {
  public:
   enum class Prints : std::uint8_t { kNothing, kNews, kAll };
@@ -186,7 +186,7 @@ int make_plan(const flight::Recording& recording, const RecordingFlags& flags) {
   const Plan& plan = incident->plan;
   fmt::print("{}, {} of them from the beginning; {}; {} of simulated time\nwhat it does not tell:\n",
              counted(plan.peers, "host"), plan.founders, counted(plan.entries.size(), "event", "events"),
-             text_of(Instant{plan.safety.ns}));
+             text_of(Instant{plan.end.safety.ns}));
   for (const std::string& note : incident->notes) fmt::print("- {}\n", note);
   fmt::print("lockstep sim replay {}\n", flags.plan);
   return kExitPass;

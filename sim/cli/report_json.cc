@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 

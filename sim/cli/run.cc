@@ -16,8 +16,8 @@
 #include "sim/cli/report_json.h"
 #include "sim/cli/stopwatch.h"
 #include "sim/cli/usage.h"
-#include "sim/text.h"
-#include "sim/world.h"
+#include "sim/workload/text.h"
+#include "sim/world/world.h"
 
 namespace lockstep::sim {
 namespace {
@@ -41,7 +41,7 @@ struct RunFlags {
   bool keep_going = false;
 };
 
-// What seeds are made into: plans of the swarm or of a scenario, or the one plan of a file.
+// The plans of the seeds: of the swarm, of a scenario, or the one plan of a file.
 class Plans {
  public:
   explicit Plans(const RunFlags& flags) : flags_(flags) {

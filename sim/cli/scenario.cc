@@ -1,4 +1,4 @@
-// `lockstep sim scenario`: which there are, whether they are well-formed, and how to begin one.
+// `lockstep sim scenario`: lists and checks scenarios, and prints a first one.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "sim/cli/command.h"
-#include "sim/scenario_keys.h"
+#include "sim/scenario/keys.h"
 
 namespace lockstep::sim {
 namespace {

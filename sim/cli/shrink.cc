@@ -1,5 +1,5 @@
 // `lockstep sim shrink`: the smallest plan that still breaks the same promise.
-#include "sim/shrink.h"
+#include "sim/search/shrink.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ struct ShrinkFlags {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// Ctrl-C ends the search, not the program: what was found until then is told.
+// Ctrl-C ends the search, not the program: the best plan so far is reported.
 class CatchInterrupt {
  public:
   CatchInterrupt() {
@@ -59,8 +59,8 @@ std::string key_of(const Failure& failure) {
   return failure.promise == "crash" ? failure.promise + ": " + failure.text : failure.promise;
 }
 
-// Only what broke counts: a goal that was exceeded, or none at all. With another reason a smaller plan would miss its goals by
-// itself: there is less of everything in it.
+// Only what broke counts: a goal that was exceeded, or none at all. With another reason a smaller plan would miss its
+// goals by itself: there is less of everything in it.
 void keep_what_broke(Plan& plan, const Report& report) {
   const auto too_much = report.failure->promise == "goal" ? exceeded(plan.expect, report) : std::nullopt;
   plan.expect = too_much.value_or(Expectations{});
@@ -84,15 +84,14 @@ int shrink_plan(const ShrinkFlags& flags) {
     return nothing_to_shrink(flags,
                              plan.expect.empty()
                                  ? "nothing to shrink: the run breaks no promise"
-                                 : "nothing to shrink: the run breaks no promise, and comes to what it is expected to",
+                                 : "nothing to shrink: the run breaks no promise, and meets its expectations",
                              kExitUsage);
   }
   const std::string goal = first.report.failure->text;
   keep_what_broke(plan, first.report);
   if (first.report.failure->promise == "goal" && plan.expect.empty()) {
     return nothing_to_shrink(
-        flags, "nothing to shrink: too little happens (" + goal + "), and less would happen in every smaller plan",
-        kExitGoal);
+        flags, "nothing to shrink: a count is too low (" + goal + "), and would be in every smaller plan", kExitGoal);
   }
   Tried last;
   Tried best = first;
@@ -118,9 +117,8 @@ int shrink_plan(const ShrinkFlags& flags) {
   const std::optional<Shrunk> shrunk = shrink(plan, trial, options);
   if (progress) fmt::print(stderr, "\r{:70}\r", "");
   if (!shrunk) {
-    return last.given_up
-               ? nothing_to_shrink(flags, "given up", kExitLimit)
-               : nothing_to_shrink(flags, "what the run breaks, it does not break again", kExitNondeterminism);
+    return last.given_up ? nothing_to_shrink(flags, "given up", kExitLimit)
+                         : nothing_to_shrink(flags, "the failure did not happen a second time", kExitNondeterminism);
   }
   write_plan(shrunk->plan, flags.out);
   fmt::print("{}\n", text_of(*best.report.failure));
@@ -151,8 +149,8 @@ Run add_shrink(CLI::App& app) {
       ->check(real_number(0, kMostSeconds))
       ->capture_default_str();
   command->footer(R"(
-A goal of a scenario can be shrunk if there was too much of something (`lost_runs = 0`, `within`); too little of something
-is found in every smaller plan.
+A plan that misses a goal of a scenario can be shrunk if a count is too high (`lost_runs = 0`, `within`). A count that is
+too low is too low in every smaller plan, too.
 
 Exit codes:
   0 the smallest plan is written    2 the run fails in nothing    13 it failed only once    14 it did not end

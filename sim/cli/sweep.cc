@@ -1,5 +1,5 @@
 // `lockstep sim sweep`: small plans, each run once with every fault at every event.
-#include "sim/sweep.h"
+#include "sim/search/sweep.h"
 
 #include <fmt/core.h>
 
@@ -18,7 +18,7 @@
 #include "sim/cli/mutants.h"
 #include "sim/cli/report_json.h"
 #include "sim/cli/stopwatch.h"
-#include "sim/world.h"
+#include "sim/world/world.h"
 
 namespace lockstep::sim {
 namespace {

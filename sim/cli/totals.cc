@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/cli/report_json.h"
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 

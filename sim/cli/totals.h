@@ -6,7 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "sim/report.h"
+#include "sim/plan/report.h"
 
 namespace lockstep::sim {
 
@@ -20,7 +20,7 @@ struct Totals : Counts {
   void add(const Totals& more);
 };
 
-// What so many seeds without a failure prove: the rule of three.
+// The upper bound of a failure rate after so many seeds without a failure: the rule of three.
 std::string confidence_of(const Totals& totals);
 
 nlohmann::json to_json(const Totals& totals, double seconds);

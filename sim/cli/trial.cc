@@ -17,13 +17,13 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/cli/report_json.h"
-#include "sim/witness.h"
-#include "sim/world.h"
+#include "sim/world/witness.h"
+#include "sim/world/world.h"
 
 namespace lockstep::sim {
 namespace {
 
-// What the parent can still read when the child is dead.
+// The memory that the parent can still read when the child is dead.
 struct Seen {
   std::uint64_t events = 0;
   std::int64_t at_ns = 0;
@@ -56,7 +56,7 @@ class Counter final : public Witness {
   }
   void launched(const Call& call) override {
     seen_.launches += 1;
-    rounds_.emplace(call.cohort, call.group, call.request.tag, call.use);
+    rounds_.emplace(call.launch.cohort, call.group, call.request.tag, call.launch.use);
     seen_.collectives = rounds_.size();
   }
 
@@ -65,7 +65,7 @@ class Counter final : public Witness {
   std::set<std::tuple<CohortId, GroupId, Tag, std::uint32_t>> rounds_;
 };
 
-// Its report is the last line that the child writes; what it says on stderr comes the same way.
+// The last line of the child's output is its report; its stderr comes through the same pipe.
 [[noreturn]] void run_here(const Plan& plan, Seen& seen, int out) {
   ::dup2(out, STDERR_FILENO);
   Counter counter(seen);
@@ -81,7 +81,7 @@ class Counter final : public Witness {
   _exit(0);
 }
 
-// Everything until the other end is closed; false: that took too long, or somebody pressed a key.
+// Reads until the other end is closed. False: a time-out, or a key was pressed.
 bool read_all(int in, double limit_s, std::string& text) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit_s);
   for (;;) {

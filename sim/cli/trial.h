@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "sim/plan.h"
-#include "sim/report.h"
+#include "sim/plan/plan.h"
+#include "sim/plan/report.h"
 
 namespace lockstep::sim {
 

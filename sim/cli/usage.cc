@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "sim/nearest.h"
+#include "sim/words/nearest.h"
 
 namespace lockstep::sim {
 namespace {

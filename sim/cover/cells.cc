@@ -9,10 +9,10 @@
 
 #include "core/coordinator/coordinator.h"
 #include "core/peer/input.h"
-#include "core/peer/posture.h"
+#include "core/peer/snapshot.h"
 #include "core/wire/message.h"
 #include "sim/cover/type_names.h"
-#include "sim/plan.h"
+#include "sim/plan/plan.h"
 
 namespace lockstep::sim::cover {
 namespace {
@@ -22,14 +22,14 @@ constexpr std::array<std::string_view, sizeof...(T)> names_of_types() {
   return {type_name<T>()...};
 }
 
-constexpr std::array<std::string_view, peer::kStandingCount> kStandings = {
+constexpr std::array<std::string_view, peer::kLifecycleCount> kPeerLifecycles = {
     "new",       "looking",   "dialling", "greeting", "waiting", "invited", "idle",
     "in-rounds", "admitting", "frozen",   "leaving",  "going",   "over"};
 constexpr std::array<std::string_view, peer::kRoundPhaseCount> kPhases = {
     "to-come", "queued", "held", "sizes", "starting", "flowing", "stuck", "done", "given-up", "ending", "past"};
-constexpr std::array<std::string_view, coordinator::kPostureCount> kPostures = {
+constexpr std::array<std::string_view, coordinator::kLifecycleCount> kLifecycles = {
     "empty", "seeing-off", "quiet", "in-rounds", "gathering", "founding", "admitting", "changing", "settling"};
-// Those of a round that a peer has: all but the first and the last.
+// The phases of an open round: all but the first and the last.
 constexpr std::span<const std::string_view> kOpenPhases = std::span(kPhases).subspan(kFirstOpenPhase, kOpenPhaseCount);
 constexpr auto kHosts = [] {
   std::array<std::string_view, kHostStateCount + kOpenPhaseCount> names = {"down",   "joining", "idle", "admitting",
@@ -42,9 +42,9 @@ constexpr auto kPeerInputs = type_names<peer::Input>();
 constexpr auto kCoordinatorInputs = type_names<coordinator::Input>();
 constexpr auto kMessages = type_names<wire::Message>();
 constexpr auto kRoundMessages =
-    names_of_types<wire::Ready, wire::Offer, wire::Stake, wire::Segment, wire::Done, wire::Commit, wire::Elected,
-                   wire::AskOutline, wire::AskEntry, wire::AskDigests, wire::PieceDigests, wire::AskPieces,
-                   wire::HavePieces>();
+    names_of_types<wire::Ready, wire::Offer, wire::RankParameter, wire::Segment, wire::Done, wire::Commit,
+                   wire::Elected, wire::AskOutline, wire::AskEntry, wire::AskDigests, wire::PieceDigests,
+                   wire::AskPieces, wire::HavePieces>();
 constexpr auto kRoundInputs =
     names_of_types<peer::Launch, peer::Admit, peer::Leave, peer::Stop, peer::JobDone, io::Closed>();
 constexpr auto kDecisions = names_of_types<wire::Pending, wire::Admitting, wire::AdmitEnded, wire::Propose,
@@ -84,14 +84,14 @@ Error bad(std::string_view what) { return {Status::kInvalidArgument, std::string
 const std::array<Shape, kMatrixCount>& shapes() {
   static const auto kAll = [] {
     std::array<Shape, kMatrixCount> list = {{
-        {"peer-input", "a peer, and what its driver tells it", kStandings, kPeerInputs},
-        {"peer-message", "a peer, and messages that come to it", kStandings, kMessages},
+        {"peer-input", "a peer, and what its driver tells it", kPeerLifecycles, kPeerInputs},
+        {"peer-message", "a peer, and messages that come to it", kPeerLifecycles, kMessages},
         {"round-message", "a round, and messages that name it", kPhases, kRoundMessages},
         {"round-event", "a round that a peer has, and what happens to the peer", kOpenPhases, kRoundEvents},
-        {"coordinator-input", "the coordinator, and what its driver tells it", kPostures, kCoordinatorInputs},
-        {"coordinator-message", "the coordinator, and messages that come to it", kPostures, kMessages},
+        {"coordinator-input", "the coordinator, and what its driver tells it", kLifecycles, kCoordinatorInputs},
+        {"coordinator-message", "the coordinator, and messages that come to it", kLifecycles, kMessages},
         {"peer-fault", "a host or a round on it, and faults that begin there", kHosts, faults()},
-        {"coordinator-fault", "the coordinator, and faults that begin on its host", kPostures, faults()},
+        {"coordinator-fault", "the coordinator, and faults that begin on its host", kLifecycles, faults()},
     }};
     Cell first = 0;
     for (Shape& shape : list) {

@@ -1,5 +1,5 @@
-// The coverage matrices: which state has met which input, message or fault. Their shapes are data; one run hits cells, and a
-// tally counts in how many runs each was hit.
+// The coverage matrices: states by inputs, messages and faults. Shapes are data. A run hits cells; a tally counts the
+// runs that hit each cell.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/base/result.h"
-#include "core/peer/posture.h"
+#include "core/peer/snapshot.h"
 
 namespace lockstep::sim::cover {
 
@@ -55,7 +55,7 @@ inline constexpr std::size_t kFirstOpenPhase = static_cast<std::size_t>(peer::Ro
 inline constexpr std::size_t kOpenPhaseCount =
     static_cast<std::size_t>(peer::RoundPhase::kEnding) - kFirstOpenPhase + 1;
 
-// What a host is when a fault begins: one of these, or the phases of the rounds on it, which come behind them.
+// The state of a host when a fault begins: one of these, or the phases of its rounds, which follow them.
 enum class HostState : std::uint8_t { kDown, kJoining, kIdle, kAdmitting, kFrozen, kLeaving, kOver };
 inline constexpr std::size_t kHostStateCount = 7;
 
@@ -65,7 +65,7 @@ std::size_t round_message_column(std::size_t message);
 std::size_t round_event_column_of_input(std::size_t input);
 std::size_t round_event_column_of_message(std::size_t message);
 
-// What one run has hit.
+// The cells that one run has hit.
 class Hits {
  public:
   Hits() : words_((cell_count() + 63) / 64) {}
@@ -101,7 +101,7 @@ class Tally {
   std::vector<std::uint64_t> counts_;
 };
 
-// By matrix, row and column; what was never hit is left out.
+// As text, by matrix, row and column. Cells that no run hit are left out.
 nlohmann::json to_json(const Tally& tally);
 Result<Tally> tally_from(const nlohmann::json& json);
 

@@ -9,188 +9,203 @@ namespace {
 
 using enum Matrix;
 
-// Short names for what every peer and the coordinator can be told.
+// The peer is not a member yet.
 constexpr std::string_view kNotIn = "looking dialling greeting waiting invited";
+// The messages that peers receive.
 constexpr std::string_view kToPeers =
     "Link Waiting LinkWelcome Heartbeat Done Pending Admitting AdmitEnded Propose Install Commit Evicted Left Ready "
-    "Stake Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published";
+    "RankParameter Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published";
 
 constexpr Reason kImpossible[] = {
     // ---- peer-input ----
-    {kPeerInput, "!new", "Connect", "applications of the simulator connect once in a process"},
+    {kPeerInput, "!new", "Connect", "an application of the simulator calls connect once in the life of a process"},
     {kPeerInput, "new", "!Connect Abandon",
-     "applications connect first, and until then a peer has asked its driver for nothing"},
+     "connect is the first call of an application, and a new peer has asked its driver for nothing"},
     {kPeerInput, kNotIn, "Launch Admit Leave Stop Publish",
-     "applications call nothing but prefetch before connect has completed; the nemesis stops no connect"},
+     "until connect completes, applications call only prefetch, and the nemesis stops no connect"},
     {kPeerInput, "idle in-rounds admitting frozen leaving going over", "Prefetch",
-     "applications prefetch until connect has completed, or the run is over (App::prefetch)"},
+     "applications call prefetch only until connect completes or the run is over (App::prefetch)"},
     {kPeerInput, "leaving going over", "Launch Admit Leave Publish",
-     "leave is an application's last call (App::Phase), and it makes none when its run is over"},
+     "leave is the last call of an application (App::Phase), and an application makes no call when its run is over"},
     {kPeerInput, "in-rounds admitting", "Publish",
-     "applications sync by themselves, and publish when that has committed, before they call anything else"},
-    {kPeerInput, "over", "Stop Abandon", "an application whose run is over does nothing any more (App::on_event)"},
+     "an application calls publish when a sync has committed, before any other call, and syncs with no other call "
+     "open"},
+    {kPeerInput, "over", "Stop Abandon", "an application does nothing when its run is over (App::on_event)"},
     {kPeerInput, "!new looking over", "Resolved Listening",
-     "both have come before the coordinator is dialled; addresses are asked for again once it could not be reached"},
+     "both inputs come before the peer dials the coordinator; the peer resolves the address again only when the dial "
+     "has failed"},
     {kPeerInput, "looking dialling greeting", "Revoked",
-     "loans are taken back for rounds, and for a state that is fetched in advance: it is told of none yet"},
+     "a peer revokes loans of rounds and of prefetched states, and has none of them yet"},
     {kPeerInput, "over", "Revoked",
-     "loans are taken back from neighbours' streams, which are closed at once and then say nothing but Closed"},
+     "a peer revokes loans of streams to neighbours; it has closed these streams, and a closed stream reports only "
+     "Closed"},
     {kPeerInput, "looking", "Opened ReadDone WriteDone",
-     "it dials nobody, and hears nobody before the coordinator has told it who its neighbours are"},
+     "the peer has dialled nobody, and accepts no stream before the coordinator has named its neighbours"},
     {kPeerInput, "dialling", "WriteDone",
-     "nothing is lent to the coordinator before the stream is open, and strangers who find the port are told nothing"},
+     "the peer writes nothing to the coordinator before the stream opens, and nothing to strangers at its port"},
     {kPeerInput, "greeting", "Opened",
-     "its stream is open, and others are dialled when the coordinator has named them"},
-    {kPeerInput, "over", "Opened", "all its streams are to be closed, and then the network says nothing but Closed"},
+     "the stream to the coordinator is open, and the peer dials others only when the coordinator has named them"},
+    {kPeerInput, "over", "Opened", "the peer has asked to close all streams, and they report only Closed"},
 
     // ---- peer-message ----
     {kPeerMessage, "*",
      "Join StatusRequest Admit AdmitCancel Leave StopRound LinkBroken Flush StatusReply Claim "
      "StateOutline StateEntry Publish WantState",
-     "peers say it to the coordinator only, or it answers what nobody in a World asks"},
+     "peers send these messages to the coordinator only; StatusReply answers a request that nobody in a World sends"},
     {kPeerMessage, "!greeting waiting idle frozen admitting leaving in-rounds", "Refused",
-     "it answers a Join, or a visit, which ends with the proposal that admits the visitor; other links are refused "
-     "only where a "
-     "bit flips in their greeting: all are of one run and one release, and each has a port of its own"},
+     "Refused answers a Join, or a prefetch link, which closes when a proposal admits the prefetcher; another link is "
+     "refused only if a bit flips in its greeting: all peers have the same run and release, and each has its own port"},
     {kPeerMessage, "new looking dialling", kToPeers, "no stream is open yet"},
-    {kPeerMessage, "over", kToPeers, "who is out of the run has closed its streams and hears nothing"},
+    {kPeerMessage, "over", kToPeers, "a peer that is out of the run has closed its streams"},
     {kPeerMessage, "!new looking dialling greeting invited over", "Waiting",
-     "it answers Join, and puts off who was invited"},
+     "Waiting answers Join, or puts off a peer that was invited"},
     {kPeerMessage, "greeting",
      "Heartbeat Pending Admitting AdmitEnded Propose Install Commit Evicted Left Elected AskOutline AskEntry Published",
-     "Waiting is the first word of the coordinator"},
+     "Waiting is the first message of the coordinator"},
     {kPeerMessage, "greeting", "LinkWelcome Segment PieceDigests",
-     "links come up only when the coordinator has named a neighbour, or one to visit"},
-    {kPeerMessage, "greeting waiting", "Done Ready Stake Offer AskDigests AskPieces HavePieces",
-     "neighbours say it, whom a proposal names; on visits only the visitor asks"},
+     "a link opens only when the coordinator has named a neighbour or a source to prefetch from"},
+    {kPeerMessage, "greeting waiting", "Done Ready RankParameter Offer AskDigests AskPieces HavePieces",
+     "neighbours send these messages, and a proposal names them; on a prefetch link only the prefetcher asks"},
     {kPeerMessage, "waiting", "Elected AskOutline AskEntry",
-     "it is told to members, and answers what only members say"},
+     "the coordinator sends these messages to members, about claims that only members send"},
     {kPeerMessage, "invited", "Elected AskOutline AskEntry AskDigests PieceDigests AskPieces HavePieces",
-     "states are compared, and one is elected, when this peer has claimed one, too; its visits have ended"},
+     "the coordinator compares and elects states when this peer has sent a claim, too; its prefetch links are closed"},
     {kPeerMessage, "invited", "Done",
-     "neighbours say it when they have everybody's contribution, this peer's too, which takes an installed view"},
+     "a neighbour sends Done when it has the contributions of all members; this peer contributes only after it has "
+     "installed the view"},
     {kPeerMessage, "idle admitting", "Elected",
-     "it comes before the word that ends the round, and applications call nothing else until then"},
-    {kPeerMessage, "idle", "AskOutline AskEntry", "it comes before the word that ends the round"},
+     "Elected comes before the verdict on the round, and applications make no other call until then"},
+    {kPeerMessage, "idle", "AskOutline AskEntry", "both messages come before the verdict on the round"},
     {kPeerMessage, "idle in-rounds admitting frozen leaving going", "Published",
-     "it is told to those who wait, until they are admitted"},
+     "the coordinator sends Published to peers that wait for their admission"},
     {kPeerMessage, "waiting invited", "Pending Admitting AdmitEnded Commit Left",
-     "it is told to members, or answers what only members say"},
-    {kPeerMessage, "waiting idle in-rounds admitting", "Install", "a proposal comes before it, and is open until then"},
-    {kPeerMessage, "invited", "Stake", "a neighbour tells it to those who have said Ready, which takes a round"},
+     "the coordinator sends these messages to members, or answers messages of members"},
+    {kPeerMessage, "waiting idle in-rounds admitting", "Install",
+     "Install follows a proposal, and the peer is in another state until then"},
+    {kPeerMessage, "invited", "RankParameter",
+     "a neighbour sends RankParameter to a peer that has sent Ready, and a peer sends Ready in a round"},
     {kPeerMessage, "idle in-rounds going", "AdmitEnded",
-     "it answers an admit that was cancelled, and leave waits for that"},
-    {kPeerMessage, "idle in-rounds admitting frozen leaving", "Left", "it answers Leave"},
+     "AdmitEnded answers a cancelled admit, and leave waits for the answer"},
+    {kPeerMessage, "idle in-rounds admitting frozen leaving", "Left", "Left answers Leave"},
 
     // ---- round-message ----
-    {kRoundMessage, "queued", "*", "it gets its name when the next cohort begins"},
+    {kRoundMessage, "queued", "*", "a queued round gets its name when the next cohort begins"},
     {kRoundMessage, "to-come held starting flowing stuck given-up", "Commit",
-     "all are done with a round that commits, this peer too, and it cannot take that back"},
-    {kRoundMessage, "to-come", "Stake", "a neighbour tells it to those who have said Ready for this very round"},
+     "a round commits when all members have sent Done; this peer has sent it, too, and cannot take it back"},
+    {kRoundMessage, "to-come", "RankParameter",
+     "a neighbour sends RankParameter to a peer that has sent Ready for the same round"},
     {kRoundMessage, "!queued sizes", "Elected",
-     "it follows this peer's claim, which stands until the coordinator's next word about the round"},
+     "Elected follows the claim of this peer; the claim holds until the coordinator's next message about the round"},
     {kRoundMessage, "!queued sizes done", "AskOutline AskEntry",
-     "it follows this peer's claim, or that it is done, which stands until the coordinator's next word about the "
-     "round"},
+     "both messages follow the claim or the Done of this peer, which hold until the coordinator's next message about "
+     "the round"},
     {kRoundMessage, "to-come", "AskDigests PieceDigests AskPieces HavePieces",
-     "members of a sync say it once all of them have claimed, this peer too"},
+     "members of a sync send these messages when all members have sent a claim, this peer too"},
     {kRoundMessage, "stuck", "AskDigests PieceDigests AskPieces HavePieces",
-     "a sync can run in every view: it has no root and no minimum, and is not queued where applications call admit"},
-    {kRoundMessage, "to-come", "Done", "neighbours say it when they have everybody's contribution, this peer's too"},
-    {kRoundMessage, "sizes", "Done", "neighbours say it of all-reduces, whose sizes all know"},
+     "a sync can run in every view: it has no root and no minimum world, and it is not queued where applications call "
+     "admit"},
+    {kRoundMessage, "to-come", "Done",
+     "a neighbour sends Done when it has the contributions of all members, this peer's too"},
+    {kRoundMessage, "sizes", "Done",
+     "neighbours send Done for all-reduces only, and an all-reduce does not wait for sizes"},
 
     // ---- round-event ----
     {kRoundEvent, "!ending", "Left",
-     "it comes when all rounds that were kept for the leaver are decided; the others ended when it was cut"},
+     "Left comes when the rounds that were kept for the leaver are decided; its other rounds ended before"},
 
     {kRoundEvent, "!sizes", "Elected",
-     "applications sync by themselves, and a state is elected while that round is claimed"},
+     "applications sync with no other call open, and Elected comes while that round is claimed"},
 
     // ---- coordinator-input ----
     {kCoordinatorInput, "*", "Revoked",
-     "only a peer takes loans back: rounds lend memory, and the coordinator has none"},
+     "a peer revokes loans of its rounds; the coordinator lends no memory for rounds"},
 
     // ---- coordinator-message ----
     {kCoordinatorMessage, "*",
      "Link Refused Waiting LinkWelcome Pending Admitting AdmitEnded Propose Install Commit Evicted Left StatusReply "
-     "Ready Stake Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published",
-     "peers do not say it to a coordinator (Session::say), whose address no peer has"},
-    {kCoordinatorMessage, "*", "StatusRequest", "only `lockstep status` asks, which no process of a World does"},
+     "Ready RankParameter Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry "
+     "Published",
+     "peers send none of these to the coordinator (Session::say), and no peer takes its address for a neighbour's"},
+    {kCoordinatorMessage, "*", "StatusRequest",
+     "only `lockstep status` sends StatusRequest, and no process of a World runs it"},
     {kCoordinatorMessage, "empty", "Done StopRound Claim StateOutline StateEntry",
-     "only members and leavers have rounds, and nobody is either"},
+     "only members and leavers have rounds, and there are none"},
     {kCoordinatorMessage, "empty seeing-off founding", "Publish",
-     "members publish, and have said that it ends before they said that they leave"},
+     "only members publish, and a member ends its publication before it leaves"},
     {kCoordinatorMessage, "empty seeing-off founding", "Admit AdmitCancel Leave",
-     "newcomers have no such calls, and leavers have said them before: leave comes last, and after admit"},
-    {kCoordinatorMessage, "admitting", "Admit", "all members have called it, or it would not be open"},
-    {kCoordinatorMessage, "admitting", "Leave", "all members have an admit open, and leave waits for it"},
+     "newcomers do not make these calls, and a leaver has made them before: leave is its last call, after admit"},
+    {kCoordinatorMessage, "admitting", "Admit", "an admission is open only when all members have called admit"},
+    {kCoordinatorMessage, "admitting", "Leave", "all members have an open admit, and leave waits for it"},
     {kCoordinatorMessage, "settling", "Admit Leave",
-     "all have answered a proposal, and say neither until it is installed"},
+     "all members have answered a proposal, and send neither until the proposal is installed"},
 
     // ---- coordinator-fault ----
     {kCoordinatorFault, "*",
      "crash vanish kernels join leave stop timeout mismatch skip spoil drift abandon mute flip miscompute",
-     "the coordinator's host can only be stalled or cut off (flaw_of)"},
+     "the coordinator's host can only be stalled or cut off (validate_entry)"},
 };
 
 constexpr Reason kUnreached[] = {
-    {kPeerInput, "looking", "Accepted",
-     "its greeting is lost after it has said where it listens, and a neighbour that was told so dials it before it has "
-     "asked again"},
     {kPeerInput, "waiting invited", "Revoked",
-     "what a peer fetches in advance is replaced by a newer state, or it is admitted then, while a piece is on its "
-     "way"},
+     "a newer state replaces the state that the peer prefetches, or the peer is admitted, while a piece is on its way"},
     {kPeerMessage, "admitting", "PieceDigests",
-     "a sync was stopped while a source's answer was on its way, and the program calls admit before it comes"},
+     "a sync is stopped while the answer of a source is on its way, and the program calls admit before it arrives"},
     {kPeerInput, "dialling", "ReadDone",
-     "a stranger who has found the port speaks before the coordinator takes the dial"},
+     "a stranger has found the port and sends bytes before the coordinator accepts the dial"},
     {kPeerMessage, "invited", "Evicted",
-     "it is lost while the proposal that names it is under way, and hears of it before its stream ends"},
+     "the peer is lost during the proposal that names it, and receives Evicted before its stream ends"},
     {kPeerMessage, "admitting frozen leaving idle in-rounds", "Refused",
-     "a bit flips in the greeting of a link that is opened just before"},
+     "a bit flips in the greeting of a link that was opened just before"},
     {kPeerMessage, "leaving", "AskOutline AskEntry",
-     "a member calls leave between its claim and the coordinator's question about a state that differs from another"},
+     "a member calls leave between its claim and the coordinator's question about states that differ"},
     {kRoundMessage, "held", "PieceDigests",
      "a source answers a question of an earlier attempt while the next sync waits for its proposal to be installed"},
     {kCoordinatorMessage, "settling", "StateEntry",
      "a claimant answers a comparison while the coordinator waits for the last answer to a proposal"},
-    {kPeerMessage, "leaving", "Evicted", "a member that leaves is evicted just before it would be let go"},
-    {kRoundMessage, "ending", "Offer Stake",
-     "a neighbour begins anew, or repeats itself on a new stream, while an ended round waits for its memory"},
-    {kRoundMessage, "given-up held", "Stake",
-     "all-gathers are not attempted twice: a neighbour must have launched one where we have launched another "
+    {kPeerMessage, "leaving", "Evicted", "a leaving member is evicted just before the coordinator sends Left"},
+    {kPeerMessage, "leaving", "Offer",
+     "a neighbour announces an eager segment after this member has called leave and before the coordinator knows"},
+    {kPeerFault, "admitting", "flip", "a bit flips in the round trip between a call of admit and its proposal"},
+    {kCoordinatorFault, "gathering", "slow strangers",
+     "the fault begins in the round trip between the first and the last call of admit"},
+    {kCoordinatorMessage, "gathering", "StateEntry",
+     "a claimant answers a comparison just after another member has called admit"},
+    {kRoundMessage, "ending", "Offer RankParameter",
+     "a neighbour starts another attempt, or repeats a message on a new stream, while an ended round waits for its "
+     "memory"},
+    {kRoundMessage, "given-up held", "RankParameter",
+     "an all-gather has one attempt only: a neighbour launched an all-gather where this peer launched another "
      "collective"},
     {kRoundMessage, "held", "Done",
-     "a neighbour's word is on its way while one proposal is installed and another one made"},
+     "a neighbour's Done is on its way while one proposal is installed and the next one is made"},
     {kRoundMessage, "starting flowing", "AskDigests",
-     "one who was a source when the round was given up receives in the next attempt, and a late question comes"},
+     "a peer was a source when the round was given up and is a receiver in the next attempt; a late question arrives"},
     {kRoundMessage, "starting", "AskPieces",
-     "a receiver has nothing to give as yet: the question is of an earlier attempt, in which it was a source"},
+     "a receiver has no pieces yet: the question belongs to an earlier attempt, in which the peer was a source"},
     {kRoundMessage, "done", "PieceDigests",
-     "a receiver whose stream was reset asked another source, has all it needs, and hears the first one on another "
-     "stream"},
+     "the stream of a receiver was reset; the receiver got all pieces from another source, and then the first source "
+     "answers on another stream"},
     {kRoundMessage, "given-up ending", "AskDigests PieceDigests",
-     "a round waits for its memory although no piece is digested: one that it sends or receives is on its way"},
+     "a round waits for its memory although no piece is digested: a piece is being sent or received"},
     {kRoundEvent, "sizes held stuck given-up ending", "AdmitEnded",
-     "an admit is cancelled while an older call goes on although its stop was heeded by nobody: its attempt had "
-     "changed"},
+     "an admit is cancelled while an older call continues; that call was stopped, too, but its attempt had changed"},
     {kRoundEvent, "given-up ending", "Evicted",
-     "a peer is evicted as the first word of a read, just while a round waits for an admission or for its memory"},
-    {kRoundEvent, "given-up", "Launch", "an application launches another call just while one waits for its memory"},
+     "Evicted is the first message of a read while a round waits for an admission or for its memory"},
+    {kRoundEvent, "given-up", "Launch", "an application launches a call while another call waits for its memory"},
     {kCoordinatorMessage, "seeing-off", "Flush",
      "an admission is withdrawn, and none follows, while the answer of a slow newcomer is on its way"},
     {kCoordinatorMessage, "empty gathering founding admitting", "LinkBroken",
-     "a link is reported when it was down for 16 heartbeats, and newcomers have their first proposal for no longer "
-     "than "
-     "6; only when one proposal after the other is withdrawn, or when members cannot reach each other while one calls "
-     "admit"},
+     "a link is reported after 16 heartbeats, and the first proposal of newcomers is open for 6 at most; the report "
+     "needs a series of withdrawn proposals, or members that cannot reach each other while one of them calls admit"},
     {kCoordinatorMessage, "seeing-off founding", "StateOutline StateEntry",
-     "all members leave while two of them insist on their states, and others found the run anew before that has ended"},
+     "all members leave while two of them compare their states, and others found the run anew before the comparison "
+     "ends"},
     {kCoordinatorMessage, "admitting", "Claim",
-     "all members of a group leave while they sync, and those of the other group call admit before that has ended"},
+     "all members of a group leave while they sync, and the members of the other group call admit before the sync "
+     "ends"},
 };
 
-// Which of these names the words choose; nothing: a word is none of them, told in `unknown`.
+// Marks the names that `words` choose. Returns nothing if a word is none of the names; `unknown` is that word.
 std::optional<std::vector<bool>> chosen(std::string_view words, std::span<const std::string_view> names,
                                         std::string& unknown) {
   const bool all_but = words.starts_with('!');
@@ -210,7 +225,7 @@ std::optional<std::vector<bool>> chosen(std::string_view words, std::span<const 
   return chosen;
 }
 
-// Gives each cell that the list names its reason; `other` has reasons of another kind.
+// Writes the reasons of the list to the cells that it names. `other`: the reasons of the other list. No cell has two.
 std::optional<Error> spread(std::span<const Reason> list, std::vector<std::string_view>& into,
                             const std::vector<std::string_view>& other) {
   for (const Reason& reason : list) {

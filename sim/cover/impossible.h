@@ -1,5 +1,5 @@
-// The cells that no run can hit, each with its reason in one line. A reason whose cell was hit is wrong, and a cell without
-// a hit or a reason is a gap: judge.h tells of both.
+// The cells that no run can hit, each with its reason in one line. A reason whose cell was hit is wrong, and a cell
+// without a hit or a reason is a gap: judge.h tells of both.
 #pragma once
 
 #include <span>
@@ -19,7 +19,8 @@ struct Reason {
   std::string_view why;
 };
 std::span<const Reason> impossible();
-// Possible, as far as anybody knows, but no run of ours gets there yet: what it would take. A debt, told in every summary.
+// Cells that seem possible but that no run reaches yet; `why` tells what a run would need. Every summary lists them as
+// a debt.
 std::span<const Reason> unreached();
 
 // By cell.

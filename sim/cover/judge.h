@@ -1,4 +1,4 @@
-// What the cells of many runs say: which were hit, which never can be, which are open, and which reasons are wrong.
+// The cells of many runs: hit, impossible, open, or impossible for a wrong reason.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,8 @@ constexpr std::uint32_t kNoEnd = UINT32_MAX;
 
 std::size_t at(auto value) { return static_cast<std::size_t>(value); }
 
-// The round that a message is about; nothing: it names none, as on visits, whose key is of no cohort.
+// The round that a message names. Nothing: the message names no round, as on prefetch links, whose key belongs to no
+// cohort.
 std::optional<RoundKey> round_of(const wire::Message& message) {
   return std::visit(
       [](const auto& in) -> std::optional<RoundKey> {
@@ -23,21 +24,21 @@ std::optional<RoundKey> round_of(const wire::Message& message) {
       message);
 }
 
-HostState state_of(peer::Standing standing) {
-  switch (standing) {
-    case peer::Standing::kNew:
-    case peer::Standing::kLooking:
-    case peer::Standing::kDialling:
-    case peer::Standing::kGreeting:
-    case peer::Standing::kWaiting:
-    case peer::Standing::kInvited: return HostState::kJoining;
-    case peer::Standing::kIdle:
-    case peer::Standing::kInRounds: return HostState::kIdle;
-    case peer::Standing::kAdmitting: return HostState::kAdmitting;
-    case peer::Standing::kFrozen: return HostState::kFrozen;
-    case peer::Standing::kLeaving:
-    case peer::Standing::kGoing: return HostState::kLeaving;
-    case peer::Standing::kOver: return HostState::kOver;
+HostState state_of(peer::Lifecycle lifecycle) {
+  switch (lifecycle) {
+    case peer::Lifecycle::kNew:
+    case peer::Lifecycle::kLooking:
+    case peer::Lifecycle::kDialling:
+    case peer::Lifecycle::kGreeting:
+    case peer::Lifecycle::kWaiting:
+    case peer::Lifecycle::kInvited: return HostState::kJoining;
+    case peer::Lifecycle::kIdle:
+    case peer::Lifecycle::kInRounds: return HostState::kIdle;
+    case peer::Lifecycle::kAdmitting: return HostState::kAdmitting;
+    case peer::Lifecycle::kFrozen: return HostState::kFrozen;
+    case peer::Lifecycle::kLeaving:
+    case peer::Lifecycle::kGoing: return HostState::kLeaving;
+    case peer::Lifecycle::kOver: return HostState::kOver;
   }
   return HostState::kDown;
 }
@@ -64,7 +65,7 @@ void Surveyor::stepped(std::uint32_t process, const peer::Peer& peer, const Prog
 }
 void Surveyor::stepped(std::uint32_t, const coordinator::Coordinator& coordinator) { coordinator_ = &coordinator; }
 
-void Surveyor::hit_phases(const peer::Posture& posture, Matrix matrix, std::size_t first_row, std::size_t column) {
+void Surveyor::hit_phases(const peer::Snapshot& posture, Matrix matrix, std::size_t first_row, std::size_t column) {
   if (posture.phases == 0) return;
   for (std::size_t row = 0; row < kOpenPhaseCount; ++row) {
     const auto phase = static_cast<peer::RoundPhase>(kFirstOpenPhase + row);
@@ -74,14 +75,14 @@ void Surveyor::hit_phases(const peer::Posture& posture, Matrix matrix, std::size
 
 void Surveyor::steps(std::uint32_t process, const peer::Input& input) {
   const peer::Peer* const peer = processes_[process].peer;
-  const peer::Posture posture = peer == nullptr ? peer::Posture{} : peer->posture();
-  hits_.hit(Matrix::kPeerInput, at(posture.standing), input.index());
+  const peer::Snapshot posture = peer == nullptr ? peer::Snapshot{} : peer->snapshot();
+  hits_.hit(Matrix::kPeerInput, at(posture.lifecycle), input.index());
   if (const std::size_t column = round_event_column_of_input(input.index()); column != kNoColumn) {
     hit_phases(posture, Matrix::kRoundEvent, 0, column);
   }
   const std::optional<Coming> message = message_in(process, peer, input);
   if (!message) return;
-  hits_.hit(Matrix::kPeerMessage, at(posture.standing), message->kind);
+  hits_.hit(Matrix::kPeerMessage, at(posture.lifecycle), message->kind);
   if (const std::size_t column = round_event_column_of_message(message->kind); column != kNoColumn) {
     hit_phases(posture, Matrix::kRoundEvent, 0, column);
   }
@@ -91,10 +92,10 @@ void Surveyor::steps(std::uint32_t process, const peer::Input& input) {
 }
 
 void Surveyor::steps(std::uint32_t process, const coordinator::Input& input) {
-  const auto posture = coordinator_ == nullptr ? coordinator::Posture::kEmpty : coordinator_->posture();
-  hits_.hit(Matrix::kCoordinatorInput, at(posture), input.index());
+  const auto lifecycle = coordinator_ == nullptr ? coordinator::Lifecycle::kEmpty : coordinator_->lifecycle();
+  hits_.hit(Matrix::kCoordinatorInput, at(lifecycle), input.index());
   const std::optional<Coming> message = message_in(process, coordinator_, input);
-  if (message) hits_.hit(Matrix::kCoordinatorMessage, at(posture), message->kind);
+  if (message) hits_.hit(Matrix::kCoordinatorMessage, at(lifecycle), message->kind);
 }
 
 // ---- the wire ----
@@ -157,17 +158,17 @@ void Surveyor::fault_begins(std::uint64_t, const Entry& fault) {
 
 void Surveyor::fault_at(std::uint32_t host, std::size_t fault) {
   if (host == 0) {
-    const auto posture = coordinator_ == nullptr ? coordinator::Posture::kEmpty : coordinator_->posture();
-    return hits_.hit(Matrix::kCoordinatorFault, at(posture), fault);
+    const auto lifecycle = coordinator_ == nullptr ? coordinator::Lifecycle::kEmpty : coordinator_->lifecycle();
+    return hits_.hit(Matrix::kCoordinatorFault, at(lifecycle), fault);
   }
   const std::uint32_t process = host < on_host_.size() ? on_host_[host] : kNoProcess;
   if (process == kNoProcess || !processes_[process].alive) {
     return hits_.hit(Matrix::kPeerFault, at(HostState::kDown), fault);
   }
   const peer::Peer* const peer = processes_[process].peer;
-  const peer::Posture posture = peer == nullptr ? peer::Posture{} : peer->posture();
-  const bool out = posture.standing == peer::Standing::kOver;
-  if (out || posture.phases == 0) return hits_.hit(Matrix::kPeerFault, at(state_of(posture.standing)), fault);
+  const peer::Snapshot posture = peer == nullptr ? peer::Snapshot{} : peer->snapshot();
+  const bool out = posture.lifecycle == peer::Lifecycle::kOver;
+  if (out || posture.phases == 0) return hits_.hit(Matrix::kPeerFault, at(state_of(posture.lifecycle)), fault);
   hit_phases(posture, Matrix::kPeerFault, kHostStateCount, fault);
 }
 

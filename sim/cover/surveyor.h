@@ -1,8 +1,6 @@
-// Looks on while a World runs, and notes which cells of the coverage matrices it hits.
-//
-// Certain only: what a machine was when a step began is known, so of several messages that come with one step the first one
-// counts. A segment counts when it is whole. What comes on a stream that is to be closed is looked at by nobody, and counts for
-// nothing.
+// Observes a World, and records the cells of the coverage matrices that the run hits. Only certain hits count: the
+// state of a machine is known when a step begins, so of several messages in one step only the first counts. A segment
+// counts when it is whole. Bytes on a stream that is to be closed do not count, because the machine does not read them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +13,7 @@
 #include "core/peer/peer.h"
 #include "sim/cover/cells.h"
 #include "sim/explain/wire_tap.h"
-#include "sim/witness.h"
+#include "sim/world/witness.h"
 
 namespace lockstep::sim::cover {
 
@@ -62,7 +60,7 @@ class Surveyor final : public Witness {
   template <typename Machine, typename Input>
   std::optional<Coming> message_in(std::uint32_t process, const Machine* machine, const Input& input);
   void fault_at(std::uint32_t host, std::size_t fault);
-  void hit_phases(const peer::Posture& posture, Matrix matrix, std::size_t first_row, std::size_t column);
+  void hit_phases(const peer::Snapshot& posture, Matrix matrix, std::size_t first_row, std::size_t column);
 
   Hits& hits_;
   std::vector<Process> processes_;

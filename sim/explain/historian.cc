@@ -7,8 +7,8 @@
 #include "core/base/overloaded.h"
 #include "core/peer/peer.h"
 #include "sim/explain/phrases.h"
-#include "sim/program.h"
-#include "sim/text.h"
+#include "sim/workload/program.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 Historian::Historian(const Plan& plan, std::uint64_t see) : see_(see) {
@@ -161,7 +161,7 @@ void Historian::stopped(std::uint32_t index, Death death) {
   if (cause != kNoMoment) moment.causes.push_back({cause, killed ? Because::kFault : Because::kState});
   const MomentId ended = add(std::move(moment));
   processes_[index].latest = ended;
-  nemesis_ = ended;  // what its streams do now comes of its end
+  nemesis_ = ended;  // the end of the process causes what its streams do now
 }
 
 void Historian::steps(std::uint32_t process, const peer::Input& input) {
@@ -325,8 +325,8 @@ void Historian::asks(std::uint32_t process, const peer::Effect& effect) {
                                                            " (" + names_.plain(over.text) + ")");
                  },
                  [&](const KernelJob& job) {
-                   const std::string text =
-                       std::string(name_of(job.kind)) + " " + std::to_string(job.from.length) + " bytes";
+                   const std::string text = std::string(name_of(job.work)) + " " +
+                                            std::to_string(memory_of(job.work).from.length) + " bytes";
                    processes_[process].jobs[job.token.value] = {tell(), text};
                  },
                  [&](const trace::Event& event) { noted(process, event); },
@@ -498,7 +498,7 @@ void Historian::launched(const Call& call) {
   Bar& bar = bar_of(call);
   bar.what = text_of(call.request);
   bar.tag = call.request.tag;
-  bar.round = text_of(RoundKey{call.cohort, call.group, call.request.tag, call.use});
+  bar.round = text_of(RoundKey{call.launch.cohort, call.group, call.request.tag, call.launch.use});
 }
 
 void Historian::made(std::uint32_t process, CallId call) {

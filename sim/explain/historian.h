@@ -1,6 +1,6 @@
-// Looks on while a World runs, and writes its history. What a moment came of is known in three ways: a queued event comes of the
-// event that queued it; a message comes of the moment that put it on the wire; and within a process, a moment follows from the
-// last one about the same subject.
+// Observes a World, and writes its history. There are three kinds of causes: a queued event is caused by the event that
+// queued it; a message by the moment that put it on the wire; and within a process, a moment by the last moment about
+// the same subject.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@
 #include "sim/explain/names.h"
 #include "sim/explain/subject.h"
 #include "sim/explain/wire_tap.h"
-#include "sim/witness.h"
+#include "sim/world/witness.h"
 
 namespace lockstep::sim {
 
 class Historian final : public Witness {
  public:
-  // Thrown when so many events have happened as it was told to see.
+  // Thrown after the given number of events.
   struct SeenEnough {};
 
-  // `see`: how many events; the next one is not to be survived (an assertion of core). 0: all.
+  // `see`: the number of events to record, if the next event would kill the process (an assertion of core). 0: all.
   explicit Historian(const Plan& plan, std::uint64_t see = 0);
 
-  // The run is over, or was given up with `crash`. Once.
+  // Ends the history: the run is over, or was given up with `crash`. Call it once.
   History finish(std::optional<Failure> crash = {});
 
   // Witness
@@ -55,7 +55,7 @@ class Historian final : public Witness {
   void failed(const Failure& failure, const Call* about) override;
 
  private:
-  // What a queued event comes of; two moments when a stopped process held it back.
+  // The cause of a queued event; two causes when a stopped process held it back.
   struct Origin {
     MomentId moment = kNoMoment;
     MomentId woken_by = kNoMoment;
@@ -97,7 +97,7 @@ class Historian final : public Witness {
     std::uint32_t process = kNoProcess;
     Moment moment;
     MomentId id = kNoMoment;
-    const char* in_short = "";  // what came, where nothing else says it
+    const char* in_short = "";  // the input in short, if no message describes it
     bool only_writes = false;   // bytes went out; what it writes next was said in earlier moments
   };
 
@@ -132,15 +132,15 @@ class Historian final : public Witness {
   std::vector<Process> processes_;
   std::deque<Side> sides_;
   std::map<std::tuple<std::uint32_t, StreamId>, std::uint32_t> end_of_;
-  std::unordered_map<std::uint64_t, Origin> origins_;  // of what is queued, by its tie
+  std::unordered_map<std::uint64_t, Origin> origins_;  // origin of each queued event, by its tie
   std::map<std::tuple<std::uint32_t, What, std::uint64_t, std::uint64_t>, MomentId> held_;
   std::map<std::string, std::uint32_t> subject_index_;
   std::map<State, std::uint32_t> state_index_;
   std::map<std::uint64_t, std::size_t> fault_of_entry_;  // the latest span
-  std::map<std::uint32_t, MomentId> misused_;            // by host: its next collective is not what it should be
+  std::map<std::uint32_t, MomentId> misused_;            // by host: the fault that spoils its next collective
   std::uint64_t events_ = 0;
   Instant now_;
-  Origin origin_;  // of the event that happens now
+  Origin origin_;  // origin of the current event
   MomentId nemesis_ = kNoMoment;
   std::optional<Step> step_;
   std::vector<WireTap::Heard> heard_;

@@ -1,4 +1,4 @@
-// What the nemesis does, as moments of the history; and which of them are to blame for what broke.
+// Faults as moments of the history, and the faults that are to blame for the failure.
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kMostBlamed = 4;  // faults, for one silence
 
-// Something was to happen and did not, or the process ended in the midst of a step: nothing leads there from a fault, and yet.
+// Promises that break because something did not happen, or because the process died in a step: no message leads from a
+// fault to the failure, so faults are blamed.
 bool what_does_not_happen(const std::string& promise) {
   return promise.starts_with("L") || promise == "crash" || promise == "limit";
 }

@@ -1,5 +1,5 @@
-// What happened in one run, as data: who lived when, every moment at which a machine did something that can be told, and of what
-// it came. Made by a Historian; read by the causal slice, the listing, and the pictures.
+// The history of one run, as data: the life of each process, every moment at which a machine acted, and its causes. A
+// Historian makes it; the causal slice, the listing and the pictures read it.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "sim/report.h"
+#include "sim/plan/report.h"
 
 namespace lockstep::sim {
 
@@ -26,16 +26,16 @@ struct Lane {
   PeerId peer;
   std::int64_t began_ns = 0;
   std::int64_t ended_ns = -1;  // -1: it lived to the end
-  bool killed = false;         // it did not end by itself
+  bool killed = false;         // the process was killed
 };
 
-// What a moment begins with.
+// The beginning of a moment.
 enum class Spark : std::uint8_t { kStart, kEnd, kCall, kMessage, kTimer, kKernel, kStream, kFault, kFailure };
 std::string_view name_of(Spark spark);
 
 // Why one moment is among the causes of another, the strongest reason first.
 enum class Because : std::uint8_t {
-  kFault,    // the nemesis did it, or it is why nothing was heard
+  kFault,    // a fault is the cause, or the reason for silence
   kMessage,  // it was sent there
   kKernel,   // the work was begun there
   kProgram,  // the application went on from there
@@ -51,7 +51,7 @@ struct Cause {
   Because because = Because::kState;
 };
 
-// What a person may want to know of a process: names and values.
+// The state of a process for people: names and values.
 using State = std::vector<std::pair<std::string, std::string>>;
 
 struct Moment {

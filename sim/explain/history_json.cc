@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/explain/slice.h"
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 namespace {

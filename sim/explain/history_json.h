@@ -1,5 +1,5 @@
-// A history as JSON (version 1): for people's tools, and for the page with the timeline. Times are nanoseconds; moments are named
-// by their place in "moments"; -1 and null mean "never" and "none".
+// A history as JSON (version 1): for people's tools, and for the page with the timeline. Times are nanoseconds; moments
+// are named by their place in "moments"; -1 and null mean "never" and "none".
 #pragma once
 
 #include <string>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 namespace {

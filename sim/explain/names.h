@@ -16,8 +16,8 @@ class Names {
   std::string started(std::uint32_t process, std::uint32_t host, PeerId peer);
   [[nodiscard]] std::string name_of(PeerId peer) const;
 
-  // `text` with every id of a peer, whole or its first eight digits, and the name by which core knows it (host and number of
-  // the process) replaced by the name.
+  // `text` with every id of a peer, whole or its first eight digits, and the name by which core knows it (host and
+  // number of the process) replaced by the name.
   [[nodiscard]] std::string plain(std::string_view text) const;
 
  private:

@@ -1,5 +1,5 @@
-// A history in the trace event format of Chrome, which https://ui.perfetto.dev opens: a process for each peer, slices for calls,
-// arrows for messages, instants for faults and views, counters for what a machine holds.
+// A history in the trace event format of Chrome, which https://ui.perfetto.dev opens: a process for each peer, slices
+// for calls, arrows for messages, instants for faults and views, counters for what a machine holds.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -2,26 +2,27 @@
 
 #include <algorithm>
 
+#include "core/base/overloaded.h"
 #include "core/wire/describe.h"
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
-std::string_view name_of(JobKind kind) {
-  switch (kind) {
-    case JobKind::kHash: return "hashed";
-    case JobKind::kDigest: return "digested";
-    case JobKind::kCopy: return "copied";
-    case JobKind::kVerify: return "verified";
-    case JobKind::kFold: return "folded";
-    case JobKind::kEncode: return "encoded";
-    case JobKind::kRecode: return "folded and encoded";
-    case JobKind::kGather: return "gathered and encoded";
-    case JobKind::kCheck: return "verified";
-    case JobKind::kDecode: return "decoded";
-    case JobKind::kLeave: return "compared with what went";
-  }
-  return "worked on";
+std::string_view name_of(const JobWork& work) {
+  return std::visit(overloaded{
+                        [](const HashJob&) { return std::string_view("hashed"); },
+                        [](const DigestJob&) { return std::string_view("digested"); },
+                        [](const CopyJob&) { return std::string_view("copied"); },
+                        [](const VerifyJob&) { return std::string_view("verified"); },
+                        [](const FoldJob&) { return std::string_view("folded"); },
+                        [](const EncodeJob&) { return std::string_view("encoded"); },
+                        [](const RecodeJob&) { return std::string_view("folded and encoded"); },
+                        [](const GatherJob&) { return std::string_view("gathered and encoded"); },
+                        [](const CheckJob&) { return std::string_view("verified"); },
+                        [](const DecodeJob&) { return std::string_view("decoded"); },
+                        [](const UpdateResidualJob&) { return std::string_view("compared with what went"); },
+                    },
+                    work);
 }
 
 std::string_view name_of(Program::Phase phase) {

@@ -1,5 +1,5 @@
-// The causal slice: of all that happened before a moment, what led to it. Walks from effects to causes, the strongest reasons
-// first, until nothing is left, what is left is far away, or enough is told.
+// The causal slice: the earlier moments that led to a given moment. Walks from effects to causes, the strongest causes
+// first, until nothing is left, the rest is too far away, or the slice is long enough.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ inline constexpr int kSliceRadius = 8;  // a view and the messages that made it;
 // In the order in which they happened; `of` is the last one.
 std::vector<MomentId> causal_slice(const History& history, MomentId of, std::size_t most = kSliceMoments);
 
-// How far a step from effect to cause leads away from what is to be explained: the slice holds what is nearest.
+// The distance of a step from effect to cause; the slice holds the moments with the smallest distance from the start.
 int distance_of(Because because);
 
 }  // namespace lockstep::sim

@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 namespace {

@@ -1,4 +1,5 @@
-// What a message, a call or a note is about. A moment follows, within its process, from the last one about the same subject.
+// The subject of a message, a call or a note. A moment follows, within its process, from the last one about the same
+// subject.
 #pragma once
 
 #include <string>
@@ -15,7 +16,7 @@ using Subjects = std::vector<std::string>;
 inline constexpr auto kMembershipSubject = "membership";
 
 std::string subject_of(const RoundKey& round);
-// Rounds, and "membership" for all that changes who is in; empty: a sign of life, a greeting between neighbours.
+// A round, or "membership" for changes of the members; empty for signs of life and greetings between neighbours.
 Subjects subjects_of(const wire::Message& message);
 Subjects subjects_of(const trace::Event& event);
 

@@ -1,5 +1,6 @@
-// Listens on one direction of a stream: from the bytes that a sender puts on the wire, the messages that they are. Payload need
-// not be shown, only counted. Believes nothing to be well-formed: where it no longer understands, it falls silent.
+// Listens on one direction of a stream: from the bytes that a sender puts on the wire, the messages that they are.
+// Payload need not be shown, only counted. Believes nothing to be well-formed: where it no longer understands, it falls
+// silent.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
-// What a coordinator saw of a run, out of its flight recording, as a plan: an incident of the field that the simulator can repeat,
-// change and shrink. It saw who came, went and was lost, and when; which collectives were finished; who could not reach whom. It did
-// not see the network between peers, nor what they computed; the plan has something like it, and says so.
+// Makes a plan of a coordinator's flight recording: an incident that the simulator can repeat, change and shrink. The
+// coordinator saw the peers that came, left and were lost, with times; the collectives that finished; and the broken
+// links. It saw neither the network between peers nor their computations; the plan replaces these, and its notes say
+// so.
 #pragma once
 
 #include <string>
@@ -8,14 +9,14 @@
 
 #include "core/base/result.h"
 #include "core/flight/recording.h"
-#include "sim/plan.h"
+#include "sim/plan/plan.h"
 
 namespace lockstep::sim {
 
 struct Incident {
   Plan plan;
-  std::vector<std::string> hosts;  // who was there: the name of the peer on host 1, 2, ...
-  std::vector<std::string> notes;  // what is not as it was
+  std::vector<std::string> hosts;  // the name of the peer on host 1, 2, ...
+  std::vector<std::string> notes;  // differences between the plan and the incident
 };
 
 // An error: nothing can be learnt from this recording.

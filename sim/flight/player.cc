@@ -84,7 +84,7 @@ class Player {
     note_loans();
   }
 
-  // Before a machine is told what would break its contract: it has done something else before, without a word.
+  // An input that would break the machine's contract: the machine has already deviated without a visible difference.
   std::string cannot_be_given(const flight::Record<Input>& record) {
     if (now_ < recording_.last) return "time runs backwards";
     const auto* read = std::get_if<io::ReadDone>(&record.input);
@@ -139,9 +139,11 @@ class Player {
 }  // namespace
 
 Result<Played> play(const flight::Recording& recording, const PlayOptions& options) {
-  const std::string_view flaw = std::visit([](const auto& of) { return flaw_of(of); }, recording.options);
+  std::string flaw = std::visit([](const auto& of) { return validate_options(of); }, recording.options);
+  const auto* peer = std::get_if<peer::Options>(&recording.options);
+  if (peer != nullptr && peer->id.is_nobody()) flaw = "id is missing";
   if (!flaw.empty()) {
-    return Error{Status::kInvalidArgument, "this recording is of a machine that cannot be: " + std::string(flaw)};
+    return Error{Status::kInvalidArgument, "this recording has invalid options: " + flaw};
   }
   return recording.of_peer() ? Player<peer::Peer>(recording, options).play()
                              : Player<coordinator::Coordinator>(recording, options).play();

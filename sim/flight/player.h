@@ -1,5 +1,5 @@
-// Plays a flight recording: a fresh machine of core is made what the recorded one was, is given the same inputs, and must answer
-// the same.
+// Replays a flight recording: a fresh machine of core gets the recorded state and the recorded inputs, and must have
+// the recorded effects.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace lockstep::sim {
 
-// Somebody who looks on. Inputs are counted from the machine's birth, from 1; times are since then.
+// An observer of the replay. Inputs are counted from the birth of the machine, from 1; times are relative to it.
 class PlayWitness {
  public:
   virtual ~PlayWitness() = default;
-  // How it was before the first of them.
+  // The machine before the first input.
   virtual void begins(const peer::Peer&, Instant) {}
   virtual void begins(const coordinator::Coordinator&, Instant) {}
   virtual void given(std::uint64_t /*input*/, Duration /*at*/, const flight::Record<peer::Input>&) {}
@@ -35,11 +35,11 @@ struct PlayOptions {
   PlayWitness* witness = nullptr;
 };
 
-// Where the machine did something else than it did then.
+// The first difference between the machine and the recording.
 struct Difference {
   std::uint64_t input = 0;
   Duration at;
-  std::string what;  // was different
+  std::string what;  // the part that differs
   std::string given;
   std::optional<std::uint32_t> expected;  // hash; nothing: no effects
   std::optional<std::uint32_t> actual;
@@ -53,8 +53,8 @@ struct Played {
   Duration from;  // the first and the last input
   Duration to;
   std::optional<Difference> difference;
-  // The recorded machine did not come back from its last step: whether it did now, or what it has thrown. (A broken assertion ends
-  // this process, too.)
+  // Only if the recorded machine never returned from its last step: whether the replayed machine returned from it, and
+  // the text that it threw. (A broken assertion ends this process, too.)
   bool came_back = false;
   std::string thrown;
 };

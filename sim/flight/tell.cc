@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "core/flight/fields.h"
+#include "core/coordinator/fields.h"
+#include "core/peer/fields.h"
 #include "core/trace/event.h"
 #include "core/wire/codec.h"
 #include "core/wire/describe.h"
 #include "sim/flight/frames.h"
-#include "sim/text.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 namespace {
@@ -74,10 +75,11 @@ class FieldsTeller {
     } else {
       out_ += '{';
       FieldsTeller inner(out_);
-      if constexpr (flight::OfTheWire<const T, FieldsTeller>) {
+      if constexpr (archive::OfTheWire<const T, FieldsTeller>) {
         wire::fields(inner, field);
       } else {
-        flight::fields(inner, field);
+        using archive::fields;  // and the lists beside the structs of the machines
+        fields(inner, field);
       }
       out_ += '}';
     }
@@ -162,7 +164,8 @@ std::string alternative(const Variant& variant) {
         std::string out(kind_of<std::remove_cvref_t<decltype(one)>>());
         out += '{';
         FieldsTeller teller(out);
-        flight::fields(teller, one);
+        using archive::fields;
+        fields(teller, one);
         return out + '}';
       },
       variant);

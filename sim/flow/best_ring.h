@@ -14,7 +14,8 @@ struct BestRing {
   bool every = false;  // ring was looked at, if only in closed form
 };
 
-// Looks at rings in closed form (all of them where they are few, else the nearest ones to good ones), and plays the most promising.
+// Looks at rings in closed form (all of them where they are few, else the nearest ones to good ones), and plays the
+// most promising.
 BestRing best_ring(const Topology& topology, const RingRun& run);
 
 }  // namespace lockstep::sim::flow

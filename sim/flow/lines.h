@@ -1,5 +1,5 @@
-// Streams of messages on shared lines, as fluid: who has something to send flows at the rate that the lines leave him, until a flow
-// starts or ends or a capacity changes. Knows when each message has left its sender; delay is the caller's affair.
+// Streams of messages on shared lines, as fluids: a stream with data flows at the rate that the lines leave it, until a
+// flow starts or ends or a capacity changes. Computes when each message has left its sender; callers add the delay.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ class Lines {
   explicit Lines(Topology topology) : topology_(std::move(topology)) {}
 
   Stream add(std::uint32_t from, std::uint32_t to);  // a stream; cold, if streams are
-  // A message goes behind those that wait. One that is no longer than a packet and finds an idle stream disturbs nobody: how long
-  // it takes to leave is given, and take() does not name it.
+  // Queues a message. A message that is no longer than a packet and finds its stream idle does not disturb other flows:
+  // the function returns the time that it takes, and take() does not name it.
   std::optional<std::int64_t> push(Stream stream, std::uint64_t bytes, std::int64_t now_ns);
-  // What has happened since rates were known last changes them: ask next() again.
+  // The rates have changed since next() was asked: ask again.
   [[nodiscard]] bool changed() const { return changed_; }
   // The moment at which a message has left, or a rate changes by itself; kNever: there is none. Not before `now_ns`.
   std::int64_t next(std::int64_t now_ns);
   // The streams of which a message has left by now, one entry for each message.
   void take(std::int64_t now_ns, std::vector<Stream>& left);
 
-  // The way from one host to another carries so many times less than it could; 1: as before.
+  // Divides the capacity of the way from one host to another; 1: as before.
   void slow_way(std::uint32_t from, std::uint32_t to, std::uint64_t factor);
 
   // ---- what was carried ----
@@ -52,7 +52,7 @@ class Lines {
     std::int64_t since = 0;
     std::int64_t due = kNever;    // the first message has left
     std::uint64_t window = 0;     // of congestion; 0: it limits no more
-    std::int64_t grows = kNever;  // it doubles
+    std::int64_t grows = kNever;  // next time at which the window doubles
     std::int64_t idle_since = 0;
     std::uint64_t carried = 0;
     bool busy = false;

@@ -7,7 +7,7 @@
 namespace lockstep::sim::flow {
 namespace {
 
-// What one unit of weight gets: a fraction.
+// The rate of one unit of weight: a fraction.
 struct Level {
   std::uint64_t rate = 0;
   std::uint64_t weight = 1;
@@ -54,7 +54,7 @@ void MaxMin::share(std::span<const std::uint64_t> capacities, std::span<Flow> fl
       least = level;
       tightest = r;
     }
-    // Who wants no more than that is fixed at what he wants. To the others that leaves more, or as much.
+    // A demand of at most that rate is fixed at its demand. The other demands are left at least as much.
     const auto modest = [&](std::uint32_t i) {
       Flow& flow = flows[i];
       if (tightest != kNoResource && least < Level{flow.cap, flow.weight}) return false;

@@ -1,5 +1,5 @@
-// Shares capacities among flows so that nobody can have more without taking from one who has no more than he (weighted max-min
-// fairness, by progressive filling). Integers only: the same shares on every machine, and whatever order flows come in.
+// Shares capacities among flows by weighted max-min fairness (progressive filling): no flow can get more without taking
+// from a flow that has no more. Integers only: the shares are equal on every machine, in whatever order flows come.
 #pragma once
 
 #include <array>
@@ -36,16 +36,16 @@ class Path {
 struct Flow {
   Path path;
   std::uint64_t weight = 1;       // of its share where flows meet
-  std::uint64_t cap = kMostRate;  // what it can do by itself
+  std::uint64_t cap = kMostRate;  // limit of the flow itself
 
   // answers
   std::uint64_t rate = 0;             // bytes per second, at least 1
-  Resource bottleneck = kNoResource;  // what keeps it from more; kNoResource: its own cap
+  Resource bottleneck = kNoResource;  // the resource that limits the flow; kNoResource: its own cap
 };
 
 class MaxMin {
  public:
-  // A capacity is exceeded by 1 byte per second and flow at most: nobody gets nothing.
+  // A capacity is exceeded by at most 1 byte per second and flow, so that every flow gets something.
   void share(std::span<const std::uint64_t> capacities, std::span<Flow> flows);
 
  private:

@@ -1,4 +1,4 @@
-// What the lines of hosts are like, in the flow fidelity of the network.
+// The lines of hosts in the flow fidelity of the network.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ enum class Congestion : std::uint8_t { kReno, kCubic, kBbr };
 inline constexpr std::uint8_t kCongestionCount = 3;
 std::string_view name_of(Congestion congestion);
 
-// What leaves these hosts for others, and what comes to them from others, shares one line: the access line of one host, or the
+// The hosts share one line for traffic to others, and one for traffic from others: the access line of a host, or the
 // uplink of a region.
 struct LineOptions {
   std::uint64_t hosts = 0;             // a bit for each

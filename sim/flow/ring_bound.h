@@ -1,4 +1,4 @@
-// What the lines alone ask of a ring, in closed form: no schedule can be faster.
+// The lower bound that lines set for the time of a ring, in closed form: no schedule can be faster.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ namespace lockstep::sim::flow {
 namespace {
 
 constexpr std::size_t kSegmentsPerStripe = 2;    // queued or begun, as in core/peer/mesh.cc
-constexpr std::uint64_t kLeastPartOfSocket = 8;  // that it takes at a time, as in sim/network_flow.cc
+constexpr std::uint64_t kLeastPartOfSocket = 8;  // that it takes at a time, as in sim/network/ways.cc
 
 // Ranks with the operation that ships, joined by fluid streams.
 class FluidRing {
@@ -34,7 +34,7 @@ class FluidRing {
       }
       const Route& route = lines_.route_of(rank * run.stripes);
       r.latency_ns = route.latency_ns;
-      // What a socket takes: a window, but no more than the path carries in a round trip and a turn.
+      // The bytes that a socket accepts: a window, but no more than the path carries in a round trip and a turn.
       const double carried = static_cast<double>(std::min(route.narrowest, route.loss_cap)) *
                              static_cast<double>(kTurnNs + route.round_trip_ns) * 1e-9;
       const auto window = static_cast<double>(run.window_bytes);
@@ -58,7 +58,7 @@ class FluidRing {
 
  private:
   struct Member {
-    peer::Request request;
+    ring::Request request;
     std::unique_ptr<ring::Operation> operation;
     std::vector<KernelJob> jobs;
     struct Piece {
@@ -87,19 +87,19 @@ class FluidRing {
     bool operator>(const Happening& other) const { return std::tie(at, order) > std::tie(other.at, other.order); }
   };
 
-  [[nodiscard]] peer::Request request() const {
-    peer::Request request;
+  [[nodiscard]] ring::Request request() const {
+    ring::Request request;
     request.collective = run_.collective;
     request.type = run_.type;
     request.formats = run_.segmenting.formats;
     const std::uint64_t bytes = run_.count * size_of(run_.type);
-    peer::Tensor tensor;
+    ring::Tensor tensor;
     tensor.count = run_.count;
     tensor.send = {kFirstFreeBuffer, 0, bytes};
-    const bool gathers = run_.collective == peer::Collective::kAllGather;
+    const bool gathers = run_.collective == wire::Collective::kAllGather;
     tensor.recv = {BufferId{kFirstFreeBuffer.value + 1}, 0, gathers ? bytes * run_.ring.size() : bytes};
-    if (run_.collective != peer::Collective::kBarrier) request.tensors.push_back(tensor);
-    request.scratch = {BufferId{kFirstFreeBuffer.value + 2}, 0, peer::scratch_bytes(request)};
+    if (run_.collective != wire::Collective::kBarrier) request.tensors.push_back(tensor);
+    request.scratch = {BufferId{kFirstFreeBuffer.value + 2}, 0, ring::scratch_bytes(request)};
     return request;
   }
 
@@ -108,7 +108,7 @@ class FluidRing {
     for (std::uint32_t rank = 0; rank < world; ++rank) {
       Member& r = ranks_[rank];
       std::vector<std::uint64_t> blocks;
-      if (run_.collective == peer::Collective::kAllGather) blocks.assign(world, run_.count * size_of(run_.type));
+      if (run_.collective == wire::Collective::kAllGather) blocks.assign(world, run_.count * size_of(run_.type));
       r.operation =
           std::make_unique<ring::RingOperation>(r.request, Rank{rank}, world, 0, std::move(blocks), run_.segmenting);
       if (world > 1) (void)r.operation->grant(after(rank), {}, StripeIndex{0}, StreamId{2});
@@ -155,7 +155,7 @@ class FluidRing {
     happenings_.push(happening);
   }
 
-  // As core does: a stripe takes more while it holds little.
+  // As in core: a stripe takes more while it holds little.
   void fill(std::uint32_t rank) {
     Member& r = ranks_[rank];
     for (bool more = true; more;) {
@@ -183,7 +183,7 @@ class FluidRing {
       if (room < std::min(left, r.socket_bytes / kLeastPartOfSocket)) return;
       Member::Piece& piece = s.leaving.emplace_back();
       piece.bytes = std::min(left, room);
-      // No end of a segment is so small that it waits for nobody, as short messages do (Lines::push).
+      // A remainder of a segment never counts as a short message, which would not wait (Lines::push).
       if (piece.bytes < left && left - piece.bytes <= kPacketBytes && piece.bytes > 2 * kPacketBytes)
         piece.bytes -= kPacketBytes;
       s.in_socket += piece.bytes;
@@ -234,7 +234,8 @@ class FluidRing {
     while (!r.jobs.empty()) {
       const KernelJob job = r.jobs.back();
       r.jobs.pop_back();
-      const std::int64_t ns = static_cast<std::int64_t>(job.from.length / 1024) * run_.kernel_ns_per_kib;
+      const std::int64_t ns =
+          static_cast<std::int64_t>(memory_of(job.work).from.length / 1024) * run_.kernel_ns_per_kib;
       later(ns, {.what = What::kJobDone, .rank = rank, .job = job.token});
     }
   }

@@ -1,12 +1,12 @@
-// How long one collective takes on a ring of hosts, when nothing but lines, delays and kernels counts: the schedule that ships
-// (core/ring), over fluid streams. No agreement, no membership: the time from the moment at which every rank has launched to that at
-// which every rank has its result in hand.
+// How long one collective takes on a ring of hosts, when nothing but lines, delays and kernels counts: the schedule
+// that ships (core/ring), over fluid streams. No agreement, no membership: the time from the moment at which every rank
+// has launched to that at which every rank has its result in hand.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "core/peer/request.h"
+#include "core/ring/request.h"
 #include "core/ring/schedule.h"
 #include "sim/flow/lines.h"
 
@@ -14,7 +14,7 @@ namespace lockstep::sim::flow {
 
 struct RingRun {
   std::vector<std::uint32_t> ring;  // hosts, in rank order
-  peer::Collective collective = peer::Collective::kAllReduce;
+  wire::Collective collective = wire::Collective::kAllReduce;
   std::uint64_t count = 0;  // of elements; of every block in an all-gather
   DataType type = DataType::kF32;
   std::uint32_t stripes = 2;
@@ -27,7 +27,7 @@ struct RingRun {
 
 struct RingTime {
   std::int64_t ns = 0;
-  // What the ring leans on: the resource, or a stream's own cap, that is in use the longest.
+  // The bottleneck of the ring: the resource, or the own cap of a stream, that is in use the longest.
   Resource busiest = kNoResource;  // kNoResource: the stream from `from` to `to`
   std::uint32_t from = 0;
   std::uint32_t to = 0;

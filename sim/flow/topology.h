@@ -1,4 +1,4 @@
-// Hosts and the lines between them: what a stream from one to another crosses, and what it can do by itself.
+// Hosts and the lines between them: the lines that a stream crosses, and the limit of the stream itself.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Route {
   std::uint32_t loss_ppm = 0;
 
   [[nodiscard]] std::uint64_t cap() const { return std::min(window_cap, loss_cap); }
-  // What gets through of what is sent: the rest takes the line all the same.
+  // The part of the sent bytes that arrives. The lost bytes occupy the line, too.
   [[nodiscard]] std::uint64_t goodput(std::uint64_t rate) const;
 };
 
@@ -42,7 +42,7 @@ class Topology {
   [[nodiscard]] Route route(std::uint32_t from, std::uint32_t to);
 
   [[nodiscard]] const std::vector<std::uint64_t>& capacities() const { return capacities_; }
-  // What a resource is.
+  // The name of a resource.
   struct Name {
     enum class Kind : std::uint8_t { kUp, kDown, kWay } kind = Kind::kWay;
     std::uint64_t hosts = 0;  // kUp, kDown: whose line; a bit for each
@@ -53,7 +53,8 @@ class Topology {
   [[nodiscard]] std::uint32_t hosts() const { return hosts_; }
   [[nodiscard]] const Options& options() const { return options_; }
 
-  // The way from one host to another carries so many times less than it could; 1: as before. Routes change.
+  // Divides the capacity of the way from one host to another; 1: as before. Routes over this way are
+  // replaced.
   void slow_way(std::uint32_t from, std::uint32_t to, std::uint64_t factor);
 
  private:

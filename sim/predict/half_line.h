@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
-#include "sim/plan.h"
+#include "sim/plan/plan.h"
 
 namespace lockstep::sim {
 
-// The same plan; what this host can send and receive is half of it, or, if nothing limits that, what the ways to and from it carry.
-// A line that it shares with others stays as it is: that is theirs, too.
+// The same plan, with half the rates of this host: half of what it can send and receive, or, if these have no limit,
+// half of what the ways to and from it carry. A line that the host shares with others keeps its rate.
 void halve_line(Plan& plan, std::uint32_t host);
 
 }  // namespace lockstep::sim

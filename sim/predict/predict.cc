@@ -6,22 +6,22 @@
 #include <utility>
 
 #include "core/wire/limits.h"
-#include "sim/call.h"
 #include "sim/checkers/p1_bytes.h"
 #include "sim/flow/best_ring.h"
 #include "sim/flow/ring_bound.h"
 #include "sim/predict/half_line.h"
 #include "sim/predict/rehearsal.h"
-#include "sim/scenario_hosts.h"
+#include "sim/scenario/hosts.h"
+#include "sim/workload/call.h"
 
 namespace lockstep::sim {
 namespace {
 
-using peer::Collective;
+using wire::Collective;
 
 constexpr std::uint32_t kCoordinator = 0;  // its host
-constexpr double kInUse = 0.5;             // below it nothing is a bottleneck
-// What is less than a ring of the schedule alone and one of the core differ by is no reason to lay another ring.
+constexpr double kInUse = 0.5;             // a resource that is used less is no bottleneck
+// A gain below the difference between the model and the core is no reason to lay another ring.
 constexpr double kHardlyBetter = 0.98;
 
 std::uint64_t bytes_of(const Work& work, std::uint32_t peers) {
@@ -29,10 +29,10 @@ std::uint64_t bytes_of(const Work& work, std::uint32_t peers) {
   return work.collective == Collective::kAllGather ? bytes * peers : bytes;
 }
 
-// As nccl-tests count it: what every line carries in a ring without waste.
+// The bus bandwidth as nccl-tests define it: the rate on every line in a ring without waste.
 double bus_bandwidth(const Work& work, std::uint64_t bytes, std::uint32_t peers, Duration time) {
   if (time.ns == 0 || peers < 2) return 0;
-  const double part = work.collective == Collective::kBroadcast ? 1 : (peers - 1.0) / peers;
+  const double part = wire::has_root(work.collective) ? 1 : (peers - 1.0) / peers;
   const double phases = work.collective == Collective::kAllReduce ? 2 : 1;
   return static_cast<double>(bytes) * part * phases / time.seconds();
 }
@@ -77,7 +77,7 @@ bool is_lossy(flow::Topology& topology, const std::vector<std::uint32_t>& ring) 
   return false;
 }
 
-// As members find out for themselves (core/peer/cohort.h).
+// The ring that members compute (core/peer/cohort.h).
 ring::Distance distance_of(flow::Topology& topology, const std::vector<std::uint32_t>& ring) {
   const bool near = std::all_of(ring.begin(), ring.end(), [&](std::uint32_t host) {
     return nanoseconds(topology.route(host, kCoordinator).round_trip_ns) < kFarCoordinator;
@@ -92,9 +92,9 @@ flow::RingRun run_of(const Plan& plan, const Work& work, flow::Topology& topolog
   run.collective = work.collective;
   run.count = work.count;
   run.type = work.type;
-  run.stripes = plan.stripes;
-  run.segmenting = {plan.segment_bytes, distance_of(topology, run.ring), work.formats};
-  run.kernel_ns_per_kib = plan.kernel_ns_per_kib;
+  run.stripes = plan.links.stripes;
+  run.segmenting = {plan.links.segment_bytes, distance_of(topology, run.ring), work.formats};
+  run.kernel_ns_per_kib = plan.delays.kernel_ns_per_kib;
   run.window_bytes = plan.network.window_bytes;
   run.before = 1;
   return run;
@@ -110,7 +110,7 @@ void find_best_ring(const flow::Topology& topology, const flow::RingRun& run, Pr
   out.every_ring = best.every;
 }
 
-// No schedule is faster: what lines must carry, and the hops of a chunk in each phase.
+// A lower bound for every schedule: the bytes that lines must carry, and the hops of a chunk in each phase.
 Duration bound_of(const Plan& plan, const flow::RingRun& run, flow::Topology& topology) {
   const auto world = static_cast<std::uint32_t>(run.ring.size());
   if (run.collective == Collective::kBarrier || run.count == 0 || world < 2) return {};
@@ -119,7 +119,7 @@ Duration bound_of(const Plan& plan, const flow::RingRun& run, flow::Topology& to
   call.request.type = run.type;
   call.request.formats = run.segmenting.formats;
   call.request.tensors.push_back({{}, {}, run.count});
-  call.segment_bytes = plan.segment_bytes;
+  call.launch.segment_bytes = plan.links.segment_bytes;
   call.outcome.emplace();
   if (run.collective == Collective::kAllGather) call.outcome->blocks.assign(world, run.count);
   std::vector<std::uint64_t> sent;
@@ -146,9 +146,9 @@ Duration seconds_of(double seconds) {
   return nanoseconds(static_cast<std::int64_t>(std::min(seconds, kMost) * 1e9));
 }
 
-// A step takes T when nothing is lost; a loss at any moment of it costs what was done, and R until it begins again. With losses
-// at random, L apart on the average, the mean time to its end is (e^(T/L) - 1) (L + R): of a job that restarts (Daly 2006, with
-// nothing saved in between). Where that is 2 T, half of all time is lost.
+// A step takes T without losses. A loss costs the time since the beginning of the step, and R until the step begins
+// again. With random losses, L apart on average, the mean time to finish is (e^(T/L) - 1) (L + R), as for a job that
+// restarts (Daly 2006, with nothing saved in between). Where that is 2 T, half of all time is lost.
 Duration half_time(Duration step, Duration again) {
   const double t = step.seconds();
   const double r = again.seconds();
@@ -169,11 +169,11 @@ std::optional<Error> rehearse(const Plan& plan, Prediction& out, flow::Topology*
     Result<std::vector<Duration>> times = rehearsal.step();
     if (!times.ok()) return times.error();
     if (step == 0) first = *times;
-    rehearsal.rest(plan.think);
+    rehearsal.rest(plan.program.think);
     if (step < 2) continue;
-    for (std::size_t i = 0; i < plan.work.size(); ++i) {
+    for (std::size_t i = 0; i < plan.program.work.size(); ++i) {
       out.step = std::max(out.step, (*times)[i]);
-      if (i > 0 && plan.work[i] == plan.work[i - 1]) {
+      if (i > 0 && plan.program.work[i] == plan.program.work[i - 1]) {
         CollectiveTime& same = out.collectives.back();
         same.times += 1;
         same.first = std::max(same.first, first[i]);
@@ -181,7 +181,7 @@ std::optional<Error> rehearse(const Plan& plan, Prediction& out, flow::Topology*
         continue;
       }
       CollectiveTime& added = out.collectives.emplace_back();
-      added.work = plan.work[i];
+      added.work = plan.program.work[i];
       added.first = first[i];
       added.again = (*times)[i];
     }
@@ -189,22 +189,23 @@ std::optional<Error> rehearse(const Plan& plan, Prediction& out, flow::Topology*
   return {};
 }
 
-// The last host vanishes. Those who are left may be faster without it, or slower; that is no part of what the loss costs.
+// The last host vanishes. The remaining peers may be faster or slower without it; this difference is not part of the
+// cost of the loss.
 std::optional<Error> lose_one(const Plan& plan, Rehearsal& rehearsal, Prediction& out) {
   const auto longest = [](const std::vector<Duration>& times) { return *std::max_element(times.begin(), times.end()); };
   const Duration half = out.step / 2;
   const Result<std::vector<Duration>> with_loss = rehearsal.step_with_loss(plan.founders, half);
   if (!with_loss.ok()) return with_loss.error();
   for (int step = 0; step < 2; ++step) {  // the second one on streams that are warm
-    rehearsal.rest(plan.think);
+    rehearsal.rest(plan.program.think);
     const Result<std::vector<Duration>> times = rehearsal.step();
     if (!times.ok()) return times.error();
     out.without = longest(*times);
   }
   out.lost = plan.founders;
-  // Not less than nothing: a step that all have come through may stand.
+  // At least 0: a step may stand if all peers have completed it.
   out.loss = std::max(longest(*with_loss) - out.without, Duration{});
-  // Until it begins again: beside the half that was in vain.
+  // The time until the step begins again, without the lost half.
   out.half_time = half_time(out.step, std::max(out.loss - half, Duration{}));
   return {};
 }
@@ -212,20 +213,21 @@ std::optional<Error> lose_one(const Plan& plan, Rehearsal& rehearsal, Prediction
 }  // namespace
 
 Result<Prediction> predict(Plan plan, std::uint32_t mtu) {
-  if (plan.work.empty()) {
+  if (plan.program.work.empty()) {
     return Error{Status::kInvalidArgument,
                  "it has no work: give it some, such as work = [\"all_reduce 64MiB f32 sum\"]"};
   }
-  const bool direct = std::any_of(plan.work.begin(), plan.work.end(),
-                                  [](const Work& work) { return peer::goes_direct(request_of(work)); });
+  const bool direct = std::any_of(plan.program.work.begin(), plan.program.work.end(), [](const Work& work) {
+    return ring::goes_direct(request_of(work)) || wire::exchanges(work.collective);
+  });
   if (direct) {
     return Error{Status::kInvalidArgument,
-                 "some of its work goes direct, and only rings are predicted: measure it, with tests/wan"};
+                 "some of its work goes direct, and only rings are predicted: measure it, with tests/lab/wan"};
   }
   plan.entries.clear();
   plan.mode = plan.network.mode = Mode::kToken;
   plan.peers = plan.founders;
-  plan.groups = plan.gang_size = plan.minimum_world = 1;
+  plan.gangs.groups = plan.gangs.size = plan.minimum_world = 1;
   plan.network.flow.on = true;
   if (mtu != 0) leave_room_for_headers(plan, mtu);
   Prediction out;
@@ -238,7 +240,7 @@ Result<Prediction> predict(Plan plan, std::uint32_t mtu) {
     CollectiveTime& each = out.collectives[i];
     each.bytes = bytes_of(each.work, plan.founders);
     const flow::RingRun run = run_of(plan, each.work, topology);
-    // Rates are rounded to bytes per second, and what is no longer than a packet waits for nobody (sim/flow/lines.h).
+    // Rates are rounded to bytes per second, and messages within one packet do not wait (sim/flow/lines.h).
     each.lines = std::min(bound_of(plan, run, topology), each.again);
     each.schedule = nanoseconds(flow::ring_time(topology, run).ns);
     each.bus_bytes_per_s = bus_bandwidth(each.work, each.bytes, plan.founders, each.again) * each.times;

@@ -1,6 +1,7 @@
-// What a plan's work will take on its hosts and lines: the time of each collective, the bottleneck, the best ring, what a straggler
-// and a lost machine cost. Times are those of the core that ships, in token mode over the flow fidelity of the network; what
-// compares many rings is its ring schedule alone over fluid streams (sim/flow/ring_model.h), which takes milliseconds.
+// Predictions of a plan's work on its hosts and lines: the time of each collective, the bottleneck, the best ring, and
+// the cost of a straggler and of a lost machine. Times come from the released core, in token mode over the flow model
+// of the network. Comparisons of many rings use the ring schedule alone over fluid streams (sim/flow/ring_model.h),
+// which takes milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 #include "core/base/result.h"
 #include "core/base/time.h"
-#include "sim/plan.h"
+#include "sim/plan/plan.h"
 #include "sim/predict/real_lines.h"
 
 namespace lockstep::sim {
@@ -39,7 +40,7 @@ struct Straggler {
 struct Prediction {
   std::vector<CollectiveTime> collectives;
   Duration step;  // all of them, `again`
-  // Of the one that takes longest, alone; times by the ring schedule.
+  // Facts about the longest collective, alone; times by the ring schedule.
   std::size_t heaviest = 0;
   Bottleneck bottleneck;
   std::vector<std::uint32_t> ring;  // as it is laid when hosts start in the order of their names
@@ -49,14 +50,14 @@ struct Prediction {
   bool every_ring = false;            // was looked at; else the best is the best that was found
   std::vector<Straggler> stragglers;  // the dearest first
   std::uint32_t lost = 0;             // the host that vanishes in the midst of a step; 0: nobody can be spared
-  Duration loss;                      // what that costs: the step ends so much later than one of those who are left
+  Duration loss;                      // cost of the loss: delay of the step against a step of the remaining peers
   Duration without;                   // ... which takes so long
   Duration half_time;                 // mean time between losses at which half of all time is lost
   Duration stops;                     // ... at which nine attempts of ten do not finish
 };
 
-// Why there is no answer: the core does not get through, or nothing is to be done.
-// Rates are those of IP packets of `mtu` bytes, of which headers take their part (real_lines.h); 0: of payload.
+// The error: the core does not finish, or the plan has no work. Rates are rates of IP packets of `mtu` bytes including
+// headers (real_lines.h); 0: rates of payload.
 Result<Prediction> predict(Plan plan, std::uint32_t mtu = kUsualMtu);
 
 }  // namespace lockstep::sim

@@ -8,7 +8,7 @@ namespace lockstep::sim {
 std::uint64_t payload_rate(std::uint64_t bytes_per_s, std::uint32_t mtu, bool both_ways) {
   LOCKSTEP_ASSERT(mtu > kHeaderBytes);
   if (bytes_per_s == 0 || bytes_per_s >= flow::kMostRate) return bytes_per_s;  // no limit
-  // Of two packets, so that one acknowledgement is a whole one.
+  // Bytes of two packets, so that one acknowledgement is a whole one.
   const double carried = 2.0 * mtu + (both_ways ? kHeaderBytes : 0);
   const double share = 2.0 * (mtu - kHeaderBytes) / carried;
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(bytes_per_s) * share));

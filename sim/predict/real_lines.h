@@ -1,10 +1,11 @@
-// The lines of a plan as payload sees them. What is sold, and what `rate`, `up` and `down` of a real line mean, are bits of IP packets;
-// the fluid of sim/flow has no headers. Of that only `predict` knows: the network of a run stays as its plan says it.
+// The payload rates of a plan's lines. Providers sell bits of IP packets, and `rate`, `up` and `down` of a real line
+// mean these; the fluid of sim/flow has no headers. Only `predict` converts the rates; the network of a run uses them
+// as they are.
 #pragma once
 
 #include <cstdint>
 
-#include "sim/plan.h"
+#include "sim/plan/plan.h"
 
 namespace lockstep::sim {
 
@@ -12,12 +13,12 @@ inline constexpr std::uint32_t kHeaderBytes = 52;  // IPv4 20, TCP 20, its time 
 inline constexpr std::uint32_t kUsualMtu = 1500;
 inline constexpr std::uint32_t kLeastMtu = 576;  // RFC 791
 
-// How much payload goes over a line of `bytes_per_s` in full packets. `both_ways`: it carries, too, the acknowledgements of as much
-// payload that comes the other way, one for every second packet (RFC 5681, section 4.2).
+// The payload rate of a line of `bytes_per_s` in full packets. `both_ways`: the line also carries the acknowledgements
+// of an equal amount of payload in the other direction, one for every second packet (RFC 5681, section 4.2).
 std::uint64_t payload_rate(std::uint64_t bytes_per_s, std::uint32_t mtu, bool both_ways);
 
-// The same plan, its rates made those of payload. In a ring, a host's line carries acknowledgements of what comes in beside what goes
-// out, and so does the line that a region shares; the way from one host to another only between two.
+// The same plan with payload rates. In a ring, a host's line carries acknowledgements of incoming data beside outgoing
+// data, and so does the shared line of a region; the way from one host to another does so only if there are two hosts.
 void leave_room_for_headers(Plan& plan, std::uint32_t mtu);
 
 }  // namespace lockstep::sim

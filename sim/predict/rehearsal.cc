@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "sim/liveness_bound.h"
+#include "sim/workload/liveness_bound.h"
 
 namespace lockstep::sim {
 namespace {
@@ -59,13 +59,13 @@ void Rehearsal::launch() {
   launched_.clear();
   for (std::uint32_t host = 1; host <= plan_.founders; ++host) {
     if (host == gone_) continue;
-    for (std::size_t i = 0; i < plan_.work.size(); ++i) {
-      const Work& work = plan_.work[i];
-      peer::Request request = request_of(work);
+    for (std::size_t i = 0; i < plan_.program.work.size(); ++i) {
+      const Work& work = plan_.program.work[i];
+      ring::Request request = request_of(work);
       request.tag = Tag{i};
-      request.retry = work.collective == peer::Collective::kAllReduce || work.collective == peer::Collective::kBarrier;
-      if (work.collective != peer::Collective::kBarrier) request.tensors.push_back({{}, {}, work.count});
-      if (work.collective == peer::Collective::kBroadcast) request.root = world_.peer_on(1);
+      request.retry = work.collective == wire::Collective::kAllReduce || work.collective == wire::Collective::kBarrier;
+      if (work.collective != wire::Collective::kBarrier) request.tensors.push_back({{}, {}, work.count});
+      if (wire::has_root(work.collective)) request.root = world_.peer_on(1);
       launched_.push_back({host, i, world_.launch(host, request)});
     }
   }
@@ -82,7 +82,7 @@ Result<std::vector<Duration>> Rehearsal::finish() {
     if (world_.now() > end) return Error{Status::kTimedOut, "a collective does not end"};
     world_.run_for(kSlice);
   }
-  std::vector<Duration> times(plan_.work.size());
+  std::vector<Duration> times(plan_.program.work.size());
   for (const Launched& launched : launched_) {
     const Call* const call = world_.call(launched.host, launched.id);
     if (call == nullptr) continue;  // its machine is gone

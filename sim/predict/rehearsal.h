@@ -1,5 +1,5 @@
 // The step of a plan, played by the core that ships with hosts that start one after the other: how long its calls take.
-// Who starts first is rank 0.
+// The first peer that starts is rank 0.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "sim/world.h"
+#include "sim/world/world.h"
 
 namespace lockstep::sim {
 
@@ -17,7 +17,7 @@ class Rehearsal {
   explicit Rehearsal(const Plan& plan);  // in the order of their names
   Rehearsal(const Plan& plan, std::vector<std::uint32_t> ring);
 
-  // Everybody starts and sees everybody; what is wrong if they do not.
+  // Starts all peers until each sees all others; returns the error if they do not.
   std::optional<Error> begin();
   // All calls of one step, from the launch of each to the moment at which its last peer has the result.
   Result<std::vector<Duration>> step();

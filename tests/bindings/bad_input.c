@@ -1,5 +1,5 @@
-/* Every misuse that one peer can see alone is refused, with a text that names the parameter, its value and what is
- * allowed; nothing is started. No run is needed for that. */
+/* Invalid arguments that one peer can detect alone are refused. The text names the parameter, its value and the allowed
+ * values; nothing is started. These tests need no run. */
 #include <stdint.h>
 
 #include "check.h"
@@ -33,10 +33,10 @@ static void communicator_options_are_checked(void) {
   CHECK_INVALID("options.minimum_world is 4294967295; allowed: 1 to 1024", lockstep_comm_create(&options, &none));
   options = good;
   options.gang_size = 2;
-  CHECK_INVALID("options.gang_size is 2 but options.gang is 0", lockstep_comm_create(&options, &none));
+  CHECK_INVALID("options.gang_size is 2 but gang is 0", lockstep_comm_create(&options, &none));
   options = good;
   options.last_port = 4000;
-  CHECK_INVALID("options.last_port is 4000 but options.first_port is 0", lockstep_comm_create(&options, &none));
+  CHECK_INVALID("options.last_port is 4000 but first_port is 0", lockstep_comm_create(&options, &none));
   options = good;
   options.flight_folder = "/no/such/folder";
   CHECK_INVALID("there is no folder /no/such/folder", lockstep_comm_create(&options, &none));
@@ -48,11 +48,11 @@ static void communicator_options_are_checked(void) {
   options = good;
   options.first_port = 4001;
   options.last_port = 4000;
-  CHECK_INVALID("options.last_port is 4000; allowed: options.first_port (4001)", lockstep_comm_create(&options, &none));
+  CHECK_INVALID("options.last_port is 4000; allowed: first_port (4001)", lockstep_comm_create(&options, &none));
   CHECK(none == NULL);
 }
 
-static void handles_must_not_be_null(void) {
+static void null_handles_are_refused(void) {
   lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
   lockstep_world world = LOCKSTEP_WORLD_INIT;
   lockstep_peer_id id;
@@ -131,12 +131,20 @@ static void all_reduce_arguments_are_checked(void) {
   args.struct_size = 12345678;
   CHECK_INVALID("args.struct_size is 12345678", lockstep_all_reduce(comm, &args, NULL));
   args = good;
-  args.type = (lockstep_data_type)12;
-  CHECK_INVALID("args.type is 12; allowed: 0 (LOCKSTEP_U8) to 11 (LOCKSTEP_F64)",
+  args.type = (lockstep_data_type)13;
+  CHECK_INVALID("args.type is 13; allowed: 0 (LOCKSTEP_U8) to 12 (LOCKSTEP_BOOL)",
                 lockstep_all_reduce(comm, &args, NULL));
   args = good;
-  args.op = (lockstep_op)5;
-  CHECK_INVALID("args.op is 5; allowed: 0 (LOCKSTEP_SUM) to 4 (LOCKSTEP_MAX)", lockstep_all_reduce(comm, &args, NULL));
+  args.op = (lockstep_op)8;
+  CHECK_INVALID("args.op is 8; allowed: 0 (LOCKSTEP_SUM) to 7 (LOCKSTEP_BXOR)", lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.op = LOCKSTEP_BXOR;
+  CHECK_INVALID("f32 has no bxor: bitwise operations need integers or bool", lockstep_all_reduce(comm, &args, NULL));
+  args = good;
+  args.type = LOCKSTEP_BOOL;
+  args.op = LOCKSTEP_AVG;
+  CHECK_INVALID("bool has no avg: use sum or bor (any), prod or band (all), or bxor",
+                lockstep_all_reduce(comm, &args, NULL));
   args = good;
   args.down = (lockstep_wire_format)8;
   CHECK_INVALID("args.down is 8; allowed: 0 (LOCKSTEP_WIRE_NATIVE) to 7 (LOCKSTEP_WIRE_E3M0)",
@@ -152,7 +160,8 @@ static void all_reduce_arguments_are_checked(void) {
   args = good;
   args.algorithm = LOCKSTEP_ALGORITHM_DIRECT;
   args.op = LOCKSTEP_PROD;
-  CHECK_INVALID("only an all-reduce of f32 (sum or avg) goes direct", lockstep_all_reduce(comm, &args, NULL));
+  CHECK_INVALID("only an all-reduce of f32 (sum or avg) has the direct algorithm",
+                lockstep_all_reduce(comm, &args, NULL));
   args.algorithm = (lockstep_algorithm)3;
   CHECK_INVALID("args.algorithm is 3; allowed: 0 (LOCKSTEP_ALGORITHM_AUTO) to 2 (LOCKSTEP_ALGORITHM_DIRECT)",
                 lockstep_all_reduce(comm, &args, NULL));
@@ -160,7 +169,8 @@ static void all_reduce_arguments_are_checked(void) {
   args.weight = 2;
   CHECK_INVALID("args.weight is 2 but args.weighted is 0", lockstep_all_reduce(comm, &args, NULL));
   args.weighted = 1;
-  CHECK_INVALID("only an average (avg) has weights, not a sum", lockstep_all_reduce(comm, &args, NULL));
+  args.op = LOCKSTEP_MAX;
+  CHECK_INVALID("only an all-reduce of f32 (sum or avg) has weights", lockstep_all_reduce(comm, &args, NULL));
   args = good;
   args.send = NULL;
   CHECK_INVALID("args.send is NULL but has 64 elements", lockstep_all_reduce(comm, &args, NULL));
@@ -177,7 +187,7 @@ static void all_reduce_arguments_are_checked(void) {
   CHECK_INVALID("multiples of 4, the size of f32", lockstep_all_reduce(comm, &args, NULL));
   args = good;
   args.count = 32;
-  args.recv = data + 16; /* half of it lies in `send` */
+  args.recv = data + 16; /* half of recv lies in send */
   CHECK_INVALID("overlap", lockstep_all_reduce(comm, &args, NULL));
 
   args = good;
@@ -247,8 +257,8 @@ static void states_are_checked(void) {
   tensors[1].name = "w";
   CHECK_INVALID("tensor 1 has the same name as an earlier one: w", lockstep_sync_state(comm, &args, NULL));
   tensors[1] = good;
-  tensors[1].type = (lockstep_data_type)12;
-  CHECK_INVALID("args.tensors[1].type is 12; allowed: 0 (LOCKSTEP_U8) to 11", lockstep_sync_state(comm, &args, NULL));
+  tensors[1].type = (lockstep_data_type)13;
+  CHECK_INVALID("args.tensors[1].type is 13; allowed: 0 (LOCKSTEP_U8) to 12", lockstep_sync_state(comm, &args, NULL));
   tensors[1] = good;
   tensors[1].data = NULL;
   CHECK_INVALID("args.tensors[1].data is NULL but has 8 elements", lockstep_sync_state(comm, &args, NULL));
@@ -286,8 +296,8 @@ static void states_are_checked(void) {
   CHECK_INVALID("args.strategy is 3; allowed: 0 (LOCKSTEP_STATE_POPULAR) to 2", lockstep_sync_state(comm, &args, NULL));
 }
 
-/* Peers would go on with other bytes, and not be told. */
-static void values_have_memory_of_their_own(void) {
+/* Peers would continue with different bytes and without an error. */
+static void overlapping_values_are_refused(void) {
   static const char two_values[] = "value 1 (epoch) overlaps value 0 (step)";
   static const char in_a_tensor[] = "value 1 (epoch) overlaps tensor 0 (w)";
   uint64_t memory[4] = {0, 0, 0, 0};
@@ -304,7 +314,7 @@ static void values_have_memory_of_their_own(void) {
   CHECK_INVALID(two_values, lockstep_prefetch_state(comm, &args, NULL));
   CHECK_INVALID(two_values, lockstep_publish_state(comm, &args));
   CHECK_INVALID(two_values, lockstep_watch_state(comm, &args));
-  values[1].value = (char*)memory + 4; /* half of it */
+  values[1].value = (char*)memory + 4; /* half of the value lies in the tensor */
   CHECK_INVALID(two_values, lockstep_sync_state(comm, &args, NULL));
   values[1].value = memory + 3;
   CHECK_INVALID(in_a_tensor, lockstep_sync_state(comm, &args, NULL));
@@ -313,7 +323,7 @@ static void values_have_memory_of_their_own(void) {
   CHECK_INVALID(in_a_tensor, lockstep_watch_state(comm, &args));
 }
 
-static void a_state_that_is_none_yet_is_not_shown_to_others(void) {
+static void a_blank_state_is_not_published_or_watched(void) {
   lockstep_sync_state_args args = LOCKSTEP_SYNC_STATE_ARGS_INIT;
   lockstep_work* work = NULL;
   args.blank = 1;
@@ -370,25 +380,25 @@ static void coordinator_arguments_are_checked(void) {
   lockstep_coordinator_stop(coordinator);
 }
 
-/* The rest of the world may be bad, too. */
-static void addresses_are_named_when_they_do_not_work(void) {
+/* Bad input from the rest of the world. */
+static void errors_name_unusable_addresses(void) {
   lockstep_comm* other = NULL;
   CHECK_INVALID("coordinator is NULL", lockstep_connect(comm, NULL, 1000));
   CHECK_STATUS(LOCKSTEP_OK, lockstep_comm_create(NULL, &other));
-  CHECK_INVALID("nonsense", lockstep_connect(other, "nonsense", 1000)); /* does not count as a connect */
+  CHECK_INVALID("nonsense", lockstep_connect(other, "nonsense", 1000)); /* does not count as a call of connect */
   CHECK_STATUS(LOCKSTEP_ERR_UNREACHABLE, lockstep_connect(other, "no.such.host.invalid:4000", 2000));
   CHECK(strstr(lockstep_last_error(), "no.such.host.invalid") != NULL);
   lockstep_comm_destroy(other);
 }
 
-/* A reason is for logs and texts: it breaks no line there, nor a terminal. */
-static void reasons_are_made_plain(void) {
+/* A reason appears in logs and error texts: control characters in it are replaced. */
+static void control_characters_in_reasons_are_replaced(void) {
   lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
   lockstep_coordinator* coordinator = NULL;
   lockstep_comm* other = NULL;
   lockstep_work* work = NULL;
   char address[64];
-  options.founders = 2; /* the other never comes */
+  options.founders = 2; /* the other founder never joins */
   CHECK_STATUS(LOCKSTEP_OK, lockstep_coordinator_start(NULL, &coordinator));
   CHECK_STATUS(LOCKSTEP_OK, lockstep_coordinator_address(coordinator, address, sizeof address));
   CHECK_STATUS(LOCKSTEP_OK, lockstep_comm_create(&options, &other));
@@ -401,7 +411,7 @@ static void reasons_are_made_plain(void) {
   lockstep_coordinator_stop(coordinator);
 }
 
-static void outside_of_a_run_calls_say_so(void) {
+static void calls_outside_a_run_are_refused(void) {
   lockstep_world world = LOCKSTEP_WORLD_INIT;
   size_t count = 0;
   CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_world_get(comm, &world));
@@ -418,19 +428,19 @@ static void outside_of_a_run_calls_say_so(void) {
 int main(void) {
   communicator_options_are_checked();
   CHECK_STATUS(LOCKSTEP_OK, lockstep_comm_create(NULL, &comm));
-  handles_must_not_be_null();
+  null_handles_are_refused();
   time_outs_are_checked();
   results_are_checked();
   all_reduce_arguments_are_checked();
   other_collectives_are_checked();
   states_are_checked();
-  values_have_memory_of_their_own();
-  a_state_that_is_none_yet_is_not_shown_to_others();
+  overlapping_values_are_refused();
+  a_blank_state_is_not_published_or_watched();
   work_arguments_are_checked();
   coordinator_arguments_are_checked();
-  addresses_are_named_when_they_do_not_work();
-  reasons_are_made_plain();
-  outside_of_a_run_calls_say_so();
+  errors_name_unusable_addresses();
+  control_characters_in_reasons_are_replaced();
+  calls_outside_a_run_are_refused();
   lockstep_comm_destroy(comm);
   return 0;
 }

@@ -1,4 +1,4 @@
-/* Checks for tests in C99: they say what was expected where, and end the program. */
+/* Checks for tests in C99: a failed check prints its place and the expectation, and ends the program. */
 #ifndef LOCKSTEP_TESTS_BINDINGS_CHECK_H
 #define LOCKSTEP_TESTS_BINDINGS_CHECK_H
 

@@ -1,4 +1,4 @@
-/* Processes for tests: they run a function, and never outlive the test. */
+/* Child processes for tests. A child runs a function and never outlives the test. */
 #ifndef LOCKSTEP_TESTS_BINDINGS_CHILD_H
 #define LOCKSTEP_TESTS_BINDINGS_CHILD_H
 
@@ -15,11 +15,11 @@
 /* A process, and a pipe in each direction. */
 typedef struct child {
   pid_t id;
-  int in;  /* what it reads as `in` */
-  int out; /* what it has written to `out` */
+  int in;  /* the child reads these bytes from its `in` */
+  int out; /* the bytes that the child writes to its `out` */
 } child;
 
-/* Forks; the child runs `body` with the other ends of the pipes, and exits with what it returns. */
+/* Forks. The child runs `body` with the other ends of the pipes and exits with its result. */
 static inline child start_child(int (*body)(int in, int out, void* user), void* user) {
   int to[2], from[2];
   child started;
@@ -28,7 +28,7 @@ static inline child start_child(int (*body)(int in, int out, void* user), void* 
   started.id = fork();
   CHECK(started.id >= 0);
   if (started.id == 0) {
-    /* The kernel kills it when the parent dies, however that dies. If it is dead already, nobody would. */
+    /* The kernel kills the child when the parent dies. If the parent is dead already, the child exits here. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(1);
     close(to[1]);
     close(from[0]);
@@ -41,7 +41,7 @@ static inline child start_child(int (*body)(int in, int out, void* user), void* 
   return started;
 }
 
-/* Waits until the child has ended; whether it returned 0. */
+/* Waits until the child has ended. Returns whether its exit status is 0. */
 static inline int ended_well(child* self) {
   int status = -1;
   close(self->in);
@@ -55,7 +55,7 @@ static inline void kill_child(child* self) {
   CHECK(!ended_well(self));
 }
 
-/* All of `size` bytes. */
+/* Reads exactly `size` bytes. */
 static inline void read_all(int from, void* into, size_t size) {
   char* place = (char*)into;
   while (size > 0) {
@@ -67,10 +67,10 @@ static inline void read_all(int from, void* into, size_t size) {
 }
 
 static inline void write_all(int to, const void* data, size_t size) {
-  CHECK(write(to, data, size) == (ssize_t)size); /* a pipe takes a little at once */
+  CHECK(write(to, data, size) == (ssize_t)size); /* a pipe takes a short message at once */
 }
 
-/* Milliseconds of a clock that never goes back. */
+/* Milliseconds of a monotonic clock. */
 static inline int64_t now_ms(void) {
   struct timespec now;
   CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
@@ -94,7 +94,8 @@ static inline int host_coordinator(int in, int out, void* user) {
   return 0;
 }
 
-/* To be called before the process has threads. Writes where it listens. It ends with its child.in. */
+/* Call it before the process has threads. Writes the coordinator's address. The coordinator ends when child.in is
+ * closed. */
 static inline child start_coordinator(lockstep_coordinator_options* options, char address[ADDRESS_SIZE]) {
   const child started = start_child(host_coordinator, options);
   read_all(started.out, address, ADDRESS_SIZE);

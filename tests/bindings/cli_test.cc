@@ -154,6 +154,7 @@ TEST(Cli, RefusesAHalfThatTheCollectiveDoesNotHave) {
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("--only out: broadcast is measured in place only"));
   EXPECT_EQ(run("bench -c barrier --only in").code, 2);
+  EXPECT_EQ(run("bench -c reduce --only in").code, 2);
   EXPECT_EQ(run("bench -c sync_state --only out").code, 2);
   EXPECT_EQ(run("bench --segment-bytes 2M").code, 2);
 }
@@ -365,7 +366,7 @@ TEST(Cli, StatusOfAnInvalidAddressIsWrongUsage) { EXPECT_EQ(run("status nonsense
 // ---- bench ----
 
 TEST(Cli, BenchChecksEveryCollective) {
-  for (const std::string collective : {"all_reduce", "reduce_scatter", "all_gather", "broadcast"}) {
+  for (const std::string collective : {"all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast"}) {
     const Ran ran = run("bench -p 3 -b 1K -e 64K -f 64 -n 3 -w 1 --json -c " + collective, "2> /dev/null");
     ASSERT_EQ(ran.code, 0) << collective << ran.text;
     const nlohmann::json j = nlohmann::json::parse(ran.text);
@@ -373,7 +374,8 @@ TEST(Cli, BenchChecksEveryCollective) {
     EXPECT_EQ(j.at("errors"), 0) << collective;
     ASSERT_EQ(j.at("rows").size(), 2U);
     EXPECT_EQ(j.at("rows")[0].at("out_of_place").is_null(), collective == "broadcast");
-    EXPECT_EQ(j.at("rows")[0].at("in_place").is_null(), collective == "reduce_scatter");
+    EXPECT_EQ(j.at("rows")[0].at("in_place").is_null(), collective == "reduce" || collective == "reduce_scatter");
+    EXPECT_EQ(j.at("op").is_null(), collective == "all_gather" || collective == "broadcast");
     const nlohmann::json& timing = j.at("rows")[0].at(collective == "broadcast" ? "in_place" : "out_of_place");
     EXPECT_EQ(timing.at("iterations"), 3);
     EXPECT_GT(timing.at("least_us"), 0);
@@ -402,7 +404,7 @@ TEST(Cli, BenchChecksManyTensorsAndManyCallsInFlight) {
   EXPECT_EQ(j.at("in_flight"), 3);
   EXPECT_EQ(j.at("errors"), 0);
   EXPECT_EQ(j.at("rows").back().at("out_of_place").at("iterations"), 2);
-  for (const std::string collective : {"reduce_scatter", "all_gather", "broadcast", "barrier"}) {
+  for (const std::string collective : {"reduce", "reduce_scatter", "all_gather", "broadcast", "barrier"}) {
     EXPECT_EQ(run("bench -p 2 -i 2 -b 1K -e 1K -n 1 -w 1 -c " + collective).code, 0) << collective;
   }
 }
@@ -465,15 +467,26 @@ TEST(Cli, BenchMayBeginWithZeroBytes) {
 }
 
 TEST(Cli, BenchKnowsTheFoldOfEveryTypeAndOperation) {
-  for (const std::string type : {"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"}) {
-    for (const std::string op : {"sum", "avg", "prod", "min", "max"}) {
+  for (const std::string type :
+       {"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64", "bool"}) {
+    for (const std::string op : {"sum", "avg", "prod", "min", "max", "band", "bor", "bxor"}) {
+      const bool is_bitwise = op.starts_with('b');
+      if (type.starts_with('f') || type == "bf16" ? is_bitwise : type == "bool" && op == "avg") continue;
       std::string line = "bench -p 2 -b 20000 -e 20000 -n 1 -w 1 --only out";
       line.append(" -d ").append(type).append(" -o ").append(op);
       const Ran ran = run(line);
       EXPECT_EQ(ran.code, 0) << ran.text;
       EXPECT_THAT(ran.text, HasSubstr("all results are right")) << type << " " << op;
+      EXPECT_THAT(ran.text, HasSubstr(type)) << op;
+      EXPECT_THAT(ran.text, HasSubstr(op)) << type;
     }
   }
+}
+
+TEST(Cli, BenchRefusesAnOperationThatTheTypeDoesNotHave) {
+  const Ran ran = run("bench -p 2 -b 4K -e 4K -n 1 -w 0 -d f32 -o bor");
+  EXPECT_NE(ran.code, 0);
+  EXPECT_THAT(ran.text, HasSubstr("f32 has no bor"));
 }
 
 TEST(Cli, BenchWithoutACoordinatorSaysSo) {

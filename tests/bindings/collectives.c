@@ -69,8 +69,7 @@ static void all_reduce_of(peer* self, uint64_t count, int in_place) {
   CHECK(memcmp(&contributors[result.rank], &world.self, sizeof contributors[0]) == 0);
   CHECK(result.tag == 5 && result.cohort == world.cohort && result.retries == 0);
   CHECK(result.seconds > 0);
-  CHECK((result.bytes_sent > 0) ==
-        (count > 0 && self->peers > 1)); /* a chunk may be empty, but nobody forwards nothing */
+  CHECK((result.bytes_sent > 0) == (count > 0 && self->peers > 1)); /* a chunk may be empty; then no peer forwards it */
   if (!in_place) free(recv);
   free(send);
 }
@@ -98,7 +97,7 @@ static void integers_average_toward_zero(peer* self) {
   CHECK(value[0] == 8 / (int32_t)self->peers && value[1] == -8 / (int32_t)self->peers);
 }
 
-static void every_nan_spreads(peer* self) {
+static void a_nan_spreads_to_the_result(peer* self) {
   float value = self->number == 0 ? nanf("") : 1;
   uint32_t bits = 0;
   lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
@@ -122,7 +121,7 @@ static void many_tensors_are_one_round(peer* self) {
   tensors[0].send = a;
   tensors[0].recv = a;
   tensors[0].count = 3;
-  tensors[1].send = NULL; /* of no elements */
+  tensors[1].send = NULL; /* allowed with 0 elements */
   tensors[1].recv = NULL;
   tensors[1].count = 0;
   tensors[2].send = b;
@@ -159,7 +158,7 @@ static void reduce_scatter_gives_each_rank_its_chunk(peer* self) {
   }
 }
 
-static void reduce_scatter_names_a_room_that_is_too_small(peer* self) {
+static void reduce_scatter_refuses_too_small_a_capacity(peer* self) {
   int64_t send[10] = {0}, recv[1];
   lockstep_reduce_scatter_args args = LOCKSTEP_REDUCE_SCATTER_ARGS_INIT;
   args.send = send;
@@ -178,7 +177,7 @@ static void all_gather_takes_blocks_of_any_size(peer* self) {
   lockstep_all_gather_args args = LOCKSTEP_ALL_GATHER_ARGS_INIT;
   lockstep_result result = LOCKSTEP_RESULT_INIT;
   size_t i, k, at = 0;
-  for (i = 0; i < self->number; ++i) send[i] = (uint16_t)self->number; /* peer 0 has nothing to say */
+  for (i = 0; i < self->number; ++i) send[i] = (uint16_t)self->number; /* peer 0 contributes an empty block */
   args.send = send;
   args.recv = recv;
   args.send_count = self->number;
@@ -195,6 +194,128 @@ static void all_gather_takes_blocks_of_any_size(peer* self) {
     for (k = 0; k < blocks[i]; ++k) CHECK(recv[at++] == blocks[i]);
   }
   CHECK(at == self->peers * (self->peers - 1) / 2);
+}
+
+static void reduce_gives_the_root_the_sum(peer* self) {
+  const lockstep_world world = world_of(self);
+  lockstep_peer_id ids[MOST_PEERS];
+  size_t count = 0, i;
+  int32_t send[1000], recv[1000];
+  lockstep_reduce_args args = LOCKSTEP_REDUCE_ARGS_INIT;
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  const unsigned root = self->peers - 1;
+  const int32_t sum = (int32_t)(self->peers * (self->peers + 1) / 2);
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_member_ids(self->comm, 0, ids, MOST_PEERS, &count, NULL));
+  for (i = 0; i < 1000; ++i) send[i] = (int32_t)((world.rank + 1) * (i + 1)), recv[i] = -1;
+  args.send = send;
+  args.recv = world.rank == root ? recv : NULL;
+  args.count = 1000;
+  args.root = ids[root];
+  args.type = LOCKSTEP_I32;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_reduce(self->comm, &args, &result));
+  for (i = 0; i < 1000; ++i) CHECK(recv[i] == (world.rank == root ? sum * (int32_t)(i + 1) : -1));
+  for (i = 0; i < 1000; ++i) CHECK(send[i] == (int32_t)((world.rank + 1) * (i + 1)));
+  CHECK(result.bytes_sent == (world.rank == root ? 0 : sizeof send));
+
+  args.recv = NULL; /* on the root, too */
+  CHECK_STATUS(LOCKSTEP_ERR_BUFFER_TOO_SMALL, lockstep_reduce(self->comm, &args, NULL));
+}
+
+/* Rank r sends r + 1 elements. */
+static void gather_gives_the_root_all_blocks(peer* self) {
+  const lockstep_world world = world_of(self);
+  lockstep_peer_id ids[MOST_PEERS];
+  size_t count = 0, i, r, at = 0;
+  int16_t send[MOST_PEERS], recv[MOST_PEERS * MOST_PEERS];
+  uint64_t blocks[MOST_PEERS];
+  lockstep_gather_args args = LOCKSTEP_GATHER_ARGS_INIT;
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  const unsigned root = self->peers - 1;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_member_ids(self->comm, 0, ids, MOST_PEERS, &count, NULL));
+  for (i = 0; i < MOST_PEERS; ++i) send[i] = (int16_t)(100 * world.rank + i);
+  args.send = send;
+  args.send_count = world.rank + 1;
+  args.recv = world.rank == root ? recv : NULL;
+  args.recv_capacity = MOST_PEERS * MOST_PEERS;
+  args.root = ids[root];
+  args.type = LOCKSTEP_I16;
+  result.blocks = blocks;
+  result.blocks_capacity = MOST_PEERS;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_gather(self->comm, &args, &result));
+  CHECK(result.blocks_count == self->peers);
+  for (r = 0; r < self->peers; ++r) {
+    CHECK(blocks[r] == (world.rank == root ? r + 1 : 0));
+    for (i = 0; i < blocks[r]; ++i) CHECK(recv[at++] == (int16_t)(100 * r + i));
+  }
+
+  args.recv_capacity = 1; /* too little, unless the root is alone */
+  CHECK_STATUS(self->peers > 1 ? LOCKSTEP_ERR_BUFFER_TOO_SMALL : LOCKSTEP_OK, lockstep_gather(self->comm, &args, NULL));
+}
+
+/* Rank r gets r elements; the blocks lie in the reverse order of ranks. */
+static void scatter_gives_each_rank_its_block(peer* self) {
+  const lockstep_world world = world_of(self);
+  lockstep_peer_id ids[MOST_PEERS];
+  lockstep_block blocks[MOST_PEERS];
+  size_t count = 0, i, r, at = 0;
+  double send[MOST_PEERS * MOST_PEERS], recv[MOST_PEERS];
+  lockstep_scatter_args args = LOCKSTEP_SCATTER_ARGS_INIT;
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  uint64_t received[MOST_PEERS];
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_member_ids(self->comm, 0, ids, MOST_PEERS, &count, NULL));
+  for (r = self->peers; r-- > 0;) {
+    blocks[self->peers - 1 - r].to = ids[r];
+    blocks[self->peers - 1 - r].count = r;
+    for (i = 0; i < r; ++i) send[at++] = (double)(100 * r + i);
+  }
+  args.send = world.rank == 0 ? send : NULL;
+  args.blocks = world.rank == 0 ? blocks : NULL;
+  args.blocks_count = world.rank == 0 ? self->peers : 0;
+  args.recv = recv;
+  args.recv_capacity = MOST_PEERS;
+  args.root = ids[0];
+  args.type = LOCKSTEP_F64;
+  result.blocks = received;
+  result.blocks_capacity = MOST_PEERS;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_scatter(self->comm, &args, &result));
+  CHECK(received[0] == world.rank);
+  for (i = 0; i < world.rank; ++i) CHECK(recv[i] == (double)(100 * world.rank + i));
+  for (r = 1; r < self->peers; ++r) CHECK(received[r] == 0);
+}
+
+/* Rank r sends 2 elements to itself and to each rank after it, and 1000 to each rank before it. */
+static void all_to_all_gives_each_pair_its_block(peer* self) {
+  const lockstep_world world = world_of(self);
+  lockstep_peer_id ids[MOST_PEERS];
+  lockstep_block blocks[MOST_PEERS];
+  uint32_t send[MOST_PEERS * 1000], recv[MOST_PEERS * 1000];
+  size_t count = 0, i, r, at = 0;
+  lockstep_all_to_all_args args = LOCKSTEP_ALL_TO_ALL_ARGS_INIT;
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  uint64_t received[MOST_PEERS];
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_member_ids(self->comm, 0, ids, MOST_PEERS, &count, NULL));
+  for (r = 0; r < self->peers; ++r) {
+    blocks[r].to = ids[r];
+    blocks[r].count = r < world.rank ? 1000 : 2;
+    for (i = 0; i < blocks[r].count; ++i) send[at++] = (uint32_t)(10000 * world.rank + 1000 * r + i);
+  }
+  args.send = send;
+  args.recv = recv;
+  args.blocks = blocks;
+  args.blocks_count = self->peers;
+  args.recv_capacity = MOST_PEERS * 1000;
+  args.type = LOCKSTEP_U32;
+  result.blocks = received;
+  result.blocks_capacity = MOST_PEERS;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_all_to_all(self->comm, &args, &result));
+  for (r = 0, at = 0; r < self->peers; ++r) {
+    CHECK(received[r] == (world.rank < r ? 1000U : 2U));
+    for (i = 0; i < received[r]; ++i) CHECK(recv[at++] == (uint32_t)(10000 * r + 1000 * world.rank + i));
+  }
+
+  blocks[0].to = blocks[self->peers - 1].to; /* two blocks for one peer */
+  CHECK_STATUS(self->peers > 1 ? LOCKSTEP_ERR_INVALID_ARGUMENT : LOCKSTEP_OK,
+               lockstep_all_to_all(self->comm, &args, NULL));
 }
 
 static void broadcast_copies_the_root(peer* self) {
@@ -229,7 +350,7 @@ static void broadcast_copies_the_root(peer* self) {
   CHECK(data[9] == 42 && more[0] == 7);
 }
 
-static void barriers_and_admission_have_results_too(peer* self) {
+static void barriers_and_admissions_have_results(peer* self) {
   lockstep_barrier_args args = LOCKSTEP_BARRIER_ARGS_INIT;
   lockstep_result result = LOCKSTEP_RESULT_INIT;
   uint32_t waiting = 99;
@@ -241,12 +362,12 @@ static void barriers_and_admission_have_results_too(peer* self) {
   CHECK(result.world_size == self->peers && result.tag == 12);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_pending(self->comm, &waiting));
   CHECK(waiting == 0);
-  CHECK_STATUS(LOCKSTEP_OK, lockstep_admit(self->comm, 30000, &result)); /* nobody waits */
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_admit(self->comm, 30000, &result)); /* no newcomer waits */
   CHECK(result.world_size == self->peers && result.contributors_count == 0);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_wait_for_world(self->comm, self->peers, LOCKSTEP_FOREVER, NULL));
 }
 
-/* Four calls in flight, begun in another order on every peer. */
+/* Four calls in flight; each peer begins them in a different order. */
 static void calls_are_matched_by_tag_and_not_by_order(peer* self) {
   enum { CALLS = 4, COUNT = 5000 };
   float* data[CALLS];
@@ -278,13 +399,13 @@ static void calls_are_matched_by_tag_and_not_by_order(peer* self) {
   }
   for (i = 0; i < CALLS; ++i) {
     CHECK(data[i][COUNT - 1] == (float)((i + 1) * self->peers));
-    CHECK_STATUS(LOCKSTEP_OK, lockstep_wait(works[i], LOCKSTEP_FOREVER, NULL)); /* again: the same answer */
+    CHECK_STATUS(LOCKSTEP_OK, lockstep_wait(works[i], LOCKSTEP_FOREVER, NULL)); /* the same answer */
     lockstep_work_free(works[i]);
     free(data[i]);
   }
 }
 
-static void the_others_have_an_asynchronous_form_too(peer* self) {
+static void all_other_collectives_have_an_asynchronous_form(peer* self) {
   int32_t in[6] = {0}, out[6 * MOST_PEERS];
   uint8_t byte = self->number == 0;
   lockstep_work* works[4];
@@ -327,7 +448,7 @@ static void the_others_have_an_asynchronous_form_too(peer* self) {
   lockstep_work_free(last);
 }
 
-static void leaving_ends_it(peer* self) {
+static void calls_after_leave_are_refused(peer* self) {
   lockstep_work* work = NULL;
   CHECK_STATUS(LOCKSTEP_OK, lockstep_leave_async(self->comm, 30000, &work));
   CHECK_STATUS(LOCKSTEP_OK, lockstep_wait(work, 30000, NULL));
@@ -339,16 +460,20 @@ static void everything(peer* self) {
   the_world_is_the_same_for_all(self);
   all_reduce_takes_any_count(self);
   integers_average_toward_zero(self);
-  every_nan_spreads(self);
+  a_nan_spreads_to_the_result(self);
   many_tensors_are_one_round(self);
   reduce_scatter_gives_each_rank_its_chunk(self);
-  if (self->peers > 1) reduce_scatter_names_a_room_that_is_too_small(self);
+  if (self->peers > 1) reduce_scatter_refuses_too_small_a_capacity(self);
   all_gather_takes_blocks_of_any_size(self);
+  reduce_gives_the_root_the_sum(self);
+  gather_gives_the_root_all_blocks(self);
+  scatter_gives_each_rank_its_block(self);
+  all_to_all_gives_each_pair_its_block(self);
   broadcast_copies_the_root(self);
-  barriers_and_admission_have_results_too(self);
+  barriers_and_admissions_have_results(self);
   calls_are_matched_by_tag_and_not_by_order(self);
-  the_others_have_an_asynchronous_form_too(self);
-  leaving_ends_it(self);
+  all_other_collectives_have_an_asynchronous_form(self);
+  calls_after_leave_are_refused(self);
 }
 
 int main(void) {

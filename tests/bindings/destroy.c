@@ -1,4 +1,4 @@
-/* Handles are destroyed while other threads are in functions of them, or begin one: as a garbage collector does. */
+/* Handles are destroyed while other threads run or begin functions on them, as a garbage collector may do. */
 #include <sched.h>
 #include <stdint.h>
 
@@ -7,7 +7,7 @@
 
 enum { COUNT = 1000, IN_TIME_MS = 30000, MOST_CALLERS = 4 };
 
-/* The threads that have waited for 50 ms: those are asleep in the library. */
+/* The number of threads that have waited for 50 ms: these threads sleep in the library. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t sleepers[MOST_CALLERS];
 static int asleep;
@@ -32,7 +32,7 @@ static void until_asleep(int threads) {
   } while (found < threads);
 }
 
-static void nobody_is_asleep(void) {
+static void no_thread_is_asleep(void) {
   pthread_mutex_lock(&mutex);
   asleep = 0;
   pthread_mutex_unlock(&mutex);
@@ -75,9 +75,8 @@ static void* wait_in_wait(void* argument) {
   return NULL;
 }
 
-/* Only the first of two peers waits in the barrier; the second one has a communicator beside that is let in by nobody.
- * */
-static void waits_end(peer* self) {
+/* Only the first of two peers waits in the barrier. The second peer also has a communicator that no member admits. */
+static void destroy_ends_waits(peer* self) {
   caller callers[3] = {{0}};
   pthread_t threads[3];
   int i;
@@ -98,7 +97,7 @@ static void waits_end(peer* self) {
     CHECK(callers[2].status == LOCKSTEP_ERR_OUTCOME_UNKNOWN);
     lockstep_work_free(callers[2].work);
     self->comm = NULL;
-    nobody_is_asleep();
+    no_thread_is_asleep();
     pthread_barrier_wait(self->meeting);
   } else {
     pthread_barrier_wait(self->meeting);
@@ -112,7 +111,7 @@ static void waits_end(peer* self) {
   }
 }
 
-/* Of everything a little, until it is told that there is nothing left. */
+/* Calls a little of everything until the handle is reported as destroyed. */
 static void* call_until_closed(void* argument) {
   caller* self = (caller*)argument;
   float data[COUNT];
@@ -143,15 +142,15 @@ static void* call_until_closed(void* argument) {
     if (status == LOCKSTEP_OK) status = lockstep_peer_id_self(self->comm, &id);
   }
   self->status = status;
-  /* and still: it was destroyed, or is about to be */
+  /* the handle was destroyed, or is about to be */
   while (lockstep_abort_all(self->comm, NULL) == LOCKSTEP_OK) sched_yield();
   CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_barrier(self->comm, NULL, NULL));
   check_text(__FILE__, __LINE__, "barrier", lockstep_last_error(), "the communicator was closed");
   return NULL;
 }
 
-/* A world of 1: its calls end by themselves. */
-static void calls_begin_meanwhile(const char* coordinator) {
+/* A world of one: its calls end without another peer. */
+static void destroy_while_calls_begin(const char* coordinator) {
   int round, i;
   for (round = 0; round < 40; ++round) {
     caller callers[MOST_CALLERS];
@@ -184,8 +183,8 @@ static int destroy_what_waits(void* user) {
   return *comm != NULL ? destroy_once(user) : 0;
 }
 
-/* A signal handler of an interpreter may do that. */
-static void a_thread_destroys_what_it_waits_in(const char* coordinator) {
+/* The signal handler of an interpreter may destroy the handle. */
+static void a_thread_destroys_the_handle_that_it_waits_on(const char* coordinator) {
   lockstep_comm* comm;
   lockstep_comm* same;
   CHECK_STATUS(LOCKSTEP_OK, lockstep_comm_create(NULL, &comm));
@@ -194,7 +193,7 @@ static void a_thread_destroys_what_it_waits_in(const char* coordinator) {
   CHECK_STATUS(LOCKSTEP_OK, lockstep_set_interrupt(destroy_what_waits, &comm));
   CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_wait_for_world(same, 1000, LOCKSTEP_FOREVER, NULL));
   CHECK(comm == NULL);
-  lockstep_comm_destroy(same); /* again: nothing, as long as the handle is known */
+  lockstep_comm_destroy(same); /* a second destroy does nothing while the handle is known */
   CHECK_STATUS(LOCKSTEP_OK, lockstep_set_interrupt(count_sleepers, NULL));
 }
 
@@ -211,7 +210,7 @@ static void* record_until_stopped(void* argument) {
   return NULL;
 }
 
-static void a_coordinator_is_stopped_meanwhile(void) {
+static void a_coordinator_is_stopped_during_calls(void) {
   int round;
   for (round = 0; round < 40; ++round) {
     lockstep_coordinator* coordinator = NULL;
@@ -223,7 +222,7 @@ static void a_coordinator_is_stopped_meanwhile(void) {
   }
 }
 
-/* ---- a coordinator that stands still */
+/* ---- a stopped coordinator */
 
 static void destroy_at_once(lockstep_comm* comm) {
   const int64_t began = now_ms();
@@ -233,7 +232,7 @@ static void destroy_at_once(lockstep_comm* comm) {
   exit(1);
 }
 
-static void nobody_waits_for_a_coordinator_that_stands_still(const child* coordinator, const char* address) {
+static void destroy_does_not_wait_for_a_stopped_coordinator(const child* coordinator, const char* address) {
   lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
   lockstep_comm* members[3];
   lockstep_work* joining[3];
@@ -263,15 +262,15 @@ int main(void) {
   lockstep_coordinator* coordinator = NULL;
   char address[ADDRESS_SIZE];
   child other = start_coordinator(NULL, address);
-  nobody_waits_for_a_coordinator_that_stands_still(&other, address);
+  destroy_does_not_wait_for_a_stopped_coordinator(&other, address);
   CHECK(ended_well(&other));
   CHECK_STATUS(LOCKSTEP_OK, lockstep_set_interrupt(count_sleepers, NULL));
-  with_peers(2, NULL, waits_end);
+  with_peers(2, NULL, destroy_ends_waits);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_coordinator_start(NULL, &coordinator));
   CHECK_STATUS(LOCKSTEP_OK, lockstep_coordinator_address(coordinator, address, sizeof address));
-  calls_begin_meanwhile(address);
-  a_thread_destroys_what_it_waits_in(address);
+  destroy_while_calls_begin(address);
+  a_thread_destroys_the_handle_that_it_waits_on(address);
   lockstep_coordinator_stop(coordinator);
-  a_coordinator_is_stopped_meanwhile();
+  a_coordinator_is_stopped_during_calls();
   return 0;
 }

@@ -1,10 +1,9 @@
-/* How calls end that do not succeed: aborts, time-outs, arguments that differ, worlds that change; and that nobody
- * hangs. */
+/* Calls that fail: aborts, time-outs, different arguments, changed worlds. Every call ends. */
 #include "peers.h"
 
 enum { COUNT = 1000, IN_TIME_MS = 30000 };
 
-/* An all-reduce in place, that all peers fill with 1. */
+/* An all-reduce in place; all peers fill the tensor with 1. */
 typedef struct sum {
   float data[COUNT];
   lockstep_all_reduce_args args;
@@ -34,8 +33,9 @@ static void holds(const sum* of, float wanted) {
 
 static void all_meet(peer* self) { CHECK_STATUS(LOCKSTEP_OK, lockstep_barrier(self->comm, NULL, NULL)); }
 
-/* One aborts its call before the others begin theirs: they get the same end, at once, and their input is whole. */
-static void an_abort_ends_the_round_for_everybody(peer* self) {
+/* One peer aborts its call before the others begin theirs: their calls end at once with the same status and unchanged
+ * input. */
+static void an_abort_ends_the_round_on_every_peer(peer* self) {
   sum* mine = new_sum(70);
   if (self->number == 0) {
     lockstep_work* work = NULL;
@@ -62,7 +62,7 @@ static void freeing_an_unfinished_call_aborts_it(peer* self) {
   if (self->number == 0) {
     lockstep_work* work = NULL;
     CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce_async(self->comm, &mine->args, &work));
-    lockstep_work_free(work); /* from here on `mine` is ours again */
+    lockstep_work_free(work); /* the library returns `mine` here */
     holds(mine, 1);
     all_meet(self);
   } else {
@@ -72,7 +72,7 @@ static void freeing_an_unfinished_call_aborts_it(peer* self) {
   free(mine);
 }
 
-static void a_time_out_ends_the_round_for_everybody(peer* self) {
+static void a_time_out_ends_the_round_on_every_peer(peer* self) {
   sum* mine = new_sum(72);
   if (self->number == 0) {
     mine->args.timeout_ms = 30;
@@ -128,8 +128,8 @@ static void blocking_calls_can_be_aborted_from_another_thread(peer* self) {
   free(mine);
 }
 
-/* Promise S10: refused on all of them alike, both values named, nothing reduced. */
-static void arguments_that_differ_are_refused_on_all_sides(peer* self) {
+/* Promise S10: the call is refused on all peers with a text that names both values, and nothing is reduced. */
+static void different_arguments_are_refused_on_every_peer(peer* self) {
   sum* mine = new_sum(74);
   if (self->number == 0) mine->args.count = COUNT - 1;
   CHECK_STATUS(LOCKSTEP_ERR_MISMATCH, lockstep_all_reduce(self->comm, &mine->args, NULL));
@@ -145,7 +145,7 @@ static void arguments_that_differ_are_refused_on_all_sides(peer* self) {
   free(mine);
 }
 
-static void fewer_than_the_minimum_reduce_nothing(peer* self) {
+static void below_minimum_world_nothing_is_reduced(peer* self) {
   sum* mine = new_sum(75);
   mine->args.minimum_world = self->peers + 1;
   CHECK_STATUS(LOCKSTEP_ERR_BELOW_MINIMUM, lockstep_all_reduce(self->comm, &mine->args, NULL));
@@ -163,7 +163,7 @@ static void a_root_must_be_a_member(peer* self) {
   CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_broadcast(self->comm, &args, NULL));
 }
 
-/* Has no part in what follows, and is gone without a word in the middle of it. */
+/* Takes no part in the following call, and leaves without a word during that call. */
 static void a_lost_peer_does_not_stop_the_others(peer* self) {
   sum* mine = new_sum(77);
   if (self->number == 0) {
@@ -190,13 +190,13 @@ static void calls_end_with_their_communicator(peer* self) {
   lockstep_comm_destroy(self->comm);
   self->comm = NULL;
   CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_test(work, &mine->result));
-  CHECK_STATUS(LOCKSTEP_OK, lockstep_abort(work, NULL)); /* nothing is left to be aborted */
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_abort(work, NULL)); /* the call is over already */
   lockstep_work_free(work);
   free(mine);
 }
 
-/* Of three, one is destroyed while another one has not begun. */
-static void an_input_outlives_its_communicator(peer* self) {
+/* One of three communicators is destroyed before another peer has begun its call. */
+static void destroy_restores_the_input(peer* self) {
   sum* mine = new_sum(79);
   lockstep_work* work = NULL;
   if (self->number < 2) CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce_async(self->comm, &mine->args, &work));
@@ -222,12 +222,12 @@ static void admission_times_out(peer* self) {
 }
 
 static void everything(peer* self) {
-  an_abort_ends_the_round_for_everybody(self);
+  an_abort_ends_the_round_on_every_peer(self);
   freeing_an_unfinished_call_aborts_it(self);
-  a_time_out_ends_the_round_for_everybody(self);
+  a_time_out_ends_the_round_on_every_peer(self);
   blocking_calls_can_be_aborted_from_another_thread(self);
-  arguments_that_differ_are_refused_on_all_sides(self);
-  fewer_than_the_minimum_reduce_nothing(self);
+  different_arguments_are_refused_on_every_peer(self);
+  below_minimum_world_nothing_is_reduced(self);
   a_root_must_be_a_member(self);
   a_lost_peer_does_not_stop_the_others(self);
   if (self->comm != NULL) calls_end_with_their_communicator(self);
@@ -235,7 +235,7 @@ static void everything(peer* self) {
 
 int main(void) {
   with_peers(3, NULL, everything);
-  with_peers(3, NULL, an_input_outlives_its_communicator);
+  with_peers(3, NULL, destroy_restores_the_input);
   with_peers(3, NULL, admission_times_out);
   return 0;
 }

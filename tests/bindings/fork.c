@@ -1,12 +1,12 @@
-/* A process that uses Lockstep forks. The child neither holds the parent's connections nor disturbs them, and is told
- * that what it has inherited is not its own. */
+/* A process that uses Lockstep forks. The child does not hold or disturb the parent's connections, and its calls on
+ * inherited handles are refused. */
 #include <dirent.h>
 #include <stdint.h>
 
 #include "child.h"
 #include "peers.h"
 
-/* The thread sanitizer allows none where the parent had some. */
+/* The thread sanitizer allows no threads in the child if the parent had threads. */
 #if defined(__SANITIZE_THREAD__)
 #define THREADS_IN_CHILDREN 0
 #else
@@ -15,13 +15,13 @@
 
 enum { IN_TIME_MS = 30000, MAX_S = 60 };
 
-/* ---- what a child sees */
+/* ---- the library in a child */
 
 /* Communicators come and go in other threads: what one had beside sockets, while it was made or destroyed, may be left
  * in a child. */
 static int others_come_and_go;
 
-/* None of the library's descriptors. Pipes and files are ours, and 0 to 2 may be anything. */
+/* Counts the library's descriptors. Pipes and files belong to the test; 0 to 2 may be anything. */
 static void no_descriptor_is_inherited(void) {
   DIR* folder = opendir("/proc/self/fd");
   const struct dirent* entry;
@@ -43,17 +43,21 @@ static void no_descriptor_is_inherited(void) {
 
 typedef struct handles {
   lockstep_comm* comm;
-  lockstep_work* work; /* not over */
+  lockstep_work* work; /* still in flight */
   lockstep_coordinator* coordinator;
 } handles;
 
-static void every_function_says_so(const handles* inherited) {
+static void every_function_is_refused_after_a_fork(const handles* inherited) {
   lockstep_comm* comm = inherited->comm;
   lockstep_work* work = inherited->work;
   lockstep_all_reduce_args reduce = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
   lockstep_reduce_scatter_args scatter = LOCKSTEP_REDUCE_SCATTER_ARGS_INIT;
   lockstep_all_gather_args gather = LOCKSTEP_ALL_GATHER_ARGS_INIT;
   lockstep_broadcast_args broadcast = LOCKSTEP_BROADCAST_ARGS_INIT;
+  lockstep_reduce_args to_root = LOCKSTEP_REDUCE_ARGS_INIT;
+  lockstep_gather_args blocks_to_root = LOCKSTEP_GATHER_ARGS_INIT;
+  lockstep_scatter_args blocks_of_root = LOCKSTEP_SCATTER_ARGS_INIT;
+  lockstep_all_to_all_args exchange = LOCKSTEP_ALL_TO_ALL_ARGS_INIT;
   lockstep_sync_state_args state = LOCKSTEP_SYNC_STATE_ARGS_INIT;
   lockstep_world world = LOCKSTEP_WORLD_INIT;
   lockstep_result result = LOCKSTEP_RESULT_INIT;
@@ -94,6 +98,14 @@ static void every_function_says_so(const handles* inherited) {
   FORKED(lockstep_all_gather(comm, &gather, &result));
   FORKED_ASYNC(lockstep_all_gather_async(comm, &gather, &fresh));
   FORKED(lockstep_broadcast(comm, &broadcast, &result));
+  FORKED(lockstep_reduce(comm, &to_root, &result));
+  FORKED_ASYNC(lockstep_reduce_async(comm, &to_root, &fresh));
+  FORKED(lockstep_gather(comm, &blocks_to_root, &result));
+  FORKED_ASYNC(lockstep_gather_async(comm, &blocks_to_root, &fresh));
+  FORKED(lockstep_scatter(comm, &blocks_of_root, &result));
+  FORKED_ASYNC(lockstep_scatter_async(comm, &blocks_of_root, &fresh));
+  FORKED(lockstep_all_to_all(comm, &exchange, &result));
+  FORKED_ASYNC(lockstep_all_to_all_async(comm, &exchange, &fresh));
   FORKED_ASYNC(lockstep_broadcast_async(comm, &broadcast, &fresh));
   FORKED(lockstep_barrier(comm, NULL, &result));
   FORKED_ASYNC(lockstep_barrier_async(comm, NULL, &fresh));
@@ -151,17 +163,17 @@ static int be_a_child(int in, int out, void* user) {
   handles own;
   (void)in;
   (void)out;
-  alarm(MAX_S); /* a child that hangs dies */
+  alarm(MAX_S); /* ends a child that hangs */
   no_descriptor_is_inherited();
-  every_function_says_so(inherited);
+  every_function_is_refused_after_a_fork(inherited);
   if (!THREADS_IN_CHILDREN) _exit(0);
   join_alone(&own);
-  every_function_says_so(inherited);
+  every_function_is_refused_after_a_fork(inherited);
   end_alone(&own);
-  exit(0); /* with all that a process does at its end */
+  exit(0); /* runs the exit handlers */
 }
 
-static void a_child_is_told_and_may_begin_anew(void) {
+static void a_child_may_create_its_own_communicator(void) {
   handles mine;
   child started;
   join_alone(&mine);
@@ -263,7 +275,7 @@ static void children_do_not_hang(const char* coordinator) {
   CHECK_STATUS(LOCKSTEP_OK, lockstep_set_interrupt(NULL, NULL));
 }
 
-/* ---- by a function that is asked during a wait */
+/* ---- a fork in the interrupt function of a wait */
 
 static int forked_meanwhile;
 
@@ -273,16 +285,16 @@ static int fork_once(void* user) {
   started->id = fork();
   CHECK(started->id >= 0);
   forked_meanwhile = started->id == 0;
-  return started->id != 0; /* only the parent asks for an end of its wait */
+  return started->id != 0; /* only the parent interrupts its wait */
 }
 
-/* `asked` says how a wait ended in which that function was asked. */
+/* `asked`: how the wait ended during which that function was called. */
 static void ends_in_both(lockstep_status asked, const child* started, const handles* mine) {
   int status = -1;
   if (forked_meanwhile) {
     alarm(MAX_S);
     CHECK(asked == LOCKSTEP_ERR_FORKED);
-    every_function_says_so(mine);
+    every_function_is_refused_after_a_fork(mine);
     exit(0);
   }
   if (asked != LOCKSTEP_ERR_INTERRUPTED) CHECK_STATUS(LOCKSTEP_ERR_ABORTED, asked);
@@ -290,7 +302,7 @@ static void ends_in_both(lockstep_status asked, const child* started, const hand
   lockstep_work_free(lockstep_interrupted());
 }
 
-static void waits_end_in_a_child(const char* coordinator) {
+static void a_wait_in_a_child_ends(const char* coordinator) {
   lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
   lockstep_comm* alone;
   handles mine;
@@ -311,7 +323,7 @@ static void waits_end_in_a_child(const char* coordinator) {
   end_alone(&mine);
 }
 
-/* ---- a parent that is killed, and one that goes on */
+/* ---- a parent that is killed, and a parent that continues */
 
 /* Lives until the test ends. */
 static void stay(int in) {
@@ -344,7 +356,7 @@ static void reduce_often(lockstep_comm* comm) {
   }
 }
 
-/* One child lives on, another one comes and goes. */
+/* One child stays, another child starts and ends. */
 static int be_a_parent(int in, int out, void* user) {
   lockstep_comm* comm;
   pid_t idle, brief;
@@ -361,11 +373,11 @@ static int be_a_parent(int in, int out, void* user) {
   CHECK(waitpid(brief, &status, 0) == brief && status == 0);
   reduce_often(comm);
   write_all(out, "r", 1);
-  stay(in); /* to be killed here */
+  stay(in); /* killed here */
   return 1;
 }
 
-/* The loss is noticed by the end of its connections, not by its silence, which takes 3 s. */
+/* The coordinator notices the closed connections at once; silence would take 3 s. */
 static void a_killed_parent_is_missed_at_once(child* victim, const char* coordinator) {
   lockstep_result result = LOCKSTEP_RESULT_INIT;
   lockstep_comm* comm;
@@ -396,9 +408,9 @@ int main(void) {
   child coordinator = start_coordinator(NULL, address);
   child victim = start_child(be_a_parent, address);
   a_killed_parent_is_missed_at_once(&victim, address);
-  a_child_is_told_and_may_begin_anew();
+  a_child_may_create_its_own_communicator();
   if (MAY_FORK_BESIDE_MALLOC) children_do_not_hang(address);
-  waits_end_in_a_child(address);
+  a_wait_in_a_child_ends(address);
   CHECK(ended_well(&coordinator));
   return 0;
 }

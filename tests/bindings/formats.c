@@ -6,12 +6,12 @@
 
 enum { IN_TIME_MS = 30000, MOST = 20000 };
 
-/* Not beyond what a format carries; of another size in each block. */
+/* Values within the range of every format, of a different magnitude in each block. */
 static float element(unsigned who, uint64_t i) {
   return (float)((int)((i * 7919 + who * 104729u) % 2001) - 1000) * (i / 64 % 2 == 0 ? 0.001f : 1.0f);
 }
 
-/* What one rounding may miss an element by, as part of the largest. */
+/* The largest error of one rounding, relative to the largest element. */
 static double step_of(lockstep_wire_format format) {
   static const double steps[] = {0, 1.0 / 256, 1.0 / 2048, 1.0 / 254, 1.0 / 254, 0.5, 1.0 / 14, 1.0 / 3};
   return steps[format] * 1.01 + 1e-6;
@@ -57,7 +57,7 @@ static void reduce(peer* self, lockstep_wire_format up, lockstep_wire_format dow
   }
 }
 
-static void formats_are_as_near_as_they_say(peer* self) {
+static void formats_keep_their_error_bounds(peer* self) {
   static const uint64_t counts[] = {0, 1, 100, 4999, MOST};
   int up, down;
   size_t i;
@@ -70,8 +70,8 @@ static void formats_are_as_near_as_they_say(peer* self) {
   }
 }
 
-/* All peers hold equal bits, the one that rounded the result included. */
-static void all_hold_what_one_has_sent(peer* self) {
+/* All peers hold equal bits, including the peer that rounded the result. */
+static void all_peers_hold_equal_bits(peer* self) {
   lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
   static float value_of[MOST_PEERS][MOST], all_of[MOST_PEERS][MOST_PEERS * MOST];
   float* value = value_of[self->number];
@@ -96,10 +96,10 @@ static void all_hold_what_one_has_sent(peer* self) {
   }
 }
 
-static void who_weighs_nothing_takes_part(peer* self) {
+static void a_peer_with_weight_0_takes_part(peer* self) {
   lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
   lockstep_result result = LOCKSTEP_RESULT_INIT;
-  float value = self->number == 0 && self->peers > 1 ? NAN : 6; /* not even looked at */
+  float value = self->number == 0 && self->peers > 1 ? NAN : 6; /* a peer with weight 0: its elements are not read */
   args.send = args.recv = &value;
   args.count = 1;
   args.type = LOCKSTEP_F32;
@@ -116,8 +116,30 @@ static void who_weighs_nothing_takes_part(peer* self) {
   CHECK(value == 6);
 }
 
-/* Not refused by itself: the others would wait, or take its next call for this one. */
-static void a_weight_that_is_none_ends_it_for_all(peer* self) {
+/* Nothing is divided. */
+static void a_weighted_sum_is_premultiplied(peer* self) {
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  float values[3], want[3] = {0, 0, 0};
+  unsigned who, i;
+  for (i = 0; i < 3; ++i) values[i] = (float)(self->number + i + 1);
+  for (who = 0; who < self->peers; ++who) {
+    for (i = 0; i < 3; ++i) want[i] += (float)(who + i + 1) * ((float)who + 0.5F);
+  }
+  args.send = args.recv = values;
+  args.count = 3;
+  args.type = LOCKSTEP_F32;
+  args.op = LOCKSTEP_SUM;
+  args.weighted = 1;
+  args.weight = self->number + 0.5;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &args, &result));
+  CHECK(result.weight == 0); /* an average has the sum of the weights */
+  /* a world of 1 encodes nothing, and still multiplies */
+  for (i = 0; i < 3; ++i) CHECK(values[i] == want[i]);
+}
+
+/* The call is not refused locally: the other peers would wait, or match this peer's next call instead. */
+static void an_invalid_weight_ends_the_call_on_every_peer(peer* self) {
   static const double wrong[] = {-1, 1e300, NAN};
   size_t i;
   for (i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
@@ -139,7 +161,7 @@ static void a_weight_that_is_none_ends_it_for_all(peer* self) {
   }
 }
 
-/* Whatever a program does to its threads' arithmetic. */
+/* A program may change the rounding mode of its threads. */
 static void weights_are_the_same_in_any_floating_point_environment(peer* self) {
   const int rounding = self->number == 0 ? FE_DOWNWARD : FE_TONEAREST;
   lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
@@ -158,7 +180,7 @@ static void weights_are_the_same_in_any_floating_point_environment(peer* self) {
   CHECK(fesetround(FE_TONEAREST) == 0);
 }
 
-static void what_is_not_finite_is_named(peer* self) {
+static void errors_name_infinite_and_nan_elements(peer* self) {
   lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
   float values[3] = {1, 2, 3};
   if (self->peers == 1) return; /* nothing is encoded */
@@ -177,7 +199,7 @@ static void what_is_not_finite_is_named(peer* self) {
   CHECK(values[0] == 1 && values[1] == 2);
 }
 
-static void formats_that_differ_are_named(peer* self) {
+static void errors_name_different_formats(peer* self) {
   lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
   float value = 1;
   if (self->peers == 1) return;
@@ -196,8 +218,8 @@ static void formats_that_differ_are_named(peer* self) {
   CHECK(value == 1);
 }
 
-/* Only what is under way is missing from the sum of many results: without residuals each call would miss as much. */
-static void what_rounding_loses_goes_with_the_next_call(peer* self) {
+/* With residuals, the sum of many results misses only the last error; without residuals every call adds an error. */
+static void residuals_carry_rounding_errors_to_the_next_call(peer* self) {
   enum { CALLS = 50, COUNT = 3 * 5000 };
   static float x_of[MOST_PEERS][COUNT], residual_of[MOST_PEERS][COUNT], result_of[MOST_PEERS][COUNT];
   static double sum_of[MOST_PEERS][COUNT], all_of[MOST_PEERS][MOST_PEERS * COUNT], left_of[MOST_PEERS][COUNT];
@@ -244,11 +266,11 @@ static void what_rounding_loses_goes_with_the_next_call(peer* self) {
     CHECK(fabs(sum_of[self->number][i] - want) <= CALLS * 1e-3);
     own += residual[i] == 0;
   }
-  /* this peer's own chunk, and little else */
+  /* the residual is 0 in this peer's own chunk, and in few other elements */
   CHECK(self->peers == 1 ? own == COUNT : own >= COUNT / self->peers && own < COUNT / 2);
 }
 
-static void residuals_that_cannot_be_are_refused(peer* self) {
+static void invalid_residuals_are_refused(peer* self) {
   lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
   lockstep_tensor tensors[2];
   float values[4] = {1, 2, 3, 4}, residual[4] = {0};
@@ -259,7 +281,7 @@ static void residuals_that_cannot_be_are_refused(peer* self) {
   args.up = LOCKSTEP_WIRE_INT8;
   args.residual = residual;
   CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &args, NULL));
-  CHECK(strstr(lockstep_last_error(), "only what goes direct has residuals") != NULL);
+  CHECK(strstr(lockstep_last_error(), "residuals need the direct algorithm") != NULL);
   args.algorithm = LOCKSTEP_ALGORITHM_DIRECT;
   args.residual = values + 1;
   args.count = 3;
@@ -285,22 +307,23 @@ static void residuals_that_cannot_be_are_refused(peer* self) {
   residuals[1] = residual;
   CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &args, NULL));
   residual[1] = INFINITY;
-  if (self->peers == 1) return; /* nobody adds it */
+  if (self->peers == 1) return; /* a single peer encodes nothing */
   CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &args, NULL));
   CHECK(strstr(lockstep_last_error(), "tensor 1, element 1: ") != NULL);
   CHECK(isinf(residual[1]));
 }
 
 static void everything(peer* self) {
-  what_rounding_loses_goes_with_the_next_call(self);
-  residuals_that_cannot_be_are_refused(self);
-  formats_are_as_near_as_they_say(self);
-  all_hold_what_one_has_sent(self);
-  who_weighs_nothing_takes_part(self);
-  a_weight_that_is_none_ends_it_for_all(self);
+  residuals_carry_rounding_errors_to_the_next_call(self);
+  invalid_residuals_are_refused(self);
+  formats_keep_their_error_bounds(self);
+  all_peers_hold_equal_bits(self);
+  a_peer_with_weight_0_takes_part(self);
+  a_weighted_sum_is_premultiplied(self);
+  an_invalid_weight_ends_the_call_on_every_peer(self);
   weights_are_the_same_in_any_floating_point_environment(self);
-  what_is_not_finite_is_named(self);
-  formats_that_differ_are_named(self);
+  errors_name_infinite_and_nan_elements(self);
+  errors_name_different_formats(self);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_leave(self->comm, IN_TIME_MS));
 }
 

@@ -1,4 +1,4 @@
-/* Groups reduce apart, gangs come together, newcomers are let in. */
+/* Groups reduce separately, gangs join as a whole, newcomers are admitted. */
 #include "peers.h"
 
 enum { IN_TIME_MS = 30000 };
@@ -20,7 +20,7 @@ static void as_shards(peer* self) {
   self->options.gang_size = 2;
 }
 
-static void groups_reduce_apart(peer* self) {
+static void groups_reduce_separately(peer* self) {
   lockstep_world world = LOCKSTEP_WORLD_INIT;
   lockstep_group_size sizes[4];
   lockstep_result result = LOCKSTEP_RESULT_INIT;
@@ -36,10 +36,10 @@ static void groups_reduce_apart(peer* self) {
   CHECK_STATUS(LOCKSTEP_OK, lockstep_leave(self->comm, IN_TIME_MS));
 }
 
-/* The last one comes later: the others found the run without it. */
+/* The last peer joins later: the other peers found the run. */
 static void as_newcomer(peer* self) { self->options.founders = self->peers - 1; }
 
-static void newcomers_are_let_in(peer* self) {
+static void newcomers_are_admitted(peer* self) {
   lockstep_world world = LOCKSTEP_WORLD_INIT;
   lockstep_result result = LOCKSTEP_RESULT_INIT;
   CHECK_STATUS(LOCKSTEP_OK, lockstep_world_get(self->comm, &world));
@@ -53,7 +53,7 @@ static void newcomers_are_let_in(peer* self) {
 }
 
 int main(void) {
-  with_peers(4, as_shards, groups_reduce_apart);
-  with_peers(3, as_newcomer, newcomers_are_let_in);
+  with_peers(4, as_shards, groups_reduce_separately);
+  with_peers(3, as_newcomer, newcomers_are_admitted);
   return 0;
 }

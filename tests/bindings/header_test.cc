@@ -19,6 +19,14 @@ TEST(Header, InitMacrosSetOnlyTheSize) {
   EXPECT_EQ(reduce_scatter.struct_size, sizeof reduce_scatter);
   const lockstep_all_gather_args all_gather = LOCKSTEP_ALL_GATHER_ARGS_INIT;
   EXPECT_EQ(all_gather.struct_size, sizeof all_gather);
+  const lockstep_reduce_args reduce = LOCKSTEP_REDUCE_ARGS_INIT;
+  EXPECT_EQ(reduce.struct_size, sizeof reduce);
+  const lockstep_gather_args gather = LOCKSTEP_GATHER_ARGS_INIT;
+  EXPECT_EQ(gather.struct_size, sizeof gather);
+  const lockstep_scatter_args scatter = LOCKSTEP_SCATTER_ARGS_INIT;
+  EXPECT_EQ(scatter.struct_size, sizeof scatter);
+  const lockstep_all_to_all_args all_to_all = LOCKSTEP_ALL_TO_ALL_ARGS_INIT;
+  EXPECT_EQ(all_to_all.struct_size, sizeof all_to_all);
   const lockstep_broadcast_args broadcast = LOCKSTEP_BROADCAST_ARGS_INIT;
   EXPECT_EQ(broadcast.struct_size, sizeof broadcast);
   const lockstep_barrier_args barrier = LOCKSTEP_BARRIER_ARGS_INIT;
@@ -39,6 +47,11 @@ TEST(Header, StructSizesAreAtLeastThoseOfVersionOne) {
   EXPECT_EQ(sizeof(lockstep_reduce_scatter_args), 72U);
   EXPECT_EQ(sizeof(lockstep_all_gather_args), 72U);
   EXPECT_EQ(sizeof(lockstep_broadcast_args), 88U);
+  EXPECT_EQ(sizeof(lockstep_reduce_args), 96U);
+  EXPECT_EQ(sizeof(lockstep_block), 24U);
+  EXPECT_EQ(sizeof(lockstep_gather_args), 88U);
+  EXPECT_EQ(sizeof(lockstep_scatter_args), 96U);
+  EXPECT_EQ(sizeof(lockstep_all_to_all_args), 80U);
   EXPECT_EQ(sizeof(lockstep_barrier_args), 32U);
   EXPECT_EQ(sizeof(lockstep_state_tensor), 40U);
   EXPECT_EQ(sizeof(lockstep_state_value), 24U);

@@ -1,4 +1,4 @@
-/* Ends of calls that a program is told of, and waits that it ends early. */
+/* Notifications about ended calls, and waits that a program interrupts. */
 #include <stdint.h>
 
 #include "child.h"
@@ -60,11 +60,11 @@ static void meet(peer* self, uint64_t tag) {
   CHECK_STATUS(LOCKSTEP_OK, lockstep_barrier(self->comm, &args, NULL));
 }
 
-static void each_is_told_once(peer* self) {
+static void each_end_is_notified_once(peer* self) {
   bell first, second, late;
   lockstep_work* work;
   if (self->number != 0) {
-    pthread_barrier_wait(self->meeting); /* the other one has asked */
+    pthread_barrier_wait(self->meeting); /* the other peer has called notify */
     meet(self, 1);
     return;
   }
@@ -80,12 +80,12 @@ static void each_is_told_once(peer* self) {
   CHECK_STATUS(LOCKSTEP_OK, lockstep_test(work, NULL));
   wait_for_ring(&second);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_notify(work, ring, &late));
-  CHECK(rang(&late) == 1); /* at once: it is over */
+  CHECK(rang(&late) == 1); /* rings at once: the call is over */
   lockstep_work_free(work);
   CHECK(rang(&first) == 1 && rang(&second) == 1 && rang(&late) == 1);
 }
 
-static void freeing_a_call_tells_its_end_before(peer* self) {
+static void freeing_a_call_notifies_its_end_first(peer* self) {
   if (self->number == 0) {
     bell end;
     lockstep_work* work = begin_barrier(self, 2);
@@ -97,7 +97,7 @@ static void freeing_a_call_tells_its_end_before(peer* self) {
   meet(self, 3);
 }
 
-static void the_end_of_a_communicator_is_told(peer* self) {
+static void the_end_of_a_communicator_is_notified(peer* self) {
   bell end;
   lockstep_work* work = NULL;
   bell_init(&end);
@@ -112,16 +112,16 @@ static void the_end_of_a_communicator_is_told(peer* self) {
 }
 
 static void notifications(peer* self) {
-  each_is_told_once(self);
-  freeing_a_call_tells_its_end_before(self);
-  the_end_of_a_communicator_is_told(self);
+  each_end_is_notified_once(self);
+  freeing_a_call_notifies_its_end_first(self);
+  the_end_of_a_communicator_is_notified(self);
 }
 
 /* ---- lockstep_set_interrupt() */
 
 typedef struct interruption {
   pthread_mutex_t mutex;
-  pthread_t of;       /* the thread that is to be interrupted */
+  pthread_t of;       /* the thread to interrupt */
   int64_t wait_began; /* ms */
   int times_asked;
   int wanted;
@@ -142,7 +142,7 @@ static int ask(void* user) {
   return wanted;
 }
 
-/* The calling thread waits next. */
+/* Call it right before the calling thread waits. */
 static void interrupt_me(int wanted) {
   pthread_mutex_lock(&ctrl_c.mutex);
   ctrl_c.of = pthread_self();
@@ -160,7 +160,7 @@ static int times_asked(void) {
   return times;
 }
 
-static void a_wait_is_interrupted_and_its_call_goes_on(peer* self) {
+static void an_interrupted_wait_does_not_end_the_call(peer* self) {
   size_t index = 77;
   lockstep_work* work;
   if (self->number != 0) {
@@ -213,11 +213,11 @@ static void a_blocking_call_is_aborted(peer* self) {
     check_text(__FILE__, __LINE__, "barrier", lockstep_last_error(), "interrupted");
   }
   interrupt_me(0);
-  meet(self, 12); /* the communicator is as good as ever */
+  meet(self, 12); /* the communicator still works */
 }
 
 static void interruptions(peer* self) {
-  a_wait_is_interrupted_and_its_call_goes_on(self);
+  an_interrupted_wait_does_not_end_the_call(self);
   a_blocking_call_is_aborted(self);
 }
 
@@ -260,7 +260,7 @@ static void a_call_that_cannot_be_aborted_is_left_behind(const char* address, co
   for (i = 0; i < 2; ++i) lockstep_comm_destroy(comms[i]);
 }
 
-/* What cannot be reached cannot be waited for either. */
+/* A connect to a coordinator that does not answer can be interrupted. */
 static void connecting_is_interrupted(const char* address) {
   lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
   lockstep_comm* comm;

@@ -1,4 +1,4 @@
-/* Peers for tests: threads of one process, each with a communicator of its own, and the coordinator they share. */
+/* Peers for tests: threads of one process, each with its own communicator, and a shared coordinator. */
 #ifndef LOCKSTEP_TESTS_BINDINGS_PEERS_H
 #define LOCKSTEP_TESTS_BINDINGS_PEERS_H
 
@@ -8,18 +8,18 @@
 
 enum { MOST_PEERS = 8 };
 
-/* What one peer of a test sees. */
+/* One peer of a test. */
 typedef struct peer {
-  unsigned number; /* from 0, in no order of ranks */
+  unsigned number; /* from 0; not the rank */
   unsigned peers;  /* founders of the run */
   const char* coordinator;
   lockstep_comm_options options;
   lockstep_comm* comm;
   void (*body)(struct peer* peer);
-  pthread_barrier_t* meeting; /* of all peers, outside of the library */
+  pthread_barrier_t* meeting; /* barrier of all peers that does not use the library */
 } peer;
 
-/* LOCKSTEP_TEST_LOG=1 shows what the peers and the coordinator say. */
+/* LOCKSTEP_TEST_LOG=1 shows the logs of the peers and of the coordinator. */
 static inline void log_line(void* user, const char* line) { fprintf(stderr, "%s: %s\n", (const char*)user, line); }
 static inline lockstep_log_fn test_log(void) { return getenv("LOCKSTEP_TEST_LOG") != NULL ? log_line : NULL; }
 

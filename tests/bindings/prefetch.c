@@ -1,10 +1,10 @@
-/* Two members publish their state and go on training; a third fetches it while it waits, and its first sync moves one
+/* Two members publish their state and continue training. A newcomer prefetches the state, and its first sync moves one
  * piece. */
 #include "peers.h"
 
 enum { IN_TIME_MS = 30000, PIECE = 1 << 18, PIECES = 8, COUNT = PIECES * PIECE }; /* floats: pieces of 1 MiB */
 
-static pthread_barrier_t fetched; /* of all three */
+static pthread_barrier_t fetched; /* for all three peers */
 
 static lockstep_sync_state_args state_of(lockstep_state_tensor* tensor, lockstep_state_value* value, float* weights,
                                          uint64_t* step) {
@@ -54,7 +54,7 @@ static void* newcomer(void* argument) {
   CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_publish_state(comm, &args));
   CHECK_STATUS(LOCKSTEP_ERR_NOT_CONNECTED, lockstep_prefetch_state(comm, &args, NULL));
   CHECK_STATUS(LOCKSTEP_OK, lockstep_connect_async(comm, coordinator, IN_TIME_MS, &connecting));
-  args.strategy = LOCKSTEP_STATE_SEND_ONLY; /* means nothing here */
+  args.strategy = LOCKSTEP_STATE_SEND_ONLY; /* ignored by this call */
   CHECK_STATUS(LOCKSTEP_OK, lockstep_prefetch_state(comm, &args, &result));
   args.strategy = LOCKSTEP_STATE_POPULAR;
   CHECK(result.revision == 4 && result.state_undefined == 0 && step == 4);
@@ -76,8 +76,8 @@ static void* newcomer(void* argument) {
   return NULL;
 }
 
-/* Members train meanwhile, and agree on what they know. */
-static void step_until_so_many_fetch(peer* self, uint32_t count) {
+/* Members train meanwhile, and sync. */
+static void step_until_peers_fetch(peer* self, uint32_t count) {
   lockstep_result result = LOCKSTEP_RESULT_INIT;
   lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
   uint32_t fetching = 0;
@@ -95,7 +95,7 @@ static void step_until_so_many_fetch(peer* self, uint32_t count) {
   }
 }
 
-/* The second lends its tensors, the first has a copy made. */
+/* The second member lends its tensors; the library copies those of the first. */
 static void publishes(peer* self) {
   const int lends = self->number == 1;
   pthread_t thread;
@@ -110,14 +110,14 @@ static void publishes(peer* self) {
   args.revision = 4;
   args.timeout_ms = 0;
   args.stable = lends;
-  args.strategy = lends ? LOCKSTEP_STATE_RECEIVE_ONLY : LOCKSTEP_STATE_SEND_ONLY; /* means nothing here */
+  args.strategy = lends ? LOCKSTEP_STATE_RECEIVE_ONLY : LOCKSTEP_STATE_SEND_ONLY; /* ignored by this call */
   CHECK_STATUS(LOCKSTEP_OK, lockstep_unpublish_state(self->comm, args.tag));
   if (!lends) CHECK(pthread_create(&thread, NULL, newcomer, (void*)(size_t)self->coordinator) == 0);
-  step_until_so_many_fetch(self, 1);
+  step_until_peers_fetch(self, 1);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_publish_state(self->comm, &args));
   args.strategy = LOCKSTEP_STATE_POPULAR;
   if (!lends) weights[COUNT - 1] = -1;
-  step_until_so_many_fetch(self, 0);
+  step_until_peers_fetch(self, 0);
   CHECK(pthread_barrier_wait(&fetched) <= 0);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_unpublish_state(self->comm, args.tag));
   weights[COUNT - 1] = -1;

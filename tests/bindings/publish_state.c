@@ -1,5 +1,4 @@
-/* Publishing blocks until it is known whether the state is published, and no longer: what is refused is told at once.
- * */
+/* publish_state blocks until the state is published or refused, and no longer. */
 #include "peers.h"
 
 enum { IN_TIME_MS = 30000, MOST = 16 }; /* states that one peer publishes at once */

@@ -3,15 +3,15 @@
 # The first C example of docs/api.md is bindings/examples/all_reduce.c to the letter, and the example of the README is a
 # part of it. The program runs, its peers see the same, and when one of them is killed the others continue.
 set -euo pipefail
+. "$(dirname "$0")/c_block.sh"
 readme=$1 api=$2 source=$3 all_reduce=$4 coordinator_host=$5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; head -n 5 "$work"/peer* 2> /dev/null || true; exit 1; }
 
-first() { awk '/^```c$/ {block += 1; inside = 1; next} /^```$/ {inside = 0} inside && block == 1' "$1"; }
-first "$api" > "$work/example.c"
+c_block 1 "$api" > "$work/example.c"
 diff "$work/example.c" "$source" || fail "the first C example of $api is not $source"
-shown=$(first "$readme")
+shown=$(c_block 1 "$readme")
 [[ -n $shown && $(< "$source") == *"$shown"* ]] || fail "the C example of $readme is no part of $source"
 
 coproc coordinator { "$coordinator_host"; }

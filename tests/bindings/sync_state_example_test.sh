@@ -3,13 +3,14 @@
 # The second C example of docs/api.md is a part of bindings/examples/sync_state.c; a peer that comes later takes over
 # the state of the others, has the same state as they in every step from then on, and leaves them to go on.
 set -euo pipefail
+. "$(dirname "$0")/c_block.sh"
 api=$1 source=$2 sync_state=$3 coordinator_host=$4
 work=$(mktemp -d)
 founders=()
 trap 'kill -9 "${founders[@]}" 2> /dev/null || true; rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; head -n 5 "$work"/newcomer "$work"/founder 2> /dev/null || true; exit 1; }
 
-shown=$(awk '/^```c$/ {block += 1; inside = 1; next} /^```$/ {inside = 0} inside && block == 2' "$api")
+shown=$(c_block 2 "$api")
 [[ -n $shown && $(< "$source") == *"$shown"* ]] || fail "the second C example of $api is no part of $source"
 
 coproc coordinator { "$coordinator_host"; }

@@ -1,5 +1,5 @@
-/* Three peers watch their state while they train; a byte of one of them flips, and every result names it and the tensor
- * until a sync has made all states equal again. */
+/* Three peers watch their state while they train. A byte of one state flips, and every result names the peer and the
+ * tensor until a sync has made all states equal again. */
 #include "peers.h"
 
 enum { IN_TIME_MS = 30000, COUNT = 300000 }; /* floats: two pieces of 1 MiB */
@@ -38,7 +38,7 @@ static void describe(model* m) {
   m->args.timeout_ms = IN_TIME_MS;
 }
 
-/* What a step of training says of the states; the gradients are no part of what is watched. */
+/* The text that a training step reports about the states; gradients are not watched. */
 static const char* step_of(peer* self) {
   static const lockstep_all_reduce_args defaults = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
   lockstep_result result = LOCKSTEP_RESULT_INIT;
@@ -52,8 +52,8 @@ static const char* step_of(peer* self) {
   args.tag = 1;
   args.timeout_ms = IN_TIME_MS;
   CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &args, &result));
-  CHECK(gradients[0] == 3 && result.parity != NULL);
-  return result.parity;
+  CHECK(gradients[0] == 3 && result.state_difference != NULL);
+  return result.state_difference;
 }
 
 static void refuses(peer* self, model* m) {

@@ -18,8 +18,8 @@
 #include "core/kernels/formats/codec.h"
 #include "core/kernels/reduce.h"
 #include "core/wire/codec.h"
-#include "sim/plan_file.h"
-#include "sim/world.h"
+#include "sim/plan/plan_file.h"
+#include "sim/world/world.h"
 #include "tests/support/sample_messages.h"
 
 namespace lockstep::budget {

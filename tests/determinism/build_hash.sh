@@ -14,7 +14,9 @@ mkdir -p "$out/include"
 for header in xxhash.h xxh3.h hwy nlohmann toml++; do ln -sfn "/usr/include/$header" "$out/include/$header"; done
 
 units=4
-readarray -t sources < <(ls core/*/*.cc core/*/*/*.cc sim/*.cc sim/checkers/*.cc sim/flow/*.cc tests/determinism/hash_of_seeds.cc |
+# Of sim: what a World needs.
+readarray -t sources < <(ls core/*/*.cc core/*/*/*.cc \
+  sim/{checkers,engine,flow,network,plan,scenario,search,words,workload,world}/*.cc tests/determinism/hash_of_seeds.cc |
   grep -v '^core/base/mutant.cc$')
 for ((unit = 0; unit < units; unit++)); do
   for ((i = unit * ${#sources[@]} / units; i < (unit + 1) * ${#sources[@]} / units; i++)); do

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "sim/plan.h"
-#include "sim/world.h"
+#include "sim/plan/plan.h"
+#include "sim/world/world.h"
 #include "tests/support/golden_formats.h"
 
 namespace {

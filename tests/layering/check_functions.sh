@@ -4,7 +4,9 @@
 # beside the script, or in the tree that is given, names the functions that were longer before this check existed. An
 # entry that is no longer true fails, too: the list only shrinks.
 set -euo pipefail
-list=$(cd "$(dirname "$0")" && pwd)/long_functions.txt
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/shrinking_list.sh"
+list=$here/long_functions.txt
 if (( $# > 0 )); then list=$1/tests/layering/long_functions.txt; fi
 cd "${1:-$(dirname "$0")/../..}"
 
@@ -63,28 +65,16 @@ FNR == 1 { depth = 0; head = ""; head_line = 0; in_comment = 0; outer = 0 }
   if (outer == 0) head = head " "
 }')
 
-bad=0
 found=$(mktemp)
 trap 'rm -f "$found"' EXIT
-if [[ -n $long ]]; then
-  while IFS= read -r line; do
-    file=${line%%:*}
-    name=$(cut -d' ' -f2 <<< "$line")
-    name=${name%:}
-    echo "$file $name" >> "$found"
-    if ! grep -qxF "$file $name" "$list" 2> /dev/null; then
-      echo "$line lines; at most 80: split it"
-      bad=1
-    fi
-  done <<< "$long"
-fi
-if [[ -e $list ]]; then
-  while IFS= read -r entry; do
-    if [[ -z $entry || $entry == \#* ]]; then continue; fi
-    if ! grep -qxF "$entry" "$found"; then
-      echo "tests/layering/long_functions.txt: $entry: is not longer than 80 lines any more: take it off the list"
-      bad=1
-    fi
-  done < "$list"
-fi
-exit $bad
+# "FILE:7: name: 81" is one finding of "FILE name".
+awk -F': ?' 'NF >= 4 { name = $3; for (i = 4; i < NF; i++) name = name ":" $i; count[$1 " " name]++ }
+  END { for (key in count) print count[key] " " key }' <<< "$long" > "$found"
+
+too_long() {
+  grep -F "${1%% *}:" <<< "$long" | grep -F ": ${1#* }: " | sed 's/$/ lines; at most 80: split it/'
+}
+shorter() {
+  echo "tests/layering/long_functions.txt: $1: is not longer than 80 lines any more: take it off the list"
+}
+compare_with_list "$list" "$found" too_long shorter

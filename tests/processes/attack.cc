@@ -55,7 +55,7 @@ struct Member {
   int train(Parent& parent, const std::string& coordinator, std::uint32_t founders, std::int64_t compute_ms) const {
     transport::CommunicatorOptions options;
     options.listen_host = "127.0.0.1";
-    options.founders = founders;
+    options.peer.founders = founders;
     options.log = [this](std::string_view line) { log.write(line); };
     options.journal = [this](std::string_view line) { journal.write(line); };
     auto made = transport::Communicator::create(options);

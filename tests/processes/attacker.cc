@@ -22,7 +22,7 @@
 
 #include "core/wire/codec.h"
 #include "core/wire/message.h"
-#include "tests/wan/file.h"
+#include "tests/lab/wan/file.h"
 
 namespace lockstep::testing {
 namespace {

@@ -22,7 +22,7 @@
 
 #include "core/base/rng.h"
 #include "core/wire/describe.h"
-#include "sim/audit.h"
+#include "sim/flight/audit.h"
 #include "tests/processes/chaos_settings.h"
 #include "tests/processes/chaos_trainer.h"
 #include "tests/processes/coordinator_process.h"

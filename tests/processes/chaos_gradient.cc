@@ -21,6 +21,9 @@ T fold(ReduceOp op, T a, T b) {
     case ReduceOp::kProd: return static_cast<T>(static_cast<U>(wide(a) * wide(b)));
     case ReduceOp::kMin: return std::min(a, b);
     case ReduceOp::kMax: return std::max(a, b);
+    case ReduceOp::kBitAnd: return static_cast<T>(a & b);
+    case ReduceOp::kBitOr: return static_cast<T>(a | b);
+    case ReduceOp::kBitXor: return static_cast<T>(a ^ b);
     case ReduceOp::kAvg: break;
   }
   LOCKSTEP_UNREACHABLE();
@@ -37,6 +40,28 @@ bool folds_exactly(const Gradient& gradient, std::uint64_t step, const std::vect
     T actual;
     std::memcpy(&actual, gradient.output.data() + i * sizeof(T), sizeof(T));
     if (actual != expected) return false;
+  }
+  return true;
+}
+
+// One contributor's byte is the result; among several, the number of true ones decides.
+bool folds_truths_exactly(const Gradient& gradient, std::uint64_t step, const std::vector<PeerId>& contributors) {
+  for (std::uint64_t i = 0; i < gradient.count; ++i) {
+    const auto byte_of = [&](PeerId peer) {
+      return static_cast<std::byte>(element_bits(peer, step, gradient.tag, i) & 0xffU);
+    };
+    std::byte expected = byte_of(contributors.front());
+    if (contributors.size() > 1) {
+      const auto trues =
+          std::ranges::count_if(contributors, [&](PeerId peer) { return byte_of(peer) != std::byte{0}; });
+      const bool any = trues > 0;
+      const bool all = static_cast<std::size_t>(trues) == contributors.size();
+      const ReduceOp op = gradient.op;
+      const bool is_any = op == ReduceOp::kSum || op == ReduceOp::kMax || op == ReduceOp::kBitOr;
+      const bool truth = op == ReduceOp::kBitXor ? trues % 2 == 1 : is_any ? any : all;
+      expected = truth ? std::byte{1} : std::byte{0};
+    }
+    if (gradient.output[i] != expected) return false;
   }
   return true;
 }
@@ -62,6 +87,7 @@ bool is_exact(const Gradient& gradient, std::uint64_t step, const std::vector<Pe
     case DataType::kBF16:
     case DataType::kF32:
     case DataType::kF64: return true;
+    case DataType::kBool: return folds_truths_exactly(gradient, step, contributors);
   }
   LOCKSTEP_UNREACHABLE();
 }

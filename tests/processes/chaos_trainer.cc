@@ -62,9 +62,9 @@ class Trainer {
 
   End live() {
     CommunicatorOptions options;
-    options.name = name_;
+    options.peer.name = name_;
     options.listen_host = "127.0.0.1";
-    options.founders = founders_;
+    options.peer.founders = founders_;
     options.journal = [this](std::string_view line) { journal_.write(line); };
     options.log = [this](std::string_view line) { parent_.say("L " + std::string(line)); };
     auto made = Communicator::create(std::move(options));
@@ -155,6 +155,7 @@ class Trainer {
       Gradient& g = gradients[i];
       g.type = static_cast<DataType>((step + i) % kDataTypeCount);
       g.op = static_cast<ReduceOp>((step / kDataTypeCount + i) % kReduceOpCount);
+      if (!is_defined(g.type, g.op)) g.op = ReduceOp::kMax;
       g.count = std::min(settings_.max_count, kCounts[below(draw(settings_.seed, kShape, step, i), kCounts.size())]);
       g.tag = Tag{10 + i};
       g.in_place = below(draw(comm_->self().low, kLocal, step, 2, i), 2) == 0;

@@ -27,8 +27,8 @@ constexpr Duration kPatience = seconds(30);
 int reduce_for_ever(Parent& parent, const std::string& address, std::uint32_t founders) {
   transport::CommunicatorOptions options;
   options.listen_host = "127.0.0.1";
-  options.founders = founders;
-  options.auto_admit = true;
+  options.peer.founders = founders;
+  options.peer.auto_admit = true;
   auto comm = transport::Communicator::create(options);
   if (!comm.ok()) return 1;
   const transport::Work connecting = (*comm)->connect(address);

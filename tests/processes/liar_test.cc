@@ -239,9 +239,9 @@ TEST_F(LyingCoordinator, EndsTheRunWithTheReason) {
     EXPECT_EQ(ended.status, Status::kProtocolError) << reason;
     EXPECT_NE(ended.text.find(reason), std::string::npos) << ended.text;
   }
-  const Ended unasked = connect([](Stranger& stream, const wire::Join&) { stream.say_message(wire::Left{}); });
-  EXPECT_EQ(unasked.status, Status::kProtocolError);
-  EXPECT_NE(unasked.text.find("did not leave"), std::string::npos) << unasked.text;
+  const Ended ended = connect([](Stranger& stream, const wire::Join&) { stream.say_message(wire::Left{}); });
+  EXPECT_EQ(ended.status, Status::kProtocolError);
+  EXPECT_NE(ended.text.find("did not leave"), std::string::npos) << ended.text;
 }
 
 }  // namespace

@@ -55,16 +55,16 @@ void all_reduce(Parent& parent, Communicator& comm, const ReduceOrder& order) {
 
 int obey(Parent& parent, const ScriptedPeerOptions& given, const SharedJournal& journal) {
   transport::CommunicatorOptions options;
-  options.name = given.name;
-  options.founders = given.founders;
+  options.peer.name = given.name;
+  options.peer.founders = given.founders;
   options.listen_host = "127.0.0.1";
-  options.first_port = given.port;
-  options.advertised_port = given.advertised_port;
+  options.peer.first_port = given.port;
+  options.peer.advertised.port = given.advertised_port;
   options.journal = [&](std::string_view line) { journal.write(line); };
-  if (given.link_heartbeat.ns > 0) options.link_heartbeat = given.link_heartbeat;
-  if (given.link_silence.ns > 0) options.link_silence = given.link_silence;
-  if (given.link_timeout.ns > 0) options.link_timeout = given.link_timeout;
-  options.segment_bytes = given.segment_bytes;
+  if (given.link_heartbeat.ns > 0) options.peer.link_heartbeat = given.link_heartbeat;
+  if (given.link_silence.ns > 0) options.peer.link_silence = given.link_silence;
+  if (given.link_timeout.ns > 0) options.peer.link_timeout = given.link_timeout;
+  options.peer.segment_bytes = given.segment_bytes;
   auto made = Communicator::create(options);
   if (!made.ok()) return 1;
   Communicator& comm = **made;

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "core/base/assert.h"
-#include "sim/audit.h"
+#include "sim/flight/audit.h"
 
 namespace lockstep::testing {
 

@@ -1,9 +1,9 @@
-// Kills donors while a newcomer takes over their state. In each trial, 2 or 3 processes share a state, and another one
-// joins and syncs, alternately in place and staged. At a random moment of the transfer some donors, or all, get
-// SIGKILL. If a donor remains, the newcomer must end with the donors' state. Otherwise it ends with an error, unless it
-// may continue with its own state. Its memory must match the outcome: the old state, the donors' state, or (in place)
-// an undefined state. The journals of all processes are checked. The duration of a transfer is measured first, and
-// again whenever a kill comes too late. Exits with 1 if anything is wrong.
+// Kills sources while a newcomer takes over their state. In each trial, 2 or 3 processes share a state, and another one
+// joins and syncs, alternately in place and staged. At a random moment of the transfer some sources, or all, get
+// SIGKILL. If a source remains, the newcomer must end with the sources' state. Otherwise it ends with an error, unless
+// it may continue with its own state. Its memory must match the outcome: the old state, the sources' state, or (in
+// place) an undefined state. The journals of all processes are checked. The duration of a transfer is measured first,
+// and again whenever a kill comes too late. Exits with 1 if anything is wrong.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -31,9 +31,9 @@ namespace {
 
 constexpr Duration kPatience = seconds(60);
 constexpr std::uint32_t kNeverFounds = kMaxMembers;
-constexpr std::uint64_t kAgreedRevision = 7;  // revision of the donors; newcomers have 0
+constexpr std::uint64_t kAgreedRevision = 7;  // revision of the sources; newcomers have 0
 
-enum SyncChaosPurpose : std::uint64_t { kDonors = 1, kVictims, kAll, kFirstVictim, kMoment, kStrategy };
+enum SyncChaosPurpose : std::uint64_t { kSources = 1, kVictims, kAll, kFirstVictim, kMoment, kStrategy };
 
 // Tensors and values drawn from one seed. The last tensor differs between peers.
 class DrawnState {
@@ -104,15 +104,15 @@ class DrawnState {
 struct SyncPeer {
   std::string name;
   std::string coordinator;
-  std::uint32_t donors = 0;
+  std::uint32_t sources = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t state_seed = 0;  // of the donors
+  std::uint64_t state_seed = 0;  // of the sources
   std::uint64_t own_seed = 0;
   bool staged = false;
   bool receive_only = false;
 };
 
-// The end of a sync, and the content of memory: "old", "donors" or "neither".
+// The end of a sync, and the content of memory: "old", "sources" or "neither".
 struct SyncEnd {
   Status status = Status::kInternal;
   bool defined = false;
@@ -152,9 +152,9 @@ std::optional<SyncEnd> end_of(const std::string& line) {
 int take_part(Parent& parent, const SyncPeer& peer, const SharedJournal& journal) {
   const bool newcomer = peer.name == "newcomer";
   transport::CommunicatorOptions options;
-  options.name = peer.name;
+  options.peer.name = peer.name;
   options.listen_host = "127.0.0.1";
-  options.founders = newcomer ? kNeverFounds : peer.donors;
+  options.peer.founders = newcomer ? kNeverFounds : peer.sources;
   options.journal = [&](std::string_view line) { journal.write(line); };
   auto made = transport::Communicator::create(options);
   if (!made.ok()) return 1;
@@ -187,15 +187,15 @@ int take_part(Parent& parent, const SyncPeer& peer, const SharedJournal& journal
     end.world = outcome.world;
     end.retries = outcome.retries;
     end.received = outcome.bytes_received;
-    end.memory = state.holds(peer.state_seed) ? "donors" : state.holds(peer.own_seed) ? "old" : "neither";
+    end.memory = state.holds(peer.state_seed) ? "sources" : state.holds(peer.own_seed) ? "old" : "neither";
     end.text = outcome.text;
     return end;
   };
 
   if (!over("connect", comm.connect(peer.coordinator))) return 1;
-  if (!newcomer) {  // donors agree among themselves first, so that they vote
+  if (!newcomer) {  // sources agree among themselves first, so that they vote
     parent.say(line_of(sync()));
-    if (!over("admit", comm.admit(peer.donors + 1))) return 1;
+    if (!over("admit", comm.admit(peer.sources + 1))) return 1;
   }
   parent.say(line_of(sync()));
   parent.hear();
@@ -264,20 +264,20 @@ class SyncChaos {
   SyncPeer peer_of(std::uint64_t n, const std::string& address) const {
     SyncPeer peer;
     peer.coordinator = address;
-    peer.donors = static_cast<std::uint32_t>(2 + below(draw(settings_.seed, kDonors, n), 2));
+    peer.sources = static_cast<std::uint32_t>(2 + below(draw(settings_.seed, kSources, n), 2));
     peer.bytes = settings_.mib << 20U;
     peer.state_seed = draw(settings_.seed, 0, n);
     peer.staged = n % 2 == 1;
     return peer;
   }
 
-  // The donors to kill: in every fourth trial all of them, otherwise at least one and not all.
-  std::vector<std::size_t> victims(std::uint64_t n, std::size_t donors) const {
+  // The sources to kill: in every fourth trial all of them, otherwise at least one and not all.
+  std::vector<std::size_t> victims(std::uint64_t n, std::size_t sources) const {
     const bool all = below(draw(settings_.seed, kAll, n), 4) == 0;
-    const std::size_t count = all ? donors : 1 + below(draw(settings_.seed, kVictims, n), donors - 1);
-    const std::size_t first = below(draw(settings_.seed, kFirstVictim, n), donors);
+    const std::size_t count = all ? sources : 1 + below(draw(settings_.seed, kVictims, n), sources - 1);
+    const std::size_t first = below(draw(settings_.seed, kFirstVictim, n), sources);
     std::vector<std::size_t> chosen;
-    for (std::size_t i = 0; i < count; ++i) chosen.push_back((first + i) % donors);
+    for (std::size_t i = 0; i < count; ++i) chosen.push_back((first + i) % sources);
     return chosen;
   }
 
@@ -285,17 +285,17 @@ class SyncChaos {
     const CoordinatorProcess coordinator;
     if (coordinator.address.empty()) return complain("the coordinator did not start");
     SyncPeer peer = peer_of(n, coordinator.address);
-    std::vector<std::unique_ptr<SyncActor>> donors;
-    for (std::uint32_t i = 0; i < peer.donors; ++i) {
-      peer.name = "donor " + std::to_string(i);
+    std::vector<std::unique_ptr<SyncActor>> sources;
+    for (std::uint32_t i = 0; i < peer.sources; ++i) {
+      peer.name = "source " + std::to_string(i);
       peer.own_seed = draw(settings_.seed, 0, n, 1 + i);
-      donors.push_back(std::make_unique<SyncActor>(peer));
+      sources.push_back(std::make_unique<SyncActor>(peer));
     }
     std::optional<SyncEnd> agreed;
-    for (auto& donor : donors) {
-      agreed = donor->ended();
+    for (auto& source : sources) {
+      agreed = source->ended();
       if (!agreed || agreed->status != Status::kOk)
-        return complain(donor->name + " cannot agree with the other donors");
+        return complain(source->name + " cannot agree with the other sources");
     }
     peer.name = "newcomer";
     peer.own_seed = draw(settings_.seed, 0, n, 100);
@@ -312,23 +312,24 @@ class SyncChaos {
       const Instant moment =
           monotonic_now() + nanoseconds(static_cast<std::int64_t>(below(draw(settings_.seed, kMoment, n), longest)));
       end = newcomer.ended(moment);  // the sync may be faster this time
-      dead = victims(n, donors.size());
+      dead = victims(n, sources.size());
       killed_at = monotonic_now();
-      for (const std::size_t victim : dead) donors[victim]->process.signal(SIGKILL);
+      for (const std::size_t victim : dead) sources[victim]->process.signal(SIGKILL);
     }
     if (!end) end = newcomer.ended();
     if (!end) return complain("the newcomer hangs or is gone");
     if (end->end < killed_at) transfer = std::min(transfer, end->end - end->begin);
     tell(n, peer, dead.size(), *end, killed_at);
-    const bool right = judge(peer, *end, *agreed, dead.size() == donors.size()) && judge_donors(donors, dead, *agreed);
-    return right && audit(newcomer, donors) && count(peer, *end, dead.size() == donors.size(), killed_at);
+    const bool right =
+        judge(peer, *end, *agreed, dead.size() == sources.size()) && judge_sources(sources, dead, *agreed);
+    return right && audit(newcomer, sources) && count(peer, *end, dead.size() == sources.size(), killed_at);
   }
 
   void tell(std::uint64_t n, const SyncPeer& peer, std::size_t dead, const SyncEnd& end, Instant killed_at) const {
     if (!settings_.verbose) return;
     std::printf(
-        "%3llu: %u donors, %zu die %s, %s, %s: %s, %s, %s memory, world %u, %u retries, %.1f MiB, %.0f ms: %s\n",
-        static_cast<unsigned long long>(n), peer.donors, dead,
+        "%3llu: %u sources, %zu die %s, %s, %s: %s, %s, %s memory, world %u, %u retries, %.1f MiB, %.0f ms: %s\n",
+        static_cast<unsigned long long>(n), peer.sources, dead,
         killed_at == kNever ? "" : ("after " + std::to_string((killed_at - end.begin).ns / 1'000'000) + " ms").c_str(),
         peer.staged ? "staged" : "in place", peer.receive_only ? "receives only" : "votes",
         std::string(status_name(end.status)).c_str(), end.defined ? "defined" : "undefined", end.memory.c_str(),
@@ -341,35 +342,35 @@ class SyncChaos {
       return complain("the newcomer: " + std::string(what) + ": " + line_of(end));
     };
     const bool ok = end.status == Status::kOk;
-    if (!ok && !all_dead) return wrong("an error although a donor was left");
+    if (!ok && !all_dead) return wrong("an error although a source was left");
     if (!ok && end.status != Status::kStateUndefined) return wrong("an error that is not that nobody has a state");
     if (!ok && end.text.empty()) return wrong("an error without a text");
     if (!end.defined) return !ok && !peer.staged ? true : wrong("an undefined state");
     const bool took_over = end.root == agreed.root && end.revision == kAgreedRevision;
     if (!took_over && (end.root == agreed.root || end.revision != 0)) return wrong("a state of neither side");
-    if (end.memory != (took_over ? "donors" : "old")) return wrong("memory does not hold what the outcome says");
+    if (end.memory != (took_over ? "sources" : "old")) return wrong("memory does not hold what the outcome says");
     if (!ok) return !peer.staged || !took_over ? true : wrong("staged, and written to although it failed");
     if (!took_over && (peer.receive_only || !all_dead || end.world != 1)) return wrong("its own state won");
     return true;
   }
 
-  bool judge_donors(const std::vector<std::unique_ptr<SyncActor>>& donors, const std::vector<std::size_t>& dead,
-                    const SyncEnd& agreed) {
-    for (std::size_t i = 0; i < donors.size(); ++i) {
+  bool judge_sources(const std::vector<std::unique_ptr<SyncActor>>& sources, const std::vector<std::size_t>& dead,
+                     const SyncEnd& agreed) {
+    for (std::size_t i = 0; i < sources.size(); ++i) {
       if (std::find(dead.begin(), dead.end(), i) != dead.end()) continue;
-      const auto end = donors[i]->ended();
-      const bool right = end && end->status == Status::kOk && end->root == agreed.root && end->memory == "donors" &&
+      const auto end = sources[i]->ended();
+      const bool right = end && end->status == Status::kOk && end->root == agreed.root && end->memory == "sources" &&
                          end->revision == kAgreedRevision;
-      if (!right) return complain(donors[i]->name + ": " + (end ? line_of(*end) : "hangs or is gone"));
+      if (!right) return complain(sources[i]->name + ": " + (end ? line_of(*end) : "hangs or is gone"));
     }
     return true;
   }
 
   // All live processes leave; after that, every journal is complete.
-  bool audit(SyncActor& newcomer, const std::vector<std::unique_ptr<SyncActor>>& donors) {
+  bool audit(SyncActor& newcomer, const std::vector<std::unique_ptr<SyncActor>>& sources) {
     sim::Audit audit;
     std::vector<SyncActor*> all{&newcomer};
-    for (const auto& donor : donors) all.push_back(donor.get());
+    for (const auto& source : sources) all.push_back(source.get());
     for (SyncActor* actor : all) {
       actor->process.hang_up();
       if (!actor->process.exit_status(kPatience)) return complain(actor->name + " does not end");

@@ -82,14 +82,14 @@ EncodedCase any_encoded(std::uint32_t least_world = 2) {
 }
 
 support::RingOfOperations ring_of(const EncodedCase& c, std::uint64_t seed) {
-  peer::Request request;
+  ring::Request request;
   request.collective = Collective::kAllReduce;
   request.type = DataType::kF32;
   request.op = c.op;
   request.formats = c.formats;
   request.algorithm = c.direct ? wire::Algorithm::kDirect : wire::Algorithm::kRing;
   for (const std::uint64_t count : c.counts) request.tensors.push_back({{}, {}, count});
-  const ring::Segmenting segmenting{c.segment_bytes, {}, c.formats, peer::direct_room(request), c.turns};
+  const ring::Segmenting segmenting{c.segment_bytes, {}, c.formats, ring::direct_room(request), c.turns};
   support::RingOfOperations ring(request, c.world, c.in_place, segmenting, seed, c.weights,
                                  !c.residuals.front().empty());
   for (std::uint32_t rank = 0; rank < c.world; ++rank) {

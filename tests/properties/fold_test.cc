@@ -53,12 +53,13 @@ RC_GTEST_PROP(RingPieces, ContainEachByteOnce, ()) {
     RC_ASSERT(next == bytes);
     RC_ASSERT(of_it <= kMaxSegments);
   };
-  for (const auto collective : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kBroadcast}) {
+  for (const auto collective :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kBroadcast, Collective::kReduce}) {
     const auto pieces = ring::cut(collective, counts, width, world, root, segmenting);
     RC_ASSERT(pieces.size() == ring::segments_in(collective, counts, width, world, segmenting));
     for (std::uint32_t t = 0; t < counts.size(); ++t) holds_each_byte(pieces, t, counts[t] * width);
     const auto of_root = [&](const Piece& piece) { return piece.owner == root; };
-    if (collective == Collective::kBroadcast) RC_ASSERT(std::all_of(pieces.begin(), pieces.end(), of_root));
+    if (wire::has_root(collective)) RC_ASSERT(std::all_of(pieces.begin(), pieces.end(), of_root));
   }
   for (std::uint64_t& count : counts) count *= width;
   const auto blocks = ring::cut_blocks(counts, width, segmenting);
@@ -81,7 +82,7 @@ struct FoldOfMany {
 FoldOfMany any_fold() {
   FoldOfMany c;
   c.type = *rc::gen::elementOf(std::vector<DataType>(std::begin(test::kAllTypes), std::end(test::kAllTypes)));
-  c.op = *rc::gen::elementOf(std::vector<ReduceOp>(std::begin(test::kAllOps), std::end(test::kAllOps)));
+  c.op = *rc::gen::elementOf(test::ops_of(c.type));
   c.world = *rc::gen::inRange<std::uint32_t>(1, 7);
   c.counts =
       *rc::gen::resize(5, rc::gen::container<std::vector<std::uint64_t>>(rc::gen::inRange<std::uint64_t>(0, 400)));
@@ -96,7 +97,7 @@ FoldOfMany any_fold() {
 
 // Rank 0's result when segments arrive in an order drawn from `seed`; all ranks have the same result.
 Bytes reduced(const FoldOfMany& c, std::uint32_t segment_bytes, std::uint64_t seed) {
-  peer::Request request;
+  ring::Request request;
   request.collective = Collective::kAllReduce;
   request.type = c.type;
   request.op = c.op;

@@ -164,7 +164,7 @@ RC_GTEST_PROP(MembershipLedger, AcceptsOneViewPerNumberInAnyOrder, (std::uint64_
   history.reserve(turns.size());
   for (const std::size_t peer : turns) history.push_back(todo[peer][at[peer]++]);
   const auto complaints = [&] {
-    Membership ledger;
+    OneMembership ledger;
     return std::count_if(history.begin(), history.end(),
                          [&](const Installed& i) { return ledger.installed(i.by, i.view).has_value(); });
   };

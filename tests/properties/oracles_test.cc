@@ -15,8 +15,8 @@
 #include "core/kernels/formats/reference.h"
 #include "core/kernels/reduce.h"
 #include "core/kernels/run_job.h"
-#include "core/peer/request.h"
 #include "core/ring/operation.h"
+#include "core/ring/request.h"
 #include "core/ring/schedule.h"
 #include "sim/checkers/oracle_chunks.h"
 #include "sim/checkers/oracle_codec.h"
@@ -28,14 +28,13 @@ namespace lockstep::sim {
 namespace {
 
 using test::kAllFormats;
-using test::kAllOps;
 using test::kAllTypes;
 
 RC_GTEST_PROP(Oracle, FoldsLikeTheKernels, ()) {
   const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
   const auto count = *rc::gen::inRange<std::size_t>(0, 200);
   for (const DataType type : kAllTypes) {
-    for (const ReduceOp op : kAllOps) {
+    for (const ReduceOp op : test::ops_of(type)) {
       const oracle::Bytes a = test::hostile_elements(type, count, seed);
       const oracle::Bytes b = test::hostile_elements(type, count, seed + 1'000'000);
       oracle::Bytes by_kernel(a.size());
@@ -49,7 +48,7 @@ RC_GTEST_PROP(Oracle, DividesLikeTheKernels, ()) {
   const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
   const auto count = *rc::gen::inRange<std::size_t>(0, 200);
   const auto contributors = *rc::gen::inRange<std::uint32_t>(1, 1025);
-  for (const DataType type : kAllTypes) {
+  for (const DataType type : test::types_with_average()) {
     oracle::Bytes by_oracle = test::hostile_elements(type, count, seed);
     oracle::Bytes by_kernel = by_oracle;
     oracle::divide(type, by_oracle, contributors);
@@ -142,7 +141,7 @@ RC_GTEST_PROP(Oracle, CutsLikeTheSchedule, ()) {
   for (const std::uint32_t segment : {0U, 1024U}) {
     for (const DataType type : kAllTypes) {
       const auto bytes = static_cast<std::uint32_t>(size_of(type));
-      for (const auto collective : {peer::Collective::kAllReduce, peer::Collective::kReduceScatter}) {
+      for (const auto collective : {wire::Collective::kAllReduce, wire::Collective::kReduceScatter}) {
         RC_ASSERT(oracle::is_one_chunk(collective, count * bytes, segment) ==
                   ring::goes_whole(collective, count, bytes, segment));
       }
@@ -155,12 +154,12 @@ TEST(Oracle, ChoosesAlgorithmsLikePeers) {
     for (const WireFormat down : kAllFormats) {
       for (const int algorithm : {0, 1, 2}) {
         for (const bool weighted : {false, true}) {
-          peer::Request request;
+          ring::Request request;
           request.formats = {up, down};
           if (algorithm > 0) request.algorithm = static_cast<wire::Algorithm>(algorithm - 1);
           if (weighted) request.weight = 2.0F;
-          EXPECT_EQ(oracle::is_direct(request), peer::goes_direct(request));
-          EXPECT_EQ(oracle::is_encoded(request), peer::is_encoded(request));
+          EXPECT_EQ(oracle::is_direct(request), ring::goes_direct(request));
+          EXPECT_EQ(oracle::is_encoded(request), ring::is_encoded(request));
         }
       }
     }
@@ -196,8 +195,7 @@ RC_GTEST_PROP(Oracle, ComputesResidualsLikeTheKernel, ()) {
       residual[i] = test::bell(draw(seed, 10, i));
     }
     const oracle::Floats wanted = oracle::lost_of(format, weight, oracle::add_weighted(values, 1, residual));
-    KernelJob job;
-    job.kind = JobKind::kLeave;
+    UpdateResidualJob job;
     job.count = count;
     job.departs = format;
     job.weight = weight;

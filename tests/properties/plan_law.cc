@@ -5,7 +5,7 @@
 #include "core/base/mutant.h"
 #include "sim/cli/command.h"
 #include "sim/cli/trial.h"
-#include "sim/plan_file.h"
+#include "sim/plan/plan_file.h"
 #include "tests/sim/run_sim.h"
 
 namespace lockstep::sim {

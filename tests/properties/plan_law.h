@@ -1,5 +1,5 @@
-// A law that must hold for every plan. sim/shrink.h makes a plan that breaks the law small, and the report lets a
-// person continue from there.
+// A law that must hold for every plan. sim/search/shrink.h makes a plan that breaks the law small, and the report lets
+// a person continue from there.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "sim/shrink.h"
+#include "sim/search/shrink.h"
 
 namespace lockstep::sim {
 

@@ -13,10 +13,10 @@
 #include "sim/cli/exit_code.h"
 #include "sim/cli/report_json.h"
 #include "sim/cli/trial.h"
-#include "sim/plan_file.h"
-#include "sim/simpler.h"
-#include "sim/words.h"
-#include "sim/world.h"
+#include "sim/plan/plan_file.h"
+#include "sim/search/simpler.h"
+#include "sim/words/words.h"
+#include "sim/world/world.h"
 #include "tests/properties/arbitrary_plan.h"
 #include "tests/properties/plan_law.h"
 #include "tests/sim/run_sim.h"
@@ -46,7 +46,7 @@ TEST(ArbitraryPlan, DrawsAllFaultsAloneAndCombined) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const Plan plan = plan_of_bytes(seed, kMostPlanBytes);
     flows += plan.network.flow.on ? 1 : 0;
-    gangs += plan.gang_size > 1 ? 1 : 0;
+    gangs += plan.gangs.size > 1 ? 1 : 0;
     for (std::size_t i = 0; i < plan.entries.size(); ++i) {
       const Entry& entry = plan.entries[i];
       seen[static_cast<std::size_t>(entry.fault)] += 1;
@@ -64,8 +64,8 @@ TEST(ArbitraryPlan, DrawsAllFaultsAloneAndCombined) {
 
 RC_GTEST_PROP(ArbitraryPlan, IsValidAndCanSucceed, ()) {
   obeys(*arbitrary_plan(), [](const Plan& plan) -> std::optional<Breach> {
-    std::string flaw = flaw_of(plan);
-    for (const Entry& entry : plan.entries) flaw += flaw_of(plan, entry);
+    std::string flaw = validate_plan(plan);
+    for (const Entry& entry : plan.entries) flaw += validate_entry(plan, entry);
     if (!flaw.empty()) return breach("flaw", flaw);
     if (!is_lawful(plan)) return breach("unlawful", "it must end badly by itself");
     return {};
@@ -131,17 +131,17 @@ RC_GTEST_PROP(ArbitraryPlan, ItsJsonIsItsReport, ()) {
 RC_GTEST_PROP(ArbitraryPlan, CommitsAllWorkWithoutFaults, ()) {
   Plan calm = *arbitrary_plan();
   calm.entries.clear();
-  calm.call_timeout = {};
-  calm.all_vote = true;  // otherwise no peer may have a state
+  calm.program.call_timeout = {};
+  calm.state.all_vote = true;  // otherwise no peer may have a state
   if (calm.auto_admit) calm.minimum_world = 1;
   obeys(calm, [](const Plan& plan) -> std::optional<Breach> {
-    if (!plan.entries.empty() || plan.call_timeout.ns != 0 || !plan.all_vote) return {};
+    if (!plan.entries.empty() || plan.program.call_timeout.ns != 0 || !plan.state.all_vote) return {};
     const Report report = run(plan);
     if (report.failure) return breach(report.failure->promise, report.failure->text);
     const std::uint64_t ended =
         plan.auto_admit ? 0 : report.aborts + report.unknown;  // auto_admit: it may also wait for too many members
     const bool none = ended + report.lost_runs + report.kills + report.misuses == 0;
-    if (none && report.commits > 0 && report.commits >= plan.commits_after) return {};
+    if (none && report.commits > 0 && report.commits >= plan.end.commits_after) return {};
     return breach("calm", to_json(report).dump());
   });
 }
@@ -168,7 +168,7 @@ RC_GTEST_PROP(ArbitraryPlan, ShrinksToAPlanThatBreaksTheSamePromise, (std::uint6
   RC_ASSERT(shrunk->broken.promise == before->promise);
   RC_ASSERT(shrunk->runs <= options.max_runs);
   RC_ASSERT(is_lawful(shrunk->plan));
-  RC_ASSERT(flaw_of(shrunk->plan) == "");
+  RC_ASSERT(validate_plan(shrunk->plan) == "");
   RC_ASSERT(shrunk->plan.entries.size() <= plan.entries.size());
   RC_ASSERT(shrunk->plan.peers <= plan.peers);
 }

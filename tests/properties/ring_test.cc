@@ -87,7 +87,7 @@ struct RingCase {
 RingCase draw_all_reduce(bool in_place, std::uint64_t seed) {
   const auto world = *rc::gen::inRange<std::uint32_t>(1, 7);
   const auto count = *rc::gen::oneOf(rc::gen::inRange<std::uint64_t>(0, 12), rc::gen::inRange<std::uint64_t>(12, 5000));
-  peer::Request request;
+  ring::Request request;
   request.collective = Collective::kAllReduce;
   request.type = DataType::kF32;
   request.op = ReduceOp::kSum;

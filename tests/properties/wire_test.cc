@@ -50,7 +50,7 @@ rc::Gen<Saying> arbitrary_saying() {
     }
     auto segment = *arbitrary_struct<Segment>();
     segment.key = {CohortId{1}, GroupId{0}, Tag{*rc::gen::inRange<std::uint64_t>(0, 3)}, 0};
-    segment.attempt = Generation{0};
+    segment.attempt = AttemptId{0};
     segment.length = *rc::gen::weightedElement<std::uint32_t>({{2, 0}, {6, 100}, {4, 300}, {2, 5000}, {1, 150'000}});
     // Every byte is unique and never 0, because zeros fill up withdrawn payloads.
     const auto first = *rc::gen::inRange<std::size_t>(0, 251);
@@ -141,7 +141,7 @@ RC_GTEST_PROP(Wire, DifferentDescriptorsHaveDifferentDescriptions, ()) {
     case 2: b.retry = other.retry; break;
     case 3: b.minimum_world = other.minimum_world; break;
     case 4: b.tensors = other.tensors; break;
-    case 5: b.count = a.collective == Collective::kAllGather ? 0 : other.count; break;
+    case 5: b.count = has_blocks(a.collective) ? 0 : other.count; break;
     case 6: b.root = a.collective == Collective::kBroadcast ? other.root : a.root; break;
     case 7: b.segment_bytes = other.segment_bytes; break;
     default: b = other;

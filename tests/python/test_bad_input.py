@@ -104,6 +104,10 @@ CALLS: dict[str, Values] = {
     "reduce_scatter": {**COMMON, "array": array, "out": array, "op": of("sum")},
     "all_gather": {**COMMON, "array": array, "out": array},
     "broadcast": {**COMMON, "array": array, "root": of(None)},
+    "reduce": {**COMMON, "array": array, "root": of(None), "out": of(None), "op": of("sum")},
+    "gather": {**COMMON, "array": array, "root": of(None), "out": of(None)},
+    "scatter": {**COMMON, "array": array, "root": of(None), "out": array, "counts": of(None)},
+    "all_to_all": {**COMMON, "array": array, "out": of(None), "counts": of(None)},
     "barrier": {**COMMON, "retry": of(True)},
     "admit": {"timeout": of(5)},
     "wait_for_world": {"members": of(1), "timeout": of(5)},
@@ -493,7 +497,7 @@ def test_reasons_that_are_cut_within_a_character_are_still_text(peers: Peers) ->
         assert "aéé" in text
 
 
-def test_names_in_any_writing(peers: Peers) -> None:
+def test_names_in_any_script(peers: Peers) -> None:
     for text in aborted(peers, "名前 \N{ROCKET}", name="é 名"):
         assert "名前 \N{ROCKET}" in text
 
@@ -510,6 +514,10 @@ def over(run: Run) -> None:
         "reduce_scatter": lambda: run.reduce_scatter(array(), array()),
         "all_gather": lambda: run.all_gather(array(), array()),
         "broadcast": lambda: run.broadcast(array(), run.id),
+        "reduce": lambda: run.reduce(array(), run.id),
+        "gather": lambda: run.gather(array(), run.id),
+        "scatter": lambda: run.scatter(array(), run.id),
+        "all_to_all": lambda: run.all_to_all(array()),
         "barrier": lambda: run.barrier(),
         "admit": lambda: run.admit(),
         "wait_for_world": lambda: run.wait_for_world(1),

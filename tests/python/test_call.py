@@ -25,11 +25,16 @@ def begins(run: Run, given: Any) -> dict[str, Callable[[], lockstep.Work]]:
         "reduce_scatter": lambda: run.reduce_scatter_async(given, out),
         "all_gather": lambda: run.all_gather_async(given, out),
         "broadcast": lambda: run.broadcast_async(given, run.members()[0]),
+        "reduce": lambda: run.reduce_async(given, run.members()[0]),
+        "gather": lambda: run.gather_async(given, run.members()[0]),
+        "scatter": lambda: run.scatter_async(np.ones(2 * len(given), given.dtype), run.members()[0], given),
+        "all_to_all": lambda: run.all_to_all_async(given, out),
         "sync": lambda: run.sync_async(lockstep.State({"x": given})),
     }
 
 
-NAMES = ["all_reduce", "list", "out", "reduce_scatter", "all_gather", "broadcast", "sync"]
+NAMES = ["all_reduce", "list", "out", "reduce_scatter", "all_gather", "broadcast", "reduce", "gather", "scatter"]
+NAMES += ["all_to_all", "sync"]
 
 
 class Watched(np.ndarray[Any, Any]):
@@ -59,6 +64,35 @@ def test_arrays_live_until_the_outcome_when_the_work_is_dropped(peers: Peers, na
             dropped()
             assert begins(run, given)[name]().wait(IN_TIME).world_size == 2
             run.barrier(tag=9)
+
+    peers(2, main)
+
+
+class Talkative(np.ndarray[Any, Any]):
+    """An array that makes a call at its end."""
+
+    at_end: Callable[[], object]
+
+    def __del__(self) -> None:
+        self.at_end()
+
+
+def test_the_end_of_an_array_may_make_calls(peers: Peers) -> None:
+    def main(run: Run, number: int) -> None:
+        ends = []
+        with lockstep.Coordinator("127.0.0.1:0") as coordinator, lockstep.connect(coordinator.address) as alone:
+
+            def at_end() -> None:
+                alone.barrier()  # also gives back the memory of calls that are over
+                ends.append(True)
+
+            for step in range(20):
+                given = np.ones(1000).view(Talkative)
+                given.at_end = at_end
+                work = run.all_reduce_async(given)
+                del given
+                assert work.wait(IN_TIME).world_size == 2
+                until(lambda wanted=step + 1: len(ends) == wanted)
 
     peers(2, main)
 
@@ -211,7 +245,7 @@ def test_the_watched_state_is_lent_to_calls_in_flight(peers: Peers) -> None:
         if number == 0:
             assert gone() is not None
             dropped()
-        assert work.wait(IN_TIME).parity == ""
+        assert work.wait(IN_TIME).state_difference == ""
         until(lambda: gone() is None)
 
     peers(2, main)

@@ -44,6 +44,9 @@ def folded(op: str, parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
         total = stacked.sum(axis=0, dtype=dtype)
         mean = total / dtype.type(len(parts)) if dtype.kind == "f" else np.trunc(total / len(parts))
         return np.asarray(mean.astype(dtype))
+    bitwise = {"band": np.bitwise_and, "bor": np.bitwise_or, "bxor": np.bitwise_xor}
+    if op in bitwise:
+        return np.asarray(bitwise[op].reduce(stacked, axis=0))
     kind = {"dtype": dtype} if op in ("sum", "prod") else {}
     return np.asarray(getattr(stacked, op)(axis=0, **kind))
 
@@ -52,8 +55,12 @@ def folded(op: str, parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
 
 
 @both_forms
-@pytest.mark.parametrize("op", ["sum", "avg", "prod", "min", "max"])
-@pytest.mark.parametrize("dtype", ["u1", "i4", "i8", "f2", "f4", "f8"])
+@pytest.mark.parametrize(
+    ("dtype", "op"),
+    [(dtype, op) for dtype in ("u1", "i4", "i8", "f2", "f4", "f8") for op in ("sum", "avg", "prod", "min", "max")]
+    + [(dtype, op) for dtype in ("u1", "i4", "i8", "?") for op in ("band", "bor", "bxor")]
+    + [("?", op) for op in ("sum", "prod", "min", "max")],
+)
 def test_all_reduce_equals_numpy(peers: Peers, form: str, op: str, dtype: str) -> None:
     parts = inputs(1000, 3, dtype)
 
@@ -149,13 +156,24 @@ def test_a_result_tells_of_the_call(peers: Peers) -> None:
         assert result.bytes_received > 0
         assert result.output is None
         assert result.blocks == ()
-        assert (result.chunk, result.revision, result.state_root, result.parity) == (slice(0, 0, 1), 0, 0, "")
+        assert (result.chunk, result.revision, result.state_root, result.state_difference) == (slice(0, 0, 1), 0, 0, "")
         assert result.state_undefined is False
         says(repr(result), ["lockstep.Result ok", "world_size=3", "retries=0"])
         return result.contributors, result.hash, result.attempt, result.cohort
 
     first, *others = peers(3, main)
     assert others == [first, first]
+
+
+@both_forms
+def test_a_weighted_sum_is_premultiplied(peers: Peers, form: str) -> None:
+    def main(run: Run, number: int) -> None:
+        given = np.full(10, number + 1, np.float32)
+        result = call(form, run, "all_reduce", given, op="sum", weight=number + 0.5)
+        assert (given == 1 * 0.5 + 2 * 1.5 + 3 * 2.5).all()
+        assert result.weight == 0
+
+    peers(3, main)
 
 
 @both_forms
@@ -418,6 +436,162 @@ def test_broadcast(peers: Peers, form: str) -> None:
         assert np.ptp([one.sum() / one.size for one in many]) == 0
 
     peers(3, main)
+
+
+@both_forms
+def test_reduce(peers: Peers, form: str) -> None:
+    def main(run: Run, number: int) -> list[float] | None:
+        root = run.members()[1]
+        given = np.full((2, 3), run.rank + 1.0)
+        result = call(form, run, "reduce", given, root)
+        assert (given == run.rank + 1).all()  # inputs are only read
+        if run.rank != 1:
+            assert result.output is None
+            return None
+        assert result.output.shape == (2, 3)
+        assert (result.output == 6).all()
+        return list(result.output.reshape(-1))
+
+    results = peers(3, main)
+    assert results.count(None) == 2
+    assert [6.0] * 6 in results
+
+
+def test_reduce_of_a_list_into_arrays_of_the_caller(peers: Peers) -> None:
+    def main(run: Run, number: int) -> None:
+        root = run.members()[0]
+        given = [np.full(3, 2, np.int32), np.full(2, 5, np.int32)]
+        out = [np.zeros(3, np.int32), np.zeros(2, np.int32)]
+        result = run.reduce(given, root, out, op="prod")
+        if run.rank == 0:
+            assert result.output is out
+            assert out[0].tolist() == [4] * 3
+            assert out[1].tolist() == [25] * 2
+        else:
+            assert not out[0].any()
+
+    peers(2, main)
+
+
+def test_booleans_in_arrays_that_the_library_makes(peers: Peers) -> None:
+    def main(run: Run, _: int) -> None:
+        given = np.array([run.rank == 0, False])
+        result = run.reduce(given, run.members()[0], op="bor")
+        if run.rank == 0:
+            assert result.output.tolist() == [True, False]
+        assert run.all_gather(given).output.tolist() == [True, False, False, False]
+        assert run.reduce_scatter(given, op="bor").output.tolist() == [run.rank == 0]
+        with pytest.raises(lockstep.InvalidArgument, match="2 elements of float32, array has 2 of bool"):
+            run.all_reduce(given, np.ones(2, np.float32))
+
+    peers(2, main)
+
+
+def test_the_output_of_a_reduce_fits(peers: Peers) -> None:
+    def main(run: Run, _: int) -> None:
+        if run.rank == 0:
+            with pytest.raises(lockstep.InvalidArgument, match="out has 3 elements of float64, array has 4 of float64"):
+                run.reduce(np.ones(4), run.id, np.ones(3))
+        with pytest.raises(lockstep.InvalidArgument, match="reduce root 01010101"):
+            run.reduce(np.ones(1), lockstep.PeerId(b"\1" * 16))
+
+    peers(2, main)
+
+
+@both_forms
+def test_gather(peers: Peers, form: str) -> None:
+    def main(run: Run, number: int) -> list[int] | None:
+        given = np.full((2, 1), run.rank, np.int16)
+        result = call(form, run, "gather", given, run.members()[1])
+        if run.rank != 1:
+            assert result.output is None
+            return None
+        assert result.blocks == (2, 2, 2)
+        return list(result.output)
+
+    results = peers(3, main)
+    assert results.count(None) == 2
+    assert [0, 0, 1, 1, 2, 2] in results
+
+
+def test_gather_of_arrays_that_differ_in_size(peers: Peers) -> None:
+    def main(run: Run, number: int) -> None:
+        root = run.members()[0]
+        given = np.full(run.rank * 3, run.rank, np.float64)
+        out = np.empty(20) if run.id == root else None
+        result = run.gather(given, root, out)
+        if run.id == root:
+            assert result.blocks == (0, 3, 6)
+            assert result.output.tolist() == [1.0] * 3 + [2.0] * 6
+            assert np.shares_memory(result.output, out)
+        with pytest.raises(lockstep.BufferTooSmall, match="the result needs 72"):
+            run.gather(given, root, np.empty(2) if run.id == root else None, tag=1)
+
+    peers(3, main)
+
+
+@both_forms
+def test_scatter(peers: Peers, form: str) -> None:
+    def main(run: Run, number: int) -> None:
+        root = run.members()[2]
+        if run.id == root:
+            result = call(form, run, "scatter", np.arange(12.0).reshape(3, 4), root)
+        else:
+            result = call(form, run, "scatter", None, root, np.empty(4))
+        assert result.output.tolist() == [4.0 * run.rank + i for i in range(4)]
+
+    peers(3, main)
+
+
+def test_scatter_of_parts_that_differ_in_size(peers: Peers) -> None:
+    def main(run: Run, number: int) -> None:
+        root = run.members()[0]
+        array = np.arange(6, dtype=np.uint8) if run.id == root else None
+        result = run.scatter(array, root, np.empty(9, np.uint8), counts=[1, 0, 5])
+        assert result.output.tolist() == [[0], [], [1, 2, 3, 4, 5]][run.rank]
+
+    peers(3, main)
+
+
+@both_forms
+def test_all_to_all(peers: Peers, form: str) -> None:
+    def main(run: Run, number: int) -> None:
+        given = np.array([[10 * run.rank + to] * 2 for to in range(3)], np.int32)
+        result = call(form, run, "all_to_all", given)
+        assert result.output.tolist() == [number for by in range(3) for number in [10 * by + run.rank] * 2]
+        assert result.blocks == (2, 2, 2)
+
+    peers(3, main)
+
+
+def test_all_to_all_of_parts_that_differ_in_size(peers: Peers) -> None:
+    def main(run: Run, number: int) -> None:
+        counts = [[0, 3], [100_000, 1]][run.rank]
+        given = np.full(sum(counts), run.rank, np.float32)
+        result = run.all_to_all(given, np.empty(100_001, np.float32), counts=counts)
+        sizes = [[0, 100_000], [3, 1]][run.rank]
+        assert list(result.blocks) == sizes
+        assert result.output.tolist() == [0.0] * sizes[0] + [1.0] * sizes[1]
+
+    peers(2, main)
+
+
+def test_parts_fit_their_array(peers: Peers) -> None:
+    def main(run: Run, number: int) -> None:
+        with pytest.raises(lockstep.InvalidArgument, match="no equal parts for 2 members"):
+            run.all_to_all(np.ones(3))
+        with pytest.raises(lockstep.InvalidArgument, match="3 entries for 2 members"):
+            run.all_to_all(np.ones(3), counts=[1, 1, 1])
+        with pytest.raises(lockstep.InvalidArgument, match=r"\[1, 1\] add up to 2, array has 3"):
+            run.all_to_all(np.ones(3), counts=[1, 1])
+        with pytest.raises(lockstep.InvalidArgument, match=r"\[4, -1\]"):
+            run.all_to_all(np.ones(3), counts=[4, -1])
+        with pytest.raises(lockstep.InvalidArgument, match="array is None"):
+            run.scatter(None, run.id)
+        with pytest.raises(lockstep.InvalidArgument, match="out is None"):
+            run.scatter(None, run.members()[1 - run.rank])
+
+    peers(2, main)
 
 
 def test_a_root_is_a_member(peers: Peers) -> None:

@@ -163,6 +163,13 @@ def test_everything_of_a_communicator_works() -> None:
         gathered = run.all_gather(np.array([rank]))
         scattered = run.reduce_scatter(np.arange(6.0))
         run.broadcast(array, run.members()[0])
+        run.reduce(array, run.members()[0])
+        everybody = run.gather(np.array([rank]), run.members()[1]).output
+        assert everybody is None or everybody.tolist() == [0, 1, 2]
+        part = run.scatter(np.arange(6.0) if rank == 2 else None, run.members()[2], np.empty(2)).output
+        assert part.tolist() == [2.0 * rank, 2.0 * rank + 1]
+        exchanged = run.all_to_all(np.full(6, rank), np.empty(9, int), counts=[1, 2, 3])
+        assert exchanged.output.tolist() == [0] * (rank + 1) + [1] * (rank + 1) + [2] * (rank + 1)
         encoded = np.ones(1000, np.float32)
         run.all_reduce(encoded, op="avg", up="int8", down="int8")
         assert results[0].seconds > 0

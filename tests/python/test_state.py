@@ -447,7 +447,7 @@ def test_a_watched_state_tells_who_differs_and_where(peers: Peers) -> None:
         state = lockstep.State({"own": own, "w": np.zeros(2 * PIECE, np.float32), "step": 4}, may_differ=["own"])
 
         def step() -> str:
-            return str(run.all_reduce(np.ones(10), tag=1).parity)
+            return str(run.all_reduce(np.ones(10), tag=1).state_difference)
 
         assert step() == ""
         run.watch(state)
@@ -485,10 +485,10 @@ def test_unchanged_arrays_of_a_watched_state_are_hashed_once(peers: Peers) -> No
     def main(run: Run, number: int) -> None:
         state = lockstep.State({"w": np.ones(10)})
         run.watch(state, unchanged=["w"])
-        assert run.barrier().parity == ""
+        assert run.barrier().state_difference == ""
         state["w"][0] = number  # against what was said
-        assert run.barrier().parity == ""
+        assert run.barrier().state_difference == ""
         run.watch(state)
-        assert "differs" in run.barrier().parity
+        assert "differs" in run.barrier().state_difference
 
     peers(2, main)

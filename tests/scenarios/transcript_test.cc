@@ -31,7 +31,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/plan_file.h"
+#include "sim/plan/plan_file.h"
 #include "tests/support/cluster.h"
 
 namespace lockstep {
@@ -184,12 +184,12 @@ class Transcript {
       return;
     }
     if (verb == "sync" || verb == "publish" || verb == "prefetch") return share(host, what, number, timeout);
-    peer::Request request;
-    const std::map<std::string, peer::Collective> kinds = {{"all-reduce", peer::Collective::kAllReduce},
-                                                           {"reduce-scatter", peer::Collective::kReduceScatter},
-                                                           {"all-gather", peer::Collective::kAllGather},
-                                                           {"broadcast", peer::Collective::kBroadcast},
-                                                           {"barrier", peer::Collective::kBarrier}};
+    ring::Request request;
+    const std::map<std::string, wire::Collective> kinds = {{"all-reduce", wire::Collective::kAllReduce},
+                                                           {"reduce-scatter", wire::Collective::kReduceScatter},
+                                                           {"all-gather", wire::Collective::kAllGather},
+                                                           {"broadcast", wire::Collective::kBroadcast},
+                                                           {"barrier", wire::Collective::kBarrier}};
     request.collective = kinds.at(verb);
     for (std::uint8_t t = 0; t < kDataTypeCount; ++t) {
       if (std::find(what.begin(), what.end(), name_of(static_cast<DataType>(t))) != what.end())
@@ -203,10 +203,10 @@ class Transcript {
     request.minimum_world = static_cast<std::uint32_t>(number("minimum", 1));
     request.timeout = timeout;
     const bool may_retry =
-        request.collective == peer::Collective::kAllReduce || request.collective == peer::Collective::kBarrier;
+        request.collective == wire::Collective::kAllReduce || request.collective == wire::Collective::kBarrier;
     request.retry = may_retry && !after("no");
     if (after("root")) request.root = world_->peer_on(host_of(*after("root")));
-    if (request.collective != peer::Collective::kBarrier) request.tensors.push_back({{}, {}, number("count", 0)});
+    if (request.collective != wire::Collective::kBarrier) request.tensors.push_back({{}, {}, number("count", 0)});
     sim::App::Contents contents{.drift = number("drift", 0)};
     contents.watches = std::find(what.begin(), what.end(), "watch") != what.end();
     calls_[{host, request.tag.value}] = world_->launch(host, request, contents);
@@ -225,8 +225,8 @@ class Transcript {
                                {"moments", DataType::kU8, number("bytes", 0) / 2, false}};
     state->manifest.values = {{"step", state::ValueType::kUint}};
     state->values = {state->revision};
-    peer::Request request;
-    request.collective = peer::Collective::kSync;
+    ring::Request request;
+    request.collective = wire::Collective::kSync;
     request.tag = Tag{number("tag", 0)};
     request.timeout = timeout;
     for (const state::TensorSpec& tensor : state->manifest.tensors) request.tensors.push_back({{}, {}, tensor.bytes()});
@@ -245,14 +245,14 @@ class Transcript {
 
   sim::Plan plan_;
   std::unique_ptr<sim::World> world_;
-  bool told_ = false;  // that a promise broke
+  bool told_ = false;  // whether the transcript shows the broken promise
   std::map<std::uint32_t, std::vector<std::string>> seen_;
   std::vector<std::pair<sim::Entry, std::uint64_t>> faults_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, CallId> calls_;  // by host and tag: the last one
   std::map<std::uint32_t, CallId> prefetched_;                       // by host: the last one
 };
 
-// The transcript again, with what happened in the place of what was expected.
+// Writes the transcript again, with the actual lines instead of the expected ones.
 std::string perform(const std::string& text) {
   std::string settings;
   std::string out;

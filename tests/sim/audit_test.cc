@@ -1,5 +1,5 @@
-// Journals: what is none is refused, a run that kept its promises passes, one that broke any is told.
-#include "sim/audit.h"
+// Journals: invalid journals are refused, a run that kept its promises passes, and a broken promise is reported.
+#include "sim/flight/audit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -134,7 +134,7 @@ TEST(Audit, OneStateOfASyncIsOnePromiseToo) {
       << "that of who only receives";
 }
 
-TEST(Audit, WhatIsNoJournalIsRefused) {
+TEST(Audit, AFileThatIsNoJournalIsRefused) {
   const struct {
     const char* line;
     const char* says;
@@ -163,21 +163,21 @@ TEST(Audit, WhatIsNoJournalIsRefused) {
 
 // ---- the command ----
 
-TEST(SimAudit, WhatHoldsNoLineIsNotJudged) {
+TEST(SimAudit, AnEmptyJournalIsNotJudged) {
   for (const std::string& file :
        {std::string("/dev/null"), file_with("", "empty.jsonl"), file_with(opened(kAnna).substr(0, 30), "half.jsonl")}) {
     const Ran ran = run_sim({"audit", file});
     EXPECT_EQ(ran.code, 2) << file;
     EXPECT_EQ(ran.out, "");
-    EXPECT_THAT(ran.errors, AllOf(HasSubstr("note: " + file + " has no whole line"),
-                                  HasSubstr("there is nothing to judge: no line of a journal was given")));
+    EXPECT_THAT(ran.errors,
+                AllOf(HasSubstr("note: " + file + " has no whole line"), HasSubstr("no journal has a line to judge")));
   }
   const Ran folder = run_sim({"audit", testing::TempDir()});
   EXPECT_EQ(folder.code, 2);
   EXPECT_THAT(folder.errors, HasSubstr(testing::TempDir() + " is a directory: name the journals in it"));
 }
 
-// It was killed before it could write a line; the others are judged all the same.
+// The peer was killed before it wrote a line; the other journals are judged.
 TEST(SimAudit, AnEmptyJournalAmongOthersIsNoted) {
   const std::string empty = file_with("", "empty.jsonl");
   const std::string other = file_with(opened(kAnna) + "\n" + closed(kAnna) + "\n{\"peer", "other.jsonl");

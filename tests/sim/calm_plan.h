@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "sim/plan.h"
+#include "sim/plan/plan.h"
 
 namespace lockstep::sim {
 

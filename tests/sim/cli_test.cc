@@ -1,4 +1,4 @@
-// The commands of `lockstep sim` as a shell sees them: what they print, what they exit with, and what they refuse.
+// The commands of `lockstep sim` as a shell sees them: output, exit codes, and usage errors.
 #include <unistd.h>
 
 #include <string>
@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/plan_file.h"
+#include "sim/plan/plan_file.h"
 #include "tests/sim/calm_plan.h"
 #include "tests/sim/run_sim.h"
 
@@ -31,10 +31,10 @@ TEST(SimGoals, TooLittleCannotBeShrunkAndIsNotOfferedToBe) {
   EXPECT_THAT(ran.errors, testing::EndsWith("\nlockstep sim run " + file + " --trace\n"));
   const Ran shrunk = run_sim({"shrink", file});
   EXPECT_EQ(shrunk.code, 15);
-  EXPECT_THAT(shrunk.errors, HasSubstr("nothing to shrink: too little happens (kills >= 1, but 0)"));
+  EXPECT_THAT(shrunk.errors, HasSubstr("nothing to shrink: a count is too low (kills >= 1, but 0)"));
 }
 
-TEST(SimGoals, TooMuchIsShrunkToWhatStillExceedsIt) {
+TEST(SimGoals, AnExceededGoalShrinksToAPlanThatStillExceedsIt) {
   const std::string file =
       file_with(std::string(kQuiet) + kKill + "[[do]]\nat = \"500ms\"\nstall = \"a\"\nfor = \"10ms\"\n" +
                 "[expect]\nkills = 0\ncommits = \">= 1\"\n");
@@ -64,7 +64,7 @@ TEST(SimGoals, AreKeptInAPlanThatIsWritten) {
   }
 }
 
-TEST(SimGoals, ARunThatFailsInNothingIsNotShrunk) {
+TEST(SimGoals, APassingRunIsNotShrunk) {
   const std::string file = file_with(to_text(calm_plan()));
   const Ran ran = run_sim({"shrink", file});
   EXPECT_EQ(ran.code, 2);
@@ -73,7 +73,7 @@ TEST(SimGoals, ARunThatFailsInNothingIsNotShrunk) {
 
 // ---- what is refused ----
 
-TEST(SimUsage, AnOptionThatWouldDoNothingIsRefused) {
+TEST(SimUsage, AnOptionWithoutEffectIsRefused) {
   const std::string plan = file_with(to_text(calm_plan()));
   const struct {
     std::vector<std::string> words;

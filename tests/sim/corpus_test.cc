@@ -1,4 +1,4 @@
-// The corpus: every bug that was found stays found. And `lockstep sim corpus` itself: what is stale is told.
+// The corpus: every plan still finds its bug. And `lockstep sim corpus` itself: it reports stale plans.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/mutant.h"
-#include "sim/plan_file.h"
-#include "sim/story.h"
+#include "sim/plan/plan_file.h"
+#include "sim/search/story.h"
 #include "tests/sim/calm_plan.h"
 #include "tests/sim/run_sim.h"
 
@@ -37,7 +37,23 @@ TEST(Corpus, EveryPlanPassesAndReachesItsGoals) {
   EXPECT_GE(plans, 12U);
 }
 
-TEST(Corpus, APlanInWhichNothingHappensAnyMoreIsStale) {
+// A plan of the corpus or of the coverage is what the writer writes: `corpus refresh` and `cover --keep` then change
+// only what they mean to change.
+TEST(Corpus, EveryStoredPlanIsInTheFormOfTheWriter) {
+  for (const char* folder : {kCorpus, LOCKSTEP_SOURCE_DIR "/sim/cover/plans"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() != ".toml") continue;
+      std::ifstream file(entry.path());
+      const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+      const Result<Plan> plan = plan_from_text(text);
+      ASSERT_TRUE(plan.ok()) << entry.path() << ": " << plan.error().text;
+      const std::string head = text.starts_with("story.") ? to_text(*story_from_text(text)) + "\n" : "";
+      EXPECT_EQ(head + to_text(*plan), text) << entry.path();
+    }
+  }
+}
+
+TEST(Corpus, APlanThatMissesItsGoalsIsStale) {
   const std::string folder = written("stale",
                                      "story.promise = \"S2\"\nstory.why = \"a kill too many\"\n"
                                      "story.goals = { kills = 1, commits = 1 }\n" +
@@ -52,7 +68,7 @@ TEST(Corpus, APlanInWhichNothingHappensAnyMoreIsStale) {
   EXPECT_THAT(stale.out, HasSubstr("a kill too many"));
 }
 
-TEST(Corpus, APlanIsAddedWithWhatItReaches) {
+TEST(Corpus, AnAddedPlanStatesTheGoalsThatItReaches) {
   const std::string from = written("from", to_text(calm_plan()));
   const std::string folder = written("added", "");
   for (const char* left : {"plan.toml", "new.toml"}) std::filesystem::remove(std::filesystem::path(folder) / left);
@@ -71,7 +87,7 @@ TEST(Corpus, APlanIsAddedWithWhatItReaches) {
   EXPECT_EQ(run_sim({"corpus", "run", folder}).code, 0);
 }
 
-TEST(Corpus, WhatIsAddedIsLookedAtFirst) {
+TEST(Corpus, AddChecksThePlanFirst) {
   const std::string from = written("looked_at", to_text(calm_plan())) + "/plan.toml";
   const std::string folder = written("looked_at_into", "");
   std::filesystem::remove(folder + "/new.toml");  // of a run before

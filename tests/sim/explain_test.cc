@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Explain, ARunThatBreaksNothingHasAPictureAllTheSame) {
+TEST(Explain, APassingRunHasATimeline) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "explain";
   std::filesystem::create_directories(folder);
   const Ran ran = run_sim({"explain", "--seed", "1", "--calm", "--peers", "2", "--html", folder / "run.html", "--json",

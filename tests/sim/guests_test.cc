@@ -1,5 +1,5 @@
 // Programs from outside in a world: they begin, are woken up, die and come back as the plan says.
-#include "sim/guests.h"
+#include "sim/world/guests.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/world.h"
+#include "sim/world/world.h"
 
 namespace lockstep::sim {
 namespace {

@@ -1,10 +1,10 @@
 // The bound grows with what there is to do, and slow links are given their time.
-#include "sim/liveness_bound.h"
+#include "sim/workload/liveness_bound.h"
 
 #include <gtest/gtest.h>
 
-#include "sim/scenario.h"
-#include "sim/world.h"
+#include "sim/scenario/scenario.h"
+#include "sim/world/world.h"
 #include "tests/support/sanitized.h"
 
 namespace lockstep::sim {
@@ -13,18 +13,18 @@ namespace {
 TEST(LivenessBound, GrowsWithTheWorkAndTheSlowestLink) {
   Plan plan;
   plan.heartbeat = milliseconds(200);
-  plan.max_count = 0;
+  plan.program.max_count = 0;
   plan.network.latency_hi_ns = 0;
   plan.network.jitter_ns = 0;
-  plan.think = Duration{};
+  plan.program.think = Duration{};
   EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50));
-  plan.work = {{peer::Collective::kAllReduce, 1'000'000, DataType::kF32}};
-  plan.kernel_ns_per_kib = 0;
+  plan.program.work = {{wire::Collective::kAllReduce, 1'000'000, DataType::kF32}};
+  plan.delays.kernel_ns_per_kib = 0;
   plan.network.rate_bytes_per_s = 1'000'000;
   EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50 + 4 * 8));
   plan.network.links.push_back({1, 2, 0, 100'000});
   EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50 + 4 * 80));
-  plan.think = lockstep::seconds(10);
+  plan.program.think = lockstep::seconds(10);
   EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50 + 4 * 80 + 4 * 10)) << "others wait for who thinks";
 }
 

@@ -1,5 +1,5 @@
 // Memory of a simulated process: tokens add up, folds show their order, touches outside of a call are seen.
-#include "sim/memory.h"
+#include "sim/engine/memory.h"
 
 #include <gtest/gtest.h>
 
@@ -18,13 +18,12 @@ BufferRef lent(Memory& memory, std::uint64_t length) {
 }
 
 KernelJob fold_job(BufferRef into, BufferRef from, BufferRef own, std::uint64_t expected) {
-  KernelJob job;
-  job.kind = JobKind::kFold;
+  FoldJob job;
   job.into = into;
   job.from = from;
   job.own = own;
   job.expected = expected;
-  return job;
+  return {JobToken{}, job};
 }
 
 TEST(Token, PiecesOfAContentAddUpToTheWhole) {
@@ -60,22 +59,22 @@ TEST(TokenMemory, BytesThatTrickleInArePiecesNoLongerThanTheyMeanSomething) {
   map.reset(1000);
   map.write_content(0, 1000, kContent, 0);
   for (const std::uint64_t at : {500U, 502U, 501U, 100U, 503U, 99U}) map.spoil(at, 1);
-  ASSERT_EQ(map.pieces().size(), 5U);
-  EXPECT_EQ(map.pieces()[1].at, 99U);
-  EXPECT_EQ(map.pieces()[1].length, 2U);
-  EXPECT_EQ(map.pieces()[3].at, 500U);
-  EXPECT_EQ(map.pieces()[3].length, 4U);
+  ASSERT_EQ(map.stretches().size(), 5U);
+  EXPECT_EQ(map.stretches()[1].at, 99U);
+  EXPECT_EQ(map.stretches()[1].length, 2U);
+  EXPECT_EQ(map.stretches()[3].at, 500U);
+  EXPECT_EQ(map.stretches()[3].length, 4U);
   map.spoil(101, 399);
-  ASSERT_EQ(map.pieces().size(), 3U);
-  EXPECT_EQ(map.pieces()[1].length, 405U);
+  ASSERT_EQ(map.stretches().size(), 3U);
+  EXPECT_EQ(map.stretches()[1].length, 405U);
   map.write_content(200, 10, kContent, 200);
-  ASSERT_EQ(map.pieces().size(), 5U);
+  ASSERT_EQ(map.stretches().size(), 5U);
   Token out;
   EXPECT_TRUE(map.read(200, 10, out));
   EXPECT_FALSE(map.read(199, 2, out));
   EXPECT_TRUE(map.read(504, 496, out));
   map.spoil(0, 1000);
-  EXPECT_EQ(map.pieces().size(), 1U);
+  EXPECT_EQ(map.stretches().size(), 1U);
 }
 
 TEST(TokenMemory, CopyAndFoldKeepTokens) {
@@ -83,11 +82,7 @@ TEST(TokenMemory, CopyAndFoldKeepTokens) {
   const BufferRef a = lent(memory, 64);
   const BufferRef b = lent(memory, 64);
   memory.fill(a, kContent);
-  KernelJob copy;
-  copy.kind = JobKind::kCopy;
-  copy.into = b;
-  copy.from = a;
-  memory.run(copy);
+  memory.run({JobToken{}, CopyJob{.into = b, .from = a}});
   EXPECT_EQ(memory.fingerprint(a), memory.fingerprint(b));
 
   const BufferRef in = lent(memory, 16);
@@ -107,8 +102,7 @@ TEST_P(AnyMemory, TouchesOutsideOfACallAreSeen) {
   Memory memory(GetParam());
   const BufferRef a = lent(memory, 64);
   memory.fill(a, kContent);
-  KernelJob hash;
-  hash.from = a;
+  const KernelJob hash{JobToken{}, HashJob{a}};
   memory.run(hash);
   EXPECT_EQ(memory.trespass(), "");
   memory.take_back(a.id);
@@ -119,16 +113,13 @@ TEST_P(AnyMemory, TouchesOutsideOfACallAreSeen) {
 TEST_P(AnyMemory, TouchesOfReleasedMemoryAndBeyondItsEndAreSeen) {
   Memory memory(GetParam());
   const BufferRef a = lent(memory, 64);
-  KernelJob hash;
-  hash.from = a.slice(60, 8);
-  memory.run(hash);
+  memory.run({JobToken{}, HashJob{a.slice(60, 8)}});
   EXPECT_NE(memory.trespass().find("beyond its end"), std::string::npos);
 
   Memory other(GetParam());
   const BufferRef b = lent(other, 64);
   other.release(b.id);
-  hash.from = b;
-  other.run(hash);
+  other.run({JobToken{}, HashJob{b}});
   EXPECT_NE(other.trespass().find("no call has lent"), std::string::npos);
 }
 

@@ -226,7 +226,7 @@ TEST(Rotation, SevenPartsOfAllMutantsTakeAboutAsLong) {
   const double largest = *std::max_element(costs.begin(), costs.end());
   const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
   EXPECT_LE(*most - *least, largest);
-  // Two cores have five minutes at 60 seeds/s each.
+  // Budget: two cores, five minutes, 60 seeds/s on each.
   EXPECT_LE(*most, 36'000);
 }
 

@@ -1,5 +1,5 @@
 // Simulated streams keep the contract of core/io/stream.h, and fail in the ways that were asked for.
-#include "sim/network.h"
+#include "sim/network/network.h"
 
 #include <algorithm>
 #include <memory>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint16_t kPort = 4000;
 
-// Two processes on hosts 1 and 2; process 1 listens. What they are told is kept.
+// Two processes on hosts 1 and 2; process 1 listens. The test keeps their inputs.
 class Pair : public NetworkUser, public testing::Test {
  public:
   void tell(std::uint32_t process, io::Input input) override { told_[process].push_back(std::move(input)); }
@@ -134,7 +134,7 @@ class Pair : public NetworkUser, public testing::Test {
   Instant now_;
 };
 
-TEST_F(Pair, BytesComeInOrderWhateverTheCuts) {
+TEST_F(Pair, BytesArriveInOrderAcrossCuts) {
   for (std::uint64_t seed = 1; seed < 20; ++seed) {
     NetworkOptions options;
     options.mode = Mode::kBytes;
@@ -228,7 +228,7 @@ TEST_F(Pair, ASilentStreamTakesBytesUntilTheWindowIsFullAndNeverEnds) {
   EXPECT_EQ(count<io::Closed>(0) + count<io::Closed>(1), 0U);
 }
 
-TEST_F(Pair, DiallingNobodyIsRefused) {
+TEST_F(Pair, ADialWithoutAListenerIsRefused) {
   begin();
   listening_ = false;
   network_->dial(0, {kDialled, Network::address_of(2, kPort)}, now_);
@@ -279,9 +279,9 @@ TEST_F(Pair, AMachineThatReturnsResetsTheStreamsOfItsFormerLife) {
   EXPECT_EQ(last<io::Closed>(0).reason, io::CloseReason::kReset);
 }
 
-// Part of a frame went into the silence, the next part goes out while the reset is on its way back: nobody reads
+// A part of a frame is lost in the silence, and the next part is sent while the reset is on its way back: nobody reads
 // either.
-TEST_F(Pair, WhatIsWrittenToAMachineThatHasReturnedNeedNotFollowFromWhatWentBefore) {
+TEST_F(Pair, WritesToAReturnedMachineMayLeaveAGap) {
   begin({.mode = Mode::kToken, .short_permille = 1000});
   connect();
   network_->died(1, Death::kSilence, now_);
@@ -303,7 +303,7 @@ TEST_F(Pair, WhatIsWrittenToAMachineThatHasReturnedNeedNotFollowFromWhatWentBefo
   EXPECT_EQ(broken_, std::vector<std::string>{});
 }
 
-TEST_F(Pair, ARevokedLoanComesBackAndSaysWhatLanded) {
+TEST_F(Pair, ARevokedLoanComesBackWithItsLandedBytes) {
   std::size_t midway = 0;
   for (std::uint64_t seed = 1; seed < 200; ++seed) {
     told_[0].clear();
@@ -364,7 +364,7 @@ TEST_F(Pair, APayloadCarriesItsTokenAndStopsTheReadAtItsEnd) {
   EXPECT_TRUE(broken_.empty());
 }
 
-TEST_F(Pair, WhatAHostLiesAboutComesWholeAndIsAnother) {
+TEST_F(Pair, AFalsifiedPayloadArrivesWholeWithOtherBytes) {
   for (const Mode mode : {Mode::kToken, Mode::kBytes}) {
     told_[0].clear();
     told_[1].clear();

@@ -1,4 +1,4 @@
-// `lockstep sim night`: what it leaves, and how the next one goes on.
+// `lockstep sim night`: its files, and how the next night continues.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST_F(Night, TellsWhatHappened) {
   EXPECT_THAT(report, HasSubstr(" open, in 1 runs\nhit in the fewest runs:\n"));
 }
 
-TEST_F(Night, ThatIsNoneIsRefused) {
+TEST_F(Night, AFolderThatIsNoNightIsRefused) {
   fs::create_directories(folder_);
   std::ofstream(folder_ / "state.json") << "{\"version\": 1}";
   const Ran refused = spend("1");

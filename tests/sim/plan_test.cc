@@ -1,10 +1,14 @@
 // A seed gives one plan, and a plan survives its file.
-#include "sim/plan.h"
+#include "sim/plan/plan.h"
+
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/plan_file.h"
+#include "sim/plan/plan_file.h"
 
 namespace lockstep::sim {
 namespace {
@@ -53,8 +57,8 @@ TEST(Plan, SecondGangsOfANameAndNewcomersThatAnswerLateAreDrawn) {
   int late = 0;
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     const Plan plan = plan_of(seed);
-    EXPECT_EQ(flaw_of(plan), "") << seed;
-    if (plan.namesakes) {
+    EXPECT_EQ(validate_plan(plan), "") << seed;
+    if (plan.gangs.namesakes) {
       namesakes += 1;
       EXPECT_EQ(gang_of(plan, 1), gang_of(plan, plan.peers)) << seed;
     }
@@ -76,7 +80,100 @@ TEST(Plan, IsReadBackAsItWasWritten) {
   }
 }
 
-TEST(Plan, KeepsWhatIsExpected) {
+// The text of a plan, without [[do]] and the like: each line a field.
+std::vector<std::string> fields_of(const Plan& plan) {
+  std::istringstream text(to_text(plan));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line) && !line.empty();) lines.push_back(line);
+  return lines;
+}
+
+TEST(Plan, LeavesOutEveryDefault) {
+  EXPECT_EQ(to_text(Plan{}), "seed = 0\n");
+  Plan plan;
+  plan.network.flow.on = true;
+  plan.entries.emplace_back();
+  plan.network.links.emplace_back();
+  plan.network.flow.lines.emplace_back();
+  EXPECT_EQ(to_text(plan), "seed = 0\nflow = true\n\n[[link]]\n\n[[line]]\n\n[[do]]\nfault = \"crash\"\n");
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const Plan drawn = plan_of(seed);
+    const std::vector<std::string> fields = fields_of(drawn);
+    for (const std::string& field : fields) {
+      if (field.starts_with("seed")) continue;
+      // The same plan without that field is another plan.
+      std::string text = to_text(drawn);
+      text.erase(text.find("\n" + field + "\n"), field.size() + 1);
+      const Result<Plan> without = plan_from_text(text);
+      EXPECT_TRUE(!without.ok() || !(*without == drawn)) << field;
+    }
+  }
+}
+
+// Files that were written before defaults were left out state every field. The list also pins the defaults: a file that
+// leaves a field out keeps its meaning.
+TEST(Plan, AFileWithEveryFieldReadsAsTheDefaultPlan) {
+  const Result<Plan> read = plan_from_text(R"(mode = "token"
+seed = 0
+peers = 4
+founders = 3
+all_start = true
+gang_size = 1
+namesakes = false
+groups = 1
+auto_admit = false
+share_state = false
+state_pieces = 0
+all_vote = true
+staged_permille = 500
+publish = false
+watch = false
+minimum_world = 1
+small_changes = false
+torn_permille = 0
+fresh_tags = false
+aged = false
+kernel_delay_ns = 20000
+kernel_ns_per_kib = 200
+timer_delay_ns = 100000
+heartbeat_ns = 200000000
+stripes = 2
+segment_bytes = 0
+eager_segments = 64
+turns = 0
+coordinator_after_ns = 0
+steps_per_admit = 2
+ops_per_step = 2
+max_count = 4096
+think_ns = 100000000
+call_timeout_ns = 0
+safety_ns = 5000000000
+heal_after_ns = 0
+commits_after = 3
+latency_lo_ns = 50000
+latency_hi_ns = 50000
+jitter_ns = 10000
+rate_bytes_per_s = 1000000000
+window_bytes = 262144
+short_permille = 100
+pieces_permille = 50
+apart_permille = 100
+busy_permille = 100
+host_delay_ns = 3000
+revoke_delay_ns = 50000
+dial_gives_up_ns = 20000000000
+flow = false
+up_bytes_per_s = 0
+down_bytes_per_s = 0
+loss_ppm = 0
+cold = true
+congestion = "cubic"
+)");
+  ASSERT_TRUE(read.ok()) << read.error().text;
+  EXPECT_EQ(*read, Plan{});
+}
+
+TEST(Plan, KeepsExpectations) {
   Plan plan = plan_of(3);
   plan.expect.counts = {{Expectation::Is::kLess, "aborts", 7}, {Expectation::Is::kMore, "commits", 2}};
   plan.expect.within = milliseconds(1500);
@@ -97,7 +194,7 @@ TEST(Plan, ErrorsNameTheirPlace) {
   EXPECT_FALSE(plan_from_text("peers = ").ok());
 }
 
-TEST(Plan, WhatCannotRunIsRefused) {
+TEST(Plan, APlanThatCannotRunIsRefused) {
   const struct {
     const char* text;
     const char* says;
@@ -173,8 +270,8 @@ TEST(Plan, AFlawIsShownWhereItIs) {
 TEST(Plan, SeedsExpandToPlansThatCanRun) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     const Plan plan = plan_of(seed);
-    EXPECT_EQ(flaw_of(plan), "") << seed;
-    for (const Entry& entry : plan.entries) EXPECT_EQ(flaw_of(plan, entry), "") << seed;
+    EXPECT_EQ(validate_plan(plan), "") << seed;
+    for (const Entry& entry : plan.entries) EXPECT_EQ(validate_entry(plan, entry), "") << seed;
   }
 }
 

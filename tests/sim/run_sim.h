@@ -29,7 +29,7 @@ inline Ran run_sim(std::vector<std::string> words) {
   return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
 }
 
-// A file with this text, for this test alone; gives its path.
+// Writes a file with this text for this test alone. Returns its path.
 inline std::string file_with(const std::string& text, const std::string& name = "file.toml") {
   const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
   const auto folder =

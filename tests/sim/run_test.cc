@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/plan_file.h"
-#include "sim/text.h"
-#include "sim/world.h"
+#include "sim/plan/plan_file.h"
+#include "sim/workload/text.h"
+#include "sim/world/world.h"
 #include "tests/support/sanitized.h"
 
 namespace lockstep::sim {
@@ -91,7 +91,7 @@ TEST(Run, TracingChangesNothing) {
   EXPECT_GT(lines, 100U);
 }
 
-// What a machine holds is all in what it saves: another one that loads it does the same ever after.
+// The saved state of a machine is complete: a machine that loads it behaves equally from then on.
 TEST(Run, MachinesThatAreSavedAndLoadedChangeNothing) {
   PlanOptions options;
   options.max_peers = 6;

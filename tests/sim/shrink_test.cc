@@ -1,5 +1,5 @@
-// The shrinker on made-up worlds, in which it is known what breaks a promise: what must go goes, what matters stays.
-#include "sim/shrink.h"
+// The shrinker on artificial worlds with known causes: it removes irrelevant parts and keeps the causes.
+#include "sim/search/shrink.h"
 
 #include <algorithm>
 
@@ -7,8 +7,8 @@
 
 #include "core/base/mutant.h"
 #include "sim/cli/trial.h"
-#include "sim/plan_file.h"
-#include "sim/simpler.h"
+#include "sim/plan/plan_file.h"
+#include "sim/search/simpler.h"
 
 namespace lockstep::sim {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 Plan plan_with(std::size_t faults) {
   for (std::uint64_t seed = 0;; ++seed) {
     Plan plan = plan_of(seed);
-    if (plan.entries.size() >= faults && plan.gang_size == 1) return plan;
+    if (plan.entries.size() >= faults && plan.gangs.size == 1) return plan;
   }
 }
 
@@ -34,7 +34,7 @@ Shrunk shrink_it(const Plan& plan, const Trial& trial, std::uint32_t max_runs = 
   return shrunk.value_or(Shrunk{});
 }
 
-TEST(Shrink, APlanThatBreaksNothingIsNotShrunk) {
+TEST(Shrink, APassingPlanIsNotShrunk) {
   int runs = 0;
   const auto none = shrink(plan_with(5), [&](const Plan&) {
     runs += 1;
@@ -44,14 +44,14 @@ TEST(Shrink, APlanThatBreaksNothingIsNotShrunk) {
   EXPECT_EQ(runs, 1);
 }
 
-TEST(Shrink, WhatAlwaysBreaksNeedsNothing) {
+TEST(Shrink, APromiseThatAlwaysBreaksShrinksToAnEmptyPlan) {
   const Shrunk shrunk = shrink_it(plan_with(15), [](const Plan&) { return Broken{"S2"}; });
   EXPECT_TRUE(shrunk.done);
   EXPECT_TRUE(shrunk.plan.entries.empty());
   EXPECT_EQ(shrunk.plan.peers, 2U);
-  EXPECT_EQ(shrunk.plan.groups, 1U);
-  EXPECT_EQ(shrunk.plan.ops_per_step, 1U);
-  EXPECT_EQ(shrunk.plan.max_count, 1U);
+  EXPECT_EQ(shrunk.plan.gangs.groups, 1U);
+  EXPECT_EQ(shrunk.plan.program.ops_per_step, 1U);
+  EXPECT_EQ(shrunk.plan.program.max_count, 1U);
   EXPECT_EQ(shrunk.plan.network.jitter_ns, 0);
   EXPECT_EQ(shrunk.plan.network.latency_hi_ns, shrunk.plan.network.latency_lo_ns);
   EXPECT_EQ(shrunk.plan.network.short_permille, 0U);
@@ -100,17 +100,17 @@ TEST(Shrink, AnotherPromiseIsAnotherBug) {
   EXPECT_EQ(shrunk.plan.entries.size(), most);
 }
 
-TEST(Shrink, WhatHadNoTimeToHappenGoesFirst) {
+TEST(Shrink, FaultsAfterTheFailureGoFirst) {
   Plan plan = plan_with(10);
   for (Entry& entry : plan.entries) entry.launch = 0, entry.event = 0, entry.after = milliseconds(500);
   plan.entries[2].after = milliseconds(10);
-  plan.safety = seconds(5);
+  plan.end.safety = seconds(5);
   std::size_t second = 0;
   int runs = 0;
   (void)shrink(plan, [&](const Plan& p) {
     if (++runs == 2) second = p.entries.size();
     if (runs == 2) {
-      EXPECT_EQ(p.safety, milliseconds(21));
+      EXPECT_EQ(p.end.safety, milliseconds(21));
     }
     return Broken{"S2", Instant{milliseconds(20).ns}, 7};
   });
@@ -122,7 +122,7 @@ TEST(Shrink, TimesBecomeRoundAndHostsMoveUp) {
   plan.peers = 9;
   plan.founders = 7;
   plan.minimum_world = 1;
-  plan.groups = 1;
+  plan.gangs.groups = 1;
   plan.entries = {{.fault = Fault::kCrash, .after = nanoseconds(34'567'891), .launch = 13, .a = 8}};
   const Trial trial = [](const Plan& p) -> std::optional<Broken> {
     const bool late = p.entries.size() == 1 && p.entries[0].after >= milliseconds(30);
@@ -140,7 +140,7 @@ TEST(Shrink, TimesBecomeRoundAndHostsMoveUp) {
 TEST(Shrink, WaysAndLinesGoWithTheirHosts) {
   Plan plan = plan_with(1);
   plan.peers = plan.founders = 4;
-  plan.groups = plan.minimum_world = 1;
+  plan.gangs.groups = plan.minimum_world = 1;
   plan.entries = {{.fault = Fault::kCrash, .a = 3}};
   plan.network.links = {{.a = 0, .b = 3, .latency_ns = 7}, {.a = 1, .b = 2, .latency_ns = 8}};
   plan.network.flow.on = true;
@@ -168,7 +168,7 @@ TEST(Shrink, WaysAndLinesGoWithTheirHosts) {
 TEST(Shrink, ABugThatNeedsLuckIsFoundWithAnotherSeed) {
   Plan plan = plan_with(6);
   const std::uint64_t seed = plan.seed;
-  const Trial trial = [&](const Plan& p) -> std::optional<Broken> {  // fewer faults only break it with seed 2
+  const Trial trial = [&](const Plan& p) -> std::optional<Broken> {  // with fewer faults only seed 2 breaks the promise
     if (p.seed != (p.entries.size() >= 6 ? seed : 2)) return {};
     return Broken{"S1"};
   };

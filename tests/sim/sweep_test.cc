@@ -1,5 +1,5 @@
 // The sweep: every fault at every event, and small plans that survive a share of it.
-#include "sim/sweep.h"
+#include "sim/search/sweep.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/scenario.h"
-#include "sim/world.h"
+#include "sim/scenario/scenario.h"
+#include "sim/world/world.h"
 #include "tests/support/sanitized.h"
 
 namespace lockstep::sim {
@@ -30,7 +30,7 @@ TEST(Sweep, HasEveryFaultAtEveryMoment) {
   for (std::uint64_t i = 0; i < sweep.size(); ++i) {
     const Plan one = sweep.plan(i);
     ASSERT_EQ(one.entries.size(), 1U);
-    EXPECT_EQ(flaw_of(one, one.entries[0]), "");
+    EXPECT_EQ(validate_entry(one, one.entries[0]), "");
     names.insert(sweep.name(i) + " for " + std::to_string(one.entries[0].length.ns));
     events.insert(one.entries[0].event);
   }
@@ -38,23 +38,23 @@ TEST(Sweep, HasEveryFaultAtEveryMoment) {
   EXPECT_EQ(events, (std::set<std::uint64_t>{1, 4, 7, 10}));
 }
 
-// Somebody joins, and dies or has a donor die, at each event of the run in which it takes the state over: in place,
-// where what has landed may be all that is left of the state, and staged.
+// A newcomer joins, and the newcomer or a source dies at each event of its sync: in place, where the landed pieces may
+// be the only remains of the state, and staged.
 class StateSwept : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t>> {};
 
 TEST_P(StateSwept, SurvivesTheDeathOfAnybodyAtEveryEvent) {
   Plan plan;
   plan.peers = 3;
   plan.founders = 2;
-  plan.stripes = 1;
-  plan.share_state = true;
-  plan.state_pieces = 8;
-  plan.staged_permille = std::get<0>(GetParam());
-  plan.work = {{peer::Collective::kAllReduce, 16, DataType::kF32, ReduceOp::kSum}};
+  plan.links.stripes = 1;
+  plan.state.shared = true;
+  plan.state.pieces = 8;
+  plan.state.staged_permille = std::get<0>(GetParam());
+  plan.program.work = {{wire::Collective::kAllReduce, 16, DataType::kF32, ReduceOp::kSum}};
   plan.network.latency_lo_ns = plan.network.latency_hi_ns = 50'000;
-  plan.safety = milliseconds(150);
-  plan.think = milliseconds(20);
-  plan.commits_after = 1;
+  plan.end.safety = milliseconds(150);
+  plan.program.think = milliseconds(20);
+  plan.end.commits_after = 1;
   Entry join;
   join.fault = Fault::kJoin;
   join.a = 3;

@@ -1,5 +1,5 @@
 // Quantities as people write them.
-#include "sim/units.h"
+#include "sim/words/units.h"
 
 #include <gtest/gtest.h>
 

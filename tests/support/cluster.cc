@@ -60,9 +60,9 @@ const peer::Outcome& Cluster::outcome(std::uint32_t host, CallId call) {
   return *c->outcome;
 }
 
-peer::Request all_reduce(Tag tag, std::uint64_t count, DataType type, ReduceOp op) {
-  peer::Request request;
-  request.collective = peer::Collective::kAllReduce;
+ring::Request all_reduce(Tag tag, std::uint64_t count, DataType type, ReduceOp op) {
+  ring::Request request;
+  request.collective = wire::Collective::kAllReduce;
   request.type = type;
   request.op = op;
   request.tag = tag;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/world.h"
+#include "sim/world/world.h"
 
 namespace lockstep {
 
@@ -29,7 +29,7 @@ class Cluster {
   // Runs until this call has ended; returns false if it does not end within `limit`.
   bool run_until_ended(std::uint32_t host, CallId call, Duration limit = lockstep::seconds(60));
 
-  CallId launch(std::uint32_t host, const peer::Request& request) { return world().launch(host, request); }
+  CallId launch(std::uint32_t host, const ring::Request& request) { return world().launch(host, request); }
   const peer::Outcome& outcome(std::uint32_t host, CallId call);
   sim::World& world();
 
@@ -42,6 +42,6 @@ class Cluster {
 };
 
 // An all-reduce of one tensor.
-peer::Request all_reduce(Tag tag, std::uint64_t count, DataType type = DataType::kF32, ReduceOp op = ReduceOp::kSum);
+ring::Request all_reduce(Tag tag, std::uint64_t count, DataType type = DataType::kF32, ReduceOp op = ReduceOp::kSum);
 
 }  // namespace lockstep

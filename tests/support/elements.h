@@ -1,10 +1,12 @@
 // Element values that reveal errors: limits, signed zeros, denormals, infinities and NaNs of a type, among random bits.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -16,10 +18,24 @@ namespace lockstep::test {
 
 using Bytes = std::vector<std::byte>;
 
-inline constexpr DataType kAllTypes[] = {DataType::kU8,  DataType::kI8,   DataType::kU16, DataType::kI16,
-                                         DataType::kU32, DataType::kI32,  DataType::kU64, DataType::kI64,
-                                         DataType::kF16, DataType::kBF16, DataType::kF32, DataType::kF64};
-inline constexpr ReduceOp kAllOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax};
+inline constexpr DataType kAllTypes[] = {
+    DataType::kU8,  DataType::kI8,  DataType::kU16,  DataType::kI16, DataType::kU32, DataType::kI32, DataType::kU64,
+    DataType::kI64, DataType::kF16, DataType::kBF16, DataType::kF32, DataType::kF64, DataType::kBool};
+inline constexpr ReduceOp kAllOps[] = {ReduceOp::kSum, ReduceOp::kAvg,    ReduceOp::kProd,  ReduceOp::kMin,
+                                       ReduceOp::kMax, ReduceOp::kBitAnd, ReduceOp::kBitOr, ReduceOp::kBitXor};
+
+// The operations that this type has, and the types that have an average.
+inline std::vector<ReduceOp> ops_of(DataType type) {
+  std::vector<ReduceOp> ops;
+  std::ranges::copy_if(kAllOps, std::back_inserter(ops), [&](ReduceOp op) { return is_defined(type, op); });
+  return ops;
+}
+inline std::vector<DataType> types_with_average() {
+  std::vector<DataType> types;
+  std::ranges::copy_if(kAllTypes, std::back_inserter(types),
+                       [](DataType type) { return is_defined(type, ReduceOp::kAvg); });
+  return types;
+}
 
 // Bit patterns, without the sign, of a floating-point type of `width` bits with `fraction` bits below the exponent.
 constexpr std::array<std::uint64_t, 10> special_magnitudes(unsigned width, unsigned fraction) {
@@ -37,7 +53,9 @@ template <typename T>
 T hostile_element(std::uint64_t random) {
   const auto choice = static_cast<std::size_t>(below(mix64(random), 20));
   std::uint64_t bits = random;
-  if constexpr (std::integral<T>) {
+  if constexpr (std::same_as<T, Bool>) {
+    return {static_cast<std::uint8_t>(choice < 16 ? choice % 2 : bits)};
+  } else if constexpr (std::integral<T>) {
     constexpr T kSpecial[] = {
         0, 1, 2, static_cast<T>(-1), std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
     return choice < std::size(kSpecial) ? kSpecial[choice] : static_cast<T>(bits);

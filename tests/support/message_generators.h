@@ -69,7 +69,7 @@ class FieldFiller {
   }
   static void mend(wire::Descriptor& m) {
     if (m.collective != wire::Collective::kBroadcast) m.root = {};
-    if (m.collective == wire::Collective::kAllGather) m.count = m.layout = 0;
+    if (wire::has_blocks(m.collective)) m.count = m.layout = 0;
     if (m.collective == wire::Collective::kAllReduce && m.type == DataType::kF32) return;
     m.formats = {};
     m.algorithm = wire::Algorithm::kRing;

@@ -24,18 +24,18 @@ class RingOfOperations {
  public:
   // Buffers of every rank: id 1 holds `input`, 2 `recv` (absent in place), 3 scratch, 4 residuals (if any). `weights`:
   // of every rank, or empty.
-  RingOfOperations(const peer::Request& request, std::uint32_t world, bool in_place, ring::Segmenting segmenting,
+  RingOfOperations(const ring::Request& request, std::uint32_t world, bool in_place, ring::Segmenting segmenting,
                    std::uint64_t seed, const std::vector<float>& weights = {}, bool feeds_back = false)
       : seed_(seed) {
-    std::vector<std::uint64_t> stakes;
-    stakes.reserve(weights.size());
-    for (const float weight : weights) stakes.push_back(std::bit_cast<std::uint32_t>(weight));
+    std::vector<std::uint64_t> rank_parameters;
+    rank_parameters.reserve(weights.size());
+    for (const float weight : weights) rank_parameters.push_back(std::bit_cast<std::uint32_t>(weight));
     for (std::uint32_t rank = 0; rank < world; ++rank) {
       auto member = std::make_unique<Member>();
       member->request = request;
       if (!weights.empty()) member->request.weight = weights[rank];
       std::uint64_t bytes = 0;
-      for (peer::Tensor& tensor : member->request.tensors) {
+      for (ring::Tensor& tensor : member->request.tensors) {
         const std::uint64_t size = tensor.count * size_of(request.type);
         tensor.send = {BufferId{1}, bytes, size};
         tensor.recv = {in_place ? BufferId{1} : BufferId{2}, bytes, size};
@@ -45,9 +45,9 @@ class RingOfOperations {
       member->memory[1].resize(bytes);
       member->memory[2].resize(bytes);
       member->memory[4].resize(feeds_back ? bytes : 0);
-      member->memory[3].resize(peer::scratch_bytes(member->request));
+      member->memory[3].resize(ring::scratch_bytes(member->request));
       member->request.scratch = {BufferId{3}, 0, member->memory[3].size()};
-      member->operation = ring::Operation::of(member->request, Rank{rank}, world, 0, stakes, segmenting);
+      member->operation = ring::Operation::of(member->request, Rank{rank}, world, 0, rank_parameters, segmenting);
       member->outboxes.resize(world);
       members_.push_back(std::move(member));
     }
@@ -94,7 +94,7 @@ class RingOfOperations {
   static constexpr StreamId kStream{2};
 
   struct Member {
-    peer::Request request;
+    ring::Request request;
     std::vector<std::byte> memory[5];
     std::unique_ptr<ring::Operation> operation;
     std::vector<KernelJob> jobs;
@@ -110,7 +110,7 @@ class RingOfOperations {
     const auto rank = static_cast<std::uint32_t>(
         std::find_if(members_.begin(), members_.end(), [&](const auto& each) { return each.get() == &member; }) -
         members_.begin());
-    return peer::goes_direct(member.request) ? to != rank : to == (rank + 1) % members_.size();
+    return ring::goes_direct(member.request) ? to != rank : to == (rank + 1) % members_.size();
   }
 
   std::span<std::byte> memory(std::uint32_t rank, BufferRef ref) {
@@ -124,8 +124,9 @@ class RingOfOperations {
       while (!member.jobs.empty()) {
         const KernelJob job = member.jobs.back();
         member.jobs.pop_back();
-        const JobResult result = run_job(job, memory(rank, job.into), memory(rank, job.from), memory(rank, job.own),
-                                         memory(rank, job.residual));
+        const JobMemory of = memory_of(job.work);
+        const JobResult result = run_job(job.work, memory(rank, of.into), memory(rank, of.from), memory(rank, of.own),
+                                         memory(rank, of.residual));
         jobs_done_ += 1;
         const auto finished = member.operation->job_done(job.token, result, member.jobs);
         if (finished.fault) fault_ = finished.fault->text;

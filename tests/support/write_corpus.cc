@@ -11,7 +11,7 @@
 #include "core/flight/recorder.h"
 #include "core/kernels/formats/reference.h"
 #include "core/wire/codec.h"
-#include "sim/world.h"
+#include "sim/world/world.h"
 #include "tests/sim/calm_plan.h"
 #include "tests/sim/flight/recording_witness.h"
 #include "tests/support/formats.h"

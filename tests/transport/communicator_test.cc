@@ -33,7 +33,7 @@ std::unique_ptr<CoordinatorServer> coordinator() {
 CommunicatorOptions founders(std::uint32_t count) {
   CommunicatorOptions options;
   options.listen_host = "127.0.0.1";
-  options.founders = count;
+  options.peer.founders = count;
   return options;
 }
 
@@ -54,7 +54,7 @@ struct Party {
   explicit Party(std::uint32_t world) {
     for (std::uint32_t i = 0; i < world; ++i) {
       auto options = founders(world);
-      options.name = std::string(1, static_cast<char>('a' + i));
+      options.peer.name = std::string(1, static_cast<char>('a' + i));
       peers.push_back(create(std::move(options)));
     }
     std::vector<Work> works;
@@ -323,15 +323,15 @@ TEST(Communicator, BadOptionsSayWhatIsAllowed) {
     EXPECT_NE(made.error().text.find(what), std::string::npos) << made.error().text;
   };
   CommunicatorOptions options;
-  options.name = std::string(1000, 'n');
-  says(options, "at most 64");
+  options.peer.name = std::string(1000, 'n');
+  says(options, "options.name is 1000 bytes long; allowed: at most 64");
   options = {};
-  options.first_port = 5000;
-  options.last_port = 4000;
-  says(options, "is empty");
+  options.peer.first_port = 5000;
+  options.peer.last_port = 4000;
+  says(options, "options.last_port is 4000; allowed: first_port (5000) to 65535");
   options = {};
-  options.stripes = 0;
-  says(options, "1 to 16");
+  options.peer.stripes = 0;
+  says(options, "options.stripes is 0; allowed: 1 to 16");
   options = {};
   options.listen_host = "no-such-host.invalid";
   says(options, "cannot resolve 'no-such-host.invalid'");

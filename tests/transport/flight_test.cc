@@ -45,14 +45,14 @@ struct Flight : ::testing::Test {
     server = std::move(*started);
     std::vector<Work> joining;
     for (std::uint32_t i = 0; i < world; ++i) {
-      CommunicatorOptions peer;
-      peer.listen_host = "127.0.0.1";
-      peer.founders = world;
-      peer.name = std::string(1, static_cast<char>('a' + i));
-      peer.flight_bytes = bytes;
-      if (bytes != 0) peer.flight_folder = folder;
-      peer.log = log;
-      auto made = Communicator::create(std::move(peer));
+      CommunicatorOptions its_options;
+      its_options.listen_host = "127.0.0.1";
+      its_options.peer.founders = world;
+      its_options.peer.name = std::string(1, static_cast<char>('a' + i));
+      its_options.flight_bytes = bytes;
+      if (bytes != 0) its_options.flight_folder = folder;
+      its_options.log = log;
+      auto made = Communicator::create(std::move(its_options));
       ASSERT_TRUE(made.ok()) << made.error().text;
       peers.push_back(std::move(*made));
       joining.push_back(peers.back()->connect(server->address().text(), kLongest));

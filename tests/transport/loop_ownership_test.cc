@@ -165,7 +165,7 @@ TEST_F(LoopOwnershipTest, ReclaimOfAClosedLoopWaitsForTheCaller) {
   EXPECT_FALSE(ownership.acquire());
 }
 
-TEST_F(LoopOwnershipTest, ALateReclaimOfAClosedLoopWaitsForTheCallerToo) {
+TEST_F(LoopOwnershipTest, ReclaimAfterCloseWaitsForTheCallerThatOwnsTheLoop) {
   ASSERT_TRUE(ownership.yield());
   ASSERT_TRUE(ownership.acquire());
   ownership.close();

@@ -115,8 +115,8 @@ LOCKSTEP_API const char* lockstep_version_string(void);
 /* ---- elements and operations ---------------------------------------------------------------------------------------
  * */
 
-/* Element types, in the byte order of the machine. F16 is IEEE binary16, BF16 the upper half of an F32. Numbers never
- * change. */
+/* Element types, in the byte order of the machine. F16 is IEEE binary16, BF16 the upper half of an F32. BOOL has one
+ * byte: 0 is false, every other value is true. Numbers never change. */
 typedef enum lockstep_data_type {
   LOCKSTEP_U8 = 0,
   LOCKSTEP_I8 = 1,
@@ -129,7 +129,8 @@ typedef enum lockstep_data_type {
   LOCKSTEP_F16 = 8,
   LOCKSTEP_BF16 = 9,
   LOCKSTEP_F32 = 10,
-  LOCKSTEP_F64 = 11
+  LOCKSTEP_F64 = 11,
+  LOCKSTEP_BOOL = 12
 } lockstep_data_type;
 
 /* How elements are folded. The result is defined to the last bit and is the same on every CPU:
@@ -145,6 +146,9 @@ typedef enum lockstep_data_type {
  *   BF16 are folded in F32 and rounded back after every fold. AVG is the sum divided once, at the end.
  * - NaN: any NaN in gives the canonical quiet NaN out (positive, payload zero), also for MIN and MAX.
  * - MIN and MAX take -0.0 as less than +0.0.
+ * - BAND, BOR and BXOR act on each bit of integers. Floats do not have them: LOCKSTEP_ERR_INVALID_ARGUMENT.
+ * - BOOL: SUM, MAX and BOR are true if any input is true; PROD, MIN and BAND if all are; BXOR if an odd number is. A
+ *   folded result is 0 or 1. AVG: LOCKSTEP_ERR_INVALID_ARGUMENT.
  *
  * Numbers never change. */
 typedef enum lockstep_op {
@@ -152,7 +156,10 @@ typedef enum lockstep_op {
   LOCKSTEP_AVG = 1,
   LOCKSTEP_PROD = 2,
   LOCKSTEP_MIN = 3,
-  LOCKSTEP_MAX = 4
+  LOCKSTEP_MAX = 4,
+  LOCKSTEP_BAND = 5,
+  LOCKSTEP_BOR = 6,
+  LOCKSTEP_BXOR = 7
 } lockstep_op;
 
 /* How the f32 elements of an all-reduce travel. Smaller formats are less exact. Blocks are scaled independently: a
@@ -364,9 +371,10 @@ typedef struct lockstep_result {
   uint64_t chunk_begin; /* reduce-scatter: recv holds the elements from here on */
   uint64_t chunk_count; /*                 so many of them */
 
-  uint64_t* blocks;       /* in: the caller's array, or NULL; all-gather: elements of each rank's block */
+  uint64_t* blocks;       /* in: the caller's array, or NULL; all-gather, gather, scatter, all-to-all: elements of
+                           each rank's block that this peer received */
   size_t blocks_capacity; /* in: elements of it */
-  size_t blocks_count;    /* all-gather: how many blocks, also if the array is smaller */
+  size_t blocks_count;    /* how many blocks, also if the array is smaller */
 
   uint64_t revision;      /* sync, prefetch: of the state in memory */
   uint64_t state_root[2]; /* sync: its digest (XXH3-128, the high half first); equal for equal states */
@@ -376,7 +384,7 @@ typedef struct lockstep_result {
 
   /* collectives: the difference of the states that contributors watch (lockstep_watch_state()); "": no difference.
    * Valid until this thread's next call that fills a result */
-  const char* parity;
+  const char* state_difference;
 
   double weight; /* committed weighted averages: the sum of all weights */
 } lockstep_result;
@@ -495,8 +503,8 @@ LOCKSTEP_API lockstep_status lockstep_peer_id_self(lockstep_comm* comm, lockstep
  * One outcome: if one peer gets LOCKSTEP_OK, every peer holds the result. After any other status nothing was reduced,
  * `send` (and `recv` where both are the same memory) holds what it held before, and other `recv` memory is unspecified.
  *
- * If a member is lost in mid-call, all-reduce and barrier continue among the survivors (unless `no_retry`). The other
- * collectives end with PEER_LOST, because their arguments depend on the members.
+ * If a member is lost in mid-call, all-reduce, barrier (both unless `no_retry`) and sync continue among the survivors.
+ * The other collectives end with PEER_LOST or WORLD_CHANGED, because their arguments depend on the members.
  *
  * Common fields:
  *   tag            the call's name; 0 is as good as any other
@@ -535,10 +543,11 @@ typedef struct lockstep_all_reduce_args {
    * all peers. */
   lockstep_wire_format up;
   lockstep_wire_format down;
-  /* f32, AVG: not 0: this contribution counts `weight` times (finite, not negative, rounded to f32; with 0 the peer
-   * takes part and does not count). The result is the sum of weight * send, divided by the sum of the weights. All
-   * peers are weighted, or none; weights may differ. If all weights are 0 (of the survivors, too), or one weight is
-   * invalid, the call ends on every peer with INVALID_ARGUMENT. A world of 1 encodes nothing and checks no element. */
+  /* f32, AVG or SUM: not 0: this contribution counts `weight` times (finite, not negative, rounded to f32; with 0 the
+   * peer takes part and does not count). AVG: the result is the sum of weight * send, divided by the sum of weights.
+   * SUM: the result is the sum of weight * send (a premultiplied sum). All peers are weighted, or none; weights may
+   * differ. If one weight is invalid, or all weights of an AVG are 0 (of the survivors, too), the call ends on every
+   * peer with INVALID_ARGUMENT. A world of 1 encodes nothing; without a weighted SUM, it checks no element. */
   int weighted;
   double weight;
   lockstep_algorithm algorithm; /* f32, SUM or AVG; RING not with an `up` of less than 8 bits; equal on all peers */
@@ -643,6 +652,123 @@ LOCKSTEP_API lockstep_status lockstep_broadcast(lockstep_comm* comm, const locks
                                                 lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_broadcast_async(lockstep_comm* comm, const lockstep_broadcast_args* args,
                                                       lockstep_work** work);
+
+/* Folds `count` elements over all contributors; the root gets the result. */
+typedef struct lockstep_reduce_args {
+  size_t struct_size;
+  const void* send;               /* `count` contiguous elements */
+  void* recv;                     /* on the root room for `count` elements, no overlap with `send`; else ignored */
+  uint64_t count;                 /* elements; 0 is allowed */
+  const lockstep_tensor* tensors; /* many tensors as one round, instead of send, recv, count; else NULL */
+  size_t tensors_count;           /* at most 65536 */
+  lockstep_peer_id root;          /* a peer id and not a rank, since ranks change with the view */
+  lockstep_data_type type;
+  lockstep_op op;
+  uint64_t tag;
+  int64_t timeout_ms;
+  uint32_t minimum_world;
+} lockstep_reduce_args;
+
+#define LOCKSTEP_REDUCE_ARGS_INIT                                                                             \
+  {                                                                                                           \
+    sizeof(lockstep_reduce_args), NULL, NULL, 0, NULL, 0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, \
+        LOCKSTEP_U8, LOCKSTEP_SUM, 0, 0, 0                                                                    \
+  }
+
+/* Each peer but the root sends the tensors' bytes once. Memory: a copy of the tensors for partial sums. Contributions
+ * are added in the order of the ring, the root's last. Errors: common ones, PEER_LOST, WORLD_CHANGED; BUFFER_TOO_SMALL
+ * if the root gives no `recv`; INVALID_ARGUMENT if the root is no member of the group. */
+LOCKSTEP_API lockstep_status lockstep_reduce(lockstep_comm* comm, const lockstep_reduce_args* args,
+                                             lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_reduce_async(lockstep_comm* comm, const lockstep_reduce_args* args,
+                                                   lockstep_work** work);
+
+/* Gather, scatter and all-to-all. A block has one sender and one receiver, and goes straight from the one to the other:
+ * the first such call opens links between every two members. Blocks may differ in size; the result has the sizes of
+ * those that this peer received, by rank (blocks). Never retried. */
+typedef struct lockstep_block {
+  lockstep_peer_id to; /* a member of the group; at most one block for each */
+  uint64_t count;      /* elements; 0 is allowed */
+} lockstep_block;
+
+/* The root gets the blocks of all peers, in rank order, without gaps. */
+typedef struct lockstep_gather_args {
+  size_t struct_size;
+  const void* send;       /* this peer's block */
+  void* recv;             /* on the root room for `recv_capacity` elements, no overlap with `send`; else ignored */
+  uint64_t send_count;    /* elements; may differ between peers; 0 is allowed */
+  uint64_t recv_capacity; /* elements: on the root at least the sum of all blocks */
+  lockstep_peer_id root;  /* a peer id and not a rank, since ranks change with the view */
+  lockstep_data_type type;
+  uint64_t tag;
+  int64_t timeout_ms;
+  uint32_t minimum_world;
+} lockstep_gather_args;
+
+#define LOCKSTEP_GATHER_ARGS_INIT                                                                                    \
+  {                                                                                                                  \
+    sizeof(lockstep_gather_args), NULL, NULL, 0, 0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, LOCKSTEP_U8, \
+        0, 0, 0                                                                                                      \
+  }
+
+/* Each peer but the root sends its block. Errors: common ones, PEER_LOST, WORLD_CHANGED; BUFFER_TOO_SMALL if the blocks
+ * do not fit the root's `recv`; INVALID_ARGUMENT if the root is no member of the group. */
+LOCKSTEP_API lockstep_status lockstep_gather(lockstep_comm* comm, const lockstep_gather_args* args,
+                                             lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_gather_async(lockstep_comm* comm, const lockstep_gather_args* args,
+                                                   lockstep_work** work);
+
+/* Each peer gets the block that the root has for it. */
+typedef struct lockstep_scatter_args {
+  size_t struct_size;
+  const void* send;             /* on the root the blocks, one after the other in the order of `blocks`; else ignored */
+  void* recv;                   /* room for `recv_capacity` elements; no overlap with `send` */
+  const lockstep_block* blocks; /* on the root who gets how much; a member without a block gets nothing; else ignored */
+  size_t blocks_count;          /* at most 1024 */
+  uint64_t recv_capacity;       /* elements: at least this peer's block */
+  lockstep_peer_id root;        /* a peer id and not a rank, since ranks change with the view */
+  lockstep_data_type type;
+  uint64_t tag;
+  int64_t timeout_ms;
+  uint32_t minimum_world;
+} lockstep_scatter_args;
+
+#define LOCKSTEP_SCATTER_ARGS_INIT                                                                             \
+  {                                                                                                            \
+    sizeof(lockstep_scatter_args), NULL, NULL, NULL, 0, 0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, \
+        LOCKSTEP_U8, 0, 0, 0                                                                                   \
+  }
+
+/* The root sends all blocks but its own. Errors: common ones, PEER_LOST, WORLD_CHANGED, BUFFER_TOO_SMALL;
+ * INVALID_ARGUMENT if the root or the receiver of a block is no member of the group. */
+LOCKSTEP_API lockstep_status lockstep_scatter(lockstep_comm* comm, const lockstep_scatter_args* args,
+                                              lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_scatter_async(lockstep_comm* comm, const lockstep_scatter_args* args,
+                                                    lockstep_work** work);
+
+/* Each peer gets the blocks that all peers have for it, in rank order, without gaps. */
+typedef struct lockstep_all_to_all_args {
+  size_t struct_size;
+  const void* send;             /* this peer's blocks, one after the other in the order of `blocks` */
+  void* recv;                   /* room for `recv_capacity` elements; no overlap with `send` */
+  const lockstep_block* blocks; /* who gets how much; a member without a block gets nothing */
+  size_t blocks_count;          /* at most 1024 */
+  uint64_t recv_capacity;       /* elements: at least the sum of the blocks that are for this peer */
+  lockstep_data_type type;
+  uint64_t tag;
+  int64_t timeout_ms;
+  uint32_t minimum_world;
+} lockstep_all_to_all_args;
+
+#define LOCKSTEP_ALL_TO_ALL_ARGS_INIT \
+  { sizeof(lockstep_all_to_all_args), NULL, NULL, NULL, 0, 0, LOCKSTEP_U8, 0, 0, 0 }
+
+/* Each peer sends all its blocks but its own. Errors: common ones, PEER_LOST, WORLD_CHANGED, BUFFER_TOO_SMALL;
+ * INVALID_ARGUMENT if the receiver of a block is no member of the group. */
+LOCKSTEP_API lockstep_status lockstep_all_to_all(lockstep_comm* comm, const lockstep_all_to_all_args* args,
+                                                 lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_all_to_all_async(lockstep_comm* comm, const lockstep_all_to_all_args* args,
+                                                       lockstep_work** work);
 
 /* Ends when every member has called it. */
 typedef struct lockstep_barrier_args {
@@ -773,9 +899,9 @@ LOCKSTEP_API lockstep_status lockstep_prefetch_state_async(lockstep_comm* comm, 
 
 /* Watching: from now on every collective except a sync hashes this state, as it is at the call, and the members' hashes
  * are compared when the round commits, at no extra round trip while the hashes are equal. If the hashes differ, the
- * call still succeeds, and result.parity tells every contributor which peers differ from the majority, and in which
- * tensor or value first: "the state of c differs from that of a (2 of 3 watch the same) in tag 7: first in tensor 4 (w
- * f32 [10])"; or how the descriptions of the states differ. The program decides what to do, such as a
+ * call still succeeds, and result.state_difference tells every contributor which peers differ from the majority, and
+ * in which tensor or value first: "the state of c differs from that of a (2 of 3 watch the same) in tag 7: first in
+ * tensor 4 (w f32 [10])"; or how the descriptions of the states differ. The program decides what to do, such as a
  * lockstep_sync_state(). Members that watch nothing are not compared.
  *
  * This function reads the values and the revision: call it again when they change. The tensors are lent, and must not

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import difflib
 import logging
+import operator
 import os
 import threading
 import time
@@ -339,12 +340,13 @@ class Communicator:
 
         array: one array of any shape, or a list of arrays of one dtype for one call.
         out: arrays for the result; None for in place. In place needs memory for a copy of the input.
-        op: "sum", "avg", "prod", "min" or "max".
+        op: "sum", "avg", "prod", "min", "max", "band", "bor" or "bxor".
         retry: when a member is lost, continue among the survivors; False: raise PeerLost. Equal on all peers.
         up, down: wire formats of float32 contributions and of the result (lockstep.WireFormat), for sum and avg. Equal
             on all peers.
-        weight: float32 avg: this contribution counts `weight` times; with 0 the peer takes part without counting. All
-            peers give a weight, or none does.
+        weight: float32 avg and sum: this contribution counts `weight` times; with 0 the peer takes part without
+            counting. avg divides by the sum of the weights; sum does not (a premultiplied sum). All peers give a
+            weight, or none does.
         algorithm: "auto", "ring" or "direct". Equal on all peers.
         residual: error feedback of a direct call: arrays like `array`, zeros at first, kept from call to call.
         Each peer sends 2(n-1)/n of the bytes; a wire format reduces them by its ratio.
@@ -379,6 +381,57 @@ class Communicator:
         """Begins all_reduce()."""
         options = _all_reduce_options(op, tag, timeout, minimum_world, retry, up, down, weight, algorithm)
         return self._native.all_reduce_async(array, out, residual, options)
+
+    def _all_reduce_with(
+        self, *, op: Op | OpName, timeout: float | None, minimum_world: int, retry: bool
+    ) -> Callable[[Array], Result]:
+        """all_reduce() of one array in memory of the CPU, in place. Reads its options once, for many equal calls."""
+        options = _all_reduce_options(op, 0, timeout, minimum_world, retry, "native", "native", None, "auto")
+        native = self._native
+        return lambda array: native.all_reduce(array, None, None, options)
+
+    def reduce(
+        self,
+        array: Arrays,
+        root: PeerId,
+        out: Arrays | None = None,
+        *,
+        op: Op | OpName = "sum",
+        tag: int = 0,
+        timeout: float | None = None,
+        minimum_world: int = 0,
+    ) -> Result:
+        """Folds the elements of all members' arrays; the root gets the result, the others get nothing.
+
+        array: one array, or a list of arrays of one dtype, which are only read. Equal counts on all peers.
+        root: a peer id, not a rank, because ranks change; for example `run.members()[0]`.
+        out: on the root, arrays like `array` that do not overlap it; None to create them (torch for torch, else numpy).
+            Ignored on the other members.
+        Returns result.output: `out` on the root, None elsewhere.
+        Each member but the root sends the bytes of `array` once.
+        Raises the errors of all_reduce, PeerLost, WorldChanged.
+        """
+        out = _result_of_reduce(array, out) if _is_root(root, self.id) else None
+        result = self._native.reduce(array, out, root, (number_of(OPS, op, "op"), tag, timeout, minimum_world))
+        result.output = out
+        return result
+
+    def reduce_async(
+        self,
+        array: Arrays,
+        root: PeerId,
+        out: Arrays | None = None,
+        *,
+        op: Op | OpName = "sum",
+        tag: int = 0,
+        timeout: float | None = None,
+        minimum_world: int = 0,
+    ) -> Work:
+        """Begins reduce()."""
+        out = _result_of_reduce(array, out) if _is_root(root, self.id) else None
+        work = self._native.reduce_async(array, out, root, (number_of(OPS, op, "op"), tag, timeout, minimum_world))
+        work._on_end = _setter(out)
+        return work
 
     def reduce_scatter(
         self,
@@ -436,9 +489,7 @@ class Communicator:
         Returns result.output, the received elements inside `out`.
         Raises the errors of all_reduce, PeerLost, WorldChanged, BufferTooSmall.
         """
-        if out is None:
-            count, dtype = _lockstep.describe(array)
-            out = _room(array, count * max(1, self.world_size), dtype)
+        out = self._room_for_all(array, out)
         result = self._native.all_gather(array, out, (tag, timeout, minimum_world))
         result.output = _first(out, sum(result.blocks))
         return result
@@ -456,6 +507,185 @@ class Communicator:
         work = self._native.all_gather_async(array, out, (tag, timeout, minimum_world))
         work._on_end = _outputter(out)
         return work
+
+    def gather(
+        self,
+        array: Array,
+        root: PeerId,
+        out: Array | None = None,
+        *,
+        tag: int = 0,
+        timeout: float | None = None,
+        minimum_world: int = 0,
+    ) -> Result:
+        """Gives the root the elements of all members' arrays, in rank order, without gaps.
+
+        array: this member's elements, which are only read. Arrays may differ in size between peers; on the root
+            result.blocks has the sizes.
+        root: a peer id, not a rank, because ranks change; for example `run.members()[0]`.
+        out: on the root, room for all elements that does not overlap `array`; None to create an array (torch for torch,
+            else numpy), if the arrays of all peers have the same size. Ignored on the other members.
+        Returns result.output: the received elements inside `out` on the root, None elsewhere.
+        Each member but the root sends its array straight to the root.
+        Raises the errors of all_reduce, PeerLost, WorldChanged, BufferTooSmall (on all members).
+        """
+        out = self._room_for_all(array, out) if _is_root(root, self.id) else None
+        result = self._native.gather(array, out, root, (tag, timeout, minimum_world))
+        result.output = None if out is None else _first(out, sum(result.blocks))
+        return result
+
+    def gather_async(
+        self,
+        array: Array,
+        root: PeerId,
+        out: Array | None = None,
+        *,
+        tag: int = 0,
+        timeout: float | None = None,
+        minimum_world: int = 0,
+    ) -> Work:
+        """Begins gather()."""
+        out = self._room_for_all(array, out) if _is_root(root, self.id) else None
+        work = self._native.gather_async(array, out, root, (tag, timeout, minimum_world))
+        work._on_end = _setter(None) if out is None else _outputter(out)
+        return work
+
+    def _room_for_all(self, array: Array, out: Array | None) -> Any:
+        """`out`, or an array for the elements of all members if each has as many as `array`."""
+        if out is not None:
+            return out
+        count, dtype = _lockstep.describe(array)
+        return _room(array, count * max(1, self.world_size), dtype)
+
+    def scatter(
+        self,
+        array: Array | None,
+        root: PeerId,
+        out: Array | None = None,
+        *,
+        counts: Sequence[int] | None = None,
+        tag: int = 0,
+        timeout: float | None = None,
+        minimum_world: int = 0,
+    ) -> Result:
+        """Cuts the root's array into one part for each member, in rank order, and gives each member its part.
+
+        array: on the root, all parts, one after the other; only read. Ignored on the other members: pass None.
+        root: a peer id, not a rank, because ranks change; for example `run.members()[0]`.
+        out: room for this member's part that does not overlap `array`; on the root None creates an array (torch for
+            torch, else numpy). The other members do not know the part's size and dtype, and must give `out`.
+        counts: on the root, the elements of each member's part, in the order of `run.members()`; they add up to the
+            size of `array`. None: equal parts. Ignored on the other members.
+        Returns result.output, the received elements inside `out`.
+        The root sends each part straight to its member.
+        Raises the errors of all_reduce, PeerLost, WorldChanged, BufferTooSmall (on all members); InvalidArgument if
+        `array` has no equal parts or a receiver has left.
+        """
+        array, out, parts = self._parts_of_scatter(array, root, out, counts)
+        result = self._native.scatter(array, out, root, parts, (tag, timeout, minimum_world))
+        result.output = _first(out, sum(result.blocks))
+        return result
+
+    def scatter_async(
+        self,
+        array: Array | None,
+        root: PeerId,
+        out: Array | None = None,
+        *,
+        counts: Sequence[int] | None = None,
+        tag: int = 0,
+        timeout: float | None = None,
+        minimum_world: int = 0,
+    ) -> Work:
+        """Begins scatter()."""
+        array, out, parts = self._parts_of_scatter(array, root, out, counts)
+        work = self._native.scatter_async(array, out, root, parts, (tag, timeout, minimum_world))
+        work._on_end = _outputter(out)
+        return work
+
+    def _parts_of_scatter(
+        self, array: Array | None, root: PeerId, out: Array | None, counts: Sequence[int] | None
+    ) -> tuple[Array | None, Any, list[tuple[PeerId, int]]]:
+        if not _is_root(root, self.id):
+            if out is None:
+                raise InvalidArgument("out is None, and this member is not the root: give room for its part")
+            return None, out, []
+        if array is None:
+            raise InvalidArgument("array is None, and this member is the root: give the parts of all members")
+        size, dtype = _lockstep.describe(array)
+        parts = self._parts(size, counts)
+        if out is None:
+            out = _room(array, dict(parts).get(self.id, 0), dtype)
+        return array, out, parts
+
+    def all_to_all(
+        self,
+        array: Array,
+        out: Array | None = None,
+        *,
+        counts: Sequence[int] | None = None,
+        tag: int = 0,
+        timeout: float | None = None,
+        minimum_world: int = 0,
+    ) -> Result:
+        """Gives every member the parts that all members have for it, in rank order, without gaps.
+
+        array: this member's parts, one for each member, one after the other; only read.
+        out: room for all parts that are for this member, which does not overlap `array`; None to create an array of the
+            size of `array` (torch for torch, else numpy), which fits if all parts of all members have one size.
+        counts: the elements of each part, in the order of `run.members()`; they add up to the size of `array`. None:
+            equal parts.
+        Returns result.output, the received elements inside `out`; result.blocks has the size of each rank's part.
+        Each member sends each part straight to its receiver.
+        Raises the errors of all_reduce, PeerLost, WorldChanged, BufferTooSmall (on all members); InvalidArgument if
+        `array` has no equal parts or a receiver has left.
+        """
+        out, parts = self._parts_of_all_to_all(array, out, counts)
+        result = self._native.all_to_all(array, out, parts, (tag, timeout, minimum_world))
+        result.output = _first(out, sum(result.blocks))
+        return result
+
+    def all_to_all_async(
+        self,
+        array: Array,
+        out: Array | None = None,
+        *,
+        counts: Sequence[int] | None = None,
+        tag: int = 0,
+        timeout: float | None = None,
+        minimum_world: int = 0,
+    ) -> Work:
+        """Begins all_to_all()."""
+        out, parts = self._parts_of_all_to_all(array, out, counts)
+        work = self._native.all_to_all_async(array, out, parts, (tag, timeout, minimum_world))
+        work._on_end = _outputter(out)
+        return work
+
+    def _parts_of_all_to_all(
+        self, array: Array, out: Array | None, counts: Sequence[int] | None
+    ) -> tuple[Any, list[tuple[PeerId, int]]]:
+        size, dtype = _lockstep.describe(array)
+        parts = self._parts(size, counts)
+        return _room(array, size, dtype) if out is None else out, parts
+
+    def _parts(self, size: int, counts: Sequence[int] | None) -> list[tuple[PeerId, int]]:
+        """Each member with the number of elements that are for it."""
+        members = self.members()
+        if counts is None:
+            if not members or size % len(members) != 0:
+                raise InvalidArgument(
+                    f"array has {size} elements, which are no equal parts for {len(members)} members: give counts"
+                )
+            return [(member, size // len(members)) for member in members]
+        sizes = _sizes_of(counts)
+        if len(sizes) != len(members):
+            raise InvalidArgument(f"counts has {len(sizes)} entries for {len(members)} members: give one for each")
+        if min(sizes) < 0 or sum(sizes) != size:
+            raise InvalidArgument(
+                f"counts {sizes} add up to {sum(sizes)}, array has {size} elements: they must be equal, and no count "
+                "is negative"
+            )
+        return list(zip(members, sizes))
 
     def broadcast(
         self,
@@ -587,7 +817,9 @@ class Communicator:
         return work
 
     def watch(self, state: State | None, *, unchanged: Iterable[str] = ()) -> None:
-        """From now on every collective except a sync hashes this state; result.parity names the first difference.
+        """From now on every collective except a sync hashes this state.
+
+        result.state_difference names the first difference between the states of members.
 
         Call it again when ints, floats or the revision change; None ends the watch. Reads every byte once per
         collective.
@@ -718,6 +950,37 @@ def _outputter(out: Array) -> Callable[[Result, None], None]:
             result.output = _first(out, sum(result.blocks) or result.chunk.stop - result.chunk.start)
 
     return cut
+
+
+def _setter(out: Arrays | None) -> Callable[[Result, None], None]:
+    def give(result: Result, _: None) -> None:
+        if result.status == 0:
+            result.output = out
+
+    return give
+
+
+def _sizes_of(counts: Sequence[int]) -> list[int]:
+    try:
+        return [operator.index(count) for count in counts]
+    except Exception:
+        raise InvalidArgument(f"counts is {shown(counts)}; allowed: a list of ints, one for each member") from None
+
+
+def _result_of_reduce(array: Arrays, out: Arrays | None) -> Any:
+    """What the root of a reduce writes to: `out`, or new arrays like `array`."""
+    if out is not None:
+        return out
+    if isinstance(array, (list, tuple)):
+        return [_like(one) for one in array]
+    return _like(array)
+
+
+def _like(array: Any) -> Any:
+    """A new array of the same shape and dtype."""
+    count, dtype = _lockstep.describe(array)
+    room = _room(array, count, dtype)
+    return room.reshape(array.shape) if hasattr(array, "shape") else room
 
 
 def _first(out: Array, count: int) -> Any:

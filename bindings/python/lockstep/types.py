@@ -59,7 +59,8 @@ class Op(str, enum.Enum):
 
     Equal bits on every peer and CPU. Integers wrap; AVG of integers divides the wrapped sum, toward zero. Floats follow
     IEEE 754; float16 and bfloat16 are folded in float32 and rounded after every fold. Any NaN becomes the canonical
-    NaN.
+    NaN. BAND, BOR and BXOR act on the bits of integers. For bool, SUM, MAX and BOR mean any, PROD, MIN and BAND mean
+    all, BXOR means an odd number; there is no AVG.
     """
 
     SUM = "sum"
@@ -67,6 +68,9 @@ class Op(str, enum.Enum):
     PROD = "prod"
     MIN = "min"
     MAX = "max"
+    BAND = "band"
+    BOR = "bor"
+    BXOR = "bxor"
 
 
 class WireFormat(str, enum.Enum):
@@ -120,7 +124,7 @@ class Strategy(str, enum.Enum):
     RECEIVE_ONLY = "receive-only"
 
 
-OpName = Literal["sum", "avg", "prod", "min", "max"]
+OpName = Literal["sum", "avg", "prod", "min", "max", "band", "bor", "bxor"]
 WireFormatName = Literal["native", "bf16", "f16", "int8", "int8-min-max", "int8-codebook", "int4", "e3m0"]
 AlgorithmName = Literal["auto", "ring", "direct"]
 StrategyName = Literal["popular", "send-only", "receive-only"]

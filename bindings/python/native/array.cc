@@ -13,7 +13,7 @@
 namespace lockstep::python {
 namespace {
 
-enum class Kind : std::uint8_t { kUnsigned, kSigned, kFloat, kBfloat };
+enum class Kind : std::uint8_t { kUnsigned, kSigned, kFloat, kBfloat, kBool };
 
 std::optional<lockstep_data_type> type_of(Kind kind, std::size_t bytes) {
   switch (kind) {
@@ -32,6 +32,7 @@ std::optional<lockstep_data_type> type_of(Kind kind, std::size_t bytes) {
       if (bytes == 8) return LOCKSTEP_F64;
       return std::nullopt;
     case Kind::kBfloat: return bytes == 2 ? std::optional(LOCKSTEP_BF16) : std::nullopt;
+    case Kind::kBool: return bytes == 1 ? std::optional(LOCKSTEP_BOOL) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -45,6 +46,7 @@ std::optional<lockstep_data_type> type_of_format(const char* format, std::size_t
   if (std::strchr("BHILQN", *format) != nullptr) return type_of(Kind::kUnsigned, bytes);
   if (std::strchr("bhilqn", *format) != nullptr) return type_of(Kind::kSigned, bytes);
   if (std::strchr("efd", *format) != nullptr) return type_of(Kind::kFloat, bytes);
+  if (*format == '?') return type_of(Kind::kBool, bytes);
   return std::nullopt;
 }
 
@@ -56,6 +58,7 @@ std::optional<lockstep_data_type> type_of_dlpack(const dlpack::Tensor& tensor) {
     case dlpack::kUInt: return type_of(Kind::kUnsigned, bytes);
     case dlpack::kFloat: return type_of(Kind::kFloat, bytes);
     case dlpack::kBfloat: return type_of(Kind::kBfloat, bytes);
+    case dlpack::kBool: return type_of(Kind::kBool, bytes);
     default: return std::nullopt;
   }
 }
@@ -96,8 +99,8 @@ std::string strides_text(const Number* shape, const Number* strides, std::size_t
 }
 
 constexpr const char* kSupported =
-    "supported: 8 to 64 bit integers, float16, bfloat16, float32 and float64, in this machine's byte order. "
-    "Convert it, for example with x.astype(numpy.float32); view bool as uint8";
+    "supported: bool, 8 to 64 bit integers, float16, bfloat16, float32 and float64, in this machine's byte order. "
+    "Convert it, for example with x.astype(numpy.float32)";
 
 // The array's own text for an attribute, such as "(3, 4)".
 std::string attribute_text(const py::handle& object, const char* name) {
@@ -195,8 +198,9 @@ py::object dlpack_capsule(const py::handle& object) {
   }
 }
 
-constexpr std::array<const char*, 12> kNames = {"uint8",  "int8",  "uint16",  "int16",    "uint32",  "int32",
-                                                "uint64", "int64", "float16", "bfloat16", "float32", "float64"};
+constexpr std::array<const char*, 13> kNames = {"uint8", "int8",    "uint16",   "int16",   "uint32",  "int32", "uint64",
+                                                "int64", "float16", "bfloat16", "float32", "float64", "bool"};
+static_assert(kNames.size() == LOCKSTEP_BOOL + 1);
 
 }  // namespace
 

@@ -78,9 +78,12 @@ void Call::give_back() {
       error.discard_as_unraisable("lockstep");
     }
   }
-  loans_.arrays.clear();
-  loans_.watched.reset();
-  if (loans_.state) loans_.state->arrays.clear();
+  // The end of an array may run any code of Python, and let another thread do so, which may come here again: nothing is
+  // in loans_ then.
+  const auto arrays = std::exchange(loans_.arrays, {});
+  const auto watched = std::exchange(loans_.watched, {});
+  if (!loans_.state) return;
+  const auto of_state = std::exchange(loans_.state->arrays, {});
 }
 
 Call::~Call() { lockstep_work_free(work_); }

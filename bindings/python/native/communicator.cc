@@ -286,6 +286,104 @@ struct AllGather {
   }
 };
 
+struct Reduce {
+  lockstep_reduce_args args = LOCKSTEP_REDUCE_ARGS_INIT;
+  std::vector<lockstep_tensor> tensors;
+  Loans loans;
+
+  // `out`: None except on the root. `options`: (op, tag, timeout, minimum_world)
+  Reduce(const py::object& array, const py::object& out, const py::object& root, const py::tuple& options) {
+    loans.arrays = arrays_of(array, "array", Array::Access::kRead);
+    for (const Array& one : loans.arrays) tensors.push_back({one.data(), nullptr, one.count()});
+    args.type = tensors.empty() ? LOCKSTEP_F32 : loans.arrays.front().type();
+    args.root = to_peer_id(root);
+    if (!out.is_none()) {
+      std::vector<Array> results = arrays_of(out, "out", Array::Access::kWrite);
+      if (results.size() != tensors.size()) {
+        raise_invalid("out has " + std::to_string(results.size()) + " arrays, array has " +
+                      std::to_string(tensors.size()) + ": they must be equal");
+      }
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        same_shape(loans.arrays[i], results[i], "array", "out");
+        tensors[i].recv = results[i].data();
+      }
+      for (Array& one : results) loans.arrays.push_back(std::move(one));
+    }
+    if (is_list(array)) {
+      args.tensors = tensors.data();
+      args.tensors_count = tensors.size();
+    } else {
+      args.send = tensors.front().send;
+      args.recv = tensors.front().recv;
+      args.count = tensors.front().count;
+    }
+    args.op = static_cast<lockstep_op>(py::cast<unsigned>(options[0]));
+    read_common(options, 1, args);
+  }
+};
+
+struct Gather {
+  lockstep_gather_args args = LOCKSTEP_GATHER_ARGS_INIT;
+  Loans loans;
+
+  // `out`: None except on the root. `options`: (tag, timeout, minimum_world)
+  Gather(const py::object& array, const py::object& out, const py::object& root, const py::tuple& options) {
+    const Array& send = loans.arrays.emplace_back(array, "array", Array::Access::kRead);
+    args.send = send.data();
+    args.send_count = send.count();
+    args.type = send.type();
+    args.root = to_peer_id(root);
+    if (!out.is_none()) {
+      const Array& recv = loans.arrays.emplace_back(out, "out", Array::Access::kWrite);
+      same_type(args.type, recv.type());
+      args.recv = recv.data();
+      args.recv_capacity = recv.count();
+    }
+    read_common(options, 0, args);
+  }
+};
+
+// A scatter or an all-to-all: `array`, which is None where a scatter has another root, is cut into blocks.
+template <typename Args>
+struct Blocks {
+  Args args{};
+  std::vector<lockstep_block> blocks;
+  Loans loans;
+
+  // `receivers`: pairs of a peer id and a number of elements. `options`: (tag, timeout, minimum_world)
+  Blocks(Args init, const py::object& array, const py::object& out, const py::list& receivers, const py::tuple& options)
+      : args(init) {
+    const Array& recv = loans.arrays.emplace_back(out, "out", Array::Access::kWrite);
+    args.recv = recv.data();
+    args.recv_capacity = recv.count();
+    args.type = recv.type();
+    for (const py::handle& each : receivers) {
+      const auto pair = py::reinterpret_borrow<py::tuple>(each);
+      blocks.push_back({to_peer_id(pair[0]), py::cast<std::uint64_t>(pair[1])});
+    }
+    if (!array.is_none()) {
+      const Array& send = loans.arrays.emplace_back(array, "array", Array::Access::kRead);
+      same_type(send.type(), args.type);
+      args.send = send.data();
+    }
+    args.blocks = blocks.data();
+    args.blocks_count = blocks.size();
+    read_common(options, 0, args);
+  }
+};
+
+Blocks<lockstep_scatter_args> scatter_of(const py::object& array, const py::object& out, const py::object& root,
+                                         const py::list& receivers, const py::tuple& options) {
+  lockstep_scatter_args args = LOCKSTEP_SCATTER_ARGS_INIT;
+  args.root = to_peer_id(root);
+  return {args, array, out, receivers, options};
+}
+
+Blocks<lockstep_all_to_all_args> all_to_all_of(const py::object& array, const py::object& out,
+                                               const py::list& receivers, const py::tuple& options) {
+  return {LOCKSTEP_ALL_TO_ALL_ARGS_INIT, array, out, receivers, options};
+}
+
 struct Broadcast {
   lockstep_broadcast_args args = LOCKSTEP_BROADCAST_ARGS_INIT;
   std::vector<lockstep_tensor> tensors;
@@ -318,6 +416,39 @@ lockstep_barrier_args barrier_args(const py::tuple& options) {
 
 Communicator& from(const py::object& self) { return self.cast<Communicator&>(); }
 
+void define_exchanges(py::class_<Communicator>& c) {
+  c.def("gather", [](Communicator& self, const py::object& array, const py::object& out, const py::object& root,
+                     const py::tuple& options) {
+    Gather call(array, out, root, options);
+    return self.run(&lockstep_gather, call.args, std::move(call.loans));
+  });
+  c.def("gather_async", [](const py::object& self, const py::object& array, const py::object& out,
+                           const py::object& root, const py::tuple& options) {
+    Gather call(array, out, root, options);
+    return from(self).start(&lockstep_gather_async, call.args, std::move(call.loans), self);
+  });
+  c.def("scatter", [](Communicator& self, const py::object& array, const py::object& out, const py::object& root,
+                      const py::list& receivers, const py::tuple& options) {
+    auto call = scatter_of(array, out, root, receivers, options);
+    return self.run(&lockstep_scatter, call.args, std::move(call.loans));
+  });
+  c.def("scatter_async", [](const py::object& self, const py::object& array, const py::object& out,
+                            const py::object& root, const py::list& receivers, const py::tuple& options) {
+    auto call = scatter_of(array, out, root, receivers, options);
+    return from(self).start(&lockstep_scatter_async, call.args, std::move(call.loans), self);
+  });
+  c.def("all_to_all", [](Communicator& self, const py::object& array, const py::object& out, const py::list& receivers,
+                         const py::tuple& options) {
+    auto call = all_to_all_of(array, out, receivers, options);
+    return self.run(&lockstep_all_to_all, call.args, std::move(call.loans));
+  });
+  c.def("all_to_all_async", [](const py::object& self, const py::object& array, const py::object& out,
+                               const py::list& receivers, const py::tuple& options) {
+    auto call = all_to_all_of(array, out, receivers, options);
+    return from(self).start(&lockstep_all_to_all_async, call.args, std::move(call.loans), self);
+  });
+}
+
 void define_collectives(py::class_<Communicator>& c) {
   c.def("all_reduce", [](Communicator& self, const py::object& array, const py::object& out, const py::object& residual,
                          const py::tuple& options) {
@@ -348,6 +479,16 @@ void define_collectives(py::class_<Communicator>& c) {
           AllGather call(array, out, options);
           return from(self).start(&lockstep_all_gather_async, call.args, std::move(call.loans), self);
         });
+  c.def("reduce", [](Communicator& self, const py::object& array, const py::object& out, const py::object& root,
+                     const py::tuple& options) {
+    Reduce call(array, out, root, options);
+    return self.run(&lockstep_reduce, call.args, std::move(call.loans));
+  });
+  c.def("reduce_async", [](const py::object& self, const py::object& array, const py::object& out,
+                           const py::object& root, const py::tuple& options) {
+    Reduce call(array, out, root, options);
+    return from(self).start(&lockstep_reduce_async, call.args, std::move(call.loans), self);
+  });
   c.def("broadcast", [](Communicator& self, const py::object& array, const py::object& root, bool is_root,
                         const py::tuple& options) {
     Broadcast call(array, root, is_root, options);
@@ -423,6 +564,11 @@ void define_membership(py::class_<Communicator>& c) {
     const std::string file = to_path(path, "path");
     self.wait_for([&](lockstep_comm* comm) { return lockstep_flight_record(comm, file.c_str()); });
   });
+}
+
+// ---- the run as this peer sees it ----
+
+void define_world(py::class_<Communicator>& c) {
   c.def("pending", [](Communicator& self) {
     std::uint32_t count = 0;
     checked([&] { return lockstep_pending(self.comm(), &count); });
@@ -514,7 +660,9 @@ void define_communicator(py::module_& module) {
         [](const lockstep_comm_options& from, lockstep_comm** comm) { return lockstep_comm_create(&from, comm); }));
   }));
   define_membership(c);
+  define_world(c);
   define_collectives(c);
+  define_exchanges(c);
   define_state(c);
 }
 

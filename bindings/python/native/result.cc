@@ -32,7 +32,7 @@ Result::Result(const lockstep_result& from)
       contributors(from.contributors,
                    from.contributors + std::min<std::size_t>(from.contributors_count, from.contributors_capacity)),
       blocks(from.blocks, from.blocks + std::min(from.blocks_count, from.blocks_capacity)),
-      parity(from.parity != nullptr ? from.parity : "") {}
+      state_difference(from.state_difference != nullptr ? from.state_difference : "") {}
 
 py::object to_python(const lockstep_peer_id& id) {
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> type;
@@ -53,18 +53,16 @@ lockstep_peer_id to_peer_id(const py::handle& id) {
   return result;
 }
 
-void define_result(py::module_& module) {
-  using R = const Result&;
-  py::class_<Result, std::shared_ptr<Result>>(module, "Result",
-                                              R"(How a call ended. What does not apply to a call is 0 or empty.
+namespace {
 
-Example:
-    >>> result = run.all_reduce(gradient, op="avg")
-    >>> result.world_size, hex(result.hash), result.retries, result.seconds
-)")
-      .def_property_readonly(
-          "world_size", [](R r) { return r.raw.world_size; },
-          "Contributors of a committed call; else the members of this peer's group now.")
+using R = const Result&;
+using ResultClass = py::class_<Result, std::shared_ptr<Result>>;
+
+// Contributors, and what the call cost.
+void define_contributors(ResultClass& c) {
+  c.def_property_readonly(
+       "world_size", [](R r) { return r.raw.world_size; },
+       "Contributors of a committed call; else the members of this peer's group now.")
       .def_property_readonly(
           "rank", [](R r) { return r.raw.rank; }, "This peer's place among the contributors.")
       .def_property_readonly(
@@ -85,9 +83,13 @@ Example:
       .def_property_readonly(
           "bytes_sent", [](R r) { return r.raw.bytes_sent; }, "Bytes of payload sent, all attempts.")
       .def_property_readonly(
-          "bytes_received", [](R r) { return r.raw.bytes_received; }, "Bytes of payload received, all attempts.")
-      .def_property_readonly(
-          "view", [](R r) { return r.raw.view; }, "Number of the newest view when the call ended.")
+          "bytes_received", [](R r) { return r.raw.bytes_received; }, "Bytes of payload received, all attempts.");
+}
+
+// The round, and the attempt that committed.
+void define_round(ResultClass& c) {
+  c.def_property_readonly(
+       "view", [](R r) { return r.raw.view; }, "Number of the newest view when the call ended.")
       .def_property_readonly(
           "cohort", [](R r) { return r.raw.cohort; }, "Number of the view whose members the call was made among.")
       .def_property_readonly(
@@ -97,14 +99,18 @@ Example:
       .def_property_readonly(
           "attempt", [](R r) { return r.raw.attempt; }, "The attempt that committed.")
       .def_property_readonly(
-          "weight", [](R r) { return r.raw.weight; }, "Sum of all weights of a committed weighted average.")
-      .def_property_readonly(
-          "chunk",
-          [](R r) {
-            return py::slice(static_cast<py::ssize_t>(r.raw.chunk_begin),
-                             static_cast<py::ssize_t>(r.raw.chunk_begin + r.raw.chunk_count), 1);
-          },
-          "Reduce-scatter: the elements of the flat input that `output` holds, as a slice.")
+          "weight", [](R r) { return r.raw.weight; }, "Sum of all weights of a committed weighted average.");
+}
+
+// The data that the call has left.
+void define_data(ResultClass& c) {
+  c.def_property_readonly(
+       "chunk",
+       [](R r) {
+         return py::slice(static_cast<py::ssize_t>(r.raw.chunk_begin),
+                          static_cast<py::ssize_t>(r.raw.chunk_begin + r.raw.chunk_count), 1);
+       },
+       "Reduce-scatter: the elements of the flat input that `output` holds, as a slice.")
       .def_property_readonly(
           "blocks",
           [](R r) {
@@ -112,10 +118,10 @@ Example:
             for (std::size_t i = 0; i < r.blocks.size(); ++i) sizes[i] = py::int_(r.blocks[i]);
             return sizes;
           },
-          "All-gather: elements of each rank's block, in rank order.")
+          "All-gather, gather, scatter, all-to-all: elements that each rank sent to this peer, in rank order.")
       .def_readwrite(
           "output", &Result::output,
-          "All-gather and reduce-scatter: the array that holds the result, cut to what was received. Else None.")
+          "The array that holds the result, cut to what was received. None where a call has no result of its own.")
       .def_property_readonly(
           "revision", [](R r) { return r.raw.revision; }, "Sync and prefetch: the revision of the state in memory.")
       .def_property_readonly(
@@ -127,12 +133,26 @@ Example:
           "Sync: the call failed while the state was being written: the arrays hold no state until a sync succeeds.\n"
           "Prefetch: the arrays hold a part of a state.")
       .def_property_readonly(
-          "parity", [](R r) { return to_text(r.parity); },
-          "Which peers' watched states differ and where first (Communicator.watch); empty: none.")
-      .def_property_readonly(
-          "status",
-          [](R r) { return StatusObject(from_package("lockstep.types", "Status")(static_cast<int>(r.raw.status))); },
-          "The lockstep.Status that the call ended with.")
+          "state_difference", [](R r) { return to_text(r.state_difference); },
+          "Which peers' watched states differ and where first (Communicator.watch); empty: none.");
+}
+
+}  // namespace
+
+void define_result(py::module_& module) {
+  ResultClass c(module, "Result", R"(How a call ended. What does not apply to a call is 0 or empty.
+
+Example:
+    >>> result = run.all_reduce(gradient, op="avg")
+    >>> result.world_size, hex(result.hash), result.retries, result.seconds
+)");
+  define_contributors(c);
+  define_round(c);
+  define_data(c);
+  c.def_property_readonly(
+       "status",
+       [](R r) { return StatusObject(from_package("lockstep.types", "Status")(static_cast<int>(r.raw.status))); },
+       "The lockstep.Status that the call ended with.")
       .def("__repr__", [](R r) {
         return "<lockstep.Result " + std::string(lockstep_status_string(r.raw.status)) +
                " world_size=" + std::to_string(r.raw.world_size) + " view=" + std::to_string(r.raw.view) +

@@ -35,7 +35,7 @@ struct Result {
   lockstep_result raw;
   std::vector<lockstep_peer_id> contributors;
   std::vector<std::uint64_t> blocks;
-  std::string parity;
+  std::string state_difference;
   py::object output = py::none();  // the array with the result, if the call created or cut it
 };
 

@@ -105,7 +105,7 @@ inline void train_in_one_run(Peer& peer, Model& model, const Training& training)
       continue;
     }
     check_or_lose(peer, status);
-    if (*result.parity != '\0') throw std::runtime_error(result.parity);
+    if (*result.state_difference != '\0') throw std::runtime_error(result.state_difference);
     model.add(gradient);
     admit();
     synced = !training.newcomers_sync;

@@ -110,7 +110,7 @@ struct Room {
 
   // Ann and bob finish a round, together with the liar if it is still a member.
   void expect_commits(std::uint32_t world) {
-    peer::Request barrier;
+    ring::Request barrier;
     barrier.tag = Tag{5};
     const CallId at_ann = ann.launch(barrier, 0);
     const CallId at_bob = bob.launch(barrier, 0);
@@ -202,13 +202,13 @@ TEST(BadInput, EvictsAMemberThatViolatesTheProtocol) {
          r.liar->say(r.claim(1));
          r.liar->say(wire::StateOutline{r.key(1), r.attempt(), 64, {1}, {}});
        },
-       "what it was not asked"},
+       "that it was not asked"},
       {"names a tensor before it is asked",
        [](Room& r) {
          r.liar->say(r.claim(1));
          r.liar->say(wire::StateEntry{r.key(1), r.attempt(), "w"});
        },
-       "what it was not asked"},
+       "that it was not asked"},
       {"answers what was not asked",
        [](Room& r) {
          r.liar->say(wire::Flush{ProposalNumber{99}, {}});
@@ -271,7 +271,7 @@ TEST(BadInput, EvictsAMemberThatViolatesTheProtocol) {
       {"speaks of a term to come", [](Room& r) { r.liar->say(wire::Heartbeat{}, Term{99}); }, "term"},
       {"sends tensor data",
        [](Room& r) {
-         r.liar->say_segment({r.key(1), r.attempt(), {}, {}, 64}, std::byte{1}, 0);
+         r.liar->say_segment({r.key(1), attempt_id(r.attempt()), {}, {}, 64}, std::byte{1}, 0);
        },
        "tensor data"},
       {"sends noise", [](Room& r) { r.liar->say_bytes(std::vector<std::byte>(100, std::byte{0xa5})); }, "header"},
@@ -427,16 +427,16 @@ TEST(BadInput, AMissingOutlineDelaysACommitForALimitedTime) {
   Room run;
   auto state = std::make_shared<state::Statement>();
   state->manifest.tensors = {{"w", DataType::kU8, 4, false}};
-  peer::Request barrier;
+  ring::Request barrier;
   barrier.tag = Tag{5};
-  barrier.watch = std::make_shared<peer::Watched>(peer::Watched{state, {run.ann.hold(4, 1)}});
+  barrier.watch = std::make_shared<ring::Watched>(ring::Watched{state, {run.ann.hold(4, 1)}});
   const CallId call = run.ann.launch(barrier, 0);
   barrier.watch.reset();
   (void)run.bob.launch(barrier, 0);
   run.settle();
   wire::Done same = run.done(5);
   same.what.retry = true;
-  same.parity = 77;
+  same.state_fingerprint = 77;
   run.liar->say(same);
   run.settle();
   EXPECT_NE(run.liar->last<wire::AskOutline>(), nullptr);
@@ -448,7 +448,7 @@ TEST(BadInput, AMissingOutlineDelaysACommitForALimitedTime) {
   }
   ASSERT_NE(run.ann.outcome(call), nullptr);
   EXPECT_EQ(run.ann.outcome(call)->status, Status::kOk);
-  EXPECT_EQ(run.ann.outcome(call)->parity,
+  EXPECT_EQ(run.ann.outcome(call)->state_difference,
             "the state of ann differs from that of liar (1 of 2 watch the same) in tag 5");
   EXPECT_EQ(run.coordinator.status().lost, 0U);
 }
@@ -493,7 +493,7 @@ TEST(BadInput, AWaitingPeerMaySendFewMessages) {
        ""},
       {"flush of what it has no part in",
        [](Room& r) {
-         peer::Request barrier;
+         ring::Request barrier;
          barrier.tag = Tag{8};
          const CallId call = r.ann.launch(barrier, 0);
          r.ann.stop(call);
@@ -536,7 +536,7 @@ TEST(BadInput, AWaitingPeerMaySendOnlySmallMessages) {
 // Found by reading: any waiting peer could have a leaver evicted that was still finishing its rounds.
 TEST(BadInput, AWaitingPeerCannotReportALeaver) {
   Room run(true);
-  peer::Request barrier;
+  ring::Request barrier;
   barrier.tag = Tag{5};
   const CallId call = run.ann.launch(barrier, 0);
   run.settle();

@@ -65,9 +65,9 @@ TEST(Membership, AGangRefusesPeersThatDoNotBelongToIt) {
   Membership membership = run_of(1);
   membership.add_candidate(candidate(7, 5, 2));
   membership.add_candidate(candidate(8, 5, 2));
-  const auto third = membership.may_wait(candidate(9, 5, 2));
-  ASSERT_FALSE(third.ok());
-  EXPECT_NE(third.error().text.find("gang 5 is whole already"), std::string::npos) << third.error().text;
+  const auto third = membership.validate(candidate(9, 5, 2));
+  ASSERT_TRUE(third.has_value());
+  EXPECT_NE(third->text.find("gang 5 is whole already"), std::string::npos) << third->text;
 
   wire::View view = membership.view();
   view.members = membership.next_members({}, membership.admissible());
@@ -93,18 +93,18 @@ TEST(Membership, NewcomersAreAdmittedInOrderOfArrival) {
 
 TEST(Membership, RefusesAnIdThatIsInUseAndNamesIt) {
   const Membership membership = run_of(2);
-  const auto allowed = membership.may_wait(candidate(2));
-  ASSERT_FALSE(allowed.ok());
-  EXPECT_NE(allowed.error().text.find("never reused"), std::string::npos);
+  const auto error = membership.validate(candidate(2));
+  ASSERT_TRUE(error.has_value());
+  EXPECT_NE(error->text.find("never reused"), std::string::npos);
 }
 
 TEST(Membership, RefusesAutoAdmitThatDiffersFromTheRun) {
   const Membership membership = run_of(2);
   Candidate other = candidate(3);
   other.auto_admit = true;
-  const auto allowed = membership.may_wait(other);
-  ASSERT_FALSE(allowed.ok());
-  EXPECT_NE(allowed.error().text.find("auto_admit"), std::string::npos);
+  const auto error = membership.validate(other);
+  ASSERT_TRUE(error.has_value());
+  EXPECT_NE(error->text.find("auto_admit"), std::string::npos);
 }
 
 TEST(Membership, TheRingAvoidsABrokenPair) {

@@ -56,9 +56,9 @@ TEST(Publications, AWaitingPeerLearnsSourcesAddressesAndItsOwnKey) {
   EXPECT_EQ(told.root, kRed);
   ASSERT_EQ(told.sources.size(), 1U);
   EXPECT_EQ(told.sources.front().address, member(1).address);
-  EXPECT_EQ(told.link_key, wire::visitor_key(kRun, kNew));
+  EXPECT_EQ(told.link_key, wire::prefetcher_key(kRun, kNew));
   EXPECT_FALSE(told.link_key == kRun);
-  EXPECT_FALSE(told.link_key == wire::visitor_key(kRun, PeerId{100, 101}));
+  EXPECT_FALSE(told.link_key == wire::prefetcher_key(kRun, PeerId{100, 101}));
 }
 
 TEST(Publications, AnswersWhenNothingIsPublished) {
@@ -161,9 +161,9 @@ TEST(Publications, GroupsAndTagsAreIndependent) {
 
 TEST(Publications, AnAnswerNamesALimitedNumberOfSources) {
   Publications book;
-  for (std::uint64_t n = 1; n <= state::kMaxSources + 5; ++n) publish(book, n, 5, kRed);
+  for (std::uint64_t n = 1; n <= kMaxSources + 5; ++n) publish(book, n, 5, kRed);
   want(book);
-  EXPECT_EQ(news(book).sources.size(), state::kMaxSources);
+  EXPECT_EQ(news(book).sources.size(), kMaxSources);
 }
 
 TEST(Publications, AnAdmittedOrLostPeerReceivesNothingMore) {

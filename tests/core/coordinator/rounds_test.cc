@@ -131,6 +131,42 @@ TEST_F(RoundsOfThree, ABroadcastDoesNotCommitWithoutALostLastMember) {
   EXPECT_EQ(verdicts.front().status, Status::kPeerLost);
 }
 
+// Only the root has the result, which proves that everybody took part. Without the root nothing is proven.
+TEST_F(RoundsOfThree, AReduceOrAGatherCommitsWithoutALostMemberIfItsRootSurvives) {
+  for (const Collective collective : {Collective::kReduce, Collective::kGather}) {
+    for (const bool root_survives : {true, false}) {
+      Rounds rounds = rounds_;
+      wire::Done to_root = done(collective);
+      to_root.what.root = root_survives ? kA : kC;
+      rounds.on_done(kA, to_root);
+      rounds.on_done(kB, to_root);
+      Rounds::Change change = loss_of(kC);
+      change.flushed = {{kA, {open(true, false)}}, {kB, {open(true, false)}}};
+      const auto verdicts = rounds.verdicts(change, without(kC));
+      ASSERT_EQ(verdicts.size(), 1U);
+      EXPECT_EQ(verdicts.front().status, root_survives ? Status::kOk : Status::kPeerLost);
+    }
+  }
+}
+
+// A rank is done when it has its blocks, and it knew all sizes before.
+TEST_F(RoundsOfThree, AScatterOrAnAllToAllCommitsIfAllSurvivorsAreDone) {
+  for (const Collective collective : {Collective::kScatter, Collective::kAllToAll}) {
+    for (const bool all : {true, false}) {
+      Rounds rounds = rounds_;
+      wire::Done blocks = done(collective);
+      if (collective == Collective::kScatter) blocks.what.root = kC;
+      rounds.on_done(kA, blocks);
+      if (all) rounds.on_done(kB, blocks);
+      Rounds::Change change = loss_of(kC);
+      change.flushed = {{kA, {open(true, false)}}, {kB, {open(all, false)}}};
+      const auto verdicts = rounds.verdicts(change, without(kC));
+      ASSERT_EQ(verdicts.size(), 1U);
+      EXPECT_EQ(verdicts.front().status, all ? Status::kOk : Status::kPeerLost);
+    }
+  }
+}
+
 TEST_F(RoundsOfThree, IgnoresDonesOfAnAbandonedAttempt) {
   rounds_.install(loss_of(kC), without(kC), {});
   const auto late = rounds_.on_done(kA, done());

@@ -36,22 +36,13 @@ Values moderate(std::uint64_t seed, std::size_t count) {
   return values;
 }
 
-KernelJob job_of(JobKind kind, std::size_t count, WireFormat arrived, WireFormat departs) {
-  KernelJob job;
-  job.kind = kind;
-  job.count = count;
-  job.arrived = arrived;
-  job.departs = departs;
-  return job;
-}
-
 TEST_P(Coding, EncodesWeightedContributions) {
   for (const WireFormat format : kAllFormats) {
     for (const std::size_t count : kCounts) {
       for (const float weight : {1.0F, 0.375F, 0.0F}) {
         const Values own = moderate(count, count);
-        KernelJob job = job_of(JobKind::kEncode, count, format, format);
-        job.weight = weight;
+        const EncodeJob job{
+            .into = {}, .from = {}, .residual = {}, .count = count, .departs = format, .weight = weight};
         Bytes into(encoded_size(format, count));
         const JobResult result = run_job(job, into, bytes_of(own), {});
         const Bytes expected = reference::encode(format, reference::weighed(weight, own));
@@ -74,7 +65,10 @@ TEST_P(Coding, RecodesFromTheEndOfAPlaceToItsBeginning) {
           Bytes place(count * sizeof(float));
           const auto incoming = std::span(place).last(from.size());
           std::ranges::copy(from, incoming.begin());
-          KernelJob job = job_of(JobKind::kRecode, count, arrived, departs);
+          RecodeJob job;
+          job.count = count;
+          job.arrived = arrived;
+          job.departs = departs;
           job.weight = 0.5F;
           job.total = total;
           job.expected = checksum(from);
@@ -101,14 +95,14 @@ TEST_P(Coding, TheResidualIsAddedToTheNextContribution) {
         const Values own = moderate(count, count);
         Values residual = moderate(count + 1, count);
         const Values sum = reference::add_weighted(own, 1, residual);
-        KernelJob job = job_of(JobKind::kEncode, count, format, format);
-        job.weight = weight;
+        const EncodeJob encode{
+            .into = {}, .from = {}, .residual = {}, .count = count, .departs = format, .weight = weight};
         Bytes into(encoded_size(format, count));
         const auto left = std::as_writable_bytes(std::span(residual));
-        run_job(job, into, bytes_of(own), {}, left);
+        run_job(encode, into, bytes_of(own), {}, left);
         ASSERT_EQ(into, reference::encode(format, reference::weighed(weight, sum))) << name_of(format) << " " << count;
-        job.kind = JobKind::kLeave;
-        run_job(job, {}, bytes_of(own), {}, left);
+        const UpdateResidualJob update{.from = {}, .residual = {}, .count = count, .departs = format, .weight = weight};
+        run_job(update, {}, bytes_of(own), {}, left);
         const Values expected = reference::left_of(format, weight, sum);
         ASSERT_TRUE(std::ranges::equal(bytes_of(residual), bytes_of(expected))) << name_of(format) << " " << count;
       }
@@ -121,7 +115,10 @@ TEST_P(Coding, AnOwnerAddsItsResidual) {
   const Bytes from = reference::encode(WireFormat::kInt4, moderate(1, kCount));
   const Values own = moderate(2, kCount);
   Values residual = moderate(3, kCount);
-  KernelJob job = job_of(JobKind::kGather, kCount, WireFormat::kInt4, WireFormat::kInt8);
+  GatherJob job;
+  job.count = kCount;
+  job.arrived = WireFormat::kInt4;
+  job.departs = WireFormat::kInt8;
   job.weight = 0.5F;
   const Values sums = reference::add_weighted(*reference::decode(WireFormat::kInt4, from, kCount), 0.5F,
                                               reference::add_weighted(own, 1, residual));
@@ -135,14 +132,18 @@ TEST_P(Coding, NamesTheFirstResidualElementThatIsNotFinite) {
   Values residual(5000, 0.0F);
   residual[4444] = std::numeric_limits<float>::quiet_NaN();
   const auto left = std::as_writable_bytes(std::span(residual));
-  KernelJob job = job_of(JobKind::kEncode, own.size(), WireFormat::kInt4, WireFormat::kInt4);
+  EncodeJob encode;
+  encode.count = own.size();
+  encode.departs = WireFormat::kInt4;
   Bytes into(encoded_size(WireFormat::kInt4, own.size()));
-  EXPECT_EQ(run_job(job, into, bytes_of(own), {}, left).not_finite, 4444U);
-  job.kind = JobKind::kGather;
+  EXPECT_EQ(run_job(encode, into, bytes_of(own), {}, left).not_finite, 4444U);
+  GatherJob gather;
+  gather.count = own.size();
+  gather.arrived = gather.departs = WireFormat::kInt4;
   const Bytes from = reference::encode(WireFormat::kInt4, own);
-  EXPECT_EQ(run_job(job, into, from, bytes_of(own), left).not_finite, 4444U);
-  job.weight = 0;  // it counts for nothing
-  EXPECT_FALSE(run_job(job, into, from, bytes_of(own), left).not_finite);
+  EXPECT_EQ(run_job(gather, into, from, bytes_of(own), left).not_finite, 4444U);
+  gather.weight = 0;  // the contribution does not count
+  EXPECT_FALSE(run_job(gather, into, from, bytes_of(own), left).not_finite);
 }
 
 TEST_P(Coding, GathersConsecutiveContributions) {
@@ -160,7 +161,10 @@ TEST_P(Coding, GathersConsecutiveContributions) {
         const Values own = moderate(7, count);
         sums = reference::add_weighted(std::move(sums), 0.5F, own);
         for (float& sum : sums) sum /= 3;
-        KernelJob job = job_of(JobKind::kGather, count, arrived, WireFormat::kInt8);
+        GatherJob job;
+        job.count = count;
+        job.arrived = arrived;
+        job.departs = WireFormat::kInt8;
         job.weight = 0.5F;
         job.total = 3;
         Bytes into(encoded_size(WireFormat::kInt8, count));
@@ -181,8 +185,8 @@ TEST_P(Coding, DecodesInPlace) {
       Bytes place(std::max(count * sizeof(float), encoded.size()));
       std::ranges::copy(encoded, place.begin());
       if (encoded.size() > count * sizeof(float)) continue;  // such a chunk travels as it is
-      run_job(job_of(JobKind::kDecode, count, format, format), std::span(place).first(count * sizeof(float)),
-              std::span(place).first(encoded.size()), {});
+      run_job(DecodeJob{.into = {}, .from = {}, .count = count, .arrived = format},
+              std::span(place).first(count * sizeof(float)), std::span(place).first(encoded.size()), {});
       const Values expected = *reference::decode(format, encoded, count);
       EXPECT_TRUE(std::ranges::equal(place, bytes_of(expected))) << name_of(format) << " " << count;
     }
@@ -197,22 +201,23 @@ TEST(CodingJobs, DistinguishDamagedBytesFromInvalidEncodings) {
     const Bytes sound = reference::encode(format, own);
     Bytes malformed = sound;
     std::ranges::fill(malformed, std::byte{0xff});
-    for (const JobKind kind : {JobKind::kRecode, JobKind::kCheck}) {
-      KernelJob job = job_of(kind, kCount, format, WireFormat::kNative);
-      Bytes into(kind == JobKind::kRecode ? kCount * sizeof(float) : 0);
+    const auto tell_apart = [&](auto job, std::span<std::byte> into) {
+      job.count = kCount;
+      job.arrived = format;
       job.expected = checksum(sound);
       const JobResult good = run_job(job, into, sound, bytes_of(own));
       EXPECT_TRUE(good.intact);
       EXPECT_FALSE(good.malformed);
-      if (kind == JobKind::kCheck) {
-        EXPECT_EQ(good.checksum, checksum(sound));
-      }
       EXPECT_FALSE(run_job(job, into, malformed, bytes_of(own)).intact);
       job.expected = checksum(malformed);
       const JobResult bad = run_job(job, into, malformed, bytes_of(own));
       EXPECT_TRUE(bad.intact);
       EXPECT_TRUE(bad.malformed);
-    }
+      return good.checksum;
+    };
+    Bytes into(kCount * sizeof(float));
+    tell_apart(RecodeJob{}, into);
+    EXPECT_EQ(tell_apart(CheckJob{}, {}), checksum(sound));
   }
 }
 
@@ -223,7 +228,9 @@ TEST(CodingJobs, NameTheFirstElementThatIsNotFinite) {
     Values own(kCount, 1.0F);
     own[kWhere] = own[kWhere + 1] = odd;
     Bytes into(kCount * sizeof(float));
-    KernelJob encode = job_of(JobKind::kEncode, kCount, WireFormat::kNative, WireFormat::kInt8);
+    EncodeJob encode;
+    encode.count = kCount;
+    encode.departs = WireFormat::kInt8;
     EXPECT_EQ(
         run_job(encode, std::span(into).first(encoded_size(WireFormat::kInt8, kCount)), bytes_of(own), {}).not_finite,
         kWhere);
@@ -231,7 +238,9 @@ TEST(CodingJobs, NameTheFirstElementThatIsNotFinite) {
     EXPECT_FALSE(
         run_job(encode, std::span(into).first(encoded_size(WireFormat::kInt8, kCount)), bytes_of(own), {}).not_finite);
     const Bytes from = reference::encode(WireFormat::kInt8, Values(kCount, 2.0F));
-    KernelJob recode = job_of(JobKind::kRecode, kCount, WireFormat::kInt8, WireFormat::kNative);
+    RecodeJob recode;
+    recode.count = kCount;
+    recode.arrived = WireFormat::kInt8;
     recode.expected = checksum(from);
     const JobResult result = run_job(recode, into, from, bytes_of(own));
     EXPECT_TRUE(result.intact);
@@ -245,11 +254,15 @@ TEST(CodingJobs, ASumBeyondTheLargestF32IsNotFinite) {
   own[299] = std::numeric_limits<float>::max();
   const Bytes from = reference::encode(WireFormat::kBF16, own);
   Bytes into(encoded_size(WireFormat::kBF16, kCount));
-  KernelJob job = job_of(JobKind::kRecode, kCount, WireFormat::kBF16, WireFormat::kBF16);
-  job.expected = checksum(from);
-  EXPECT_EQ(run_job(job, into, from, bytes_of(own)).not_finite, 299U);
-  job.kind = JobKind::kGather;
-  EXPECT_EQ(run_job(job, into, from, bytes_of(own)).not_finite, 299U);
+  RecodeJob recode;
+  recode.count = kCount;
+  recode.arrived = recode.departs = WireFormat::kBF16;
+  recode.expected = checksum(from);
+  EXPECT_EQ(run_job(recode, into, from, bytes_of(own)).not_finite, 299U);
+  GatherJob gather;
+  gather.count = kCount;
+  gather.arrived = gather.departs = WireFormat::kBF16;
+  EXPECT_EQ(run_job(gather, into, from, bytes_of(own)).not_finite, 299U);
 }
 
 }  // namespace

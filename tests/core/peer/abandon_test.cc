@@ -1,4 +1,4 @@
-// The owner gives the run up, whatever goes on in it: calls end once their memory is back and holds what it held.
+// The owner abandons the run at any time: a call ends once its memory is back and holds its original bytes.
 #include <gtest/gtest.h>
 
 #include "tests/core/peer/small.h"
@@ -28,14 +28,14 @@ TEST(Abandon, AnInputInPlaceIsRestoredBeforeItsCallEnds) {
   Small run(kOwner);
   const CallId call = run.call(7, true);
   run.offered();
-  ASSERT_EQ(now_in(run.me, call), plus(run.input)) << "the sum is there, and nobody has committed it";
+  ASSERT_EQ(now_in(run.me, call), plus(run.input)) << "the sum is in memory, and the round is not committed";
 
   run.me.jobs_held = true;
   run.me.abandon("enough");
   run.me.run();
   ASSERT_TRUE(run.me.run_over);
   EXPECT_FALSE(run.me.run_over->left);
-  EXPECT_EQ(run.me.outcome(call), nullptr) << "what restores it has not run";
+  EXPECT_EQ(run.me.outcome(call), nullptr) << "the job that restores the input has not run";
 
   run.me.jobs_held = false;
   run.me.run();
@@ -53,7 +53,7 @@ TEST(Abandon, MemoryLentToALinkIsReturnedFirst) {
   run.me.run();
 
   run.me.abandon("enough");
-  EXPECT_EQ(run.me.outcome(call), nullptr) << "the rest of a segment may still land";
+  EXPECT_EQ(run.me.outcome(call), nullptr) << "the rest of a segment may still arrive";
   run.me.run();
   expect_ended(run.me, call, Status::kOutcomeUnknown);
   EXPECT_EQ(now_in(run.me, call), run.input);
@@ -79,7 +79,7 @@ TEST(Abandon, ADecidedCallKeepsItsOutcome) {
 TEST(Abandon, EveryOtherCallEnds) {
   Peer3 run;
   const CallId admit = run.me.admit(5);
-  const CallId queued = run.launch(wire::Collective::kBarrier);  // for the cohort after that
+  const CallId queued = run.launch(wire::Collective::kBarrier);  // waits for the next cohort
   const CallId shares = run.me.share(true, 100, 16);
   run.me.run();
   const CallId leave = run.me.leave();
@@ -98,7 +98,7 @@ TEST(Abandon, MayBeCalledAtAnyTimeAndTwice) {
   Peer3 leaving;
   leaving.me.leave();
   for (fuzz::PeerHost* me : {&fresh, &joining.me, &member.me, &leaving.me}) {
-    for (int again = 0; again < 3; ++again) {  // the last time it has been over for long
+    for (int again = 0; again < 3; ++again) {  // the run ended long before the last call
       me->abandon("enough");
       if (again > 0) me->run();
     }

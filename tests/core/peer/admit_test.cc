@@ -1,4 +1,4 @@
-// Another member has called admit: what becomes of the calls that wait for it.
+// Calls that wait for a member that has called admit (rule 21).
 #include <gtest/gtest.h>
 
 #include "tests/core/peer/peer3.h"
@@ -6,12 +6,12 @@
 namespace lockstep::peer {
 namespace {
 
-// A round of three is open. `low` calls admit without having launched it.
+// A round of three is open. `low` calls admit and has not launched the round.
 struct Admission {
   explicit Admission(bool auto_admit) : run(true, auto_admit), call(run.launch(wire::Collective::kBarrier)) {}
 
-  void low_admits(std::uint32_t at_least, bool by_itself = false) {
-    run.coordinator->say(wire::Admitting{kLow, CohortId{1}, at_least, by_itself, {}});
+  void low_admits(std::uint32_t at_least, bool automatic = false) {
+    run.coordinator->say(wire::Admitting{kLow, CohortId{1}, at_least, automatic, {}});
     run.me.run();
   }
   void pending(std::uint32_t count) {
@@ -37,12 +37,12 @@ TEST(Admitting, WithAutoAdmitTheCallContinuesInTheNextCohort) {
   Admission given(true);
   given.low_admits(3);
   ASSERT_NE(given.admit(), nullptr);
-  EXPECT_TRUE(given.admit()->by_itself);
+  EXPECT_TRUE(given.admit()->automatic);
   EXPECT_EQ(given.admit()->open.size(), 1U);
   EXPECT_EQ(given.stop(), nullptr);
 }
 
-// Nobody knows when there will be so many.
+// The admission that the other member waits for may never come.
 TEST(Admitting, WithAutoAdmitACallDoesNotWaitForAWaitForMembers) {
   Admission given(true);
   given.low_admits(4);
@@ -52,12 +52,11 @@ TEST(Admitting, WithAutoAdmitACallDoesNotWaitForAWaitForMembers) {
   EXPECT_NE(given.stop()->text.find("p1 did not launch tag 7 before the admission"), std::string::npos)
       << given.stop()->text;
   given.pending(1);
-  ASSERT_NE(given.admit(), nullptr) << "now there are so many";
-  EXPECT_TRUE(given.admit()->by_itself);
+  ASSERT_NE(given.admit(), nullptr) << "enough members wait now";
+  EXPECT_TRUE(given.admit()->automatic);
 }
 
-// Who admits by itself waits for nobody's numbers, not even for those of a call that it hears of: the admission will
-// come.
+// An automatic admit has no condition on the number of members, so the call can continue after the admission.
 TEST(Admitting, WithAutoAdmitACallContinuesAfterAnAutomaticAdmit) {
   Admission given(true);
   given.run.me.admit(5);
@@ -65,20 +64,20 @@ TEST(Admitting, WithAutoAdmitACallContinuesAfterAnAutomaticAdmit) {
   EXPECT_EQ(given.stop(), nullptr);
 }
 
-// What this peer has said by itself stands, for how many members its own call waits since.
+// The automatic admit stays valid, although the caller's admit waits for more members.
 TEST(Admitting, WithAutoAdmitACallContinuesAfterAnAdmitCallJoined) {
   Admission given(true);
   given.run.launch(wire::Collective::kBarrier, 8);
   given.low_admits(1);
   ASSERT_NE(given.admit(), nullptr);
-  EXPECT_TRUE(given.admit()->by_itself);
+  EXPECT_TRUE(given.admit()->automatic);
   given.run.me.admit(5);
   given.low_admits(1);
   EXPECT_EQ(given.run.coordinator->count<wire::Admit>(), 1U);
   EXPECT_EQ(given.stop(), nullptr);
 }
 
-// It is not stopped again in the cohort in which it goes on.
+// The call continues in the next cohort and is not stopped there.
 TEST(Admitting, AnAdmissionOvertakesTheRefusalOfACall) {
   Admission given(true);
   given.low_admits(4);
@@ -87,11 +86,11 @@ TEST(Admitting, AnAdmissionOvertakesTheRefusalOfACall) {
   wire::Propose admission = given.run.proposal(view_of(2, 2, {kLow, kMe, kHigh, PeerId{11, 11}}));
   admission.verdicts.push_back({Peer3::key(), Generation{1}, Status::kCohortClosed, 0, "closed"});
   given.run.install(admission);
-  EXPECT_EQ(given.run.me.outcome(given.call), nullptr) << "it goes on";
+  EXPECT_EQ(given.run.me.outcome(given.call), nullptr) << "the call continues";
   EXPECT_EQ(given.run.coordinator->count<wire::StopRound>(), 1U);
 }
 
-// An admission that others brought about may let in fewer than a call wants.
+// Other members may cause an admission that admits fewer members than the call waits for.
 TEST(Admitting, WithAutoAdmitAnAdmitCallIsRepeatedUntilEnoughMembers) {
   Peer3 run(true, true);
   const CallId call = run.me.admit(4);
@@ -107,7 +106,7 @@ TEST(Admitting, WithAutoAdmitAnAdmitCallIsRepeatedUntilEnoughMembers) {
   EXPECT_EQ(run.me.outcome(call)->status, Status::kOk);
 }
 
-// `me` has called admit: what it launches has no round before the next cohort.
+// `me` has called admit: its calls have no round before the next cohort begins.
 struct Queued : Peer3 {
   Queued() : admission(me.admit(1)), call(launch(wire::Collective::kBarrier)) {}
   void enter_next_cohort() { install(proposal(view_of(2, 2, {kLow, kMe, kHigh}))); }
@@ -123,10 +122,10 @@ TEST(Queued, ACallThatIsStoppedEndsAtOnce) {
   run.me.run();
   ASSERT_NE(run.me.outcome(run.call), nullptr);
   EXPECT_EQ(run.me.outcome(run.call)->status, Status::kAborted);
-  EXPECT_EQ(run.coordinator->last<wire::StopRound>(), nullptr) << "there is no round yet";
+  EXPECT_EQ(run.coordinator->last<wire::StopRound>(), nullptr) << "the call has no round yet";
 }
 
-// Otherwise its next call of the tag would be taken for the one that they have made.
+// Otherwise the other members would match the peer's next call of the tag with their current call.
 TEST(Queued, AStoppedQueuedCallStopsItsRoundOnceItExists) {
   Queued run;
   run.me.stop(run.call);
@@ -145,11 +144,11 @@ TEST(Queued, AStoppedQueuedCallStopsItsRoundOnceItExists) {
   EXPECT_EQ(run.me.footprint().calls, 1U);
   const auto* done = run.coordinator->last<wire::Done>();
   ASSERT_NE(done, nullptr);
-  EXPECT_EQ(done->key, run.next_key(1)) << "the next one is another use of the tag";
+  EXPECT_EQ(done->key, run.next_key(1)) << "the next call is another use of the tag";
   EXPECT_EQ(run.coordinator->count<wire::Done>(), 1U);
 }
 
-// And for those who come late: what is stopped is not begun before the coordinator's word, whatever else changes.
+// A stopped round does not begin before the coordinator's verdict, even if members are lost in between.
 TEST(Queued, AStoppedCallIsStoppedAgainAfterALoss) {
   Queued run;
   run.me.stop(run.call);

@@ -19,12 +19,12 @@ constexpr StreamId kOne{1};
 constexpr StreamId kTwo{2};
 constexpr Generation kAttempt{3};
 
-// Rounds are told apart by their tag.
+// The tag identifies a round.
 struct Rounds {
   static RoundKey round(std::uint64_t tag) { return {CohortId{1}, {}, Tag{tag}, 0}; }
   static wire::Offer offer(std::uint64_t tag, bool follows = true) { return {round(tag), kAttempt, {}, follows}; }
   static wire::Segment segment(std::uint64_t tag, std::uint32_t length = 100) {
-    return {round(tag), kAttempt, wire::Phase::kReduceScatter, SegmentIndex{0}, length};
+    return {round(tag), attempt_id(kAttempt), wire::Phase::kReduceScatter, SegmentIndex{0}, length};
   }
 
   Landing begin(std::uint64_t tag, PeerId from = kAnn, StreamId stream = kOne) {
@@ -42,7 +42,7 @@ struct Rounds {
   EagerReceiveBuffer::Entry* find(std::uint64_t tag, PeerId from = kAnn) {
     return early.find(from, round(tag), kAttempt);
   }
-  // How many slots a neighbour that nobody has heard of can still get.
+  // The number of slots that a new neighbour can get.
   std::size_t room(std::uint64_t from_tag = 1'000'000) {
     std::size_t slots = 0;
     while (early.expect(kBob, offer(from_tag + slots)) && begin(from_tag + slots, kBob, kTwo) == Landing::kPlace) {
@@ -69,7 +69,7 @@ TEST(EagerReceiveBuffer, FindsASegmentThatWasOfferedAndReceived) {
   EXPECT_EQ(r.begin(7), Landing::kPlace);
   EXPECT_EQ(r.place.into.id, kEarlyBuffer);
   EXPECT_EQ(r.place.into.length, 100U);
-  EXPECT_EQ(r.early.size(), 2U);  // the entry, and a slot that is being filled
+  EXPECT_EQ(r.early.size(), 2U);  // the entry, and the slot that a segment fills
   const EagerReceiveBuffer::Entry* entry = r.land(7);
   EXPECT_EQ(entry, r.find(7));
   EXPECT_EQ(r.early.size(), 1U);
@@ -106,14 +106,14 @@ TEST(EagerReceiveBuffer, SinksASegmentThatArrivesTwice) {
   Rounds r;
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
   EXPECT_EQ(r.begin(7), Landing::kPlace);
-  EXPECT_EQ(r.early.begin(kAnn, kTwo, r.segment(7)).landing, Landing::kSink);  // while the first is on its way
+  EXPECT_EQ(r.early.begin(kAnn, kTwo, r.segment(7)).landing, Landing::kSink);  // while the first copy arrives
   EXPECT_NE(r.land(7), nullptr);
   EXPECT_EQ(r.early.begin(kAnn, kTwo, r.segment(7)).landing, Landing::kSink);
   EXPECT_EQ(r.early.begin(kAnn, kOne, r.segment(7)).landing, Landing::kSink);
   EXPECT_EQ(r.early.size(), 1U);
 }
 
-// The offer came before the round was launched, its segment afterwards; then the round was given up. Seed 566486.
+// Seed 566486: the offer arrived before the launch, the segment afterwards; then the round was abandoned.
 TEST(EagerReceiveBuffer, SinksFinals) {
   Rounds r;
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(7)));
@@ -136,7 +136,7 @@ TEST(EagerReceiveBuffer, LimitsTheEntriesOfANeighbour) {
   for (std::uint64_t tag = 0; tag < std::uint64_t{2} * kMaxRoundsInFlight; ++tag)
     ASSERT_TRUE(r.early.expect(kAnn, r.offer(tag)));
   EXPECT_FALSE(r.early.expect(kAnn, r.offer(100'000)));
-  EXPECT_TRUE(r.early.expect(kAnn, r.offer(0)));  // said again
+  EXPECT_TRUE(r.early.expect(kAnn, r.offer(0)));  // a repeated offer
   EXPECT_TRUE(r.early.expect(kBob, r.offer(0)));
   r.early.drop(r.round(5), kAttempt);
   EXPECT_TRUE(r.early.expect(kAnn, r.offer(100'000)));
@@ -156,7 +156,7 @@ TEST(EagerReceiveBuffer, LimitsTheSlotsOfANeighbourAndNeverSharesOne) {
   EXPECT_EQ(r.begin(1000), Landing::kNonsense);
   EXPECT_EQ(r.room(), kEarlySlots - kEarlySlotsEach);
   r.early.drop(r.round(5), kAttempt);
-  EXPECT_EQ(r.begin(1000), Landing::kPlace);  // there is one again
+  EXPECT_EQ(r.begin(1000), Landing::kPlace);  // a slot is free again
   EXPECT_NE(r.land(1000), nullptr);
   ASSERT_TRUE(r.early.expect(kAnn, r.offer(1001)));
   EXPECT_EQ(r.begin(1001), Landing::kNonsense);
@@ -170,7 +170,7 @@ TEST(EagerReceiveBuffer, AllSlotsCanBeTaken) {
   EXPECT_EQ(r.room(), 0U);
 }
 
-// However a segment ends, its slot comes back.
+// A slot becomes free again, however its segment ends.
 TEST(EagerReceiveBuffer, NoSlotIsLost) {
   Rounds r;
   const auto everything = [](const RoundKey&, Generation, PeerId) { return true; };
@@ -179,13 +179,13 @@ TEST(EagerReceiveBuffer, NoSlotIsLost) {
     ASSERT_EQ(r.begin(i), Landing::kPlace) << i;
     switch (i % 8) {
       case 0: r.early.stream_closed(kOne); break;
-      case 1: EXPECT_EQ(r.land(i, kOne, true), nullptr); break;  // taken back
-      case 2:                                                    // nobody wants it when it lands
+      case 1: EXPECT_EQ(r.land(i, kOne, true), nullptr); break;  // withdrawn by the sender
+      case 2:                                                    // its round is over when it lands
         r.early.drop_if(everything);
         EXPECT_EQ(r.early.size(), 1U);
         EXPECT_EQ(r.land(i), nullptr);
         break;
-      case 3: r.early.drop(r.round(i), kAttempt); break;  // while it is on its way
+      case 3: r.early.drop(r.round(i), kAttempt); break;  // while it arrives
       case 4:
         EXPECT_NE(r.land(i), nullptr);
         r.early.drop(r.round(i), kAttempt);
@@ -198,7 +198,9 @@ TEST(EagerReceiveBuffer, NoSlotIsLost) {
         r.land(i)->taken = true;
         r.early.used(kAnn, r.round(i), kAttempt);
         break;
-      case 7: EXPECT_EQ(r.begin(i + 1'000'000), Landing::kSink); break;  // the stream goes on: it went to the sink
+      case 7:
+        EXPECT_EQ(r.begin(i + 1'000'000), Landing::kSink);
+        break;  // the stream continues: the segment went to the sink
       default: break;
     }
     r.early.drop_if(everything);
@@ -217,7 +219,7 @@ TEST(EagerReceiveBuffer, TheNextSegmentOfAStreamReusesTheSlotThatItLeft) {
   EXPECT_EQ(r.place.into, slot);
   EXPECT_NE(r.land(8), nullptr);
   EXPECT_FALSE(r.find(7)->segment);
-  EXPECT_EQ(r.begin(7), Landing::kPlace);  // again: it is missing
+  EXPECT_EQ(r.begin(7), Landing::kPlace);  // repeated: it is missing
 }
 
 TEST(EagerReceiveBuffer, KeepsASlotThatAnOperationReadsUntilTheRoundIsOver) {
@@ -227,7 +229,7 @@ TEST(EagerReceiveBuffer, KeepsASlotThatAnOperationReadsUntilTheRoundIsOver) {
   r.find(7)->taken = true;
   r.early.drop_if([](const RoundKey&, Generation, PeerId) { return true; });
   ASSERT_NE(r.find(7), nullptr);
-  ASSERT_TRUE(r.early.expect(kBob, r.offer(7)));  // nor does it matter what others say of it
+  ASSERT_TRUE(r.early.expect(kBob, r.offer(7)));  // offers of other neighbours make no difference
   r.bring(8);
   EXPECT_NE(r.place.into, slot);
   EXPECT_EQ(r.find(7)->segment->into, slot);
@@ -248,7 +250,7 @@ TEST(EagerReceiveBuffer, DropsByRoundAttemptAndNeighbour) {
   EXPECT_EQ(r.find(7), nullptr);
   EXPECT_NE(r.find(7, kBob), nullptr);
   EXPECT_NE(r.find(8), nullptr);
-  r.early.drop(r.round(8), Generation{4});  // another attempt
+  r.early.drop(r.round(8), Generation{4});  // a different attempt
   EXPECT_NE(r.find(8), nullptr);
 }
 
@@ -262,7 +264,7 @@ TEST(EagerReceiveBuffer, AClosedStreamFreesOnlyTheSlotThatItWasFilling) {
   r.early.stream_closed(kOne);
   EXPECT_EQ(r.early.size(), 2U);
   EXPECT_TRUE(r.find(7)->segment);
-  EXPECT_EQ(r.begin(8, kAnn, kTwo), Landing::kPlace);  // it comes again on another
+  EXPECT_EQ(r.begin(8, kAnn, kTwo), Landing::kPlace);  // it is repeated on another stream
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A peer between neighbours that may lie, in rounds whose elements travel in a wire format or have weights.
+// Rounds with a wire format or weights, on a peer whose neighbours may lie.
 #include <bit>
 
 #include "core/kernels/formats/codec.h"
@@ -33,13 +33,13 @@ struct Encoded : Small {
     what.weighted = weight.has_value();
     return what;
   }
-  // Low's partial sum, whatever its bytes are.
+  // The partial sum of `low`, with any bytes.
   void say_partial(std::span<const std::byte> payload) {
     low->say(wire::Offer{key(), Generation{1}, what(), true});
     std::vector<std::byte> bytes;
     const auto length = static_cast<std::uint32_t>(payload.size());
     wire::encode(
-        wire::Message(wire::Segment{key(), Generation{1}, wire::Phase::kReduceScatter, SegmentIndex{0}, length}),
+        wire::Message(wire::Segment{key(), AttemptId{1}, wire::Phase::kReduceScatter, SegmentIndex{0}, length}),
         Term{1}, bytes);
     bytes.insert(bytes.end(), payload.begin(), payload.end());
     bytes.resize(bytes.size() + wire::kTrailerBytes);
@@ -47,8 +47,8 @@ struct Encoded : Small {
     low->say_bytes(bytes);
     me.run();
   }
-  void say_stake(std::uint64_t value, std::uint32_t rank = 1) {
-    low->say(wire::Stake{key(), Generation{1}, Rank{rank}, value});
+  void say_rank_parameter(std::uint64_t value, std::uint32_t rank = 1) {
+    low->say(wire::RankParameter{key(), Generation{1}, Rank{rank}, value});
     me.run();
   }
 
@@ -73,7 +73,7 @@ TEST(EncodedRounds, ForwardASumInItsWireFormat) {
   EXPECT_FALSE(run.low->shown_out());
 }
 
-// Not as a fault of the link: the bytes are those that were sent, and would be the next time.
+// The link is not at fault: the sender sent these bytes and would send them again.
 TEST(EncodedRounds, AreStoppedByAnInvalidEncoding) {
   Encoded run({WireFormat::kInt8, WireFormat::kInt8});
   const CallId call = run.begin();
@@ -92,7 +92,7 @@ TEST(EncodedRounds, AreStoppedBySumsBeyondF32) {
   Encoded run({WireFormat::kNative, WireFormat::kInt8});
   run.begin();
   std::vector<float> huge(kElements, 0.0F);
-  huge[17] = std::numeric_limits<float>::infinity();  // no encoder writes it
+  huge[17] = std::numeric_limits<float>::infinity();  // no encoder writes an infinity
   run.say_partial(std::as_bytes(std::span(huge)));
   ASSERT_NE(run.coordinator->last<wire::StopRound>(), nullptr);
   EXPECT_NE(run.coordinator->last<wire::StopRound>()->text.find("not a valid encoding in native"), std::string::npos);
@@ -115,7 +115,7 @@ TEST(EncodedRounds, AreStoppedByAnInvalidWeight) {
     SCOPED_TRACE(bits);
     Encoded run({}, 2.0F);
     run.begin();
-    run.say_stake(bits);
+    run.say_rank_parameter(bits);
     const auto* stop = run.coordinator->last<wire::StopRound>();
     ASSERT_NE(stop, nullptr);
     EXPECT_EQ(stop->status, Status::kProtocolError);
@@ -126,13 +126,13 @@ TEST(EncodedRounds, AreStoppedByAnInvalidWeight) {
   }
 }
 
-// All learn it alike, before anything moves.
+// Every member finds the same error before any segment moves.
 TEST(EncodedRounds, AreStoppedByWeightsThatAddUpToZero) {
   Encoded run({}, 0.0F);
   run.begin();
-  run.say_stake(0, 1);
+  run.say_rank_parameter(0, 1);
   EXPECT_EQ(run.coordinator->last<wire::StopRound>(), nullptr);
-  run.say_stake(0, 0);
+  run.say_rank_parameter(0, 0);
   const auto* stop = run.coordinator->last<wire::StopRound>();
   ASSERT_NE(stop, nullptr);
   EXPECT_EQ(stop->status, Status::kInvalidArgument);
@@ -142,8 +142,8 @@ TEST(EncodedRounds, AreStoppedByWeightsThatAddUpToZero) {
 TEST(EncodedRounds, AreStoppedByWeightsBeyondF32) {
   Encoded run({}, std::numeric_limits<float>::max());
   run.begin();
-  run.say_stake(std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max()), 1);
-  run.say_stake(std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max()), 0);
+  run.say_rank_parameter(std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max()), 1);
+  run.say_rank_parameter(std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max()), 0);
   ASSERT_NE(run.coordinator->last<wire::StopRound>(), nullptr);
   EXPECT_NE(run.coordinator->last<wire::StopRound>()->text.find("add up to more than an f32 holds"), std::string::npos);
 }

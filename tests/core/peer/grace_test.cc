@@ -1,4 +1,4 @@
-// How long a peer waits for the coordinator's word on what it has asked for.
+// The grace period: how long a peer waits for the coordinator's answer to a request (rule 15).
 #include <gtest/gtest.h>
 
 #include "tests/core/peer/peer3.h"
@@ -41,8 +41,8 @@ TEST(Grace, EndsWithoutAnAnswer) {
   g.expect_left();
 }
 
-// Swarm seed 1248280: members vanished one after another, so that each proposal was replaced before all had answered
-// it.
+// Swarm seed 1248280: members were lost one after another, so each proposal was replaced before all members had
+// answered it.
 TEST(Grace, RestartsWithEachProposal) {
   Grace g;
   for (std::uint64_t view = 2; view < 5; ++view) {

@@ -10,11 +10,7 @@ namespace {
 
 constexpr std::uint64_t kPrefixes = std::uint64_t{1} << 32U;
 
-KernelJob job(std::uint64_t own) {
-  KernelJob job;
-  job.token = JobToken{own};
-  return job;
-}
+KernelJob job(std::uint64_t own) { return {JobToken{own}, HashJob{}}; }
 
 TEST(Jobs, TokensNameTheOwnerAndKeepItsOwnToken) {
   Jobs jobs(0);
@@ -32,21 +28,21 @@ TEST(Jobs, TokensNameTheOwnerAndKeepItsOwnToken) {
   EXPECT_TRUE(jobs.idle());
 }
 
-TEST(Jobs, APrefixThatIsInUseIsPassedOver) {
+TEST(Jobs, APrefixInUseIsSkipped) {
   Jobs jobs(0);
   const JobPrefix first = jobs.open(Jobs::Use::kTransfer, 1);
   Jobs late(kPrefixes - 1);
-  EXPECT_EQ(late.open(Jobs::Use::kRound, 1), first);  // 0 is passed over, too
+  EXPECT_EQ(late.open(Jobs::Use::kRound, 1), first);  // 0 is skipped, too
   EXPECT_EQ(late.open(Jobs::Use::kRound, 2), JobPrefix{first.value + 1});
 }
 
-TEST(Jobs, APrefixIsFreeOnceItIsClosedHoweverOftenThatIsDone) {
+TEST(Jobs, APrefixMayBeClosedRepeatedly) {
   Jobs jobs(kPrefixes - 2);
   std::optional<JobPrefix> last = jobs.open(Jobs::Use::kRound, 1);
   const std::optional<JobPrefix> before = last;
   jobs.close(last);
   EXPECT_FALSE(last.has_value());
-  jobs.close(last);  // a sync that is given up a second time, while it is held, has no jobs
+  jobs.close(last);  // a held sync that is abandoned twice has no jobs
   EXPECT_EQ(jobs.open(Jobs::Use::kRound, 2), JobPrefix{1});
   EXPECT_NE(before, JobPrefix{1});
 }

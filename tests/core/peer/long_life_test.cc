@@ -1,4 +1,4 @@
-// What would take months to see: a member that outlives others by far.
+// A member that runs for months.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace lockstep::peer {
 namespace {
 
-// Found by counting what it holds: cohorts were forgotten when a round ended, and no round does.
+// Cohorts were forgotten only when a round ended, and this member launches no rounds.
 TEST(LongLife, AMemberThatLaunchesNothingHoldsOneCohort) {
   Peer3 run;
   const auto admitted = [&](std::uint64_t number) {
@@ -21,14 +21,14 @@ TEST(LongLife, AMemberThatLaunchesNothingHoldsOneCohort) {
   EXPECT_LE(run.me.holdings().bytes, young.bytes + 1024);
 }
 
-// A token has 32 bits for the operation that a job is of.
+// A job token has 32 bits for the number of its operation.
 TEST(LongLife, OperationNumbersWrapAfterTwoToThe32) {
   Options old = options();
   old.first_serial = UINT32_MAX - 2;
   Peer3 run(old, {kMe}, false);
   run.coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
   run.install(run.proposal(view_of(1, 1, {kMe})));
-  const CallId published = run.me.share(true, 5000, 1000);  // which goes on all the time
+  const CallId published = run.me.share(true, 5000, 1000);  // the publication lasts for the whole test
   run.me.run();
   for (std::uint64_t tag = 1; tag < 8; ++tag) {
     const CallId call = run.launch(wire::Collective::kAllReduce, 100 + tag);
@@ -38,7 +38,7 @@ TEST(LongLife, OperationNumbersWrapAfterTwoToThe32) {
   EXPECT_EQ(run.me.outcome(published), nullptr);
 }
 
-// As many calls as there are numbers for the uses of a tag, in one cohort.
+// The number of calls in one cohort exceeds the range of the use counter.
 TEST(LongLife, UsesOfATagWrapAfterTwoToThe32) {
   Options old = options();
   old.first_use = UINT32_MAX - 1;
@@ -52,8 +52,7 @@ TEST(LongLife, UsesOfATagWrapAfterTwoToThe32) {
     run.me.run();
     ASSERT_NE(run.me.outcome(call), nullptr);
     EXPECT_EQ(run.me.outcome(call)->status, Status::kOk);
-    wire::Propose decided =
-        run.proposal(run.me.views.back());  // an outcome of the use after the next one is kept for it
+    wire::Propose decided = run.proposal(run.me.views.back());  // the outcome of a future use is kept for its launch
     decided.verdicts.push_back({Peer3::key(7, use + 1), Generation{1}, Status::kAborted, 0, {}});
     run.install(decided);
     EXPECT_EQ(run.me.footprint().remembered, 1U) << use;

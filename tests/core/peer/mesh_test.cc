@@ -1,4 +1,4 @@
-// A neighbour's nonsense ends its stream and nothing else; a stranger's stream never begins.
+// A neighbour's invalid message ends its stream and nothing else. A stranger gets no link.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -12,13 +12,13 @@ namespace lockstep::peer {
 namespace {
 
 wire::Segment segment(wire::Phase phase, std::uint32_t index, std::uint32_t length = 16) {
-  return {Peer3::key(), Generation{1}, phase, SegmentIndex{index}, length};
+  return {Peer3::key(), AttemptId{1}, phase, SegmentIndex{index}, length};
 }
 constexpr auto kSum = wire::Phase::kReduceScatter;
 constexpr auto kFinal = wire::Phase::kAllGather;
 
-// The peer runs an all-reduce of 12 floats in {low, me, high}: three segments of 16 bytes. Low owes it the sums of 1
-// and 2.
+// The peer runs an all-reduce of 12 floats in {low, me, high}: three segments of 16 bytes. `low` must send the sums of
+// segments 1 and 2.
 void expect_stream(const Lie& lie, FarEnd* Peer3::*neighbour) {
   SCOPED_TRACE(lie.name);
   Peer3 run;
@@ -33,7 +33,7 @@ void expect_stream(const Lie& lie, FarEnd* Peer3::*neighbour) {
     EXPECT_TRUE(told);
   }
   run.expect_alive();
-  // The round itself is not over yet; it is retried without the liar.
+  // The round continues: it is attempted again without the liar.
   EXPECT_EQ(run.me.outcome(call), nullptr);
   run.install(run.loss_of(neighbour == &Peer3::low ? kLow : kHigh));
   EXPECT_EQ(run.me.outcome(call), nullptr);
@@ -80,12 +80,12 @@ TEST(LyingNeighbour, UnexpectedSegmentsEndTheirStream) {
       {"of an attempt to come", sends({with([](auto& s) { s.attempt.value = 2; })}), ""},
       {"of an older term",
        [](Peer3& r) {
-         r.low->say(wire::Stake{r.key(), Generation{1}, Rank{2}, 4}, Term{0});
+         r.low->say(wire::RankParameter{r.key(), Generation{1}, Rank{2}, 4}, Term{0});
        },
        ""},
       {"a size where none is wanted",
        [](Peer3& r) {
-         r.low->say(wire::Stake{r.key(), Generation{1}, Rank{2}, 4});
+         r.low->say(wire::RankParameter{r.key(), Generation{1}, Rank{2}, 4});
        },
        ""},
       {"taken back", [](Peer3& r) { r.low->say_segment(segment(kSum, 2), std::byte{1}, 5, true); }, ""},
@@ -96,7 +96,7 @@ TEST(LyingNeighbour, UnexpectedSegmentsEndTheirStream) {
 TEST(LyingNeighbour, InvalidAnnouncementsEndTheirStream) {
   const auto announces = [](auto change) {
     return [=](Peer3& r) {
-      wire::Ready ready = *r.low->last<wire::Ready>();  // what it says itself is what fits
+      wire::Ready ready = *r.low->last<wire::Ready>();  // a copy of a valid message
       change(ready);
       r.high->say(ready);
     };
@@ -139,7 +139,7 @@ TEST(LyingNeighbour, InvalidAnnouncementsEndTheirStream) {
   for (const Lie& lie : lies) expect_stream(lie, &Peer3::high);
 }
 
-// What came twice is folded once.
+// Rule 31.
 TEST(LyingNeighbour, ARepeatedSegmentIsFoldedOnce) {
   Peer3 run;
   run.launch(wire::Collective::kAllReduce);
@@ -149,7 +149,7 @@ TEST(LyingNeighbour, ARepeatedSegmentIsFoldedOnce) {
   for (int i = 0; i < 3; ++i) run.low->say_segment(segment(kSum, 2), std::byte{1}, checksum(payload));
   run.me.run();
   EXPECT_FALSE(run.low->shown_out());
-  EXPECT_EQ(run.high->segments_heard(), 2U);  // its own, and one sum
+  EXPECT_EQ(run.high->segments_heard(), 2U);  // its own segment, and one sum
   run.expect_alive();
 }
 
@@ -163,14 +163,14 @@ TEST(LyingNeighbour, AnInvalidGreetingIsRefused) {
     run.expect_alive();
     return end.last<wire::Refused>() != nullptr && end.shown_out();
   };
-  EXPECT_TRUE(is_refused({kLow, kHigh, {}, 1, kKey}));               // meant for somebody else
-  EXPECT_TRUE(is_refused({kHigh, kMe, {}, 1, kKey}));                // it is we who dial
-  EXPECT_TRUE(is_refused({kMe, kMe, {}, 1, kKey}));                  // ourselves
-  EXPECT_FALSE(is_refused({PeerId{0, 1}, kMe, {}, 1, kKey}));        // nobody that is known yet: parked
-  EXPECT_FALSE(is_refused({kLow, kMe, StripeIndex{15}, 16, kKey}));  // begins the link anew
+  EXPECT_TRUE(is_refused({kLow, kHigh, {}, 1, kKey}));               // addressed to another peer
+  EXPECT_TRUE(is_refused({kHigh, kMe, {}, 1, kKey}));                // this peer dials that link
+  EXPECT_TRUE(is_refused({kMe, kMe, {}, 1, kKey}));                  // from this peer itself
+  EXPECT_FALSE(is_refused({PeerId{0, 1}, kMe, {}, 1, kKey}));        // an unknown peer: the link waits
+  EXPECT_FALSE(is_refused({kLow, kMe, StripeIndex{15}, 16, kKey}));  // the link begins again
 }
 
-// Found by reading: one stream with a number too many made the peer report a link as broken that was whole.
+// One stream with a wrong number of stripes made the peer report an intact link as broken.
 TEST(LyingNeighbour, AnotherNumberOfStripesRestartsTheLink) {
   Peer3 run;
   FarEnd& other = run.dial_in(kLow, 15, 16);
@@ -179,7 +179,7 @@ TEST(LyingNeighbour, AnotherNumberOfStripesRestartsTheLink) {
   run.low = &run.dial_in(kLow);
   EXPECT_NE(run.low->last<wire::LinkWelcome>(), nullptr);
   EXPECT_TRUE(other.shown_out());
-  for (int i = 0; i < 100; ++i) {  // longer than a link may be broken
+  for (int i = 0; i < 100; ++i) {  // longer than a link may stay broken
     for (FarEnd* end : {run.low, run.high, run.coordinator}) end->say(wire::Heartbeat{});
     run.me.pass(seconds(1));
     run.me.run();
@@ -202,8 +202,7 @@ TEST(LyingNeighbour, ANeighbourThatKeepsViolatingTheProtocolIsReported) {
   run.expect_alive();
 }
 
-// An attacker found it: who is a member and where it listens is told to everybody, and a name was all that a stream had
-// to say.
+// The ids and addresses of members are public: naming a member must not be enough to be accepted.
 TEST(Stranger, IsRefusedWhateverPeerItNames) {
   Peer3 run;
   const CallId call = run.launch(wire::Collective::kAllReduce);
@@ -222,8 +221,8 @@ TEST(Stranger, IsRefusedWhateverPeerItNames) {
   run.expect_alive();
 }
 
-// A crowd that fills the port and comes again and again: the link of a neighbour stays, and a new stream of it is
-// welcome.
+// A crowd of strangers fills the port repeatedly. The link of a neighbour stays, and a new stream of the neighbour is
+// accepted.
 TEST(Stranger, ACrowdEvictsNoNeighbour) {
   Peer3 run;
   std::vector<FarEnd*> crowd;
@@ -247,7 +246,7 @@ TEST(Stranger, ACrowdEvictsNoNeighbour) {
 
 TEST(Stranger, ThatConnectsBeforeTheKeyIsKnownBlocksNobody) {
   Peer3 run(false);
-  FarEnd& low = run.dial_in(kLow);  // it has been told already that we are in
+  FarEnd& low = run.dial_in(kLow);  // `low` has learnt already that this peer is a member
   FarEnd& thief = run.dial_in(kLow, 0, 1, LinkKey{});
   EXPECT_FALSE(low.shown_out());
   run.coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
@@ -258,8 +257,8 @@ TEST(Stranger, ThatConnectsBeforeTheKeyIsKnownBlocksNobody) {
   run.expect_alive();
 }
 
-// The simulator found it: a peer that had lost its run listened on, its neighbour did not know yet and dialled it again
-// and again, and so it kept streams and a timer (promise S11).
+// A peer that had lost its run kept listening. Its neighbour dialled again and again, and the peer kept streams and a
+// timer (promise S11).
 TEST(Stranger, ThatConnectsAfterTheRunIsClosedAtOnce) {
   Peer3 run;
   run.coordinator->say(wire::Evicted{});
@@ -272,7 +271,7 @@ TEST(Stranger, ThatConnectsAfterTheRunIsClosedAtOnce) {
   EXPECT_EQ(run.me.deadline(), kNever);
 }
 
-// ---- the sizes of an all-gather come from others ----
+// ---- sizes in an all-gather ----
 
 struct Blocks {
   std::uint64_t from_low;
@@ -294,15 +293,15 @@ TEST(LyingNeighbour, ImpossibleBlocksAreRefused) {
     Peer3 run;
     run.launch(wire::Collective::kAllGather);
     run.high->say(*run.low->last<wire::Ready>());
-    run.low->say(wire::Stake{run.key(), Generation{1}, Rank{7}, 4});  // no such rank
-    run.low->say(wire::Stake{run.key(), Generation{1}, Rank{0}, blocks.from_low});
-    run.low->say(wire::Stake{run.key(), Generation{1}, Rank{2}, blocks.from_high});
+    run.low->say(wire::RankParameter{run.key(), Generation{1}, Rank{7}, 4});  // a rank that does not exist
+    run.low->say(wire::RankParameter{run.key(), Generation{1}, Rank{0}, blocks.from_low});
+    run.low->say(wire::RankParameter{run.key(), Generation{1}, Rank{2}, blocks.from_high});
     run.me.run();
     const auto* stop = run.coordinator->last<wire::StopRound>();
     ASSERT_NE(stop, nullptr);
     EXPECT_EQ(stop->status, blocks.status);
     EXPECT_NE(stop->text.find(blocks.reason), std::string::npos) << stop->text;
-    // Its neighbours go on with it as if it could: nothing lands, nothing is copied.
+    // The neighbours continue the round: no segment lands, and no byte is copied.
     wire::Ready ready = *run.low->last<wire::Ready>();
     ready.landing = true;
     run.high->say(ready);
@@ -312,7 +311,7 @@ TEST(LyingNeighbour, ImpossibleBlocksAreRefused) {
   }
 }
 
-// Found by reading: where one peer's buffer was too small, its neighbour's announcement made it write beyond the end.
+// The announcement of a neighbour made a peer with a small buffer write beyond the end of the buffer.
 TEST(LyingNeighbour, ABufferThatIsTooSmallIsNeverWritten) {
   Peer3 run;
   Request request;
@@ -323,7 +322,7 @@ TEST(LyingNeighbour, ABufferThatIsTooSmallIsNeverWritten) {
   run.me.run();
   ASSERT_NE(run.coordinator->last<wire::StopRound>(), nullptr);
   EXPECT_EQ(run.coordinator->last<wire::StopRound>()->status, Status::kBufferTooSmall);
-  run.low->hang_up();  // and comes again, so that the peer announces what it runs
+  run.low->hang_up();  // `low` dials again, so that the peer repeats its announcements
   run.me.run();
   run.low = &run.dial_in(kLow);
   ASSERT_NE(run.low->last<wire::Ready>(), nullptr);
@@ -336,7 +335,7 @@ TEST(LyingNeighbour, ABufferThatIsTooSmallIsNeverWritten) {
   run.expect_alive();
 }
 
-// One that is out of descriptors is thrown out by others, who can only learn from itself why.
+// A peer without free descriptors is evicted. Only its own report can tell the reason.
 TEST(Mesh, ABrokenLinkReportSaysWhyTheDialFailed) {
   Peer3 run;
   run.high->hang_up();

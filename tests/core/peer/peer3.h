@@ -1,4 +1,4 @@
-// One honest peer in a ring of three; its coordinator and both its neighbours are the test, and may lie.
+// One honest peer in a ring of three. The test plays its coordinator and both neighbours, which may lie.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,13 +25,13 @@ inline Options options(bool auto_admit = false) {
   options.id = kMe;
   options.name = "me";
   options.stripes = 1;
-  options.segment_bytes = 1024;  // a chunk for every rank, however few bytes
+  options.segment_bytes = 1024;  // every rank has a chunk, even of a small tensor
   options.auto_admit = auto_admit;
   options.dial_timeout = options.link_timeout = options.link_silence = seconds(60);
   return options;
 }
 
-// So far from the coordinator that members tell each other when they are done.
+// The coordinator is so far away that members send Done to each other (rule 14).
 inline constexpr Duration kFar = milliseconds(20);
 
 inline wire::Member member(PeerId id, Duration round_trip = kFar) {
@@ -47,7 +47,7 @@ inline wire::View view_of(std::uint64_t number, std::uint64_t cohort, const std:
 
 class Peer3 {
  public:
-  // A member of {low, me, high}, view 1, linked with both.
+  // A member of {low, me, high} in view 1, linked with both neighbours.
   explicit Peer3(bool joined = true, bool auto_admit = false)
       : Peer3(options(auto_admit), {kLow, kMe, kHigh}, joined) {}
   // `ring`: in rank order; low is upstream and high downstream.
@@ -101,7 +101,7 @@ class Peer3 {
     coordinator->say(wire::Install{what.number});
     me.run();
   }
-  // The coordinator has decided to stop these rounds.
+  // The coordinator stops these rounds.
   void stopped(const std::vector<std::uint64_t>& tags) {
     wire::Propose propose = proposal(me.views.back());
     for (const std::uint64_t tag : tags) propose.verdicts.push_back({key(tag), Generation{1}, Status::kAborted, 0, {}});
@@ -119,7 +119,7 @@ class Peer3 {
     me.run();
     return call;
   }
-  // A round of its own, from the call to the commit: it is alive.
+  // Runs a round from the call to the commit: the peer is alive.
   void expect_alive(std::uint64_t tag = 1000) {
     EXPECT_FALSE(me.run_over) << me.run_over->text;
     const CallId call = launch(wire::Collective::kBarrier, tag);
@@ -138,7 +138,7 @@ class Peer3 {
   FarEnd* high = nullptr;
   CallId connected;
   std::uint64_t proposals = 0;
-  std::shared_ptr<const Watched> watched;  // by the calls that are launched
+  std::shared_ptr<const Watched> watched;  // the state that launched calls watch
 
  private:
   std::vector<PeerId> ring_;
@@ -147,7 +147,7 @@ class Peer3 {
 struct Lie {
   std::string name;
   std::function<void(Peer3&)> tell;
-  std::string reason;  // empty: it is let pass
+  std::string reason;  // empty: the lie is ignored
 };
 
 }  // namespace lockstep::peer

@@ -1,4 +1,4 @@
-// A lying coordinator is left, with the reason.
+// A peer leaves a coordinator that violates the protocol, with the reason (rule 28).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ void expect_left(const Lie& lie, bool joined = true) {
   Peer3 run(joined);
   lie.tell(run);
   run.me.run();
-  ASSERT_TRUE(run.me.run_over) << "it goes on";
+  ASSERT_TRUE(run.me.run_over) << "the run continues";
   EXPECT_EQ(run.me.run_over->status, Status::kProtocolError);
   EXPECT_NE(run.me.run_over->text.find(lie.reason), std::string::npos) << run.me.run_over->text;
   EXPECT_TRUE(run.me.all_calls_over());
@@ -40,7 +40,7 @@ Request sync_request() {
   return request;
 }
 
-// It claims its state.
+// The peer claims its state.
 void launch_sync(Peer3& run) {
   run.me.launch(sync_request(), 12);
   run.me.run();
@@ -54,12 +54,12 @@ TEST(Session, ThePeerReportsItsRoundTripToTheCoordinator) {
   EXPECT_EQ(join->round_trip, fuzz::kRoundTrip);
 }
 
-// A peer that looks for a coordinator.
+// A peer that searches a coordinator.
 class Seeker {
  public:
   explicit Seeker(Duration timeout = {0}) : me(options_of()) { connected = me.connect(timeout); }
 
-  // The pause that it makes before it looks again.
+  // The pause before the next search.
   Duration pause() {
     EXPECT_TRUE(me.streams.dialling().empty());
     const Duration pause = me.deadline() - me.now;
@@ -97,7 +97,7 @@ TEST(Session, RetriesUntilTheCoordinatorStarts) {
     seeker.is_refused();
     EXPECT_EQ(seeker.pause(), pause);
   }
-  EXPECT_EQ(seeker.unanswered(), 1U) << "said once";
+  EXPECT_EQ(seeker.unanswered(), 1U) << "reported once";
   FarEnd& coordinator = *seeker.me.streams.dialling().front();
   seeker.me.streams.open(coordinator);
   coordinator.greet();
@@ -105,7 +105,7 @@ TEST(Session, RetriesUntilTheCoordinatorStarts) {
   seeker.me.run();
   EXPECT_NE(coordinator.last<wire::Join>(), nullptr);
   EXPECT_FALSE(seeker.me.run_over);
-  EXPECT_EQ(seeker.me.outcome(seeker.connected), nullptr) << "it waits for its admission";
+  EXPECT_EQ(seeker.me.outcome(seeker.connected), nullptr) << "the call waits for the admission";
 }
 
 TEST(Session, ATimeoutEndsTheSearchAndListsTheAttempts) {
@@ -125,7 +125,7 @@ TEST(Session, ATimeoutEndsTheSearchAndListsTheAttempts) {
       << outcome->text;
 }
 
-// A port that strangers keep full resets who comes: it tries again, and tells all that it saw.
+// A port full of strangers resets new streams: the peer tries again and lists all attempts.
 TEST(Session, ADisconnectedConnectRetriesAndListsTheAttempts) {
   Seeker seeker(milliseconds(400));
   bool open = false;
@@ -154,7 +154,7 @@ TEST(Session, ADisconnectedConnectRetriesAndListsTheAttempts) {
       << text;
 }
 
-// After a look that found nothing the reasons of the last one that was complete are told.
+// After a search without a result, the error lists the attempts of the last complete search.
 TEST(Session, ATimeoutDuringADialListsTheAttempts) {
   Seeker never(seconds(2));
   never.me.pass(seconds(2));
@@ -202,7 +202,7 @@ TEST(Session, AnAbortEndsTheSearch) {
   EXPECT_EQ(seeker.me.deadline(), kNever);
 }
 
-// More rounds may be cut short than one proposal names: one that must not be attempted again is over without a verdict.
+// A proposal may have no room for all verdicts: a round that must not be attempted again ends without a verdict.
 TEST(Loss, EndsRoundsThatMustNotBeRetried) {
   Peer3 run;
   Request request;
@@ -228,7 +228,7 @@ TEST(Abort, CutsALongReason) {
   EXPECT_EQ(joins.me.outcome(joins.connected)->text, "connect was aborted: " + kept);
   Peer3 admits;
   const CallId admit = admits.me.admit();
-  admits.launch(wire::Collective::kBarrier);  // of the next cohort: nobody else knows it
+  admits.launch(wire::Collective::kBarrier);  // in the next cohort: no other member knows this call
   admits.me.stop(CallId{admit.value + 1}, why);
   admits.me.run();
   ASSERT_NE(admits.me.outcome(CallId{admit.value + 1}), nullptr);
@@ -375,13 +375,13 @@ TEST(LyingCoordinator, EndsTheRunWithTheReason) {
       {"lets go", [](Peer3& r) { r.coordinator->say(wire::Left{}); }, "did not leave"},
       {"sends tensor data",
        [](Peer3& r) {
-         r.coordinator->say_segment({r.key(), Generation{1}, {}, {}, 64}, std::byte{1}, 0);
+         r.coordinator->say_segment({r.key(), AttemptId{1}, {}, {}, 64}, std::byte{1}, 0);
        },
        "tensor data"},
       {"sends noise", [](Peer3& r) { r.coordinator->say_bytes(std::vector<std::byte>(100, std::byte{0xa5})); },
        "does not speak"},
       {"evicts with ok",
-       [](Peer3& r) {  // by hand: nothing of ours says it
+       [](Peer3& r) {  // encoded by hand: no encoder writes it
          std::vector<std::byte> frame;
          wire::encode(wire::Evicted{}, Term{1}, frame);
          frame[wire::kHeaderBytes] = std::byte{0};
@@ -475,8 +475,7 @@ TEST(LyingCoordinator, HarmlessMessagesAreIgnored) {
   }
 }
 
-// Found by reading: where rounds are asked for again in the next cohort by themselves, a leaver asked, too, and
-// stopped.
+// With auto_admit, calls move to the next cohort. A leaver moved its call, too, and failed.
 TEST(LyingCoordinator, ALeaversLastRoundMayBeClosed) {
   Peer3 run(true, true);
   const CallId call = run.launch(wire::Collective::kAllReduce);
@@ -505,7 +504,7 @@ TEST(Sync, AnswersForAClaimedState) {
   run.coordinator->say(wire::AskOutline{run.key(), Generation{0}, wire::Outlined::kManifest});
   run.coordinator->say(wire::AskEntry{run.key(), Generation{0}, false, 0});
   run.me.run();
-  EXPECT_EQ(run.coordinator->last<wire::StateOutline>(), nullptr);  // those are over
+  EXPECT_EQ(run.coordinator->last<wire::StateOutline>(), nullptr);  // these rounds are over
   EXPECT_EQ(run.coordinator->last<wire::StateEntry>(), nullptr);
   const state::Manifest manifest = sync_request().state->manifest;
   run.coordinator->say(wire::AskOutline{run.key(), Generation{1}, wire::Outlined::kManifest});

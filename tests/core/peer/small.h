@@ -1,4 +1,4 @@
-// A peer in a ring of three that all-reduces tensors of a few bytes: such go to the neighbour unasked.
+// A peer in a ring of three that all-reduces tensors of a few bytes, which are sent eagerly.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,21 +13,22 @@
 
 namespace lockstep::peer {
 
-// Low is upstream and high downstream whatever our rank; rank 0 owns the tensor, and its partial sums start at rank 1.
+// `low` is upstream and `high` downstream for every rank of the peer. Rank 0 owns the tensor; partial sums start at
+// rank 1.
 inline const std::vector<PeerId> kOwner = {kMe, kHigh, kLow};
 inline const std::vector<PeerId> kStarter = {kLow, kMe, kHigh};
 inline const std::vector<PeerId> kMiddle = {kHigh, kLow, kMe};
 
-inline constexpr std::uint32_t kCount = 16;  // bytes: the tensors are of kU8
-inline constexpr std::byte kFilling{7};      // of what low sends
+inline constexpr std::uint32_t kCount = 16;  // bytes, because the type is kU8
+inline constexpr std::byte kFilling{7};      // of the payloads of `low`
 
 inline Options small_options() {
   Options small = options();
-  small.segment_bytes = 0;  // chosen: a small tensor goes whole
+  small.segment_bytes = 0;  // automatic: a small tensor is one segment
   return small;
 }
 
-// What everybody states who launches the round.
+// The descriptor of the round.
 inline wire::Descriptor arguments(std::uint64_t count = kCount) {
   wire::Descriptor what;
   what.collective = wire::Collective::kAllReduce;
@@ -52,7 +53,7 @@ struct Small : Peer3 {
     return {key(tag), Generation{1}, arguments(count), follows};
   }
   static wire::Segment partial(std::uint64_t tag = 7, std::uint32_t length = kCount) {
-    return {key(tag), Generation{1}, wire::Phase::kReduceScatter, SegmentIndex{0}, length};
+    return {key(tag), AttemptId{1}, wire::Phase::kReduceScatter, SegmentIndex{0}, length};
   }
   static std::uint64_t right(std::uint32_t length = kCount) {
     return checksum(std::vector<std::byte>(length, kFilling));
@@ -63,7 +64,7 @@ struct Small : Peer3 {
     low->say_segment(partial(tag), kFilling, right());
     me.run();
   }
-  // The frame of low's partial sum, for those who say a part of it.
+  // The frame of the partial sum of `low`, for tests that send a part of it.
   static std::vector<std::byte> frame(std::uint64_t tag = 7) {
     std::vector<std::byte> bytes;
     wire::encode(wire::Message(partial(tag)), Term{1}, bytes);

@@ -1,5 +1,4 @@
-// A peer that watches its state beside its calls: what it says of it, to whom, and what it answers when others watch
-// another.
+// Watched states (rule 40): the fingerprint that a peer sends with Done, and its answers after states differ.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -16,7 +15,8 @@ namespace {
 constexpr std::uint32_t kPieceBytes = 64;
 constexpr std::uint64_t kTensorBytes = 160;  // three pieces
 
-// A round of three, as in direct_test.cc; two tensors and a value are watched, and one that may differ.
+// A round of three, as in peer_commit_test.cc. The watched state has two tensors, a value, and a tensor that may
+// differ.
 struct Watching : Small {
   explicit Watching(bool watches = true) : Small(kOwner) {
     for (BufferRef& tensor : tensors) tensor = me.hold(kTensorBytes, 1);
@@ -36,20 +36,20 @@ struct Watching : Small {
     state->unchanged = std::move(unchanged);
     watched = std::make_shared<Watched>(Watched{std::move(state), {tensors[0], tensors[1], tensors[2]}});
   }
-  // What it says of its state beside a call of its own.
-  std::uint64_t parity(std::uint64_t tag) {
+  // The fingerprint that the peer sends with Done.
+  std::uint64_t fingerprint(std::uint64_t tag) {
     call(tag);
     offered(tag);
     const auto* said = coordinator->last<wire::Done>();
     EXPECT_TRUE(said != nullptr && said->key == key(tag));
-    return said == nullptr ? 0 : said->parity;
+    return said == nullptr ? 0 : said->state_fingerprint;
   }
-  // The others are done as well; high with this parity.
-  void others_are_done(std::uint64_t parity, std::uint64_t tag = 7) {
+  // The other members are done; `high` reports this fingerprint.
+  void others_are_done(std::uint64_t fingerprint, std::uint64_t tag = 7) {
     wire::Done done = *coordinator->last<wire::Done>();
     ASSERT_EQ(done.key, key(tag));
     low->say(done);
-    done.parity = parity;
+    done.state_fingerprint = fingerprint;
     high->say(done);
     me.run();
   }
@@ -59,7 +59,7 @@ struct Watching : Small {
 
 TEST(Watch, APeerWithoutAWatchReportsNoFingerprint) {
   Watching w(false);
-  EXPECT_EQ(w.parity(7), 0U);
+  EXPECT_EQ(w.fingerprint(7), 0U);
   EXPECT_EQ(w.me.digests, 0U);
 }
 
@@ -73,51 +73,51 @@ TEST(Watch, DoneWaitsForTheDigestsOfTheWatchedState) {
   w.me.jobs_held = false;
   w.me.run();
   ASSERT_NE(w.coordinator->last<wire::Done>(), nullptr);
-  EXPECT_NE(w.coordinator->last<wire::Done>()->parity, 0U);
-  EXPECT_EQ(w.high->last<wire::Done>()->parity, w.coordinator->last<wire::Done>()->parity);
+  EXPECT_NE(w.coordinator->last<wire::Done>()->state_fingerprint, 0U);
+  EXPECT_EQ(w.high->last<wire::Done>()->state_fingerprint, w.coordinator->last<wire::Done>()->state_fingerprint);
 }
 
 TEST(Watch, AllPartsCountExceptTensorsThatMayDiffer) {
   Watching w;
-  const std::uint64_t was = w.parity(1);
-  EXPECT_EQ(w.parity(2), was);
+  const std::uint64_t was = w.fingerprint(1);
+  EXPECT_EQ(w.fingerprint(2), was);
   w.me.change(w.tensors[1], 2);
-  EXPECT_EQ(w.parity(3), was) << "it may differ";
+  EXPECT_EQ(w.fingerprint(3), was) << "this tensor may differ";
   w.watch(5);
-  EXPECT_NE(w.parity(4), was) << "the revision";
+  EXPECT_NE(w.fingerprint(4), was) << "the revision";
   w.watch(4, 8);
-  EXPECT_NE(w.parity(5), was) << "the value";
+  EXPECT_NE(w.fingerprint(5), was) << "the value";
   w.watch(4, 9, {}, "v");
-  EXPECT_NE(w.parity(6), was) << "what it is called";
+  EXPECT_NE(w.fingerprint(6), was) << "the name of a tensor";
   w.watch();
-  EXPECT_EQ(w.parity(7), was);
+  EXPECT_EQ(w.fingerprint(7), was);
   w.me.change(w.tensors[2].slice(kTensorBytes - 1, 1), 3);
-  EXPECT_NE(w.parity(8), was) << "the last byte";
+  EXPECT_NE(w.fingerprint(8), was) << "the last byte";
 }
 
 TEST(Watch, UnchangedTensorsAreNotDigestedAgain) {
   Watching w;
-  const std::uint64_t was = w.parity(1);
+  const std::uint64_t was = w.fingerprint(1);
   EXPECT_EQ(std::exchange(w.me.digests, 0), 6U);
   w.watch(4, 9, {0});
-  EXPECT_EQ(w.parity(2), was);
+  EXPECT_EQ(w.fingerprint(2), was);
   EXPECT_EQ(std::exchange(w.me.digests, 0), 3U);
   w.me.change(w.tensors[2], 2);
-  EXPECT_NE(w.parity(3), was) << "that one is not said to be unchanged";
+  EXPECT_NE(w.fingerprint(3), was) << "the tensor is not declared unchanged";
   w.watch(4, 9, {0, 2});
   w.me.digests = 0;
-  const std::uint64_t now = w.parity(4);
+  const std::uint64_t now = w.fingerprint(4);
   EXPECT_NE(now, was);
   EXPECT_EQ(w.me.digests, 0U);
   w.watch();
-  EXPECT_EQ(w.parity(5), now);
+  EXPECT_EQ(w.fingerprint(5), now);
   EXPECT_EQ(w.me.digests, 6U);
 }
 
-// The call in between changed the tensor, and its digest was never known.
+// The call in between changed the tensor, and its digest was never computed.
 TEST(Watch, UnchangedRefersToTheLastLaunch) {
   Watching w;
-  (void)w.parity(1);
+  (void)w.fingerprint(1);
   w.me.change(w.tensors[0], 2);
   w.me.jobs_held = true;
   w.call(2);
@@ -131,12 +131,12 @@ TEST(Watch, EqualStatesCommitWithoutTheCoordinator) {
   Watching w;
   const CallId id = w.call();
   w.offered();
-  w.others_are_done(w.coordinator->last<wire::Done>()->parity);
+  w.others_are_done(w.coordinator->last<wire::Done>()->state_fingerprint);
   ASSERT_NE(w.me.outcome(id), nullptr);
-  EXPECT_EQ(w.me.outcome(id)->parity, "");
+  EXPECT_EQ(w.me.outcome(id)->state_difference, "");
 }
 
-TEST(Watch, APeerWithoutAWatchDelaysNobody) {
+TEST(Watch, APeerWithoutAWatchDelaysNoMember) {
   Watching w;
   const CallId id = w.call();
   w.offered();
@@ -156,7 +156,7 @@ TEST(Watch, TheCoordinatorJudgesDifferentStates) {
   w.me.run();
   ASSERT_NE(w.me.outcome(id), nullptr);
   EXPECT_EQ(w.me.outcome(id)->status, Status::kOk);
-  EXPECT_EQ(w.me.outcome(id)->parity, "they differ");
+  EXPECT_EQ(w.me.outcome(id)->state_difference, "they differ");
 }
 
 TEST(Watch, DifferentStatesOfOthersDelayAPeerWithoutAWatch) {
@@ -165,7 +165,7 @@ TEST(Watch, DifferentStatesOfOthersDelayAPeerWithoutAWatch) {
   w.offered();
   wire::Done done = *w.coordinator->last<wire::Done>();
   for (fuzz::FarEnd* end : {w.low, w.high}) {
-    done.parity += 8;
+    done.state_fingerprint += 8;
     end->say(done);
   }
   w.me.run();
@@ -181,7 +181,7 @@ TEST(Watch, AVerdictAlsoReportsTheDifference) {
       {Small::key(), Generation{1}, Status::kOk, w.coordinator->last<wire::Done>()->hash, "they differ"});
   w.install(loss);
   ASSERT_NE(w.me.outcome(id), nullptr);
-  EXPECT_EQ(w.me.outcome(id)->parity, "they differ");
+  EXPECT_EQ(w.me.outcome(id)->state_difference, "they differ");
 }
 
 TEST(Watch, AnswersForItsStateUntilTheRoundEnds) {
@@ -197,14 +197,13 @@ TEST(Watch, AnswersForItsStateUntilTheRoundEnds) {
   ASSERT_EQ(outline->tensors.size(), 3U);
   EXPECT_NE(outline->tensors[0], 0U);
   EXPECT_EQ(outline->tensors[1], 0U);
-  EXPECT_EQ(outline->tensors[2], outline->tensors[0]) << "they hold the same";
+  EXPECT_EQ(outline->tensors[2], outline->tensors[0]) << "the contents are equal";
   EXPECT_EQ(outline->values, std::vector<std::uint64_t>{9});
   EXPECT_EQ(outline->revision, 4U);
   EXPECT_EQ(w.coordinator->count<wire::StateEntry>(), 2U);
   EXPECT_EQ(w.coordinator->last<wire::StateEntry>()->text, "step uint");
-  w.others_are_done(w.coordinator->last<wire::Done>()->parity);
-  w.coordinator->say(
-      wire::AskOutline{Small::key(), Generation{1}, wire::Outlined::kContents});  // of a round that is over
+  w.others_are_done(w.coordinator->last<wire::Done>()->state_fingerprint);
+  w.coordinator->say(wire::AskOutline{Small::key(), Generation{1}, wire::Outlined::kContents});  // a round that is over
   w.me.run();
   EXPECT_EQ(w.coordinator->count<wire::StateOutline>(), 1U);
   w.expect_alive();
@@ -224,7 +223,7 @@ TEST(Watch, ACallWaitsForJobsThatReadTheState) {
   w.me.jobs_held = true;
   const CallId id = w.call();
   w.stopped({7});
-  EXPECT_EQ(w.me.outcome(id), nullptr) << "jobs read its memory";
+  EXPECT_EQ(w.me.outcome(id), nullptr) << "jobs read the memory of the state";
   w.me.jobs_held = false;
   w.me.run();
   ASSERT_NE(w.me.outcome(id), nullptr);

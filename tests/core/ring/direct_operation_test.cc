@@ -22,8 +22,8 @@ constexpr std::uint32_t kTurns = 2;
 struct Direct {
   Direct() : request(request_of()), operation(request, Rank{1}, kRanks, {}, segmenting_of(request)) {}
 
-  static peer::Request request_of() {
-    peer::Request r;
+  static ring::Request request_of() {
+    ring::Request r;
     r.collective = wire::Collective::kAllReduce;
     r.type = DataType::kF32;
     r.op = ReduceOp::kAvg;
@@ -31,11 +31,11 @@ struct Direct {
     r.algorithm = wire::Algorithm::kDirect;
     const std::uint64_t bytes = kElements * sizeof(float);
     r.tensors.push_back({{BufferId{16}, 0, bytes}, {BufferId{17}, 0, bytes}, kElements});
-    r.scratch = {BufferId{18}, 0, peer::scratch_bytes(r)};
+    r.scratch = {BufferId{18}, 0, ring::scratch_bytes(r)};
     return r;
   }
-  static Segmenting segmenting_of(const peer::Request& request) {
-    return {1024, {}, request.formats, peer::direct_room(request), kTurns};
+  static Segmenting segmenting_of(const ring::Request& request) {
+    return {1024, {}, request.formats, ring::direct_room(request), kTurns};
   }
 
   [[nodiscard]] wire::Segment segment(std::uint32_t piece, Phase phase) const {
@@ -72,7 +72,7 @@ struct Direct {
     return pieces;
   }
 
-  peer::Request request;
+  ring::Request request;
   DirectOperation operation;
   std::vector<KernelJob> jobs;
 };
@@ -115,8 +115,8 @@ TEST(DirectOperation, AFinalIsSentToAllRanksOnceAllHaveContributed) {
   EXPECT_TRUE(one.jobs.empty());
   one.land(2, 4, Phase::kReduceScatter);
   ASSERT_EQ(one.jobs.size(), 1U);
-  EXPECT_EQ(one.jobs.front().kind, JobKind::kGather);
-  EXPECT_EQ(one.jobs.front().from.length, 2U * one.segment(4, Phase::kReduceScatter).length);
+  EXPECT_TRUE(std::holds_alternative<GatherJob>(one.jobs.front().work));
+  EXPECT_EQ(memory_of(one.jobs.front().work).from.length, 2U * one.segment(4, Phase::kReduceScatter).length);
   one.do_jobs();
   EXPECT_EQ(one.sent(0), std::vector<std::uint32_t>{4});
   EXPECT_EQ(one.sent(2), std::vector<std::uint32_t>{4});
@@ -180,7 +180,10 @@ TEST(DirectOperation, TheResidualIsUpdatedAfterTheCommitAndBeforeTheResult) {
     EXPECT_TRUE(one.operation.grant(Rank{other}, {}, kOnly, kFirst));
   }
   one.operation.prepare(one.jobs);
-  for (const KernelJob& job : one.jobs) EXPECT_EQ(job.residual.offset, job.from.offset);
+  for (const KernelJob& job : one.jobs) {
+    const JobMemory memory = memory_of(job.work);
+    EXPECT_EQ(memory.residual.offset, memory.from.offset);
+  }
   one.do_jobs();
   for (std::uint32_t piece = 0; piece < 3 * kPiecesEach; ++piece) {
     for (const std::uint32_t other : {0U, 2U}) {
@@ -196,24 +199,22 @@ TEST(DirectOperation, TheResidualIsUpdatedAfterTheCommitAndBeforeTheResult) {
   one.operation.decode_some(one.jobs);
   ASSERT_EQ(one.jobs.size(), 3 * kPiecesEach);
   for (std::uint32_t piece = 0; piece < 3 * kPiecesEach; ++piece) {
-    const KernelJob job = one.jobs.front();
-    EXPECT_EQ(job.kind, JobKind::kLeave);
+    const auto job = std::get<UpdateResidualJob>(one.jobs.front().work);
     EXPECT_EQ(job.residual, one.request.tensors.front().residual.slice(job.from.offset, job.from.length));
     EXPECT_EQ(job.departs, piece / kPiecesEach == 1 ? WireFormat::kNative : WireFormat::kInt8);
     (void)one.do_job();
-    EXPECT_EQ(one.jobs.back().kind, JobKind::kDecode);
-    EXPECT_EQ(one.jobs.back().into.offset, job.from.offset);
+    EXPECT_EQ(std::get<DecodeJob>(one.jobs.back().work).into.offset, job.from.offset);
   }
   one.do_jobs();
   EXPECT_EQ(one.operation.jobs_running(), 0U);
 }
 
 TEST(DirectOperation, RefusesACallThatNeedsTooMuchRoom) {
-  peer::Request request = Direct::request_of();
+  ring::Request request = Direct::request_of();
   Segmenting segmenting = Direct::segmenting_of(request);
-  EXPECT_FALSE(Operation::refusal(request, Rank{0}, 3, {}, segmenting));
+  EXPECT_FALSE(Operation::validate(request, Rank{0}, 3, 0, {}, segmenting));
   segmenting.room = 500;
-  const auto refusal = Operation::refusal(request, Rank{0}, 3, {}, segmenting);
+  const auto refusal = Operation::validate(request, Rank{0}, 3, 0, {}, segmenting);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->status, Status::kInvalidArgument);
   EXPECT_EQ(refusal->text,

@@ -10,14 +10,15 @@ namespace {
 // Found by an attack: an absurd count was cut into a list of segments first, and the engine stopped for seconds.
 TEST(RingOperation, AnAbsurdCallIsRefusedBeforeItsSegmentsAreListed) {
   constexpr std::uint64_t kBytes = std::uint64_t{1} << 60U;  // as a list, 2^40 segments
-  peer::Request request;
+  ring::Request request;
   request.type = DataType::kF32;
   request.tensors = {{{BufferId{1}, 0, kBytes}, {BufferId{2}, 0, kBytes}, kBytes / 4}};
-  for (const auto collective : {wire::Collective::kAllReduce, wire::Collective::kReduceScatter,
-                                wire::Collective::kBroadcast, wire::Collective::kAllGather}) {
+  for (const auto collective :
+       {wire::Collective::kAllReduce, wire::Collective::kReduceScatter, wire::Collective::kBroadcast,
+        wire::Collective::kAllGather, wire::Collective::kReduce}) {
     request.collective = collective;
     const std::uint64_t blocks[] = {kBytes / 2, kBytes / 2};
-    const auto refusal = Operation::refusal(request, Rank{0}, 2, blocks, {});
+    const auto refusal = Operation::validate(request, Rank{0}, 2, 0, blocks, {});
     ASSERT_TRUE(refusal);
     EXPECT_EQ(refusal->status, Status::kInvalidArgument);
     EXPECT_EQ(
@@ -45,8 +46,8 @@ struct SmallOne {
   explicit SmallOne(std::uint32_t rank, bool in_place = false, const std::vector<std::uint64_t>& counts = {kBytes})
       : request(request_of(in_place, counts)), operation(request, Rank{rank}, kWorld, 0, {}, {}) {}
 
-  static peer::Request request_of(bool in_place, const std::vector<std::uint64_t>& counts) {
-    peer::Request request;
+  static ring::Request request_of(bool in_place, const std::vector<std::uint64_t>& counts) {
+    ring::Request request;
     request.collective = wire::Collective::kAllReduce;
     for (const std::uint64_t count : counts) {
       const BufferRef recv = in_place ? kSend : kRecv;
@@ -65,7 +66,7 @@ struct SmallOne {
     return operation.job_done(job.token, {intact, checksum}, jobs);
   }
 
-  peer::Request request;
+  ring::Request request;
   RingOperation operation;
   std::vector<KernelJob> jobs;
 };
@@ -74,17 +75,17 @@ TEST(RingOperation, FoldsAnEarlySegmentInItsSlot) {
   SmallOne middle(2);
   ASSERT_TRUE(middle.take());
   ASSERT_EQ(middle.jobs.size(), 1U);
-  EXPECT_EQ(middle.jobs.front().kind, JobKind::kFold);
-  EXPECT_EQ(middle.jobs.front().from, kSlot);
-  EXPECT_EQ(middle.jobs.front().own, kSend);
-  EXPECT_EQ(middle.jobs.front().into, kRecv);
-  EXPECT_EQ(middle.jobs.front().expected, kSum);
+  EXPECT_TRUE(std::holds_alternative<FoldJob>(middle.jobs.front().work));
+  EXPECT_EQ(memory_of(middle.jobs.front().work).from, kSlot);
+  EXPECT_EQ(memory_of(middle.jobs.front().work).own, kSend);
+  EXPECT_EQ(memory_of(middle.jobs.front().work).into, kRecv);
+  EXPECT_EQ(std::get<FoldJob>(middle.jobs.front().work).expected, kSum);
   EXPECT_EQ(middle.operation.have(kNeighbour), std::vector<std::uint64_t>{1});
   const auto finished = middle.do_job(true, 99);
   EXPECT_TRUE(finished.used_early);
   EXPECT_FALSE(finished.corrupt);
   EXPECT_FALSE(middle.operation.has_next());  // not granted yet
-  middle.operation.grant_unasked();
+  middle.operation.grant_eager();
   const auto next = middle.operation.next(kNeighbour, kStripe, kOld);
   ASSERT_TRUE(next);
   EXPECT_EQ(next->phase, wire::Phase::kReduceScatter);
@@ -97,9 +98,9 @@ TEST(RingOperation, FoldsAnEarlySegmentInPlaceAfterTheBackup) {
   SmallOne owner(0, true);
   ASSERT_TRUE(owner.take());
   ASSERT_EQ(owner.jobs.size(), 1U);
-  EXPECT_EQ(owner.jobs.front().kind, JobKind::kCopy);
-  EXPECT_EQ(owner.jobs.front().from, kSend);
-  EXPECT_EQ(owner.jobs.front().into, kScratch);
+  EXPECT_TRUE(std::holds_alternative<CopyJob>(owner.jobs.front().work));
+  EXPECT_EQ(memory_of(owner.jobs.front().work).from, kSend);
+  EXPECT_EQ(memory_of(owner.jobs.front().work).into, kScratch);
   EXPECT_TRUE(owner.operation.have(kNeighbour).empty());
   // The stream may close, and the segment may arrive again on another stream meanwhile: it goes to the sink.
   owner.operation.stream_closed(kOld);
@@ -108,17 +109,17 @@ TEST(RingOperation, FoldsAnEarlySegmentInPlaceAfterTheBackup) {
   EXPECT_FALSE(backed_up.placeable);
   EXPECT_FALSE(backed_up.used_early);
   ASSERT_EQ(owner.jobs.size(), 1U);
-  EXPECT_EQ(owner.jobs.front().kind, JobKind::kFold);
-  EXPECT_EQ(owner.jobs.front().from, kSlot);
-  EXPECT_EQ(owner.jobs.front().own, kScratch);
-  EXPECT_EQ(owner.jobs.front().into, kSend);
+  EXPECT_TRUE(std::holds_alternative<FoldJob>(owner.jobs.front().work));
+  EXPECT_EQ(memory_of(owner.jobs.front().work).from, kSlot);
+  EXPECT_EQ(memory_of(owner.jobs.front().work).own, kScratch);
+  EXPECT_EQ(memory_of(owner.jobs.front().work).into, kSend);
   EXPECT_TRUE(owner.do_job().used_early);
   EXPECT_TRUE(owner.operation.complete());
   owner.operation.stop();
   owner.operation.restore(owner.jobs);
   ASSERT_EQ(owner.jobs.size(), 1U);
-  EXPECT_EQ(owner.jobs.front().from, kScratch);
-  EXPECT_EQ(owner.jobs.front().into, kSend);
+  EXPECT_EQ(memory_of(owner.jobs.front().work).from, kScratch);
+  EXPECT_EQ(memory_of(owner.jobs.front().work).into, kSend);
 }
 
 TEST(RingOperation, ACorruptEarlySegmentMayBeRepeated) {
@@ -135,7 +136,7 @@ TEST(RingOperation, ACorruptEarlySegmentMayBeRepeated) {
     EXPECT_EQ(place.landing, Operation::Landing::kPlace);
     middle.operation.landed(kNeighbour, middle.segment(), false, kSum, middle.jobs);
     ASSERT_EQ(middle.jobs.size(), 1U);
-    EXPECT_EQ(middle.jobs.front().from, place.into);
+    EXPECT_EQ(memory_of(middle.jobs.front().work).from, place.into);
     EXPECT_FALSE(middle.do_job().used_early);
   }
 }
@@ -168,7 +169,7 @@ TEST(RingOperation, IgnoresSegmentsThatArriveTwiceOrAfterTheRoundEnded) {
   EXPECT_TRUE(middle.jobs.empty());
   middle.operation.landed(kNeighbour, middle.segment(), false, kSum, middle.jobs);
   ASSERT_EQ(middle.jobs.size(), 1U);
-  EXPECT_EQ(middle.jobs.front().from, kRecv);
+  EXPECT_EQ(memory_of(middle.jobs.front().work).from, kRecv);
 
   SmallOne stopped(2);
   stopped.operation.stop();
@@ -199,7 +200,7 @@ TEST(RingOperation, TheFinalCancelsARepetition) {
   const std::pair<std::uint32_t, bool> cases[] = {{1, false}, {2, false}, {1, true}, {2, true}};
   for (const auto& [rank, is_asked] : cases) {
     SmallOne one(rank);
-    one.operation.grant_unasked();
+    one.operation.grant_eager();
     one.operation.prepare(one.jobs);
     if (rank == 2) {
       ASSERT_TRUE(one.take());
@@ -233,7 +234,7 @@ TEST(RingOperation, TheFinalCancelsARepetition) {
 
 TEST(RingOperation, ASegmentIsRepeatedOnce) {
   SmallOne one(1);
-  one.operation.grant_unasked();
+  one.operation.grant_eager();
   one.operation.prepare(one.jobs);
   one.do_job(true, 5);
   ASSERT_TRUE(one.operation.next(kNeighbour, kStripe, kOld));

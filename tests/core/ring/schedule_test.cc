@@ -95,6 +95,13 @@ TEST(Schedule, TheRootOwnsABroadcast) {
   for (const Piece& piece : cut(Collective::kBroadcast, counts, 4, 3, 2, {})) EXPECT_EQ(piece.owner, 2U);
 }
 
+TEST(Schedule, TheRootOwnsAReduceAndNobodyElseReceivesAFinal) {
+  const std::array<std::uint64_t, 2> counts{5, 700'000};
+  for (const Piece& piece : cut(Collective::kReduce, counts, 4, 3, 2, {})) EXPECT_EQ(piece.owner, 2U);
+  EXPECT_TRUE(has_phase(Collective::kReduce, wire::Phase::kReduceScatter));
+  EXPECT_FALSE(has_phase(Collective::kReduce, wire::Phase::kAllGather));
+}
+
 TEST(Schedule, EmptyBlocksHaveNoSegments) {
   const std::array<std::uint64_t, 3> blocks{8, 0, 4};
   const auto pieces = cut_blocks(blocks, 4, {});

@@ -27,7 +27,7 @@ std::variant<Elected, Undecided> elect_among(const std::vector<Claim>& claims, c
   return elect(claims, *of_group, highest_common({&of_group, 1}).value());
 }
 
-// Expects this winner, and these receivers.
+// Expects this winner and these receivers.
 void expect_won(const std::vector<Claim>& claims, const std::set<PeerId>& agreed, std::uint64_t revision, Digest root,
                 const std::vector<PeerId>& receivers) {
   const auto result = elect_among(claims, agreed);
@@ -64,7 +64,7 @@ TEST(Election, EquallyPopularRootsAreDecidedByTheSmallestRoot) {
   expect_won(claims, {}, 7, kRed, {kA});
 }
 
-// A peer that was away for long, or comes from another run.
+// The newcomer was away for a long time, or comes from another run.
 TEST(Election, ANewcomerWithAHigherRevisionOnlyReceives) {
   expect_won({claim(kA, 7, kRed), claim(kB, 7, kRed), claim(kC, 900, kBlue), claim(kD, 900, kBlue)}, {kA, kB}, 7, kRed,
              {kC, kD});
@@ -74,7 +74,7 @@ TEST(Election, ACheckpointThatAllMembersLoadedWins) {
   expect_won({claim(kA, 5, kRed), claim(kB, 5, kRed), claim(kC, 7, kBlue)}, {kA, kB}, 5, kRed, {kC});
 }
 
-TEST(Election, OneMemberThatLoadsNoCheckpointKeepsTheRevision) {
+TEST(Election, TheMemberThatDidNotGoBackToACheckpointWins) {
   expect_won({claim(kA, 5, kRed), claim(kB, 7, kBlue), claim(kC, 5, kRed)}, {kA, kB, kC}, 7, kBlue, {kA, kC});
 }
 

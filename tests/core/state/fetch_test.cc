@@ -10,8 +10,8 @@
 #include <set>
 #include <vector>
 
-#include "core/flight/archive.h"
-#include "core/flight/fields.h"
+#include "core/archive/archive.h"
+#include "core/archive/fields.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::state {
@@ -26,10 +26,10 @@ class Lines {
   struct Source {
     double bytes_per_s = 0;
     Duration delay;                    // one way
-    Instant dies = kNever;             // and its link with it
+    Instant dies = kNever;             // the source and its link
     Instant stalls = kNever;           // sends nothing from then on
     std::optional<int> lies{};         // with its n-th piece
-    std::vector<Instant> free = {{}};  // of each stripe, which has its part of the rate: it sends until then
+    std::vector<Instant> free = {{}};  // the time until which each stripe sends
     int sent = 0;
     std::size_t landed = 0;
     std::uint64_t delivered = 0;  // bytes
@@ -106,14 +106,14 @@ class Lines {
   void begin(PeerId id, PieceIndex piece) {
     if (source(id).dies <= now_) return;
     if (!fetch.begin(id, piece, now_)) return;
-    EXPECT_TRUE(landing_.emplace(piece.value, id).second) << "two sources into one place";
+    EXPECT_TRUE(landing_.emplace(piece.value, id).second) << "two sources send into one place";
   }
   void land(PeerId id, PieceIndex piece, bool lie) {
     if (source(id).dies <= now_) return;
     sent_bytes += kStatePieceBytes;
     ++source(id).landed;
     const auto at = landing_.find(piece.value);
-    if (at == landing_.end() || at->second != id) return;  // it went by
+    if (at == landing_.end() || at->second != id) return;  // the piece was discarded
     landing_.erase(at);
     fetch.landed(id, piece, now_);
     if (lie) {
@@ -154,7 +154,7 @@ TEST(Fetch, OneSourceIsKeptBusy) {
   Lines lines(200);
   lines.add({.bytes_per_s = kFast, .delay = milliseconds(20)});
   const double ideal = 200.0 * kStatePieceBytes / kFast;
-  EXPECT_LT(lines.run().seconds(), 1.1 * ideal + 0.2) << "the window has to grow to what the line holds";
+  EXPECT_LT(lines.run().seconds(), 1.1 * ideal + 0.2) << "the window must grow to the capacity of the line";
   EXPECT_EQ(lines.sent_bytes, 200U * kStatePieceBytes);
 }
 
@@ -167,7 +167,7 @@ TEST(Fetch, SourcesShareByTheirSpeed) {
   const double ratio =
       static_cast<double>(lines.source(fast).delivered) / static_cast<double>(lines.source(slow).delivered);
   EXPECT_NEAR(ratio, kFast / kSlow, 0.5);
-  EXPECT_LE(lines.sent_bytes, 502U * kStatePieceBytes) << "at the end a piece or two may come twice";
+  EXPECT_LE(lines.sent_bytes, 502U * kStatePieceBytes) << "at the end, one or two pieces may arrive twice";
 }
 
 // Pieces on two stripes arrive in pairs. A source whose second piece seems to take no time is no faster than the
@@ -188,7 +188,7 @@ TEST(Fetch, ASourceIsAskedForAsMuchAsItsLineHolds) {
   Lines lines(200);
   lines.add({.bytes_per_s = 12.5e6, .delay = milliseconds(20), .free = std::vector<Instant>(2)});
   lines.at(Instant{} + seconds(5), [&] {
-    EXPECT_GE(lines.asked(source), 3U) << "two come, and one waits";
+    EXPECT_GE(lines.asked(source), 3U) << "two pieces arrive, and one waits";
     EXPECT_LE(lines.asked(source), 4U);
   });
   lines.run();
@@ -244,7 +244,7 @@ TEST(Fetch, WithoutASourceItWaits) {
   lines.add({.bytes_per_s = kSlow, .delay = milliseconds(5)});
   lines.run();
   EXPECT_TRUE(lines.fetch.complete());
-  EXPECT_EQ(lines.here.size(), 20U) << "what was here was not fetched again";
+  EXPECT_EQ(lines.here.size(), 20U) << "pieces that are here are not fetched again";
 }
 
 // Two receivers behind one slow source: if they exchange pieces, each piece crosses the slow line about once.
@@ -268,13 +268,13 @@ TEST(Fetch, BeginsAtTheGivenPiece) {
   Fetch fetch(pieces, {PieceIndex{0}, PieceIndex{1}, PieceIndex{3}}, 2, kPatience);
   fetch.add_source(PeerId{0, 1}, true);
   EXPECT_EQ(fetch.ask(PeerId{0, 1}, {}), (std::vector{PieceIndex{3}, PieceIndex{0}}));
-  EXPECT_TRUE(fetch.is_here(PieceIndex{2})) << "it never was missing";
+  EXPECT_TRUE(fetch.is_here(PieceIndex{2})) << "the piece was never missing";
   EXPECT_FALSE(fetch.begin(PeerId{0, 1}, PieceIndex{2}, {}));
 }
 
 std::size_t bytes_of(Fetch& fetch) {
   std::vector<std::byte> bytes;
-  flight::Saver saver(bytes);
+  archive::Saver saver(bytes);
   saver.all(fetch);
   return bytes.size();
 }
@@ -289,7 +289,7 @@ TEST(Fetch, RepeatedOffersTakeNoMemory) {
   EXPECT_EQ(bytes_of(fetch), before);
 }
 
-// Found by the law below: the piece counted as one that the other source would still deliver.
+// The piece was expected from the other source, which had already delivered it.
 TEST(Fetch, ADiscardedPieceIsRequestedAgainIfTheLandedOneIsCorrupt) {
   const PeerId quick{0, 1};
   const PeerId slow{0, 2};
@@ -304,7 +304,7 @@ TEST(Fetch, ADiscardedPieceIsRequestedAgainIfTheLandedOneIsCorrupt) {
   const Instant later = Instant{} + seconds(1);
   ASSERT_EQ(fetch.ask(quick, later).size(), 2U);
   ASSERT_TRUE(fetch.begin(quick, last, later));
-  EXPECT_FALSE(fetch.begin(slow, last, later)) << "it comes from the other";
+  EXPECT_FALSE(fetch.begin(slow, last, later)) << "the piece arrives from the other source";
   fetch.landed(quick, last, later);
   fetch.spoilt(last);
   fetch.remove_source(quick);
@@ -312,7 +312,7 @@ TEST(Fetch, ADiscardedPieceIsRequestedAgainIfTheLandedOneIsCorrupt) {
   EXPECT_NE(std::find(asked.begin(), asked.end(), last), asked.end());
 }
 
-// Found by an attack: a withdrawn piece was added to the list again each time.
+// A withdrawn piece was added to the list again each time.
 TEST(Fetch, RepeatedWithdrawalsTakeNoMemory) {
   const PeerId liar{0, 1};
   Lines lines(2);
@@ -325,7 +325,7 @@ TEST(Fetch, RepeatedWithdrawalsTakeNoMemory) {
   EXPECT_EQ(bytes_of(lines.fetch), before);
 }
 
-// Whatever other sources do, while one honest source stays, all pieces arrive, and each is used once.
+// While one honest source stays, all pieces arrive, and each piece is used once.
 RC_GTEST_PROP(FetchLaw, AllPiecesArriveWhileOneSourceStays, ()) {
   const auto pieces = *rc::gen::inRange<std::uint32_t>(1, 120);
   Lines lines(pieces, *rc::gen::inRange<std::size_t>(0, pieces));

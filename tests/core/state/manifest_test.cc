@@ -42,7 +42,7 @@ TEST(Manifest, EveryDifferenceChangesItsDigest) {
   EXPECT_EQ(digest_of(sample()), digest_of(sample()));
 }
 
-TEST(Manifest, EntriesInWords) {
+TEST(Manifest, DescribesEntriesInWords) {
   EXPECT_EQ(describe(sample().tensors[0]), "w f32 [10]");
   EXPECT_EQ(describe(sample().tensors[1]), "b bf16 [3], may differ");
   EXPECT_EQ(describe(sample().values[0]), "step uint");
@@ -60,7 +60,7 @@ TEST(Manifest, BoundariesOfNamesCount) {
 TEST(Manifest, TheErrorSaysWhatIsInvalid) {
   const struct {
     void (*change)(Manifest&);
-    std::string flaw;
+    std::string error;
   } flaws[] = {
       {[](Manifest& m) { m.tensors[1].name.clear(); }, "tensor 1 has no name"},
       {[](Manifest& m) { m.tensors[1].name = "w"; }, "tensor 1 has the same name as an earlier one: w"},
@@ -71,13 +71,13 @@ TEST(Manifest, TheErrorSaysWhatIsInvalid) {
       {[](Manifest& m) { m.tensors.resize(kMaxStateTensors + 1); }, "65537 tensors, more than 65536"},
       {[](Manifest& m) { m.values.resize(257); }, "257 values, more than 256"},
   };
-  for (const auto& [change, flaw] : flaws) {
+  for (const auto& [change, error] : flaws) {
     Manifest manifest = sample();
     change(manifest);
-    EXPECT_EQ(flaw_of(manifest), flaw);
+    EXPECT_EQ(validate_manifest(manifest), error);
   }
-  EXPECT_FALSE(flaw_of(sample()));
-  EXPECT_FALSE(flaw_of(Manifest{}));
+  EXPECT_FALSE(validate_manifest(sample()));
+  EXPECT_FALSE(validate_manifest(Manifest{}));
 }
 
 }  // namespace

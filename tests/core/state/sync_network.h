@@ -64,10 +64,10 @@ struct Host {
   Bytes staging;
   std::unique_ptr<Sync> sync;
   bool dead = false;
-  int pieces_until_death = -1;  // that it sends
-  bool corrupts = false;        // the bytes that it sends
-  int spoils = 0;               // of so many pieces; the others are good
-  bool lies = false;            // about its digests
+  int pieces_until_death = -1;  // number of pieces that it sends before its death
+  bool corrupts = false;        // it sends corrupt bytes
+  int spoils = 0;               // number of pieces that it corrupts
+  bool lies = false;            // it sends wrong digests
 };
 
 // Delivers messages in any order that streams allow, drawn from a seed.
@@ -97,19 +97,18 @@ class Network {
     const auto votes = votes_of(claims, agreed);
     if (!std::holds_alternative<Votes>(votes)) return false;
     const auto& cast = std::get<Votes>(votes);
-    const Elected won = elect(claims, cast, cast.rbegin()->first);
-    elected = {{}, Generation{attempt_}, won.revision, won.root, won.sources, won.receivers};
-    std::vector<Host*> told = alive();  // some learn of it later than others ask them
+    elected = elect(claims, cast, cast.rbegin()->first);
+    std::vector<Host*> told = alive();  // peers that do not know the election yet; others may ask them before
     deaths_ = 0;
     while (!is_over()) {
       if (!told.empty() && (queues_.empty() || draw_below(8) == 0)) {
         Host* host = told.back();
         told.pop_back();
-        host->sync->elected(elected);
+        host->sync->elected({{}, AttemptId{attempt_}}, elected);
       } else if (!queues_.empty()) {
         deliver();
       } else {
-        now_ = now_ + seconds(1);  // nothing is under way: whoever waits has a deadline
+        now_ = now_ + seconds(1);  // nothing is under way: a peer that waits has a deadline
         bool waits = false;
         for (Host* host : alive()) {
           waits = waits || host->sync->deadline() != kNever;
@@ -131,7 +130,7 @@ class Network {
       if (over && host->statement.staged) {
         std::vector<KernelJob> jobs;
         for (host->sync->swap_some(jobs); !jobs.empty(); host->sync->swap_some(jobs)) {
-          EXPECT_LE(jobs.size(), 8U) << "its streams wait meanwhile";
+          EXPECT_LE(jobs.size(), 8U) << "streams wait for the jobs";
           run(*host, jobs);
         }
       }
@@ -161,7 +160,7 @@ class Network {
   }
 
   std::vector<std::unique_ptr<Host>> hosts;
-  wire::Elected elected;
+  Elected elected;
   std::uint64_t pieces_sent = 0;
   std::vector<PeerId> stranded;  // at the end of the last attempt
 
@@ -188,7 +187,8 @@ class Network {
 
   void run(Host& host, std::vector<KernelJob>& jobs) {
     for (const KernelJob& job : jobs) {
-      const JobResult result = run_job(job, host.at(job.into), host.at(job.from), host.at(job.own));
+      const JobMemory memory = memory_of(job.work);
+      const JobResult result = run_job(job.work, host.at(memory.into), host.at(memory.from), {});
       (void)host.sync->job_done(job.token, result);
     }
     jobs.clear();

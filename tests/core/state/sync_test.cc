@@ -1,4 +1,4 @@
-// Which peers are asked, which pieces land, and what is claimed afterwards.
+// Which peers a sync asks, which pieces it accepts, and what it claims afterwards (rules 25, 26 and 38).
 #include "core/state/sync.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ std::size_t digests_of(Host& host) {
     host.sync->digest_some(jobs);
     digests += jobs.size();
     for (const KernelJob& job : jobs) {
-      (void)host.sync->job_done(job.token, run_job(job, host.at(job.into), host.at(job.from), {}));
+      (void)host.sync->job_done(job.token, run_job(job.work, {}, host.at(memory_of(job.work).from), {}));
     }
   }
   return digests;
@@ -63,7 +63,7 @@ TEST(Sync, UnchangedPiecesAreNotDigestedAgain) {
   Host again({0, 1}, kSizes, 7, 4);
   again.statement.unchanged = {0, 1, 4};
   again.sync->know(first.sync->digests());
-  EXPECT_EQ(digests_of(again), 3U) << "the third and the fourth";
+  EXPECT_EQ(digests_of(again), 3U) << "the third and the fourth tensor";
   EXPECT_EQ(again.sync->root(), first.sync->root());
   Host changed({0, 1}, kSizes, 7, 4);
   changed.tensors[3][5] ^= std::byte{1};
@@ -87,12 +87,12 @@ TEST(Sync, ABlankPeerDigestsNothingAndFetchesAllPieces) {
   EXPECT_TRUE(blank.sync->digested());
   EXPECT_FALSE(blank.sync->claim().defined);
   EXPECT_TRUE(net.attempt());
-  EXPECT_EQ(net.pieces_sent, 8U) << "also what happens to be equal";
+  EXPECT_EQ(net.pieces_sent, 8U) << "equal pieces are fetched, too";
   net.expect_alike();
 }
 
-// The bytes are equal, the values are not.
-TEST(Sync, TakesOverARevisionWithoutSendingBytes) {
+// The tensors are equal, and the values differ.
+TEST(Sync, TakingOverARevisionMovesNoBytes) {
   Network net(4);
   net.add(kSizes, 7, 4);
   net.add(kSizes, 7, 3);
@@ -107,7 +107,7 @@ TEST(Sync, SeveralNewcomersServeEachOther) {
   for (int i = 0; i < 3; ++i) net.add({20 * std::uint64_t{kStatePieceBytes}}, 8, 0);
   EXPECT_TRUE(net.attempt({{0, 1}}));
   net.expect_alike();
-  EXPECT_LT(source.sync->bytes_sent(), 60 * std::uint64_t{kStatePieceBytes}) << "some came from fellows";
+  EXPECT_LT(source.sync->bytes_sent(), 60 * std::uint64_t{kStatePieceBytes}) << "fellow receivers sent some pieces";
 }
 
 TEST(Sync, AStagedSyncKeepsTheOldStateUntilTheCommit) {
@@ -127,7 +127,7 @@ TEST(Sync, AStagedSyncKeepsTheOldStateUntilTheCommit) {
   EXPECT_TRUE(net.attempt());
   net.expect_alike();
   EXPECT_EQ(newcomer.sync->bytes_received(), std::accumulate(kSizes.begin(), kSizes.end(), std::uint64_t{0}))
-      << "what was fetched before is not fetched again";
+      << "pieces of the first attempt are not fetched again";
 }
 
 TEST(Sync, AnInPlaceSyncLeavesAPartialStateUndefined) {
@@ -138,7 +138,7 @@ TEST(Sync, AnInPlaceSyncLeavesAPartialStateUndefined) {
   EXPECT_FALSE(net.attempt({source.id}));
   EXPECT_FALSE(newcomer.sync->defined());
   EXPECT_FALSE(newcomer.sync->claim().defined);
-  EXPECT_FALSE(net.attempt({source.id})) << "alone it has nothing to go on with";
+  EXPECT_FALSE(net.attempt({source.id})) << "the newcomer alone has no state";
 }
 
 TEST(Sync, AWrongPieceIsFetchedFromAnotherSource) {
@@ -157,7 +157,7 @@ TEST(Sync, AReceiverIsStrandedIfAllSourcesLie) {
   Host& newcomer = net.add(kSizes, 8, 0);
   EXPECT_FALSE(net.attempt({{0, 1}, {0, 2}}));
   EXPECT_EQ(net.stranded, std::vector{newcomer.id});
-  net.hosts[1]->corrupts = false;  // the next attempt believes them again
+  net.hosts[1]->corrupts = false;  // the next attempt trusts all sources again
   EXPECT_TRUE(net.attempt({{0, 1}, {0, 2}}));
   EXPECT_EQ(net.stranded, std::vector<PeerId>{});
   net.expect_alike();
@@ -192,10 +192,11 @@ TEST(Sync, InvalidMessagesAreRefused) {
   EXPECT_FALSE(sync.on_ask(source.id, wire::AskPieces{{}, {}, std::vector<std::uint32_t>(257)}));
   EXPECT_FALSE(sync.on_ask(source.id, wire::AskDigests{{}, {}, 9}));
   EXPECT_FALSE(sync.on_have(source.id, wire::HavePieces{{}, {}, {8}}));
-  EXPECT_TRUE(sync.on_digests(source.id, wire::PieceDigests{}, {}, out)) << "was not asked for: late, maybe";
+  EXPECT_TRUE(sync.on_digests(source.id, wire::PieceDigests{}, {}, out))
+      << "digests that were not requested may be late";
 }
 
-// As in models: hundreds of biases and norms.
+// Models have hundreds of biases and norms.
 TEST(Sync, DigestsOfManySmallTensorsTakeSeveralRequests) {
   Network net(11);
   const std::vector<std::uint64_t> sizes(1000, 64);
@@ -235,7 +236,7 @@ TEST(Sync, SourcesThatDoNotAnswerAreAskedInTurn) {
   Host newcomer({0, 5}, kSizes, 8, 0);
   (void)digests_of(newcomer);
   Sync::Messages out;
-  newcomer.sync->elected({{}, {}, 4, {1, 1}, {{0, 1}, {0, 2}, {0, 3}}, {newcomer.id}});
+  newcomer.sync->elected({}, {4, {1, 1}, {{0, 1}, {0, 2}, {0, 3}}, {newcomer.id}});
   std::vector<PeerId> asked;
   for (int second = 0; second < 6; ++second) {
     newcomer.sync->ask({{0, 1}, {0, 2}, {0, 3}}, Instant{} + seconds(second), out);
@@ -249,7 +250,7 @@ TEST(Sync, AReceiverWithoutALinkToASourceIsCutOff) {
   Host newcomer({0, 5}, kSizes, 8, 0);
   (void)digests_of(newcomer);
   const PeerId fellow{0, 6};
-  newcomer.sync->elected({{}, {}, 4, {1, 1}, {{0, 1}}, {newcomer.id, fellow}});
+  newcomer.sync->elected({}, {4, {1, 1}, {{0, 1}}, {newcomer.id, fellow}});
   Sync::Messages out;
   const auto look = [&](int second, const std::set<PeerId>& linked) {
     newcomer.sync->ask(linked, Instant{} + seconds(second), out);
@@ -258,7 +259,7 @@ TEST(Sync, AReceiverWithoutALinkToASourceIsCutOff) {
   };
   EXPECT_FALSE(look(0, {fellow}));
   EXPECT_FALSE(look(2, {fellow}));
-  EXPECT_FALSE(look(3, {{0, 1}, fellow})) << "in time";
+  EXPECT_FALSE(look(3, {{0, 1}, fellow})) << "a source is linked in time";
   newcomer.sync->relinked({0, 1});
   EXPECT_FALSE(look(4, {fellow}));
   EXPECT_FALSE(look(6, {fellow}));
@@ -266,10 +267,10 @@ TEST(Sync, AReceiverWithoutALinkToASourceIsCutOff) {
   EXPECT_EQ(newcomer.sync->deadline(), kNever);
   newcomer.sync->stop();
   newcomer.sync->begin_again();
-  EXPECT_FALSE(newcomer.sync->is_cut_off()) << "in the next attempt it may be others who have the state";
+  EXPECT_FALSE(newcomer.sync->is_cut_off()) << "the next attempt may have other sources";
 }
 
-// Bits are flipped on the way.
+// Two pieces are corrupted on the way.
 TEST(Sync, ASourceWithOneWrongPieceIsAskedAgain) {
   Network net(8);
   net.add(kSizes, 7, 4).spoils = 2;
@@ -284,23 +285,23 @@ TEST(Sync, AReceiverAnswersNoRequestForDigests) {
   blank.statement.blank = true;
   blank.sync = std::make_unique<Sync>(blank.statement, blank.memory, BufferRef{}, blank.id, seconds(1), seconds(3));
   Sync::Messages out;
-  EXPECT_TRUE(blank.sync->on_ask(PeerId{0, 1}, wire::AskDigests{})) << "nobody is elected yet";
-  blank.sync->elected({{}, {}, 4, {1, 1}, {{0, 1}}, {blank.id}});
+  EXPECT_TRUE(blank.sync->on_ask(PeerId{0, 1}, wire::AskDigests{})) << "no state is elected yet";
+  blank.sync->elected({}, {4, {1, 1}, {{0, 1}}, {blank.id}});
   blank.sync->ask({PeerId{0, 1}}, {}, out);
   for (const auto& [to, message] : out) EXPECT_FALSE(std::holds_alternative<wire::PieceDigests>(message));
 }
 
-// The source is slow, and the receiver gave it up for a while: later requests are answered, the first ones are not.
+// The source is slow and the receiver has abandoned its first requests: the source answers the later requests.
 TEST(Sync, LaterRequestsReplaceAbandonedOnes) {
   Host source({0, 1}, std::vector<std::uint64_t>(300, 64), 7, 4);
   (void)digests_of(source);
   Sync::Messages out;
-  source.sync->elected({{}, {}, 4, source.sync->root(), {source.id}, {{0, 2}}});
+  source.sync->elected({}, {4, source.sync->root(), {source.id}, {{0, 2}}});
   std::vector<std::uint32_t> pieces(kMaxPiecesAsked);
   std::iota(pieces.begin(), pieces.end(), 0U);
   EXPECT_TRUE(source.sync->on_ask(PeerId{0, 2}, wire::AskPieces{{}, {}, pieces}));
   EXPECT_TRUE(source.sync->on_ask(PeerId{0, 2}, wire::AskPieces{{}, {}, {290, 291}}));
-  EXPECT_TRUE(source.sync->on_ask(PeerId{0, 2}, wire::AskPieces{{}, {}, {254, 255}})) << "once more";
+  EXPECT_TRUE(source.sync->on_ask(PeerId{0, 2}, wire::AskPieces{{}, {}, {254, 255}})) << "a repeated request";
   std::vector<std::uint32_t> sent;
   while (const auto next = source.sync->next(PeerId{0, 2})) sent.push_back(next->piece.value);
   EXPECT_EQ(sent.size(), kMaxPiecesAsked);
@@ -312,15 +313,14 @@ TEST(Sync, ARepeatedRequestIsAnsweredOnce) {
   Host source({0, 1}, kSizes, 7, 4);
   (void)digests_of(source);
   Sync::Messages out;
-  source.sync->elected({{}, {}, 4, source.sync->root(), {source.id}, {{0, 2}}});
+  source.sync->elected({}, {4, source.sync->root(), {source.id}, {{0, 2}}});
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(source.sync->on_ask(PeerId{0, 2}, wire::AskDigests{}));
   source.sync->ask({PeerId{0, 2}}, {}, out);
   EXPECT_EQ(out.size(), 1U);
 }
 
-// Whichever peers die, and when: the survivors end with one state, which was one of the initial states, and no survivor
+// Any peers may die at any time: the survivors end with one state, which was one of the initial states, and no survivor
 // claims a mixture.
-// with a mixture that it claims.
 RC_GTEST_PROP(SyncLaw, SurvivorsEndWithOneState, (std::uint64_t seed)) {
   Network net(seed);
   const auto count = *rc::gen::inRange(2, 6);
@@ -357,7 +357,7 @@ TEST(Sync, OutlinesDifferExactlyWhereStatesDiffer) {
       std::vector<KernelJob> jobs;
       host.sync->digest_some(jobs);
       for (const KernelJob& job : jobs) {
-        (void)host.sync->job_done(job.token, run_job(job, host.at(job.into), host.at(job.from), host.at(job.own)));
+        (void)host.sync->job_done(job.token, run_job(job.work, {}, host.at(memory_of(job.work).from), {}));
       }
     }
     return *host.sync->outline({{}, {}, wire::Outlined::kContents});

@@ -135,14 +135,14 @@ TEST(Codec, ASegmentFitsItsLimits) {
   EXPECT_EQ(error_of(frame), "Segment.index: 4259840, at most 4259839 allowed");
 }
 
-TEST(Codec, OnlyABroadcastHasARoot) {
+TEST(Codec, OnlyCollectivesWithARootNameOne) {
   Done done;
   done.what.collective = Collective::kBroadcast;
   done.what.root = PeerId{1, 2};
   Frame frame = frame_of(done);
   EXPECT_EQ(error_of(frame), "none");
   frame.body.at(24 + 8) = static_cast<std::byte>(Collective::kBarrier);
-  EXPECT_EQ(error_of(frame), "Done.what: only a broadcast has a root");
+  EXPECT_EQ(error_of(frame), "Done.what: only a broadcast, a reduce, a gather and a scatter have a root");
 }
 
 TEST(Codec, AStripeIsOneOfTheStripes) {

@@ -62,10 +62,11 @@ TEST(Describe, AMessageIsOneLine) {
   EXPECT_EQ(describe(Message(Heartbeat{})), "Heartbeat{}");
   const RoundKey key{CohortId{1}, GroupId{0}, Tag{7}, 2};
   EXPECT_EQ(describe(Message(Commit{key, Generation{3}, 0xbeef, true, "they differ"})),
-            "Commit{key: c1 g0 t7 #2, attempt: 3, hash: 000000000000beef, admit_here: true, parity: \"they differ\"}");
+            "Commit{key: c1 g0 t7 #2, attempt: 3, hash: 000000000000beef, admit_here: true, "
+            "state_difference: \"they differ\"}");
   EXPECT_EQ(describe(Message(Done{key, Generation{3}, all_reduce(), 1})),
             "Done{key: c1 g0 t7 #2, attempt: 3, what: (all_reduce f32 sum, 10 elements in 1 tensor, retry), "
-            "hash: 0000000000000001, parity: 0000000000000000}");
+            "hash: 0000000000000001, state_fingerprint: 0000000000000000}");
   EXPECT_EQ(describe(Message(Refused{Status::kRefused, "no\n\"way\""})),
             "Refused{status: refused, text: \"no??way?\"}");
   EXPECT_EQ(describe(Message(Waiting{{io::Address::Family::kV4, {127, 0, 0, 1}, 4000}, seconds(1), seconds(2)})),

@@ -15,7 +15,7 @@ using test::Bytes;
 using test::bytes_of;
 using test::StreamSource;
 
-constexpr Generation kAttempt{1};
+constexpr AttemptId kAttempt{1};
 constexpr std::size_t kSegmentHeaderBytes = kHeaderBytes + 41;
 
 RoundKey round(std::uint64_t tag) { return {CohortId{1}, GroupId{0}, Tag{tag}, 0}; }

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/call.h"
+#include "sim/workload/call.h"
 
 namespace lockstep::sim {
 

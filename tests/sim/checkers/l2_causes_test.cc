@@ -101,7 +101,7 @@ TEST_F(L2Causes, AHealthyPeerThatIsSilentFails) {
   EXPECT_FALSE(coordinator_loses(kB, kSilent));
 }
 
-TEST_F(L2Causes, WhoHasWokenUpIsHealthyAgain) {
+TEST_F(L2Causes, AProcessThatWokeUpIsHealthyAgain) {
   stalls(1, 6);
   pass(7);
   EXPECT_TRUE(coordinator_loses(kA, kSilent));
@@ -128,7 +128,7 @@ TEST_F(L2Causes, ACutToTheCoordinatorIsAnExcuseWhileItLastsAndForTheTwoOnly) {
   EXPECT_TRUE(coordinator_loses(kA, kSilent));
 }
 
-TEST_F(L2Causes, WhoIsDeadIsSilentAndItsSuccessorIsAnotherPeer) {
+TEST_F(L2Causes, ADeadProcessIsSilentAndItsSuccessorIsAnotherPeer) {
   causes_.died(1);
   EXPECT_FALSE(coordinator_loses(kA, "its stream to the coordinator ended (reset)", Status::kPeerLost));
   pass(6);
@@ -148,7 +148,7 @@ TEST_F(L2Causes, AStreamThatWasResetIsAnExcuseAtOnce) {
   EXPECT_TRUE(coordinator_loses(kA, "its stream to the coordinator ended (reset)", Status::kPeerLost));
 }
 
-TEST_F(L2Causes, AReasonThatNobodyKnowsIsNone) {
+TEST_F(L2Causes, AnUnknownReasonIsNoCause) {
   stalls(1, 8);
   EXPECT_TRUE(coordinator_loses(kA, "it was its turn"));
   EXPECT_TRUE(coordinator_loses(kA, "done twice", Status::kProtocolError));
@@ -164,7 +164,7 @@ TEST_F(L2Causes, ABrokenPairCostsOneOfTheTwoAndNoThird) {
   EXPECT_FALSE(coordinator_loses(kA, "it and h2" + why));
 }
 
-TEST_F(L2Causes, ALinkThatIsWholeAgainIsReportedByNobodyAndCostsNobodyTheRun) {
+TEST_F(L2Causes, AHealedLinkIsNotReportedAndCostsNoPeerItsRun) {
   EXPECT_TRUE(reports(1, kB)) << "it never was";
   const Entry cut{.fault = Fault::kCut, .a = 2, .b = 1};
   causes_.began(cut);
@@ -178,14 +178,14 @@ TEST_F(L2Causes, ALinkThatIsWholeAgainIsReportedByNobodyAndCostsNobodyTheRun) {
 
 // Swarm seed 1916138: the links of one host to all others were reset until none could be opened, and the other end had
 // to go.
-TEST_F(L2Causes, WhatBreaksOneHostsLinksToAllTouchesAllThatItReaches) {
+TEST_F(L2Causes, AFaultOfAllLinksOfAHostTouchesEveryNeighbour) {
   causes_.began({.fault = Fault::kReset, .a = 2, .b = 2});
   EXPECT_FALSE(reports(1, kB));
   EXPECT_FALSE(reports(2, kC));
   EXPECT_TRUE(reports(1, kC));
 }
 
-TEST_F(L2Causes, WhoLosesTheRunWasLostOrCouldNotHearTheCoordinator) {
+TEST_F(L2Causes, APeerLosesItsRunOnlyIfItWasLostOrCutOff) {
   const auto loses = [&](const std::string& text, Status status = Status::kNotConnected) {
     return causes_.lost(1, status, text);
   };
@@ -205,7 +205,7 @@ TEST_F(L2Causes, WhoLosesTheRunWasLostOrCouldNotHearTheCoordinator) {
 
 // ---- breaches of the protocol ----
 
-TEST_F(L2Causes, WhoFalsifiesPiecesIsTheCauseThatItsOwnAreRefusedAndOfNoOtherBreach) {
+TEST_F(L2Causes, AHostThatFalsifiesPiecesExcusesOnlyRefusalsOfItsOwnPieces) {
   trace::Event event{.kind = trace::Kind::kProtocolError, .view = {}, .peer = kA, .round = {}, .text = {}};
   event.text = "a piece of the state whose digest is wrong";
   EXPECT_TRUE(causes_.noted(2, event));
@@ -242,7 +242,7 @@ TEST_F(L2Causes, APeerThatIsLostIsTheCauseForRoundsThatHeldIt) {
   EXPECT_FALSE(ends(after)) << "the round was begun before, by another";
 }
 
-TEST_F(L2Causes, WhoHasLeftIsTheCauseThatTheWorldHasChanged) {
+TEST_F(L2Causes, ALeaverExcusesAChangedWorld) {
   const Call changed = call(Status::kWorldChanged, "h2 left before tag 5; the group has 2 members now");
   EXPECT_TRUE(ends(changed));
   Call leave = ended_call(kB, {});
@@ -255,7 +255,7 @@ TEST_F(L2Causes, WhoHasLeftIsTheCauseThatTheWorldHasChanged) {
   EXPECT_TRUE(ends(call(Status::kWorldChanged, "the ring was laid around a broken link during tag 5: call again")));
 }
 
-TEST_F(L2Causes, WhoHasNotLostTheRunIsNotOutOfIt) {
+TEST_F(L2Causes, EvictedNeedsALostRun) {
   for (const Status status : {Status::kEvicted, Status::kNotConnected, Status::kOutcomeUnknown}) {
     EXPECT_TRUE(ends(call(status, "gone")));
   }
@@ -266,7 +266,7 @@ TEST_F(L2Causes, WhoHasNotLostTheRunIsNotOutOfIt) {
   EXPECT_TRUE(ends(call(Status::kOutcomeUnknown, "gone", kB)));
 }
 
-TEST_F(L2Causes, WhoIsNamedHasStoppedTheCall) {
+TEST_F(L2Causes, TheNamedPeerHasStoppedTheCall) {
   const Call stopped = call(Status::kAborted, "aborted by h2: enough");
   EXPECT_TRUE(ends(stopped));
   Call theirs = call(Status::kAborted, "aborted by h2: enough", kB);
@@ -277,7 +277,7 @@ TEST_F(L2Causes, WhoIsNamedHasStoppedTheCall) {
   EXPECT_TRUE(ends(call(Status::kAborted, "aborted by h3: enough")));
 }
 
-TEST_F(L2Causes, WhoIsNamedHadATimeOut) {
+TEST_F(L2Causes, TheNamedPeerHadATimeOut) {
   const Call timed = call(Status::kTimedOut, "h2 timed out after 100 ms in tag 5");
   EXPECT_TRUE(ends(timed));
   Call theirs = call(Status::kTimedOut, "h2 timed out after 100 ms in tag 5", kB);
@@ -293,7 +293,7 @@ TEST_F(L2Causes, AProgramThatIsOutOfStepIsAnExcuseUntilItsCohortIsOver) {
   causes_.began({.fault = Fault::kSkip, .a = 2});
   EXPECT_FALSE(ends(closed));
   Call next = call(Status::kOk, {}, kB);
-  next.cohort = CohortId{1};
+  next.launch.cohort = CohortId{1};
   next.id = CallId{7};
   causes_.launched(next, true);
   EXPECT_FALSE(ends(closed));
@@ -324,7 +324,7 @@ TEST_F(L2Causes, SomeOutcomesHaveNoCause) {
 
 // ---- the table ----
 
-TEST(Excuses, WhatMayLoseMembersIsWhatEndsBreaksOrSilences) {
+TEST(Excuses, FaultsThatEndBreakOrSilenceMayLoseMembers) {
   for (std::uint8_t i = 0; i < kFaultCount; ++i) {
     const auto fault = static_cast<Fault>(i);
     const ExcuseRule rule = excuse_of(fault);

@@ -1,4 +1,4 @@
-// What is checked of one call, or of one peer, by itself.
+// Checks that concern one call, or one peer.
 #include <gtest/gtest.h>
 
 #include "core/wire/limits.h"
@@ -21,7 +21,7 @@ TEST(S8Once, TwiceOrNeverMadeFails) {
   EXPECT_TRUE(check_once(nullptr, kA, CallId{1}, *call.outcome));
 }
 
-TEST(S2Flips, AResultThatWasSpoiltMayCommitOnlyWhereNobodyIsLeftToCompareIt) {
+TEST(S2Flips, ASpoiltResultMayCommitOnlyIfNoPeerIsLeftToCompareIt) {
   const Call call = ended_call(kA, committed({kA, kB}));
   const auto all = [](PeerId) { return true; };
   const auto none = [](PeerId) { return false; };
@@ -36,7 +36,7 @@ TEST(S2Flips, AResultThatWasSpoiltMayCommitOnlyWhereNobodyIsLeftToCompareIt) {
   EXPECT_FALSE(flips.ended(call, true, only_b, only_b));  // a is lost, and its result with it
 }
 
-TEST(S2Flips, ARetryDropsWhatWasSpoiltForCallersThatCountNone) {
+TEST(S2Flips, ARetryDropsSpoiltSegmentsForCallersThatCountNone) {
   const Call call = ended_call(kA, committed({kA, kB}));
   const auto all = [](PeerId) { return true; };
   const auto none = [](PeerId) { return false; };
@@ -67,7 +67,7 @@ TEST(S2Flips, ABitThatFlipsOnTheWayMayFlipASpoiltOneBack) {
   EXPECT_FALSE(flips.nobody_compares(call, all, none)) << "the bytes are compared";
 }
 
-TEST(S2Flips, ARetryDropsNothingThatWasSpoiltAfterIt) {
+TEST(S2Flips, ARetryKeepsSegmentsThatWereSpoiltAfterIt) {
   const Call call = ended_call(kA, committed({kA, kB}));
   const RoundKey round = call.outcome->round;
   const auto all = [](PeerId) { return true; };
@@ -103,7 +103,7 @@ TEST(S2Flips, AnElementThatWasSpoiltMayEndTheCallAsOneThatWasGiven) {
   EXPECT_FALSE(flips.ended(call, true, all, none));
 }
 
-TEST(S9Bounds, WhatIsOverALimitFails) {
+TEST(S9Bounds, ACountAboveItsLimitFails) {
   peer::Peer::Footprint peer;
   EXPECT_FALSE(check_bounds(peer, kA, 4, 2));
   peer.streams = 1000;
@@ -120,7 +120,7 @@ TEST(S9Bounds, WhatIsOverALimitFails) {
   EXPECT_TRUE(check_bounds(c));
 }
 
-TEST(S10Arguments, WhatAllAgreedOnIsKept) {
+TEST(S10Arguments, AgreedArgumentsAreKept) {
   Call call = ended_call(kA, committed({kA, kB}));
   call.request.minimum_world = 2;
   EXPECT_FALSE(check_arguments_kept(call, 2));
@@ -138,7 +138,7 @@ TEST(S10Arguments, WhatAllAgreedOnIsKept) {
   EXPECT_TRUE(check_arguments_kept(admit, 2));
 }
 
-TEST(S11AtRest, WhatIsLeftOverFails) {
+TEST(S11AtRest, LeftoversFail) {
   peer::Peer::Footprint peer;
   EXPECT_FALSE(check_at_rest(peer, kA, false, 0));
   EXPECT_TRUE(check_at_rest(peer, kA, true, 0));

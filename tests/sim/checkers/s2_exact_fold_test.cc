@@ -24,32 +24,32 @@ class Fold : public testing::TestWithParam<Mode> {
   Fold() {
     for (std::size_t i = 0; i < 3; ++i) {
       calls_[i].peer = ids_[i];
-      calls_[i].content = 1000 + i;
-      calls_[i].segment_bytes = 64;
-      calls_[i].request.collective = peer::Collective::kAllReduce;
+      calls_[i].data.content = 1000 + i;
+      calls_[i].launch.segment_bytes = 64;
+      calls_[i].request.collective = wire::Collective::kAllReduce;
       calls_[i].request.type = kType;
       const BufferRef send{memory_.make(kCount * kWidth), 0, kCount * kWidth};
       const BufferRef recv{memory_.make(kCount * kWidth), 0, kCount * kWidth};
       calls_[i].buffers = {send.id, recv.id};
       for (const BufferId id : calls_[i].buffers) memory_.lend(id);
       calls_[i].request.tensors.push_back({send, recv, kCount});
-      memory_.fill(send, content_of(calls_[i].content, 0), kType);
-      calls_[i].inputs.push_back(memory_.fingerprint(send));
+      memory_.fill(send, content_of(calls_[i].data.content, 0), kType);
+      calls_[i].prints.inputs.push_back(memory_.fingerprint(send));
       calls_[i].outcome = committed({kA, kB, kC});
     }
   }
 
-  // What a right (or wrong) ring would leave in the first peer's memory.
+  // Writes the result of a correct (or wrong) ring to the first peer's memory.
   void fold_chunk(std::uint64_t begin, std::uint64_t end, std::array<std::size_t, 3> order) {
     const BufferRef into = calls_[0].request.tensors[0].recv.slice(begin * kWidth, (end - begin) * kWidth);
     const auto own = [&](std::size_t i) {
       return calls_[order[i]].request.tensors[0].send.slice(begin * kWidth, (end - begin) * kWidth);
     };
     if (GetParam() == Mode::kToken) {
-      Token acc = token_of_content(content_of(calls_[order[0]].content, 0), begin * kWidth, end * kWidth);
+      Token acc = token_of_content(content_of(calls_[order[0]].data.content, 0), begin * kWidth, end * kWidth);
       for (std::size_t i = 1; i < 3; ++i) {
-        acc = fold(acc, token_of_content(content_of(calls_[order[i]].content, 0), begin * kWidth, end * kWidth), kType,
-                   ReduceOp::kSum, 0);
+        acc = fold(acc, token_of_content(content_of(calls_[order[i]].data.content, 0), begin * kWidth, end * kWidth),
+                   kType, ReduceOp::kSum, 0);
       }
       memory_.write_token(into, Touch::kJob, acc);
       return;
@@ -64,7 +64,7 @@ class Fold : public testing::TestWithParam<Mode> {
     fold_chunk(4, 5, {0, 1, 2});
   }
   void fold_whole(std::array<std::size_t, 3> order) {
-    for (Call& call : calls_) call.segment_bytes = 0;
+    for (Call& call : calls_) call.launch.segment_bytes = 0;
     fold_chunk(0, kCount, order);
   }
   Complaint judge() {
@@ -92,7 +92,7 @@ TEST_P(Fold, S2TheFoldInRingOrderPasses) {
 TEST_P(Fold, S2AnotherOrderFails) {
   bool seen = false;
   for (std::uint64_t content = 0; content < 40; ++content) {  // not every three floats show their order
-    calls_[0].content = content;
+    calls_[0].data.content = content;
     memory_.fill(calls_[0].request.tensors[0].send, content_of(content, 0), kType);
     fold_right();
     ASSERT_FALSE(judge());
@@ -105,7 +105,7 @@ TEST_P(Fold, S2AnotherOrderFails) {
 TEST_P(Fold, S2ASmallTensorIsOneChunk) {
   bool seen = false;
   for (std::uint64_t content = 0; content < 40; ++content) {
-    calls_[0].content = content;
+    calls_[0].data.content = content;
     memory_.fill(calls_[0].request.tensors[0].send, content_of(content, 0), kType);
     fold_whole({1, 2, 0});
     ASSERT_FALSE(judge());
@@ -133,7 +133,7 @@ TEST_P(Fold, S2AContributorThatNeverLaunchedFails) {
   EXPECT_TRUE(judge());
 }
 
-TEST_P(Fold, S2OneWhoIsNoContributorFails) {
+TEST_P(Fold, S2AContributionOfAnOutsiderFails) {
   fold_right();
   calls_[0].outcome = committed({kB, kC});
   EXPECT_TRUE(judge());
@@ -147,7 +147,7 @@ TEST_P(Fold, S3AnInputThatChangedInAnAbortFails) {
 }
 
 TEST_P(Fold, S4MemoryWrittenAfterCompletionFails) {
-  for (const BufferId id : calls_[0].buffers) calls_[0].at_end.push_back(memory_.fingerprint(id));
+  for (const BufferId id : calls_[0].buffers) calls_[0].prints.at_end.push_back(memory_.fingerprint(id));
   EXPECT_FALSE(check_untouched(calls_[0], memory_));
   memory_.fill(calls_[0].request.tensors[0].recv, 5, kType);
   EXPECT_TRUE(check_untouched(calls_[0], memory_));

@@ -25,14 +25,14 @@ class S5OneState : public testing::Test {
       state->revision = 7;
       statements_[i] = state;
       calls_[i].peer = ids_[i];
-      calls_[i].request.collective = peer::Collective::kSync;
+      calls_[i].request.collective = wire::Collective::kSync;
       calls_[i].request.state = state;
       calls_[i].request.tensors.push_back({{}, {memory_[i].make(kBytes), 0, kBytes}, kBytes});
     }
     write(2, 5);
     statements_[2]->revision = 0;
     for (std::size_t i = 0; i < 2; ++i) write(i, 1);
-    for (std::size_t i = 0; i < 3; ++i) calls_[i].inputs = {memory_[i].fingerprint(weights(i))};
+    for (std::size_t i = 0; i < 3; ++i) calls_[i].prints.inputs = {memory_[i].fingerprint(weights(i))};
     EXPECT_FALSE(end(0, kBefore, {kA, kB}, 7));  // the first two agreed before
   }
 
@@ -42,9 +42,9 @@ class S5OneState : public testing::Test {
     for (const Call& each : calls_) {
       Call call = each;
       call.group = group;
-      call.cohort = kRound.cohort;
+      call.launch.cohort = kRound.cohort;
       call.request.tag = kRound.tag;
-      call.use = kRound.use;
+      call.launch.use = kRound.use;
       checker_.launched(call);
     }
   }
@@ -69,7 +69,7 @@ class S5OneState : public testing::Test {
   OneState checker_;
 };
 
-TEST_F(S5OneState, WhatTheMembersHaveIsTakenOver) {
+TEST_F(S5OneState, ANewcomerTakesTheStateOfTheMembers) {
   write(2, 1);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_FALSE(end(i, 7)) << i;
 }
@@ -84,7 +84,7 @@ TEST_F(S5OneState, ANewcomersStateFails) {
   EXPECT_TRUE(end(0, 0));
 }
 
-TEST_F(S5OneState, ARevisionThatGoesBackForOneWhoVotesFails) {
+TEST_F(S5OneState, ARevisionBelowThatOfAVoterFails) {
   statements_[1]->revision = 6;
   launch();
   write(2, 1);
@@ -103,13 +103,13 @@ TEST_F(S5OneState, ARevisionThatAGroupThatIsBoundLacksIsNotGoneBackBehind) {
   EXPECT_FALSE(end(2, 6));
 }
 
-TEST_F(S5OneState, WhoOnlyReceivesIsNotFollowed) {
+TEST_F(S5OneState, AReceiveOnlyPeerIsNotFollowed) {
   statements_[0]->strategy = statements_[1]->strategy = state::Strategy::kReceiveOnly;
   write(2, 1);
   EXPECT_TRUE(end(2, 7));
 }
 
-TEST_F(S5OneState, WhoOnlySendsIsFollowedAndNotWrittenTo) {
+TEST_F(S5OneState, ASendOnlyPeerIsFollowedAndNotWrittenTo) {
   statements_[2]->strategy = state::Strategy::kSendOnly;
   launch();
   EXPECT_TRUE(end(0, 7));

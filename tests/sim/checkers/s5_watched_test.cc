@@ -21,16 +21,16 @@ class S5Watched : public testing::Test {
       state->revision = 7;
       statements_[i] = state;
       calls_[i].peer = ids_[i];
-      calls_[i].watched = {11, 12};
-      calls_[i].request.watch = std::make_shared<peer::Watched>(peer::Watched{state, {}});
+      calls_[i].prints.watched = {11, 12};
+      calls_[i].request.watch = std::make_shared<ring::Watched>(ring::Watched{state, {}});
     }
   }
 
-  Complaint told(const std::string& parity, std::size_t i = 0, std::uint64_t tag = 5) {
+  Complaint told(const std::string& difference, std::size_t i = 0, std::uint64_t tag = 5) {
     Call call = calls_[i];
     call.outcome = committed({kA, kB, kC});
     call.outcome->round.tag = Tag{tag};
-    call.outcome->parity = parity;
+    call.outcome->state_difference = difference;
     const auto at = [&](PeerId peer) {
       return static_cast<std::size_t>(std::find(ids_.begin(), ids_.end(), peer) - ids_.begin());
     };
@@ -54,18 +54,18 @@ TEST_F(S5Watched, EqualStatesAreNoNews) {
 }
 
 TEST_F(S5Watched, ADifferenceIsToldByItsNamesAndItsFirstEntry) {
-  calls_[2].watched = {11, 13};
+  calls_[2].prints.watched = {11, 13};
   EXPECT_FALSE(told(names_ + ": first in tensor 1 (w)"));
   EXPECT_FALSE(told(names_ + ": first in tensor 1 (w)", 1));
 }
 
 TEST_F(S5Watched, ADifferenceThatIsNotToldFails) {
-  calls_[2].watched = {11, 13};
+  calls_[2].prints.watched = {11, 13};
   EXPECT_TRUE(told(""));
 }
 
 TEST_F(S5Watched, ADifferenceMayBeToldByItsNamesAlone) {
-  calls_[2].watched = {11, 13};
+  calls_[2].prints.watched = {11, 13};
   EXPECT_FALSE(told(names_));
 }
 
@@ -87,13 +87,13 @@ TEST_F(S5Watched, TheRevisionIsTheLastThatIsCompared) {
 }
 
 TEST_F(S5Watched, AllAreToldTheSame) {
-  calls_[2].watched = {11, 13};
+  calls_[2].prints.watched = {11, 13};
   EXPECT_FALSE(told(names_));
   EXPECT_TRUE(told(names_ + ": first in tensor 1 (w)", 1));
 }
 
-TEST_F(S5Watched, WhatALostOneHeldMayNotHaveCounted) {
-  calls_[2].watched = {11, 13};
+TEST_F(S5Watched, TheFingerprintOfALostPeerMayNotCount) {
+  calls_[2].prints.watched = {11, 13};
   checker_.lost(kC);
   EXPECT_FALSE(told(""));
 }

@@ -26,25 +26,25 @@ std::shared_ptr<const wire::View> view(std::uint64_t number,
 }
 
 TEST(S6Membership, OneSequenceOfViewsPasses) {
-  Membership checker;
+  OneMembership checker;
   EXPECT_FALSE(checker.installed(kA, view(1, {{kA, 0}, {kB, 0}})));
   EXPECT_FALSE(checker.installed(kB, view(1, {{kA, 0}, {kB, 0}})));
   EXPECT_FALSE(checker.installed(kA, view(3, {{kA, 0}})));
 }
 
 TEST(S6Membership, TwoViewsOfOneNumberFail) {
-  Membership checker;
+  OneMembership checker;
   EXPECT_FALSE(checker.installed(kA, view(1, {{kA, 0}, {kB, 0}})));
   EXPECT_TRUE(checker.installed(kB, view(1, {{kB, 0}, {kA, 0}})));
 }
 
 TEST(S6Membership, GoingBackDoublesStrangersAndDisorderFail) {
-  Membership checker;
+  OneMembership checker;
   EXPECT_FALSE(checker.installed(kA, view(2, {{kA, 0}})));
   EXPECT_TRUE(checker.installed(kA, view(1, {{kA, 0}})));
-  EXPECT_TRUE(Membership().installed(kA, view(1, {{kA, 0}, {kA, 0}})));
-  EXPECT_TRUE(Membership().installed(kC, view(1, {{kA, 0}, {kB, 0}})));
-  EXPECT_TRUE(Membership().installed(kA, view(1, {{kB, 1}, {kA, 0}})));
+  EXPECT_TRUE(OneMembership().installed(kA, view(1, {{kA, 0}, {kA, 0}})));
+  EXPECT_TRUE(OneMembership().installed(kC, view(1, {{kA, 0}, {kB, 0}})));
+  EXPECT_TRUE(OneMembership().installed(kA, view(1, {{kB, 1}, {kA, 0}})));
 }
 
 TEST(S6Membership, HalfAGangFails) {
@@ -56,12 +56,12 @@ TEST(S6Membership, HalfAGangFails) {
       made->members.push_back({.id = id, .group = {}, .gang = GangId{7}, .address = {}, .name = {}});
     return made;
   };
-  EXPECT_FALSE(Membership(2).installed(kA, gang({kA, kB})));
-  EXPECT_TRUE(Membership(2).installed(kA, gang({kA})));
+  EXPECT_FALSE(OneMembership(2).installed(kA, gang({kA, kB})));
+  EXPECT_TRUE(OneMembership(2).installed(kA, gang({kA})));
 }
 
 TEST(S6Membership, ARoundOutsideItsRingFails) {
-  Membership checker;
+  OneMembership checker;
   EXPECT_FALSE(checker.installed(kA, view(1, {{kA, 0}, {kB, 0}, {kC, 1}})));
   const auto round = [](std::vector<PeerId> ring) {
     Call call = ended_call(kA, committed(std::move(ring)));

@@ -1,4 +1,4 @@
-// The cells of the coverage matrices: how runs tell them, how they are added up, and what is said of them.
+// The cells of the coverage matrices: how runs report them, how tallies add up, and the texts about them.
 #include "sim/cover/cells.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ Cell cell_called(const std::string& name) {
 
 Reasons some_reasons() { return reasons_of(kExcluded, kOwed).value(); }
 
-// Every cell is hit but those that have a reason.
+// All cells without a reason are hit.
 Tally all_but_explained() {
   Hits hits;
   const Reasons reasons = some_reasons();
@@ -112,7 +112,7 @@ TEST(CoverCells, AreAllHitOrExplained) {
   EXPECT_EQ(complaints_of(tally, some_reasons(), verdict), "");
 }
 
-TEST(CoverCells, ThatAreOpenAreTold) {
+TEST(CoverCells, OpenCellsAreListed) {
   Tally tally;
   tally.add(Hits{});
   const Verdict verdict = judge(tally, some_reasons());
@@ -124,7 +124,7 @@ TEST(CoverCells, ThatAreOpenAreTold) {
   EXPECT_THAT(text, Not(HasSubstr("over x Timer")));
 }
 
-TEST(CoverCells, WhoseReasonIsWrongAreTold) {
+TEST(CoverCells, CellsWithAWrongReasonAreListed) {
   Tally tally = all_but_explained();
   Hits hits;
   const Shape& shape = shape_of(Matrix::kPeerInput);

@@ -1,4 +1,4 @@
-// `lockstep sim cover`: what it prints, what it refuses, and how it ends.
+// `lockstep sim cover`: output, usage errors, exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ Ran cover_little(std::vector<std::string> more = {}) {
   return run_sim(words);
 }
 
-TEST(Cover, TellsWhatIsOpen) {
+TEST(Cover, ListsOpenCells) {
   const Ran ran = cover_little();
   EXPECT_EQ(ran.code, 15);
   EXPECT_THAT(ran.out, HasSubstr("peer-message: a peer, and messages that come to it\n"));
@@ -45,7 +45,7 @@ TEST(Cover, TellsProgramsTheSame) {
   EXPECT_GT(json["open"].size(), 100U);
 }
 
-TEST(Cover, SweepsWhatItIsGiven) {
+TEST(Cover, SweepsTheGivenPlans) {
   const Ran ran = run_sim({"cover", "sim/sweeps/two-peers.toml", "--swept", "sim/sweeps/two-peers.toml", "--stride",
                            "100000", "--each", "0", "--seeds", "0..1", "--max-peers", "2", "--json"});
   const nlohmann::json json = nlohmann::json::parse(ran.out);
@@ -65,7 +65,7 @@ TEST(Cover, NamesARunThatHitsACell) {
               HasSubstr("lockstep sim run sim/sweeps/two-peers.toml --seed 0"));
 }
 
-TEST(Cover, RefusesWhatItDoesNotUnderstand) {
+TEST(Cover, RefusesUnknownArguments) {
   const Ran cell = cover_little({"--find", "peer-input: asleep x Timer"});
   EXPECT_EQ(cell.code, 2);
   EXPECT_THAT(cell.errors, HasSubstr("no cell is called 'peer-input: asleep x Timer'"));

@@ -1,9 +1,9 @@
-// Which cells a run hits; and that nothing changes when somebody counts them.
+// The cells that a run hits; counting them does not change the run.
 #include "sim/cover/surveyor.h"
 
 #include <gtest/gtest.h>
 
-#include "sim/world.h"
+#include "sim/world/world.h"
 #include "tests/sim/calm_plan.h"
 
 namespace lockstep::sim::cover {
@@ -36,7 +36,7 @@ TEST(Surveyor, ChangesNothing) {
 
 TEST(Surveyor, SeesACalmRun) {
   Hits hits;
-  for (const std::uint32_t peers : {2U, 3U, 4U, 5U}) {  // of messages that come together only the first is seen
+  for (const std::uint32_t peers : {2U, 3U, 4U, 5U}) {  // of several messages in one read only the first is counted
     ASSERT_FALSE(run_seen(calm_plan(peers), hits).failure);
   }
   for (const char* const name :
@@ -53,28 +53,28 @@ TEST(Surveyor, SeesACalmRun) {
   }
 }
 
-// What is said on a visit is heard by a peer, but names no round; what is said in a sync does.
-TEST(Surveyor, TellsVisitsFromSyncs) {
+// Messages on a prefetch link reach a peer but name no round; messages of a sync name one.
+TEST(Surveyor, TellsPrefetchLinksFromSyncs) {
   Plan plan = calm_plan(3);
   plan.founders = 2;
   plan.all_start = false;
-  plan.share_state = true;
-  plan.publish = true;
-  plan.state_pieces = 12;
-  plan.steps_per_admit = 12;
+  plan.state.shared = true;
+  plan.state.publish = true;
+  plan.state.pieces = 12;
+  plan.program.steps_per_admit = 12;
   Entry join;
   join.fault = Fault::kJoin;
   join.a = 3;
   join.after = milliseconds(300);
   plan.entries.push_back(join);
-  Hits visits;
-  for (plan.seed = 0; !has(visits, "peer-message: waiting x PieceDigests"); ++plan.seed) {
+  Hits prefetches;
+  for (plan.seed = 0; !has(prefetches, "peer-message: waiting x PieceDigests"); ++plan.seed) {
     ASSERT_LT(plan.seed, 20U);
-    ASSERT_FALSE(run_seen(plan, visits).failure);
+    ASSERT_FALSE(run_seen(plan, prefetches).failure);
   }
-  EXPECT_TRUE(has(visits, "round-event: sizes x Elected"));
-  EXPECT_FALSE(has(visits, "round-message: past x AskDigests"));
-  EXPECT_FALSE(has(visits, "round-message: past x PieceDigests"));
+  EXPECT_TRUE(has(prefetches, "round-event: sizes x Elected"));
+  EXPECT_FALSE(has(prefetches, "round-message: past x AskDigests"));
+  EXPECT_FALSE(has(prefetches, "round-message: past x PieceDigests"));
 }
 
 TEST(Surveyor, SeesWhereAFaultBegins) {
@@ -82,7 +82,7 @@ TEST(Surveyor, SeesWhereAFaultBegins) {
   Entry crash;
   crash.fault = Fault::kCrash;
   crash.a = 1;
-  crash.event = 1;  // it has not connected yet
+  crash.event = 1;  // the peer has not connected yet
   plan.entries.push_back(crash);
   Entry cut;
   cut.fault = Fault::kCutBoth;

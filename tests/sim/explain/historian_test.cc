@@ -57,7 +57,7 @@ TEST(Historian, CallsMessagesAndViewsAreAllThere) {
   EXPECT_GE(messages(history, "Done"), report.commits);
   EXPECT_EQ(messages(history, "Join"), 3U);
   EXPECT_GE(history.views.size(), 3U);
-  EXPECT_LE(history.views.size(), messages(history, "Install"));  // who leaves installs nothing
+  EXPECT_LE(history.views.size(), messages(history, "Install"));  // a leaving peer installs no view
   EXPECT_FALSE(history.failure.has_value());
 }
 

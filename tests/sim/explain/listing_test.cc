@@ -28,7 +28,7 @@ History history() {
   return made;
 }
 
-TEST(Listing, EachMomentIsALineWithWhoWhatAndWhy) {
+TEST(Listing, EachMomentIsALineWithProcessActionAndCause) {
   EXPECT_EQ(
       listing_of(history(), {0, 1}),
       "    #0    0.000001 h1          call 1: barrier tag 7\n"
@@ -39,7 +39,7 @@ TEST(Listing, EachMomentIsALineWithWhoWhatAndWhy) {
 
 TEST(Listing, CausesThatAreNotToldAreNotNamed) { EXPECT_EQ(listing_of(history(), {1}).find("<-"), std::string::npos); }
 
-TEST(Listing, TheFirstStateIsToldWithoutWhatIsNothing) {
+TEST(Listing, TheFirstStateOmitsEmptyValues) {
   History made = history();
   made.moments[1].before = 0;
   EXPECT_EQ(change_of(made, made.moments[1]), "");

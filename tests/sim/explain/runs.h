@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "sim/explain/historian.h"
-#include "sim/world.h"
+#include "sim/world/world.h"
 #include "tests/sim/calm_plan.h"
 
 namespace lockstep::sim {

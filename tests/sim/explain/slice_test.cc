@@ -1,4 +1,4 @@
-// The slice of made-up histories: what is near is told, what is far is not.
+// The slice of artificial histories: near causes are included, distant ones are not.
 #include "sim/explain/slice.h"
 
 #include <gmock/gmock.h>

@@ -39,7 +39,7 @@ TEST(Subject, AChangeOfMembershipIsAlsoAboutTheRoundsItDecides) {
   EXPECT_THAT(subjects_of(wire::Message{wire::Install{}}), ElementsAre("membership"));
 }
 
-TEST(Subject, SignsOfLifeAreAboutNothing) {
+TEST(Subject, SignsOfLifeHaveNoSubject) {
   EXPECT_THAT(subjects_of(wire::Message{wire::Heartbeat{}}), IsEmpty());
   EXPECT_THAT(subjects_of(wire::Message{wire::LinkWelcome{}}), IsEmpty());
 }

@@ -1,4 +1,4 @@
-// What a stream says, heard from its bytes however they are cut; and noise that is not taken for words.
+// Messages are read from the bytes of a stream however they are cut; noise is not taken for messages.
 #include "sim/explain/wire_tap.h"
 
 #include <algorithm>

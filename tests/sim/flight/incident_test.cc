@@ -1,4 +1,4 @@
-// What a coordinator recorded becomes a plan in which the same things happen.
+// A coordinator's recording becomes a plan in which the same events happen.
 #include "sim/flight/incident.h"
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/plan_file.h"
-#include "sim/world.h"
+#include "sim/plan/plan_file.h"
+#include "sim/world/world.h"
 #include "tests/sim/calm_plan.h"
 #include "tests/sim/flight/recording_witness.h"
 
@@ -24,8 +24,8 @@ Plan eventful() {
   plan.founders = 4;
   plan.all_start = false;
   plan.mode = Mode::kBytes;
-  plan.work = {{peer::Collective::kAllReduce, 100, DataType::kI32, ReduceOp::kMax}};
-  plan.safety = seconds(8);
+  plan.program.work = {{wire::Collective::kAllReduce, 100, DataType::kI32, ReduceOp::kMax}};
+  plan.end.safety = seconds(8);
   plan.entries = {{.fault = Fault::kCrash, .after = seconds(2), .a = 2, .length = seconds(60)},
                   {.fault = Fault::kLeave, .after = seconds(3), .a = 3, .length = seconds(60)},
                   {.fault = Fault::kJoin, .after = seconds(4), .a = 5},
@@ -53,7 +53,7 @@ void expect_near(Duration a, Duration b) {
   EXPECT_LT(std::abs((a - b).ns), milliseconds(700).ns) << a.ns << " " << b.ns;
 }
 
-TEST(FlightIncident, WhoCameWentAndWasLostAndWhen) {
+TEST(FlightIncident, ListsJoinsLeavesAndLossesWithTheirTimes) {
   const auto incident = incident_of(recording_of_coordinator(eventful()));
   ASSERT_TRUE(incident.ok()) << incident.error().text;
   const Plan& plan = incident->plan;
@@ -67,7 +67,7 @@ TEST(FlightIncident, WhoCameWentAndWasLostAndWhen) {
   expect_near(of_kind(plan, Fault::kJoin).front().after, seconds(4));
   ASSERT_GE(of_kind(plan, Fault::kVanish).size(), 1U);
   expect_near(of_kind(plan, Fault::kVanish).front().after, seconds(6));
-  EXPECT_THAT(plan.work, testing::Contains(eventful().work.front()));
+  EXPECT_THAT(plan.program.work, testing::Contains(eventful().program.work.front()));
 }
 
 TEST(FlightIncident, ItsPlanRunsAndTheSameThingsHappen) {
@@ -112,7 +112,7 @@ TEST(FlightIncident, FromTheMiddleTheMembersOfThenAreTheFounders) {
   ASSERT_GT(recording.before, 0U);
   const auto incident = incident_of(recording);
   ASSERT_TRUE(incident.ok()) << incident.error().text;
-  EXPECT_THAT(incident->notes, testing::Contains(HasSubstr("the beginning had been overwritten")));
+  EXPECT_THAT(incident->notes, testing::Contains(HasSubstr("the beginning was overwritten")));
   EXPECT_FALSE(run(incident->plan).failure);
 }
 

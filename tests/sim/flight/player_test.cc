@@ -1,4 +1,4 @@
-// What was recorded is played, and comes out the same; what was changed does not.
+// A recording replays with the same effects; a changed recording does not.
 #include "sim/flight/player.h"
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "core/flight/recording.h"
-#include "sim/plan.h"
-#include "sim/world.h"
+#include "sim/plan/plan.h"
+#include "sim/world/world.h"
 #include "tests/sim/flight/recording_witness.h"
 #include "tests/support/sanitized.h"
 
@@ -44,7 +44,7 @@ std::string text_of(const Difference& difference) {
   return std::to_string(difference.input) + ": " + difference.what + ": " + difference.given;
 }
 
-TEST(FlightPlayer, WhatEveryMachineDidItDoesAgain) {
+TEST(FlightPlayer, EveryMachineRepeatsItsEffects) {
   std::uint64_t inputs = 0;
   std::uint64_t effects = 0;
   for (std::uint64_t seed = 700; seed < 700 + 20 / kShare; ++seed) {

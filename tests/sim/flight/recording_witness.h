@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/flight/recorder.h"
-#include "sim/witness.h"
+#include "sim/world/witness.h"
 
 namespace lockstep::sim {
 

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/flight/recording.h"
-#include "sim/plan.h"
-#include "sim/world.h"
+#include "sim/plan/plan.h"
+#include "sim/world/world.h"
 #include "tests/sim/calm_plan.h"
 #include "tests/sim/flight/recording_witness.h"
 #include "tests/sim/run_sim.h"
@@ -40,7 +40,7 @@ std::string file_of(const flight::Recording& recording, const std::string& name 
   return file_with(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), name);
 }
 
-TEST(SimReplayRecording, SaysWhatHappenedAndThatItIsTheSame) {
+TEST(SimReplayRecording, ReportsTheEventsAndThatTheReplayIsEqual) {
   for (const flight::Recording& recording : calm_recordings()) {
     const Ran ran = run_sim({"replay", file_of(recording)});
     EXPECT_EQ(ran.code, 0) << ran.errors;
@@ -87,7 +87,7 @@ TEST(SimReplayRecording, AChangedByteIsCorrupt) {
   EXPECT_THAT(ran.errors, AllOf(HasSubstr(file), HasSubstr("corrupt")));
 }
 
-TEST(SimReplayRecording, WhatCannotBePlayedIsRefusedInWords) {
+TEST(SimReplayRecording, ARecordingThatCannotBePlayedIsRefusedWithAReason) {
   const std::vector<std::byte> bytes = flight::encode(calm_recordings().front());
   const std::string good(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto with = [&](std::size_t at, const std::string& other) {
@@ -132,7 +132,7 @@ TEST(SimReplayRecording, AMachineThatCannotBeIsRefused) {
   std::get<coordinator::Options>(recording.options).silence = Duration{};
   const Ran ran = run_sim({"replay", file_of(recording)});
   EXPECT_EQ(ran.code, 2);
-  EXPECT_THAT(ran.errors, HasSubstr("a machine that cannot be"));
+  EXPECT_THAT(ran.errors, HasSubstr("silence must be longer than heartbeat"));
 }
 
 TEST(SimReplayRecording, ACoordinatorsBecomesAPlanThatRuns) {

@@ -6,12 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/plan_file.h"
+#include "sim/plan/plan_file.h"
 #include "sim/predict/predict.h"
 #include "sim/predict/rehearsal.h"
-#include "sim/scenario.h"
-#include "sim/scenario_hosts.h"
-#include "sim/world.h"
+#include "sim/scenario/hosts.h"
+#include "sim/scenario/scenario.h"
+#include "sim/world/world.h"
 #include "tests/sim/calm_plan.h"
 #include "tests/sim/run_sim.h"
 
@@ -77,13 +77,13 @@ up = "50Mbit/s"
 down = "50Mbit/s"
 )";
 
-// What the core that ships takes for the third of its calls, on this ring.
+// The time that the released core takes for the third call on this ring.
 double seconds_in_a_run(const Plan& plan, const std::vector<std::uint32_t>& ring) {
   Plan calm = plan;
   calm.entries.clear();
   calm.mode = calm.network.mode = Mode::kToken;
   calm.peers = calm.founders;
-  calm.groups = calm.gang_size = calm.minimum_world = 1;
+  calm.gangs.groups = calm.gangs.size = calm.minimum_world = 1;
   Rehearsal rehearsal(calm, ring);
   if (const auto error = rehearsal.begin()) {
     ADD_FAILURE() << error->text;
@@ -136,8 +136,7 @@ TEST(FlowRun, TheCoreThatShipsIsAsFastAsItsLines) {
   EXPECT_GT(prediction.bottleneck.busy, 0.9);
 }
 
-// Two peers, hosts far apart, lines that are shared, short calls and long ones, with a line of which headers take their
-// part.
+// Two peers, distant hosts, shared lines, short and long calls, and a line whose rate includes headers.
 TEST(Predict, TheLinesAloneAreNeverSlowerThanTheCall) {
   const std::string two =
       "name = \"two\"\npeers = 2\nnet = { model = \"flow\", latency = \"20ms\", up = \"100Mbit/s\" }\n"
@@ -155,7 +154,7 @@ TEST(Predict, TheLinesAloneAreNeverSlowerThanTheCall) {
         EXPECT_LE(each.lines, each.again) << to_text(each.work) << " in " << text;
         EXPECT_LE(each.lines, each.first) << to_text(each.work) << " in " << text;
         EXPECT_LE(each.lines.seconds(), each.schedule.seconds() * 1.001) << to_text(each.work) << " in " << text;
-        const bool nothing = each.work.collective == peer::Collective::kBarrier;
+        const bool nothing = each.work.collective == wire::Collective::kBarrier;
         EXPECT_EQ(each.lines.ns > 0, !nothing) << to_text(each.work) << " in " << text;
       }
     }
@@ -163,7 +162,7 @@ TEST(Predict, TheLinesAloneAreNeverSlowerThanTheCall) {
 }
 
 // In int8 a block of 256 elements is 260 bytes, in e3m0 one of 64 is 33.
-TEST(Predict, AWireFormatTakesWhatItsBytesSay) {
+TEST(Predict, AWireFormatTakesTheTimeOfItsBytes) {
   const auto seconds = [](const std::string& formats) {
     const std::string text =
         "name = \"line\"\npeers = 4\nnet = { model = \"flow\", latency = \"5ms\", up = \"50Mbit/s\" }\n"
@@ -182,11 +181,11 @@ TEST(Predict, AWireFormatTakesWhatItsBytesSay) {
 
 TEST(Predict, OnlyRingsArePredicted) {
   Plan plan;
-  plan.work = *work_from_text("all_reduce 1MiB f32 avg int4/int8");
+  plan.program.work = *work_from_text("all_reduce 1MiB f32 avg int4/int8");
   const Result<Prediction> prediction = predict(plan, 0);
   ASSERT_FALSE(prediction.ok());
   EXPECT_EQ(prediction.error().text,
-            "some of its work goes direct, and only rings are predicted: measure it, with tests/wan");
+            "some of its work goes direct, and only rings are predicted: measure it, with tests/lab/wan");
 }
 
 TEST(Predict, ASlowLineIsTheBottleneckAndItsHalfCostsTheOtherHalf) {
@@ -227,7 +226,7 @@ TEST(Predict, ARingThatIsHardlyBetterIsNone) {
   EXPECT_EQ(prediction.best_time, prediction.collectives[0].schedule);
 }
 
-// What is half is what the straggler has for itself: not the line of its room, not what others can send.
+// The straggler has half of its own line; the shared line of its room and the rates of others stay.
 TEST(Predict, AStragglerIsOneInARunToo) {
   struct Case {
     std::string text;
@@ -273,7 +272,7 @@ TEST(Predict, WhereHostsHaveNoLineOfTheirOwnAStragglersWaysAreHalf) {
 }
 
 // Half of a step is in vain, and then it takes until the others have missed the heartbeats of who vanished.
-TEST(Predict, ALossCostsWhatWasDoneAndUntilItIsNoticed) {
+TEST(Predict, ALossCostsTheWorkDoneAndItsDetection) {
   const Prediction prediction = predicted();
   EXPECT_GT(prediction.loss.seconds(), 0.5 * prediction.step.seconds());
   EXPECT_LT(prediction.loss.seconds(), 0.5 * prediction.step.seconds() + 20 * 0.2);
@@ -343,7 +342,7 @@ TEST(PredictCommand, WherePacketsAreLostItSaysThatTimesAreMeans) {
               testing::HasSubstr("packet loss  times are those of mean losses"));
 }
 
-TEST(PredictCommand, WhereAllShareAThinLineNobodyIsAStraggler) {
+TEST(PredictCommand, NoHostIsAStragglerOnASharedThinLine) {
   EXPECT_THAT(run_sim({"predict", file_with(kTwoRooms)}).out, testing::HasSubstr("straggler    none"));
   EXPECT_THAT(run_sim({"predict", file_with(kAcross)}).out,
               testing::HasSubstr("straggler    d at half of its own line: 21."));
@@ -378,7 +377,7 @@ TEST(PredictCommand, ErrorsNameTheirPlace) {
       {"net = { model = \"flow\", loss = \"100%\" }\n", "1:32: loss must be like \"0.1%\""},
       {"[[line]]\nof = \"a\"\nup = \"1Mbit/s\"\n", "1:1: a [[line]] needs net = { model = \"flow\" }"},
       {"net = { model = \"flow\" }\n[[line]]\nup = \"1Mbit/s\"\n", "2:1: a [[line]] must say of"},
-      {"net = { model = \"flow\" }\n[[line]]\nof = \"w7\"\n", "3:6: 'w7' is nobody"},
+      {"net = { model = \"flow\" }\n[[line]]\nof = \"w7\"\n", "3:6: 'w7' is no host"},
       {"net = { model = \"flow\" }\n[[line]]\nof = \"a a\"\n[[line]]\nof = \"a\"\n[[line]]\nof = \"a\"\n"
        "[[line]]\nof = \"a\"\nshared = true\n",
        "line: h1 is on more than three"},

@@ -35,7 +35,7 @@ TEST(Lines, MessagesLeaveOneBehindTheOther) {
 }
 
 // Two share; when the shorter is through, the longer has the line to itself: 100 kB at half, then 100 kB at full rate.
-TEST(Lines, WhoIsLeftGetsTheRest) {
+TEST(Lines, RemainingStreamsShareTheRate) {
   Lines l = lines({.on = true, .up_bytes_per_s = 1'000'000, .cold = false});
   const auto a = l.add(1, 2);
   const auto b = l.add(1, 3);
@@ -46,7 +46,7 @@ TEST(Lines, WhoIsLeftGetsTheRest) {
   EXPECT_EQ(left[b], std::vector<std::int64_t>{300 * kMs});
 }
 
-TEST(Lines, ARegionSharesItsUplinkAndNotWhatStaysInside) {
+TEST(Lines, ARegionSharesItsUplinkButNotItsInnerTraffic) {
   Options options{.on = true, .up_bytes_per_s = 1'000'000, .cold = false};
   options.lines.push_back({.hosts = 0b0110, .up_bytes_per_s = 1'000'000});
   Lines l = lines(options);

@@ -29,7 +29,7 @@ TEST(MaxMin, EqualsShareEqually) {
   EXPECT_EQ(shares({900}, {over({0}), over({0}), over({0})}), (std::vector<std::uint64_t>{300, 300, 300}));
 }
 
-TEST(MaxMin, WhoWantsLessLeavesTheRest) {
+TEST(MaxMin, ASmallDemandLeavesTheRestToOthers) {
   EXPECT_EQ(shares({900}, {over({0}, 1, 100), over({0}), over({0})}), (std::vector<std::uint64_t>{100, 400, 400}));
 }
 
@@ -48,7 +48,7 @@ TEST(MaxMin, WithoutALineTheCapDecides) {
   EXPECT_EQ(shares({}, {over({}, 1, 77), over({})}), (std::vector<std::uint64_t>{77, kMostRate}));
 }
 
-TEST(MaxMin, NobodyGetsNothing) {
+TEST(MaxMin, EveryDemandGetsSome) {
   EXPECT_EQ(shares({1}, {over({0}, 1'000'000), over({0}, 1)}), (std::vector<std::uint64_t>{1, 1}));
 }
 
@@ -90,7 +90,7 @@ RC_GTEST_PROP(MaxMin, NoResourceIsOverItsCapacity, ()) {
   for (Resource r = 0; r < c.capacities.size(); ++r) RC_ASSERT(used(c, r) <= c.capacities[r] + c.flows.size());
 }
 
-// What makes it max-min: whoever wants more has a full line in his way on which nobody has a better share than he.
+// The max-min property: a flow that wants more crosses a full resource on which no flow has a better share.
 RC_GTEST_PROP(MaxMin, EveryFlowHasABottleneck, ()) {
   Case c = drawn();
   MaxMin().share(c.capacities, c.flows);

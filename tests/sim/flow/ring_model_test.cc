@@ -80,7 +80,7 @@ TEST(RingModel, ASegmentLargerThanTheSocketDoesNotStopItsStream) {
   EXPECT_GT(time.busy, 0.98);
 }
 
-// What is left of a segment when the socket was full is no short message, which would wait for nobody.
+// The remainder of a segment after the socket was full is not a short message, which would not wait.
 TEST(RingModel, TheEndOfASegmentIsCarriedLikeTheRestOfIt) {
   const Options options{.on = true, .up_bytes_per_s = 2'620'130, .cold = false};
   const RingTime time = ring_time(topology(options, 0), {.ring = ring_of(2), .count = 4'000'000});

@@ -1,5 +1,5 @@
 // `predict` beside SimGrid: 20 seeded random topologies, and the time of a ring all-reduce on each under SimGrid's CM02
-// (sim/flow/simgrid/golden.cc made the numbers).
+// (tests/lab/simgrid/golden.cc made the numbers).
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/predict/predict.h"
-#include "sim/scenario.h"
-#include "sim/scenario_hosts.h"
+#include "sim/scenario/hosts.h"
+#include "sim/scenario/scenario.h"
 #include "tests/support/sanitized.h"
 
 namespace lockstep::sim {
@@ -19,7 +19,7 @@ namespace {
 constexpr double kWithin = 0.10;
 
 nlohmann::json golden() {
-  std::ifstream file(LOCKSTEP_SOURCE_DIR "/sim/flow/simgrid/golden.json");
+  std::ifstream file(LOCKSTEP_SOURCE_DIR "/tests/lab/simgrid/golden.json");
   return nlohmann::json::parse(file);
 }
 

@@ -15,7 +15,7 @@ class TimeChecker : public testing::Test {
   TimeChecker() {
     plan_.peers = plan_.founders = 3;
     plan_.network.flow = {.on = true, .up_bytes_per_s = 1'000'000, .cold = false};
-    call_.request.collective = peer::Collective::kAllReduce;
+    call_.request.collective = wire::Collective::kAllReduce;
     call_.request.type = DataType::kF32;
     call_.request.tensors.push_back({{}, {}, 750'000});
     call_.outcome.emplace();
@@ -36,9 +36,9 @@ class TimeChecker : public testing::Test {
   Call call_;
 };
 
-TEST_F(TimeChecker, WhatTheLinesTakeIsRight) { EXPECT_EQ(after({}, milliseconds(4100)), std::nullopt); }
+TEST_F(TimeChecker, AcceptsTheTimeThatTheLinesTake) { EXPECT_EQ(after({}, milliseconds(4100)), std::nullopt); }
 
-TEST_F(TimeChecker, NobodyIsFasterThanTheLines) {
+TEST_F(TimeChecker, RejectsATimeBelowThatOfTheLines) {
   EXPECT_THAT(*after({}, milliseconds(3900)), testing::HasSubstr("took 3900000000 ns"));
   EXPECT_THAT(*after({}, milliseconds(3900)), testing::HasSubstr("which its lines alone take 4000000000 ns"));
 }
@@ -48,7 +48,7 @@ TEST_F(TimeChecker, SeveralTimesThatIsTooMuch) {
   EXPECT_THAT(*after({}, seconds(30)), testing::HasSubstr("more than 3 times the"));
 }
 
-TEST_F(TimeChecker, WhoWaitsForTheLastToLaunchIsNotSlow) { EXPECT_EQ(after(seconds(60), seconds(66)), std::nullopt); }
+TEST_F(TimeChecker, TimeBeforeTheLastLaunchDoesNotCount) { EXPECT_EQ(after(seconds(60), seconds(66)), std::nullopt); }
 
 }  // namespace
 }  // namespace lockstep::sim

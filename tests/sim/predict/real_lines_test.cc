@@ -1,11 +1,11 @@
-// What headers and acknowledgements leave of a line, in closed form.
+// The payload rate of a line after headers and acknowledgements, in closed form.
 #include "sim/predict/real_lines.h"
 
 #include <gtest/gtest.h>
 
 #include "sim/flow/max_min.h"
 #include "sim/predict/predict.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace lockstep::sim {
 namespace {
@@ -60,7 +60,7 @@ TEST(RealLines, BetweenTwoTheWayCarriesThemToo) {
 }
 
 // 2 * 3/4 * 8 MiB at 5 MB/s are 2.52 s; of packets, 3052/2896 of that.
-TEST(RealLines, APredictionIsLongerByWhatIsNoPayload) {
+TEST(RealLines, APredictionIncludesHeaders) {
   const Result<Scenario> scenario = scenario_from_text(R"(
 name = "four at home"
 peers = 4

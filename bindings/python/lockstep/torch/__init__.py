@@ -1,0 +1,72 @@
+"""Lockstep as a backend of torch.distributed.
+
+    import lockstep.torch  # torch 2.14 and later find the backend without this import
+    torch.distributed.init_process_group("lockstep")
+
+Address: `init_method="lockstep://host:port"` names a running coordinator (`lockstep coordinator`). Every other init
+method of torch works, too: then the environment variable LOCKSTEP_COORDINATOR names the coordinator, and without it
+rank 0 runs one. Sub-groups have coordinators of their own, each in the process of the group's first rank.
+
+When a process dies (docs/torch.md has the whole table):
+
+========= ============================== =================================== ====================================
+mode      the collective in flight       the next collectives                the group
+========= ============================== =================================== ====================================
+strict    raises CollectiveError on all  raise CollectiveError, until every  keeps its size; `shrink(group)` goes on
+          survivors; `error.lost` has    survivor has called `shrink(group)` without the lost ranks
+          the ranks that are gone
+elastic   all-reduce, barrier and        all-reduce, barrier and broadcast   shrinks by itself: rank and size change;
+          broadcast (if its root lives)  work; the others do, too, once one  `group.result` has the contributors
+          end among the survivors; the   of them has ended
+          others raise CollectiveError
+========= ============================== =================================== ====================================
+
+A group with enable_reconfigure changes its members by torch's reconfigure; `reconfigurable()` is one for torchft's
+Manager. `Replica` joins replicas of several processes each, with FSDP2 inside.
+
+Training strategies over any run, without a process group (docs/strategies.md): `DataParallel`, `LocalSGD`, `FedAvg`,
+`DiLoCo` and `StreamingDiLoCo`, with the outer optimizers `SGD` and `Nesterov`.
+
+No process is ever killed. A tensor that is reduced in place holds its input after an error.
+"""
+
+from __future__ import annotations
+
+from ._data_parallel import DataParallel
+from ._diloco import DiLoCo
+from ._fragments import by_block, by_bytes
+from ._local_updates import FedAvg, LocalSGD
+from ._membership import ReconfigureOptions
+from ._outer import SGD, Nesterov, OuterOptimizer
+from ._process_group import CollectiveError, Options, ProcessGroup, monitored_barrier, reconfigurable, shrink
+from ._register import register
+from ._replica import Replica
+from ._strategy import StepInfo, Strategy, Wire
+from ._streaming import StreamingDiLoCo
+
+__all__ = [
+    "SGD",
+    "CollectiveError",
+    "DataParallel",
+    "DiLoCo",
+    "FedAvg",
+    "LocalSGD",
+    "Nesterov",
+    "Options",
+    "OuterOptimizer",
+    "ProcessGroup",
+    "ReconfigureOptions",
+    "Replica",
+    "StepInfo",
+    "Strategy",
+    "StreamingDiLoCo",
+    "Wire",
+    "by_block",
+    "by_bytes",
+    "monitored_barrier",
+    "reconfigurable",
+    "register",
+    "shrink",
+]
+
+register()

@@ -1,0 +1,77 @@
+"""Arguments of training strategies, checked where they come in: their errors name the argument and what is allowed."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from ..communicator import Communicator
+from ._replica import Replica
+
+_MOST = 2**53  # settings travel as float64
+
+
+def whole_number(value: Any, name: str, least: int) -> int:
+    """An int of at least `least`. Raises TypeError, ValueError."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; allowed: an int of at least {least}") from None
+    if not least <= number <= _MOST:
+        raise ValueError(f"{name} is {number}; allowed: {least} to {_MOST}")
+    return number
+
+
+def number(value: Any, name: str, allowed: str) -> float:
+    """A number. Raises TypeError."""
+    wrong = TypeError(f"{name} is {value!r}; allowed: {allowed}")
+    if isinstance(value, str):  # float() reads it
+        raise wrong
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise wrong from None
+
+
+def weight_of(value: Any) -> float:
+    """A weight: a finite number of at least 0. Raises TypeError, ValueError."""
+    weight = number(value, "weight", "a number of at least 0")
+    if not (math.isfinite(weight) and weight >= 0):
+        raise ValueError(f"weight is {weight}; allowed: a finite number of at least 0")
+    return weight
+
+
+def check_parts(run: Any, model: Any, optimizers: list[Any]) -> None:
+    """Raises TypeError for a run, a model or an inner optimizer that is something else."""
+    if run is not None and not isinstance(run, (Communicator, Replica)):
+        raise TypeError(f"run is {run!r}; allowed: a lockstep.Communicator (from connect()), a Replica, or None")
+    if not hasattr(model, "named_parameters"):
+        raise TypeError(f"model is of type {type(model).__name__}; allowed: a torch.nn.Module")
+    for optimizer in optimizers:
+        if not hasattr(optimizer, "param_groups"):
+            raise TypeError(
+                f"inner is of type {type(optimizer).__name__}; allowed: an optimizer of torch, or a list of them"
+            )
+
+
+def check_state(state: Any, entries: Mapping[str, type]) -> None:
+    """Raises KeyError, TypeError or ValueError for what is no global_state_dict(). entries: names and types."""
+    if not isinstance(state, Mapping):
+        raise TypeError(f"state is of type {type(state).__name__}; allowed: what global_state_dict() has returned")
+    missing = [name for name in entries if name not in state]
+    if missing:
+        raise KeyError(f"the state has no {', '.join(missing)}; allowed: what global_state_dict() has returned")
+    for name, kind in entries.items():
+        if kind is int:
+            whole_number(state[name], name, 0)
+        elif not isinstance(state[name], kind):
+            raise TypeError(f"{name} is of type {type(state[name]).__name__}; allowed: {kind.__name__}")
+
+
+def check_tensors(given: Mapping[str, Any], wanted: set[str], what: str) -> None:
+    """Raises KeyError if tensors of the model are missing in a state."""
+    missing = sorted(wanted - set(given))
+    if missing:
+        raise KeyError(f"{what} of the state has no {', '.join(missing)}: it is of another model or strategy")

@@ -1,0 +1,163 @@
+"""Data parallel training: every step averages the gradients of all peers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..types import WireFormat, WireFormatName
+from ._checked import check_state, check_tensors, weight_of
+from ._flat import HostTensors, zeros
+from ._replica import local_of, state_of
+from ._strategy import GRADIENT_TAG, Reduction, Run, StepInfo, Strategy, Wire, copies_of, take_copies
+
+
+class DataParallel(Strategy):
+    """Averages the gradients of all peers before every step of the inner optimizer, in one all-reduce.
+
+        gradient = average of gradient_m        then the inner optimizer makes its step
+
+    A hook of the (first) inner optimizer takes the average, so the loop is that of the other strategies. The state of
+    the inner optimizer is part of the shared state, and newcomers take it over. The steps of torch's optimizers are
+    equal bit for bit on CPUs of one kind only; on others use DiLoCo(inner_steps=1, outer=SGD(1)) with an inner SGD.
+
+    weight: set it before the step of the inner optimizer: how much this peer's gradient counts, such as its number of
+        examples. All peers set it, or none does (None).
+    inner: an optimizer of torch, or a list of optimizers.
+    The other arguments are those of LocalSGD. A gradient that is None counts as zeros, and is set to the average.
+    Raises ValueError, TypeError.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        model: Any,
+        inner: Any,
+        *,
+        wire: Wire | WireFormat | WireFormatName = "native",
+        minimum_world: int = 0,
+    ) -> None:
+        super().__init__(run, model, inner, minimum_world=minimum_world)
+        self.weight: float | None = None
+        self._wire = Wire.of(wire)
+        count = sum(local_of(parameter).numel() for _, parameter in self._named)
+        pinned = any(parameter.device.type == "cuda" for _, parameter in self._named)
+        self._gradient = zeros(count, pinned)
+        self._residual = zeros(count, pinned) if self._wire.error_feedback else None
+        self._reduction: Reduction | None = None
+        self._hook: Any = None
+        self._seconds = 0.0
+
+    def step(self, weight: float | None = None) -> StepInfo:
+        """Ends a step: lets newcomers in. See Strategy.step(). weight: None; set the attribute instead."""
+        self._check_entered()
+        if weight is not None:
+            raise ValueError("the gradients are averaged already: set `weight` before the step of the inner optimizer")
+        if self._reduction is None:
+            raise RuntimeError("step() comes after the step of the inner optimizer, which has made none")
+        reduction, self._reduction = self._reduction, None
+        begin = self._now()
+        self._inner_step += 1
+        self._outer_step += 1
+        with torch.no_grad():
+            self._average_buffers()
+            self._admit(reduction.has_newcomers)
+        seconds, self._seconds = self._seconds + self._now() - begin, 0.0
+        return self._info(seconds, True)
+
+    def global_state_dict(self) -> dict[str, Any]:
+        """A copy of the shared state, with "optimizer"; see Strategy.global_state_dict()."""
+        tensors = copies_of(self._tensors())
+        trained = {name for name, _ in self._named}
+        return {
+            "parameters": {name: tensor for name, tensor in tensors.items() if name in trained},
+            "momentum": {},
+            "model": {name: tensor for name, tensor in tensors.items() if name not in trained},
+            "optimizer": copies_of(self._optimizer_tensors()),
+            "inner_step": self._inner_step,
+            "outer_step": self._outer_step,
+        }
+
+    def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over a global_state_dict(); see Strategy.load_global_state_dict()."""
+        if self._entered:
+            raise RuntimeError("load_global_state_dict() comes before the `with` block")
+        kinds = {"parameters": Mapping, "model": Mapping, "optimizer": Mapping, "inner_step": int, "outer_step": int}
+        check_state(state, kinds)
+        check_tensors(state["parameters"], {name for name, _ in self._named}, "parameters")
+        with torch.no_grad():
+            take_copies(self._tensors(), {**state["parameters"], **state["model"]})
+        take_copies(self._optimizer_tensors(), state["optimizer"])
+        self._inner_step, self._outer_step = int(state["inner_step"]), int(state["outer_step"])
+
+    # ---- the engine ----
+
+    def _tensors(self) -> HostTensors:
+        kept = set(self._model.state_dict())
+        named = [*self._model.named_parameters(), *self._model.named_buffers()]
+        return HostTensors((f"model/{name}", tensor) for name, tensor in named if name in kept)
+
+    def _optimizer_tensors(self) -> HostTensors:
+        return HostTensors(
+            (f"optimizer/{number}/{name}", tensor)
+            for number, optimizer in enumerate(self._optimizers)
+            for name, tensor in state_of(optimizer).items()
+        )
+
+    def _enter(self) -> None:
+        self._reduction = None
+        self._sync()
+        self._hook = self._optimizers[0].register_step_pre_hook(self._average)
+
+    def _finish(self) -> None:
+        """The model has the shared parameters at any time."""
+
+    def _detach(self) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+
+    def _sync(self) -> None:
+        tensors = [self._tensors(), self._optimizer_tensors()]
+        entries: dict[str, Any] = {"inner_step": self._inner_step, "outer_step": self._outer_step}
+        for group in tensors:
+            group.fetch()
+            entries.update(group.arrays)
+        state = self._sync_state(entries, {}, revision=self._outer_step)
+        for group in tensors:
+            group.give_back()
+        self._inner_step, self._outer_step = int(state["inner_step"]), int(state["outer_step"])
+
+    def _average(self, *_: Any) -> None:
+        """Before the step of the inner optimizer: all peers have the average gradient."""
+        if self._reduction is not None:
+            raise RuntimeError("the inner optimizer makes a second step; allowed: step() of the strategy after each")
+        begin = self._now()
+        with torch.no_grad():
+            parts = list(self._parts())
+            for parameter, part in parts:
+                if parameter.grad is None:
+                    part.zero_()
+                else:
+                    part.copy_(local_of(parameter.grad))
+            weight = None if self.weight is None else weight_of(self.weight)
+            reduction = Reduction([self._gradient], weight, GRADIENT_TAG, self._residual)
+            self._begin(reduction, self._wire)
+            for parameter, part in parts:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                local_of(parameter.grad).copy_(part)
+        self._reduction = reduction
+        self._seconds = self._now() - begin
+
+    def _parts(self) -> Any:
+        """Each parameter, with its place in the flat gradient as a tensor."""
+        at = 0
+        for _, parameter in self._named:
+            shape = local_of(parameter).shape
+            size = int(np.prod(shape))
+            yield parameter, torch.from_numpy(self._gradient[at : at + size]).view(shape)
+            at += size

@@ -1,0 +1,236 @@
+"""Strategies that train alone, then average what the peers have learnt: their engine, LocalSGD, FedAvg."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ..types import WireFormat, WireFormatName
+from ._checked import check_state, check_tensors, weight_of, whole_number
+from ._flat import Fragment
+from ._outer import SGD, OuterOptimizer
+from ._strategy import GRADIENT_TAG, Reduction, Run, StepInfo, Strategy, Wire, copies_of, rest_of, take_copies
+
+_STATE = {"parameters": Mapping, "momentum": Mapping, "model": Mapping, "inner_step": int, "outer_step": int}
+
+
+class LocalUpdates(Strategy):
+    """The engine of DiLoCo, FedAvg and LocalSGD: inner steps, one all-reduce of the progress, an outer step."""
+
+    def __init__(
+        self,
+        run: Run,
+        model: Any,
+        inner: Any,
+        *,
+        inner_steps: int,
+        outer: OuterOptimizer,
+        wire: Wire | WireFormat | WireFormatName = "native",
+        minimum_world: int = 0,
+    ) -> None:
+        super().__init__(run, model, inner, minimum_world=minimum_world)
+        self._inner_steps = whole_number(inner_steps, "inner_steps", 1)
+        if not isinstance(outer, OuterOptimizer):
+            raise TypeError(f"outer is {outer!r}; allowed: an OuterOptimizer, such as Nesterov(0.7, 0.9) or SGD(0.7)")
+        self._outer = outer
+        self._wire = Wire.of(wire)
+        self._weight: float | None = None
+        self._fragments = self._make_fragments()
+        self._boundary = 0  # inner step of the run to which the shared parameters belong
+        self._loaded = False
+
+    # ---- what a program uses ----
+
+    def step(self, weight: float | None = None) -> StepInfo:
+        """Ends an inner step; each inner_steps-th one is an outer step. See Strategy.step()."""
+        self._check_entered()
+        if weight is not None:
+            self._weight = (self._weight or 0.0) + weight_of(weight)
+        self._inner_step += 1
+        begin = self._now()
+        with torch.no_grad():
+            fragment = self._after_inner_step()
+        return self._info(self._now() - begin, fragment is not None, fragment if len(self._fragments) > 1 else None)
+
+    def global_state_dict(self) -> dict[str, Any]:
+        """A copy of the shared state; see Strategy.global_state_dict()."""
+        state: dict[str, Any] = {
+            "parameters": {},
+            "momentum": {},
+            "model": copies_of(rest_of(self._model, self._named)),
+        }
+        if not (self._entered or self._loaded):
+            self._load_fragments()
+        for fragment in self._fragments:
+            state["parameters"].update(fragment.tensors(fragment.theta))
+            if fragment.momentum is not None:
+                state["momentum"].update(fragment.tensors(fragment.momentum))
+        return {**state, "inner_step": self._boundary, "outer_step": self._outer_step}
+
+    def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over a global_state_dict(); see Strategy.load_global_state_dict()."""
+        if self._entered:
+            raise RuntimeError("load_global_state_dict() comes before the `with` block")
+        check_state(state, _STATE)
+        for fragment in self._fragments:
+            check_tensors(state["parameters"], fragment.names, "parameters")
+            if fragment.momentum is not None:
+                check_tensors(state["momentum"], fragment.names, "momentum")
+        for fragment in self._fragments:
+            fragment.take(fragment.theta, state["parameters"])
+            if fragment.momentum is not None:
+                fragment.take(fragment.momentum, state["momentum"])
+        take_copies(rest_of(self._model, self._named), state["model"])
+        self._inner_step = self._boundary = int(state["inner_step"])
+        self._outer_step = int(state["outer_step"])
+        self._loaded = True
+
+    # ---- the engine ----
+
+    def _make_fragments(self) -> list[Fragment]:
+        return [Fragment(self._named, self._outer, error_feedback=self._wire.error_feedback)]
+
+    def _settings(self) -> dict[str, float]:
+        return {"inner_steps": self._inner_steps, **self._outer.settings()}
+
+    def _load_fragments(self) -> None:
+        with torch.no_grad():
+            for fragment in self._fragments:
+                fragment.load()
+
+    def _enter(self) -> None:
+        if not self._loaded:
+            self._load_fragments()
+        self._loaded = True  # entered again, a strategy goes on from its state
+        self._inner_step = self._boundary
+        with torch.no_grad():
+            self._sync()
+            self._inner_step = self._boundary
+            self._store()
+
+    def _store(self) -> None:
+        """The model begins with the shared parameters."""
+        for fragment in self._fragments:
+            fragment.store(fragment.theta)
+
+    def _finish(self) -> None:
+        self.wait()
+        with torch.no_grad():
+            self._store()
+
+    def _detach(self) -> None:
+        """There are no hooks."""
+
+    def _sync(self) -> None:
+        rest = rest_of(self._model, self._named)
+        rest.fetch()
+        entries: dict[str, Any] = dict(rest.arrays)
+        for fragment in self._fragments:
+            entries.update(fragment.entries())
+        entries.update(self._counters())
+        state = self._sync_state(entries, self._settings(), revision=self._outer_step)
+        rest.give_back()
+        self._take_counters(state)
+
+    def _counters(self) -> dict[str, int]:
+        return {"inner_step": self._boundary, "outer_step": self._outer_step}
+
+    def _take_counters(self, state: Mapping[str, Any]) -> None:
+        self._boundary = int(state["inner_step"])
+        self._outer_step = int(state["outer_step"])
+
+    def _after_inner_step(self) -> int | None:
+        """The number of the fragment that has made an outer step; None if there was none."""
+        if self._inner_step % self._inner_steps:
+            return None
+        (fragment,) = self._fragments
+        fragment.measure()
+        reduction = self._reduction_of(fragment)
+        self._begin(reduction, self._wire)
+        fragment.step()
+        self._outer_step += 1
+        self._boundary = self._inner_step
+        self._average_buffers()
+        self._admit(reduction.has_newcomers)
+        fragment.store(fragment.theta)
+        return 0
+
+    def _reduction_of(self, fragment: Fragment, number: int = 0) -> Reduction:
+        """The average of a fragment's gradient; takes the weight since the last one."""
+        weight, self._weight = self._weight, None
+        return Reduction([fragment.gradient], weight, GRADIENT_TAG + number, fragment.residual)
+
+
+class LocalSGD(LocalUpdates):
+    """Averages the parameters of all peers after every inner_steps steps.
+
+        theta = average of theta_m        computed as theta - average of (theta - theta_m)
+
+    run: a lockstep.Communicator, a Replica, or None to train alone.
+    model: a module; its parameters that the inner optimizer changes are averaged: float32, bfloat16 or float16, on any
+        device. The shared copy is float32, in the memory of the host: 2 times the size of the model in float32. Buffers
+        are averaged in the outer steps. Newcomers also take over frozen parameters.
+    inner: an optimizer of torch, or a list of optimizers; its state is not shared, and a newcomer's begins empty.
+    inner_steps: steps from one average to the next; equal on all peers. An outer step sends what one all-reduce of the
+        parameters does.
+    wire: a lockstep.torch.Wire, or a wire format for both ways.
+    minimum_world: with fewer members the strategy waits for more; 0: never.
+    Raises ValueError, TypeError.
+
+    Example:
+        >>> with lockstep.connect("coordinator.example:4000") as run:
+        ...     with LocalSGD(run, model, optimizer, inner_steps=20) as sync:
+        ...         while sync.inner_step < 1000:
+        ...             loss(model).backward()
+        ...             optimizer.step()
+        ...             optimizer.zero_grad()
+        ...             sync.step()
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        model: Any,
+        inner: Any,
+        *,
+        inner_steps: int = 20,
+        wire: Wire | WireFormat | WireFormatName = "native",
+        minimum_world: int = 0,
+    ) -> None:
+        super().__init__(
+            run, model, inner, inner_steps=inner_steps, outer=SGD(1.0), wire=wire, minimum_world=minimum_world
+        )
+
+
+class FedAvg(LocalUpdates):
+    """Averages the parameters of all peers, weighted by the number of examples that each has seen.
+
+        theta = theta - lr * (sum of n_m * (theta - theta_m)) / (sum of n_m)
+
+    step(weight) needs the number of examples of each inner step. lr: rate of the server; 1 is the plain average. The
+    other arguments are those of LocalSGD.
+    Raises ValueError, TypeError.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        model: Any,
+        inner: Any,
+        *,
+        inner_steps: int = 100,
+        lr: float = 1.0,
+        wire: Wire | WireFormat | WireFormatName = "native",
+        minimum_world: int = 0,
+    ) -> None:
+        super().__init__(
+            run, model, inner, inner_steps=inner_steps, outer=SGD(lr), wire=wire, minimum_world=minimum_world
+        )
+
+    def step(self, weight: float | None = None) -> StepInfo:
+        """Ends an inner step. weight: its number of examples, at least 0. Raises ValueError without; see Strategy."""
+        if weight is None:
+            raise ValueError("FedAvg weighs each peer by its examples: step(weight=number of examples)")
+        return super().step(weight)

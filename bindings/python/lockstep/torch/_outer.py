@@ -1,0 +1,152 @@
+"""Outer optimizers: how the average of all peers' progress changes the shared parameters.
+
+Every operation is rounded on its own, in a fixed order, so that a step gives the same bits on every CPU. The optimizers
+of torch do not: their kernels fuse a multiplication with an addition where the CPU can.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ._checked import number
+
+Floats = NDArray[np.float32]
+
+_BLOCK = 1 << 16  # elements that one pass changes: they stay in the cache between its operations
+
+
+class OuterOptimizer(ABC):
+    """An outer optimizer: stateless itself; a strategy keeps the momentum, which is part of the shared state.
+
+    Subclass it for an optimizer of your own. A step must give the same bits on every peer: use operations of numpy that
+    are rounded one by one (multiply, add, subtract, divide, sqrt), no dot products and no sums.
+    """
+
+    @property
+    @abstractmethod
+    def has_momentum(self) -> bool:
+        """Whether step() needs a momentum."""
+
+    @abstractmethod
+    def step(self, theta: Floats, momentum: Floats | None, gradient: Floats) -> None:
+        """Changes the parameters in place.
+
+        theta: parameters, float32, one dimension.
+        momentum: of the same size, zeros before the first step, changed in place; None without has_momentum.
+        gradient: average of old minus new parameters, of the same size; may be overwritten.
+        """
+
+    @abstractmethod
+    def settings(self) -> Mapping[str, float]:
+        """The numbers that must be equal on all peers, by name."""
+
+
+@dataclass(frozen=True)
+class SGD(OuterOptimizer):
+    """Plain steps: theta = theta - lr * gradient. With lr=1 the parameters become the average of all peers' parameters.
+
+    lr: rate, above 0.
+    Raises ValueError.
+    """
+
+    lr: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_rate(self.lr)
+
+    @property
+    def has_momentum(self) -> bool:
+        """False: there is no momentum."""
+        return False
+
+    def step(self, theta: Floats, momentum: Floats | None, gradient: Floats) -> None:
+        """Changes the parameters in place; see OuterOptimizer.step()."""
+        lr = np.float32(self.lr)
+        with exact():
+            for part in blocks(theta.size):
+                np.multiply(gradient[part], lr, out=gradient[part])
+                np.subtract(theta[part], gradient[part], out=theta[part])
+
+    def settings(self) -> Mapping[str, float]:
+        """The rate."""
+        return {"outer_lr": self.lr}
+
+
+@dataclass(frozen=True)
+class Nesterov(OuterOptimizer):
+    """SGD with Nesterov momentum, in the form of torch: v = momentum * v + g; theta = theta - lr * (g + momentum * v).
+
+    lr: rate, above 0. momentum: at least 0, below 1.
+    The defaults are those of DiLoCo. They need some 40 outer steps; for shorter runs use (0.5, 0.8).
+    Raises ValueError.
+    """
+
+    lr: float = 0.7
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        _check_rate(self.lr)
+        if not 0 <= number(self.momentum, "momentum", "at least 0, below 1") < 1:
+            raise ValueError(f"momentum is {self.momentum}; allowed: at least 0, below 1")
+
+    @property
+    def has_momentum(self) -> bool:
+        """True: a momentum as large as the parameters."""
+        return True
+
+    def step(self, theta: Floats, momentum: Floats | None, gradient: Floats) -> None:
+        """Changes parameters and momentum in place; see OuterOptimizer.step()."""
+        if momentum is None:
+            raise ValueError("momentum is None; allowed: an array as large as theta")
+        lr, mu = np.float32(self.lr), np.float32(self.momentum)
+        ahead = np.empty(min(_BLOCK, theta.size), np.float32)
+        with exact():
+            for part in blocks(theta.size):
+                v, g = momentum[part], gradient[part]
+                change = ahead[: g.size]
+                np.multiply(v, mu, out=v)
+                np.add(v, g, out=v)
+                np.multiply(v, mu, out=change)
+                np.add(g, change, out=change)
+                np.multiply(change, lr, out=change)
+                np.subtract(theta[part], change, out=theta[part])
+
+    def settings(self) -> Mapping[str, float]:
+        """Rate and momentum."""
+        return {"outer_lr": self.lr, "outer_momentum": self.momentum}
+
+
+def blocks(count: int) -> Iterator[slice]:
+    """Slices that tile `count` elements."""
+    for begin in range(0, count, _BLOCK):
+        yield slice(begin, min(begin + _BLOCK, count))
+
+
+@contextlib.contextmanager
+def exact() -> Iterator[None]:
+    """Arithmetic of this thread keeps denormal numbers, also after torch.set_flush_denormal(True)."""
+    least: Any = np.full(1, np.finfo(np.float32).tiny, np.float32)
+    flushes = not (least * np.float32(0.5)).view(np.uint32)[0]
+    if flushes:
+        torch.set_flush_denormal(False)
+    try:
+        with np.errstate(all="ignore"):  # a run that diverges says so by its loss
+            yield
+    finally:
+        if flushes:
+            torch.set_flush_denormal(True)
+
+
+def _check_rate(lr: float) -> None:
+    lr = number(lr, "lr", "a finite number above 0")
+    if not (math.isfinite(lr) and lr > 0):
+        raise ValueError(f"lr is {lr}; allowed: a finite number above 0")

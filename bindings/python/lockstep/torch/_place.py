@@ -1,0 +1,143 @@
+"""How the processes of a group find each other and get the ranks that torch has given them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from datetime import timedelta
+from typing import Any, Callable
+
+from ..communicator import Communicator
+from ..coordinator import Coordinator
+from ..errors import Error, Refused, TimedOut, WaitTimedOut
+
+COORDINATOR = "LOCKSTEP_COORDINATOR"
+"""Environment variable with the address of the coordinator of the default group, as host:port."""
+
+HOST = "LOCKSTEP_HOST"
+"""Environment variable with this host's address for other processes, where the address cannot be guessed."""
+
+_POLL = 0.002  # seconds between two looks at torch's store
+_SLICE = 0.1  # seconds after which a wait looks whether it still makes sense
+
+
+class Place:
+    """A place in a run whose ranks are those of torch.
+
+    store: torch's store of the group; the members meet there.
+    address: the coordinator of the run; None: rank 0 runs one.
+    timeout: limit for all members to join.
+    check: raises when there is nobody left to wait for; called again and again during every wait.
+    """
+
+    def __init__(
+        self,
+        store: Any,
+        rank: int,
+        size: int,
+        timeout: timedelta,
+        address: str | None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._check = check
+        self._limit = time.monotonic() + timeout.total_seconds()
+        self.coordinator: Coordinator | None = None
+        if address is None:
+            if rank == 0:
+                self.coordinator = Coordinator(":0")
+                address = f"{own_host(host_of_store(store))}:{self.coordinator.address.rpartition(':')[2]}"
+                store.set("lockstep/coordinator", address)
+            else:
+                self._await(store, "lockstep/coordinator", "rank 0 to start the coordinator")
+                address = store.get("lockstep/coordinator").decode()
+        self.run = Communicator(name=f"rank {rank}")
+        try:
+            self._take_rank(store, rank, size, address)
+        except BaseException:
+            self.close()
+            raise
+
+    def _take_rank(self, store: Any, rank: int, size: int, address: str) -> None:
+        """Joins behind the rank before: a run numbers its members in the order in which they are admitted."""
+        if rank > 0:
+            self._await(store, f"lockstep/joined/{rank - 1}", f"rank {rank - 1} to join")
+        self._connect(address)
+        if self.run.rank != rank:
+            raise Refused(
+                f"rank {rank} of the group became rank {self.run.rank} of the run at {address}: other processes are in "
+                "this run already; give every group a coordinator of its own"
+            )
+        store.set(f"lockstep/joined/{rank}", b"1")
+        for members in range(rank + 2, size + 1):
+            self._await_world(members, size)
+
+    def _connect(self, address: str) -> None:
+        connecting = self.run.connect_async(address, timeout=self._left())
+        while True:
+            self._check()
+            try:
+                connecting.wait(_SLICE)
+                return
+            except WaitTimedOut:
+                pass
+
+    def _await(self, store: Any, key: str, what: str) -> None:
+        """Waits for a key without keeping the store from other threads."""
+        while not store.check([key]):
+            self._check()
+            if time.monotonic() > self._limit:
+                raise TimedOut(f"waited in vain for {what}")
+            time.sleep(_POLL)
+
+    def _await_world(self, members: int, size: int) -> None:
+        while True:
+            self._check()
+            try:
+                self.run.wait_for_world(members, timeout=min(_SLICE, self._left()))
+                return
+            except TimedOut:
+                if time.monotonic() > self._limit:
+                    raise TimedOut(f"{self.run.world_size} of {size} ranks have joined in time") from None
+
+    def _left(self) -> float:
+        return max(0.001, self._limit - time.monotonic())
+
+    def leave(self, others_leave_within: float) -> None:
+        """Leaves the run. The process that runs the coordinator first waits for the others, at most so many seconds."""
+        limit = time.monotonic() + others_leave_within
+        try:
+            while self.coordinator is not None and self.run.world_size > 1 and time.monotonic() < limit:
+                time.sleep(0.002)
+            self.run.leave(timeout=others_leave_within)
+        except Error:
+            pass  # the run is over already
+        self.close()
+
+    def close(self) -> None:
+        """Ends every call in flight, and the coordinator if it runs here."""
+        self.run.close()
+        if self.coordinator is not None:
+            self.coordinator.stop()
+
+
+def host_of_store(store: Any) -> str | None:
+    """The host of torch's store; None for a store without a network."""
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    host: str | None = getattr(store, "host", None) or os.environ.get("MASTER_ADDR")
+    return host
+
+
+def own_host(target: str | None) -> str:
+    """This host's address for others: the one from which it reaches `target`; None: all processes are on this host."""
+    given = os.environ.get(HOST)
+    if given:
+        return given
+    if target is None:
+        return "127.0.0.1"
+    family, kind, _, _, place = socket.getaddrinfo(target, 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as probe:  # sends nothing; asks the system which address it would use
+        probe.connect(place)
+        host = str(probe.getsockname()[0])
+    return f"[{host}]" if ":" in host else host

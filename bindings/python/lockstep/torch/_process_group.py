@@ -1,0 +1,803 @@
+"""The process group: torch's collectives as calls of a Lockstep run."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import logging
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Callable
+
+import torch
+import torch.distributed as dist
+
+from .._lockstep import Result
+from ..communicator import Communicator
+from ..errors import Error, Evicted, NotConnected, OutcomeUnknown, PeerLost, WorldChanged
+from ..types import PeerId
+from ._membership import Attempt, Meeting, Membership, first_membership, join, store_of_address
+from ._repeated import Repeated
+from ._tensors import Reduction, Staged, array_of, as_bytes, plain_array, reduction_of
+from ._work import Call, Ended, EndedWork, Work
+
+_LEAVE_WITHIN = 10.0  # seconds
+_FIRST_TAG_OF_REPEATED = 1 << 62
+
+_log = logging.getLogger("lockstep")
+
+
+@dataclasses.dataclass
+class Options:
+    """How a group reacts to the loss of a process: `init_process_group("lockstep", pg_options=Options(elastic=True))`.
+
+    elastic: all-reduce, barrier, and a broadcast whose root lives go on among the survivors, and the group shrinks by
+        itself. Default: the collective raises on every survivor, and the group waits for shrink().
+    enable_reconfigure: the group begins without members; reconfigure() names them. As the argument of the same name
+        of init_process_group has it, for torch before 2.14.
+    """
+
+    elastic: bool = False
+    enable_reconfigure: bool = False
+
+
+class CollectiveError(dist.DistBackendError):  # type: ignore[misc]
+    """A collective that failed. The text is that of the Lockstep error, which is also `__cause__`.
+
+    lost: ranks of the group that are gone.
+    """
+
+    def __init__(self, text: str, lost: Sequence[int]) -> None:
+        super().__init__(text)
+        self.lost = list(lost)
+
+
+class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not there for everybody who checks
+    """A group of torch.distributed over one Lockstep run.
+
+    store, rank, size, timeout: as torch gives them. The timeout is the default of every collective.
+    address: the coordinator's; None: rank 0 runs one.
+    near: see reconfigurable().
+    Raises lockstep.Unreachable, Refused, TimedOut, PeerLost; torch.distributed.DistStoreError.
+    """
+
+    result: Result | None = None
+    """The receipt of the last collective that has ended: contributors, retries, hash. None before the first."""
+
+    def __init__(
+        self,
+        store: Any,
+        rank: int,
+        size: int,
+        timeout: timedelta,
+        options: Options,
+        address: str | None = None,
+        near: str | None = None,
+    ) -> None:
+        super().__init__(rank, size)
+        self._options = options
+        self._timeout = timeout
+        self._given = (rank, size)
+        self._now: Membership | None = None
+        self._former: Membership | None = None
+        self._meeting = Meeting(near or store)
+        self._moving: Attempt | None = None
+        self._abort_hooks: dict[int, Callable[[], object]] = {}
+        if not options.enable_reconfigure:
+            self._now = first_membership(store, rank, size, timeout, address)
+        self._coalesced: list[Work] | None = None
+        self._monitored = itertools.count()
+        self._group_name = ""
+        self._group_desc = "undefined"
+
+    # ---- who takes part ----
+
+    @property
+    def communicator(self) -> Communicator:
+        """The run of this group, for calls that torch does not have. Tags from 2**62 on are the group's own."""
+        return self._membership.place.run
+
+    @property
+    def _membership(self) -> Membership:
+        if self._now is None:
+            raise NotConnected("the process group has no members: it was destroyed, or waits for a reconfigure")
+        return self._now
+
+    @property
+    def _members(self) -> list[PeerId]:
+        return self._membership.members
+
+    def getBackendName(self) -> str:  # noqa: N802  # torch's name
+        """The name of this backend."""
+        return "lockstep"
+
+    def getRank(self) -> int:  # noqa: N802
+        """This process's rank in the group."""
+        now = self._now
+        return self._given[0] if now is None else now.members.index(now.place.run.id)
+
+    def getSize(self) -> int:  # noqa: N802
+        """The number of processes in the group, lost ones included until the group has shrunk."""
+        return self._given[1] if self._now is None else len(self._now.members)
+
+    def getGroupName(self) -> str:  # noqa: N802
+        """The name by which torch finds the group again."""
+        return self._group_name
+
+    def setGroupName(self, name: str) -> None:  # noqa: N802
+        """Called by torch."""
+        self._group_name = name
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        """The group_desc of new_group()."""
+        return self._group_desc
+
+    def setGroupDesc(self, desc: str) -> None:  # noqa: N802
+        """Called by torch."""
+        self._group_desc = desc
+
+    def lost(self) -> list[int]:
+        """The ranks of this group that the run has lost."""
+        alive = set(self.communicator.members())
+        return [rank for rank, member in enumerate(self._members) if member not in alive]
+
+    def shrink(self, timeout: timedelta | None = None) -> list[int]:
+        """Goes on without the lost ranks. Every survivor calls it.
+
+        Ranks keep their order and close the gaps. Returns the ranks that are gone, in the numbers of before.
+        Raises CollectiveError.
+        """
+        seconds = self._seconds(timeout)
+        try:
+            result = self.communicator.barrier(timeout=seconds)
+        except Error as error:
+            raise self._failure(error) from error
+        before = self._members
+        self._adopt(result)
+        return [rank for rank, member in enumerate(before) if member not in self._members]
+
+    def _adopt(self, result: Result) -> None:
+        """The contributors of a committed round are the members, equal on every one of them."""
+        alive = set(result.contributors)
+        self._membership.members = [member for member in self._members if member in alive]
+
+    # ---- torch's reconfigure ----
+
+    @property
+    def supports_reconfigure(self) -> bool:
+        """Whether reconfigure() works: the group was made with enable_reconfigure."""
+        return self._options.enable_reconfigure
+
+    def get_reconfigure_handle(self) -> str:
+        """The handle by which others name this process in reconfigure(). Always the same."""
+        return self._meeting.handle()
+
+    def reconfigure(self, opts: Any) -> Work:
+        """Goes over to the membership that opts names; each of its members calls this.
+
+        The processes need nothing in common but their handles. Until the change is agreed on by all of them, and if it
+        fails, every one keeps its old membership; a failure is the same on all, and another uuid tries again. Calls in
+        flight of the old membership are aborted.
+
+        opts: torch's ReconfigureOptions, or ours.
+        Returns a Work, which raises CollectiveError.
+        """
+        if not self.supports_reconfigure:
+            raise RuntimeError("reconfigure needs a group that was made with enable_reconfigure=True")
+        seconds = self._seconds(opts.timeout)
+        number, handles = opts.uuid, opts.handles
+        return self._move(
+            lambda: self._meeting.join(number, handles, seconds, self._timeout), seconds, f"reconfigure {number}"
+        )
+
+    def configure(
+        self,
+        store_addr: str,
+        replica_id: str,
+        rank: int,
+        world_size: int,
+        quorum_id: int | None = None,
+        group_rank: int | None = None,
+        group_world_size: int | None = None,
+        global_ranks: list[int] | None = None,
+    ) -> None:
+        """Goes over to a new membership, as torchft 0.2 asks for it. Waits.
+
+        store_addr: host:port/prefix of torch's store, with a prefix that was never used before.
+        rank, world_size: this process's rank among the members, and their number.
+        Raises CollectiveError; the group then keeps its old membership.
+        """
+        seconds = self._timeout.total_seconds()
+
+        def meet() -> Membership:
+            limit = time.monotonic() + seconds
+            store = store_of_address(store_addr, seconds)
+            return join(store, rank, world_size, max(0.001, limit - time.monotonic()), self._timeout, "configure")
+
+        self._move(meet, seconds, "configure").wait()
+
+    def _move(self, meet: Callable[[], Membership], seconds: float, what: str) -> Work:
+        if self._moving is not None and not self._moving.done():
+            raise RuntimeError(f"{what}: another change of membership is in flight")
+        self._moving = Attempt(meet, self._take, seconds, what)
+        return Work([self._moving], [], lambda _: None, lambda error: _caused(CollectiveError(str(error), []), error))
+
+    def _take(self, new: Membership) -> None:
+        """Goes over to a membership that all of its members have agreed on."""
+        old, self._now = self._now, new
+        if self._former is not None:  # its members have had time to leave
+            self._former.place.close()
+        self._former = old
+        if old is not None:
+            old.retire()
+
+    def errored(self) -> Exception | None:
+        """The reason for which this group needs another membership; None as long as calls can succeed."""
+        if self._now is None:
+            return NotConnected("the process group has no members yet")
+        if self._now.end_of_run is not None:
+            return self._now.end_of_run
+        lost = self.lost()
+        if lost and not self._options.elastic:
+            return CollectiveError(f"ranks {lost} are gone", lost)
+        return None
+
+    def get_error(self) -> Any:
+        """SUCCESS as long as calls can succeed, REMOTE_ERROR if ranks are gone, COMM_ERROR if the run is over."""
+        kinds = torch._C._distributed_c10d.ErrorType
+        error = self.errored() if self._now is not None else None
+        if error is None:
+            return kinds.SUCCESS
+        return kinds.REMOTE_ERROR if isinstance(error, CollectiveError) else kinds.COMM_ERROR
+
+    def register_abort_hook(self, hook_id: int, hook: Callable[[], object]) -> None:
+        """Calls the hook before abort(), and when a collective has failed."""
+        self._abort_hooks[hook_id] = hook
+
+    def unregister_abort_hook(self, hook_id: int) -> None:
+        """Forgets a hook."""
+        self._abort_hooks.pop(hook_id, None)
+
+    def _call_abort_hooks(self) -> None:
+        for hook in list(self._abort_hooks.values()):
+            try:
+                hook()
+            except Exception:
+                _log.exception("an abort hook failed")
+
+    # ---- what torch asks of a backend: this group is its own ----
+
+    def get_backend(self, device: Any = None) -> ProcessGroup:
+        """This group."""
+        return self
+
+    _get_backend = get_backend
+
+    @property
+    def supports_splitting(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def supports_coalescing(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def supports_time_estimate(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def supports_shrinking(self) -> bool:
+        """False: lockstep.torch.shrink() needs no ranks from its caller."""
+        return False
+
+    # ---- collectives that Lockstep has ----
+
+    def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> Work:
+        """Reduces each tensor over the group, in place."""
+        if opts is None or isinstance(opts, (dist.ReduceOp, dist.ReduceOp.RedOpType)):  # torchft gives the operation
+            operation, opts = opts, dist.AllreduceOptions()
+            opts.reduceOp = dist.ReduceOp.SUM if operation is None else operation
+        if len(tensors) == 1 and not self._is_async(opts):
+            reduction, array = reduction_of(opts.reduceOp), plain_array(tensors[0])
+            if array is not None and reduction.factor is None:
+                return self._all_reduce_at_once(array, reduction, tensors, opts)
+        return self._all_reduce(tensors, opts)
+
+    def _all_reduce_at_once(
+        self, array: Any, reduction: Reduction, tensors: Sequence[torch.Tensor], opts: Any
+    ) -> EndedWork:
+        """The all-reduce of a caller that waits for it, of one tensor that needs no copy. Small ones are frequent."""
+        call = self._membership.all_reduce(reduction.op, self._seconds(opts.timeout), self._options.elastic)
+        try:
+            result = call(array)
+        except Error as error:
+            return EndedWork(tensors, self._failure(error))
+        self.result = result
+        self._take_world(result)
+        return EndedWork(tensors, None)
+
+    def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> Work:
+        """Reduces each tensor over the group, in place; tensors of one dtype travel in one call."""
+        opts = opts if opts is not None else dist.AllreduceCoalescedOptions()
+        return self._all_reduce(tensors, opts)
+
+    def _all_reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> Work:
+        reduction = reduction_of(opts.reduceOp)
+        staged = [Staged(tensor, reduction) for tensor in tensors]
+        calls = []
+        for dtype in dict.fromkeys(one.memory.dtype for one in staged):
+            arrays = [array_of(one.memory) for one in staged if one.memory.dtype == dtype]
+            given = arrays if len(arrays) > 1 else arrays[0]
+            calls.append(self._call_with_retry("all_reduce", opts, given, op=reduction.op))
+        return self._begun(calls, tensors, _giving_back(staged))
+
+    def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any) -> Work:
+        """Gives every member the tensors of opts.rootRank. Elastic: also if other ranks are lost."""
+        staged = [Staged(tensor) for tensor in tensors]
+        begin = self._broadcast_among_survivors if self._options.elastic else self._broadcast
+        calls = [begin(array_of(as_bytes(one.memory)), opts) for one in staged]
+        return self._begun(calls, tensors, _giving_back(staged))
+
+    def _broadcast(self, array: Any, opts: Any) -> Call:
+        return self._call("broadcast", opts, array, self._peer(opts.rootRank))
+
+    def _broadcast_among_survivors(self, array: Any, opts: Any) -> Call:
+        """A broadcast that is called again when a rank is lost, until the root is lost.
+
+        Members call again at different places of their programs: each broadcast has a tag of its own for that.
+        """
+        run, seconds = self.communicator, self._seconds(opts.timeout)
+        rank, root = opts.rootRank, self._peer(opts.rootRank)
+        tag = _FIRST_TAG_OF_REPEATED + next(self._membership.broadcasts)
+
+        def again(error: Error) -> Call:
+            try:
+                is_alive = root in run.members()
+            except Error:  # the run is over
+                raise error from None
+            if not is_alive:
+                raise PeerLost(f"rank {rank}, the root of the broadcast, is lost ({error})") from error
+            if not isinstance(error, (PeerLost, WorldChanged)):
+                raise error
+            call: Call = run.broadcast_async(array, root, tag=tag, timeout=seconds)
+            return call
+
+        return Repeated(self._call("broadcast", opts, array, root, least=0), again)
+
+    def barrier(self, opts: Any = None) -> Work:
+        """Ends when every member has called it."""
+        opts = opts if opts is not None else dist.BarrierOptions()
+        call = self._call_with_retry("barrier", opts)
+        return self._begun([call], [], lambda _: None)
+
+    def monitored_barrier_of_all(self, timeout: timedelta | None = None) -> None:
+        """See lockstep.torch.monitored_barrier()."""
+        seconds, rank, number = self._seconds(timeout), self.getRank(), next(self._monitored)
+        keys = [f"lockstep/monitored/{number}/{other}" for other in range(self.getSize())]
+        store = self._membership.store
+        store.set(keys[rank], b"1")
+        limit = time.monotonic() + seconds
+        call = self.communicator.barrier_async(retry=self._options.elastic, timeout=seconds + 5.0)
+        while rank == 0 and not call.done():
+            if time.monotonic() > limit:
+                late = [other for other, key in enumerate(keys) if not store.check([key])]
+                call.abort(f"ranks {late} did not reach the monitored barrier in {seconds:g} s")
+                break
+            time.sleep(0.002)
+        self._begun([call], [], lambda _: None).wait()
+
+    def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
+        """Gives every member the tensors of all, in rank order, in one tensor."""
+        opts = opts if opts is not None else dist.AllgatherOptions()
+        into = Staged(output, reads=False)
+        source = Staged(given)
+        self._must_be(output.numel(), given.numel() * self.getSize(), "output")
+        call = self._gather_bytes(as_bytes(source.memory), as_bytes(into.memory), opts)
+        return self._begun([call], [output], lambda _: into.give_back())
+
+    _allgather_base = all_gather_single
+
+    def allgather(
+        self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any = None
+    ) -> Work:
+        """Gives every member the tensors of all, a list of tensors for each that was given."""
+        opts = opts if opts is not None else dist.AllgatherOptions()
+        calls, copies = [], []
+        for targets, tensor in zip(outputs, given):
+            self._must_be(len(targets), self.getSize(), "the list of outputs")
+            source = Staged(tensor)
+            sizes = [target.numel() * target.element_size() for target in targets]
+            room = torch.empty(sum(sizes), dtype=torch.uint8)
+            calls.append(self._gather_bytes(as_bytes(source.memory), room, opts))
+            copies.append((targets, room, sizes))
+
+        def finish(_: Sequence[Result]) -> None:
+            for targets, room, sizes in copies:
+                for target, part in zip(targets, room.split(sizes)):
+                    _copy_bytes(part, target)
+
+        return self._begun(calls, [target for targets in outputs for target in targets], finish)
+
+    allgather_coalesced = allgather
+
+    def all_gather_single_coalesced(
+        self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
+    ) -> Work:
+        """all_gather_single for each pair of tensors."""
+        return self._together([self.all_gather_single(one, other, opts) for one, other in zip(outputs, given)])
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def reduce_scatter_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
+        """Reduces the tensors over the group; each member gets its part, in rank order."""
+        opts = opts if opts is not None else dist.ReduceScatterOptions()
+        self._must_be(given.numel(), output.numel() * self.getSize(), "input")
+        reduction = reduction_of(opts.reduceOp)
+        source = Staged(given, reduction)
+        into = Staged(output, reduction, reads=False)
+        call = self._call("reduce_scatter", opts, source.memory, into.memory, op=reduction.op)
+        return self._begun([call], [output], lambda _: into.give_back())
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter(
+        self, outputs: Sequence[torch.Tensor], given: Sequence[Sequence[torch.Tensor]], opts: Any = None
+    ) -> Work:
+        """Reduces lists of tensors over the group; each member gets the tensor of its rank."""
+        works = []
+        for output, parts in zip(outputs, given):
+            self._must_be(len(parts), self.getSize(), "the list of inputs")
+            if len({part.numel() for part in parts}) == 1:
+                works.append(self.reduce_scatter_single(output, torch.cat([part.reshape(-1) for part in parts]), opts))
+            else:
+                works.append(self._reduce_scatter_uneven(output, parts, opts))
+        return self._together(works)
+
+    def _reduce_scatter_uneven(self, output: torch.Tensor, parts: Sequence[torch.Tensor], opts: Any) -> Work:
+        """Parts of different sizes: every member gets all of them, and keeps its own."""
+        opts = opts if opts is not None else dist.ReduceScatterOptions()
+        sums = [part.clone() for part in parts]
+        work = self._all_reduce(sums, opts)
+        return self._then(work, [output], lambda: output.copy_(sums[self.getRank()].view_as(output)))
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
+    ) -> Work:
+        """reduce_scatter_single for each pair of tensors."""
+        return self._together([self.reduce_scatter_single(one, other, opts) for one, other in zip(outputs, given)])
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    # ---- collectives that are made of those ----
+
+    def reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> Work:
+        """Reduces each tensor over the group, on opts.rootRank only."""
+        reduction, root = reduction_of(opts.reduceOp), self._peer(opts.rootRank)
+        is_root = opts.rootRank == self.getRank()
+        staged = [Staged(tensor, reduction) for tensor in tensors]
+        calls = []
+        for dtype in dict.fromkeys(one.memory.dtype for one in staged):
+            results = [one.memory for one in staged if one.memory.dtype == dtype]
+            given = [memory.clone() for memory in results] if is_root else results
+            calls.append(self._call("reduce", opts, given, root, results if is_root else None, op=reduction.op))
+        return self._begun(calls, tensors, _giving_back(staged) if is_root else lambda _: None)
+
+    def gather(self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any) -> Work:
+        """Gives opts.rootRank the tensors of all."""
+        root, is_root = self._peer(opts.rootRank), opts.rootRank == self.getRank()
+        calls, copies = [], []
+        for index, tensor in enumerate(given):
+            targets = outputs[index] if is_root else []
+            self._must_be(len(targets), self.getSize() if is_root else 0, "the list of outputs")
+            sizes = [_bytes_in(target) for target in targets]
+            room = torch.empty(sum(sizes), dtype=torch.uint8)
+            source = as_bytes(Staged(tensor).memory)
+            calls.append(self._call("gather", opts, source, root, room if is_root else None))
+            copies.append((targets, room, sizes))
+        if not is_root:
+            return self._begun(calls, [], lambda _: None)
+
+        def finish(results: Sequence[Result]) -> None:
+            for result, (targets, room, sizes) in zip(results, copies):
+                _sizes_must_be(result.blocks, sizes, "gather")
+                for target, part in zip(targets, room.split(sizes)):
+                    _copy_bytes(part, target)
+
+        return self._begun(calls, [target for targets in outputs for target in targets], finish)
+
+    def scatter(self, outputs: Sequence[torch.Tensor], given: Sequence[Sequence[torch.Tensor]], opts: Any) -> Work:
+        """Gives each member one of the tensors of opts.rootRank."""
+        root, is_root = self._peer(opts.rootRank), opts.rootRank == self.getRank()
+        calls, copies = [], []
+        for index, output in enumerate(outputs):
+            source, counts = None, None
+            if is_root:
+                self._must_be(len(given[index]), self.getSize(), "the list of inputs")
+                parts = [as_bytes(Staged(part).memory) for part in given[index]]
+                source, counts = torch.cat(parts), [part.numel() for part in parts]
+            room = torch.empty(_bytes_in(output), dtype=torch.uint8)
+            calls.append(self._call("scatter", opts, source, root, room, counts=counts))
+            copies.append((output, room))
+
+        def finish(results: Sequence[Result]) -> None:
+            for result, (output, room) in zip(results, copies):
+                _sizes_must_be([sum(result.blocks)], [room.numel()], "scatter")
+                _copy_bytes(room, output)
+
+        return self._begun(calls, outputs, finish)
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        given: torch.Tensor,
+        output_sizes: Sequence[int],
+        input_sizes: Sequence[int],
+        opts: Any = None,
+    ) -> Work:
+        """Sends a part of the tensor to each member, and receives one from each; sizes in rows, none: equal ones."""
+        size = self.getSize()
+        parts = list(given.split(list(input_sizes) if input_sizes else given.shape[0] // size)) if given.numel() else []
+        targets = (
+            list(output.split(list(output_sizes) if output_sizes else output.shape[0] // size))
+            if output.numel()
+            else []
+        )
+        parts += [given.new_empty(0)] * (size - len(parts))
+        targets += [output.new_empty(0)] * (size - len(targets))
+        return self.alltoall(targets, parts, opts)
+
+    alltoall_base = all_to_all_single
+
+    def alltoall(self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None) -> Work:
+        """Sends one tensor to each member, and receives one from each; their sizes may differ."""
+        opts = opts if opts is not None else dist.AllToAllOptions()
+        size = self.getSize()
+        self._must_be(len(given), size, "the list of inputs")
+        self._must_be(len(outputs), size, "the list of outputs")
+        parts = [as_bytes(Staged(tensor).memory) for tensor in given]
+        sizes = [_bytes_in(target) for target in outputs]
+        room = torch.empty(sum(sizes), dtype=torch.uint8)
+        call = self._call("all_to_all", opts, torch.cat(parts), room, counts=[part.numel() for part in parts])
+
+        def finish(results: Sequence[Result]) -> None:
+            _sizes_must_be(results[-1].blocks, sizes, "all_to_all")
+            for target, part in zip(outputs, room.split(sizes)):
+                _copy_bytes(part, target)
+
+        return self._begun([call], outputs, finish)
+
+    # ---- one to one ----
+
+    def send(self, tensors: Sequence[torch.Tensor], destination: int, tag: int) -> Work:
+        """Sends tensors to a rank. Ends when they are there. A lost partner: CollectiveError."""
+        return self._collected(self._membership.pairs.transfer(self, tensors, destination, tag, sends=True))
+
+    def recv(self, tensors: Sequence[torch.Tensor], source: int, tag: int) -> Work:
+        """Receives tensors from a rank. A lost partner: CollectiveError."""
+        return self._collected(self._membership.pairs.transfer(self, tensors, source, tag, sends=False))
+
+    def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int) -> Work:
+        """Lockstep agrees on both ends of a transfer before it begins: this raises NotImplementedError."""
+        raise NotImplementedError("recv needs a source: a Lockstep transfer has two partners that know each other")
+
+    # ---- several calls as one ----
+
+    def _start_coalescing(self, device: Any) -> None:
+        """The calls until _end_coalescing give one Work together."""
+        self._coalesced = []
+
+    def _end_coalescing(self, device: Any) -> Work:
+        works, self._coalesced = self._coalesced or [], None
+        return self._together(works)
+
+    # ---- the end ----
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Sets the default timeout of collectives."""
+        self._timeout = timeout
+
+    def abort(self) -> None:
+        """Ends every collective in flight, on every member. The group remains usable."""
+        self._call_abort_hooks()
+        if self._now is not None:
+            self._now.place.run.abort_all("the process group was aborted")
+
+    def shutdown(self) -> None:
+        """Leaves the run. Collectives in flight end first. A second call does nothing."""
+        if self._moving is not None:
+            self._moving.give_up("the process group was destroyed")
+        now, self._now = self._now, None
+        if now is not None:
+            now.end(_LEAVE_WITHIN)
+        if self._former is not None:
+            self._former.place.close()
+        self._meeting.close()
+
+    # ---- how calls are made ----
+
+    def _call_with_retry(self, name: str, opts: Any, *arrays: Any, **options: Any) -> Call:
+        """Begins a call that an elastic group goes on with among survivors."""
+        is_elastic = self._options.elastic
+        return self._call(name, opts, *arrays, least=0 if is_elastic else None, retry=is_elastic, **options)
+
+    def _call(self, name: str, opts: Any, *arrays: Any, least: int | None = None, **options: Any) -> Call:
+        """Begins a call of the communicator. A caller that would only wait makes the call itself.
+
+        least: minimum number of contributors; None for all members, if the arguments depend on their number.
+        """
+        options.update(
+            timeout=self._seconds(opts.timeout), minimum_world=len(self._members) if least is None else least
+        )
+        if self._is_async(opts):
+            call: Call = getattr(self.communicator, name + "_async")(*arrays, **options)
+            return call
+        try:
+            return Ended(getattr(self.communicator, name)(*arrays, **options))
+        except Error as error:
+            return Ended(error)
+
+    def _is_async(self, opts: Any) -> bool:
+        """Whether the caller does something else before it waits."""
+        return self._coalesced is not None or getattr(opts, "asyncOp", True)
+
+    def _seconds(self, timeout: timedelta | None) -> float:
+        seconds = timeout.total_seconds() if timeout is not None else -1.0
+        return seconds if seconds > 0 else self._timeout.total_seconds()  # torch's "unset" is -1 ms
+
+    def _peer(self, rank: int) -> PeerId:
+        if not 0 <= rank < len(self._members):
+            raise ValueError(f"rank {rank} is not in this group of {len(self._members)}")
+        return self._members[rank]
+
+    def _gather_bytes(self, source: torch.Tensor, room: torch.Tensor, opts: Any) -> Call:
+        return self._call("all_gather", opts, source, room)
+
+    def _begun(
+        self, calls: Sequence[Call], tensors: Sequence[torch.Tensor], finish: Callable[[Sequence[Result]], Any]
+    ) -> Work:
+        """The Work of calls that were just made."""
+
+        def end(results: Sequence[Result]) -> None:
+            if results:
+                self.result = results[-1]
+                self._take_world(results[-1])
+            finish(results)
+
+        return self._collected(Work(calls, tensors, end, self._failure))
+
+    def _take_world(self, result: Result) -> None:
+        """Elastic: a committed call may have fewer contributors than the group had members."""
+        if self._options.elastic and len(result.contributors) < len(self._members):
+            self._adopt(result)
+
+    def _then(self, work: Work, tensors: Sequence[torch.Tensor], action: Callable[[], Any]) -> Work:
+        """The same calls, with one more thing to do at their end."""
+
+        def finish(results: Sequence[Result]) -> None:
+            work._finish(results)
+            action()
+
+        return self._collected(Work(work._calls, tensors, finish, self._failure), instead_of=work)
+
+    def _together(self, works: Sequence[Work]) -> Work:
+        """Several works as one."""
+
+        def finish(results: Sequence[Result]) -> None:
+            at = 0
+            for work in works:
+                work._finish(results[at : at + len(work._calls)])
+                at += len(work._calls)
+
+        calls = [call for work in works for call in work._calls]
+        tensors = [tensor for work in works for tensor in work._tensors]
+        together = Work(calls, tensors, finish, self._failure)
+        for work in works:
+            together = self._collected(together, instead_of=work)
+        return together
+
+    def _collected(self, work: Work, instead_of: Work | None = None) -> Work:
+        """Remembers a work between _start_coalescing and _end_coalescing."""
+        if self._coalesced is None:
+            return work
+        if instead_of is not None and instead_of in self._coalesced:
+            self._coalesced.remove(instead_of)
+        if work not in self._coalesced:
+            self._coalesced.append(work)
+        return work
+
+    def _failure(self, error: BaseException) -> CollectiveError:
+        """The exception of torch for an error of Lockstep."""
+        lost: list[int] = []
+        with contextlib.suppress(Error):
+            lost = self.lost()
+        text = str(error)
+        if lost and not self._options.elastic:
+            text += f" (ranks that are gone: {lost}; lockstep.torch.shrink(group) goes on without them)"
+        if self._now is not None and isinstance(error, (NotConnected, Evicted, OutcomeUnknown)):
+            self._now.end_of_run = error
+        self._call_abort_hooks()
+        return _caused(CollectiveError(text, lost), error)
+
+    def _must_be(self, given: int, wanted: int, what: str) -> None:
+        if given != wanted:
+            raise ValueError(f"{what} has {given} elements; a group of {self.getSize()} needs {wanted}")
+
+
+def _caused(failure: CollectiveError, error: BaseException) -> CollectiveError:
+    failure.__cause__ = error
+    return failure
+
+
+def _giving_back(staged: Sequence[Staged]) -> Callable[[Sequence[Result]], None]:
+    def finish(_: Sequence[Result]) -> None:
+        for one in staged:
+            one.give_back()
+
+    return finish
+
+
+def _copy_bytes(source: torch.Tensor, target: torch.Tensor) -> None:
+    target.detach().copy_(source.view(target.dtype).view(target.shape) if source.numel() else target)
+
+
+def _bytes_in(tensor: torch.Tensor) -> int:
+    size: int = tensor.numel() * tensor.element_size()
+    return size
+
+
+def _sizes_must_be(sent: Sequence[int], wanted: Sequence[int], what: str) -> None:
+    """Both in bytes, by rank."""
+    if list(sent) != list(wanted):
+        raise ValueError(f"{what}: the ranks sent {list(sent)} bytes, and the outputs have {list(wanted)}")
+
+
+def reconfigurable(
+    timeout: timedelta = dist.default_pg_timeout, *, elastic: bool = False, near: str | None = None
+) -> ProcessGroup:
+    """A group without members yet, which torchft's Manager or its reconfigure() gives some.
+
+    timeout: default of changes of membership and collectives.
+    elastic: see Options; torchft counts the replicas itself and wants False.
+    near: a host by whose network the others reach this one. None for the host of TORCHFT_LIGHTHOUSE or of MASTER_ADDR,
+        and without these for processes of one host. LOCKSTEP_HOST names this host itself.
+
+    Example:
+        >>> manager = torchft.Manager(pg=lockstep.torch.reconfigurable(), ...)
+    """
+    return ProcessGroup(None, 0, 1, timeout, Options(elastic=elastic, enable_reconfigure=True), near=near)
+
+
+def shrink(group: Any = None, timeout: timedelta | None = None) -> list[int]:
+    """Goes on without the ranks that were lost; every survivor calls it. Returns these ranks, as they were numbered.
+
+    group: a group of this backend; None for the default group.
+    Raises CollectiveError.
+
+    Example:
+        >>> try:
+        ...     dist.all_reduce(gradient)
+        ... except lockstep.torch.CollectiveError as error:
+        ...     lockstep.torch.shrink()
+    """
+    return _group_of(group).shrink(timeout)
+
+
+def monitored_barrier(group: Any = None, timeout: timedelta | None = None) -> None:
+    """A barrier that says which ranks did not reach it.
+
+    timeout: limit after which the barrier ends on every member; None for the group's.
+    Raises CollectiveError.
+    """
+    _group_of(group).monitored_barrier_of_all(timeout)
+
+
+def _group_of(group: Any) -> ProcessGroup:
+    given = dist.group.WORLD if group is None else group
+    if not isinstance(given, ProcessGroup):
+        raise TypeError(f"group is a {type(given).__name__}; allowed: a group of the backend lockstep")
+    return given

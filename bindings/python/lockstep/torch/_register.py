@@ -1,0 +1,91 @@
+"""Makes the backend known to torch: its name, and the init method lockstep://host:port."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import torch
+import torch.distributed as dist
+
+from ..communicator import connect
+from ._place import COORDINATOR, own_host
+from ._process_group import Options, ProcessGroup
+
+_NAME = "lockstep"
+_SCHEME = "lockstep"
+_rendezvous: dict[str, str] = {}
+"""Coordinator of the default group that an init method has named, until that group is made."""
+
+
+def register() -> None:
+    """Registers the backend "lockstep" and the init method "lockstep://host:port" with torch. Again: does nothing."""
+    if _NAME in dist.Backend.backend_list:
+        return
+    dist.Backend.register_backend(_NAME, _create, extended_api=True, devices=["cpu", "cuda"])
+    dist.register_rendezvous_handler(_SCHEME, _meet)
+
+
+def _create(given: Any, options: Any) -> ProcessGroup:
+    """Torch's creator of a group."""
+    is_default = str(given.group_id) in ("", "0")
+    address = _rendezvous.pop("address", None) or os.environ.get(COORDINATOR) if is_default else None
+    if options is None:
+        options = Options()
+    if not isinstance(options, Options):
+        raise TypeError(f"pg_options is a {type(options).__name__}; allowed: lockstep.torch.Options")
+    if getattr(given, "enable_reconfigure", False):
+        options = dataclasses.replace(options, enable_reconfigure=True)
+    return ProcessGroup(given.store, given.group_rank, given.group_size, given.timeout, options, address)
+
+
+def _meet(url: str, timeout: timedelta = dist.default_pg_timeout, **_: Any) -> Iterator[tuple[Any, int, int]]:
+    """Torch's handler of the init method: rank 0 runs torch's store, and the run tells the others where."""
+    parts = urlsplit(url)
+    if not parts.hostname or not parts.port:
+        raise ValueError(f"init_method is {url!r}; allowed: lockstep://host:port, the address of a coordinator")
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    rank = _number(query, "rank", "RANK", url)
+    size = _number(query, "world_size", "WORLD_SIZE", url)
+    store = _store_of(parts.hostname, parts.port, rank, size, timeout)
+    _rendezvous["address"] = _address(parts.hostname, parts.port)
+    yield (store, rank, size)
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _store_of(host: str, port: int, rank: int, size: int, timeout: timedelta) -> Any:
+    """Torch's store, run by rank 0. A short run of all processes tells where it is."""
+    own = own_host(host)
+    seconds = timeout.total_seconds()
+    place = torch.zeros(64, dtype=torch.uint8)
+    store = None
+    if rank == 0:
+        store = dist.TCPStore(own.strip("[]"), 0, size, is_master=True, timeout=timeout, wait_for_workers=False)
+        text = f"{own}|{store.port}".encode()
+        place[: len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    with connect(_address(host, port), founders=size, timeout=seconds, name=f"rank {rank} (meeting)") as run:
+        ranks = run.all_gather(torch.tensor([rank]), timeout=seconds)
+        first = ranks.output.tolist().index(0)
+        run.broadcast(place, ranks.contributors[first], timeout=seconds)
+        run.barrier(timeout=seconds)
+    if store is None:
+        told, _, number = bytes(place.tolist()).rstrip(b"\0").decode().rpartition("|")
+        store = dist.TCPStore(told.strip("[]"), int(number), size, is_master=False, timeout=timeout)
+    store.set(f"lockstep/met/{rank}", b"1")
+    if rank == 0:  # the first of the next run: nobody of this one may be left
+        store.wait([f"lockstep/met/{other}" for other in range(size)], timeout)
+    return store
+
+
+def _number(query: dict[str, str], name: str, variable: str, url: str) -> int:
+    text = query.get(name, os.environ.get(variable))
+    if text is None:
+        raise ValueError(f"{url} needs {name}: an argument of init_process_group, ?{name}=, or the variable {variable}")
+    return int(text)

@@ -1,0 +1,219 @@
+"""Replicas of a model that are sharded over several processes each: a replica joins, and is lost, as a whole."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from datetime import timedelta
+from types import TracebackType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from .._lockstep import Result
+from ..communicator import Communicator
+from ..errors import Evicted, NotConnected
+from ..state import State
+from ._place import COORDINATOR
+
+_TIMEOUT = timedelta(minutes=5)
+_STEP = "step"
+
+
+class Replica:
+    """This process's shard of a replica, among the other replicas. Made by from_mesh().
+
+    Inside of a replica, FSDP2 works over any backend of torch. Between replicas, shard i of each replica reduces with
+    shard i of the others. The shards of a replica are a gang: they are admitted together, each collective has one
+    outcome on all of them, and when one of them dies, the others of its replica raise lockstep.Evicted at their next
+    call; the other replicas go on. A shard that waits for a dead one inside of the replica gets the error of the
+    backend there.
+
+    run: the communicator of this shard; its group has the same shard of every replica.
+    result: receipt of the last reduction; None before the first.
+
+    Example:
+        >>> mesh = torch.distributed.init_device_mesh("cpu", (2,))
+        >>> model = torch.distributed.fsdp.fully_shard(model, mesh=mesh)
+        >>> with lockstep.torch.Replica.from_mesh(mesh, "coordinator.example:4000", replicas=3) as replica:
+        ...     replica.attach(model)
+        ...     step = replica.sync(model, optimizer, 0)
+        ...     while step < 1000:
+        ...         loss(model).backward()  # averages the gradients over all replicas
+        ...         optimizer.step()
+        ...         step = replica.sync(model, optimizer, step + 1)  # newcomers come in here
+    """
+
+    def __init__(self, run: Communicator, shard: int, shards: int) -> None:
+        self.run = run
+        self.result: Result | None = None
+        self._shard = shard
+        self._shards = shards
+        self._is_new = True
+
+    @classmethod
+    def from_mesh(
+        cls,
+        mesh: Any,
+        coordinator: str | None = None,
+        *,
+        replicas: int | None = None,
+        timeout: timedelta = _TIMEOUT,
+        **options: Any,
+    ) -> Replica:
+        """Joins the run with all shards of this replica. Every process of the mesh calls it.
+
+        mesh: a DeviceMesh of one dimension, the shards of this replica, if each replica is a world of its own for
+            torch; or of two dimensions, replicas and shards.
+        coordinator: "host:port"; None for the variable LOCKSTEP_COORDINATOR. It must outlive every replica.
+        replicas: number of replicas that found the run; None for the first dimension of the mesh, or else 1. Replicas
+            that come later wait until the others call sync().
+        timeout: limit for the replica to be admitted; if a process of the replica dies before, the others wait so long.
+        options: see lockstep.Options.
+        Raises ValueError; lockstep.Unreachable, Refused, TimedOut.
+        """
+        address = coordinator or os.environ.get(COORDINATOR)
+        if not address:
+            raise ValueError(
+                f"a replica needs the address of a coordinator: an argument, or the variable {COORDINATOR}"
+            )
+        if mesh.ndim not in (1, 2):
+            raise ValueError(f"mesh has {mesh.ndim} dimensions; allowed: 1 (shards) or 2 (replicas, shards)")
+        inner = mesh.ndim - 1
+        shard, shards = mesh.get_local_rank(inner), mesh.size(inner)
+        founding = replicas or (mesh.size(0) if inner else 1)
+        run = Communicator(
+            group=shard,
+            gang=_number_for_all(mesh.get_group(inner), shard),
+            gang_size=shards,
+            founders=founding * shards,
+            **options,
+        )
+        try:
+            run.connect(address, timeout=timeout.total_seconds())
+        except BaseException:
+            run.close()
+            raise
+        return cls(run, shard, shards)
+
+    def attach(self, model: torch.nn.Module) -> None:
+        """From now on every backward pass averages the gradients over all replicas, by FSDP's set_all_reduce_hook.
+
+        Each FSDP module reduces when its gradients are there. If a replica is lost in between, the modules that follow
+        are averaged over fewer replicas; they are equal on all that go on.
+
+        model: a module with fully_shard() applied to it or to parts of it, on the mesh of the shards.
+        """
+        modules = [module for module in model.modules() if hasattr(module, "set_all_reduce_hook")]
+        if not modules:
+            raise ValueError("the model has no module with fully_shard(): call fully_shard() first")
+        for module in modules:
+            module.set_all_reduce_hook(self.average)
+
+    def average(self, gradient: torch.Tensor) -> None:
+        """Averages a tensor over the replicas, in place; goes on among the survivors when a replica is lost."""
+        self.result = self.run.all_reduce(gradient, op="avg")
+
+    def sync(self, model: torch.nn.Module, optimizer: Any = None, step: int = 0) -> int:
+        """Lets waiting replicas in, and makes shards, buffers and the optimizer's state equal on all replicas.
+
+        All replicas call it at the same place of their program, and a newcomer first of all. The highest step wins; if
+        all are equal, it costs two round trips and a digest of the state.
+
+        step: the number of steps that this state has seen.
+        Returns the step of the state that all replicas hold now. Raises lockstep.Error.
+        """
+        if not self._is_new:
+            self.run.admit()
+        self._is_new = False
+        state = State({**_shards_of(model), **state_of(optimizer), _STEP: step}, revision=step)
+        self.run.sync(state)
+        return int(state[_STEP])
+
+    @property
+    def replicas(self) -> int:
+        """The number of replicas in the newest view."""
+        return self.run.world_size
+
+    @property
+    def rank(self) -> int:
+        """This replica's place among the replicas in the newest view."""
+        return self.run.rank
+
+    def leave(self, timeout: timedelta = timedelta(seconds=10)) -> None:
+        """Leaves the run: every shard of the replica calls it. The other replicas go on without an error."""
+        try:
+            self.run.leave(timeout=timeout.total_seconds())
+        except (Evicted, NotConnected):
+            pass  # the run is over for this replica already
+        finally:
+            self.run.close()
+
+    def __enter__(self) -> Replica:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.leave()
+        else:
+            self.run.close()  # the other shards of this replica cannot go on either
+
+    def __repr__(self) -> str:
+        return f"<lockstep.torch.Replica shard {self._shard} of {self._shards}, {self.run!r}>"
+
+
+def _number_for_all(group: Any, shard: int) -> int:
+    """A number that the first shard draws: two replicas draw different ones."""
+    number = torch.tensor([secrets.randbits(62) + 1 if shard == 0 else 0])
+    dist.broadcast(number, dist.get_global_rank(group, 0), group=group)
+    return int(number.item())
+
+
+def local_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The part of a tensor that lies in this process, sharing its memory."""
+    own = tensor.detach()
+    return own.to_local() if hasattr(own, "to_local") else own
+
+
+def _shards_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    named = [*model.named_parameters(), *model.named_buffers()]
+    return {f"model/{name}": local for name, tensor in named if (local := local_of(tensor)).numel()}
+
+
+def state_of(optimizer: Any) -> dict[str, torch.Tensor]:
+    """The optimizer's tensors; one that has made no step yet gets those that it would begin with."""
+    if optimizer is None:
+        return {}
+    if not optimizer.state:
+        _begin(optimizer)
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    return {
+        f"optimizer/{index}/{name}": local
+        for index, parameter in enumerate(parameters)
+        for name, value in optimizer.state[parameter].items()
+        if isinstance(value, torch.Tensor) and (local := local_of(value)).numel()
+    }
+
+
+def _begin(optimizer: Any) -> None:
+    """Makes the optimizer's tensors by a step of rate 0 with gradients of 0, and sets them to 0."""
+    rates = [group["lr"] for group in optimizer.param_groups]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if any(parameter.grad is not None for parameter in parameters):
+        raise ValueError("sync comes before the first backward pass, or after the optimizer's first step")
+    for group in optimizer.param_groups:
+        group["lr"] = torch.zeros_like(group["lr"]) if isinstance(group["lr"], torch.Tensor) else 0.0
+    for parameter in parameters:
+        if parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    for group, rate in zip(optimizer.param_groups, rates):
+        group["lr"] = rate
+    for values in optimizer.state.values():
+        for value in values.values():
+            if isinstance(value, torch.Tensor):
+                value.zero_()

@@ -1,0 +1,420 @@
+"""The surface that all training strategies share: being part of a run, admission, shared state, counters."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, TypeVar, Union
+
+import numpy as np
+
+from .._lockstep import Result, Work
+from ..communicator import Communicator
+from ..errors import BelowMinimum, InvalidArgument
+from ..state import State
+from ..types import WIRE_FORMATS, OpName, PeerId, WireFormat, WireFormatName, number_of
+from ._checked import check_parts, whole_number
+from ._flat import HostTensors
+from ._outer import Floats
+from ._replica import Replica, local_of
+
+_STATE_TAG = int.from_bytes(b"strategy", "big")  # the first of all tags here: no program counts so far
+_BUFFERS_TAG = _STATE_TAG + 1  # buffers of type i: _BUFFERS_TAG + (i << 32)
+GRADIENT_TAG = _STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
+
+Run = Union[Communicator, Replica, None]
+"""A communicator; a replica, whose shards each reduce their own part; or None to train alone."""
+
+T = TypeVar("T", bound="Strategy")
+
+
+@dataclass(frozen=True)
+class Wire:
+    """How float32 elements travel, equal on all peers.
+
+    up, down: formats of contributions and of the result; see lockstep.WireFormat.
+    error_feedback: adds what rounding loses to the next contribution; for 4 bits. Needs as much memory as the
+        parameters, and links between all pairs of peers.
+    Raises InvalidArgument.
+
+    Example:
+        >>> wire = Wire("e3m0", "int8", error_feedback=True)
+    """
+
+    up: WireFormat | WireFormatName = "native"
+    down: WireFormat | WireFormatName = "native"
+    error_feedback: bool = False
+
+    def __post_init__(self) -> None:
+        number_of(WIRE_FORMATS, self.up, "up")
+        number_of(WIRE_FORMATS, self.down, "down")
+
+    @classmethod
+    def of(cls, wire: Wire | WireFormat | WireFormatName) -> Wire:
+        """The wire itself, or one that uses the named format both ways."""
+        return wire if isinstance(wire, Wire) else cls(wire, wire)
+
+
+@dataclass(frozen=True)
+class StepInfo:
+    """What step() did.
+
+    outer: whether this step ended with an outer step, that is, with a reduction among the peers.
+    inner_step, outer_step: the run's counters after this step.
+    fragment: the fragment that was reduced; None if all parameters were, or none.
+    world: with an outer step, number of contributors to its reduction, which newcomers are not part of; else the
+        members that take part in the next one.
+    contributors: their ids, in rank order, equal on all peers; empty without an outer step, or alone.
+    retries: attempts that were given up because a member was lost.
+    bytes_sent, bytes_received: payload of this step's reductions, in bytes.
+    seconds: time that this step waited for other peers and computed the outer step.
+    """
+
+    outer: bool
+    inner_step: int
+    outer_step: int
+    fragment: int | None
+    world: int
+    contributors: tuple[PeerId, ...]
+    retries: int
+    bytes_sent: int
+    bytes_received: int
+    seconds: float
+
+
+class Reduction:
+    """One average over the peers, begun or over.
+
+    arrays: reduced in place. weight: of this peer; None if no peer has weights.
+    observes: whether this peer takes part with nothing, because it has just joined.
+    """
+
+    def __init__(
+        self,
+        arrays: list[Floats],
+        weight: float | None,
+        tag: int,
+        residual: Floats | None,
+        observes: bool = False,
+    ) -> None:
+        self.pending = np.zeros(1, np.float32)  # above 0 after the reduction: a peer has seen newcomers
+        self.arrays = [*arrays, self.pending]
+        self.weight = weight
+        self.tag = tag
+        self.observes = observes
+        self.is_void = False  # all that contributed are lost: there is no average
+        self.residuals = None if residual is None else [residual, np.zeros(1, np.float32)]
+        self.work: Work | None = None
+        self.result: Result | None = None
+
+    @property
+    def has_newcomers(self) -> bool:
+        """Whether a contributor has seen newcomers; the same on all peers."""
+        return bool(self.pending[0] > 0)
+
+
+class Strategy(ABC):
+    """What all strategies have in common; see LocalSGD, FedAvg, DiLoCo, StreamingDiLoCo and DataParallel.
+
+    Entering the `with` block makes this peer's parameters, momentum and counters equal to the run's, bit for bit. Call
+    step() after each step of the inner optimizer. At the end of the block the model has the shared parameters.
+
+    inner_step and outer_step count the steps of the run, not of this process: a newcomer takes them over. Learning-rate
+    schedules and data follow them.
+
+    When a peer dies, the reduction in flight goes on among the survivors. Newcomers enter after an outer step: members
+    agree in the reduction before it whether newcomers wait. Do not connect with auto_admit.
+
+    Errors: step() raises what Communicator.all_reduce() raises, above all Evicted, NotConnected and OutcomeUnknown:
+    connect again as a new peer. Peers with other settings raise ValueError when they enter, or lockstep.Mismatch.
+    """
+
+    def __init__(self, run: Run, model: Any, inner: Any, *, minimum_world: int = 0) -> None:
+        self._run: Communicator | None = run.run if isinstance(run, Replica) else run
+        self._in_replica = isinstance(run, Replica)
+        self._model = model
+        self._optimizers: list[Any] = list(inner) if isinstance(inner, (list, tuple)) else [inner]
+        check_parts(run, model, self._optimizers)
+        self._named = _parameters_of(model, self._optimizers)
+        self._minimum_world = whole_number(minimum_world, "minimum_world", 0)
+        self._entered = False
+        self._contributors: tuple[PeerId, ...] = ()
+        self._world = 1
+        self._inner_step = 0
+        self._outer_step = 0
+        self._averaged = _Buffers(model)
+        self._sent = self._received = self._retries = 0
+
+    # ---- what a program uses ----
+
+    @abstractmethod
+    def step(self, weight: float | None = None) -> StepInfo:
+        """Ends an inner step; call it after the step of the inner optimizer.
+
+        weight: how much this inner step counts, such as its number of examples or tokens, at least 0. All peers give
+            weights, or none does. A contribution counts with the sum of the weights since the last one.
+        Raises the errors of Communicator.all_reduce(); RuntimeError outside of the `with` block.
+        """
+
+    @property
+    def inner_step(self) -> int:
+        """Number of inner steps that the run has made."""
+        return self._inner_step
+
+    @property
+    def outer_step(self) -> int:
+        """Number of outer steps that the run has made; of a streaming strategy, of fragments."""
+        return self._outer_step
+
+    @property
+    def world(self) -> int:
+        """Members that take part in the next reduction, as far as known; equal on all peers between two of them."""
+        return self._world
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this peer was the first contributor of the last reduction: exactly one peer was."""
+        if self._run is None:
+            return True
+        return self._contributors[0] == self._run.id if self._contributors else self._run.rank == 0
+
+    def wait(self) -> None:
+        """Waits for reductions in flight, and takes their results into the shared parameters.
+
+        Call it before an evaluation or a checkpoint. Changes no result, whichever peers call it, and when.
+        """
+        self._check_entered()
+
+    @abstractmethod
+    def global_state_dict(self) -> dict[str, Any]:
+        """A copy of the shared state: "parameters", "momentum" and "model" (tensors by name), and the counters.
+
+        The tensors lie in the memory of the host. Call wait() before, so that nothing is in flight.
+        """
+
+    @abstractmethod
+    def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over a global_state_dict(), before the `with` block.
+
+        One peer with the state is enough when a run begins: the state with the most outer steps wins. A peer that joins
+        a run takes over the run's state instead.
+        Raises RuntimeError inside of the `with` block, KeyError, ValueError.
+        """
+
+    def __enter__(self: T) -> T:
+        if self._entered:
+            raise RuntimeError("this strategy is in a `with` block already; allowed: once at a time")
+        self._enter()
+        self._entered = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self._finish()
+        finally:
+            self._entered = False
+            self._detach()
+
+    # ---- what a strategy defines ----
+
+    @abstractmethod
+    def _enter(self) -> None:
+        """Makes the state that of the run."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """The model takes over the shared parameters."""
+
+    @abstractmethod
+    def _detach(self) -> None:
+        """Removes hooks."""
+
+    @abstractmethod
+    def _sync(self) -> None:
+        """Makes the shared state of all members equal; newcomers do it first of all."""
+
+    # ---- what a strategy uses ----
+
+    def _check_entered(self) -> None:
+        if not self._entered:
+            raise RuntimeError("a strategy works inside of its `with` block only")
+
+    def _sync_state(self, entries: Mapping[str, Any], settings: Mapping[str, float], revision: int) -> State:
+        """Makes a state equal on all members, and refuses settings that differ from those of the run."""
+        numbers = {f"settings/{name}": float(value) for name, value in settings.items()}
+        state = State({**entries, **numbers}, revision=revision)
+        if self._run is None:
+            return state
+        result = self._run.sync(state, tag=_STATE_TAG)
+        for name, value in settings.items():
+            agreed = state[f"settings/{name}"]
+            if agreed != value:
+                raise ValueError(f"{name} is {value} on this peer, and {agreed} in the run; allowed: equal settings")
+        self._world = result.world_size
+        return state
+
+    def _begin(self, reduction: Reduction, wire: Wire, *, in_background: bool = False) -> None:
+        """Begins an average; without in_background it is over at the return."""
+        if self._run is None:
+            return
+        reduction.pending[0] = 1.0 if self._run.pending > 0 else 0.0
+        reduction.work = self._run.all_reduce_async(
+            reduction.arrays,
+            op="avg",
+            tag=reduction.tag,
+            minimum_world=self._minimum_world,
+            up=wire.up,
+            down=wire.down,
+            weight=reduction.weight,
+            algorithm="direct" if wire.error_feedback else "auto",
+            residual=reduction.residuals,
+        )
+        if not in_background:
+            self._end(reduction, wire)
+
+    def _end(self, reduction: Reduction, wire: Wire) -> None:
+        """Waits for an average; while too few members are left, waits for more and begins again."""
+        while reduction.work is not None:
+            try:
+                reduction.result = reduction.work.wait()
+                reduction.work = None
+            except InvalidArgument:
+                if not reduction.observes:
+                    raise
+                reduction.work = None
+                reduction.is_void = True
+            except BelowMinimum:
+                reduction.work = None
+                if self._run is None or not self._minimum_world:
+                    raise
+                self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
+                self._sync()
+                self._begin(reduction, wire, in_background=True)
+        if reduction.result is not None:
+            self._count(reduction.result)
+
+    def _count(self, result: Result) -> None:
+        self._contributors = result.contributors
+        self._world = result.world_size
+        self._sent += result.bytes_sent
+        self._received += result.bytes_received
+        self._retries += result.retries
+
+    def _admit(self, has_newcomers: bool) -> bool:
+        """Lets newcomers in if all members have agreed to, and shares the state with them."""
+        if self._run is None or not (has_newcomers or self._in_replica):
+            return False
+        self._run.admit()
+        self._sync()
+        return True
+
+    def _average_buffers(self) -> None:
+        """Makes the model's buffers equal: the average of floats, the largest of other numbers."""
+        if self._run is not None:
+            for number, (op, arrays) in enumerate(self._averaged.fetch()):
+                result = self._run.all_reduce(arrays, op=op, tag=_BUFFERS_TAG + (number << 32))
+                self._sent += result.bytes_sent
+                self._received += result.bytes_received
+                self._retries += result.retries
+            self._averaged.give_back()
+
+    def _info(self, seconds: float, outer: bool, fragment: int | None = None) -> StepInfo:
+        info = StepInfo(
+            outer=outer,
+            inner_step=self._inner_step,
+            outer_step=self._outer_step,
+            fragment=fragment,
+            world=len(self._contributors) if outer and self._contributors else self._world,
+            contributors=self._contributors if outer else (),
+            retries=self._retries,
+            bytes_sent=self._sent,
+            bytes_received=self._received,
+            seconds=seconds,
+        )
+        self._sent = self._received = self._retries = 0
+        return info
+
+    def _now(self) -> float:
+        return time.monotonic() if self._run is None else self._run.now
+
+
+class _Buffers:
+    """The buffers of a model that its state_dict() has, in groups of one type."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._names = _kept_buffers(model)
+        self._groups: list[tuple[OpName, HostTensors]] = []
+
+    def fetch(self) -> Sequence[tuple[OpName, list[Any]]]:
+        """For each group the operation that makes it equal, and its arrays."""
+        by_type: dict[Any, dict[str, Any]] = {}
+        for name in self._names:  # looked up anew, as modules may replace their buffers
+            buffer = self._model.get_buffer(name)
+            by_type.setdefault(buffer.dtype, {})[name] = buffer
+        self._groups = [
+            ("avg" if dtype.is_floating_point or dtype.is_complex else "max", HostTensors(group.items()))
+            for dtype, group in by_type.items()
+        ]
+        for _, group in self._groups:
+            group.fetch()
+        return [(op, list(group.arrays.values())) for op, group in self._groups if group.arrays]
+
+    def give_back(self) -> None:
+        """After the calls: the model has the results."""
+        for _, group in self._groups:
+            group.give_back()
+
+
+def _kept_buffers(model: Any) -> list[str]:
+    kept = set(model.state_dict())
+    return [name for name, _ in model.named_buffers() if name in kept]
+
+
+def _parameters_of(model: Any, optimizers: Sequence[Any]) -> list[tuple[str, Any]]:
+    """The parameters of the optimizers that need gradients, with their names, in the order of the model."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    wanted = set()
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if id(parameter) not in names:
+                    raise ValueError(
+                        f"the optimizer has a parameter of shape {tuple(parameter.shape)} that is not in the model; "
+                        "allowed: parameters of the model"
+                    )
+                wanted.add(id(parameter))
+    on_meta = [name for name, p in model.named_parameters() if p.is_meta]
+    if on_meta:
+        raise ValueError(f"{', '.join(on_meta)} lie on the meta device, without memory; allowed: cpu, cuda")
+    named = [(name, p) for name, p in model.named_parameters() if id(p) in wanted and p.requires_grad]
+    if not named:
+        raise ValueError("the optimizer has no parameter that needs gradients; allowed: at least one")
+    return named
+
+
+def rest_of(model: Any, named: Sequence[tuple[str, Any]]) -> HostTensors:
+    """What newcomers take over besides: frozen parameters, and buffers that the state_dict() has."""
+    trained = {name for name, _ in named}
+    tensors = [(name, p) for name, p in model.named_parameters() if name not in trained]
+    tensors += [(name, model.get_buffer(name)) for name in _kept_buffers(model)]
+    return HostTensors((f"model/{name}", tensor) for name, tensor in tensors)
+
+
+def copies_of(rest: HostTensors) -> dict[str, Any]:
+    """Copies of these tensors, by their names in the model."""
+    rest.fetch()
+    return {name.partition("/")[2]: array.clone() for name, array in rest.arrays.items()}
+
+
+def take_copies(rest: HostTensors, tensors: Mapping[str, Any]) -> None:
+    """Sets these tensors to copies. Raises KeyError, and RuntimeError for other shapes."""
+    for name, array in rest.arrays.items():
+        array.copy_(local_of(tensors[name.partition("/")[2]]))
+    rest.give_back()

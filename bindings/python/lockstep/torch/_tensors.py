@@ -1,0 +1,103 @@
+"""Tensors of torch as arrays of a call."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..types import OpName
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduction:
+    """A reduction of torch.
+
+    op: the operation's name in Lockstep.
+    factor: what each contribution is multiplied by first; None: nothing.
+    """
+
+    op: OpName
+    factor: float | None = None
+
+
+_REDUCTIONS: tuple[tuple[Any, Reduction], ...] = (
+    (dist.ReduceOp.SUM, Reduction("sum")),
+    (dist.ReduceOp.AVG, Reduction("avg")),
+    (dist.ReduceOp.PRODUCT, Reduction("prod")),
+    (dist.ReduceOp.MIN, Reduction("min")),
+    (dist.ReduceOp.MAX, Reduction("max")),
+    (dist.ReduceOp.BAND, Reduction("band")),
+    (dist.ReduceOp.BOR, Reduction("bor")),
+    (dist.ReduceOp.BXOR, Reduction("bxor")),
+)
+
+
+def reduction_of(op: Any) -> Reduction:
+    """The reduction that torch names."""
+    for torchs, reduction in _REDUCTIONS:
+        if op == torchs:
+            return reduction
+    if op == dist.ReduceOp.PREMUL_SUM:
+        _, factor = op.__getstate__()
+        return Reduction("sum", float(factor))
+    raise NotImplementedError(f"Lockstep has no reduction {op}")
+
+
+class Staged:
+    """A tensor, or a copy of it that a call can use: in the memory of the CPU, contiguous, without complex numbers.
+
+    reduction: what is done with the elements; None: they are moved only.
+    reads: whether the call reads the tensor; otherwise the copy begins undefined.
+    memory: the array for the call.
+    """
+
+    def __init__(self, tensor: torch.Tensor, reduction: Reduction | None = None, reads: bool = True) -> None:
+        if tensor.layout is not torch.strided:
+            raise TypeError(f"a tensor of layout {tensor.layout}; allowed: dense tensors; x.to_dense() makes one")
+        own = tensor.detach()
+        self._target = own
+        multiplies = reads and reduction is not None and reduction.factor is not None
+        usable = own.device.type == "cpu" and own.is_contiguous() and not own.is_conj() and not own.is_neg()
+        if usable and not multiplies:
+            memory = own
+        else:
+            memory = torch.empty(own.shape, dtype=own.dtype, pin_memory=own.device.type == "cuda")
+            if reads:
+                memory.copy_(own)
+            if multiplies and reduction is not None:
+                memory.mul_(reduction.factor)
+        self._whole = memory
+        if memory.is_complex() and reduction is not None:
+            if reduction.op not in ("sum", "avg"):
+                raise TypeError(f"complex numbers have no {reduction.op}; allowed: SUM and AVG")
+            memory = torch.view_as_real(memory)
+        self.memory = memory
+
+    def give_back(self) -> None:
+        """After the call: the tensor holds what the call has left in the array."""
+        if self._whole is not self._target:
+            self._target.copy_(self._whole)
+
+
+def array_of(memory: torch.Tensor) -> Any:
+    """The memory of a Staged as the array that costs a call least: numpy's, where numpy has its type."""
+    try:
+        return memory.numpy()
+    except (RuntimeError, TypeError):  # no numpy; a type that numpy lacks, such as bfloat16
+        return memory
+
+
+def plain_array(tensor: torch.Tensor) -> Any:
+    """The memory of a tensor that a reduction can use without Staged, as numpy's array; None for other tensors."""
+    try:
+        return tensor.numpy() if tensor.is_contiguous() and not tensor.is_complex() else None
+    except (RuntimeError, TypeError):  # also: on a device, sparse, requires a gradient, negated later
+        return None
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory of a contiguous tensor of any type."""
+    return tensor.reshape(-1).view(torch.uint8)

@@ -1,0 +1,212 @@
+"""Calls in flight as torch's Work."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+from concurrent import futures
+from datetime import timedelta
+from typing import Any, Callable, Protocol
+
+import torch
+import torch.distributed as dist
+
+from .._lockstep import Result
+from ..errors import Error, WaitTimedOut
+
+
+class Call(Protocol):
+    """What is needed of a call in flight: lockstep.Work is one."""
+
+    def done(self) -> bool:
+        """Whether the call is over."""
+
+    def wait(self, timeout: float | None = None) -> Any:
+        """Waits at most so many seconds; raises what the call ended with, or WaitTimedOut."""
+
+
+class Ended:
+    """A call that is over: its Result, or its error."""
+
+    def __init__(self, outcome: Result | Error) -> None:
+        self._outcome = outcome
+
+    def done(self) -> bool:
+        """True."""
+        return True
+
+    def wait(self, timeout: float | None = None) -> Result:
+        """The result; raises the error."""
+        if isinstance(self._outcome, Error):
+            raise self._outcome
+        return self._outcome
+
+
+class Pending:
+    """A call that a thread of this package works on.
+
+    future: holds its end.
+    """
+
+    def __init__(self) -> None:
+        self.future: futures.Future[Any] = futures.Future()
+
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self.future.done()
+
+    def wait(self, timeout: float | None = None) -> Any:
+        """Waits at most so many seconds; raises what the call ended with, or WaitTimedOut."""
+        if not futures.wait([self.future], timeout).done:
+            raise WaitTimedOut("the call is still in flight")
+        return self.future.result()
+
+
+Finish = Callable[[Sequence[Result]], None]
+Fail = Callable[[BaseException], BaseException]
+
+
+class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody who checks
+    """Calls of a process group that are in flight.
+
+    calls: the calls.
+    tensors: what `result()` and the future give.
+    finish: what happens once all calls have succeeded, before a waiter goes on: copies into the caller's tensors.
+    fail: makes the exception for an error of a call.
+    """
+
+    def __init__(self, calls: Sequence[Call], tensors: Sequence[torch.Tensor], finish: Finish, fail: Fail) -> None:
+        super().__init__()
+        self._calls = list(calls)
+        self._tensors = list(tensors)
+        self._finish = finish
+        self._fail = fail
+        self._error: BaseException | None = None
+        self._is_over = False
+        self._ending = threading.Lock()
+        self._future: torch.futures.Future[Any] | None = None
+        self._started: torch.futures.Future[Any] | None = None
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits until the calls are over. Returns True. Raises CollectiveError; WaitTimedOut: the calls go on.
+
+        timeout: limit of this wait; none, or zero, for no limit.
+        """
+        seconds = timeout.total_seconds() if timeout is not None else 0.0
+        self._end(seconds if seconds > 0 else None)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether the calls are over, however they ended. Never blocks."""
+        if not self._is_over and all(call.done() for call in self._calls):
+            self._end(None)
+        return self._is_over
+
+    def is_success(self) -> bool:
+        """Whether the calls are over without an error."""
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """The error of a call that is over."""
+        return self._error if self.is_completed() else None
+
+    def result(self) -> list[torch.Tensor]:
+        """The tensors of the call. Waits."""
+        self.wait()
+        return self._tensors
+
+    def synchronize(self) -> None:
+        """Waits, as there is no stream that could wait instead."""
+        self.wait()
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """A future of the tensors. A failed call ends it with the error. When wait() returns, it is over."""
+        with self._ending:
+            if self._future is not None:
+                return self._future
+            self._started = torch.futures.Future()
+            self._future = self._started.then(self._outcome)
+            is_over = self._is_over
+        if is_over:
+            self._complete_future()
+        else:
+            _watcher.watch(self)
+        return self._future
+
+    # An exception in a callback is an error of torch's future: C++ code that waits for it sees the error, too.
+    def _outcome(self, _: Any) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._tensors
+
+    def _complete_future(self) -> None:
+        with self._ending:
+            started, self._started = self._started, None
+        if started is not None:  # whose callbacks run here, without the lock
+            started.set_result(None)
+
+    def _end(self, seconds: float | None) -> None:
+        """Waits for the calls and finishes them, once; all who wait see the same end."""
+        try:
+            results = [call.wait(seconds) for call in self._calls]
+        except WaitTimedOut:
+            raise
+        except Error as error:
+            with self._ending:
+                if not self._is_over:
+                    self._error = self._fail(error)
+                    self._is_over = True
+        else:
+            with self._ending:
+                if not self._is_over:
+                    try:
+                        self._finish(results)
+                    except Exception as error:
+                        self._error = error
+                    self._is_over = True
+        self._complete_future()
+
+
+class EndedWork(Work):
+    """A call that was over before it had a Work: nobody waits for it. error: what it ended with."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor], error: BaseException | None) -> None:
+        dist.Work.__init__(self)
+        self._calls = []
+        self._tensors = list(tensors)
+        self._error = error
+        self._is_over = True
+        self._future = self._started = None
+        self._ending = threading.Lock()
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Returns True. Raises CollectiveError."""
+        if self._error is not None:
+            raise self._error
+        return True
+
+
+class _Watcher:
+    """One thread that ends the works of all process groups whose futures were asked for, in that order."""
+
+    def __init__(self) -> None:
+        self._works: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, work: Work) -> None:
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="lockstep-futures", daemon=True)
+                self._thread.start()
+        self._works.put(work)
+
+    def _watch(self) -> None:
+        while True:
+            self._works.get()._end(None)
+
+
+_watcher = _Watcher()

@@ -1,0 +1,96 @@
+#include "core/coordinator/broken_links.h"
+
+#include <algorithm>
+
+#include "core/base/mutant.h"
+#include "core/base/text.h"
+#include "core/trace/event.h"
+
+namespace lockstep::coordinator {
+
+namespace {
+
+constexpr std::size_t kMostOfComplaint = 200;  // bytes of a peer's text about a broken link, for the texts of others
+
+}  // namespace
+
+BrokenLinks::Answer BrokenLinks::report(PeerId from, const wire::LinkBroken& in) {
+  const auto violation = [&](std::string why) { return Eviction{from, Status::kProtocolError, std::move(why)}; };
+  if (from == in.other) return violation("reported that it cannot reach itself");
+  // A newcomer, or a peer that is out of the run already.
+  if (!participants_.is_in_run(from) || !participants_.is_in_run(in.other)) return Ignored{};
+  const wire::Member* member = membership_.find(from);
+  const wire::Member* other_member = membership_.find(in.other);
+  if (member != nullptr && other_member != nullptr && member->group != other_member->group) {
+    return violation("reported a link to a member of another group");
+  }
+  for (const PeerId leaver : {from, in.other}) {
+    if (!participants_.is_cut(leaver)) continue;
+    const PeerId neighbour = leaver == from ? in.other : from;
+    return Eviction{leaver, Status::kEvicted,
+                    "left, and cannot reach " + participants_.name_of(neighbour) + " to finish its last rounds"};
+  }
+  LOCKSTEP_ASSERT(member != nullptr && other_member != nullptr);
+  participants_.complain(from, std::string(lockstep::cut(in.text, kMostOfComplaint)));
+  const Instant since = membership_.mark_broken(pair_of(from, in.other), context_.now);
+  if (since != context_.now) {
+    // Both ends report the link. A report after the rings were laid around the link means that the ring of an older
+    // cohort needs it.
+    if (context_.now - since < context_.options.link_patience) return Ignored{};
+    const Instant then = counts_from();
+    const bool from_goes = membership_.broken_links_of(from, then) > membership_.broken_links_of(in.other, then);
+    const PeerId victim = from_goes ? from : in.other;
+    const PeerId other = victim == from ? in.other : from;
+    return Eviction{victim, Status::kEvicted, describe(victim, other, "a ring still needs that link")};
+  }
+  context_.note(
+      {.kind = trace::Kind::kLinkReported,
+       .view = membership_.view().number,
+       .peer = in.other,
+       .round = {},
+       .text = participants_.name_of(from) + " cannot reach " + participants_.name_of(in.other) + ": " + in.text});
+  groups_.insert(member->group);
+  return Relaid{};
+}
+
+// With both peers' own words: a peer that has no file descriptors left says so.
+std::string BrokenLinks::describe(PeerId victim, PeerId other, const std::string& consequence) const {
+  const std::string name = participants_.name_of(other);
+  std::string text = "it and " + name + " cannot reach each other, and " + consequence;
+  for (const PeerId peer : {victim, other}) {
+    const Participant* participant = participants_.find(peer);
+    if (participant == nullptr || participant->complaint.empty()) continue;
+    text += "; " + (peer == victim ? "it" : name) + " says: " + participant->complaint;
+  }
+  return text;
+}
+
+// Of each pair, the member with more broken links must go, else the later one. A link that no ring has needed for a
+// while may work again: the ring tries the link before it costs a member the run. If the link is still broken, its ends
+// report it again.
+std::optional<Eviction> BrokenLinks::unavoidable(const std::vector<wire::Member>& members) {
+  std::vector<Pair> pairs = membership_.unavoidable(members);
+  const Instant then = counts_from();
+  std::erase_if(pairs, [&](const Pair& pair) {
+    if (membership_.said_since(pair, then) || mutant(Mutant::kBrokenForEver)) return false;
+    membership_.forget_broken(pair);
+    return true;
+  });
+  if (pairs.empty()) return std::nullopt;
+  const Pair pair = pairs.front();
+  const auto [a, b] = pair;
+  const auto place = [&](PeerId peer) {
+    return std::find_if(members.begin(), members.end(), [&](const wire::Member& m) { return m.id == peer; }) -
+           members.begin();
+  };
+  const std::size_t links_a = membership_.broken_links_of(a, then);
+  const std::size_t links_b = membership_.broken_links_of(b, then);
+  const PeerId victim = links_a != links_b ? (links_a > links_b ? a : b) : (place(a) > place(b) ? a : b);
+  std::string why = describe(victim, victim == a ? b : a, "no ring avoids that link");
+  const auto third = std::find_if(members.begin(), members.end(), [&](const wire::Member& m) {
+    return m.id != pair.first && m.id != pair.second && mutant(Mutant::kThirdPays);
+  });
+  return Eviction{third != members.end() ? third->id : victim, Status::kEvicted, std::move(why)};
+}
+
+}  // namespace lockstep::coordinator

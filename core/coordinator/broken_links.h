@@ -1,0 +1,56 @@
+// Links between members that the members report as broken: which ring is laid around which link, and which member must
+// go when no ring avoids a link (rule 23 of docs/protocol.md). Membership holds the broken pairs.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/coordinator/context.h"
+#include "core/coordinator/membership.h"
+#include "core/coordinator/participants.h"
+#include "core/wire/message.h"
+
+namespace lockstep::coordinator {
+
+class BrokenLinks {
+ public:
+  BrokenLinks(Context& context, Membership& membership, Participants& participants)
+      : context_(context), membership_(membership), participants_(participants) {}
+
+  struct Ignored {};  // the report changes nothing
+  struct Relaid {};   // the ring of the group is to be laid around the link: take_groups()
+  using Answer = std::variant<Ignored, Relaid, Eviction>;
+  [[nodiscard]] Answer report(PeerId from, const wire::LinkBroken& in);
+
+  // The groups whose rings are to be laid around broken links.
+  [[nodiscard]] std::set<GroupId> take_groups() { return std::exchange(groups_, {}); }
+  // A proposal that would have laid these rings was withdrawn.
+  void add_groups(std::set<GroupId>& groups) { groups_.merge(groups); }
+
+  // The member that must go because no ring of these members avoids a broken link; nothing: there is none.
+  [[nodiscard]] std::optional<Eviction> unavoidable(const std::vector<wire::Member>& members);
+
+  // Left out: context_, membership_ and participants_, which are saved before it.
+  template <typename Archive>
+  void archive(Archive& a) {
+    a.all(groups_);
+  }
+
+ private:
+  // A report that is older does not count: members that need a link report it again and again.
+  [[nodiscard]] Instant counts_from() const { return context_.now - context_.options.link_patience * 2; }
+  [[nodiscard]] std::string describe(PeerId victim, PeerId other, const std::string& consequence) const;
+
+  Context& context_;
+  Membership& membership_;
+  Participants& participants_;
+  std::set<GroupId> groups_;
+};
+
+}  // namespace lockstep::coordinator

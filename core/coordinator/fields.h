@@ -1,0 +1,29 @@
+// The options and the timer of a coordinator, field by field, as in core/archive/fields.h.
+#pragma once
+
+#include "core/archive/fields.h"
+#include "core/coordinator/coordinator.h"
+
+namespace lockstep::coordinator {
+
+using archive::Is;
+
+// ---- options ----
+
+void fields(auto& a, Is<Options> auto& m) {
+  a("term", m.term);
+  a("link_key", m.link_key);
+  a("heartbeat", m.heartbeat);
+  a("silence", m.silence);
+  a("greeting", m.greeting);
+  a("gang_leave", m.gang_leave);
+  a("strangers", m.strangers);
+  a("waiting_of_one", m.waiting_of_one);
+  a("link_patience", m.link_patience);
+}
+
+// ---- inputs ----
+
+void fields(auto&, Is<Timer> auto&) {}
+
+}  // namespace lockstep::coordinator

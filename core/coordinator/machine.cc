@@ -1,0 +1,517 @@
+#include "core/coordinator/machine.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/base/mutant.h"
+#include "core/base/overloaded.h"
+#include "core/trace/event.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::coordinator {
+
+Coordinator::Machine::Machine(const Options& options, Instant now) : context_(options, now) {
+  LOCKSTEP_ASSERT(validate_options(options).empty());
+}
+
+void Coordinator::Machine::step(Input& input, Instant now, Effects& out) {
+  LOCKSTEP_ASSERT(now >= context_.now);  // drivers never run time backwards
+  context_.now = now;
+  context_.effects = &out;
+  bool is_news = true;  // a decision may depend on the input
+  std::visit(overloaded{
+                 [&](Timer&) { on_timer(); },
+                 [&](io::Accepted& in) { connections_.on_accepted(in); },
+                 [&](io::ReadDone& in) {
+                   connections_.on_read_done(in);
+                   take_events(in.stream);
+                 },
+                 [&](io::WriteDone& in) {
+                   connections_.on_write_done(in);
+                   is_news = false;
+                 },
+                 [&](io::Revoked& in) { connections_.on_revoked(in); },
+                 [&](io::Closed& in) { on_closed(in); },
+             },
+             input);
+  if (is_news) decide();
+  announce_published();
+  pump();
+  context_.effects = nullptr;
+}
+
+// ---- inputs ----
+
+void Coordinator::Machine::on_closed(const io::Closed& in) {
+  const PeerId peer = connections_.on_closed(in);
+  if (peer.is_nobody()) return;
+  const std::string reason = in.text.empty() ? "" : " (" + in.text + ")";
+  lose({peer, Status::kPeerLost, "its stream to the coordinator ended" + reason}, false);
+}
+
+void Coordinator::Machine::on_timer() {
+  // When this machine itself stood still, all peers seem silent: they get the lost time back (rule 24).
+  const bool slept =
+      context_.now - context_.next_timer > context_.options.heartbeat && !mutant(Mutant::kPauseIsSilence);
+  const std::string silence = std::to_string(context_.options.silence.ns / 1'000'000);
+  for (const PeerId peer : connections_.on_timer(slept)) {
+    lose({peer, Status::kEvicted, "silent for " + silence + " ms"});
+  }
+  for (const Eviction& mate : participants_.late_mates()) lose_one(mate);
+  for (const Eviction& member : proposals_.late(slept)) lose(member);
+  proposals_.miss_newcomers();
+  for (const Eviction& newcomer : newcomers_.late(slept)) lose(newcomer);
+  give_up_comparison(slept);
+  if (connections_.size() == 0) context_.next_timer = kNever;
+}
+
+void Coordinator::Machine::take_events(StreamId stream) {
+  while (auto event = connections_.next_event(stream)) {
+    std::visit(overloaded{
+                   [&](Connections::Greeting& in) { on_greeting(in.stream, in.message); },
+                   [&](Connections::FromPeer& in) { on_message(in.peer, in.message); },
+                   [&](Connections::Violation& in) { lose_violator(in.peer, std::move(in.text)); },
+               },
+               *event);
+  }
+}
+
+void Coordinator::Machine::on_greeting(StreamId stream, const wire::Message& message) {
+  if (const auto* join = std::get_if<wire::Join>(&message)) return on_join(stream, *join);
+  if (std::holds_alternative<wire::StatusRequest>(message)) {
+    connections_.say_on(stream, snapshot(context_.now));
+    return connections_.end(stream);
+  }
+  if (std::holds_alternative<wire::Link>(message)) {
+    return connections_.refuse(stream, Status::kProtocolError, "this is a coordinator, not a peer");
+  }
+  connections_.refuse(stream, Status::kProtocolError, "a stream to a coordinator starts with Join or StatusRequest");
+}
+
+void Coordinator::Machine::on_join(StreamId stream, const wire::Join& join) {
+  const io::Address& from = connections_.address_of(stream);
+  Candidate candidate;
+  candidate.member = {join.peer, join.group, join.gang, join.advertised, join.name, join.round_trip};
+  io::Address& address = candidate.member.address;
+  if (join.advertised.family == io::Address::Family::kNone) {
+    address = from;
+    address.port = join.advertised.port;
+  }
+  candidate.gang_size = join.gang_size;
+  candidate.founders = join.founders;
+  candidate.auto_admit = join.auto_admit;
+  const io::Address network = io::network_of(from);
+  if (const auto error = validate_join(candidate, network)) {
+    return connections_.refuse(stream, error->status, error->text);
+  }
+  connections_.identify(stream, join.peer);
+  participants_.add(join.peer, join.name, network);
+  connections_.say_on(stream, wire::Waiting{address, context_.options.heartbeat, context_.options.silence});
+  context_.note({.kind = trace::Kind::kPeerWaiting,
+                 .view = membership_.view().number,
+                 .peer = join.peer,
+                 .round = {},
+                 .text = join.name + " at " + address.text()});
+  newcomers_.add(std::move(candidate));
+}
+
+std::optional<Error> Coordinator::Machine::validate_join(const Candidate& candidate, const io::Address& network) const {
+  if (candidate.member.address.port == 0) {
+    return Error{Status::kInvalidArgument, "a peer must say on which port it listens"};
+  }
+  if (auto error = membership_.validate(candidate)) return error;
+  if (participants_.contains(candidate.member.id)) return Error{Status::kRefused, "this peer id has joined already"};
+  if (participants_.size() + lost_.size() >= kMaxMembers) {
+    return Error{Status::kRefused,
+                 "the run is full: " + std::to_string(kMaxMembers) + " peers wait, are members, or leave"};
+  }
+  const auto waiting = std::ranges::count_if(membership_.candidates(), [&](const auto& entry) {
+    const Participant* participant = participants_.find(entry.first);
+    return participant != nullptr && participant->network == network;
+  });
+  if (static_cast<std::size_t>(waiting) < context_.options.waiting_of_one) return std::nullopt;
+  return Error{Status::kRefused,
+               std::to_string(context_.options.waiting_of_one) + " peers of your address wait already: no more may"};
+}
+
+void Coordinator::Machine::on_message(PeerId from, wire::Message& message) {
+  const auto unexpected = [&] { lose_violator(from, "said what only a coordinator or a neighbour says"); };
+  std::visit(overloaded{
+                 [&](wire::Heartbeat&) {},
+                 [&](wire::Done& in) { on_done(from, rounds_.on_done(from, in)); },
+                 [&](wire::Claim& in) { on_done(from, rounds_.on_claim(from, in)); },
+                 [&](wire::StateOutline& in) { on_done(from, rounds_.on_outline(from, std::move(in))); },
+                 [&](wire::StateEntry& in) { on_done(from, rounds_.on_entry(from, std::move(in))); },
+                 [&](wire::Admit& in) {
+                   if (const auto eviction = participants_.admit(from, std::move(in))) lose(*eviction);
+                 },
+                 [&](wire::AdmitCancel& in) { participants_.cancel_admit(from, in); },
+                 [&](wire::Leave& in) { on_leave(from, std::move(in)); },
+                 [&](wire::StopRound& in) { on_stop(from, in); },
+                 [&](wire::LinkBroken& in) { on_link_broken(from, in); },
+                 [&](wire::Publish& in) { on_publish(from, in); },
+                 [&](wire::WantState& in) { on_want(from, in); },
+                 [&](wire::Flush& in) { on_flush(from, std::move(in)); },
+                 [&](wire::Join&) { unexpected(); },
+                 [&](wire::Link&) { unexpected(); },
+                 [&](wire::StatusRequest&) { unexpected(); },
+                 [&](wire::Refused&) { unexpected(); },
+                 [&](wire::Waiting&) { unexpected(); },
+                 [&](wire::LinkWelcome&) { unexpected(); },
+                 [&](wire::Pending&) { unexpected(); },
+                 [&](wire::Admitting&) { unexpected(); },
+                 [&](wire::AdmitEnded&) { unexpected(); },
+                 [&](wire::Propose&) { unexpected(); },
+                 [&](wire::Install&) { unexpected(); },
+                 [&](wire::Commit&) { unexpected(); },
+                 [&](wire::Evicted&) { unexpected(); },
+                 [&](wire::Left&) { unexpected(); },
+                 [&](wire::StatusReply&) { unexpected(); },
+                 [&](wire::Ready&) { unexpected(); },
+                 [&](wire::RankParameter&) { unexpected(); },
+                 [&](wire::Segment&) { unexpected(); },
+                 [&](wire::Offer&) { unexpected(); },
+                 [&](wire::Elected&) { unexpected(); },
+                 [&](wire::AskDigests&) { unexpected(); },
+                 [&](wire::PieceDigests&) { unexpected(); },
+                 [&](wire::AskPieces&) { unexpected(); },
+                 [&](wire::HavePieces&) { unexpected(); },
+                 [&](wire::AskOutline&) { unexpected(); },
+                 [&](wire::AskEntry&) { unexpected(); },
+                 [&](wire::Published&) { unexpected(); },
+             },
+             message);
+}
+
+void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
+  if (!participants_.find(from)->leave && !membership_.contains(from)) return let_go(from);  // never admitted
+  if (const auto eviction = participants_.leave(from, std::move(in))) return lose(*eviction);
+  changed_ = true;
+}
+
+// A stop is a request (rule 15): the next proposal decides.
+void Coordinator::Machine::on_stop(PeerId from, const wire::StopRound& in) {
+  if (in.status == Status::kCohortClosed && !participants_.closed_by_admit(in.key)) return;
+  std::string violation = rounds_.on_stop(from, in);
+  if (!violation.empty()) lose_violator(from, std::move(violation));
+  changed_ = true;
+}
+
+void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& in) {
+  std::visit(overloaded{
+                 [](const BrokenLinks::Ignored&) {},
+                 [&](const BrokenLinks::Relaid&) { changed_ = true; },
+                 [&](const Eviction& eviction) { lose(eviction); },
+             },
+             broken_links_.report(from, in));
+}
+
+// A message that comes too late means nothing: a peer that is being admitted, or leaves, may not know it yet.
+void Coordinator::Machine::on_publish(PeerId from, const wire::Publish& in) {
+  if (membership_.candidates().contains(from)) return lose_violator(from, "publishes a state before it is a member");
+  const wire::Member* member = membership_.find(from);
+  if (member == nullptr) return;
+  std::string violation = publications_.publish(*member, in);
+  if (!violation.empty()) lose_violator(from, std::move(violation));
+}
+
+void Coordinator::Machine::on_want(PeerId from, const wire::WantState& in) {
+  const auto candidate = membership_.candidates().find(from);
+  if (candidate == membership_.candidates().end()) return;
+  std::string violation = publications_.want(from, candidate->second.member.group, in);
+  if (!violation.empty()) lose_violator(from, std::move(violation));
+}
+
+void Coordinator::Machine::on_flush(PeerId from, wire::Flush in) {
+  if (in.proposal > context_.last_proposal) return lose_violator(from, "answered a proposal that was never made");
+  if (!proposals_.is_open(in.proposal)) return newcomers_.on_late_answer(from, in.proposal);
+  if (proposals_.on_flush(from, std::move(in))) return;
+  lose_violator(from, "answered a proposal twice, or one that it has no part in");
+}
+
+// ---- rounds ----
+
+void Coordinator::Machine::on_done(PeerId from, Rounds::DoneResult result) {
+  if (!result.violation.empty()) return lose_violator(from, std::move(result.violation));
+  carry_out(std::move(result));
+}
+
+void Coordinator::Machine::carry_out(Rounds::DoneResult result) {
+  for (const wire::Elected& elected : result.elected) {
+    for (const wire::Member& member : rounds_.contributors(elected)) connections_.say(member.id, elected);
+  }
+  for (const auto& [to, question] : result.questions) connections_.say(to, question);
+  if (result.compares_watched) {
+    compared_since_ = context_.now;
+    context_.wake_at(context_.now + context_.options.silence);
+  }
+  changed_ = changed_ || result.stop.has_value();
+  for (Rounds::Committed& committed : result.committed) announce_commit(std::move(committed));
+  if (!result.committed.empty() && !mutant(Mutant::kLeaverIsNotReleased)) release_leavers();
+}
+
+// All members are done with that round. A peer that is asked where its state differs answers at once, unless it lies
+// (rule 40).
+void Coordinator::Machine::give_up_comparison(bool slept) {
+  if (!rounds_.compares_watched()) return;
+  if (slept) compared_since_ = context_.now;
+  const Instant limit = compared_since_ + context_.options.silence;
+  if (context_.now < limit) return context_.wake_at(limit);
+  carry_out(rounds_.give_up_comparison());
+}
+
+void Coordinator::Machine::announce_commit(Rounds::Committed committed) {
+  committed.commit.admit_here = membership_.auto_admit() && committed.commit.key.cohort == membership_.view().cohort &&
+                                !membership_.admissible().empty() && !mutant(Mutant::kWaitingForgotten);
+  for (const wire::Member& member : committed.members) connections_.say(member.id, committed.commit);
+  count_commit(committed);
+}
+
+void Coordinator::Machine::count_commit(const Rounds::Committed& committed) {
+  ++counters_.commits;
+  counters_.bytes_reduced += committed.bytes;
+  context_.note({.kind = trace::Kind::kCommitted,
+                 .view = ViewNumber{committed.commit.attempt.value},
+                 .peer = {},
+                 .round = committed.commit.key,
+                 .number = committed.members.size(),
+                 .text = committed.commit.state_difference});
+  drop_round(committed.commit.key);
+}
+
+void Coordinator::Machine::drop_round(const RoundKey& key) {
+  participants_.drop_round(key);
+  proposals_.drop_round(key);
+}
+
+// ---- the end of a peer ----
+
+void Coordinator::Machine::lose(const Eviction& eviction, bool tell) {
+  const std::vector<PeerId> gang = membership_.gang_of(eviction.peer);
+  const std::string why_mates = "its gang lost " + participants_.name_of(eviction.peer) + ": " + eviction.why;
+  lose_one(eviction, tell);
+  for (const PeerId mate : gang) {
+    if (mate == eviction.peer || mutant(Mutant::kGangLosesOne)) continue;
+    lose_one({mate, Status::kEvicted, why_mates});
+  }
+}
+
+void Coordinator::Machine::lose_one(const Eviction& eviction, bool tell) {
+  const PeerId peer = eviction.peer;
+  if (!participants_.contains(peer)) return;
+  if (tell) {
+    const Status status = eviction.status == Status::kPeerLost ? Status::kEvicted : eviction.status;
+    connections_.say(peer, wire::Evicted{status, eviction.why.substr(0, kMaxTextBytes)});
+  }
+  connections_.end(peer);
+  context_.note({.kind = trace::Kind::kPeerLost,
+                 .view = membership_.view().number,
+                 .peer = peer,
+                 .round = {},
+                 .status = eviction.status,
+                 .text = participants_.name_of(peer) + ": " + eviction.why});
+  if (participants_.is_in_run(peer)) {
+    lost_.insert(peer);
+    changed_ = true;
+    if (membership_.contains(peer)) ++counters_.lost;
+  }
+  remove(peer);
+}
+
+void Coordinator::Machine::let_go(PeerId leaver) {
+  connections_.say(leaver, wire::Left{});
+  connections_.end(leaver);
+  rounds_.let_go(leaver);
+  remove(leaver);
+}
+
+void Coordinator::Machine::release_leavers() {
+  std::vector<PeerId> released;
+  for (const auto& [peer, participant] : participants_.all()) {
+    const bool finishes = rounds_.keeps(peer) && !mutant(Mutant::kLeaverGoesAtOnce);
+    if (participant.cut && !finishes && !proposals_.is_recipient(peer)) released.push_back(peer);
+  }
+  for (const PeerId leaver : released) let_go(leaver);
+}
+
+void Coordinator::Machine::remove(PeerId peer) {
+  membership_.remove_candidate(peer);
+  publications_.gone(peer);
+  participants_.remove(peer);
+}
+
+// ---- proposals ----
+
+// Carries the protocol as far as it goes without another answer: one proposal at a time (rule 4).
+void Coordinator::Machine::decide() {
+  std::set<PeerId> held_up;  // recipients of withdrawn proposals
+  for (;;) {
+    if (auto withdrawn = proposals_.withdraw_if_stale(lost_)) {
+      broken_links_.add_groups(withdrawn->change.relinked);  // the next proposal lays these rings, too
+      held_up.merge(withdrawn->recipients);
+      changed_ = true;
+    }
+    if (proposals_.open()) {
+      if (!proposals_.is_answered()) break;
+      if (proposals_.settle()) install();
+      continue;
+    }
+    participants_.answer_cancelled_admits();
+    std::optional<Proposal> next = draft_change();
+    if (!next) next = proposals_.draft_admission();
+    if (!next) next = proposals_.draft_empty(held_up);
+    if (!next) break;
+    proposals_.propose(*std::move(next));
+  }
+  proposals_.put_off(held_up);
+  announce_pending();
+}
+
+std::optional<Proposal> Coordinator::Machine::draft_change() {
+  if (!std::exchange(changed_, false)) return std::nullopt;  // usual: most steps draft no view
+  for (;;) {
+    Proposal draft = proposals_.draft_change(lost_);
+    const auto eviction = broken_links_.unavoidable(draft.message.view.members);
+    if (!eviction) return proposals_.complete_change(std::move(draft), broken_links_.take_groups());
+    lose(*eviction);  // and draft again without that member
+  }
+}
+
+// All recipients have acknowledged exactly these verdicts (rule 6).
+void Coordinator::Machine::install() {
+  const Proposal proposal = proposals_.take();
+  const wire::View& view = proposal.message.view;
+  changed_ = true;
+  end_rounds(proposal);
+  if (proposal.admission) begin_cohort(proposal);
+  const bool founds = membership_.view().members.empty() && !view.members.empty();
+  membership_.install(view);
+  if (founds) newcomers_.ask_remaining();
+  for (const PeerId peer : proposal.change.lost) lost_.erase(peer);
+  for (const PeerId leaver : proposal.change.left) {
+    if (participants_.cut(leaver)) ++counters_.left;
+  }
+  for (const PeerId peer : proposal.recipients) connections_.say(peer, wire::Install{proposal.message.number});
+  context_.note({.kind = trace::Kind::kInstalled,
+                 .view = view.number,
+                 .peer = {},
+                 .round = {},
+                 .number = view.members.size(),
+                 .text = {}});
+  release_leavers();
+}
+
+void Coordinator::Machine::end_rounds(const Proposal& proposal) {
+  const wire::View& view = proposal.message.view;
+  for (const wire::Verdict& verdict : proposal.message.verdicts) {
+    drop_round(verdict.key);
+    if (verdict.status == Status::kOk) continue;
+    ++counters_.aborts;
+    context_.note({.kind = trace::Kind::kRoundEnded,
+                   .view = view.number,
+                   .peer = {},
+                   .round = verdict.key,
+                   .status = verdict.status,
+                   .text = verdict.text});
+  }
+  for (const Rounds::Committed& committed : rounds_.install(proposal.change, view, proposal.message.verdicts)) {
+    count_commit(committed);
+  }
+}
+
+void Coordinator::Machine::begin_cohort(const Proposal& proposal) {
+  auto open = proposal.change.admits;
+  for (const wire::Verdict& verdict : proposal.message.verdicts) {
+    for (auto& [peer, rounds] : open) remove_round(rounds, verdict.key);
+  }
+  newcomers_.end_admission();
+  rounds_.admit(proposal.message.view, open);
+  participants_.end_admits();
+  counters_.admitted += proposal.added.size();
+  for (const PeerId peer : proposal.added) {
+    connections_.admit(peer);
+    publications_.admitted(peer);
+  }
+  announced_ = {};  // an admission starts every member's count anew
+}
+
+void Coordinator::Machine::announce_published() {
+  for (const auto& [peer, published] : publications_.take_news(context_.options.link_key)) {
+    connections_.say(peer, published);
+  }
+}
+
+void Coordinator::Machine::announce_pending() {
+  wire::Pending pending;
+  if (!membership_.view().members.empty()) {
+    pending = {static_cast<std::uint32_t>(membership_.admissible().size()), publications_.fetching()};
+  }
+  if (pending == announced_) return;
+  announced_ = pending;
+  for (const wire::Member& member : membership_.view().members) connections_.say(member.id, pending);
+}
+
+void Coordinator::Machine::pump() {
+  for (auto deaf = connections_.pump(); !deaf.empty(); deaf = connections_.pump()) {
+    for (const PeerId peer : deaf) lose({peer, Status::kEvicted, "does not read what it is told"});
+    decide();
+    announce_published();
+  }
+}
+
+// ---- inspection ----
+
+wire::StatusReply Coordinator::Machine::snapshot(Instant now) const {
+  wire::StatusReply reply;
+  reply.view = membership_.view();
+  for (const auto& [id, candidate] : membership_.candidates()) reply.waiting.push_back(candidate.member);
+  reply.rounds = rounds_.status();
+  reply.proposal_open = proposals_.open().has_value();
+  reply.uptime = now - context_.born;
+  reply.commits = counters_.commits;
+  reply.aborts = counters_.aborts;
+  reply.admitted = counters_.admitted;
+  reply.lost = counters_.lost;
+  reply.left = counters_.left;
+  reply.bytes_reduced = counters_.bytes_reduced;
+  return reply;
+}
+
+bool Coordinator::Machine::is_quiet() const {
+  if (proposals_.open() || rounds_.size() > 0 || !lost_.empty() || membership_.view().members.empty()) return false;
+  const bool acts = participants_.any(
+      [](const Participant& participant) { return participant.admit.has_value() || participant.leave.has_value(); });
+  return !acts && connections_.is_quiet();
+}
+
+Coordinator::Footprint Coordinator::Machine::footprint() const {
+  Footprint footprint;
+  footprint.streams = connections_.size();
+  footprint.members = membership_.view().members.size();
+  footprint.waiting = membership_.candidates().size();
+  footprint.rounds = rounds_.size();
+  footprint.queued_bytes = connections_.queued_bytes();
+  footprint.drafts = proposals_.drafts();
+  footprint.published = publications_.size();
+  footprint.strangers = connections_.strangers();
+  return footprint;
+}
+
+Lifecycle Coordinator::Machine::lifecycle() const {
+  const bool empty = membership_.view().members.empty();
+  if (const auto& proposal = proposals_.open()) {
+    if (proposal->settled_once) return Lifecycle::kSettling;
+    if (!proposal->admission) return Lifecycle::kChanging;
+    return empty ? Lifecycle::kFounding : Lifecycle::kAdmitting;
+  }
+  if (empty) {
+    const bool any_leaver = participants_.any([](const Participant& participant) { return participant.cut; });
+    return any_leaver ? Lifecycle::kSeeingOff : Lifecycle::kEmpty;
+  }
+  const bool any_admit =
+      participants_.any([](const Participant& participant) { return participant.admit.has_value(); });
+  if (any_admit) return Lifecycle::kGathering;
+  return rounds_.size() > 0 ? Lifecycle::kInRounds : Lifecycle::kQuiet;
+}
+
+}  // namespace lockstep::coordinator

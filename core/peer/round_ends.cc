@@ -1,0 +1,115 @@
+#include "core/peer/round_ends.h"
+
+#include <utility>
+
+#include "core/base/assert.h"
+#include "core/base/mutant.h"
+#include "core/ring/schedule.h"
+
+namespace lockstep::peer {
+
+Outcome RoundEnds::outcome_of(const Round& round, Status status, std::string text) const {
+  Outcome outcome;
+  outcome.status = status;
+  outcome.text = std::move(text);
+  outcome.round = round.key.value_or(RoundKey{});
+  outcome.attempt = round.generation;
+  outcome.retries = round.retries;
+  if (round.request.state != nullptr) {  // until the sync has begun; see RoundSyncs::end()
+    outcome.state_defined = states_.is_defined(round.request);
+    outcome.revision = round.request.state->revision;
+  }
+  if (status != Status::kOk) return outcome;
+  const Attempt& attempt = *round.attempt;
+  outcome.world = attempt.world();
+  outcome.contributors = attempt.ring;
+  outcome.hash = round.hash;
+  const Request& request = round.request;
+  if (request.collective == Collective::kReduceScatter && request.tensors.size() == 1) {
+    const auto chunk = ring::chunk_of(attempt.rank.value, attempt.world(), request.tensors.front().count);
+    outcome.chunk_begin = chunk.begin;
+    outcome.chunk_count = chunk.size();
+  }
+  if (wire::has_blocks(request.collective)) {
+    for (const std::uint64_t bytes : attempt.known_rank_parameters())
+      outcome.blocks.push_back(bytes / size_of(request.type));
+  }
+  if (request.weight && request.op == ReduceOp::kAvg)
+    outcome.weight = ring::total_weight(attempt.known_rank_parameters());
+  return outcome;
+}
+
+void RoundEnds::begin(Round& round, std::optional<Outcome> outcome, bool restores) {
+  using Inputs = stage::Ending::Inputs;
+  const bool was_ending = round.is<stage::Ending>();
+  if (!was_ending) round.stage = stage::Ending{};
+  stage::Ending& ending = *round.ending();
+  ending.outcome = std::move(outcome);
+  if (ending.outcome) round.deadline = kNever;
+  if (restores && ending.inputs == Inputs::kKept) ending.inputs = Inputs::kToRestore;
+  if (was_ending) return;
+  if (round.operation() != nullptr) round.operation()->stop();
+  if (round.sync) round.sync->stop();
+}
+
+RoundEnds::Step RoundEnds::drive(Round& round) {
+  LOCKSTEP_ASSERT(round.is<stage::Ending>());
+  if (round.moves()) {
+    const Attempt& attempt = *round.attempt;
+    if (!context_.mesh.release(attempt.key, attempt_id(attempt.generation), context_.now, context_.out()))
+      return Step::kWaits;
+  }
+  if (round.sync && !end_sync(round)) return Step::kWaits;
+  if (round.operation() != nullptr && !end_operation(round)) return Step::kWaits;
+  if (round.has_outcome() && !RoundSyncs::end_watch(round)) return Step::kWaits;
+  if (!round.has_outcome()) {
+    LOCKSTEP_ASSERT(!round.requeues());  // the next cohort has begun in the step in which the old one was closed
+    round.stage = stage::Held{};
+    return Step::kAgain;
+  }
+  Outcome& outcome = *round.ending()->outcome;
+  outcome.bytes_sent = round.bytes_sent;
+  outcome.bytes_received = round.bytes_received;
+  context_.jobs.close(round.watch_jobs);
+  if (!round.completed_early) context_.complete(round.call, std::move(outcome));
+  return Step::kOver;
+}
+
+// Staged: a committed state is swapped with the staging memory first. False: jobs still run.
+bool RoundEnds::end_sync(Round& round) {
+  if (round.sync->jobs_running() > 0) return false;
+  if (round.has_committed() && round.request.state->staged) {
+    round.sync->swap_some(context_.jobs.collected());
+    start_jobs(round);
+    if (round.sync->jobs_running() > 0) return false;
+  }
+  syncs_.end(round, admission_.is_member());
+  return true;
+}
+
+// Once no stream holds its memory: decodes what has committed, or restores inputs (rule 16). False: jobs still run.
+bool RoundEnds::end_operation(Round& round) {
+  using Inputs = stage::Ending::Inputs;
+  Attempt& attempt = *round.attempt;
+  ring::Operation& operation = *attempt.operation;
+  if (operation.jobs_running() > 0 && !mutant(Mutant::kJobsNotAwaited)) return false;
+  if (round.has_committed()) {
+    operation.decode_some(context_.jobs.collected());
+    start_jobs(round);
+    if (operation.jobs_running() > 0) return false;
+  }
+  if (round.ending()->inputs == Inputs::kToRestore) {
+    round.ending()->inputs = Inputs::kRestoring;
+    operation.restore(context_.jobs.collected());
+    start_jobs(round);
+    if (operation.jobs_running() > 0 && !mutant(Mutant::kToldBeforeRestore)) return false;
+  }
+  round.bytes_sent += operation.bytes_sent();
+  round.bytes_received += operation.bytes_received();
+  context_.jobs.close(attempt.jobs);
+  attempt.operation.reset();
+  announcements_.eager().drop(attempt.key, attempt.generation);
+  return true;
+}
+
+}  // namespace lockstep::peer

@@ -1,0 +1,15 @@
+// What a collective call must be, wherever its memory lies. A driver asks before it lends memory, so that an invalid
+// call fails at once; Rounds asks again, and so refuses the invalid calls of any driver.
+#pragma once
+
+#include <optional>
+
+#include "core/base/result.h"
+#include "core/ring/request.h"
+
+namespace lockstep::peer {
+
+// Why the call is refused; nothing: it is valid. Reads no buffer, and no length but that of residuals.
+std::optional<Error> validate_call(const Request& request);
+
+}  // namespace lockstep::peer

@@ -1,0 +1,47 @@
+// Calls, field by field, as in core/archive/fields.h.
+#pragma once
+
+#include "core/archive/fields.h"
+#include "core/ring/request.h"
+
+namespace lockstep::ring {
+
+using archive::Is;
+
+void fields(auto& a, Is<Tensor> auto& m) {
+  a("send", m.send);
+  a("recv", m.recv);
+  a("count", m.count);
+  a("residual", m.residual);
+}
+
+void fields(auto& a, Is<Block> auto& m) {
+  a("to", m.to);
+  a("count", m.count);
+}
+
+void fields(auto& a, Is<Watched> auto& m) {
+  a("state", m.state);
+  a("memory", m.memory);
+}
+
+void fields(auto& a, Is<Request> auto& m) {
+  a("collective", m.collective);
+  a("type", m.type);
+  a("op", m.op);
+  a("tag", m.tag);
+  a("retry", m.retry);
+  a("minimum_world", m.minimum_world);
+  a("root", m.root);
+  a("formats", m.formats);
+  a("algorithm", m.algorithm);
+  a("weight", m.weight);
+  a("timeout", m.timeout);
+  a("tensors", m.tensors);
+  a("blocks", m.blocks);
+  a("scratch", m.scratch);
+  a("state", m.state);
+  a("watch", m.watch);
+}
+
+}  // namespace lockstep::ring

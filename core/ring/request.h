@@ -1,0 +1,156 @@
+// One collective call as the caller states it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/data_type.h"
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/buffers/buffer_ref.h"
+#include "core/kernels/formats/format.h"
+#include "core/state/statement.h"
+#include "core/wire/message.h"
+
+namespace lockstep::ring {
+
+using wire::Collective;
+
+// One tensor of a call. The meaning of its two places:
+//   all-reduce      send, recv: `count` elements each; the same buffer and offset (in place), or no overlap
+//   reduce-scatter  send: `count` elements; recv: room for this rank's chunk (recv.length bytes of room; the chunk of
+//                   rank r of n has count/n elements, one more for r < count % n)
+//   all-gather      send: this rank's block, `count` elements (may differ between peers); recv: room for all blocks, in
+//                   the order of ranks; send may lie inside recv only exactly at its own place
+//   reduce          send: `count` elements; recv: on the root room for `count` elements, ignored elsewhere
+//   gather, scatter, all-to-all
+//                   send: this rank's blocks (Request::blocks), one after the other, `count` elements in all; recv:
+//                   room for the blocks that are for this rank, in the order of ranks; no overlap
+//   broadcast       recv: `count` elements, read on the root and written elsewhere; send is ignored
+//   sync            recv: a tensor of the state, as described by the manifest; read, and written if another state is
+//                   elected (rule 26); send is ignored
+struct Tensor {
+  BufferRef send;
+  BufferRef recv;
+  std::uint64_t count = 0;
+  // Direct all-reduce: error feedback, `count` elements; empty: none. The residual is added to this peer's
+  // contribution. After the commit, the residual holds the error of the encoding: send + residual, minus the decoded
+  // contribution divided by the weight. Elements that are added without encoding (the rank's own chunk) get a residual
+  // of 0. With weight 0, or alone, the residual does not change.
+  BufferRef residual{};
+};
+
+// A block of a gather, a scatter or an all-to-all.
+struct Block {
+  PeerId to;
+  std::uint64_t count = 0;  // elements
+  bool operator==(const Block&) const = default;
+};
+
+// A watched state (rule 40): it is digested beside a call and compared with the states of the other contributors. The
+// state must not change until the call completes. `unchanged`: since the last call with a watched state.
+struct Watched {
+  std::shared_ptr<const state::Statement> state;
+  std::vector<BufferRef> memory;  // of each tensor
+};
+
+struct Request {
+  Collective collective = Collective::kBarrier;
+  DataType type = DataType::kU8;
+  ReduceOp op = ReduceOp::kSum;
+  Tag tag;
+  bool retry = true;  // all-reduce, barrier and sync only; the others never retry
+  std::uint32_t minimum_world = 1;
+  PeerId root;                               // wire::has_root()
+  Formats formats;                           // all-reduce of f32, sum or average: encodings on the way up and down
+  std::optional<wire::Algorithm> algorithm;  // of the same collectives; nothing: chosen by the formats
+  std::optional<float>
+      weight;           // factor of this peer's contribution: all-reduce of f32, sum or average; 0: does not count
+  Duration timeout{0};  // 0: none
+  std::vector<Tensor> tensors;  // exactly one where wire::has_blocks(); none for barrier
+  // Gather, scatter and all-to-all: what this peer sends to whom, in the order of tensors.front().send; nothing goes to
+  // a member that is not listed. In a gather only the root may be listed; in a scatter only the root lists members.
+  std::vector<Block> blocks;
+  std::shared_ptr<const state::Statement> state;  // sync only
+  std::shared_ptr<const Watched> watch;           // null: none; a sync has none
+  BufferRef scratch;                              // scratch_bytes() bytes, lent until the call completes
+};
+
+// The ring rounds contributions at every member, which is too often for formats of less than 8 bits.
+inline wire::Algorithm algorithm_of(const Request& request) {
+  return request.algorithm.value_or(bits_of(request.formats.up) < 8 ? wire::Algorithm::kDirect
+                                                                    : wire::Algorithm::kRing);
+}
+inline bool goes_direct(const Request& request) { return algorithm_of(request) == wire::Algorithm::kDirect; }
+
+// The elements are encoded, weighted or gathered, not only folded. Then no element may be infinite or NaN, and in place
+// the tensor keeps its contents until the round has committed.
+inline bool is_encoded(const Request& request) {
+  return !request.formats.native() || request.weight || goes_direct(request);
+}
+
+// The error text for a reduction that its element type does not have, such as "f32 has no band ..."; nothing if the
+// reduction is defined.
+std::optional<std::string> validate_reduction(const Request& request);
+
+// Validates the weight of a contribution.
+inline bool is_weight(float weight) { return std::isfinite(weight) && !std::signbit(weight); }
+
+// Why no call can have these formats, weights or algorithm, in words for the caller. Ignores the value of the weight,
+// which is validated where it is announced to the other ranks.
+std::optional<std::string> validate_encoding(const Request& request);
+
+// Why no call can send these blocks, in words for the caller. Whether all receivers are members is checked when an
+// attempt begins.
+std::optional<std::string> validate_blocks(const Request& request);
+
+// The bytes that this call sends to a peer in a collective with blocks.
+std::uint64_t block_bytes_to(const Request& request, PeerId to);
+
+// The arguments that must be equal on all peers (rule 11). `segment_bytes`: Options::segment_bytes.
+wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_bytes);
+
+// An all-reduce whose result replaces its input.
+inline bool reduces_in_place(const Request& request, const Tensor& tensor) {
+  return request.collective == Collective::kAllReduce && tensor.send.id == tensor.recv.id &&
+         tensor.send.offset == tensor.recv.offset;
+}
+
+// The scratch of a tensor, in bytes: for an all-reduce in place a copy of the input (rule 16: restored after an abort)
+// or the encoded partial sums until the commit; for a reduce-scatter or a reduce the partial sums.
+inline std::uint64_t scratch_bytes(const Request& request, const Tensor& tensor) {
+  const bool partial_sums =
+      request.collective == Collective::kReduceScatter || request.collective == Collective::kReduce;
+  const bool needed = partial_sums || reduces_in_place(request, tensor);
+  return needed ? tensor.count * size_of(request.type) : 0;
+}
+
+// Direct: memory behind the scratch of the tensors, for the contributions of other ranks to this rank's chunks. A
+// sixteenth of the tensors, at most 32 MiB; at least the smaller of 2 MiB and 64 times the tensors. Contributions take
+// turns in it.
+inline std::uint64_t direct_room(const Request& request) {
+  constexpr std::uint64_t kLeast = std::uint64_t{2} << 20U;
+  constexpr std::uint64_t kMost = std::uint64_t{32} << 20U;
+  constexpr std::uint64_t kContributions = 64;
+  if (!goes_direct(request)) return 0;
+  std::uint64_t bytes = 0;
+  for (const Tensor& tensor : request.tensors) bytes += tensor.count * size_of(request.type);
+  return std::clamp(bytes / 16, std::min(bytes * kContributions, kLeast), kMost);
+}
+
+// The scratch of a call, in bytes: the scratch of its tensors, one after the other, and the room of the direct
+// algorithm.
+inline std::uint64_t scratch_bytes(const Request& request) {
+  if (request.collective == Collective::kSync)
+    return request.state->staged ? state::staging_bytes(request.state->manifest) : 0;
+  std::uint64_t bytes = 0;
+  for (const Tensor& tensor : request.tensors) bytes += scratch_bytes(request, tensor);
+  return bytes + direct_room(request);
+}
+
+}  // namespace lockstep::ring

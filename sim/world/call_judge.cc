@@ -1,0 +1,146 @@
+#include "sim/world/call_judge.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "sim/checkers/p1_bytes.h"
+#include "sim/checkers/p2_time.h"
+#include "sim/checkers/s10_mismatch.h"
+#include "sim/checkers/s3_restored.h"
+#include "sim/checkers/s4_hands_off.h"
+
+namespace lockstep::sim {
+
+void CallJudge::check_loans_of(const SimProcess& process, const Call& call) {
+  if (call.buffers.empty()) return;
+  StreamId stream;
+  JobToken job;
+  for (const BufferId buffer : call.buffers) {
+    if (stream == StreamId{}) stream = network_.lent_to(process.index, buffer);
+    for (const KernelRun& j : process.jobs) {
+      if (j.busy && memory_of(j.job.work).uses(buffer)) job = j.job.token;
+    }
+  }
+  chronicle_.check("S4", check_loans_are_back(call, stream, job));
+}
+
+void CallJudge::judge_collective(const SimProcess& process, const Call& call, bool healed) {
+  const peer::Outcome& outcome = *call.outcome;
+  const FindCall find = [&](PeerId peer, const RoundKey& round) { return cast_.contribution(peer, round); };
+  chronicle_.check("S10", check_mismatch(call, find));
+  const auto lives = [&](PeerId peer) { return !checkers_.causes.excuses().life(cast_.by_id.at(peer)).gone(); };
+  const auto done = [&](PeerId peer) {
+    const Call* const theirs = cast_.contribution(peer, outcome.round);
+    return theirs != nullptr && theirs->outcome && theirs->outcome->status == Status::kOk;
+  };
+  if (!chronicle_.over())
+    chronicle_.check("S2", checkers_.flips.ended(call, checkers_.causes.only_bits_flip(), lives, done));
+  if (!chronicle_.over() && !checkers_.flips.nobody_compares(call, lives, done))
+    chronicle_.check("S2", check_fold(process, call, find));
+  if (!chronicle_.over()) chronicle_.check("S5", checkers_.one_state.ended(call, *process.memory, find));
+  const auto name_of_peer = [&](const Call& of) { return cast_.processes[of.process].peer.options().name; };
+  if (!chronicle_.over()) chronicle_.check("S5", checkers_.one_state.watched(call, find, name_of_peer));
+  const std::uint64_t cohorts = std::max(outcome.round.cohort, call.launch.cohort).value -
+                                call.launch.cohort.value;  // number of cohorts that the call passed through
+  const wire::View* const founding = checkers_.membership.founding(outcome.round.cohort);
+  chronicle_.check("P1", check_bytes_sent(call, checkers_.causes.disturbances(call, founding, find) + cohorts));
+  if (!chronicle_.over() && options_.guests == nullptr) chronicle_.check("P2", check_time_of(process, call));
+  if (!chronicle_.over() && !healed) chronicle_.check("P3", check_recovery(call));
+  if (!chronicle_.over()) chronicle_.check("S3", check_restored(call, *process.memory));
+  if (process.caller.app != nullptr && !options_.scripted) {
+    chronicle_.check("L2",
+                     checkers_.causes.aborted(call, founding, find, process.caller.app->leaving(), is_odd(outcome)));
+  }
+}
+
+// Element by element for the first that ends a round; the others must hold the same.
+Complaint CallJudge::check_fold(const SimProcess& process, const Call& call, const FindCall& find) {
+  const Memory& memory = *process.memory;
+  const auto& tensors = call.request.tensors;
+  const bool is_same_for_all =
+      call.of_guest && call.data.given && call.outcome->status == Status::kOk &&
+      call.request.collective == wire::Collective::kAllReduce &&
+      std::ranges::all_of(tensors, [](const ring::Tensor& tensor) { return tensor.residual.length == 0; });
+  if (!is_same_for_all) return check_exact_fold(call, memory, find);
+  std::vector<std::uint64_t> results;
+  results.reserve(tensors.size());
+  for (const ring::Tensor& tensor : tensors) results.push_back(memory.fingerprint(tensor.recv));
+  const auto known = folded_.find(call.outcome->round);
+  if (known != folded_.end() && known->second == results) return {};
+  Complaint complaint = check_exact_fold(call, memory, find);
+  if (!complaint) folded_.emplace(call.outcome->round, std::move(results));
+  return complaint;
+}
+
+// An input to the round, or a wrong kernel, is a cause of this outcome.
+bool CallJudge::is_odd(const peer::Outcome& outcome) const {
+  if (outcome.status == Status::kInternal) return checkers_.flips.explains_internal(outcome.round);
+  if (outcome.status != Status::kInvalidArgument) return false;
+  const auto same_of_any_group = [&](std::optional<RoundKey> round) {  // gangs bind groups
+    if (round) round->group = outcome.round.group;
+    return round == outcome.round;
+  };
+  for (const SimProcess& process : cast_.processes) {
+    for (const Call& call : process.caller.calls) {
+      if ((call.data.odd || call.data.odd_weight) && same_of_any_group(Cast::round_of(process, call))) return true;
+    }
+  }
+  return false;
+}
+
+// Where lines are known and nothing has gone wrong.
+Complaint CallJudge::check_time_of(const SimProcess& process, const Call& call) {
+  flow::Topology* const topology = network_.topology();
+  const peer::Outcome& outcome = *call.outcome;
+  if (topology == nullptr || outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
+  if (outcome.retries > 0) return {};
+  RingOfHosts ring{call.made, call.made, {}};
+  for (const PeerId peer : *outcome.contributors) {
+    const Call* const theirs = cast_.contribution(peer, outcome.round);
+    if (theirs == nullptr) return {};  // S2 says so
+    ring.first_made = std::min(ring.first_made, theirs->made);
+    ring.last_made = std::max(ring.last_made, theirs->made);
+    ring.hosts.push_back(cast_.processes[theirs->process].host);
+  }
+  if (!checkers_.causes.excuses().calm_since(ring.first_made)) return {};
+  TimeLimits limits(plan_, *topology, ring.hosts);
+  for (auto other = process.caller.calls.rbegin(); other != process.caller.calls.rend(); ++other) {
+    const bool beside = other->kind == CallKind::kCollective && (!other->outcome || other->ended >= ring.first_made);
+    if (beside) limits.add(*other, &*other == &call);
+  }
+  return check_time(call, ring, limits);
+}
+
+Complaint CallJudge::check_recovery(const Call& call) {
+  const peer::Outcome& outcome = *call.outcome;
+  if (!checkers_.recovery.judges() || options_.guests != nullptr || options_.scripted) return {};
+  if (outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
+  Instant last_made = call.made;
+  for (const SimProcess& process : cast_.processes) {  // of gangs, in all groups
+    RoundKey theirs_key = outcome.round;
+    theirs_key.group = process.peer.options().group;
+    const Call* const theirs = process.coordinator ? nullptr : cast_.contribution(process.id, theirs_key);
+    if (theirs != nullptr) last_made = std::max(last_made, theirs->made);
+  }
+  return checkers_.recovery.ended(call, last_made);
+}
+
+// Only newcomers that do not answer can have delayed the admission. Members call admit at most once before the
+// admission ends.
+Complaint CallJudge::check_admission(const Call& call) {
+  if (!checkers_.admissions.judges() || options_.guests != nullptr || call.outcome->status != Status::kOk) return {};
+  Instant all_called = call.made;
+  for (const SimProcess& process : cast_.processes) {
+    if (process.coordinator || process.over || !process.alive) continue;
+    const auto admit = std::find_if(process.caller.calls.rbegin(), process.caller.calls.rend(), [&](const Call& other) {
+      return other.kind == CallKind::kAdmit && (!other.outcome || other.outcome->view == call.outcome->view);
+    });
+    if (admit == process.caller.calls.rend()) continue;
+    if (admit->at_least > 1) return {};
+    all_called = std::max(all_called, admit->made);
+  }
+  return checkers_.admissions.ended(call, all_called);
+}
+
+}  // namespace lockstep::sim

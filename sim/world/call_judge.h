@@ -1,0 +1,47 @@
+// Judges a call that has ended by every promise about calls.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "sim/checkers/s2_exact_fold.h"
+#include "sim/network/network.h"
+#include "sim/plan/plan.h"
+#include "sim/world/cast.h"
+#include "sim/world/checkers.h"
+#include "sim/world/chronicle.h"
+#include "sim/world/options.h"
+
+namespace lockstep::sim {
+
+class CallJudge {
+ public:
+  CallJudge(const Plan& plan, const WorldOptions& options, const Cast& cast, Network& network, Checkers& checkers,
+            Chronicle& chronicle)
+      : plan_(plan), options_(options), cast_(cast), network_(network), checkers_(checkers), chronicle_(chronicle) {}
+
+  // No stream and no kernel holds a buffer of the call any more.
+  void check_loans_of(const SimProcess& process, const Call& call);
+  // `healed`: faults are over, and recovery is not measured any more.
+  void judge_collective(const SimProcess& process, const Call& call, bool healed);
+  // P3 and L2, of an admission.
+  [[nodiscard]] Complaint check_admission(const Call& call);
+
+ private:
+  [[nodiscard]] Complaint check_fold(const SimProcess& process, const Call& call, const FindCall& find);
+  [[nodiscard]] Complaint check_time_of(const SimProcess& process, const Call& call);
+  [[nodiscard]] Complaint check_recovery(const Call& call);
+  [[nodiscard]] bool is_odd(const peer::Outcome& outcome) const;
+
+  const Plan& plan_;
+  const WorldOptions& options_;
+  const Cast& cast_;
+  Network& network_;
+  Checkers& checkers_;
+  Chronicle& chronicle_;
+  std::map<RoundKey, std::vector<std::uint64_t>> folded_;  // by guests, found exact: fingerprints of the results
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,31 @@
+// The checkers of one run that remember what happened.
+#pragma once
+
+#include "sim/checkers/l2_admissions.h"
+#include "sim/checkers/l2_causes.h"
+#include "sim/checkers/p3_recovery.h"
+#include "sim/checkers/s11_at_quiet.h"
+#include "sim/checkers/s1_one_outcome.h"
+#include "sim/checkers/s2_flips.h"
+#include "sim/checkers/s5_one_state.h"
+#include "sim/checkers/s6_membership.h"
+#include "sim/plan/plan.h"
+
+namespace lockstep::sim {
+
+struct Checkers {
+  // `gang_size`: of every gang; 0: gangs may have several sizes. `now`: of the world.
+  Checkers(const Plan& plan, std::uint32_t gang_size, const Instant& now)
+      : membership(gang_size), at_quiet(plan.heartbeat), causes(plan, now), admissions(plan), recovery(plan) {}
+
+  OneOutcome one_outcome;
+  OneState one_state;
+  OneMembership membership;
+  AtQuiet at_quiet;
+  Causes causes;
+  Admissions admissions;
+  Recovery recovery;
+  Flips flips;
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,275 @@
+// World, second part: the effects that core asks its driver for.
+#include <algorithm>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "core/base/assert.h"
+#include "core/base/overloaded.h"
+#include "core/trace/event.h"
+#include "sim/checkers/l1_l4_ends.h"
+#include "sim/checkers/oracle_chunks.h"
+#include "sim/checkers/p1_bytes.h"
+#include "sim/checkers/p2_time.h"
+#include "sim/checkers/s10_arguments.h"
+#include "sim/checkers/s10_mismatch.h"
+#include "sim/checkers/s2_exact_fold.h"
+#include "sim/checkers/s3_restored.h"
+#include "sim/checkers/s4_hands_off.h"
+#include "sim/checkers/s8_once.h"
+#include "sim/workload/text.h"
+#include "sim/world/world.h"
+
+namespace lockstep::sim {
+
+template <typename Io>
+void World::carry_out_io(SimProcess& process, const Io& io) {
+  if (options_.trace_streams && options_.trace) tell_io(process, io);
+  const std::uint32_t index = process.index;
+  if constexpr (std::is_same_v<Io, io::Dial>) {
+    network_.dial(index, io, now_);
+  } else if constexpr (std::is_same_v<Io, io::Read>) {
+    network_.read(index, io, now_);
+  } else if constexpr (std::is_same_v<Io, io::Write>) {
+    network_.write(index, io, now_);
+  } else if constexpr (std::is_same_v<Io, io::Revoke>) {
+    network_.revoke(index, io, now_);
+  } else if constexpr (std::is_same_v<Io, io::Close>) {
+    network_.close(index, io, now_);
+  } else {
+    network_.place(index, io);
+  }
+}
+
+void World::stranger_asks(std::uint32_t process, const io::Effect& effect) {
+  std::visit([&](const auto& io) { carry_out_io(cast_.processes[process], io); }, effect);
+}
+
+void World::carry_out(SimProcess& process, peer::Effect& effect) {
+  std::visit(overloaded{
+                 [&](const peer::Resolve&) {
+                   queue_.push(now_ + nanoseconds(draw_delay(dice_, process, milliseconds(2), Purpose::kResolveDelay)),
+                               What::kResolved, process.index);
+                 },
+                 [&](const peer::Listen&) {
+                   queue_.push(now_ + nanoseconds(draw_delay(dice_, process, milliseconds(1), Purpose::kResolveDelay)),
+                               What::kListening, process.index);
+                 },
+                 [&](peer::Complete& complete) { completed(process, complete); },
+                 [&](const peer::Installed& installed) {
+                   chronicle_.mix(11, process.index, installed.view->number.value, installed.view->members.size());
+                   if (options_.trace) chronicle_.say(process, "installs " + text_of(*installed.view));
+                   if (options_.observe) {
+                     std::vector<PeerId> members;
+                     for (const wire::Member& member : installed.view->members) members.push_back(member.id);
+                     chronicle_.observe(process, "view " + std::to_string(installed.view->number.value) + " cohort " +
+                                                     std::to_string(installed.view->cohort.value) + " " +
+                                                     cast_.letters_of(members));
+                   }
+                   chronicle_.check("S6", checkers_.membership.installed(process.id, installed.view));
+                   checkers_.admissions.installed(process.host, installed.view->number, now_);
+                   while (news_.views < installed.view->number.value) nemesis_.begin_at(&Entry::view, ++news_.views);
+                   news_.newest_cohort = std::max(news_.newest_cohort, installed.view->cohort);
+                   checkers_.causes.installed(process.index, installed.view);
+                   process.connected = true;
+                   process.known.members = installed.view->members.size();
+                   look_if_it_waits(process, process.known.members);
+                   process.caller.program->on_view(installed.view);
+                   if (options_.guests != nullptr) process.caller.uses.on_view(*installed.view);
+                 },
+                 [&](const peer::PendingChanged& pending) {
+                   chronicle_.mix(12, process.index, pending.count, 0);
+                   if (process.known.pending != pending.count)
+                     chronicle_.observe(process, "pending " + std::to_string(pending.count));
+                   process.known.pending = pending.count;
+                   process.caller.program->on_pending(pending.count, pending.fetching);
+                 },
+                 [&](const peer::Progress& progress) {
+                   nemesis_.begin_at(&Entry::piece, ++news_.pieces);
+                   const std::uint64_t index = progress.call.value - 1;
+                   const bool goes_on = index < process.caller.calls.size() && !process.caller.calls[index].outcome;
+                   if (goes_on && progress.bytes <= progress.of) return process.caller.program->on_progress(progress);
+                   chronicle_.check("S8", "progress of call " + std::to_string(progress.call.value) + ", " +
+                                              std::to_string(progress.bytes) + " of " + std::to_string(progress.of) +
+                                              " bytes: it is over, or this is beyond its end");
+                 },
+                 [&](const peer::RunOver& over) { run_over(process, over); },
+                 [&](const KernelJob& job) { kernels_.start(process, job); },
+                 [&](const trace::Event& event) {
+                   chronicle_.mix(13, process.index, static_cast<std::uint64_t>(event.kind), event.number);
+                   if (options_.trace) chronicle_.say(process, "| " + trace::to_line(event));
+                   process.caller.program->on_trace(event);
+                   checkers_.flips.noted(process.id, event, now_);
+                   const Complaint wrong = checkers_.causes.noted(process.index, event);
+                   const bool flipped =
+                       wrong && Causes::is_breach(event) && checkers_.flips.explains(process.id, event, now_);
+                   if (!flipped) chronicle_.check("L2", wrong);
+                 },
+                 [&](const io::Dial& io) { carry_out_io(process, io); },
+                 [&](const io::Read& io) { carry_out_io(process, io); },
+                 [&](const io::Write& io) { carry_out_io(process, io); },
+                 [&](const io::Revoke& io) { carry_out_io(process, io); },
+                 [&](const io::Close& io) { carry_out_io(process, io); },
+                 [&](const io::Place& io) { carry_out_io(process, io); },
+             },
+             effect);
+}
+
+void World::carry_out(SimProcess& process, coordinator::Effect& effect) {
+  std::visit(overloaded{
+                 [&](const trace::Event& event) {
+                   chronicle_.mix(14, static_cast<std::uint64_t>(event.kind), event.view.value, event.number);
+                   if (options_.trace) chronicle_.say(process, "| " + trace::to_line(event));
+                   chronicle_.check("L2", checkers_.causes.noted(0, event));
+                   if (event.kind == trace::Kind::kPeerLost) checkers_.one_state.lost(event.peer);
+                 },
+                 [&](const io::Read& io) { carry_out_io(process, io); },
+                 [&](const io::Write& io) { carry_out_io(process, io); },
+                 [&](const io::Revoke& io) { carry_out_io(process, io); },
+                 [&](const io::Close& io) { carry_out_io(process, io); },
+             },
+             effect);
+}
+
+void World::tell_io(const SimProcess& process, const io::Effect& effect) {
+  const auto id = [](const auto& io) { return "  stream " + std::to_string(io.stream.value); };
+  std::visit(
+      overloaded{
+          [&](const io::Dial& io) { chronicle_.say(process, id(io) + " dial " + io.to.text()); },
+          [&](const io::Read& io) {
+            chronicle_.say(process, id(io) + " lend for reading: buffer " + std::to_string(io.place.id.value) + " +" +
+                                        std::to_string(io.place.length) + ", tail " + std::to_string(io.tail.size()));
+          },
+          [&](const io::Write& io) {
+            chronicle_.say(process, id(io) + " lend for writing " + std::to_string(io.slices.bytes()));
+          },
+          [&](const io::Revoke& io) {
+            chronicle_.say(process, id(io) + (io.direction == io::Direction::kRead ? " revoke read" : " revoke write"));
+          },
+          [&](const io::Close& io) { chronicle_.say(process, id(io) + (io.flush_first ? " end" : " close")); },
+          [&](const io::Place&) {},
+      },
+      effect);
+}
+
+// ---- kernels ----
+
+void World::flipped(std::uint32_t from, std::uint32_t to) {
+  if (options_.trace) chronicle_.tell("a bit flips from " + host_words(from) + " to " + host_words(to));
+  checkers_.flips.on_the_way();
+  checkers_.causes.began({.fault = Fault::kFlip, .a = from, .b = to});
+}
+
+// ---- calls ----
+
+void World::completed(SimProcess& process, peer::Complete& complete) {
+  const std::uint64_t index = complete.call.value - 1;
+  Call* call = index < process.caller.calls.size() ? &process.caller.calls[index] : nullptr;
+  chronicle_.judging(call);
+  chronicle_.check("S8", check_once(call, process.id, complete.call, complete.outcome));
+  if (chronicle_.over()) return;
+  call->outcome = std::move(complete.outcome);
+  call->ended = now_;
+  if (call->kind == CallKind::kAdmit) process.known.wanted = 0;
+  std::erase(process.caller.open_calls, static_cast<std::uint32_t>(index));
+  tell_end(process, *call);
+  const peer::Outcome& outcome = *call->outcome;
+  if (outcome.status == Status::kOutcomeUnknown) chronicle_.report.unknown += 1;
+  judge_.check_loans_of(process, *call);
+  if (call->kind == CallKind::kAdmit && !ending_.healed()) chronicle_.check("L2", judge_.check_admission(*call));
+  if (call->kind == CallKind::kPrefetch) {
+    chronicle_.check(
+        "S5", checkers_.one_state.ended(*call, *process.memory, [](PeerId, const RoundKey&) { return nullptr; }));
+  }
+  if (call->kind == CallKind::kCollective) {
+    count_round(*call);
+    judge_.judge_collective(process, *call, ending_.healed());
+  }
+  if (call->of_guest) return end_call_of_guest(process, *call);
+  keep_results(process, *call);
+  chronicle_.check("S10", check_arguments_kept(*call, process.known.members));
+  chronicle_.judging(nullptr);
+  const bool in_vain = call->kind == CallKind::kConnect && outcome.status != Status::kOk;
+  if (in_vain && !process.over && !process.caller.program->leaving()) {
+    process.over = true;
+    process.over_at = now_;
+    queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);
+  }
+  process.caller.program->on_complete(*call);
+}
+
+void World::tell_end(const SimProcess& process, const Call& call) {
+  const peer::Outcome& outcome = *call.outcome;
+  chronicle_.mix(10 | call.id.value << 8U, static_cast<std::uint64_t>(outcome.status), outcome.hash,
+                 outcome.view.value);
+  if (options_.trace) {
+    chronicle_.say(process, "call " + std::to_string(call.id.value) + " ends: " + text_of(outcome) +
+                                (call.kind == CallKind::kCollective ? ", " + text_of(outcome.round) : "") +
+                                (outcome.contributors ? " of " + text_of(*outcome.contributors) : ""));
+  }
+  if (!options_.observe) return;
+  chronicle_.observe(process, text_of(call) + ": " + text_of(outcome) +
+                                  (outcome.contributors ? " of " + cast_.letters_of(*outcome.contributors) : "") +
+                                  (outcome.retries > 0 ? ", retried " + std::to_string(outcome.retries) + "x" : "") +
+                                  (call.request.state ? ", now revision " + std::to_string(outcome.revision) + ", " +
+                                                            std::to_string(outcome.bytes_received) + " bytes"
+                                                      : ""));
+}
+
+// Counts the round of the call when its verdict is news, after the promises that hold for every verdict.
+void World::count_round(const Call& call) {
+  const peer::Outcome& outcome = *call.outcome;
+  chronicle_.check("S1", checkers_.one_outcome.ended(call, checkers_.membership.founding(outcome.round.cohort)));
+  chronicle_.check("S6", checkers_.membership.ended(call));
+  if (outcome.retries > 0) chronicle_.report.retries += 1;
+  if (outcome.round == RoundKey{} || is_out(outcome.status)) return;
+  const bool committed = outcome.status == Status::kOk;
+  const bool news = news_.rounds.emplace(outcome.round, committed).second;
+  if (news && committed) nemesis_.begin_at(&Entry::commit, ++news_.commits);
+}
+
+// Takes back the memory of a call, stores its fingerprints, and releases it later. The memory of a prefetch stays for
+// the next sync.
+void World::keep_results(SimProcess& process, Call& call) {
+  for (const BufferId buffer : call.buffers) {
+    call.prints.at_end.push_back(process.memory->fingerprint(buffer));
+    process.memory->take_back(buffer);
+  }
+  if (call.buffers.empty() || call.kind == CallKind::kPrefetch) return;
+  queue_.push(now_ + plan_.heartbeat * 4, What::kApp, process.index, call.id.value - 1, 1);
+}
+
+void World::release(SimProcess& process, std::uint64_t index) {
+  Call& call = process.caller.calls[index];
+  chronicle_.judging(&call);
+  chronicle_.check("S4", check_untouched(call, *process.memory));
+  chronicle_.judging(nullptr);
+  for (const BufferId buffer : std::exchange(call.buffers, {})) process.memory->release(buffer);
+}
+
+void World::run_over(SimProcess& process, const peer::RunOver& over) {
+  chronicle_.mix(15, process.index, static_cast<std::uint64_t>(over.status), 0);
+  chronicle_.say(process, over.left
+                              ? "has left"
+                              : "loses the run: " + std::string(status_name(over.status)) + " (" + over.text + ")");
+  chronicle_.observe(process, "run over: " + std::string(status_name(over.status)) + " (" + over.text + ")");
+  if (process.over) {
+    chronicle_.fail("S8", text_of(process.id) + " is told twice that the run is over");
+    return;
+  }
+  process.over = true;
+  process.over_at = now_;
+  if (!process.caller.program->leaving()) {
+    chronicle_.report.lost_runs += 1;
+    // A guest may have set a time-out for its connect, or have stopped it.
+    const bool gave_up =
+        options_.guests != nullptr && (over.status == Status::kTimedOut || over.status == Status::kAborted);
+    if (!options_.scripted && !gave_up)
+      chronicle_.check("L2", checkers_.causes.lost(process.index, over.status, over.text));
+  }
+  checkers_.causes.over(process.index);
+  process.caller.program->on_over(over);
+  queue_.push(now_ + plan_.heartbeat, What::kGiveUp, process.index, 1);
+}
+
+}  // namespace lockstep::sim

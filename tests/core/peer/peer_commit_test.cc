@@ -1,0 +1,250 @@
+// Peer commit (rule 14): in a small group, members send Done to each other. A member that has Done of all members
+// commits without the coordinator.
+#include <gtest/gtest.h>
+
+#include "core/wire/limits.h"
+#include "tests/core/peer/small.h"
+
+namespace lockstep::peer {
+namespace {
+
+// A round of three; the test plays `low` and `high`. Rank 0 has the result once the partial sum of `low` has arrived.
+struct Direct : Small {
+  Direct() : Small(kOwner) {}
+
+  CallId ready(std::uint64_t tag = 7) {
+    const CallId id = call(tag);
+    offered(tag);
+    return id;
+  }
+  wire::Done done(std::uint64_t tag = 7) {
+    const auto* mine = coordinator->last<wire::Done>();
+    return {key(tag), Generation{1}, arguments(), mine == nullptr ? 0 : mine->hash};
+  }
+  void say(FarEnd* who, const wire::Done& what) {
+    who->say(what);
+    me.run();
+  }
+  void both_are_done(std::uint64_t tag = 7) {
+    for (FarEnd* end : {low, high}) say(end, done(tag));
+  }
+  void commit(const wire::Done& what) {
+    coordinator->say(wire::Commit{what.key, what.attempt, what.hash, false, {}});
+    me.run();
+  }
+  [[nodiscard]] std::vector<wire::OpenRound> open_as_said() {
+    propose(proposal(me.views.back()));
+    return coordinator->last<wire::Flush>()->open;
+  }
+};
+
+TEST(PeerCommit, ADonePeerSendsDoneToAllMembers) {
+  Direct d;
+  d.ready();
+  const auto* said = d.coordinator->last<wire::Done>();
+  ASSERT_NE(said, nullptr);
+  for (FarEnd* end : {d.low, d.high}) {
+    ASSERT_NE(end->last<wire::Done>(), nullptr);
+    EXPECT_EQ(end->last<wire::Done>()->key, said->key);
+    EXPECT_EQ(end->last<wire::Done>()->hash, said->hash);
+  }
+}
+
+TEST(PeerCommit, CommitsAfterDoneOfAllMembers) {
+  Direct d;
+  const CallId id = d.ready();
+  d.say(d.low, d.done());
+  EXPECT_EQ(d.me.outcome(id), nullptr) << "high may not be done";
+  d.say(d.high, d.done());
+  ASSERT_NE(d.me.outcome(id), nullptr);
+  EXPECT_EQ(d.me.outcome(id)->status, Status::kOk);
+  EXPECT_EQ(d.me.outcome(id)->hash, d.done().hash);
+  EXPECT_EQ(d.me.outcome(id)->world, 3U);
+}
+
+TEST(PeerCommit, AcceptsDoneOfOthersFirst) {
+  Direct first;
+  first.ready();
+  const std::uint64_t hash = first.done().hash;
+  Direct d;
+  const CallId id = d.call();
+  for (FarEnd* end : {d.low, d.high}) {
+    wire::Done done = d.done();
+    done.hash = hash;
+    d.say(end, done);
+  }
+  EXPECT_EQ(d.me.outcome(id), nullptr) << "this peer is not done";
+  d.offered();
+  ASSERT_NE(d.me.outcome(id), nullptr);
+  EXPECT_EQ(d.me.outcome(id)->status, Status::kOk);
+}
+
+TEST(PeerCommit, TheCoordinatorsCommitAlsoCommits) {
+  Direct d;
+  const CallId id = d.ready();
+  d.say(d.low, d.done());
+  d.commit(d.done());
+  ASSERT_NE(d.me.outcome(id), nullptr);
+  EXPECT_EQ(d.me.outcome(id)->status, Status::kOk);
+  d.say(d.high, d.done());  // after the commit
+  d.expect_alive();
+}
+
+TEST(PeerCommit, TheCoordinatorJudgesDifferentResults) {
+  Direct d;
+  const CallId id = d.ready();
+  wire::Done other = d.done();
+  ++other.hash;
+  d.say(d.low, other);
+  d.say(d.high, d.done());
+  EXPECT_EQ(d.me.outcome(id), nullptr);
+  EXPECT_EQ(d.coordinator->last<wire::StopRound>(), nullptr);
+}
+
+TEST(PeerCommit, DifferentArgumentsStopTheRound) {
+  Direct d;
+  d.ready();
+  wire::Done other = d.done();
+  other.what.minimum_world = 2;
+  d.say(d.low, other);
+  ASSERT_NE(d.coordinator->last<wire::StopRound>(), nullptr);
+  EXPECT_EQ(d.coordinator->last<wire::StopRound>()->status, Status::kMismatch);
+  EXPECT_TRUE(d.coordinator->last<wire::StopRound>()->done);
+}
+
+TEST(PeerCommit, AReportedRoundStaysOpenUntilTheCoordinatorConfirms) {
+  Direct d;
+  d.ready();
+  d.both_are_done();
+  const auto open = d.open_as_said();
+  ASSERT_EQ(open.size(), 1U);
+  EXPECT_EQ(open.front().key, Small::key());
+  EXPECT_TRUE(open.front().done);
+  EXPECT_EQ(open.front().hash, d.done().hash);
+  EXPECT_EQ(d.me.footprint().remembered, 1U);
+  d.commit(d.done());
+  EXPECT_TRUE(d.open_as_said().empty());
+  EXPECT_EQ(d.me.footprint().remembered, 0U);
+  EXPECT_FALSE(d.me.run_over);
+}
+
+TEST(PeerCommit, ALossCommitsReportedRounds) {
+  Direct d;
+  d.ready();
+  d.both_are_done();
+  wire::Propose loss = d.loss_of(kHigh);
+  loss.verdicts.push_back({Small::key(), Generation{1}, Status::kOk, d.done().hash, {}});
+  d.install(loss);
+  EXPECT_FALSE(d.me.run_over);
+  EXPECT_TRUE(d.open_as_said().empty());
+}
+
+TEST(PeerCommit, AReportedOutcomeIsFinal) {
+  for (const bool stopped : {true, false}) {
+    Direct d;
+    d.ready();
+    d.both_are_done();
+    if (stopped) {
+      d.stopped({7});
+    } else {
+      wire::Done other = d.done();
+      ++other.hash;
+      d.commit(other);
+    }
+    ASSERT_TRUE(d.me.run_over);
+    EXPECT_EQ(d.me.run_over->status, Status::kProtocolError);
+  }
+}
+
+TEST(PeerCommit, AFrozenRoundWaitsForItsVerdict) {
+  Direct d;
+  const CallId id = d.ready();
+  wire::Propose loss = d.loss_of(kHigh);
+  d.propose(loss);
+  d.both_are_done();
+  EXPECT_EQ(d.me.outcome(id), nullptr);
+  const auto open = d.coordinator->last<wire::Flush>()->open;
+  ASSERT_EQ(open.size(), 1U);
+  EXPECT_TRUE(open.front().done);
+}
+
+TEST(PeerCommit, WaitsIfTheCoordinatorIsFarBehind) {
+  Direct d;
+  CallId last;
+  for (std::uint64_t tag = 0; tag <= kMaxReported; ++tag) {
+    last = d.ready(tag);
+    d.both_are_done(tag);
+    EXPECT_EQ(d.me.outcome(last) != nullptr, tag < kMaxReported) << tag;
+  }
+  EXPECT_EQ(d.open_as_said().size(), kMaxReported + 1U);
+  wire::Done done = d.done(kMaxReported);
+  d.commit(done);
+  ASSERT_NE(d.me.outcome(last), nullptr);
+  EXPECT_EQ(d.me.outcome(last)->status, Status::kOk);
+}
+
+TEST(PeerCommit, RoundsWithoutAProofWaitForTheCoordinator) {
+  Direct d;
+  const CallId id = d.launch(wire::Collective::kBarrier);
+  ASSERT_NE(d.coordinator->last<wire::Done>(), nullptr);
+  EXPECT_EQ(d.low->last<wire::Done>(), nullptr);
+  for (FarEnd* end : {d.low, d.high}) d.say(end, *d.coordinator->last<wire::Done>());
+  EXPECT_EQ(d.me.outcome(id), nullptr);
+}
+
+// A near coordinator probably runs on the same cores: one message reports many small rounds.
+struct NearDirect : Small {
+  NearDirect() : Small(kOwner, kFarCoordinator - nanoseconds(1)) {}
+  void is_done(std::uint64_t tag = 7) {
+    call(tag);
+    offered(tag);
+  }
+};
+
+TEST(PeerCommit, ReportsToANearCoordinatorAreDelayed) {
+  NearDirect d;
+  d.is_done(7);
+  d.is_done(8);
+  EXPECT_EQ(d.low->count<wire::Done>(), 2U);
+  EXPECT_EQ(d.high->count<wire::Done>(), 2U);
+  EXPECT_EQ(d.coordinator->last<wire::Done>(), nullptr);
+  d.me.pass(d.me.deadline() - d.me.now);
+  d.me.run();
+  EXPECT_EQ(d.coordinator->count<wire::Done>(), 2U);
+}
+
+TEST(PeerCommit, TheNextMessageToTheCoordinatorCarriesTheReports) {
+  NearDirect d;
+  d.is_done(7);
+  d.launch(wire::Collective::kBarrier, 8);
+  EXPECT_EQ(d.coordinator->count<wire::Done>(), 2U);
+  EXPECT_EQ(d.coordinator->last<wire::Done>()->key, d.key(8));
+}
+
+TEST(PeerCommit, ReportsOfManyRoundsAreNotDelayed) {
+  NearDirect d;
+  for (std::uint64_t tag = 0; tag < 60; ++tag) d.is_done(tag);
+  EXPECT_GT(d.coordinator->count<wire::Done>(), 0U);
+}
+
+TEST(PeerCommit, ReportsAreNotDelayedIfAMemberIsUnreachable) {
+  NearDirect d;
+  d.call();
+  d.high_hangs_up();
+  d.offered();
+  EXPECT_EQ(d.low->count<wire::Done>(), 1U);
+  EXPECT_EQ(d.coordinator->count<wire::Done>(), 1U);
+}
+
+TEST(PeerCommit, MembersOfLargeCohortsSendNoDoneToEachOther) {
+  std::vector<PeerId> ring = kOwner;
+  for (std::uint64_t n = 0; ring.size() <= kMaxPeerCommit; ++n) ring.insert(ring.begin() + 2, PeerId{20 + n, 20 + n});
+  Small d(ring);
+  d.call();
+  d.offered();
+  ASSERT_NE(d.coordinator->last<wire::Done>(), nullptr);
+  EXPECT_EQ(d.low->last<wire::Done>(), nullptr);
+}
+
+}  // namespace
+}  // namespace lockstep::peer

@@ -1,0 +1,214 @@
+"""A peer of the tests of training strategies.
+
+usage: python strategy_programs.py <case> <coordinator> <number> <folder>
+       python strategy_programs.py <case> <coordinator> <number>            trains until it is killed
+
+Peers 0, 1 and 2 begin together; peer 3 comes later. All wait before round COMES until it waits for its admission, so
+that it enters at a known place. Peer 1 kills itself in the middle of the all-reduce of round DIES: it and peer 0 have
+launched it, and peer 2 has not before the file `dead` is there. Each peer prints what the test compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+import lockstep
+import numpy as np
+import torch
+from lockstep.torch import (
+    SGD,
+    DataParallel,
+    DiLoCo,
+    FedAvg,
+    LocalSGD,
+    Nesterov,
+    Strategy,
+    StreamingDiLoCo,
+    Wire,
+    by_block,
+)
+
+FOUNDERS = 3
+INNER_STEPS, ROUNDS = 4, 7
+COMES, DIES = 2, 4
+VICTIM, LATE = 1, 2
+IN_TIME = 60.0
+
+TAU = 1
+
+
+def diloco(outer: Any = None, **options: Any) -> Callable[[Any, Any, Any], Strategy]:
+    return lambda run, model, inner: DiLoCo(run, model, inner, inner_steps=INNER_STEPS, outer=outer, **options)
+
+
+def streaming(wire: Any) -> Callable[[Any, Any, Any], Strategy]:
+    return lambda run, model, inner: StreamingDiLoCo(
+        run, model, inner, inner_steps=INNER_STEPS, fragments=by_block(1), tau=TAU, outer=Nesterov(0.4, 0.9), wire=wire
+    )
+
+
+CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
+    "local-sgd": lambda run, model, inner: LocalSGD(run, model, inner, inner_steps=INNER_STEPS),
+    "fed-avg": lambda run, model, inner: FedAvg(run, model, inner, inner_steps=INNER_STEPS, lr=0.75),
+    "diloco": diloco(),
+    "diloco-int8": diloco(Nesterov(0.5, 0.8), wire="int8"),
+    "diloco-feedback": diloco(SGD(0.9), wire=Wire("int8", "int8", error_feedback=True)),
+    "data-parallel": lambda run, model, inner: DataParallel(run, model, inner),
+    "data-parallel-int8": lambda run, model, inner: DataParallel(run, model, inner, wire="int8"),
+    "outer": diloco(overlap="outer"),
+    "outer-int8": diloco(Nesterov(0.4, 0.5), overlap="outer", wire="int8"),
+    "eager": diloco(Nesterov(0.4, 0.5), overlap="eager"),
+    "eager-int8": diloco(overlap="eager", wire="int8"),
+    "streaming": streaming("native"),
+    "streaming-int8": streaming("int8"),
+    "streaming-4-bits": streaming(Wire("e3m0", "int8")),
+}
+
+
+def make_model(number: int) -> Any:
+    """Each peer begins with weights of its own: the strategy has to make them equal."""
+    generator = torch.Generator().manual_seed(100 + number)
+    model = torch.nn.Sequential(torch.nn.Linear(12, 200), torch.nn.Tanh(), torch.nn.Linear(200, 12))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) / 4)
+    return model
+
+
+def make_optimizer(model: Any) -> Any:
+    return torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+
+
+def backward(model: Any, optimizer: Any, number: int, step: int) -> None:
+    """The gradient of one inner step of the run on a peer's own examples; the rate follows the run."""
+    optimizer.param_groups[0]["lr"] = 0.02 / (1 + step)
+    optimizer.zero_grad()
+    generator = torch.Generator().manual_seed(1000 * number + step)
+    x = torch.randn(16, 12, generator=generator)
+    (model(x) - x.flip(1)).square().mean().backward()
+
+
+def steps_of(case: str) -> int:
+    """Inner steps from one all-reduce to the next."""
+    if case.startswith("streaming"):
+        return INNER_STEPS // 2
+    return 1 if case.startswith("data-parallel") else INNER_STEPS
+
+
+def total_of(case: str) -> int:
+    """Inner steps of the run."""
+    return ROUNDS * steps_of(case) + (TAU if case.startswith("streaming") else 0)
+
+
+def weight_of(case: str, number: int) -> float | None:
+    """Powers of two, so that products are exact."""
+    return float(1 << number) if case == "fed-avg" else None
+
+
+def hash_of(*arrays: Any) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def hash_of_model(model: Any) -> str:
+    return hash_of(*[parameter.detach().numpy() for parameter in model.parameters()])
+
+
+def until(condition: Callable[[], Any]) -> None:
+    tick, end = threading.Event(), time.monotonic() + IN_TIME
+    while not condition():
+        assert time.monotonic() < end, "what the peer waits for has not come"
+        tick.wait(0.002)
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+class Run(lockstep.Communicator):
+    """A communicator whose peer dies in the middle of an all-reduce, or comes late to it."""
+
+    number = 0
+    folder = Path()
+    rounds = 0
+
+    def all_reduce_async(self, *arguments: Any, **options: Any) -> Any:
+        """Begins all_reduce(), at its time."""
+        if self.rounds == DIES and self.number == LATE:
+            until((self.folder / "dead").exists)
+        work = super().all_reduce_async(*arguments, **options)
+        say("launched", self.rounds)
+        if self.rounds == DIES and self.number == VICTIM:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.rounds += 1
+        return work
+
+
+def train(case: str, run: Run) -> None:
+    number = run.number
+    model = make_model(number)
+    optimizer = make_optimizer(model)
+    with CASES[case](run, model, optimizer) as sync:
+        say("begins", run.id, sync.inner_step, hash_of_model(model))
+        while sync.inner_step < total_of(case):
+            if sync.inner_step == COMES * steps_of(case) and number < FOUNDERS:
+                until(lambda: run.pending == 1)
+            backward(model, optimizer, number, sync.inner_step)
+            optimizer.step()
+            info = sync.step(weight_of(case, number))
+            if info.outer:
+                state = sync.global_state_dict()
+                say(
+                    "outer",
+                    info.outer_step,
+                    ",".join(map(str, info.contributors)),
+                    info.retries,
+                    hash_of(*[tensor.numpy() for tensor in state["parameters"].values()]),
+                    hash_of(*[tensor.numpy() for tensor in state["momentum"].values()]),
+                    hash_of_model(model),
+                )
+    say("ended", hash_of_model(model))
+
+
+def train_on(case: str, address: str, number: int) -> None:
+    """Trains until the process is killed."""
+    torch.set_num_threads(1)
+    model = make_model(number)
+    optimizer = make_optimizer(model)
+    with lockstep.connect(address, timeout=IN_TIME, founders=FOUNDERS, listen_host="127.0.0.1", spin=0) as run:
+        with CASES[case](run, model, optimizer) as sync:
+            while True:
+                backward(model, optimizer, number, sync.inner_step)
+                optimizer.step()
+                info = sync.step(weight_of(case, number % 4))
+                if info.outer:
+                    state = sync.global_state_dict()
+                    tensors = [*state["parameters"].values(), *state["momentum"].values()]
+                    hashed = hash_of(*[tensor.numpy() for tensor in tensors])
+                    own = run.id in info.contributors
+                    say(f"outer {info.outer_step} of {info.world} at {sync.inner_step}: {hashed} {own}")
+
+
+def main(case: str, address: str, number: int, folder: Path) -> None:
+    torch.set_num_threads(1)
+    run = Run(founders=FOUNDERS, listen_host="127.0.0.1", spin=0)
+    run.number, run.folder = number, folder
+    run.connect(address, timeout=IN_TIME)
+    with run:
+        train(case, run)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 4:
+        main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+    else:
+        train_on(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,126 @@
+"""What training strategies must compute, in one process: their equations, written down a second time.
+
+Nothing here uses lockstep. Sums follow the documented order of the ring: ranks r + 1, r + 2, ..., r fold their inputs
+into the chunk that rank r owns; a tensor of at most 16 KiB is one chunk, of rank 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+F = np.float32
+WHOLE = 4096  # float32 elements
+BLOCK, SMALL_BLOCK = 256, 64  # of int8, of e3m0
+
+
+def int8(values: np.ndarray) -> np.ndarray:
+    """What is left of values after a trip as int8: multiples of a scale for each block."""
+    out = np.zeros_like(values)
+    for begin in range(0, values.size, BLOCK):
+        block = values[begin : begin + BLOCK]
+        largest = np.abs(block).max()
+        if largest >= F(2.0**-119):
+            codes = np.rint(block * (F(127) / largest))
+            out[begin : begin + BLOCK] = codes * (largest / F(127))
+    return out
+
+
+def e3m0(values: np.ndarray) -> np.ndarray:
+    """What is left of values after a trip in 4 bits: seven powers of two with a sign, or 0, for each block."""
+    out = np.zeros_like(values)
+    for begin in range(0, values.size, SMALL_BLOCK):
+        block = values[begin : begin + SMALL_BLOCK]
+        exponents = ((block.view(np.uint32) & 0x7FFFFFFF).astype(np.int64) + (1 << 22)) >> 23  # rounded
+        largest = min(int(exponents.max()), 254)
+        if np.abs(block).max() >= F(2.0**-119):
+            sizes = np.clip(exponents - largest + 7, 0, 7)
+            powers = np.ldexp(F(1), (largest - 127 + sizes - 7).astype(np.int32)).astype(F)
+            out[begin : begin + SMALL_BLOCK] = np.where(sizes > 0, np.copysign(powers, block), F(0))
+    return out
+
+
+def exactly(values: np.ndarray) -> np.ndarray:
+    return values.copy()
+
+
+def average(inputs: Sequence[np.ndarray], weights: Sequence[float], up: Any = exactly, down: Any = exactly) -> Any:
+    """The weighted average around the ring, of inputs in rank order; partial sums travel as `up`."""
+    world, count = len(inputs), inputs[0].size
+    if world == 1:
+        return inputs[0].copy()
+    total = F(0)
+    for weight in weights:
+        total = total + F(weight)
+    weighed = [F(weight) * each for weight, each in zip(weights, inputs)]
+    result = np.empty_like(inputs[0])
+    for owner, part in chunks(world, count):
+        order = [(owner + hop) % world for hop in range(1, world + 1)]
+        sums = weighed[order[0]][part]
+        for rank in order[1:]:
+            sums = up(sums) + weighed[rank][part]
+        result[part] = down(sums / total)
+    return result
+
+
+def average_direct(
+    inputs: Sequence[np.ndarray], residuals: Sequence[np.ndarray], up: Any, down: Any
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The average where every rank sends its rounded input to the owner; and what is left over on each rank."""
+    world, count = len(inputs), inputs[0].size
+    if world == 1:
+        return inputs[0].copy(), list(residuals)
+    result = np.empty_like(inputs[0])
+    left = [np.zeros_like(each) for each in residuals]
+    for owner, part in chunks(world, count):
+        order = [(owner + hop) % world for hop in range(1, world)]
+        sums = np.zeros_like(inputs[0][part])
+        for place, rank in enumerate(order):
+            wanted = inputs[rank][part] + residuals[rank][part]
+            sent = up(wanted)
+            left[rank][part] = wanted - sent
+            sums = sent if place == 0 else sums + sent
+        sums = sums + (inputs[owner][part] + residuals[owner][part])
+        result[part] = down(sums / F(world))
+    return result, left
+
+
+def chunks(world: int, count: int) -> list[tuple[int, slice]]:
+    """Each owner with its part."""
+    if count <= WHOLE:
+        return [(0, slice(0, count))]
+    parts, begin = [], 0
+    for rank in range(world):
+        end = begin + count // world + (1 if rank < count % world else 0)
+        parts.append((rank, slice(begin, end)))
+        begin = end
+    return parts
+
+
+class Outer:
+    """SGD with Nesterov momentum, each operation rounded on its own."""
+
+    def __init__(self, lr: float, momentum: float, count: int) -> None:
+        self.lr, self.mu = F(lr), F(momentum)
+        self.v = np.zeros(count, F)
+
+    def step(self, theta: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        if not self.mu:
+            return theta - self.lr * gradient
+        self.v = self.mu * self.v + gradient
+        return theta - self.lr * (gradient + self.mu * self.v)
+
+
+def flat(model: Any) -> np.ndarray:
+    return np.concatenate([parameter.detach().numpy().reshape(-1) for parameter in model.parameters()])
+
+
+def unflatten(model: Any, values: np.ndarray) -> None:
+    at = 0
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.from_numpy(values[at : at + parameter.numel()].copy()).view(parameter.shape))
+            at += parameter.numel()

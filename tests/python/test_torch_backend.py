@@ -1,0 +1,75 @@
+"""lockstep.torch: torch.distributed over Lockstep gives the results of Gloo, and the loss of a process stops nobody."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import lockstep
+import pytest
+from torch_processes import run_ranks
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+PROGRAMS = Path(__file__).parent / "torch_programs.py"
+MEMBERSHIP = Path(__file__).parent / "torch_membership.py"
+
+
+def run(program: str, size: int, method: str, *more: str) -> list[tuple[int, str]]:
+    """Runs a program as so many ranks. Returns the exit code and the output of each."""
+    return run_ranks(PROGRAMS, [[program, rank, size, method, *more] for rank in range(size)])
+
+
+def check(ended: list[tuple[int, str]], word: str) -> None:
+    for code, output in ended:
+        assert code == 0, output
+        assert word in output, output
+
+
+@pytest.fixture
+def meeting(tmp_path: Path) -> str:
+    return f"file://{tmp_path}/store"
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_results_are_those_of_gloo(size: int, meeting: str) -> None:
+    ended = run("compared", size, meeting)
+    for program in ("collectives", "functional", "ddp", "fsdp", "dtensor"):
+        check(ended, f"equal {program} ")
+
+
+def test_replicas_give_the_results_of_hsdp(meeting: str, coordinator: lockstep.Coordinator) -> None:
+    check(run("replicas", 4, meeting, coordinator.address), "equal 4")
+
+
+def test_optimizers_begin_with_the_same_state_on_all_replicas() -> None:
+    check(run("optimizers", 1, ""), "equal AdamW")
+
+
+@pytest.mark.parametrize("program", ["strict", "elastic", "partner"])
+def test_a_dead_process_stops_nobody(program: str, meeting: str) -> None:
+    *survivors, (code, output) = run(program, 3, meeting)
+    assert code == -9, output
+    check(survivors, "survived")
+
+
+def test_a_timeout_ends_one_collective(meeting: str) -> None:
+    check(run("times_out", 3, meeting), "over")
+
+
+def test_the_init_method_names_a_coordinator(coordinator: lockstep.Coordinator) -> None:
+    *survivors, (code, output) = run("strict", 3, f"lockstep://{coordinator.address}")
+    assert code == -9, output
+    check(survivors, "survived")
+
+
+def test_memberships_change(tmp_path: Path) -> None:
+    """Torch's reconfigure: every scenario of torch_membership.py."""
+    first, *others = run_ranks(MEMBERSHIP, [[rank, 3, tmp_path / "store"] for rank in range(3)])
+    assert first[0] == -9, first[1]
+    source = MEMBERSHIP.read_text()
+    scenes = re.findall(r'^    "(.*)": ', source[source.index("SCENES") :], re.MULTILINE)
+    assert len(scenes) > 20
+    for code, output in others:
+        assert code == 0, output
+        assert re.findall("^passed (.*)", output, re.MULTILINE) == scenes, output

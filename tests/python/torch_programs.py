@@ -1,0 +1,463 @@
+"""What the processes of the tests of lockstep.torch run.
+
+usage: python torch_programs.py <program> <rank> <size> <init method> [coordinator]
+
+Each program prints what the test compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import os
+import signal
+import sys
+from typing import Any, Callable
+
+import lockstep.torch
+import torch
+import torch.distributed as dist
+
+SECONDS = datetime.timedelta(seconds=30)
+
+
+def start(backend: str, options: Any = None) -> tuple[int, int]:
+    rank, size, method = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    dist.init_process_group(
+        backend, init_method=method, rank=rank, world_size=size, timeout=SECONDS, pg_options=options
+    )
+    return rank, size
+
+
+def numbers(rank: int, *shape: int) -> torch.Tensor:
+    """Small whole numbers: no order of summation matters."""
+    generator = torch.Generator().manual_seed(rank)
+    return torch.randint(-8, 8, shape, generator=generator).float()
+
+
+def collectives(rank: int, size: int) -> dict[str, Any]:
+    """Every collective of torch.distributed once, by name."""
+    out: dict[str, Any] = {}
+    for op in (dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MIN, dist.ReduceOp.MAX):
+        x = numbers(rank, 5, 3)
+        dist.all_reduce(x, op)
+        out[f"all_reduce {op}"] = x
+    for op in (dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR):
+        x = numbers(rank, 9).to(torch.int32)
+        dist.all_reduce(x, op)
+        out[f"all_reduce {op}"] = x
+    x = torch.arange(12.0).reshape(3, 4).t() * (rank + 1)  # not contiguous
+    dist.all_reduce(x)
+    out["strided"] = x.contiguous()
+    x = torch.complex(numbers(rank, 4), numbers(rank + 9, 4))
+    dist.all_reduce(x)
+    out["complex"] = torch.view_as_real(x)
+    x = torch.tensor(float(rank))
+    dist.all_reduce(x)
+    out["scalar"] = x
+    x = numbers(rank, 6).to(torch.bfloat16)  # numpy has no such type
+    dist.all_reduce(x)
+    out["bfloat16"] = x.float()
+    x = numbers(rank, 6)
+    work = dist.all_reduce(x, async_op=rank % 2 == 0)  # one call, whether its caller waits or not
+    if work is not None:
+        work.wait()
+    out["with and without waiting"] = x
+    for root in range(size):
+        x = numbers(rank, 4)
+        dist.broadcast(x, root)
+        out[f"broadcast {root}"] = x
+        x = numbers(rank, 4)
+        dist.reduce(x, root)
+        if rank == root:
+            out[f"reduce {root}"] = x
+        parts = [torch.empty(4) for _ in range(size)] if rank == root else None
+        dist.gather(numbers(rank, 4), parts, dst=root)
+        if parts is not None:
+            out[f"gather {root}"] = torch.stack(parts)
+        x = torch.empty(4)
+        dist.scatter(x, [numbers(i, 4) for i in range(size)] if rank == root else None, src=root)
+        out[f"scatter {root}"] = x
+    parts = [torch.empty(2, 2) for _ in range(size)]
+    dist.all_gather(parts, numbers(rank, 2, 2))
+    out["all_gather"] = torch.stack(parts)
+    x = torch.empty(size * 3)
+    dist.all_gather_into_tensor(x, numbers(rank, 3))
+    out["all_gather_into_tensor"] = x
+    x = torch.empty(3)
+    dist.reduce_scatter(x, [numbers(rank + 10 * i, 3) for i in range(size)])
+    out["reduce_scatter"] = x
+    x = torch.empty(4)
+    dist.reduce_scatter_tensor(x, numbers(rank, 4 * size))
+    out["reduce_scatter_tensor"] = x
+    x = torch.empty(2 * size)
+    dist.all_to_all_single(x, numbers(rank, 2 * size))
+    out["all_to_all_single"] = x
+    uneven = [(rank + i) % 3 for i in range(size)]
+    x = torch.empty(sum(uneven), 2)
+    dist.all_to_all_single(x, numbers(rank, sum(uneven), 2), uneven, uneven)
+    out["all_to_all_single uneven"] = x
+    parts = [torch.empty(2) for _ in range(size)]
+    dist.all_to_all(parts, [numbers(10 * rank + i, 2) for i in range(size)])
+    out["all_to_all"] = torch.cat(parts)
+    if dist.get_backend() == "lockstep":  # Gloo has no sizes that differ here
+        parts = [torch.empty(i + rank + 1) for i in range(size)]
+        dist.all_to_all(parts, [numbers(10 * rank + i, i + rank + 1) for i in range(size)])
+        assert torch.equal(torch.cat(parts), torch.cat([numbers(10 * i + rank, i + rank + 1) for i in range(size)]))
+    objects: list[Any] = [None] * size
+    dist.all_gather_object(objects, {"rank": rank})
+    out["objects"] = torch.tensor([thing["rank"] for thing in objects])
+    right, left = (rank + 1) % size, (rank - 1) % size
+    x = torch.empty(3)
+    receiving = dist.irecv(x, left, tag=4)
+    dist.send(numbers(rank, 3), right, tag=4)
+    assert receiving is not None
+    receiving.wait()
+    out["send and recv"] = x
+    work = dist.all_reduce(x, async_op=True)
+    assert work is not None
+    out["future"] = work.get_future().wait()[0].clone()
+    assert work.is_completed() or dist.get_backend() == "gloo"  # Gloo may say so later
+    dist.barrier()
+    group = dist.new_group([0, size - 1])
+    if rank in (0, size - 1):
+        x = numbers(rank, 3)
+        dist.all_reduce(x, group=group)
+        out["new_group"] = x
+        out["send and recv of two"] = exchanged(rank, [0, size - 1], group)
+        if isinstance(group, lockstep.torch.ProcessGroup):
+            assert not group._membership.pairs._pairs  # it has sent over its own run
+    most = list(
+        range(size - 1, max(-1, size - 4), -1)
+    )  # the last three, whose ranks in the group differ from the world's
+    group = dist.new_group(most)
+    if rank in most:
+        out["send and recv of a group"] = exchanged(rank, most, group)
+    return out
+
+
+def exchanged(rank: int, members: list[int], group: Any) -> torch.Tensor:
+    """Everybody sends to everybody of a group, twice with one tag, and in a batch."""
+    others = [other for other in sorted(members) if other != rank]
+    received = [torch.empty(3) for _ in range(3 * len(others))]
+    works = []
+    for index, other in enumerate(others):
+        for turn in range(2):
+            works.append(dist.isend(numbers(10 * rank + turn, 3), other, group=group, tag=5))
+            works.append(dist.irecv(received[3 * index + turn], other, group=group, tag=5))
+    for work in works:
+        assert work is not None
+        work.wait()
+    batch = [dist.P2POp(dist.isend, numbers(20 * rank + other, 3), other, group) for other in others]
+    batch += [dist.P2POp(dist.irecv, received[3 * index + 2], other, group) for index, other in enumerate(others)]
+    for work in dist.batch_isend_irecv(batch):
+        work.wait()
+    if dist.get_backend(group) == "lockstep":  # as a batch of torch 2.14 has it: all transfers have one Work
+        received[2::3] = [torch.empty(3) for _ in others]
+        with dist._coalescing_manager(group, torch.device("cpu"), async_ops=True) as manager:
+            for index, other in enumerate(others):
+                dist.isend(numbers(20 * rank + other, 3), other, group=group)
+                dist.irecv(received[3 * index + 2], other, group=group)
+        manager.wait()
+    return torch.stack(received)
+
+
+def functional(rank: int, size: int) -> dict[str, Any]:
+    """The functional collectives, which torch calls from C++."""
+    import torch.distributed._functional_collectives as funcol
+
+    group = dist.group.WORLD
+    out: dict[str, Any] = {}
+    out["all_reduce"] = funcol.all_reduce(numbers(rank, 4), "sum", group)
+    out["broadcast"] = funcol.broadcast(numbers(rank, 4), 0, group)
+    out["all_gather"] = funcol.all_gather_tensor(numbers(rank, 2, 3), 0, group)
+    out["reduce_scatter"] = funcol.reduce_scatter_tensor(numbers(rank, 2 * size, 3), "sum", 0, group)
+    out["all_to_all"] = funcol.all_to_all_single(numbers(rank, 2 * size), None, None, group)
+    coalesced = funcol.all_reduce_coalesced([numbers(rank, 2), numbers(rank, 3)], "sum", group)
+    out["all_reduce_coalesced"] = torch.cat([x + 0 for x in coalesced])
+    gathered = funcol.all_gather_into_tensor_coalesced([numbers(rank, 2), numbers(rank, 3)], group)
+    out["all_gather_coalesced"] = torch.cat([x + 0 for x in gathered])
+    scattered = funcol.reduce_scatter_tensor_coalesced(
+        [numbers(rank, size), numbers(rank, 2 * size)], "sum", [0, 0], group
+    )
+    out["reduce_scatter_coalesced"] = torch.cat([x + 0 for x in scattered])
+    return {name: value + 0 for name, value in out.items()}  # waits
+
+
+def model() -> torch.nn.Module:
+    torch.manual_seed(7)
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+
+
+def train(net: Any, rank: int, strategy: Callable[[Any], Any] = contextlib.nullcontext) -> None:
+    """Three steps. strategy: makes a training strategy for an optimizer."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with strategy(optimizer) as sync:
+        for step in range(3):
+            generator = torch.Generator().manual_seed(100 * step + rank)
+            optimizer.zero_grad()
+            net(torch.randn(16, 8, generator=generator)).square().mean().backward()
+            optimizer.step()
+            if isinstance(sync, lockstep.torch.Strategy):
+                sync.step()
+
+
+def ddp(rank: int, size: int) -> dict[str, Any]:
+    """Three steps of DistributedDataParallel."""
+    net = torch.nn.parallel.DistributedDataParallel(model())
+    train(net, rank)
+    return {name: value.detach() for name, value in net.module.state_dict().items()}
+
+
+def fsdp(rank: int, size: int) -> dict[str, Any]:
+    """Three steps of FSDP2 on a mesh of CPUs."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    net = model()
+    mesh = init_device_mesh("cpu", (size,))
+    for layer in net:
+        if isinstance(layer, torch.nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(net, mesh=mesh)
+    train(net, rank)
+    return {name: value.full_tensor().detach() for name, value in net.state_dict().items()}
+
+
+def dtensor(rank: int, size: int) -> dict[str, Any]:
+    """Redistributions of DTensor between all placements."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (size,))
+    whole = numbers(3, 2 * size + 1, size + 1)
+    out: dict[str, Any] = {}
+    for source in (Replicate(), Shard(0), Shard(1)):
+        given = distribute_tensor(whole, mesh, [source])
+        for target in (Replicate(), Shard(0), Shard(1)):
+            out[f"{source} to {target}"] = given.redistribute(mesh, [target]).to_local()
+    partial = torch.distributed.tensor.DTensor.from_local(whole, mesh, [Partial()])
+    out["partial to replicate"] = partial.redistribute(mesh, [Replicate()]).to_local()
+    out["partial to shard"] = partial.redistribute(mesh, [Shard(0)]).to_local()
+    return out
+
+
+def compared() -> None:
+    """Runs over Lockstep and over Gloo, and compares the results."""
+    programs = [collectives, functional, ddp, fsdp, dtensor]
+    rank, size = start("lockstep")
+    assert dist.get_backend() == "lockstep"
+    ours = [run(rank, size) for run in programs]
+    dist.destroy_process_group()
+    sys.argv[4] += ".gloo"
+    start("gloo")
+    theirs = [run(rank, size) for run in programs]
+    dist.barrier()
+    dist.destroy_process_group()
+    for run, mine, other in zip(programs, ours, theirs):
+        assert mine.keys() == other.keys(), run.__name__
+        for name, value in mine.items():
+            assert torch.allclose(value, other[name], rtol=1e-5, atol=1e-6), (run.__name__, name, value, other[name])
+        print("equal", run.__name__, len(mine), flush=True)
+
+
+def replicas() -> None:
+    """Two replicas of two shards: Lockstep between replicas gives what torch's HSDP gives over Gloo.
+
+    So do strategies, whose shards each reduce their own part.
+    """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    rank, size = start("gloo")
+    mesh = init_device_mesh("cpu", (2, size // 2), mesh_dim_names=("replica", "shard"))
+
+    def trained(inner: Any, join: str) -> dict[str, Any]:
+        net = model()
+        for layer in net:
+            if isinstance(layer, torch.nn.Linear):
+                fully_shard(layer, mesh=inner)
+        fully_shard(net, mesh=inner)
+        if not join:
+            train(net, rank)
+        else:
+            with lockstep.torch.Replica.from_mesh(mesh, sys.argv[5]) as replica:
+                assert (replica.replicas, replica.rank) == (2, replica.run.rank)
+                if join == "attach":
+                    replica.attach(net)
+                    train(net, rank)
+                elif join == "data parallel":
+                    train(net, rank, lambda inner: lockstep.torch.DataParallel(replica, net, inner))
+                else:
+                    plain = lockstep.torch.SGD(1.0)  # the average of one step of SGD is data parallel
+                    train(net, rank, lambda i: lockstep.torch.DiLoCo(replica, net, i, inner_steps=1, outer=plain))
+            dist.barrier()  # the run has ended for all
+        return {name: value.full_tensor().detach() for name, value in net.state_dict().items()}
+
+    other = trained(mesh, "")
+    for join in ("attach", "data parallel", "DiLoCo"):
+        mine = trained(mesh["shard"], join)
+        for name, value in mine.items():
+            assert torch.allclose(value, other[name], rtol=1e-5, atol=1e-6), (join, name)
+    print("equal", len(mine), flush=True)
+    dist.destroy_process_group()
+
+
+def optimizers() -> None:
+    """The tensors that a newcomer's optimizer begins with change nothing."""
+    from lockstep.torch._replica import state_of
+
+    def trained(kind: Any, options: dict[str, Any], asks: bool) -> Any:
+        net = model()
+        optimizer = kind(net.parameters(), lr=0.1, weight_decay=0.1, **options)
+        if asks:
+            state = state_of(optimizer)
+            assert state
+            assert not any(value.any() for value in state.values())
+            assert optimizer.param_groups[0]["lr"] == 0.1
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(torch.ones(2, 8)).square().mean().backward()
+            optimizer.step()
+        return torch.cat([parameter.flatten() for parameter in net.parameters()])
+
+    for kind, options in ((torch.optim.SGD, {"momentum": 0.9}), (torch.optim.Adam, {}), (torch.optim.AdamW, {})):
+        assert torch.equal(trained(kind, options, True), trained(kind, options, False)), kind
+        print("equal", kind.__name__, flush=True)
+
+
+def failure_of(call: Callable[[], Any]) -> Any:
+    """The CollectiveError that a call raises."""
+    try:
+        call()
+    except lockstep.torch.CollectiveError as error:
+        return error
+    raise AssertionError("the call has not failed")
+
+
+def loses_one(elastic: bool) -> None:
+    """The last rank kills itself; the others go on."""
+    rank, size = start("lockstep", lockstep.torch.Options(elastic=elastic))
+    x = torch.ones(1000)
+    dist.all_reduce(x)
+    assert x[0] == size
+    if rank == size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    x = torch.ones(1000)
+    if elastic:
+        dist.all_reduce(x)
+        assert (x == size - 1).all(), x[0]
+    else:
+        error = failure_of(lambda: dist.all_reduce(x))
+        assert error.lost == [size - 1], error.lost
+        assert (x == 1).all()  # it holds its input
+        assert "shrink" in str(error)
+        assert dist.get_world_size() == size
+        assert lockstep.torch.shrink() == [size - 1]
+    assert dist.group.WORLD is not None
+    assert dist.group.WORLD.size() == size - 1
+    x = torch.ones(3)
+    dist.all_reduce(x)
+    assert (x == size - 1).all()
+    parts = [torch.empty(1) for _ in range(size - 1)]
+    dist.all_gather(parts, torch.tensor([float(rank)]), group=dist.group.WORLD)
+    assert [part.item() for part in parts] == list(range(size - 1))
+    print("survived", flush=True)
+    dist.destroy_process_group()
+
+
+def loses_partner() -> None:
+    """A receive from a rank that dies raises, also in a group of two; the process lives."""
+    rank, size = start("lockstep")
+    two = dist.new_group([0, size - 1])
+    if rank == size - 1:
+        dist.barrier()
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.barrier()
+    if rank == 0:
+        assert failure_of(lambda: dist.recv(torch.empty(3), size - 1)).lost == [size - 1]
+        assert failure_of(lambda: dist.recv(torch.empty(3), size - 1, group=two)).lost == [1]
+    assert lockstep.torch.shrink() == [size - 1]
+    print("survived", flush=True)
+    dist.destroy_process_group()
+
+
+def times_out() -> None:
+    """A collective that the others do not call in time ends on every rank; the next one works."""
+    rank, size = start("lockstep")
+    group = dist.group.WORLD
+    store = dist.distributed_c10d._get_default_store()
+
+    def fails(call: Callable[[], Any], words: str) -> None:
+        if rank > 0:
+            store.wait([words])
+        error = failure_of(call)
+        assert words in str(error), error
+        assert error.lost == []
+        if rank == 0:
+            store.set(words, b"1")
+
+    fails(lambda: group.barrier(timeout_of(0.05)).wait(), "timed out")
+    dist.barrier()
+    seconds = datetime.timedelta(seconds=0.2)
+    fails(lambda: lockstep.torch.monitored_barrier(timeout=seconds), f"ranks {list(range(1, size))} did not reach")
+    dist.barrier()
+    print("over", flush=True)
+    dist.destroy_process_group()
+
+
+def timeout_of(seconds: float) -> Any:
+    opts = dist.BarrierOptions()
+    opts.timeout = datetime.timedelta(seconds=seconds)
+    return opts
+
+
+def buffers() -> None:
+    """DistributedDataParallel with buffers, which rank 0 broadcasts before every pass, until the process is killed.
+
+    The last rank kills itself while the others broadcast.
+    """
+    rank, size = start("lockstep", lockstep.torch.Options(elastic=True))
+    torch.manual_seed(7)
+    layers = [layer for _ in range(8) for layer in (torch.nn.Linear(32, 32), torch.nn.BatchNorm1d(32))]
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    torch.manual_seed(rank)
+    group: Any = dist.group.WORLD
+    step = 0
+    while True:
+        if (rank, step) == (size - 1, 5):
+            os.kill(os.getpid(), signal.SIGKILL)
+        optimizer.zero_grad()
+        try:
+            out = net(torch.randn(16, 32))
+        except lockstep.torch.CollectiveError as error:
+            print("failed:", error, flush=True)
+            dist.barrier()  # the group goes on without the root
+            continue
+        out.square().mean().backward()
+        optimizer.step()
+        step += 1
+        print(f"step {step}: {group.size()} ranks, hash {hash_of(net.parameters())}", flush=True)
+
+
+def hash_of(tensors: Any) -> str:
+    digest = hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in tensors))
+    return digest.hexdigest()[:16]
+
+
+PROGRAMS: dict[str, Callable[[], None]] = {
+    "compared": compared,
+    "replicas": replicas,
+    "optimizers": optimizers,
+    "strict": lambda: loses_one(False),
+    "elastic": lambda: loses_one(True),
+    "partner": loses_partner,
+    "times_out": times_out,
+    "buffers": buffers,
+}
+
+if __name__ == "__main__":
+    lockstep.torch.register()
+    PROGRAMS[sys.argv[1]]()
