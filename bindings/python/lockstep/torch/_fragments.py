@@ -78,7 +78,8 @@ def fragments_of(cut: Cut, model: Any, named: Sequence[tuple[str, Any]]) -> list
     allowed = "allowed: by_block(), by_bytes(), or a function of the model that returns lists of parameter names"
     if not callable(cut):
         raise TypeError(f"fragments is {cut!r}; {allowed}")
-    lists = None if cut in (by_block, by_bytes) else cut(model)
+    functions_of_cuts: tuple[object, ...] = (by_block, by_bytes)
+    lists = None if cut in functions_of_cuts else cut(model)
     if not isinstance(lists, (list, tuple)) or not all(isinstance(names, (list, tuple)) for names in lists):
         raise TypeError(f"fragments returns {type(lists).__name__}; {allowed}")
     every = [name for names in lists for name in names]
