@@ -45,8 +45,8 @@ constexpr Duration kLongestPause = seconds(1);
 constexpr Duration kHeldFor = milliseconds(2);
 constexpr std::size_t kHeldBytes = 4096;
 
-// After a greeting that got no answer, in units of dial_timeout: the time within which the coordinator must have noticed
-// that the stream of that greeting is dead.
+// After a greeting that got no answer, in units of dial_timeout: until then the coordinator must have noticed that
+// the stream of that greeting is dead.
 constexpr std::int64_t kGhostFor = 8;
 
 // The most kinds of failed attempts that an error text lists.
@@ -227,9 +227,9 @@ void Session::on_message(wire::Received received, Instant now, Effects& out) {
        now, out);
 }
 
-// A greeting that got no answer may have arrived: the coordinator then believes that this peer waits on the earlier
-// stream, refuses its id, and counts it as one that waits. This ends when the coordinator notices that the earlier stream
-// is dead. Until then a refusal is a failed attempt like any other.
+// Rule 41. A greeting that got no answer may have arrived: the coordinator then believes that this peer waits on the
+// earlier stream, refuses its id, and counts it as one that waits. This ends when the coordinator notices that the
+// earlier stream is dead. Until then a refusal is a failed attempt like any other.
 void Session::on_refused(const wire::Refused& refused, Instant now, Effects& out) {
   if (refused.status != Status::kRefused || now >= ghost_until_) {
     return over(refused.status, "the coordinator at '" + coordinator_ + "' refused: " + refused.text, now, out);
