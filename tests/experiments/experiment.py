@@ -338,12 +338,12 @@ def report(task: Task, results: Sequence[Result], folder: Path) -> int:
             print(f"{'holds' if holds else 'DOES NOT HOLD':>13}: {claim.words} (measured: {measured})")
     names = {row.key: row.name for row in task.rows}
     points = {
-        names[key]: [(line.sent / 1e6, loss) for loss in sorted(line.losses)]
+        names[key]: [(line.sent / 1e6, loss) for loss in (min(line.losses), max(line.losses), line.loss)]
         for key, line in lines.items()
         if line.sent
     }
     picture = folder / f"{task.name}.svg"
-    title = f"{task.name}: loss after {task.steps} steps of {PEERS} peers, each seed"
+    title = f"{task.name}: loss after {task.steps} steps of {PEERS} peers: mean, and least to most of the seeds"
     draw(picture, title, "MB that a peer has sent", "loss on held-out data", points)
     print(f"\nresults: {folder / task.name}.json; plot: {picture}")
     return 0 if all(outcomes) else 1

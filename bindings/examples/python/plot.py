@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, SubElement
 Points = Sequence[tuple[float, float]]
 """Pairs of x, above 0, and y."""
 
-WIDTH, HEIGHT, LEFT, TOP, LEGEND = 520, 340, 64, 48, 300
+WIDTH, HEIGHT, LEFT, TOP, LEGEND = 520, 340, 64, 64, 300
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#777777", "#000000")  # Okabe and Ito
 SHAPES = ("M-4,0A4,4 0 1 0 4,0A4,4 0 1 0 -4,0", "M-4,-4H4V4H-4Z", "M0,-5L5,4H-5Z", "M0,-5L5,0L0,5L-5,0Z")
 
@@ -36,7 +36,7 @@ def draw(path: Path, title: str, x_name: str, y_name: str, series: Mapping[str, 
     SubElement(root, "rect", {"width": "100%", "height": "100%", "fill": "white"})
     _text(root, LEFT, 24, title, "start", 15)
     _text(root, LEFT + WIDTH / 2, TOP + HEIGHT + 42, x_name)
-    _text(root, 16, TOP - 12, y_name, "start")
+    _text(root, LEFT, TOP - 12, y_name, "start")
     for mark in _marks(low, high):
         x, _ = place(mark, bottom)
         _line(root, [(x, TOP), (x, TOP + HEIGHT)], "#e4e4e4", 1)
