@@ -3,7 +3,7 @@
 usage: python strategy_programs.py <case> <coordinator> <number> <folder>
        python strategy_programs.py <case> <coordinator> <number>            trains until it is killed
 
-Peers 0, 1 and 2 begin together; peer 3 comes later. All wait before round COMES until it waits for its admission, so
+All reductions compare the shared states: a false alarm fails the test. Peers 0, 1 and 2 begin together; peer 3 comes later. All wait before round COMES until it waits for its admission, so
 that it enters at a known place. Peer 1 kills itself in the middle of the all-reduce of round DIES: it and peer 0 have
 launched it, and peer 2 has not before the file `dead` is there. Each peer prints what the test compares.
 """
@@ -45,23 +45,33 @@ TAU = 1
 
 
 def diloco(outer: Any = None, **options: Any) -> Callable[[Any, Any, Any], Strategy]:
-    return lambda run, model, inner: DiLoCo(run, model, inner, inner_steps=INNER_STEPS, outer=outer, **options)
+    return lambda run, model, inner: DiLoCo(
+        run, model, inner, inner_steps=INNER_STEPS, outer=outer, check_every=1, **options
+    )
 
 
 def streaming(wire: Any) -> Callable[[Any, Any, Any], Strategy]:
     return lambda run, model, inner: StreamingDiLoCo(
-        run, model, inner, inner_steps=INNER_STEPS, fragments=by_block(1), tau=TAU, outer=Nesterov(0.4, 0.9), wire=wire
+        run,
+        model,
+        inner,
+        inner_steps=INNER_STEPS,
+        fragments=by_block(1),
+        tau=TAU,
+        outer=Nesterov(0.4, 0.9),
+        wire=wire,
+        check_every=1,
     )
 
 
 CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
-    "local-sgd": lambda run, model, inner: LocalSGD(run, model, inner, inner_steps=INNER_STEPS),
-    "fed-avg": lambda run, model, inner: FedAvg(run, model, inner, inner_steps=INNER_STEPS, lr=0.75),
+    "local-sgd": lambda run, model, inner: LocalSGD(run, model, inner, inner_steps=INNER_STEPS, check_every=1),
+    "fed-avg": lambda run, model, inner: FedAvg(run, model, inner, inner_steps=INNER_STEPS, lr=0.75, check_every=1),
     "diloco": diloco(),
     "diloco-int8": diloco(Nesterov(0.5, 0.8), wire="int8"),
     "diloco-feedback": diloco(SGD(0.9), wire=Wire("int8", "int8", error_feedback=True)),
-    "data-parallel": lambda run, model, inner: DataParallel(run, model, inner),
-    "data-parallel-int8": lambda run, model, inner: DataParallel(run, model, inner, wire="int8"),
+    "data-parallel": lambda run, model, inner: DataParallel(run, model, inner, check_every=1),
+    "data-parallel-int8": lambda run, model, inner: DataParallel(run, model, inner, wire="int8", check_every=1),
     "outer": diloco(overlap="outer"),
     "outer-int8": diloco(Nesterov(0.4, 0.5), overlap="outer", wire="int8"),
     "eager": diloco(Nesterov(0.4, 0.5), overlap="eager"),

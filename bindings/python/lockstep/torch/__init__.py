@@ -33,6 +33,7 @@ No process is ever killed. A tensor that is reduced in place holds its input aft
 from __future__ import annotations
 
 from ._data_parallel import DataParallel
+from ._desync import Desync
 from ._diloco import DiLoCo
 from ._fragments import by_block, by_bytes
 from ._local_updates import FedAvg, LocalSGD
@@ -48,6 +49,7 @@ __all__ = [
     "SGD",
     "CollectiveError",
     "DataParallel",
+    "Desync",
     "DiLoCo",
     "FedAvg",
     "LocalSGD",

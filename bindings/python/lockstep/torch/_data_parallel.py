@@ -39,8 +39,9 @@ class DataParallel(Strategy):
         *,
         wire: Wire | WireFormat | WireFormatName = "native",
         minimum_world: int = 0,
+        check_every: int = 100,
     ) -> None:
-        super().__init__(run, model, inner, minimum_world=minimum_world)
+        super().__init__(run, model, inner, minimum_world=minimum_world, check_every=check_every)
         self.weight: float | None = None
         self._wire = Wire.of(wire)
         count = sum(local_of(parameter).numel() for _, parameter in self._named)
@@ -130,6 +131,16 @@ class DataParallel(Strategy):
         for group in tensors:
             group.give_back()
         self._inner_step, self._outer_step = int(state["inner_step"]), int(state["outer_step"])
+
+    def _shared(self) -> dict[str, Any]:
+        entries: dict[str, Any] = {}
+        for group in (
+            HostTensors((f"model/{name}", p) for name, p in self._model.named_parameters()),
+            self._optimizer_tensors(),
+        ):
+            group.fetch()
+            entries.update(group.arrays)
+        return {**entries, "inner_step": self._inner_step, "outer_step": self._outer_step}
 
     def _average(self, *_: Any) -> None:
         """Before the step of the inner optimizer: all peers have the average gradient."""

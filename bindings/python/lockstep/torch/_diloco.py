@@ -56,6 +56,7 @@ class DiLoCo(LocalUpdates):
         overlap: Literal["outer", "eager"] | None = None,
         wire: Wire | WireFormat | WireFormatName = "native",
         minimum_world: int = 0,
+        check_every: int = 10,
     ) -> None:
         if overlap not in (None, "outer", "eager"):
             raise ValueError(f"overlap is {overlap!r}; allowed: None, 'outer', 'eager'")
@@ -70,7 +71,14 @@ class DiLoCo(LocalUpdates):
         self._has_applied = False  # an outer step since the last step()
         self._starts_next = False  # members begin a reduction right after a sync
         super().__init__(
-            run, model, inner, inner_steps=inner_steps, outer=outer, wire=wire, minimum_world=minimum_world
+            run,
+            model,
+            inner,
+            inner_steps=inner_steps,
+            outer=outer,
+            wire=wire,
+            minimum_world=minimum_world,
+            check_every=check_every,
         )
 
     def wait(self) -> None:

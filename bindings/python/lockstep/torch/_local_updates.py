@@ -29,8 +29,9 @@ class LocalUpdates(Strategy):
         outer: OuterOptimizer,
         wire: Wire | WireFormat | WireFormatName = "native",
         minimum_world: int = 0,
+        check_every: int = 10,
     ) -> None:
-        super().__init__(run, model, inner, minimum_world=minimum_world)
+        super().__init__(run, model, inner, minimum_world=minimum_world, check_every=check_every)
         self._inner_steps = whole_number(inner_steps, "inner_steps", 1)
         if not isinstance(outer, OuterOptimizer):
             raise TypeError(f"outer is {outer!r}; allowed: an OuterOptimizer, such as Nesterov(0.7, 0.9) or SGD(0.7)")
@@ -126,13 +127,16 @@ class LocalUpdates(Strategy):
     def _sync(self) -> None:
         rest = rest_of(self._model, self._named)
         rest.fetch()
-        entries: dict[str, Any] = dict(rest.arrays)
-        for fragment in self._fragments:
-            entries.update(fragment.entries())
-        entries.update(self._counters())
+        entries = {**rest.arrays, **self._shared()}
         state = self._sync_state(entries, self._settings(), revision=self._outer_step)
         rest.give_back()
         self._take_counters(state)
+
+    def _shared(self) -> dict[str, Any]:
+        entries: dict[str, Any] = {}
+        for fragment in self._fragments:
+            entries.update(fragment.entries())
+        return {**entries, **self._counters()}
 
     def _counters(self) -> dict[str, int]:
         return {"inner_step": self._boundary, "outer_step": self._outer_step}
@@ -177,6 +181,8 @@ class LocalSGD(LocalUpdates):
         parameters does.
     wire: a lockstep.torch.Wire, or a wire format for both ways.
     minimum_world: with fewer members the strategy waits for more; 0: never.
+    check_every: every so many outer steps the reduction also compares a hash of the shared state, at one read of the
+        state and 8 bytes: if the peers differ, all of them raise Desync. 0: never.
     Raises ValueError, TypeError.
 
     Example:
@@ -198,9 +204,17 @@ class LocalSGD(LocalUpdates):
         inner_steps: int = 20,
         wire: Wire | WireFormat | WireFormatName = "native",
         minimum_world: int = 0,
+        check_every: int = 10,
     ) -> None:
         super().__init__(
-            run, model, inner, inner_steps=inner_steps, outer=SGD(1.0), wire=wire, minimum_world=minimum_world
+            run,
+            model,
+            inner,
+            inner_steps=inner_steps,
+            outer=SGD(1.0),
+            wire=wire,
+            minimum_world=minimum_world,
+            check_every=check_every,
         )
 
 
@@ -224,9 +238,17 @@ class FedAvg(LocalUpdates):
         lr: float = 1.0,
         wire: Wire | WireFormat | WireFormatName = "native",
         minimum_world: int = 0,
+        check_every: int = 10,
     ) -> None:
         super().__init__(
-            run, model, inner, inner_steps=inner_steps, outer=SGD(lr), wire=wire, minimum_world=minimum_world
+            run,
+            model,
+            inner,
+            inner_steps=inner_steps,
+            outer=SGD(lr),
+            wire=wire,
+            minimum_world=minimum_world,
+            check_every=check_every,
         )
 
     def step(self, weight: float | None = None) -> StepInfo:

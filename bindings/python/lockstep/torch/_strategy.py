@@ -17,12 +17,14 @@ from ..errors import BelowMinimum, InvalidArgument
 from ..state import State
 from ..types import WIRE_FORMATS, OpName, PeerId, WireFormat, WireFormatName, number_of
 from ._checked import check_parts, whole_number
+from ._desync import desync_of
 from ._flat import HostTensors
 from ._outer import Floats
 from ._replica import Replica, local_of
 
 _STATE_TAG = int.from_bytes(b"strategy", "big")  # the first of all tags here: no program counts so far
 _BUFFERS_TAG = _STATE_TAG + 1  # buffers of type i: _BUFFERS_TAG + (i << 32)
+_DESYNC_TAG = _STATE_TAG - 1
 GRADIENT_TAG = _STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
 
 Run = Union[Communicator, Replica, None]
@@ -129,10 +131,11 @@ class Strategy(ABC):
     agree in the reduction before it whether newcomers wait. Do not connect with auto_admit.
 
     Errors: step() raises what Communicator.all_reduce() raises, above all Evicted, NotConnected and OutcomeUnknown:
-    connect again as a new peer. Peers with other settings raise ValueError when they enter, or lockstep.Mismatch.
+    connect again as a new peer. Peers with other settings raise ValueError when they enter, or lockstep.Mismatch. If
+    the peers' shared states differ, step() raises Desync on all of them.
     """
 
-    def __init__(self, run: Run, model: Any, inner: Any, *, minimum_world: int = 0) -> None:
+    def __init__(self, run: Run, model: Any, inner: Any, *, minimum_world: int = 0, check_every: int = 0) -> None:
         self._run: Communicator | None = run.run if isinstance(run, Replica) else run
         self._in_replica = isinstance(run, Replica)
         self._model = model
@@ -140,12 +143,14 @@ class Strategy(ABC):
         check_parts(run, model, self._optimizers)
         self._named = _parameters_of(model, self._optimizers)
         self._minimum_world = whole_number(minimum_world, "minimum_world", 0)
+        self._check_every = whole_number(check_every, "check_every", 0)
         self._entered = False
         self._contributors: tuple[PeerId, ...] = ()
         self._world = 1
         self._inner_step = 0
         self._outer_step = 0
         self._averaged = _Buffers(model)
+        self._differs = False  # this peer's state is not that of most peers: it has no vote in the next sync
         self._sent = self._received = self._retries = 0
 
     # ---- what a program uses ----
@@ -239,6 +244,10 @@ class Strategy(ABC):
     def _sync(self) -> None:
         """Makes the shared state of all members equal; newcomers do it first of all."""
 
+    @abstractmethod
+    def _shared(self) -> dict[str, Any]:
+        """What is equal on all members while a reduction is in flight, and does not change: arrays, ints by name."""
+
     # ---- what a strategy uses ----
 
     def _check_entered(self) -> None:
@@ -251,7 +260,8 @@ class Strategy(ABC):
         state = State({**entries, **numbers}, revision=revision)
         if self._run is None:
             return state
-        result = self._run.sync(state, tag=_STATE_TAG)
+        result = self._run.sync(state, strategy="receive-only" if self._differs else "popular", tag=_STATE_TAG)
+        self._differs = False
         for name, value in settings.items():
             agreed = state[f"settings/{name}"]
             if agreed != value:
@@ -264,6 +274,9 @@ class Strategy(ABC):
         if self._run is None:
             return
         reduction.pending[0] = 1.0 if self._run.pending > 0 else 0.0
+        checks = self._check_every > 0 and (self._outer_step + 1) % self._check_every == 0
+        if checks:
+            self._run.watch(State(self._shared()))
         reduction.work = self._run.all_reduce_async(
             reduction.arrays,
             op="avg",
@@ -275,6 +288,8 @@ class Strategy(ABC):
             algorithm="direct" if wire.error_feedback else "auto",
             residual=reduction.residuals,
         )
+        if checks:
+            self._run.watch(None)  # the calls in flight go on with it
         if not in_background:
             self._end(reduction, wire)
 
@@ -298,6 +313,11 @@ class Strategy(ABC):
                 self._begin(reduction, wire, in_background=True)
         if reduction.result is not None:
             self._count(reduction.result)
+            difference = reduction.result.state_difference
+            if difference and self._run is not None:
+                error = desync_of(self._run, self._shared(), difference, self._outer_step, _DESYNC_TAG)
+                self._differs = error.differs
+                raise error
 
     def _count(self, result: Result) -> None:
         self._contributors = result.contributors

@@ -51,6 +51,7 @@ class StreamingDiLoCo(LocalUpdates):
         alpha: float = 0.5,
         outer: OuterOptimizer | None = None,
         wire: Wire | WireFormat | WireFormatName = _WIRE,
+        check_every: int = 10,
     ) -> None:
         if not 0 <= number(alpha, "alpha", "0 to 1") <= 1:
             raise ValueError(f"alpha is {alpha}; allowed: 0 to 1")
@@ -62,7 +63,13 @@ class StreamingDiLoCo(LocalUpdates):
         self._mixes = False  # the fragment waits for its place in the model
         self._has_newcomers = False
         super().__init__(
-            run, model, inner, inner_steps=inner_steps, outer=Nesterov(0.4, 0.9) if outer is None else outer, wire=wire
+            run,
+            model,
+            inner,
+            inner_steps=inner_steps,
+            outer=Nesterov(0.4, 0.9) if outer is None else outer,
+            wire=wire,
+            check_every=check_every,
         )
         count = len(self._fragments)
         if inner_steps % count:
