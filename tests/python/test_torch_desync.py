@@ -41,12 +41,14 @@ def test_a_flipped_bit_is_named_on_all_peers(
         (end,) = [rest for word, rest in lines if word == "ended"]
         ends.add(end)
         told.append(desync)
-        assert desync[:2] == ["2", name]
+        at = ("2", "3") if case.startswith("eager") else ("2",)  # a reduction in flight may have read the bit before
+        assert desync[0] in at
+        assert desync[1] == name
         assert f"first in {name}: " in text
         assert "enter the `with` block again" in text
     assert [one[2] for one in told] == [str(number == programs.VICTIM) for number in range(programs.FOUNDERS)]
     hashes = told[0][3]
-    assert all(one[3] == hashes for one in told)
+    assert all((one[0], one[3]) == (told[0][0], hashes) for one in told)
     assert all(f"PeerId({peer[:8]})" in hashes for peer in ids)
     assert len(ends) == 1, "the states differ at the end"
 
