@@ -29,6 +29,7 @@ from lockstep.torch import (
     FedAvg,
     LocalSGD,
     Nesterov,
+    RunSampler,
     Strategy,
     StreamingDiLoCo,
     Wire,
@@ -42,6 +43,7 @@ VICTIM, LATE = 1, 2
 IN_TIME = 60.0
 
 TAU = 1
+SAMPLES, BATCH = 37, 3
 
 
 def diloco(outer: Any = None, **options: Any) -> Callable[[Any, Any, Any], Strategy]:
@@ -167,11 +169,14 @@ def train(case: str, run: Run) -> None:
     number = run.number
     model = make_model(number)
     optimizer = make_optimizer(model)
-    with CASES[case](run, model, optimizer) as sync:
+    sync = CASES[case](run, model, optimizer)
+    data = RunSampler(SAMPLES, sync, BATCH)
+    with sync:
         say("begins", run.id, sync.inner_step, hash_of_model(model))
         while sync.inner_step < total_of(case):
             if sync.inner_step == COMES * steps_of(case) and number < FOUNDERS:
                 until(lambda: run.pending == 1)
+            say("draws", sync.inner_step, data.epoch, *data.next().tolist())
             backward(model, optimizer, number, sync.inner_step)
             optimizer.step()
             info = sync.step(weight_of(case, number))
@@ -187,6 +192,8 @@ def train(case: str, run: Run) -> None:
                     hash_of_model(model),
                 )
     say("ended", hash_of_model(model))
+    (position,) = sync.global_state_dict()["samplers"]
+    say("position", position["cursor"], *[number for one in position["free"] for number in one])
 
 
 def train_on(case: str, address: str, number: int) -> None:

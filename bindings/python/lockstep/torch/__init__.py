@@ -42,6 +42,7 @@ from ._outer import SGD, Nesterov, OuterOptimizer
 from ._process_group import CollectiveError, Options, ProcessGroup, monitored_barrier, reconfigurable, shrink
 from ._register import register
 from ._replica import Replica
+from ._sampler import RunSampler
 from ._strategy import StepInfo, Strategy, Wire
 from ._streaming import StreamingDiLoCo
 
@@ -59,6 +60,7 @@ __all__ = [
     "ProcessGroup",
     "ReconfigureOptions",
     "Replica",
+    "RunSampler",
     "StepInfo",
     "Strategy",
     "StreamingDiLoCo",

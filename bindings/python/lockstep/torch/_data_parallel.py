@@ -80,6 +80,7 @@ class DataParallel(Strategy):
             "optimizer": copies_of(self._optimizer_tensors()),
             "inner_step": self._inner_step,
             "outer_step": self._outer_step,
+            "samplers": [sampler.state() for sampler in self._samplers],
         }
 
     def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -93,8 +94,13 @@ class DataParallel(Strategy):
             take_copies(self._tensors(), {**state["parameters"], **state["model"]})
         take_copies(self._optimizer_tensors(), state["optimizer"])
         self._inner_step, self._outer_step = int(state["inner_step"]), int(state["outer_step"])
+        self._sampler_states = list(state.get("samplers", ()))
 
     # ---- the engine ----
+
+    @property
+    def _round_steps(self) -> int:
+        return 1
 
     def _tensors(self) -> HostTensors:
         kept = set(self._model.state_dict())
@@ -131,6 +137,7 @@ class DataParallel(Strategy):
         for group in tensors:
             group.give_back()
         self._inner_step, self._outer_step = int(state["inner_step"]), int(state["outer_step"])
+        self._deal(self._inner_step)
 
     def _shared(self) -> dict[str, Any]:
         entries: dict[str, Any] = {}

@@ -134,6 +134,7 @@ class DiLoCo(LocalUpdates):
         fragment.measure()
         self._boundary = self._inner_step
         self._starts_next = True
+        self._end_draws()
         self._average_buffers()
         has_newcomers, self._has_newcomers = self._has_newcomers, False
         self._admit(has_newcomers)

@@ -68,7 +68,8 @@ class LocalUpdates(Strategy):
             state["parameters"].update(fragment.tensors(fragment.theta))
             if fragment.momentum is not None:
                 state["momentum"].update(fragment.tensors(fragment.momentum))
-        return {**state, "inner_step": self._boundary, "outer_step": self._outer_step}
+        positions = [sampler.state() for sampler in self._samplers]
+        return {**state, "inner_step": self._boundary, "outer_step": self._outer_step, "samplers": positions}
 
     def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over a global_state_dict(); see Strategy.load_global_state_dict()."""
@@ -86,9 +87,14 @@ class LocalUpdates(Strategy):
         take_copies(rest_of(self._model, self._named), state["model"])
         self._inner_step = self._boundary = int(state["inner_step"])
         self._outer_step = int(state["outer_step"])
+        self._sampler_states = list(state.get("samplers", ()))
         self._loaded = True
 
     # ---- the engine ----
+
+    @property
+    def _round_steps(self) -> int:
+        return self._inner_steps
 
     def _make_fragments(self) -> list[Fragment]:
         return [Fragment(self._named, self._outer, error_feedback=self._wire.error_feedback)]
@@ -131,6 +137,7 @@ class LocalUpdates(Strategy):
         state = self._sync_state(entries, self._settings(), revision=self._outer_step)
         rest.give_back()
         self._take_counters(state)
+        self._deal(self._boundary)
 
     def _shared(self) -> dict[str, Any]:
         entries: dict[str, Any] = {}

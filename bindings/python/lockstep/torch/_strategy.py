@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import numpy as np
 
@@ -22,10 +22,15 @@ from ._flat import HostTensors
 from ._outer import Floats
 from ._replica import Replica, local_of
 
+if TYPE_CHECKING:
+    from ._sampler import RunSampler
+
 _STATE_TAG = int.from_bytes(b"strategy", "big")  # the first of all tags here: no program counts so far
 _BUFFERS_TAG = _STATE_TAG + 1  # buffers of type i: _BUFFERS_TAG + (i << 32)
 _DESYNC_TAG = _STATE_TAG - 1
 GRADIENT_TAG = _STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
+
+_ALONE = PeerId(bytes(16))  # the only member, without a run
 
 Run = Union[Communicator, Replica, None]
 """A communicator; a replica, whose shards each reduce their own part; or None to train alone."""
@@ -113,6 +118,11 @@ class Reduction:
         self.result: Result | None = None
 
     @property
+    def contributors(self) -> tuple[PeerId, ...]:
+        """Those whose progress is in the average, and observers; nobody if it is void."""
+        return () if self.result is None else self.result.contributors
+
+    @property
     def has_newcomers(self) -> bool:
         """Whether a contributor has seen newcomers; the same on all peers."""
         return bool(self.pending[0] > 0)
@@ -137,7 +147,7 @@ class Strategy(ABC):
 
     def __init__(self, run: Run, model: Any, inner: Any, *, minimum_world: int = 0, check_every: int = 0) -> None:
         self._run: Communicator | None = run.run if isinstance(run, Replica) else run
-        self._in_replica = isinstance(run, Replica)
+        self._replica = run if isinstance(run, Replica) else None
         self._model = model
         self._optimizers: list[Any] = list(inner) if isinstance(inner, (list, tuple)) else [inner]
         check_parts(run, model, self._optimizers)
@@ -146,10 +156,13 @@ class Strategy(ABC):
         self._check_every = whole_number(check_every, "check_every", 0)
         self._entered = False
         self._contributors: tuple[PeerId, ...] = ()
+        self._members: tuple[PeerId, ...] = (_ALONE,)  # of the next reduction, as far as known; equal on all peers
         self._world = 1
         self._inner_step = 0
         self._outer_step = 0
         self._averaged = _Buffers(model)
+        self._samplers: list[RunSampler] = []
+        self._sampler_states: Sequence[Mapping[str, Any]] | None = None  # of a checkpoint
         self._differs = False  # this peer's state is not that of most peers: it has no vote in the next sync
         self._sent = self._received = self._retries = 0
 
@@ -195,7 +208,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def global_state_dict(self) -> dict[str, Any]:
-        """A copy of the shared state: "parameters", "momentum" and "model" (tensors by name), and the counters.
+        """A copy of the shared state: "parameters", "momentum" and "model" (tensors by name), counters, "samplers".
 
         The tensors lie in the memory of the host. Call wait() before, so that nothing is in flight.
         """
@@ -212,6 +225,7 @@ class Strategy(ABC):
     def __enter__(self: T) -> T:
         if self._entered:
             raise RuntimeError("this strategy is in a `with` block already; allowed: once at a time")
+        self._begin_samplers()
         self._enter()
         self._entered = True
         return self
@@ -225,6 +239,15 @@ class Strategy(ABC):
         finally:
             self._entered = False
             self._detach()
+
+    # ---- what a sampler uses ----
+
+    def _attach(self, sampler: RunSampler) -> tuple[int, int]:
+        """Adds a sampler. Returns number and count of the shards of a replica, of which this peer is one."""
+        if self._entered:
+            raise RuntimeError("a sampler comes before the `with` block: its position is part of the shared state")
+        self._samplers.append(sampler)
+        return (0, 1) if self._replica is None else (self._replica._shard, self._replica._shards)
 
     # ---- what a strategy defines ----
 
@@ -244,6 +267,11 @@ class Strategy(ABC):
     def _sync(self) -> None:
         """Makes the shared state of all members equal; newcomers do it first of all."""
 
+    @property
+    @abstractmethod
+    def _round_steps(self) -> int:
+        """Inner steps from the begin of one reduction to that of the next."""
+
     @abstractmethod
     def _shared(self) -> dict[str, Any]:
         """What is equal on all members while a reduction is in flight, and does not change: arrays, ints by name."""
@@ -256,8 +284,12 @@ class Strategy(ABC):
 
     def _sync_state(self, entries: Mapping[str, Any], settings: Mapping[str, float], revision: int) -> State:
         """Makes a state equal on all members, and refuses settings that differ from those of the run."""
+        for number, sampler in enumerate(self._samplers):
+            mine = {f"{name} of sampler {number}": value for name, value in sampler.settings.items()}
+            settings = {**settings, **mine}
         numbers = {f"settings/{name}": float(value) for name, value in settings.items()}
-        state = State({**entries, **numbers}, revision=revision)
+        positions = self._sampler_entries()
+        state = State({**entries, **positions, **numbers}, revision=revision)
         if self._run is None:
             return state
         result = self._run.sync(state, strategy="receive-only" if self._differs else "popular", tag=_STATE_TAG)
@@ -267,16 +299,21 @@ class Strategy(ABC):
             if agreed != value:
                 raise ValueError(f"{name} is {value} on this peer, and {agreed} in the run; allowed: equal settings")
         self._world = result.world_size
+        self._members = result.contributors
+        for sampler, position in zip(self._samplers, positions.values()):
+            sampler.take(position)
         return state
 
     def _begin(self, reduction: Reduction, wire: Wire, *, in_background: bool = False) -> None:
         """Begins an average; without in_background it is over at the return."""
         if self._run is None:
+            if not in_background:
+                self._end(reduction, wire)
             return
         reduction.pending[0] = 1.0 if self._run.pending > 0 else 0.0
         checks = self._check_every > 0 and (self._outer_step + 1) % self._check_every == 0
         if checks:
-            self._run.watch(State(self._shared()))
+            self._run.watch(State({**self._shared(), **self._sampler_entries()}))
         reduction.work = self._run.all_reduce_async(
             reduction.arrays,
             op="avg",
@@ -315,12 +352,16 @@ class Strategy(ABC):
             self._count(reduction.result)
             difference = reduction.result.state_difference
             if difference and self._run is not None:
-                error = desync_of(self._run, self._shared(), difference, self._outer_step, _DESYNC_TAG)
+                shared = {**self._shared(), **self._sampler_entries()}
+                error = desync_of(self._run, shared, difference, self._outer_step, _DESYNC_TAG)
                 self._differs = error.differs
                 raise error
+        contributors = self._members if self._run is None else reduction.contributors
+        for sampler in self._samplers:
+            sampler.settle(contributors)
 
     def _count(self, result: Result) -> None:
-        self._contributors = result.contributors
+        self._contributors = self._members = result.contributors
         self._world = result.world_size
         self._sent += result.bytes_sent
         self._received += result.bytes_received
@@ -328,11 +369,38 @@ class Strategy(ABC):
 
     def _admit(self, has_newcomers: bool) -> bool:
         """Lets newcomers in if all members have agreed to, and shares the state with them."""
-        if self._run is None or not (has_newcomers or self._in_replica):
-            return False
-        self._run.admit()
-        self._sync()
-        return True
+        admits = self._run is not None and (has_newcomers or self._replica is not None)
+        if self._run is not None and admits:
+            self._run.admit()
+            self._sync()
+        self._deal(self._inner_step)
+        return admits
+
+    def _begin_samplers(self) -> None:
+        states, self._sampler_states = self._sampler_states, None
+        if states is not None and self._samplers and len(states) != len(self._samplers):
+            raise ValueError(
+                f"the state has {len(states)} samplers, and this strategy {len(self._samplers)}; allowed: as many"
+            )
+        for number, sampler in enumerate(self._samplers):
+            sampler.forget_rounds()
+            if states is not None:
+                sampler.load(states[number])
+
+    def _sampler_entries(self) -> dict[str, Any]:
+        return {f"sampler {number}": sampler.entry() for number, sampler in enumerate(self._samplers)}
+
+    def _deal(self, inner_step: int) -> None:
+        """Members that begin to train at this inner step of the run get their samples up to the end of the round."""
+        steps = self._round_steps - inner_step % self._round_steps
+        own = _ALONE if self._run is None else self._run.id
+        for sampler in self._samplers:
+            sampler.deal(self._members, own, steps, inner_step)
+
+    def _end_draws(self) -> None:
+        """The round's samples are drawn; its reduction comes through during the next round."""
+        for sampler in self._samplers:
+            sampler.end_round()
 
     def _average_buffers(self) -> None:
         """Makes the model's buffers equal: the average of floats, the largest of other numbers."""

@@ -87,6 +87,10 @@ class StreamingDiLoCo(LocalUpdates):
 
     # ---- the engine ----
 
+    @property
+    def _round_steps(self) -> int:
+        return self._period
+
     def _make_fragments(self) -> list[Fragment]:
         feedback = self._wire.error_feedback
         cut = fragments_of(self._cut, self._model, self._named)
@@ -111,7 +115,10 @@ class StreamingDiLoCo(LocalUpdates):
             self._in_flight = self._reduction_of(fragment, self._flying)
             self._begin(self._in_flight, self._wire, in_background=True)
             self._mixes = True
-            if not self._tau:
+            self._end_draws()
+            if self._tau:
+                self._deal(self._inner_step)
+            else:
                 applied = self._apply()
         return applied
 
