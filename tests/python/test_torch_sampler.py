@@ -61,6 +61,10 @@ def draw(sync: Any, data: RunSampler, steps: int) -> list[list[int]]:
     return drawn
 
 
+def flat(lists: list[list[int]]) -> list[int]:
+    return [index for one in lists for index in one]
+
+
 def test_alone_it_is_a_shuffled_stream() -> None:
     sync = local(None)
     data = RunSampler(10, sync, batch=4)
@@ -68,7 +72,7 @@ def test_alone_it_is_a_shuffled_stream() -> None:
         drawn = draw(sync, data, 7)
         assert data.epoch == 2
     stream = np.concatenate([shuffled(np.arange(10), 10, 0, epoch) for epoch in range(3)])
-    assert sum(drawn, []) == stream[:28].tolist()
+    assert flat(drawn) == stream[:28].tolist()
     assert data.seen == 24  # the last round has not ended
 
 
@@ -158,7 +162,7 @@ def test_members_share_the_samples_and_newcomers_go_on(peers: Peers) -> None:
             return draw(sync, data, 6), data.seen
 
     all_drawn = peers(3, main)
-    indices = [index for drawn, _ in all_drawn for batch in drawn for index in batch]
+    indices = flat([flat(drawn) for drawn, _ in all_drawn])
     assert sorted(indices) == sorted(shuffled(np.arange(90), 1000, 0, 0).tolist())
     assert {seen for _, seen in all_drawn} == {90}
 
@@ -220,7 +224,7 @@ def test_shards_have_samples_of_their_own() -> None:
         data = RunSampler(10, sync, batch=2)
         data._shard, data._shards = shard, 3
         with sync:
-            seen.append(sum(draw(sync, data, 8), []))
+            seen.append(flat(draw(sync, data, 8)))
     for epoch in range(2):
         drawn = [*seen[0][4 * epoch : 4 * epoch + 4], *(i for s in seen[1:] for i in s[3 * epoch : 3 * epoch + 3])]
         assert sorted(drawn) == list(range(10))
@@ -343,5 +347,5 @@ def follows_its_own_view(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_planted_bugs_are_found(plant: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    with pytest.raises((AssertionError, Desync, sim.SwarmFailure), match="outer step|sampler 0|cursor"):
+    with pytest.raises((AssertionError, Desync, sim.SwarmFailure), match=r"outer step|sampler 0|cursor"):
         check_seeds("outer", 20)
