@@ -23,6 +23,7 @@ import lockstep
 import numpy as np
 import torch
 from lockstep.torch import (
+    DESLOC,
     SGD,
     DataParallel,
     DiLoCo,
@@ -66,12 +67,23 @@ def streaming(wire: Any) -> Callable[[Any, Any, Any], Strategy]:
     )
 
 
+PERIODS = {"exp_avg": 2, "exp_avg_sq": 3}
+
+
+def desloc(**options: Any) -> Callable[[Any, Any, Any], Strategy]:
+    return lambda run, model, inner: DESLOC(
+        run, model, inner, inner_steps=INNER_STEPS, moments=PERIODS, check_every=1, **options
+    )
+
+
 CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
     "local-sgd": lambda run, model, inner: LocalSGD(run, model, inner, inner_steps=INNER_STEPS, check_every=1),
     "fed-avg": lambda run, model, inner: FedAvg(run, model, inner, inner_steps=INNER_STEPS, lr=0.75, check_every=1),
     "diloco": diloco(),
     "diloco-int8": diloco(Nesterov(0.5, 0.8), wire="int8"),
     "diloco-feedback": diloco(SGD(0.9), wire=Wire("int8", "int8", error_feedback=True)),
+    "desloc": desloc(),
+    "desloc-int8": desloc(outer=Nesterov(0.5, 0.8), wire="int8", moments_wire="bf16"),
     "data-parallel": lambda run, model, inner: DataParallel(run, model, inner, check_every=1),
     "data-parallel-int8": lambda run, model, inner: DataParallel(run, model, inner, wire="int8", check_every=1),
     "outer": diloco(overlap="outer"),
@@ -182,13 +194,14 @@ def train(case: str, run: Run) -> None:
             info = sync.step(weight_of(case, number))
             if info.outer:
                 state = sync.global_state_dict()
+                momentum = [state["momentum"], *state.get("moments", {}).values()]
                 say(
                     "outer",
                     info.outer_step,
                     ",".join(map(str, info.contributors)),
                     info.retries,
                     hash_of(*[tensor.numpy() for tensor in state["parameters"].values()]),
-                    hash_of(*[tensor.numpy() for tensor in state["momentum"].values()]),
+                    hash_of(*[tensor.numpy() for group in momentum for tensor in group.values()]),
                     hash_of_model(model),
                 )
     say("ended", hash_of_model(model))

@@ -205,6 +205,62 @@ def test_local_updates(
     rounds.check_end(theta)
 
 
+def moment_of(peer: Peer, name: str) -> np.ndarray:
+    return np.concatenate([peer.optimizer.state[p][name].numpy().reshape(-1) for p in peer.model.parameters()])
+
+
+def set_moments(peer: Peer, moments: dict[str, np.ndarray], steps: int) -> None:
+    """The peer's AdamW has these moments, after so many steps."""
+    at = 0
+    for p in peer.model.parameters():
+        part = {name: torch.from_numpy(values[at : at + p.numel()].copy()) for name, values in moments.items()}
+        state = {name: values.view(p.shape) for name, values in part.items()}
+        peer.optimizer.state[p] = {"step": torch.tensor(float(steps)), **state}
+        at += p.numel()
+
+
+@pytest.mark.parametrize(
+    ("case", "lr", "momentum", "wire", "moments_wire"),
+    [
+        ("desloc", 1.0, 0.0, reference.exactly, reference.exactly),
+        ("desloc-int8", 0.5, 0.8, reference.int8, reference.bf16),
+    ],
+)
+def test_desloc(
+    case: str,
+    lr: float,
+    momentum: float,
+    wire: Any,
+    moments_wire: Any,
+    tmp_path: Path,
+    coordinator: lockstep.Coordinator,
+) -> None:
+    """Each moment has its turn, and all of them have one before the newcomer takes them over."""
+    torch.set_num_threads(1)
+    rounds = Rounds(case, run_case(case, coordinator.address, tmp_path))
+    theta = rounds.first_parameters()
+    outer = reference.Outer(lr, momentum, theta.size)
+    peers = [Peer(number) for number in range(NEWCOMER + 1)]
+    steps = programs.INNER_STEPS
+    shared = {name: np.zeros_like(theta) for name in programs.PERIODS}
+    for number, members in enumerate(rounds.members):
+        weights = [0.25] * len(members)
+        gradients = [peers[member].train(theta, number * steps, steps) for member in members]
+        theta = outer.step(theta, reference.average(gradients, weights, wire, wire))
+        for name, period in programs.PERIODS.items():
+            if (number + 1) % period == 0 or number == programs.COMES:
+                own = [moment_of(peers[member], name) for member in members]
+                shared[name] = reference.average(own, weights, moments_wire, moments_wire)
+                for member in members:
+                    values = {other: moment_of(peers[member], other) for other in programs.PERIODS}
+                    set_moments(peers[member], {**values, name: shared[name]}, (number + 1) * steps)
+        if number == programs.COMES:
+            set_moments(peers[NEWCOMER], shared, (number + 1) * steps)
+        moments = [outer.v] if momentum else []
+        rounds.check(number + 1, theta, np.concatenate([*moments, *shared.values()]), None)
+    rounds.check_end(theta)
+
+
 @pytest.mark.parametrize(
     ("case", "wire"), [("data-parallel", reference.exactly), ("data-parallel-int8", reference.int8)]
 )

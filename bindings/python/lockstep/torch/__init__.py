@@ -25,7 +25,7 @@ A group with enable_reconfigure changes its members by torch's reconfigure; `rec
 Manager. `Replica` joins replicas of several processes each, with FSDP2 inside.
 
 Training strategies over any run, without a process group (docs/strategies.md): `DataParallel`, `LocalSGD`, `FedAvg`,
-`DiLoCo` and `StreamingDiLoCo`, with the outer optimizers `SGD` and `Nesterov`.
+`DiLoCo`, `DESLOC` and `StreamingDiLoCo`, with the outer optimizers `SGD` and `Nesterov`.
 
 No process is ever killed. A tensor that is reduced in place holds its input after an error.
 """
@@ -33,6 +33,7 @@ No process is ever killed. A tensor that is reduced in place holds its input aft
 from __future__ import annotations
 
 from ._data_parallel import DataParallel
+from ._desloc import DESLOC
 from ._desync import Desync
 from ._diloco import DiLoCo
 from ._fragments import by_block, by_bytes
@@ -47,6 +48,7 @@ from ._strategy import StepInfo, Strategy, Wire
 from ._streaming import StreamingDiLoCo
 
 __all__ = [
+    "DESLOC",
     "SGD",
     "CollectiveError",
     "DataParallel",

@@ -164,9 +164,13 @@ class LocalUpdates(Strategy):
         self._outer_step += 1
         self._boundary = self._inner_step
         self._average_buffers()
+        self._after_reduction(reduction)
         self._admit(reduction.has_newcomers)
         fragment.store(fragment.theta)
         return 0
+
+    def _after_reduction(self, reduction: Reduction) -> None:
+        """Between an outer step and the admission of newcomers."""
 
     def _reduction_of(self, fragment: Fragment, number: int = 0) -> Reduction:
         """The average of a fragment's gradient; takes the weight since the last one."""

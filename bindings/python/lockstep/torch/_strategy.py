@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _STATE_TAG = int.from_bytes(b"strategy", "big")  # the first of all tags here: no program counts so far
 _BUFFERS_TAG = _STATE_TAG + 1  # buffers of type i: _BUFFERS_TAG + (i << 32)
 _DESYNC_TAG = _STATE_TAG - 1
+MOMENTS_TAG = _STATE_TAG - 2
 GRADIENT_TAG = _STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
 
 _ALONE = PeerId(bytes(16))  # the only member, without a run
@@ -345,6 +346,7 @@ class Strategy(ABC):
                 reduction.work = None
                 if self._run is None or not self._minimum_world:
                     raise
+                self._before_newcomers()
                 self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
                 self._sync()
                 self._begin(reduction, wire, in_background=True)
@@ -363,9 +365,15 @@ class Strategy(ABC):
     def _count(self, result: Result) -> None:
         self._contributors = self._members = result.contributors
         self._world = result.world_size
+        self._add_traffic(result)
+
+    def _add_traffic(self, result: Result) -> None:
         self._sent += result.bytes_sent
         self._received += result.bytes_received
         self._retries += result.retries
+
+    def _before_newcomers(self) -> None:  # noqa: B027 - most strategies have nothing to do
+        """Before members wait for newcomers in a round that cannot end without."""
 
     def _admit(self, has_newcomers: bool) -> bool:
         """Lets newcomers in if all members have agreed to, and shares the state with them."""
@@ -406,10 +414,7 @@ class Strategy(ABC):
         """Makes the model's buffers equal: the average of floats, the largest of other numbers."""
         if self._run is not None:
             for number, (op, arrays) in enumerate(self._averaged.fetch()):
-                result = self._run.all_reduce(arrays, op=op, tag=_BUFFERS_TAG + (number << 32))
-                self._sent += result.bytes_sent
-                self._received += result.bytes_received
-                self._retries += result.retries
+                self._add_traffic(self._run.all_reduce(arrays, op=op, tag=_BUFFERS_TAG + (number << 32)))
             self._averaged.give_back()
 
     def _info(self, seconds: float, outer: bool, fragment: int | None = None) -> StepInfo:
