@@ -236,10 +236,10 @@ STEPS, ROUNDS, SAMPLES, BATCH = 2, 12, 61, 3
 
 SWARM: dict[str, Any] = {
     "diloco": lambda run, m, i: DiLoCo(run, m, i, inner_steps=STEPS, check_every=1),
-    "minimum": lambda run, m, i: DiLoCo(run, m, i, inner_steps=STEPS, check_every=1, minimum_world=3),
+    "minimum": lambda run, m, i: DiLoCo(run, m, i, inner_steps=STEPS, check_every=1, minimum_world=4),
     "outer": lambda run, m, i: DiLoCo(run, m, i, inner_steps=STEPS, check_every=1, overlap="outer"),
     "outer-minimum": lambda run, m, i: DiLoCo(
-        run, m, i, inner_steps=STEPS, check_every=1, overlap="outer", minimum_world=3
+        run, m, i, inner_steps=STEPS, check_every=1, overlap="outer", minimum_world=4
     ),
     "streaming": lambda run, m, i: StreamingDiLoCo(
         run, m, i, inner_steps=2 * STEPS, fragments=by_bytes(16), tau=1, check_every=1

@@ -72,7 +72,8 @@ class DESLOC(LocalUpdates):
         if self._moments_wire.error_feedback:
             raise ValueError("moments_wire has error feedback; allowed: without, as moments are no sums of changes")
         self._moments: dict[str, Fragment] = {}
-        self._moment_steps = 0  # the optimizer's step count at the last average of a moment
+        self._moment_step = 0  # steps that the optimizer has counted for the shared moments
+        self._moment_offset = 0  # what the optimizer counts beyond the run's inner steps; equal on all peers
         super().__init__(
             run,
             model,
@@ -85,15 +86,16 @@ class DESLOC(LocalUpdates):
         )
 
     def global_state_dict(self) -> dict[str, Any]:
-        """A copy of the shared state, with "moments" (tensors by moment and parameter) and "moment_step"."""
+        """A copy of the shared state, with "moments": tensors by moment and parameter."""
         if not self._moments:
             self._find_moments()
         moments = {name: fragment.tensors(fragment.theta) for name, fragment in self._moments.items()}
-        return {**super().global_state_dict(), "moments": moments, "moment_step": self._moment_steps}
+        steps = {"moment_step": self._moment_step, "moment_offset": self._moment_offset}
+        return {**super().global_state_dict(), "moments": moments, **steps}
 
     def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over a global_state_dict(); see Strategy.load_global_state_dict()."""
-        check_state(state, {"moments": Mapping, "moment_step": int})
+        check_state(state, {"moments": Mapping, "moment_step": int, "moment_offset": int})
         if self._entered:
             raise RuntimeError("load_global_state_dict() comes before the `with` block")
         self._find_moments()
@@ -103,7 +105,7 @@ class DESLOC(LocalUpdates):
         super().load_global_state_dict(state)
         for name, fragment in self._moments.items():
             fragment.take(fragment.theta, state["moments"][name])
-        self._moment_steps = int(state["moment_step"])
+        self._moment_step, self._moment_offset = int(state["moment_step"]), int(state["moment_offset"])
 
     # ---- the engine ----
 
@@ -112,7 +114,8 @@ class DESLOC(LocalUpdates):
         for optimizer in self._optimizers:
             state_of(optimizer)  # makes them, if there are none
         self._moments = {name: self._moment_of(name) for name in self._periods}
-        self._moment_steps = self._steps()
+        self._moment_step = max((int(state[_STEP]) for state in self._counts()), default=0)
+        self._moment_offset = self._moment_step - self._boundary
 
     def _moment_of(self, name: str) -> Fragment:
         found = [
@@ -132,10 +135,6 @@ class DESLOC(LocalUpdates):
         """The states of the inner optimizers that count steps, one for each parameter."""
         return [state for optimizer in self._optimizers for state in optimizer.state.values() if _STEP in state]
 
-    def _steps(self) -> int:
-        """The steps that the inner optimizers have counted."""
-        return max((int(state[_STEP]) for state in self._counts()), default=0)
-
     def _settings(self) -> dict[str, float]:
         return {**super()._settings(), **{f"period of {name}": period for name, period in self._periods.items()}}
 
@@ -148,11 +147,12 @@ class DESLOC(LocalUpdates):
         return {**super()._shared(), **moments}
 
     def _counters(self) -> dict[str, int]:
-        return {**super()._counters(), "moment_step": self._moment_steps}
+        steps = {"moment_step": self._moment_step, "moment_offset": self._moment_offset}
+        return {**super()._counters(), **steps}
 
     def _take_counters(self, state: Mapping[str, Any]) -> None:
         super()._take_counters(state)
-        self._moment_steps = int(state["moment_step"])
+        self._moment_step, self._moment_offset = int(state["moment_step"]), int(state["moment_offset"])
 
     def _enter(self) -> None:
         with torch.no_grad():
@@ -161,11 +161,15 @@ class DESLOC(LocalUpdates):
             super()._enter()
             for fragment in self._moments.values():
                 fragment.store(fragment.theta)
-            for state in self._counts():
-                if isinstance(state[_STEP], torch.Tensor):
-                    state[_STEP].fill_(self._moment_steps)
-                else:
-                    state[_STEP] = self._moment_steps
+            self._set_counts()
+
+    def _set_counts(self) -> None:
+        """The inner optimizers have made as many steps as the shared moments have seen."""
+        for state in self._counts():
+            if isinstance(state[_STEP], torch.Tensor):
+                state[_STEP].fill_(self._moment_step)
+            else:
+                state[_STEP] = self._moment_step
 
     def _after_reduction(self, reduction: Reduction) -> None:
         """Averages the moments whose turn it is; all of them, if newcomers may enter now."""
@@ -197,4 +201,5 @@ class DESLOC(LocalUpdates):
             self._add_traffic(result)
             for fragment in due:
                 fragment.store(fragment.theta)
-        self._moment_steps = self._steps()
+        self._moment_step = self._inner_step + self._moment_offset
+        self._set_counts()  # a newcomer that came in mid-round has counted more
