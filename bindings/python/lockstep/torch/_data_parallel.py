@@ -116,6 +116,7 @@ class DataParallel(Strategy):
 
     def _enter(self) -> None:
         self._reduction = None
+        self._join()
         self._sync()
         self._hook = self._optimizers[0].register_step_pre_hook(self._average)
 

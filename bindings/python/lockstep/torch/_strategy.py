@@ -25,11 +25,11 @@ from ._replica import Replica, local_of
 if TYPE_CHECKING:
     from ._sampler import RunSampler
 
-_STATE_TAG = int.from_bytes(b"strategy", "big")  # the first of all tags here: no program counts so far
-_BUFFERS_TAG = _STATE_TAG + 1  # buffers of type i: _BUFFERS_TAG + (i << 32)
-_DESYNC_TAG = _STATE_TAG - 1
-MOMENTS_TAG = _STATE_TAG - 2
-GRADIENT_TAG = _STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
+STATE_TAG = int.from_bytes(b"strategy", "big")  # the first of all tags here: no program counts so far
+_BUFFERS_TAG = STATE_TAG + 1  # buffers of type i: _BUFFERS_TAG + (i << 32)
+_DESYNC_TAG = STATE_TAG - 1
+MOMENTS_TAG = STATE_TAG - 2
+GRADIENT_TAG = STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
 
 _ALONE = PeerId(bytes(16))  # the only member, without a run
 
@@ -108,13 +108,13 @@ class Reduction:
         residual: Floats | None,
         observes: bool = False,
     ) -> None:
-        self.pending = np.zeros(1, np.float32)  # above 0 after the reduction: a peer has seen newcomers
+        self.pending = np.zeros(2, np.float32)  # above 0 after the reduction: a peer has seen newcomers; that prefetch
         self.arrays = [*arrays, self.pending]
         self.weight = weight
         self.tag = tag
         self.observes = observes
         self.is_void = False  # all that contributed are lost: there is no average
-        self.residuals = None if residual is None else [residual, np.zeros(1, np.float32)]
+        self.residuals = None if residual is None else [residual, np.zeros(2, np.float32)]
         self.work: Work | None = None
         self.result: Result | None = None
 
@@ -125,8 +125,13 @@ class Reduction:
 
     @property
     def has_newcomers(self) -> bool:
-        """Whether a contributor has seen newcomers; the same on all peers."""
-        return bool(self.pending[0] > 0)
+        """Whether a contributor has seen newcomers to admit now; the same on all peers."""
+        return bool(self.pending[0] > 0) and not self.is_void
+
+    @property
+    def has_prefetchers(self) -> bool:
+        """Whether a contributor has seen newcomers that fetch the state first; the same on all peers."""
+        return bool(self.pending[1] > 0) and not self.is_void
 
 
 class Strategy(ABC):
@@ -269,6 +274,11 @@ class Strategy(ABC):
         """Makes the shared state of all members equal; newcomers do it first of all."""
 
     @property
+    def _publishes(self) -> bool:
+        """Whether newcomers may fetch the state while members train."""
+        return False
+
+    @property
     @abstractmethod
     def _round_steps(self) -> int:
         """Inner steps from the begin of one reduction to that of the next."""
@@ -285,15 +295,12 @@ class Strategy(ABC):
 
     def _sync_state(self, entries: Mapping[str, Any], settings: Mapping[str, float], revision: int) -> State:
         """Makes a state equal on all members, and refuses settings that differ from those of the run."""
-        for number, sampler in enumerate(self._samplers):
-            mine = {f"{name} of sampler {number}": value for name, value in sampler.settings.items()}
-            settings = {**settings, **mine}
-        numbers = {f"settings/{name}": float(value) for name, value in settings.items()}
         positions = self._sampler_entries()
-        state = State({**entries, **positions, **numbers}, revision=revision)
+        settings = self._all_settings(settings)
+        state = self._state_of({**entries, **positions}, settings, revision)
         if self._run is None:
             return state
-        result = self._run.sync(state, strategy="receive-only" if self._differs else "popular", tag=_STATE_TAG)
+        result = self._run.sync(state, strategy="receive-only" if self._differs else "popular", tag=STATE_TAG)
         self._differs = False
         for name, value in settings.items():
             agreed = state[f"settings/{name}"]
@@ -305,13 +312,24 @@ class Strategy(ABC):
             sampler.take(position)
         return state
 
+    def _all_settings(self, settings: Mapping[str, float]) -> dict[str, float]:
+        every = dict(settings)
+        for number, sampler in enumerate(self._samplers):
+            every.update({f"{name} of sampler {number}": value for name, value in sampler.settings.items()})
+        return every
+
+    def _state_of(self, entries: Mapping[str, Any], settings: Mapping[str, float], revision: int) -> State:
+        numbers = {f"settings/{name}": float(value) for name, value in settings.items()}
+        return State({**entries, **numbers}, revision=revision)
+
     def _begin(self, reduction: Reduction, wire: Wire, *, in_background: bool = False) -> None:
         """Begins an average; without in_background it is over at the return."""
         if self._run is None:
             if not in_background:
                 self._end(reduction, wire)
             return
-        reduction.pending[0] = 1.0 if self._run.pending > 0 else 0.0
+        prefetch = self._run.fetching if self._publishes else 0
+        reduction.pending[:] = self._run.pending > prefetch, prefetch > 0
         checks = self._check_every > 0 and (self._outer_step + 1) % self._check_every == 0
         if checks:
             self._run.watch(State({**self._shared(), **self._sampler_entries()}))
@@ -383,6 +401,12 @@ class Strategy(ABC):
             self._sync()
         self._deal(self._inner_step)
         return admits
+
+    def _join(self) -> None:
+        """Waits for the admission that the program's connect_async() has begun."""
+        joining = None if self._run is None else self._run._joining
+        if joining is not None:
+            joining.wait()
 
     def _begin_samplers(self) -> None:
         states, self._sampler_states = self._sampler_states, None

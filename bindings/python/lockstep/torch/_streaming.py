@@ -88,6 +88,10 @@ class StreamingDiLoCo(LocalUpdates):
     # ---- the engine ----
 
     @property
+    def _publishes(self) -> bool:
+        return False
+
+    @property
     def _round_steps(self) -> int:
         return self._period
 
