@@ -3,7 +3,7 @@
 usage: python strategy_programs.py <case> <coordinator> <number> <folder>
        python strategy_programs.py <case> <coordinator> <number>            trains until it is killed
 
-Peers 0, 1 and 2 begin together; peer 3 comes later. All wait before round COMES until it waits for its admission, so
+All reductions compare the shared states: a false alarm fails the test. Peers 0, 1 and 2 begin together; peer 3 comes later. All wait before round COMES until it waits for its admission, so
 that it enters at a known place. Peer 1 kills itself in the middle of the all-reduce of round DIES: it and peer 0 have
 launched it, and peer 2 has not before the file `dead` is there. Each peer prints what the test compares.
 """
@@ -23,12 +23,14 @@ import lockstep
 import numpy as np
 import torch
 from lockstep.torch import (
+    DESLOC,
     SGD,
     DataParallel,
     DiLoCo,
     FedAvg,
     LocalSGD,
     Nesterov,
+    RunSampler,
     Strategy,
     StreamingDiLoCo,
     Wire,
@@ -42,26 +44,48 @@ VICTIM, LATE = 1, 2
 IN_TIME = 60.0
 
 TAU = 1
+SAMPLES, BATCH = 37, 3
 
 
 def diloco(outer: Any = None, **options: Any) -> Callable[[Any, Any, Any], Strategy]:
-    return lambda run, model, inner: DiLoCo(run, model, inner, inner_steps=INNER_STEPS, outer=outer, **options)
+    return lambda run, model, inner: DiLoCo(
+        run, model, inner, inner_steps=INNER_STEPS, outer=outer, check_every=1, **options
+    )
 
 
 def streaming(wire: Any) -> Callable[[Any, Any, Any], Strategy]:
     return lambda run, model, inner: StreamingDiLoCo(
-        run, model, inner, inner_steps=INNER_STEPS, fragments=by_block(1), tau=TAU, outer=Nesterov(0.4, 0.9), wire=wire
+        run,
+        model,
+        inner,
+        inner_steps=INNER_STEPS,
+        fragments=by_block(1),
+        tau=TAU,
+        outer=Nesterov(0.4, 0.9),
+        wire=wire,
+        check_every=1,
+    )
+
+
+PERIODS = {"exp_avg": 2, "exp_avg_sq": 3}
+
+
+def desloc(**options: Any) -> Callable[[Any, Any, Any], Strategy]:
+    return lambda run, model, inner: DESLOC(
+        run, model, inner, inner_steps=INNER_STEPS, moments=PERIODS, check_every=1, **options
     )
 
 
 CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
-    "local-sgd": lambda run, model, inner: LocalSGD(run, model, inner, inner_steps=INNER_STEPS),
-    "fed-avg": lambda run, model, inner: FedAvg(run, model, inner, inner_steps=INNER_STEPS, lr=0.75),
+    "local-sgd": lambda run, model, inner: LocalSGD(run, model, inner, inner_steps=INNER_STEPS, check_every=1),
+    "fed-avg": lambda run, model, inner: FedAvg(run, model, inner, inner_steps=INNER_STEPS, lr=0.75, check_every=1),
     "diloco": diloco(),
     "diloco-int8": diloco(Nesterov(0.5, 0.8), wire="int8"),
     "diloco-feedback": diloco(SGD(0.9), wire=Wire("int8", "int8", error_feedback=True)),
-    "data-parallel": lambda run, model, inner: DataParallel(run, model, inner),
-    "data-parallel-int8": lambda run, model, inner: DataParallel(run, model, inner, wire="int8"),
+    "desloc": desloc(),
+    "desloc-int8": desloc(outer=Nesterov(0.5, 0.8), wire="int8", moments_wire="bf16"),
+    "data-parallel": lambda run, model, inner: DataParallel(run, model, inner, check_every=1),
+    "data-parallel-int8": lambda run, model, inner: DataParallel(run, model, inner, wire="int8", check_every=1),
     "outer": diloco(overlap="outer"),
     "outer-int8": diloco(Nesterov(0.4, 0.5), overlap="outer", wire="int8"),
     "eager": diloco(Nesterov(0.4, 0.5), overlap="eager"),
@@ -157,26 +181,32 @@ def train(case: str, run: Run) -> None:
     number = run.number
     model = make_model(number)
     optimizer = make_optimizer(model)
-    with CASES[case](run, model, optimizer) as sync:
+    sync = CASES[case](run, model, optimizer)
+    data = RunSampler(SAMPLES, sync, BATCH)
+    with sync:
         say("begins", run.id, sync.inner_step, hash_of_model(model))
         while sync.inner_step < total_of(case):
             if sync.inner_step == COMES * steps_of(case) and number < FOUNDERS:
                 until(lambda: run.pending == 1)
+            say("draws", sync.inner_step, data.epoch, *data.next().tolist())
             backward(model, optimizer, number, sync.inner_step)
             optimizer.step()
             info = sync.step(weight_of(case, number))
             if info.outer:
                 state = sync.global_state_dict()
+                momentum = [state["momentum"], *state.get("moments", {}).values()]
                 say(
                     "outer",
                     info.outer_step,
                     ",".join(map(str, info.contributors)),
                     info.retries,
                     hash_of(*[tensor.numpy() for tensor in state["parameters"].values()]),
-                    hash_of(*[tensor.numpy() for tensor in state["momentum"].values()]),
+                    hash_of(*[tensor.numpy() for group in momentum for tensor in group.values()]),
                     hash_of_model(model),
                 )
     say("ended", hash_of_model(model))
+    (position,) = sync.global_state_dict()["samplers"]
+    say("position", position["cursor"], *[number for one in position["free"] for number in one])
 
 
 def train_on(case: str, address: str, number: int) -> None:

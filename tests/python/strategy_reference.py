@@ -43,6 +43,12 @@ def e3m0(values: np.ndarray) -> np.ndarray:
     return out
 
 
+def bf16(values: np.ndarray) -> np.ndarray:
+    """What is left of values after a trip as bfloat16, rounded to nearest, ties to even."""
+    bits = values.view(np.uint32)
+    return ((bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)).view(F)
+
+
 def exactly(values: np.ndarray) -> np.ndarray:
     return values.copy()
 

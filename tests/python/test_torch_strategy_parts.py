@@ -566,7 +566,17 @@ def test_every_public_name_has_a_docstring() -> None:
                 assert "Raises" in (thing.__doc__ or "") or name in ("OuterOptimizer", "StepInfo", "Strategy"), name
 
 
-STRATEGY_FILES = ("_data_parallel", "_diloco", "_fragments", "_local_updates", "_outer", "_strategy", "_streaming")
+STRATEGY_FILES = (
+    "_data_parallel",
+    "_desloc",
+    "_diloco",
+    "_fragments",
+    "_local_updates",
+    "_outer",
+    "_sampler",
+    "_strategy",
+    "_streaming",
+)
 SWARM_STEPS = 30
 SWARM: dict[str, Any] = {
     "data parallel": lambda *three: DataParallel(*three),

@@ -25,7 +25,7 @@ A group with enable_reconfigure changes its members by torch's reconfigure; `rec
 Manager. `Replica` joins replicas of several processes each, with FSDP2 inside.
 
 Training strategies over any run, without a process group (docs/strategies.md): `DataParallel`, `LocalSGD`, `FedAvg`,
-`DiLoCo` and `StreamingDiLoCo`, with the outer optimizers `SGD` and `Nesterov`.
+`DiLoCo`, `DESLOC` and `StreamingDiLoCo`, with the outer optimizers `SGD` and `Nesterov`.
 
 No process is ever killed. A tensor that is reduced in place holds its input after an error.
 """
@@ -33,6 +33,8 @@ No process is ever killed. A tensor that is reduced in place holds its input aft
 from __future__ import annotations
 
 from ._data_parallel import DataParallel
+from ._desloc import DESLOC
+from ._desync import Desync
 from ._diloco import DiLoCo
 from ._fragments import by_block, by_bytes
 from ._local_updates import FedAvg, LocalSGD
@@ -41,13 +43,16 @@ from ._outer import SGD, Nesterov, OuterOptimizer
 from ._process_group import CollectiveError, Options, ProcessGroup, monitored_barrier, reconfigurable, shrink
 from ._register import register
 from ._replica import Replica
+from ._sampler import RunSampler
 from ._strategy import StepInfo, Strategy, Wire
 from ._streaming import StreamingDiLoCo
 
 __all__ = [
+    "DESLOC",
     "SGD",
     "CollectiveError",
     "DataParallel",
+    "Desync",
     "DiLoCo",
     "FedAvg",
     "LocalSGD",
@@ -57,6 +62,7 @@ __all__ = [
     "ProcessGroup",
     "ReconfigureOptions",
     "Replica",
+    "RunSampler",
     "StepInfo",
     "Strategy",
     "StreamingDiLoCo",
