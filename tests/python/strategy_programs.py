@@ -29,6 +29,7 @@ from lockstep.torch import (
     FedAvg,
     LocalSGD,
     Nesterov,
+    SketchedSGD,
     Strategy,
     StreamingDiLoCo,
     Wire,
@@ -42,6 +43,7 @@ VICTIM, LATE = 1, 2
 IN_TIME = 60.0
 
 TAU = 1
+RATIO, SMALL_RATIO, OUTER_LR, SEED = 4, 1.125, 0.25, (7 << 32) + 11
 
 
 def diloco(outer: Any = None, **options: Any) -> Callable[[Any, Any, Any], Strategy]:
@@ -51,6 +53,12 @@ def diloco(outer: Any = None, **options: Any) -> Callable[[Any, Any, Any], Strat
 def streaming(wire: Any) -> Callable[[Any, Any, Any], Strategy]:
     return lambda run, model, inner: StreamingDiLoCo(
         run, model, inner, inner_steps=INNER_STEPS, fragments=by_block(1), tau=TAU, outer=Nesterov(0.4, 0.9), wire=wire
+    )
+
+
+def sketched(ratio: float, **options: Any) -> Callable[[Any, Any, Any], Strategy]:
+    return lambda run, model, inner: SketchedSGD(
+        run, model, inner, inner_steps=INNER_STEPS, ratio=ratio, outer_lr=OUTER_LR, seed=SEED, **options
     )
 
 
@@ -69,6 +77,8 @@ CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
     "streaming": streaming("native"),
     "streaming-int8": streaming("int8"),
     "streaming-4-bits": streaming(Wire("e3m0", "int8")),
+    "sketched": sketched(RATIO),
+    "sketched-int8": sketched(SMALL_RATIO, wire="int8"),
 }
 
 

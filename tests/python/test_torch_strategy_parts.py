@@ -567,6 +567,7 @@ def test_every_public_name_has_a_docstring() -> None:
 
 
 STRATEGY_FILES = ("_data_parallel", "_diloco", "_fragments", "_local_updates", "_outer", "_strategy", "_streaming")
+STRATEGY_FILES += ("_one_byte", "_private", "_sketched")
 SWARM_STEPS = 30
 SWARM: dict[str, Any] = {
     "data parallel": lambda *three: DataParallel(*three),

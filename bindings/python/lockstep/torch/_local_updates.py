@@ -149,7 +149,7 @@ class LocalUpdates(Strategy):
         fragment.measure()
         reduction = self._reduction_of(fragment)
         self._begin(reduction, self._wire)
-        fragment.step()
+        self._step_of(fragment, reduction)
         self._outer_step += 1
         self._boundary = self._inner_step
         self._average_buffers()
@@ -161,6 +161,10 @@ class LocalUpdates(Strategy):
         """The average of a fragment's gradient; takes the weight since the last one."""
         weight, self._weight = self._weight, None
         return Reduction([fragment.gradient], weight, GRADIENT_TAG + number, fragment.residual)
+
+    def _step_of(self, fragment: Fragment, reduction: Reduction) -> None:
+        """The outer step along what a reduction has given."""
+        fragment.step()
 
 
 class LocalSGD(LocalUpdates):

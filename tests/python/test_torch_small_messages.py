@@ -1,0 +1,38 @@
+"""Strategies with small messages, with real processes: every bit is that of a reference in one process.
+
+In each run a newcomer enters at a known round, and a peer is killed in the middle of a collective.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lockstep
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import strategy_programs as programs  # noqa: E402
+import strategy_reference as reference  # noqa: E402
+from test_torch_strategies import NEWCOMER, Peer, Rounds, run_case  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("case", "ratio", "wire"),
+    [("sketched", programs.RATIO, reference.exactly), ("sketched-int8", programs.SMALL_RATIO, reference.int8)],
+)
+def test_sketches(case: str, ratio: float, wire: Any, tmp_path: Path, coordinator: lockstep.Coordinator) -> None:
+    torch.set_num_threads(1)
+    rounds = Rounds(run_case(case, coordinator.address, tmp_path))
+    theta = rounds.first_parameters()
+    outer = reference.Outer(programs.OUTER_LR, 0.0, theta.size)
+    peers = [Peer(number) for number in range(NEWCOMER + 1)]
+    steps = programs.INNER_STEPS
+    for number, members in enumerate(rounds.members):
+        hashed = (ratio, programs.SEED, number)
+        sketches = [reference.sketch(peers[one].train(theta, number * steps, steps), *hashed) for one in members]
+        average = reference.average(sketches, [1.0] * len(members), wire, wire)
+        theta = outer.step(theta, reference.unsketch(average, theta.size, *hashed))
+        rounds.check(number + 1, theta, None, None)
+    rounds.check_end(theta)
