@@ -129,6 +129,26 @@ def unsketch(sums: np.ndarray, count: int, ratio: float, seed: int, turn: int) -
     return np.array([F(sign) * sums[bucket] for bucket, sign in zip(buckets, signs)], F)
 
 
+def direction(count: int, peer: bytes, sample: int, seed: int, turn: int) -> np.ndarray:
+    """+1 or -1 for each element: bits of Philox, whose key comes from the peer's id."""
+    words = [int.from_bytes(peer[at : at + 4], "little") for at in range(0, 16, 4)]
+    key = philox(words, [seed % 2**32, seed >> 32])[:2]
+    out: list[float] = []
+    for counter in range(math.ceil(count / 128)):
+        for word in philox([counter, sample, turn % 2**32, turn >> 32], key):
+            out += [1 if word >> bit & 1 else -1 for bit in range(32)]
+    return np.array(out[:count], F)
+
+
+def code(slope: float) -> F:
+    """What is left of a slope after a trip in one byte."""
+    if abs(slope) < 2**-10:
+        return F(0)
+    sizes = [2.0 ** ((number - 73) / 8) for number in range(1, 128)]
+    nearest = min(sizes, key=lambda size: abs(math.log2(size) - math.log2(abs(slope))))
+    return F(math.copysign(nearest, slope))
+
+
 def chunks(world: int, count: int) -> list[tuple[int, slice]]:
     """Each owner with its part."""
     if count <= WHOLE:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Any
+from typing import Any, Callable
 
 import lockstep
 import numpy as np
@@ -13,7 +14,8 @@ from support import Peers
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
-from lockstep.torch import LocalSGD, SketchedSGD, Wire  # noqa: E402
+from lockstep.torch import JustOneByte, LocalSGD, SketchedSGD, Wire  # noqa: E402
+from lockstep.torch._one_byte import NOT_FINITE, Directions, decode, encode  # noqa: E402
 from lockstep.torch._philox import philox  # noqa: E402
 from lockstep.torch._sketched import CHUNK, Sketch  # noqa: E402
 from test_torch_strategy_parts import _one_thread, adam, bits, model_of, trains  # noqa: E402, F401
@@ -170,3 +172,232 @@ def test_arguments_of_a_sketch(options: dict[str, Any], kind: type[Exception], t
     model = model_of(0)
     with pytest.raises(kind, match=re.escape(text)):
         SketchedSGD(None, model, adam(model), **options)
+
+
+# ---- one byte ----
+
+
+def test_a_code_comes_back() -> None:
+    for code in range(256):
+        if code not in (NOT_FINITE, 0):
+            assert encode(float(decode(code))) == code
+    assert decode(0) == encode(0.0) == encode(-0.0) == encode(2.0**-11) == encode(-(2.0**-11)) == 0
+    assert math.isnan(decode(NOT_FINITE))
+    assert [encode(slope) for slope in (math.nan, math.inf, -math.inf)] == [NOT_FINITE] * 3
+
+
+def test_a_code_is_near() -> None:
+    generator = np.random.default_rng(0)
+    for size in 2.0 ** generator.uniform(-9, 6.75, 1000):
+        for slope in (float(size), -float(size)):
+            decoded = float(decode(encode(slope)))
+            assert abs(decoded / slope - 1) < 2 ** (1 / 16) - 1 + 1e-6
+            assert decoded == reference.code(slope)
+
+
+def test_codes_end() -> None:
+    largest, least = 2**6.75, 2.0**-9
+    assert decode(encode(1e300)) == -decode(encode(-1e300)) == np.float32(largest)
+    assert decode(encode(0.6 * least)) == decode(1) == np.float32(least)
+
+
+def test_a_direction_is_that_of_the_reference() -> None:
+    peer = lockstep.PeerId(bytes(range(16)))
+    for count in (1, 128, 5000, (1 << 16) + 130):
+        made = np.zeros(count, np.float32)
+        for part, is_up in Directions(peer, 5 << 33).parts(count, sample=2, turn=(3 << 32) + 4):
+            made[part] = np.where(is_up, 1, -1)
+        assert np.array_equal(made, reference.direction(count, peer, 2, 5 << 33, (3 << 32) + 4))
+        assert abs(made.sum()) < 4 * math.sqrt(count)
+
+
+def test_directions_differ() -> None:
+    def bits_of(peer: bytes, seed: int, sample: int, turn: int) -> bytes:
+        parts = Directions(lockstep.PeerId(peer), seed).parts(128, sample, turn)
+        return b"".join(is_up.tobytes() for _, is_up in parts)
+
+    nobody, last = bytes(16), bytes(15) + b"1"
+    cases = [(nobody, 0, 0, 0), (last, 0, 0, 0), (nobody, 1, 0, 0), (nobody, 0, 1, 0), (nobody, 0, 0, 1)]
+    assert len({bits_of(*case) for case in [*cases, (nobody, 1 << 32, 0, 0), (nobody, 0, 0, 1 << 32)]}) == 7
+
+
+def test_one_byte_alone_learns() -> None:
+    model = torch.nn.Linear(16, 1, bias=False)
+    target = torch.linspace(-1, 1, 16)
+
+    def loss() -> Any:
+        return (model.weight[0] - target).square().sum()
+
+    before = loss().item()
+    with JustOneByte(None, model, lr=0.02, samples=4) as sync:
+        for _ in range(200):
+            info = sync.step(loss)
+        assert (sync.inner_step, sync.outer_step, sync.world) == (200, 200, 1)
+    assert info.outer
+    assert info.bytes_sent == 0
+    assert loss().item() < 0.01 * before
+
+
+def test_one_byte_peers_are_equal(peers: Peers) -> None:
+    """Each moves along the directions of both."""
+
+    def main(run: Any, number: int) -> tuple[bytes, list[Any], Any]:
+        model = model_of(number)
+        with JustOneByte(run, model, lr=0.01, samples=3) as sync:
+            before = sync.global_state_dict()["parameters"]
+            infos = trains(sync, model, None, 5, seed=number)
+            return bits(model), infos, before
+
+    (first, infos, before), (second, others, _) = peers(2, main)
+    assert first == second
+    assert first != b"".join(tensor.numpy().tobytes() for tensor in before.values())
+    assert all(info.bytes_sent == info.bytes_received == 4 for info in infos)
+    assert [info.contributors for info in infos] == [info.contributors for info in others]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_bad_loss_is_named_on_all_peers(bad: float, peers: Peers) -> None:
+    def main(run: Any, number: int) -> tuple[str, bytes, str]:
+        model = model_of(0)
+        with JustOneByte(run, model, lr=0.01, samples=2) as sync:
+            calls: list[float] = []
+
+            def loss() -> float:
+                calls.append(bad if number == 1 and len(calls) == 3 else 1.0)
+                return calls[-1]
+
+            before = bits(model)
+            with pytest.raises(lockstep.InvalidArgument) as raised:
+                sync.step(loss)
+            assert bits(model) == before
+            assert (sync.inner_step, sync.outer_step) == (0, 0)
+            trains(sync, model, None, 3, seed=number)  # the run goes on
+            return str(raised.value), bits(model), str(run.id)
+
+    first, second = peers(2, main)
+    assert first[:2] == second[:2]
+    assert f"a loss of peer {second[2]} in sample 1 is infinite or NaN" in first[0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lambda blob: blob[:-1], "has sent 2 bytes; allowed: 3 to 3"),
+        (lambda blob: np.append(blob, blob), "has sent 6 bytes; allowed: 3 to 3"),
+        (lambda blob: blob[:0], "has sent 0 bytes; allowed: 3 to 3"),
+        (lambda blob: np.zeros(1 << 20, np.uint8), "the result needs"),
+    ],
+)
+def test_messages_of_other_sizes_are_refused_on_all_peers(wrong: Callable[[Any], Any], text: str, peers: Peers) -> None:
+    def main(run: Any, number: int) -> tuple[str, str]:
+        model = model_of(0)
+        with JustOneByte(run, model, lr=0.01, samples=2) as sync:
+            before = bits(model)
+            if number == 1:
+                gather = run.all_gather_async
+                run.all_gather_async = lambda blob, out, **options: gather(
+                    wrong(blob), np.empty(4 << 20, np.uint8), **options
+                )
+            with pytest.raises((lockstep.Mismatch, lockstep.BufferTooSmall)) as raised:
+                trains(sync, model, None, 1, seed=number)
+            assert bits(model) == before
+            return str(raised.value), str(run.id)
+
+    first, second = peers(2, main)
+    assert text in first[0]
+    if "has sent" in text:
+        assert first[0] == second[0]
+        assert f"peer {second[1]} " in first[0]
+
+
+def test_a_loss_that_raises_leaves_the_parameters() -> None:
+    model = model_of(0)
+    calls: list[int] = []
+
+    def loss() -> float:
+        calls.append(1)
+        if len(calls) == 2:
+            raise ArithmeticError("no loss")
+        return 1.0
+
+    with JustOneByte(None, model, lr=0.01) as sync:
+        before = bits(model)
+        with pytest.raises(ArithmeticError, match="no loss"):
+            sync.step(loss)
+        assert bits(model) == before
+        assert sync.inner_step == 0
+
+
+def test_only_what_needs_gradients_moves() -> None:
+    model = model_of(0)
+    model[0].weight.requires_grad_(False)
+    before = {name: parameter.clone() for name, parameter in model.named_parameters()}
+    with JustOneByte(None, model, lr=0.1) as sync:
+        trains(sync, model, None, 2)
+    moved = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
+    assert moved == {"0.bias", "2.weight", "2.bias"}
+
+
+def test_one_byte_goes_on_from_a_checkpoint() -> None:
+    model = model_of(4)
+    with JustOneByte(None, model, lr=0.01) as sync:
+        trains(sync, model, None, 3)
+        state = sync.global_state_dict()
+        trains(sync, model, None, 6)
+    second = model_of(5)
+    again = JustOneByte(None, second, lr=0.01)
+    again.load_global_state_dict(state)
+    with again as sync:
+        assert (sync.inner_step, sync.outer_step) == (3, 3)
+        trains(sync, second, None, 6)
+    assert bits(model) == bits(second)
+
+
+def test_peers_with_another_eps_are_refused(peers: Peers) -> None:
+    def main(run: Any, number: int) -> str:
+        try:
+            with JustOneByte(run, model_of(0), lr=0.01, eps=0.5 if number else 0.25):
+                return ""
+        except ValueError as error:
+            return str(error)
+
+    assert sum("eps is " in text and "in the run" in text for text in peers(2, main)) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"lr": 0}, ValueError, "lr is 0"),
+        ({"lr": "a"}, TypeError, "lr is 'a'"),
+        ({"eps": 0}, ValueError, "eps is 0; allowed: a finite number above 0"),
+        ({"eps": math.inf}, ValueError, "eps is inf"),
+        ({"eps": None}, TypeError, "eps is None"),
+        ({"samples": 0}, ValueError, "samples is 0"),
+        ({"samples": 1.5}, TypeError, "samples is 1.5"),
+        ({"seed": -1}, ValueError, "seed is -1"),
+        ({"model": None}, TypeError, "model is of type NoneType"),
+        ({"run": "127.0.0.1:4000"}, TypeError, "run is '127.0.0.1:4000'"),
+    ],
+)
+def test_arguments_of_one_byte(options: dict[str, Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
+        JustOneByte(**{"run": None, "model": model_of(0), "lr": 0.01, **options})
+
+
+@pytest.mark.parametrize(
+    ("loss", "text"),
+    [
+        (1.0, "loss is 1.0; allowed: a function"),
+        (lambda: torch.zeros(3), "loss() returns a tensor of shape (3,); allowed: one element"),
+        (lambda: None, "what loss() returns is None; allowed: a number"),
+        (lambda: "1", "what loss() returns is '1'"),
+    ],
+)
+def test_what_is_no_loss_is_named(loss: Any, text: str) -> None:
+    with JustOneByte(None, model_of(0), lr=0.01) as sync, pytest.raises(TypeError, match=re.escape(text)):
+        sync.step(loss)
+
+
+def test_one_byte_works_inside_of_its_block_only() -> None:
+    with pytest.raises(RuntimeError, match="inside of its `with` block"):
+        JustOneByte(None, model_of(0), lr=0.01).step(lambda: 1.0)

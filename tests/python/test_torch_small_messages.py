@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import lockstep
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -34,5 +35,32 @@ def test_sketches(case: str, ratio: float, wire: Any, tmp_path: Path, coordinato
         sketches = [reference.sketch(peers[one].train(theta, number * steps, steps), *hashed) for one in members]
         average = reference.average(sketches, [1.0] * len(members), wire, wire)
         theta = outer.step(theta, reference.unsketch(average, theta.size, *hashed))
+        rounds.check(number + 1, theta, None, None)
+    rounds.check_end(theta)
+
+
+def test_one_byte(tmp_path: Path, coordinator: lockstep.Coordinator) -> None:
+    """Everything follows from the slopes: nobody exchanges a direction."""
+    torch.set_num_threads(1)
+    all_told = run_case("one-byte", coordinator.address, tmp_path)
+    rounds = Rounds(all_told)
+    theta = rounds.first_parameters()
+    model = programs.make_model(0)
+    samples = range(programs.SAMPLES)
+    for number, members in enumerate(rounds.members):
+        ids = [bytes.fromhex(all_told[one].begin[0]) for one in members]
+        directions = [
+            [reference.direction(theta.size, each, sample, programs.SEED, number) for sample in samples] for each in ids
+        ]
+        gradient = np.zeros_like(theta)
+        for one, own in zip(members, directions):
+            for z in own:
+                losses = []
+                for eps in (np.float32(programs.EPS), np.float32(-programs.EPS)):
+                    reference.unflatten(model, theta + eps * z)
+                    losses.append(programs.loss_of(model, one, number).item())
+                gradient = gradient + reference.code((losses[0] - losses[1]) / (2 * programs.EPS)) * z
+        gradient = gradient / np.float32(len(members) * programs.SAMPLES)
+        theta = theta - np.float32(programs.LR) * gradient
         rounds.check(number + 1, theta, None, None)
     rounds.check_end(theta)

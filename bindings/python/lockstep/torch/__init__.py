@@ -25,7 +25,7 @@ A group with enable_reconfigure changes its members by torch's reconfigure; `rec
 Manager. `Replica` joins replicas of several processes each, with FSDP2 inside.
 
 Training strategies over any run, without a process group (docs/strategies.md): `DataParallel`, `LocalSGD`, `FedAvg`,
-`DiLoCo`, `StreamingDiLoCo` and `SketchedSGD`, with the outer optimizers `SGD` and `Nesterov`.
+`DiLoCo`, `StreamingDiLoCo`, `SketchedSGD` and `JustOneByte`, with the outer optimizers `SGD` and `Nesterov`.
 
 No process is ever killed. A tensor that is reduced in place holds its input after an error.
 """
@@ -37,6 +37,7 @@ from ._diloco import DiLoCo
 from ._fragments import by_block, by_bytes
 from ._local_updates import FedAvg, LocalSGD
 from ._membership import ReconfigureOptions
+from ._one_byte import JustOneByte
 from ._outer import SGD, Nesterov, OuterOptimizer
 from ._process_group import CollectiveError, Options, ProcessGroup, monitored_barrier, reconfigurable, shrink
 from ._register import register
@@ -51,6 +52,7 @@ __all__ = [
     "DataParallel",
     "DiLoCo",
     "FedAvg",
+    "JustOneByte",
     "LocalSGD",
     "Nesterov",
     "Options",

@@ -291,13 +291,18 @@ class Strategy(ABC):
                 reduction.is_void = True
             except BelowMinimum:
                 reduction.work = None
-                if self._run is None or not self._minimum_world:
+                if not self._minimum_world:
                     raise
-                self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
-                self._sync()
+                self._wait_for_members()
                 self._begin(reduction, wire, in_background=True)
         if reduction.result is not None:
             self._count(reduction.result)
+
+    def _wait_for_members(self) -> None:
+        """Waits until there are minimum_world members, and shares the state with those that have come."""
+        if self._run is not None:
+            self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
+            self._sync()
 
     def _count(self, result: Result) -> None:
         self._contributors = result.contributors
