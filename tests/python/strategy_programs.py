@@ -26,6 +26,7 @@ from lockstep.torch import (
     SGD,
     DataParallel,
     DiLoCo,
+    DPLoRA,
     FedAvg,
     JustOneByte,
     LocalSGD,
@@ -35,6 +36,7 @@ from lockstep.torch import (
     Strategy,
     StreamingDiLoCo,
     Wire,
+    _private,
     by_block,
 )
 
@@ -47,6 +49,7 @@ IN_TIME = 60.0
 TAU = 1
 RATIO, SMALL_RATIO, OUTER_LR, SEED = 4, 1.125, 0.25, (7 << 32) + 11
 LR, EPS, SAMPLES = 1e-4, 1e-2, 3
+CLIP, NOISE = 0.5, 0.25
 
 
 def diloco(outer: Any = None, **options: Any) -> Callable[[Any, Any, Any], Strategy]:
@@ -80,6 +83,9 @@ CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
     "streaming": streaming("native"),
     "streaming-int8": streaming("int8"),
     "streaming-4-bits": streaming(Wire("e3m0", "int8")),
+    "dp-lora": lambda run, model, inner: DPLoRA(
+        run, model, inner, inner_steps=INNER_STEPS, clip=CLIP, noise_multiplier=NOISE, outer_lr=0.5
+    ),
     "one-byte": lambda run, model, _: JustOneByte(run, model, lr=LR, eps=EPS, samples=SAMPLES, seed=SEED),
     "sketched": sketched(RATIO),
     "sketched-int8": sketched(SMALL_RATIO, wire="int8"),
@@ -98,6 +104,18 @@ def make_model(number: int) -> Any:
 
 def make_optimizer(model: Any) -> Any:
     return torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+
+
+class Entropy:
+    """Noise of DPLoRA that a test can compute: a peer's own bytes, others at every call."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._calls = 0
+
+    def __call__(self, count: int) -> bytes:
+        self._calls += 1
+        return np.random.default_rng([self._number, self._calls]).bytes(count)
 
 
 def loss_of(model: Any, number: int, step: int) -> Any:
@@ -191,6 +209,7 @@ class Run(lockstep.Communicator):
 
 def train(case: str, run: Run) -> None:
     number = run.number
+    _private.entropy = Entropy(number)
     model = make_model(number)
     optimizer = make_optimizer(model)
     with CASES[case](run, model, optimizer) as sync:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import torch
@@ -138,6 +138,30 @@ def direction(count: int, peer: bytes, sample: int, seed: int, turn: int) -> np.
         for word in philox([counter, sample, turn % 2**32, turn >> 32], key):
             out += [1 if word >> bit & 1 else -1 for bit in range(32)]
     return np.array(out[:count], F)
+
+
+def gaussian(entropy: Callable[[int], bytes], count: int) -> np.ndarray:
+    """Normal numbers by Box and Muller's method, of at most 65536 elements."""
+    half = (count + 1) // 2
+    uniform = np.frombuffer(entropy(16 * half), "<u8") // 2**11 / 2.0**53
+    radius, angle = np.sqrt(-2 * np.log(1 - uniform[:half])), 2 * np.pi * uniform[half:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+
+
+def epsilon(deviation: float, delta: float) -> float:
+    """That of the normal mechanism with sensitivity 1: Balle and Wang, 2018, theorem 8, by bisection."""
+
+    def below(x: float) -> float:
+        return math.erfc(-x / math.sqrt(2)) / 2
+
+    def delta_of(e: float) -> float:
+        return below(0.5 / deviation - e * deviation) - math.exp(e) * below(-0.5 / deviation - e * deviation)
+
+    low, high = 0.0, 100.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
+    return high
 
 
 def code(slope: float) -> F:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import sys
+import types
 from typing import Any, Callable
 
 import lockstep
@@ -14,7 +17,7 @@ from support import Peers
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
-from lockstep.torch import JustOneByte, LocalSGD, SketchedSGD, Wire  # noqa: E402
+from lockstep.torch import DPLoRA, JustOneByte, LocalSGD, Replica, SketchedSGD, Wire, _private  # noqa: E402
 from lockstep.torch._one_byte import NOT_FINITE, Directions, decode, encode  # noqa: E402
 from lockstep.torch._philox import philox  # noqa: E402
 from lockstep.torch._sketched import CHUNK, Sketch  # noqa: E402
@@ -401,3 +404,294 @@ def test_what_is_no_loss_is_named(loss: Any, text: str) -> None:
 def test_one_byte_works_inside_of_its_block_only() -> None:
     with pytest.raises(RuntimeError, match="inside of its `with` block"):
         JustOneByte(None, model_of(0), lr=0.01).step(lambda: 1.0)
+
+
+# ---- clipped and noisy ----
+
+
+def private(run: Any, model: Any, inner: Any = None, **options: Any) -> DPLoRA:
+    inner = torch.optim.SGD(model.parameters(), lr=0.0) if inner is None else inner
+    return DPLoRA(run, model, inner, **{"inner_steps": 1, "noise_multiplier": 0.0, **options})
+
+
+def move(model: Any, by: float) -> None:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(by)
+
+
+def flat(sync: Any) -> np.ndarray:
+    return np.concatenate([one.numpy().reshape(-1) for one in sync.global_state_dict()["parameters"].values()])
+
+
+@pytest.fixture
+def accounting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The formula of the library, written down a second time: the library is optional."""
+    module: Any = types.ModuleType("dp_accounting.gaussian_mechanism")
+    module.get_epsilon_gaussian = lambda sigma, delta: reference.epsilon(sigma, delta) if sigma else math.inf
+    monkeypatch.setitem(sys.modules, "dp_accounting", types.ModuleType("dp_accounting"))
+    monkeypatch.setitem(sys.modules, "dp_accounting.gaussian_mechanism", module)
+
+
+def test_progress_is_clipped() -> None:
+    model = model_of(1)
+    with private(None, model, clip=0.5) as sync:
+        before = flat(sync).astype(np.float64)
+        move(model, 1.0)
+        sync.step()
+        change = flat(sync).astype(np.float64) - before
+    assert np.linalg.norm(change) == pytest.approx(0.5, rel=1e-5)
+    assert np.allclose(change, change[0], atol=1e-6)
+
+
+def test_no_norm_is_above_the_bound() -> None:
+    model = model_of(1)
+    for seed in range(20):
+        with private(None, model, clip=0.1) as sync:
+            before = sync._fragments[0].theta.copy()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed)))
+            sync._fragments[0].measure()
+            sync._hide(sync._fragments[0])
+            gradient = sync._fragments[0].gradient.astype(np.float64)
+            assert 0.0999 < np.linalg.norm(gradient) <= 0.1
+            assert np.array_equal(before, sync._fragments[0].theta)
+
+
+def test_small_progress_stays() -> None:
+    models = [model_of(1), model_of(1)]
+    inners = [torch.optim.SGD(model.parameters(), lr=0.01) for model in models]
+    with LocalSGD(None, models[0], inners[0], inner_steps=2) as sync:
+        trains(sync, models[0], inners[0], 4)
+    with private(None, models[1], inners[1], inner_steps=2, clip=1000) as sync:
+        trains(sync, models[1], inners[1], 4)
+    assert bits(models[0]) == bits(models[1])
+
+
+def test_normal_numbers_are_normal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_private, "entropy", np.random.default_rng(1).bytes)
+    numbers = _private.gaussian(200_001)
+    assert numbers.size == 200_001
+    assert abs(numbers.mean()) < 0.01
+    assert numbers.var() == pytest.approx(1, abs=0.01)
+    for bound, share in ((1, 0.6827), (2, 0.9545), (3, 0.9973)):
+        assert (np.abs(numbers) < bound).mean() == pytest.approx(share, abs=0.003)
+    half = numbers.size // 2
+    assert abs(np.corrcoef(numbers[:half], numbers[half : 2 * half])[0, 1]) < 0.01
+
+
+@pytest.mark.parametrize("word", [0, 2**64 - 1])
+def test_the_ends_of_entropy_give_finite_numbers(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_private, "entropy", lambda count: word.to_bytes(8, "little") * (count // 8))
+    assert np.isfinite(_private.gaussian(5)).all()
+
+
+def test_noise_comes_from_the_operating_system() -> None:
+    assert _private.entropy is os.urandom
+    assert not np.array_equal(_private.gaussian(8), _private.gaussian(8))
+
+
+def test_the_sum_of_all_peers_has_the_wanted_noise(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_private, "entropy", np.random.default_rng(2).bytes)
+
+    def main(run: Any, number: int) -> np.ndarray:
+        model = torch.nn.Linear(200, 200)
+        with private(run, model, clip=2.0, noise_multiplier=3.0) as sync:
+            before = flat(sync)
+            sync.step()
+            return flat(sync) - before
+
+    first, second, third = peers(3, main)
+    assert np.array_equal(first, second)
+    assert np.array_equal(first, third)
+    assert (3 * first).std() == pytest.approx(3.0 * 2.0, rel=0.02)
+
+
+def test_each_round_draws_its_noise_once(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def entropy(count: int) -> bytes:
+        drawn.append(count)
+        return os.urandom(count)
+
+    monkeypatch.setattr(_private, "entropy", entropy)
+
+    def main(run: Any, number: int) -> None:
+        model = torch.nn.Linear(3, 2)
+        with private(run, model, noise_multiplier=1.0) as sync:
+            for _ in range(4):
+                sync.step()
+
+    peers(2, main)
+    assert drawn == [64] * 8  # 8 numbers
+
+
+@pytest.mark.usefixtures("accounting")
+def test_epsilon_counts_rounds_and_contributors(peers: Peers) -> None:
+    def main(run: Any, number: int) -> list[float]:
+        model = model_of(0)
+        epsilons = []
+        with private(run, model, noise_multiplier=2.0, delta=1e-6) as sync:
+            epsilons.append(sync.epsilon())
+            for _ in range(2):
+                sync.step()
+                epsilons.append(sync.epsilon())
+            if number == 1:
+                run.leave()
+                raise lockstep.NotConnected("left")
+            sync.step()  # two members were expected, and one has contributed
+            epsilons.append(sync.epsilon())
+            sync.step()
+            epsilons.append(sync.epsilon())
+        return epsilons
+
+    def catching(run: Any, number: int) -> list[float]:
+        try:
+            return main(run, number)
+        except lockstep.NotConnected:
+            return []
+
+    told = peers(2, catching)
+    spent = [1 / 4, 2 / 4, 2 / 4 + 2 / 4, 2 / 4 + 2 / 4 + 1 / 4]
+    expected = [0.0, *[reference.epsilon(1 / math.sqrt(each), 1e-6) for each in spent]]
+    assert max(told) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.usefixtures("accounting")
+def test_without_noise_epsilon_is_infinite() -> None:
+    with private(None, model_of(0)) as sync:
+        assert sync.epsilon() == 0
+        sync.step()
+        assert sync.epsilon() == math.inf
+
+
+@pytest.mark.parametrize(("deviation", "delta"), [(1.0, 1e-5), (0.3, 1e-5), (10.0, 1e-6), (0.5, 1e-2)])
+def test_the_library_has_the_formula(deviation: float, delta: float) -> None:
+    accounting = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
+    assert accounting.get_epsilon_gaussian(deviation, delta) == pytest.approx(reference.epsilon(deviation, delta))
+
+
+def test_the_known_epsilon_of_one_round() -> None:
+    """Figures of the library, whose tests compare it with privacy loss distributions."""
+    assert reference.epsilon(1.0, 1e-5) == pytest.approx(4.377178095681137)
+    assert reference.epsilon(0.3, 1e-5) == pytest.approx(19.130767834361926)
+    assert reference.epsilon(10.0, 1e-5) == pytest.approx(0.34066936468432835)
+
+
+def test_epsilon_names_the_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    monkeypatch.setitem(sys.modules, "dp_accounting.gaussian_mechanism", None)
+    with private(None, model_of(0)) as sync, pytest.raises(ImportError, match="pip install dp-accounting"):
+        sync.epsilon()
+
+
+@pytest.mark.usefixtures("accounting")
+def test_what_was_spent_goes_into_checkpoints_and_to_others(peers: Peers) -> None:
+    model = model_of(4)
+    with private(None, model, noise_multiplier=2.0) as sync:
+        sync.step()
+        state = sync.global_state_dict()
+        spent = sync.epsilon()
+
+    def main(run: Any, number: int) -> tuple[float, float]:
+        sync = private(run, model_of(number), noise_multiplier=2.0)
+        if number == 1:
+            sync.load_global_state_dict(state)
+        with sync:
+            before = sync.epsilon()
+            sync.step()
+            return before, sync.epsilon()
+
+    both = reference.epsilon(1 / math.sqrt(2 / 4), 1e-5)
+    assert peers(2, main) == [(spent, pytest.approx(both))] * 2
+    for bad, kind in (({}, KeyError), ({"spent": math.nan}, ValueError), ({"spent": "1"}, TypeError)):
+        with pytest.raises(kind, match="spent"):
+            private(None, model).load_global_state_dict({**{k: v for k, v in state.items() if k != "spent"}, **bad})
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_progress_that_is_not_finite_stays(bad: float) -> None:
+    model = model_of(1)
+    with private(None, model) as sync:
+        before = flat(sync)
+        with torch.no_grad():
+            model[0].weight[0, 0] = bad
+        with pytest.raises(FloatingPointError, match="nothing has left the peer"):
+            sync.step()
+        assert np.array_equal(flat(sync), before)
+        assert sync.outer_step == 0
+
+
+def test_a_buffer_that_changes_is_refused_before_anything_leaves() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6))
+    with private(None, model.eval()) as sync:
+        model(torch.ones(4, 6))
+        sync.step()
+        model.train()(torch.randn(4, 6))
+        with pytest.raises(RuntimeError, match=r"buffer 1.running_mean has changed"):
+            sync.step()
+
+
+def test_buffers_are_not_averaged(peers: Peers) -> None:
+    def main(run: Any, number: int) -> None:
+        def never(*_: Any, **__: Any) -> None:
+            pytest.fail("a buffer has left the peer")
+
+        model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6)).eval()
+        with private(run, model, noise_multiplier=1.0) as sync:
+            run.all_reduce = never
+            assert sync.step().outer
+
+    peers(2, main)
+
+
+def test_only_adapters_are_exchanged(peers: Peers) -> None:
+    def main(run: Any, number: int) -> tuple[bytes, bool, int]:
+        model = model_of(number)
+        base = model[0].weight.requires_grad_(False)
+        with private(run, model, torch.optim.SGD(model[2].parameters(), lr=0.1), noise_multiplier=0.5) as sync:
+            assert set(sync.global_state_dict()["parameters"]) == {"2.weight", "2.bias"}
+            before = base.clone()
+            sync.step()
+            return bits(model), torch.equal(before, base), sync.outer_step
+
+    first, second = peers(2, main)
+    assert first == second
+    assert first[1:] == (True, 1)
+
+
+def test_private_steps_take_no_weight() -> None:
+    with private(None, model_of(0)) as sync:
+        with pytest.raises(ValueError, match="counts all peers alike"):
+            sync.step(1.0)
+        assert sync.inner_step == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"clip": 0}, ValueError, "clip is 0; allowed: a finite number above 0"),
+        ({"clip": math.inf}, ValueError, "clip is inf"),
+        ({"clip": None}, TypeError, "clip is None"),
+        ({"noise_multiplier": -1}, ValueError, "noise_multiplier is -1; allowed: a finite number of at least 0"),
+        ({"noise_multiplier": math.nan}, ValueError, "noise_multiplier is nan"),
+        ({"noise_multiplier": "1"}, TypeError, "noise_multiplier is '1'"),
+        ({"delta": 0}, ValueError, "delta is 0; allowed: above 0, below 1"),
+        ({"delta": 1}, ValueError, "delta is 1"),
+        ({"delta": "x"}, TypeError, "delta is 'x'"),
+        ({"outer_lr": 0}, ValueError, "lr is 0"),
+        ({"inner_steps": 0}, ValueError, "inner_steps is 0"),
+    ],
+)
+def test_arguments_of_noise(options: dict[str, Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
+        private(None, model_of(0), **options)
+
+
+def test_a_replica_has_no_norm(peers: Peers) -> None:
+    def main(run: Any, number: int) -> None:
+        with pytest.raises(TypeError, match="run is a Replica"):
+            private(Replica(run, 0, 1), model_of(0))
+
+    peers(1, main)

@@ -5,6 +5,7 @@ In each run a newcomer enters at a known round, and a peer is killed in the midd
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +65,28 @@ def test_one_byte(tmp_path: Path, coordinator: lockstep.Coordinator) -> None:
         theta = theta - np.float32(programs.LR) * gradient
         rounds.check(number + 1, theta, None, None)
     rounds.check_end(theta)
+
+
+def test_noise(tmp_path: Path, coordinator: lockstep.Coordinator) -> None:
+    """Also the round that begins again after a kill has the noise that was drawn once."""
+    torch.set_num_threads(1)
+    rounds = Rounds(run_case("dp-lora", coordinator.address, tmp_path))
+    theta = rounds.first_parameters()
+    peers = [Peer(number) for number in range(NEWCOMER + 1)]
+    entropies = [programs.Entropy(number) for number in range(NEWCOMER + 1)]
+    steps, world = programs.INNER_STEPS, programs.FOUNDERS
+    scales: list[float] = []
+    for number, members in enumerate(rounds.members):
+        inputs = []
+        for one in members:
+            progress = peers[one].train(theta, number * steps, steps).astype(np.float64)
+            norm = math.sqrt(math.fsum((progress * progress).tolist()))
+            scales.append(programs.CLIP / norm * (1 - 2.0**-22) if norm > programs.CLIP else 1.0)
+            noise = reference.gaussian(entropies[one], theta.size) * (programs.NOISE * programs.CLIP / math.sqrt(world))
+            inputs.append((progress * scales[-1] + noise).astype(np.float32))
+        average = reference.average(inputs, [1.0] * len(members), reference.exactly, reference.exactly)
+        theta = theta - np.float32(0.5) * average
+        rounds.check(number + 1, theta, None, None)
+        world = len(rounds.members[number + 1]) if number == programs.COMES else len(members)
+    rounds.check_end(theta)
+    assert min(scales) < max(scales) == 1

@@ -25,7 +25,7 @@ A group with enable_reconfigure changes its members by torch's reconfigure; `rec
 Manager. `Replica` joins replicas of several processes each, with FSDP2 inside.
 
 Training strategies over any run, without a process group (docs/strategies.md): `DataParallel`, `LocalSGD`, `FedAvg`,
-`DiLoCo`, `StreamingDiLoCo`, `SketchedSGD` and `JustOneByte`, with the outer optimizers `SGD` and `Nesterov`.
+`DiLoCo`, `StreamingDiLoCo`, `SketchedSGD`, `JustOneByte` and `DPLoRA`, with the outer optimizers `SGD` and `Nesterov`.
 
 No process is ever killed. A tensor that is reduced in place holds its input after an error.
 """
@@ -39,6 +39,7 @@ from ._local_updates import FedAvg, LocalSGD
 from ._membership import ReconfigureOptions
 from ._one_byte import JustOneByte
 from ._outer import SGD, Nesterov, OuterOptimizer
+from ._private import DPLoRA
 from ._process_group import CollectiveError, Options, ProcessGroup, monitored_barrier, reconfigurable, shrink
 from ._register import register
 from ._replica import Replica
@@ -49,6 +50,7 @@ from ._streaming import StreamingDiLoCo
 __all__ = [
     "SGD",
     "CollectiveError",
+    "DPLoRA",
     "DataParallel",
     "DiLoCo",
     "FedAvg",

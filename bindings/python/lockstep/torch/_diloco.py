@@ -88,7 +88,7 @@ class DiLoCo(LocalUpdates):
         overlap = {None: 0, "outer": 1, "eager": 2}[self._overlap]
         return {**super()._settings(), "overlap (0: None, 1: outer, 2: eager)": overlap}
 
-    def _counters(self) -> dict[str, int]:
+    def _counters(self) -> dict[str, float]:
         return {**super()._counters(), "starts_next": int(self._starts_next)}
 
     def _take_counters(self, state: Mapping[str, Any]) -> None:

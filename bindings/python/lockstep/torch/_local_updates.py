@@ -134,7 +134,7 @@ class LocalUpdates(Strategy):
         rest.give_back()
         self._take_counters(state)
 
-    def _counters(self) -> dict[str, int]:
+    def _counters(self) -> dict[str, float]:
         return {"inner_step": self._boundary, "outer_step": self._outer_step}
 
     def _take_counters(self, state: Mapping[str, Any]) -> None:

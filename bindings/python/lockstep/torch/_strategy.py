@@ -354,7 +354,7 @@ class _Buffers:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._names = _kept_buffers(model)
+        self._names = kept_buffers(model)
         self._groups: list[tuple[OpName, HostTensors]] = []
 
     def fetch(self) -> Sequence[tuple[OpName, list[Any]]]:
@@ -377,7 +377,8 @@ class _Buffers:
             group.give_back()
 
 
-def _kept_buffers(model: Any) -> list[str]:
+def kept_buffers(model: Any) -> list[str]:
+    """The names of the buffers that a model's state_dict() has."""
     kept = set(model.state_dict())
     return [name for name, _ in model.named_buffers() if name in kept]
 
@@ -408,7 +409,7 @@ def rest_of(model: Any, named: Sequence[tuple[str, Any]]) -> HostTensors:
     """What newcomers take over besides: frozen parameters, and buffers that the state_dict() has."""
     trained = {name for name, _ in named}
     tensors = [(name, p) for name, p in model.named_parameters() if name not in trained]
-    tensors += [(name, model.get_buffer(name)) for name in _kept_buffers(model)]
+    tensors += [(name, model.get_buffer(name)) for name in kept_buffers(model)]
     return HostTensors((f"model/{name}", tensor) for name, tensor in tensors)
 
 
