@@ -111,7 +111,7 @@ def hashes(count: int, ratio: float, seed: int, turn: int) -> tuple[list[int], l
         size = math.ceil(min(4096, count - 4096 * chunk) / ratio)
         half = halves[element % 8]
         buckets.append(chunk * math.ceil(4096 / ratio) + (half >> 1) * size // 2**15)
-        signs.append(1 if half % 2 else -1)
+        signs.append(-1 if half % 2 else 1)
     return buckets, signs
 
 

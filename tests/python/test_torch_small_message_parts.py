@@ -145,18 +145,6 @@ def test_alone_the_progress_is_sketched_too() -> None:
     assert np.allclose(change, sum(signs) * np.array(signs), atol=1e-4)
 
 
-def test_peers_with_another_sketch_are_refused(peers: Peers) -> None:
-    def main(run: Any, number: int) -> str:
-        model = model_of(0)
-        try:
-            with SketchedSGD(run, model, adam(model), seed=number):
-                return ""
-        except ValueError as error:
-            return str(error)
-
-    assert sum("seed is " in text and "in the run" in text for text in peers(2, main)) == 1
-
-
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [
@@ -208,16 +196,16 @@ def test_a_direction_is_that_of_the_reference() -> None:
     peer = lockstep.PeerId(bytes(range(16)))
     for count in (1, 128, 5000, (1 << 16) + 130):
         made = np.zeros(count, np.float32)
-        for part, is_up in Directions(peer, 5 << 33).parts(count, sample=2, turn=(3 << 32) + 4):
-            made[part] = np.where(is_up, 1, -1)
-        assert np.array_equal(made, reference.direction(count, peer, 2, 5 << 33, (3 << 32) + 4))
-        assert abs(made.sum()) < 4 * math.sqrt(count)
+        for part, values in Directions(peer, 5 << 33).times(np.float32(-3), count, sample=2, turn=(3 << 32) + 4):
+            made[part] = values
+        assert np.array_equal(made, -3 * reference.direction(count, peer, 2, 5 << 33, (3 << 32) + 4))
+        assert abs(made.sum()) < 12 * math.sqrt(count)
 
 
 def test_directions_differ() -> None:
     def bits_of(peer: bytes, seed: int, sample: int, turn: int) -> bytes:
-        parts = Directions(lockstep.PeerId(peer), seed).parts(128, sample, turn)
-        return b"".join(is_up.tobytes() for _, is_up in parts)
+        parts = Directions(lockstep.PeerId(peer), seed).times(np.float32(1), 128, sample, turn)
+        return b"".join(values.tobytes() for _, values in parts)
 
     nobody, last = bytes(16), bytes(15) + b"1"
     cases = [(nobody, 0, 0, 0), (last, 0, 0, 0), (nobody, 1, 0, 0), (nobody, 0, 1, 0), (nobody, 0, 0, 1)]
@@ -354,17 +342,6 @@ def test_one_byte_goes_on_from_a_checkpoint() -> None:
         assert (sync.inner_step, sync.outer_step) == (3, 3)
         trains(sync, second, None, 6)
     assert bits(model) == bits(second)
-
-
-def test_peers_with_another_eps_are_refused(peers: Peers) -> None:
-    def main(run: Any, number: int) -> str:
-        try:
-            with JustOneByte(run, model_of(0), lr=0.01, eps=0.5 if number else 0.25):
-                return ""
-        except ValueError as error:
-            return str(error)
-
-    assert sum("eps is " in text and "in the run" in text for text in peers(2, main)) == 1
 
 
 @pytest.mark.parametrize(
@@ -695,3 +672,25 @@ def test_a_replica_has_no_norm(peers: Peers) -> None:
             private(Replica(run, 0, 1), model_of(0))
 
     peers(1, main)
+
+
+@pytest.mark.parametrize(
+    ("make", "setting"),
+    [
+        (lambda run, model, number: SketchedSGD(run, model, adam(model), seed=number), "seed"),
+        (lambda run, model, number: SketchedSGD(run, model, adam(model), ratio=2 + number), "ratio"),
+        (lambda run, model, number: JustOneByte(run, model, lr=0.01, eps=0.5 + number), "eps"),
+        (lambda run, model, number: JustOneByte(run, model, lr=0.01, samples=1 + number), "samples"),
+        (lambda run, model, number: private(run, model, clip=1.0 + number), "clip"),
+        (lambda run, model, number: private(run, model, noise_multiplier=number), "noise_multiplier"),
+    ],
+)
+def test_peers_with_other_settings_are_refused(make: Any, setting: str, peers: Peers) -> None:
+    def main(run: Any, number: int) -> str:
+        try:
+            with make(run, model_of(0), number):
+                return ""
+        except ValueError as error:
+            return str(error)
+
+    assert sum(f"{setting} is " in text and "in the run" in text for text in peers(2, main)) == 1

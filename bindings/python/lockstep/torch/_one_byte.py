@@ -8,18 +8,18 @@ from typing import Any, Callable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ..errors import InvalidArgument
 from ..types import PeerId
 from ._checked import number, whole_number
 from ._gathered import Bytes, Gathered, gather
 from ._local_updates import LocalUpdates
-from ._outer import SGD, blocks, exact
+from ._outer import SGD, Floats, blocks, exact
 from ._philox import WORDS, halves, philox
 from ._strategy import GRADIENT_TAG, Run, StepInfo
 
 _BITS = 32 * WORDS  # elements that one counter of Philox serves
+_SIGN = np.uint32(31)  # place of the sign in a float32
 _NOBODY = PeerId(bytes(16))  # the id of a peer that trains alone
 
 PER_OCTAVE = 8  # codes
@@ -74,13 +74,14 @@ class Directions:
         low, high, *_ = philox(first, 1, (rest[0], rest[1], rest[2]), halves(seed)).tolist()
         self._key = (int(low), int(high))
 
-    def parts(self, count: int, sample: int, turn: int) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
-        """Slices that tile `count` elements, and where in them the direction is +1."""
+    def times(self, slope: np.float32, count: int, sample: int, turn: int) -> Iterator[tuple[slice, Floats]]:
+        """Slices that tile `count` elements, and in each the direction times a slope, which only changes its sign."""
+        up = slope.view(np.uint32)
         for part in blocks(count):
             size = part.stop - part.start
             words = philox(part.start // _BITS, -(-size // _BITS), (sample, *halves(turn)), self._key)
             bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
-            yield part, bits[:size].view(np.bool_)
+            yield part, (((bits[:size] ^ np.uint8(1)).astype(np.uint32) << _SIGN) ^ up).view(np.float32)
 
 
 class _Parameters:
@@ -187,8 +188,8 @@ class JustOneByte(LocalUpdates):
         losses = []
         for eps in (np.float32(self._eps), np.float32(-self._eps)):
             with exact():
-                for part, is_up in directions.parts(theta.size, sample, self._outer_step):
-                    np.add(theta[part], np.where(is_up, eps, -eps), out=moved[part])
+                for part, change in directions.times(eps, theta.size, sample, self._outer_step):
+                    np.add(theta[part], change, out=moved[part])
             fragment.store(moved)
             losses.append(_number_of(loss()))
         return encode((losses[0] - losses[1]) / (2 * self._eps))
@@ -220,8 +221,8 @@ class JustOneByte(LocalUpdates):
                 directions = Directions(peer, self._seed)
                 for sample, slope in enumerate(map(decode, codes.tolist())):
                     if slope:
-                        for part, is_up in directions.parts(gradient.size, sample, self._outer_step):
-                            np.add(gradient[part], np.where(is_up, slope, -slope), out=gradient[part])
+                        for part, product in directions.times(slope, gradient.size, sample, self._outer_step):
+                            np.add(gradient[part], product, out=gradient[part])
             np.divide(gradient, np.float32(len(gathered.messages) * self._samples), out=gradient)
         fragment.step()
 

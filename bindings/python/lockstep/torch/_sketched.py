@@ -12,7 +12,7 @@ from ._checked import number, whole_number
 from ._flat import Fragment, zeros
 from ._local_updates import LocalUpdates
 from ._outer import SGD, Floats, blocks, exact
-from ._philox import WORDS, halves, philox
+from ._philox import WORDS, Words, halves, philox
 from ._strategy import GRADIENT_TAG, Reduction, Run, Wire
 
 CHUNK = 4096  # elements that share buckets
@@ -49,15 +49,15 @@ class Sketch:
         with exact():
             for part, into, size in self._parts():
                 places, signs = self._hashes(part, size, turn)
-                sums = np.bincount(places, values[part] * signs, into.stop - into.start)
-                self.buckets[into] = sums
+                signed = (values[part].view(np.uint32) ^ signs).view(np.float32)
+                self.buckets[into] = np.bincount(places, signed, into.stop - into.start)
 
     def give(self, values: Floats, turn: int) -> None:
         """Sets `count` values to what the buckets say about them: the signs are exact, and nothing is rounded."""
         with exact():
             for part, into, size in self._parts():
                 places, signs = self._hashes(part, size, turn)
-                np.multiply(self.buckets[into][places], signs, out=values[part])
+                np.bitwise_xor(self.buckets[into][places].view(np.uint32), signs, out=values[part].view(np.uint32))
 
     def _buckets_of(self, elements: int) -> int:
         return int(-(-elements // self._ratio))
@@ -71,16 +71,16 @@ class Sketch:
             parts.append((slice(whole, self._count), slice(self.buckets.size - rest, self.buckets.size), rest))
         return parts
 
-    def _hashes(self, part: slice, size: int, turn: int) -> tuple[NDArray[np.intp], Floats]:
-        """For each element of a part its bucket, counted from the first of the part, and its sign."""
+    def _hashes(self, part: slice, size: int, turn: int) -> tuple[NDArray[np.intp], Words]:
+        """For each element of a part its bucket, counted from the first of the part, and the sign bit of a float32."""
         count = part.stop - part.start
         counters = -(-count // _PER_COUNTER)
         words = philox(part.start // _PER_COUNTER, counters, (*halves(turn), _STREAM), self._key)
         bits = words.astype("<u4").view("<u2")[:count].astype(np.uint32)  # the lower half of a word comes first
-        places = ((bits >> np.uint32(1)) * np.uint32(size)) >> np.uint32(15)
-        places += (np.arange(count, dtype=np.uint32) // np.uint32(CHUNK)) * np.uint32(size)
-        signs = (bits & np.uint32(1)).astype(np.float32)
-        return places.astype(np.intp), signs * np.float32(2) - np.float32(1)
+        places = ((bits >> np.uint32(1)) * np.uint32(size) >> np.uint32(15)).astype(np.intp)
+        for chunk, begin in enumerate(range(CHUNK, count, CHUNK), 1):
+            places[begin : begin + CHUNK] += chunk * size
+        return places, bits << np.uint32(31)
 
 
 class SketchedSGD(LocalUpdates):
