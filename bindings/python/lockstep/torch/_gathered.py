@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._lockstep import Result
 from ..communicator import Communicator
-from ..errors import BelowMinimum, Mismatch, PeerLost, WorldChanged
+from ..errors import BelowMinimum, BufferTooSmall, Mismatch, PeerLost, WorldChanged
 from ..types import PeerId
 
 Bytes = NDArray[np.uint8]
@@ -44,8 +44,7 @@ def gather(
 
     sizes: the sizes of a message that are allowed, in bytes; the message of a peer is untrusted in all else, too.
     minimum_world, regain: with fewer members, `regain` waits for more; 0: never.
-    Raises Mismatch for a size that is not allowed, on all peers alike, BufferTooSmall for one that is above all bounds,
-    and the errors of Communicator.all_reduce().
+    Raises Mismatch for a size that is not allowed, on all peers alike, and the errors of Communicator.all_reduce().
     """
     blob = np.empty(1 + message.size, np.uint8)
     blob[1:] = message
@@ -62,6 +61,10 @@ def gather(
             if not minimum_world:
                 raise
             regain()
+        except BufferTooSmall as error:
+            raise Mismatch(
+                f"a peer has sent too much; allowed: {sizes.start + 1} to {sizes.stop} bytes; {error}"
+            ) from error
     blobs = np.split(room, np.cumsum(result.blocks))[:-1]
     for peer, one in zip(result.contributors, blobs):
         if one.size - 1 not in sizes:
