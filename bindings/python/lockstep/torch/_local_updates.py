@@ -202,7 +202,7 @@ class LocalUpdates(Strategy):
             entries.update(fragment.entries())
         return {**entries, **self._counters()}
 
-    def _counters(self) -> dict[str, int]:
+    def _counters(self) -> dict[str, float]:
         steps = {"inner_step": self._boundary, "outer_step": self._outer_step}
         return {**steps, "starts_next": int(self._starts_next)}
 
@@ -234,7 +234,7 @@ class LocalUpdates(Strategy):
         self._begin(reduction, self._wire)
         had_newcomers, self._starts_next = self._starts_next, False
         if not reduction.is_void:
-            fragment.step()
+            self._step_of(fragment, reduction)
             self._outer_step += 1
             self._boundary += self._inner_steps - self._boundary % self._inner_steps
         self._inner_step = self._boundary
@@ -256,6 +256,10 @@ class LocalUpdates(Strategy):
         """A newcomer's part in a reduction that members begin when it enters: nothing, of weight 0."""
         fragment.gradient.fill(0)
         return Reduction([fragment.gradient], 0.0, GRADIENT_TAG, fragment.residual, observes=True)
+
+    def _step_of(self, fragment: Fragment, reduction: Reduction) -> None:
+        """The outer step along what a reduction has given."""
+        fragment.step()
 
 
 class LocalSGD(LocalUpdates):

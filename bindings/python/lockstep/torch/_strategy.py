@@ -362,11 +362,9 @@ class Strategy(ABC):
                 reduction.is_void = True
             except BelowMinimum:
                 reduction.work = None
-                if self._run is None or not self._minimum_world:
+                if not self._minimum_world:
                     raise
-                self._before_newcomers()
-                self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
-                self._sync()
+                self._wait_for_members()
                 self._begin(reduction, wire, in_background=True)
         if reduction.result is not None:
             self._count(reduction.result)
@@ -379,6 +377,13 @@ class Strategy(ABC):
         contributors = self._members if self._run is None else reduction.contributors
         for sampler in self._samplers:
             sampler.settle(contributors)
+
+    def _wait_for_members(self) -> None:
+        """Waits until there are minimum_world members, and shares the state with those that have come."""
+        if self._run is not None:
+            self._before_newcomers()
+            self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
+            self._sync()
 
     def _count(self, result: Result) -> None:
         self._contributors = self._members = result.contributors
@@ -466,7 +471,7 @@ class _Buffers:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._names = _kept_buffers(model)
+        self._names = kept_buffers(model)
         self._groups: list[tuple[OpName, HostTensors]] = []
 
     def fetch(self) -> Sequence[tuple[OpName, list[Any]]]:
@@ -489,7 +494,8 @@ class _Buffers:
             group.give_back()
 
 
-def _kept_buffers(model: Any) -> list[str]:
+def kept_buffers(model: Any) -> list[str]:
+    """The names of the buffers that a model's state_dict() has."""
     kept = set(model.state_dict())
     return [name for name, _ in model.named_buffers() if name in kept]
 
@@ -520,7 +526,7 @@ def rest_of(model: Any, named: Sequence[tuple[str, Any]]) -> HostTensors:
     """What newcomers take over besides: frozen parameters, and buffers that the state_dict() has."""
     trained = {name for name, _ in named}
     tensors = [(name, p) for name, p in model.named_parameters() if name not in trained]
-    tensors += [(name, model.get_buffer(name)) for name in _kept_buffers(model)]
+    tensors += [(name, model.get_buffer(name)) for name in kept_buffers(model)]
     return HostTensors((f"model/{name}", tensor) for name, tensor in tensors)
 
 
