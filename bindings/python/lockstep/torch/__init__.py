@@ -25,7 +25,7 @@ A group with enable_reconfigure changes its members by torch's reconfigure; `rec
 Manager. `Replica` joins replicas of several processes each, with FSDP2 inside.
 
 Training strategies over any run, without a process group (docs/strategies.md): `DataParallel`, `LocalSGD`, `FedAvg`,
-`DiLoCo` and `StreamingDiLoCo`, with the outer optimizers `SGD` and `Nesterov`.
+`DiLoCo`, `StreamingDiLoCo` and `SparseLoCo`, with the outer optimizers `SGD` and `Nesterov`.
 
 No process is ever killed. A tensor that is reduced in place holds its input after an error.
 """
@@ -41,6 +41,7 @@ from ._outer import SGD, Nesterov, OuterOptimizer
 from ._process_group import CollectiveError, Options, ProcessGroup, monitored_barrier, reconfigurable, shrink
 from ._register import register
 from ._replica import Replica
+from ._sparse_loco import SparseLoCo
 from ._strategy import StepInfo, Strategy, Wire
 from ._streaming import StreamingDiLoCo
 
@@ -57,6 +58,7 @@ __all__ = [
     "ProcessGroup",
     "ReconfigureOptions",
     "Replica",
+    "SparseLoCo",
     "StepInfo",
     "Strategy",
     "StreamingDiLoCo",

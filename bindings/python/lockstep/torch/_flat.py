@@ -128,6 +128,11 @@ class Fragment:
         return arrays
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """The number of elements of each parameter that lie in this process, in the order of theta."""
+        return {name: part.stop - part.start for name, _, part in self._parts}
+
+    @property
     def names(self) -> set[str]:
         """The names of the parameters."""
         return {name for name, _, _ in self._parts}

@@ -147,15 +147,20 @@ class LocalUpdates(Strategy):
             return None
         (fragment,) = self._fragments
         fragment.measure()
-        reduction = self._reduction_of(fragment)
-        self._begin(reduction, self._wire)
-        fragment.step()
+        has_newcomers = self._step_with_peers(fragment)
         self._outer_step += 1
         self._boundary = self._inner_step
         self._average_buffers()
-        self._admit(reduction.has_newcomers)
+        self._admit(has_newcomers)
         fragment.store(fragment.theta)
         return 0
+
+    def _step_with_peers(self, fragment: Fragment) -> bool:
+        """The outer step along the peers' progress. Returns whether a contributor has seen newcomers."""
+        reduction = self._reduction_of(fragment)
+        self._begin(reduction, self._wire)
+        fragment.step()
+        return reduction.has_newcomers
 
     def _reduction_of(self, fragment: Fragment, number: int = 0) -> Reduction:
         """The average of a fragment's gradient; takes the weight since the last one."""

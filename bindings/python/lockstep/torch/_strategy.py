@@ -13,12 +13,12 @@ import numpy as np
 
 from .._lockstep import Result, Work
 from ..communicator import Communicator
-from ..errors import BelowMinimum, InvalidArgument
+from ..errors import BelowMinimum, InvalidArgument, PeerLost, WorldChanged
 from ..state import State
 from ..types import WIRE_FORMATS, OpName, PeerId, WireFormat, WireFormatName, number_of
 from ._checked import check_parts, whole_number
 from ._flat import HostTensors
-from ._outer import Floats
+from ._outer import Bytes, Floats
 from ._replica import Replica, local_of
 
 _STATE_TAG = int.from_bytes(b"strategy", "big")  # the first of all tags here: no program counts so far
@@ -291,13 +291,44 @@ class Strategy(ABC):
                 reduction.is_void = True
             except BelowMinimum:
                 reduction.work = None
-                if self._run is None or not self._minimum_world:
+                if not self._minimum_world:
                     raise
-                self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
-                self._sync()
+                self._wait_for_members()
                 self._begin(reduction, wire, in_background=True)
         if reduction.result is not None:
             self._count(reduction.result)
+
+    def _wait_for_members(self) -> None:
+        """Waits until there are minimum_world members, and shares the state with them."""
+        if self._run is not None:
+            self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
+            self._sync()
+
+    def _gather(self, block: Bytes, most_bytes: int) -> list[tuple[PeerId | None, Bytes]]:
+        """The blocks of all contributors with their ids, ascending; equal on all peers. Alone: the block itself.
+
+        block: what this peer contributes, at most most_bytes. No peer gives a larger one, or all get BufferTooSmall.
+        When members are lost, the survivors gather anew; while too few are left, they wait for more.
+        """
+        if self._run is None:
+            return [(None, block)]
+        while True:
+            room = np.empty(max(self._world, self._run.world_size) * most_bytes, np.uint8)
+            try:
+                result = self._run.all_gather_async(
+                    block, room, tag=GRADIENT_TAG, minimum_world=self._minimum_world
+                ).wait()
+                break
+            except (PeerLost, WorldChanged):
+                self._retries += 1
+            except BelowMinimum:
+                if not self._minimum_world:
+                    raise
+                self._wait_for_members()
+        self._count(result)
+        blocks = np.split(result.output, np.cumsum(result.blocks)[:-1])
+        by_peer = dict(zip(result.contributors, blocks))
+        return [(peer, by_peer[peer]) for peer in sorted(by_peer)]
 
     def _count(self, result: Result) -> None:
         self._contributors = result.contributors
