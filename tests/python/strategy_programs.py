@@ -4,8 +4,9 @@ usage: python strategy_programs.py <case> <coordinator> <number> <folder>
        python strategy_programs.py <case> <coordinator> <number>            trains until it is killed
 
 Peers 0, 1 and 2 begin together; peer 3 comes later. All wait before round COMES until it waits for its admission, so
-that it enters at a known place. Peer 1 kills itself in the middle of the all-reduce of round DIES: it and peer 0 have
-launched it, and peer 2 has not before the file `dead` is there. Each peer prints what the test compares.
+that it enters at a known place. Peer 1 kills itself in the middle of the collective of round DIES, an all-reduce or an
+all-gather: it and peer 0 have launched it, and peer 2 has not before the file `dead` is there. Each peer prints what the
+test compares.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from lockstep.torch import (
     FedAvg,
     LocalSGD,
     Nesterov,
+    SparseLoCo,
     Strategy,
     StreamingDiLoCo,
     Wire,
@@ -42,6 +44,7 @@ VICTIM, LATE = 1, 2
 IN_TIME = 60.0
 
 TAU = 1
+SPARSE: dict[str, Any] = {"density": 1 / 16, "chunk": 512, "ef_decay": 0.75, "outer_lr": 0.875}
 
 
 def diloco(outer: Any = None, **options: Any) -> Callable[[Any, Any, Any], Strategy]:
@@ -52,6 +55,10 @@ def streaming(wire: Any) -> Callable[[Any, Any, Any], Strategy]:
     return lambda run, model, inner: StreamingDiLoCo(
         run, model, inner, inner_steps=INNER_STEPS, fragments=by_block(1), tau=TAU, outer=Nesterov(0.4, 0.9), wire=wire
     )
+
+
+def sparse(**options: Any) -> Callable[[Any, Any, Any], Strategy]:
+    return lambda run, model, inner: SparseLoCo(run, model, inner, inner_steps=INNER_STEPS, **SPARSE, **options)
 
 
 CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
@@ -66,6 +73,9 @@ CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
     "outer-int8": diloco(Nesterov(0.4, 0.5), overlap="outer", wire="int8"),
     "eager": diloco(Nesterov(0.4, 0.5), overlap="eager"),
     "eager-int8": diloco(overlap="eager", wire="int8"),
+    "sparse-loco": sparse(),
+    "sparse-loco-clipped": sparse(aggregate="mean", clip_to_median=True),
+    "sparse-loco-weighted": sparse(),
     "streaming": streaming("native"),
     "streaming-int8": streaming("int8"),
     "streaming-4-bits": streaming(Wire("e3m0", "int8")),
@@ -109,7 +119,7 @@ def total_of(case: str) -> int:
 
 def weight_of(case: str, number: int) -> float | None:
     """Powers of two, so that products are exact."""
-    return float(1 << number) if case == "fed-avg" else None
+    return float(1 << number) if case in ("fed-avg", "sparse-loco-weighted") else None
 
 
 def hash_of(*arrays: Any) -> str:
@@ -135,7 +145,7 @@ def say(*words: object) -> None:
 
 
 class Run(lockstep.Communicator):
-    """A communicator whose peer dies in the middle of an all-reduce, or comes late to it."""
+    """A communicator whose peer dies in the middle of a collective, or comes late to it."""
 
     number = 0
     folder = Path()
@@ -143,9 +153,16 @@ class Run(lockstep.Communicator):
 
     def all_reduce_async(self, *arguments: Any, **options: Any) -> Any:
         """Begins all_reduce(), at its time."""
+        return self.begin(super().all_reduce_async, *arguments, **options)
+
+    def all_gather_async(self, *arguments: Any, **options: Any) -> Any:
+        """Begins all_gather(), at its time."""
+        return self.begin(super().all_gather_async, *arguments, **options)
+
+    def begin(self, collective: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         if self.rounds == DIES and self.number == LATE:
             until((self.folder / "dead").exists)
-        work = super().all_reduce_async(*arguments, **options)
+        work = collective(*arguments, **options)
         say("launched", self.rounds)
         if self.rounds == DIES and self.number == VICTIM:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -6,7 +6,10 @@ into the chunk that rank r owns; a tensor of at most 16 KiB is one chunk, of ran
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -112,6 +115,55 @@ class Outer:
             return theta - self.lr * gradient
         self.v = self.mu * self.v + gradient
         return theta - self.lr * (gradient + self.mu * self.v)
+
+
+@dataclass
+class Sent:
+    """What a peer sends of a tensor: a value for each element, 0 for those that it does not send."""
+
+    values: np.ndarray
+    is_sent: np.ndarray
+
+    @property
+    def norm(self) -> float:
+        sizes, counts = np.unique(np.abs(self.values[self.is_sent]), return_counts=True)
+        squares = [float(count * Fraction(float(size)) ** 2) for size, count in zip(sizes, counts)]
+        return math.sqrt(sum(squares))
+
+
+def sparse(values: np.ndarray, density: float, chunk: int) -> Sent:
+    """The largest elements of each chunk of a tensor, as plus or minus one of two means."""
+    is_sent = np.zeros(values.size, bool)
+    for begin in range(0, values.size, chunk):
+        part = [abs(float(value)) for value in values[begin : begin + chunk]]
+        order = sorted(range(len(part)), key=lambda place: (-part[place], place))
+        for place in order[: max(1, round(density * len(part)))]:
+            is_sent[begin + place] = part[place] > 0
+    sizes = {int(place): Fraction(abs(float(values[place]))) for place in np.flatnonzero(is_sent)}
+    left = np.zeros_like(values)
+    if sizes:
+        middle = float(sum(sizes.values())) / len(sizes)
+        for side in (True, False):
+            ours = [place for place, size in sizes.items() if (size > Fraction(middle)) == side]
+            if ours:
+                mean = F(float(sum(sizes[place] for place in ours)) / len(ours))
+                for place in ours:
+                    left[place] = mean if values[place] > 0 else -mean
+    return Sent(left, is_sent)
+
+
+def average_sparse(
+    sent: Sequence[Sent], weights: Sequence[float], *, counts_absent: bool = False, clips: bool = False
+) -> np.ndarray:
+    """The average of a tensor, of contributions in the order of the peers' ids."""
+    norms = [one.norm for one in sent]
+    median = sorted(norms)[(len(norms) - 1) // 2]
+    sums, counted = np.zeros_like(sent[0].values), np.zeros_like(sent[0].values)
+    for one, norm, weight in zip(sent, norms, weights):
+        values = one.values * F(median / norm) if clips and norm > median else one.values
+        sums = sums + F(weight) * values
+        counted = counted + F(weight) * (np.ones_like(sums) if counts_absent else one.is_sent.astype(F))
+    return np.where(counted > 0, sums / np.where(counted > 0, counted, F(1)), F(0))
 
 
 def flat(model: Any) -> np.ndarray:
