@@ -19,7 +19,6 @@ import strategy_reference as reference  # noqa: E402
 from test_torch_strategies import NEWCOMER, Peer, Rounds, run_case  # noqa: E402
 
 
-
 def split(values: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
     return np.split(values, np.cumsum(sizes)[:-1])
 
@@ -27,7 +26,9 @@ def split(values: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
 class Reference:
     """The equations of SparseLoCo. Each peer has an error, which begins with 0."""
 
-    def __init__(self, sizes: list[int], density: float, chunk: int, ef_decay: float, outer_lr: float, **how: bool) -> None:
+    def __init__(
+        self, sizes: list[int], density: float, chunk: int, ef_decay: float, outer_lr: float, **how: bool
+    ) -> None:
         self.sizes, self.density, self.chunk, self.how = sizes, density, chunk, how
         self.ef_decay, self.outer = np.float32(ef_decay), reference.Outer(outer_lr, 0.0, sum(sizes))
         self.errors: dict[Any, np.ndarray] = {}

@@ -23,6 +23,7 @@ from lockstep.torch import (  # noqa: E402
     FedAvg,
     LocalSGD,
     Nesterov,
+    SparseLoCo,
     StepInfo,
     StreamingDiLoCo,
     Wire,
@@ -30,7 +31,8 @@ from lockstep.torch import (  # noqa: E402
     by_bytes,
 )
 
-ALL = [DataParallel, LocalSGD, DiLoCo]
+RESUMABLE = [DataParallel, LocalSGD, DiLoCo]  # from a shared state alone
+ALL = [*RESUMABLE, SparseLoCo]
 
 
 def no_fragments(model: Any) -> Any:
@@ -255,7 +257,7 @@ def test_the_average_is_weighted(peers: Peers) -> None:
     assert peers(2, main) == [3.5, 3.5]  # (3 * 4 + 1 * 2) / 4
 
 
-@pytest.mark.parametrize("strategy", ALL)
+@pytest.mark.parametrize("strategy", RESUMABLE)
 def test_a_checkpoint_goes_on_to_the_same_bits(strategy: Any) -> None:
     options = {} if strategy is DataParallel else {"inner_steps": 2}
 
@@ -309,8 +311,12 @@ def test_other_settings_are_refused(peers: Peers) -> None:
     assert refused == ["outer_lr is 0.6 on this peer, and 0.7 in the run; allowed: equal settings"]
 
 
-@pytest.mark.parametrize("overlap", [None, "outer"])
-def test_too_few_members_wait_for_more(overlap: Any, coordinator: lockstep.Coordinator) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "options"), [(DiLoCo, {}), (DiLoCo, {"overlap": "outer"}), (SparseLoCo, {"density": 0.25})]
+)
+def test_too_few_members_wait_for_more(
+    strategy: Any, options: dict[str, Any], coordinator: lockstep.Coordinator
+) -> None:
     seen: dict[int, list[StepInfo]] = {}
     ended: dict[int, bytes] = {}
     alone = threading.Event()
@@ -319,7 +325,7 @@ def test_too_few_members_wait_for_more(overlap: Any, coordinator: lockstep.Coord
         with lockstep.connect(coordinator.address, founders=2, timeout=IN_TIME, listen_host="127.0.0.1", spin=0) as run:
             model = model_of(number)
             inner = adam(model)
-            with DiLoCo(run, model, inner, inner_steps=2, minimum_world=2, overlap=overlap) as sync:
+            with strategy(run, model, inner, inner_steps=2, minimum_world=2, **options) as sync:
                 if number == 1:
                     trains(sync, model, inner, 2, seed=number)
                     return  # leaves
@@ -566,12 +572,22 @@ def test_every_public_name_has_a_docstring() -> None:
                 assert "Raises" in (thing.__doc__ or "") or name in ("OuterOptimizer", "StepInfo", "Strategy"), name
 
 
-STRATEGY_FILES = ("_data_parallel", "_diloco", "_fragments", "_local_updates", "_outer", "_strategy", "_streaming")
+STRATEGY_FILES = (
+    "_data_parallel",
+    "_diloco",
+    "_fragments",
+    "_local_updates",
+    "_outer",
+    "_sparse_loco",
+    "_strategy",
+    "_streaming",
+)
 SWARM_STEPS = 30
 SWARM: dict[str, Any] = {
     "data parallel": lambda *three: DataParallel(*three),
     "outer": lambda *three: DiLoCo(*three, inner_steps=3, overlap="outer"),
     "eager": lambda *three: DiLoCo(*three, inner_steps=3, overlap="eager", outer=Nesterov(0.4, 0.5)),
+    "sparse": lambda *three: SparseLoCo(*three, inner_steps=3, density=0.1),
     "streaming": lambda *three: StreamingDiLoCo(*three, inner_steps=6, fragments=by_block(1), wire="native"),
 }
 
