@@ -15,8 +15,6 @@ from ._sparse_average import SparseAverage, decode_all
 from ._sparse_codec import LONGEST_CHUNK, SparseCodec
 from ._strategy import Run
 
-_AGGREGATES = {"mean_present": 0, "mean": 1}
-
 
 class SparseLoCo(LocalUpdates):
     """Trains alone for inner_steps steps, then takes an outer step along the largest elements of all peers' progress.
@@ -86,7 +84,7 @@ class SparseLoCo(LocalUpdates):
         self._ef_decay = number(ef_decay, "ef_decay", "0 to 1")
         if not 0 <= self._ef_decay <= 1:
             raise ValueError(f"ef_decay is {ef_decay}; allowed: 0 to 1")
-        if aggregate not in _AGGREGATES:
+        if aggregate not in ("mean_present", "mean"):
             raise ValueError(f"aggregate is {aggregate!r}; allowed: 'mean_present', 'mean'")
         if not isinstance(clip_to_median, bool):
             raise TypeError(f"clip_to_median is {clip_to_median!r}; allowed: a bool")
@@ -112,7 +110,7 @@ class SparseLoCo(LocalUpdates):
             "density": self._density,
             "chunk": self._chunk,
             "ef_decay": self._ef_decay,
-            "aggregate (0: mean_present, 1: mean)": _AGGREGATES[self._aggregate],
+            "aggregate (0: mean_present, 1: mean)": int(self._aggregate == "mean"),
             "clip_to_median": self._clips,
         }
 
