@@ -24,14 +24,16 @@ COUNT = sum(TENSORS.values())
 FIXED = 8 + 2 * (3 + 2) + 8 * 3  # bytes of a block without elements, in chunks of 8
 FINITE = arrays.arrays(np.float32, COUNT, elements=st.floats(width=32, allow_nan=False, allow_infinity=False))
 CODECS = st.builds(
-    lambda density, chunk: SparseCodec(TENSORS, density=density, chunk=chunk), st.floats(0.01, 1), st.integers(1, 30)
+    lambda density, chunk: SparseCodec.of_runs(TENSORS, density=density, chunk=chunk),
+    st.floats(0.01, 1),
+    st.integers(1, 30),
 )
 
 quickly = settings(max_examples=100, deadline=None, database=None, derandomize=True)
 
 
 def a_codec(density: float = 0.25, chunk: int = 8) -> SparseCodec:
-    return SparseCodec(TENSORS, density=density, chunk=chunk)
+    return SparseCodec.of_runs(TENSORS, density=density, chunk=chunk)
 
 
 def some_values(seed: int = 1, count: int = COUNT) -> Any:
@@ -81,7 +83,7 @@ def test_the_code_is_symmetric(values: Any, codec: SparseCodec) -> None:
 def test_what_is_lost_has_a_bound(seed: int, size: int, chunk: int, density: float) -> None:
     """Before rounding at most 1 - density of the squares; and rounding to means never adds to them."""
     values = some_values(seed, size).astype(np.float64) ** 3
-    codec = SparseCodec({"all": size}, density=density, chunk=chunk)
+    codec = SparseCodec.of_runs({"all": size}, density=density, chunk=chunk)
     left = dense(codec, codec.decode(codec.encode(values.astype(np.float32)))).astype(np.float64)
     is_sent = left != 0
     rounding = np.square(values - left)[is_sent].sum()
@@ -112,7 +114,7 @@ def test_error_feedback_sends_everything_in_time() -> None:
 
 
 def test_equal_elements_the_first_is_kept() -> None:
-    codec = SparseCodec({"all": 12}, density=0.5, chunk=6)
+    codec = SparseCodec.of_runs({"all": 12}, density=0.5, chunk=6)
     values = np.array([1, -2, 2, -2, 2, 1, 0, -3, 0, 0, 0, 0], np.float32)
     (tensor,) = codec.decode(codec.encode(values)).tensors
     assert tensor.places.tolist() == [1, 2, 3, 7]
@@ -129,7 +131,7 @@ def test_zeros_are_not_sent() -> None:
 
 def test_denormals_are_sent_also_when_arithmetic_flushes_them() -> None:
     torch: Any = pytest.importorskip("torch")
-    codec = SparseCodec({"all": 4}, density=1.0, chunk=4)
+    codec = SparseCodec.of_runs({"all": 4}, density=1.0, chunk=4)
     values = np.array([1e-45, -3e-45, 0, 1e-40], np.float32)
     torch.set_flush_denormal(True)
     try:
@@ -141,7 +143,7 @@ def test_denormals_are_sent_also_when_arithmetic_flushes_them() -> None:
 
 
 def test_a_block_has_the_documented_bytes() -> None:
-    codec = SparseCodec({"all": 5}, density=0.6, chunk=5)
+    codec = SparseCodec.of_runs({"all": 5}, density=0.6, chunk=5)
     block = codec.encode(np.array([0, -1, 4, 0, 1], np.float32), 2.0, True)
     assert block.tobytes() == struct.pack("<BBHfHff", 1, 3, 0, 2.0, 3, 1.0, 4.0) + bytes(
         [0x01, 0x20, 0x00, 0x04, 0x00, 0b00_00_01_10]  # places 1, 2 and 4; values -small, large, small
@@ -149,7 +151,7 @@ def test_a_block_has_the_documented_bytes() -> None:
 
 
 def test_a_large_model_needs_0_223_bits_for_a_parameter() -> None:
-    codec = SparseCodec({"all": 1 << 20}, density=1 / 64, chunk=4096)
+    codec = SparseCodec.of_runs({"all": 1 << 20}, density=1 / 64, chunk=4096)
     block = codec.encode(some_values(count=1 << 20))
     assert block.size == codec.most_bytes == 8 + 256 * 2 + 8 + 256 * 64 * 14 // 8
     assert 8 * block.size / (1 << 20) == pytest.approx(0.2227, abs=1e-4)

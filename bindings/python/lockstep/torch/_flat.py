@@ -79,6 +79,14 @@ class Fragment:
                     new = self.gradient[part][piece]
                     np.subtract(old[piece], new, out=new)
 
+    def take_gradients(self) -> None:
+        """Sets the gradient: that of the parameters; zeros where there is none."""
+        for _, parameter, part in self._parts:
+            if parameter.grad is None:
+                self.gradient[part].fill(0)
+            else:
+                _as_tensor(self.gradient[part], parameter).copy_(local_of(parameter.grad))
+
     def mix(self, alpha: float) -> None:
         """The model's parameters become alpha times themselves plus 1 - alpha times the shared ones."""
         if alpha == 1:

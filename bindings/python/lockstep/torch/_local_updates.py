@@ -146,7 +146,6 @@ class LocalUpdates(Strategy):
         if self._inner_step % self._inner_steps:
             return None
         (fragment,) = self._fragments
-        fragment.measure()
         has_newcomers = self._step_with_peers(fragment)
         self._outer_step += 1
         self._boundary = self._inner_step
@@ -157,6 +156,7 @@ class LocalUpdates(Strategy):
 
     def _step_with_peers(self, fragment: Fragment) -> bool:
         """The outer step along the peers' progress. Returns whether a contributor has seen newcomers."""
+        fragment.measure()
         reduction = self._reduction_of(fragment)
         self._begin(reduction, self._wire)
         fragment.step()

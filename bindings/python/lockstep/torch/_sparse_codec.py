@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,10 +71,8 @@ class Sparse:
 class SparseCodec:
     """Encodes and decodes the largest elements of tensors that lie one after the other in a flat array.
 
-    tensors: their names, for errors, and their sizes in elements. Each tensor is cut into chunks; its last chunk may be
-        shorter.
-    density: part of a chunk that is kept, above 0, at most 1: of n elements round(density * n), at least 1.
-    chunk: length of a chunk, 1 to 4096.
+    tensors: by name, for errors, the chunks of each tensor: numbers of chunks and their lengths in elements, 1 to 4096.
+    most_of: how many elements of a chunk are kept, from its length: at least 1.
 
     The kept elements of a chunk are those with the largest absolute values; of equal ones the first. Zeros are never
     kept. A value keeps its sign and gets one of two sizes. The kept elements of a tensor are divided at the mean of
@@ -83,24 +82,40 @@ class SparseCodec:
     4096, and what rounding loses is not lost, because of the error feedback.
     """
 
-    def __init__(self, tensors: Mapping[str, int], *, density: float, chunk: int) -> None:
+    def __init__(self, tensors: Mapping[str, Sequence[tuple[int, int]]], most_of: Callable[[int], int]) -> None:
         self._names = list(tensors)
-        self._chunk = chunk
-        self._density = density
+        self._chunks = list(tensors.values())
+        self._most_of = most_of
         self._parts: list[slice] = []
         lengths: list[int] = []
         begins: list[int] = []
         self._chunks_before = [0]  # of each tensor, and of all together
-        begin = 0
-        for size in tensors.values():
-            self._parts.append(slice(begin, begin + size))
-            begin += size
-            begins += range(0, size, chunk)
-            lengths += (min(chunk, size - at) for at in range(0, size, chunk))
+        for chunks in self._chunks:
+            at = 0
+            for count, length in chunks:
+                lengths += [length] * count
+                begins += range(at, at + count * length, length)
+                at += count * length
+            begin = self._parts[-1].stop if self._parts else 0
+            self._parts.append(slice(begin, begin + at))
             self._chunks_before.append(len(begins))
         self._begins = np.array(begins, np.int64)  # of the chunks, in their tensors
         self._lengths = np.array(lengths, np.int64)
-        self._most = np.array([self._most_of(length) for length in lengths], np.int64)
+        self._most = np.array([most_of(length) for length in lengths], np.int64)
+
+    @classmethod
+    def of_runs(cls, sizes: Mapping[str, int], *, density: float, chunk: int) -> SparseCodec:
+        """Cuts each tensor into chunks of one length; the last chunk of a tensor may be shorter.
+
+        density: part of a chunk that is kept, above 0, at most 1: of n elements round(density * n), at least 1.
+        """
+
+        def runs(size: int) -> list[tuple[int, int]]:
+            whole, rest = divmod(size, chunk)
+            return [(whole, chunk), *([(1, rest)] if rest else [])]
+
+        tensors = {name: runs(size) for name, size in sizes.items()}
+        return cls(tensors, lambda length: max(1, round(density * length)))
 
     @property
     def parts(self) -> list[slice]:
@@ -124,9 +139,9 @@ class SparseCodec:
         codes: list[Bytes] = []
         sizes = np.zeros((len(self._parts), 2), "<f4")
         with exact():
-            for number, part in enumerate(self._parts):
+            for number in range(len(self._parts)):
                 kept: list[Floats] = []
-                for rows in self._rows_of(values[part]):
+                for rows in self._rows_of(number, values):
                     chosen = _largest(rows, self._most_of(rows.shape[1]))
                     of_chosen = np.take_along_axis(rows, chosen, axis=1)
                     is_kept = of_chosen.view(np.uint32) & _WITHOUT_SIGN != 0
@@ -148,17 +163,14 @@ class SparseCodec:
             ]
         )
 
-    def _rows_of(self, tensor: Floats) -> Iterator[Floats]:
+    def _rows_of(self, number: int, values: Floats) -> Iterator[Floats]:
         """The chunks of a tensor as rows of equal length, some at a time."""
-        whole = tensor.size // self._chunk
-        for begin in range(0, whole, _ROWS):
-            end = min(begin + _ROWS, whole)
-            yield tensor[begin * self._chunk : end * self._chunk].reshape(-1, self._chunk)
-        if tensor.size % self._chunk:
-            yield tensor[whole * self._chunk :].reshape(1, -1)
-
-    def _most_of(self, length: int) -> int:
-        return max(1, round(self._density * length))
+        begin = self._parts[number].start
+        for count, length in self._chunks[number]:
+            for first in range(0, count, _ROWS):
+                end = begin + min(_ROWS, count - first) * length
+                yield values[begin:end].reshape(-1, length)
+                begin = end
 
     def _bytes_of(self, elements: int) -> int:
         fixed = _HEADER.size + 2 * self._lengths.size + 8 * len(self._parts)

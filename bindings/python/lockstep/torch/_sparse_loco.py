@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from ._checked import number, whole_number
 from ._flat import Fragment
-from ._local_updates import LocalUpdates
 from ._outer import SGD, blocks, exact
-from ._sparse_average import SparseAverage, decode_all
+from ._sparse_average import SparseAverage
 from ._sparse_codec import LONGEST_CHUNK, SparseCodec
+from ._sparse_updates import SparseUpdates
 from ._strategy import Run
 
 
-class SparseLoCo(LocalUpdates):
+class SparseLoCo(SparseUpdates):
     """Trains alone for inner_steps steps, then takes an outer step along the largest elements of all peers' progress.
 
         error_m = ef_decay * error_m + (theta - theta_m)
@@ -91,18 +90,10 @@ class SparseLoCo(LocalUpdates):
         self._aggregate = aggregate
         self._clips = clip_to_median
         super().__init__(run, model, inner, inner_steps=inner_steps, outer=SGD(outer_lr), minimum_world=minimum_world)
-        self._codec = SparseCodec(self._fragments[0].sizes, density=self._density, chunk=self._chunk)
+        self._codec = SparseCodec.of_runs(self._fragments[0].sizes, density=self._density, chunk=self._chunk)
         self._average = SparseAverage(counts_absent=aggregate == "mean", clips=clip_to_median)
 
-    def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes over a global_state_dict(), and forgets the error; see Strategy.load_global_state_dict()."""
-        super().load_global_state_dict(state)
-        self._forget()
-
     # ---- the engine ----
-
-    def _make_fragments(self) -> list[Fragment]:
-        return [Fragment(self._named, self._outer, error_feedback=True)]
 
     def _settings(self) -> dict[str, float]:
         return {
@@ -114,38 +105,18 @@ class SparseLoCo(LocalUpdates):
             "clip_to_median": self._clips,
         }
 
-    def _enter(self) -> None:
-        before = self._outer_step
-        super()._enter()
-        if self._outer_step != before:  # the error is that of other parameters
-            self._forget()
-
-    def _forget(self) -> None:
-        (fragment,) = self._fragments
-        if fragment.residual is not None:
-            fragment.residual.fill(0)
-
     def _step_with_peers(self, fragment: Fragment) -> bool:
-        """Nothing has changed until the blocks of all contributors are here and good."""
-        error, wanted = fragment.residual, fragment.gradient
-        if error is None:
-            raise ValueError("this fragment has no error feedback")
+        fragment.measure()
+        error, wanted = self._error_of(fragment), fragment.gradient
         decay = np.float32(self._ef_decay)
         with exact():
             for piece in blocks(wanted.size):
                 np.add(error[piece] * decay, wanted[piece], out=wanted[piece])
-        own = None if self._run is None else self._run.id
-        has_seen = self._run is not None and self._run.pending > 0
-        block = self._codec.encode(wanted, self._weight, has_seen)
-        gathered = self._gather(block, self._codec.most_bytes)
-        contributions = decode_all(self._codec, gathered)
-        sent = contributions[[peer for peer, _ in gathered].index(own)]
-        self._average.compute(contributions, self._codec.parts, out=error)
+        sent, has_newcomers = self._exchange(wanted, out=error)
         fragment.residual, fragment.gradient = wanted, error
         if sent.weight != 0:
             with exact():
                 for part, tensor in zip(self._codec.parts, sent.tensors):
                     wanted[part][tensor.places] -= tensor.values
-        self._weight = None
         fragment.step()
-        return any(one.has_newcomers for one in contributions)
+        return has_newcomers

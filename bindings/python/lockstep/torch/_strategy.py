@@ -263,7 +263,7 @@ class Strategy(ABC):
         """Begins an average; without in_background it is over at the return."""
         if self._run is None:
             return
-        reduction.pending[0] = 1.0 if self._run.pending > 0 else 0.0
+        reduction.pending[0] = float(self._sees_newcomers())
         reduction.work = self._run.all_reduce_async(
             reduction.arrays,
             op="avg",
@@ -297,6 +297,9 @@ class Strategy(ABC):
                 self._begin(reduction, wire, in_background=True)
         if reduction.result is not None:
             self._count(reduction.result)
+
+    def _sees_newcomers(self) -> bool:
+        return self._run is not None and self._run.pending > 0
 
     def _wait_for_members(self) -> None:
         """Waits until there are minimum_world members, and shares the state with them."""
