@@ -26,6 +26,7 @@ import torch
 from lockstep.torch import (
     SGD,
     DataParallel,
+    DeMo,
     DiLoCo,
     FedAvg,
     LocalSGD,
@@ -45,6 +46,7 @@ IN_TIME = 60.0
 
 TAU = 1
 SPARSE: dict[str, Any] = {"density": 1 / 16, "chunk": 512, "ef_decay": 0.75, "outer_lr": 0.875}
+DEMO: dict[str, Any] = {"decay": 0.75, "topk": 9, "chunk": 16, "weight_decay": 0.125}
 
 
 def diloco(outer: Any = None, **options: Any) -> Callable[[Any, Any, Any], Strategy]:
@@ -69,6 +71,7 @@ CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
     "diloco-feedback": diloco(SGD(0.9), wire=Wire("int8", "int8", error_feedback=True)),
     "data-parallel": lambda run, model, inner: DataParallel(run, model, inner),
     "data-parallel-int8": lambda run, model, inner: DataParallel(run, model, inner, wire="int8"),
+    "demo": lambda run, model, inner: DeMo(run, model, lr=1.0, **DEMO),
     "outer": diloco(overlap="outer"),
     "outer-int8": diloco(Nesterov(0.4, 0.5), overlap="outer", wire="int8"),
     "eager": diloco(Nesterov(0.4, 0.5), overlap="eager"),
@@ -105,11 +108,20 @@ def backward(model: Any, optimizer: Any, number: int, step: int) -> None:
     (model(x) - x.flip(1)).square().mean().backward()
 
 
+def learn(sync: Strategy, model: Any, optimizer: Any, number: int) -> None:
+    """An inner step."""
+    backward(model, optimizer, number, sync.inner_step)
+    if isinstance(sync, DeMo):
+        sync.lr = optimizer.param_groups[0]["lr"]
+    else:
+        optimizer.step()
+
+
 def steps_of(case: str) -> int:
     """Inner steps from one all-reduce to the next."""
     if case.startswith("streaming"):
         return INNER_STEPS // 2
-    return 1 if case.startswith("data-parallel") else INNER_STEPS
+    return 1 if case.startswith(("data-parallel", "demo")) else INNER_STEPS
 
 
 def total_of(case: str) -> int:
@@ -179,8 +191,7 @@ def train(case: str, run: Run) -> None:
         while sync.inner_step < total_of(case):
             if sync.inner_step == COMES * steps_of(case) and number < FOUNDERS:
                 until(lambda: run.pending == 1)
-            backward(model, optimizer, number, sync.inner_step)
-            optimizer.step()
+            learn(sync, model, optimizer, number)
             info = sync.step(weight_of(case, number))
             if info.outer:
                 state = sync.global_state_dict()
@@ -204,8 +215,7 @@ def train_on(case: str, address: str, number: int) -> None:
     with lockstep.connect(address, timeout=IN_TIME, founders=FOUNDERS, listen_host="127.0.0.1", spin=0) as run:
         with CASES[case](run, model, optimizer) as sync:
             while True:
-                backward(model, optimizer, number, sync.inner_step)
-                optimizer.step()
+                learn(sync, model, optimizer, number)
                 info = sync.step(weight_of(case, number % 4))
                 if info.outer:
                     state = sync.global_state_dict()

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import torch
@@ -131,14 +131,26 @@ class Sent:
         return math.sqrt(sum(squares))
 
 
-def sparse(values: np.ndarray, density: float, chunk: int) -> Sent:
+def runs(values: np.ndarray, length: int) -> list[np.ndarray]:
+    """A tensor in chunks of one length; the last one may be shorter."""
+    return [values[begin : begin + length] for begin in range(0, values.size, length)]
+
+
+def part_of(density: float) -> Callable[[int], int]:
+    return lambda length: max(1, round(density * length))
+
+
+def sparse(chunks: Sequence[np.ndarray], most: Callable[[int], int]) -> Sent:
     """The largest elements of each chunk of a tensor, as plus or minus one of two means."""
+    values = np.concatenate([np.zeros(0, F), *chunks])
     is_sent = np.zeros(values.size, bool)
-    for begin in range(0, values.size, chunk):
-        part = [abs(float(value)) for value in values[begin : begin + chunk]]
+    begin = 0
+    for chunk in chunks:
+        part = [abs(float(value)) for value in chunk]
         order = sorted(range(len(part)), key=lambda place: (-part[place], place))
-        for place in order[: max(1, round(density * len(part)))]:
+        for place in order[: most(len(part))]:
             is_sent[begin + place] = part[place] > 0
+        begin += len(part)
     sizes = {int(place): Fraction(abs(float(values[place]))) for place in np.flatnonzero(is_sent)}
     left = np.zeros_like(values)
     if sizes:
@@ -164,6 +176,28 @@ def average_sparse(
         sums = sums + F(weight) * values
         counted = counted + F(weight) * (np.ones_like(sums) if counts_absent else one.is_sent.astype(F))
     return np.where(counted > 0, sums / np.where(counted > 0, counted, F(1)), F(0))
+
+
+def cosines(count: int) -> np.ndarray:
+    """The DCT-II with 15 binary places, as integers."""
+    u, x = np.mgrid[0:count, 0:count]
+    scale = np.where(u == 0, math.sqrt(1 / count), math.sqrt(2 / count))
+    return np.rint(2**15 * scale * np.cos(math.pi * (2 * x + 1) * u / (2 * count))).astype(np.int64)
+
+
+def times_cosines(left: np.ndarray, tile: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """left @ tile @ right, of integers: 16 bits for the elements of the tile."""
+    _, exponent = math.frexp(float(np.abs(tile).max()))
+    integers = np.rint(tile.astype(np.float64) * 2.0 ** (16 - exponent)).astype(np.int64)
+    return ((left @ integers @ right).astype(np.float64) * 2.0 ** (exponent - 16 - 30)).astype(F)
+
+
+def dct(tile: np.ndarray) -> np.ndarray:
+    return times_cosines(cosines(tile.shape[0]), tile, cosines(tile.shape[1]).T)
+
+
+def inverse_dct(tile: np.ndarray) -> np.ndarray:
+    return times_cosines(cosines(tile.shape[0]).T, tile, cosines(tile.shape[1]))
 
 
 def flat(model: Any) -> np.ndarray:

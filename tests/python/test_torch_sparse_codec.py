@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from lockstep.torch._sparse_average import SparseAverage, decode_all
 from lockstep.torch._sparse_codec import Elements, Sparse, SparseCodec
-from strategy_reference import average_sparse, sparse
+from strategy_reference import average_sparse, part_of, runs, sparse
 
 TENSORS = {"first": 23, "empty": 0, "second": 9}
 COUNT = sum(TENSORS.values())
-FIXED = 8 + 2 * (3 + 2) + 8 * 3  # bytes of a block without elements, in chunks of 8
+FIXED = 16 + 2 * (3 + 2) + 8 * 3  # bytes of a block without elements, in chunks of 8
 FINITE = arrays.arrays(np.float32, COUNT, elements=st.floats(width=32, allow_nan=False, allow_infinity=False))
 CODECS = st.builds(
     lambda density, chunk: SparseCodec.of_runs(TENSORS, density=density, chunk=chunk),
@@ -54,19 +54,27 @@ def test_a_block_is_that_of_the_reference(values: Any, density: float, chunk: in
     codec = a_codec(density, chunk)
     block = codec.decode(codec.encode(values))
     for part, tensor in zip(codec.parts, block.tensors):
-        wanted = sparse(values[part], density, chunk)
+        wanted = sparse(runs(values[part], chunk), part_of(density))
         assert tensor.places.tolist() == np.flatnonzero(wanted.is_sent).tolist()
         assert tensor.values.tobytes() == wanted.values[wanted.is_sent].tobytes()
         assert tensor.energy**0.5 == pytest.approx(wanted.norm)
 
 
 @quickly
-@given(values=FINITE, codec=CODECS, weight=st.none() | st.floats(0, 1e9, width=32), has_newcomers=st.booleans())
-def test_a_block_says_what_was_put_in(values: Any, codec: SparseCodec, weight: Any, has_newcomers: bool) -> None:
-    block = codec.encode(values, weight, has_newcomers)
+@given(
+    values=FINITE,
+    codec=CODECS,
+    weight=st.none() | st.floats(0, 1e9, width=32),
+    has_newcomers=st.booleans(),
+    rate=st.floats(0, 1e9),
+)
+def test_a_block_says_what_was_put_in(
+    values: Any, codec: SparseCodec, weight: Any, has_newcomers: bool, rate: float
+) -> None:
+    block = codec.encode(values, weight, has_newcomers, rate)
     assert block.size <= codec.most_bytes
     again = codec.decode(block)
-    assert (again.weight, again.has_newcomers) == (weight, has_newcomers)
+    assert (again.weight, again.has_newcomers, again.rate) == (weight, has_newcomers, rate)
 
 
 @quickly
@@ -144,8 +152,8 @@ def test_denormals_are_sent_also_when_arithmetic_flushes_them() -> None:
 
 def test_a_block_has_the_documented_bytes() -> None:
     codec = SparseCodec.of_runs({"all": 5}, density=0.6, chunk=5)
-    block = codec.encode(np.array([0, -1, 4, 0, 1], np.float32), 2.0, True)
-    assert block.tobytes() == struct.pack("<BBHfHff", 1, 3, 0, 2.0, 3, 1.0, 4.0) + bytes(
+    block = codec.encode(np.array([0, -1, 4, 0, 1], np.float32), 2.0, True, 0.5)
+    assert block.tobytes() == struct.pack("<BBHfdHff", 1, 3, 0, 2.0, 0.5, 3, 1.0, 4.0) + bytes(
         [0x01, 0x20, 0x00, 0x04, 0x00, 0b00_00_01_10]  # places 1, 2 and 4; values -small, large, small
     )
 
@@ -153,8 +161,8 @@ def test_a_block_has_the_documented_bytes() -> None:
 def test_a_large_model_needs_0_223_bits_for_a_parameter() -> None:
     codec = SparseCodec.of_runs({"all": 1 << 20}, density=1 / 64, chunk=4096)
     block = codec.encode(some_values(count=1 << 20))
-    assert block.size == codec.most_bytes == 8 + 256 * 2 + 8 + 256 * 64 * 14 // 8
-    assert 8 * block.size / (1 << 20) == pytest.approx(0.2227, abs=1e-4)
+    assert block.size == codec.most_bytes == 16 + 256 * 2 + 8 + 256 * 64 * 14 // 8
+    assert 8 * block.size / (1 << 20) == pytest.approx(0.2228, abs=1e-4)
 
 
 # ---- hostile bytes ----
@@ -185,7 +193,7 @@ def decodes_or_refuses(codec: SparseCodec, block: bytes) -> None:
 @given(codec=CODECS, block=st.binary(max_size=200))
 def test_random_bytes_are_refused(codec: SparseCodec, block: bytes) -> None:
     decodes_or_refuses(codec, block)
-    decodes_or_refuses(codec, b"\1\0\0\0\0\0\x80\x3f" + block)  # behind a good header
+    decodes_or_refuses(codec, b"\1\0\0\0\0\0\x80\x3f" + bytes(8) + block)  # behind a good header
 
 
 @settings(quickly, max_examples=1000)
@@ -217,7 +225,7 @@ WHOLE = FIXED + 14 + 3  # bytes with 9 elements: two of each chunk, one of the l
 @pytest.mark.parametrize(
     ("block", "text"),
     [
-        (b"", "the block has 0 bytes; allowed: at least 8"),
+        (b"", "the block has 0 bytes; allowed: at least 16"),
         (written(0, "<B", 1)[:20], f"the block has 20 bytes; allowed: at least {FIXED}"),
         (written(0, "<B", 1)[:-1], f"the block has {WHOLE - 1} bytes with 9 elements; allowed: {WHOLE}"),
         (written(0, "<B", 1) + b"\0", f"the block has {WHOLE + 1} bytes with 9 elements; allowed: {WHOLE}"),
@@ -228,13 +236,13 @@ WHOLE = FIXED + 14 + 3  # bytes with 9 elements: two of each chunk, one of the l
         (written(1, "<BHf", 2, 0, float("nan")), "the block has weight nan"),
         (written(1, "<BHf", 2, 0, float("inf")), "the block has weight inf"),
         (written(1, "<BHf", 2, 0, -1.0), "the block has weight -1.0"),
-        (written(8, "<H", 3), "chunk 0 has 3 elements; allowed: at most 2"),
-        (written(16, "<H", 0xFFFF), "chunk 4 has 65535 elements; allowed: at most 1"),
-        (written(8, "<H", 1), f"the block has {WHOLE} bytes with 8 elements; allowed: {WHOLE - 3}"),
-        (written(18, "<f", float("nan")), "the values of first have sizes nan and "),
-        (written(22, "<f", float("inf")), " and inf; allowed: finite, at least 0"),
-        (written(34, "<f", -1.0), "the values of second have sizes -1.0 and"),
-        (written(34, "<f", -0.0), "the values of second have sizes -0.0 and"),
+        (written(16, "<H", 3), "chunk 0 has 3 elements; allowed: at most 2"),
+        (written(24, "<H", 0xFFFF), "chunk 4 has 65535 elements; allowed: at most 1"),
+        (written(16, "<H", 1), f"the block has {WHOLE} bytes with 8 elements; allowed: {WHOLE - 3}"),
+        (written(26, "<f", float("nan")), "the values of first have sizes nan and "),
+        (written(30, "<f", float("inf")), " and inf; allowed: finite, at least 0"),
+        (written(42, "<f", -1.0), "the values of second have sizes -1.0 and"),
+        (written(42, "<f", -0.0), "the values of second have sizes -0.0 and"),
         (written(FIXED, "<BBB", 8, 0x90, 0), "chunk 0 has an element 8; allowed: 0 to 7"),
         (written(FIXED, "<BBB", 2, 0x20, 0), "chunk 0 has element 2 after 2; allowed: ascending"),
         (written(FIXED, "<BBB", 2, 0x10, 0), "chunk 0 has element 1 after 2; allowed: ascending"),
@@ -264,6 +272,8 @@ def test_the_sender_of_a_wrong_block_is_named() -> None:
         decode_all(codec, [(one, good), (other, good[:3])])
     with pytest.raises(lockstep.InvalidArgument, match="of this peer cannot be used"):
         decode_all(codec, [(None, good[:3])])
+    with pytest.raises(lockstep.InvalidArgument, match=f"the rate of peer {one} is 1.0, that of peer {other} is 0.5;"):
+        decode_all(codec, [(one, good), (other, codec.encode(some_values(), rate=0.5))])
     weighted = codec.encode(some_values(), 1.0)
     for blocks in ([(one, good), (other, weighted)], [(other, weighted), (one, good)]):
         with pytest.raises(lockstep.InvalidArgument, match=f"peer {other} gives a weight, and peer {one} gives none"):
@@ -294,7 +304,7 @@ def test_an_average_is_that_of_the_reference(
         return
     average.compute(contributions, codec.parts, out)
     for part in codec.parts:
-        sent = [sparse(one[part], 0.25, 8) for one in values]
+        sent = [sparse(runs(one[part], 8), part_of(0.25)) for one in values]
         with np.errstate(all="ignore"):
             wanted = average_sparse(sent, weights[: len(values)], counts_absent=counts_absent, clips=clips)
         np.testing.assert_array_equal(out[part], wanted)
@@ -304,7 +314,7 @@ def of(places: list[int], values: list[float], weight: float | None = None) -> S
     elements = Elements(
         np.array(places, np.int64), np.array(values, np.float32), float(np.square(np.array(values)).sum())
     )
-    return Sparse([elements], weight, False)
+    return Sparse([elements], weight, False, 1.0)
 
 
 def averaged(contributions: list[Sparse], size: int = 3, **how: bool) -> list[float]:

@@ -55,7 +55,10 @@ class Reference:
         sent: dict[Any, list[reference.Sent]] = {}
         for peer, gradient in progress.items():
             error = self.ef_decay * self.errors.get(peer, np.zeros_like(theta)) + gradient
-            sent[peer] = [reference.sparse(part, self.density, self.chunk) for part in split(error, self.sizes)]
+            sent[peer] = [
+                reference.sparse(reference.runs(part, self.chunk), reference.part_of(self.density))
+                for part in split(error, self.sizes)
+            ]
             self.errors[peer] = error - np.concatenate([one.values for one in sent[peer]])
         averages = [
             reference.average_sparse(list(tensor), [weights[peer] for peer in sent], **self.how)
@@ -198,12 +201,12 @@ def has_more(block: Any) -> Any:
 
 
 def has_a_nan(block: Any) -> Any:
-    block[12:16].view("<f4")[0] = np.nan  # after 8 bytes of header and the counts of 2 chunks
+    block[20:24].view("<f4")[0] = np.nan  # after 16 bytes of header and the counts of 2 chunks
     return block
 
 
 def is_out_of_bounds(block: Any) -> Any:
-    block[28:31] = 0xFF
+    block[36:39] = 0xFF
     return block
 
 

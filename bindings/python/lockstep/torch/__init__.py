@@ -25,7 +25,7 @@ A group with enable_reconfigure changes its members by torch's reconfigure; `rec
 Manager. `Replica` joins replicas of several processes each, with FSDP2 inside.
 
 Training strategies over any run, without a process group (docs/strategies.md): `DataParallel`, `LocalSGD`, `FedAvg`,
-`DiLoCo`, `StreamingDiLoCo` and `SparseLoCo`, with the outer optimizers `SGD` and `Nesterov`.
+`DiLoCo`, `StreamingDiLoCo`, `SparseLoCo` and `DeMo`, with the outer optimizers `SGD` and `Nesterov`.
 
 No process is ever killed. A tensor that is reduced in place holds its input after an error.
 """
@@ -33,6 +33,7 @@ No process is ever killed. A tensor that is reduced in place holds its input aft
 from __future__ import annotations
 
 from ._data_parallel import DataParallel
+from ._demo import DeMo
 from ._diloco import DiLoCo
 from ._fragments import by_block, by_bytes
 from ._local_updates import FedAvg, LocalSGD
@@ -49,6 +50,7 @@ __all__ = [
     "SGD",
     "CollectiveError",
     "DataParallel",
+    "DeMo",
     "DiLoCo",
     "FedAvg",
     "LocalSGD",

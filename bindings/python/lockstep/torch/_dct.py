@@ -25,7 +25,8 @@ _ELEMENT_BITS = 16
 _PI = decimal.Decimal("3.14159265358979323846264338327950288419716939937510")
 _PRECISION = 45  # decimal digits
 _AT_ONCE = 1 << 16  # elements that one product takes, about: they stay in the cache
-_WITHOUT_SIGN = np.uint32(0x7FFFFFFF)
+_WITHOUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
+_LEAST_EXPONENT = -149  # no float32 but 0 has a smaller one
 
 
 @dataclass(frozen=True)
@@ -113,10 +114,11 @@ def _product(left: Doubles, tiles: Floats, right: Doubles) -> Floats:
     Invariant: rows and columns of cosines have a sum of absolute values of at most 8 * 2^15 + 32 and elements of tiles
     are at most 2^16, so all partial sums stay below 2^53.
     """
-    bits = tiles.view(np.uint32) & _WITHOUT_SIGN
-    exponents = bits.max(axis=(1, 2), keepdims=True).astype(np.int64) >> 23  # elements are below 2^(exponent - 126)
-    scales = _ELEMENT_BITS + 126 - np.maximum(exponents, 1)
-    integers = np.rint(tiles * np.ldexp(1.0, scales))
+    elements = tiles.astype(np.float64)
+    largest = (elements.view(np.int64) & _WITHOUT_SIGN).max(axis=(1, 2), keepdims=True)
+    exponents = np.maximum((largest >> 52) - 1022, _LEAST_EXPONENT)  # elements are below 2^exponent
+    scales = _ELEMENT_BITS - exponents
+    integers = np.rint(elements * np.ldexp(1.0, scales))
     products = np.matmul(left, np.matmul(integers, right))
     rounded: Floats = (products * np.ldexp(1.0, -scales - 2 * _COSINE_BITS)).astype(np.float32)
     return rounded

@@ -136,9 +136,9 @@ class Fragment:
         return arrays
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """The number of elements of each parameter that lie in this process, in the order of theta."""
-        return {name: part.stop - part.start for name, _, part in self._parts}
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the parts of the parameters that lie in this process, in the order of theta."""
+        return {name: tuple(local_of(parameter).shape) for name, parameter, _ in self._parts}
 
     @property
     def names(self) -> set[str]:

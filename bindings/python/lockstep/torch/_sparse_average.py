@@ -14,18 +14,25 @@ from ._sparse_codec import Elements, Sparse, SparseCodec
 
 
 def decode_all(codec: SparseCodec, blocks: Sequence[tuple[PeerId | None, Bytes]]) -> list[Sparse]:
-    """What the blocks say. Raises InvalidArgument, with the peer's id, if one of them is wrong; alike on all peers."""
-    contributions = []
+    """What the blocks say. Raises InvalidArgument, alike on all peers, if one is wrong or does not fit the first one."""
+    contributions: list[Sparse] = []
+    first = blocks[0][0]
     for peer, block in blocks:
         try:
-            contributions.append(codec.decode(block))
+            decoded = codec.decode(block)
         except ValueError as error:
             sender = "this peer" if peer is None else f"peer {peer}"
             raise InvalidArgument(f"the contribution of {sender} cannot be used: {error}") from None
-        if (contributions[-1].weight is None) != (contributions[0].weight is None):
-            with_weight, without = (peer, blocks[0][0]) if contributions[0].weight is None else (blocks[0][0], peer)
+        contributions.append(decoded)
+        if (decoded.weight is None) != (contributions[0].weight is None):
+            with_weight, without = (first, peer) if decoded.weight is None else (peer, first)
             raise InvalidArgument(
                 f"peer {with_weight} gives a weight, and peer {without} gives none; allowed: all give one, or none does"
+            )
+        if decoded.rate != contributions[0].rate:
+            raise InvalidArgument(
+                f"the rate of peer {first} is {contributions[0].rate}, that of peer {peer} is {decoded.rate}; "
+                "allowed: equal rates"
             )
     return contributions
 

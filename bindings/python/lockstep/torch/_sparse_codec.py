@@ -6,6 +6,7 @@ A block, little-endian, without gaps:
     u8       flags: 1: newcomers wait; 2: the contribution has a weight
     u16      0
     f32      weight; 1 without
+    f64      rate of the outer step, which is equal on all peers
     u16      for each chunk: number of its elements in the block
     f32, f32 for each tensor: the size of its small values, and of its large ones
     12 bits  for each element: its place in its chunk, ascending; two places in three bytes, the first in the low bits
@@ -32,7 +33,7 @@ Places = NDArray[np.int64]
 
 LONGEST_CHUNK = 1 << 12  # places have 12 bits
 
-_HEADER = struct.Struct("<BBHf")
+_HEADER = struct.Struct("<BBHfd")
 _FORMAT = 1
 _NEWCOMERS, _WEIGHTED = 1, 2
 _LARGE, _NEGATIVE = 1, 2
@@ -61,11 +62,13 @@ class Sparse:
     tensors: the elements of each tensor.
     weight: how much the contribution counts; None if it has no weight.
     has_newcomers: whether the sender has seen newcomers.
+    rate: of its outer step.
     """
 
     tensors: list[Elements]
     weight: float | None
     has_newcomers: bool
+    rate: float
 
 
 class SparseCodec:
@@ -129,7 +132,9 @@ class SparseCodec:
 
     # ---- encoding ----
 
-    def encode(self, values: Floats, weight: float | None = None, has_newcomers: bool = False) -> Bytes:
+    def encode(
+        self, values: Floats, weight: float | None = None, has_newcomers: bool = False, rate: float = 1.0
+    ) -> Bytes:
         """The block of an array. A NaN or an infinity in it makes a block that every decoder refuses.
 
         values: float32, one dimension, all tensors.
@@ -152,7 +157,7 @@ class SparseCodec:
                     code, sizes[number] = _quantize(np.concatenate(kept))
                     codes.append(code)
             flags = (_NEWCOMERS if has_newcomers else 0) | (0 if weight is None else _WEIGHTED)
-            header = _HEADER.pack(_FORMAT, flags, 0, np.float32(1 if weight is None else weight))
+            header = _HEADER.pack(_FORMAT, flags, 0, np.float32(1 if weight is None else weight), rate)
         return np.concatenate(
             [
                 np.frombuffer(header, np.uint8),
@@ -180,7 +185,7 @@ class SparseCodec:
 
     def decode(self, block: Bytes) -> Sparse:
         """What a block says. Raises ValueError for bytes that are no block of these tensors."""
-        has_newcomers, weight = _read_header(block)
+        weight, has_newcomers, rate = _read_header(block)
         at = _HEADER.size
         least = self._bytes_of(0)
         if block.size < least:
@@ -206,7 +211,7 @@ class SparseCodec:
         codes = _unpack_codes(block[at + _bytes_of_places(elements) :], elements)
         self._check(places, counts)
         places += np.repeat(self._begins, counts)
-        return Sparse(self._split(places, counts, codes, sizes), weight, has_newcomers)
+        return Sparse(self._split(places, counts, codes, sizes), weight, has_newcomers, rate)
 
     def _check(self, places: Places, counts: Places) -> None:
         """Places lie inside of their chunks, and ascend there."""
@@ -266,17 +271,17 @@ def _joined(arrays: list[Places]) -> Places:
     return np.concatenate([np.zeros(0, np.int64), *arrays])
 
 
-def _read_header(block: Bytes) -> tuple[bool, float | None]:
-    """Whether there are newcomers, and the weight."""
+def _read_header(block: Bytes) -> tuple[float | None, bool, float]:
+    """Weight, whether there are newcomers, and rate."""
     if block.size < _HEADER.size:
         raise ValueError(f"the block has {block.size} bytes; allowed: at least {_HEADER.size}")
-    form, flags, rest, weight = _HEADER.unpack(block[: _HEADER.size].tobytes())
+    form, flags, rest, weight, rate = _HEADER.unpack(block[: _HEADER.size].tobytes())
     if (form, rest) != (_FORMAT, 0) or flags & ~(_NEWCOMERS | _WEIGHTED):
         raise ValueError(f"the block begins with {form}, {flags}, {rest}; allowed: {_FORMAT}, 0 to 3, 0")
     is_weighted = bool(flags & _WEIGHTED)
     if not (math.isfinite(weight) and weight >= 0) or not (is_weighted or weight == 1):
         raise ValueError(f"the block has weight {weight}; allowed: finite and at least 0, or 1 without a weight")
-    return bool(flags & _NEWCOMERS), weight if is_weighted else None
+    return weight if is_weighted else None, bool(flags & _NEWCOMERS), rate
 
 
 def _numbers(part: Bytes, kind: str) -> NDArray[np.generic]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -89,8 +90,11 @@ class SparseLoCo(SparseUpdates):
             raise TypeError(f"clip_to_median is {clip_to_median!r}; allowed: a bool")
         self._aggregate = aggregate
         self._clips = clip_to_median
-        super().__init__(run, model, inner, inner_steps=inner_steps, outer=SGD(outer_lr), minimum_world=minimum_world)
-        self._codec = SparseCodec.of_runs(self._fragments[0].sizes, density=self._density, chunk=self._chunk)
+        outer = SGD(outer_lr)
+        self._outer_lr = outer.lr
+        super().__init__(run, model, inner, inner_steps=inner_steps, outer=outer, minimum_world=minimum_world)
+        sizes = {name: math.prod(shape) for name, shape in self._fragments[0].shapes.items()}
+        self._codec = SparseCodec.of_runs(sizes, density=self._density, chunk=self._chunk)
         self._average = SparseAverage(counts_absent=aggregate == "mean", clips=clip_to_median)
 
     # ---- the engine ----
@@ -104,6 +108,9 @@ class SparseLoCo(SparseUpdates):
             "aggregate (0: mean_present, 1: mean)": int(self._aggregate == "mean"),
             "clip_to_median": self._clips,
         }
+
+    def _rate(self) -> float:
+        return self._outer_lr
 
     def _step_with_peers(self, fragment: Fragment) -> bool:
         fragment.measure()

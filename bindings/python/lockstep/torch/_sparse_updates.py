@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +35,10 @@ class SparseUpdates(LocalUpdates):
         if self._outer_step != before:  # the error is that of other parameters
             self._forget()
 
+    @abstractmethod
+    def _rate(self) -> float:
+        """The rate of the outer step."""
+
     def _forget(self) -> None:
         self._error_of(self._fragments[0]).fill(0)
 
@@ -49,7 +54,7 @@ class SparseUpdates(LocalUpdates):
         wanted, out: float32, one dimension, in the order of the codec; may be one array.
         Returns what this peer has sent, and whether a contributor has seen newcomers.
         """
-        block = self._codec.encode(wanted, self._weight, self._sees_newcomers())
+        block = self._codec.encode(wanted, self._weight, self._sees_newcomers(), self._rate())
         gathered = self._gather(block, self._codec.most_bytes)
         contributions = decode_all(self._codec, gathered)
         own = [peer for peer, _ in gathered].index(None if self._run is None else self._run.id)
