@@ -4,9 +4,9 @@ usage: python strategy_programs.py <case> <coordinator> <number> <folder>
        python strategy_programs.py <case> <coordinator> <number>            trains until it is killed
 
 Peers 0, 1 and 2 begin together; peer 3 comes later. All wait before round COMES until it waits for its admission, so
-that it enters at a known place. Peer 1 kills itself in the middle of the collective of round DIES, an all-reduce or an
-all-gather: it and peer 0 have launched it, and peer 2 has not before the file `dead` is there. Each peer prints what the
-test compares.
+that it enters at a known place. Peer 1 kills itself in the middle of the collective of round DIES, which is an
+all-reduce or an all-gather: it and peer 0 have launched it, and peer 2 has not before the file `dead` is there. Each
+peer prints what the test compares.
 """
 
 from __future__ import annotations

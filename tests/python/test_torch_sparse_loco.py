@@ -1,4 +1,4 @@
-"""SparseLoCo: every bit is that of a reference in one process, with real processes and in a simulated swarm under churn.
+"""SparseLoCo with real processes and in a simulated swarm: every bit is that of a reference in one process.
 
 LOCKSTEP_SEEDS=1000 pytest tests/python/test_torch_sparse_loco.py               # more than the default of 5
 """

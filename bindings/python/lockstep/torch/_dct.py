@@ -1,8 +1,9 @@
 """The discrete cosine transform of matrices in tiles, equal bit for bit on every CPU.
 
-The transform works on integers: cosines with 15 binary places, and the elements of a tile with 16 bits, as multiples of a
-power of two of the largest of them. Every product and every partial sum of the matrix products is an integer below 2^53,
-which float64 holds exactly. So no operation rounds, and neither the order of the sums nor fused operations matter.
+The transform works on integers: cosines with 15 binary places, and the elements of a tile with 16 bits, as multiples of
+a power of two that fits the largest of them. Every product and every partial sum of the matrix products is an integer
+below 2^53, which float64 holds exactly. So no operation rounds, and neither the order of the sums nor fused operations
+matter: any matrix product of float64 gives these bits.
 """
 
 from __future__ import annotations

@@ -26,27 +26,28 @@ class DeMo(SparseUpdates):
         error_m = error_m - inverse DCT(sent_m)
         theta = (1 - lr * weight_decay) * theta - lr * sign(inverse DCT(average of sent_m))
 
-    B. Peng, J. Quesnelle, D. P. Kingma, "DeMo: Decoupled Momentum Optimization", 2024. A coefficient is averaged over the
-    peers that have sent it, as in the authors' code. Coefficients travel with 2 bits here, as in SparseLoCo, instead of as
-    floats; what that loses stays in the error. Tiles at the edges of a matrix may be smaller, instead of smaller tiles
-    everywhere.
+    B. Peng, J. Quesnelle, D. P. Kingma, "DeMo: Decoupled Momentum Optimization", 2024. As in the authors' code, a
+    coefficient is averaged over the peers that have sent it. Other than there, coefficients travel with 2 bits, as in
+    SparseLoCo, instead of as floats (what that loses stays in the error), and a matrix whose sides are no multiples of
+    `chunk` has smaller tiles at its edges only.
 
-    The strategy is the optimizer: call step() after backward(), and no other optimizer. Each step is an outer step. A step
-    sends at most topk * 14 bits for each tile, with the defaults 0.113 bits for each parameter of large matrices; each
-    peer sends its block once, and receives the blocks of all others.
+    The strategy is the optimizer: call step() after backward(), and no other optimizer. Each step is an outer step. A
+    peer's block has at most topk * 14 bits for each tile; with the defaults that is 0.113 bits for each parameter of a
+    large matrix. In a step each of n peers sends and receives n - 1 blocks.
 
-    lr: rate, at least 0; set the attribute for a schedule, which follows inner_step. Peers with different rates raise
-        lockstep.InvalidArgument, alike on all.
+    run, model, minimum_world: those of LocalSGD. The parameters of the model that need gradients are trained; a
+        gradient that is None counts as zeros.
+    lr: rate, at least 0; set the attribute for a schedule, which follows inner_step. Different rates raise
+        lockstep.InvalidArgument on all peers.
     decay: what remains of the error from one step to the next, 0 to 1.
     topk: coefficients of a tile that are sent, 1 to 4096; no more than the tile has.
-    chunk: side of a tile, 1 to 64. A parameter of more than two dimensions is a matrix of its first dimension and the rest;
-        one of a single dimension has one row.
+    chunk: side of a tile, 1 to 64. A parameter of one dimension is a matrix of one row; with more than two dimensions,
+        the columns are all but the first.
     weight_decay: at least 0.
-    run, model, minimum_world: those of LocalSGD. The model's parameters that need gradients are trained; a gradient that
-        is None counts as zeros. All numbers are equal on all peers. Weights are those of SparseLoCo.
+    All numbers are equal on all peers. step(weight) works as in SparseLoCo.
 
-    The shared parameters have equal bits on every CPU: the DCT rounds no sum (docs/strategies.md). The error belongs to a
-    peer, and newcomers begin with 0; it changes when a step is made, and only then. Memory: 4 times the size of the model
+    The shared parameters have equal bits on every CPU: no sum of the DCT is rounded. The error belongs to a peer, and
+    newcomers begin with 0. The error changes when a step is made, and only then. Memory: 4 times the size of the model
     in float32. Errors are those of SparseLoCo.
     Raises ValueError, TypeError.
 

@@ -14,7 +14,10 @@ from ._sparse_codec import Elements, Sparse, SparseCodec
 
 
 def decode_all(codec: SparseCodec, blocks: Sequence[tuple[PeerId | None, Bytes]]) -> list[Sparse]:
-    """What the blocks say. Raises InvalidArgument, alike on all peers, if one is wrong or does not fit the first one."""
+    """What the blocks say.
+
+    Raises InvalidArgument, alike on all peers, for a block that is wrong or does not fit the first one.
+    """
     contributions: list[Sparse] = []
     first = blocks[0][0]
     for peer, block in blocks:

@@ -25,8 +25,8 @@ class SparseLoCo(SparseUpdates):
         theta = theta - outer_lr * average of sent_m
 
     A. Sarfi et al., "Communication Efficient LLM Pre-training with SparseLoCo", 2025. There is no outer momentum: the
-    error stands for it. An outer step sends about density * 14 bits for each parameter: each peer sends its block once,
-    and receives the blocks of all others. With the defaults that is 0.223 bits, 144 times less than float32.
+    error stands for it. A peer's block has about density * 14 bits for each parameter; with the defaults 0.223 bits, 144
+    times less than float32. In an outer step each of n peers sends and receives n - 1 blocks.
 
     inner_steps: steps from one outer step to the next.
     density: part of each chunk that is sent, above 0, at most 1: of n elements round(density * n), at least 1. It takes
@@ -40,11 +40,11 @@ class SparseLoCo(SparseUpdates):
         paper's equation.
     clip_to_median: whether what a peer sends of a parameter is scaled down to the median of all peers' norms for this
         parameter: no peer can take a step much larger than the others'.
-    The other arguments are those of LocalSGD, and equal on all peers, as are those above. Weights divide and multiply:
-    an element counts with the weight of its sender. A contribution of weight 0 stays in the error of its sender.
+    The other arguments are those of LocalSGD. All numbers are equal on all peers. With step(weight), an element counts
+    with the weight of its sender; a contribution of weight 0 stays in the error of its sender.
 
     The error belongs to a peer, and newcomers begin with 0. The error changes when an outer step is made, and only
-    then: no round that is retried or given up adds something twice or loses something. Memory: 3 times the size of the
+    then: a round that is retried or given up adds nothing twice and loses nothing. Memory: 3 times the size of the
     model in float32.
 
     Errors: a contribution that cannot be decoded, or holds a NaN or an infinity, raises lockstep.InvalidArgument on all
