@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,13 @@ import strategy_programs as programs  # noqa: E402
 import strategy_reference as reference  # noqa: E402
 from lockstep.torch import DeMo  # noqa: E402
 from lockstep.torch._dct import TiledDct, _cosines  # noqa: E402
+from test_torch_sparse_loco import make_small  # noqa: E402
 from test_torch_strategies import NEWCOMER, Peer, Rounds, run_case  # noqa: E402
 
 F = np.float32
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 # ---- the transform ----
@@ -165,15 +160,6 @@ def test_every_bit_is_that_of_the_reference(tmp_path: Path, coordinator: lockste
     rounds.check_end(theta)
 
 
-def make_model(seed: int = 0) -> Any:
-    generator = torch.Generator().manual_seed(seed)
-    model = torch.nn.Linear(6, 10)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator))
-    return model
-
-
 def learn(sync: Any, model: Any, seed: int) -> float:
     generator = torch.Generator().manual_seed(1000 * seed + sync.inner_step)
     x = torch.randn(8, 6, generator=generator)
@@ -186,7 +172,7 @@ def learn(sync: Any, model: Any, seed: int) -> float:
 
 def swarm_loop(run: lockstep.Communicator) -> lockstep.State:
     """Training under churn; states that it returns must be equal on all peers of one revision."""
-    model = make_model()
+    model = make_small()
     with DeMo(run, model, lr=0.01, topk=4, chunk=4) as sync:
         while sync.inner_step < 25:
             run.spend(0.5)
@@ -205,7 +191,7 @@ def test_a_swarm_under_churn_stays_equal() -> None:
 
 def test_peers_learn_and_are_equal(peers: Peers) -> None:
     def main(run: Any, number: int) -> tuple[bytes, bool]:
-        model = make_model(number)
+        model = make_small(number)
         with DeMo(run, model, lr=0.05, topk=8, chunk=8) as sync:
             losses = []
             for step in range(120):
@@ -221,7 +207,7 @@ def test_peers_learn_and_are_equal(peers: Peers) -> None:
 
 def test_alone_is_a_world_of_one(coordinator: lockstep.Coordinator) -> None:
     def train(run: Any) -> bytes:
-        model = make_model()
+        model = make_small()
         with DeMo(run, model, lr=0.05, weight_decay=0.1) as sync:
             for _ in range(5):
                 learn(sync, model, 0)
@@ -233,7 +219,7 @@ def test_alone_is_a_world_of_one(coordinator: lockstep.Coordinator) -> None:
 
 def test_other_rates_are_refused_by_all(peers: Peers) -> None:
     def main(run: Any, number: int) -> tuple[lockstep.PeerId, str]:
-        model = make_model()
+        model = make_small()
         with DeMo(run, model, lr=0.5 if number else 0.25) as sync:
             before = reference.flat(model)
             with pytest.raises(lockstep.InvalidArgument) as raised:
@@ -250,7 +236,7 @@ def test_other_rates_are_refused_by_all(peers: Peers) -> None:
 
 
 def test_a_missing_gradient_counts_as_zeros() -> None:
-    model = make_model()
+    model = make_small()
     before = reference.flat(model)
     with DeMo(None, model, lr=0.5) as sync:
         assert sync.step().outer
@@ -273,7 +259,7 @@ def test_a_missing_gradient_counts_as_zeros() -> None:
 )
 def test_arguments_are_checked(options: dict[str, Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=re.escape(text)):
-        DeMo(None, **{"model": make_model(), "lr": 0.1, **options})
-    sync = DeMo(None, make_model(), lr=0.1)
+        DeMo(None, **{"model": make_small(), "lr": 0.1, **options})
+    sync = DeMo(None, make_small(), lr=0.1)
     with pytest.raises(ValueError, match="lr is -2"):
         sync.lr = -2

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import faulthandler
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,7 @@ from lockstep.torch._strategy import Strategy  # noqa: E402
 from test_torch_strategies import NEWCOMER, Peer, Rounds, run_case  # noqa: E402
 from test_torch_strategy_swarm import ROUNDS, SEEDS, STEPS, inner_step, make_inner, make_model  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def split(values: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
@@ -169,7 +162,7 @@ def test_a_round_that_is_retried_must_not_count_twice(monkeypatch: pytest.Monkey
 # ---- contributions that cannot be used ----
 
 
-def make_small(seed: int) -> Any:
+def make_small(seed: int = 0) -> Any:
     generator = torch.Generator().manual_seed(seed)
     model = torch.nn.Linear(6, 10)
     with torch.no_grad():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import lockstep
@@ -42,12 +41,7 @@ def no_fragments(model: Any) -> Any:
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)  # the first optimizer imports for seconds: not in a test
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def model_of(seed: int, dtype: Any = torch.float32) -> Any:
