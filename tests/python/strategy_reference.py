@@ -178,6 +178,13 @@ def average_sparse(
     return np.where(counted > 0, sums / np.where(counted > 0, counted, F(1)), F(0))
 
 
+def scattered(count: int, turn: int) -> np.ndarray:
+    """Numbers of many sizes that are equal on every machine."""
+    words = [(place * 2654435761 + turn * 40503) % 2**32 - 2**31 for place in range(count)]
+    roots = np.array(words, np.int64).astype(F)
+    return roots * roots * roots
+
+
 def cosines(count: int) -> np.ndarray:
     """The DCT-II with 15 binary places, as integers."""
     u, x = np.mgrid[0:count, 0:count]

@@ -75,6 +75,15 @@ def test_the_transform_has_the_bits_of_integers(rows: int, columns: int, side: i
     np.testing.assert_allclose(back, values, rtol=0, atol=1e-3 * np.abs(values).max() + 2e-44)
 
 
+def test_the_transform_has_golden_bits() -> None:
+    """Other CPUs have to give these hashes, too."""
+    values = reference.scattered(130 * 150, 7)
+    tiled, coefficients = transformed(130, 150, 64, values)
+    assert programs.hash_of(coefficients) == "8d3411ad01033ab0"
+    tiled.backward(coefficients, values)
+    assert programs.hash_of(values) == "387c4238e4ddf53d"
+
+
 def test_partial_sums_are_integers_that_float64_holds() -> None:
     """Also those of the largest elements that a tile can have, in any order."""
     for count in range(1, 65):

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from lockstep.torch._sparse_average import SparseAverage, decode_all
 from lockstep.torch._sparse_codec import Elements, Sparse, SparseCodec
-from strategy_reference import average_sparse, part_of, runs, sparse
+from strategy_programs import hash_of
+from strategy_reference import average_sparse, part_of, runs, scattered, sparse
 
 TENSORS = {"first": 23, "empty": 0, "second": 9}
 COUNT = sum(TENSORS.values())
@@ -163,6 +164,16 @@ def test_a_large_model_needs_0_223_bits_for_a_parameter() -> None:
     block = codec.encode(some_values(count=1 << 20))
     assert block.size == codec.most_bytes == 16 + 256 * 2 + 8 + 256 * 64 * 14 // 8
     assert 8 * block.size / (1 << 20) == pytest.approx(0.2228, abs=1e-4)
+
+
+def test_blocks_and_averages_have_golden_bits() -> None:
+    """Other CPUs have to give these hashes, too."""
+    codec = SparseCodec.of_runs({"first": 20_000, "second": 77}, density=1 / 16, chunk=512)
+    blocks = [codec.encode(scattered(20_077, turn), turn + 1.0) for turn in range(3)]
+    assert hash_of(*blocks) == "6e624ce49db0d651"
+    out = np.empty(20_077, np.float32)
+    SparseAverage(counts_absent=False, clips=True).compute([codec.decode(one) for one in blocks], codec.parts, out)
+    assert hash_of(out) == "297b586f230adab3"
 
 
 # ---- hostile bytes ----

@@ -232,13 +232,13 @@ class SparseCodec:
         ends = np.concatenate([[0], np.cumsum(counts)])[self._chunks_before]
         tensors = []
         for number, (begin, end) in enumerate(zip(ends[:-1], ends[1:])):
-            small, large = sizes[number]
+            small, large = (float(size) for size in sizes[number])
             is_large = codes[begin:end] & _LARGE != 0
-            absolute = np.where(is_large, large, small)
+            absolute = sizes[number][is_large.astype(np.int64)]
             values = np.where(codes[begin:end] & _NEGATIVE != 0, -absolute, absolute)
             many = int(np.count_nonzero(is_large))
-            energy = (end - begin - many) * float(small) ** 2 + many * float(large) ** 2
-            tensors.append(Elements(places[begin:end], values, float(energy)))
+            energy = (int(end - begin) - many) * (small * small) + many * (large * large)
+            tensors.append(Elements(places[begin:end], values, energy))
         return tensors
 
 
