@@ -150,7 +150,7 @@ class DESLOC(LocalUpdates):
         }
         return {**super()._shared(), **moments}
 
-    def _counters(self) -> dict[str, int]:
+    def _counters(self) -> dict[str, float]:
         steps = {"moment_step": self._moment_step, "moment_offset": self._moment_offset}
         return {**super()._counters(), **steps}
 
