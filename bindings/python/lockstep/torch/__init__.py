@@ -26,6 +26,7 @@ Manager. `Replica` joins replicas of several processes each, with FSDP2 inside.
 
 Training strategies over any run, without a process group (docs/strategies.md): `DataParallel`, `LocalSGD`, `FedAvg`,
 `DiLoCo`, `DESLOC` and `StreamingDiLoCo`, with the outer optimizers `SGD` and `Nesterov`.
+`RunSampler` deals the samples to the peers.
 
 No process is ever killed. A tensor that is reduced in place holds its input after an error.
 """
