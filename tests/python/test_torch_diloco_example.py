@@ -14,7 +14,7 @@ from torch_processes import TorchProcess  # noqa: E402
 
 EXAMPLE = Path(__file__).parents[2] / "bindings" / "examples" / "python" / "diloco.py"
 MOST_LINES = 45
-ROW = re.compile(r" +(\d+) +(\d+\.\d{3}) +(\d+) +(\d+\.\d{2}) +\d+\.\d{3}")
+ROW = re.compile(r" +(\d+) +(\d+\.\d{3}) +(\d+) +\d+ +(\d+\.\d{2}) +\d+\.\d{3}")
 
 pytestmark = pytest.mark.skipif(not EXAMPLE.exists(), reason="the examples are not here: an installed package")
 
@@ -28,7 +28,7 @@ def test_one_command_runs_all_peers() -> None:
         assert program.end() == 0, program.output()
         started, header, *rows = [line for _, line in program.lines]
     assert re.fullmatch(r"coordinator 127\.0\.0\.1:\d+; processes \[\d+, \d+\]", started)
-    assert header.split() == ["step", "loss", "world", "MB", "seconds"]
+    assert header.split() == ["step", "loss", "world", "view", "MB", "seconds"]
     found = [ROW.fullmatch(row) for row in rows]
     assert [(row[1], row[3]) for row in found if row] == [("20", "2"), ("40", "2")], rows
     assert all(row and float(row[4]) > 0 for row in found)

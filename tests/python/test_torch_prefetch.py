@@ -14,7 +14,7 @@ from support import IN_TIME, in_threads, until
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
 import strategy_reference as reference  # noqa: E402
-from lockstep.torch import DESLOC, DataParallel, DiLoCo, FedAvg, LocalSGD, Nesterov, RunSampler  # noqa: E402
+from lockstep.torch import DESLOC, DataParallel, DiLoCo, FedAvg, LocalSGD, Nesterov, RunSampler, SketchedSGD  # noqa: E402
 
 STEPS, ROUNDS, NEWCOMER = 2, 6, 2
 
@@ -176,6 +176,7 @@ def test_it_may_die_while_it_fetches(strategy: str, coordinator: lockstep.Coordi
         lambda run, m, i: DiLoCo(run, m, i, inner_steps=STEPS, overlap="outer"),
         lambda run, m, i: DESLOC(run, m, i, inner_steps=STEPS, moments={"momentum_buffer": 1}),
         lambda run, m, i: DataParallel(run, m, i),
+        lambda run, m, i: SketchedSGD(run, m, i, inner_steps=STEPS, ratio=2, outer_lr=0.1),
     ],
 )
 def test_other_strategies_wait_for_the_admission(make: Callable[..., Any], coordinator: lockstep.Coordinator) -> None:

@@ -156,8 +156,8 @@ class Rounds:
         assert all(self.told[number].position == self.told[0].position for number in self.members[-1])
         unused = {position for begin, end in zip(free[::2], free[1::2]) for position in range(begin, end)}
         used = np.array([position for position in range(cursor) if position not in unused])
-        epochs, places = np.divmod(used, programs.SAMPLES)
-        orders = [shuffled(places[epochs == epoch], programs.SAMPLES, 0, epoch) for epoch in range(max(epochs) + 1)]
+        epochs, places = np.divmod(used, programs.DATA)
+        orders = [shuffled(places[epochs == epoch], programs.DATA, 0, epoch) for epoch in range(max(epochs) + 1)]
         steps = programs.steps_of(self.case)
         drawn = [
             index

@@ -73,10 +73,14 @@ def examples(peer: bytes, step: int, size: int = 8) -> Tensor:
     return corpus()[begins + torch.arange(CONTEXT + 1)]
 
 
-def show(info: StepInfo, loss: float) -> None:
+def show(info: StepInfo, loss: float, view: int) -> None:
     """A line of the table, written by the leader of an outer step."""
-    megabytes = (info.bytes_sent + info.bytes_received) / 1e6
-    print(f"{info.inner_step:6} {loss:7.3f} {info.world:6} {megabytes:7.2f} {info.seconds:8.3f}", flush=True)
+    show_row(info.inner_step, loss, info.world, view, (info.bytes_sent + info.bytes_received) / 1e6, info.seconds)
+
+
+def show_row(step: int, loss: float, world: int, view: int, megabytes: float, seconds: float) -> None:
+    """A line of the table."""
+    print(f"{step:6} {loss:7.3f} {world:6} {view:5} {megabytes:7.2f} {seconds:8.3f}", flush=True)
 
 
 def start(peer: Callable[[str, int, int], None], peers: int, steps: int) -> None:
@@ -90,7 +94,7 @@ def start(peer: Callable[[str, int, int], None], peers: int, steps: int) -> None
     for process in processes:
         process.start()
     print(f"coordinator {address}; processes {[process.pid for process in processes]}", flush=True)
-    print("  step    loss  world      MB  seconds", flush=True)
+    print("  step    loss  world  view      MB  seconds", flush=True)
     for process in processes:
         process.join()
     coordinator.terminate()

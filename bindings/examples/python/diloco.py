@@ -28,7 +28,7 @@ def train(coordinator: str, founders: int, steps: int) -> None:
                 inner.zero_grad()
                 info = sync.step()
                 if info.outer and sync.is_leader:
-                    show(info, loss.item())
+                    show(info, loss.item(), run.world.view)
 
 
 if __name__ == "__main__":

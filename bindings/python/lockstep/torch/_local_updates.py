@@ -31,6 +31,10 @@ _STATE = {"parameters": Mapping, "momentum": Mapping, "model": Mapping, "inner_s
 class LocalUpdates(Strategy):
     """The engine of DiLoCo, FedAvg and LocalSGD: inner steps, one all-reduce of the progress, an outer step."""
 
+    # Whether newcomers may fetch the state while members train. Nothing that is shared may change from an outer step to
+    # the next reduction then, and a reduction may have observers.
+    _fetches_ahead = False
+
     def __init__(
         self,
         run: Run,
@@ -108,7 +112,7 @@ class LocalUpdates(Strategy):
 
     @property
     def _publishes(self) -> bool:
-        return self._replica is None
+        return self._fetches_ahead and self._replica is None
 
     @property
     def _round_steps(self) -> int:
@@ -202,7 +206,7 @@ class LocalUpdates(Strategy):
             entries.update(fragment.entries())
         return {**entries, **self._counters()}
 
-    def _counters(self) -> dict[str, int]:
+    def _counters(self) -> dict[str, float]:
         steps = {"inner_step": self._boundary, "outer_step": self._outer_step}
         return {**steps, "starts_next": int(self._starts_next)}
 
@@ -234,7 +238,7 @@ class LocalUpdates(Strategy):
         self._begin(reduction, self._wire)
         had_newcomers, self._starts_next = self._starts_next, False
         if not reduction.is_void:
-            fragment.step()
+            self._step_of(fragment, reduction)
             self._outer_step += 1
             self._boundary += self._inner_steps - self._boundary % self._inner_steps
         self._inner_step = self._boundary
@@ -256,6 +260,10 @@ class LocalUpdates(Strategy):
         """A newcomer's part in a reduction that members begin when it enters: nothing, of weight 0."""
         fragment.gradient.fill(0)
         return Reduction([fragment.gradient], 0.0, GRADIENT_TAG, fragment.residual, observes=True)
+
+    def _step_of(self, fragment: Fragment, reduction: Reduction) -> None:
+        """The outer step along what a reduction has given."""
+        fragment.step()
 
 
 class LocalSGD(LocalUpdates):
@@ -285,6 +293,8 @@ class LocalSGD(LocalUpdates):
         ...             optimizer.zero_grad()
         ...             sync.step()
     """
+
+    _fetches_ahead = True
 
     def __init__(
         self,
@@ -318,6 +328,8 @@ class FedAvg(LocalUpdates):
     other arguments are those of LocalSGD.
     Raises ValueError, TypeError.
     """
+
+    _fetches_ahead = True
 
     def __init__(
         self,

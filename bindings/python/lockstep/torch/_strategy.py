@@ -31,7 +31,7 @@ _DESYNC_TAG = STATE_TAG - 1
 MOMENTS_TAG = STATE_TAG - 2
 GRADIENT_TAG = STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
 
-_ALONE = PeerId(bytes(16))  # the only member, without a run
+ALONE = PeerId(bytes(16))  # the only member, without a run
 
 Run = Union[Communicator, Replica, None]
 """A communicator; a replica, whose shards each reduce their own part; or None to train alone."""
@@ -162,7 +162,7 @@ class Strategy(ABC):
         self._check_every = whole_number(check_every, "check_every", 0)
         self._entered = False
         self._contributors: tuple[PeerId, ...] = ()
-        self._members: tuple[PeerId, ...] = (_ALONE,)  # of the next reduction, as far as known; equal on all peers
+        self._members: tuple[PeerId, ...] = (ALONE,)  # of the next reduction, as far as known; equal on all peers
         self._world = 1
         self._inner_step = 0
         self._outer_step = 0
@@ -362,11 +362,9 @@ class Strategy(ABC):
                 reduction.is_void = True
             except BelowMinimum:
                 reduction.work = None
-                if self._run is None or not self._minimum_world:
+                if not self._minimum_world:
                     raise
-                self._before_newcomers()
-                self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
-                self._sync()
+                self._wait_for_members()
                 self._begin(reduction, wire, in_background=True)
         if reduction.result is not None:
             self._count(reduction.result)
@@ -376,9 +374,14 @@ class Strategy(ABC):
                 error = desync_of(self._run, shared, difference, self._outer_step, _DESYNC_TAG)
                 self._differs = error.differs
                 raise error
-        contributors = self._members if self._run is None else reduction.contributors
-        for sampler in self._samplers:
-            sampler.settle(contributors)
+        self._settle_draws(self._members if self._run is None else reduction.contributors)
+
+    def _wait_for_members(self) -> None:
+        """Waits until there are minimum_world members, and shares the state with those that have come."""
+        if self._run is not None:
+            self._before_newcomers()
+            self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
+            self._sync()
 
     def _count(self, result: Result) -> None:
         self._contributors = self._members = result.contributors
@@ -425,9 +428,14 @@ class Strategy(ABC):
     def _deal(self, inner_step: int) -> None:
         """Members that begin to train at this inner step of the run get their samples up to the end of the round."""
         steps = self._round_steps - inner_step % self._round_steps
-        own = _ALONE if self._run is None else self._run.id
+        own = ALONE if self._run is None else self._run.id
         for sampler in self._samplers:
             sampler.deal(self._members, own, steps, inner_step)
+
+    def _settle_draws(self, contributors: Sequence[PeerId]) -> None:
+        """What these members have drawn in the oldest round has come through."""
+        for sampler in self._samplers:
+            sampler.settle(contributors)
 
     def _end_draws(self) -> None:
         """The round's samples are drawn; its reduction comes through during the next round."""
@@ -466,7 +474,7 @@ class _Buffers:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._names = _kept_buffers(model)
+        self._names = kept_buffers(model)
         self._groups: list[tuple[OpName, HostTensors]] = []
 
     def fetch(self) -> Sequence[tuple[OpName, list[Any]]]:
@@ -489,7 +497,8 @@ class _Buffers:
             group.give_back()
 
 
-def _kept_buffers(model: Any) -> list[str]:
+def kept_buffers(model: Any) -> list[str]:
+    """The names of the buffers that a model's state_dict() has."""
     kept = set(model.state_dict())
     return [name for name, _ in model.named_buffers() if name in kept]
 
@@ -520,7 +529,7 @@ def rest_of(model: Any, named: Sequence[tuple[str, Any]]) -> HostTensors:
     """What newcomers take over besides: frozen parameters, and buffers that the state_dict() has."""
     trained = {name for name, _ in named}
     tensors = [(name, p) for name, p in model.named_parameters() if name not in trained]
-    tensors += [(name, model.get_buffer(name)) for name in _kept_buffers(model)]
+    tensors += [(name, model.get_buffer(name)) for name in kept_buffers(model)]
     return HostTensors((f"model/{name}", tensor) for name, tensor in tensors)
 
 
