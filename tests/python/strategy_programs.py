@@ -279,11 +279,15 @@ def train(case: str, run: Run) -> None:
 
 
 def train_on(case: str, address: str, number: int) -> None:
-    """Trains until the process is killed."""
+    """Trains until the process is killed. Odd peers fetch the state while they wait for their admission."""
     torch.set_num_threads(1)
     model = make_model(number)
     optimizer = make_optimizer(model)
-    with lockstep.connect(address, timeout=IN_TIME, founders=FOUNDERS, listen_host="127.0.0.1", spin=0) as run:
+    with lockstep.Communicator(founders=FOUNDERS, listen_host="127.0.0.1", spin=0) as run:
+        if number % 2:
+            run.connect_async(address, timeout=IN_TIME)
+        else:
+            run.connect(address, timeout=IN_TIME)
         with CASES[case](run, model, optimizer) as sync:
             while True:
                 info = learn(sync, case, model, optimizer, number)

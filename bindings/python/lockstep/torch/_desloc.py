@@ -109,10 +109,6 @@ class DESLOC(LocalUpdates):
 
     # ---- the engine ----
 
-    @property
-    def _publishes(self) -> bool:
-        return False  # moments change between a publication and the admission
-
     def _find_moments(self) -> None:
         """The moments of the inner optimizers, and shared copies of them."""
         for optimizer in self._optimizers:

@@ -15,11 +15,10 @@ from ._checked import number, whole_number
 from ._local_updates import LocalUpdates
 from ._outer import SGD, Bytes, Floats, blocks, exact
 from ._philox import WORDS, halves, philox
-from ._strategy import Run, StepInfo
+from ._strategy import ALONE, Run, StepInfo
 
 _BITS = 32 * WORDS  # elements that one counter of Philox serves
 _SIGN = np.uint32(31)  # place of the sign in a float32
-_NOBODY = PeerId(bytes(16))  # the id of a peer that trains alone
 
 PER_OCTAVE = 8  # codes
 LARGEST = 127
@@ -172,7 +171,7 @@ class JustOneByte(LocalUpdates):
 
     def _try(self, loss: Callable[[], Any]) -> Bytes:
         """The codes of the slopes of this peer's loss; leaves the shared parameters in the model."""
-        directions = Directions(_NOBODY if self._run is None else self._run.id, self._seed)
+        directions = Directions(ALONE if self._run is None else self._run.id, self._seed)
         try:
             return np.array([self._slope(loss, directions, sample) for sample in range(self._samples)], np.uint8)
         finally:
@@ -201,7 +200,7 @@ class JustOneByte(LocalUpdates):
         gradient.fill(0)
         with exact():
             for peer, codes in contributions:
-                directions = Directions(_NOBODY if peer is None else peer, self._seed)
+                directions = Directions(ALONE if peer is None else peer, self._seed)
                 for sample, slope in enumerate(map(decode, codes.tolist())):
                     if slope:
                         for part, product in directions.times(slope, gradient.size, sample, self._outer_step):
@@ -227,7 +226,7 @@ def _codes_of(peer: PeerId | None, block: Bytes, samples: int) -> Bytes:
     bad = np.flatnonzero(codes == NOT_FINITE)
     if bad.size:
         raise InvalidArgument(
-            f"a loss of peer {_NOBODY if peer is None else peer} in sample {bad[0]} is infinite or NaN, or so is what its "
+            f"a loss of peer {ALONE if peer is None else peer} in sample {bad[0]} is infinite or NaN, or so is what its "
             "two losses differ by; allowed: finite losses. No parameter has changed"
         )
     return codes

@@ -33,7 +33,7 @@ MOMENTS_TAG = STATE_TAG - 2
 GRADIENT_TAG = STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
 
 _SPARE = 1 << 16  # bytes: a block that is too long by less is received, and its sender named
-_ALONE = PeerId(bytes(16))  # the only member, without a run
+ALONE = PeerId(bytes(16))  # the only member, without a run
 
 Run = Union[Communicator, Replica, None]
 """A communicator; a replica, whose shards each reduce their own part; or None to train alone."""
@@ -164,7 +164,7 @@ class Strategy(ABC):
         self._check_every = whole_number(check_every, "check_every", 0)
         self._entered = False
         self._contributors: tuple[PeerId, ...] = ()
-        self._members: tuple[PeerId, ...] = (_ALONE,)  # of the next reduction, as far as known; equal on all peers
+        self._members: tuple[PeerId, ...] = (ALONE,)  # of the next reduction, as far as known; equal on all peers
         self._world = 1
         self._inner_step = 0
         self._outer_step = 0
@@ -365,7 +365,7 @@ class Strategy(ABC):
                 self._begin(reduction, wire, in_background=True)
         if reduction.result is not None:
             self._take_result(reduction.result)
-        self._settle_samplers(self._members if self._run is None else reduction.contributors)
+        self._settle_draws(self._members if self._run is None else reduction.contributors)
 
     @contextmanager
     def _watching(self) -> Iterator[None]:
@@ -390,11 +390,6 @@ class Strategy(ABC):
             error = desync_of(self._run, self._watched(), result.state_difference, self._outer_step, _DESYNC_TAG)
             self._differs = error.differs
             raise error
-
-    def _settle_samplers(self, contributors: Sequence[PeerId]) -> None:
-        """The samples of the round that these peers have contributed are used up."""
-        for sampler in self._samplers:
-            sampler.settle(contributors)
 
     def _wait_for_members(self) -> None:
         """Waits until there are minimum_world members, and shares the state with those that have come."""
@@ -486,9 +481,14 @@ class Strategy(ABC):
     def _deal(self, inner_step: int) -> None:
         """Members that begin to train at this inner step of the run get their samples up to the end of the round."""
         steps = self._round_steps - inner_step % self._round_steps
-        own = _ALONE if self._run is None else self._run.id
+        own = ALONE if self._run is None else self._run.id
         for sampler in self._samplers:
             sampler.deal(self._members, own, steps, inner_step)
+
+    def _settle_draws(self, contributors: Sequence[PeerId]) -> None:
+        """What these members have drawn in the oldest round has come through."""
+        for sampler in self._samplers:
+            sampler.settle(contributors)
 
     def _end_draws(self) -> None:
         """The round's samples are drawn; its reduction comes through during the next round."""
