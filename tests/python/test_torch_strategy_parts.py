@@ -583,6 +583,7 @@ def test_every_public_name_has_a_docstring() -> None:
 STRATEGY_FILES = (
     "_data_parallel",
     "_desloc",
+    "_demo",
     "_diloco",
     "_fragments",
     "_local_updates",
