@@ -1,4 +1,4 @@
-"""A GPT of characters learns the sources of Python's standard library, after a warm start of 200 data-parallel steps."""
+"""A GPT of characters learns the sources of Python's standard library, from a checkpoint of data parallel training."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class Chars(Task):
     name, steps, batch, rate = "chars", 1000, 8, 2e-3
     rows = (
         *rows_without_outer(),
+        Row("data-parallel-fast", "data parallel, twice the learning rate", data_parallel(), rate=2.0),
         *rows_of_diloco(Nesterov(0.7, 0.9)),
         *rows_of_streaming(Nesterov(0.7, 0.9), by_block(1)),
         *rows_of_overlap(SGD(0.7)),

@@ -1,7 +1,7 @@
 """Processes under kills and joins: DiLoCo on the characters, 8 processes, 200 outer steps, an event every few seconds.
 
-Three runs are left alone, and three are disturbed. After every outer step all peers have equal parameters; the disturbed
-runs' loss is within the spread of the others.
+Three runs are left alone, and three are disturbed. After every outer step all peers have equal parameters; the loss of
+the disturbed runs is within the spread of the others.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def hash_of(state: dict[str, Any]) -> str:
 
 
 def train(number: int, founders: int, seed: int, address: str, folder: Path) -> None:
-    """A process; one that the others have lost comes again as a new peer. Tells each outer step in a file of its own."""
+    """A process; if the others lose it, it comes again as a new peer. Tells each outer step in a file of its own."""
     torch.set_num_threads(1)
     with (folder / f"peer-{number}.jsonl").open("w", buffering=1) as told:
         while True:

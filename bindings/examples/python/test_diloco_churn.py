@@ -1,6 +1,6 @@
 """The loop of diloco.py as a swarm in the simulator, under crashes, joins, stalls and cuts: a test to copy.
 
-pytest --lockstep-seeds 100 test_diloco_churn.py           # seeds 0 to 99; a failure names its seed and the fewest faults
+pytest --lockstep-seeds 100 test_diloco_churn.py      # seeds 0 to 99; a failure names its seed and the fewest faults
 
 The programs return their parameters as a State: the swarm fails if two of the same revision differ in a bit.
 """
