@@ -126,7 +126,7 @@ class Peers:
 
     def start(self, founders: int = NEVER) -> None:
         """Starts a process. One that comes later founds no run of its own, also when the run is over."""
-        context = multiprocessing.get_context("fork")  # torch is imported once
+        context = multiprocessing.get_context("fork")
         process = context.Process(target=train, args=(len(self.all), founders, *self._arguments))
         process.start()
         self.all.append(process)
@@ -256,6 +256,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("build/experiments"), help="folder (default: %(default)s)")
     given = parser.parse_args()
     TASK.steps = given.outer_steps * INNER_STEPS
+    make_inner(TASK.make_model(), TASK.rate)  # the first optimizer imports for seconds: once, before the forks
     runs: list[Run] = []
     print("seed  disturbed   loss  kills  joins  late  peers  retries  disagreements  seconds")
     for seed in (int(seed) for seed in given.seeds.split(",")):

@@ -94,7 +94,8 @@ def start(peer: Callable[[str, int, int], None], peers: int, steps: int, join: s
     if join:
         peer(join, peers, steps)
         return
-    context = multiprocessing.get_context("fork")  # torch is imported once
+    torch.optim.SGD(GPT().parameters(), lr=1.0)  # the first optimizer imports for seconds: once, before the forks
+    context = multiprocessing.get_context("fork")
     with coordinator() as address:
         processes = [context.Process(target=peer, args=(address, peers, steps)) for _ in range(peers)]
         for process in processes:
