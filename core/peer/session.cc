@@ -1,6 +1,7 @@
 #include "core/peer/session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/mutant.h"
 #include "core/wire/limits.h"
@@ -43,6 +44,10 @@ constexpr Duration kLongestPause = seconds(1);
 // them, long enough to send those of dozens of small rounds together.
 constexpr Duration kHeldFor = milliseconds(2);
 constexpr std::size_t kHeldBytes = 4096;
+
+// After a greeting that got no answer, in units of dial_timeout: until then the coordinator must have noticed that
+// the stream of that greeting is dead.
+constexpr std::int64_t kGhostFor = 8;
 
 // The most kinds of failed attempts that an error text lists.
 constexpr std::size_t kMostFailures = 16;
@@ -217,11 +222,22 @@ void Session::on_message(wire::Received received, Instant now, Effects& out) {
     channel_->reader.set_max_body_bytes(kMaxBodyBytes);
     return;
   }
-  if (const auto* refused = std::get_if<wire::Refused>(&received.message)) {
-    return over(refused->status, "the coordinator at '" + coordinator_ + "' refused: " + refused->text, now, out);
-  }
+  if (const auto* refused = std::get_if<wire::Refused>(&received.message)) return on_refused(*refused, now, out);
   over(Status::kProtocolError, "'" + coordinator_ + "' does not greet as a coordinator: is it the address of a peer?",
        now, out);
+}
+
+// Rule 41. A greeting that got no answer may have arrived: the coordinator then believes that this peer waits on the
+// earlier stream, refuses its id, and counts it as one that waits. This ends when the coordinator notices that the
+// earlier stream is dead. Until then a refusal is a failed attempt like any other.
+void Session::on_refused(const wire::Refused& refused, Instant now, Effects& out) {
+  if (refused.status != Status::kRefused || now >= ghost_until_) {
+    return over(refused.status, "the coordinator at '" + coordinator_ + "' refused: " + refused.text, now, out);
+  }
+  refused_ = true;
+  next_timer_ = kNever;
+  note_failed_dial("refused: " + refused.text);
+  channel_->close(out);  // on_closed() goes on
 }
 
 void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
@@ -232,10 +248,12 @@ void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
     next_timer_ = kNever;
     return;
   }
+  if (std::exchange(refused_, false)) return dial_next(now, out);
   const std::string why = why_closed(in);
   if (early) {
     const std::string limit = " within " + std::to_string(options_.dial_timeout.ns / 1'000'000) + " ms";
     const bool gave_up = in.reason == io::CloseReason::kAsked;  // on_timer()
+    if (greeting) ghost_until_ = now + options_.dial_timeout * kGhostFor;
     note_failed_dial(greeting ? "connected, but no greeting came" + (gave_up ? limit : ": " + why)
                               : (gave_up ? "no answer" + limit : why));
     return dial_next(now, out);

@@ -87,6 +87,7 @@ class Session {
   void try_dial(Instant now, Effects& out);
   void take_events(Instant now, Effects& out);
   void on_message(wire::Received received, Instant now, Effects& out);
+  void on_refused(const wire::Refused& refused, Instant now, Effects& out);
   void over(Status status, std::string text, Instant now, Effects& out);
 
   Options options_;
@@ -108,6 +109,8 @@ class Session {
   };
   std::vector<Failure> failures_;  // in the order in which they were seen first
   bool connected_ = false;         // something listens there
+  bool refused_ = false;           // the coordinator has refused this attempt; the stream is being closed
+  Instant ghost_until_;            // until then a refusal may be about an earlier greeting of this peer
   Instant began_;
   std::uint32_t rounds_ = 0;  // in which all addresses failed
   std::optional<wire::Channel> channel_;

@@ -26,11 +26,13 @@ std::optional<std::string_view> first(std::string_view text, std::string_view be
   return text.starts_with(before) ? between(text, before, after) : std::nullopt;
 }
 
-Duration millis(std::string_view text) {
-  std::int64_t ms = 0;
-  std::from_chars(text.data(), text.data() + text.size(), ms);
-  return milliseconds(ms);
+std::uint64_t integer_of(std::string_view text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
+
+Duration millis(std::string_view text) { return milliseconds(static_cast<std::int64_t>(integer_of(text))); }
 
 bool is_member(const wire::View& view, PeerId peer) {
   return std::any_of(view.members.begin(), view.members.end(),
@@ -197,6 +199,11 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
     if (is_scripted_ || may_be_lost(*about, why)) return {};
     return text_of(life.id) + " is taken out of the run (" + event.text + ") without a cause";
   }
+  if (process == 0 && event.kind == trace::Kind::kPeerRefused) {
+    const auto number = between(event.text, "gang ", " is whole already");
+    if (!number || is_scripted_ || may_seem_whole(GangId{integer_of(*number)})) return {};
+    return "the coordinator refuses a peer (" + event.text + ") without a cause";
+  }
   if (process != 0 && event.kind == trace::Kind::kLinkReported) {
     reports_.push_back({excuses_.life(process).id, event.peer, now_});
     if (is_scripted_ || may_report(process, event.peer)) return {};
@@ -204,6 +211,19 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
            "), and no fault had hurt the way between them";
   }
   return {};
+}
+
+// The coordinator refuses a member of a gang because enough others wait. Either another gang of the same name waits, or
+// a member of the gang is gone, and the coordinator has not noticed it.
+bool Causes::may_seem_whole(GangId gang) const {
+  const auto& lives = excuses_.lives();
+  const auto waiting = std::ranges::count_if(
+      lives, [&](const Life& life) { return life.gang == gang && !life.view && !life.died && !life.over; });
+  return std::ranges::any_of(lives, [&](const Life& life) {
+    if (life.gang != gang) return false;
+    const bool unnoticed = !life.lost || *life.lost + excuses_.times.until_told() >= now_;
+    return waiting > life.gang_size || ((life.died || life.over) && unnoticed);
+  });
 }
 
 // ---- what a process learns ----
@@ -221,18 +241,7 @@ bool Causes::may_lose_run(std::uint32_t process, Status status, std::string_view
   if (text.find("was silent for") != std::string_view::npos) {
     return life.lost || excuses_.quiet(0, process, look) >= times.least_quiet(times.silence);
   }
-  // A member of its gang is gone, and the coordinator had not noticed when it refused: the gang seems complete with
-  // this peer. Or another gang of the same name waits.
-  if (text.find(" is whole already") != std::string_view::npos) {
-    const auto others = std::count_if(excuses_.lives().begin(), excuses_.lives().end(), [&](const Life& other) {
-      return other.gang == life.gang && &other != &life && !other.view && !other.died && !other.over;
-    });
-    if (others >= life.gang_size) return true;
-    return std::any_of(excuses_.lives().begin(), excuses_.lives().end(), [&](const Life& mate) {
-      const bool unnoticed = !mate.lost || *mate.lost + times.until_told() >= now_;
-      return mate.gang == life.gang && &mate != &life && (mate.died || mate.over) && unnoticed;
-    });
-  }
+  if (text.find(" is whole already") != std::string_view::npos) return true;  // judged when the coordinator refused
   // The process has asked to stop a call and gets no answer: the coordinator and the process cannot hear each other; or
   // the coordinator waits for one silent member after the other, two silences for each, and each time the grace period
   // begins again.

@@ -3,6 +3,7 @@
 //   - a process is lost to the coordinator, for a reason that the coordinator says: it was silent, and something kept
 //     it silent for as long; its stream has ended, and it is dead or its stream was reset; it and another cannot reach
 //     each other, and what lies between these two was hurt not long ago;
+//   - a newcomer is refused because its gang seems whole: another gang of the same name waits, or a member is gone;
 //   - a process loses the run because it is lost to the coordinator, or cannot hear it;
 //   - a call ends without a result because a member of its cohort is lost that its round held, or has left, or has
 //     stopped it; whoever is named is one of these; or because its caller has lost the run.
@@ -94,6 +95,7 @@ class Causes {
   [[nodiscard]] bool is_reported(std::uint32_t process, std::uint32_t other) const;
   [[nodiscard]] bool may_be_lost(std::uint32_t process, std::string_view why) const;
   [[nodiscard]] bool may_report(std::uint32_t process, PeerId other) const;
+  [[nodiscard]] bool may_seem_whole(GangId gang) const;
   [[nodiscard]] bool may_lose_run(std::uint32_t process, Status status, std::string_view text) const;
   // ---- what is true of a process in a round ----
   [[nodiscard]] bool is_out_of_step(const JudgedRound& round, std::uint32_t process) const;

@@ -3,8 +3,8 @@
 usage: python strategy_programs.py <case> <coordinator> <number> <folder>
        python strategy_programs.py <case> <coordinator> <number>            trains until it is killed
 
-Peers 0, 1 and 2 begin together; peer 3 comes later. All wait before round COMES until it waits for its admission, so
-that it enters at a known place. Peer 1 kills itself in the middle of the all-reduce of round DIES: it and peer 0 have
+All reductions compare the shared states: a false alarm fails the test. Peers 0, 1 and 2 begin together; peer 3 comes
+later. All wait before round COMES until it waits for its admission, so that it enters at a known place. Peer 1 kills itself in the middle of the collective of round DIES: it and peer 0 have
 launched it, and peer 2 has not before the file `dead` is there. Each peer prints what the test compares.
 """
 
@@ -23,15 +23,22 @@ import lockstep
 import numpy as np
 import torch
 from lockstep.torch import (
+    DESLOC,
     SGD,
     DataParallel,
     DiLoCo,
+    DPLoRA,
     FedAvg,
+    JustOneByte,
     LocalSGD,
     Nesterov,
+    RunSampler,
+    SketchedSGD,
+    StepInfo,
     Strategy,
     StreamingDiLoCo,
     Wire,
+    _private,
     by_block,
 )
 
@@ -42,26 +49,57 @@ VICTIM, LATE = 1, 2
 IN_TIME = 60.0
 
 TAU = 1
+DATA, BATCH = 37, 3
+RATIO, SMALL_RATIO, OUTER_LR, SEED = 4, 1.125, 0.25, (7 << 32) + 11
+LR, EPS, SAMPLES = 1e-4, 1e-2, 3
+CLIP, NOISE = 0.5, 0.25
 
 
 def diloco(outer: Any = None, **options: Any) -> Callable[[Any, Any, Any], Strategy]:
-    return lambda run, model, inner: DiLoCo(run, model, inner, inner_steps=INNER_STEPS, outer=outer, **options)
+    return lambda run, model, inner: DiLoCo(
+        run, model, inner, inner_steps=INNER_STEPS, outer=outer, check_every=1, **options
+    )
 
 
 def streaming(wire: Any) -> Callable[[Any, Any, Any], Strategy]:
     return lambda run, model, inner: StreamingDiLoCo(
-        run, model, inner, inner_steps=INNER_STEPS, fragments=by_block(1), tau=TAU, outer=Nesterov(0.4, 0.9), wire=wire
+        run,
+        model,
+        inner,
+        inner_steps=INNER_STEPS,
+        fragments=by_block(1),
+        tau=TAU,
+        outer=Nesterov(0.4, 0.9),
+        wire=wire,
+        check_every=1,
+    )
+
+
+PERIODS = {"exp_avg": 2, "exp_avg_sq": 3}
+
+
+def desloc(**options: Any) -> Callable[[Any, Any, Any], Strategy]:
+    return lambda run, model, inner: DESLOC(
+        run, model, inner, inner_steps=INNER_STEPS, moments=PERIODS, check_every=1, **options
+    )
+
+
+def sketched(ratio: float, **options: Any) -> Callable[[Any, Any, Any], Strategy]:
+    return lambda run, model, inner: SketchedSGD(
+        run, model, inner, inner_steps=INNER_STEPS, ratio=ratio, outer_lr=OUTER_LR, seed=SEED, **options
     )
 
 
 CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
-    "local-sgd": lambda run, model, inner: LocalSGD(run, model, inner, inner_steps=INNER_STEPS),
-    "fed-avg": lambda run, model, inner: FedAvg(run, model, inner, inner_steps=INNER_STEPS, lr=0.75),
+    "local-sgd": lambda run, model, inner: LocalSGD(run, model, inner, inner_steps=INNER_STEPS, check_every=1),
+    "fed-avg": lambda run, model, inner: FedAvg(run, model, inner, inner_steps=INNER_STEPS, lr=0.75, check_every=1),
     "diloco": diloco(),
     "diloco-int8": diloco(Nesterov(0.5, 0.8), wire="int8"),
     "diloco-feedback": diloco(SGD(0.9), wire=Wire("int8", "int8", error_feedback=True)),
-    "data-parallel": lambda run, model, inner: DataParallel(run, model, inner),
-    "data-parallel-int8": lambda run, model, inner: DataParallel(run, model, inner, wire="int8"),
+    "desloc": desloc(),
+    "desloc-int8": desloc(outer=Nesterov(0.5, 0.8), wire="int8", moments_wire="bf16"),
+    "data-parallel": lambda run, model, inner: DataParallel(run, model, inner, check_every=1),
+    "data-parallel-int8": lambda run, model, inner: DataParallel(run, model, inner, wire="int8", check_every=1),
     "outer": diloco(overlap="outer"),
     "outer-int8": diloco(Nesterov(0.4, 0.5), overlap="outer", wire="int8"),
     "eager": diloco(Nesterov(0.4, 0.5), overlap="eager"),
@@ -69,6 +107,12 @@ CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
     "streaming": streaming("native"),
     "streaming-int8": streaming("int8"),
     "streaming-4-bits": streaming(Wire("e3m0", "int8")),
+    "dp-lora": lambda run, model, inner: DPLoRA(
+        run, model, inner, inner_steps=INNER_STEPS, clip=CLIP, noise_multiplier=NOISE, outer_lr=0.5
+    ),
+    "one-byte": lambda run, model, _: JustOneByte(run, model, lr=LR, eps=EPS, samples=SAMPLES, seed=SEED),
+    "sketched": sketched(RATIO),
+    "sketched-int8": sketched(SMALL_RATIO, wire="int8"),
 }
 
 
@@ -86,20 +130,46 @@ def make_optimizer(model: Any) -> Any:
     return torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
 
 
-def backward(model: Any, optimizer: Any, number: int, step: int) -> None:
-    """The gradient of one inner step of the run on a peer's own examples; the rate follows the run."""
-    optimizer.param_groups[0]["lr"] = 0.02 / (1 + step)
-    optimizer.zero_grad()
+class Entropy:
+    """Noise of DPLoRA that a test can compute: a peer's own bytes, others at every call."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._calls = 0
+
+    def __call__(self, count: int) -> bytes:
+        self._calls += 1
+        return np.random.default_rng([self._number, self._calls]).bytes(count)
+
+
+def loss_of(model: Any, number: int, step: int) -> Any:
+    """The loss of a peer's own examples of one inner step of the run."""
     generator = torch.Generator().manual_seed(1000 * number + step)
     x = torch.randn(16, 12, generator=generator)
-    (model(x) - x.flip(1)).square().mean().backward()
+    return (model(x) - x.flip(1)).square().mean()
+
+
+def backward(model: Any, optimizer: Any, number: int, step: int) -> None:
+    """The gradient of loss_of(); the rate follows the run."""
+    optimizer.param_groups[0]["lr"] = 0.02 / (1 + step)
+    optimizer.zero_grad()
+    loss_of(model, number, step).backward()
+
+
+def learn(sync: Strategy, case: str, model: Any, optimizer: Any, number: int) -> StepInfo:
+    """One inner step of a peer."""
+    if isinstance(sync, JustOneByte):
+        return sync.step(lambda: loss_of(model, number, sync.inner_step))
+    backward(model, optimizer, number, sync.inner_step)
+    optimizer.step()
+    return sync.step(weight_of(case, number % 4))
 
 
 def steps_of(case: str) -> int:
     """Inner steps from one all-reduce to the next."""
     if case.startswith("streaming"):
         return INNER_STEPS // 2
-    return 1 if case.startswith("data-parallel") else INNER_STEPS
+    return 1 if case.startswith(("data-parallel", "one-byte")) else INNER_STEPS
 
 
 def total_of(case: str) -> int:
@@ -135,7 +205,7 @@ def say(*words: object) -> None:
 
 
 class Run(lockstep.Communicator):
-    """A communicator whose peer dies in the middle of an all-reduce, or comes late to it."""
+    """A communicator whose peer dies in the middle of a collective, or comes late to it."""
 
     number = 0
     folder = Path()
@@ -143,9 +213,17 @@ class Run(lockstep.Communicator):
 
     def all_reduce_async(self, *arguments: Any, **options: Any) -> Any:
         """Begins all_reduce(), at its time."""
+        return self.launch(super().all_reduce_async, *arguments, **options)
+
+    def all_gather_async(self, *arguments: Any, **options: Any) -> Any:
+        """Begins all_gather(), at its time."""
+        return self.launch(super().all_gather_async, *arguments, **options)
+
+    def launch(self, begin: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         if self.rounds == DIES and self.number == LATE:
             until((self.folder / "dead").exists)
-        work = super().all_reduce_async(*arguments, **options)
+            until(lambda: self.world_size == FOUNDERS)  # the victim is lost, and the newcomer is there
+        work = begin(*arguments, **options)
         say("launched", self.rounds)
         if self.rounds == DIES and self.number == VICTIM:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -155,28 +233,33 @@ class Run(lockstep.Communicator):
 
 def train(case: str, run: Run) -> None:
     number = run.number
+    _private.entropy = Entropy(number)
     model = make_model(number)
     optimizer = make_optimizer(model)
-    with CASES[case](run, model, optimizer) as sync:
+    sync = CASES[case](run, model, optimizer)
+    data = RunSampler(DATA, sync, BATCH)
+    with sync:
         say("begins", run.id, sync.inner_step, hash_of_model(model))
         while sync.inner_step < total_of(case):
             if sync.inner_step == COMES * steps_of(case) and number < FOUNDERS:
                 until(lambda: run.pending == 1)
-            backward(model, optimizer, number, sync.inner_step)
-            optimizer.step()
-            info = sync.step(weight_of(case, number))
+            say("draws", sync.inner_step, data.epoch, *data.next().tolist())
+            info = learn(sync, case, model, optimizer, number)
             if info.outer:
                 state = sync.global_state_dict()
+                momentum = [state["momentum"], *state.get("moments", {}).values()]
                 say(
                     "outer",
                     info.outer_step,
                     ",".join(map(str, info.contributors)),
                     info.retries,
                     hash_of(*[tensor.numpy() for tensor in state["parameters"].values()]),
-                    hash_of(*[tensor.numpy() for tensor in state["momentum"].values()]),
+                    hash_of(*[tensor.numpy() for group in momentum for tensor in group.values()]),
                     hash_of_model(model),
                 )
     say("ended", hash_of_model(model))
+    (position,) = sync.global_state_dict()["samplers"]
+    say("position", position["cursor"], *[number for one in position["free"] for number in one])
 
 
 def train_on(case: str, address: str, number: int) -> None:
@@ -187,9 +270,7 @@ def train_on(case: str, address: str, number: int) -> None:
     with lockstep.connect(address, timeout=IN_TIME, founders=FOUNDERS, listen_host="127.0.0.1", spin=0) as run:
         with CASES[case](run, model, optimizer) as sync:
             while True:
-                backward(model, optimizer, number, sync.inner_step)
-                optimizer.step()
-                info = sync.step(weight_of(case, number % 4))
+                info = learn(sync, case, model, optimizer, number)
                 if info.outer:
                     state = sync.global_state_dict()
                     tensors = [*state["parameters"].values(), *state["momentum"].values()]

@@ -6,8 +6,9 @@ into the chunk that rank r owns; a tensor of at most 16 KiB is one chunk, of ran
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import torch
@@ -41,6 +42,12 @@ def e3m0(values: np.ndarray) -> np.ndarray:
             powers = np.ldexp(F(1), (largest - 127 + sizes - 7).astype(np.int32)).astype(F)
             out[begin : begin + SMALL_BLOCK] = np.where(sizes > 0, np.copysign(powers, block), F(0))
     return out
+
+
+def bf16(values: np.ndarray) -> np.ndarray:
+    """What is left of values after a trip as bfloat16, rounded to nearest, ties to even."""
+    bits = values.view(np.uint32)
+    return ((bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)).view(F)
 
 
 def exactly(values: np.ndarray) -> np.ndarray:
@@ -86,6 +93,90 @@ def average_direct(
         sums = sums + (inputs[owner][part] + residuals[owner][part])
         result[part] = down(sums / F(world))
     return result, left
+
+
+def philox(counter: Sequence[int], key: Sequence[int]) -> list[int]:
+    """Philox 4x32-10, written down from the paper: four words."""
+    (a, b, c, d), (k, m) = counter, key
+    for _ in range(10):
+        left, right = 0xD2511F53 * a, 0xCD9E8D57 * c
+        a, b, c, d = (right >> 32) ^ b ^ k, right % 2**32, (left >> 32) ^ d ^ m, left % 2**32
+        k, m = (k + 0x9E3779B9) % 2**32, (m + 0xBB67AE85) % 2**32
+    return [a, b, c, d]
+
+
+def hashes(count: int, ratio: float, seed: int, turn: int) -> tuple[list[int], list[int]]:
+    """The bucket and the sign of each element of a sketch: 4096 elements share buckets."""
+    buckets: list[int] = []
+    signs: list[int] = []
+    for element in range(count):
+        if element % 8 == 0:
+            words = philox([element // 8, turn % 2**32, turn >> 32, 1], [seed % 2**32, seed >> 32])
+            halves = [half for word in words for half in (word % 2**16, word >> 16)]
+        chunk = element // 4096
+        size = math.ceil(min(4096, count - 4096 * chunk) / ratio)
+        half = halves[element % 8]
+        buckets.append(chunk * math.ceil(4096 / ratio) + (half >> 1) * size // 2**15)
+        signs.append(-1 if half % 2 else 1)
+    return buckets, signs
+
+
+def sketch(values: np.ndarray, ratio: float, seed: int, turn: int) -> np.ndarray:
+    """The sums of buckets in float64, in the order of the elements."""
+    whole, rest = divmod(values.size, 4096)
+    sums = [0.0] * (whole * math.ceil(4096 / ratio) + math.ceil(rest / ratio))
+    for value, bucket, sign in zip(values.tolist(), *hashes(values.size, ratio, seed, turn)):
+        sums[bucket] += sign * value
+    return np.array(sums).astype(F)
+
+
+def unsketch(sums: np.ndarray, count: int, ratio: float, seed: int, turn: int) -> np.ndarray:
+    buckets, signs = hashes(count, ratio, seed, turn)
+    return np.array([F(sign) * sums[bucket] for bucket, sign in zip(buckets, signs)], F)
+
+
+def direction(count: int, peer: bytes, sample: int, seed: int, turn: int) -> np.ndarray:
+    """+1 or -1 for each element: bits of Philox, whose key comes from the peer's id."""
+    words = [int.from_bytes(peer[at : at + 4], "little") for at in range(0, 16, 4)]
+    key = philox(words, [seed % 2**32, seed >> 32])[:2]
+    out: list[float] = []
+    for counter in range(math.ceil(count / 128)):
+        for word in philox([counter, sample, turn % 2**32, turn >> 32], key):
+            out += [1 if word >> bit & 1 else -1 for bit in range(32)]
+    return np.array(out[:count], F)
+
+
+def gaussian(entropy: Callable[[int], bytes], count: int) -> np.ndarray:
+    """Normal numbers by Box and Muller's method, of at most 65536 elements."""
+    half = (count + 1) // 2
+    uniform = np.frombuffer(entropy(16 * half), "<u8") // 2**11 / 2.0**53
+    radius, angle = np.sqrt(-2 * np.log(1 - uniform[:half])), 2 * np.pi * uniform[half:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+
+
+def epsilon(deviation: float, delta: float) -> float:
+    """That of the normal mechanism with sensitivity 1: Balle and Wang, 2018, theorem 8, by bisection."""
+
+    def below(x: float) -> float:
+        return math.erfc(-x / math.sqrt(2)) / 2
+
+    def delta_of(e: float) -> float:
+        return below(0.5 / deviation - e * deviation) - math.exp(e) * below(-0.5 / deviation - e * deviation)
+
+    low, high = 0.0, 100.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
+    return high
+
+
+def code(slope: float) -> F:
+    """What is left of a slope after a trip in one byte."""
+    if abs(slope) < 2**-10:
+        return F(0)
+    sizes = [2.0 ** ((number - 73) / 8) for number in range(1, 128)]
+    nearest = min(sizes, key=lambda size: abs(math.log2(size) - math.log2(abs(slope))))
+    return F(math.copysign(nearest, slope))
 
 
 def chunks(world: int, count: int) -> list[tuple[int, slice]]:

@@ -5,6 +5,7 @@ In each run a newcomer enters at a known round, and a peer is killed in the midd
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import strategy_programs as programs  # noqa: E402
 import strategy_reference as reference  # noqa: E402
+from lockstep.torch._deals import shuffled  # noqa: E402
 from torch_processes import TorchProcess  # noqa: E402
 
 PROGRAM = Path(__file__).parent / "strategy_programs.py"
@@ -29,6 +31,8 @@ class Told:
 
     begin: list[str]
     outer: dict[int, list[str]] = field(default_factory=dict)
+    draws: dict[int, list[int]] = field(default_factory=dict)  # indices of samples by inner step
+    position: list[int] = field(default_factory=list)
     end: str = ""
 
 
@@ -37,7 +41,10 @@ def told(process: TorchProcess) -> Told:
     begins = [line[1:] for line in lines if line[0] == "begins"]
     assert begins, process.output()
     ends = [line[1] for line in lines if line[0] == "ended"]
-    return Told(begins[0], {int(line[1]): line[2:] for line in lines if line[0] == "outer"}, *ends)
+    position = [int(word) for line in lines if line[0] == "position" for word in line[1:]]
+    draws = {int(line[1]): [int(word) for word in line[3:]] for line in lines if line[0] == "draws"}
+    outer = {int(line[1]): line[2:] for line in lines if line[0] == "outer"}
+    return Told(begins[0], outer, draws, position, *ends)
 
 
 def run_case(case: str, address: str, folder: Path) -> list[Told]:
@@ -95,7 +102,8 @@ class Rounds:
     Round n, counted from 0, is the n-th reduction; its outer step has the number n + 1.
     """
 
-    def __init__(self, all_told: list[Told], printed: int = programs.ROUNDS) -> None:
+    def __init__(self, case: str, all_told: list[Told], printed: int = programs.ROUNDS) -> None:
+        self.case = case
         self.told = all_told
         numbers = {one.begin[0]: number for number, one in enumerate(all_told)}
         by_round: dict[int, list[int]] = {}
@@ -141,9 +149,26 @@ class Rounds:
             assert model == (programs.hash_of(theta) if models is None else models[number]), f"peer {number}"
 
     def check_end(self, theta: np.ndarray) -> None:
-        """At the end the models have the shared parameters."""
+        """At the end the models have the shared parameters, and each sample is in one contribution of an epoch."""
         for number in self.members[-1]:
             assert self.told[number].end == programs.hash_of(theta)
+        cursor, *free = self.told[0].position
+        assert all(self.told[number].position == self.told[0].position for number in self.members[-1])
+        unused = {position for begin, end in zip(free[::2], free[1::2]) for position in range(begin, end)}
+        used = np.array([position for position in range(cursor) if position not in unused])
+        epochs, places = np.divmod(used, programs.DATA)
+        orders = [shuffled(places[epochs == epoch], programs.DATA, 0, epoch) for epoch in range(max(epochs) + 1)]
+        steps = programs.steps_of(self.case)
+        drawn = [
+            index
+            for number, members in enumerate(self.members)
+            for member in members
+            for step, indices in self.told[member].draws.items()
+            if step // steps == number
+            for index in indices
+        ]
+        assert Counter(drawn) == Counter(np.concatenate(orders).tolist())
+        assert max(epochs) >= 1
 
 
 @pytest.mark.parametrize(
@@ -160,7 +185,7 @@ def test_local_updates(
     case: str, lr: float, momentum: float, wire: Any, tmp_path: Path, coordinator: lockstep.Coordinator
 ) -> None:
     torch.set_num_threads(1)
-    rounds = Rounds(run_case(case, coordinator.address, tmp_path))
+    rounds = Rounds(case, run_case(case, coordinator.address, tmp_path))
     theta = rounds.first_parameters()
     outer = reference.Outer(lr, momentum, theta.size)
     peers = [Peer(number) for number in range(NEWCOMER + 1)]
@@ -180,12 +205,68 @@ def test_local_updates(
     rounds.check_end(theta)
 
 
+def moment_of(peer: Peer, name: str) -> np.ndarray:
+    return np.concatenate([peer.optimizer.state[p][name].numpy().reshape(-1) for p in peer.model.parameters()])
+
+
+def set_moments(peer: Peer, moments: dict[str, np.ndarray], steps: int) -> None:
+    """The peer's AdamW has these moments, after so many steps."""
+    at = 0
+    for p in peer.model.parameters():
+        part = {name: torch.from_numpy(values[at : at + p.numel()].copy()) for name, values in moments.items()}
+        state = {name: values.view(p.shape) for name, values in part.items()}
+        peer.optimizer.state[p] = {"step": torch.tensor(float(steps)), **state}
+        at += p.numel()
+
+
+@pytest.mark.parametrize(
+    ("case", "lr", "momentum", "wire", "moments_wire"),
+    [
+        ("desloc", 1.0, 0.0, reference.exactly, reference.exactly),
+        ("desloc-int8", 0.5, 0.8, reference.int8, reference.bf16),
+    ],
+)
+def test_desloc(
+    case: str,
+    lr: float,
+    momentum: float,
+    wire: Any,
+    moments_wire: Any,
+    tmp_path: Path,
+    coordinator: lockstep.Coordinator,
+) -> None:
+    """Each moment has its turn, and all of them have one before the newcomer takes them over."""
+    torch.set_num_threads(1)
+    rounds = Rounds(case, run_case(case, coordinator.address, tmp_path))
+    theta = rounds.first_parameters()
+    outer = reference.Outer(lr, momentum, theta.size)
+    peers = [Peer(number) for number in range(NEWCOMER + 1)]
+    steps = programs.INNER_STEPS
+    shared = {name: np.zeros_like(theta) for name in programs.PERIODS}
+    for number, members in enumerate(rounds.members):
+        weights = [0.25] * len(members)
+        gradients = [peers[member].train(theta, number * steps, steps) for member in members]
+        theta = outer.step(theta, reference.average(gradients, weights, wire, wire))
+        for name, period in programs.PERIODS.items():
+            if (number + 1) % period == 0 or number == programs.COMES:
+                own = [moment_of(peers[member], name) for member in members]
+                shared[name] = reference.average(own, weights, moments_wire, moments_wire)
+                for member in members:
+                    values = {other: moment_of(peers[member], other) for other in programs.PERIODS}
+                    set_moments(peers[member], {**values, name: shared[name]}, (number + 1) * steps)
+        if number == programs.COMES:
+            set_moments(peers[NEWCOMER], shared, (number + 1) * steps)
+        moments = [outer.v] if momentum else []
+        rounds.check(number + 1, theta, np.concatenate([*moments, *shared.values()]), None)
+    rounds.check_end(theta)
+
+
 @pytest.mark.parametrize(
     ("case", "wire"), [("data-parallel", reference.exactly), ("data-parallel-int8", reference.int8)]
 )
 def test_data_parallel(case: str, wire: Any, tmp_path: Path, coordinator: lockstep.Coordinator) -> None:
     torch.set_num_threads(1)
-    rounds = Rounds(run_case(case, coordinator.address, tmp_path))
+    rounds = Rounds(case, run_case(case, coordinator.address, tmp_path))
     one = Peer(0)  # all models and optimizers are equal
     reference.unflatten(one.model, rounds.first_parameters())
     for number, members in enumerate(rounds.members):
@@ -216,7 +297,7 @@ def test_overlap(
 ) -> None:
     """The average of a round is applied at the end of the next one."""
     torch.set_num_threads(1)
-    rounds = Rounds(run_case(case, coordinator.address, tmp_path), programs.ROUNDS - 1)
+    rounds = Rounds(case, run_case(case, coordinator.address, tmp_path), programs.ROUNDS - 1)
     theta = rounds.first_parameters()
     outer = reference.Outer(lr, momentum, theta.size)
     peers = [Peer(number) for number in range(NEWCOMER + 1)]
@@ -249,7 +330,7 @@ def test_overlap(
 def test_streaming(case: str, wire: Any, tmp_path: Path, coordinator: lockstep.Coordinator) -> None:
     """Two fragments in turn, each a step after its reduction has begun; half of the model's own progress stays."""
     torch.set_num_threads(1)
-    rounds = Rounds(run_case(case, coordinator.address, tmp_path))
+    rounds = Rounds(case, run_case(case, coordinator.address, tmp_path))
     theta = rounds.first_parameters()
     first = sum(parameter.numel() for parameter in programs.make_model(0)[0].parameters())
     parts = [slice(0, first), slice(first, theta.size)]

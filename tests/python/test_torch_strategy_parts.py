@@ -21,8 +21,10 @@ from lockstep.torch import (  # noqa: E402
     DataParallel,
     DiLoCo,
     FedAvg,
+    JustOneByte,
     LocalSGD,
     Nesterov,
+    SketchedSGD,
     StepInfo,
     StreamingDiLoCo,
     Wire,
@@ -64,8 +66,15 @@ def trains(sync: Any, model: Any, inner: Any, until_step: int, seed: int = 0, we
     while sync.inner_step < until_step:
         generator = torch.Generator().manual_seed(1000 * seed + sync.inner_step)
         x = torch.randn(8, 6, generator=generator).to(dtype)
+
+        def loss(x: Any = x) -> Any:
+            return (model(x) - x.flip(1)).square().mean()
+
+        if isinstance(sync, JustOneByte):
+            infos.append(sync.step(loss))
+            continue
         inner.zero_grad()
-        (model(x) - x.flip(1)).square().mean().backward()
+        loss().backward()
         inner.step()
         infos.append(sync.step(weight))
     return infos
@@ -309,8 +318,16 @@ def test_other_settings_are_refused(peers: Peers) -> None:
     assert refused == ["outer_lr is 0.6 on this peer, and 0.7 in the run; allowed: equal settings"]
 
 
-@pytest.mark.parametrize("overlap", [None, "outer"])
-def test_too_few_members_wait_for_more(overlap: Any, coordinator: lockstep.Coordinator) -> None:
+@pytest.mark.parametrize(
+    ("make", "steps"),
+    [
+        (lambda *three: DiLoCo(*three, inner_steps=2, minimum_world=2), 2),
+        (lambda *three: DiLoCo(*three, inner_steps=2, minimum_world=2, overlap="outer"), 2),
+        (lambda *three: SketchedSGD(*three, inner_steps=2, minimum_world=2, ratio=2), 2),
+        (lambda run, model, _: JustOneByte(run, model, lr=0.01, minimum_world=2), 1),
+    ],
+)
+def test_too_few_members_wait_for_more(make: Any, steps: int, coordinator: lockstep.Coordinator) -> None:
     seen: dict[int, list[StepInfo]] = {}
     ended: dict[int, bytes] = {}
     alone = threading.Event()
@@ -319,15 +336,15 @@ def test_too_few_members_wait_for_more(overlap: Any, coordinator: lockstep.Coord
         with lockstep.connect(coordinator.address, founders=2, timeout=IN_TIME, listen_host="127.0.0.1", spin=0) as run:
             model = model_of(number)
             inner = adam(model)
-            with DiLoCo(run, model, inner, inner_steps=2, minimum_world=2, overlap=overlap) as sync:
+            with make(run, model, inner) as sync:
                 if number == 1:
-                    trains(sync, model, inner, 2, seed=number)
+                    trains(sync, model, inner, steps, seed=number)
                     return  # leaves
                 if number == 0:
-                    trains(sync, model, inner, 2, seed=number)
+                    trains(sync, model, inner, steps, seed=number)
                     until(lambda: run.world_size == 1)
                     alone.set()
-                seen[number] = trains(sync, model, inner, 8, seed=number)
+                seen[number] = trains(sync, model, inner, 4 * steps, seed=number)
                 ended[number] = bits(model)
 
     threads = [threading.Thread(target=peer, args=(number,), daemon=True) for number in range(2)]
@@ -566,13 +583,28 @@ def test_every_public_name_has_a_docstring() -> None:
                 assert "Raises" in (thing.__doc__ or "") or name in ("OuterOptimizer", "StepInfo", "Strategy"), name
 
 
-STRATEGY_FILES = ("_data_parallel", "_diloco", "_fragments", "_local_updates", "_outer", "_strategy", "_streaming")
+STRATEGY_FILES = (
+    "_data_parallel",
+    "_desloc",
+    "_diloco",
+    "_fragments",
+    "_local_updates",
+    "_one_byte",
+    "_outer",
+    "_private",
+    "_sampler",
+    "_sketched",
+    "_strategy",
+    "_streaming",
+)
 SWARM_STEPS = 30
 SWARM: dict[str, Any] = {
     "data parallel": lambda *three: DataParallel(*three),
     "outer": lambda *three: DiLoCo(*three, inner_steps=3, overlap="outer"),
     "eager": lambda *three: DiLoCo(*three, inner_steps=3, overlap="eager", outer=Nesterov(0.4, 0.5)),
     "streaming": lambda *three: StreamingDiLoCo(*three, inner_steps=6, fragments=by_block(1), wire="native"),
+    "sketched": lambda *three: SketchedSGD(*three, inner_steps=3, ratio=2, outer_lr=0.25),
+    "one byte": lambda run, model, _: JustOneByte(run, model, lr=0.01, samples=2),
 }
 
 
@@ -580,7 +612,7 @@ def swarm_loop(run: lockstep.Communicator, strategy: str) -> lockstep.State:
     """Training under churn; states that it returns must be equal on all peers of one revision."""
     model = model_of(0)
     inner = torch.optim.SGD(model.parameters(), lr=0.05)
-    total = SWARM_STEPS if strategy == "data parallel" else 3 * SWARM_STEPS
+    total = SWARM_STEPS if strategy in ("data parallel", "one byte") else 3 * SWARM_STEPS
     with SWARM[strategy](run, model, inner) as sync:
         while sync.inner_step < total:
             run.spend(0.5)

@@ -65,7 +65,8 @@ def inner_step(model: Any, inner: Any, peer: bytes, step: int) -> None:
 def train(run: lockstep.Communicator, told: Told, wire: Any) -> lockstep.State:
     model = make_model()
     inner = make_inner(model)
-    with DiLoCo(run, model, inner, inner_steps=STEPS, outer=Nesterov(LR, MOMENTUM), wire=wire) as sync:
+    outer = Nesterov(LR, MOMENTUM)
+    with DiLoCo(run, model, inner, inner_steps=STEPS, outer=outer, wire=wire, check_every=1) as sync:
         while sync.inner_step < STEPS * ROUNDS:
             run.spend(0.3)
             inner_step(model, inner, run.id, sync.inner_step)

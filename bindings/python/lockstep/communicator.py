@@ -180,6 +180,8 @@ class Communicator:
     """
 
     _native: _lockstep.Communicator
+    _joining: Work | None = None
+    """What connect_async() has returned."""
 
     def __init__(self, **options: Unpack[Options]) -> None:
         place = context.place
@@ -201,7 +203,8 @@ class Communicator:
 
     def connect_async(self, coordinator: str, *, timeout: float | None = None) -> Work:
         """Begins to join a run, so that prefetch() can fetch the state meanwhile."""
-        return self._native.connect_async(coordinator, timeout)
+        self._joining = self._native.connect_async(coordinator, timeout)
+        return self._joining
 
     def admit(self, *, timeout: float | None = None) -> Result:
         """Admits waiting peers. All members call it at the same place of their program.

@@ -72,6 +72,23 @@ class Seeker {
     refuse();
     me.run();
   }
+  // The coordinator's end of the stream that is being dialled, which opens.
+  FarEnd& reach() {
+    FarEnd& coordinator = *me.streams.dialling().front();
+    me.streams.open(coordinator);
+    coordinator.greet();
+    return coordinator;
+  }
+  void is_refused_by_the_coordinator() {
+    reach().say(wire::Refused{Status::kRefused, "peer id 1 is already part of this run"});
+    me.run();
+  }
+  // A stream opens, and nothing comes on it.
+  void is_not_answered() {
+    me.streams.open(*me.streams.dialling().front());
+    me.pass(seconds(5));
+    me.run();
+  }
   [[nodiscard]] std::size_t unanswered() const {
     return static_cast<std::size_t>(std::count_if(me.events.begin(), me.events.end(), [](const trace::Event& event) {
       return event.kind == trace::Kind::kUnanswered;
@@ -98,9 +115,7 @@ TEST(Session, RetriesUntilTheCoordinatorStarts) {
     EXPECT_EQ(seeker.pause(), pause);
   }
   EXPECT_EQ(seeker.unanswered(), 1U) << "reported once";
-  FarEnd& coordinator = *seeker.me.streams.dialling().front();
-  seeker.me.streams.open(coordinator);
-  coordinator.greet();
+  FarEnd& coordinator = seeker.reach();
   coordinator.say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
   seeker.me.run();
   EXPECT_NE(coordinator.last<wire::Join>(), nullptr);
@@ -172,13 +187,58 @@ TEST(Session, ATimeoutDuringADialListsTheAttempts) {
 
 TEST(Session, ReportsTheWaitForASilentServer) {
   Seeker seeker(seconds(6));
-  seeker.me.streams.open(*seeker.me.streams.dialling().front());
-  seeker.me.pass(seconds(5));
-  seeker.me.run();
+  seeker.is_not_answered();
   seeker.me.pass(seconds(1));
   seeker.me.run();
   ASSERT_TRUE(seeker.me.run_over);
   EXPECT_NE(seeker.me.run_over->text.find("connected, but no greeting came within 5000 ms"), std::string::npos)
+      << seeker.me.run_over->text;
+}
+
+// The coordinator has read the greeting, but its answer was lost, and so is the end of the stream: to the coordinator,
+// this peer waits on that stream.
+TEST(Session, ARefusalAfterAnUnansweredGreetingIsRetried) {
+  Seeker seeker;
+  seeker.is_not_answered();
+  seeker.pause();
+  seeker.is_refused_by_the_coordinator();
+  ASSERT_FALSE(seeker.me.run_over);
+  seeker.pause();
+  FarEnd& coordinator = seeker.reach();
+  coordinator.say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
+  seeker.me.run();
+  EXPECT_FALSE(seeker.me.run_over);
+  EXPECT_EQ(seeker.me.outcome(seeker.connected), nullptr) << "the call waits for the admission";
+}
+
+TEST(Session, ARefusalIsFinalWithoutAnUnansweredGreetingAndLongAfterOne) {
+  for (const bool after_greeting : {false, true}) {
+    Seeker seeker;
+    std::uint32_t refusals = 0;
+    if (after_greeting) seeker.is_not_answered();
+    while (!seeker.me.run_over) {
+      if (seeker.me.streams.dialling().empty()) seeker.pause();
+      seeker.is_refused_by_the_coordinator();
+      ++refusals;
+    }
+    EXPECT_EQ(seeker.me.run_over->status, Status::kRefused);
+    EXPECT_NE(seeker.me.run_over->text.find("refused: peer id 1 is already part of this run"), std::string::npos);
+    EXPECT_EQ(refusals > 1, after_greeting);
+    EXPECT_LE(seeker.me.now, Instant{} + seconds(5 + 8 * 5 + 1));
+  }
+}
+
+TEST(Session, ATimeoutAfterARefusalListsTheRefusal) {
+  Seeker seeker(seconds(6));
+  seeker.is_not_answered();
+  seeker.pause();
+  seeker.is_refused_by_the_coordinator();
+  while (!seeker.me.run_over) {
+    seeker.me.pass(seeker.me.deadline() - seeker.me.now);
+    seeker.me.run();
+  }
+  EXPECT_EQ(seeker.me.run_over->status, Status::kUnreachable);
+  EXPECT_NE(seeker.me.run_over->text.find("refused: peer id 1 is already part of this run"), std::string::npos)
       << seeker.me.run_over->text;
 }
 

@@ -25,7 +25,8 @@ A group with enable_reconfigure changes its members by torch's reconfigure; `rec
 Manager. `Replica` joins replicas of several processes each, with FSDP2 inside.
 
 Training strategies over any run, without a process group (docs/strategies.md): `DataParallel`, `LocalSGD`, `FedAvg`,
-`DiLoCo` and `StreamingDiLoCo`, with the outer optimizers `SGD` and `Nesterov`.
+`DiLoCo`, `DESLOC`, `StreamingDiLoCo`, `SketchedSGD`, `JustOneByte` and `DPLoRA`, with the outer optimizers `SGD` and
+`Nesterov`.
 
 No process is ever killed. A tensor that is reduced in place holds its input after an error.
 """
@@ -33,23 +34,33 @@ No process is ever killed. A tensor that is reduced in place holds its input aft
 from __future__ import annotations
 
 from ._data_parallel import DataParallel
+from ._desloc import DESLOC
+from ._desync import Desync
 from ._diloco import DiLoCo
 from ._fragments import by_block, by_bytes
 from ._local_updates import FedAvg, LocalSGD
 from ._membership import ReconfigureOptions
+from ._one_byte import JustOneByte
 from ._outer import SGD, Nesterov, OuterOptimizer
+from ._private import DPLoRA
 from ._process_group import CollectiveError, Options, ProcessGroup, monitored_barrier, reconfigurable, shrink
 from ._register import register
 from ._replica import Replica
+from ._sampler import RunSampler
+from ._sketched import SketchedSGD
 from ._strategy import StepInfo, Strategy, Wire
 from ._streaming import StreamingDiLoCo
 
 __all__ = [
+    "DESLOC",
     "SGD",
     "CollectiveError",
+    "DPLoRA",
     "DataParallel",
+    "Desync",
     "DiLoCo",
     "FedAvg",
+    "JustOneByte",
     "LocalSGD",
     "Nesterov",
     "Options",
@@ -57,6 +68,8 @@ __all__ = [
     "ProcessGroup",
     "ReconfigureOptions",
     "Replica",
+    "RunSampler",
+    "SketchedSGD",
     "StepInfo",
     "Strategy",
     "StreamingDiLoCo",

@@ -39,8 +39,9 @@ class DataParallel(Strategy):
         *,
         wire: Wire | WireFormat | WireFormatName = "native",
         minimum_world: int = 0,
+        check_every: int = 100,
     ) -> None:
-        super().__init__(run, model, inner, minimum_world=minimum_world)
+        super().__init__(run, model, inner, minimum_world=minimum_world, check_every=check_every)
         self.weight: float | None = None
         self._wire = Wire.of(wire)
         count = sum(local_of(parameter).numel() for _, parameter in self._named)
@@ -79,6 +80,7 @@ class DataParallel(Strategy):
             "optimizer": copies_of(self._optimizer_tensors()),
             "inner_step": self._inner_step,
             "outer_step": self._outer_step,
+            "samplers": [sampler.state() for sampler in self._samplers],
         }
 
     def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -92,8 +94,13 @@ class DataParallel(Strategy):
             take_copies(self._tensors(), {**state["parameters"], **state["model"]})
         take_copies(self._optimizer_tensors(), state["optimizer"])
         self._inner_step, self._outer_step = int(state["inner_step"]), int(state["outer_step"])
+        self._sampler_states = list(state.get("samplers", ()))
 
     # ---- the engine ----
+
+    @property
+    def _round_steps(self) -> int:
+        return 1
 
     def _tensors(self) -> HostTensors:
         kept = set(self._model.state_dict())
@@ -109,6 +116,7 @@ class DataParallel(Strategy):
 
     def _enter(self) -> None:
         self._reduction = None
+        self._join()
         self._sync()
         self._hook = self._optimizers[0].register_step_pre_hook(self._average)
 
@@ -130,6 +138,17 @@ class DataParallel(Strategy):
         for group in tensors:
             group.give_back()
         self._inner_step, self._outer_step = int(state["inner_step"]), int(state["outer_step"])
+        self._deal(self._inner_step)
+
+    def _shared(self) -> dict[str, Any]:
+        entries: dict[str, Any] = {}
+        for group in (
+            HostTensors((f"model/{name}", p) for name, p in self._model.named_parameters()),
+            self._optimizer_tensors(),
+        ):
+            group.fetch()
+            entries.update(group.arrays)
+        return {**entries, "inner_step": self._inner_step, "outer_step": self._outer_step}
 
     def _average(self, *_: Any) -> None:
         """Before the step of the inner optimizer: all peers have the average gradient."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -11,7 +10,7 @@ from ..types import WireFormat, WireFormatName
 from ._flat import Fragment
 from ._local_updates import LocalUpdates
 from ._outer import SGD, Nesterov, OuterOptimizer
-from ._strategy import GRADIENT_TAG, Reduction, Run, Wire
+from ._strategy import Reduction, Run, Wire
 
 
 class DiLoCo(LocalUpdates):
@@ -56,6 +55,7 @@ class DiLoCo(LocalUpdates):
         overlap: Literal["outer", "eager"] | None = None,
         wire: Wire | WireFormat | WireFormatName = "native",
         minimum_world: int = 0,
+        check_every: int = 10,
     ) -> None:
         if overlap not in (None, "outer", "eager"):
             raise ValueError(f"overlap is {overlap!r}; allowed: None, 'outer', 'eager'")
@@ -68,9 +68,15 @@ class DiLoCo(LocalUpdates):
         self._in_flight: Reduction | None = None
         self._has_newcomers = False
         self._has_applied = False  # an outer step since the last step()
-        self._starts_next = False  # members begin a reduction right after a sync
         super().__init__(
-            run, model, inner, inner_steps=inner_steps, outer=outer, wire=wire, minimum_world=minimum_world
+            run,
+            model,
+            inner,
+            inner_steps=inner_steps,
+            outer=outer,
+            wire=wire,
+            minimum_world=minimum_world,
+            check_every=check_every,
         )
 
     def wait(self) -> None:
@@ -88,21 +94,19 @@ class DiLoCo(LocalUpdates):
         overlap = {None: 0, "outer": 1, "eager": 2}[self._overlap]
         return {**super()._settings(), "overlap (0: None, 1: outer, 2: eager)": overlap}
 
-    def _counters(self) -> dict[str, int]:
-        return {**super()._counters(), "starts_next": int(self._starts_next)}
-
-    def _take_counters(self, state: Mapping[str, Any]) -> None:
-        super()._take_counters(state)
-        self._starts_next = bool(state["starts_next"])
+    @property
+    def _publishes(self) -> bool:
+        return self._overlap is None and super()._publishes
 
     def _enter(self) -> None:
         self._in_flight = None
-        self._has_newcomers = self._has_applied = self._starts_next = False
+        self._has_newcomers = self._has_applied = False
         super()._enter()
-        if self._starts_next:  # a newcomer takes part in the round that the members begin now, with nothing
+        if (
+            self._starts_next and self._overlap is not None
+        ):  # a newcomer takes part in the round that the members begin now, with nothing
             (fragment,) = self._fragments
-            fragment.gradient.fill(0)
-            self._launch(Reduction([fragment.gradient], 0.0, GRADIENT_TAG, fragment.residual, observes=True))
+            self._launch(self._observation_of(fragment))
 
     def _store(self) -> None:
         for fragment in self._fragments:
@@ -126,6 +130,7 @@ class DiLoCo(LocalUpdates):
         fragment.measure()
         self._boundary = self._inner_step
         self._starts_next = True
+        self._end_draws()
         self._average_buffers()
         has_newcomers, self._has_newcomers = self._has_newcomers, False
         self._admit(has_newcomers)

@@ -57,8 +57,12 @@ class Fragment:
 
     def load(self) -> None:
         """The shared parameters become those of the model."""
+        self.read(self.theta)
+
+    def read(self, target: Floats) -> None:
+        """An array like theta takes the parameters of the model."""
         for _, parameter, part in self._parts:
-            _as_tensor(self.theta[part], parameter).copy_(local_of(parameter))
+            _as_tensor(target[part], parameter).copy_(local_of(parameter))
 
     def store(self, source: Floats) -> None:
         """The parameters of the model become those of an array like theta."""

@@ -7,11 +7,23 @@ from typing import Any
 
 import torch
 
+from ..state import State
 from ..types import WireFormat, WireFormatName
 from ._checked import check_state, check_tensors, weight_of, whole_number
 from ._flat import Fragment
 from ._outer import SGD, OuterOptimizer
-from ._strategy import GRADIENT_TAG, Reduction, Run, StepInfo, Strategy, Wire, copies_of, rest_of, take_copies
+from ._strategy import (
+    GRADIENT_TAG,
+    STATE_TAG,
+    Reduction,
+    Run,
+    StepInfo,
+    Strategy,
+    Wire,
+    copies_of,
+    rest_of,
+    take_copies,
+)
 
 _STATE = {"parameters": Mapping, "momentum": Mapping, "model": Mapping, "inner_step": int, "outer_step": int}
 
@@ -29,8 +41,9 @@ class LocalUpdates(Strategy):
         outer: OuterOptimizer,
         wire: Wire | WireFormat | WireFormatName = "native",
         minimum_world: int = 0,
+        check_every: int = 10,
     ) -> None:
-        super().__init__(run, model, inner, minimum_world=minimum_world)
+        super().__init__(run, model, inner, minimum_world=minimum_world, check_every=check_every)
         self._inner_steps = whole_number(inner_steps, "inner_steps", 1)
         if not isinstance(outer, OuterOptimizer):
             raise TypeError(f"outer is {outer!r}; allowed: an OuterOptimizer, such as Nesterov(0.7, 0.9) or SGD(0.7)")
@@ -40,6 +53,8 @@ class LocalUpdates(Strategy):
         self._fragments = self._make_fragments()
         self._boundary = 0  # inner step of the run to which the shared parameters belong
         self._loaded = False
+        self._starts_next = False  # members begin a reduction right after a sync
+        self._is_published = False
 
     # ---- what a program uses ----
 
@@ -67,7 +82,8 @@ class LocalUpdates(Strategy):
             state["parameters"].update(fragment.tensors(fragment.theta))
             if fragment.momentum is not None:
                 state["momentum"].update(fragment.tensors(fragment.momentum))
-        return {**state, "inner_step": self._boundary, "outer_step": self._outer_step}
+        positions = [sampler.state() for sampler in self._samplers]
+        return {**state, "inner_step": self._boundary, "outer_step": self._outer_step, "samplers": positions}
 
     def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over a global_state_dict(); see Strategy.load_global_state_dict()."""
@@ -85,9 +101,18 @@ class LocalUpdates(Strategy):
         take_copies(rest_of(self._model, self._named), state["model"])
         self._inner_step = self._boundary = int(state["inner_step"])
         self._outer_step = int(state["outer_step"])
+        self._sampler_states = list(state.get("samplers", ()))
         self._loaded = True
 
     # ---- the engine ----
+
+    @property
+    def _publishes(self) -> bool:
+        return self._replica is None
+
+    @property
+    def _round_steps(self) -> int:
+        return self._inner_steps
 
     def _make_fragments(self) -> list[Fragment]:
         return [Fragment(self._named, self._outer, error_feedback=self._wire.error_feedback)]
@@ -105,10 +130,48 @@ class LocalUpdates(Strategy):
             self._load_fragments()
         self._loaded = True  # entered again, a strategy goes on from its state
         self._inner_step = self._boundary
+        self._starts_next = False
         with torch.no_grad():
+            self._join()
             self._sync()
+            if self._starts_next and self._publishes:  # a newcomer enters right before the reduction of a round
+                (fragment,) = self._fragments
+                self._end_round(fragment, self._observation_of(fragment))
             self._inner_step = self._boundary
             self._store()
+
+    def _join(self) -> None:
+        """Fetches what members publish while this peer waits for its admission."""
+        joining = None if self._run is None else self._run._joining
+        if self._publishes and self._run is not None and joining is not None and not joining.done():
+            rest = rest_of(self._model, self._named)
+            rest.fetch()
+            state = self._whole_state(rest.arrays)
+            self._run.prefetch(state, tag=STATE_TAG)
+            rest.give_back()
+            self._take_counters(state)
+            self._starts_next = False
+        super()._join()
+
+    def _publish(self) -> None:
+        """Serves the shared state to peers that wait, until members admit them at the end of the next round."""
+        if self._run is None:
+            return
+        rest = rest_of(self._model, self._named)
+        rest.fetch()
+        changing = {f"model/{name}" for name, _ in self._model.named_buffers()}
+        copied = {name: array.clone() if name in changing else array for name, array in rest.arrays.items()}
+        self._run.publish(self._whole_state(copied), stable=True, tag=STATE_TAG)
+        self._is_published = True
+
+    def _unpublish(self) -> None:
+        if self._run is not None and self._is_published:
+            self._is_published = False
+            self._run.unpublish(STATE_TAG)
+
+    def _whole_state(self, rest: Mapping[str, Any]) -> State:
+        entries = {**rest, **self._shared(), **self._sampler_entries()}
+        return self._state_of(entries, self._all_settings(self._settings()), self._outer_step)
 
     def _store(self) -> None:
         """The model begins with the shared parameters."""
@@ -121,25 +184,32 @@ class LocalUpdates(Strategy):
             self._store()
 
     def _detach(self) -> None:
-        """There are no hooks."""
+        self._unpublish()
 
     def _sync(self) -> None:
         rest = rest_of(self._model, self._named)
         rest.fetch()
-        entries: dict[str, Any] = dict(rest.arrays)
-        for fragment in self._fragments:
-            entries.update(fragment.entries())
-        entries.update(self._counters())
+        entries = {**rest.arrays, **self._shared()}
         state = self._sync_state(entries, self._settings(), revision=self._outer_step)
         rest.give_back()
         self._take_counters(state)
+        if not (self._starts_next and self._publishes):  # a newcomer of the last moment draws in the next round
+            self._deal(self._boundary)
 
-    def _counters(self) -> dict[str, int]:
-        return {"inner_step": self._boundary, "outer_step": self._outer_step}
+    def _shared(self) -> dict[str, Any]:
+        entries: dict[str, Any] = {}
+        for fragment in self._fragments:
+            entries.update(fragment.entries())
+        return {**entries, **self._counters()}
+
+    def _counters(self) -> dict[str, float]:
+        steps = {"inner_step": self._boundary, "outer_step": self._outer_step}
+        return {**steps, "starts_next": int(self._starts_next)}
 
     def _take_counters(self, state: Mapping[str, Any]) -> None:
         self._boundary = int(state["inner_step"])
         self._outer_step = int(state["outer_step"])
+        self._starts_next = bool(state["starts_next"])
 
     def _after_inner_step(self) -> int | None:
         """The number of the fragment that has made an outer step; None if there was none."""
@@ -148,19 +218,48 @@ class LocalUpdates(Strategy):
         (fragment,) = self._fragments
         fragment.measure()
         reduction = self._reduction_of(fragment)
-        self._begin(reduction, self._wire)
-        fragment.step()
-        self._outer_step += 1
-        self._boundary = self._inner_step
-        self._average_buffers()
-        self._admit(reduction.has_newcomers)
+        if self._run is not None and self._is_published:
+            self._average_buffers()  # before they are shared
+            self._starts_next = True
+            self._run.admit()
+            self._sync()
+            self._unpublish()
+            reduction.weight = 1.0 if reduction.weight is None else reduction.weight
+        self._end_round(fragment, reduction)
         fragment.store(fragment.theta)
         return 0
+
+    def _end_round(self, fragment: Fragment, reduction: Reduction) -> None:
+        """The reduction, the outer step, and the admission of newcomers; members and observers make the same calls."""
+        self._begin(reduction, self._wire)
+        had_newcomers, self._starts_next = self._starts_next, False
+        if not reduction.is_void:
+            self._step_of(fragment, reduction)
+            self._outer_step += 1
+            self._boundary += self._inner_steps - self._boundary % self._inner_steps
+        self._inner_step = self._boundary
+        if not had_newcomers:
+            self._average_buffers()
+        self._after_reduction(reduction)
+        if not self._admit(reduction.has_newcomers) and reduction.has_prefetchers:
+            self._publish()
+
+    def _after_reduction(self, reduction: Reduction) -> None:
+        """Between an outer step and the admission of newcomers."""
 
     def _reduction_of(self, fragment: Fragment, number: int = 0) -> Reduction:
         """The average of a fragment's gradient; takes the weight since the last one."""
         weight, self._weight = self._weight, None
         return Reduction([fragment.gradient], weight, GRADIENT_TAG + number, fragment.residual)
+
+    def _observation_of(self, fragment: Fragment) -> Reduction:
+        """A newcomer's part in a reduction that members begin when it enters: nothing, of weight 0."""
+        fragment.gradient.fill(0)
+        return Reduction([fragment.gradient], 0.0, GRADIENT_TAG, fragment.residual, observes=True)
+
+    def _step_of(self, fragment: Fragment, reduction: Reduction) -> None:
+        """The outer step along what a reduction has given."""
+        fragment.step()
 
 
 class LocalSGD(LocalUpdates):
@@ -177,6 +276,8 @@ class LocalSGD(LocalUpdates):
         parameters does.
     wire: a lockstep.torch.Wire, or a wire format for both ways.
     minimum_world: with fewer members the strategy waits for more; 0: never.
+    check_every: every so many outer steps the reduction also compares a hash of the shared state, at one read of the
+        state and 8 bytes: if the peers differ, all of them raise Desync. 0: never.
     Raises ValueError, TypeError.
 
     Example:
@@ -198,9 +299,17 @@ class LocalSGD(LocalUpdates):
         inner_steps: int = 20,
         wire: Wire | WireFormat | WireFormatName = "native",
         minimum_world: int = 0,
+        check_every: int = 10,
     ) -> None:
         super().__init__(
-            run, model, inner, inner_steps=inner_steps, outer=SGD(1.0), wire=wire, minimum_world=minimum_world
+            run,
+            model,
+            inner,
+            inner_steps=inner_steps,
+            outer=SGD(1.0),
+            wire=wire,
+            minimum_world=minimum_world,
+            check_every=check_every,
         )
 
 
@@ -224,9 +333,17 @@ class FedAvg(LocalUpdates):
         lr: float = 1.0,
         wire: Wire | WireFormat | WireFormatName = "native",
         minimum_world: int = 0,
+        check_every: int = 10,
     ) -> None:
         super().__init__(
-            run, model, inner, inner_steps=inner_steps, outer=SGD(lr), wire=wire, minimum_world=minimum_world
+            run,
+            model,
+            inner,
+            inner_steps=inner_steps,
+            outer=SGD(lr),
+            wire=wire,
+            minimum_world=minimum_world,
+            check_every=check_every,
         )
 
     def step(self, weight: float | None = None) -> StepInfo:

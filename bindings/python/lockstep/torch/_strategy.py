@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import numpy as np
 
@@ -17,13 +17,21 @@ from ..errors import BelowMinimum, InvalidArgument
 from ..state import State
 from ..types import WIRE_FORMATS, OpName, PeerId, WireFormat, WireFormatName, number_of
 from ._checked import check_parts, whole_number
+from ._desync import desync_of
 from ._flat import HostTensors
 from ._outer import Floats
 from ._replica import Replica, local_of
 
-_STATE_TAG = int.from_bytes(b"strategy", "big")  # the first of all tags here: no program counts so far
-_BUFFERS_TAG = _STATE_TAG + 1  # buffers of type i: _BUFFERS_TAG + (i << 32)
-GRADIENT_TAG = _STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
+if TYPE_CHECKING:
+    from ._sampler import RunSampler
+
+STATE_TAG = int.from_bytes(b"strategy", "big")  # the first of all tags here: no program counts so far
+_BUFFERS_TAG = STATE_TAG + 1  # buffers of type i: _BUFFERS_TAG + (i << 32)
+_DESYNC_TAG = STATE_TAG - 1
+MOMENTS_TAG = STATE_TAG - 2
+GRADIENT_TAG = STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
+
+_ALONE = PeerId(bytes(16))  # the only member, without a run
 
 Run = Union[Communicator, Replica, None]
 """A communicator; a replica, whose shards each reduce their own part; or None to train alone."""
@@ -100,20 +108,30 @@ class Reduction:
         residual: Floats | None,
         observes: bool = False,
     ) -> None:
-        self.pending = np.zeros(1, np.float32)  # above 0 after the reduction: a peer has seen newcomers
+        self.pending = np.zeros(2, np.float32)  # above 0 after the reduction: a peer has seen newcomers; that prefetch
         self.arrays = [*arrays, self.pending]
         self.weight = weight
         self.tag = tag
         self.observes = observes
         self.is_void = False  # all that contributed are lost: there is no average
-        self.residuals = None if residual is None else [residual, np.zeros(1, np.float32)]
+        self.residuals = None if residual is None else [residual, np.zeros(2, np.float32)]
         self.work: Work | None = None
         self.result: Result | None = None
 
     @property
+    def contributors(self) -> tuple[PeerId, ...]:
+        """Those whose progress is in the average, and observers; nobody if it is void."""
+        return () if self.result is None else self.result.contributors
+
+    @property
     def has_newcomers(self) -> bool:
-        """Whether a contributor has seen newcomers; the same on all peers."""
-        return bool(self.pending[0] > 0)
+        """Whether a contributor has seen newcomers to admit now; the same on all peers."""
+        return bool(self.pending[0] > 0) and not self.is_void
+
+    @property
+    def has_prefetchers(self) -> bool:
+        """Whether a contributor has seen newcomers that fetch the state first; the same on all peers."""
+        return bool(self.pending[1] > 0) and not self.is_void
 
 
 class Strategy(ABC):
@@ -129,23 +147,29 @@ class Strategy(ABC):
     agree in the reduction before it whether newcomers wait. Do not connect with auto_admit.
 
     Errors: step() raises what Communicator.all_reduce() raises, above all Evicted, NotConnected and OutcomeUnknown:
-    connect again as a new peer. Peers with other settings raise ValueError when they enter, or lockstep.Mismatch.
+    connect again as a new peer. Peers with other settings raise ValueError when they enter, or lockstep.Mismatch. If
+    the peers' shared states differ, step() raises Desync on all of them.
     """
 
-    def __init__(self, run: Run, model: Any, inner: Any, *, minimum_world: int = 0) -> None:
+    def __init__(self, run: Run, model: Any, inner: Any, *, minimum_world: int = 0, check_every: int = 0) -> None:
         self._run: Communicator | None = run.run if isinstance(run, Replica) else run
-        self._in_replica = isinstance(run, Replica)
+        self._replica = run if isinstance(run, Replica) else None
         self._model = model
         self._optimizers: list[Any] = list(inner) if isinstance(inner, (list, tuple)) else [inner]
         check_parts(run, model, self._optimizers)
         self._named = _parameters_of(model, self._optimizers)
         self._minimum_world = whole_number(minimum_world, "minimum_world", 0)
+        self._check_every = whole_number(check_every, "check_every", 0)
         self._entered = False
         self._contributors: tuple[PeerId, ...] = ()
+        self._members: tuple[PeerId, ...] = (_ALONE,)  # of the next reduction, as far as known; equal on all peers
         self._world = 1
         self._inner_step = 0
         self._outer_step = 0
         self._averaged = _Buffers(model)
+        self._samplers: list[RunSampler] = []
+        self._sampler_states: Sequence[Mapping[str, Any]] | None = None  # of a checkpoint
+        self._differs = False  # this peer's state is not that of most peers: it has no vote in the next sync
         self._sent = self._received = self._retries = 0
 
     # ---- what a program uses ----
@@ -190,7 +214,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def global_state_dict(self) -> dict[str, Any]:
-        """A copy of the shared state: "parameters", "momentum" and "model" (tensors by name), and the counters.
+        """A copy of the shared state: "parameters", "momentum" and "model" (tensors by name), counters, "samplers".
 
         The tensors lie in the memory of the host. Call wait() before, so that nothing is in flight.
         """
@@ -207,6 +231,7 @@ class Strategy(ABC):
     def __enter__(self: T) -> T:
         if self._entered:
             raise RuntimeError("this strategy is in a `with` block already; allowed: once at a time")
+        self._begin_samplers()
         self._enter()
         self._entered = True
         return self
@@ -220,6 +245,15 @@ class Strategy(ABC):
         finally:
             self._entered = False
             self._detach()
+
+    # ---- what a sampler uses ----
+
+    def _attach(self, sampler: RunSampler) -> tuple[int, int]:
+        """Adds a sampler. Returns number and count of the shards of a replica, of which this peer is one."""
+        if self._entered:
+            raise RuntimeError("a sampler comes before the `with` block: its position is part of the shared state")
+        self._samplers.append(sampler)
+        return (0, 1) if self._replica is None else (self._replica._shard, self._replica._shards)
 
     # ---- what a strategy defines ----
 
@@ -239,6 +273,20 @@ class Strategy(ABC):
     def _sync(self) -> None:
         """Makes the shared state of all members equal; newcomers do it first of all."""
 
+    @property
+    def _publishes(self) -> bool:
+        """Whether newcomers may fetch the state while members train."""
+        return False
+
+    @property
+    @abstractmethod
+    def _round_steps(self) -> int:
+        """Inner steps from the begin of one reduction to that of the next."""
+
+    @abstractmethod
+    def _shared(self) -> dict[str, Any]:
+        """What is equal on all members while a reduction is in flight, and does not change: arrays, ints by name."""
+
     # ---- what a strategy uses ----
 
     def _check_entered(self) -> None:
@@ -247,23 +295,44 @@ class Strategy(ABC):
 
     def _sync_state(self, entries: Mapping[str, Any], settings: Mapping[str, float], revision: int) -> State:
         """Makes a state equal on all members, and refuses settings that differ from those of the run."""
-        numbers = {f"settings/{name}": float(value) for name, value in settings.items()}
-        state = State({**entries, **numbers}, revision=revision)
+        positions = self._sampler_entries()
+        settings = self._all_settings(settings)
+        state = self._state_of({**entries, **positions}, settings, revision)
         if self._run is None:
             return state
-        result = self._run.sync(state, tag=_STATE_TAG)
+        result = self._run.sync(state, strategy="receive-only" if self._differs else "popular", tag=STATE_TAG)
+        self._differs = False
         for name, value in settings.items():
             agreed = state[f"settings/{name}"]
             if agreed != value:
                 raise ValueError(f"{name} is {value} on this peer, and {agreed} in the run; allowed: equal settings")
         self._world = result.world_size
+        self._members = result.contributors
+        for sampler, position in zip(self._samplers, positions.values()):
+            sampler.take(position)
         return state
+
+    def _all_settings(self, settings: Mapping[str, float]) -> dict[str, float]:
+        every = dict(settings)
+        for number, sampler in enumerate(self._samplers):
+            every.update({f"{name} of sampler {number}": value for name, value in sampler.settings.items()})
+        return every
+
+    def _state_of(self, entries: Mapping[str, Any], settings: Mapping[str, float], revision: int) -> State:
+        numbers = {f"settings/{name}": float(value) for name, value in settings.items()}
+        return State({**entries, **numbers}, revision=revision)
 
     def _begin(self, reduction: Reduction, wire: Wire, *, in_background: bool = False) -> None:
         """Begins an average; without in_background it is over at the return."""
         if self._run is None:
+            if not in_background:
+                self._end(reduction, wire)
             return
-        reduction.pending[0] = 1.0 if self._run.pending > 0 else 0.0
+        prefetch = self._run.fetching if self._publishes else 0
+        reduction.pending[:] = self._run.pending > prefetch, prefetch > 0
+        checks = self._check_every > 0 and (self._outer_step + 1) % self._check_every == 0
+        if checks:
+            self._run.watch(State({**self._shared(), **self._sampler_entries()}))
         reduction.work = self._run.all_reduce_async(
             reduction.arrays,
             op="avg",
@@ -275,6 +344,8 @@ class Strategy(ABC):
             algorithm="direct" if wire.error_feedback else "auto",
             residual=reduction.residuals,
         )
+        if checks:
+            self._run.watch(None)  # the calls in flight go on with it
         if not in_background:
             self._end(reduction, wire)
 
@@ -291,37 +362,88 @@ class Strategy(ABC):
                 reduction.is_void = True
             except BelowMinimum:
                 reduction.work = None
-                if self._run is None or not self._minimum_world:
+                if not self._minimum_world:
                     raise
-                self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
-                self._sync()
+                self._wait_for_members()
                 self._begin(reduction, wire, in_background=True)
         if reduction.result is not None:
             self._count(reduction.result)
+            difference = reduction.result.state_difference
+            if difference and self._run is not None:
+                shared = {**self._shared(), **self._sampler_entries()}
+                error = desync_of(self._run, shared, difference, self._outer_step, _DESYNC_TAG)
+                self._differs = error.differs
+                raise error
+        contributors = self._members if self._run is None else reduction.contributors
+        for sampler in self._samplers:
+            sampler.settle(contributors)
+
+    def _wait_for_members(self) -> None:
+        """Waits until there are minimum_world members, and shares the state with those that have come."""
+        if self._run is not None:
+            self._before_newcomers()
+            self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
+            self._sync()
 
     def _count(self, result: Result) -> None:
-        self._contributors = result.contributors
+        self._contributors = self._members = result.contributors
         self._world = result.world_size
+        self._add_traffic(result)
+
+    def _add_traffic(self, result: Result) -> None:
         self._sent += result.bytes_sent
         self._received += result.bytes_received
         self._retries += result.retries
 
+    def _before_newcomers(self) -> None:  # noqa: B027 - most strategies have nothing to do
+        """Before members wait for newcomers in a round that cannot end without."""
+
     def _admit(self, has_newcomers: bool) -> bool:
         """Lets newcomers in if all members have agreed to, and shares the state with them."""
-        if self._run is None or not (has_newcomers or self._in_replica):
-            return False
-        self._run.admit()
-        self._sync()
-        return True
+        admits = self._run is not None and (has_newcomers or self._replica is not None)
+        if self._run is not None and admits:
+            self._run.admit()
+            self._sync()
+        self._deal(self._inner_step)
+        return admits
+
+    def _join(self) -> None:
+        """Waits for the admission that the program's connect_async() has begun."""
+        joining = None if self._run is None else self._run._joining
+        if joining is not None:
+            joining.wait()
+
+    def _begin_samplers(self) -> None:
+        states, self._sampler_states = self._sampler_states, None
+        if states is not None and self._samplers and len(states) != len(self._samplers):
+            raise ValueError(
+                f"the state has {len(states)} samplers, and this strategy {len(self._samplers)}; allowed: as many"
+            )
+        for number, sampler in enumerate(self._samplers):
+            sampler.forget_rounds()
+            if states is not None:
+                sampler.load(states[number])
+
+    def _sampler_entries(self) -> dict[str, Any]:
+        return {f"sampler {number}": sampler.entry() for number, sampler in enumerate(self._samplers)}
+
+    def _deal(self, inner_step: int) -> None:
+        """Members that begin to train at this inner step of the run get their samples up to the end of the round."""
+        steps = self._round_steps - inner_step % self._round_steps
+        own = _ALONE if self._run is None else self._run.id
+        for sampler in self._samplers:
+            sampler.deal(self._members, own, steps, inner_step)
+
+    def _end_draws(self) -> None:
+        """The round's samples are drawn; its reduction comes through during the next round."""
+        for sampler in self._samplers:
+            sampler.end_round()
 
     def _average_buffers(self) -> None:
         """Makes the model's buffers equal: the average of floats, the largest of other numbers."""
         if self._run is not None:
             for number, (op, arrays) in enumerate(self._averaged.fetch()):
-                result = self._run.all_reduce(arrays, op=op, tag=_BUFFERS_TAG + (number << 32))
-                self._sent += result.bytes_sent
-                self._received += result.bytes_received
-                self._retries += result.retries
+                self._add_traffic(self._run.all_reduce(arrays, op=op, tag=_BUFFERS_TAG + (number << 32)))
             self._averaged.give_back()
 
     def _info(self, seconds: float, outer: bool, fragment: int | None = None) -> StepInfo:
@@ -349,7 +471,7 @@ class _Buffers:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._names = _kept_buffers(model)
+        self._names = kept_buffers(model)
         self._groups: list[tuple[OpName, HostTensors]] = []
 
     def fetch(self) -> Sequence[tuple[OpName, list[Any]]]:
@@ -372,7 +494,8 @@ class _Buffers:
             group.give_back()
 
 
-def _kept_buffers(model: Any) -> list[str]:
+def kept_buffers(model: Any) -> list[str]:
+    """The names of the buffers that a model's state_dict() has."""
     kept = set(model.state_dict())
     return [name for name, _ in model.named_buffers() if name in kept]
 
@@ -403,7 +526,7 @@ def rest_of(model: Any, named: Sequence[tuple[str, Any]]) -> HostTensors:
     """What newcomers take over besides: frozen parameters, and buffers that the state_dict() has."""
     trained = {name for name, _ in named}
     tensors = [(name, p) for name, p in model.named_parameters() if name not in trained]
-    tensors += [(name, model.get_buffer(name)) for name in _kept_buffers(model)]
+    tensors += [(name, model.get_buffer(name)) for name in kept_buffers(model)]
     return HostTensors((f"model/{name}", tensor) for name, tensor in tensors)
 
 

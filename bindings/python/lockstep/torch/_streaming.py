@@ -51,6 +51,7 @@ class StreamingDiLoCo(LocalUpdates):
         alpha: float = 0.5,
         outer: OuterOptimizer | None = None,
         wire: Wire | WireFormat | WireFormatName = _WIRE,
+        check_every: int = 10,
     ) -> None:
         if not 0 <= number(alpha, "alpha", "0 to 1") <= 1:
             raise ValueError(f"alpha is {alpha}; allowed: 0 to 1")
@@ -62,7 +63,13 @@ class StreamingDiLoCo(LocalUpdates):
         self._mixes = False  # the fragment waits for its place in the model
         self._has_newcomers = False
         super().__init__(
-            run, model, inner, inner_steps=inner_steps, outer=Nesterov(0.4, 0.9) if outer is None else outer, wire=wire
+            run,
+            model,
+            inner,
+            inner_steps=inner_steps,
+            outer=Nesterov(0.4, 0.9) if outer is None else outer,
+            wire=wire,
+            check_every=check_every,
         )
         count = len(self._fragments)
         if inner_steps % count:
@@ -79,6 +86,14 @@ class StreamingDiLoCo(LocalUpdates):
         self._settle()
 
     # ---- the engine ----
+
+    @property
+    def _publishes(self) -> bool:
+        return False
+
+    @property
+    def _round_steps(self) -> int:
+        return self._period
 
     def _make_fragments(self) -> list[Fragment]:
         feedback = self._wire.error_feedback
@@ -104,7 +119,10 @@ class StreamingDiLoCo(LocalUpdates):
             self._in_flight = self._reduction_of(fragment, self._flying)
             self._begin(self._in_flight, self._wire, in_background=True)
             self._mixes = True
-            if not self._tau:
+            self._end_draws()
+            if self._tau:
+                self._deal(self._inner_step)
+            else:
                 applied = self._apply()
         return applied
 
