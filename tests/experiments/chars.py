@@ -1,4 +1,4 @@
-"""A GPT of characters learns the sources of Python's standard library, after a warm start of 200 data-parallel steps."""
+"""A GPT of characters learns the sources of Python's standard library, from a checkpoint of data parallel training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from char_gpt import GPT, corpus
 from experiment import PEERS, Row, Task, inner_step, main, make_inner, near, within, worse
 from lockstep import sim
 from lockstep.torch import SGD, Nesterov, by_block
-from rows import data_parallel, rows_of_diloco, rows_of_overlap, rows_of_streaming, rows_without_outer
+from rows import data_parallel, rows_of_diloco, rows_of_overlap, rows_of_sketches, rows_of_streaming, rows_without_outer
 
 CONTEXT = 32
 PIECE, HELD_OUT = 16 << 10, 20  # characters; every 20th piece is for the evaluation
@@ -40,9 +40,11 @@ class Chars(Task):
     name, steps, batch, rate = "chars", 1000, 8, 2e-3
     rows = (
         *rows_without_outer(),
+        Row("data-parallel-fast", "data parallel, twice the learning rate", data_parallel(), rate=2.0),
         *rows_of_diloco(Nesterov(0.7, 0.9)),
         *rows_of_streaming(Nesterov(0.7, 0.9), by_block(1)),
         *rows_of_overlap(SGD(0.7)),
+        *rows_of_sketches(4),
     )
     claims = (
         within("diloco", 3, 20),

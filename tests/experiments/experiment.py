@@ -42,7 +42,8 @@ class Row:
 
     key: short name, for --only and the results. name: in the table. make: makes the strategy of a peer.
     peers: number of peers. weighs: whether step() gets the number of examples.
-    by_label: whether each peer's data are those of a few labels, where a task knows labels.
+    by_label: whether each peer's data are those of a few labels, where a task knows labels. rate: factor of the
+    learning rate.
     """
 
     key: str
@@ -51,6 +52,7 @@ class Row:
     peers: int = PEERS
     weighs: bool = False
     by_label: bool = False
+    rate: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,8 @@ def train(run: lockstep.Communicator, task: Task, row: Row, seed: int, folder: P
     with row.make(run, model, inner) as sync:
         while sync.inner_step < task.steps:
             step = sync.inner_step
-            inner_step(task, model, inner, rate_at(task, step), task.loss(model, row, seed, peer, step))
+            loss = task.loss(model, row, seed, peer, step)
+            inner_step(task, model, inner, row.rate * rate_at(task, step), loss)
             info = sync.step(float(task.batch) if row.weighs else None)
             sent += info.bytes_sent
             told += info.outer
@@ -320,9 +323,8 @@ def table(task: Task, lines: Lines) -> str:
             spread = f"{min(line.losses):.3f} to {max(line.losses):.3f}"
             accuracy = [] if line.accuracy is None else [f"{line.accuracy:.3f}"]
             less = "no traffic" if math.isinf(line.less_traffic) else f"{line.less_traffic:.0f} times"
-            text.append(
-                f"| {' | '.join([row.name, f'{line.loss:.3f}', spread, f'{100 * line.over:+.1f} %', *accuracy, less])} |"
-            )
+            cells = [row.name, f"{line.loss:.3f}", spread, f"{100 * line.over:+.1f} %", *accuracy, less]
+            text.append(f"| {' | '.join(cells)} |")
     return "\n".join(text)
 
 

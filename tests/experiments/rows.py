@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiment import REFERENCE, Make, Row
-from lockstep.torch import DataParallel, DiLoCo, FedAvg, OuterOptimizer, StreamingDiLoCo, Wire
+from lockstep.torch import DESLOC, DataParallel, DiLoCo, FedAvg, OuterOptimizer, SketchedSGD, StreamingDiLoCo, Wire
 
 INNER_STEPS = 20
 FOUR_BITS = Wire("e3m0", "int8")
@@ -19,6 +19,14 @@ def data_parallel() -> Make:
 
 def fed_avg() -> Make:
     return lambda run, model, inner: FedAvg(run, model, inner, inner_steps=INNER_STEPS)
+
+
+def desloc() -> Make:
+    return lambda run, model, inner: DESLOC(run, model, inner, inner_steps=INNER_STEPS)
+
+
+def sketched(ratio: float) -> Make:
+    return lambda run, model, inner: SketchedSGD(run, model, inner, inner_steps=INNER_STEPS, ratio=ratio)
 
 
 def diloco(outer: OuterOptimizer, **options: Any) -> Make:
@@ -36,6 +44,7 @@ def rows_without_outer() -> Sequence[Row]:
         Row(REFERENCE, "data parallel", data_parallel()),
         Row("alone", "one worker alone", data_parallel(), peers=1),
         Row("fed-avg", "FedAvg", fed_avg(), weighs=True),
+        Row("des-loc", "DES-LOC", desloc()),
     ]
 
 
@@ -60,6 +69,10 @@ def rows_of_streaming(outer: OuterOptimizer, fragments: Any) -> Sequence[Row]:
         Row("streaming", f"Streaming {outer_words(outer)}, e3m0 up, int8 down", streaming(outer, fragments, FOUR_BITS)),
         Row("streaming-4-bit", "Streaming, e3m0 both ways", streaming(outer, fragments, "e3m0")),
     ]
+
+
+def rows_of_sketches(ratio: float) -> Sequence[Row]:
+    return [Row("sketched", f"SketchedSGD, a {ratio:g}th of the elements", sketched(ratio))]
 
 
 def outer_words(outer: OuterOptimizer) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import lockstep
@@ -54,3 +57,17 @@ def test_a_peer_may_die_and_another_one_come(coordinator: lockstep.Coordinator) 
     finally:
         for peer in peers:
             peer.close()
+
+
+def test_its_loop_runs_in_a_simulated_swarm() -> None:
+    options = ["-q", "-p", "no:cacheprovider", "-p", "lockstep.sim.pytest_plugin", "--lockstep-seed", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "test_diloco_churn.py"],
+        cwd=EXAMPLE.parent,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        text=True,
+        timeout=80,
+        check=False,
+    )
+    assert "1 passed" in done.stdout, done.stdout

@@ -5,10 +5,12 @@ The data are the sources of Python's standard library, which every machine with 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import sysconfig
 import threading
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Callable
@@ -83,25 +85,40 @@ def show_row(step: int, loss: float, world: int, view: int, megabytes: float, se
     print(f"{step:6} {loss:7.3f} {world:6} {view:5} {megabytes:7.2f} {seconds:8.3f}", flush=True)
 
 
-def start(peer: Callable[[str, int, int], None], peers: int, steps: int) -> None:
-    """Runs a coordinator and so many peers on this machine: peer(address, peers, steps) in a process each."""
-    context = multiprocessing.get_context("fork")  # torch is imported once
+def start(peer: Callable[[str, int, int], None], peers: int, steps: int, join: str | None = None) -> None:
+    """Runs a coordinator and so many peers on this machine: peer(address, peers, steps) in a process each.
+
+    join: address of a coordinator of a run that is there; then only one peer runs, in this process.
+    """
+    torch.set_num_threads(1)
+    if join:
+        peer(join, peers, steps)
+        return
+    torch.optim.SGD(GPT().parameters(), lr=1.0)  # the first optimizer imports for seconds: once, before the forks
+    context = multiprocessing.get_context("fork")
+    with coordinator() as address:
+        processes = [context.Process(target=peer, args=(address, peers, steps)) for _ in range(peers)]
+        for process in processes:
+            process.start()
+        print(f"coordinator {address}; processes {[process.pid for process in processes]}", flush=True)
+        print("  step    loss  world  view      MB  seconds", flush=True)
+        for process in processes:
+            process.join()
+
+
+@contextlib.contextmanager
+def coordinator() -> Iterator[str]:
+    """Runs a coordinator in a process of its own, and gives its address."""
+    context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
-    coordinator = context.Process(target=_coordinate, args=(theirs,), daemon=True)
-    coordinator.start()
-    address = ours.recv()
-    processes = [context.Process(target=peer, args=(address, peers, steps)) for _ in range(peers)]
-    for process in processes:
-        process.start()
-    print(f"coordinator {address}; processes {[process.pid for process in processes]}", flush=True)
-    print("  step    loss  world  view      MB  seconds", flush=True)
-    for process in processes:
-        process.join()
-    coordinator.terminate()
-    coordinator.join()
+    process = context.Process(target=_coordinate, args=(theirs,), daemon=True)
+    process.start()
+    yield ours.recv()
+    process.terminate()
+    process.join()
 
 
 def _coordinate(pipe: Connection) -> None:
-    with lockstep.Coordinator("127.0.0.1:0") as coordinator:
-        pipe.send(coordinator.address)
+    with lockstep.Coordinator("127.0.0.1:0") as running:
+        pipe.send(running.address)
         threading.Event().wait()

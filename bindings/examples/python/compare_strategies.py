@@ -64,7 +64,6 @@ def train(make: Make, run: lockstep.Communicator, model: GPT, steps: int, begin:
 
 def peer(make: Make, warm: int, told: SimpleQueue[Told], coordinator: str, founders: int, steps: int) -> None:
     """A process: the warm start, then the strategy. The first peer tells what it has seen."""
-    torch.set_num_threads(1)
     torch.manual_seed(7)
     model = GPT()
     inner = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1)

@@ -13,22 +13,27 @@ from char_gpt import GPT, examples, show, start
 from lockstep.torch import DiLoCo, Nesterov
 
 
-def train(coordinator: str, founders: int, steps: int) -> None:
-    torch.set_num_threads(1)
+def train(run: lockstep.Communicator, steps: int) -> lockstep.State:
     model = GPT()
     inner = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.1)
+    with DiLoCo(run, model, inner, inner_steps=20, outer=Nesterov(0.7, 0.9), wire="int8") as sync:
+        while sync.inner_step < steps:
+            inner.param_groups[0]["lr"] = 2e-3 * (0.55 + 0.45 * math.cos(math.pi * sync.inner_step / steps))
+            loss = model.loss(examples(run.id, sync.inner_step))
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            inner.step()
+            inner.zero_grad()
+            run.spend(0.2)  # a step's time in the simulator, for test_diloco_churn.py; no effect here
+            info = sync.step()
+            if info.outer and sync.is_leader:
+                show(info, loss.item(), run.world.view)
+    return lockstep.State(model.state_dict(), revision=sync.outer_step)
+
+
+def peer(coordinator: str, founders: int, steps: int) -> None:
     with lockstep.connect(coordinator, founders=founders) as run:
-        with DiLoCo(run, model, inner, inner_steps=20, outer=Nesterov(0.7, 0.9), wire="int8") as sync:
-            while sync.inner_step < steps:
-                inner.param_groups[0]["lr"] = 2e-3 * (0.55 + 0.45 * math.cos(math.pi * sync.inner_step / steps))
-                loss = model.loss(examples(run.id, sync.inner_step))
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                inner.step()
-                inner.zero_grad()
-                info = sync.step()
-                if info.outer and sync.is_leader:
-                    show(info, loss.item(), run.world.view)
+        train(run, steps)
 
 
 if __name__ == "__main__":
@@ -37,7 +42,4 @@ if __name__ == "__main__":
     parser.add_argument("--peers", type=int, default=4, help="peers that begin together (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=400, help="inner steps (default: %(default)s)")
     given = parser.parse_args()
-    if given.join:
-        train(given.join, given.peers, given.steps)
-    else:
-        start(train, given.peers, given.steps)
+    start(peer, given.peers, given.steps, given.join)

@@ -46,7 +46,6 @@ def hash_of(model: GPT) -> str:
 
 def train(shard: int, meeting: str, coordinator: str, replicas: int, steps: int) -> None:
     """One process of a replica. meeting: URL where the processes of the replica meet."""
-    torch.set_num_threads(1)
     init_process_group("gloo", init_method=meeting, rank=shard, world_size=SHARDS)
     model, mesh = sharded_model()
     inner = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1)
@@ -86,7 +85,4 @@ if __name__ == "__main__":
     parser.add_argument("--replicas", type=int, default=2, help="replicas that begin together (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=200, help="inner steps (default: %(default)s)")
     given = parser.parse_args()
-    if given.join:
-        run_replica(given.join, given.replicas, given.steps)
-    else:
-        start(run_replica, given.replicas, given.steps)
+    start(run_replica, given.replicas, given.steps, given.join)
