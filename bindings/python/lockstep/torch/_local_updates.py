@@ -248,6 +248,15 @@ class LocalUpdates(Strategy):
         if not self._admit(reduction.has_newcomers) and reduction.has_prefetchers:
             self._publish()
 
+    def _end_gathering(self, has_newcomers: bool) -> None:
+        """The end of a round whose outer step is made from gathered blocks: the admission of newcomers."""
+        self._settle_samplers(self._members)
+        self._outer_step += 1
+        self._boundary = self._inner_step
+        self._average_buffers()
+        self._admit(has_newcomers)
+        self._store()
+
     def _after_reduction(self, reduction: Reduction) -> None:
         """Between an outer step and the admission of newcomers."""
 
