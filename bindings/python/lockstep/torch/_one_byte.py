@@ -19,6 +19,7 @@ from ._strategy import ALONE, Run, StepInfo
 
 _BITS = 32 * WORDS  # elements that one counter of Philox serves
 _SIGN = np.uint32(31)  # place of the sign in a float32
+_NOBODY = PeerId(bytes(16))  # the id of a peer that trains alone
 
 PER_OCTAVE = 8  # codes
 LARGEST = 127
@@ -171,7 +172,7 @@ class JustOneByte(LocalUpdates):
 
     def _try(self, loss: Callable[[], Any]) -> Bytes:
         """The codes of the slopes of this peer's loss; leaves the shared parameters in the model."""
-        directions = Directions(ALONE if self._run is None else self._run.id, self._seed)
+        directions = Directions(_NOBODY if self._run is None else self._run.id, self._seed)
         try:
             return np.array([self._slope(loss, directions, sample) for sample in range(self._samples)], np.uint8)
         finally:
@@ -188,10 +189,6 @@ class JustOneByte(LocalUpdates):
             fragment.store(moved)
             losses.append(_number_of(loss()))
         return encode((losses[0] - losses[1]) / (2 * self._eps))
-
-    @property
-    def _publishes(self) -> bool:
-        return False
 
     def _learn(self, contributions: Sequence[tuple[PeerId | None, Bytes]]) -> None:
         """The outer step along the directions of all peers, times their slopes, in the order of peers and samples."""

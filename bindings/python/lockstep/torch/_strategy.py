@@ -164,7 +164,7 @@ class Strategy(ABC):
         self._check_every = whole_number(check_every, "check_every", 0)
         self._entered = False
         self._contributors: tuple[PeerId, ...] = ()
-        self._members: tuple[PeerId, ...] = (ALONE,)  # of the next reduction, as far as known; equal on all peers
+        self._members: tuple[PeerId, ...] = (_ALONE,)  # of the next reduction, as far as known; equal on all peers
         self._world = 1
         self._inner_step = 0
         self._outer_step = 0
@@ -420,9 +420,7 @@ class Strategy(ABC):
             room = np.empty(max(self._world, self._run.world_size) * most_bytes + _SPARE, np.uint8)
             try:
                 with self._watching():
-                    work = self._run.all_gather_async(
-                        block, room, tag=GRADIENT_TAG, minimum_world=self._minimum_world
-                    )
+                    work = self._run.all_gather_async(block, room, tag=GRADIENT_TAG, minimum_world=self._minimum_world)
                 result = work.wait()
                 break
             except BufferTooSmall as error:
@@ -481,14 +479,9 @@ class Strategy(ABC):
     def _deal(self, inner_step: int) -> None:
         """Members that begin to train at this inner step of the run get their samples up to the end of the round."""
         steps = self._round_steps - inner_step % self._round_steps
-        own = ALONE if self._run is None else self._run.id
+        own = _ALONE if self._run is None else self._run.id
         for sampler in self._samplers:
             sampler.deal(self._members, own, steps, inner_step)
-
-    def _settle_draws(self, contributors: Sequence[PeerId]) -> None:
-        """What these members have drawn in the oldest round has come through."""
-        for sampler in self._samplers:
-            sampler.settle(contributors)
 
     def _end_draws(self) -> None:
         """The round's samples are drawn; its reduction comes through during the next round."""
