@@ -164,7 +164,7 @@ class Strategy(ABC):
         self._check_every = whole_number(check_every, "check_every", 0)
         self._entered = False
         self._contributors: tuple[PeerId, ...] = ()
-        self._members: tuple[PeerId, ...] = (_ALONE,)  # of the next reduction, as far as known; equal on all peers
+        self._members: tuple[PeerId, ...] = (ALONE,)  # of the next reduction, as far as known; equal on all peers
         self._world = 1
         self._inner_step = 0
         self._outer_step = 0
@@ -391,6 +391,11 @@ class Strategy(ABC):
             self._differs = error.differs
             raise error
 
+    def _settle_draws(self, contributors: Sequence[PeerId]) -> None:
+        """The samples of the round that these peers have contributed are used up."""
+        for sampler in self._samplers:
+            sampler.settle(contributors)
+
     def _wait_for_members(self) -> None:
         """Waits until there are minimum_world members, and shares the state with those that have come."""
         if self._run is not None:
@@ -479,7 +484,7 @@ class Strategy(ABC):
     def _deal(self, inner_step: int) -> None:
         """Members that begin to train at this inner step of the run get their samples up to the end of the round."""
         steps = self._round_steps - inner_step % self._round_steps
-        own = _ALONE if self._run is None else self._run.id
+        own = ALONE if self._run is None else self._run.id
         for sampler in self._samplers:
             sampler.deal(self._members, own, steps, inner_step)
 
@@ -513,6 +518,15 @@ class Strategy(ABC):
 
     def _now(self) -> float:
         return time.monotonic() if self._run is None else self._run.now
+
+
+class AllParameters:
+    """What stands for the inner optimizer of a strategy that has none: it changes all parameters that need gradients."""
+
+    def __init__(self, model: Any) -> None:
+        if not hasattr(model, "parameters"):
+            raise TypeError(f"model is of type {type(model).__name__}; allowed: a torch.nn.Module")
+        self.param_groups = [{"params": [p for p in model.parameters() if p.requires_grad]}]
 
 
 class _Buffers:
