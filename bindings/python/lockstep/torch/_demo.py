@@ -15,7 +15,7 @@ from ._outer import Floats, OuterOptimizer, blocks, exact
 from ._sparse_average import SparseAverage
 from ._sparse_codec import SparseCodec
 from ._sparse_updates import SparseUpdates
-from ._strategy import Run, StepInfo
+from ._strategy import AllParameters, Run, StepInfo
 
 
 class DeMo(SparseUpdates):
@@ -35,8 +35,8 @@ class DeMo(SparseUpdates):
     peer's block has at most topk * 14 bits for each tile; with the defaults that is 0.113 bits for each parameter of a
     large matrix. In a step each of n peers sends and receives n - 1 blocks.
 
-    run, model, minimum_world, check_every: those of LocalSGD. The parameters of the model that need gradients are trained; a
-        gradient that is None counts as zeros.
+    run, model, minimum_world, check_every: those of LocalSGD. The parameters of the model that need gradients are
+        trained; a gradient that is None counts as zeros.
     lr: rate, at least 0; set the attribute for a schedule, which follows inner_step. Different rates raise
         lockstep.InvalidArgument on all peers.
     decay: what remains of the error from one step to the next, 0 to 1.
