@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiment import REFERENCE, Make, Row
@@ -21,8 +21,8 @@ def fed_avg() -> Make:
     return lambda run, model, inner: FedAvg(run, model, inner, inner_steps=INNER_STEPS)
 
 
-def desloc() -> Make:
-    return lambda run, model, inner: DESLOC(run, model, inner, inner_steps=INNER_STEPS)
+def desloc(moments: Mapping[str, int]) -> Make:
+    return lambda run, model, inner: DESLOC(run, model, inner, inner_steps=INNER_STEPS, moments=moments)
 
 
 def sketched(ratio: float) -> Make:
@@ -44,7 +44,8 @@ def rows_without_outer() -> Sequence[Row]:
         Row(REFERENCE, "data parallel", data_parallel()),
         Row("alone", "one worker alone", data_parallel(), peers=1),
         Row("fed-avg", "FedAvg", fed_avg(), weighs=True),
-        Row("des-loc", "DES-LOC", desloc()),
+        Row("des-loc", "DES-LOC, moments every 3rd and 6th time", desloc({"exp_avg": 3, "exp_avg_sq": 6})),
+        Row("des-loc-equal", "DES-LOC, moments every 3rd time", desloc({"exp_avg": 3, "exp_avg_sq": 3})),
     ]
 
 
