@@ -43,3 +43,14 @@ def processes() -> Iterator[Processes]:
     started = Processes()
     yield started
     started.end()
+
+
+@pytest.fixture
+def one_torch_thread() -> Iterator[None]:
+    """Operations of torch use one thread, so that peers in threads share the cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

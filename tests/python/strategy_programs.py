@@ -4,7 +4,8 @@ usage: python strategy_programs.py <case> <coordinator> <number> <folder>
        python strategy_programs.py <case> <coordinator> <number>            trains until it is killed
 
 All reductions compare the shared states: a false alarm fails the test. Peers 0, 1 and 2 begin together; peer 3 comes
-later. All wait before round COMES until it waits for its admission, so that it enters at a known place. Peer 1 kills itself in the middle of the collective of round DIES: it and peer 0 have
+later. All wait before round COMES until it waits for its admission, so that it enters at a known place. Peer 1 kills
+itself in the middle of the collective of round DIES, which is an all-reduce or an all-gather: it and peer 0 have
 launched it, and peer 2 has not before the file `dead` is there. Each peer prints what the test compares.
 """
 
@@ -26,6 +27,7 @@ from lockstep.torch import (
     DESLOC,
     SGD,
     DataParallel,
+    DeMo,
     DiLoCo,
     DPLoRA,
     FedAvg,
@@ -34,6 +36,7 @@ from lockstep.torch import (
     Nesterov,
     RunSampler,
     SketchedSGD,
+    SparseLoCo,
     StepInfo,
     Strategy,
     StreamingDiLoCo,
@@ -53,6 +56,8 @@ DATA, BATCH = 37, 3
 RATIO, SMALL_RATIO, OUTER_LR, SEED = 4, 1.125, 0.25, (7 << 32) + 11
 LR, EPS, SAMPLES = 1e-4, 1e-2, 3
 CLIP, NOISE = 0.5, 0.25
+SPARSE: dict[str, Any] = {"density": 1 / 16, "chunk": 512, "ef_decay": 0.75, "outer_lr": 0.875}
+DEMO: dict[str, Any] = {"decay": 0.75, "topk": 9, "chunk": 16, "weight_decay": 0.125}
 
 
 def diloco(outer: Any = None, **options: Any) -> Callable[[Any, Any, Any], Strategy]:
@@ -90,6 +95,10 @@ def sketched(ratio: float, **options: Any) -> Callable[[Any, Any, Any], Strategy
     )
 
 
+def sparse(**options: Any) -> Callable[[Any, Any, Any], Strategy]:
+    return lambda run, model, inner: SparseLoCo(run, model, inner, inner_steps=INNER_STEPS, **SPARSE, **options)
+
+
 CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
     "local-sgd": lambda run, model, inner: LocalSGD(run, model, inner, inner_steps=INNER_STEPS, check_every=1),
     "fed-avg": lambda run, model, inner: FedAvg(run, model, inner, inner_steps=INNER_STEPS, lr=0.75, check_every=1),
@@ -100,10 +109,14 @@ CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
     "desloc-int8": desloc(outer=Nesterov(0.5, 0.8), wire="int8", moments_wire="bf16"),
     "data-parallel": lambda run, model, inner: DataParallel(run, model, inner, check_every=1),
     "data-parallel-int8": lambda run, model, inner: DataParallel(run, model, inner, wire="int8", check_every=1),
+    "demo": lambda run, model, inner: DeMo(run, model, lr=1.0, **DEMO),
     "outer": diloco(overlap="outer"),
     "outer-int8": diloco(Nesterov(0.4, 0.5), overlap="outer", wire="int8"),
     "eager": diloco(Nesterov(0.4, 0.5), overlap="eager"),
     "eager-int8": diloco(overlap="eager", wire="int8"),
+    "sparse-loco": sparse(),
+    "sparse-loco-clipped": sparse(aggregate="mean", clip_to_median=True),
+    "sparse-loco-weighted": sparse(),
     "streaming": streaming("native"),
     "streaming-int8": streaming("int8"),
     "streaming-4-bits": streaming(Wire("e3m0", "int8")),
@@ -161,7 +174,10 @@ def learn(sync: Strategy, case: str, model: Any, optimizer: Any, number: int) ->
     if isinstance(sync, JustOneByte):
         return sync.step(lambda: loss_of(model, number, sync.inner_step))
     backward(model, optimizer, number, sync.inner_step)
-    optimizer.step()
+    if isinstance(sync, DeMo):
+        sync.lr = optimizer.param_groups[0]["lr"]
+    else:
+        optimizer.step()
     return sync.step(weight_of(case, number % 4))
 
 
@@ -169,7 +185,7 @@ def steps_of(case: str) -> int:
     """Inner steps from one all-reduce to the next."""
     if case.startswith("streaming"):
         return INNER_STEPS // 2
-    return 1 if case.startswith(("data-parallel", "one-byte")) else INNER_STEPS
+    return 1 if case.startswith(("data-parallel", "demo", "one-byte")) else INNER_STEPS
 
 
 def total_of(case: str) -> int:
@@ -179,7 +195,7 @@ def total_of(case: str) -> int:
 
 def weight_of(case: str, number: int) -> float | None:
     """Powers of two, so that products are exact."""
-    return float(1 << number) if case == "fed-avg" else None
+    return float(1 << number) if case in ("fed-avg", "sparse-loco-weighted") else None
 
 
 def hash_of(*arrays: Any) -> str:
@@ -263,11 +279,15 @@ def train(case: str, run: Run) -> None:
 
 
 def train_on(case: str, address: str, number: int) -> None:
-    """Trains until the process is killed."""
+    """Trains until the process is killed. Odd peers fetch the state while they wait for their admission."""
     torch.set_num_threads(1)
     model = make_model(number)
     optimizer = make_optimizer(model)
-    with lockstep.connect(address, timeout=IN_TIME, founders=FOUNDERS, listen_host="127.0.0.1", spin=0) as run:
+    with lockstep.Communicator(founders=FOUNDERS, listen_host="127.0.0.1", spin=0) as run:
+        if number % 2:
+            run.connect_async(address, timeout=IN_TIME)
+        else:
+            run.connect(address, timeout=IN_TIME)
         with CASES[case](run, model, optimizer) as sync:
             while True:
                 info = learn(sync, case, model, optimizer, number)

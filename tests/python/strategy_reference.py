@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Callable
 
 import numpy as np
@@ -203,6 +205,96 @@ class Outer:
             return theta - self.lr * gradient
         self.v = self.mu * self.v + gradient
         return theta - self.lr * (gradient + self.mu * self.v)
+
+
+@dataclass
+class Sent:
+    """What a peer sends of a tensor: a value for each element, 0 for those that it does not send."""
+
+    values: np.ndarray
+    is_sent: np.ndarray
+
+    @property
+    def norm(self) -> float:
+        sizes, counts = np.unique(np.abs(self.values[self.is_sent]), return_counts=True)
+        squares = [float(count * Fraction(float(size)) ** 2) for size, count in zip(sizes, counts)]
+        return math.sqrt(sum(squares))
+
+
+def runs(values: np.ndarray, length: int) -> list[np.ndarray]:
+    """A tensor in chunks of one length; the last one may be shorter."""
+    return [values[begin : begin + length] for begin in range(0, values.size, length)]
+
+
+def part_of(density: float) -> Callable[[int], int]:
+    return lambda length: max(1, round(density * length))
+
+
+def sparse(chunks: Sequence[np.ndarray], most: Callable[[int], int]) -> Sent:
+    """The largest elements of each chunk of a tensor, as plus or minus one of two means."""
+    values = np.concatenate([np.zeros(0, F), *chunks])
+    is_sent = np.zeros(values.size, bool)
+    begin = 0
+    for chunk in chunks:
+        part = [abs(float(value)) for value in chunk]
+        order = sorted(range(len(part)), key=lambda place: (-part[place], place))
+        for place in order[: most(len(part))]:
+            is_sent[begin + place] = part[place] > 0
+        begin += len(part)
+    sizes = {int(place): Fraction(abs(float(values[place]))) for place in np.flatnonzero(is_sent)}
+    left = np.zeros_like(values)
+    if sizes:
+        middle = float(sum(sizes.values())) / len(sizes)
+        for side in (True, False):
+            ours = [place for place, size in sizes.items() if (size > Fraction(middle)) == side]
+            if ours:
+                mean = F(float(sum(sizes[place] for place in ours)) / len(ours))
+                for place in ours:
+                    left[place] = mean if values[place] > 0 else -mean
+    return Sent(left, is_sent)
+
+
+def average_sparse(
+    sent: Sequence[Sent], weights: Sequence[float], *, counts_absent: bool = False, clips: bool = False
+) -> np.ndarray:
+    """The average of a tensor, of contributions in the order of the peers' ids."""
+    norms = [one.norm for one in sent]
+    median = sorted(norms)[(len(norms) - 1) // 2]
+    sums, counted = np.zeros_like(sent[0].values), np.zeros_like(sent[0].values)
+    for one, norm, weight in zip(sent, norms, weights):
+        values = one.values * F(median / norm) if clips and norm > median else one.values
+        sums = sums + F(weight) * values
+        counted = counted + F(weight) * (np.ones_like(sums) if counts_absent else one.is_sent.astype(F))
+    return np.where(counted > 0, sums / np.where(counted > 0, counted, F(1)), F(0))
+
+
+def scattered(count: int, turn: int) -> np.ndarray:
+    """Numbers of many sizes that are equal on every machine."""
+    words = [(place * 2654435761 + turn * 40503) % 2**32 - 2**31 for place in range(count)]
+    roots = np.array(words, np.int64).astype(F)
+    return roots * roots * roots
+
+
+def cosines(count: int) -> np.ndarray:
+    """The DCT-II with 15 binary places, as integers."""
+    u, x = np.mgrid[0:count, 0:count]
+    scale = np.where(u == 0, math.sqrt(1 / count), math.sqrt(2 / count))
+    return np.rint(2**15 * scale * np.cos(math.pi * (2 * x + 1) * u / (2 * count))).astype(np.int64)
+
+
+def times_cosines(left: np.ndarray, tile: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """left @ tile @ right, of integers: 16 bits for the elements of the tile."""
+    _, exponent = math.frexp(float(np.abs(tile).max()))
+    integers = np.rint(tile.astype(np.float64) * 2.0 ** (16 - exponent)).astype(np.int64)
+    return ((left @ integers @ right).astype(np.float64) * 2.0 ** (exponent - 16 - 30)).astype(F)
+
+
+def dct(tile: np.ndarray) -> np.ndarray:
+    return times_cosines(cosines(tile.shape[0]), tile, cosines(tile.shape[1]).T)
+
+
+def inverse_dct(tile: np.ndarray) -> np.ndarray:
+    return times_cosines(cosines(tile.shape[0]).T, tile, cosines(tile.shape[1]))
 
 
 def flat(model: Any) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import lockstep
@@ -16,15 +15,9 @@ from lockstep.torch import DESLOC, DiLoCo, LocalSGD, Wire  # noqa: E402
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])  # the first optimizer imports for seconds: not in a test
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def parts(seed: int = 0) -> tuple[Any, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-from collections.abc import Iterator
 from typing import Any, Callable
 
 import lockstep
@@ -23,6 +22,7 @@ from lockstep.torch import (  # noqa: E402
     DataParallel,
     Desync,
     DiLoCo,
+    JustOneByte,
     LocalSGD,
     RunSampler,
     StreamingDiLoCo,
@@ -33,15 +33,9 @@ from lockstep.torch._strategy import Strategy  # noqa: E402
 
 SEEDS = int(os.environ.get("LOCKSTEP_SEEDS", "5"))
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)  # the first optimizer imports for seconds: not in a test
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def parts() -> tuple[Any, Any]:
@@ -165,6 +159,22 @@ def test_members_share_the_samples_and_newcomers_go_on(peers: Peers) -> None:
     indices = flat([flat(drawn) for drawn, _ in all_drawn])
     assert sorted(indices) == sorted(shuffled(np.arange(90), 1000, 0, 0).tolist())
     assert {seen for _, seen in all_drawn} == {90}
+
+
+def test_a_strategy_without_gradients_has_samples_too(peers: Peers) -> None:
+    def main(run: lockstep.Communicator, number: int) -> list[int]:
+        model, _ = parts()
+        sync = JustOneByte(run, model, lr=1e-3)
+        data = RunSampler(1000, sync, batch=5)
+        drawn = []
+        with sync:
+            for _ in range(4):
+                drawn += data.next().tolist()
+                sync.step(lambda: model(torch.ones(2)).sum())
+            assert data.seen == 40
+        return drawn
+
+    assert sorted(flat(peers(2, main))) == sorted(shuffled(np.arange(40), 1000, 0, 0).tolist())
 
 
 @pytest.mark.parametrize(("option", "values"), [("batch", (4, 5)), ("seed", (1, 2)), ("shuffle", (True, False))])

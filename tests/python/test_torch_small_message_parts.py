@@ -21,7 +21,9 @@ from lockstep.torch import DPLoRA, JustOneByte, LocalSGD, Replica, SketchedSGD, 
 from lockstep.torch._one_byte import NOT_FINITE, Directions, decode, encode  # noqa: E402
 from lockstep.torch._philox import philox  # noqa: E402
 from lockstep.torch._sketched import CHUNK, Sketch  # noqa: E402
-from test_torch_strategy_parts import _one_thread, adam, bits, model_of, trains  # noqa: E402, F401
+from test_torch_strategy_parts import adam, bits, model_of, trains  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 ONES = 2**32 - 1
 PI = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0]
@@ -273,10 +275,10 @@ def test_a_bad_loss_is_named_on_all_peers(bad: float, peers: Peers) -> None:
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        (lambda blob: blob[:-1], "has sent 2 bytes; allowed: 3 to 3"),
-        (lambda blob: np.append(blob, blob), "has sent 6 bytes; allowed: 3 to 3"),
-        (lambda blob: blob[:0], "has sent 0 bytes; allowed: 3 to 3"),
-        (lambda blob: np.zeros(1 << 20, np.uint8), "a peer has sent too much; allowed: 3 to 3 bytes; "),
+        (lambda blob: blob[:-1], "has sent 2 bytes; allowed: 3"),
+        (lambda blob: np.append(blob, blob), "has sent 6 bytes; allowed: 3"),
+        (lambda blob: blob[:0], "has sent 0 bytes; allowed: 3"),
+        (lambda blob: np.zeros(1 << 20, np.uint8), "a peer has sent too much; allowed: at most 3 bytes; "),
     ],
 )
 def test_messages_of_other_sizes_are_refused_on_all_peers(wrong: Callable[[Any], Any], text: str, peers: Peers) -> None:
@@ -296,7 +298,7 @@ def test_messages_of_other_sizes_are_refused_on_all_peers(wrong: Callable[[Any],
 
     first, second = peers(2, main)
     assert text in first[0]
-    if "bytes; allowed" in text:
+    if text.startswith("has sent"):
         assert first[0] == second[0]
         assert f"peer {second[1]} " in first[0]
 

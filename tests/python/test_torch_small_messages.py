@@ -26,7 +26,7 @@ from test_torch_strategies import NEWCOMER, Peer, Rounds, run_case  # noqa: E402
 )
 def test_sketches(case: str, ratio: float, wire: Any, tmp_path: Path, coordinator: lockstep.Coordinator) -> None:
     torch.set_num_threads(1)
-    rounds = Rounds(run_case(case, coordinator.address, tmp_path))
+    rounds = Rounds(case, run_case(case, coordinator.address, tmp_path))
     theta = rounds.first_parameters()
     outer = reference.Outer(programs.OUTER_LR, 0.0, theta.size)
     peers = [Peer(number) for number in range(NEWCOMER + 1)]
@@ -44,7 +44,7 @@ def test_one_byte(tmp_path: Path, coordinator: lockstep.Coordinator) -> None:
     """Everything follows from the slopes: nobody exchanges a direction."""
     torch.set_num_threads(1)
     all_told = run_case("one-byte", coordinator.address, tmp_path)
-    rounds = Rounds(all_told)
+    rounds = Rounds("one-byte", all_told)
     theta = rounds.first_parameters()
     model = programs.make_model(0)
     samples = range(programs.SAMPLES)
@@ -70,7 +70,7 @@ def test_one_byte(tmp_path: Path, coordinator: lockstep.Coordinator) -> None:
 def test_noise(tmp_path: Path, coordinator: lockstep.Coordinator) -> None:
     """Also the round that begins again after a kill has the noise that was drawn once."""
     torch.set_num_threads(1)
-    rounds = Rounds(run_case("dp-lora", coordinator.address, tmp_path))
+    rounds = Rounds("dp-lora", run_case("dp-lora", coordinator.address, tmp_path))
     theta = rounds.first_parameters()
     peers = [Peer(number) for number in range(NEWCOMER + 1)]
     entropies = [programs.Entropy(number) for number in range(NEWCOMER + 1)]

@@ -32,7 +32,10 @@ def wait_for_steps(processes: list[TorchProcess], after: float) -> None:
         process.wait_for(f" of {len(processes)} at ", after)
 
 
-@pytest.mark.parametrize("case", ["diloco-int8", "outer", "streaming-int8", "sketched-int8", "one-byte"])
+CASES = ["diloco-int8", "outer", "streaming-int8", "sketched-int8", "sparse-loco", "demo", "one-byte"]
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_kills_at_any_moment_leave_all_peers_equal(case: str, coordinator: lockstep.Coordinator) -> None:
     chance = random.Random(case)
     processes: list[TorchProcess] = []

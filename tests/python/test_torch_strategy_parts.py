@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import lockstep
@@ -25,6 +24,7 @@ from lockstep.torch import (  # noqa: E402
     LocalSGD,
     Nesterov,
     SketchedSGD,
+    SparseLoCo,
     StepInfo,
     StreamingDiLoCo,
     Wire,
@@ -32,7 +32,8 @@ from lockstep.torch import (  # noqa: E402
     by_bytes,
 )
 
-ALL = [DataParallel, LocalSGD, DiLoCo]
+RESUMABLE = [DataParallel, LocalSGD, DiLoCo]  # from a shared state alone
+ALL = [*RESUMABLE, SparseLoCo]
 
 
 def no_fragments(model: Any) -> Any:
@@ -42,12 +43,7 @@ def no_fragments(model: Any) -> Any:
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)  # the first optimizer imports for seconds: not in a test
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def model_of(seed: int, dtype: Any = torch.float32) -> Any:
@@ -264,7 +260,7 @@ def test_the_average_is_weighted(peers: Peers) -> None:
     assert peers(2, main) == [3.5, 3.5]  # (3 * 4 + 1 * 2) / 4
 
 
-@pytest.mark.parametrize("strategy", ALL)
+@pytest.mark.parametrize("strategy", RESUMABLE)
 def test_a_checkpoint_goes_on_to_the_same_bits(strategy: Any) -> None:
     options = {} if strategy is DataParallel else {"inner_steps": 2}
 
@@ -324,6 +320,7 @@ def test_other_settings_are_refused(peers: Peers) -> None:
         (lambda *three: DiLoCo(*three, inner_steps=2, minimum_world=2), 2),
         (lambda *three: DiLoCo(*three, inner_steps=2, minimum_world=2, overlap="outer"), 2),
         (lambda *three: SketchedSGD(*three, inner_steps=2, minimum_world=2, ratio=2), 2),
+        (lambda *three: SparseLoCo(*three, inner_steps=2, minimum_world=2, density=0.25), 2),
         (lambda run, model, _: JustOneByte(run, model, lr=0.01, minimum_world=2), 1),
     ],
 )
@@ -586,6 +583,7 @@ def test_every_public_name_has_a_docstring() -> None:
 STRATEGY_FILES = (
     "_data_parallel",
     "_desloc",
+    "_demo",
     "_diloco",
     "_fragments",
     "_local_updates",
@@ -594,6 +592,7 @@ STRATEGY_FILES = (
     "_private",
     "_sampler",
     "_sketched",
+    "_sparse_loco",
     "_strategy",
     "_streaming",
 )
@@ -602,6 +601,7 @@ SWARM: dict[str, Any] = {
     "data parallel": lambda *three: DataParallel(*three),
     "outer": lambda *three: DiLoCo(*three, inner_steps=3, overlap="outer"),
     "eager": lambda *three: DiLoCo(*three, inner_steps=3, overlap="eager", outer=Nesterov(0.4, 0.5)),
+    "sparse": lambda *three: SparseLoCo(*three, inner_steps=3, density=0.1),
     "streaming": lambda *three: StreamingDiLoCo(*three, inner_steps=6, fragments=by_block(1), wire="native"),
     "sketched": lambda *three: SketchedSGD(*three, inner_steps=3, ratio=2, outer_lr=0.25),
     "one byte": lambda run, model, _: JustOneByte(run, model, lr=0.01, samples=2),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-from collections.abc import Iterator
 from typing import Any, Callable
 
 import lockstep
@@ -34,12 +33,7 @@ Told = list[tuple[int, tuple[bytes, ...], bytes, bytes]]
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)  # the first optimizer imports for seconds: not in a test
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def make_model() -> Any:

@@ -289,6 +289,8 @@ def replicas() -> None:
                     train(net, rank)
                 elif join == "data parallel":
                     train(net, rank, lambda inner: lockstep.torch.DataParallel(replica, net, inner))
+                elif join == "SparseLoCo":
+                    train(net, rank, lambda i: lockstep.torch.SparseLoCo(replica, net, i, inner_steps=1, density=0.25))
                 else:
                     plain = lockstep.torch.SGD(1.0)  # the average of one step of SGD is data parallel
                     train(net, rank, lambda i: lockstep.torch.DiLoCo(replica, net, i, inner_steps=1, outer=plain))
@@ -300,6 +302,11 @@ def replicas() -> None:
         mine = trained(mesh["shard"], join)
         for name, value in mine.items():
             assert torch.allclose(value, other[name], rtol=1e-5, atol=1e-6), (join, name)
+    sparse = torch.cat([value.flatten() for value in trained(mesh["shard"], "SparseLoCo").values()])
+    everywhere = [torch.empty_like(sparse) for _ in range(size)]
+    dist.all_gather(everywhere, sparse)
+    assert all(torch.equal(one, sparse) for one in everywhere)
+    assert not torch.equal(sparse, torch.cat([value.flatten() for value in model().state_dict().values()]))
     print("equal", len(mine), flush=True)
     dist.destroy_process_group()
 

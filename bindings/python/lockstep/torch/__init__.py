@@ -25,8 +25,8 @@ A group with enable_reconfigure changes its members by torch's reconfigure; `rec
 Manager. `Replica` joins replicas of several processes each, with FSDP2 inside.
 
 Training strategies over any run, without a process group (docs/strategies.md): `DataParallel`, `LocalSGD`, `FedAvg`,
-`DiLoCo`, `DESLOC`, `StreamingDiLoCo`, `SketchedSGD`, `JustOneByte` and `DPLoRA`, with the outer optimizers `SGD` and
-`Nesterov`.
+`DiLoCo`, `DESLOC`, `StreamingDiLoCo`, `SparseLoCo`, `DeMo`, `SketchedSGD`, `JustOneByte` and `DPLoRA`, with the outer
+optimizers `SGD` and `Nesterov`; `RunSampler` gives each sample to one peer.
 
 No process is ever killed. A tensor that is reduced in place holds its input after an error.
 """
@@ -34,6 +34,7 @@ No process is ever killed. A tensor that is reduced in place holds its input aft
 from __future__ import annotations
 
 from ._data_parallel import DataParallel
+from ._demo import DeMo
 from ._desloc import DESLOC
 from ._desync import Desync
 from ._diloco import DiLoCo
@@ -48,6 +49,7 @@ from ._register import register
 from ._replica import Replica
 from ._sampler import RunSampler
 from ._sketched import SketchedSGD
+from ._sparse_loco import SparseLoCo
 from ._strategy import StepInfo, Strategy, Wire
 from ._streaming import StreamingDiLoCo
 
@@ -57,6 +59,7 @@ __all__ = [
     "CollectiveError",
     "DPLoRA",
     "DataParallel",
+    "DeMo",
     "Desync",
     "DiLoCo",
     "FedAvg",
@@ -70,6 +73,7 @@ __all__ = [
     "Replica",
     "RunSampler",
     "SketchedSGD",
+    "SparseLoCo",
     "StepInfo",
     "Strategy",
     "StreamingDiLoCo",

@@ -109,10 +109,6 @@ class DESLOC(LocalUpdates):
 
     # ---- the engine ----
 
-    @property
-    def _publishes(self) -> bool:
-        return False  # moments change between a publication and the admission
-
     def _find_moments(self) -> None:
         """The moments of the inner optimizers, and shared copies of them."""
         for optimizer in self._optimizers:
@@ -150,7 +146,7 @@ class DESLOC(LocalUpdates):
         }
         return {**super()._shared(), **moments}
 
-    def _counters(self) -> dict[str, int]:
+    def _counters(self) -> dict[str, float]:
         steps = {"moment_step": self._moment_step, "moment_offset": self._moment_offset}
         return {**super()._counters(), **steps}
 

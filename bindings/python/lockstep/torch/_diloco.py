@@ -44,6 +44,8 @@ class DiLoCo(LocalUpdates):
         ...         info = sync.step()
     """
 
+    _fetches_ahead = True
+
     def __init__(
         self,
         run: Run,

@@ -83,6 +83,14 @@ class Fragment:
                     new = self.gradient[part][piece]
                     np.subtract(old[piece], new, out=new)
 
+    def take_gradients(self) -> None:
+        """Sets the gradient: that of the parameters; zeros where there is none."""
+        for _, parameter, part in self._parts:
+            if parameter.grad is None:
+                self.gradient[part].fill(0)
+            else:
+                _as_tensor(self.gradient[part], parameter).copy_(local_of(parameter.grad))
+
     def mix(self, alpha: float) -> None:
         """The model's parameters become alpha times themselves plus 1 - alpha times the shared ones."""
         if alpha == 1:
@@ -130,6 +138,11 @@ class Fragment:
                 if part.start < part.stop:
                     arrays[f"momentum/{name}"] = self.momentum[part]
         return arrays
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the parts of the parameters that lie in this process, in the order of theta."""
+        return {name: tuple(local_of(parameter).shape) for name, parameter, _ in self._parts}
 
     @property
     def names(self) -> set[str]:

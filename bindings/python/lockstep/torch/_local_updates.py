@@ -31,6 +31,10 @@ _STATE = {"parameters": Mapping, "momentum": Mapping, "model": Mapping, "inner_s
 class LocalUpdates(Strategy):
     """The engine of DiLoCo, FedAvg and LocalSGD: inner steps, one all-reduce of the progress, an outer step."""
 
+    # Whether newcomers may fetch the state while members train. Nothing that is shared may change from an outer step to
+    # the next reduction then, and a reduction may have observers.
+    _fetches_ahead = False
+
     def __init__(
         self,
         run: Run,
@@ -108,7 +112,7 @@ class LocalUpdates(Strategy):
 
     @property
     def _publishes(self) -> bool:
-        return self._replica is None
+        return self._fetches_ahead and self._replica is None
 
     @property
     def _round_steps(self) -> int:
@@ -244,6 +248,15 @@ class LocalUpdates(Strategy):
         if not self._admit(reduction.has_newcomers) and reduction.has_prefetchers:
             self._publish()
 
+    def _end_gathering(self, has_newcomers: bool) -> None:
+        """The end of a round whose outer step is made from gathered blocks: the admission of newcomers."""
+        self._settle_draws(self._members)
+        self._outer_step += 1
+        self._boundary = self._inner_step
+        self._average_buffers()
+        self._admit(has_newcomers)
+        self._store()
+
     def _after_reduction(self, reduction: Reduction) -> None:
         """Between an outer step and the admission of newcomers."""
 
@@ -290,6 +303,8 @@ class LocalSGD(LocalUpdates):
         ...             sync.step()
     """
 
+    _fetches_ahead = True
+
     def __init__(
         self,
         run: Run,
@@ -322,6 +337,8 @@ class FedAvg(LocalUpdates):
     other arguments are those of LocalSGD.
     Raises ValueError, TypeError.
     """
+
+    _fetches_ahead = True
 
     def __init__(
         self,

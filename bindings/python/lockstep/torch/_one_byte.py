@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable
 
 import numpy as np
 import torch
 
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, Mismatch
 from ..types import PeerId
 from ._checked import number, whole_number
-from ._gathered import Bytes, Gathered, gather
 from ._local_updates import LocalUpdates
-from ._outer import SGD, Floats, blocks, exact
+from ._outer import SGD, Bytes, Floats, blocks, exact
 from ._philox import WORDS, halves, philox
-from ._strategy import GRADIENT_TAG, Run, StepInfo
+from ._strategy import ALONE, Run, StepInfo
 
 _BITS = 32 * WORDS  # elements that one counter of Philox serves
 _SIGN = np.uint32(31)  # place of the sign in a float32
-_NOBODY = PeerId(bytes(16))  # the id of a peer that trains alone
 
 PER_OCTAVE = 8  # codes
 LARGEST = 127
@@ -158,15 +156,12 @@ class JustOneByte(LocalUpdates):
         with torch.no_grad():
             codes = self._try(loss)
             begin = self._now()
-            gathered = self._gather(codes)
-            _check(gathered)
-            self._learn(gathered)
+            block = np.concatenate([np.array([self._sees_newcomers()], np.uint8), codes])
+            gathered = self._gather(block, block.size)
+            contributions = [(peer, _codes_of(peer, one, self._samples)) for peer, one in gathered]
+            self._learn(contributions)
             self._inner_step += 1
-            self._outer_step += 1
-            self._boundary = self._inner_step
-            self._average_buffers()
-            self._admit(gathered.has_newcomers)
-            self._store()
+            self._end_gathering(any(bool(one[0]) for _, one in gathered))
         return self._info(self._now() - begin, True)
 
     # ---- the engine ----
@@ -176,7 +171,7 @@ class JustOneByte(LocalUpdates):
 
     def _try(self, loss: Callable[[], Any]) -> Bytes:
         """The codes of the slopes of this peer's loss; leaves the shared parameters in the model."""
-        directions = Directions(_NOBODY if self._run is None else self._run.id, self._seed)
+        directions = Directions(ALONE if self._run is None else self._run.id, self._seed)
         try:
             return np.array([self._slope(loss, directions, sample) for sample in range(self._samples)], np.uint8)
         finally:
@@ -194,36 +189,23 @@ class JustOneByte(LocalUpdates):
             losses.append(_number_of(loss()))
         return encode((losses[0] - losses[1]) / (2 * self._eps))
 
-    def _gather(self, codes: Bytes) -> Gathered:
-        """The codes of all peers."""
-        if self._run is None:
-            return Gathered([codes], [_NOBODY])
-        gathered = gather(
-            self._run,
-            codes,
-            sizes=range(self._samples, self._samples + 1),
-            tag=GRADIENT_TAG,
-            minimum_world=self._minimum_world,
-            regain=self._wait_for_members,
-        )
-        if gathered.result is not None:
-            self._count(gathered.result)
-        self._retries += gathered.retries
-        return gathered
+    @property
+    def _publishes(self) -> bool:
+        return False
 
-    def _learn(self, gathered: Gathered) -> None:
+    def _learn(self, contributions: Sequence[tuple[PeerId | None, Bytes]]) -> None:
         """The outer step along the directions of all peers, times their slopes, in the order of peers and samples."""
         (fragment,) = self._fragments
         gradient = fragment.gradient
         gradient.fill(0)
         with exact():
-            for peer, codes in zip(gathered.contributors, gathered.messages):
-                directions = Directions(peer, self._seed)
+            for peer, codes in contributions:
+                directions = Directions(ALONE if peer is None else peer, self._seed)
                 for sample, slope in enumerate(map(decode, codes.tolist())):
                     if slope:
                         for part, product in directions.times(slope, gradient.size, sample, self._outer_step):
                             np.add(gradient[part], product, out=gradient[part])
-            np.divide(gradient, np.float32(len(gathered.messages) * self._samples), out=gradient)
+            np.divide(gradient, np.float32(len(contributions) * self._samples), out=gradient)
         fragment.step()
 
 
@@ -236,12 +218,15 @@ def _number_of(loss: Any) -> float:
     return number(loss, "what loss() returns", "a number, or a tensor of one element")
 
 
-def _check(gathered: Gathered) -> None:
-    """Raises InvalidArgument for the first peer that has no finite slope."""
-    for peer, codes in zip(gathered.contributors, gathered.messages):
-        bad = np.flatnonzero(codes == NOT_FINITE)
-        if bad.size:
-            raise InvalidArgument(
-                f"a loss of peer {peer} in sample {bad[0]} is infinite or NaN, or so is what its two losses differ by; "
-                "allowed: finite losses. No parameter has changed"
-            )
+def _codes_of(peer: PeerId | None, block: Bytes, samples: int) -> Bytes:
+    """The codes in the block of a peer. Raises Mismatch for another size, InvalidArgument for a slope without a value."""
+    if block.size != 1 + samples:
+        raise Mismatch(f"peer {peer} has sent {block.size} bytes; allowed: {1 + samples}")
+    codes = block[1:]
+    bad = np.flatnonzero(codes == NOT_FINITE)
+    if bad.size:
+        raise InvalidArgument(
+            f"a loss of peer {ALONE if peer is None else peer} in sample {bad[0]} is infinite or NaN, or so is what its "
+            "two losses differ by; allowed: finite losses. No parameter has changed"
+        )
+    return codes

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ._checked import number
 
 Floats = NDArray[np.float32]
+Bytes = NDArray[np.uint8]
 
 _BLOCK = 1 << 16  # elements that one pass changes: they stay in the cache between its operations
 

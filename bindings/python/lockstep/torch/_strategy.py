@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Union
@@ -13,13 +14,13 @@ import numpy as np
 
 from .._lockstep import Result, Work
 from ..communicator import Communicator
-from ..errors import BelowMinimum, InvalidArgument
+from ..errors import BelowMinimum, BufferTooSmall, InvalidArgument, Mismatch, PeerLost, WorldChanged
 from ..state import State
 from ..types import WIRE_FORMATS, OpName, PeerId, WireFormat, WireFormatName, number_of
 from ._checked import check_parts, whole_number
 from ._desync import desync_of
 from ._flat import HostTensors
-from ._outer import Floats
+from ._outer import Bytes, Floats
 from ._replica import Replica, local_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ _DESYNC_TAG = STATE_TAG - 1
 MOMENTS_TAG = STATE_TAG - 2
 GRADIENT_TAG = STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
 
-_ALONE = PeerId(bytes(16))  # the only member, without a run
+_SPARE = 1 << 16  # bytes: a block that is too long by less is received, and its sender named
+ALONE = PeerId(bytes(16))  # the only member, without a run
 
 Run = Union[Communicator, Replica, None]
 """A communicator; a replica, whose shards each reduce their own part; or None to train alone."""
@@ -162,7 +164,7 @@ class Strategy(ABC):
         self._check_every = whole_number(check_every, "check_every", 0)
         self._entered = False
         self._contributors: tuple[PeerId, ...] = ()
-        self._members: tuple[PeerId, ...] = (_ALONE,)  # of the next reduction, as far as known; equal on all peers
+        self._members: tuple[PeerId, ...] = (ALONE,)  # of the next reduction, as far as known; equal on all peers
         self._world = 1
         self._inner_step = 0
         self._outer_step = 0
@@ -328,24 +330,19 @@ class Strategy(ABC):
             if not in_background:
                 self._end(reduction, wire)
             return
-        prefetch = self._run.fetching if self._publishes else 0
-        reduction.pending[:] = self._run.pending > prefetch, prefetch > 0
-        checks = self._check_every > 0 and (self._outer_step + 1) % self._check_every == 0
-        if checks:
-            self._run.watch(State({**self._shared(), **self._sampler_entries()}))
-        reduction.work = self._run.all_reduce_async(
-            reduction.arrays,
-            op="avg",
-            tag=reduction.tag,
-            minimum_world=self._minimum_world,
-            up=wire.up,
-            down=wire.down,
-            weight=reduction.weight,
-            algorithm="direct" if wire.error_feedback else "auto",
-            residual=reduction.residuals,
-        )
-        if checks:
-            self._run.watch(None)  # the calls in flight go on with it
+        reduction.pending[:] = self._sees_newcomers(), self._fetching > 0
+        with self._watching():
+            reduction.work = self._run.all_reduce_async(
+                reduction.arrays,
+                op="avg",
+                tag=reduction.tag,
+                minimum_world=self._minimum_world,
+                up=wire.up,
+                down=wire.down,
+                weight=reduction.weight,
+                algorithm="direct" if wire.error_feedback else "auto",
+                residual=reduction.residuals,
+            )
         if not in_background:
             self._end(reduction, wire)
 
@@ -367,16 +364,32 @@ class Strategy(ABC):
                 self._wait_for_members()
                 self._begin(reduction, wire, in_background=True)
         if reduction.result is not None:
-            self._count(reduction.result)
-            difference = reduction.result.state_difference
-            if difference and self._run is not None:
-                shared = {**self._shared(), **self._sampler_entries()}
-                error = desync_of(self._run, shared, difference, self._outer_step, _DESYNC_TAG)
-                self._differs = error.differs
-                raise error
-        contributors = self._members if self._run is None else reduction.contributors
-        for sampler in self._samplers:
-            sampler.settle(contributors)
+            self._take_result(reduction.result)
+        self._settle_draws(self._members if self._run is None else reduction.contributors)
+
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        """What begins in the block compares the shared states of its members in every check_every-th outer step."""
+        checks = self._check_every > 0 and (self._outer_step + 1) % self._check_every == 0
+        if self._run is None or not checks:
+            yield
+            return
+        self._run.watch(State(self._watched()))
+        try:
+            yield
+        finally:
+            self._run.watch(None)  # the calls in flight go on with it
+
+    def _watched(self) -> dict[str, Any]:
+        return {**self._shared(), **self._sampler_entries()}
+
+    def _take_result(self, result: Result) -> None:
+        """Counts a result. Raises Desync if it says that the shared states differ."""
+        self._count(result)
+        if result.state_difference and self._run is not None:
+            error = desync_of(self._run, self._watched(), result.state_difference, self._outer_step, _DESYNC_TAG)
+            self._differs = error.differs
+            raise error
 
     def _wait_for_members(self) -> None:
         """Waits until there are minimum_world members, and shares the state with those that have come."""
@@ -384,6 +397,44 @@ class Strategy(ABC):
             self._before_newcomers()
             self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
             self._sync()
+
+    @property
+    def _fetching(self) -> int:
+        """Newcomers that fetch the state while members train."""
+        return self._run.fetching if self._run is not None and self._publishes else 0
+
+    def _sees_newcomers(self) -> bool:
+        """Whether newcomers wait that fetch nothing."""
+        return self._run is not None and self._run.pending > self._fetching
+
+    def _gather(self, block: Bytes, most_bytes: int) -> list[tuple[PeerId | None, Bytes]]:
+        """The blocks of all contributors with their ids, in rank order; equal on all peers. Alone: the block itself.
+
+        block: what this peer contributes, at most most_bytes. Others may have sent anything.
+        When members are lost, the survivors gather anew; while too few are left, they wait for more.
+        Raises Mismatch, on all peers alike, if a block is so large that there is no room to receive it.
+        """
+        if self._run is None:
+            return [(None, block)]
+        while True:
+            room = np.empty(max(self._world, self._run.world_size) * most_bytes + _SPARE, np.uint8)
+            try:
+                with self._watching():
+                    work = self._run.all_gather_async(
+                        block, room, tag=GRADIENT_TAG, minimum_world=self._minimum_world
+                    )
+                result = work.wait()
+                break
+            except BufferTooSmall as error:
+                raise Mismatch(f"a peer has sent too much; allowed: at most {most_bytes} bytes; {error}") from error
+            except (PeerLost, WorldChanged):
+                self._retries += 1
+            except BelowMinimum:
+                if not self._minimum_world:
+                    raise
+                self._wait_for_members()
+        self._take_result(result)
+        return list(zip(result.contributors, np.split(room, np.cumsum(result.blocks))))
 
     def _count(self, result: Result) -> None:
         self._contributors = self._members = result.contributors
@@ -430,9 +481,14 @@ class Strategy(ABC):
     def _deal(self, inner_step: int) -> None:
         """Members that begin to train at this inner step of the run get their samples up to the end of the round."""
         steps = self._round_steps - inner_step % self._round_steps
-        own = _ALONE if self._run is None else self._run.id
+        own = ALONE if self._run is None else self._run.id
         for sampler in self._samplers:
             sampler.deal(self._members, own, steps, inner_step)
+
+    def _settle_draws(self, contributors: Sequence[PeerId]) -> None:
+        """What these members have drawn in the oldest round has come through."""
+        for sampler in self._samplers:
+            sampler.settle(contributors)
 
     def _end_draws(self) -> None:
         """The round's samples are drawn; its reduction comes through during the next round."""

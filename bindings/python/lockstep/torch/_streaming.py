@@ -88,10 +88,6 @@ class StreamingDiLoCo(LocalUpdates):
     # ---- the engine ----
 
     @property
-    def _publishes(self) -> bool:
-        return False
-
-    @property
     def _round_steps(self) -> int:
         return self._period
 

@@ -1,0 +1,77 @@
+"""Strategies that exchange few elements, in an all-gather: the engine of SparseLoCo and DeMo."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from ._flat import Fragment
+from ._local_updates import LocalUpdates
+from ._outer import Floats
+from ._sparse_average import SparseAverage, decode_all
+from ._sparse_codec import Sparse, SparseCodec
+
+
+class SparseUpdates(LocalUpdates):
+    """Keeps what was not sent, the error, in the residual of its fragment. The error belongs to this peer."""
+
+    _codec: SparseCodec
+    _average: SparseAverage
+
+    def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over a global_state_dict(), and forgets the error; see Strategy.load_global_state_dict()."""
+        super().load_global_state_dict(state)
+        self._forget()
+
+    # ---- the engine ----
+
+    def _make_fragments(self) -> list[Fragment]:
+        return [Fragment(self._named, self._outer, error_feedback=True)]
+
+    def _enter(self) -> None:
+        before = self._outer_step
+        super()._enter()
+        if self._outer_step != before:  # the error is that of other parameters
+            self._forget()
+
+    @property
+    def _publishes(self) -> bool:
+        return False
+
+    def _after_inner_step(self) -> int | None:
+        if self._inner_step % self._inner_steps:
+            return None
+        self._end_gathering(self._step_with_peers(self._fragments[0]))
+        return 0
+
+    @abstractmethod
+    def _step_with_peers(self, fragment: Fragment) -> bool:
+        """The outer step along the peers' progress. Returns whether a contributor has seen newcomers."""
+
+    @abstractmethod
+    def _rate(self) -> float:
+        """The rate of the outer step."""
+
+    def _forget(self) -> None:
+        self._error_of(self._fragments[0]).fill(0)
+
+    def _error_of(self, fragment: Fragment) -> Floats:
+        if fragment.residual is None:
+            raise ValueError("this fragment has no error feedback")
+        return fragment.residual
+
+    def _exchange(self, wanted: Floats, out: Floats) -> tuple[Sparse, bool]:
+        """Sends the largest elements of an array, and sets `out` to the average of what all peers have sent.
+
+        Changes nothing unless the blocks of all contributors are here and good.
+        wanted, out: float32, one dimension, in the order of the codec; may be one array.
+        Returns what this peer has sent, and whether a contributor has seen newcomers.
+        """
+        block = self._codec.encode(wanted, self._weight, self._sees_newcomers(), self._rate())
+        gathered = sorted(self._gather(block, self._codec.most_bytes))
+        contributions = decode_all(self._codec, gathered)
+        own = [peer for peer, _ in gathered].index(None if self._run is None else self._run.id)
+        self._average.compute(contributions, self._codec.parts, out)
+        self._weight = None
+        return contributions[own], any(one.has_newcomers for one in contributions)
