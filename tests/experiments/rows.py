@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiment import REFERENCE, Make, Row
-from lockstep.torch import DESLOC, DataParallel, DiLoCo, FedAvg, OuterOptimizer, SketchedSGD, StreamingDiLoCo, Wire
+from lockstep.torch import (
+    DESLOC,
+    DataParallel,
+    DiLoCo,
+    FedAvg,
+    OuterOptimizer,
+    SketchedSGD,
+    SparseLoCo,
+    StreamingDiLoCo,
+    Wire,
+)
 
 INNER_STEPS = 20
 FOUR_BITS = Wire("e3m0", "int8")
@@ -27,6 +37,12 @@ def desloc(moments: Mapping[str, int]) -> Make:
 
 def sketched(ratio: float) -> Make:
     return lambda run, model, inner: SketchedSGD(run, model, inner, inner_steps=INNER_STEPS, ratio=ratio)
+
+
+def sparse_loco(density: float) -> Make:
+    return lambda run, model, inner: SparseLoCo(
+        run, model, inner, inner_steps=INNER_STEPS, density=density, outer_lr=0.7
+    )
 
 
 def diloco(outer: OuterOptimizer, **options: Any) -> Make:
@@ -72,8 +88,11 @@ def rows_of_streaming(outer: OuterOptimizer, fragments: Any) -> Sequence[Row]:
     ]
 
 
-def rows_of_sketches(ratio: float) -> Sequence[Row]:
-    return [Row("sketched", f"SketchedSGD, a {ratio:g}th of the elements", sketched(ratio))]
+def rows_of_few_elements(density: float, ratio: float) -> Sequence[Row]:
+    return [
+        Row("sparse-loco", f"SparseLoCo, a {1 / density:g}th of the elements, 2 bits", sparse_loco(density)),
+        Row("sketched", f"SketchedSGD, {ratio:g} times smaller", sketched(ratio)),
+    ]
 
 
 def outer_words(outer: OuterOptimizer) -> str:
