@@ -28,8 +28,8 @@ from lockstep.torch import SGD, DiLoCo, StreamingDiLoCo, by_bytes
 INNER_STEPS = 24
 STEP_SECONDS = 0.1
 LAYERS, WIDTH = 12, 500  # 3 million parameters: 12 MB
-FRAGMENTS = 4
-TAU = 5  # steps that a fragment's reduction may take
+FRAGMENTS = 2
+TAU = 10  # steps that a fragment's reduction may take
 BLOCKING_AT_LEAST, OVERLAPPED_AT_MOST = 1.3, 1.1
 
 FOLDER = Path(__file__).parent
@@ -118,7 +118,7 @@ def measure(row: str, rounds: int, wan: Path, program: Path) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *(str(wan), "run", str(FOLDER / "overlap.toml"), "--json"),
-            *("--coordinator", f"{program} coordinator -l {{address}}:4000 > /dev/null 2>&1", "--"),
+            *("--coordinator", f"{program} coordinator -l {{address}}:4000", "--"),
             *(sys.executable, __file__, "--rounds", str(rounds), "--peer", row, "{coordinator}:4000"),
             f"{folder}/{{index}}.json",
         ]

@@ -109,7 +109,7 @@ CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {
     "desloc-int8": desloc(outer=Nesterov(0.5, 0.8), wire="int8", moments_wire="bf16"),
     "data-parallel": lambda run, model, inner: DataParallel(run, model, inner, check_every=1),
     "data-parallel-int8": lambda run, model, inner: DataParallel(run, model, inner, wire="int8", check_every=1),
-    "demo": lambda run, model, inner: DeMo(run, model, lr=1.0, **DEMO),
+    "demo": lambda run, model, inner: DeMo(run, model, lr=1.0, check_every=1, **DEMO),
     "outer": diloco(overlap="outer"),
     "outer-int8": diloco(Nesterov(0.4, 0.5), overlap="outer", wire="int8"),
     "eager": diloco(Nesterov(0.4, 0.5), overlap="eager"),

@@ -35,7 +35,7 @@ class DeMo(SparseUpdates):
     peer's block has at most topk * 14 bits for each tile; with the defaults that is 0.113 bits for each parameter of a
     large matrix. In a step each of n peers sends and receives n - 1 blocks.
 
-    run, model, minimum_world: those of LocalSGD. The parameters of the model that need gradients are trained; a
+    run, model, minimum_world, check_every: those of LocalSGD. The parameters of the model that need gradients are trained; a
         gradient that is None counts as zeros.
     lr: rate, at least 0; set the attribute for a schedule, which follows inner_step. Different rates raise
         lockstep.InvalidArgument on all peers.
@@ -70,6 +70,7 @@ class DeMo(SparseUpdates):
         chunk: int = 64,
         weight_decay: float = 0.0,
         minimum_world: int = 0,
+        check_every: int = 100,
     ) -> None:
         self._decay = number(decay, "decay", "0 to 1")
         if not 0 <= self._decay <= 1:
@@ -81,7 +82,15 @@ class DeMo(SparseUpdates):
         if self._chunk > LONGEST_SIDE:
             raise ValueError(f"chunk is {chunk}; allowed: 1 to {LONGEST_SIDE}")
         self._signs = _SignSteps(_at_least_0(lr, "lr"), _at_least_0(weight_decay, "weight_decay"))
-        super().__init__(run, model, _Parameters(model), inner_steps=1, outer=self._signs, minimum_world=minimum_world)
+        super().__init__(
+            run,
+            model,
+            AllParameters(model),
+            inner_steps=1,
+            outer=self._signs,
+            minimum_world=minimum_world,
+            check_every=check_every,
+        )
         (fragment,) = self._fragments
         self._tiles = {name: TiledDct(*_as_matrix(shape), self._chunk) for name, shape in fragment.shapes.items()}
         chunks = {name: tiles.chunks for name, tiles in self._tiles.items()}
@@ -160,18 +169,6 @@ class _SignSteps(OuterOptimizer):
     def settings(self) -> Mapping[str, float]:
         """The weight decay; a rate may change, and peers compare it in each step."""
         return {"weight_decay": self._weight_decay}
-
-
-class _Parameters:
-    """What stands for an optimizer of all parameters."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        """One group."""
-        return [{"params": list(self._model.parameters())}]
 
 
 def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:

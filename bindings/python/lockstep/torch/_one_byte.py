@@ -15,10 +15,11 @@ from ._checked import number, whole_number
 from ._local_updates import LocalUpdates
 from ._outer import SGD, Bytes, Floats, blocks, exact
 from ._philox import WORDS, halves, philox
-from ._strategy import ALONE, Run, StepInfo
+from ._strategy import ALONE, AllParameters, Run, StepInfo
 
 _BITS = 32 * WORDS  # elements that one counter of Philox serves
 _SIGN = np.uint32(31)  # place of the sign in a float32
+_NOBODY = PeerId(bytes(16))  # the id of a peer that trains alone
 
 PER_OCTAVE = 8  # codes
 LARGEST = 127
@@ -82,13 +83,6 @@ class Directions:
             yield part, (((bits[:size] ^ np.uint8(1)).astype(np.uint32) << _SIGN) ^ up).view(np.float32)
 
 
-class _Parameters:
-    """What stands for the inner optimizer of a strategy that has none: it changes all parameters of the model."""
-
-    def __init__(self, model: Any) -> None:
-        self.param_groups = [{"params": [p for p in model.parameters() if p.requires_grad]}]
-
-
 class JustOneByte(LocalUpdates):
     """Trains without gradients: each peer sends one byte for each random direction along which it has tried its loss.
 
@@ -103,7 +97,7 @@ class JustOneByte(LocalUpdates):
     A slope travels as its sign and one of 127 sizes, 8 per octave from 0.00195 to 107.6: at most 4.4 % beside the slope.
     A larger slope counts as 107.6, one below 0.00098 as 0.
 
-    run, minimum_world: as in LocalSGD.
+    run, minimum_world, check_every: as in LocalSGD.
     model: all its parameters that need gradients are trained: float32, bfloat16 or float16, on any device. The shared
         copy is float32, in the memory of the host: 2 times the size of the model. In bfloat16 a change below 0.4 % of a
         parameter is lost in the model, so eps has to be as large.
@@ -131,15 +125,22 @@ class JustOneByte(LocalUpdates):
         samples: int = 1,
         seed: int = 0,
         minimum_world: int = 0,
+        check_every: int = 100,
     ) -> None:
         self._eps = number(eps, "eps", "a finite number above 0")
         if not (math.isfinite(self._eps) and self._eps > 0):
             raise ValueError(f"eps is {eps}; allowed: a finite number above 0")
         self._samples = whole_number(samples, "samples", 1)
         self._seed = whole_number(seed, "seed", 0)
-        if not hasattr(model, "parameters"):
-            raise TypeError(f"model is of type {type(model).__name__}; allowed: a torch.nn.Module")
-        super().__init__(run, model, _Parameters(model), inner_steps=1, outer=SGD(lr), minimum_world=minimum_world)
+        super().__init__(
+            run,
+            model,
+            AllParameters(model),
+            inner_steps=1,
+            outer=SGD(lr),
+            minimum_world=minimum_world,
+            check_every=check_every,
+        )
 
     def step(self, loss: Callable[[], Any]) -> StepInfo:  # type: ignore[override]  # there is no inner optimizer
         """Makes a step of the run: an inner and an outer step at once.
@@ -171,7 +172,7 @@ class JustOneByte(LocalUpdates):
 
     def _try(self, loss: Callable[[], Any]) -> Bytes:
         """The codes of the slopes of this peer's loss; leaves the shared parameters in the model."""
-        directions = Directions(ALONE if self._run is None else self._run.id, self._seed)
+        directions = Directions(_NOBODY if self._run is None else self._run.id, self._seed)
         try:
             return np.array([self._slope(loss, directions, sample) for sample in range(self._samples)], np.uint8)
         finally:
@@ -188,10 +189,6 @@ class JustOneByte(LocalUpdates):
             fragment.store(moved)
             losses.append(_number_of(loss()))
         return encode((losses[0] - losses[1]) / (2 * self._eps))
-
-    @property
-    def _publishes(self) -> bool:
-        return False
 
     def _learn(self, contributions: Sequence[tuple[PeerId | None, Bytes]]) -> None:
         """The outer step along the directions of all peers, times their slopes, in the order of peers and samples."""

@@ -84,6 +84,7 @@ class DPLoRA(LocalUpdates):
         delta: float = 1e-5,
         outer_lr: float = 1.0,
         minimum_world: int = 0,
+        check_every: int = 10,
     ) -> None:
         if isinstance(run, Replica):
             raise TypeError("run is a Replica, whose shards do not see the norm of all progress; allowed: no shards")
@@ -99,7 +100,15 @@ class DPLoRA(LocalUpdates):
         self._spent = 0.0
         self._buffers: dict[str, Any] = {}
         self._expected = np.zeros(1, np.float32)  # of members; after a reduction, the average over the contributors
-        super().__init__(run, model, inner, inner_steps=inner_steps, outer=SGD(outer_lr), minimum_world=minimum_world)
+        super().__init__(
+            run,
+            model,
+            inner,
+            inner_steps=inner_steps,
+            outer=SGD(outer_lr),
+            minimum_world=minimum_world,
+            check_every=check_every,
+        )
 
     def step(self, weight: float | None = None) -> StepInfo:
         """Ends an inner step; each inner_steps-th one is an outer step. See Strategy.step(). weight: None.

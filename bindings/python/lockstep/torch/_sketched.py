@@ -121,6 +121,7 @@ class SketchedSGD(LocalUpdates):
         wire: Wire | WireFormat | WireFormatName = "native",
         seed: int = 0,
         minimum_world: int = 0,
+        check_every: int = 10,
     ) -> None:
         self._ratio = number(ratio, "ratio", f"1 to {CHUNK}")
         if not 1 <= self._ratio <= CHUNK:
@@ -129,7 +130,14 @@ class SketchedSGD(LocalUpdates):
         if Wire.of(wire).error_feedback:
             raise ValueError("wire has error_feedback, but what one sketch has lost fits no other; allowed: without")
         super().__init__(
-            run, model, inner, inner_steps=inner_steps, outer=SGD(outer_lr), wire=wire, minimum_world=minimum_world
+            run,
+            model,
+            inner,
+            inner_steps=inner_steps,
+            outer=SGD(outer_lr),
+            wire=wire,
+            minimum_world=minimum_world,
+            check_every=check_every,
         )
         pinned = any(parameter.device.type == "cuda" for _, parameter in self._named)
         self._sketch = Sketch(self._fragments[0].gradient.size, self._ratio, self._seed, pinned)

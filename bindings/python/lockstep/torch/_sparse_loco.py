@@ -74,6 +74,7 @@ class SparseLoCo(SparseUpdates):
         aggregate: Literal["mean_present", "mean"] = "mean_present",
         clip_to_median: bool = False,
         minimum_world: int = 0,
+        check_every: int = 10,
     ) -> None:
         self._density = number(density, "density", "above 0, at most 1")
         if not 0 < self._density <= 1:
@@ -92,7 +93,15 @@ class SparseLoCo(SparseUpdates):
         self._clips = clip_to_median
         outer = SGD(outer_lr)
         self._outer_lr = outer.lr
-        super().__init__(run, model, inner, inner_steps=inner_steps, outer=outer, minimum_world=minimum_world)
+        super().__init__(
+            run,
+            model,
+            inner,
+            inner_steps=inner_steps,
+            outer=outer,
+            minimum_world=minimum_world,
+            check_every=check_every,
+        )
         sizes = {name: math.prod(shape) for name, shape in self._fragments[0].shapes.items()}
         self._codec = SparseCodec.of_runs(sizes, density=self._density, chunk=self._chunk)
         self._average = SparseAverage(counts_absent=aggregate == "mean", clips=clip_to_median)

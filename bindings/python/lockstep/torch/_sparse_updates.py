@@ -35,10 +35,6 @@ class SparseUpdates(LocalUpdates):
         if self._outer_step != before:  # the error is that of other parameters
             self._forget()
 
-    @property
-    def _publishes(self) -> bool:
-        return False
-
     def _after_inner_step(self) -> int | None:
         if self._inner_step % self._inner_steps:
             return None

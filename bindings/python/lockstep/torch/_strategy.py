@@ -391,6 +391,11 @@ class Strategy(ABC):
             self._differs = error.differs
             raise error
 
+    def _settle_draws(self, contributors: Sequence[PeerId]) -> None:
+        """The samples of the round that these peers have contributed are used up."""
+        for sampler in self._samplers:
+            sampler.settle(contributors)
+
     def _wait_for_members(self) -> None:
         """Waits until there are minimum_world members, and shares the state with those that have come."""
         if self._run is not None:
@@ -420,9 +425,7 @@ class Strategy(ABC):
             room = np.empty(max(self._world, self._run.world_size) * most_bytes + _SPARE, np.uint8)
             try:
                 with self._watching():
-                    work = self._run.all_gather_async(
-                        block, room, tag=GRADIENT_TAG, minimum_world=self._minimum_world
-                    )
+                    work = self._run.all_gather_async(block, room, tag=GRADIENT_TAG, minimum_world=self._minimum_world)
                 result = work.wait()
                 break
             except BufferTooSmall as error:
@@ -485,11 +488,6 @@ class Strategy(ABC):
         for sampler in self._samplers:
             sampler.deal(self._members, own, steps, inner_step)
 
-    def _settle_draws(self, contributors: Sequence[PeerId]) -> None:
-        """What these members have drawn in the oldest round has come through."""
-        for sampler in self._samplers:
-            sampler.settle(contributors)
-
     def _end_draws(self) -> None:
         """The round's samples are drawn; its reduction comes through during the next round."""
         for sampler in self._samplers:
@@ -520,6 +518,15 @@ class Strategy(ABC):
 
     def _now(self) -> float:
         return time.monotonic() if self._run is None else self._run.now
+
+
+class AllParameters:
+    """What stands for the inner optimizer of a strategy that has none: it changes all parameters that need gradients."""
+
+    def __init__(self, model: Any) -> None:
+        if not hasattr(model, "parameters"):
+            raise TypeError(f"model is of type {type(model).__name__}; allowed: a torch.nn.Module")
+        self.param_groups = [{"params": [p for p in model.parameters() if p.requires_grad]}]
 
 
 class _Buffers:
