@@ -13,7 +13,14 @@ from char_gpt import GPT, corpus
 from experiment import PEERS, Row, Task, inner_step, main, make_inner, near, within, worse
 from lockstep import sim
 from lockstep.torch import SGD, Nesterov, by_block
-from rows import data_parallel, rows_of_diloco, rows_of_overlap, rows_of_sketches, rows_of_streaming, rows_without_outer
+from rows import (
+    data_parallel,
+    rows_of_diloco,
+    rows_of_few_elements,
+    rows_of_overlap,
+    rows_of_streaming,
+    rows_without_outer,
+)
 
 CONTEXT = 32
 PIECE, HELD_OUT = 16 << 10, 20  # characters; every 20th piece is for the evaluation
@@ -44,7 +51,7 @@ class Chars(Task):
         *rows_of_diloco(Nesterov(0.7, 0.9)),
         *rows_of_streaming(Nesterov(0.7, 0.9), by_block(1)),
         *rows_of_overlap(SGD(0.7)),
-        *rows_of_sketches(4),
+        *rows_of_few_elements(1 / 32, ratio=4),
     )
     claims = (
         within("diloco", 3, 20),

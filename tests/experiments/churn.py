@@ -34,6 +34,7 @@ from lockstep.torch import DiLoCo, Nesterov
 
 TASK = Chars()
 INNER_STEPS = 3
+OUTER = Nesterov(0.7, 0.5)  # with a momentum of 0.9, rounds of 3 steps go too far
 LEFT_ALONE = 10  # outer steps before the end without kills and joins
 FEWEST, MOST = -2, 2  # processes less and more than at the begin
 LEAST_MEMBERS = 2  # a run without members is over
@@ -96,7 +97,7 @@ def train_once(number: int, seed: int, address: str, founders: int, told: Any) -
     model = TASK.make_model()
     inner = make_inner(model, TASK.rate)
     with lockstep.connect(address, founders=founders, listen_host="127.0.0.1") as run:
-        with DiLoCo(run, model, inner, inner_steps=INNER_STEPS, outer=Nesterov(0.7, 0.9), wire="int8") as sync:
+        with DiLoCo(run, model, inner, inner_steps=INNER_STEPS, outer=OUTER, wire="int8") as sync:
             while (step := sync.inner_step) < TASK.steps:
                 loss = model.loss(examples(seed, number, step, TASK.batch))
                 inner_step(TASK, model, inner, rate_at(TASK, step), loss)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from experiment import PEERS, Row, Task, accurate, less_accurate, main, near
 from lockstep.torch import SGD, Nesterov, by_bytes
-from rows import diloco, rows_of_diloco, rows_of_overlap, rows_of_sketches, rows_of_streaming, rows_without_outer
+from rows import diloco, rows_of_diloco, rows_of_few_elements, rows_of_overlap, rows_of_streaming, rows_without_outer
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -42,7 +42,7 @@ class Digits(Task):
         *rows_of_diloco(OUTER),
         *rows_of_streaming(Nesterov(0.7, 0.9), by_bytes(72 << 10)),  # the first layer, and the others
         *rows_of_overlap(SGD(0.7)),
-        *rows_of_sketches(10),
+        *rows_of_few_elements(1 / 16, ratio=10),
         Row("diloco-by-label", "DiLoCo, each peer has a few labels", diloco(OUTER), by_label=True),
     )
     claims = (

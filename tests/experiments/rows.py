@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiment import REFERENCE, Make, Row
-from lockstep.torch import DESLOC, DataParallel, DiLoCo, FedAvg, OuterOptimizer, SketchedSGD, StreamingDiLoCo, Wire
+from lockstep.torch import (
+    DESLOC,
+    DataParallel,
+    DiLoCo,
+    FedAvg,
+    OuterOptimizer,
+    SketchedSGD,
+    SparseLoCo,
+    StreamingDiLoCo,
+    Wire,
+)
 
 INNER_STEPS = 20
 FOUR_BITS = Wire("e3m0", "int8")
@@ -21,12 +31,18 @@ def fed_avg() -> Make:
     return lambda run, model, inner: FedAvg(run, model, inner, inner_steps=INNER_STEPS)
 
 
-def desloc() -> Make:
-    return lambda run, model, inner: DESLOC(run, model, inner, inner_steps=INNER_STEPS)
+def desloc(moments: Mapping[str, int]) -> Make:
+    return lambda run, model, inner: DESLOC(run, model, inner, inner_steps=INNER_STEPS, moments=moments)
 
 
 def sketched(ratio: float) -> Make:
     return lambda run, model, inner: SketchedSGD(run, model, inner, inner_steps=INNER_STEPS, ratio=ratio)
+
+
+def sparse_loco(density: float) -> Make:
+    return lambda run, model, inner: SparseLoCo(
+        run, model, inner, inner_steps=INNER_STEPS, density=density, outer_lr=0.7
+    )
 
 
 def diloco(outer: OuterOptimizer, **options: Any) -> Make:
@@ -44,7 +60,8 @@ def rows_without_outer() -> Sequence[Row]:
         Row(REFERENCE, "data parallel", data_parallel()),
         Row("alone", "one worker alone", data_parallel(), peers=1),
         Row("fed-avg", "FedAvg", fed_avg(), weighs=True),
-        Row("des-loc", "DES-LOC", desloc()),
+        Row("des-loc", "DES-LOC, moments every 3rd and 6th time", desloc({"exp_avg": 3, "exp_avg_sq": 6})),
+        Row("des-loc-equal", "DES-LOC, moments every 3rd time", desloc({"exp_avg": 3, "exp_avg_sq": 3})),
     ]
 
 
@@ -71,8 +88,11 @@ def rows_of_streaming(outer: OuterOptimizer, fragments: Any) -> Sequence[Row]:
     ]
 
 
-def rows_of_sketches(ratio: float) -> Sequence[Row]:
-    return [Row("sketched", f"SketchedSGD, a {ratio:g}th of the elements", sketched(ratio))]
+def rows_of_few_elements(density: float, ratio: float) -> Sequence[Row]:
+    return [
+        Row("sparse-loco", f"SparseLoCo, a {1 / density:g}th of the elements, 2 bits", sparse_loco(density)),
+        Row("sketched", f"SketchedSGD, {ratio:g} times smaller", sketched(ratio)),
+    ]
 
 
 def outer_words(outer: OuterOptimizer) -> str:
