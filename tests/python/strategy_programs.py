@@ -96,7 +96,9 @@ def sketched(ratio: float, **options: Any) -> Callable[[Any, Any, Any], Strategy
 
 
 def sparse(**options: Any) -> Callable[[Any, Any, Any], Strategy]:
-    return lambda run, model, inner: SparseLoCo(run, model, inner, inner_steps=INNER_STEPS, **SPARSE, **options)
+    return lambda run, model, inner: SparseLoCo(
+        run, model, inner, inner_steps=INNER_STEPS, check_every=1, **SPARSE, **options
+    )
 
 
 CASES: dict[str, Callable[[Any, Any, Any], Strategy]] = {

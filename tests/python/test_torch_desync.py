@@ -25,6 +25,7 @@ PROGRAM = Path(__file__).parent / "strategy_desync_program.py"
         ("diloco", "momentum", "momentum/0.bias"),
         ("eager-int8", "parameters", "parameters/2.weight"),
         ("streaming", "momentum", "momentum/0.bias"),
+        ("sparse-loco", "parameters", "parameters/2.weight"),
     ],
 )
 def test_a_flipped_bit_is_named_on_all_peers(

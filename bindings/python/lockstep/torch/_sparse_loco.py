@@ -25,8 +25,8 @@ class SparseLoCo(SparseUpdates):
         theta = theta - outer_lr * average of sent_m
 
     A. Sarfi et al., "Communication Efficient LLM Pre-training with SparseLoCo", 2025. There is no outer momentum: the
-    error stands for it. A peer's block has about density * 14 bits for each parameter; with the defaults 0.223 bits, 144
-    times less than float32. In an outer step each of n peers sends and receives n - 1 blocks.
+    error stands for it. A peer's block has about density * 14 bits for each parameter; with the defaults 0.223 bits,
+    144 times less than float32. In an outer step each of n peers sends and receives n - 1 blocks.
 
     inner_steps: steps from one outer step to the next.
     density: part of each chunk that is sent, above 0, at most 1: of n elements round(density * n), at least 1. It takes
@@ -48,7 +48,7 @@ class SparseLoCo(SparseUpdates):
     model in float32.
 
     Errors: a contribution that cannot be decoded, or holds a NaN or an infinity, raises lockstep.InvalidArgument on all
-    peers, with the id of its sender, before anything has changed; one that is too large raises lockstep.BufferTooSmall.
+    peers, with the id of its sender, before anything has changed; one that is far too large raises lockstep.Mismatch.
     Raises ValueError, TypeError.
 
     Example:
