@@ -14,7 +14,16 @@ from support import IN_TIME, in_threads, until
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
 import strategy_reference as reference  # noqa: E402
-from lockstep.torch import DESLOC, DataParallel, DiLoCo, FedAvg, LocalSGD, Nesterov, RunSampler, SketchedSGD  # noqa: E402
+from lockstep.torch import (  # noqa: E402
+    DESLOC,
+    DataParallel,
+    DiLoCo,
+    FedAvg,
+    LocalSGD,
+    Nesterov,
+    RunSampler,
+    SketchedSGD,
+)
 
 STEPS, ROUNDS, NEWCOMER = 2, 6, 2
 

@@ -25,8 +25,8 @@ class DESLOC(LocalUpdates):
         theta = average of theta_m                            every outer step
         moment = average of moment_m                          every `period`-th outer step, for each moment
 
-    A. Iacob et al., "DES-LOC: Desynced Low Communication Adaptive Optimizers for Training Foundation Models", 2025. With
-    all periods 1 this is Local Adam.
+    A. Iacob et al., "DES-LOC: Desynced Low Communication Adaptive Optimizers for Training Foundation Models", 2025.
+    With all periods 1 this is Local Adam.
 
     moments: periods in outer steps by the names of the inner optimizer's state; default: {"exp_avg": 3, "exp_avg_sq":
         6}, for Adam, with the ratios of the paper. Moments that are not named stay local.

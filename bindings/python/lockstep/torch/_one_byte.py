@@ -94,8 +94,8 @@ class JustOneByte(LocalUpdates):
     al., "Just One Byte (per gradient)", 2023. It is for fine-tuning and for models with few parameters that count: from
     scratch a large model learns next to nothing. lr must shrink as the number of trained parameters grows.
 
-    A slope travels as its sign and one of 127 sizes, 8 per octave from 0.00195 to 107.6: at most 4.4 % beside the slope.
-    A larger slope counts as 107.6, one below 0.00098 as 0.
+    A slope travels as its sign and one of 127 sizes, 8 per octave from 0.00195 to 107.6: at most 4.4 % beside the
+    slope. A larger slope counts as 107.6, one below 0.00098 as 0.
 
     run, minimum_world, check_every: as in LocalSGD.
     model: all its parameters that need gradients are trained: float32, bfloat16 or float16, on any device. The shared
@@ -145,8 +145,8 @@ class JustOneByte(LocalUpdates):
     def step(self, loss: Callable[[], Any]) -> StepInfo:  # type: ignore[override]  # there is no inner optimizer
         """Makes a step of the run: an inner and an outer step at once.
 
-        loss: returns the loss of the model on this peer's own batch, a number or a tensor of one element. It is called 2
-            times for each sample, without gradients, and must use the same batch each time, and the same dropout.
+        loss: returns the loss of the model on this peer's own batch, a number or a tensor of one element. It is called
+            2 times for each sample, without gradients, and must use the same batch each time, and the same dropout.
         Raises InvalidArgument, on all peers, if the loss of a peer is infinite or NaN, and Mismatch, on all peers, if a
         peer has sent something else; both name the peer, and no parameter has changed. Raises the errors of
         Communicator.all_reduce(); what loss() raises; TypeError; RuntimeError outside of the `with` block.
@@ -216,14 +216,14 @@ def _number_of(loss: Any) -> float:
 
 
 def _codes_of(peer: PeerId | None, block: Bytes, samples: int) -> Bytes:
-    """The codes in the block of a peer. Raises Mismatch for another size, InvalidArgument for a slope without a value."""
+    """The codes in the block of a peer. Raises Mismatch for another size, InvalidArgument for NaN."""
     if block.size != 1 + samples:
         raise Mismatch(f"peer {peer} has sent {block.size} bytes; allowed: {1 + samples}")
     codes = block[1:]
     bad = np.flatnonzero(codes == NOT_FINITE)
     if bad.size:
         raise InvalidArgument(
-            f"a loss of peer {ALONE if peer is None else peer} in sample {bad[0]} is infinite or NaN, or so is what its "
-            "two losses differ by; allowed: finite losses. No parameter has changed"
+            f"a loss of peer {ALONE if peer is None else peer} in sample {bad[0]} is infinite or NaN, or so is what "
+            "its two losses differ by; allowed: finite losses. No parameter has changed"
         )
     return codes

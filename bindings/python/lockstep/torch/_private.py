@@ -212,6 +212,6 @@ class DPLoRA(LocalUpdates):
         for name, buffer in self._copies_of_buffers().items():
             if name not in self._buffers or not torch.equal(buffer, self._buffers[name]):
                 raise RuntimeError(
-                    f"buffer {name} has changed, and would tell newcomers of this peer's data without noise; nothing has "
-                    "left the peer. Allowed: buffers that stay, such as those of a batch norm after eval()"
+                    f"buffer {name} has changed, and would tell newcomers of this peer's data without noise; nothing "
+                    "has left the peer. Allowed: buffers that stay, such as those of a batch norm after eval()"
                 )

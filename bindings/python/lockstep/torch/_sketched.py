@@ -43,8 +43,8 @@ class Sketch:
     def take(self, values: Floats, turn: int) -> None:
         """Sets the buckets to the sketch of `count` values.
 
-        np.bincount adds the values to their buckets one after the other, in the order of the elements, as float64; a sum
-        is rounded to float32 at its end. So the same values give the same bits on every CPU.
+        np.bincount adds the values to their buckets one after the other, in the order of the elements, as float64; a
+        sum is rounded to float32 at its end. So the same values give the same bits on every CPU.
         """
         with exact():
             for part, into, size in self._parts():
@@ -88,9 +88,9 @@ class SketchedSGD(LocalUpdates):
 
         theta = theta - outer_lr * unsketch(average of sketch(theta - theta_m))
 
-    The sketch is `ratio` times smaller than the model. Its hash functions are fresh in every outer step and equal on all
-    peers. The outer step adds noise of mean 0 whose squares are some `ratio` times those of the progress; where training
-    becomes unstable, take a smaller ratio or outer_lr. Z. Song et al., "Sketching for First Order Method: Efficient
+    The sketch is `ratio` times smaller than the model. Its hash functions are fresh in every outer step and equal on
+    all peers. The outer step adds noise of mean 0 whose squares are some `ratio` times those of the progress; where
+    training becomes unstable, take a smaller ratio or outer_lr. Z. Song et al., "Sketching for First Order Method: Efficient
     Algorithm for Low-Bandwidth Channel and Vulnerability", 2022. A sketch hides no data.
 
     ratio: elements per bucket, at least 1; equal on all peers. An outer step sends the bytes of LocalSGD divided by it.

@@ -521,7 +521,7 @@ class Strategy(ABC):
 
 
 class AllParameters:
-    """What stands for the inner optimizer of a strategy that has none: it changes all parameters that need gradients."""
+    """What stands for the inner optimizer of a strategy that has none: it has all parameters that need gradients."""
 
     def __init__(self, model: Any) -> None:
         if not hasattr(model, "parameters"):
