@@ -90,8 +90,8 @@ class SketchedSGD(LocalUpdates):
 
     The sketch is `ratio` times smaller than the model. Its hash functions are fresh in every outer step and equal on
     all peers. The outer step adds noise of mean 0 whose squares are some `ratio` times those of the progress; where
-    training becomes unstable, take a smaller ratio or outer_lr. Z. Song et al., "Sketching for First Order Method: Efficient
-    Algorithm for Low-Bandwidth Channel and Vulnerability", 2022. A sketch hides no data.
+    training becomes unstable, take a smaller ratio or outer_lr. Z. Song et al., "Sketching for First Order Method:
+    Efficient Algorithm for Low-Bandwidth Channel and Vulnerability", 2022. A sketch hides no data.
 
     ratio: elements per bucket, at least 1; equal on all peers. An outer step sends the bytes of LocalSGD divided by it.
     outer_lr: rate of the outer step.
