@@ -15,6 +15,7 @@ from lockstep import sim
 from lockstep.torch import SGD, Nesterov, by_block
 from rows import (
     data_parallel,
+    diloco,
     rows_of_diloco,
     rows_of_few_elements,
     rows_of_overlap,
@@ -49,6 +50,7 @@ class Chars(Task):
         *rows_without_outer(),
         Row("data-parallel-fast", "data parallel, twice the learning rate", data_parallel(), rate=2.0),
         *rows_of_diloco(Nesterov(0.7, 0.9)),
+        Row("diloco-fast", "DiLoCo, int8, twice the learning rate", diloco(Nesterov(0.7, 0.9), wire="int8"), rate=2.0),
         *rows_of_streaming(Nesterov(0.7, 0.9), by_block(1)),
         *rows_of_overlap(SGD(0.7)),
         *rows_of_few_elements(1 / 32, ratio=4),
