@@ -59,6 +59,7 @@ class Chars(Task):
         within("diloco", 3, 20),
         within("diloco-int8", 3, 79),
         near("diloco-int8", "diloco", 0.01),
+        within("diloco-fast", 3, 79, of="data-parallel-fast"),
         within("streaming-4-bit", 7, 155),
         worse("fed-avg", "diloco"),
         worse("fed-avg", "diloco-int8"),

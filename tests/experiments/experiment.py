@@ -98,16 +98,17 @@ class Claim:
     measure: Callable[[Lines], tuple[bool, str]]
 
 
-def within(row: str, percent: float, less: float) -> Claim:
-    """The loss is at most so many percent above that of data parallel, at so many times less traffic."""
+def within(row: str, percent: float, less: float, of: str = REFERENCE) -> Claim:
+    """The loss is at most so many percent above another row's, at so many times less traffic than data parallel."""
 
     def measure(lines: Lines) -> tuple[bool, str]:
         line = lines[row]
-        holds = line.over <= percent / 100 and round(line.less_traffic) >= less
-        return holds, f"{100 * line.over:+.1f} %, {line.less_traffic:.0f} times"
+        over = 100 * (line.loss / lines[of].loss - 1)
+        holds = over <= percent and round(line.less_traffic) >= less
+        return holds, f"{over:+.1f} %, {line.less_traffic:.0f} times"
 
-    words = f"{row}: within {percent:g} % of {REFERENCE}, {less:g} times less traffic"
-    return Claim(words, (row, REFERENCE), measure)
+    words = f"{row}: within {percent:g} % of {of}, {less:g} times less traffic"
+    return Claim(words, (row, of, REFERENCE), measure)
 
 
 def near(row: str, other: str, difference: float) -> Claim:

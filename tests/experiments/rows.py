@@ -90,7 +90,7 @@ def rows_of_streaming(outer: OuterOptimizer, fragments: Any) -> Sequence[Row]:
 
 def rows_of_few_elements(density: float, ratio: float) -> Sequence[Row]:
     return [
-        Row("sparse-loco", f"SparseLoCo, a {1 / density:g}th of the elements, 2 bits", sparse_loco(density)),
+        Row("sparse-loco", f"SparseLoCo, 1 of {1 / density:g} elements, 2 bits", sparse_loco(density)),
         Row("sketched", f"SketchedSGD, {ratio:g} times smaller", sketched(ratio)),
     ]
 
