@@ -15,7 +15,7 @@ from ._outer import SGD, OuterOptimizer
 from ._replica import state_of
 from ._strategy import MOMENTS_TAG, Reduction, Run, Wire
 
-_PERIODS = {"exp_avg": 3, "exp_avg_sq": 6}
+_PERIODS = {"exp_avg": 3, "exp_avg_sq": 3}
 _STEP = "step"
 
 
@@ -29,7 +29,8 @@ class DESLOC(LocalUpdates):
     With all periods 1 this is Local Adam.
 
     moments: periods in outer steps by the names of the inner optimizer's state; default: {"exp_avg": 3, "exp_avg_sq":
-        6}, for Adam, with the ratios of the paper. Moments that are not named stay local.
+        3}, for Adam. The paper averages the second moment half as often, which can diverge (docs/strategies.md).
+        Moments that are not named stay local.
     outer: an OuterOptimizer for the parameters; default: SGD(1.0), the plain average.
     moments_wire: how moments travel. int8 and less round small second moments to 0, and then Adam divides by almost
         nothing: use "native" or "bf16".
