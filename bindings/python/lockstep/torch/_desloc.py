@@ -39,7 +39,7 @@ class DESLOC(LocalUpdates):
     When newcomers enter, all moments are averaged once more, out of turn, and newcomers take over the averages and the
     optimizer's step count. In a Replica newcomers may enter after every outer step, so that all moments are averaged in
     each. A moment's average is over the members that are left after the parameters' average.
-    Traffic of an outer step: that of the parameters times 1 + the sum of 1 / period, 1.5 times by default.
+    Traffic of an outer step: that of the parameters times 1 + the sum of 1 / period, 1.67 times by default.
     Raises ValueError, TypeError; ValueError on entry, if the inner optimizer has no moment of a name.
 
     Example:
