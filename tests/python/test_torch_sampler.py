@@ -218,7 +218,7 @@ def test_misuse_is_named() -> None:
     other.load_global_state_dict(state)
     with pytest.raises(ValueError, match="the state has 1 samplers, and this strategy 2"), other:
         pass
-    state["samplers"] = [{"cursor": 4, "free": [(2, 9)]}]
+    state["samplers"][0].update(cursor=4, free=[(2, 9)])
     other = local(None)
     RunSampler(100, other)
     other.load_global_state_dict(state)

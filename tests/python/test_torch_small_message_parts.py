@@ -628,7 +628,7 @@ def test_buffers_are_not_averaged(peers: Peers) -> None:
 def test_only_adapters_are_exchanged(peers: Peers) -> None:
     def main(run: Any, number: int) -> tuple[bytes, bool, int]:
         model = model_of(number)
-        base = model[0].weight.requires_grad_(False)
+        base = model[0].requires_grad_(False).weight
         with private(run, model, torch.optim.SGD(model[2].parameters(), lr=0.1), noise_multiplier=0.5) as sync:
             assert set(sync.global_state_dict()["parameters"]) == {"2.weight", "2.bias"}
             before = base.clone()

@@ -27,11 +27,11 @@ def whole_number(value: Any, name: str, least: int) -> int:
 def number(value: Any, name: str, allowed: str) -> float:
     """A number. Raises TypeError."""
     wrong = TypeError(f"{name} is {value!r}; allowed: {allowed}")
-    if isinstance(value, str):  # float() reads it
+    if isinstance(value, (str, bytes, bytearray, bool)):  # float() reads them
         raise wrong
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise wrong from None
 
 
@@ -56,7 +56,7 @@ def check_parts(run: Any, model: Any, optimizers: list[Any]) -> None:
             )
 
 
-def check_state(state: Any, entries: Mapping[str, type]) -> None:
+def check_state(state: Any, entries: Mapping[str, Any]) -> None:
     """Raises KeyError, TypeError or ValueError for what is no global_state_dict(). entries: names and types."""
     if not isinstance(state, Mapping):
         raise TypeError(f"state is of type {type(state).__name__}; allowed: what global_state_dict() has returned")
@@ -67,7 +67,8 @@ def check_state(state: Any, entries: Mapping[str, type]) -> None:
         if kind is int:
             whole_number(state[name], name, 0)
         elif not isinstance(state[name], kind):
-            raise TypeError(f"{name} is of type {type(state[name]).__name__}; allowed: {kind.__name__}")
+            allowed = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+            raise TypeError(f"{name} is of type {type(state[name]).__name__}; allowed: {allowed}")
 
 
 def check_tensors(given: Mapping[str, Any], wanted: set[str], what: str) -> None:
@@ -75,3 +76,11 @@ def check_tensors(given: Mapping[str, Any], wanted: set[str], what: str) -> None
     missing = sorted(wanted - set(given))
     if missing:
         raise KeyError(f"{what} of the state has no {', '.join(missing)}: it is of another model or strategy")
+
+
+def sampler_states_of(state: Mapping[str, Any]) -> list[Any]:
+    """The positions of samplers in a global_state_dict(). Raises TypeError."""
+    samplers = state.get("samplers", ())
+    if not isinstance(samplers, (list, tuple)):
+        raise TypeError(f"samplers is of type {type(samplers).__name__}; allowed: a list")
+    return list(samplers)

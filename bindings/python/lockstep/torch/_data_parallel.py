@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from ..types import WireFormat, WireFormatName
-from ._checked import check_state, check_tensors, weight_of
-from ._flat import HostTensors, zeros
+from ._checked import check_state, check_tensors, sampler_states_of, weight_of
+from ._flat import HostTensors, check_types, gradient_of, zeros
 from ._replica import local_of, state_of
 from ._strategy import GRADIENT_TAG, Reduction, Run, StepInfo, Strategy, Wire, copies_of, take_copies
 
@@ -44,6 +44,7 @@ class DataParallel(Strategy):
         super().__init__(run, model, inner, minimum_world=minimum_world, check_every=check_every)
         self.weight: float | None = None
         self._wire = Wire.of(wire)
+        check_types(self._named)
         count = sum(local_of(parameter).numel() for _, parameter in self._named)
         pinned = any(parameter.device.type == "cuda" for _, parameter in self._named)
         self._gradient = zeros(count, pinned)
@@ -94,7 +95,7 @@ class DataParallel(Strategy):
             take_copies(self._tensors(), {**state["parameters"], **state["model"]})
         take_copies(self._optimizer_tensors(), state["optimizer"])
         self._inner_step, self._outer_step = int(state["inner_step"]), int(state["outer_step"])
-        self._sampler_states = list(state.get("samplers", ()))
+        self._sampler_states = sampler_states_of(state)
 
     # ---- the engine ----
 
@@ -134,7 +135,7 @@ class DataParallel(Strategy):
         for group in tensors:
             group.fetch()
             entries.update(group.arrays)
-        state = self._sync_state(entries, {}, revision=self._outer_step)
+        state = self._sync_state(entries, self._wire.settings("wire"), revision=self._outer_step)
         for group in tensors:
             group.give_back()
         self._inner_step, self._outer_step = int(state["inner_step"]), int(state["outer_step"])
@@ -157,11 +158,11 @@ class DataParallel(Strategy):
         begin = self._now()
         with torch.no_grad():
             parts = list(self._parts())
-            for parameter, part in parts:
+            for (name, _), (parameter, part) in zip(self._named, parts):
                 if parameter.grad is None:
                     part.zero_()
                 else:
-                    part.copy_(local_of(parameter.grad))
+                    part.copy_(gradient_of(name, parameter))
             weight = None if self.weight is None else weight_of(self.weight)
             reduction = Reduction([self._gradient], weight, GRADIENT_TAG, self._residual)
             self._begin(reduction, self._wire)

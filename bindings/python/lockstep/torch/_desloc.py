@@ -137,7 +137,8 @@ class DESLOC(LocalUpdates):
         return [state for optimizer in self._optimizers for state in optimizer.state.values() if _STEP in state]
 
     def _settings(self) -> dict[str, float]:
-        return {**super()._settings(), **{f"period of {name}": period for name, period in self._periods.items()}}
+        periods = {f"period of {name}": period for name, period in self._periods.items()}
+        return {**super()._settings(), **periods, **self._moments_wire.settings("moments_wire")}
 
     def _shared(self) -> dict[str, Any]:
         moments = {

@@ -14,6 +14,22 @@ from ._replica import local_of
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
+def check_types(named: Sequence[tuple[str, Any]]) -> None:
+    """Raises TypeError for a parameter that float32 does not hold."""
+    for name, parameter in named:
+        if parameter.dtype not in _DTYPES:
+            allowed = ", ".join(str(dtype) for dtype in _DTYPES)
+            raise TypeError(f"parameter {name} is of {parameter.dtype}; allowed: {allowed}")
+
+
+def gradient_of(name: str, parameter: Any) -> Any:
+    """The part of the gradient that lies in this process. Raises TypeError for a sparse one."""
+    gradient = local_of(parameter.grad)
+    if gradient.layout is not torch.strided:
+        raise TypeError(f"the gradient of {name} is {gradient.layout}; allowed: a dense one (sparse=False)")
+    return gradient
+
+
 def zeros(count: int, pinned: bool) -> Floats:
     """An array of zeros whose memory stays where it is."""
     array: Floats = torch.zeros(count, dtype=torch.float32, pin_memory=pinned).numpy()
@@ -38,12 +54,10 @@ class Fragment:
         error_feedback: bool,
         keeps_begin: bool = False,
     ) -> None:
+        check_types(named)
         self._parts: list[tuple[str, Any, slice]] = []
         count = 0
         for name, parameter in named:
-            if parameter.dtype not in _DTYPES:
-                allowed = ", ".join(str(dtype) for dtype in _DTYPES)
-                raise TypeError(f"parameter {name} is of {parameter.dtype}; allowed: {allowed}")
             size = local_of(parameter).numel()
             self._parts.append((name, parameter, slice(count, count + size)))
             count += size
@@ -85,11 +99,11 @@ class Fragment:
 
     def take_gradients(self) -> None:
         """Sets the gradient: that of the parameters; zeros where there is none."""
-        for _, parameter, part in self._parts:
+        for name, parameter, part in self._parts:
             if parameter.grad is None:
                 self.gradient[part].fill(0)
             else:
-                _as_tensor(self.gradient[part], parameter).copy_(local_of(parameter.grad))
+                _as_tensor(self.gradient[part], parameter).copy_(gradient_of(name, parameter))
 
     def mix(self, alpha: float) -> None:
         """The model's parameters become alpha times themselves plus 1 - alpha times the shared ones."""

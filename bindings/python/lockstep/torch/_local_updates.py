@@ -9,7 +9,7 @@ import torch
 
 from ..state import State
 from ..types import WireFormat, WireFormatName
-from ._checked import check_state, check_tensors, weight_of, whole_number
+from ._checked import check_state, check_tensors, sampler_states_of, weight_of, whole_number
 from ._flat import Fragment
 from ._outer import SGD, OuterOptimizer
 from ._strategy import (
@@ -105,7 +105,7 @@ class LocalUpdates(Strategy):
         take_copies(rest_of(self._model, self._named), state["model"])
         self._inner_step = self._boundary = int(state["inner_step"])
         self._outer_step = int(state["outer_step"])
-        self._sampler_states = list(state.get("samplers", ()))
+        self._sampler_states = sampler_states_of(state)
         self._loaded = True
 
     # ---- the engine ----
@@ -122,7 +122,7 @@ class LocalUpdates(Strategy):
         return [Fragment(self._named, self._outer, error_feedback=self._wire.error_feedback)]
 
     def _settings(self) -> dict[str, float]:
-        return {"inner_steps": self._inner_steps, **self._outer.settings()}
+        return {"inner_steps": self._inner_steps, **self._outer.settings(), **self._wire.settings("wire")}
 
     def _load_fragments(self) -> None:
         with torch.no_grad():
@@ -175,7 +175,7 @@ class LocalUpdates(Strategy):
 
     def _whole_state(self, rest: Mapping[str, Any]) -> State:
         entries = {**rest, **self._shared(), **self._sampler_entries()}
-        return self._state_of(entries, self._all_settings(self._settings()), self._outer_step)
+        return State(entries, revision=self._outer_step)
 
     def _store(self) -> None:
         """The model begins with the shared parameters."""

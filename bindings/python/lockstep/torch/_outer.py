@@ -7,7 +7,6 @@ of torch do not: their kernels fuse a multiplication with an addition where the 
 from __future__ import annotations
 
 import contextlib
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -62,7 +61,7 @@ class SGD(OuterOptimizer):
     lr: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_rate(self.lr)
+        object.__setattr__(self, "lr", _rate_of(self.lr))
 
     @property
     def has_momentum(self) -> bool:
@@ -95,8 +94,9 @@ class Nesterov(OuterOptimizer):
     momentum: float = 0.9
 
     def __post_init__(self) -> None:
-        _check_rate(self.lr)
-        if not 0 <= number(self.momentum, "momentum", "at least 0, below 1") < 1:
+        object.__setattr__(self, "lr", _rate_of(self.lr))
+        object.__setattr__(self, "momentum", number(self.momentum, "momentum", "at least 0, below 1"))
+        if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum is {self.momentum}; allowed: at least 0, below 1")
 
     @property
@@ -147,7 +147,8 @@ def exact() -> Iterator[None]:
             torch.set_flush_denormal(True)
 
 
-def _check_rate(lr: float) -> None:
-    lr = number(lr, "lr", "a finite number above 0")
-    if not (math.isfinite(lr) and lr > 0):
-        raise ValueError(f"lr is {lr}; allowed: a finite number above 0")
+def _rate_of(lr: Any) -> float:
+    rate = number(lr, "lr", "a finite number above 0")
+    if not (0 < rate <= float(np.finfo(np.float32).max)):
+        raise ValueError(f"lr is {rate}; allowed: a finite number above 0, which float32 holds")
+    return rate

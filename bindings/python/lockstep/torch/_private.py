@@ -109,6 +109,13 @@ class DPLoRA(LocalUpdates):
             minimum_world=minimum_world,
             check_every=check_every,
         )
+        trained = {name for name, _ in self._named}
+        others = [name for name, p in model.named_parameters() if p.requires_grad and name not in trained]
+        if others:
+            raise ValueError(
+                f"inner has no {', '.join(others)}, which would go to newcomers without noise if they changed; "
+                "allowed: parameters of inner, and parameters with requires_grad=False"
+            )
 
     def step(self, weight: float | None = None) -> StepInfo:
         """Ends an inner step; each inner_steps-th one is an outer step. See Strategy.step(). weight: None.

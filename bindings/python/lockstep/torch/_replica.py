@@ -187,8 +187,7 @@ def state_of(optimizer: Any) -> dict[str, torch.Tensor]:
     """The optimizer's tensors; one that has made no step yet gets those that it would begin with."""
     if optimizer is None:
         return {}
-    if not optimizer.state:
-        _begin(optimizer)
+    _begin(optimizer) if not optimizer.state else _complete(optimizer)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     return {
         f"optimizer/{index}/{name}": local
@@ -203,7 +202,9 @@ def _begin(optimizer: Any) -> None:
     rates = [group["lr"] for group in optimizer.param_groups]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if any(parameter.grad is not None for parameter in parameters):
-        raise ValueError("sync comes before the first backward pass, or after the optimizer's first step")
+        raise ValueError(
+            "a parameter has a gradient, and the optimizer has made no step; allowed: zero_grad() first, or a step"
+        )
     for group in optimizer.param_groups:
         group["lr"] = torch.zeros_like(group["lr"]) if isinstance(group["lr"], torch.Tensor) else 0.0
     for parameter in parameters:
@@ -217,3 +218,23 @@ def _begin(optimizer: Any) -> None:
         for value in values.values():
             if isinstance(value, torch.Tensor):
                 value.zero_()
+
+
+def _complete(optimizer: Any) -> None:
+    """Parameters that have had no gradient so far get the tensors that they would begin with."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+    known = next(((p, optimizer.state[p]) for p in parameters if optimizer.state.get(p)), None)
+    if known is None:
+        return
+    like, values = known
+    for parameter in parameters:
+        if optimizer.state.get(parameter) or any(
+            isinstance(value, torch.Tensor) and name != "step" and value.shape != like.shape
+            for name, value in values.items()
+        ):
+            continue
+        for name, value in values.items():
+            if name == "step" or not isinstance(value, torch.Tensor):
+                optimizer.state[parameter][name] = value.clone() if isinstance(value, torch.Tensor) else value
+            else:
+                optimizer.state[parameter][name] = torch.zeros_like(parameter, dtype=value.dtype)

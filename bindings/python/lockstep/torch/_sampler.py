@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import torch
 
-from ._checked import whole_number
+from ._checked import check_state, whole_number
 from ._deals import Deals, Range, positions_in, shuffled
 from ._strategy import Strategy
 
@@ -154,12 +154,20 @@ class RunSampler:
 
     def state(self) -> dict[str, Any]:
         """The position after the last outer step, for a checkpoint."""
-        return {"cursor": self._deals.cursor, "free": self._deals.free_of()}
+        return {"cursor": self._deals.cursor, "free": self._deals.free_of(), "settings": dict(self.settings)}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Takes over a state(). Raises KeyError, ValueError, TypeError."""
+        check_state(state, {"cursor": int, "free": (list, tuple), "settings": Mapping})
+        for name in ("samples", "seed", "shuffle"):
+            own, given = self.settings[name], state["settings"].get(name)
+            if given != own:
+                raise ValueError(f"{name} of the sampler is {own}, and {given} in the state; allowed: equal settings")
         cursor = whole_number(state["cursor"], "cursor", 0)
-        free = [(int(begin), int(end)) for begin, end in state["free"]]
+        try:
+            free = [(operator.index(begin), operator.index(end)) for begin, end in state["free"]]
+        except (TypeError, ValueError):
+            raise TypeError(f"free is {state['free']!r}; allowed: pairs of positions") from None
         ends = [0, *(end for _, end in free), cursor]
         if any(not last <= begin < end <= cursor for last, (begin, end) in zip(ends, free)):
             raise ValueError(f"free is {free}; allowed: sorted pairs of positions up to {cursor}, the cursor")

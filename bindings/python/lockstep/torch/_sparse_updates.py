@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import Error
 from ._flat import Fragment
 from ._local_updates import LocalUpdates
 from ._outer import Floats
@@ -38,7 +39,12 @@ class SparseUpdates(LocalUpdates):
     def _after_inner_step(self) -> int | None:
         if self._inner_step % self._inner_steps:
             return None
-        self._end_gathering(self._step_with_peers(self._fragments[0]))
+        try:
+            has_newcomers = self._step_with_peers(self._fragments[0])
+        except Error:  # the next step tries again
+            self._inner_step -= 1
+            raise
+        self._end_gathering(has_newcomers)
         return 0
 
     @abstractmethod

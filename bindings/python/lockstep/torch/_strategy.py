@@ -5,19 +5,29 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import numpy as np
+import torch
 
 from .._lockstep import Result, Work
 from ..communicator import Communicator
-from ..errors import BelowMinimum, BufferTooSmall, InvalidArgument, Mismatch, PeerLost, WorldChanged
+from ..errors import (
+    BelowMinimum,
+    BufferTooSmall,
+    Error,
+    InvalidArgument,
+    Mismatch,
+    PeerLost,
+    WorldChanged,
+)
 from ..state import State
 from ..types import WIRE_FORMATS, OpName, PeerId, WireFormat, WireFormatName, number_of
-from ._checked import check_parts, whole_number
+from ._agreement import TENSORS, Setting, compared, tensors_of
+from ._checked import check_parts, check_tensors, whole_number
 from ._desync import desync_of
 from ._flat import HostTensors
 from ._outer import Bytes, Floats
@@ -30,6 +40,7 @@ STATE_TAG = int.from_bytes(b"strategy", "big")  # the first of all tags here: no
 _BUFFERS_TAG = STATE_TAG + 1  # buffers of type i: _BUFFERS_TAG + (i << 32)
 _DESYNC_TAG = STATE_TAG - 1
 MOMENTS_TAG = STATE_TAG - 2
+_SETTINGS_TAG = STATE_TAG - 3
 GRADIENT_TAG = STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
 
 _SPARE = 1 << 16  # bytes: a block that is too long by less is received, and its sender named
@@ -66,6 +77,12 @@ class Wire:
     def of(cls, wire: Wire | WireFormat | WireFormatName) -> Wire:
         """The wire itself, or one that uses the named format both ways."""
         return wire if isinstance(wire, Wire) else cls(wire, wire)
+
+    def settings(self, name: str) -> dict[str, float]:
+        """What has to be equal on all peers."""
+        up, down = (number_of(WIRE_FORMATS, wire, name) for wire in (self.up, self.down))
+        formats = {f"{name}.up (a WireFormat)": int(up), f"{name}.down (a WireFormat)": int(down)}
+        return {**formats, f"{name}.error_feedback": int(self.error_feedback)}
 
 
 @dataclass(frozen=True)
@@ -163,6 +180,8 @@ class Strategy(ABC):
         self._minimum_world = whole_number(minimum_world, "minimum_world", 0)
         self._check_every = whole_number(check_every, "check_every", 0)
         self._entered = False
+        self._is_interrupted = False  # an error has ended the `with` block
+        self._in_the_air: list[Reduction] = []  # begun, and not ended
         self._contributors: tuple[PeerId, ...] = ()
         self._members: tuple[PeerId, ...] = (ALONE,)  # of the next reduction, as far as known; equal on all peers
         self._world = 1
@@ -233,6 +252,8 @@ class Strategy(ABC):
     def __enter__(self: T) -> T:
         if self._entered:
             raise RuntimeError("this strategy is in a `with` block already; allowed: once at a time")
+        if self._is_interrupted:
+            self._begin_anew()
         self._begin_samplers()
         self._enter()
         self._entered = True
@@ -241,12 +262,27 @@ class Strategy(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_interrupted = kind is not None
         try:
-            if error is None:
+            if kind is None:
                 self._finish()
+        except BaseException:
+            self._is_interrupted = True
+            raise
         finally:
             self._entered = False
             self._detach()
+
+    def _begin_anew(self) -> None:
+        """Members may have left the block at different places: in a new cohort no call meets an older one."""
+        if self._run is not None:
+            self._run.admit()
+        for reduction in self._in_the_air:
+            if reduction.work is not None:
+                with suppress(Error):  # over since the new cohort began; nobody takes the result
+                    reduction.work.wait()
+        self._in_the_air.clear()
+        self._is_interrupted = False
 
     # ---- what a sampler uses ----
 
@@ -296,33 +332,30 @@ class Strategy(ABC):
             raise RuntimeError("a strategy works inside of its `with` block only")
 
     def _sync_state(self, entries: Mapping[str, Any], settings: Mapping[str, float], revision: int) -> State:
-        """Makes a state equal on all members, and refuses settings that differ from those of the run."""
+        """Makes a state equal on all members. Raises ValueError on newcomers with other settings."""
         positions = self._sampler_entries()
-        settings = self._all_settings(settings)
-        state = self._state_of({**entries, **positions}, settings, revision)
+        entries = {**entries, **positions}
+        state = State(entries, revision=revision)
         if self._run is None:
             return state
+        errors = compared(self._run, self._all_settings(settings, entries), revision, _SETTINGS_TAG)
+        if TENSORS in errors:  # without a state like theirs this peer has no part in what follows
+            raise next(iter(errors.values()))
         result = self._run.sync(state, strategy="receive-only" if self._differs else "popular", tag=STATE_TAG)
         self._differs = False
-        for name, value in settings.items():
-            agreed = state[f"settings/{name}"]
-            if agreed != value:
-                raise ValueError(f"{name} is {value} on this peer, and {agreed} in the run; allowed: equal settings")
+        for error in errors.values():
+            raise error
         self._world = result.world_size
         self._members = result.contributors
         for sampler, position in zip(self._samplers, positions.values()):
             sampler.take(position)
         return state
 
-    def _all_settings(self, settings: Mapping[str, float]) -> dict[str, float]:
-        every = dict(settings)
+    def _all_settings(self, settings: Mapping[str, float], entries: Mapping[str, Any]) -> dict[str, Setting]:
+        every: dict[str, Setting] = {"strategy": type(self).__name__, **settings, "samplers": len(self._samplers)}
         for number, sampler in enumerate(self._samplers):
             every.update({f"{name} of sampler {number}": value for name, value in sampler.settings.items()})
-        return every
-
-    def _state_of(self, entries: Mapping[str, Any], settings: Mapping[str, float], revision: int) -> State:
-        numbers = {f"settings/{name}": float(value) for name, value in settings.items()}
-        return State({**entries, **numbers}, revision=revision)
+        return {**every, TENSORS: tensors_of(entries)}
 
     def _begin(self, reduction: Reduction, wire: Wire, *, in_background: bool = False) -> None:
         """Begins an average; without in_background it is over at the return."""
@@ -331,6 +364,8 @@ class Strategy(ABC):
                 self._end(reduction, wire)
             return
         reduction.pending[:] = self._sees_newcomers(), self._fetching > 0
+        self._in_the_air = [one for one in self._in_the_air if one.work is not None]
+        self._in_the_air.append(reduction)
         with self._watching():
             reduction.work = self._run.all_reduce_async(
                 reduction.arrays,
@@ -468,7 +503,7 @@ class Strategy(ABC):
             joining.wait()
 
     def _begin_samplers(self) -> None:
-        states, self._sampler_states = self._sampler_states, None
+        states = self._sampler_states
         if states is not None and self._samplers and len(states) != len(self._samplers):
             raise ValueError(
                 f"the state has {len(states)} samplers, and this strategy {len(self._samplers)}; allowed: as many"
@@ -477,6 +512,7 @@ class Strategy(ABC):
             sampler.forget_rounds()
             if states is not None:
                 sampler.load(states[number])
+        self._sampler_states = None
 
     def _sampler_entries(self) -> dict[str, Any]:
         return {f"sampler {number}": sampler.entry() for number, sampler in enumerate(self._samplers)}
@@ -600,7 +636,18 @@ def copies_of(rest: HostTensors) -> dict[str, Any]:
 
 
 def take_copies(rest: HostTensors, tensors: Mapping[str, Any]) -> None:
-    """Sets these tensors to copies. Raises KeyError, and RuntimeError for other shapes."""
+    """Sets these tensors to copies. Raises KeyError, TypeError, ValueError for other shapes; then none has changed."""
+    given = {}
+    check_tensors(tensors, {name.partition("/")[2] for name in rest.arrays}, "tensors")
     for name, array in rest.arrays.items():
-        array.copy_(local_of(tensors[name.partition("/")[2]]))
+        short = name.partition("/")[2]
+        if not isinstance(tensors[short], torch.Tensor):
+            raise TypeError(f"{short} of the state is of type {type(tensors[short]).__name__}; allowed: a torch.Tensor")
+        given[name] = local_of(tensors[short])
+        if given[name].shape != array.shape:
+            raise ValueError(
+                f"{short} of the state has the shape {tuple(given[name].shape)}; allowed: {tuple(array.shape)}"
+            )
+    for name, array in rest.arrays.items():
+        array.copy_(given[name])
     rest.give_back()
