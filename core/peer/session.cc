@@ -138,8 +138,9 @@ Error Session::unanswered(Instant now) const {
     if (failures_.size() > 1) all += ", " + times_words(failure.times);
   }
   const std::string_view advice =
-      connected_ ? "something listens there: is it a Lockstep coordinator, and has it room for one more connection?"
-                 : "is it running, and is the address right?";
+      answers_.connected
+          ? "something listens there: is it a Lockstep coordinator, and has it room for one more connection?"
+          : "is it running, and is the address right?";
   return {Status::kUnreachable, "cannot reach the coordinator at '" + coordinator_ + "' (" + all + "), tried " +
                                     times_words(rounds_) + " in " + std::to_string((now - began_).ns / 1'000'000) +
                                     " ms: " + std::string(advice)};
@@ -148,7 +149,7 @@ Error Session::unanswered(Instant now) const {
 void Session::on_opened(const io::Opened& in, Instant now) {
   if (state_ != State::kDialling) return;
   state_ = State::kGreeting;
-  connected_ = true;
+  answers_.connected = true;
   since_ = now;
   next_timer_ = now + options_.dial_timeout;
   wire::Join join;
@@ -231,10 +232,10 @@ void Session::on_message(wire::Received received, Instant now, Effects& out) {
 // earlier stream, refuses its id, and counts it as one that waits. This ends when the coordinator notices that the
 // earlier stream is dead. Until then a refusal is a failed attempt like any other.
 void Session::on_refused(const wire::Refused& refused, Instant now, Effects& out) {
-  if (refused.status != Status::kRefused || now >= ghost_until_) {
+  if (refused.status != Status::kRefused || now >= answers_.ghost_until) {
     return over(refused.status, "the coordinator at '" + coordinator_ + "' refused: " + refused.text, now, out);
   }
-  refused_ = true;
+  answers_.refused = true;
   next_timer_ = kNever;
   note_failed_dial("refused: " + refused.text);
   channel_->close(out);  // on_closed() goes on
@@ -248,12 +249,12 @@ void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
     next_timer_ = kNever;
     return;
   }
-  if (std::exchange(refused_, false)) return dial_next(now, out);
+  if (std::exchange(answers_.refused, false)) return dial_next(now, out);
   const std::string why = why_closed(in);
   if (early) {
     const std::string limit = " within " + std::to_string(options_.dial_timeout.ns / 1'000'000) + " ms";
     const bool gave_up = in.reason == io::CloseReason::kAsked;  // on_timer()
-    if (greeting) ghost_until_ = now + options_.dial_timeout * kGhostFor;
+    if (greeting) answers_.ghost_until = now + options_.dial_timeout * kGhostFor;
     note_failed_dial(greeting ? "connected, but no greeting came" + (gave_up ? limit : ": " + why)
                               : (gave_up ? "no answer" + limit : why));
     return dial_next(now, out);

@@ -108,9 +108,16 @@ class Session {
     }
   };
   std::vector<Failure> failures_;  // in the order in which they were seen first
-  bool connected_ = false;         // something listens there
-  bool refused_ = false;           // the coordinator has refused this attempt; the stream is being closed
-  Instant ghost_until_;            // until then a refusal may be about an earlier greeting of this peer
+  struct Answers {
+    bool connected = false;  // something listens there
+    bool refused = false;    // the coordinator has refused this attempt; the stream is being closed
+    Instant ghost_until;     // until then a refusal may be about an earlier greeting of this peer
+    template <typename Archive>
+    void archive(Archive& a) {
+      a.all(connected, refused, ghost_until);
+    }
+  };
+  Answers answers_;
   Instant began_;
   std::uint32_t rounds_ = 0;  // in which all addresses failed
   std::optional<wire::Channel> channel_;
