@@ -49,9 +49,7 @@ def streaming(**options: Any) -> Make:
         (lambda *three: DataParallel(*three), [5, 3]),
     ],
 )
-def test_peers_that_leave_a_block_at_different_steps_enter_again(
-    make: Make, leave_at: list[int], peers: Peers
-) -> None:
+def test_peers_that_leave_a_block_at_different_steps_enter_again(make: Make, leave_at: list[int], peers: Peers) -> None:
     """The reductions in flight from before are no part of what comes after."""
 
     def main(run: lockstep.Communicator, number: int) -> tuple[bytes, int, int]:
