@@ -286,11 +286,11 @@ def train_on(case: str, address: str, number: int) -> None:
     model = make_model(number)
     optimizer = make_optimizer(model)
     with lockstep.Communicator(founders=FOUNDERS, listen_host="127.0.0.1", spin=0) as run:
-        if number % 2:
-            run.connect_async(address, timeout=IN_TIME)
-        else:
-            run.connect(address, timeout=IN_TIME)
+        joining = run.connect_async(address, timeout=IN_TIME)
+        if number % 2 == 0:
+            joining.wait(IN_TIME)
         with CASES[case](run, model, optimizer) as sync:
+            assert joining.done()
             while True:
                 info = learn(sync, case, model, optimizer, number)
                 if info.outer:

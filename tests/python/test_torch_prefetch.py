@@ -91,13 +91,14 @@ def run_peers(address: str, make: Callable[..., Any], dies: bool = False) -> lis
             data = RunSampler(1000, sync, 3)
             if number == NEWCOMER:
                 assert trains.wait(IN_TIME)
-            run.connect_async(address, timeout=IN_TIME)
+            joining = run.connect_async(address, timeout=IN_TIME)
             if dies and number == NEWCOMER:
                 run.prefetch_async(lockstep.State({"x": np.zeros(1)}), tag=1)
                 until(gone.is_set)
                 run.close()
                 return
             with sync:
+                assert joining.done()
                 peer.began, peer.id = sync.inner_step, run.id
                 peer.first = reference.flat(model)
                 while sync.inner_step < STEPS * ROUNDS:
@@ -198,8 +199,9 @@ def test_other_strategies_wait_for_the_admission(make: Callable[..., Any], coord
             inner = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
             if number == NEWCOMER:
                 assert trains.wait(IN_TIME)
-            run.connect_async(coordinator.address, timeout=IN_TIME)
+            joining = run.connect_async(coordinator.address, timeout=IN_TIME)
             with make(run, model, inner) as sync:
+                assert joining.done()
                 while sync.inner_step < 12:
                     if sync.inner_step == 4 and number != NEWCOMER:
                         trains.set()

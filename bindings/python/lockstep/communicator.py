@@ -9,6 +9,7 @@ import operator
 import os
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import (
@@ -180,8 +181,8 @@ class Communicator:
     """
 
     _native: _lockstep.Communicator
-    _joining: Work | None = None
-    """What connect_async() has returned."""
+    _connecting: weakref.ref[Work] | None = None
+    """What connect_async() has returned, as long as the program holds it: held here, it would keep callbacks alive."""
 
     def __init__(self, **options: Unpack[Options]) -> None:
         place = context.place
@@ -203,8 +204,14 @@ class Communicator:
 
     def connect_async(self, coordinator: str, *, timeout: float | None = None) -> Work:
         """Begins to join a run, so that prefetch() can fetch the state meanwhile."""
-        self._joining = self._native.connect_async(coordinator, timeout)
-        return self._joining
+        work = self._native.connect_async(coordinator, timeout)
+        self._connecting = weakref.ref(work)
+        return work
+
+    @property
+    def _joining(self) -> Work | None:
+        """The call of connect_async() that the program holds."""
+        return None if self._connecting is None else self._connecting()
 
     def admit(self, *, timeout: float | None = None) -> Result:
         """Admits waiting peers. All members call it at the same place of their program.
