@@ -91,10 +91,11 @@ def start(peer: Callable[[str, int, int], None], peers: int, steps: int, join: s
     join: address of a coordinator of a run that is there; then only one peer runs, in this process.
     """
     torch.set_num_threads(1)
+    torch.optim.SGD(GPT().parameters(), lr=1.0)  # the first optimizer imports for seconds: before forks and admissions
+    corpus()
     if join:
         peer(join, peers, steps)
         return
-    torch.optim.SGD(GPT().parameters(), lr=1.0)  # the first optimizer imports for seconds: once, before the forks
     context = multiprocessing.get_context("fork")
     with coordinator() as address:
         processes = [context.Process(target=peer, args=(address, peers, steps)) for _ in range(peers)]
