@@ -29,8 +29,8 @@ import numpy as np
 
 COORDINATOR = sys.argv[1]
 def say(*words):
-    """Prints a line at once, also from a signal handler that has interrupted this function."""
-    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+    # At once, also from a signal handler that has interrupted this function.
+    os.write(1, (" ".join(map(str, words)) + chr(10)).encode())
 
 
 def asked():
