@@ -179,7 +179,7 @@ Examples:
   lockstep bench -c sync_state -p 5 -b 64M               a newcomer takes a state over from 4
   lockstep bench -p 3 --coordinator host:4000            on each of 3 machines)";
 
-// What is measured, and among whom.
+// Options that choose the measurement and its peers.
 void add_subject(CLI::App& command, BenchOptions& options) {
   command
       .add_option("-p,--peers", options.peers, "number of peers: processes that bench starts, or members to wait for")
@@ -187,7 +187,7 @@ void add_subject(CLI::App& command, BenchOptions& options) {
       ->capture_default_str();
   command.add_option("--coordinator", options.coordinator,
                      "HOST:PORT: join as one of --peers; start this command once per peer with equal options");
-  command.add_option("-c,--collective", options.collective, "what to measure")
+  command.add_option("-c,--collective", options.collective, "the collective to measure")
       ->transform(
           sim::one_of({"all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "sync_state"}))
       ->capture_default_str();
@@ -263,7 +263,7 @@ void add_network(CLI::App& command, BenchOptions& options) {
       ->capture_default_str();
 }
 
-// What is printed.
+// Options that choose the output.
 void add_output(CLI::App& command, BenchOptions& options) {
   command.add_option("--only", options.only, "half of the table: out of place, or in place")
       ->transform(sim::one_of({"both", "out", "in"}))

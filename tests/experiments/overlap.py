@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import lockstep
 import torch
@@ -60,20 +61,14 @@ class Measured:
         return self.seconds / self.ideal
 
 
+def diloco(**options: Any) -> Make:
+    return lambda run, model, inner: DiLoCo(run, model, inner, inner_steps=INNER_STEPS, **options)
+
+
 ROWS = {
-    "blocking": Overlap(
-        "DiLoCo, blocking", False, lambda run, model, inner: DiLoCo(run, model, inner, inner_steps=INNER_STEPS)
-    ),
-    "outer": Overlap(
-        "DiLoCo, a round late",
-        True,
-        lambda run, model, inner: DiLoCo(run, model, inner, inner_steps=INNER_STEPS, overlap="outer"),
-    ),
-    "eager": Overlap(
-        "DiLoCo, eager",
-        True,
-        lambda run, model, inner: DiLoCo(run, model, inner, inner_steps=INNER_STEPS, overlap="eager"),
-    ),
+    "blocking": Overlap("DiLoCo, blocking", False, diloco()),
+    "outer": Overlap("DiLoCo, a round late", True, diloco(overlap="outer")),
+    "eager": Overlap("DiLoCo, eager", True, diloco(overlap="eager")),
     "streaming": Overlap(
         f"Streaming, {FRAGMENTS} fragments, tau {TAU}",
         True,

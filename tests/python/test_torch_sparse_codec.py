@@ -282,7 +282,7 @@ def test_the_sender_of_a_wrong_block_is_named() -> None:
     with pytest.raises(lockstep.InvalidArgument, match=f"of peer {other} cannot be used: the block has 3 bytes"):
         decode_all(codec, [(one, good), (other, good[:3])])
     with pytest.raises(lockstep.InvalidArgument, match="of this peer cannot be used"):
-        decode_all(codec, [(None, good[:3])])
+        decode_all(codec, [(one, good[:3])])  # the id of a peer that trains alone
     with pytest.raises(lockstep.InvalidArgument, match=f"the rate of peer {one} is 1.0, that of peer {other} is 0.5;"):
         decode_all(codec, [(one, good), (other, codec.encode(some_values(), rate=0.5))])
     weighted = codec.encode(some_values(), 1.0)

@@ -35,12 +35,25 @@ def number(value: Any, name: str, allowed: str) -> float:
         raise wrong from None
 
 
+def above_0(value: Any, name: str) -> float:
+    """A finite number above 0. Raises TypeError, ValueError."""
+    checked = number(value, name, "a finite number above 0")
+    if not 0 < checked < math.inf:
+        raise ValueError(f"{name} is {value}; allowed: a finite number above 0")
+    return checked
+
+
+def at_least_0(value: Any, name: str) -> float:
+    """A finite number of at least 0. Raises TypeError, ValueError."""
+    checked = number(value, name, "a finite number of at least 0")
+    if not 0 <= checked < math.inf:
+        raise ValueError(f"{name} is {value}; allowed: a finite number of at least 0")
+    return checked
+
+
 def weight_of(value: Any) -> float:
     """A weight: a finite number of at least 0. Raises TypeError, ValueError."""
-    weight = number(value, "weight", "a number of at least 0")
-    if not (math.isfinite(weight) and weight >= 0):
-        raise ValueError(f"weight is {weight}; allowed: a finite number of at least 0")
-    return weight
+    return at_least_0(number(value, "weight", "a number of at least 0"), "weight")
 
 
 def check_parts(run: Any, model: Any, optimizers: list[Any]) -> None:

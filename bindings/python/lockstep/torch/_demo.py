@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._checked import number, whole_number
+from ._checked import at_least_0, number, whole_number
 from ._dct import LONGEST_SIDE, TiledDct
 from ._flat import Fragment, zeros
 from ._outer import Floats, OuterOptimizer, blocks, exact
@@ -81,7 +81,7 @@ class DeMo(SparseUpdates):
         self._chunk = whole_number(chunk, "chunk", 1)
         if self._chunk > LONGEST_SIDE:
             raise ValueError(f"chunk is {chunk}; allowed: 1 to {LONGEST_SIDE}")
-        self._signs = _SignSteps(_at_least_0(lr, "lr"), _at_least_0(weight_decay, "weight_decay"))
+        self._signs = _SignSteps(at_least_0(lr, "lr"), at_least_0(weight_decay, "weight_decay"))
         super().__init__(
             run,
             model,
@@ -105,7 +105,7 @@ class DeMo(SparseUpdates):
 
     @lr.setter
     def lr(self, lr: float) -> None:
-        self._signs.lr = _at_least_0(lr, "lr")
+        self._signs.lr = at_least_0(lr, "lr")
 
     def step(self, weight: float | None = None) -> StepInfo:
         """Makes a step with the gradients of the model; see Strategy.step()."""
@@ -174,10 +174,3 @@ class _SignSteps(OuterOptimizer):
 def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
     """Rows and columns."""
     return (shape[0], math.prod(shape[1:])) if len(shape) > 1 else (1, math.prod(shape))
-
-
-def _at_least_0(value: Any, name: str) -> float:
-    checked = number(value, name, "a finite number of at least 0")
-    if not (math.isfinite(checked) and checked >= 0):
-        raise ValueError(f"{name} is {value}; allowed: a finite number of at least 0")
-    return checked

@@ -106,7 +106,7 @@ class DiLoCo(LocalUpdates):
         super()._enter()
         if (
             self._starts_next and self._overlap is not None
-        ):  # a newcomer takes part in the round that the members begin now, with nothing
+        ):  # a newcomer takes part in the round that begins, with nothing
             (fragment,) = self._fragments
             self._launch(self._observation_of(fragment))
 

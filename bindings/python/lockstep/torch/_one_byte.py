@@ -11,15 +11,14 @@ import torch
 
 from ..errors import InvalidArgument, Mismatch
 from ..types import PeerId
-from ._checked import number, whole_number
+from ._checked import above_0, number, whole_number
 from ._local_updates import LocalUpdates
 from ._outer import SGD, Bytes, Floats, blocks, exact
 from ._philox import WORDS, halves, philox
-from ._strategy import ALONE, AllParameters, Run, StepInfo
+from ._strategy import AllParameters, Run, StepInfo
 
 _BITS = 32 * WORDS  # elements that one counter of Philox serves
 _SIGN = np.uint32(31)  # place of the sign in a float32
-_NOBODY = PeerId(bytes(16))  # the id of a peer that trains alone
 
 PER_OCTAVE = 8  # codes
 LARGEST = 127
@@ -127,9 +126,7 @@ class JustOneByte(LocalUpdates):
         minimum_world: int = 0,
         check_every: int = 100,
     ) -> None:
-        self._eps = number(eps, "eps", "a finite number above 0")
-        if not (math.isfinite(self._eps) and self._eps > 0):
-            raise ValueError(f"eps is {eps}; allowed: a finite number above 0")
+        self._eps = above_0(eps, "eps")
         self._samples = whole_number(samples, "samples", 1)
         self._seed = whole_number(seed, "seed", 0)
         super().__init__(
@@ -172,7 +169,7 @@ class JustOneByte(LocalUpdates):
 
     def _try(self, loss: Callable[[], Any]) -> Bytes:
         """The codes of the slopes of this peer's loss; leaves the shared parameters in the model."""
-        directions = Directions(_NOBODY if self._run is None else self._run.id, self._seed)
+        directions = Directions(self._own_id, self._seed)
         try:
             return np.array([self._slope(loss, directions, sample) for sample in range(self._samples)], np.uint8)
         finally:
@@ -190,14 +187,14 @@ class JustOneByte(LocalUpdates):
             losses.append(_number_of(loss()))
         return encode((losses[0] - losses[1]) / (2 * self._eps))
 
-    def _learn(self, contributions: Sequence[tuple[PeerId | None, Bytes]]) -> None:
+    def _learn(self, contributions: Sequence[tuple[PeerId, Bytes]]) -> None:
         """The outer step along the directions of all peers, times their slopes, in the order of peers and samples."""
         (fragment,) = self._fragments
         gradient = fragment.gradient
         gradient.fill(0)
         with exact():
             for peer, codes in contributions:
-                directions = Directions(ALONE if peer is None else peer, self._seed)
+                directions = Directions(peer, self._seed)
                 for sample, slope in enumerate(map(decode, codes.tolist())):
                     if slope:
                         for part, product in directions.times(slope, gradient.size, sample, self._outer_step):
@@ -215,7 +212,7 @@ def _number_of(loss: Any) -> float:
     return number(loss, "what loss() returns", "a number, or a tensor of one element")
 
 
-def _codes_of(peer: PeerId | None, block: Bytes, samples: int) -> Bytes:
+def _codes_of(peer: PeerId, block: Bytes, samples: int) -> Bytes:
     """The codes in the block of a peer. Raises Mismatch for another size, InvalidArgument for NaN."""
     if block.size != 1 + samples:
         raise Mismatch(f"peer {peer} has sent {block.size} bytes; allowed: {1 + samples}")
@@ -223,7 +220,7 @@ def _codes_of(peer: PeerId | None, block: Bytes, samples: int) -> Bytes:
     bad = np.flatnonzero(codes == NOT_FINITE)
     if bad.size:
         raise InvalidArgument(
-            f"a loss of peer {ALONE if peer is None else peer} in sample {bad[0]} is infinite or NaN, or so is what "
-            "its two losses differ by; allowed: finite losses. No parameter has changed"
+            f"a loss of peer {peer} in sample {bad[0]} is infinite or NaN, or so is what its two losses differ by; "
+            "allowed: finite losses. No parameter has changed"
         )
     return codes

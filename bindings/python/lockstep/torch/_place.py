@@ -88,7 +88,7 @@ class Place:
             self._check()
             if time.monotonic() > self._limit:
                 raise TimedOut(f"waited in vain for {what}")
-            time.sleep(_POLL)
+            time.sleep(_POLL)  # a blocking wait() would keep the store from other threads
 
     def _await_world(self, members: int, size: int) -> None:
         while True:
@@ -108,7 +108,7 @@ class Place:
         limit = time.monotonic() + others_leave_within
         try:
             while self.coordinator is not None and self.run.world_size > 1 and time.monotonic() < limit:
-                time.sleep(0.002)
+                time.sleep(0.002)  # no call waits for fewer members
             self.run.leave(timeout=others_leave_within)
         except Error:
             pass  # the run is over already

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ._checked import check_state, number
+from ._checked import above_0, at_least_0, check_state, number
 from ._flat import Fragment
 from ._local_updates import LocalUpdates
 from ._outer import SGD, blocks
@@ -88,12 +88,8 @@ class DPLoRA(LocalUpdates):
     ) -> None:
         if isinstance(run, Replica):
             raise TypeError("run is a Replica, whose shards do not see the norm of all progress; allowed: no shards")
-        self._clip = number(clip, "clip", "a finite number above 0")
-        if not (math.isfinite(self._clip) and self._clip > 0):
-            raise ValueError(f"clip is {clip}; allowed: a finite number above 0")
-        self._noise = number(noise_multiplier, "noise_multiplier", "a finite number of at least 0")
-        if not (math.isfinite(self._noise) and self._noise >= 0):
-            raise ValueError(f"noise_multiplier is {noise_multiplier}; allowed: a finite number of at least 0")
+        self._clip = above_0(clip, "clip")
+        self._noise = at_least_0(noise_multiplier, "noise_multiplier")
         self._delta = number(delta, "delta", "above 0, below 1")
         if not 0 < self._delta < 1:
             raise ValueError(f"delta is {delta}; allowed: above 0, below 1")

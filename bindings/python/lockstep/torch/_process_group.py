@@ -388,7 +388,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
                 late = [other for other, key in enumerate(keys) if not store.check([key])]
                 call.abort(f"ranks {late} did not reach the monitored barrier in {seconds:g} s")
                 break
-            time.sleep(0.002)
+            time.sleep(0.002)  # a store tells nobody that a key has come
         self._begun([call], [], lambda _: None).wait()
 
     def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:

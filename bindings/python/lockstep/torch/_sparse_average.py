@@ -11,9 +11,10 @@ from ..errors import InvalidArgument
 from ..types import PeerId
 from ._outer import Bytes, Floats, exact
 from ._sparse_codec import Elements, Sparse, SparseCodec
+from ._strategy import ALONE
 
 
-def decode_all(codec: SparseCodec, blocks: Sequence[tuple[PeerId | None, Bytes]]) -> list[Sparse]:
+def decode_all(codec: SparseCodec, blocks: Sequence[tuple[PeerId, Bytes]]) -> list[Sparse]:
     """What the blocks say.
 
     Raises InvalidArgument, alike on all peers, for a block that is wrong or does not fit the first one.
@@ -24,7 +25,7 @@ def decode_all(codec: SparseCodec, blocks: Sequence[tuple[PeerId | None, Bytes]]
         try:
             decoded = codec.decode(block)
         except ValueError as error:
-            sender = "this peer" if peer is None else f"peer {peer}"
+            sender = "this peer" if peer == ALONE else f"peer {peer}"
             raise InvalidArgument(f"the contribution of {sender} cannot be used: {error}") from None
         contributions.append(decoded)
         if (decoded.weight is None) != (contributions[0].weight is None):

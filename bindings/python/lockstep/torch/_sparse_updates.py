@@ -73,7 +73,7 @@ class SparseUpdates(LocalUpdates):
         block = self._codec.encode(wanted, self._weight, self._sees_newcomers(), self._rate())
         gathered = sorted(self._gather(block, self._codec.most_bytes))
         contributions = decode_all(self._codec, gathered)
-        own = [peer for peer, _ in gathered].index(None if self._run is None else self._run.id)
+        own = [peer for peer, _ in gathered].index(self._own_id)
         self._average.compute(contributions, self._codec.parts, out)
         self._weight = None
         return contributions[own], any(one.has_newcomers for one in contributions)

@@ -339,11 +339,12 @@ class Strategy(ABC):
         if self._run is None:
             return state
         errors = compared(self._run, self._all_settings(settings, entries), revision, _SETTINGS_TAG)
-        if TENSORS in errors:  # without a state like theirs this peer has no part in what follows
-            raise next(iter(errors.values()))
+        error = next(iter(errors.values()), None)
+        if error is not None and TENSORS in errors:  # without a state like theirs this peer cannot sync with them
+            raise error
         result = self._run.sync(state, strategy="receive-only" if self._differs else "popular", tag=STATE_TAG)
         self._differs = False
-        for error in errors.values():
+        if error is not None:
             raise error
         self._world = result.world_size
         self._members = result.contributors
@@ -447,7 +448,11 @@ class Strategy(ABC):
         """Whether newcomers wait that fetch nothing."""
         return self._run is not None and self._run.pending > self._fetching
 
-    def _gather(self, block: Bytes, most_bytes: int) -> list[tuple[PeerId | None, Bytes]]:
+    @property
+    def _own_id(self) -> PeerId:
+        return ALONE if self._run is None else self._run.id
+
+    def _gather(self, block: Bytes, most_bytes: int) -> list[tuple[PeerId, Bytes]]:
         """The blocks of all contributors with their ids, in rank order; equal on all peers. Alone: the block itself.
 
         block: what this peer contributes, at most most_bytes. Others may have sent anything.
@@ -455,7 +460,7 @@ class Strategy(ABC):
         Raises Mismatch, on all peers alike, if a block is so large that there is no room to receive it.
         """
         if self._run is None:
-            return [(None, block)]
+            return [(ALONE, block)]
         while True:
             room = np.empty(max(self._world, self._run.world_size) * most_bytes + _SPARE, np.uint8)
             try:
@@ -520,9 +525,8 @@ class Strategy(ABC):
     def _deal(self, inner_step: int) -> None:
         """Members that begin to train at this inner step of the run get their samples up to the end of the round."""
         steps = self._round_steps - inner_step % self._round_steps
-        own = ALONE if self._run is None else self._run.id
         for sampler in self._samplers:
-            sampler.deal(self._members, own, steps, inner_step)
+            sampler.deal(self._members, self._own_id, steps, inner_step)
 
     def _end_draws(self) -> None:
         """The round's samples are drawn; its reduction comes through during the next round."""
