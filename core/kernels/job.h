@@ -149,7 +149,8 @@ struct JobResult {
   // HashJob, VerifyJob, CheckJob: of `from`; FoldJob, EncodeJob, RecodeJob, GatherJob: of `into`; else 0
   std::uint64_t checksum = 0;
   Digest digest{};  // DigestJob
-  // RecodeJob, CheckJob: `from` is intact, but not an encoding of `count` elements; `into` is unspecified
+  // RecodeJob, CheckJob: `from` is intact, but not an encoding of `count` elements; `into` is unspecified.
+  // GatherJob, DecodeJob: `from` is no encoding any more, although it has been verified; `into` is unspecified.
   bool malformed = false;
   // EncodeJob, RecodeJob, GatherJob: the first element that is not finite; `into` is unspecified
   std::optional<std::uint64_t> not_finite{};

@@ -97,6 +97,8 @@ bool RoundEnds::end_operation(Round& round) {
     operation.decode_some(context_.jobs.collected());
     start_jobs(round);
     if (operation.jobs_running() > 0) return false;
+    if (const auto damage = operation.damage())
+      round.ending()->outcome = outcome_of(round, damage->status, damage->text);
   }
   if (round.ending()->inputs == Inputs::kToRestore) {
     round.ending()->inputs = Inputs::kRestoring;

@@ -227,7 +227,7 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
     case Purpose::kUpdateResidual:
       if (stopped_) decode(name.index, jobs);
       return finished;
-    case Purpose::kDecode: return finished;
+    case Purpose::kDecode: decoded(name.index, result); return finished;
     case Purpose::kOwn:
       if (result.not_finite && !mutant(Mutant::kOddElementsGo)) {
         finished.fault = not_finite(pieces_[piece_of_[name.index]], *result.not_finite, false);
@@ -262,6 +262,10 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
       return finished;
     }
     case Purpose::kGather:
+      if (result.malformed) {
+        finished.fault = changed(pieces_[name.index], "a contribution");
+        return finished;
+      }
       if (result.not_finite) {
         finished.fault = not_finite(pieces_[name.index], *result.not_finite, true);
         return finished;

@@ -295,6 +295,13 @@ void Operation::take_corrupt(Finished& finished, std::uint8_t& count, const Piec
                                    " times with a wrong checksum: the memory or the CPU of that host is faulty"};
 }
 
+Error Operation::changed(const Piece& piece, std::string_view what) {
+  return {Status::kInternal, "tensor " + std::to_string(piece.tensor) + ", chunk " + std::to_string(piece.owner) +
+                                 ", from byte " + std::to_string(piece.offset) + ": " + std::string(what) +
+                                 " changed in this host's memory after the checksum was verified: the memory or the "
+                                 "CPU of this host is faulty, or the program wrote to a buffer of the call"};
+}
+
 JobToken Operation::JobName::token() const {
   return JobToken{(static_cast<std::uint64_t>(index) << 8U) | (index_of(phase) << 4U) |
                   static_cast<std::uint64_t>(purpose)};
@@ -344,6 +351,15 @@ void Operation::decode(std::size_t piece, std::vector<KernelJob>& jobs) {
                   .from = alone ? work(whose) : departure(whose, Phase::kAllGather),
                   .count = elements_of(whose),
                   .arrived = alone ? WireFormat::kNative : whose.form(Phase::kAllGather).format});
+}
+
+void Operation::decoded(std::size_t piece, const JobResult& result) {
+  if (result.malformed && !damaged_) damaged_ = piece;
+}
+
+std::optional<Error> Operation::damage() const {
+  if (!damaged_) return std::nullopt;
+  return changed(pieces_[*damaged_], "the result");
 }
 
 }  // namespace lockstep::ring

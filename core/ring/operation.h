@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -125,6 +126,8 @@ class Operation {
   // Encoded formats: decodes the result and updates the residuals after the round has committed. Call it until no job
   // runs. Allowed only after stop() and when no segment is arriving or departing.
   void decode_some(std::vector<KernelJob>& jobs);
+  // The first piece of the result that could not be decoded, although it was a valid encoding when it was ready.
+  [[nodiscard]] std::optional<Error> damage() const;
   // Restores the input (rule 16). Allowed only after stop() and when no job runs and no segment is arriving.
   virtual void restore(std::vector<KernelJob>& /*jobs*/) {}
 
@@ -195,6 +198,9 @@ class Operation {
   bool update_residual(std::size_t piece,
                        std::vector<KernelJob>& jobs);  // updates the residual; false if there is none
   void decode(std::size_t piece, std::vector<KernelJob>& jobs);
+  void decoded(std::size_t piece, const JobResult& result);
+  // A piece that was verified is no valid encoding any more. `what` names it.
+  [[nodiscard]] static Error changed(const Piece& piece, std::string_view what);
   // A copy has a wrong checksum: request the segment again, at most `count` times. After that the sender is at fault
   // and the round ends; further wrong copies are dropped without resetting their stream.
   static void take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, wire::Phase phase, Rank from);
@@ -203,7 +209,7 @@ class Operation {
   // Left out: the arguments of the constructor and the fields that follow from them.
   template <typename Archive>
   void state_of_all(Archive& a) {
-    a.all(finals_missing_, stopped_, running_, decoded_, bytes_sent_, bytes_received_);
+    a.all(finals_missing_, stopped_, running_, decoded_, damaged_, bytes_sent_, bytes_received_);
   }
 
   const Request& request_;
@@ -220,7 +226,8 @@ class Operation {
   std::size_t finals_missing_ = 0;
   bool stopped_ = false;
   std::size_t running_ = 0;
-  std::size_t decoded_ = 0;  // number of pieces whose decoding has begun
+  std::size_t decoded_ = 0;             // number of pieces whose decoding has begun
+  std::optional<std::size_t> damaged_;  // the piece of damage()
   std::uint64_t bytes_sent_ = 0;
   std::uint64_t bytes_received_ = 0;
 

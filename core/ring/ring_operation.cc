@@ -294,7 +294,7 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
   switch (purpose) {
     case Purpose::kGather:
     case Purpose::kUpdateResidual: LOCKSTEP_UNREACHABLE();
-    case Purpose::kDecode:
+    case Purpose::kDecode: decoded(index, result); return finished;
     case Purpose::kRestore: return finished;
     case Purpose::kBackUp:
       segment.backed_up = true;

@@ -95,7 +95,8 @@ typedef enum lockstep_status {
   LOCKSTEP_ERR_BUFFER_TOO_SMALL = 15,   /* a receive buffer cannot hold the result; the text says what it needs */
   LOCKSTEP_ERR_OUT_OF_MEMORY = 16,
   LOCKSTEP_ERR_PROTOCOL = 17,        /* the other side does not speak Lockstep, or another version of it */
-  LOCKSTEP_ERR_INTERNAL = 18,        /* a bug in Lockstep; please report it with the text */
+  LOCKSTEP_ERR_INTERNAL = 18,        /* results differ, or memory changed during the call: the text names the place; or
+                                        a bug in Lockstep: please report it with the text */
   LOCKSTEP_ERR_STATE_UNDEFINED = 19, /* sync: no peer that may send has a state */
   LOCKSTEP_ERR_FORKED = 20,          /* the handle belongs to the parent process: make a new one */
   LOCKSTEP_ERR_PENDING = 100,        /* from waits only: the call is still in flight */

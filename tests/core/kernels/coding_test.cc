@@ -221,6 +221,26 @@ TEST(CodingJobs, DistinguishDamagedBytesFromInvalidEncodings) {
   }
 }
 
+// Their input was verified before. The memory may have changed since.
+TEST(CodingJobs, ReportAnInputThatIsNoEncodingAnyMore) {
+  constexpr std::size_t kCount = 9000;
+  const Values own(kCount, 1.0F);
+  for (const WireFormat format : kAllFormats) {
+    SCOPED_TRACE(name_of(format));
+    Bytes both = reference::encode(format, own);
+    const std::size_t each = both.size();
+    both.insert(both.end(), both.begin(), both.begin() + static_cast<std::ptrdiff_t>(each));
+    Bytes into(kCount * sizeof(float));
+    const GatherJob gather{.into = {}, .from = {}, .own = {}, .residual = {}, .count = kCount, .arrived = format};
+    const DecodeJob decode{.into = {}, .from = {}, .count = kCount, .arrived = format};
+    EXPECT_FALSE(run_job(gather, into, both, bytes_of(own), {}).malformed);
+    EXPECT_FALSE(run_job(decode, into, std::span(both).first(each), {}).malformed);
+    std::ranges::fill(std::span(both).last(each), std::byte{0xff});
+    EXPECT_TRUE(run_job(gather, into, both, bytes_of(own), {}).malformed);
+    EXPECT_TRUE(run_job(decode, into, std::span(both).last(each), {}).malformed);
+  }
+}
+
 TEST(CodingJobs, NameTheFirstElementThatIsNotFinite) {
   constexpr std::size_t kCount = 9000;
   constexpr std::size_t kWhere = 5001;

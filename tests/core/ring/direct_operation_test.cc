@@ -52,6 +52,12 @@ struct Direct {
   void do_jobs() {
     while (!jobs.empty()) EXPECT_FALSE(do_job().corrupt);
   }
+  // The memory that the job reads has changed since it was verified.
+  Operation::Finished do_job_on_changed_memory() {
+    const KernelJob job = jobs.front();
+    jobs.erase(jobs.begin());
+    return operation.job_done(job.token, {.malformed = true}, jobs);
+  }
   Operation::Finished land(std::uint32_t from, std::uint32_t piece, Phase phase, bool intact = true) {
     EXPECT_EQ(begin(from, piece, phase).landing, Landing::kPlace);
     operation.landed(Rank{from}, segment(piece, phase), false, kChecksum, jobs);
@@ -70,6 +76,20 @@ struct Direct {
       do_jobs();
     }
     return pieces;
+  }
+
+  // Both other ranks contribute, take and send all that they have to.
+  void complete() {
+    for (std::uint32_t piece = 0; piece < 3 * kPiecesEach; ++piece) {
+      for (const std::uint32_t other : {0U, 2U}) {
+        (void)sent(other);
+        const bool owns = piece / kPiecesEach == other;
+        if (owns) land(other, piece, Phase::kAllGather);
+        if (piece / kPiecesEach == 1) land(other, piece, Phase::kReduceScatter);
+        do_jobs();
+      }
+    }
+    EXPECT_TRUE(operation.complete());
   }
 
   ring::Request request;
@@ -185,16 +205,7 @@ TEST(DirectOperation, TheResidualIsUpdatedAfterTheCommitAndBeforeTheResult) {
     EXPECT_EQ(memory.residual.offset, memory.from.offset);
   }
   one.do_jobs();
-  for (std::uint32_t piece = 0; piece < 3 * kPiecesEach; ++piece) {
-    for (const std::uint32_t other : {0U, 2U}) {
-      (void)one.sent(other);
-      const bool owns = piece / kPiecesEach == other;
-      if (owns) one.land(other, piece, Phase::kAllGather);
-      if (piece / kPiecesEach == 1) one.land(other, piece, Phase::kReduceScatter);
-      one.do_jobs();
-    }
-  }
-  ASSERT_TRUE(one.operation.complete());
+  one.complete();
   one.operation.stop();
   one.operation.decode_some(one.jobs);
   ASSERT_EQ(one.jobs.size(), 3 * kPiecesEach);
@@ -207,6 +218,34 @@ TEST(DirectOperation, TheResidualIsUpdatedAfterTheCommitAndBeforeTheResult) {
   }
   one.do_jobs();
   EXPECT_EQ(one.operation.jobs_running(), 0U);
+}
+
+// A wrong CPU, or a program that writes to a buffer of its call, is no bug of this machine.
+TEST(DirectOperation, AResultThatHasChangedIsNamed) {
+  Direct one;
+  one.grant(0);
+  one.grant(2);
+  one.complete();
+  one.operation.stop();
+  one.operation.decode_some(one.jobs);
+  (void)one.do_job();
+  EXPECT_FALSE(one.operation.damage());
+  (void)one.do_job_on_changed_memory();
+  one.do_jobs();
+  const auto damage = one.operation.damage();
+  ASSERT_TRUE(damage);
+  EXPECT_EQ(damage->status, Status::kInternal);
+  EXPECT_EQ(damage->text.find("tensor 0, chunk 0, from byte 1024: the result changed in this host"), 0U);
+}
+
+TEST(DirectOperation, AContributionThatHasChangedEndsTheRound) {
+  Direct one;
+  one.land(0, 4, Phase::kReduceScatter);
+  one.land(2, 4, Phase::kReduceScatter);
+  const auto finished = one.do_job_on_changed_memory();  // gathered
+  ASSERT_TRUE(finished.fault);
+  EXPECT_EQ(finished.fault->status, Status::kInternal);
+  EXPECT_EQ(finished.fault->text.find("tensor 0, chunk 1, from byte 4096: a contribution changed in this host"), 0U);
 }
 
 TEST(DirectOperation, RefusesACallThatNeedsTooMuchRoom) {
