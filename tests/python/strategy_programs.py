@@ -6,7 +6,8 @@ usage: python strategy_programs.py <case> <coordinator> <number> <folder>
 All reductions compare the shared states: a false alarm fails the test. Peers 0, 1 and 2 begin together; peer 3 comes
 later. All wait before round COMES until it waits for its admission, so that it enters at a known place. Peer 1 kills
 itself in the middle of the collective of round DIES, which is an all-reduce or an all-gather: it and peer 0 have
-launched it, and peer 2 has not before the file `dead` is there. Each peer prints what the test compares.
+launched it, as the file `launched` says, and peer 2 has not before the file `dead` is there. Each peer prints what the
+test compares.
 """
 
 from __future__ import annotations
@@ -244,6 +245,7 @@ class Run(lockstep.Communicator):
         work = begin(*arguments, **options)
         say("launched", self.rounds)
         if self.rounds == DIES and self.number == VICTIM:
+            until((self.folder / "launched").exists)
             os.kill(os.getpid(), signal.SIGKILL)
         self.rounds += 1
         return work

@@ -59,6 +59,7 @@ def run_case(case: str, address: str, folder: Path) -> list[Told]:
         processes.append(start(NEWCOMER))
         for number in (0, programs.VICTIM):
             processes[number].wait_for(f"launched {programs.DIES}")
+        (folder / "launched").touch()
         assert processes[programs.VICTIM].end() == -9
         (folder / "dead").touch()
         for number, process in enumerate(processes):
