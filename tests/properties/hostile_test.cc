@@ -9,6 +9,7 @@
 
 #include "core/base/rng.h"
 #include "fuzz/liars.h"
+#include "tests/support/sanitized.h"
 
 namespace lockstep {
 namespace {
@@ -20,7 +21,7 @@ void name_the_seed(int) { std::fprintf(stderr, "hostile seed %llu\n", static_cas
 
 void play_seeds(void (*play)(std::span<const std::uint8_t>)) {
   std::signal(SIGABRT, name_the_seed);
-  for (playing = 0; playing < 2000; ++playing) {
+  for (playing = 0; playing < 2000 / kShare; ++playing) {
     std::vector<std::uint8_t> bytes(1 + below(draw(playing, 1), 3000));
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(draw(playing, 2, i));
     play(bytes);
