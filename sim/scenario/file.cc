@@ -304,8 +304,10 @@ class ScenarioReader {
         const toml::node* culprit = table.get(flaw.substr(0, flaw.find(' ')));
         return fail(culprit != nullptr ? *culprit : table, flaw);
       }
-      if (scenario_.base.minimum_world > taking_part(peers)) {
-        return fail(*table.get("minimum_world"), "minimum_world must be at most the peers that take part");
+      const std::uint32_t groups = scenario_.base.gangs.groups;
+      if (scenario_.base.minimum_world > taking_part(peers) / groups) {
+        return fail(*table.get("minimum_world"), "minimum_world must be at most the peers that take part" +
+                                                     std::string(groups > 1 ? ", in each of the groups" : ""));
       }
     }
     const Plan largest = sample(scenario_, scenario_.peers.hi);

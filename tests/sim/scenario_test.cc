@@ -155,6 +155,8 @@ TEST(Scenario, ErrorsNameTheirPlace) {
        "4:8: at 2s is too late: faults_end is 2s"},
       {"peers = 2\nminimum_world = 4\n[[do]]\njoin = \"f\"",
        "2:17: minimum_world must be at most the peers that take part"},
+      {"peers = 7\ngroups = 2\nminimum_world = 4",
+       "3:17: minimum_world must be at most the peers that take part, in each of the groups"},
       {"[[do]]\ncrash = 3", "2:9: crash needs a host, such as \"c\" or \"b c\""},
       {"[[do]]\ncut = \"a\"", "2:7: cut is between two: \"b -> c\", \"b <-> c\" or \"b c\""},
       {"[[do]]\nsplit = \"a b\"", "2:9: split has two sides: \"a b | c d\""},
