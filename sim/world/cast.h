@@ -75,6 +75,8 @@ struct KnownWorld {
   std::uint32_t pending = 0;
   std::uint32_t wanted = 0;  // members that its call of admit waits for; 0: there is no such call
   std::size_t members = 0;   // of the view that it has installed last
+  CohortId cohort;           // of that view
+  Instant cohort_since;      // when it installed the first view of that cohort
 };
 
 // The program of a process, and the calls that the program has made.

@@ -73,6 +73,8 @@ void World::carry_out(SimProcess& process, peer::Effect& effect) {
                    checkers_.causes.installed(process.index, installed.view);
                    process.connected = true;
                    process.known.members = installed.view->members.size();
+                   if (process.known.cohort != installed.view->cohort) process.known.cohort_since = now_;
+                   process.known.cohort = installed.view->cohort;
                    look_if_it_waits(process, process.known.members);
                    process.caller.program->on_view(installed.view);
                    if (options_.guests != nullptr) process.caller.uses.on_view(*installed.view);

@@ -68,6 +68,8 @@ void Kernels::miscompute(SimProcess& process, KernelRun& job) {
     if (arrived) job.result.checksum = checksum;
     cast_.hosts[process.host].to_miscompute -= 1;
     chronicle_.say(process, "a bit flips in what a kernel made of " + text_of(*round));
+    // The round has moved to a new cohort since (rule 21): nothing may use what the given-up attempt has made.
+    if (round->cohort == process.known.cohort && job.started < process.known.cohort_since) return;
     const ViewNumber founded{round->cohort.value};
     const ViewNumber launched = call.view ? std::max(founded, call.view->number) : founded;
     checkers_.flips.in_a_kernel(*round, process.id,
