@@ -26,7 +26,7 @@ enum class Status : std::uint8_t {
   kBufferTooSmall = 15,   // a receive buffer cannot hold the result
   kOutOfMemory = 16,
   kProtocolError = 17,  // the other side does not speak Lockstep, or speaks another version
-  kInternal = 18,       // a bug in Lockstep
+  kInternal = 18,       // results differ, or memory changed during the call; or a bug in Lockstep
   // no member that may send has a state, or the sources of a transfer to this peer were lost
   kStateUndefined = 19,
 };

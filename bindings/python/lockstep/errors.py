@@ -164,7 +164,7 @@ class ProtocolError(Error, ConnectionError):
 
 
 class InternalError(Error, RuntimeError):
-    """A bug in Lockstep; please report it with the text."""
+    """Results differ, or memory changed during the call: the text names the place; or a bug in Lockstep: report it."""
 
     _status = 18
 

@@ -44,19 +44,16 @@ struct Direct {
   Operation::Place begin(std::uint32_t from, std::uint32_t piece, Phase phase, StreamId stream = kFirst) {
     return operation.begin(Rank{from}, segment(piece, phase), stream, jobs);
   }
-  Operation::Finished do_job(bool intact = true) {
-    const KernelJob job = jobs.front();
-    jobs.erase(jobs.begin());
-    return operation.job_done(job.token, {intact, kChecksum}, jobs);
-  }
+  Operation::Finished do_job(bool intact = true) { return answer({intact, kChecksum}); }
   void do_jobs() {
     while (!jobs.empty()) EXPECT_FALSE(do_job().corrupt);
   }
   // The memory that the job reads has changed since it was verified.
-  Operation::Finished do_job_on_changed_memory() {
+  Operation::Finished do_job_on_changed_memory() { return answer({.malformed = true}); }
+  Operation::Finished answer(const JobResult& result) {
     const KernelJob job = jobs.front();
     jobs.erase(jobs.begin());
-    return operation.job_done(job.token, {.malformed = true}, jobs);
+    return operation.job_done(job.token, result, jobs);
   }
   Operation::Finished land(std::uint32_t from, std::uint32_t piece, Phase phase, bool intact = true) {
     EXPECT_EQ(begin(from, piece, phase).landing, Landing::kPlace);
